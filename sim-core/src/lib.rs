@@ -1,0 +1,9 @@
+//! The discrete-event core of foretrain: time, fluid resources, pools, stores, and streams of operations.
+//! It depends on no other crate of the workspace and knows no GPU, tensor, model, YAML or plot.
+
+pub mod fixed;
+pub mod id;
+pub mod noise;
+pub mod platform;
+pub mod program;
+pub mod time;
