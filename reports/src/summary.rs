@@ -1,0 +1,390 @@
+//! What one experiment found: the content of `results.json`, and the only thing the writers of this crate read.
+//!
+//! Names end in their unit (`_s`, `_bytes`). What has no meaning for a run is absent, never zero or null. Within one
+//! `schema_version` fields are only ever added.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+/// The version of the result format; raised only when a field changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// One experiment: every run of one scenario file, what was promised, and what others published.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The scenario's name.
+    pub name: String,
+    /// What the scenario's author says about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The answer in one sentence: [`crate::finding`].
+    pub finding: String,
+    /// The version of foretrain that ran it.
+    pub version: String,
+    /// The root of all randomness.
+    pub seed: u64,
+    /// A command line that gives the same bytes again.
+    pub reproduce: String,
+    /// Digest of the resolved scenario.
+    pub scenario_digest: String,
+    /// Paths of the swept fields, outermost first; empty without sweep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub axes: Vec<String>,
+    /// One per variant and sweep point, points outermost, variants in the order of the file.
+    pub variants: Vec<RunSummary>,
+    /// The promises of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expectations: Vec<Check>,
+    /// Figures of others, beside ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Citation>,
+    /// The few parameters a reader wants first ("stages": "8"), in reading order.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub parameters: IndexMap<String, String>,
+    /// Values that were not written in the file, with their origin.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assumptions: Vec<Assumption>,
+    /// The scenario after `extends`, `--set` and defaults, as YAML.
+    pub resolved_scenario: String,
+}
+
+/// One run: a variant at a point of the sweep.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunSummary {
+    /// The variant's name.
+    pub variant: String,
+    /// Swept path to the value as written; empty without sweep.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub point: IndexMap<String, String>,
+    /// Whether it ran to its end; if not, `failure` says why.
+    pub fits: bool,
+    /// Time of one step, mean over the measured ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_time_s: Option<f64>,
+    /// Samples per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples_per_s: Option<f64>,
+    /// Tokens per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_s: Option<f64>,
+    /// Model FLOPs utilisation, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mfu: Option<f64>,
+    /// The largest share of a stage's own span in which it was not busy, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bubble_fraction: Option<f64>,
+    /// Micro-batches of a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub micro_batches: Option<u64>,
+    /// Step time by cause, mean over ranks: the words of [`crate::state`]. Adds up to the step.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub time_breakdown_s: IndexMap<String, f64>,
+    /// The rank that keeps the others waiting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowest_rank: Option<RankTime>,
+    /// The same breakdown for every rank, or for every group of equal ranks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankTime>,
+    /// The high-water mark of every memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peak_memory_bytes: Vec<DevicePeak>,
+    /// What every link, memory or device carried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<ResourceUse>,
+    /// The critical path of the step by cause.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub critical_path_s: IndexMap<String, f64>,
+    /// Share of the step that rests on each kind of evidence ("measured here", "data sheet", "estimate"), 0 to 1.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub provenance: IndexMap<String, f64>,
+    /// Activities simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activities: Option<u64>,
+    /// Whether successive steps took equally long; absent if only one was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<bool>,
+    /// Step time over the seeds, where there were several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_time_spread: Option<Spread>,
+    /// Why it has no step time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// One step, drawn in the report only.
+    #[serde(skip)]
+    pub timeline: Option<Timeline>,
+    /// Memory over time of the devices worth looking at (the fullest), drawn in the report only.
+    #[serde(skip)]
+    pub memory_curves: Vec<MemoryCurve>,
+}
+
+/// How one rank spent the step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RankTime {
+    /// The rank's name ("stage 3").
+    pub name: String,
+    /// Time by cause; adds up to the step.
+    pub time_breakdown_s: IndexMap<String, f64>,
+}
+
+/// The high-water mark of one memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DevicePeak {
+    /// Its name ("stage 3").
+    pub device: String,
+    /// What it can hold, if it is bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_bytes: Option<u64>,
+    /// The most it held.
+    pub peak_bytes: u64,
+    /// When it first held that.
+    pub at_s: f64,
+    /// The operation that brought it there ("forward of micro-batch 7"); absent if it was full from the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// What it held then, by kind.
+    pub by_kind_bytes: IndexMap<String, u64>,
+    /// The most micro-batches whose activations it held at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident_micro_batches: Option<u64>,
+}
+
+/// What one resource carried during the step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResourceUse {
+    /// Its name ("link stage 0 to 1").
+    pub name: String,
+    /// Bytes carried.
+    pub bytes: u64,
+    /// Share of what it could have carried, 0 to 1.
+    pub utilisation: f64,
+}
+
+/// Step time over several seeds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Shortest.
+    pub min_s: f64,
+    /// Mean.
+    pub mean_s: f64,
+    /// Longest.
+    pub max_s: f64,
+    /// Number of seeds.
+    pub seeds: u64,
+}
+
+/// Why a run has no step time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What went wrong.
+    pub kind: FailureKind,
+    /// In one sentence, without final full stop.
+    pub message: String,
+    /// When.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_s: Option<f64>,
+    /// On which stream ("stage 0").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<String>,
+    /// In which operation ("forward of micro-batch 6").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// Which memory was too small ("gpu-memory of stage 0").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
+    /// The kind of bytes asked for ("activations").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_kind: Option<String>,
+    /// Bytes asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_bytes: Option<u64>,
+    /// Bytes missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short_bytes: Option<u64>,
+    /// Bytes of the memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_bytes: Option<u64>,
+    /// Who held it, by kind, largest first.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub holders_bytes: IndexMap<String, u64>,
+    /// What would make it fit, cheapest first, each an imperative ("use `techniques: { bpipe: {} }`").
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remedies: Vec<String>,
+    /// In a deadlock: who waits for what.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<String>,
+}
+
+/// What went wrong in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// A memory was too small.
+    #[default]
+    OutOfMemory,
+    /// Streams wait for each other for ever.
+    Deadlock,
+    /// A limit on activities or simulated time was reached.
+    Limit,
+    /// The sizes of this point do not multiply, so there is nothing to run.
+    Infeasible,
+}
+
+/// Who did what when, for one step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timeline {
+    /// The end of the step; spans lie in `0..=end_s`.
+    pub end_s: f64,
+    /// One per rank, or per group of equal ranks.
+    pub rows: Vec<TimelineRow>,
+}
+
+/// One rank of a timeline.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TimelineRow {
+    /// The rank's name.
+    pub name: String,
+    /// What it did, in order of time, without overlap; gaps are idle.
+    pub spans: Vec<TimelineSpan>,
+}
+
+/// A stretch of time of one rank in one state.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TimelineSpan {
+    /// Where it starts.
+    pub start_s: f64,
+    /// Where it ends.
+    pub end_s: f64,
+    /// A word of [`crate::state`], optionally with its kind ("compute: forward").
+    pub state: String,
+    /// What a reader wants to know ("F7", "forward of micro-batch 7, chunk 1").
+    pub label: String,
+}
+
+/// What one memory held over time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemoryCurve {
+    /// Its name.
+    pub device: String,
+    /// What it can hold, if it is bounded.
+    pub capacity_bytes: Option<u64>,
+    /// Kinds of bytes, the order of `MemoryPoint::bytes`.
+    pub kinds: Vec<String>,
+    /// Ascending in time; each holds until the next.
+    pub points: Vec<MemoryPoint>,
+}
+
+/// What one memory held from one moment on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemoryPoint {
+    /// From when.
+    pub at_s: f64,
+    /// Bytes, one per kind.
+    pub bytes: Vec<u64>,
+}
+
+/// One promise of the file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// The expectation in words ("bpipe is faster than recompute by 1.05 to 1.2 times").
+    pub text: String,
+    /// Whether it held.
+    pub passed: bool,
+    /// What was found ("1.12 times").
+    pub measured: String,
+    /// File and line it stands in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+}
+
+/// A figure of others, beside ours.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Citation {
+    /// What the figure is ("bubble fraction of 1f1b").
+    pub text: String,
+    /// Where it was published.
+    pub source: String,
+    /// Their figure, as written with its unit.
+    pub published: String,
+    /// Ours, in the same unit.
+    pub ours: String,
+    /// How far ours is from theirs; absent if theirs is a range or one of the two does not exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub difference: Option<Difference>,
+    /// Both figures as plain numbers in one unit, for the plot of ours against theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<Pair>,
+}
+
+/// How far our figure is from theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Difference {
+    /// (ours - theirs) / theirs; 0.01 is one per cent more.
+    Relative(f64),
+    /// ours - theirs for figures that are themselves shares; 0.01 is one percentage point more.
+    Points(f64),
+}
+
+/// One figure twice.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// As others published it.
+    pub published: f64,
+    /// As we found it.
+    pub ours: f64,
+}
+
+/// A value that was not written in the scenario file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Assumption {
+    /// The field ("parallelism.send").
+    pub what: String,
+    /// Its value, with unit.
+    pub value: String,
+    /// Where it comes from ("default", "data sheet: ...", "estimate").
+    pub origin: String,
+}
+
+impl RunSummary {
+    /// The variant, and the point in brackets if there is one: `bpipe (micro_batch 4)`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        if self.point.is_empty() {
+            return self.variant.clone();
+        }
+        let point: Vec<String> =
+            self.point.iter().map(|(path, value)| format!("{} {value}", short_path(path))).collect();
+        format!("{} ({})", self.variant, point.join(", "))
+    }
+
+    /// Step time of a run that fits.
+    #[must_use]
+    pub fn step_time(&self) -> Option<f64> {
+        self.step_time_s.filter(|time| self.fits && time.is_finite() && *time > 0.0)
+    }
+
+    /// The device closest to its capacity, or the fullest one if none has a capacity.
+    #[must_use]
+    pub fn worst_device(&self) -> Option<&DevicePeak> {
+        self.peak_memory_bytes
+            .iter()
+            .reduce(|worst, next| if next.fullness() > worst.fullness() { next } else { worst })
+    }
+}
+
+impl DevicePeak {
+    /// Sorts by share of the capacity; devices without capacity come first, by bytes.
+    fn fullness(&self) -> (f64, u64) {
+        let share =
+            self.capacity_bytes.map_or(-1.0, |capacity| self.peak_bytes as f64 / (capacity.max(1) as f64));
+        (share, self.peak_bytes)
+    }
+}
+
+/// The last key of a path, which says enough where space is short: `training.micro_batch` is `micro_batch`.
+#[must_use]
+pub fn short_path(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
