@@ -6,4 +6,5 @@ pub mod id;
 pub mod noise;
 pub mod platform;
 pub mod program;
+pub mod queue;
 pub mod time;

@@ -1,0 +1,4 @@
+//! Behaviour of the core, one file per subject.
+
+mod noise;
+mod queue;
