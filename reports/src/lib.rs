@@ -2,8 +2,26 @@
 //!
 //! `scenarios` fills a [`Summary`] and hands it to a writer. Nothing here opens a file, touches a terminal or knows
 //! what a GPU is.
+//!
+//! ```text
+//! Summary --+-- finding    one sentence
+//!           +-- terminal   sentence, table, bars
+//!           +-- json, csv  everything, for programs
+//!           +-- html       one self-contained page with plots
+//! ```
 
+mod absent;
+mod axis;
+pub mod csv;
+pub mod finding;
+pub mod html;
+pub mod json;
+mod plots;
+pub mod quantity;
+mod ranking;
 pub mod state;
 pub mod summary;
+mod table;
+pub mod terminal;
 
 pub use summary::Summary;

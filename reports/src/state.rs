@@ -3,6 +3,8 @@
 //!
 //! A word may carry a kind after a colon: `communication: all-reduce`, `compute: forward`.
 
+use indexmap::IndexMap;
+
 /// Useful work.
 pub const COMPUTE: &str = "compute";
 /// Work done again to save memory.
@@ -45,4 +47,17 @@ pub fn word(state: &str) -> &str {
 #[must_use]
 pub fn kind(state: &str) -> Option<&str> {
     state.split_once(':').map(|(_, kind)| kind.trim()).filter(|kind| !kind.is_empty())
+}
+
+/// The entries of a breakdown in the order of [`ALL`], others last; within a word as they come.
+pub(crate) fn in_order(breakdown: &IndexMap<String, f64>) -> impl Iterator<Item = (&str, f64)> {
+    let entries = breakdown.iter().map(|(state, time)| (state.as_str(), *time)).collect();
+    sorted(entries, |(state, _)| state).into_iter()
+}
+
+/// Anything that goes by a state, in the order of [`ALL`].
+pub(crate) fn sorted<'a, T>(mut entries: Vec<T>, state: impl Fn(&T) -> &'a str) -> Vec<T> {
+    entries
+        .sort_by_key(|entry| ALL.iter().position(|known| *known == word(state(entry))).unwrap_or(ALL.len()));
+    entries
 }

@@ -6,6 +6,8 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use crate::{absent, quantity};
+
 /// The version of the result format; raised only when a field changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
 
@@ -61,25 +63,25 @@ pub struct RunSummary {
     /// Whether it ran to its end; if not, `failure` says why.
     pub fits: bool,
     /// Time of one step, mean over the measured ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "absent::number")]
     pub step_time_s: Option<f64>,
     /// Samples per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "absent::number")]
     pub samples_per_s: Option<f64>,
     /// Tokens per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "absent::number")]
     pub tokens_per_s: Option<f64>,
     /// Model FLOPs utilisation, 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "absent::number")]
     pub mfu: Option<f64>,
     /// The largest share of a stage's own span in which it was not busy, 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "absent::number")]
     pub bubble_fraction: Option<f64>,
     /// Micro-batches of a step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micro_batches: Option<u64>,
     /// Step time by cause, mean over ranks: the words of [`crate::state`]. Adds up to the step.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty", serialize_with = "absent::entries")]
     pub time_breakdown_s: IndexMap<String, f64>,
     /// The rank that keeps the others waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,10 +96,10 @@ pub struct RunSummary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceUse>,
     /// The critical path of the step by cause.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty", serialize_with = "absent::entries")]
     pub critical_path_s: IndexMap<String, f64>,
     /// Share of the step that rests on each kind of evidence ("measured here", "data sheet", "estimate"), 0 to 1.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty", serialize_with = "absent::entries")]
     pub provenance: IndexMap<String, f64>,
     /// Activities simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,6 +127,7 @@ pub struct RankTime {
     /// The rank's name ("stage 3").
     pub name: String,
     /// Time by cause; adds up to the step.
+    #[serde(serialize_with = "absent::entries")]
     pub time_breakdown_s: IndexMap<String, f64>,
 }
 
@@ -158,7 +161,8 @@ pub struct ResourceUse {
     /// Bytes carried.
     pub bytes: u64,
     /// Share of what it could have carried, 0 to 1.
-    pub utilisation: f64,
+    #[serde(default, skip_serializing_if = "absent::number")]
+    pub utilisation: Option<f64>,
 }
 
 /// Step time over several seeds.
@@ -182,7 +186,7 @@ pub struct Failure {
     /// In one sentence, without final full stop.
     pub message: String,
     /// When.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "absent::number")]
     pub time_s: Option<f64>,
     /// On which stream ("stage 0").
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -217,7 +221,7 @@ pub struct Failure {
 }
 
 /// What went wrong in a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
     /// A memory was too small.
@@ -387,4 +391,44 @@ impl DevicePeak {
 #[must_use]
 pub fn short_path(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
+}
+
+impl Failure {
+    /// What is known beyond the message, as (what, text) in reading order.
+    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
+        let bytes = |value: Option<u64>| value.map(quantity::bytes);
+        let kind = self.requested_kind.as_ref().map_or(String::new(), |kind| format!(" of {kind}"));
+        let asked = bytes(self.requested_bytes).map(|asked| format!("{asked}{kind}"));
+        let capacity = bytes(self.capacity_bytes).map_or(String::new(), |capacity| format!(" of {capacity}"));
+        let moment = self.time_s.map(|time| format!("{} into the run", quantity::seconds(time)));
+        let moment = [moment, self.operation.as_ref().map(|operation| format!("in {operation}"))];
+        let place = [self.stream.clone(), Some(moment.into_iter().flatten().collect::<Vec<_>>().join(", "))];
+        let place =
+            place.into_iter().flatten().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
+        let holders: Vec<_> = self
+            .holders_bytes
+            .iter()
+            .map(|(kind, held)| format!("{kind} {}", quantity::bytes(*held)))
+            .collect();
+        let mut facts = vec![
+            ("where", self.store.as_ref().map(|store| format!("{store}{capacity}"))),
+            ("when", Some(place).filter(|place| !place.is_empty())),
+            ("asked for", asked),
+            ("short by", bytes(self.short_bytes)),
+            ("held by", Some(holders.join(", ")).filter(|holders| !holders.is_empty())),
+        ];
+        facts.extend(self.waiting.iter().map(|waiting| ("waiting", Some(waiting.clone()))));
+        facts.extend(self.remedies.iter().map(|remedy| ("remedy", Some(remedy.clone()))));
+        facts.into_iter().filter_map(|(what, text)| Some((what, text?))).collect()
+    }
+}
+
+impl Difference {
+    /// `+1.20 %` or `-0.140 points`.
+    pub(crate) fn text(self) -> String {
+        match self {
+            Difference::Relative(share) => quantity::change(share),
+            Difference::Points(share) => quantity::points(share),
+        }
+    }
 }

@@ -1,0 +1,110 @@
+//! The answer: one sentence, the numbers of the fastest run, every run in a table, how to get the same again.
+
+use maud::{Markup, html};
+
+use super::Page;
+use crate::quantity;
+use crate::summary::RunSummary;
+use crate::table::{Table, used};
+
+/// Rows of the table of runs.
+const ROWS_MAX: usize = 500;
+/// Runs without result that are explained at length.
+const FAILURES_MAX: usize = 6;
+
+pub(super) fn section(page: &Page<'_>) -> Markup {
+    let summary = page.summary;
+    html! {
+        header {
+            p.kicker { "foretrain report" }
+            h1 { (summary.name) }
+            p.finding { (summary.finding) }
+            @if let Some(description) = &summary.description { p { (description) } }
+        }
+        section {
+            @if let Some(run) = page.best { (headline(page, run)) }
+            (promises(page))
+            @if page.points.len() == 1 { (runs(page)) (failures(page)) }
+            p.fine {
+                "Again, to the same bytes: " code { (summary.reproduce) } ". Seed " (summary.seed) ", scenario "
+                code { (summary.scenario_digest) } ", foretrain " (summary.version) "."
+            }
+        }
+    }
+}
+
+fn headline(page: &Page<'_>, run: &RunSummary) -> Markup {
+    let mut numbers = Vec::new();
+    numbers.push(("step time", run.step_time().map(quantity::seconds)));
+    numbers.push(("tokens", run.tokens_per_s.map(|rate| quantity::rate(rate, "tokens"))));
+    numbers.push(("samples", run.samples_per_s.map(|rate| quantity::rate(rate, "samples"))));
+    numbers.push(("model FLOPs utilisation", run.mfu.map(quantity::percent)));
+    numbers.push(("pipeline bubble", run.bubble_fraction.map(quantity::percent)));
+    numbers.push(("peak memory", run.worst_device().map(used)));
+    html! {
+        @if page.summary.variants.len() > 1 { p.aid { "Fastest: " strong { (run.label()) } } }
+        dl.headline {
+            @for (name, value) in numbers {
+                @if let Some(value) = value { div { dt { (name) } dd { (value) } } }
+            }
+        }
+    }
+}
+
+/// How many promises of the file hold; the list of them comes later.
+fn promises(page: &Page<'_>) -> Markup {
+    let all = page.summary.expectations.len();
+    let held = page.summary.expectations.iter().filter(|check| check.passed).count();
+    html! {
+        @if all > 0 {
+            p {
+                @if held == all { span.good { "✓" } } @else { span.bad { "✗" } }
+                " " (held) " of " (all) " expectations hold (" a href="#expectations" { "which" } ")."
+            }
+        }
+    }
+}
+
+/// Every run, sortable by each column.
+pub(super) fn runs(page: &Page<'_>) -> Markup {
+    let table = Table::of(&page.points, &page.summary.axes, page.speed);
+    html! {
+        div.wide {
+            table.sortable {
+                thead { tr { @for column in &table.columns { th.number[column.numeric] { (column.title) } } } }
+                tbody {
+                    @for row in table.rows.iter().take(ROWS_MAX) {
+                        tr.failed[row.run.step_time().is_none()].leads[row.leads] {
+                            @for (cell, column) in row.cells.iter().zip(&table.columns) {
+                                td.number[column.numeric] data-sort=[cell.number] { (cell.text) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @if table.rows.len() > ROWS_MAX {
+            p.aid { "The first " (ROWS_MAX) " of " (table.rows.len()) " runs; all are in results.csv." }
+        }
+    }
+}
+
+/// Why the first failed run of each variant has no result, and what would help.
+pub(super) fn failures(page: &Page<'_>) -> Markup {
+    let mut shown: Vec<&RunSummary> = Vec::new();
+    for run in page.summary.variants.iter().filter(|run| run.failure.is_some()) {
+        if shown.len() < FAILURES_MAX && shown.iter().all(|known| known.variant != run.variant) {
+            shown.push(run);
+        }
+    }
+    html! {
+        @for run in shown {
+            @if let Some(failure) = &run.failure {
+                div.failure {
+                    h3 { (run.label()) ": " (failure.message) }
+                    dl { @for (what, text) in failure.facts() { dt { (what) } dd { (text) } } }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What was promised, what others published, and how sure the numbers are.
+
+use maud::{Markup, html};
+
+use super::{Page, figure};
+use crate::plots::PlotError;
+use crate::plots::palette::Categories;
+use crate::plots::parity::{self, Ratio};
+use crate::plots::rows::{self, Bar, Segment};
+use crate::quantity;
+use crate::summary::{Citation, Difference, RunSummary};
+
+/// Figures of the chart; all are in the table.
+const RATIOS_MAX: usize = 40;
+
+pub(super) fn promises(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let summary = page.summary;
+    let expectations = html! {
+        @if !summary.expectations.is_empty() {
+            h3 #expectations { "What the scenario expects" }
+            table {
+                thead { tr { th { "" } th { "expectation" } th { "measured" } th { "written in" } } }
+                tbody {
+                    @for check in &summary.expectations {
+                        tr {
+                            td { @if check.passed { span.good { "✓ holds" } } @else { span.bad { "✗ missed" } } }
+                            td { (check.text) }
+                            td { (check.measured) }
+                            td { @if let Some(location) = &check.location { code { (location) } } }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    let published =
+        html! { @if !summary.published.is_empty() { (parity(page)?) (citations(&summary.published)) } };
+    let any = !summary.expectations.is_empty() || !summary.published.is_empty();
+    Ok(
+        html! { @if any { section { h2 { "Is it as expected and as published?" } (expectations) (published) } } },
+    )
+}
+
+fn parity(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let ratios: Vec<_> = page
+        .summary
+        .published
+        .iter()
+        .filter_map(|citation| {
+            let ratio =
+                citation.pair.map(|pair| pair.ours / pair.published).filter(|ratio| ratio.is_finite())?;
+            Some(Ratio { name: citation.text.clone(), ratio })
+        })
+        .take(RATIOS_MAX)
+        .collect();
+    if ratios.is_empty() {
+        return Ok(html! {});
+    }
+    let question = "How far are our figures from the published ones?";
+    let aid = "Ours divided by theirs; on the line they agree, to the right ours is larger.";
+    Ok(figure(question, aid, &[], &parity::draw(question, &ratios)?))
+}
+
+fn citations(published: &[Citation]) -> Markup {
+    html! {
+        div.wide {
+            table {
+                thead {
+                    tr { th { "figure" } th.number { "published" } th.number { "ours" } th.number { "difference" } th { "source" } }
+                }
+                tbody {
+                    @for citation in published {
+                        tr {
+                            td { (citation.text) }
+                            td.number { (citation.published) }
+                            td.number { (citation.ours) }
+                            td.number { (citation.difference.map_or(quantity::NONE.to_owned(), Difference::text)) }
+                            td { (citation.source) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn confidence(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let parts = html! { (provenance(page)?) (spread(page)) (steadiness(page)) };
+    Ok(html! { @if !parts.0.is_empty() { section { h2 { "How sure is it?" } (parts) } } })
+}
+
+fn provenance(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let runs: Vec<_> = page.focus.iter().filter(|run| !run.provenance.is_empty()).collect();
+    if runs.is_empty() {
+        return Ok(html! {});
+    }
+    let colours = Categories::new(runs.iter().flat_map(|run| run.provenance.keys()).map(String::as_str));
+    let bars: Vec<_> = runs
+        .iter()
+        .map(|run| {
+            let shares = run.provenance.iter().filter(|(_, share)| share.is_finite());
+            let segment = |(origin, share): (&String, &f64)| Segment {
+                value: *share,
+                fill: colours.of(origin),
+                label: quantity::percent(*share),
+                hover: format!("{}: {} {origin}", run.variant, quantity::percent(*share)),
+            };
+            Bar {
+                name: run.variant.clone(),
+                segments: shares.map(segment).collect(),
+                note: String::new(),
+                limit: None,
+                range: None,
+            }
+        })
+        .collect();
+    let question = "What do the times rest on?";
+    let aid = "Share of the step whose duration was measured here, measured elsewhere, taken from a data sheet or paper, or estimated.";
+    Ok(figure(question, aid, &colours.iter().collect::<Vec<_>>(), &rows::draw(question, &bars)?))
+}
+
+fn spread(page: &Page<'_>) -> Markup {
+    let runs: Vec<_> = page.focus.iter().filter_map(|run| Some((run, run.step_time_spread?))).collect();
+    html! {
+        @if !runs.is_empty() {
+            h3 { "How much does chance move the step time?" }
+            table {
+                thead {
+                    tr { th { "variant" } th.number { "seeds" } th.number { "shortest" } th.number { "mean" } th.number { "longest" } th.number { "range" } }
+                }
+                tbody {
+                    @for (run, spread) in runs {
+                        tr {
+                            td { (run.variant) }
+                            td.number { (spread.seeds) }
+                            td.number { (quantity::seconds(spread.min_s)) }
+                            td.number { (quantity::seconds(spread.mean_s)) }
+                            td.number { (quantity::seconds(spread.max_s)) }
+                            td.number { (quantity::percent((spread.max_s - spread.min_s) / spread.mean_s)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Runs whose steps did not settle: their step time is a mean over different steps.
+fn steadiness(page: &Page<'_>) -> Markup {
+    let unsteady: Vec<_> =
+        page.summary.variants.iter().filter(|run| run.steady == Some(false)).map(RunSummary::label).collect();
+    html! {
+        @if !unsteady.is_empty() {
+            p { "Successive steps of these runs did not take equally long, so their step time is a mean: " (unsteady.join("; ")) "." }
+        }
+    }
+}

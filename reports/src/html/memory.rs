@@ -1,0 +1,141 @@
+//! Does it fit: what each device held at its peak, the fullest one over time, and what speed costs in memory.
+
+use maud::{Markup, html};
+
+use super::{Page, figure, legend, picker};
+use crate::plots::rows::{self, Bar, Segment};
+use crate::plots::trade_off::{self, Dot};
+use crate::plots::{PlotError, memory_curve};
+use crate::quantity;
+use crate::summary::{DevicePeak, RunSummary};
+use crate::table::used;
+
+/// Devices of one chart.
+const DEVICES_MAX: usize = 32;
+/// Charts of one picker.
+const CHARTS_MAX: usize = 12;
+
+pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let charts = html! { (peaks(page)?) (over_time(page)?) (trade_off(page)?) };
+    Ok(html! { @if !charts.0.is_empty() { section { h2 { "Does it fit?" } (charts) } } })
+}
+
+fn peaks(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let runs: Vec<_> =
+        page.focus.iter().copied().filter(|run| !run.peak_memory_bytes.is_empty()).take(CHARTS_MAX).collect();
+    if runs.is_empty() {
+        return Ok(html! {});
+    }
+    let mut charts = Vec::new();
+    for run in &runs {
+        let devices: Vec<_> =
+            run.peak_memory_bytes.iter().step_by(run.peak_memory_bytes.len().div_ceil(DEVICES_MAX)).collect();
+        let bars: Vec<_> = devices.into_iter().map(|device| bar(page, device)).collect();
+        charts.push((run.label(), rows::draw(&format!("Peak memory of {}", run.label()), &bars)?));
+    }
+    let question = format!("How full does each device get{}?", page.place);
+    let aid = "What a device held at its fullest moment, by kind; the upright line is its capacity.";
+    let kinds =
+        runs.iter().flat_map(|run| &run.peak_memory_bytes).flat_map(|device| device.by_kind_bytes.keys());
+    let kinds = legend(kinds.map(String::as_str), |name| page.kinds.of(name));
+    Ok(figure(&question, aid, &kinds, &picker(&charts, first(page, &runs))))
+}
+
+fn bar(page: &Page<'_>, device: &DevicePeak) -> Bar {
+    let segment = |(kind, bytes): (&String, &u64)| Segment {
+        value: *bytes as f64,
+        fill: page.kinds.of(kind),
+        label: quantity::bytes(*bytes),
+        hover: format!(
+            "{}: {kind} {}, at {}",
+            device.device,
+            quantity::bytes(*bytes),
+            quantity::seconds(device.at_s)
+        ),
+    };
+    let resident = match device.resident_micro_batches {
+        Some(1) => ", 1 micro-batch".to_owned(),
+        Some(count) => format!(", {count} micro-batches"),
+        None => String::new(),
+    };
+    Bar {
+        name: device.device.clone(),
+        segments: device.by_kind_bytes.iter().map(segment).collect(),
+        note: format!("{}{resident}", used(device)),
+        limit: device.capacity_bytes.map(|capacity| capacity as f64),
+        range: None,
+    }
+}
+
+fn over_time(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let runs: Vec<_> =
+        page.focus.iter().copied().filter(|run| !run.memory_curves.is_empty()).take(CHARTS_MAX).collect();
+    if runs.is_empty() {
+        return Ok(html! {});
+    }
+    let curves = || runs.iter().flat_map(|run| &run.memory_curves);
+    let last = |run: &RunSummary| {
+        run.memory_curves
+            .iter()
+            .filter_map(|curve| curve.points.last())
+            .map(|point| point.at_s)
+            .fold(0.0, f64::max)
+    };
+    let end_s = runs
+        .iter()
+        .map(|run| run.step_time().unwrap_or_else(|| last(run)).max(last(run)))
+        .fold(0.0, f64::max);
+    let mut charts = Vec::new();
+    for run in &runs {
+        let mut pictures = Vec::new();
+        for curve in run.memory_curves.iter().take(2) {
+            let name = format!("Memory of {} over one step of {}", curve.device, run.label());
+            pictures.push(html! {
+                @if run.memory_curves.len() > 1 { p.aid { (curve.device) } }
+                (memory_curve::draw(&name, curve, end_s, &page.kinds)?)
+            });
+        }
+        let label = if run.memory_curves.len() == 1 {
+            format!("{}, {}", run.label(), run.memory_curves[0].device)
+        } else {
+            run.label()
+        };
+        charts.push((label, html! { @for picture in pictures { (picture) } }));
+    }
+    let kinds =
+        legend(curves().flat_map(|curve| &curve.kinds).map(String::as_str), |name| page.kinds.of(name));
+    let question = format!("When is the fullest device full{}?", page.place);
+    let aid = "Bytes held over the step, stacked by kind, all runs to the same time scale; the line is the capacity.";
+    Ok(figure(&question, aid, &kinds, &picker(&charts, first(page, &runs))))
+}
+
+fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let dots: Vec<_> = page
+        .summary
+        .variants
+        .iter()
+        .filter_map(|run| {
+            let bytes = run.worst_device()?.peak_bytes as f64;
+            Some(Dot {
+                variant: run.variant.clone(),
+                label: run.label(),
+                bytes,
+                speed: page.speed.value(run)?,
+            })
+        })
+        .collect();
+    if dots.len() < 3 {
+        return Ok(html! {});
+    }
+    let speed_text = |speed: f64| if speed > 0.0 { page.speed.text(speed) } else { String::new() };
+    let question = "What does speed cost in memory?";
+    let aid = "Every run that fits, up is faster, left is smaller; the line joins the runs that no other beats in both.";
+    let runs: Vec<_> =
+        page.variants.iter().filter(|(name, _)| dots.iter().any(|dot| dot.variant == *name)).collect();
+    Ok(figure(question, aid, &runs, &trade_off::draw(question, &dots, &speed_text, &page.variants)?))
+}
+
+/// The chart to begin with: the fastest run's.
+fn first(page: &Page<'_>, runs: &[&RunSummary]) -> usize {
+    runs.iter().position(|run| page.best.is_some_and(|best| std::ptr::eq(best, *run))).unwrap_or_default()
+}

@@ -1,0 +1,150 @@
+//! `report.html`: one self-contained page that needs no network and can be read without scripts. Its order is fixed:
+//! the answer; over a sweep, where it holds; what was simulated; how fast; where the time goes; one step; memory; what was
+//! promised and published; how sure it is.
+
+mod answer;
+mod evidence;
+mod memory;
+mod setup;
+mod sweep;
+mod time;
+
+use std::io::{self, Write};
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use plotters::style::RGBAColor;
+
+use crate::plots::PlotError;
+use crate::plots::palette::{self, Categories};
+use crate::ranking::{Point, Speed, best};
+use crate::summary::{RunSummary, Summary};
+
+/// Runs that a chart or a picker of one point shows; a stranger reads no more.
+const RUNS_MAX: usize = 24;
+
+/// Writes the report.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+    let page = render(&Page::new(summary)).map_err(io::Error::other)?;
+    out.write_all(page.into_string().as_bytes())
+}
+
+/// What every section reads.
+struct Page<'a> {
+    summary: &'a Summary,
+    speed: Speed,
+    points: Vec<Point<'a>>,
+    /// The fastest run of all.
+    best: Option<&'a RunSummary>,
+    /// The runs beside it at its point; without any run that fits, those of the first point.
+    focus: Vec<&'a RunSummary>,
+    /// Where that is, as ` at micro_batch 4`; empty without sweep.
+    place: String,
+    /// Colours of variants.
+    variants: Categories,
+    /// Colours of kinds of memory.
+    kinds: Categories,
+}
+
+impl<'a> Page<'a> {
+    fn new(summary: &'a Summary) -> Self {
+        let speed = Speed::of(&summary.variants);
+        let points = Point::all(&summary.variants);
+        let best = best(&points, speed);
+        let best_run = best.map(|(_, run)| run);
+        let point = best.map(|(point, _)| point).or(points.first());
+        let focus = point.map_or(Vec::new(), |point| point.runs.iter().take(RUNS_MAX).copied().collect());
+        let label = point.map(Point::label).unwrap_or_default();
+        let place = if label.is_empty() { label } else { format!(" at {label}") };
+        let runs = summary.variants.iter();
+        let variants = Categories::new(runs.clone().map(|run| run.variant.as_str()));
+        let devices = runs
+            .clone()
+            .flat_map(|run| &run.peak_memory_bytes)
+            .flat_map(|device| device.by_kind_bytes.keys());
+        let curves = runs.flat_map(|run| &run.memory_curves).flat_map(|curve| &curve.kinds);
+        let kinds = Categories::new(devices.chain(curves).map(String::as_str));
+        Page { summary, speed, best: best_run, focus, place, variants, kinds, points }
+    }
+}
+
+fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let summary = page.summary;
+    let mut sections = vec![answer::section(page)];
+    if page.points.len() > 1 {
+        sections.push(sweep::section(page)?);
+    }
+    sections.push(setup::section(page));
+    sections.push(time::speed(page)?);
+    sections.push(time::causes(page)?);
+    sections.push(time::one_step(page)?);
+    sections.push(memory::section(page)?);
+    sections.push(evidence::promises(page)?);
+    sections.push(evidence::confidence(page)?);
+    Ok(html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="generator" content=(format!("foretrain {}", summary.version));
+                title { (summary.name) " · foretrain" }
+                style { (PreEscaped(include_str!("style.css"))) }
+            }
+            body {
+                main { @for section in sections { (section) } }
+                script { (PreEscaped(include_str!("script.js"))) }
+            }
+        }
+    })
+}
+
+/// A chart with the question it answers and one sentence on how to read it.
+fn figure(question: &str, aid: &str, legend: &[(&str, RGBAColor)], body: &Markup) -> Markup {
+    html! {
+        figure {
+            figcaption {
+                h3 { (question) }
+                p.aid { (aid) }
+            }
+            @if !legend.is_empty() {
+                ul.legend {
+                    @for (name, colour) in legend {
+                        li { span.swatch style=(format!("background:{}", palette::css(*colour))) {} (name) }
+                    }
+                }
+            }
+            (body)
+        }
+    }
+}
+
+/// The same chart of several runs: all of them one below the other, or with scripts one of them at a time.
+fn picker(charts: &[(String, Markup)], first: usize) -> Markup {
+    html! {
+        div.picker data-first=(first) {
+            @for (name, chart) in charts {
+                div.choice data-name=(name) {
+                    @if charts.len() > 1 { h4 { (name) } }
+                    (chart)
+                }
+            }
+        }
+    }
+}
+
+/// Names with colours, each once, in order.
+fn legend<'a>(
+    names: impl Iterator<Item = &'a str>,
+    colour: impl Fn(&str) -> RGBAColor,
+) -> Vec<(&'a str, RGBAColor)> {
+    let mut entries: Vec<(&str, RGBAColor)> = Vec::new();
+    for name in names {
+        if !entries.iter().any(|(known, _)| *known == name) {
+            entries.push((name, colour(name)));
+        }
+    }
+    entries
+}

@@ -1,0 +1,41 @@
+"use strict";
+// Sorting of tables: a click on a title, a second click the other way.
+for (const table of document.querySelectorAll("table.sortable")) {
+  const titles = [...table.tHead.rows[0].cells];
+  titles.forEach((title, column) => {
+    const button = document.createElement("button");
+    button.textContent = title.textContent;
+    title.replaceChildren(button);
+    button.addEventListener("click", () => {
+      const down = title.getAttribute("aria-sort") === "ascending";
+      titles.forEach((other) => other.removeAttribute("aria-sort"));
+      title.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const order = (a, b) => {
+        const [x, y] = [a.cells[column], b.cells[column]];
+        const [m, n] = [x.dataset.sort, y.dataset.sort];
+        if (m !== undefined && n !== undefined) return Number(m) - Number(n);
+        if (m !== undefined || n !== undefined) return m !== undefined ? -1 : 1;
+        return x.textContent.localeCompare(y.textContent);
+      };
+      const body = table.tBodies[0];
+      const rows = [...body.rows].sort(order);
+      body.append(...(down ? rows.reverse() : rows));
+    });
+  });
+}
+// Pickers: one of several charts at a time. Without this script all of them are shown.
+for (const picker of document.querySelectorAll(".picker")) {
+  const charts = [...picker.querySelectorAll(":scope > .choice")];
+  if (charts.length < 2) continue;
+  const select = document.createElement("select");
+  select.setAttribute("aria-label", "Which run to show");
+  for (const chart of charts) {
+    select.append(new Option(chart.dataset.name));
+    chart.querySelector("h4").hidden = true;
+  }
+  const show = () => charts.forEach((chart, index) => (chart.hidden = index !== select.selectedIndex));
+  select.selectedIndex = Number(picker.dataset.first);
+  select.addEventListener("change", show);
+  picker.prepend(select);
+  show();
+}

@@ -1,0 +1,214 @@
+//! How fast, where the time goes, and what one step looks like.
+
+use maud::{Markup, html};
+use plotters::style::RGBAColor;
+
+use super::{Page, RUNS_MAX, figure, legend, picker};
+use crate::finding::verdict;
+use crate::plots::palette::of_state;
+use crate::plots::rows::{self, Bar, Segment};
+use crate::plots::{PlotError, timeline};
+use crate::quantity;
+use crate::ranking::Speed;
+use crate::state;
+use crate::summary::{RankTime, RunSummary};
+
+/// Timelines on one page, and boxes on all of them together: beyond, browsers get slow.
+const TIMELINES_MAX: usize = 12;
+const BOXES_MAX: usize = 12_000;
+/// Boxes of one timeline.
+const TIMELINE_BOXES_MAX: usize = 2_000;
+/// Ranks of the chart by rank.
+const RANKS_MAX: usize = 32;
+/// Resources of the chart of use.
+const RESOURCES_MAX: usize = 10;
+
+/// Time per step and throughput of every variant.
+pub(super) fn speed(page: &Page<'_>) -> Result<Markup, PlotError> {
+    if page.best.is_none() {
+        return Ok(html! {});
+    }
+    let bars = |value: &dyn Fn(&RunSummary) -> Option<f64>, text: &dyn Fn(f64) -> String| {
+        page.focus.iter().map(|run| one_value(page, run, value(run), text)).collect::<Vec<_>>()
+    };
+    let question = format!("How long does a step take{}?", page.place);
+    let spread = page.focus.iter().any(|run| run.step_time_spread.is_some());
+    let whiskers =
+        if spread { " The whisker goes from the shortest to the longest over the seeds." } else { "" };
+    let aid =
+        format!("Time of one step of each variant; shorter is better where all do the same work.{whiskers}");
+    let times = rows::draw(&question, &bars(&RunSummary::step_time, &quantity::seconds))?;
+    let throughput = match page.speed {
+        Speed::Tokens | Speed::Samples => {
+            let question = format!("How many {} per second{}?", page.speed.thing(), page.place);
+            let plot =
+                rows::draw(&question, &bars(&|run| page.speed.value(run), &|value| page.speed.text(value)))?;
+            figure(&question, "What a second of training gets done; longer is better.", &[], &plot)
+        }
+        Speed::MicroBatches | Speed::Steps => html! {},
+    };
+    Ok(html! {
+        section {
+            h2 { "How fast is it?" }
+            (figure(&question, &aid, &[], &times))
+            (throughput)
+        }
+    })
+}
+
+fn one_value(page: &Page<'_>, run: &RunSummary, value: Option<f64>, text: &dyn Fn(f64) -> String) -> Bar {
+    let fill = page.variants.of(&run.variant);
+    let segment = |value| Segment {
+        value,
+        fill,
+        label: String::new(),
+        hover: format!("{}: {}", run.label(), text(value)),
+    };
+    let spread = run.step_time_spread.filter(|_| value == run.step_time());
+    Bar {
+        name: run.variant.clone(),
+        segments: value.map(segment).into_iter().collect(),
+        note: value.map_or_else(|| verdict(run), text),
+        limit: None,
+        range: spread.map(|spread| (spread.min_s, spread.max_s)),
+    }
+}
+
+/// The step by cause: of every variant, of every rank of the fastest, along the critical path, and the use of resources.
+pub(super) fn causes(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let Some(best) = page.best.filter(|run| !run.time_breakdown_s.is_empty()) else { return Ok(html! {}) };
+    let by_variant: Vec<_> = page
+        .focus
+        .iter()
+        .map(|run| breakdown(&run.variant, &run.time_breakdown_s, || verdict(run)))
+        .collect();
+    let question = format!("Where does the time of a step go{}?", page.place);
+    let aid = "Mean over ranks of what each did at every moment; the parts add up to the step.";
+    let variants = figure(&question, aid, &states(&page.focus), &rows::draw(&question, &by_variant)?);
+    Ok(html! {
+        section {
+            h2 { "Where does the time go?" }
+            (variants)
+            (by_rank(best, &states(&[best]))?)
+            (critical_path(page)?)
+            (resources(best)?)
+        }
+    })
+}
+
+/// The legend of the breakdowns of `runs`.
+fn states<'a>(runs: &[&'a RunSummary]) -> Vec<(&'a str, RGBAColor)> {
+    let words = runs.iter().flat_map(|run| run.time_breakdown_s.keys().map(String::as_str));
+    state::sorted(legend(words, of_state), |(name, _)| *name)
+}
+
+fn by_rank(best: &RunSummary, states: &[(&str, RGBAColor)]) -> Result<Markup, PlotError> {
+    if best.ranks.len() < 2 {
+        return Ok(html! {});
+    }
+    let ranks: Vec<&RankTime> = best.ranks.iter().step_by(best.ranks.len().div_ceil(RANKS_MAX)).collect();
+    let bars: Vec<_> =
+        ranks.iter().map(|rank| breakdown(&rank.name, &rank.time_breakdown_s, String::new)).collect();
+    let question = format!("Which rank waits, in {}?", best.label());
+    let slowest =
+        best.slowest_rank.as_ref().map(|rank| format!(" The slowest is {}.", rank.name)).unwrap_or_default();
+    let shown = if ranks.len() < best.ranks.len() {
+        format!(" {} of {} ranks.", ranks.len(), best.ranks.len())
+    } else {
+        String::new()
+    };
+    let aid = format!(
+        "The same for each rank of the fastest run; a long grey part is a rank with too little to do.{slowest}{shown}"
+    );
+    Ok(figure(&question, &aid, states, &rows::draw(&question, &bars)?))
+}
+
+fn critical_path(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let runs: Vec<_> = page.focus.iter().filter(|run| !run.critical_path_s.is_empty()).collect();
+    if runs.is_empty() {
+        return Ok(html! {});
+    }
+    let words = runs.iter().flat_map(|run| run.critical_path_s.keys().map(String::as_str));
+    let states = state::sorted(legend(words, of_state), |(name, _)| *name);
+    let bars: Vec<_> =
+        runs.iter().map(|run| breakdown(&run.variant, &run.critical_path_s, String::new)).collect();
+    let question = "What would have to be faster for the step to be faster?";
+    let aid = "The chain of operations that each waited for the one before and together last as long as the step, by cause.";
+    Ok(figure(question, aid, &states, &rows::draw(question, &bars)?))
+}
+
+fn resources(best: &RunSummary) -> Result<Markup, PlotError> {
+    let mut used: Vec<_> =
+        best.resources.iter().filter_map(|resource| Some((resource, resource.utilisation?))).collect();
+    used.sort_by(|a, b| b.1.total_cmp(&a.1));
+    used.truncate(RESOURCES_MAX);
+    if used.is_empty() {
+        return Ok(html! {});
+    }
+    let fill = of_state(state::WAITING_FOR_TRANSFER);
+    let bars: Vec<_> = used
+        .iter()
+        .map(|(resource, share)| {
+            let note = format!("{}, {}", quantity::percent(*share), quantity::bytes(resource.bytes));
+            let hover = format!("{}: {note}", resource.name);
+            let segment = Segment { value: *share, fill, label: String::new(), hover };
+            Bar { name: resource.name.clone(), segments: vec![segment], note, limit: Some(1.0), range: None }
+        })
+        .collect();
+    let question = format!("Which link or memory is the bottleneck, in {}?", best.label());
+    let aid =
+        "What each carried, as a share of what it could have carried in that time; the line is all of it.";
+    Ok(figure(&question, aid, &[], &rows::draw(&question, &bars)?))
+}
+
+fn breakdown(name: &str, times: &indexmap::IndexMap<String, f64>, otherwise: impl Fn() -> String) -> Bar {
+    let total: f64 = times.values().filter(|time| time.is_finite()).sum();
+    let segment = |(state, time): (&str, f64)| {
+        let share = quantity::percent(time / total);
+        let hover = format!("{name}: {state} {}, {share}", quantity::seconds(time));
+        Segment { value: time, fill: of_state(state), label: share, hover }
+    };
+    let segments: Vec<_> =
+        state::in_order(times).filter(|(_, time)| time.is_finite() && *time > 0.0).map(segment).collect();
+    let note = if segments.is_empty() { otherwise() } else { quantity::seconds(total) };
+    Bar { name: name.to_owned(), segments, note, limit: None, range: None }
+}
+
+/// The timeline of one step, of the run the reader picks.
+pub(super) fn one_step(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let timelines = |run: &&'_ RunSummary| run.timeline.is_some();
+    let mut runs: Vec<&RunSummary> = page.focus.iter().copied().filter(timelines).collect();
+    let elsewhere = page.summary.variants.iter().filter(|run| run.timeline.is_some());
+    if runs.is_empty() {
+        runs = elsewhere.take(RUNS_MAX).collect();
+    }
+    runs.truncate(TIMELINES_MAX);
+    let Some(end_s) =
+        runs.iter().filter_map(|run| run.timeline.as_ref()).map(|timeline| timeline.end_s).reduce(f64::max)
+    else {
+        return Ok(html! {});
+    };
+    let boxes_max = (BOXES_MAX / runs.len()).min(TIMELINE_BOXES_MAX);
+    let mut charts = Vec::new();
+    let mut words: Vec<&str> = Vec::new();
+    let mut thinned = false;
+    for run in &runs {
+        let Some(timeline) = &run.timeline else { continue };
+        let name = format!("One step of {}", run.label());
+        let drawn = timeline::draw(&name, timeline, end_s, boxes_max)?;
+        thinned |= drawn.rows_shown < timeline.rows.len();
+        words.extend(timeline.rows.iter().flat_map(|row| &row.spans).map(|span| span.state.as_str()));
+        charts.push((run.label(), drawn.picture));
+    }
+    let states = state::sorted(legend(words.into_iter(), of_state), |(name, _)| *name);
+    let first = runs
+        .iter()
+        .position(|run| page.best.is_some_and(|best| std::ptr::eq(best, *run)))
+        .unwrap_or_default();
+    let question = "What does one step look like?";
+    let some = if thinned { " Some of the ranks are shown." } else { "" };
+    let aid = format!(
+        "One row a rank, time from left to right, all runs to the same scale; point at a box to see what it is. What is empty is idle.{some}"
+    );
+    Ok(html! { section { h2 { "One step" } (figure(question, &aid, &states, &picker(&charts, first))) } })
+}

@@ -1,0 +1,142 @@
+//! One line a variant along a swept number.
+
+use maud::Markup;
+use plotters::coord::ranged1d::ValueFormatter;
+use plotters::prelude::*;
+
+use super::palette::{Categories, GRID, MUTED};
+use super::{Anchor, PlotError, WIDTH, fitted, picture, style, text_width};
+
+const HEIGHT: i32 = 380;
+const LEFT: u32 = 76;
+const FOOT: u32 = 48;
+/// Distance of neighbouring labels at the ends of lines.
+const LABEL: i32 = 15;
+const LABEL_MAX: i32 = 200;
+
+/// One variant: (position on the axis, value), or no value where it does not run.
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, Option<f64>)>,
+}
+
+/// The two axes in words.
+pub(crate) struct Axes<'a> {
+    pub(crate) x_title: &'a str,
+    /// The positions with their names.
+    pub(crate) x: &'a [(f64, String)],
+    pub(crate) y_text: &'a dyn Fn(f64) -> String,
+}
+
+/// Draws the lines from zero upwards. The axis is logarithmic where its values spread over more than eightfold.
+pub(crate) fn draw(
+    name: &str,
+    lines: &[Line],
+    axes: &Axes<'_>,
+    colours: &Categories,
+) -> Result<Markup, PlotError> {
+    let least = axes.x.iter().map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
+    let most = axes.x.iter().map(|(x, _)| *x).fold(f64::NEG_INFINITY, f64::max);
+    let logarithmic = least > 0.0 && most / least > 8.0;
+    let place = |x: f64| if logarithmic { x.log2() } else { x };
+    let pad = (place(most) - place(least)).max(1e-9) * 0.03;
+    let highest =
+        lines.iter().flat_map(|line| &line.points).filter_map(|(_, y)| *y).fold(f64::MIN_POSITIVE, f64::max);
+    let labels =
+        lines.iter().map(|line| text_width(&line.name)).max().unwrap_or_default().min(LABEL_MAX) + 24;
+    picture(HEIGHT as u32, name, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin_top(14)
+            .margin_right(labels as u32)
+            .x_label_area_size(FOOT)
+            .y_label_area_size(LEFT)
+            .build_cartesian_2d(place(least) - pad..place(most) + pad, 0.0..highest * 1.06)?;
+        grid(&mut chart, axes)?;
+        foot(area, &chart, axes, &place)?;
+        let mut ends = Vec::new();
+        for line in lines {
+            let colour = colours.of(&line.name);
+            let placed: Vec<_> = line.points.iter().map(|(x, y)| (place(*x), *y)).collect();
+            for run in placed.chunk_by(|a, b| a.1.is_some() && b.1.is_some()) {
+                let run: Vec<_> = run.iter().filter_map(|(x, y)| Some((*x, (*y)?))).collect();
+                chart.draw_series(run.iter().map(|point| Circle::new(*point, 4, colour.filled())))?;
+                chart.draw_series([PathElement::new(run, colour.stroke_width(2))])?;
+            }
+            let missing = placed.iter().filter(|(_, y)| y.is_none()).map(|(x, _)| (*x, 0.0));
+            chart.draw_series(missing.map(|at| Cross::new(at, 5, colour.stroke_width(2))))?;
+            if let Some(end) = placed.iter().rev().find_map(|(x, y)| Some((*x, (*y)?))) {
+                ends.push((chart.backend_coord(&end).1, line.name.as_str(), colour));
+            }
+        }
+        direct_labels(area, ends, WIDTH as i32 - labels + 4)?;
+        Ok(Vec::new())
+    })
+}
+
+type Chart<'a, 'b> = ChartContext<
+    'a,
+    SVGBackend<'b>,
+    Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
+>;
+
+/// Horizontal lines with their values.
+fn grid(chart: &mut Chart<'_, '_>, axes: &Axes<'_>) -> Result<(), PlotError>
+where
+    plotters::coord::types::RangedCoordf64: ValueFormatter<f64>,
+{
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .disable_x_axis()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(TRANSPARENT)
+        .label_style(style(MUTED, Anchor::Start))
+        .y_labels(6)
+        .y_label_formatter(&|y| (axes.y_text)(*y))
+        .draw()
+}
+
+/// The swept values where they are, and the name of the axis below; values too close to be read are left out.
+fn foot(
+    area: &super::Area<'_>,
+    chart: &Chart<'_, '_>,
+    axes: &Axes<'_>,
+    place: &dyn Fn(f64) -> f64,
+) -> Result<(), PlotError> {
+    let mut free_from = i32::MIN;
+    for (x, text) in axes.x {
+        let (at, _) = chart.backend_coord(&(place(*x), 0.0));
+        let half = text_width(text) / 2;
+        if at - half > free_from {
+            area.draw_text(text, &style(MUTED, Anchor::Middle), (at, HEIGHT - FOOT as i32 + 14))?;
+            free_from = at + half + 6;
+        }
+    }
+    let middle = (LEFT as i32 + WIDTH as i32 - 160) / 2;
+    area.draw_text(axes.x_title, &style(MUTED, Anchor::Middle), (middle, HEIGHT - 10))
+}
+
+/// Names at the ends of their lines, pushed apart until each can be read.
+fn direct_labels(
+    area: &super::Area<'_>,
+    mut ends: Vec<(i32, &str, RGBAColor)>,
+    left: i32,
+) -> Result<(), PlotError> {
+    ends.sort_by_key(|(y, ..)| *y);
+    let mut free_from = 8;
+    for (y, ..) in &mut ends {
+        *y = (*y).max(free_from);
+        free_from = *y + LABEL;
+    }
+    let mut free_to = HEIGHT - FOOT as i32 - 4;
+    for (y, ..) in ends.iter_mut().rev() {
+        *y = (*y).min(free_to);
+        free_to = *y - LABEL;
+    }
+    for (y, name, colour) in ends {
+        area.draw(&Circle::new((left + 4, y), 4, colour.filled()))?;
+        super::write(area, (left + 12, y), &fitted(name, LABEL_MAX), Anchor::Start)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! The colours: Okabe and Ito's eight, which people with any colour vision tell apart, and four neutral ones. The same
+//! category has the same colour in every chart of a page.
+
+use indexmap::IndexMap;
+use plotters::style::{Color, RGBAColor, RGBColor};
+
+use crate::state;
+
+/// Text and lines; the black of the eight. Dark on light paper, light on dark.
+pub(crate) const INK: RGBColor = RGBColor(0x1B, 0x1B, 0x1B);
+/// Text of second rank.
+pub(crate) const MUTED: RGBColor = RGBColor(0x6B, 0x6B, 0x6B);
+/// Grid lines.
+pub(crate) const GRID: RGBColor = RGBColor(0xDA, 0xDA, 0xDA);
+/// The bed that bars and spans lie on.
+pub(crate) const BED: RGBColor = RGBColor(0xF1, 0xF1, 0xF1);
+
+/// Text on dark and on light colours, the same on any paper.
+pub(crate) const ON_DARK: RGBColor = RGBColor(0xFE, 0xFE, 0xFE);
+pub(crate) const ON_LIGHT: RGBColor = RGBColor(0x01, 0x01, 0x01);
+
+pub(crate) const BLUE: RGBColor = RGBColor(0x00, 0x72, 0xB2);
+pub(crate) const SKY: RGBColor = RGBColor(0x56, 0xB4, 0xE9);
+pub(crate) const GREEN: RGBColor = RGBColor(0x00, 0x9E, 0x73);
+pub(crate) const YELLOW: RGBColor = RGBColor(0xF0, 0xE4, 0x42);
+pub(crate) const ORANGE: RGBColor = RGBColor(0xE6, 0x9F, 0x00);
+pub(crate) const VERMILLION: RGBColor = RGBColor(0xD5, 0x5E, 0x00);
+pub(crate) const PURPLE: RGBColor = RGBColor(0xCC, 0x79, 0xA7);
+/// Nothing happens.
+pub(crate) const GREY: RGBColor = RGBColor(0x99, 0x99, 0x99);
+
+/// The colour of a state of the compute lane. Work is blue to green, waiting warm, nothing to do grey.
+pub(crate) fn of_state(name: &str) -> RGBAColor {
+    match (state::word(name), state::kind(name)) {
+        (state::COMPUTE, Some(kind)) if kind.contains("weight") => GREEN.to_rgba(),
+        (state::COMPUTE, Some(kind)) if kind.contains("backward") => SKY.to_rgba(),
+        (state::COMPUTE, _) => BLUE.to_rgba(),
+        (state::RECOMPUTE, _) => YELLOW.to_rgba(),
+        (state::LAUNCH_BOUND, _) => INK.to_rgba(),
+        (state::WAITING_FOR_MEMORY, _) => PURPLE.to_rgba(),
+        (state::WAITING_FOR_TRANSFER, _) => ORANGE.to_rgba(),
+        (state::COMMUNICATION, _) => VERMILLION.to_rgba(),
+        (state::SKEW, _) => VERMILLION.mix(0.5),
+        (state::IDLE, _) => GREY.mix(0.4),
+        _ => GREY.to_rgba(),
+    }
+}
+
+/// Colours of categories that only the data knows (variants, kinds of memory), by order of first appearance.
+pub(crate) struct Categories(IndexMap<String, RGBAColor>);
+
+impl Categories {
+    pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        const ORDER: [RGBColor; 7] = [BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW];
+        let mut colours = IndexMap::new();
+        for name in names {
+            let index = colours.len();
+            let alpha = if (index / ORDER.len()).is_multiple_of(2) { 1.0 } else { 0.5 };
+            colours.entry(name.to_owned()).or_insert(ORDER[index % ORDER.len()].mix(alpha));
+        }
+        Categories(colours)
+    }
+
+    /// The colour of `name`; grey for a stranger.
+    pub(crate) fn of(&self, name: &str) -> RGBAColor {
+        self.0.get(name).copied().unwrap_or(GREY.to_rgba())
+    }
+
+    /// All, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, RGBAColor)> {
+        self.0.iter().map(|(name, colour)| (name.as_str(), *colour))
+    }
+}
+
+/// The text colour that can be read on `fill`.
+pub(crate) fn text_on(fill: RGBAColor) -> RGBColor {
+    let (r, g, b) = fill.rgb();
+    let light = 0.299 * f64::from(r) + 0.587 * f64::from(g) + 0.114 * f64::from(b);
+    if (r, g, b) == INK.rgb() {
+        return BED;
+    }
+    // A tint shows the paper, which may be light or dark: ink follows it.
+    match (fill.alpha() < 0.75, light > 125.0) {
+        (true, _) => INK,
+        (false, true) => ON_LIGHT,
+        (false, false) => ON_DARK,
+    }
+}
+
+/// As a CSS colour, for legends beside the pictures.
+pub(crate) fn css(fill: RGBAColor) -> String {
+    let (r, g, b) = fill.rgb();
+    if (r, g, b) == INK.rgb() {
+        return "var(--ink)".to_owned();
+    }
+    format!("rgb({r} {g} {b} / {})", fill.alpha())
+}

@@ -1,0 +1,110 @@
+//! Which run is better: the measure of speed, sweep points, ties.
+
+use indexmap::IndexMap;
+
+use crate::quantity;
+use crate::summary::{RunSummary, short_path};
+
+/// Two speeds closer than this share are the same: the difference would not show in three digits.
+pub(crate) const TIE: f64 = 0.0005;
+
+/// What a run gets done per second; more is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speed {
+    Tokens,
+    Samples,
+    MicroBatches,
+    Steps,
+}
+
+impl Speed {
+    /// The most meaningful measure that all runs with a step time have, so that it compares them all.
+    pub(crate) fn of(runs: &[RunSummary]) -> Speed {
+        [Speed::Tokens, Speed::Samples, Speed::MicroBatches]
+            .into_iter()
+            .find(|speed| {
+                runs.iter().filter(|run| run.step_time().is_some()).all(|run| speed.value(run).is_some())
+            })
+            .unwrap_or(Speed::Steps)
+    }
+
+    /// Per second; none for a run without step time.
+    pub(crate) fn value(self, run: &RunSummary) -> Option<f64> {
+        let step_time = run.step_time()?;
+        let value = match self {
+            Speed::Tokens => run.tokens_per_s?,
+            Speed::Samples => run.samples_per_s?,
+            Speed::MicroBatches => run.micro_batches? as f64 / step_time,
+            Speed::Steps => step_time.recip(),
+        };
+        (value.is_finite() && value > 0.0).then_some(value)
+    }
+
+    /// A speed with its unit; for steps, the time of one, which is what people compare.
+    pub(crate) fn text(self, value: f64) -> String {
+        match self {
+            Speed::Steps => format!("{} a step", quantity::seconds(value.recip())),
+            _ => quantity::rate(value, self.thing()),
+        }
+    }
+
+    /// What is counted, in the plural.
+    pub(crate) fn thing(self) -> &'static str {
+        match self {
+            Speed::Tokens => "tokens",
+            Speed::Samples => "samples",
+            Speed::MicroBatches => "micro-batches",
+            Speed::Steps => "steps",
+        }
+    }
+}
+
+/// Whether `slower` cannot be told from `faster`.
+pub(crate) fn tied(faster: f64, slower: f64) -> bool {
+    faster <= slower * (1.0 + TIE)
+}
+
+/// The variants at one point of the sweep.
+pub(crate) struct Point<'a> {
+    /// Swept path to value; empty without sweep.
+    pub(crate) values: &'a IndexMap<String, String>,
+    /// In the order of the file.
+    pub(crate) runs: Vec<&'a RunSummary>,
+}
+
+impl<'a> Point<'a> {
+    /// Groups runs by point, in order of first appearance.
+    pub(crate) fn all(runs: &'a [RunSummary]) -> Vec<Point<'a>> {
+        let mut points: IndexMap<Vec<(&str, &str)>, Point<'a>> = IndexMap::new();
+        for run in runs {
+            let key = run.point.iter().map(|(path, value)| (path.as_str(), value.as_str())).collect();
+            let point = points.entry(key).or_insert_with(|| Point { values: &run.point, runs: Vec::new() });
+            point.runs.push(run);
+        }
+        points.into_values().collect()
+    }
+
+    /// The runs with a speed, fastest first. Those tied with the fastest stand in the order of the file, so that of two
+    /// equals the plainer one, written first, leads.
+    pub(crate) fn ranked(&self, speed: Speed) -> Vec<(&'a RunSummary, f64)> {
+        let mut ranked: Vec<_> = self.runs.iter().filter_map(|run| Some((*run, speed.value(run)?))).collect();
+        let fastest = ranked.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+        let order = |value: f64| if tied(fastest, value) { fastest } else { value };
+        ranked.sort_by(|a, b| order(b.1).total_cmp(&order(a.1)));
+        ranked
+    }
+
+    /// `micro_batch 4, rate 200 GB/s`.
+    pub(crate) fn label(&self) -> String {
+        let values: Vec<_> =
+            self.values.iter().map(|(path, value)| format!("{} {value}", short_path(path))).collect();
+        values.join(", ")
+    }
+}
+
+/// The fastest run of all, and the point it stands at.
+pub(crate) fn best<'a, 'b>(points: &'b [Point<'a>], speed: Speed) -> Option<(&'b Point<'a>, &'a RunSummary)> {
+    let firsts = points.iter().filter_map(|point| point.ranked(speed).first().map(|first| (point, *first)));
+    let best = firsts.reduce(|best, next| if next.1.1 > best.1.1 { next } else { best });
+    best.map(|(point, (run, _))| (point, run))
+}

@@ -1,0 +1,134 @@
+//! The table of runs, the same on the terminal and in the report.
+
+use crate::finding::verdict;
+use crate::quantity;
+use crate::ranking::{Point, Speed, tied};
+use crate::summary::{DevicePeak, RunSummary, short_path};
+
+/// A table whose columns are those with anything to show.
+pub(crate) struct Table<'a> {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Row<'a>>,
+}
+
+/// One column.
+pub(crate) struct Column {
+    pub(crate) title: String,
+    /// Whether it is read as numbers, and so aligned to the right.
+    pub(crate) numeric: bool,
+}
+
+/// One run.
+pub(crate) struct Row<'a> {
+    pub(crate) run: &'a RunSummary,
+    /// Whether it is the fastest of its point, or the first where none runs.
+    pub(crate) leads: bool,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// One cell: what is read, and what it is sorted by where that is a number.
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    pub(crate) number: Option<f64>,
+}
+
+impl<'a> Table<'a> {
+    pub(crate) fn of(points: &[Point<'a>], axes: &[String], speed: Speed) -> Self {
+        let mut kinds: Vec<Kind<'_>> = vec![Kind::Variant];
+        kinds.extend(axes.iter().map(|axis| Kind::Axis(axis)));
+        kinds.extend([Kind::StepTime, Kind::Rate(speed), Kind::Bubble, Kind::Mfu, Kind::Memory]);
+        kinds.retain(|kind| {
+            kind.always() || points.iter().any(|point| point.runs.iter().any(|run| kind.has(run)))
+        });
+        let mut columns: Vec<_> = kinds.iter().map(Kind::column).collect();
+        columns.push(Column { title: "verdict".to_owned(), numeric: false });
+        let mut rows = Vec::new();
+        for point in points {
+            let fastest = point.ranked(speed).first().copied();
+            let leader = fastest.map_or(point.runs[0], |(run, _)| run);
+            for run in &point.runs {
+                let mut cells: Vec<_> = kinds.iter().map(|kind| kind.cell(run)).collect();
+                cells.push(place(run, fastest, speed));
+                rows.push(Row { run, leads: std::ptr::eq(leader, *run), cells });
+            }
+        }
+        Table { columns, rows }
+    }
+}
+
+/// How a run did at its point: the fastest, by how much slower, or why not at all.
+fn place(run: &RunSummary, fastest: Option<(&RunSummary, f64)>, speed: Speed) -> Cell {
+    let Some((value, (first, fastest))) = speed.value(run).zip(fastest) else {
+        return Cell { text: verdict(run), number: Some(f64::MAX) };
+    };
+    let text = match (std::ptr::eq(first, run), tied(fastest, value)) {
+        (true, _) => "fastest".to_owned(),
+        (false, true) => "as fast".to_owned(),
+        (false, false) => format!("{} slower", quantity::gain(fastest / value)),
+    };
+    Cell { text, number: Some(fastest / value) }
+}
+
+/// What a column shows of a run.
+enum Kind<'a> {
+    Variant,
+    Axis(&'a str),
+    StepTime,
+    Rate(Speed),
+    Bubble,
+    Mfu,
+    Memory,
+}
+
+impl Kind<'_> {
+    /// Whether the column stands even when it is empty.
+    fn always(&self) -> bool {
+        matches!(self, Kind::Variant | Kind::Axis(_) | Kind::StepTime)
+    }
+
+    fn has(&self, run: &RunSummary) -> bool {
+        self.cell(run).number.is_some()
+    }
+
+    fn column(&self) -> Column {
+        let title = match self {
+            Kind::Variant => "variant".to_owned(),
+            Kind::Axis(path) => short_path(path).to_owned(),
+            Kind::StepTime => "step time".to_owned(),
+            Kind::Rate(speed) => format!("{}/s", speed.thing()),
+            Kind::Bubble => "bubble".to_owned(),
+            Kind::Mfu => "MFU".to_owned(),
+            Kind::Memory => "peak memory".to_owned(),
+        };
+        Column { title, numeric: !matches!(self, Kind::Variant | Kind::Axis(_)) }
+    }
+
+    fn cell(&self, run: &RunSummary) -> Cell {
+        let share = |value: Option<f64>| (value.map(quantity::percent), value);
+        let (text, number) = match self {
+            Kind::Variant => (Some(run.variant.clone()), None),
+            Kind::Axis(path) => {
+                let written = run.point.get(*path);
+                (written.cloned(), written.and_then(|written| crate::axis::number(written)))
+            }
+            Kind::StepTime => (run.step_time().map(quantity::seconds), run.step_time()),
+            Kind::Rate(speed) => {
+                let rate = speed.value(run).filter(|_| matches!(speed, Speed::Tokens | Speed::Samples));
+                (rate.map(quantity::count), rate)
+            }
+            Kind::Bubble => share(run.bubble_fraction),
+            Kind::Mfu => share(run.mfu),
+            Kind::Memory => {
+                let worst = run.worst_device();
+                (worst.map(used), worst.map(|device| device.peak_bytes as f64))
+            }
+        };
+        Cell { text: text.unwrap_or_else(|| quantity::NONE.to_owned()), number }
+    }
+}
+
+/// `31.2 GB of 40.0 GB`.
+pub(crate) fn used(device: &DevicePeak) -> String {
+    let peak = quantity::bytes(device.peak_bytes);
+    device.capacity_bytes.map_or(peak.clone(), |capacity| format!("{peak} of {}", quantity::bytes(capacity)))
+}

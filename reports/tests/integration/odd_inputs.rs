@@ -1,0 +1,63 @@
+//! Results nobody expects still give readable output.
+
+use reports::summary::{DevicePeak, Failure, RunSummary};
+use reports::{Summary, csv, json, terminal};
+
+use crate::fixture::{at, bare, summary, too_big};
+
+/// Everything that is written for a summary.
+fn all_outputs(summary: &Summary) -> String {
+    let mut out = Vec::new();
+    terminal::write(&mut out, summary, terminal::Style::default()).expect("a vector takes every byte");
+    csv::write(&mut out, summary).expect("a vector takes every byte");
+    json::write(&mut out, summary).expect("a vector takes every byte");
+    String::from_utf8(out).expect("text")
+}
+
+fn odd_runs() -> Vec<Vec<RunSummary>> {
+    let nan = RunSummary {
+        samples_per_s: Some(f64::NAN),
+        bubble_fraction: Some(f64::NAN),
+        ..bare("nan", f64::NAN)
+    };
+    let mut zeros = bare("zeros", 0.0);
+    zeros.time_breakdown_s = [("compute".to_owned(), 0.0)].into();
+    let device = DevicePeak { capacity_bytes: Some(0), peak_bytes: u64::MAX, ..DevicePeak::default() };
+    let full = RunSummary { peak_memory_bytes: vec![device], ..bare("full", 1e-300) };
+    let silent = RunSummary { failure: Some(Failure::default()), ..RunSummary::default() };
+    let twice = vec![bare("same", 1.0), bare("same", 2.0)];
+    let mixed = vec![at(bare("a", 1.0), "x.y", "1"), at(bare("a", 2.0), "z", "2"), bare("b", 3.0)];
+    vec![
+        vec![],
+        vec![nan.clone()],
+        vec![nan, zeros, full, silent, RunSummary::default()],
+        vec![too_big("a", 0), too_big("b", u64::MAX)],
+        twice,
+        mixed,
+    ]
+}
+
+#[test]
+fn odd_numbers_never_reach_a_reader() {
+    for runs in odd_runs() {
+        let text = all_outputs(&summary("odd", &["x.y"], runs));
+        for word in ["NaN", "inf", "null"] {
+            assert!(!text.contains(word), "{word} in\n{text}");
+        }
+    }
+}
+
+#[test]
+fn control_characters_do_not_reach_the_terminal() {
+    let mut out = Vec::new();
+    let hostile = summary("x", &[], vec![bare("a\x1b[2Jb\nc", 1.0), too_big("d\re\t", 5)]);
+    terminal::write(&mut out, &hostile, terminal::Style::default()).expect("a vector takes every byte");
+    let text = String::from_utf8(out).expect("text");
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+}
+
+#[test]
+fn long_and_foreign_names_are_cut_at_a_character() {
+    let text = all_outputs(&summary("x", &[], vec![bare(&"é".repeat(500), 1.0), bare("模型并行", 2.0)]));
+    assert!(text.contains("é…") && text.contains("模型并行"));
+}

@@ -1,0 +1,154 @@
+//! The finding: one true sentence for every outcome.
+
+use reports::finding::finding;
+use reports::summary::{Failure, FailureKind, RunSummary};
+
+use crate::fixture::{at, bare, too_big};
+
+/// The sentence for runs without sweep.
+fn says(runs: &[RunSummary]) -> String {
+    finding(runs, &[])
+}
+
+/// The sentence over one axis.
+fn says_over(axis: &str, runs: &[RunSummary]) -> String {
+    finding(runs, &[axis.to_owned()])
+}
+
+fn fails(variant: &str, kind: FailureKind, message: &str) -> RunSummary {
+    let failure = Failure { kind, message: message.to_owned(), ..Failure::default() };
+    RunSummary { variant: variant.to_owned(), failure: Some(failure), ..RunSummary::default() }
+}
+
+#[test]
+fn the_faster_of_two_with_both_times() {
+    let sentence = says(&[bare("plain", 15.9), bare("bpipe", 12.1)]);
+    assert_eq!(sentence, "bpipe is 1.31× faster than plain (12.1 s against 15.9 s).");
+}
+
+#[test]
+fn a_small_gain_is_a_percentage() {
+    let sentence = says(&[bare("plain", 1.04), bare("bpipe", 1.0)]);
+    assert_eq!(sentence, "bpipe is 4.00 % faster than plain (1.00 s against 1.04 s).");
+}
+
+#[test]
+fn steps_of_different_size_are_compared_by_throughput() {
+    let small = RunSummary { samples_per_s: Some(100.0), ..bare("small", 1.0) };
+    let large = RunSummary { samples_per_s: Some(150.0), ..bare("large", 2.0) };
+    assert_eq!(
+        says(&[small, large]),
+        "large is 1.50× faster than small (150 samples/s against 100 samples/s)."
+    );
+}
+
+#[test]
+fn the_fastest_of_many_stands_beside_the_next_and_the_slowest() {
+    let sentence = says(&[bare("a", 4.0), bare("b", 2.0), bare("c", 3.0)]);
+    let expected = "b is the fastest of 3: 1.50× faster than c (2.00 s against 3.00 s) and 2.00× faster than a (2.00 s against 4.00 s).";
+    assert_eq!(sentence, expected);
+}
+
+#[test]
+fn no_gain_is_said_as_such() {
+    assert_eq!(
+        says(&[bare("plain", 1.46), bare("bpipe", 1.46)]),
+        "bpipe changes nothing: 1.46 s a step, as with plain."
+    );
+    let three = [bare("a", 1.0), bare("b", 1.0), bare("c", 1.0001)];
+    assert_eq!(says(&three), "All 3 variants that fit are equally fast: 1.00 s a step.");
+    let two_of_three = [bare("a", 2.0), bare("b", 1.0), bare("c", 1.0)];
+    assert_eq!(
+        says(&two_of_three),
+        "b and c are equally fast and 2.00× faster than a (1.00 s against 2.00 s)."
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    assert_eq!(
+        says(&[too_big("plain", 4_000_000_000), bare("bpipe", 1.5), bare("recompute", 1.8)]),
+        "bpipe is 1.20× faster than recompute (1.50 s against 1.80 s); plain does not fit."
+    );
+    assert_eq!(
+        says(&[too_big("plain", 4_000_000_000), too_big("gpipe", 9_000_000_000), bare("bpipe", 1.5)]),
+        "Only bpipe fits, with 1.50 s a step; plain and gpipe do not fit."
+    );
+    assert_eq!(
+        says(&[too_big("plain", 9_000_000_000), too_big("recompute", 1_200_000_000)]),
+        "No variant fits; the closest is recompute, which does not fit: stage 0 is 1.20 GB short."
+    );
+    assert_eq!(says(&[too_big("plain", 1_200_000_000)]), "plain does not fit: stage 0 is 1.20 GB short.");
+}
+
+#[test]
+fn other_failures_have_their_own_words() {
+    let deadlock = fails("zb", FailureKind::Deadlock, "stage 0 waits for stage 1");
+    assert_eq!(says(std::slice::from_ref(&deadlock)), "zb deadlocks: stage 0 waits for stage 1.");
+    let limit = fails("huge", FailureKind::Limit, "2e9 activities");
+    assert_eq!(says(&[deadlock, limit]), "No variant can be run; zb deadlocks, huge reached its limit.");
+    let impossible = fails("odd", FailureKind::Infeasible, "8 micro-batches do not divide by 3");
+    assert_eq!(
+        says(&[impossible, bare("a", 1.0), bare("b", 2.0)]),
+        "a is 2.00× faster than b (1.00 s against 2.00 s); odd is impossible."
+    );
+}
+
+#[test]
+fn a_single_run_tells_its_time_and_what_it_goes_to() {
+    let mut run = bare("plain", 2.0);
+    run.time_breakdown_s = [("compute".to_owned(), 1.5), ("pipeline bubble".to_owned(), 0.5)].into();
+    assert_eq!(says(&[run]), "plain runs at 2.00 s a step, 75.0 % of it compute.");
+    assert_eq!(says(&[]), "Nothing was run.");
+}
+
+#[test]
+fn a_winner_at_every_point_comes_with_its_margin() {
+    let axis = "training.micro_batches";
+    let runs = [
+        at(bare("a", 2.0), axis, "8"),
+        at(bare("b", 1.0), axis, "8"),
+        at(bare("a", 3.0), axis, "16"),
+        at(bare("b", 2.0), axis, "16"),
+    ];
+    assert_eq!(says_over(axis, &runs), "b is the fastest at all 2 points, by 1.50× to 2.00× over the next.");
+}
+
+#[test]
+fn a_crossover_along_a_numeric_axis_is_found_in_any_order_of_the_file() {
+    let axis = "techniques.bpipe.transfer.rate";
+    let mut runs = Vec::new();
+    for (rate, bpipe) in [("200 GB/s", 1.0), ("50 GB/s", 1.9), ("100 GB/s", 1.2), ("25 GB/s", 3.0)] {
+        runs.push(at(bare("recompute", 1.5), axis, rate));
+        runs.push(at(bare("bpipe", bpipe), axis, rate));
+    }
+    assert_eq!(
+        says_over(axis, &runs),
+        "recompute is the fastest up to rate 50 GB/s, bpipe from rate 100 GB/s on."
+    );
+}
+
+#[test]
+fn winners_that_alternate_are_counted() {
+    let axis = "p";
+    let mut runs = Vec::new();
+    for (point, a) in [("1", 1.0), ("2", 3.0), ("4", 1.0)] {
+        runs.push(at(bare("a", a), axis, point));
+        runs.push(at(bare("b", 2.0), axis, point));
+    }
+    assert_eq!(says_over(axis, &runs), "Of 3 points a at 2 and b at 1 is the fastest.");
+}
+
+#[test]
+fn one_variant_over_a_sweep_tells_its_best_and_worst_point() {
+    let axis = "training.micro_batch";
+    let run = |value: &str, rate: f64| {
+        at(RunSummary { samples_per_s: Some(rate), ..bare("plain", 1.0) }, axis, value)
+    };
+    let runs = [run("1", 50.0), run("2", 80.0), at(too_big("plain", 5), axis, "4")];
+    let expected = "plain is fastest at micro_batch 2 with 80.0 samples/s, 1.60× faster than at micro_batch 1 with 50.0 \
+                    samples/s; it does not run at 1 of the 3 points.";
+    assert_eq!(says_over(axis, &runs), expected);
+    let never = [at(too_big("plain", 5), axis, "4"), at(too_big("plain", 5), axis, "8")];
+    assert_eq!(says_over(axis, &never), "plain does not run at any of the 2 points.");
+}
