@@ -1,0 +1,269 @@
+//! The solver of components that are not uniform: every fluid fills up over what the other fluids offer its flows.
+//!
+//! On fluid r, flow i is offered o_i^r = min(cap_i, min_{r' ≠ r} x_ir'), where x_ir' is its share at the level of r'. The
+//! level of r is the least that overflows it: Σ m min(a o_i^r, v λ) > C_r. When no level changes any more, every flow is at
+//! its cap or has its largest relative share on a saturated fluid: the condition holds.
+//!
+//! The way there is symmetric, so that neither ids nor folding matter: in every round all fluids reckon their level from
+//! the others', and those with the lowest among the levels that would change take it, all at once. On a uniform component
+//! this is progressive filling. Symmetric components can swing between two states; after a while levels therefore move
+//! half way only, which leads to the symmetric solution. What has not settled exactly in the end is scaled down to fit.
+
+use std::ops::Range;
+
+use super::arena::{Arena, NEVER, share};
+use crate::fixed::{Rate, Ratio};
+
+/// One component, copied into dense arrays; kept between runs for its memory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FixedPoint {
+    tiers: Vec<Tier>,
+    flows: Vec<Flow>,
+    /// Demands by flow.
+    demands: Vec<Demand>,
+    /// Demands by tier.
+    by_tier: Vec<u32>,
+    /// Position of each tier of the arena in `tiers`.
+    local: Vec<u32>,
+    /// The tier being filled: demands and the levels at which they have what they are offered.
+    offers: Vec<(u64, u32)>,
+}
+
+#[derive(Clone, Debug)]
+struct Tier {
+    /// 2^-54 unit/ps.
+    capacity: u64,
+    /// The prior tier of the same fluid, whose load comes off the capacity.
+    prior: Option<u32>,
+    demands: Range<u32>,
+    level: u64,
+    candidate: u64,
+    /// Whether the candidate must be reckoned again.
+    stale: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Flow {
+    cap: Rate,
+    /// At the levels of its tiers.
+    rate: Rate,
+    demands: Range<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Demand {
+    flow: u32,
+    tier: u32,
+    coefficient: Ratio,
+    weight: u64,
+    multiplicity: u32,
+    /// At the tier's level.
+    share: Rate,
+}
+
+/// Rounds at full steps: a multiple of the number of fluids, as a settled component takes a few per fluid.
+const ROUNDS_PER_TIER: usize = 8;
+/// Rounds at half steps: enough for a difference to vanish below the quantum.
+const HALF_ROUNDS: usize = 96;
+
+impl FixedPoint {
+    /// Decides the rates of the flows of a component, all of them apart, and the levels of its tiers.
+    pub(super) fn solve(&mut self, arena: &mut Arena, tiers: &[u32], flows: &[u32]) {
+        self.load(arena, tiers, flows);
+        if !self.settle() {
+            self.scale_down();
+        }
+        for (&id, flow) in flows.iter().zip(&self.flows) {
+            arena.flows[id as usize].level = flow.rate.0;
+        }
+        for (&id, tier) in tiers.iter().zip(&self.tiers) {
+            arena.tiers[id as usize].level = tier.level;
+        }
+    }
+
+    fn load(&mut self, arena: &Arena, tiers: &[u32], flows: &[u32]) {
+        self.local.resize(arena.tiers.len(), u32::MAX);
+        for (at, &tier) in (0..).zip(tiers) {
+            self.local[tier as usize] = at;
+        }
+        self.flows.clear();
+        self.demands.clear();
+        for (flow, &id) in (0..).zip(flows) {
+            let first = self.demands.len() as u32;
+            for hop in &arena.hops[arena.hops_of(id)] {
+                let tier = self.local[hop.tier as usize];
+                if tier != u32::MAX {
+                    self.demands.push(Demand {
+                        flow,
+                        tier,
+                        coefficient: hop.coefficient,
+                        weight: arena.weight(hop),
+                        multiplicity: hop.multiplicity,
+                        share: Rate::UNLIMITED,
+                    });
+                }
+            }
+            let demands = first..self.demands.len() as u32;
+            let cap = arena.flows[id as usize].cap;
+            self.flows.push(Flow { cap, rate: cap, demands });
+        }
+        self.by_tier.clear();
+        self.by_tier.extend(0..self.demands.len() as u32);
+        self.by_tier.sort_by_key(|demand| self.demands[*demand as usize].tier);
+        self.tiers.clear();
+        let mut first = 0;
+        for (at, &id) in (0u32..).zip(tiers) {
+            let rest = &self.by_tier[first as usize..];
+            let end = first + rest.partition_point(|demand| self.demands[*demand as usize].tier == at) as u32;
+            let fluid = arena.fluid_of(id as usize);
+            let hinge = id as usize == fluid && arena.is_hinge(fluid);
+            let prior = hinge.then(|| self.local[arena.prior(fluid)]);
+            let capacity =
+                if hinge { arena.fluids[fluid].capacity } else { arena.tiers[id as usize].capacity };
+            let (level, candidate) = (NEVER, NEVER);
+            self.tiers.push(Tier { capacity, prior, demands: first..end, level, candidate, stale: true });
+            first = end;
+        }
+        for &tier in tiers {
+            self.local[tier as usize] = u32::MAX;
+        }
+    }
+
+    /// Whether the levels have settled exactly.
+    fn settle(&mut self) -> bool {
+        for _ in 0..ROUNDS_PER_TIER * self.tiers.len() {
+            self.reckon();
+            let changes = self.tiers.iter().filter(|tier| tier.candidate != tier.level);
+            let Some(lowest) = changes.map(|tier| tier.candidate).min() else { return true };
+            for tier in 0..self.tiers.len() {
+                if self.tiers[tier].candidate == lowest && self.tiers[tier].level != lowest {
+                    self.set_level(tier, lowest);
+                }
+            }
+        }
+        for _ in 0..HALF_ROUNDS {
+            self.reckon();
+            let mut settled = true;
+            for tier in 0..self.tiers.len() {
+                let Tier { level, candidate, .. } = self.tiers[tier];
+                if level != candidate {
+                    settled = false;
+                    self.set_level(tier, half_way(level, candidate));
+                }
+            }
+            if settled {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Brings the candidates up to date.
+    fn reckon(&mut self) {
+        for tier in 0..self.tiers.len() {
+            if std::mem::replace(&mut self.tiers[tier].stale, false) {
+                self.tiers[tier].candidate = self.fill(tier);
+            }
+        }
+    }
+
+    /// The least level that overflows a tier, given what the others offer its flows.
+    fn fill(&mut self, tier: usize) -> u64 {
+        let Tier { capacity, prior, ref demands, .. } = self.tiers[tier];
+        let capacity = capacity.saturating_sub(prior.map_or(0, |prior| self.carried(prior as usize)));
+        self.offers.clear();
+        let mut weight = 0;
+        for &at in &self.by_tier[demands.start as usize..demands.end as usize] {
+            let demand = &self.demands[at as usize];
+            let load = u128::from(self.offer(at).0) * u128::from(demand.coefficient.0);
+            let reached = u64::try_from(load.div_ceil(u128::from(demand.weight))).unwrap_or(u64::MAX);
+            self.offers.push((reached, at));
+            weight += u128::from(demand.weight) * u128::from(demand.multiplicity);
+        }
+        self.offers.sort_unstable();
+        let mut room = u128::from(capacity);
+        for &(reached, at) in &self.offers {
+            if u128::from(reached) * weight > room {
+                break;
+            }
+            let demand = &self.demands[at as usize];
+            let load = u128::from(self.offer(at).0) * u128::from(demand.coefficient.0);
+            room -= load * u128::from(demand.multiplicity);
+            weight -= u128::from(demand.weight) * u128::from(demand.multiplicity);
+        }
+        room.checked_div(weight).map_or(NEVER, |level| u64::try_from(level + 1).unwrap_or(NEVER))
+    }
+
+    /// What the cap and the other tiers leave a flow on the tier of a demand.
+    fn offer(&self, at: u32) -> Rate {
+        let flow = &self.flows[self.demands[at as usize].flow as usize];
+        let others = flow.demands.clone().filter(|other| *other != at);
+        others.map(|other| self.demands[other as usize].share).fold(flow.cap, Rate::min)
+    }
+
+    /// Load of a tier, 2^-54 unit/ps.
+    fn carried(&self, tier: usize) -> u64 {
+        let Range { start, end } = self.tiers[tier].demands;
+        let loads = self.by_tier[start as usize..end as usize].iter().map(|&at| {
+            let demand = &self.demands[at as usize];
+            let rate = self.flows[demand.flow as usize].rate;
+            u128::from(demand.multiplicity) * u128::from(demand.coefficient.0) * u128::from(rate.0)
+        });
+        loads.fold(0u64, |sum, load| sum.saturating_add(u64::try_from(load).unwrap_or(u64::MAX)))
+    }
+
+    /// Changes a level; what depends on it must be reckoned again.
+    fn set_level(&mut self, tier: usize, level: u64) {
+        self.tiers[tier].level = level;
+        let Range { start, end } = self.tiers[tier].demands;
+        for &at in &self.by_tier[start as usize..end as usize] {
+            let demand = &mut self.demands[at as usize];
+            demand.share = if level == NEVER {
+                Rate::UNLIMITED
+            } else {
+                share(level, demand.weight, demand.coefficient)
+            };
+            let flow = &mut self.flows[demand.flow as usize];
+            flow.rate = flow.cap;
+            for other in &self.demands[flow.demands.start as usize..flow.demands.end as usize] {
+                flow.rate = flow.rate.min(other.share);
+                self.tiers[other.tier as usize].stale |= other.tier as usize != tier;
+            }
+        }
+        // What its flows now do on other prior tiers is what ordinary tiers get.
+        for tier in 0..self.tiers.len() {
+            self.tiers[tier].stale |= self.tiers[tier].prior.is_some();
+        }
+    }
+
+    /// Lowers the rates until they fit, each by the worst overload on its way; what prior demands leave comes second.
+    fn scale_down(&mut self) {
+        for hinge in [false, true] {
+            let tiers = self.tiers.iter().enumerate().map(|(index, tier)| {
+                let prior = tier.prior.map_or(0, |prior| self.carried(prior as usize));
+                let chosen = tier.prior.is_some() == hinge;
+                if chosen { (tier.capacity.saturating_sub(prior), self.carried(index)) } else { (0, 0) }
+            });
+            let tiers: Vec<(u64, u64)> = tiers.collect();
+            for flow in &mut self.flows {
+                let demands = &self.demands[flow.demands.start as usize..flow.demands.end as usize];
+                let overloads = demands.iter().map(|demand| tiers[demand.tier as usize]);
+                let overloads = overloads.filter(|(capacity, load)| load > capacity);
+                let fits = |(capacity, load): (u64, u64)| {
+                    Rate((u128::from(flow.rate.0) * u128::from(capacity) / u128::from(load)) as u64)
+                };
+                flow.rate = overloads.map(fits).fold(flow.rate, Rate::min);
+            }
+        }
+    }
+}
+
+/// Half the way from one level to another; up to no limit it is one doubling.
+fn half_way(from: u64, to: u64) -> u64 {
+    if from == NEVER {
+        return to;
+    }
+    let to = to.min(from.saturating_mul(2));
+    // Rounded towards the goal, so that the last quantum is passed.
+    if to > from { from + (to - from).div_ceil(2) } else { from - (from - to).div_ceil(2) }
+}

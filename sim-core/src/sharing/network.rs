@@ -1,0 +1,285 @@
+//! The state of all flows, and what changes it.
+
+use super::arena::{Arena, NEVER, State, cap_load, share};
+use super::component::Components;
+use super::fixed_point::FixedPoint;
+use super::sweep::Sweep;
+use crate::fixed::{RATIO_BITS, Rate};
+use crate::id::FluidId;
+use crate::platform::{Demand, Platform};
+
+/// An activity under way. Ids of ended flows are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u32);
+
+impl FlowId {
+    /// The position in tables kept beside the network.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The flows on the fluids of a platform, and their rates.
+///
+/// Any number of [`start`](Self::start), [`stop`](Self::stop), [`set_cap`](Self::set_cap) and
+/// [`set_capacity`](Self::set_capacity) may happen in one instant; one [`reshare`](Self::reshare) then brings all rates up to
+/// date. The rates are a function of the flows present, not of how they came.
+///
+/// A rate of zero is possible: behind prior demands that take the whole fluid, or where a fluid has fewer quanta
+/// (2^-40 unit/ps) than activities.
+#[derive(Clone, Debug)]
+pub struct Network {
+    arena: Arena,
+    sweep: Sweep,
+    components: Components,
+    fixed_point: FixedPoint,
+    /// Tiers whose flows or capacity changed since the last re-share.
+    touched: Vec<u32>,
+    /// Those of them, and pending flows, that wait until prior demands are settled.
+    last_touched: Vec<u32>,
+    last_pending: Vec<u32>,
+    /// Fluids whose prior load or capacity may have changed.
+    drained: Vec<u32>,
+    /// Flows whose rate may have changed ([`super::arena::Flow::pending`]).
+    pending: Vec<u32>,
+    changed: Vec<FlowId>,
+}
+
+impl Network {
+    /// No flow on the fluids of a platform that [`super::validate`] accepts.
+    pub fn new(platform: &Platform) -> Self {
+        Self {
+            arena: Arena::new(platform),
+            sweep: Sweep::default(),
+            components: Components::default(),
+            fixed_point: FixedPoint::default(),
+            touched: Vec::new(),
+            last_touched: Vec::new(),
+            last_pending: Vec::new(),
+            drained: Vec::new(),
+            pending: Vec::new(),
+            changed: Vec::new(),
+        }
+    }
+
+    /// Starts a flow with these demands (as [`super::validate`] accepts them) and this rate cap.
+    pub fn start(&mut self, demands: &[Demand], cap: Rate) -> FlowId {
+        let id = self.arena.attach(demands, cap);
+        self.mark_pending(id);
+        if self.is_unhindered(id) {
+            self.arena.fix(id, self.arena.flows[id as usize].ceiling);
+        }
+        self.touch(id);
+        FlowId(id)
+    }
+
+    /// Ends a flow; its id may be given to the next one.
+    pub fn stop(&mut self, flow: FlowId) {
+        self.touch(flow.0);
+        self.arena.detach(flow.0);
+    }
+
+    /// Changes the cap of a flow.
+    pub fn set_cap(&mut self, flow: FlowId, cap: Rate) {
+        let id = flow.0;
+        let before = self.arena.flows[flow.index()].ceiling;
+        self.arena.set_cap(id, cap);
+        self.mark_pending(id);
+        let (level, ceiling) = (self.arena.flows[flow.index()].level, self.arena.flows[flow.index()].ceiling);
+        let moves = ceiling < level || (level == before && level < ceiling);
+        if self.arena.flows[flow.index()].state == State::Fixed && moves {
+            self.arena.release(id);
+            if self.is_unhindered(id) {
+                self.arena.fix(id, ceiling);
+            }
+        }
+        self.touch(id);
+    }
+
+    /// Changes the capacity of a fluid, at most [`Rate::MAX_CAPACITY`].
+    pub fn set_capacity(&mut self, fluid: FluidId, capacity: Rate) {
+        let capacity = capacity.min(Rate::MAX_CAPACITY).0 << RATIO_BITS;
+        let prior = self.arena.prior(fluid.index());
+        self.arena.fluids[fluid.index()].capacity = capacity;
+        self.arena.tiers[prior].capacity = capacity;
+        self.touched.extend([fluid.0, prior as u32]);
+        self.drained.push(fluid.0);
+    }
+
+    /// Whether something happened since the last re-share.
+    pub fn is_changed(&self) -> bool {
+        !(self.touched.is_empty() && self.drained.is_empty() && self.pending.is_empty())
+    }
+
+    /// Brings all rates up to date, once per instant. Gives the flows whose rate changed and those that started, ascending.
+    pub fn reshare(&mut self) -> &[FlowId] {
+        self.changed.clear();
+        self.refill();
+        self.put_off();
+        self.solve();
+        self.drain();
+        if self.is_changed() {
+            self.solve();
+        }
+        self.changed.sort_unstable();
+        &self.changed
+    }
+
+    /// The rate of a flow as of the last re-share.
+    #[inline]
+    pub fn rate(&self, flow: FlowId) -> Rate {
+        self.arena.flows[flow.index()].rate
+    }
+
+    /// The fluid that holds a flow back, the one with the lowest id if several do; none if it runs at its cap.
+    pub fn bottleneck(&self, flow: FlowId) -> Option<FluidId> {
+        let arena = &self.arena;
+        let state = &arena.flows[flow.index()];
+        if state.rate == state.cap {
+            return None;
+        }
+        let holding = |hop: &&super::arena::Hop| {
+            let level = arena.tiers[hop.tier as usize].level;
+            match state.state {
+                State::Apart => {
+                    level != NEVER && share(level, arena.weight(hop), hop.coefficient) <= Rate(state.level)
+                }
+                _ => level == state.level,
+            }
+        };
+        let fluids = arena.hops[arena.hops_of(flow.0)].iter().filter(holding);
+        fluids.map(|hop| FluidId::from(arena.fluid_of(hop.tier as usize))).min()
+    }
+
+    /// What a fluid carries.
+    pub fn load(&self, fluid: FluidId) -> Rate {
+        let prior = self.arena.prior(fluid.index());
+        Rate((self.arena.load(fluid.index()) + self.arena.load(prior)) >> RATIO_BITS)
+    }
+
+    /// The number of flows on a fluid.
+    pub fn users(&self, fluid: FluidId) -> u32 {
+        let prior = self.arena.prior(fluid.index());
+        (self.arena.members[fluid.index()].len() + self.arena.members[prior].len()) as u32
+    }
+
+    /// Whether all flows on the demand's fluid, one more with this demand and cap, and others with a [`cap_load`] of `others`
+    /// together run at their caps as far as this fluid goes.
+    pub fn fits(&self, demand: &Demand, cap: Rate, others: u128) -> bool {
+        let fluid = demand.fluid.index();
+        let load = self.arena.tiers[fluid].potential + others + cap_load(demand, cap);
+        load <= u128::from(self.arena.fluids[fluid].capacity)
+    }
+
+    /// Whether a uniform flow meets no fluid that could slow it: it needs no solver.
+    fn is_unhindered(&self, id: u32) -> bool {
+        self.arena.flows[id as usize].uniform
+            && self.arena.hops_of(id).all(|hop| self.arena.is_slack(self.arena.hops[hop].tier as usize))
+    }
+
+    fn mark_pending(&mut self, id: u32) {
+        if !std::mem::replace(&mut self.arena.flows[id as usize].pending, true) {
+            self.pending.push(id);
+        }
+    }
+
+    /// Notes the tiers whose balance a flow changes by coming, going or a new cap.
+    fn touch(&mut self, id: u32) {
+        let arena = &self.arena;
+        let mixed = arena.irregular + arena.apart > 0;
+        let state = arena.flows[id as usize].state;
+        for hop in &arena.hops[arena.hops_of(id)] {
+            let tier = hop.tier as usize;
+            let fluid = arena.fluid_of(tier);
+            if arena.priors > 0 {
+                self.drained.push(fluid as u32);
+            }
+            if mixed || (arena.priors > 0 && arena.is_hinge(fluid)) {
+                self.touched.extend([fluid as u32, arena.prior(fluid) as u32]);
+            } else if state == State::Free || arena.tiers[tier].level != NEVER {
+                self.touched.push(hop.tier);
+            }
+            if let Some(port) = arena.ports.get(hop.port as usize) {
+                self.touched.extend(port.tiers.iter().map(|(tier, _)| *tier));
+            }
+        }
+    }
+
+    /// Gives ordinary demands the whole of fluids where prior ones do not matter: none is there, or all demands fit.
+    fn refill(&mut self) {
+        let arena = &mut self.arena;
+        for &fluid in &self.drained {
+            let fluid = fluid as usize;
+            let alone = arena.members[arena.prior(fluid)].is_empty();
+            let whole = arena.fluids[fluid].capacity;
+            if (alone || (arena.fluids[fluid].spanning > 0 && arena.is_idle(fluid)))
+                && std::mem::replace(&mut arena.tiers[fluid].capacity, whole) != whole
+            {
+                self.touched.push(fluid as u32);
+            }
+        }
+    }
+
+    /// Sets aside what waits until prior demands are settled.
+    fn put_off(&mut self) {
+        let arena = &self.arena;
+        if arena.priors == 0 {
+            return;
+        }
+        self.last_touched.extend(self.touched.extract_if(.., |tier| arena.is_last(*tier as usize)));
+        let is_last =
+            |id: &mut u32| arena.hops_of(*id).any(|hop| arena.is_last(arena.hops[hop].tier as usize));
+        self.last_pending.extend(self.pending.extract_if(.., is_last));
+    }
+
+    /// Gives ordinary demands what prior ones leave, and turns to what waited for it.
+    fn drain(&mut self) {
+        let arena = &mut self.arena;
+        self.touched.append(&mut self.last_touched);
+        self.pending.append(&mut self.last_pending);
+        for fluid in self.drained.drain(..) {
+            if !arena.is_last(fluid as usize) {
+                continue;
+            }
+            let load = arena.load(arena.prior(fluid as usize));
+            let rest = arena.fluids[fluid as usize].capacity.saturating_sub(load);
+            if std::mem::replace(&mut arena.tiers[fluid as usize].capacity, rest) != rest {
+                self.touched.push(fluid);
+            }
+        }
+    }
+
+    /// Solves what depends on the touched tiers and notes the rates that changed.
+    fn solve(&mut self) {
+        let arena = &mut self.arena;
+        let hinged = |tier: &u32| arena.is_hinge(arena.fluid_of(*tier as usize));
+        if arena.irregular + arena.apart > 0 || (arena.priors > 0 && self.touched.iter().any(hinged)) {
+            self.components.split(arena, &self.touched, &mut self.pending, &mut self.fixed_point);
+        }
+        self.sweep.run(arena, &self.touched, &mut self.pending);
+        self.touched.clear();
+        self.commit();
+    }
+
+    /// Notes the rates that changed.
+    fn commit(&mut self) {
+        let arena = &mut self.arena;
+        for id in self.pending.drain(..) {
+            let rate = arena.solved_rate(id);
+            let flow = &mut arena.flows[id as usize];
+            flow.pending = false;
+            let new = std::mem::replace(&mut flow.new, false);
+            let old = std::mem::replace(&mut flow.rate, rate);
+            if flow.state == State::Vacant || (rate == old && !new) {
+                continue;
+            }
+            self.changed.push(FlowId(id));
+            if arena.priors > 0 {
+                let fluids = arena.fluids.len() as u32;
+                let hops = &arena.hops[arena.hops_of(id)];
+                self.drained.extend(hops.iter().filter_map(|hop| hop.tier.checked_sub(fluids)));
+            }
+        }
+    }
+}
