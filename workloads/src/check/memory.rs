@@ -1,0 +1,58 @@
+//! A lower bound of each stage's peak: what it holds throughout and what a single block of one micro-batch needs at once.
+//! Where even that does not fit no schedule can help, and nothing needs to be simulated.
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+
+use crate::graph::OpGraph;
+use crate::schedule::{Item, LaneKind, Schedule};
+
+/// A stage that cannot hold what it needs for one micro-batch.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "stage {stage} needs {needed} B for `{block}` of a single micro-batch ({persistent} B of them held throughout), \
+     but its device has {capacity} B"
+)]
+pub struct Shortfall {
+    /// The stage.
+    pub stage: u32,
+    /// The block that needs most.
+    pub block: String,
+    /// Bytes it needs, with what the stage holds throughout.
+    pub needed: u64,
+    /// Bytes held throughout.
+    pub persistent: u64,
+    /// Bytes there are.
+    pub capacity: u64,
+}
+
+/// The stages that cannot hold one micro-batch.
+pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
+    let bytes = |items: &[Item]| -> u64 {
+        let mut storages = BTreeSet::new();
+        for item in items {
+            match *item {
+                Item::Allocate(storage, _) => drop(storages.insert(storage)),
+                Item::Execute(op) => storages.extend(&graph.get(op).reads),
+                _ => {}
+            }
+        }
+        storages.iter().map(|&s| graph.stored(s).bytes).fold(0, u64::saturating_add)
+    };
+    let computes = schedule.lanes.iter().filter(|lane| lane.kind == LaneKind::Compute);
+    computes
+        .filter_map(|lane| {
+            let memory = schedule.stages[lane.stage as usize];
+            let worst = lane.blocks.iter().max_by_key(|block| bytes(&block.items))?;
+            let needed = memory.persistent.saturating_add(bytes(&worst.items));
+            (needed > memory.capacity).then(|| Shortfall {
+                stage: lane.stage,
+                block: worst.name.clone(),
+                needed,
+                persistent: memory.persistent,
+                capacity: memory.capacity,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,134 @@
+//! What must hold after every pass. A schedule is executed once without time, every lane as far as the others let it, and
+//! whatever a pass has broken is reported: all of it, each with pass, operation, storage and micro-batch.
+//!
+//! | check (`schedule.md` section 3) | how |
+//! |---|---|
+//! | every read has a write before it, and the storage is resident there | state of every instance |
+//! | no use or free while another lane may still use it | clocks carried by signals, not the order of execution |
+//! | every allocation is freed exactly once; a step ends as it began | state of every instance at the end |
+//! | happens-before is acyclic, sends match receives, signals equal awaits | the execution reaches the end |
+//! | no work vanishes or is done twice | executions per operator and micro-batch |
+//! | a lower bound of each memory's peak is within capacity | [`memory`] |
+
+pub mod memory;
+mod replay;
+
+use std::fmt;
+
+use crate::graph::OpGraph;
+use crate::schedule::Schedule;
+
+/// Something a pass has broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The pass after which it was found.
+    pub pass: &'static str,
+    /// Lane and block, `stage[3].compute: backward`; empty where none is to blame alone.
+    pub place: String,
+    /// The first micro-batch it happens with.
+    pub micro_batch: u32,
+    /// What is wrong.
+    pub fault: Fault,
+    /// How often it happens at this place.
+    pub times: u32,
+}
+
+/// What can be wrong. Strings name storages, signals, lanes and operators.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// A storage is read where it is not resident, or not filled.
+    NotResident(String),
+    /// A storage is filled or freed where it is not allocated.
+    NotAllocated(String),
+    /// A storage is allocated where it already is.
+    AllocatedTwice(String),
+    /// A storage is still allocated at the end of the step.
+    NeverFreed(String),
+    /// A storage is used while another lane may still use it: no signal orders the two.
+    Unordered {
+        /// The storage.
+        storage: String,
+        /// The other lane.
+        with: String,
+    },
+    /// A lane waits for a signal that never comes.
+    WaitsForever {
+        /// The signal.
+        signal: String,
+        /// The count it waits for.
+        nth: u32,
+        /// How often it comes.
+        given: u32,
+    },
+    /// A signal is not given as often as the step awaits it.
+    Unbalanced {
+        /// The signal.
+        signal: String,
+        /// How often it comes.
+        given: u32,
+        /// The highest count awaited.
+        awaited: u32,
+    },
+    /// Two lanes give one signal, so its count does not say which has.
+    TwoGivers(String),
+    /// An operator is not executed once.
+    Executions {
+        /// The operator.
+        op: String,
+        /// How often it is.
+        times: u32,
+    },
+    /// Not as many micro-batches leave a stage's memory as enter it.
+    Residents {
+        /// The stage.
+        stage: u32,
+        /// Entries less exits.
+        surplus: i64,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotResident(storage) => write!(f, "the {storage} is read but not resident"),
+            Self::NotAllocated(storage) => write!(f, "the {storage} is not allocated"),
+            Self::AllocatedTwice(storage) => write!(f, "the {storage} is allocated twice"),
+            Self::NeverFreed(storage) => write!(f, "the {storage} is never freed"),
+            Self::Unordered { storage, with } => {
+                write!(f, "the {storage} is used while `{with}` may still use it")
+            }
+            Self::WaitsForever { signal, nth, given } => {
+                write!(f, "waits for count {nth} of `{signal}`, which only reaches {given}")
+            }
+            Self::Unbalanced { signal, given, awaited } => {
+                write!(f, "`{signal}` is given {given} times a step and awaited {awaited} times")
+            }
+            Self::TwoGivers(signal) => write!(f, "`{signal}` is given by two lanes"),
+            Self::Executions { op, times } => write!(f, "{op} is executed {times} times"),
+            Self::Residents { stage, surplus } => {
+                write!(f, "stage {stage}: {surplus} more micro-batches enter its memory than leave it")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pass, place, micro_batch, fault, times } = self;
+        write!(f, "after pass `{pass}`: ")?;
+        if !place.is_empty() {
+            write!(f, "{place}, micro-batch {micro_batch}: ")?;
+        }
+        write!(f, "{fault}")?;
+        if *times > 1 { write!(f, " (and {} more times)", times - 1) } else { Ok(()) }
+    }
+}
+
+/// Checks a schedule after `pass`.
+///
+/// # Errors
+/// Everything that is wrong, most upstream lane first.
+pub fn schedule(pass: &'static str, schedule: &Schedule, graph: &OpGraph) -> Result<(), Vec<Problem>> {
+    let problems = replay::replay(pass, schedule, graph);
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}

@@ -1,0 +1,361 @@
+//! The execution without time. Counters only grow and lanes do not branch, so whatever order the lanes are taken in, they
+//! get equally far; what must not depend on that order is judged by clocks.
+
+use std::collections::BTreeMap;
+
+use super::{Fault, Problem};
+use crate::graph::{OpGraph, OpId, Phase, StorageId};
+use crate::schedule::{Item, Nth, Place, Schedule, SignalId};
+
+/// Executes one step and reports what is wrong.
+pub(super) fn replay(pass: &'static str, schedule: &Schedule, graph: &OpGraph) -> Vec<Problem> {
+    let mut replay = Replay::new(schedule, graph);
+    while let Some(lane) = replay.runnable.pop() {
+        replay.advance(lane);
+    }
+    replay.finish();
+    let Replay { found, .. } = replay;
+    let problem = |(((lane, block, _), fault), (micro_batch, times)): (Key, (u32, u32))| {
+        let place = schedule.lanes.get(lane as usize).map_or_else(String::new, |lane| {
+            format!("{}: {}", lane.name(), lane.blocks[block as usize].name)
+        });
+        Problem { pass, place, micro_batch, fault, times }
+    };
+    found.into_iter().map(problem).collect()
+}
+
+/// Lane, block and item, and what is wrong there.
+type Key = ((u32, u32, u32), Fault);
+/// The lane of problems without one.
+const NOWHERE: (u32, u32, u32) = (u32::MAX, 0, 0);
+
+/// What is known of a micro-batch's instance of a storage: whether it is allocated and filled at home and at the partner.
+#[derive(Clone, Copy, Default)]
+struct Instance {
+    home: Held,
+    partner: Held,
+    /// The lane that used it last, plus one, and after how many of its items.
+    last: (u32, u32),
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Held {
+    #[default]
+    No,
+    Allocated,
+    Filled,
+}
+
+/// A lane in execution.
+#[derive(Clone, Default)]
+struct LaneState {
+    call: usize,
+    item: usize,
+    executed: u32,
+    /// Which lanes share storages with it, its index among them, and how far it knows each of them to be.
+    cluster: usize,
+    member: usize,
+    clock: Vec<u32>,
+    waits: Option<(SignalId, u32)>,
+}
+
+#[derive(Clone, Default)]
+struct SignalState {
+    given: u32,
+    awaited: u32,
+    giver: Option<u32>,
+    waiting: Vec<u32>,
+    /// The giver's clock at each count, where lanes that share storages hear it.
+    clocks: Vec<u32>,
+}
+
+struct Replay<'a> {
+    schedule: &'a Schedule,
+    graph: &'a OpGraph,
+    lanes: Vec<LaneState>,
+    signals: Vec<SignalState>,
+    instances: Vec<Instance>,
+    executions: Vec<u8>,
+    residents: Vec<i64>,
+    runnable: Vec<u32>,
+    found: BTreeMap<Key, (u32, u32)>,
+}
+
+impl<'a> Replay<'a> {
+    fn new(schedule: &'a Schedule, graph: &'a OpGraph) -> Self {
+        let micro_batches = schedule.micro_batches as usize;
+        let mut lanes = vec![LaneState::default(); schedule.lanes.len()];
+        for (cluster, members) in clusters(schedule, graph).into_iter().enumerate() {
+            for (member, &lane) in members.iter().enumerate() {
+                let clock = vec![0; members.len()];
+                lanes[lane] = LaneState { cluster, member, clock, ..LaneState::default() };
+            }
+        }
+        Self {
+            schedule,
+            graph,
+            runnable: (0..lanes.len() as u32).rev().collect(),
+            lanes,
+            signals: vec![SignalState::default(); schedule.signals.len()],
+            instances: vec![Instance::default(); graph.storages().len() * micro_batches],
+            executions: vec![0; graph.ops().len() * micro_batches],
+            residents: vec![0; schedule.stages.len()],
+            found: BTreeMap::new(),
+        }
+    }
+
+    /// Executes a lane until it ends or waits.
+    fn advance(&mut self, lane: u32) {
+        let program = &self.schedule.lanes[lane as usize];
+        while let Some(call) = program.calls.get(self.lanes[lane as usize].call) {
+            let items = &program.blocks[call.block as usize].items;
+            while let Some(&item) = items.get(self.lanes[lane as usize].item) {
+                let nth = |nth| 1 + if nth == Nth::Number { call.number } else { call.micro_batch };
+                if let Item::Await { signal, nth: which, .. } = item
+                    && !self.hear(lane, signal, nth(which))
+                {
+                    return;
+                }
+                self.lanes[lane as usize].executed += 1;
+                self.execute(lane, call.micro_batch, item);
+                self.lanes[lane as usize].item += 1;
+            }
+            let state = &mut self.lanes[lane as usize];
+            (state.call, state.item) = (state.call + 1, 0);
+        }
+    }
+
+    fn execute(&mut self, lane: u32, micro_batch: u32, item: Item) {
+        let at = |place| (lane, micro_batch, place);
+        match item {
+            Item::Execute(op) => self.operator(lane, micro_batch, op),
+            Item::Allocate(storage, place) => {
+                let (held, ok) = self.held(at(place), storage, |held| held == Held::No);
+                *held = Held::Allocated;
+                self.expect(ok, lane, micro_batch, storage, Fault::AllocatedTwice);
+            }
+            Item::Free(storage, place) => {
+                let (held, ok) = self.held(at(place), storage, |held| held != Held::No);
+                *held = Held::No;
+                self.expect(ok, lane, micro_batch, storage, Fault::NotAllocated);
+            }
+            Item::Copy(storage, to) => {
+                let from = match to {
+                    Place::Home(stage) => Place::Partner(stage),
+                    Place::Partner(stage) => Place::Home(stage),
+                };
+                let (_, filled) = self.held(at(from), storage, |held| held == Held::Filled);
+                let (held, room) = self.held(at(to), storage, |held| held != Held::No);
+                *held = Held::Filled;
+                self.expect(filled, lane, micro_batch, storage, Fault::NotResident);
+                self.expect(room, lane, micro_batch, storage, Fault::NotAllocated);
+            }
+            Item::Enter(place) => self.residents[place.stage() as usize] += 1,
+            Item::Leave(place) => self.residents[place.stage() as usize] -= 1,
+            Item::Signal(signal) | Item::Send(signal, _) | Item::Carry(signal, _) => {
+                self.give(lane, micro_batch, signal);
+            }
+            Item::Await { .. } | Item::Mark => {}
+        }
+    }
+
+    fn operator(&mut self, lane: u32, micro_batch: u32, op: OpId) {
+        let what = self.graph.get(op);
+        let home = Place::Home(what.stage);
+        let instance = op.0 as usize * self.schedule.micro_batches as usize + micro_batch as usize;
+        self.executions[instance] = self.executions[instance].saturating_add(1);
+        for &storage in &what.reads {
+            let (_, ok) = self.held((lane, micro_batch, home), storage, |held| held == Held::Filled);
+            self.expect(ok, lane, micro_batch, storage, Fault::NotResident);
+        }
+        for &storage in &what.writes {
+            // A forward pass does not keep what is recomputed: it fills what is allocated.
+            let (held, ok) = self.held((lane, micro_batch, home), storage, |held| held != Held::No);
+            if ok {
+                *held = Held::Filled;
+            }
+            let needed = what.phase == Phase::Recompute;
+            self.expect(ok || !needed, lane, micro_batch, storage, Fault::NotAllocated);
+        }
+    }
+
+    /// The state of an instance, whether it is as it should be; the use is checked against the last one and noted.
+    fn held(
+        &mut self,
+        (lane, micro_batch, place): (u32, u32, Place),
+        storage: StorageId,
+        is_right: impl Fn(Held) -> bool,
+    ) -> (&mut Held, bool) {
+        let index = storage.0 as usize * self.schedule.micro_batches as usize + micro_batch as usize;
+        let (user, when) = self.instances[index].last;
+        let state = &self.lanes[lane as usize];
+        let now = (lane + 1, state.executed);
+        if user != 0 && user != lane + 1 {
+            let member = self.lanes[user as usize - 1].member;
+            if state.clock.get(member).is_none_or(|&known| known < when) {
+                let with = self.schedule.lanes[user as usize - 1].name();
+                let storage = self.graph.describe(storage);
+                self.fault(lane, micro_batch, Fault::Unordered { storage, with });
+            }
+        }
+        let instance = &mut self.instances[index];
+        instance.last = now;
+        let held = match place {
+            Place::Home(_) => &mut instance.home,
+            Place::Partner(_) => &mut instance.partner,
+        };
+        let ok = is_right(*held);
+        (held, ok)
+    }
+
+    fn give(&mut self, lane: u32, micro_batch: u32, signal: SignalId) {
+        let giver = &mut self.lanes[lane as usize];
+        if let Some(own) = giver.clock.get_mut(giver.member) {
+            *own = giver.executed;
+        }
+        let state = &mut self.signals[signal.0 as usize];
+        state.given += 1;
+        if giver.clock.len() > 1 {
+            state.clocks.extend(&giver.clock);
+        }
+        let two = state.giver.replace(lane).is_some_and(|before| before != lane);
+        let given = state.given;
+        let mut waiting = std::mem::take(&mut state.waiting);
+        waiting.retain(|&waiter| {
+            let released = self.lanes[waiter as usize].waits.is_some_and(|(_, nth)| nth <= given);
+            if released {
+                self.runnable.push(waiter);
+            }
+            !released
+        });
+        self.signals[signal.0 as usize].waiting = waiting;
+        if two {
+            let name = self.schedule.signals[signal.0 as usize].clone();
+            self.fault(lane, micro_batch, Fault::TwoGivers(name));
+        }
+    }
+
+    /// Whether a signal has come so far; then the lane knows what its giver knew.
+    fn hear(&mut self, lane: u32, signal: SignalId, nth: u32) -> bool {
+        let state = &mut self.signals[signal.0 as usize];
+        let hearer = &mut self.lanes[lane as usize];
+        state.awaited = state.awaited.max(nth);
+        if state.given < nth {
+            hearer.waits = Some((signal, nth));
+            state.waiting.push(lane);
+            return false;
+        }
+        hearer.waits = None;
+        let members = hearer.clock.len();
+        let cluster = hearer.cluster;
+        let shares = state.giver.is_some_and(|giver| self.lanes[giver as usize].cluster == cluster);
+        let hearer = &mut self.lanes[lane as usize];
+        if members > 1 && shares {
+            let heard = state.clocks.chunks_exact(members).nth(nth as usize - 1).unwrap_or(&[]);
+            for (own, &theirs) in hearer.clock.iter_mut().zip(heard) {
+                *own = (*own).max(theirs);
+            }
+        }
+        true
+    }
+
+    fn finish(&mut self) {
+        let stuck: Vec<u32> =
+            (0u32..).zip(&self.lanes).filter(|(_, l)| l.waits.is_some()).map(|(i, _)| i).collect();
+        for &lane in &stuck {
+            let state = &self.lanes[lane as usize];
+            let micro_batch = self.schedule.lanes[lane as usize].calls[state.call].micro_batch;
+            if let Some((signal, nth)) = state.waits {
+                let given = self.signals[signal.0 as usize].given;
+                let signal = self.schedule.signals[signal.0 as usize].clone();
+                self.fault(lane, micro_batch, Fault::WaitsForever { signal, nth, given });
+            }
+        }
+        // The rest would only repeat what follows from a lane that is stuck.
+        if !stuck.is_empty() {
+            return;
+        }
+        for (name, &SignalState { given, awaited, .. }) in self.schedule.signals.iter().zip(&self.signals) {
+            if given != awaited {
+                let fault = Fault::Unbalanced { signal: name.clone(), given, awaited };
+                note(&mut self.found, NOWHERE, 0, fault);
+            }
+        }
+        let micro_batches = self.schedule.micro_batches;
+        for (index, instance) in self.instances.iter().enumerate() {
+            if (instance.home, instance.partner) != (Held::No, Held::No) {
+                let (storage, micro_batch) = split(index, micro_batches);
+                let storage = self.graph.describe(StorageId(storage));
+                note(&mut self.found, NOWHERE, micro_batch, Fault::NeverFreed(storage));
+            }
+        }
+        for (index, &times) in self.executions.iter().enumerate() {
+            let (op, micro_batch) = split(index, micro_batches);
+            let op = self.graph.get(OpId(op));
+            if times != 1 {
+                let op = format!("{} of chunk {} of stage {}", op.phase.name(), op.chunk, op.stage);
+                let fault = Fault::Executions { op, times: u32::from(times) };
+                note(&mut self.found, NOWHERE, micro_batch, fault);
+            }
+        }
+        for (stage, &surplus) in (0u32..).zip(&self.residents).filter(|&(_, &surplus)| surplus != 0) {
+            note(&mut self.found, NOWHERE, 0, Fault::Residents { stage, surplus });
+        }
+    }
+
+    fn expect(
+        &mut self,
+        ok: bool,
+        lane: u32,
+        micro_batch: u32,
+        storage: StorageId,
+        fault: fn(String) -> Fault,
+    ) {
+        if !ok {
+            self.fault(lane, micro_batch, fault(self.graph.describe(storage)));
+        }
+    }
+
+    fn fault(&mut self, lane: u32, micro_batch: u32, fault: Fault) {
+        let state = &self.lanes[lane as usize];
+        let block = self.schedule.lanes[lane as usize].calls[state.call].block;
+        note(&mut self.found, (lane, block, state.item as u32), micro_batch, fault);
+    }
+}
+
+fn note(found: &mut BTreeMap<Key, (u32, u32)>, place: (u32, u32, u32), micro_batch: u32, fault: Fault) {
+    found.entry((place, fault)).or_insert((micro_batch, 0)).1 += 1;
+}
+
+fn split(index: usize, micro_batches: u32) -> (u32, u32) {
+    (index as u32 / micro_batches, index as u32 % micro_batches)
+}
+
+/// The lanes, grouped by the storages they share; each lane is in one group.
+fn clusters(schedule: &Schedule, graph: &OpGraph) -> Vec<Vec<usize>> {
+    let mut group: Vec<usize> = (0..schedule.lanes.len()).collect();
+    let mut user: Vec<Option<usize>> = vec![None; graph.storages().len()];
+    for (index, lane) in schedule.lanes.iter().enumerate() {
+        let mut use_storage = |storage: StorageId| {
+            let first = *user[storage.0 as usize].get_or_insert(index);
+            group[index] = group[index].min(group[first]);
+        };
+        for item in lane.blocks.iter().flat_map(|block| &block.items) {
+            match *item {
+                Item::Allocate(storage, _) | Item::Free(storage, _) | Item::Copy(storage, _) => {
+                    use_storage(storage);
+                }
+                Item::Execute(op) => {
+                    let op = graph.get(op);
+                    op.reads.iter().chain(&op.writes).copied().for_each(&mut use_storage);
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (lane, &group) in group.iter().enumerate() {
+        members.entry(group).or_default().push(lane);
+    }
+    members.into_values().collect()
+}

@@ -1,0 +1,155 @@
+//! What a plan must satisfy before anything is built. All that is wrong is reported at once.
+
+use sim_core::time::Time;
+use thiserror::Error;
+
+use crate::cost::PartnerLink;
+use crate::order::{MemoryLimit, PipelineSchedule};
+use crate::plan::{PipelinePlan, estimate};
+
+/// Most operators of a plan, over all stages, chunks and steps; a program of that size takes about a gigabyte.
+pub const VISITS_MAX: u64 = 1 << 24;
+/// Most chunks per stage.
+pub const CHUNKS_MAX: u32 = 4_096;
+/// Most bytes a stage can be asked to hold over a step: sums of two such sizes stay exact.
+pub const BYTES_MAX: u64 = 1 << 62;
+
+/// A value of a plan that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{field}: {problem}")]
+pub struct Invalid {
+    /// Which value, by its name in scenarios: `schedule`, `micro_batches`, `bpipe.bound`.
+    pub field: &'static str,
+    /// What is wrong with it, and what it can be.
+    pub problem: String,
+}
+
+/// Checks the values of a plan.
+///
+/// # Errors
+/// Everything that is out of range.
+pub fn validate(plan: &PipelinePlan) -> Result<(), Vec<Invalid>> {
+    let mut found = Vec::new();
+    let mut wrong = |field, problem: String| found.push(Invalid { field, problem });
+    extent(plan, &mut wrong);
+    stages(plan, &mut wrong);
+    schedule(plan, &mut wrong);
+    techniques(plan, &mut wrong);
+    if found.is_empty() { Ok(()) } else { Err(found) }
+}
+
+/// Numbers of stages, micro-batches, steps, and their product.
+fn extent(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
+    for (field, count) in [
+        ("stages", plan.model.stages.len()),
+        ("micro_batches", plan.micro_batches as usize),
+        ("steps", plan.steps as usize),
+    ] {
+        if count == 0 {
+            wrong(field, "must be at least 1".to_owned());
+        }
+    }
+    let visits = estimate(plan).visits;
+    if visits > VISITS_MAX {
+        wrong(
+            "micro_batches",
+            format!(
+                "{visits} operators over all stages, chunks and steps are more than {VISITS_MAX}: use fewer \
+                 micro-batches, stages or steps"
+            ),
+        );
+    }
+}
+
+/// Times and sizes of the stages.
+fn stages(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
+    let steps = u128::from(plan.micro_batches) * u128::from(plan.steps);
+    let mut longest: u128 = 0;
+    for (n, stage) in plan.model.stages.iter().enumerate() {
+        if stage.kept_for_weight() > stage.activation {
+            let (kept, all) = (stage.kept_for_weight(), stage.activation);
+            let problem = format!("stage {n} keeps {kept} B of activations that are only {all} B");
+            wrong("activation_kept_for_weight", problem);
+        }
+        let held = u128::from(stage.activation) * u128::from(plan.micro_batches);
+        if held + u128::from(stage.weights) > u128::from(BYTES_MAX) {
+            wrong("activation", format!("stage {n} would hold more than {BYTES_MAX} B over a step"));
+        }
+        let recompute = stage.recompute.unwrap_or(stage.forward);
+        let times = [stage.forward, recompute, stage.backward_input, stage.backward_weight];
+        let messages = 2 * u128::from(stage.transfer.0) * u128::from(plan.schedule.chain(1).chunks);
+        longest += (times.iter().map(|time| u128::from(time.0)).sum::<u128>() + messages) * steps;
+    }
+    // No order takes longer than everything one after the other.
+    if longest > u128::from(Time::LAST.0) {
+        wrong(
+            "forward",
+            "all operators one after the other take more than 106 days: use shorter times".to_owned(),
+        );
+    }
+    if let PartnerLink::Rate(rate) = plan.model.partner_link
+        && !(1e5..=1e15).contains(&rate)
+    {
+        wrong("bpipe.transfer", format!("{rate} B/s is not between 100 KB/s and 1 PB/s"));
+    }
+}
+
+/// What the schedule asks of the extent and the memory.
+fn schedule(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
+    let (stages, micro_batches) = (plan.model.stages.len(), plan.micro_batches);
+    match plan.schedule {
+        PipelineSchedule::Interleaved { chunks } => {
+            if !(2..=CHUNKS_MAX).contains(&chunks) {
+                let problem =
+                    format!("{chunks} chunks per stage; 2 to {CHUNKS_MAX} can be interleaved (1 is `1f1b`)");
+                wrong("schedule.interleaved.chunks", problem);
+            }
+            if stages > 0 && !(micro_batches as usize).is_multiple_of(stages) {
+                let below = micro_batches as usize / stages * stages;
+                let above = below + stages;
+                let near = if below > 0 { format!("{below} or {above}") } else { above.to_string() };
+                let problem = format!(
+                    "interleaved chunks work through groups of {stages} micro-batches, one per stage; \
+                     {micro_batches} is not a multiple: use {near}"
+                );
+                wrong("micro_batches", problem);
+            }
+        }
+        PipelineSchedule::ZbAuto { memory_limit } => {
+            let most = plan.model.stages.iter().map(|stage| stage.activation).max().unwrap_or(0);
+            let least = match memory_limit {
+                MemoryLimit::Bytes(bytes) => bytes < most,
+                MemoryLimit::MicroBatches(n) => n == 0,
+            };
+            if least {
+                let problem = format!("must leave room for one micro-batch on every stage, {most} B");
+                wrong("schedule.zb-auto.memory_limit", problem);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What techniques ask of the stages.
+fn techniques(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
+    let Some(recompute) = &plan.recompute else { return };
+    let count = plan.model.stages.len();
+    for &stage in recompute.stages.iter().flatten().filter(|&&stage| stage as usize >= count) {
+        wrong(
+            "recompute.stages",
+            format!("there is no stage {stage}: they are 0 to {}", count.saturating_sub(1)),
+        );
+    }
+    if recompute.stages.as_ref().is_some_and(Vec::is_empty) {
+        wrong("recompute.stages", "names no stage: leave it out for all stages".to_owned());
+    }
+    for (n, stage) in (0u32..).zip(&plan.model.stages).filter(|(n, _)| recompute.covers(*n)) {
+        if recompute.keeps > stage.activation {
+            let (keeps, all) = (recompute.keeps, stage.activation);
+            wrong(
+                "recompute.keeps",
+                format!("stage {n} cannot keep {keeps} B of activations that are only {all} B"),
+            );
+        }
+    }
+}

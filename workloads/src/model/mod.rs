@@ -1,0 +1,3 @@
+//! Models: what the stages of a pipeline compute and hold.
+
+pub mod profiled;

@@ -1,0 +1,42 @@
+//! The words results are given in: causes of elapsed time and kinds of bytes.
+
+/// What a stream's time counts as.
+pub mod cause {
+    /// Forward and backward operators.
+    pub const COMPUTE: &str = "compute";
+    /// Forward operators executed again.
+    pub const RECOMPUTE: &str = "recompute";
+    /// No room for what comes next.
+    pub const MEMORY: &str = "waiting for memory";
+    /// Bytes needed are being copied, or wait to be.
+    pub const TRANSFER: &str = "waiting for a transfer";
+    /// A message is under way.
+    pub const COMMUNICATION: &str = "communication";
+    /// The other side of a message is late.
+    pub const SKEW: &str = "skew";
+    /// The producer of a message has not finished.
+    pub const BUBBLE: &str = "pipeline bubble";
+    /// Done before the others.
+    pub const IDLE: &str = "idle at the end";
+
+    /// All of them, in the order of the tables; the position is the [`sim_core::id::CauseId`] in every program.
+    pub const ALL: [&str; 8] = [COMPUTE, RECOMPUTE, MEMORY, TRANSFER, COMMUNICATION, SKEW, BUBBLE, IDLE];
+}
+
+/// What bytes of a store are.
+pub mod kind {
+    /// Weights and whatever else a stage holds for the whole run.
+    pub const WEIGHTS: &str = "weights";
+    /// Held from the forward to the backward pass of a micro-batch.
+    pub const ACTIVATIONS: &str = "activations";
+    /// The part of the activations that the weight gradient needs after the input gradient.
+    pub const FOR_WEIGHT_GRADIENTS: &str = "activations for weight gradients";
+    /// Activations of another stage.
+    pub const HELD_FOR_PARTNER: &str = "activations held for a partner";
+    /// Activations produced again right before the backward pass.
+    pub const RECOMPUTED: &str = "recompute";
+    /// One micro-batch of one chunk, in the stores that count residents.
+    pub const RESIDENT: &str = "resident micro-batches";
+    /// One micro-batch of another stage.
+    pub const RESIDENT_FOR_PARTNER: &str = "micro-batches held for a partner";
+}

@@ -1,0 +1,158 @@
+//! Orders: which chunk, phase and micro-batch each stage executes after which. Generators write nothing else; where
+//! tensors are and how messages travel is decided later.
+//!
+//! The fixed orders (GPipe, 1F1B, interleaved, ZB-H1, ZB-H2) follow rules. ZB-V and ZB-auto are heuristic: they take the
+//! times of the stages as *inputs to ordering* and draft the step on a clock of their own, which the engine never sees.
+
+mod draft;
+mod gpipe;
+mod interleaved;
+mod one_f_one_b;
+mod zb_auto;
+mod zb_v;
+mod zero_bubble;
+
+pub use draft::{ChunkTiming, Timing};
+
+use crate::chain::Chain;
+use crate::graph::Phase;
+
+/// A pipeline schedule.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PipelineSchedule {
+    /// All forwards, then all backwards.
+    Gpipe,
+    /// One forward, one backward.
+    OneFOneB,
+    /// 1F1B over several chunks per stage.
+    Interleaved {
+        /// Chunks per stage, at least 1.
+        chunks: u32,
+    },
+    /// Weight gradients fill bubbles in the memory of 1F1B.
+    ZbH1,
+    /// Weight gradients fill bubbles in about twice the memory.
+    ZbH2,
+    /// Two chunks per stage in a V, in the memory of 1F1B on every stage.
+    ZbV,
+    /// Order found by a heuristic under a memory limit.
+    ZbAuto {
+        /// What the activations of a stage may take.
+        memory_limit: MemoryLimit,
+    },
+}
+
+/// A limit on the activations a stage holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MemoryLimit {
+    /// As many bytes as so many micro-batches' activations.
+    MicroBatches(u32),
+    /// Bytes.
+    Bytes(u64),
+}
+
+impl PipelineSchedule {
+    /// How the chunks lie on `stages` stages.
+    pub fn chain(&self, stages: u32) -> Chain {
+        match *self {
+            Self::Interleaved { chunks } => Chain { stages, chunks, folded: false },
+            Self::ZbV => Chain { stages, chunks: 2, folded: true },
+            _ => Chain::straight(stages),
+        }
+    }
+
+    /// Whether the two gradients are operations of their own.
+    pub fn splits_backward(&self) -> bool {
+        matches!(self, Self::ZbH1 | Self::ZbH2 | Self::ZbV | Self::ZbAuto { .. })
+    }
+
+    /// The name used in scenarios and errors.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Gpipe => "gpipe",
+            Self::OneFOneB => "1f1b",
+            Self::Interleaved { .. } => "interleaved",
+            Self::ZbH1 => "zb-h1",
+            Self::ZbH2 => "zb-h2",
+            Self::ZbV => "zb-v",
+            Self::ZbAuto { .. } => "zb-auto",
+        }
+    }
+}
+
+/// The extent of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Stages and chunks.
+    pub chain: Chain,
+    /// Micro-batches per step, at least 1.
+    pub micro_batches: u32,
+}
+
+impl Shape {
+    fn stages(self) -> u32 {
+        self.chain.stages
+    }
+}
+
+/// One operator execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Visit {
+    /// Forward, or one of the backward phases.
+    pub phase: Phase,
+    /// Chunk of the stage.
+    pub chunk: u16,
+    /// Micro-batch of the step.
+    pub micro_batch: u32,
+}
+
+impl Visit {
+    /// A visit.
+    pub fn new(phase: Phase, chunk: u32, micro_batch: u32) -> Self {
+        Self { phase, chunk: chunk as u16, micro_batch }
+    }
+}
+
+/// What each stage executes in one step, in order. Per chunk and phase the micro-batches ascend, so the n-th message of a
+/// kind belongs to micro-batch n.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// The extent.
+    pub shape: Shape,
+    /// The visits of each stage.
+    pub stages: Vec<Vec<Visit>>,
+}
+
+/// The order of a schedule. `timing` is read by the heuristic schedules only, and gives them their memory limit.
+pub fn generate(schedule: &PipelineSchedule, shape: Shape, timing: &Timing) -> Order {
+    let by_rule = |rule: fn(Shape, u32) -> Vec<Visit>| Order {
+        shape,
+        stages: (0..shape.stages()).map(|stage| rule(shape, stage)).collect(),
+    };
+    match schedule {
+        PipelineSchedule::Gpipe => by_rule(gpipe::stage),
+        PipelineSchedule::OneFOneB => by_rule(one_f_one_b::stage),
+        PipelineSchedule::Interleaved { .. } => by_rule(interleaved::stage),
+        PipelineSchedule::ZbH1 => by_rule(zero_bubble::h1),
+        PipelineSchedule::ZbH2 => by_rule(zero_bubble::h2),
+        PipelineSchedule::ZbV => zb_v::order(shape, timing),
+        PipelineSchedule::ZbAuto { .. } => zb_auto::order(shape, timing),
+    }
+}
+
+/// `warm_up` forwards, then pairs of a forward and a backward, then the remaining backwards, `count` of each.
+fn one_forward_one_backward(
+    warm_up: u32,
+    count: u32,
+    forward: impl Fn(u32) -> Visit,
+    backward: impl Fn(u32) -> Visit,
+) -> Vec<Visit> {
+    let warm_up = warm_up.min(count);
+    let mut visits = Vec::with_capacity(2 * count as usize);
+    visits.extend((0..warm_up).map(&forward));
+    for k in warm_up..count {
+        visits.extend([forward(k), backward(k - warm_up)]);
+    }
+    visits.extend((count - warm_up..count).map(backward));
+    visits
+}

@@ -1,0 +1,194 @@
+//! From a plan to what the engine takes: the passes, in their order, and the checks after each.
+
+use sim_core::id::FluidId;
+use sim_core::platform::Platform;
+use sim_core::program::{Program, StartState};
+use thiserror::Error;
+
+use crate::check::{self, memory::Shortfall};
+use crate::disposition::{Conflict, Disposition, Dispositions};
+use crate::graph::OpGraph;
+use crate::limits::{self, Invalid};
+use crate::lower::{self, StageIds, StreamRole};
+use crate::model::profiled::ProfiledPipeline;
+use crate::order::{self, PipelineSchedule, Shape};
+use crate::realise::{self, messages::SendMode};
+use crate::schedule::{Schedule, StageMemory};
+use crate::techniques::bpipe::{self, Bpipe, BpipeError};
+use crate::techniques::recompute::{self, Recompute};
+use crate::timing::timing;
+
+/// How a profiled pipeline is trained.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PipelinePlan {
+    /// What the stages compute and hold.
+    pub model: ProfiledPipeline,
+    /// Micro-batches per step, at least 1.
+    pub micro_batches: u32,
+    /// In which order.
+    pub schedule: PipelineSchedule,
+    /// What messages occupy.
+    pub send: SendMode,
+    /// Steps, at least 1, each with a flush: a stage begins a step after its own last operation of the step before.
+    pub steps: u32,
+    /// Recomputation, where asked for.
+    pub recompute: Option<Recompute>,
+    /// BPipe, where asked for.
+    pub bpipe: Option<Bpipe>,
+}
+
+/// A plan ready to be simulated: `sim_core::simulate(&built.platform, &built.program, &built.start, ...)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Built {
+    /// Resources.
+    pub platform: Platform,
+    /// Streams.
+    pub program: Program,
+    /// What is held from the start.
+    pub start: StartState,
+    /// The stream and the stores of each stage.
+    pub stages: Vec<StageIds>,
+    /// What each stream does.
+    pub streams: Vec<StreamRole>,
+    /// Links between partners whose rate is given.
+    pub partner_links: Vec<FluidId>,
+    /// Chunks per stage: residents are counted in micro-batches of one chunk, so this many make up a micro-batch.
+    pub chunks: u32,
+    /// Micro-batches that leave each stage for its partner in one step.
+    pub evictions: Vec<u32>,
+}
+
+/// Why a plan cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum PlanError {
+    /// Something in it is out of range; all of it.
+    #[error("{}", list(.0))]
+    Invalid(Vec<Invalid>),
+    /// Two techniques decide about one storage.
+    #[error(transparent)]
+    Conflict(#[from] Conflict),
+    /// BPipe cannot be applied.
+    #[error(transparent)]
+    Bpipe(#[from] BpipeError),
+    /// Stages that cannot hold a single micro-batch, whatever the schedule.
+    #[error("{}", list(.0))]
+    DoesNotFit(Vec<Shortfall>),
+    /// A pass broke the schedule: a mistake in this crate.
+    #[error("{}", list(.0))]
+    Broken(Vec<check::Problem>),
+}
+
+fn list<T: std::fmt::Display>(items: &[T]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// What simulating a plan takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// Operators executed, over all stages and steps.
+    pub visits: u64,
+    /// Operators, messages and copies; an upper bound.
+    pub activities: u64,
+}
+
+/// The size of a plan, without building it. Saturates.
+pub fn estimate(plan: &PipelinePlan) -> Estimate {
+    let chunks = match plan.schedule {
+        PipelineSchedule::Interleaved { chunks } => u64::from(chunks),
+        PipelineSchedule::ZbV => 2,
+        _ => 1,
+    };
+    let factors = [plan.model.stages.len() as u64, u64::from(plan.micro_batches), u64::from(plan.steps)];
+    let instances = factors.into_iter().fold(1, u64::saturating_mul);
+    let phases = if plan.schedule.splits_backward() { 3 } else { 2 };
+    let recompute = u64::from(plan.recompute.is_some());
+    let visits = instances.saturating_mul(chunks).saturating_mul(phases + recompute);
+    let messages = instances.saturating_mul(chunks).saturating_mul(2);
+    let copies = if plan.bpipe.is_some() { instances } else { 0 };
+    Estimate { visits, activities: visits.saturating_add(messages).saturating_add(copies) }
+}
+
+/// Builds a plan: graph, recomputation decided, order, plain schedule, BPipe decided, everything realised, checked after
+/// every pass, lowered.
+///
+/// # Errors
+/// See [`PlanError`].
+pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
+    limits::validate(plan).map_err(PlanError::Invalid)?;
+    let chain = plan.schedule.chain(plan.model.stages.len() as u32);
+    let mut graph = plan.model.graph(chain, plan.schedule.splits_backward());
+    let mut table = Dispositions::default();
+    if let Some(recompute) = &plan.recompute {
+        recompute::decide(recompute, chain.chunks, &mut graph, &mut table)?;
+    }
+    let costs = plan.model.costs(chain, &graph);
+    let shape = Shape { chain, micro_batches: plan.micro_batches };
+    let order = order::generate(&plan.schedule, shape, &timing(plan, chain, &graph, &costs, &table));
+    if let Some(bpipe) = &plan.bpipe {
+        bpipe::decide(bpipe, &plan.schedule, &order, &graph, &mut table)?;
+    }
+    let schedule = realised(plan, &order, &graph, &table)?;
+    let shortfalls = check::memory::shortfalls(&schedule, &graph);
+    if !shortfalls.is_empty() {
+        return Err(PlanError::DoesNotFit(shortfalls));
+    }
+    let lowered = lower::lower(&schedule, &graph, &costs, plan.steps);
+    Ok(Built {
+        platform: lowered.platform,
+        program: lowered.program,
+        start: lowered.start,
+        stages: lowered.stages,
+        streams: lowered.streams,
+        partner_links: lowered.partner_links,
+        chunks: chain.chunks,
+        evictions: evictions(plan, &graph, &table),
+    })
+}
+
+/// The schedule with every decision realised.
+fn realised(
+    plan: &PipelinePlan,
+    order: &order::Order,
+    graph: &OpGraph,
+    table: &Dispositions,
+) -> Result<Schedule, PlanError> {
+    let memory = |weights| StageMemory {
+        capacity: plan.model.capacity.unwrap_or(u64::MAX),
+        persistent: weights,
+        resident_bound: None,
+    };
+    let memory = plan.model.stages.iter().map(|stage| memory(stage.weights)).collect();
+    let check = |pass, schedule: &Schedule| check::schedule(pass, schedule, graph).map_err(PlanError::Broken);
+    let mut schedule = realise::visits::realise(order, graph, memory);
+    if plan.recompute.is_some() {
+        // Before this pass a recompute operator is not executed yet.
+        realise::recompute::realise(&mut schedule, graph, table);
+        check(realise::recompute::PASS, &schedule)?;
+    } else {
+        check(realise::visits::PASS, &schedule)?;
+    }
+    if plan.bpipe.is_some() {
+        realise::moves::realise(&mut schedule, graph, table);
+        check(realise::moves::PASS, &schedule)?;
+    }
+    if plan.send != SendMode::Latency {
+        realise::messages::realise(&mut schedule, plan.send);
+        let found = check::schedule(realise::messages::PASS, &schedule, graph).err().unwrap_or_default();
+        // A rendezvous may deadlock by its nature; that is for the engine to say, with who waits for whom.
+        let deadlock = |problem: &check::Problem| matches!(problem.fault, check::Fault::WaitsForever { .. });
+        if plan.send == SendMode::Eager && !found.is_empty() || !found.iter().all(deadlock) {
+            return Err(PlanError::Broken(found));
+        }
+    }
+    Ok(schedule)
+}
+
+fn evictions(plan: &PipelinePlan, graph: &OpGraph, table: &Dispositions) -> Vec<u32> {
+    let mut evictions = vec![0; plan.model.stages.len()];
+    for (storage, disposition) in table.iter() {
+        if let Disposition::Move { trips, .. } = disposition {
+            evictions[graph.stored(storage).stage as usize] += trips.len() as u32;
+        }
+    }
+    evictions
+}

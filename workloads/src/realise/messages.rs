@@ -1,0 +1,132 @@
+//! Realises the send mode: whether messages occupy anything while they travel.
+
+use std::collections::BTreeMap;
+
+use crate::chain::Hop;
+use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Schedule, SignalId, Variants, Why};
+
+/// The name of this pass in errors.
+pub const PASS: &str = "messages";
+
+/// What a message between stages occupies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SendMode {
+    /// Nothing: it arrives its time after its producer ends, and the sender goes on at once (`pipeline.md` 6.4).
+    #[default]
+    Latency,
+    /// A lane per pair of stages and direction, which carries messages one after the other while both sides go on. The
+    /// buffers it would hold are not counted: a profile does not say how large a message is.
+    Eager,
+    /// That lane, and both sides: a message travels when its producer has ended and its consumer has come to it, and both
+    /// wait for its end. What is sent after a visit and what is received before the next are one batch, as with
+    /// Megatron-LM's batched send and receive; an order that deadlocks even so does so here.
+    Rendezvous,
+}
+
+/// Turns the plain messages of a schedule into those of `mode`.
+pub fn realise(schedule: &mut Schedule, mode: SendMode) {
+    if mode == SendMode::Latency {
+        return;
+    }
+    let computes: Vec<usize> =
+        (0..schedule.lanes.len()).filter(|&l| schedule.lanes[l].kind == LaneKind::Compute).collect();
+    // Per message: it may leave; it may arrive.
+    let mut ready: BTreeMap<SignalId, SignalId> = BTreeMap::new();
+    let mut wanted: BTreeMap<SignalId, SignalId> = BTreeMap::new();
+    for &lane in &computes {
+        for message in sent(&schedule.lanes[lane]).into_values().map(|(message, _)| message) {
+            let what = schedule.signals[message.0 as usize].clone();
+            ready.insert(message, schedule.signal(format!("{what}, ready to leave")));
+            if mode == SendMode::Rendezvous {
+                wanted.insert(message, schedule.signal(format!("{what}, ready to arrive")));
+            }
+        }
+    }
+    for lane in computes {
+        let links = links(&schedule.lanes[lane], &ready, &wanted);
+        schedule.lanes.extend(links);
+        let lane = &mut schedule.lanes[lane];
+        hand_over(lane, &ready, mode);
+        if mode == SendMode::Rendezvous {
+            announce(lane, &wanted);
+        }
+    }
+}
+
+/// What each block of a lane sends.
+fn sent(lane: &Lane) -> BTreeMap<u32, (SignalId, Hop)> {
+    let sends = |items: &[Item]| {
+        items.iter().find_map(|item| match *item {
+            Item::Send(message, hop) => Some((message, hop)),
+            _ => None,
+        })
+    };
+    (0u32..).zip(&lane.blocks).filter_map(|(b, block)| Some((b, sends(&block.items)?))).collect()
+}
+
+/// The lanes that carry what `lane` sends, one per destination, in the order of its calls.
+fn links(
+    lane: &Lane,
+    ready: &BTreeMap<SignalId, SignalId>,
+    wanted: &BTreeMap<SignalId, SignalId>,
+) -> Vec<Lane> {
+    let sent = sent(lane);
+    let mut links: BTreeMap<u32, (Lane, BTreeMap<SignalId, u32>)> = BTreeMap::new();
+    for call in &lane.calls {
+        let Some(&(message, hop)) = sent.get(&call.block) else { continue };
+        let (link, blocks) = links
+            .entry(hop.to)
+            .or_insert_with(|| (Lane::new(lane.stage, LaneKind::Link { to: hop.to }), BTreeMap::new()));
+        let block = *blocks.entry(message).or_insert_with(|| {
+            let wait = |signal, why| Item::Await { signal, nth: Nth::MicroBatch, why };
+            let mut items = vec![wait(ready[&message], Why::Bubble)];
+            items.extend(wanted.get(&message).map(|&signal| wait(signal, Why::Skew)));
+            items.push(Item::Carry(message, hop));
+            link.block("send", items)
+        });
+        link.calls.push(Call { block, micro_batch: call.micro_batch, number: 0 });
+    }
+    links.into_values().map(|(link, _)| link).collect()
+}
+
+/// Replaces sends by handing the message to its link; with a rendezvous the lane then waits for its arrival.
+fn hand_over(lane: &mut Lane, ready: &BTreeMap<SignalId, SignalId>, mode: SendMode) {
+    for block in &mut lane.blocks {
+        let mut arrival = None;
+        for item in &mut block.items {
+            if let Item::Send(message, _) = *item {
+                *item = Item::Signal(ready[&message]);
+                arrival = Some(Item::Await { signal: message, nth: Nth::MicroBatch, why: Why::Skew });
+            }
+        }
+        block.items.extend(arrival.filter(|_| mode == SendMode::Rendezvous));
+    }
+}
+
+/// Makes every visit announce what the next visit receives, before it waits for what it has sent itself.
+fn announce(lane: &mut Lane, wanted: &BTreeMap<SignalId, SignalId>) {
+    let receives = |items: &[Item]| {
+        items.iter().find_map(|item| match *item {
+            Item::Await { signal, why: Why::Bubble, .. } => wanted.get(&signal).copied(),
+            _ => None,
+        })
+    };
+    let receives: Vec<_> = lane.blocks.iter().map(|block| receives(&block.items)).collect();
+    let of = |call: &Call| receives[call.block as usize];
+    let first = lane.calls.first().and_then(of);
+    let next: Vec<_> = lane.calls.iter().skip(1).map(of).collect();
+    let mut variants = Variants::default();
+    for call in 0..lane.calls.len() {
+        let own = first.filter(|_| call == 0);
+        let next = next.get(call).copied().flatten();
+        if own.is_none() && next.is_none() {
+            continue;
+        }
+        variants.apply(lane, call, (own, next), |items| {
+            let waits = matches!(items.last(), Some(Item::Await { why: Why::Skew, .. }));
+            let end = items.len() - usize::from(waits);
+            items.splice(end..end, next.map(Item::Signal));
+            items.splice(0..0, own.map(Item::Signal));
+        });
+    }
+}

@@ -1,0 +1,113 @@
+//! Realises [`Disposition::Move`]: copies run on lanes of their own, one out and one back, launched by the compute lane.
+//!
+//! A slot of the home stage is held from before the forward pass, or from before the copy back, until the copy out has
+//! ended or the backward pass has; slots are bounded, so a forward pass waits until an eviction has made room. The
+//! partner must have room for what it takes: as with a framework's allocator, it runs out of memory otherwise.
+
+use crate::disposition::{Disposition, Dispositions, Trip};
+use crate::graph::{OpGraph, StorageId};
+use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, Variants, Why};
+
+/// The name of this pass in errors.
+pub const PASS: &str = "moves";
+
+/// The signals between the lanes of a stage that lends storages.
+#[derive(Clone, Copy)]
+struct Signals {
+    launch_out: SignalId,
+    launch_back: SignalId,
+    away: SignalId,
+    back: SignalId,
+}
+
+/// Adds copy lanes and what launches and awaits them.
+pub fn realise(schedule: &mut Schedule, graph: &OpGraph, table: &Dispositions) {
+    for (storage, disposition) in table.iter() {
+        let Disposition::Move { to, trips, bound } = disposition else { continue };
+        let stage = graph.stored(storage).stage;
+        let mut signal = |what: &str| schedule.signal(format!("{what} of stage {stage}"));
+        let signals = Signals {
+            launch_out: signal("launched evictions"),
+            launch_back: signal("launched loads"),
+            away: signal("evictions"),
+            back: signal("loads"),
+        };
+        schedule.stages[stage as usize].resident_bound = Some(*bound);
+        if let Some(lane) = schedule.compute(stage) {
+            launch(lane, trips, signals);
+        }
+        let (home, partner) = (Place::Home(stage), Place::Partner(*to));
+        schedule.lanes.push(evictions(storage, home, partner, trips, signals));
+        schedule.lanes.push(loads(storage, home, partner, trips, signals));
+    }
+}
+
+/// Makes the compute lane launch copies at the end of visits, and await loads before the visits that need them.
+fn launch(lane: &mut Lane, trips: &[Trip], signals: Signals) {
+    #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+    struct Edit {
+        out: u32,
+        back: u32,
+        awaits: bool,
+    }
+    let mut edits = vec![Edit::default(); lane.calls.len()];
+    for (number, trip) in (0u32..).zip(trips) {
+        edits[trip.out_after as usize].out += 1;
+        edits[trip.back_after as usize].back += 1;
+        edits[trip.needed_by as usize].awaits = true;
+        lane.calls[trip.needed_by as usize].number = number;
+    }
+    let mut variants = Variants::default();
+    for (call, edit) in edits.into_iter().enumerate().filter(|(_, edit)| *edit != Edit::default()) {
+        variants.apply(lane, call, edit, |items| {
+            if edit.awaits {
+                // After the message: only what a load delays beyond that is exposed.
+                let at = items.iter().take_while(|item| matches!(item, Item::Await { .. })).count();
+                let signal = signals.back;
+                items.insert(at, Item::Await { signal, nth: Nth::Number, why: Why::Transfer });
+            }
+            let launched = [(signals.launch_out, edit.out), (signals.launch_back, edit.back)];
+            for (signal, count) in launched {
+                items.extend((0..count).map(|_| Item::Signal(signal)));
+            }
+        });
+    }
+    lane.numbers = trips.len() as u32;
+}
+
+/// The lane that copies out.
+fn evictions(storage: StorageId, home: Place, partner: Place, trips: &[Trip], signals: Signals) -> Lane {
+    let items = vec![
+        Item::Await { signal: signals.launch_out, nth: Nth::Number, why: Why::Bubble },
+        Item::Enter(partner),
+        Item::Allocate(storage, partner),
+        Item::Copy(storage, partner),
+        Item::Free(storage, home),
+        Item::Leave(home),
+        Item::Signal(signals.away),
+    ];
+    copies(Lane::new(home.stage(), LaneKind::Evict), "evict", items, trips)
+}
+
+/// The lane that copies back.
+fn loads(storage: StorageId, home: Place, partner: Place, trips: &[Trip], signals: Signals) -> Lane {
+    let items = vec![
+        Item::Await { signal: signals.launch_back, nth: Nth::Number, why: Why::Bubble },
+        Item::Await { signal: signals.away, nth: Nth::Number, why: Why::Transfer },
+        Item::Enter(home),
+        Item::Allocate(storage, home),
+        Item::Copy(storage, home),
+        Item::Free(storage, partner),
+        Item::Leave(partner),
+        Item::Signal(signals.back),
+    ];
+    copies(Lane::new(home.stage(), LaneKind::Load), "load", items, trips)
+}
+
+fn copies(mut lane: Lane, name: &str, items: Vec<Item>, trips: &[Trip]) -> Lane {
+    let block = lane.block(name, items);
+    let call = |(number, trip): (u32, &Trip)| Call { block, micro_batch: trip.micro_batch, number };
+    lane.calls = (0u32..).zip(trips).map(call).collect();
+    lane.numbers = trips.len() as u32;
+    lane
+}

@@ -1,0 +1,103 @@
+//! The plain step: every stage's visits on its compute lane, storages allocated where they are written and freed after
+//! their last use, messages between neighbours.
+
+use std::collections::BTreeMap;
+
+use crate::chain::{Chain, Hop};
+use crate::graph::{OpGraph, OpId, Phase};
+use crate::order::{Order, Visit};
+use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, StageMemory, Why};
+
+/// The name of this pass in errors.
+pub const PASS: &str = "visits";
+
+/// The schedule of one step. A stage begins its first visit of a step with a mark, and sets another after its last.
+pub fn realise(order: &Order, graph: &OpGraph, memory: Vec<StageMemory>) -> Schedule {
+    let chain = order.shape.chain;
+    let micro_batches = order.shape.micro_batches;
+    let mut schedule = Schedule { micro_batches, stages: memory, lanes: Vec::new(), signals: Vec::new() };
+    let messages = Messages::between(chain, &mut schedule);
+    for (stage, visits) in (0u32..).zip(&order.stages) {
+        let mut lane = Lane::new(stage, LaneKind::Compute);
+        let mut blocks = BTreeMap::new();
+        for (n, visit) in visits.iter().enumerate() {
+            let Some(op) = graph.find(stage, u32::from(visit.chunk), visit.phase) else { continue };
+            let block = *blocks.entry((visit.phase, visit.chunk, n == 0)).or_insert_with(|| {
+                let position = chain.position(stage, u32::from(visit.chunk));
+                lane.block(name(chain, *visit), items(graph, op, &messages, position, n == 0))
+            });
+            lane.calls.push(Call { block, micro_batch: visit.micro_batch, number: 0 });
+        }
+        let end = lane.block("end of step", vec![Item::Mark]);
+        lane.calls.push(Call { block: end, micro_batch: micro_batches - 1, number: 0 });
+        schedule.lanes.push(lane);
+    }
+    schedule
+}
+
+/// The signals and hops of the messages between positions, indexed by the lower position.
+struct Messages {
+    forward: Vec<Option<(SignalId, Hop)>>,
+    backward: Vec<Option<(SignalId, Hop)>>,
+}
+
+impl Messages {
+    fn between(chain: Chain, schedule: &mut Schedule) -> Self {
+        let mut messages = Self { forward: Vec::new(), backward: Vec::new() };
+        for position in 0..chain.positions() {
+            let hop = chain.hop(position);
+            let mut message = |what: &str, hop: Hop, chunk: u32| {
+                let Hop { from, to } = hop;
+                (schedule.signal(format!("{what} of chunk {chunk}, stage {from} to {to}")), hop)
+            };
+            messages.forward.push(hop.map(|hop| message("activations", hop, chain.chunk(position))));
+            let back = hop.map(|Hop { from, to }| Hop { from: to, to: from });
+            messages.backward.push(back.map(|hop| message("gradients", hop, chain.chunk(position + 1))));
+        }
+        messages
+    }
+
+    /// What a visit waits for, and what it sends.
+    fn of(&self, phase: Phase, position: u32) -> (Option<SignalId>, Option<(SignalId, Hop)>) {
+        let before = position.checked_sub(1).map(|p| p as usize);
+        let signal = |message: Option<(SignalId, Hop)>| message.map(|(signal, _)| signal);
+        match phase {
+            Phase::Forward => (before.and_then(|p| signal(self.forward[p])), self.forward[position as usize]),
+            Phase::Backward | Phase::BackwardInput => {
+                (signal(self.backward[position as usize]), before.and_then(|p| self.backward[p]))
+            }
+            Phase::BackwardWeight | Phase::Recompute => (None, None),
+        }
+    }
+}
+
+/// What a visit does: wait for its message, allocate what it writes right before it runs, execute, send, free what nobody
+/// reads after it. A micro-batch is resident from its forward to its input gradient.
+fn items(graph: &OpGraph, op: OpId, messages: &Messages, position: u32, first: bool) -> Vec<Item> {
+    let what = graph.get(op);
+    let home = Place::Home(what.stage);
+    let (receive, send) = messages.of(what.phase, position);
+    let mut items = Vec::new();
+    items.extend(receive.map(|signal| Item::Await { signal, nth: Nth::MicroBatch, why: Why::Bubble }));
+    if what.phase == Phase::Forward {
+        items.push(Item::Enter(home));
+    }
+    items.extend(what.writes.iter().map(|&storage| Item::Allocate(storage, home)));
+    if first {
+        items.push(Item::Mark);
+    }
+    items.push(Item::Execute(op));
+    items.extend(send.map(|(signal, hop)| Item::Send(signal, hop)));
+    items.extend(graph.last_read_by(op).map(|storage| Item::Free(storage, home)));
+    if matches!(what.phase, Phase::Backward | Phase::BackwardInput) {
+        items.push(Item::Leave(home));
+    }
+    items
+}
+
+fn name(chain: Chain, visit: Visit) -> String {
+    match chain.chunks {
+        1 => visit.phase.name().to_owned(),
+        _ => format!("{} of chunk {}", visit.phase.name(), visit.chunk),
+    }
+}

@@ -1,0 +1,220 @@
+//! The schedule: per stage, lanes of items over storages, with the micro-batch as parameter. Techniques that change
+//! *where* a tensor is act here. No type of this module has a field for a duration, a rate or an efficiency: how long
+//! anything takes is in the [cost book](crate::cost) alone.
+
+use std::collections::BTreeMap;
+
+use crate::chain::Hop;
+use crate::graph::{OpId, StorageId};
+
+/// What all lanes do in one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// Micro-batches per step.
+    pub micro_batches: u32,
+    /// Memory of the stages.
+    pub stages: Vec<StageMemory>,
+    /// Streams of items.
+    pub lanes: Vec<Lane>,
+    /// Counters that lanes wait for each other with; what each stands for, for errors.
+    pub signals: Vec<String>,
+}
+
+/// The memory of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageMemory {
+    /// Bytes; `u64::MAX` where unlimited.
+    pub capacity: u64,
+    /// Bytes held throughout.
+    pub persistent: u64,
+    /// Most micro-batches (of one chunk each) that may be resident at a time; none: as many as fit.
+    pub resident_bound: Option<u32>,
+}
+
+/// A counter of a [`Schedule`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SignalId(pub u32);
+
+/// An in-order stream of items of one stage, like a CUDA stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// Its stage.
+    pub stage: u32,
+    /// What it does.
+    pub kind: LaneKind,
+    /// The different things it does.
+    pub blocks: Vec<Block>,
+    /// What it does in one step, in order.
+    pub calls: Vec<Call>,
+    /// How much the numbers of its calls grow from one step to the next.
+    pub numbers: u32,
+}
+
+/// What a lane does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LaneKind {
+    /// Executes operators.
+    Compute,
+    /// Sends messages to another stage, one after the other.
+    Link {
+        /// Where to.
+        to: u32,
+    },
+    /// Copies storages to the partner stage.
+    Evict,
+    /// Copies them back.
+    Load,
+}
+
+/// Items executed in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Name for results, `forward`.
+    pub name: String,
+    /// The items.
+    pub items: Vec<Item>,
+}
+
+/// An execution of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Index into the lane's blocks.
+    pub block: u32,
+    /// The micro-batch.
+    pub micro_batch: u32,
+    /// A running number within the step, for [`Nth::Number`].
+    pub number: u32,
+}
+
+/// One thing a lane does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// Executes an operator.
+    Execute(OpId),
+    /// Takes the bytes of a storage in a stage's memory. There must be room, as with a framework's allocator.
+    Allocate(StorageId, Place),
+    /// Gives them back.
+    Free(StorageId, Place),
+    /// Copies a storage between the stage that produces it and its partner, which is the other place.
+    Copy(StorageId, Place),
+    /// One more micro-batch is resident; waits where the stage's bound is reached.
+    Enter(Place),
+    /// One less.
+    Leave(Place),
+    /// Counts a signal up.
+    Signal(SignalId),
+    /// Sends a message: the signal counts up when it arrives, the lane goes on at once.
+    Send(SignalId, Hop),
+    /// Carries a message: the signal counts up when it arrives, the lane is busy until then.
+    Carry(SignalId, Hop),
+    /// Waits until a signal has counted so far.
+    Await {
+        /// The signal.
+        signal: SignalId,
+        /// How far.
+        nth: Nth,
+        /// What the time waited counts as.
+        why: Why,
+    },
+    /// Notes the time.
+    Mark,
+}
+
+/// A stage's memory, as seen from an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// That of the stage the storage belongs to.
+    Home(u32),
+    /// That of its partner, which keeps it for a while.
+    Partner(u32),
+}
+
+impl Place {
+    /// The stage.
+    pub const fn stage(self) -> u32 {
+        match self {
+            Self::Home(stage) | Self::Partner(stage) => stage,
+        }
+    }
+}
+
+/// Which count of a signal to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nth {
+    /// The one of the call's micro-batch.
+    MicroBatch,
+    /// The one of the call's number.
+    Number,
+}
+
+/// What the time before an awaited signal is under way counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The producer has not finished.
+    Bubble,
+    /// The other side of a message has not come.
+    Skew,
+    /// Bytes are being copied.
+    Transfer,
+}
+
+impl Schedule {
+    /// Adds a signal.
+    pub fn signal(&mut self, what: String) -> SignalId {
+        self.signals.push(what);
+        SignalId(self.signals.len() as u32 - 1)
+    }
+
+    /// The compute lane of a stage.
+    pub fn compute(&mut self, stage: u32) -> Option<&mut Lane> {
+        self.lanes.iter_mut().find(|lane| lane.stage == stage && lane.kind == LaneKind::Compute)
+    }
+}
+
+impl Lane {
+    /// A lane without blocks.
+    pub fn new(stage: u32, kind: LaneKind) -> Self {
+        Self { stage, kind, blocks: Vec::new(), calls: Vec::new(), numbers: 0 }
+    }
+
+    /// Adds a block.
+    pub fn block(&mut self, name: impl Into<String>, items: Vec<Item>) -> u32 {
+        self.blocks.push(Block { name: name.into(), items });
+        self.blocks.len() as u32 - 1
+    }
+
+    /// Name for results, `stage[3].compute`.
+    pub fn name(&self) -> String {
+        let Self { stage, kind, .. } = self;
+        match kind {
+            LaneKind::Compute => format!("stage[{stage}].compute"),
+            LaneKind::Link { to } => format!("stage[{stage}].link[{to}]"),
+            LaneKind::Evict => format!("stage[{stage}].evict"),
+            LaneKind::Load => format!("stage[{stage}].load"),
+        }
+    }
+}
+
+/// Blocks derived from others, for the calls of one lane: calls changed in the same way share the changed block.
+#[derive(Clone, Debug)]
+pub struct Variants<K> {
+    made: BTreeMap<(u32, K), u32>,
+}
+
+impl<K> Default for Variants<K> {
+    fn default() -> Self {
+        Self { made: BTreeMap::new() }
+    }
+}
+
+impl<K: Ord> Variants<K> {
+    /// Replaces the block of a call by its variant `key`, made with `edit` when it is first needed.
+    pub fn apply(&mut self, lane: &mut Lane, call: usize, key: K, edit: impl FnOnce(&mut Vec<Item>)) {
+        let block = lane.calls[call].block;
+        lane.calls[call].block = *self.made.entry((block, key)).or_insert_with(|| {
+            let mut variant = lane.blocks[block as usize].clone();
+            edit(&mut variant.items);
+            lane.block(variant.name, variant.items)
+        });
+    }
+}

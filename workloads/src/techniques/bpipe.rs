@@ -1,0 +1,149 @@
+//! BPipe (Kim et al. 2023): memory-balanced pipelines. Under 1F1B stage `s` holds `min(m, p - s)` micro-batches. The
+//! stages of the first half, the *evictors*, lend what exceeds a bound to their partner `p - 1 - s`, the *acceptor*,
+//! and fetch it back in time for its backward pass.
+//!
+//! Two in-flight counts of a pair sum to `p + 1`, so the bound `ceil((p + 2) / 2)` is the balanced share with one slot in
+//! transit. An eviction runs beside the visit after the forward it belongs to, a load beside the visit before the
+//! backward that needs it; both are launched one visit ahead, and a visit that finds no room, or its activations not
+//! back yet, waits: that is the time transfers expose.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+use crate::disposition::{Conflict, Disposition, Dispositions, Trip};
+use crate::graph::{OpGraph, Phase};
+use crate::order::{Order, PipelineSchedule, Visit};
+
+/// The name of this technique in scenarios and errors.
+pub const NAME: &str = "bpipe";
+
+/// The options of BPipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bpipe {
+    /// Which micro-batches are lent.
+    pub policy: EvictionPolicy,
+    /// Most micro-batches resident on an evictor, at least 2; none: `ceil((p + 2) / 2)`.
+    pub bound: Option<u32>,
+}
+
+/// Which micro-batch leaves when there is one too many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvictionPolicy {
+    /// The newest, needed last: of every `N = p - s` micro-batches `N - bound` leave, the fewest possible.
+    EvictNewest,
+    /// The oldest that has not been away: every micro-batch of an evictor leaves once and returns once.
+    EveryMicroBatch,
+}
+
+/// Why BPipe cannot be applied.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BpipeError {
+    /// The order is not that of 1F1B.
+    #[error(
+        "`bpipe` balances the `p - s` micro-batches that stage s holds under `1f1b`; `{schedule}` holds others: use \
+         `schedule: 1f1b`, or leave `bpipe` out"
+    )]
+    Schedule {
+        /// The schedule asked for.
+        schedule: &'static str,
+    },
+    /// A micro-batch is computed while another is fetched.
+    #[error("the bound of `bpipe` is {bound}, but a stage needs room for at least 2 micro-batches")]
+    Bound {
+        /// The bound asked for.
+        bound: u32,
+    },
+    /// Another technique has decided about the same storage.
+    #[error(transparent)]
+    Conflict(#[from] Conflict),
+}
+
+impl Bpipe {
+    /// Most micro-batches resident on an evictor of a pipeline of `stages` stages.
+    pub fn bound(&self, stages: u32) -> u32 {
+        self.bound.unwrap_or_else(|| (stages + 2).div_ceil(2))
+    }
+}
+
+/// Decides which micro-batches of which stages are lent, and when they leave and return.
+///
+/// # Errors
+/// See [`BpipeError`].
+pub fn decide(
+    bpipe: &Bpipe,
+    schedule: &PipelineSchedule,
+    order: &Order,
+    graph: &OpGraph,
+    table: &mut Dispositions,
+) -> Result<(), BpipeError> {
+    if *schedule != PipelineSchedule::OneFOneB {
+        return Err(BpipeError::Schedule { schedule: schedule.name() });
+    }
+    let stages = order.shape.chain.stages;
+    let bound = bpipe.bound(stages);
+    if bound < 2 {
+        return Err(BpipeError::Bound { bound });
+    }
+    for stage in 0..stages / 2 {
+        let trips = trips(&order.stages[stage as usize], bound, bpipe.policy);
+        let Some(forward) = graph.find(stage, 0, Phase::Forward).filter(|_| !trips.is_empty()) else {
+            continue;
+        };
+        // What recomputation drops needs no room; what it keeps is a storage of its own.
+        let saved = &graph.get(forward).writes;
+        let kept = saved.iter().rev().find(|&&s| table.get(s).is_none()).or(saved.first());
+        if let Some(&storage) = kept {
+            let to = stages - 1 - stage;
+            table.decide(NAME, graph, storage, Disposition::Move { to, trips, bound })?;
+        }
+    }
+    Ok(())
+}
+
+/// The trips that keep a stage within `bound`: wherever the micro-batches needed at a visit would be too many, one of the
+/// others leaves beside the visit before.
+fn trips(visits: &[Visit], bound: u32, policy: EvictionPolicy) -> Vec<Trip> {
+    let mut trips: BTreeMap<u32, Trip> = BTreeMap::new();
+    // Resident micro-batches, with the visit that made them so.
+    let mut resident: BTreeMap<u32, u32> = BTreeMap::new();
+    let away = |trips: &BTreeMap<u32, Trip>, visit: &Visit, resident: &BTreeMap<u32, u32>| {
+        visit.phase != Phase::Forward
+            && trips.contains_key(&visit.micro_batch)
+            && !resident.contains_key(&visit.micro_batch)
+    };
+    for (now, visit) in (0u32..).zip(visits) {
+        let next = visits.get(now as usize + 1);
+        if visit.phase == Phase::Forward {
+            resident.insert(visit.micro_batch, now);
+        }
+        if let Some(next) = next.filter(|next| away(&trips, next, &resident)) {
+            resident.insert(next.micro_batch, now);
+            let trip = trips.get_mut(&next.micro_batch).expect("it is away");
+            (trip.back_after, trip.needed_by) = (now.saturating_sub(1), now + 1);
+        }
+        while resident.len() > bound as usize {
+            let needed = |i: u32| i == visit.micro_batch || next.is_some_and(|next| i == next.micro_batch);
+            let candidates = || resident.iter().map(|(&i, &since)| (i, since)).filter(|&(i, _)| !needed(i));
+            // A forward that has just ended would be copied while this visit waits for its room.
+            let settled = |&(_, since): &(u32, u32)| since + 2 <= now;
+            let victim = match policy {
+                EvictionPolicy::EvictNewest => {
+                    candidates().rfind(settled).or_else(|| candidates().next_back())
+                }
+                EvictionPolicy::EveryMicroBatch => {
+                    let fresh = |&(i, _): &(u32, u32)| !trips.contains_key(&i);
+                    candidates().filter(fresh).find(settled).or_else(|| candidates().find(fresh))
+                }
+            };
+            let Some((micro_batch, since)) = victim else { break };
+            resident.remove(&micro_batch);
+            let out_after = since.max(now.saturating_sub(2));
+            trips.insert(micro_batch, Trip { micro_batch, out_after, back_after: 0, needed_by: 0 });
+        }
+        if visit.phase != Phase::Forward {
+            resident.remove(&visit.micro_batch);
+        }
+    }
+    trips.into_values().collect()
+}

@@ -1,0 +1,5 @@
+//! Techniques. A technique decides: it rewrites the operator graph or fills the [table of
+//! dispositions](crate::disposition). It executes nothing and knows no time.
+
+pub mod bpipe;
+pub mod recompute;

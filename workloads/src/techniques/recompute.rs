@@ -1,0 +1,69 @@
+//! Activation recomputation (Chen et al. 2016): the forward pass keeps a checkpoint, and runs again right before the
+//! backward pass.
+
+use crate::disposition::{Conflict, Disposition, Dispositions};
+use crate::graph::{Op, OpGraph, Phase, Purpose, Storage};
+
+/// The name of this technique in scenarios and errors.
+pub const NAME: &str = "recompute";
+
+/// Which stages recompute, and from what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recompute {
+    /// Stages that recompute; none: all.
+    pub stages: Option<Vec<u32>>,
+    /// Bytes kept per micro-batch and stage, split evenly among its chunks; at most the stage's activations.
+    pub keeps: u64,
+}
+
+impl Recompute {
+    /// Whether a stage recomputes.
+    pub fn covers(&self, stage: u32) -> bool {
+        self.stages.as_ref().is_none_or(|stages| stages.contains(&stage))
+    }
+}
+
+/// Adds checkpoints and recompute operators to the graph and decides that the rest is recomputed. What the weight
+/// gradient needs stays as large as it is, if the checkpoint leaves that much.
+///
+/// # Errors
+/// If something else has decided about an activation.
+pub fn decide(
+    recompute: &Recompute,
+    chunks: u32,
+    graph: &mut OpGraph,
+    table: &mut Dispositions,
+) -> Result<(), Conflict> {
+    let forwards: Vec<_> = (graph.ops().iter())
+        .filter(|op| op.phase == Phase::Forward && recompute.covers(op.stage))
+        .map(|op| (op.stage, op.chunk, op.writes.clone()))
+        .collect();
+    for (stage, chunk, saved) in forwards {
+        let backward = [Phase::BackwardInput, Phase::Backward];
+        let Some(backward) = backward.into_iter().find_map(|phase| graph.find(stage, chunk, phase)) else {
+            continue;
+        };
+        let keeps = recompute.keeps / u64::from(chunks);
+        let mut reads = Vec::new();
+        if keeps > 0 {
+            // The checkpoint takes from what the input gradient needs first, then from what the weight gradient needs.
+            let mut left = keeps;
+            for &storage in &saved {
+                let bytes = &mut graph.stored_mut(storage).bytes;
+                let taken = left.min(*bytes);
+                (*bytes, left) = (*bytes - taken, left - taken);
+            }
+            let purpose = Purpose::Checkpoint;
+            let checkpoint = graph.storage(Storage { stage, chunk, purpose, bytes: keeps - left });
+            reads.push(checkpoint);
+            graph.get_mut(backward).reads.push(checkpoint);
+            let forward = graph.find(stage, chunk, Phase::Forward).expect("it was found above");
+            graph.get_mut(forward).writes.push(checkpoint);
+        }
+        let again = graph.op(Op { stage, chunk, phase: Phase::Recompute, reads, writes: saved.clone() });
+        for storage in saved {
+            table.decide(NAME, graph, storage, Disposition::Recompute(again))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! Plans that cannot be built say so, all at once.
+
+use workloads::cost::PartnerLink;
+use workloads::order::{MemoryLimit, PipelineSchedule};
+use workloads::plan::{PlanError, build, estimate};
+use workloads::techniques::bpipe::{Bpipe, EvictionPolicy};
+use workloads::techniques::recompute::Recompute;
+
+use crate::plans::{stage, uniform};
+
+const BPIPE: Bpipe = Bpipe { policy: EvictionPolicy::EvictNewest, bound: None };
+
+#[test]
+fn everything_out_of_range_is_reported_at_once() {
+    let mut plan = uniform(stage(1, 1, 1, 1), 4, 6, PipelineSchedule::Interleaved { chunks: 1 });
+    plan.steps = 0;
+    plan.model.stages[2].activation_kept_for_weight = Some(u64::MAX);
+    plan.model.partner_link = PartnerLink::Rate(f64::NAN);
+    plan.recompute = Some(Recompute { stages: Some(vec![9, 1]), keeps: 99_000 });
+    let Err(PlanError::Invalid(found)) = build(&plan) else { panic!("it is invalid") };
+    let fields: Vec<_> = found.iter().map(|invalid| invalid.field).collect();
+    assert_eq!(
+        fields,
+        [
+            "steps",
+            "activation_kept_for_weight",
+            "bpipe.transfer",
+            "schedule.interleaved.chunks",
+            "micro_batches",
+            "recompute.stages",
+            "recompute.keeps"
+        ]
+    );
+    assert!(found[4].problem.contains("use 4 or 8"), "{}", found[4].problem);
+}
+
+#[test]
+fn absurd_sizes_are_refused_without_being_built() {
+    let mut plan = uniform(stage(1, 1, 1, 1), 4096, u32::MAX, PipelineSchedule::Gpipe);
+    plan.steps = u32::MAX;
+    assert_eq!(estimate(&plan).visits, u64::MAX);
+    assert!(matches!(build(&plan), Err(PlanError::Invalid(_))));
+
+    let mut stage = stage(u64::MAX, 1, 1, 1);
+    stage.activation = u64::MAX;
+    let plan = uniform(stage, 4, 4, PipelineSchedule::ZbH1);
+    let Err(PlanError::Invalid(found)) = build(&plan) else { panic!("it is invalid") };
+    assert!(found.iter().any(|invalid| invalid.field == "forward"));
+    assert!(found.iter().any(|invalid| invalid.field == "activation"));
+}
+
+#[test]
+fn a_memory_limit_leaves_room_for_a_micro_batch() {
+    for memory_limit in [MemoryLimit::MicroBatches(0), MemoryLimit::Bytes(33_999)] {
+        let plan = uniform(stage(1, 1, 1, 1), 4, 8, PipelineSchedule::ZbAuto { memory_limit });
+        assert!(matches!(build(&plan), Err(PlanError::Invalid(_))));
+    }
+}
+
+#[test]
+fn bpipe_needs_the_order_it_balances() {
+    for schedule in [PipelineSchedule::Gpipe, PipelineSchedule::ZbV, PipelineSchedule::ZbH1] {
+        let mut plan = uniform(stage(1, 1, 1, 1), 4, 8, schedule);
+        plan.bpipe = Some(BPIPE);
+        let error = build(&plan).unwrap_err();
+        assert!(error.to_string().contains(schedule.name()), "{error}");
+        assert!(error.to_string().contains("1f1b"), "{error}");
+    }
+    let mut plan = uniform(stage(1, 1, 1, 1), 4, 8, PipelineSchedule::OneFOneB);
+    plan.bpipe = Some(Bpipe { bound: Some(1), ..BPIPE });
+    assert!(build(&plan).unwrap_err().to_string().contains("at least 2"));
+}
+
+#[test]
+fn two_deciders_for_one_storage_are_both_named() {
+    let mut plan = uniform(stage(1, 1, 1, 1), 4, 8, PipelineSchedule::OneFOneB);
+    plan.bpipe = Some(BPIPE);
+    plan.recompute = Some(Recompute { stages: None, keeps: 0 });
+    let error = build(&plan).unwrap_err();
+    assert!(matches!(error, PlanError::Conflict(_) | PlanError::Bpipe(_)));
+    for words in ["`recompute`", "`bpipe`", "activation of stage 0", "`keeps`"] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    // On other stages, or with something left to move, the two compose.
+    plan.recompute = Some(Recompute { stages: Some(vec![1, 2, 3]), keeps: 0 });
+    assert!(build(&plan).is_ok());
+    plan.recompute = Some(Recompute { stages: None, keeps: 1_000 });
+    assert!(build(&plan).is_ok());
+}
+
+#[test]
+fn what_cannot_hold_one_micro_batch_is_not_simulated() {
+    let mut plan = uniform(stage(1, 1, 1, 1), 4, 8, PipelineSchedule::OneFOneB);
+    plan.model.stages[2].weights = 100_000;
+    plan.model.capacity = Some(133_999);
+    let Err(PlanError::DoesNotFit(found)) = build(&plan) else { panic!("it does not fit") };
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].stage, found[0].needed, found[0].persistent), (2, 134_000, 100_000));
+    plan.model.capacity = Some(134_000);
+    assert!(build(&plan).is_ok());
+}
