@@ -48,7 +48,7 @@ impl<'a> Table<'a> {
             let leader = fastest.map_or(point.runs[0], |(run, _)| run);
             for run in &point.runs {
                 let mut cells: Vec<_> = kinds.iter().map(|kind| kind.cell(run)).collect();
-                cells.push(place(run, fastest, speed));
+                cells.push(place(run, fastest.filter(|_| point.runs.len() > 1), speed));
                 rows.push(Row { run, leads: std::ptr::eq(leader, *run), cells });
             }
         }
@@ -56,11 +56,10 @@ impl<'a> Table<'a> {
     }
 }
 
-/// How a run did at its point: the fastest, by how much slower, or why not at all.
+/// How a run did at its point: the fastest, by how much slower, or why not at all. Without `fastest` it was alone.
 fn place(run: &RunSummary, fastest: Option<(&RunSummary, f64)>, speed: Speed) -> Cell {
-    let Some((value, (first, fastest))) = speed.value(run).zip(fastest) else {
-        return Cell { text: verdict(run), number: Some(f64::MAX) };
-    };
+    let Some(value) = speed.value(run) else { return Cell { text: verdict(run), number: Some(f64::MAX) } };
+    let Some((first, fastest)) = fastest else { return Cell { text: "fits".to_owned(), number: Some(1.0) } };
     let text = match (std::ptr::eq(first, run), tied(fastest, value)) {
         (true, _) => "fastest".to_owned(),
         (false, true) => "as fast".to_owned(),
@@ -123,6 +122,7 @@ impl Kind<'_> {
                 (worst.map(used), worst.map(|device| device.peak_bytes as f64))
             }
         };
+        let number = number.filter(|number| number.is_finite());
         Cell { text: text.unwrap_or_else(|| quantity::NONE.to_owned()), number }
     }
 }

@@ -2,13 +2,15 @@
 
 use maud::{Markup, html};
 
-use super::Page;
+use super::{Page, unbroken};
 use crate::quantity;
 use crate::summary::RunSummary;
 use crate::table::{Table, used};
 
 /// Rows of the table of runs.
 const ROWS_MAX: usize = 500;
+/// Rows that stand on the page; more can be scrolled.
+const ROWS_AT_ONCE: usize = 20;
 /// Runs without result that are explained at length.
 const FAILURES_MAX: usize = 6;
 
@@ -18,7 +20,7 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
         header {
             p.kicker { "foretrain report" }
             h1 { (summary.name) }
-            p.finding { (summary.finding) }
+            p.finding { (unbroken(&summary.finding)) }
             @if let Some(description) = &summary.description { p { (description) } }
         }
         section {
@@ -69,14 +71,14 @@ fn promises(page: &Page<'_>) -> Markup {
 pub(super) fn runs(page: &Page<'_>) -> Markup {
     let table = Table::of(&page.points, &page.summary.axes, page.speed);
     html! {
-        div.wide {
+        div.wide.tall[table.rows.len() > ROWS_AT_ONCE] {
             table.sortable {
                 thead { tr { @for column in &table.columns { th.number[column.numeric] { (column.title) } } } }
                 tbody {
                     @for row in table.rows.iter().take(ROWS_MAX) {
-                        tr.failed[row.run.step_time().is_none()].leads[row.leads] {
+                        tr.failed[row.run.step_time().is_none()].leads[row.leads && row.run.step_time().is_some()] {
                             @for (cell, column) in row.cells.iter().zip(&table.columns) {
-                                td.number[column.numeric] data-sort=[cell.number] { (cell.text) }
+                                td.number[column.numeric] data-sort=[cell.number] { (unbroken(&cell.text)) }
                             }
                         }
                     }

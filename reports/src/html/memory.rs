@@ -16,7 +16,11 @@ const DEVICES_MAX: usize = 32;
 const CHARTS_MAX: usize = 12;
 
 pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
-    let charts = html! { (peaks(page)?) (over_time(page)?) (trade_off(page)?) };
+    let charts = html! {
+        (peaks(page)?)
+        (over_time(page)?)
+        @if page.points.len() == 1 { (trade_off(page)?) }
+    };
     Ok(html! { @if !charts.0.is_empty() { section { h2 { "Does it fit?" } (charts) } } })
 }
 
@@ -109,7 +113,8 @@ fn over_time(page: &Page<'_>) -> Result<Markup, PlotError> {
     Ok(figure(&question, aid, &kinds, &picker(&charts, first(page, &runs))))
 }
 
-fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
+/// Speed against memory; over a sweep it stands with the other charts of all points.
+pub(super) fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
     let dots: Vec<_> = page
         .summary
         .variants
@@ -127,12 +132,12 @@ fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
     if dots.len() < 3 {
         return Ok(html! {});
     }
-    let speed_text = |speed: f64| if speed > 0.0 { page.speed.text(speed) } else { String::new() };
+    let speed = format!("{} per second", page.speed.thing());
     let question = "What does speed cost in memory?";
     let aid = "Every run that fits, up is faster, left is smaller; the line joins the runs that no other beats in both.";
     let runs: Vec<_> =
         page.variants.iter().filter(|(name, _)| dots.iter().any(|dot| dot.variant == *name)).collect();
-    Ok(figure(question, aid, &runs, &trade_off::draw(question, &dots, &speed_text, &page.variants)?))
+    Ok(figure(question, aid, &runs, &trade_off::draw(question, &dots, &speed, &page.variants)?))
 }
 
 /// The chart to begin with: the fastest run's.

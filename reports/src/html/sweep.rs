@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Page, answer, figure, legend};
+use super::{Page, answer, figure, legend, memory};
 use crate::axis;
 use crate::finding::verdict;
 use crate::plots::PlotError;
@@ -12,11 +12,15 @@ use crate::quantity;
 use crate::ranking::{Point, Speed};
 use crate::summary::{RunSummary, short_path};
 
+/// Lines that can be told apart in one chart.
+const LINES_MAX: usize = 14;
+
 pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     Ok(html! {
         section {
             h2 { "Where does that hold?" }
             (along_axes(page)?)
+            (memory::trade_off(page)?)
             figure {
                 figcaption {
                     h3 { "What came out at every point?" }
@@ -65,24 +69,43 @@ fn written(page: &Page<'_>, path: &str) -> Vec<String> {
 }
 
 fn curve(page: &Page<'_>, path: &str, positions: &[(f64, String)]) -> Result<Markup, PlotError> {
-    let names =
+    let variants =
         legend(page.summary.variants.iter().map(|run| run.variant.as_str()), |name| page.variants.of(name));
-    let lines: Vec<_> = names.iter().map(|(name, _)| line(page, path, name, positions)).collect();
+    let all: Vec<_> = variants.iter().map(|(name, _)| line(page, path, name, positions)).collect();
+    let count = all.len();
+    let lines = leading(page.speed, all);
+    let some = if lines.len() < count {
+        format!(" The best {} of {count} are shown.", lines.len())
+    } else {
+        String::new()
+    };
     let (what, better) = match page.speed {
-        Speed::Steps => ("step time", "lower"),
-        speed => (speed.thing(), "higher"),
+        Speed::Steps => ("time of a step".to_owned(), "lower"),
+        speed => (format!("{} per second", speed.thing()), "higher"),
     };
     let y_text = |value: f64| match page.speed {
         Speed::Steps => quantity::seconds(value),
         _ => quantity::count(value),
     };
-    let per_second = if page.speed == Speed::Steps { "" } else { " per second" };
     let question = format!("How does speed change with {}?", short_path(path));
     let aid = format!(
-        "{what}{per_second} of each variant, {better} is better; a cross on the axis is a point where it does not run."
+        "The {what} of each variant, {better} is better; a cross on the axis is a point where it does not run.{some}"
     );
-    let axes = Axes { x_title: path, x: positions, y_text: &y_text };
-    Ok(figure(&question, &sentence(&aid), &[], &curves::draw(&question, &lines, &axes, &page.variants)?))
+    let axes = Axes { x_title: path, x: positions, y_title: &what, y_text: &y_text };
+    Ok(figure(&question, &aid, &[], &curves::draw(&question, &lines, &axes, &page.variants)?))
+}
+
+/// The lines that can be told apart: those that reach farthest to the better side.
+fn leading(speed: Speed, mut lines: Vec<Line>) -> Vec<Line> {
+    let best = |line: &Line| {
+        let values = line.points.iter().filter_map(|(_, value)| *value);
+        values.map(|value| if speed == Speed::Steps { value } else { -value }).fold(f64::INFINITY, f64::min)
+    };
+    if lines.len() > LINES_MAX {
+        lines.sort_by(|a, b| best(a).total_cmp(&best(b)));
+        lines.truncate(LINES_MAX);
+    }
+    lines
 }
 
 fn line(page: &Page<'_>, path: &str, variant: &str, positions: &[(f64, String)]) -> Line {
@@ -142,9 +165,4 @@ fn winner<'a>(page: &Page<'_>, points: impl Iterator<Item = &'a Point<'a>>) -> C
         },
         None => Cell { fill: None, lines: ["nothing runs".to_owned(), String::new()], hover: why },
     }
-}
-
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

@@ -82,7 +82,7 @@ pub(super) fn causes(page: &Page<'_>) -> Result<Markup, PlotError> {
         .iter()
         .map(|run| breakdown(&run.variant, &run.time_breakdown_s, || verdict(run)))
         .collect();
-    let question = format!("Where does the time of a step go{}?", page.place);
+    let question = format!("What do the ranks spend a step on{}?", page.place);
     let aid = "Mean over ranks of what each did at every moment; the parts add up to the step.";
     let variants = figure(&question, aid, &states(&page.focus), &rows::draw(&question, &by_variant)?);
     Ok(html! {

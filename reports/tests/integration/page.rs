@@ -1,10 +1,14 @@
 //! The report page: complete, self-contained, readable, safe.
 
+use std::collections::BTreeSet;
+
+use reports::summary::{RunSummary, TimelineSpan};
 use reports::{Summary, html};
 
-use crate::fixture::{self, bare, comparison, summary, sweep, too_big, two_axes};
+use crate::fixture::{at, bare, comparison, summary, sweep, too_big, two_axes};
 
-pub(crate) fn page(summary: &Summary) -> String {
+/// The page; also written to the folder `FORETRAIN_PAGES` names, for eyes.
+fn page(summary: &Summary) -> String {
     let mut out = Vec::new();
     html::write(&mut out, summary).expect("a vector takes every byte");
     let text = String::from_utf8(out).expect("text");
@@ -16,13 +20,170 @@ pub(crate) fn page(summary: &Summary) -> String {
     text
 }
 
-#[test]
-fn look() {
-    for summary in [comparison(), sweep(), two_axes()] {
-        page(&summary);
+/// Pages of every shape.
+fn pages() -> Vec<(String, String)> {
+    let one = summary("one", &[], comparison().variants.into_iter().take(1).collect());
+    let none =
+        summary("none-fits", &[], vec![too_big("plain", 4_000_000_000), too_big("gpipe", 9_000_000_000)]);
+    let axis = "training.micro_batches";
+    let times = [("8", 1.0), ("16", 1.9), ("1024", 99.0)];
+    let no_rates = times.map(|(value, time)| at(bare("plain", time), axis, value));
+    let words = ["gpipe", "1f1b", "zb-h1"].map(|value| at(bare("plain", 1.0), "parallelism.schedule", value));
+    let mut many = summary("many", &[axis], no_rates.to_vec());
+    many.variants.extend(
+        (0..60).map(|index| at(bare(&format!("variant-{index}"), 2.0 + f64::from(index)), axis, "8")),
+    );
+    [
+        comparison(),
+        sweep(),
+        two_axes(),
+        one,
+        none,
+        many,
+        summary("bare", &[], vec![bare("plain", 1.0), bare("other", 9.0)]),
+        summary("no-rates", &[axis], no_rates.to_vec()),
+        summary("words", &["parallelism.schedule"], words.to_vec()),
+        summary("nothing", &[], vec![]),
+    ]
+    .iter()
+    .map(|summary| (format!("{} of {}", summary.name, summary.variants.len()), page(summary)))
+    .collect()
+}
+
+/// Checks that elements nest, as a browser that does not guess would need it.
+fn assert_nested(name: &str, page: &str) {
+    const VOID: [&str; 2] = ["meta", "!DOCTYPE"];
+    let (before, rest) = page.split_once("<script>").expect("a script");
+    let (_, after) = rest.split_once("</script>").expect("its end");
+    let mut open: Vec<&str> = Vec::new();
+    for tag in [before, after].iter().flat_map(|part| part.split('<').skip(1)) {
+        let (tag, _) = tag.split_once('>').unwrap_or_else(|| panic!("{name}: <{tag} has no end"));
+        let word = tag.trim_start_matches('/').split([' ', '\n', '/']).next().unwrap_or_default();
+        match tag.strip_prefix('/') {
+            Some(_) => assert_eq!(open.pop(), Some(word), "{name}"),
+            None if tag.ends_with('/') || VOID.contains(&word) => {}
+            None => open.push(word),
+        }
     }
-    page(&summary("one", &[], comparison().variants.into_iter().take(1).collect()));
-    page(&summary("none-fits", &[], vec![too_big("plain", 4_000_000_000), too_big("gpipe", 9_000_000_000)]));
-    page(&summary("bare", &[], vec![bare("plain", 1.0), bare("<script>alert(1)</script>", 9.0)]));
-    let _ = fixture::at;
+    assert!(open.is_empty(), "{name}: {open:?}");
+}
+
+#[test]
+fn elements_nest() {
+    for (name, page) in pages() {
+        assert_nested(&name, &page);
+    }
+}
+
+#[test]
+fn a_page_needs_no_network() {
+    for (name, page) in pages() {
+        for outside in ["http://", "https://", "src=", "@import", "url(", "<link"] {
+            assert!(!page.contains(outside), "{name} has {outside}");
+        }
+    }
+}
+
+#[test]
+fn every_chart_asks_a_question_and_explains_itself() {
+    for (name, page) in pages() {
+        let figures = page.matches("<figure>").count();
+        assert_eq!(page.matches("<figcaption><h3>").count(), figures, "{name}");
+        for figure in page.split("<figure>").skip(1) {
+            let heading = figure.split("</h3>").next().unwrap_or_default();
+            assert!(heading.ends_with('?'), "{name}: {heading}");
+            let aid = figure.split("<p class=\"aid\">").nth(1).and_then(|rest| rest.split("</p>").next());
+            assert!(aid.is_some_and(|aid| aid.len() > 30 && aid.ends_with('.')), "{name}: {aid:?}");
+        }
+        let named = page.matches("role=\"img\"><title>").count();
+        assert_eq!(named, page.matches("<svg ").count(), "{name}");
+    }
+}
+
+#[test]
+fn every_colour_of_a_picture_is_of_the_palette() {
+    const PALETTE: [&str; 14] = [
+        "#1B1B1B", "#6B6B6B", "#DADADA", "#F1F1F1", "#FEFEFE", "#010101", "#0072B2", "#56B4E9", "#009E73",
+        "#F0E442", "#E69F00", "#D55E00", "#CC79A7", "#999999",
+    ];
+    let mut seen = BTreeSet::new();
+    for (_, page) in pages() {
+        for attribute in ["fill=\"", "stroke=\""] {
+            let values = page.split(attribute).skip(1).filter_map(|rest| rest.split('"').next());
+            seen.extend(values.filter(|value| value.starts_with('#')).map(str::to_owned));
+        }
+    }
+    let strangers: Vec<_> = seen.iter().filter(|colour| !PALETTE.contains(&colour.as_str())).collect();
+    assert!(strangers.is_empty(), "{strangers:?}");
+    assert!(seen.len() > 8, "{seen:?}");
+}
+
+#[test]
+fn the_sections_come_in_their_order() {
+    let page = page(&sweep());
+    let order = [
+        "class=\"finding\"",
+        "Where does that hold?",
+        "What does speed cost in memory?",
+        "What came out at every point?",
+        "What was simulated?",
+        "How fast is it?",
+        "Where does the time go?",
+        "What does one step look like?",
+        "Does it fit?",
+        "What the scenario expects",
+        "How far are our figures from the published ones?",
+        "How sure is it?",
+    ];
+    let places: Vec<_> =
+        order.iter().map(|text| page.find(text).unwrap_or_else(|| panic!("no {text}"))).collect();
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
+fn every_box_of_a_timeline_says_what_it_is() {
+    let page = page(&comparison());
+    assert!(page.contains("<title>F7 · compute: forward · 18.5 ms, from 130 ms</title>"));
+    assert!(page.contains("<title>B0 · compute: backward · 27.4 ms, from "));
+}
+
+#[test]
+fn a_long_timeline_stays_small() {
+    let mut summary = comparison();
+    summary.variants.truncate(1);
+    let timeline = summary.variants[0].timeline.as_mut().expect("the fixture has one");
+    let span = |index: u32| TimelineSpan {
+        start_s: f64::from(index),
+        end_s: f64::from(index) + 0.5,
+        state: "compute: forward".to_owned(),
+        label: format!("F{index}"),
+    };
+    timeline.end_s = 100_000.0;
+    for row in &mut timeline.rows {
+        row.spans = (0..100_000).map(span).collect();
+    }
+    let page = page(&summary);
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+}
+
+#[test]
+fn hostile_names_are_text() {
+    let hostile = "<script>alert(1)</script>\"'&";
+    let mut run = RunSummary { variant: hostile.to_owned(), ..comparison().variants.remove(0) };
+    if let Some(row) = run.timeline.as_mut().and_then(|timeline| timeline.rows.first_mut()) {
+        row.name = hostile.to_owned();
+        row.spans[0].label = hostile.to_owned();
+    }
+    run.ranks[0].name = hostile.to_owned();
+    run.provenance.insert(hostile.to_owned(), 0.5);
+    let mut summary = summary("safe", &[], vec![run, too_big(hostile, 5)]);
+    summary.name = hostile.to_owned();
+    summary.resolved_scenario = format!("name: {hostile}</code></pre>");
+    summary.parameters.insert(hostile.to_owned(), hostile.to_owned());
+    let mut out = Vec::new();
+    html::write(&mut out, &summary).expect("a vector takes every byte");
+    let page = String::from_utf8(out).expect("text");
+    assert_eq!(page.matches("<script").count(), 1, "only our own");
+    assert!(!page.contains("alert(1)</script>"));
+    assert_nested("hostile", &page);
 }
