@@ -5,10 +5,11 @@ use crate::quantity;
 use crate::ranking::{Point, Speed, tied};
 use crate::summary::{DevicePeak, RunSummary, short_path};
 
-/// A table whose columns are those with anything to show.
+/// A table whose columns are those with anything to show. Rows are made as they are read: a sweep may have a million.
 pub(crate) struct Table<'a> {
-    pub(crate) columns: Vec<Column>,
-    pub(crate) rows: Vec<Row<'a>>,
+    kinds: Vec<Kind<'a>>,
+    points: &'a [Point<'a>],
+    speed: Speed,
 }
 
 /// One column.
@@ -21,7 +22,7 @@ pub(crate) struct Column {
 /// One run.
 pub(crate) struct Row<'a> {
     pub(crate) run: &'a RunSummary,
-    /// Whether it is the fastest of its point, or the first where none runs.
+    /// Whether it is the fastest of its point.
     pub(crate) leads: bool,
     pub(crate) cells: Vec<Cell>,
 }
@@ -33,26 +34,35 @@ pub(crate) struct Cell {
 }
 
 impl<'a> Table<'a> {
-    pub(crate) fn of(points: &[Point<'a>], axes: &[String], speed: Speed) -> Self {
+    pub(crate) fn of(points: &'a [Point<'a>], axes: &'a [String], speed: Speed) -> Self {
         let mut kinds: Vec<Kind<'_>> = vec![Kind::Variant];
         kinds.extend(axes.iter().map(|axis| Kind::Axis(axis)));
         kinds.extend([Kind::StepTime, Kind::Rate(speed), Kind::Bubble, Kind::Mfu, Kind::Memory]);
         kinds.retain(|kind| {
             kind.always() || points.iter().any(|point| point.runs.iter().any(|run| kind.has(run)))
         });
-        let mut columns: Vec<_> = kinds.iter().map(Kind::column).collect();
+        Table { kinds, points, speed }
+    }
+
+    pub(crate) fn columns(&self) -> Vec<Column> {
+        let mut columns: Vec<_> = self.kinds.iter().map(Kind::column).collect();
         columns.push(Column { title: "verdict".to_owned(), numeric: false });
-        let mut rows = Vec::new();
-        for point in points {
-            let fastest = point.ranked(speed).first().copied();
+        columns
+    }
+
+    /// All rows, or only those of the fastest run of each point.
+    pub(crate) fn rows(&self, leaders_only: bool) -> impl Iterator<Item = Row<'a>> {
+        self.points.iter().flat_map(move |point| {
+            let fastest = point.ranked(self.speed).first().copied();
             let leader = fastest.map_or(point.runs[0], |(run, _)| run);
-            for run in &point.runs {
-                let mut cells: Vec<_> = kinds.iter().map(|kind| kind.cell(run)).collect();
-                cells.push(place(run, fastest.filter(|_| point.runs.len() > 1), speed));
-                rows.push(Row { run, leads: std::ptr::eq(leader, *run), cells });
-            }
-        }
-        Table { columns, rows }
+            let compared = fastest.filter(|_| point.runs.len() > 1);
+            let runs = point.runs.iter().filter(move |run| !leaders_only || std::ptr::eq(leader, **run));
+            runs.map(move |run| {
+                let mut cells: Vec<_> = self.kinds.iter().map(|kind| kind.cell(run)).collect();
+                cells.push(place(run, compared, self.speed));
+                Row { run, leads: fastest.is_some() && std::ptr::eq(leader, *run), cells }
+            })
+        })
     }
 }
 

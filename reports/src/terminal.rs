@@ -45,20 +45,16 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
 
 fn runs(out: &mut impl Write, summary: &Summary, points: &[Point<'_>], speed: Speed) -> io::Result<()> {
     let table = Table::of(points, &summary.axes, speed);
-    let all = table.rows.len() <= ROWS_MAX;
-    let shown: Vec<_> = table.rows.iter().filter(|row| all || row.leads).take(ROWS_MAX).collect();
+    let count = summary.variants.len();
+    let shown: Vec<_> = table.rows(count > ROWS_MAX).take(ROWS_MAX).collect();
     if shown.is_empty() {
         return Ok(());
     }
-    let titles = table.columns.iter().map(|column| (column.title.clone(), column.numeric)).collect();
+    let titles = table.columns().into_iter().map(|column| (column.title, column.numeric)).collect();
     let rows = shown.iter().map(|row| row.cells.iter().map(|cell| cell.text.clone()).collect()).collect();
     writeln!(out, "\n{}", grid(titles, rows))?;
-    if shown.len() < table.rows.len() {
-        writeln!(
-            out,
-            "  the fastest variant of each point; all {} runs are in results.csv",
-            table.rows.len()
-        )?;
+    if shown.len() < count {
+        writeln!(out, "  the fastest variant of each point; all {count} runs are in results.csv")?;
     }
     Ok(())
 }

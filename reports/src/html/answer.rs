@@ -70,14 +70,15 @@ fn promises(page: &Page<'_>) -> Markup {
 /// Every run, sortable by each column.
 pub(super) fn runs(page: &Page<'_>) -> Markup {
     let table = Table::of(&page.points, &page.summary.axes, page.speed);
+    let (columns, count) = (table.columns(), page.summary.variants.len());
     html! {
-        div.wide.tall[table.rows.len() > ROWS_AT_ONCE] {
+        div.wide.tall[count > ROWS_AT_ONCE] {
             table.sortable {
-                thead { tr { @for column in &table.columns { th.number[column.numeric] { (column.title) } } } }
+                thead { tr { @for column in &columns { th.number[column.numeric] { (column.title) } } } }
                 tbody {
-                    @for row in table.rows.iter().take(ROWS_MAX) {
-                        tr.failed[row.run.step_time().is_none()].leads[row.leads && row.run.step_time().is_some()] {
-                            @for (cell, column) in row.cells.iter().zip(&table.columns) {
+                    @for row in table.rows(false).take(ROWS_MAX) {
+                        tr.failed[row.run.step_time().is_none()].leads[row.leads] {
+                            @for (cell, column) in row.cells.iter().zip(&columns) {
                                 td.number[column.numeric] data-sort=[cell.number] { (unbroken(&cell.text)) }
                             }
                         }
@@ -85,8 +86,8 @@ pub(super) fn runs(page: &Page<'_>) -> Markup {
                 }
             }
         }
-        @if table.rows.len() > ROWS_MAX {
-            p.aid { "The first " (ROWS_MAX) " of " (table.rows.len()) " runs; all are in results.csv." }
+        @if count > ROWS_MAX {
+            p.aid { "The first " (ROWS_MAX) " of " (count) " runs; all are in results.csv." }
         }
     }
 }

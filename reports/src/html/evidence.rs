@@ -57,7 +57,7 @@ fn parity(page: &Page<'_>) -> Result<Markup, PlotError> {
         return Ok(html! {});
     }
     let question = "How far are our figures from the published ones?";
-    let aid = "Ours divided by theirs; on the line they agree, to the right ours is larger.";
+    let aid = "Ours divided by theirs: on the line they agree, to the right ours is larger, red is more than 5 % off.";
     Ok(figure(question, aid, &[], &parity::draw(question, &ratios)?))
 }
 

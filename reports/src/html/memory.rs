@@ -7,11 +7,13 @@ use crate::plots::rows::{self, Bar, Segment};
 use crate::plots::trade_off::{self, Dot};
 use crate::plots::{PlotError, memory_curve};
 use crate::quantity;
-use crate::summary::{DevicePeak, RunSummary};
+use crate::summary::{DevicePeak, MemoryCurve, RunSummary};
 use crate::table::used;
 
 /// Devices of one chart.
 const DEVICES_MAX: usize = 32;
+/// Runs of the chart of speed against memory.
+const DOTS_MAX: usize = 2_000;
 /// Charts of one picker.
 const CHARTS_MAX: usize = 12;
 
@@ -72,44 +74,27 @@ fn bar(page: &Page<'_>, device: &DevicePeak) -> Bar {
 }
 
 fn over_time(page: &Page<'_>) -> Result<Markup, PlotError> {
-    let runs: Vec<_> =
-        page.focus.iter().copied().filter(|run| !run.memory_curves.is_empty()).take(CHARTS_MAX).collect();
-    if runs.is_empty() {
+    let curves = page.focus.iter().flat_map(|run| run.memory_curves.iter().map(|curve| (*run, curve)));
+    let curves: Vec<_> = curves.take(CHARTS_MAX).collect();
+    if curves.is_empty() {
         return Ok(html! {});
     }
-    let curves = || runs.iter().flat_map(|run| &run.memory_curves);
-    let last = |run: &RunSummary| {
-        run.memory_curves
-            .iter()
-            .filter_map(|curve| curve.points.last())
-            .map(|point| point.at_s)
-            .fold(0.0, f64::max)
+    let end = |(run, curve): &(&RunSummary, &MemoryCurve)| {
+        let last = curve.points.last().map_or(0.0, |point| point.at_s);
+        f64::max(last, run.step_time().unwrap_or_default())
     };
-    let end_s = runs
-        .iter()
-        .map(|run| run.step_time().unwrap_or_else(|| last(run)).max(last(run)))
-        .fold(0.0, f64::max);
+    let end_s = curves.iter().map(end).filter(|time| time.is_finite()).fold(0.0, f64::max);
     let mut charts = Vec::new();
-    for run in &runs {
-        let mut pictures = Vec::new();
-        for curve in run.memory_curves.iter().take(2) {
-            let name = format!("Memory of {} over one step of {}", curve.device, run.label());
-            pictures.push(html! {
-                @if run.memory_curves.len() > 1 { p.aid { (curve.device) } }
-                (memory_curve::draw(&name, curve, end_s, &page.kinds)?)
-            });
-        }
-        let label = if run.memory_curves.len() == 1 {
-            format!("{}, {}", run.label(), run.memory_curves[0].device)
-        } else {
-            run.label()
-        };
-        charts.push((label, html! { @for picture in pictures { (picture) } }));
+    for (run, curve) in &curves {
+        let label = format!("{}, {}", run.label(), curve.device);
+        let name = format!("Memory over one step of {label}");
+        charts.push((label, memory_curve::draw(&name, curve, end_s, &page.kinds)?));
     }
-    let kinds =
-        legend(curves().flat_map(|curve| &curve.kinds).map(String::as_str), |name| page.kinds.of(name));
+    let kinds = curves.iter().flat_map(|(_, curve)| &curve.kinds).map(String::as_str);
+    let kinds = legend(kinds, |name| page.kinds.of(name));
     let question = format!("When is the fullest device full{}?", page.place);
     let aid = "Bytes held over the step, stacked by kind, all runs to the same time scale; the line is the capacity.";
+    let runs: Vec<_> = curves.iter().map(|(run, _)| *run).collect();
     Ok(figure(&question, aid, &kinds, &picker(&charts, first(page, &runs))))
 }
 
@@ -128,6 +113,7 @@ pub(super) fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
                 speed: page.speed.value(run)?,
             })
         })
+        .take(DOTS_MAX)
         .collect();
     if dots.len() < 3 {
         return Ok(html! {});

@@ -1,5 +1,6 @@
 //! Over a sweep: where the answer holds, what speed costs in memory, every run.
 
+use indexmap::IndexMap;
 use maud::{Markup, html};
 
 use super::{Page, answer, figure, legend, memory};
@@ -12,6 +13,10 @@ use crate::quantity;
 use crate::ranking::{Point, Speed};
 use crate::summary::{RunSummary, short_path};
 
+/// Positions of a curve, columns and rows of a map: more cannot be read.
+const POSITIONS_MAX: usize = 200;
+const COLUMNS_MAX: usize = 14;
+const ROWS_MAX: usize = 40;
 /// Lines that can be told apart in one chart.
 const LINES_MAX: usize = 14;
 
@@ -50,19 +55,19 @@ fn along_axes(page: &Page<'_>) -> Result<Markup, PlotError> {
 
 /// The values of an axis as (number, as written), ascending; none if one is not a number.
 fn positions(page: &Page<'_>, path: &str) -> Option<Vec<(f64, String)>> {
-    let written = written(page, path);
+    let written = written(page, path).into_keys();
     let mut positions: Vec<_> =
-        written.into_iter().map(|text| Some((axis::number(&text)?, text))).collect::<Option<_>>()?;
+        written.map(|text| Some((axis::number(text)?, text.to_owned()))).collect::<Option<_>>()?;
     positions.sort_by(|a, b| a.0.total_cmp(&b.0));
     Some(positions)
 }
 
-/// The values of an axis, each once, in the order of the file.
-fn written(page: &Page<'_>, path: &str) -> Vec<String> {
-    let mut values: Vec<String> = Vec::new();
-    for value in page.points.iter().filter_map(|point| point.values.get(path)) {
-        if !values.contains(value) {
-            values.push(value.clone());
+/// The values of an axis in the order of the file, each with its points.
+fn written<'a>(page: &'a Page<'_>, path: &str) -> IndexMap<&'a str, Vec<&'a Point<'a>>> {
+    let mut values: IndexMap<&str, Vec<&Point<'_>>> = IndexMap::new();
+    for point in &page.points {
+        if let Some(value) = point.values.get(path) {
+            values.entry(value).or_default().push(point);
         }
     }
     values
@@ -71,7 +76,10 @@ fn written(page: &Page<'_>, path: &str) -> Vec<String> {
 fn curve(page: &Page<'_>, path: &str, positions: &[(f64, String)]) -> Result<Markup, PlotError> {
     let variants =
         legend(page.summary.variants.iter().map(|run| run.variant.as_str()), |name| page.variants.of(name));
-    let all: Vec<_> = variants.iter().map(|(name, _)| line(page, path, name, positions)).collect();
+    let points = written(page, path);
+    let positions: Vec<_> =
+        positions.iter().step_by(positions.len().div_ceil(POSITIONS_MAX).max(1)).cloned().collect();
+    let all: Vec<_> = variants.iter().map(|(name, _)| line(page.speed, &points, name, &positions)).collect();
     let count = all.len();
     let lines = leading(page.speed, all);
     let some = if lines.len() < count {
@@ -91,7 +99,7 @@ fn curve(page: &Page<'_>, path: &str, positions: &[(f64, String)]) -> Result<Mar
     let aid = format!(
         "The {what} of each variant, {better} is better; a cross on the axis is a point where it does not run.{some}"
     );
-    let axes = Axes { x_title: path, x: positions, y_title: &what, y_text: &y_text };
+    let axes = Axes { x_title: path, x: &positions, y_title: &what, y_text: &y_text };
     Ok(figure(&question, &aid, &[], &curves::draw(&question, &lines, &axes, &page.variants)?))
 }
 
@@ -108,31 +116,41 @@ fn leading(speed: Speed, mut lines: Vec<Line>) -> Vec<Line> {
     lines
 }
 
-fn line(page: &Page<'_>, path: &str, variant: &str, positions: &[(f64, String)]) -> Line {
-    let value = |run: &RunSummary| match page.speed {
+fn line(
+    speed: Speed,
+    points: &IndexMap<&str, Vec<&Point<'_>>>,
+    variant: &str,
+    positions: &[(f64, String)],
+) -> Line {
+    let value = |run: &RunSummary| match speed {
         Speed::Steps => run.step_time(),
         speed => speed.value(run),
     };
     let points = positions.iter().map(|(x, written)| {
-        let point = page.points.iter().find(|point| point.values.get(path) == Some(written));
-        let run = point.and_then(|point| point.runs.iter().find(|run| run.variant == variant));
-        (*x, run.and_then(|run| value(run)))
+        let mut runs = points.get(written.as_str()).into_iter().flatten().flat_map(|point| &point.runs);
+        (*x, runs.find(|run| run.variant == variant).and_then(|run| value(run)))
     });
     Line { name: variant.to_owned(), points: points.collect() }
 }
 
-fn map(page: &Page<'_>, columns: &str, rows: Option<&String>) -> Result<Markup, PlotError> {
-    let column_values = written(page, columns);
-    let row_values = rows.map_or(vec![String::new()], |rows| written(page, rows));
-    let cell = |row: &String, column: &String| {
-        let here = page.points.iter().filter(|point| {
-            point.values.get(columns) == Some(column)
-                && rows.is_none_or(|rows| point.values.get(rows) == Some(row))
-        });
-        winner(page, here)
+fn map(page: &Page<'_>, columns: &str, rows: Option<&str>) -> Result<Markup, PlotError> {
+    let by_column = written(page, columns);
+    let column_values: Vec<_> = by_column.keys().take(COLUMNS_MAX).map(|value| (*value).to_owned()).collect();
+    let row_values: Vec<_> = match rows {
+        Some(rows) => written(page, rows).keys().take(ROWS_MAX).map(|value| (*value).to_owned()).collect(),
+        None => vec![String::new()],
     };
-    let cells: Vec<Vec<_>> =
-        row_values.iter().map(|row| column_values.iter().map(|column| cell(row, column)).collect()).collect();
+    let mut cells: Vec<Vec<Cell>> = row_values.iter().map(|_| Vec::new()).collect();
+    for points in by_column.values().take(COLUMNS_MAX) {
+        let mut by_row: IndexMap<&str, Vec<&Point<'_>>> = IndexMap::new();
+        for point in points {
+            let row = rows.map_or(Some(""), |rows| point.values.get(rows).map(String::as_str));
+            by_row.entry(row.unwrap_or_default()).or_default().push(point);
+        }
+        for (row, value) in row_values.iter().enumerate() {
+            cells[row].push(winner(page, by_row.get(value.as_str()).map_or(&[], Vec::as_slice)));
+        }
+    }
     let question = match rows {
         Some(rows) => {
             format!("Which variant is fastest over {} and {}?", short_path(columns), short_path(rows))
@@ -142,27 +160,23 @@ fn map(page: &Page<'_>, columns: &str, rows: Option<&String>) -> Result<Markup, 
     let others = if page.summary.axes.len() > 2 { " at the best values of the other axes" } else { "" };
     let aid =
         format!("Each cell names the fastest variant{others} and its speed; the colour is the variant's.");
-    let titles = (short_path(columns), rows.map_or("", |rows| short_path(rows)));
+    let titles = (short_path(columns), rows.map_or("", short_path));
     Ok(figure(&question, &aid, &[], &heat_map::draw(&question, titles, &column_values, &row_values, &cells)?))
 }
 
 /// The fastest run of some points.
-fn winner<'a>(page: &Page<'_>, points: impl Iterator<Item = &'a Point<'a>>) -> Cell {
-    let mut why = "not part of the sweep".to_owned();
-    let mut best: Option<(&RunSummary, f64)> = None;
-    for point in points {
-        match point.ranked(page.speed).first() {
-            Some((run, value)) if best.is_none_or(|(_, most)| *value > most) => best = Some((run, *value)),
-            Some(_) => {}
-            None => why = point.runs.first().map_or(why, |run| verdict(run)),
-        }
-    }
-    match best {
+fn winner(page: &Page<'_>, points: &[&Point<'_>]) -> Cell {
+    let firsts = points.iter().filter_map(|point| point.ranked(page.speed).first().copied());
+    match firsts.reduce(|best, next| if next.1 > best.1 { next } else { best }) {
         Some((run, value)) => Cell {
             fill: Some(page.variants.of(&run.variant)),
             lines: [run.variant.clone(), page.speed.text(value)],
             hover: format!("{}: {}", run.label(), page.speed.text(value)),
         },
-        None => Cell { fill: None, lines: ["nothing runs".to_owned(), String::new()], hover: why },
+        None => Cell {
+            fill: None,
+            lines: ["nothing runs".to_owned(), String::new()],
+            hover: points.first().map_or("not part of the sweep".to_owned(), |point| verdict(point.runs[0])),
+        },
     }
 }

@@ -28,11 +28,12 @@ pub(crate) fn draw(
     end_s: f64,
     boxes_max: usize,
 ) -> Result<Drawn, PlotError> {
+    let end_s = if end_s.is_finite() { end_s.max(f64::MIN_POSITIVE) } else { f64::MIN_POSITIVE };
     let step = timeline.rows.len().div_ceil(ROWS_MAX).max(1);
     let rows: Vec<_> = timeline.rows.iter().step_by(step).collect();
     let left = rows.iter().map(|row| text_width(&row.name)).max().unwrap_or_default().min(NAME_MAX) + 14;
-    let scale = f64::from(WIDTH as i32 - left - 24) / end_s.max(f64::MIN_POSITIVE);
-    let x = |time: f64| left + (time * scale).round() as i32;
+    let scale = f64::from(WIDTH as i32 - left - 24) / end_s;
+    let x = |time: f64| left + (time.clamp(0.0, end_s) * scale).round() as i32;
     let all: Vec<_> = rows.iter().map(|row| row.spans.as_slice()).collect();
     let spans = readable(&all, scale, boxes_max);
     let height = rows.len() as i32 * ROW + FOOT;

@@ -1,6 +1,8 @@
 //! Results nobody expects still give readable output.
 
-use reports::summary::{DevicePeak, Failure, RunSummary};
+use reports::summary::{
+    DevicePeak, Failure, MemoryCurve, MemoryPoint, RunSummary, Timeline, TimelineRow, TimelineSpan,
+};
 use reports::{Summary, csv, html, json, terminal};
 
 use crate::fixture::{at, bare, summary, too_big};
@@ -67,4 +69,42 @@ fn control_characters_do_not_reach_the_terminal() {
 fn long_and_foreign_names_are_cut_at_a_character() {
     let text = all_outputs(&summary("x", &[], vec![bare(&"é".repeat(500), 1.0), bare("模型并行", 2.0)]));
     assert!(text.contains("é…") && text.contains("模型并行"));
+}
+
+#[test]
+fn a_huge_sweep_gives_a_small_page() {
+    let axes = ["training.micro_batches", "parallelism.pipeline"];
+    for axes in [&axes[..1], &axes[..]] {
+        let run = |index: u32| {
+            let run = at(
+                bare(if index.is_multiple_of(2) { "a" } else { "b" }, f64::from(index % 7 + 1)),
+                axes[0],
+                &(index / 2).to_string(),
+            );
+            if axes.len() > 1 { at(run, axes[1], &(index % 1000).to_string()) } else { run }
+        };
+        let summary = summary("huge", axes, (0..100_000).map(run).collect());
+        let mut out = Vec::new();
+        html::write(&mut out, &summary).expect("a vector takes every byte");
+        terminal::write(&mut out, &summary, terminal::Style::default()).expect("a vector takes every byte");
+        assert!(out.len() < 1_000_000, "{} bytes", out.len());
+    }
+}
+
+#[test]
+fn spans_outside_the_step_stay_on_the_page() {
+    let span = |start_s: f64, end_s: f64| TimelineSpan { start_s, end_s, ..TimelineSpan::default() };
+    let spans = vec![span(-1e300, 0.5), span(0.5, 1e300), span(f64::NAN, f64::INFINITY)];
+    let timeline = Timeline { end_s: 1.0, rows: vec![TimelineRow { name: "stage 0".to_owned(), spans }] };
+    let points = vec![
+        MemoryPoint { at_s: f64::INFINITY, bytes: vec![] },
+        MemoryPoint { at_s: 0.1, bytes: vec![1, 2, 3] },
+    ];
+    let curve = MemoryCurve {
+        kinds: vec!["weights".to_owned(), "more".to_owned()],
+        points,
+        ..MemoryCurve::default()
+    };
+    let run = RunSummary { timeline: Some(timeline), memory_curves: vec![curve], ..bare("plain", 1.0) };
+    assert!(all_outputs(&summary("outside", &[], vec![run])).contains("One step"));
 }
