@@ -363,6 +363,18 @@ pub struct CapTable {
     pub rows: Vec<CapRow>,
 }
 
+impl CapTable {
+    /// The row that counts for a number of units; none in an empty table.
+    pub fn row(&self, units: u32) -> Option<&CapRow> {
+        self.rows.iter().rev().find(|row| row.units <= units).or(self.rows.first())
+    }
+
+    /// The rate cap with a number of units.
+    pub fn cap(&self, units: u32) -> Rate {
+        self.row(units).map_or(Rate::UNLIMITED, |row| row.cap)
+    }
+}
+
 /// Speed with a number of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapRow {

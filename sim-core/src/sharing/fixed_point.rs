@@ -6,8 +6,9 @@
 //!
 //! The way there is symmetric, so that neither ids nor folding matter: in every round all fluids reckon their level from
 //! the others', and those with the lowest among the levels that would change take it, all at once. On a uniform component
-//! this is progressive filling. Symmetric components can swing between two states; after a while levels therefore move
-//! half way only, which leads to the symmetric solution. What has not settled exactly in the end is scaled down to fit.
+//! this is progressive filling. Symmetric components can swing between two states; after a while all levels therefore move
+//! at once, but only half of the way, later a quarter and less, which leads to the symmetric solution. What has not settled
+//! exactly in the end (one random component in a thousand, most by a quantum) is scaled down to fit.
 
 use std::ops::Range;
 
@@ -63,8 +64,8 @@ struct Demand {
 
 /// Rounds at full steps: a multiple of the number of fluids, as a settled component takes a few per fluid.
 const ROUNDS_PER_TIER: usize = 8;
-/// Rounds at half steps: enough for a difference to vanish below the quantum.
-const HALF_ROUNDS: usize = 96;
+/// Rounds at part steps: in each of four stages enough for a difference to vanish below the quantum.
+const DAMPED_ROUNDS: u32 = 400;
 
 impl FixedPoint {
     /// Decides the rates of the flows of a component, all of them apart, and the levels of its tiers.
@@ -141,14 +142,15 @@ impl FixedPoint {
                 }
             }
         }
-        for _ in 0..HALF_ROUNDS {
+        for round in 0..DAMPED_ROUNDS {
             self.reckon();
+            let shift = 1 + 4 * round / DAMPED_ROUNDS;
             let mut settled = true;
             for tier in 0..self.tiers.len() {
                 let Tier { level, candidate, .. } = self.tiers[tier];
                 if level != candidate {
                     settled = false;
-                    self.set_level(tier, half_way(level, candidate));
+                    self.set_level(tier, part_way(level, candidate, shift));
                 }
             }
             if settled {
@@ -258,12 +260,12 @@ impl FixedPoint {
     }
 }
 
-/// Half the way from one level to another; up to no limit it is one doubling.
-fn half_way(from: u64, to: u64) -> u64 {
+/// The part 2^-`shift` of the way from one level to another; up to no limit it is a part of one doubling.
+fn part_way(from: u64, to: u64, shift: u32) -> u64 {
     if from == NEVER {
         return to;
     }
     let to = to.min(from.saturating_mul(2));
     // Rounded towards the goal, so that the last quantum is passed.
-    if to > from { from + (to - from).div_ceil(2) } else { from - (from - to).div_ceil(2) }
+    if to > from { from + (to - from).div_ceil(1 << shift) } else { from - (from - to).div_ceil(1 << shift) }
 }

@@ -1,6 +1,6 @@
 //! The state of all flows, and what changes it.
 
-use super::arena::{Arena, NEVER, State, cap_load, share};
+use super::arena::{Arena, Hop, NEVER, State, cap_load, share};
 use super::component::Components;
 use super::fixed_point::FixedPoint;
 use super::sweep::Sweep;
@@ -126,6 +126,11 @@ impl Network {
         &self.changed
     }
 
+    /// What the last [`reshare`](Self::reshare) gave.
+    pub fn changed(&self) -> &[FlowId] {
+        &self.changed
+    }
+
     /// The rate of a flow as of the last re-share.
     #[inline]
     pub fn rate(&self, flow: FlowId) -> Rate {
@@ -139,17 +144,15 @@ impl Network {
         if state.rate == state.cap {
             return None;
         }
-        let holding = |hop: &&super::arena::Hop| {
-            let level = arena.tiers[hop.tier as usize].level;
-            match state.state {
-                State::Apart => {
-                    level != NEVER && share(level, arena.weight(hop), hop.coefficient) <= Rate(state.level)
-                }
-                _ => level == state.level,
-            }
+        // Levels of different fluids compare only for uniform flows.
+        let limit = |hop: &Hop| match (arena.tiers[hop.tier as usize].level, state.state) {
+            (NEVER, _) => NEVER,
+            (level, State::Apart) => share(level, arena.weight(hop), hop.coefficient).0,
+            (level, _) => level,
         };
-        let fluids = arena.hops[arena.hops_of(flow.0)].iter().filter(holding);
-        fluids.map(|hop| FluidId::from(arena.fluid_of(hop.tier as usize))).min()
+        let hops = arena.hops[arena.hops_of(flow.0)].iter();
+        let fluids = hops.map(|hop| (limit(hop), FluidId::from(arena.fluid_of(hop.tier as usize))));
+        fluids.min().map(|(_, fluid)| fluid)
     }
 
     /// What a fluid carries.

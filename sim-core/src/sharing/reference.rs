@@ -135,14 +135,15 @@ pub fn verify(
     }
     for (index, (activity, rate)) in activities.iter().zip(rates).enumerate() {
         let held = activity.demands.iter().any(|demand| {
+            let whole = capacities[demand.fluid.index()].0 as f64 * f64::from(1 << RATIO_BITS);
             let (capacity, load, largest, rounding) =
                 tiers[demand.fluid.index() + if demand.prior { fluids } else { 0 }];
             let share = relative_share(demand, *rate);
             let quantum = f64::from(demand.coefficient.0) + 1.0;
-            (load as f64) >= capacity * (1.0 - tolerance) - rounding
+            (load as f64) >= capacity - whole * tolerance - rounding
                 && share >= largest * (1.0 - tolerance) - quantum
         });
-        if *rate != activity.cap && !held {
+        if (rate.0 as f64) < activity.cap.0 as f64 * (1.0 - tolerance) && !held {
             return Err(format!("activity {index} runs at {} below its cap, and no fluid holds it", rate.0));
         }
     }

@@ -1,4 +1,10 @@
 //! Behaviour of the core, one file per subject.
 
+mod determinism;
 mod noise;
 mod queue;
+mod queueing;
+mod random_programs;
+mod sharing;
+mod small_programs;
+mod support;

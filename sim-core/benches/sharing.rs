@@ -1,0 +1,268 @@
+//! Closed workloads of flows on a switch tree (8 hosts per leaf, host links 1 GB/s, leaf uplinks 2 GB/s per direction, a
+//! core that never blocks): each of N slots runs one random flow after the other, `local` percent of them inside a leaf.
+//! The network with progress and a heap of finish times, beside the same loop over the reference, in one process.
+//!
+//! `cargo bench -p sim-core --bench sharing`
+
+#![expect(clippy::print_stdout, reason = "a bench prints its table")]
+
+use std::collections::BTreeMap;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use sim_core::fixed::{RATE_BITS, Rate};
+use sim_core::id::{CauseId, FluidId};
+use sim_core::platform::{Demand, Platform};
+use sim_core::queue::finish::FinishHeap;
+use sim_core::sharing::reference::{self, Activity};
+use sim_core::sharing::{FlowId, Network};
+use sim_core::time::Time;
+
+const HOSTS_PER_LEAF: u32 = 8;
+
+fn main() {
+    println!("flows/s                     network    reference     ratio");
+    for hosts in if std::env::args().any(|a| a == "ring") { vec![8192] } else { vec![] } {
+        let tree = Tree::new(hosts);
+        let steps = 4_000_000 / hosts;
+        let fast = best(|| ring(&tree, &mut Network::new(&tree.platform), steps));
+        let slow = ring(&tree, &mut Plain::new(&tree), 2);
+        report(&format!("ring of {hosts}"), fast, slow);
+    }
+    let tree = Tree::new(512);
+    let only: u32 = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(1024);
+    for (local, slots, flows, plain) in [
+        (100, 512, 1_000_000, 2_000),
+        (90, 64, 1_000_000, 10_000),
+        (90, 512, 500_000, 1_000),
+        (90, 1024, 300_000, 300),
+        (90, 4096, 60_000, 40),
+        (0, 64, 300_000, 3_000),
+        (0, 512, 30_000, 300),
+        (0, 1024, 15_000, 100),
+        (0, 4096, 6_000, 20),
+    ] {
+        if slots != only || local > 0 {
+            continue;
+        }
+        let fast = best(|| closed(&tree, &mut Network::new(&tree.platform), slots, local, flows));
+        let slow = closed(&tree, &mut Plain::new(&tree), slots, local, plain);
+        report(&format!("{slots} slots, {local} % local"), fast, slow);
+    }
+}
+
+fn report(name: &str, fast: f64, slow: f64) {
+    println!("{name:<22} {fast:>12.0} {slow:>12.0} {:>8.0}x", fast / slow);
+}
+
+/// The best of three, as everything else is other load of the machine.
+fn best(mut run: impl FnMut() -> f64) -> f64 {
+    (0..3).map(|_| run()).fold(0.0, f64::max)
+}
+
+/// What both solvers do.
+trait Sharing {
+    fn start(&mut self, demands: &[Demand]) -> FlowId;
+    fn stop(&mut self, flow: FlowId);
+    /// The flows whose rate changed, and those rates.
+    fn reshare(&mut self, changed: impl FnMut(FlowId, Rate));
+}
+
+impl Sharing for Network {
+    fn start(&mut self, demands: &[Demand]) -> FlowId {
+        self.start(demands, Rate::UNLIMITED)
+    }
+
+    fn stop(&mut self, flow: FlowId) {
+        self.stop(flow);
+    }
+
+    fn reshare(&mut self, mut changed: impl FnMut(FlowId, Rate)) {
+        self.reshare();
+        for &flow in self.changed() {
+            changed(flow, self.rate(flow));
+        }
+    }
+}
+
+/// The reference, solving everything each time.
+struct Plain {
+    capacities: Vec<Rate>,
+    active: BTreeMap<u32, (Activity, Rate)>,
+    vacant: Vec<u32>,
+}
+
+impl Plain {
+    fn new(tree: &Tree) -> Self {
+        let capacities = tree.platform.fluids.iter().map(|fluid| fluid.capacity).collect();
+        Self { capacities, active: BTreeMap::new(), vacant: Vec::new() }
+    }
+}
+
+impl Sharing for Plain {
+    fn start(&mut self, demands: &[Demand]) -> FlowId {
+        let id = self.vacant.pop().unwrap_or(self.active.len() as u32);
+        self.active.insert(id, (Activity { demands: demands.to_vec(), cap: Rate::UNLIMITED }, Rate(0)));
+        FlowId(id)
+    }
+
+    fn stop(&mut self, flow: FlowId) {
+        self.active.remove(&flow.0);
+        self.vacant.push(flow.0);
+    }
+
+    fn reshare(&mut self, mut changed: impl FnMut(FlowId, Rate)) {
+        let activities: Vec<Activity> = self.active.values().map(|(activity, _)| activity.clone()).collect();
+        let rates = reference::rates(&self.capacities, &activities).expect("plain flows are uniform");
+        for ((id, (_, rate)), new) in self.active.iter_mut().zip(rates) {
+            if std::mem::replace(rate, new) != new {
+                changed(FlowId(*id), new);
+            }
+        }
+    }
+}
+
+struct Tree {
+    platform: Platform,
+    hosts: u32,
+}
+
+impl Tree {
+    /// Fluids: up and down of every host, then up and down of every leaf.
+    fn new(hosts: u32) -> Self {
+        let mut platform = Platform::default();
+        for host in 0..hosts {
+            platform.fluid(format!("host[{host}].up"), 1e9, CauseId(0));
+            platform.fluid(format!("host[{host}].down"), 1e9, CauseId(0));
+        }
+        for leaf in 0..hosts / HOSTS_PER_LEAF {
+            platform.fluid(format!("leaf[{leaf}].up"), 2e9, CauseId(0));
+            platform.fluid(format!("leaf[{leaf}].down"), 2e9, CauseId(0));
+        }
+        Self { platform, hosts }
+    }
+
+    fn route(&self, from: u32, to: u32, demands: &mut Vec<Demand>) {
+        demands.clear();
+        let on = |fluid| Demand::on(FluidId(fluid));
+        demands.push(on(2 * from));
+        let (leaf, other) = (from / HOSTS_PER_LEAF, to / HOSTS_PER_LEAF);
+        if leaf != other {
+            demands.push(on(2 * (self.hosts + leaf)));
+            demands.push(on(2 * (self.hosts + other) + 1));
+        }
+        demands.push(on(2 * to + 1));
+    }
+}
+
+/// Work left of every flow, and when it ends.
+#[derive(Default)]
+struct Progress {
+    now: Time,
+    flows: Vec<Left>,
+    finishes: FinishHeap,
+}
+
+#[derive(Clone, Copy)]
+struct Left {
+    /// 2^-40 bytes.
+    work: u128,
+    rate: Rate,
+    since: Time,
+    slot: u32,
+}
+
+impl Progress {
+    fn start(&mut self, flow: FlowId, bytes: u64, slot: u32) {
+        let left = Left { work: u128::from(bytes) << RATE_BITS, rate: Rate(0), since: self.now, slot };
+        if self.flows.len() <= flow.index() {
+            self.flows.resize(flow.index() + 1, left);
+        }
+        self.flows[flow.index()] = left;
+    }
+
+    fn reshare(&mut self, network: &mut impl Sharing) {
+        network.reshare(|flow, rate| {
+            let left = &mut self.flows[flow.index()];
+            let elapsed = u128::from((self.now - left.since).0);
+            left.work = left.work.saturating_sub(u128::from(left.rate.0) * elapsed);
+            (left.rate, left.since) = (rate, self.now);
+            let time = left.work.div_ceil(u128::from(rate.0));
+            self.finishes.set(flow.0, Time(self.now.0 + time as u64));
+        });
+    }
+}
+
+/// Flows per second of the wall clock.
+fn closed(tree: &Tree, network: &mut impl Sharing, slots: u32, local: u32, flows: u32) -> f64 {
+    let mut random: Vec<ChaCha8Rng> = (0..slots).map(|slot| ChaCha8Rng::seed_from_u64(slot.into())).collect();
+    let mut progress = Progress::default();
+    let (mut demands, mut ended) = (Vec::new(), Vec::new());
+    let mut next = |slot: u32, network: &mut _, progress: &mut Progress| {
+        let random = &mut random[slot as usize];
+        let from = random.random_range(0..tree.hosts);
+        let leaf = from / HOSTS_PER_LEAF * HOSTS_PER_LEAF;
+        let inside = random.random_range(0..100) < local;
+        let (first, count) = if inside { (leaf, HOSTS_PER_LEAF) } else { (0, tree.hosts) };
+        let to = first + (from - first + random.random_range(1..count)) % count;
+        tree.route(from, to, &mut demands);
+        let flow = Sharing::start(network, &demands);
+        progress.start(flow, random.random_range(100_000_000..1_000_000_000), slot);
+    };
+    (0..slots).for_each(|slot| next(slot, network, &mut progress));
+    progress.reshare(network);
+    let start = Cpu::now();
+    let mut done = 0;
+    while done < flows {
+        let (time, _) = progress.finishes.peek().expect("some slot is busy");
+        progress.now = time;
+        ended.clear();
+        progress.finishes.drain(time, &mut ended);
+        for &flow in &ended {
+            network.stop(FlowId(flow));
+            next(progress.flows[flow as usize].slot, network, &mut progress);
+            done += 1;
+        }
+        progress.reshare(network);
+    }
+    f64::from(done) / start.elapsed().as_secs_f64()
+}
+
+/// Every host sends to the next one, all in step.
+fn ring(tree: &Tree, network: &mut impl Sharing, steps: u32) -> f64 {
+    let routes: Vec<Vec<Demand>> = (0..tree.hosts)
+        .map(|host| {
+            let mut demands = Vec::new();
+            tree.route(host, (host + 1) % tree.hosts, &mut demands);
+            demands
+        })
+        .collect();
+    let mut progress = Progress::default();
+    let mut ended = Vec::new();
+    let start = Cpu::now();
+    for _ in 0..steps {
+        for (host, demands) in (0..).zip(&routes) {
+            let flow = network.start(demands);
+            progress.start(flow, 1_000_000, host);
+        }
+        progress.reshare(network);
+        let (time, _) = progress.finishes.peek().expect("all hosts send");
+        progress.now = time;
+        ended.clear();
+        progress.finishes.drain(time, &mut ended);
+        assert_eq!(ended.len(), routes.len(), "a ring moves in step");
+        ended.iter().for_each(|&flow| network.stop(FlowId(flow)));
+    }
+    f64::from(steps * tree.hosts) / start.elapsed().as_secs_f64()
+}
+
+struct Cpu(f64);
+impl Cpu {
+    fn now() -> Self {
+        let s = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+        Self(s.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9)
+    }
+    fn elapsed(&self) -> std::time::Duration {
+        std::time::Duration::from_secs_f64(Self::now().0 - self.0)
+    }
+}

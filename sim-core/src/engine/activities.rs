@@ -1,0 +1,337 @@
+//! Activities: latency, then work on a route, at a rate that sharing and held units set.
+
+use super::{Engine, Status};
+use crate::fixed::{RATE_BITS, RATIO_BITS, Rate};
+use crate::id::{CauseId, FluidId};
+use crate::observe::Observer;
+use crate::platform::Demand;
+use crate::program::{Activity, Affine, Units};
+use crate::sharing::FlowId;
+use crate::time::Time;
+
+/// Progress of the work of one activity; indexed like the flows of the network.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub(super) owner: Owner,
+    rate: Rate,
+    /// All of its work, in 2^-40 units.
+    work: u128,
+    /// Work left.
+    remaining: u128,
+    /// When `remaining` was right.
+    updated: Time,
+    /// Work left at which it is looked at next: 0, or the end of a wave.
+    target: u128,
+    /// The fluid that last held it below its cap.
+    limited_by: Option<FluidId>,
+}
+
+/// Who goes on when a flow ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A stream.
+    Stream(u32),
+    /// All members of a group.
+    Group(u32),
+}
+
+/// The units a stream's kernel holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim {
+    pub(super) pool: u32,
+    pub(super) held: u32,
+    pub(super) units: Units,
+}
+
+/// Time that `work` (2^-40 units) takes at a rate, rounded up.
+pub(super) fn duration(work: u128, rate: Rate) -> Time {
+    if rate.0 == 0 {
+        return Time::NEVER;
+    }
+    match u64::try_from(work) {
+        Ok(work) => Time(work.div_ceil(rate.0)),
+        Err(_) => Time(u64::try_from(work.div_ceil(u128::from(rate.0))).unwrap_or(u64::MAX)),
+    }
+}
+
+/// The rate of an activity that has a fluid to itself.
+fn alone_on(capacity: Rate, demand: &Demand) -> Rate {
+    let load = u128::from(demand.coefficient.0) * u128::from(demand.multiplicity);
+    Rate(u64::try_from((u128::from(capacity.0) << RATIO_BITS) / load).unwrap_or(u64::MAX))
+}
+
+/// Work in the unit of [`Flow::remaining`].
+pub(super) fn fixed_work(work: u64) -> u128 {
+    u128::from(work) << RATE_BITS
+}
+
+impl<O: Observer> Engine<'_, O> {
+    /// [`crate::program::Op::Run`]: true when the activity takes no time.
+    pub(super) fn run(&mut self, s: u32, index: Affine) -> bool {
+        let Some(activity) = self.activity(s, index) else { return false };
+        let mut latency = activity.latency;
+        if activity.route.is_none() && activity.units.is_none() && activity.work > 0 {
+            latency = latency.saturating_add(duration(fixed_work(activity.work), activity.cap));
+        }
+        latency = self.vary(s, latency);
+        let stream = &mut self.streams[s as usize];
+        stream.since = self.now;
+        if latency > Time::ZERO {
+            stream.status = Status::Latency;
+            stream.wake = self.now.saturating_add(latency);
+            self.timers.push(stream.wake, s);
+            return false;
+        }
+        self.begin_work(s, activity)
+    }
+
+    /// The latency is over: true when the activity has ended with it.
+    pub(super) fn begin_work(&mut self, s: u32, activity: &Activity) -> bool {
+        if activity.work == 0 || (activity.route.is_none() && activity.units.is_none()) {
+            self.finish_run(s, activity, Time::ZERO, None);
+            return true;
+        }
+        self.charge(s, activity.cause, self.now - self.streams[s as usize].charged);
+        let mut cap = activity.cap;
+        if let Some(units) = activity.units {
+            let pool = self.slot(s, units.pool);
+            let Some(held) = self.claim(s, pool, units) else { return false };
+            cap = self.set_claim(s, pool, held, units, cap);
+        }
+        self.start_flow(s, activity, cap);
+        false
+    }
+
+    /// A kernel that waited for its pool has been given units by stream `by`. Waiting for units counts as the kernel's
+    /// own cause; its critical path is that of whoever held them.
+    pub(super) fn start_claimed(&mut self, s: u32, by: u32, held: u32) {
+        let Some(activity) = self.running(s) else { return };
+        let Some(units) = activity.units else { return };
+        let waited = self.now - self.streams[s as usize].charged;
+        if waited > Time::ZERO {
+            self.spend(s, activity.cause, waited);
+            let account = self.path_of(by);
+            self.take_over(s, account);
+        }
+        let pool = self.slot(s, units.pool);
+        let cap = self.set_claim(s, pool, held, units, activity.cap);
+        self.start_flow(s, activity, cap);
+    }
+
+    /// A stream's flow is due: true when its activity has ended, false at the end of a wave.
+    pub(super) fn flow_due(&mut self, s: u32) -> bool {
+        let Some(activity) = self.running(s) else { return false };
+        let flow = self.streams[s as usize].flow;
+        if self.flows[flow as usize].target > 0 {
+            self.advance(flow);
+            self.flows[flow as usize].target = 0;
+            self.exchange_at_wave(s, activity, flow);
+            return false;
+        }
+        let elapsed = self.now - self.streams[s as usize].charged;
+        let (demands, cap) = (self.demands(s, activity), self.capped(s, activity));
+        let (lost, limited_by) = self.end_flow(flow, activity.work, demands, cap, elapsed);
+        let claim = self.streams[s as usize].claim.take();
+        self.finish_run(s, activity, lost, limited_by);
+        if let Some(claim) = claim {
+            self.end_claim(s, claim.pool as usize, claim.held);
+        }
+        true
+    }
+
+    /// Ends a flow that took `elapsed`: the time it lost to contention and the fluid that limited it last.
+    pub(super) fn end_flow(
+        &mut self,
+        flow: u32,
+        work: u64,
+        demands: &[Demand],
+        cap: Rate,
+        elapsed: Time,
+    ) -> (Time, Option<FluidId>) {
+        self.network.stop(FlowId(flow));
+        self.serve(work, demands);
+        let Flow { limited_by, work, .. } = self.flows[flow as usize];
+        if limited_by.is_none() {
+            return (Time::ZERO, None);
+        }
+        let alone = demands
+            .iter()
+            .map(|d| alone_on(self.platform.fluids[d.fluid.index()].capacity, d))
+            .fold(cap, Rate::min);
+        (elapsed.saturating_sub(duration(work, alone)), limited_by)
+    }
+
+    /// Counts what an activity carried over its fluids.
+    pub(super) fn serve(&mut self, work: u64, demands: &[Demand]) {
+        for demand in demands {
+            self.served[demand.fluid.index()] +=
+                u128::from(work) * u128::from(demand.coefficient.0) * u128::from(demand.multiplicity);
+        }
+    }
+
+    /// Starts the work of a stream's activity.
+    fn start_flow(&mut self, s: u32, activity: &Activity, cap: Rate) {
+        let work = self.vary_work(s, activity.work);
+        let flow = self.begin_flow(s, Owner::Stream(s), self.demands(s, activity), cap, work);
+        let stream = &mut self.streams[s as usize];
+        stream.status = Status::InFlow;
+        stream.flow = flow;
+    }
+
+    /// Puts work on a route; its rate is known at the end of the instant. `s` is who opens segments for it.
+    pub(super) fn begin_flow(
+        &mut self,
+        s: u32,
+        owner: Owner,
+        demands: &[Demand],
+        cap: Rate,
+        work: u128,
+    ) -> u32 {
+        self.open_segments_for_demands(s, demands, cap);
+        let flow = self.network.start(demands, cap).0;
+        let state = Flow {
+            owner,
+            rate: Rate(0),
+            work,
+            remaining: work,
+            updated: self.now,
+            target: 0,
+            limited_by: None,
+        };
+        if self.flows.len() <= flow as usize {
+            self.flows.resize(flow as usize + 1, state);
+        }
+        self.flows[flow as usize] = state;
+        flow
+    }
+
+    /// Takes the new rates of the instant.
+    pub(super) fn reshare(&mut self) {
+        self.rerated.clear();
+        self.rerated.extend_from_slice(self.network.reshare());
+        for &flow in &self.rerated {
+            let state = &mut self.flows[flow.index()];
+            let elapsed = self.now - state.updated;
+            state.remaining =
+                state.remaining.saturating_sub(u128::from(state.rate.0) * u128::from(elapsed.0));
+            state.updated = self.now;
+            state.rate = self.network.rate(flow);
+            if let Some(fluid) = self.network.bottleneck(flow) {
+                state.limited_by = Some(fluid);
+            }
+            let left = duration(state.remaining.saturating_sub(state.target), state.rate);
+            self.finishes.set(flow.0, self.now.saturating_add(left));
+        }
+        if O::CURVES {
+            self.observe_fluids();
+        }
+        self.update_buckets();
+    }
+
+    fn observe_fluids(&mut self) {
+        for index in 0..self.platform.fluids.len() {
+            let fluid = FluidId::from(index);
+            let load = self.network.load(fluid);
+            if std::mem::replace(&mut self.observed_loads[index], load) != load {
+                self.observer.fluid(self.now, fluid, load);
+            }
+        }
+    }
+
+    /// Ends a run: charges it and moves to the next operation.
+    pub(super) fn finish_run(
+        &mut self,
+        s: u32,
+        activity: &Activity,
+        lost: Time,
+        limited_by: Option<FluidId>,
+    ) {
+        self.activities += 1;
+        let own = self.now - self.streams[s as usize].charged - lost;
+        self.charge(s, activity.cause, own);
+        if lost > Time::ZERO {
+            let cause = limited_by.map_or(activity.cause, |f| self.platform.fluids[f.index()].cause);
+            self.charge(s, cause, lost);
+        }
+        self.go_on(s, self.streams[s as usize].since);
+    }
+
+    /// Drops what a halted stream has running; its time so far counts as the activity's cause.
+    pub(super) fn drop_flow(&mut self, s: u32) {
+        let flow = self.streams[s as usize].flow;
+        self.network.stop(FlowId(flow));
+        self.finishes.remove(flow);
+        if let Some(claim) = self.streams[s as usize].claim.take() {
+            self.end_claim(s, claim.pool as usize, claim.held);
+        }
+    }
+
+    /// Has a kernel looked at when its current wave ends: always if somebody of a `wanted` priority above its own asks
+    /// for units, else if it can use more than it has.
+    pub(super) fn stop_at_wave(&mut self, s: u32, wanted: Option<u8>) {
+        let Some(Claim { held, units, .. }) = self.streams[s as usize].claim else { return };
+        let asked = wanted.map_or(held < units.want, |priority| priority < units.priority);
+        if !asked || self.streams[s as usize].status != Status::InFlow {
+            return;
+        }
+        let Some(activity) = self.running(s) else { return };
+        let waves = self.program.caps[units.table.index()].row(held).map_or(1, |row| row.waves.max(1));
+        let wave = fixed_work(activity.work).div_ceil(u128::from(waves)).max(1);
+        let flow = self.streams[s as usize].flow;
+        self.advance(flow);
+        let state = &mut self.flows[flow as usize];
+        state.target = state.remaining.saturating_sub(1) / wave * wave;
+        if state.rate.0 > 0 {
+            let left = duration(state.remaining - state.target, state.rate);
+            self.finishes.set(flow, self.now.saturating_add(left));
+        }
+    }
+
+    fn exchange_at_wave(&mut self, s: u32, activity: &Activity, flow: u32) {
+        let Some(Claim { pool, held, units }) = self.streams[s as usize].claim else { return };
+        let now_held = self.exchange_units(s, pool as usize, held, units);
+        let cap = self.set_claim(s, pool as usize, now_held, units, activity.cap);
+        self.network.set_cap(FlowId(flow), cap);
+        let state = &self.flows[flow as usize];
+        let left = duration(state.remaining, state.rate);
+        self.finishes.set(flow, self.now.saturating_add(left));
+    }
+
+    /// Notes the units a kernel holds; gives its cap with them.
+    pub(super) fn set_claim(&mut self, s: u32, pool: usize, held: u32, units: Units, cap: Rate) -> Rate {
+        self.streams[s as usize].claim = Some(Claim { pool: pool as u32, held, units });
+        self.program.caps[units.table.index()].cap(held).min(cap)
+    }
+
+    /// Lets a flow that has been running at `rate` since its start catch up with now; gives the time it has left.
+    pub(super) fn run_ahead(&mut self, flow: u32, rate: Rate) -> Time {
+        self.flows[flow as usize].rate = rate;
+        self.advance(flow);
+        duration(self.flows[flow as usize].remaining, rate)
+    }
+
+    fn advance(&mut self, flow: u32) {
+        let state = &mut self.flows[flow as usize];
+        let elapsed = self.now - state.updated;
+        state.remaining = state.remaining.saturating_sub(u128::from(state.rate.0) * u128::from(elapsed.0));
+        state.updated = self.now;
+    }
+
+    /// The cap of an activity when it has all the units it wants.
+    pub(super) fn capped(&self, s: u32, activity: &Activity) -> Rate {
+        activity.units.map_or(activity.cap, |units| {
+            let pool = self.slot(s, units.pool);
+            let most = units.want.min(self.pools[pool].units);
+            self.program.caps[units.table.index()].cap(most).min(activity.cap)
+        })
+    }
+
+    /// Charges a duration to a stream: to what it spent and to its critical path.
+    #[inline]
+    pub(super) fn charge(&mut self, s: u32, cause: CauseId, duration: Time) {
+        self.spend(s, cause, duration);
+        let stream = &mut self.streams[s as usize];
+        stream.account = self.ledger.charge(stream.account, cause, duration);
+        stream.charged = self.now;
+    }
+}

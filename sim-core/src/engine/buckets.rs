@@ -1,0 +1,96 @@
+//! Token buckets: fluids that carry a limited volume faster than they can sustain.
+
+use super::Engine;
+use crate::fixed::{RATE_BITS, Rate};
+use crate::id::FluidId;
+use crate::observe::Observer;
+use crate::platform::Platform;
+use crate::time::Time;
+
+/// The bucket of one fluid.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BucketState {
+    fluid: FluidId,
+    sustained: Rate,
+    burst: Rate,
+    volume: u128,
+    /// Volume left, in 2^-40 units.
+    tokens: u128,
+    /// When `tokens` was right, and the load since then.
+    updated: Time,
+    load: Rate,
+    bursting: bool,
+    /// When it will be empty.
+    wake: Time,
+}
+
+impl BucketState {
+    /// The full buckets of a platform.
+    pub(super) fn all(platform: &Platform) -> Vec<Self> {
+        let with_bucket = platform.fluids.iter().enumerate().filter_map(|(i, f)| f.bucket.map(|b| (i, f, b)));
+        with_bucket
+            .map(|(index, fluid, bucket)| Self {
+                fluid: FluidId::from(index),
+                sustained: fluid.capacity,
+                burst: bucket.burst,
+                volume: u128::from(bucket.volume) << RATE_BITS,
+                tokens: u128::from(bucket.volume) << RATE_BITS,
+                updated: Time::ZERO,
+                load: Rate(0),
+                bursting: true,
+                wake: Time::NEVER,
+            })
+            .collect()
+    }
+
+    /// The fluid and the capacity it has while the bucket is full.
+    pub(super) fn start(&self) -> (FluidId, Rate) {
+        (self.fluid, self.burst)
+    }
+
+    /// Drains or fills the bucket up to `now` and takes the new load; gives a new capacity if that changed.
+    fn update(&mut self, now: Time, load: Rate) -> Option<Rate> {
+        let elapsed = u128::from((now - self.updated).0);
+        let (sustained, carried) = (u128::from(self.sustained.0), u128::from(self.load.0));
+        self.tokens = (self.tokens + sustained * elapsed).saturating_sub(carried * elapsed).min(self.volume);
+        self.updated = now;
+        self.load = load;
+        self.wake = Time::NEVER;
+        let over = load.0.saturating_sub(self.sustained.0);
+        if self.bursting && over > 0 {
+            if self.tokens == 0 {
+                self.bursting = false;
+                return Some(self.sustained);
+            }
+            let left = self.tokens.div_ceil(u128::from(over));
+            self.wake = now.saturating_add(Time(u64::try_from(left).unwrap_or(u64::MAX)));
+        }
+        // A saturated fluid carries a rounding remainder less than its capacity; only a real lack of demand refills.
+        let slack = self.sustained.0 / 1_000_000;
+        if !self.bursting && load.0 + slack < self.sustained.0 {
+            self.bursting = true;
+            return Some(self.burst);
+        }
+        None
+    }
+}
+
+impl<O: Observer> Engine<'_, O> {
+    /// Takes the loads after a re-share; where a capacity changes, the instant is shared again.
+    pub(super) fn update_buckets(&mut self) {
+        for index in 0..self.buckets.len() {
+            let fluid = self.buckets[index].fluid;
+            let load = self.network.load(fluid);
+            let bucket = &self.buckets[index];
+            if load == bucket.load && bucket.wake != self.now {
+                continue;
+            }
+            if let Some(capacity) = self.buckets[index].update(self.now, load) {
+                self.network.set_capacity(fluid, capacity);
+            } else if self.buckets[index].wake != Time::NEVER {
+                let entity = self.bucket_entity(index);
+                self.timers.push(self.buckets[index].wake, entity);
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The program flattened into arenas, so that the interpreter follows offsets and no pointers.
+
+use crate::id::CostTableId;
+use crate::program::{Activity, Op, Program};
+
+/// Operations, slots, activities and sizes of a program.
+#[derive(Debug, Default)]
+pub(super) struct Code {
+    pub(super) ops: Vec<Op>,
+    /// Per block, the index of its first operation; one more entry ends the last block.
+    pub(super) first_op: Vec<u32>,
+    pub(super) slots: Vec<u32>,
+    /// Per binding.
+    pub(super) bindings: Vec<Bound>,
+    pub(super) activities: Vec<Activity>,
+    pub(super) sizes: Vec<u64>,
+}
+
+/// Offsets of one binding.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bound {
+    pub(super) slots: u32,
+    pub(super) costs: Option<CostTableId>,
+    pub(super) activities: (u32, u32),
+    pub(super) sizes: (u32, u32),
+}
+
+impl Code {
+    pub(super) fn new(program: &Program) -> Self {
+        let mut code = Self::default();
+        for block in &program.blocks {
+            code.first_op.push(offset(code.ops.len()));
+            code.ops.extend_from_slice(&block.ops);
+        }
+        code.first_op.push(offset(code.ops.len()));
+        let mut tables = Vec::with_capacity(program.costs.len());
+        for table in &program.costs {
+            let activities = (offset(code.activities.len()), offset(table.activities.len()));
+            let sizes = (offset(code.sizes.len()), offset(table.sizes.len()));
+            code.activities.extend_from_slice(&table.activities);
+            code.sizes.extend_from_slice(&table.sizes);
+            tables.push((activities, sizes));
+        }
+        for binding in &program.bindings {
+            let slots = offset(code.slots.len());
+            code.slots.extend_from_slice(&binding.slots);
+            let (activities, sizes) = binding.costs.map_or_else(Default::default, |c| tables[c.index()]);
+            code.bindings.push(Bound { slots, costs: binding.costs, activities, sizes });
+        }
+        code
+    }
+}
+
+fn offset(length: usize) -> u32 {
+    u32::try_from(length).expect("an arena holds at most 2^32 entries")
+}

@@ -1,0 +1,222 @@
+//! Counters: monotone values, messages on their way, and the streams that wait for a threshold.
+
+use std::collections::VecDeque;
+
+use super::ledger::Account;
+use super::{Engine, NOBODY, Status};
+use crate::id::CauseId;
+use crate::observe::Observer;
+use crate::program::{Affine, Op};
+use crate::time::Time;
+
+/// One counter.
+#[derive(Debug)]
+pub(super) struct Counter {
+    /// What has arrived, up to the last time somebody looked.
+    value: u64,
+    /// What is under way, by arrival. Nothing wakes when a message arrives that nobody waits for: a pipeline needs one
+    /// event per activity, none per message.
+    under_way: VecDeque<Message>,
+    /// First of the streams that wait, linked by `next_waiter`.
+    waiters: u32,
+}
+
+/// An addition that arrives later.
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    arrival: Time,
+    amount: u32,
+    release: Release,
+}
+
+/// What a wait is charged with: the path of the sender, and how long the message took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Release {
+    /// When the sender let go.
+    departure: Time,
+    /// The sender's path at that moment.
+    account: Account,
+    /// What the flight counts as.
+    cause: CauseId,
+}
+
+impl Counter {
+    pub(super) fn new(value: u64) -> Self {
+        Self { value, under_way: VecDeque::new(), waiters: NOBODY }
+    }
+
+    /// What had arrived when somebody last looked.
+    pub(super) fn value(&self) -> u64 {
+        self.value
+    }
+
+    /// The message under way that will make it reach `threshold`.
+    fn reaching(&self, threshold: u64) -> Option<&Message> {
+        let mut value = self.value;
+        self.under_way.iter().find(|message| {
+            value += u64::from(message.amount);
+            value >= threshold
+        })
+    }
+}
+
+impl<O: Observer> Engine<'_, O> {
+    /// [`Op::Add`].
+    pub(super) fn add(&mut self, s: u32, counter: usize, amount: u32, after: Option<Affine>) -> bool {
+        let (flight, cause) = match after {
+            None => (Time::ZERO, CauseId(0)),
+            Some(index) => {
+                let Some(activity) = self.activity(s, index) else { return false };
+                let (latency, cause) = (activity.latency, activity.cause);
+                (self.vary(s, latency), cause)
+            }
+        };
+        self.arrive(counter);
+        if flight == Time::ZERO {
+            self.counters[counter].value += u64::from(amount);
+            if self.counters[counter].waiters != NOBODY {
+                self.release_reached(s, counter);
+            }
+            return true;
+        }
+        let account = self.ledger.share(self.streams[s as usize].account);
+        let release = Release { departure: self.now, account, cause };
+        let message = Message { arrival: self.now.saturating_add(flight), amount, release };
+        let queue = &mut self.counters[counter].under_way;
+        let behind = queue.iter().rev().take_while(|m| m.arrival > message.arrival).count();
+        if behind == 0 {
+            queue.push_back(message);
+        } else {
+            queue.insert(queue.len() - behind, message);
+        }
+        if self.counters[counter].waiters != NOBODY {
+            self.schedule_waiters(counter);
+        }
+        true
+    }
+
+    /// [`Op::Wait`]: true when the stream may go on at once.
+    pub(super) fn wait(&mut self, s: u32, counter: usize, at_least: Affine) -> bool {
+        let threshold = at_least.at(self.streams[s as usize].args).max(0) as u64;
+        self.arrive(counter);
+        if self.counters[counter].value >= threshold {
+            return true;
+        }
+        let stream = &mut self.streams[s as usize];
+        stream.status = Status::OnCounter;
+        stream.since = self.now;
+        stream.threshold = threshold;
+        stream.wake = Time::NEVER;
+        stream.next_waiter = std::mem::replace(&mut self.counters[counter].waiters, s);
+        self.schedule(s, counter);
+        false
+    }
+
+    /// The message a waiting stream was scheduled for arrives now.
+    pub(super) fn finish_wait(&mut self, s: u32, counter: usize, cause: CauseId) {
+        self.unlink(s, counter);
+        if let Some(release) = self.streams[s as usize].release.take() {
+            self.released(s, cause, release);
+        }
+    }
+
+    /// Takes a halted stream out of the waiters.
+    pub(super) fn stop_waiting(&mut self, s: u32) {
+        if let Op::Wait { counter, .. } = *self.op_of(s) {
+            self.unlink(s, self.slot(s, counter));
+            self.forget_release(s);
+        }
+    }
+
+    /// Counts what has arrived.
+    fn arrive(&mut self, counter: usize) {
+        let now = self.now;
+        let counter = &mut self.counters[counter];
+        while let Some(message) = counter.under_way.front() {
+            if message.arrival > now {
+                break;
+            }
+            counter.value += u64::from(message.amount);
+            self.ledger.close(message.release.account);
+            counter.under_way.pop_front();
+        }
+    }
+
+    /// Lets go the waiters whose threshold an immediate addition of stream `s` has reached.
+    fn release_reached(&mut self, s: u32, counter: usize) {
+        let value = self.counters[counter].value;
+        let mut waiter = self.counters[counter].waiters;
+        while waiter != NOBODY {
+            let next = self.streams[waiter as usize].next_waiter;
+            // Who is due in this instant anyway goes on by itself.
+            let stream = &self.streams[waiter as usize];
+            if stream.threshold <= value && stream.wake > self.now {
+                self.unlink(waiter, counter);
+                self.forget_release(waiter);
+                let account = self.ledger.share(self.streams[s as usize].account);
+                let cause = self.cause_at(waiter);
+                self.released(waiter, cause, Release { departure: self.now, account, cause });
+                self.next_round.push(waiter);
+            }
+            waiter = next;
+        }
+        self.schedule_waiters(counter);
+    }
+
+    fn schedule_waiters(&mut self, counter: usize) {
+        let mut waiter = self.counters[counter].waiters;
+        while waiter != NOBODY {
+            self.schedule(waiter, counter);
+            waiter = self.streams[waiter as usize].next_waiter;
+        }
+    }
+
+    /// Wakes a waiter when what is under way reaches its threshold.
+    fn schedule(&mut self, s: u32, counter: usize) {
+        if self.counters[counter].under_way.is_empty() {
+            return;
+        }
+        let stream = &mut self.streams[s as usize];
+        if let Some(message) = self.counters[counter].reaching(stream.threshold)
+            && message.arrival < stream.wake
+        {
+            stream.wake = message.arrival;
+            self.timers.push(message.arrival, s);
+            self.ledger.share(message.release.account);
+            if let Some(earlier) = stream.release.replace(message.release) {
+                self.ledger.close(earlier.account);
+            }
+        }
+    }
+
+    fn forget_release(&mut self, s: u32) {
+        if let Some(release) = self.streams[s as usize].release.take() {
+            self.ledger.close(release.account);
+        }
+    }
+
+    fn unlink(&mut self, s: u32, counter: usize) {
+        let next = self.streams[s as usize].next_waiter;
+        let mut before = self.counters[counter].waiters;
+        if before == s {
+            self.counters[counter].waiters = next;
+            return;
+        }
+        while self.streams[before as usize].next_waiter != s {
+            before = self.streams[before as usize].next_waiter;
+        }
+        self.streams[before as usize].next_waiter = next;
+    }
+
+    /// Ends a wait: the time before departure counts as the wait's cause, the rest as the message's; the critical path
+    /// is the sender's.
+    fn released(&mut self, s: u32, cause: CauseId, release: Release) {
+        let since = self.streams[s as usize].since;
+        let departure = release.departure.max(since);
+        self.spend(s, cause, departure - since);
+        self.spend(s, release.cause, self.now - departure);
+        let account = self.ledger.charge(release.account, release.cause, self.now - release.departure);
+        self.take_over(s, account);
+        self.go_on(s, departure);
+    }
+}

@@ -1,0 +1,134 @@
+//! Joins: the last to arrive starts the one activity, all resume at its end (`core.md` section 5).
+
+use super::activities::{Owner, duration, fixed_work};
+use super::ledger::Account;
+use super::{Engine, Status};
+use crate::id::CauseId;
+use crate::observe::Observer;
+use crate::platform::Demand;
+use crate::program::{Activity, Affine, Op};
+use crate::time::Time;
+
+/// One group.
+#[derive(Debug, Default)]
+pub(super) struct GroupState {
+    /// In order of arrival.
+    pub(super) arrived: Vec<u32>,
+    /// The activity under way.
+    running: Option<Common>,
+}
+
+/// The activity all members wait for.
+#[derive(Clone, Copy, Debug)]
+struct Common {
+    activity: Activity,
+    /// The last arrival.
+    since: Time,
+    /// The path of the last to arrive.
+    account: Account,
+    flow: Option<u32>,
+    /// When the latency ends.
+    wake: Time,
+}
+
+impl<'a, O: Observer> Engine<'a, O> {
+    /// [`Op::Join`]: true when the stream may go on at once (a group of one with an empty activity).
+    pub(super) fn join(&mut self, s: u32, group: usize, index: Affine) -> bool {
+        let Some(activity) = self.activity(s, index) else { return false };
+        let stream = &mut self.streams[s as usize];
+        stream.status = Status::InGroup;
+        stream.since = self.now;
+        self.groups[group].arrived.push(s);
+        if self.groups[group].arrived.len() < self.program.groups[group].members as usize {
+            return false;
+        }
+        let mut latency = activity.latency;
+        let demands = self.group_demands(group);
+        if demands.is_empty() && activity.work > 0 {
+            latency = latency.saturating_add(duration(fixed_work(activity.work), activity.cap));
+        }
+        let latency = self.vary(s, latency);
+        let account = self.ledger.share(self.streams[s as usize].account);
+        let wake = self.now.saturating_add(latency);
+        self.groups[group].running =
+            Some(Common { activity: *activity, since: self.now, account, flow: None, wake });
+        if latency > Time::ZERO {
+            self.timers.push(wake, self.group_entity(group));
+        } else {
+            self.begin_common(s, group);
+        }
+        false
+    }
+
+    /// The latency of a group's activity may be over.
+    pub(super) fn group_timer(&mut self, group: usize) {
+        let due = self.groups[group].running.is_some_and(|c| c.wake == self.now && c.flow.is_none());
+        if due {
+            self.begin_common(self.groups[group].arrived[0], group);
+        }
+    }
+
+    /// Puts the work of a group's activity on its route, or ends it.
+    fn begin_common(&mut self, s: u32, group: usize) {
+        let Some(common) = self.groups[group].running else { return };
+        let demands = self.group_demands(group);
+        if common.activity.work == 0 || demands.is_empty() {
+            self.finish_common(group, Time::ZERO, common.activity.cause);
+            return;
+        }
+        let work = self.vary_work(s, common.activity.work);
+        let flow = self.begin_flow(s, Owner::Group(group as u32), demands, common.activity.cap, work);
+        if let Some(common) = &mut self.groups[group].running {
+            common.flow = Some(flow);
+        }
+    }
+
+    /// The flow of a group's activity is due.
+    pub(super) fn group_flow_due(&mut self, group: usize) {
+        let Some(Common { activity, since, flow: Some(flow), .. }) = self.groups[group].running else {
+            return;
+        };
+        let elapsed = (self.now - since).saturating_sub(activity.latency);
+        let demands = self.group_demands(group);
+        let (lost, limited_by) = self.end_flow(flow, activity.work, demands, activity.cap, elapsed);
+        let cause = limited_by.map_or(activity.cause, |f| self.platform.fluids[f.index()].cause);
+        self.finish_common(group, lost, cause);
+    }
+
+    /// Lets all members go: before the last arrival they spent skew, after it the activity; the critical path is that of
+    /// the last to arrive.
+    fn finish_common(&mut self, group: usize, lost: Time, lost_cause: CauseId) {
+        let Some(Common { activity, since, account, .. }) = self.groups[group].running.take() else { return };
+        self.activities += 1;
+        let own = self.now - since - lost;
+        let account = self.ledger.charge(account, activity.cause, own);
+        let account = self.ledger.charge(account, lost_cause, lost);
+        let mut members = std::mem::take(&mut self.groups[group].arrived);
+        for &member in &members {
+            let skew = match *self.op_of(member) {
+                Op::Join { cause, .. } => cause,
+                _ => activity.cause,
+            };
+            self.spend(member, skew, since - self.streams[member as usize].since);
+            self.spend(member, activity.cause, own);
+            self.spend(member, lost_cause, lost);
+            let share = self.ledger.share(account);
+            self.take_over(member, share);
+            self.go_on(member, since);
+            self.next_round.push(member);
+        }
+        self.ledger.close(account);
+        members.clear();
+        self.groups[group].arrived = members;
+    }
+
+    /// Takes a halted stream out of its group; an activity that is under way goes on for the others.
+    pub(super) fn leave_group(&mut self, s: u32, group: usize) {
+        self.groups[group].arrived.retain(|&m| m != s);
+    }
+
+    fn group_demands(&self, group: usize) -> &'a [Demand] {
+        let platform = self.platform;
+        self.program.groups[group].route.map_or(&[], |r| &platform.routes[r.index()].demands)
+    }
+}

@@ -1,0 +1,332 @@
+//! The interpreter: executes the operations of a stream until it has to wait.
+
+use super::jobs::Job;
+use super::stores::Request;
+use super::{Engine, Status};
+use crate::fixed::RATE_BITS;
+use crate::id::{BindingId, BlockId};
+use crate::observe::Observer;
+use crate::outcome::End;
+use crate::platform::Demand;
+use crate::program::{Activity, Affine, Body, CellRef, Op, Slot};
+use crate::time::Time;
+
+impl<'a, O: Observer> Engine<'a, O> {
+    /// A stream can go on.
+    pub(super) fn resume(&mut self, s: u32) {
+        let goes_on = match self.streams[s as usize].status {
+            Status::Ready => true,
+            Status::Latency => match self.running(s) {
+                Some(activity) => self.begin_work(s, activity),
+                None => false,
+            },
+            Status::InFlow => self.flow_due(s),
+            Status::InSegment => {
+                self.finish_segment(s);
+                true
+            }
+            Status::OnCounter => match *self.op_of(s) {
+                Op::Wait { counter, cause, .. } => {
+                    self.finish_wait(s, self.slot(s, counter), cause);
+                    true
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        if goes_on {
+            self.interpret(s);
+        }
+    }
+
+    fn interpret(&mut self, s: u32) {
+        loop {
+            let stream = &self.streams[s as usize];
+            let (pc, end) = (stream.pc, stream.end);
+            if pc == end {
+                if self.next_block(s) {
+                    continue;
+                }
+                return;
+            }
+            if self.plans.starts_at(pc) && self.enter_segment(s) {
+                return;
+            }
+            let code = self.code;
+            match self.step(s, &code.ops[pc as usize]) {
+                Step::Next => self.streams[s as usize].pc += 1,
+                Step::Moved => {}
+                Step::Blocked => return,
+            }
+        }
+    }
+
+    fn step(&mut self, s: u32, op: &Op) -> Step {
+        match *op {
+            Op::Run { activity } => {
+                if self.run(s, activity) {
+                    Step::Moved
+                } else {
+                    Step::Blocked
+                }
+            }
+            Op::Wait { counter, at_least, .. } => self.wait(s, self.slot(s, counter), at_least).into(),
+            Op::Add { counter, amount, after } => self.add(s, self.slot(s, counter), amount, after).into(),
+            Op::Acquire { store, bytes, kind, shortage, priority, .. } => {
+                let Some(bytes) = self.size(s, bytes) else { return Step::Blocked };
+                let request = Request { store: self.slot(s, store), bytes, kind, shortage, priority };
+                self.acquire(s, request).into()
+            }
+            Op::Release { store, bytes, kind } => {
+                let Some(bytes) = self.size(s, bytes) else { return Step::Blocked };
+                self.release(s, self.slot(s, store), bytes, kind).into()
+            }
+            Op::Hold { pool, units, priority, .. } => {
+                self.hold(s, self.slot(s, pool), units, priority).into()
+            }
+            Op::Drop { pool, units } => self.give_back(s, self.slot(s, pool), units).into(),
+            Op::Join { group, activity, .. } => {
+                self.join(s, self.slot(s, group), activity);
+                Step::Blocked
+            }
+            Op::Mark => {
+                let now = self.now;
+                self.streams[s as usize].marks.push(now);
+                Step::Next
+            }
+            _ => self.step_on_items(s, op),
+        }
+    }
+
+    /// Operations on queues, cells and other streams.
+    fn step_on_items(&mut self, s: u32, op: &Op) -> Step {
+        match *op {
+            Op::Post { queue, block, args, ticket, priority } => {
+                let queue = self.slot(s, queue);
+                let Some(job) = self.job(s, block, args, ticket, priority) else { return Step::Blocked };
+                self.post(s, queue, job);
+                Step::Next
+            }
+            Op::Cancel { ticket } => self.on_cell(s, ticket, |engine, cell| {
+                engine.cancel(s, cell);
+                true
+            }),
+            Op::Await { cell, state, .. } => {
+                self.on_cell(s, cell, |engine, cell| engine.await_cell(s, cell, state))
+            }
+            Op::Set { cell, state } => self.on_cell(s, cell, |engine, cell| {
+                engine.set_cell(s, cell, state);
+                true
+            }),
+            Op::Branch { cell, targets } => {
+                let Some(cell) = self.cell(s, cell) else { return Step::Blocked };
+                let targets = &self.program.branches[targets.index()];
+                let state = self.cells[cell].state as usize;
+                let target = targets[state.min(targets.len() - 1)];
+                let stream = &mut self.streams[s as usize];
+                stream.pc = (self.code.first_op[stream.block as usize] + target).min(stream.end);
+                Step::Moved
+            }
+            Op::Halt { stream, call } => {
+                let target = self.slot(s, stream) as u32;
+                self.halt(s, target, call);
+                Step::Next
+            }
+            _ => Step::Next,
+        }
+    }
+
+    fn on_cell(&mut self, s: u32, cell: CellRef, act: impl FnOnce(&mut Self, usize) -> bool) -> Step {
+        match self.cell(s, cell) {
+            Some(cell) => act(self, cell).into(),
+            None => Step::Blocked,
+        }
+    }
+
+    fn job(
+        &mut self,
+        s: u32,
+        block: BlockId,
+        args: [Affine; 2],
+        ticket: Option<CellRef>,
+        priority: u8,
+    ) -> Option<Job> {
+        let ticket = match ticket {
+            Some(cell) => Some(self.cell(s, cell)? as u32),
+            None => None,
+        };
+        let own = self.streams[s as usize].args;
+        let args = args.map(|a| a.at(own).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32);
+        let binding = self.program.streams[s as usize].binding;
+        let account = self.path_of(s);
+        Some(Job { priority, block, args, binding, ticket, account })
+    }
+
+    /// At the end of a block: enters the next one. False when the stream has ended or idles.
+    fn next_block(&mut self, s: u32) -> bool {
+        let role = match self.program.streams[s as usize].body {
+            Body::Role(role) => role,
+            Body::Serve(queue) => {
+                self.finish_job(s);
+                return self.serve_queue(s, queue.index());
+            }
+        };
+        let calls = &self.program.roles[role.index()].calls;
+        let stream = &mut self.streams[s as usize];
+        if stream.left > 0 {
+            let step = calls[stream.call as usize - 1].step;
+            stream.left -= 1;
+            stream.args = [stream.args[0].wrapping_add(step[0]), stream.args[1].wrapping_add(step[1])];
+            stream.pc = self.code.first_op[stream.block as usize];
+            return true;
+        }
+        while let Some(call) = calls.get(stream.call as usize) {
+            stream.call += 1;
+            if call.repeat > 0 {
+                stream.left = call.repeat - 1;
+                stream.args = call.args;
+                self.enter(s, call.block);
+                return true;
+            }
+        }
+        stream.status = Status::Done;
+        stream.finished = Some(self.now);
+        self.unfinished -= 1;
+        false
+    }
+
+    /// A stream's next operation is the first of a block.
+    pub(super) fn enter(&mut self, s: u32, block: BlockId) {
+        let stream = &mut self.streams[s as usize];
+        stream.block = block.0;
+        stream.pc = self.code.first_op[block.index()];
+        stream.end = self.code.first_op[block.index() + 1];
+    }
+
+    /// A worker executes with the binding of a job.
+    pub(super) fn bind(&mut self, s: u32, binding: BindingId) {
+        self.streams[s as usize].bound = self.code.bindings[binding.index()];
+    }
+
+    /// What a slot of a stream stands for.
+    #[inline]
+    pub(super) fn slot(&self, s: u32, slot: Slot) -> usize {
+        let base = self.streams[s as usize].bound.slots;
+        self.code.slots[base as usize + slot as usize] as usize
+    }
+
+    /// The cell an operation of a stream refers to; the run ends if there is none.
+    pub(super) fn cell(&mut self, s: u32, cell: CellRef) -> Option<usize> {
+        let index = self.slot(s, cell.slot) as i64 + cell.index.at(self.streams[s as usize].args);
+        match usize::try_from(index) {
+            Ok(index) if index < self.cells.len() => Some(index),
+            _ => {
+                self.invalid(s, "refers to a cell that does not exist");
+                None
+            }
+        }
+    }
+
+    /// The activity an operation of a stream refers to; the run ends if there is none.
+    #[inline]
+    pub(super) fn activity(&mut self, s: u32, index: Affine) -> Option<&'a Activity> {
+        let found = self.find_activity(s, index);
+        if found.is_none() {
+            self.invalid(s, "refers to an activity that its binding does not have");
+        }
+        found
+    }
+
+    #[inline]
+    fn find_activity(&self, s: u32, index: Affine) -> Option<&'a Activity> {
+        let stream = &self.streams[s as usize];
+        let (base, count) = stream.bound.activities;
+        let index = u32::try_from(index.at(stream.args)).ok().filter(|&i| i < count)?;
+        Some(&self.code.activities[(base + index) as usize])
+    }
+
+    /// The activity of the run or join a stream is in.
+    pub(super) fn running(&self, s: u32) -> Option<&'a Activity> {
+        match *self.op_of(s) {
+            Op::Run { activity } | Op::Join { activity, .. } => self.find_activity(s, activity),
+            _ => None,
+        }
+    }
+
+    /// The size an operation of a stream refers to.
+    pub(super) fn find_size(&self, s: u32, index: Affine) -> Option<u64> {
+        let stream = &self.streams[s as usize];
+        let (base, count) = stream.bound.sizes;
+        let index = u32::try_from(index.at(stream.args)).ok().filter(|&i| i < count)?;
+        Some(self.code.sizes[(base + index) as usize])
+    }
+
+    fn size(&mut self, s: u32, index: Affine) -> Option<u64> {
+        let found = self.find_size(s, index);
+        if found.is_none() {
+            self.invalid(s, "refers to a size that its binding does not have");
+        }
+        found
+    }
+
+    /// The demands of a stream's activity.
+    pub(super) fn demands(&self, s: u32, activity: &Activity) -> &'a [Demand] {
+        let platform = self.platform;
+        activity.route.map_or(&[], |slot| &platform.routes[self.slot(s, slot)].demands)
+    }
+
+    /// The operation a stream stands at.
+    #[inline]
+    pub(super) fn op_of(&self, s: u32) -> &'a Op {
+        &self.code.ops[self.streams[s as usize].pc as usize]
+    }
+
+    /// Ends the run: the program asks for something that does not exist.
+    pub(super) fn invalid(&mut self, s: u32, reason: &'static str) -> bool {
+        let place = self.place(s);
+        self.end.get_or_insert(End::Invalid { place, reason });
+        false
+    }
+
+    /// A latency with the noise of the present operation; each call draws for a new operation.
+    #[inline]
+    pub(super) fn vary(&mut self, s: u32, latency: Time) -> Time {
+        if !self.noisy {
+            return latency;
+        }
+        let device = self.program.streams[s as usize].device;
+        let drawn = self.streams[s as usize].drawn;
+        self.streams[s as usize].drawn += 1;
+        let factor = self.noise.factor(device, s, drawn);
+        let pause = self.noise.pause(s, drawn, latency);
+        factor.scale(latency).saturating_add(pause)
+    }
+
+    /// Work in 2^-40 units with the noise of the operation whose latency was drawn last.
+    pub(super) fn vary_work(&mut self, s: u32, work: u64) -> u128 {
+        let work = u128::from(work) << RATE_BITS;
+        if !self.noisy {
+            return work;
+        }
+        let device = self.program.streams[s as usize].device;
+        let drawn = self.streams[s as usize].drawn - 1;
+        // 2^-32 in two steps of 16 bits: the work has up to 104.
+        ((work >> 16) * u128::from(self.noise.factor(device, s, drawn).0)) >> 16
+    }
+}
+
+/// How an operation left its stream.
+enum Step {
+    /// At the next operation.
+    Next,
+    /// At an operation it chose.
+    Moved,
+    /// Waiting, or the run has ended.
+    Blocked,
+}
+
+impl From<bool> for Step {
+    fn from(goes_on: bool) -> Self {
+        if goes_on { Self::Next } else { Self::Blocked }
+    }
+}

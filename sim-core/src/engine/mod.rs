@@ -1,0 +1,520 @@
+//! The engine: executes a program on a platform.
+//!
+//! Time advances from instant to instant. An instant has phases: completions; rounds of starts, in which the streams
+//! that can go on do so in order of their ids, those they let go in the next round; one re-share of the fluids. What
+//! happens therefore depends on (time, round, stream id) alone: not on the queue, on segments, or on the solver.
+
+mod activities;
+mod buckets;
+mod code;
+mod counters;
+mod diagnose;
+mod groups;
+mod halt;
+mod interpret;
+mod jobs;
+mod ledger;
+mod pools;
+mod segments;
+mod stores;
+
+use crate::fixed::Rate;
+use crate::id::{CauseId, PoolId};
+use crate::noise::NoiseSource;
+use crate::observe::{Observer, Unobserved};
+use crate::outcome::{ByCause, End, FluidUse, Limit, Run, StreamUse};
+use crate::platform::Platform;
+use crate::program::{Body, CAUSES_MAX, Op, Program, StartState};
+use crate::queue::finish::FinishHeap;
+use crate::queue::timers::Timers;
+use crate::sharing::{FlowId, Network};
+use crate::time::Time;
+use crate::validate::{ProgramError, validate};
+
+use activities::{Claim, Flow, Owner};
+use buckets::BucketState;
+use code::Code;
+use counters::{Counter, Release};
+use groups::GroupState;
+use jobs::{CellState, Holdings, QueueState};
+use ledger::{Account, Ledger};
+use pools::PoolState;
+use segments::{FluidSegments, Plans, Running};
+use stores::StoreState;
+
+/// No stream.
+const NOBODY: u32 = u32::MAX;
+
+/// How to simulate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Seed of the program's noise.
+    pub seed: u64,
+    /// Runs stretches of a stream that synchronise with nobody as one event; the result is the same.
+    pub segments: bool,
+    /// The run stops after so many events.
+    pub events_max: u64,
+    /// The run stops at this time.
+    pub time_max: Time,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { seed: 1, segments: true, events_max: u64::MAX, time_max: Time::LAST }
+    }
+}
+
+/// Executes a program.
+///
+/// # Errors
+/// Everything that is wrong with the program; see [`ProgramError`].
+pub fn simulate(
+    platform: &Platform,
+    program: &Program,
+    start: &StartState,
+    options: &Options,
+) -> Result<Run, Vec<ProgramError>> {
+    simulate_observed(platform, program, start, options, &mut Unobserved)
+}
+
+/// Executes a program while an observer looks on.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_observed<O: Observer>(
+    platform: &Platform,
+    program: &Program,
+    start: &StartState,
+    options: &Options,
+    observer: &mut O,
+) -> Result<Run, Vec<ProgramError>> {
+    validate(platform, program, start)?;
+    let code = Code::new(program);
+    Ok(Engine::new(platform, program, &code, start, options, observer).execute())
+}
+
+/// Where a stream stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    /// Executing, or about to in this instant.
+    Ready,
+    /// In the latency of an activity, until `wake`.
+    Latency,
+    /// In the work of an activity.
+    InFlow,
+    /// In a segment, until `wake`.
+    InSegment,
+    /// Waits for a counter; a message that releases it arrives at `wake`.
+    OnCounter,
+    /// Waits for room in a store.
+    OnStore,
+    /// Waits for units.
+    OnPool(PoolId),
+    /// Has joined a group.
+    InGroup,
+    /// Waits for a cell.
+    OnCell,
+    /// A worker without a job.
+    Idle,
+    /// Has executed its last operation.
+    Done,
+}
+
+/// One stream.
+#[derive(Clone, Debug)]
+struct StreamState {
+    /// Next or present operation, and the end of its block.
+    pc: u32,
+    end: u32,
+    block: u32,
+    /// The next call of the role, and executions left of the present one.
+    call: u32,
+    left: u32,
+    args: [i32; 2],
+    /// Offsets of its binding.
+    bound: code::Bound,
+    status: Status,
+    /// Start of the present operation.
+    since: Time,
+    /// When it expects its timer.
+    wake: Time,
+    threshold: u64,
+    next_waiter: u32,
+    /// The message that ends its wait, once it is under way.
+    release: Option<Release>,
+    flow: u32,
+    claim: Option<Claim>,
+    ticket: Option<u32>,
+    /// Its critical path, right up to `charged`.
+    account: Account,
+    charged: Time,
+    /// Durations drawn so far: the position in its noise.
+    drawn: u64,
+    marks: Vec<Time>,
+    finished: Option<Time>,
+}
+
+/// The state of a run.
+struct Engine<'a, O> {
+    platform: &'a Platform,
+    program: &'a Program,
+    options: Options,
+    observer: &'a mut O,
+    code: &'a Code,
+    now: Time,
+    timers: Timers,
+    finishes: FinishHeap,
+    streams: Vec<StreamState>,
+    spent: Vec<ByCause>,
+    ledger: Ledger,
+    counters: Vec<Counter>,
+    stores: Vec<StoreState>,
+    pools: Vec<PoolState>,
+    groups: Vec<GroupState>,
+    queues: Vec<QueueState>,
+    cells: Vec<CellState>,
+    /// Per cell, the reclaim table it is a candidate of; empty without tables.
+    reclaim_of_cell: Vec<u32>,
+    network: Network,
+    flows: Vec<Flow>,
+    /// Flows whose rate changed in this instant.
+    rerated: Vec<FlowId>,
+    /// Per fluid, in 2^-14 units.
+    served: Vec<u128>,
+    buckets: Vec<BucketState>,
+    /// Whether a bucket may be empty in this instant.
+    bucket_due: bool,
+    /// What streams hold; empty in programs without halts.
+    holdings: Vec<Holdings>,
+    noise: NoiseSource,
+    noisy: bool,
+    plans: Plans,
+    running_segments: Vec<Option<Running>>,
+    /// Per fluid; empty without segments.
+    fluid_segments: Vec<FluidSegments>,
+    /// Per fluid, what the observer was last told; empty without curves.
+    observed_loads: Vec<Rate>,
+    /// Streams that go on in this round, ascending, and the position of the present one.
+    round: Vec<u32>,
+    cursor: usize,
+    first_round: bool,
+    next_round: Vec<u32>,
+    /// Timers or flows that are due.
+    due: Vec<u32>,
+    /// Streams with a role that have not ended.
+    unfinished: usize,
+    activities: u64,
+    events: u64,
+    end: Option<End>,
+}
+
+impl<'a, O: Observer> Engine<'a, O> {
+    fn new(
+        platform: &'a Platform,
+        program: &'a Program,
+        code: &'a Code,
+        start: &StartState,
+        options: &Options,
+        observer: &'a mut O,
+    ) -> Self {
+        let mut ledger = Ledger::default();
+        let streams: Vec<StreamState> = program
+            .streams
+            .iter()
+            .map(|s| new_stream(code.bindings[s.binding.index()], &mut ledger))
+            .collect();
+        let noise = NoiseSource::new(program.noise, options.seed);
+        let noisy = !noise.is_silent();
+        let halts = code.ops.iter().any(|op| matches!(op, Op::Halt { .. }));
+        let segments = options.segments && !noisy && !O::CURVES && !halts;
+        let count = streams.len();
+        let mut engine = Self {
+            platform,
+            program,
+            options: *options,
+            observer,
+            now: Time::ZERO,
+            timers: Timers::default(),
+            finishes: FinishHeap::default(),
+            spent: vec![[Time::ZERO; CAUSES_MAX]; count],
+            ledger,
+            counters: (0..program.counters).map(|_| Counter::new(0)).collect(),
+            stores: platform
+                .stores
+                .iter()
+                .map(|s| StoreState::new(s.capacity, program.kinds.len()))
+                .collect(),
+            pools: platform.pools.iter().map(|p| PoolState::new(p.units)).collect(),
+            groups: program.groups.iter().map(|_| GroupState::default()).collect(),
+            queues: program.queues.iter().map(|_| QueueState::default()).collect(),
+            cells: vec![CellState::default(); program.cells as usize],
+            reclaim_of_cell: reclaim_of_cell(program),
+            network: Network::new(platform),
+            flows: Vec::new(),
+            rerated: Vec::new(),
+            served: vec![0; platform.fluids.len()],
+            buckets: BucketState::all(platform),
+            bucket_due: false,
+            holdings: if halts { vec![Holdings::default(); count] } else { Vec::new() },
+            noise,
+            noisy,
+            plans: Plans::new(segments, platform, program, code),
+            running_segments: if segments { vec![None; count] } else { Vec::new() },
+            fluid_segments: if segments {
+                vec![FluidSegments::default(); platform.fluids.len()]
+            } else {
+                Vec::new()
+            },
+            observed_loads: if O::CURVES { vec![Rate(0); platform.fluids.len()] } else { Vec::new() },
+            code,
+            round: (0..count as u32).collect(),
+            cursor: 0,
+            first_round: true,
+            next_round: Vec::new(),
+            due: Vec::new(),
+            unfinished: program.streams.iter().filter(|s| matches!(s.body, Body::Role(_))).count(),
+            activities: 0,
+            events: 0,
+            end: None,
+            streams,
+        };
+        engine.begin_from(start);
+        engine
+    }
+
+    fn begin_from(&mut self, start: &StartState) {
+        for &(counter, value) in &start.counters {
+            self.counters[counter.index()] = Counter::new(value);
+        }
+        for &(cell, state) in &start.cells {
+            self.cells[cell.index()] = CellState::new(state);
+        }
+        for &(store, kind, bytes) in &start.stores {
+            self.stores[store.index()].hold_from_start(kind, bytes);
+        }
+        for bucket in &self.buckets {
+            let (fluid, capacity) = bucket.start();
+            self.network.set_capacity(fluid, capacity);
+        }
+    }
+
+    /// The event loop.
+    fn execute(mut self) -> Run {
+        self.settle();
+        while self.end.is_none() {
+            let flow_due = self.finishes.peek().map_or(Time::NEVER, |(time, _)| time);
+            let next = self.timers.next_time().min(flow_due);
+            if next == Time::NEVER {
+                self.end = Some(self.conclude());
+            } else if next > self.options.time_max {
+                self.now = self.options.time_max;
+                self.end = Some(End::Limit(Limit::Time(self.options.time_max)));
+            } else if self.events >= self.options.events_max {
+                self.end = Some(End::Limit(Limit::Events(self.options.events_max)));
+            } else {
+                self.now = next;
+                self.complete();
+                self.settle();
+            }
+        }
+        self.into_run()
+    }
+
+    /// Completions: finds who is due.
+    fn complete(&mut self) {
+        self.timers.drain(self.now, &mut self.due);
+        self.events += self.due.len() as u64;
+        let streams = self.streams.len();
+        for index in 0..self.due.len() {
+            let entity = self.due[index] as usize;
+            if entity < streams {
+                let stream = &self.streams[entity];
+                let expected =
+                    matches!(stream.status, Status::Latency | Status::InSegment | Status::OnCounter);
+                if expected && stream.wake == self.now {
+                    self.round.push(entity as u32);
+                }
+            } else if entity < streams + self.groups.len() {
+                self.group_timer(entity - streams);
+            } else {
+                self.bucket_due = true;
+            }
+        }
+        self.due.clear();
+        if self.finishes.peek().is_some() {
+            self.complete_flows();
+        }
+        if !self.next_round.is_empty() {
+            self.round.append(&mut self.next_round);
+        }
+        if self.round.len() > 1 {
+            self.round.sort_unstable();
+            self.round.dedup();
+        }
+    }
+
+    fn complete_flows(&mut self) {
+        self.finishes.drain(self.now, &mut self.due);
+        self.events += self.due.len() as u64;
+        for index in 0..self.due.len() {
+            match self.flows[self.due[index] as usize].owner {
+                Owner::Stream(s) => self.round.push(s),
+                Owner::Group(group) => self.group_flow_due(group as usize),
+            }
+        }
+        self.due.clear();
+    }
+
+    /// Starts, in rounds, then one re-share.
+    fn settle(&mut self) {
+        self.first_round = true;
+        loop {
+            self.cursor = 0;
+            while let Some(&s) = self.round.get(self.cursor) {
+                self.cursor += 1;
+                self.resume(s);
+                if self.end.is_some() {
+                    return;
+                }
+            }
+            self.round.clear();
+            if self.next_round.is_empty() {
+                break;
+            }
+            std::mem::swap(&mut self.round, &mut self.next_round);
+            self.round.sort_unstable();
+            self.first_round = false;
+        }
+        self.cursor = 0;
+        while self.network.is_changed() || std::mem::take(&mut self.bucket_due) {
+            self.reshare();
+        }
+    }
+
+    /// Nothing is pending: all is done, or somebody waits for ever.
+    fn conclude(&mut self) -> End {
+        let waiting = self.waiting();
+        if waiting.is_empty() { End::Completed } else { End::Deadlock(waiting) }
+    }
+
+    fn into_run(mut self) -> Run {
+        self.open_all_segments();
+        let end = self.end.take().unwrap_or(End::Completed);
+        let ends = self.streams.iter().filter_map(|s| s.finished).max();
+        let time = if end == End::Completed { ends.unwrap_or(Time::ZERO) } else { self.now };
+        let ledger = &self.ledger;
+        let streams = self.streams.into_iter().zip(self.spent).map(|(stream, spent)| StreamUse {
+            finished: stream.finished,
+            marks: stream.marks,
+            spent,
+            critical: ledger.row(stream.account),
+        });
+        Run {
+            end,
+            time,
+            streams: streams.collect(),
+            stores: self.stores.into_iter().map(StoreState::into_use).collect(),
+            fluids: self
+                .served
+                .into_iter()
+                .map(|s| FluidUse { served: s >> crate::fixed::RATIO_BITS })
+                .collect(),
+            activities: self.activities,
+            events: self.events,
+        }
+    }
+
+    /// The timer entity of a group.
+    fn group_entity(&self, group: usize) -> u32 {
+        (self.streams.len() + group) as u32
+    }
+
+    /// The timer entity of a bucket.
+    fn bucket_entity(&self, bucket: usize) -> u32 {
+        (self.streams.len() + self.groups.len() + bucket) as u32
+    }
+
+    /// Adds to what a stream has spent.
+    #[inline]
+    fn spend(&mut self, s: u32, cause: CauseId, duration: Time) {
+        self.spent[s as usize][cause.index()] += duration;
+    }
+
+    /// A share of a stream's critical path, right up to now.
+    fn path_of(&mut self, s: u32) -> Account {
+        let stream = &self.streams[s as usize];
+        let (account, behind) = (stream.account, self.now - stream.charged);
+        let account = self.ledger.share(account);
+        if behind == Time::ZERO {
+            return account;
+        }
+        let cause = self.cause_at(s);
+        self.ledger.charge(account, cause, behind)
+    }
+
+    /// A stream's critical path is `account` from now on.
+    fn take_over(&mut self, s: u32, account: Account) {
+        let stream = &mut self.streams[s as usize];
+        self.ledger.close(std::mem::replace(&mut stream.account, account));
+        stream.charged = self.now;
+    }
+
+    /// Ends a stream's wait since it was let go by stream `by`, and has it go on in the next round.
+    fn let_go(&mut self, waiter: u32, by: u32, cause: CauseId) {
+        self.spend(waiter, cause, self.now - self.streams[waiter as usize].since);
+        let path = self.path_of(by);
+        self.take_over(waiter, path);
+        self.go_on(waiter, self.now);
+        self.next_round.push(waiter);
+    }
+
+    /// Ends a stream's present operation; it stands at the next one.
+    fn go_on(&mut self, s: u32, ready: Time) {
+        if O::SPANS {
+            let (place, op, since) = (self.place(s), self.op_of(s), self.streams[s as usize].since);
+            self.observer.span(place, op, since, ready, self.now);
+        }
+        let stream = &mut self.streams[s as usize];
+        stream.pc += 1;
+        stream.status = Status::Ready;
+    }
+}
+
+fn new_stream(bound: code::Bound, ledger: &mut Ledger) -> StreamState {
+    StreamState {
+        pc: 0,
+        end: 0,
+        block: 0,
+        call: 0,
+        left: 0,
+        args: [0; 2],
+        bound,
+        status: Status::Ready,
+        since: Time::ZERO,
+        wake: Time::NEVER,
+        threshold: 0,
+        next_waiter: NOBODY,
+        release: None,
+        flow: NOBODY,
+        claim: None,
+        ticket: None,
+        account: ledger.open(),
+        charged: Time::ZERO,
+        drawn: 0,
+        marks: Vec::new(),
+        finished: None,
+    }
+}
+
+fn reclaim_of_cell(program: &Program) -> Vec<u32> {
+    if program.reclaim.is_empty() {
+        return Vec::new();
+    }
+    let mut table_of = vec![NOBODY; program.cells as usize];
+    for (index, table) in program.reclaim.iter().enumerate() {
+        for candidate in &table.candidates {
+            table_of[candidate.cell.index()] = index as u32;
+        }
+    }
+    table_of
+}

@@ -1,0 +1,298 @@
+//! Segments (`core.md` section 7): a stretch of operations of one stream that synchronises with nobody runs as one
+//! timer. It is *opened*, and goes on operation by operation, when somebody contends for a resource it uses or when a
+//! store it uses could make a new peak. The result is the same to the picosecond; events become proportional to
+//! synchronisations.
+
+mod plan;
+
+use super::{Engine, NOBODY, Status};
+use crate::fixed::Rate;
+use crate::id::KindId;
+use crate::observe::Observer;
+use crate::platform::Demand;
+use crate::program::Slot;
+use crate::time::Time;
+
+use super::activities::{Owner, duration, fixed_work};
+use plan::Act;
+pub(super) use plan::Plans;
+use plan::StepSum;
+
+/// A segment under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Running {
+    /// Position in the stretch of the operation it began with.
+    from: usize,
+    /// When it began.
+    start: Time,
+}
+
+impl<O: Observer> Engine<'_, O> {
+    /// Enters a segment at the stream's operation if nobody can notice; true if so.
+    pub(super) fn enter_segment(&mut self, s: u32) -> bool {
+        let stream = &self.streams[s as usize];
+        let Some(costs) = stream.bound.costs else { return false };
+        let Some(stretch) = self.plans.stretch(stream.pc, costs.0) else { return false };
+        let from = (stream.pc - stretch.first) as usize;
+        let runs =
+            stretch.steps[from..].iter().filter(|step| matches!(step.act, Act::Run { .. })).take(2).count();
+        let begun = if from == 0 { Time::ZERO } else { stretch.steps[from - 1].end };
+        let Some(last) = stretch.steps.last() else { return false };
+        let length = last.end.saturating_sub(begun);
+        if runs < 2 || length == Time::ZERO || last.end == Time::NEVER {
+            return false;
+        }
+        let alone = stretch.pools.iter().all(|&(slot, units)| {
+            let pool = &self.pools[self.slot(s, slot)];
+            pool.units == units && pool.is_idle()
+        }) && stretch
+            .stores
+            .iter()
+            .all(|sum| self.stores[self.slot(s, sum.slot)].leaves_segment_alone(sum.most_from(from)))
+            && stretch.routes.iter().all(|&(slot, cap)| self.fits(self.route_demands(s, slot), cap));
+        if !alone {
+            return false;
+        }
+        self.register(s, from, true);
+        let wake = self.now.saturating_add(length);
+        let stream = &mut self.streams[s as usize];
+        stream.status = Status::InSegment;
+        stream.since = self.now;
+        stream.wake = wake;
+        self.running_segments[s as usize] = Some(Running { from, start: self.now });
+        self.timers.push(wake, s);
+        true
+    }
+
+    /// A segment has run to its end.
+    pub(super) fn finish_segment(&mut self, s: u32) {
+        let Some(Running { from, .. }) = self.leave_segment(s) else { return };
+        let Some(count) = self.stretch_length(s) else { return };
+        self.replay(s, from, count);
+    }
+
+    /// Opens a stream's segment on behalf of stream `by`: it stands as if it had run operation by operation.
+    pub(super) fn open_segment(&mut self, by: u32, s: u32) {
+        let Some(Running { from, start }) = self.leave_segment(s) else { return };
+        let elapsed = self.now - start;
+        // In the first round of an instant, streams after `by` have not gone on yet: an operation that ends now is still
+        // in execution.
+        let still_due = elapsed > Time::ZERO && self.first_round && s > by;
+        let Some(costs) = self.streams[s as usize].bound.costs else { return };
+        let Some(stretch) = self.plans.stretch(self.streams[s as usize].pc, costs.0) else { return };
+        let begun = if from == 0 { Time::ZERO } else { stretch.steps[from - 1].end };
+        let at = begun.saturating_add(elapsed);
+        let ended = |step: &StepSum| if still_due { step.end < at } else { step.end <= at };
+        let done = stretch.steps.partition_point(ended).max(from);
+        let (begun, act) = match (done, stretch.steps.get(done)) {
+            (_, None) => (at, None),
+            (0, Some(step)) => (Time::ZERO, Some(step.act)),
+            (_, Some(step)) => (stretch.steps[done - 1].end, Some(step.act)),
+        };
+        self.replay(s, from, done);
+        match act {
+            Some(Act::Run { activity, cap }) => {
+                let since = self.now - (at - begun);
+                self.stand_in_run(s, &activity, cap, since);
+                if still_due && self.streams[s as usize].wake == self.now {
+                    self.go_on_in_this_round(s);
+                }
+            }
+            _ => self.go_on_in_this_round(s),
+        }
+    }
+
+    /// Opens every segment, so that streams and stores show where they are.
+    pub(super) fn open_all_segments(&mut self) {
+        let by = self.cursor.checked_sub(1).map_or(NOBODY, |at| self.round[at]);
+        for s in 0..self.running_segments.len() as u32 {
+            if self.running_segments[s as usize].is_some() {
+                self.open_segment(by, s);
+            }
+        }
+    }
+
+    /// Opens the segments of a store if `bytes` more could make a new peak or find too little room.
+    pub(super) fn open_segments_for_bytes(&mut self, by: u32, store: usize, bytes: u64) {
+        if !self.stores[store].segments.is_empty() && !self.stores[store].leaves_segment_alone(bytes) {
+            self.open_segments_of_store(by, store);
+        }
+    }
+
+    /// Opens the segments of a store if what is to be released may have been acquired inside one.
+    pub(super) fn open_segments_for_release(&mut self, by: u32, store: usize, bytes: u64, kind: KindId) {
+        if !self.stores[store].segments.is_empty() && self.stores[store].held(kind) < bytes {
+            self.open_segments_of_store(by, store);
+        }
+    }
+
+    /// Opens the segments that use a store.
+    pub(super) fn open_segments_of_store(&mut self, by: u32, store: usize) {
+        while let Some(&s) = self.stores[store].segments.first() {
+            self.open_segment(by, s);
+        }
+    }
+
+    /// Opens the segments that use a pool.
+    pub(super) fn open_segments_of_pool(&mut self, by: u32, pool: usize) {
+        while let Some(&s) = self.pools[pool].segments.first() {
+            self.open_segment(by, s);
+        }
+    }
+
+    /// Opens the segments that a new activity could slow or be slowed by.
+    pub(super) fn open_segments_for_demands(&mut self, by: u32, demands: &[Demand], cap: Rate) {
+        if self.fluid_segments.is_empty() || self.fits(demands, cap) {
+            return;
+        }
+        for demand in demands {
+            while let Some(&s) = self.fluid_segments[demand.fluid.index()].streams.first() {
+                self.open_segment(by, s);
+            }
+        }
+    }
+
+    /// The demands of a route in a slot of a stream.
+    fn route_demands(&self, s: u32, slot: Slot) -> &[Demand] {
+        &self.platform.routes[self.slot(s, slot)].demands
+    }
+
+    /// Whether all activities on these fluids, those inside segments and one more with this cap, run at their caps.
+    fn fits(&self, demands: &[Demand], cap: Rate) -> bool {
+        demands.iter().all(|demand| {
+            if self.platform.fluids[demand.fluid.index()].bucket.is_some() {
+                return false;
+            }
+            let others = self.fluid_segments[demand.fluid.index()].cap_load;
+            self.network.fits(demand, cap, others)
+        })
+    }
+
+    /// Enters or removes a stream's segment in the lists of what it uses.
+    fn register(&mut self, s: u32, from: usize, enter: bool) {
+        let Some(costs) = self.streams[s as usize].bound.costs else { return };
+        let Some(stretch) = self.plans.stretch(self.streams[s as usize].pc, costs.0) else { return };
+        let slots = self.streams[s as usize].bound.slots as usize;
+        let slot = |slot: u16| self.code.slots[slots + slot as usize] as usize;
+        for &(pool, _) in &stretch.pools {
+            toggle(&mut self.pools[slot(pool)].segments, s, enter);
+        }
+        for sum in &stretch.stores {
+            let store = &mut self.stores[slot(sum.slot)];
+            toggle(&mut store.segments, s, enter);
+            let most = sum.most_from(from);
+            store.segments_max = if enter { store.segments_max + most } else { store.segments_max - most };
+        }
+        for &(route, cap) in &stretch.routes {
+            for demand in &self.platform.routes[slot(route)].demands {
+                let fluid = &mut self.fluid_segments[demand.fluid.index()];
+                toggle(&mut fluid.streams, s, enter);
+                let load = crate::sharing::cap_load(demand, cap);
+                fluid.cap_load = if enter { fluid.cap_load + load } else { fluid.cap_load - load };
+            }
+        }
+    }
+
+    fn leave_segment(&mut self, s: u32) -> Option<Running> {
+        let running = self.running_segments[s as usize].take()?;
+        self.register(s, running.from, false);
+        Some(running)
+    }
+
+    fn stretch_length(&self, s: u32) -> Option<usize> {
+        let stream = &self.streams[s as usize];
+        Some(self.plans.stretch(stream.pc, stream.bound.costs?.0)?.steps.len())
+    }
+
+    /// Applies operations `from..to` of the stretch a stream is in, as if each had run alone; the stream stands at `to`.
+    fn replay(&mut self, s: u32, from: usize, to: usize) {
+        let pc = self.streams[s as usize].pc;
+        let now = self.now;
+        for position in from..to {
+            let Some(costs) = self.streams[s as usize].bound.costs else { return };
+            let Some(stretch) = self.plans.stretch(pc, costs.0) else { return };
+            match stretch.steps[position].act {
+                Act::Run { activity, cap } => {
+                    let work = duration(fixed_work(activity.work), cap);
+                    let length = if activity.work > 0 {
+                        activity.latency.saturating_add(work)
+                    } else {
+                        activity.latency
+                    };
+                    let charged = self.streams[s as usize].charged;
+                    self.now = charged.saturating_add(length);
+                    self.streams[s as usize].since = charged;
+                    self.serve(activity.work, self.demands(s, &activity));
+                    self.finish_run(s, &activity, Time::ZERO, None);
+                }
+                Act::Hold { store, kind, change } => {
+                    let store = self.slot(s, stretch.stores[store as usize].slot);
+                    self.stores[store].settle(kind, change);
+                    self.streams[s as usize].pc += 1;
+                }
+            }
+        }
+        self.now = now;
+        self.streams[s as usize].status = Status::Ready;
+    }
+
+    /// Puts a stream into a run that began at `since`.
+    fn stand_in_run(&mut self, s: u32, activity: &crate::program::Activity, cap: Rate, since: Time) {
+        let stream = &mut self.streams[s as usize];
+        stream.since = since;
+        stream.charged = since;
+        let pure = activity.work == 0 || (activity.route.is_none() && activity.units.is_none());
+        let length = if pure && activity.work > 0 {
+            activity.latency.saturating_add(duration(fixed_work(activity.work), cap))
+        } else {
+            activity.latency
+        };
+        let latency_ends = since.saturating_add(length);
+        if pure || latency_ends > self.now {
+            stream.status = Status::Latency;
+            stream.wake = latency_ends;
+            self.timers.push(latency_ends, s);
+            return;
+        }
+        let now = std::mem::replace(&mut self.now, latency_ends);
+        self.charge(s, activity.cause, length);
+        if let Some(units) = activity.units {
+            let pool = self.slot(s, units.pool);
+            let held = self.grant_kernel(s, pool, units.want);
+            self.set_claim(s, pool, held, units, activity.cap);
+        }
+        let demands = self.demands(s, activity);
+        let flow = self.begin_flow(s, Owner::Stream(s), demands, cap, fixed_work(activity.work));
+        self.now = now;
+        let left = self.run_ahead(flow, cap);
+        let stream = &mut self.streams[s as usize];
+        stream.status = Status::InFlow;
+        stream.flow = flow;
+        stream.wake = now.saturating_add(left);
+    }
+
+    /// Has a stream that went on in this instant do so now, in its place in the order of streams.
+    fn go_on_in_this_round(&mut self, s: u32) {
+        let rest = &self.round[self.cursor.min(self.round.len())..];
+        if let Err(at) = rest.binary_search(&s) {
+            self.round.insert(self.cursor.min(self.round.len()) + at, s);
+        }
+    }
+}
+
+/// What segments put on a fluid.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FluidSegments {
+    /// The sum of the largest caps of the segments' activities.
+    cap_load: u128,
+    /// Streams in a segment that uses the fluid.
+    streams: Vec<u32>,
+}
+
+fn toggle(streams: &mut Vec<u32>, s: u32, enter: bool) {
+    if enter {
+        streams.push(s);
+    } else if let Some(at) = streams.iter().position(|&x| x == s) {
+        streams.swap_remove(at);
+    }
+}

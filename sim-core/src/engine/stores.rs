@@ -1,0 +1,228 @@
+//! Stores: bytes held by kind, high-water marks, and the streams that wait for room.
+
+use super::{Engine, Status};
+use crate::id::{CauseId, KindId, StoreId};
+use crate::observe::Observer;
+use crate::outcome::{End, OutOfMemory, Peak, Place, StoreUse};
+use crate::program::{Op, Shortage};
+use crate::time::Time;
+
+/// One store.
+#[derive(Debug)]
+pub(super) struct StoreState {
+    capacity: u64,
+    /// Bytes held.
+    pub(super) used: u64,
+    by_kind: Vec<u64>,
+    peak: Peak,
+    /// By (priority, arrival).
+    waiters: Vec<Waiter>,
+    /// Sum over the running segments of the most they can add to `used` at any moment.
+    pub(super) segments_max: u64,
+    /// Streams in a segment that touches this store.
+    pub(super) segments: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    priority: u8,
+    stream: u32,
+    bytes: u64,
+    reclaim: bool,
+}
+
+/// An acquire with its operands resolved.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub(super) store: usize,
+    pub(super) bytes: u64,
+    pub(super) kind: KindId,
+    pub(super) shortage: Shortage,
+    pub(super) priority: u8,
+}
+
+impl StoreState {
+    pub(super) fn new(capacity: u64, kinds: usize) -> Self {
+        Self {
+            capacity,
+            used: 0,
+            by_kind: vec![0; kinds],
+            peak: Peak { bytes: 0, at: Time::ZERO, place: None, by_kind: vec![0; kinds] },
+            waiters: Vec::new(),
+            segments_max: 0,
+            segments: Vec::new(),
+        }
+    }
+
+    /// Bytes held from the start.
+    pub(super) fn hold_from_start(&mut self, kind: KindId, bytes: u64) {
+        self.used = self.used.saturating_add(bytes);
+        self.by_kind[kind.index()] = self.by_kind[kind.index()].saturating_add(bytes);
+        self.peak = Peak { bytes: self.used, at: Time::ZERO, place: None, by_kind: self.by_kind.clone() };
+    }
+
+    /// Whether a segment that adds at most `more` at any moment can make neither a new peak nor a shortage, and serves
+    /// nobody who waits.
+    pub(super) fn leaves_segment_alone(&self, more: u64) -> bool {
+        self.waiters.is_empty()
+            && self.used.saturating_add(self.segments_max).saturating_add(more) <= self.peak.bytes
+    }
+
+    /// Bytes held of a kind.
+    pub(super) fn held(&self, kind: KindId) -> u64 {
+        self.by_kind[kind.index()]
+    }
+
+    /// Applies the net change of a finished stretch of a segment.
+    pub(super) fn settle(&mut self, kind: KindId, change: i64) {
+        self.used = self.used.wrapping_add_signed(change);
+        let held = &mut self.by_kind[kind.index()];
+        *held = held.wrapping_add_signed(change);
+    }
+
+    /// Who waits for room, first served first.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = u32> + '_ {
+        self.waiters.iter().map(|w| w.stream)
+    }
+
+    pub(super) fn into_use(self) -> StoreUse {
+        StoreUse { peak: self.peak, held: self.by_kind }
+    }
+}
+
+impl<O: Observer> Engine<'_, O> {
+    /// [`Op::Acquire`]: true when the stream may go on at once.
+    pub(super) fn acquire(&mut self, s: u32, request: Request) -> bool {
+        let Request { store, bytes, priority, .. } = request;
+        self.open_segments_for_bytes(s, store, bytes);
+        let state = &self.stores[store];
+        let fits = state.used.saturating_add(bytes) <= state.capacity;
+        if bytes > state.capacity || (!fits && request.shortage == Shortage::Fail) {
+            self.end = Some(self.out_of_memory(s, store, bytes));
+            return false;
+        }
+        let first = state.waiters.first().is_none_or(|w| priority < w.priority);
+        if fits && (first || request.shortage == Shortage::Fail) {
+            self.take(s, request);
+            return true;
+        }
+        self.open_segments_of_store(s, store);
+        let reclaim = request.shortage == Shortage::Reclaim;
+        let waiters = &mut self.stores[store].waiters;
+        let at = waiters.partition_point(|w| w.priority <= priority);
+        waiters.insert(at, Waiter { priority, stream: s, bytes, reclaim });
+        let stream = &mut self.streams[s as usize];
+        stream.status = Status::OnStore;
+        stream.since = self.now;
+        if reclaim {
+            self.reclaim(s, store);
+        }
+        false
+    }
+
+    /// [`Op::Release`]: false when more is given back than held.
+    pub(super) fn release(&mut self, s: u32, store: usize, bytes: u64, kind: KindId) -> bool {
+        self.open_segments_for_release(s, store, bytes, kind);
+        let state = &mut self.stores[store];
+        if state.by_kind[kind.index()] < bytes {
+            return self.invalid(s, "gives back more bytes of a kind than the store holds");
+        }
+        state.used -= bytes;
+        state.by_kind[kind.index()] -= bytes;
+        let held = state.by_kind[kind.index()];
+        if O::CURVES {
+            self.observer.store(self.now, StoreId::from(store), kind, held);
+        }
+        self.forget_bytes(s, store, bytes, kind);
+        if !self.stores[store].waiters.is_empty() {
+            self.serve_store(s, store);
+        }
+        true
+    }
+
+    /// Takes a halted stream out of the waiters of the store it waits for.
+    pub(super) fn stop_waiting_for_store(&mut self, s: u32, store: usize) {
+        self.stores[store].waiters.retain(|w| w.stream != s);
+        self.serve_store(s, store);
+    }
+
+    /// Bytes that those who reclaim still lack beyond what is free.
+    pub(super) fn reclaim_shortage(&self, store: usize) -> u64 {
+        let state = &self.stores[store];
+        let wanted: u64 = state.waiters.iter().map(|w| w.bytes).sum();
+        let reclaiming = state.waiters.iter().any(|w| w.reclaim);
+        if reclaiming { wanted.saturating_sub(state.capacity - state.used) } else { 0 }
+    }
+
+    /// Lets go, in order, whoever now has room; `s` gave the room.
+    fn serve_store(&mut self, s: u32, store: usize) {
+        while let Some(&Waiter { stream: waiter, bytes, .. }) = self.stores[store].waiters.first() {
+            if self.stores[store].used + bytes > self.stores[store].capacity {
+                break;
+            }
+            self.stores[store].waiters.remove(0);
+            let Some((request, cause)) = self.request_of(waiter) else { return };
+            self.take(waiter, request);
+            self.let_go(waiter, s, cause);
+        }
+    }
+
+    /// The acquire a stream stands at, and the cause of waiting for it.
+    fn request_of(&self, s: u32) -> Option<(Request, CauseId)> {
+        let Op::Acquire { store, bytes, kind, shortage, priority, cause } = *self.op_of(s) else {
+            return None;
+        };
+        let bytes = self.find_size(s, bytes)?;
+        Some((Request { store: self.slot(s, store), bytes, kind, shortage, priority }, cause))
+    }
+
+    fn take(&mut self, s: u32, Request { store, bytes, kind, .. }: Request) {
+        let place = self.place(s);
+        let now = self.now;
+        let state = &mut self.stores[store];
+        state.used += bytes;
+        let held = &mut state.by_kind[kind.index()];
+        *held += bytes;
+        if O::CURVES {
+            self.observer.store(now, StoreId::from(store), kind, *held);
+        }
+        if state.used > state.peak.bytes {
+            state.peak.bytes = state.used;
+            state.peak.at = now;
+            state.peak.place = Some(place);
+            state.peak.by_kind.copy_from_slice(&state.by_kind);
+        }
+        self.remember_bytes(s, store, bytes, kind);
+    }
+
+    fn out_of_memory(&mut self, s: u32, store: usize, requested: u64) -> End {
+        self.open_segments_of_store(s, store);
+        let state = &self.stores[store];
+        let mut holders: Vec<(KindId, u64)> = state
+            .by_kind
+            .iter()
+            .enumerate()
+            .filter(|(_, held)| **held > 0)
+            .map(|(kind, held)| (KindId::from(kind), *held))
+            .collect();
+        holders.sort_by_key(|&(kind, held)| (std::cmp::Reverse(held), kind));
+        End::OutOfMemory(OutOfMemory {
+            place: self.place(s),
+            store: StoreId::from(store),
+            requested,
+            capacity: state.capacity,
+            holders,
+        })
+    }
+
+    /// The operation a stream stands at.
+    pub(super) fn place(&self, s: u32) -> Place {
+        let stream = &self.streams[s as usize];
+        Place {
+            stream: crate::id::StreamId(s),
+            block: crate::id::BlockId(stream.block),
+            op: stream.pc - self.code.first_op[stream.block as usize],
+            args: stream.args,
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Static checks of a program against its platform, so that the engine needs none in its loop.
+
+use thiserror::Error;
+
+use crate::fixed::Rate;
+use crate::id::{BindingId, BlockId};
+use crate::platform::Platform;
+use crate::program::{Body, CAUSES_MAX, Op, Program, StartState};
+use crate::sharing;
+
+/// What is wrong with a program.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ProgramError {
+    /// A reference to an object that does not exist.
+    #[error("{place} refers to {what} {index}, but there are only {count}")]
+    Dangling {
+        /// Where.
+        place: String,
+        /// Which kind of object.
+        what: &'static str,
+        /// Which one.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// An operation uses a slot its binding does not have.
+    #[error("operation {op} of block `{block}` uses slot {slot}, but binding {binding} has {count} slots")]
+    NoSlot {
+        /// Name of the block.
+        block: String,
+        /// Index of the operation.
+        op: usize,
+        /// The slot.
+        slot: u16,
+        /// The binding.
+        binding: u32,
+        /// How many slots it has.
+        count: usize,
+    },
+    /// A branch goes backward, out of its block, or has no targets.
+    #[error(
+        "operation {op} of block `{block}` branches to {target}; branches go forward, at most to the block's end"
+    )]
+    BadBranch {
+        /// Name of the block.
+        block: String,
+        /// Index of the operation.
+        op: usize,
+        /// The target.
+        target: u32,
+    },
+    /// A quantity outside its range.
+    #[error("{what} must be {expected}")]
+    OutOfRange {
+        /// Which quantity of what.
+        what: String,
+        /// Its range.
+        expected: &'static str,
+    },
+    /// A fluid or route that cannot be shared.
+    #[error("{0}")]
+    Platform(String),
+}
+
+/// Checks a program.
+///
+/// # Errors
+/// Everything that is wrong with it, in order of streams, blocks and operations.
+pub fn validate(platform: &Platform, program: &Program, start: &StartState) -> Result<(), Vec<ProgramError>> {
+    let mut check = Check { platform, program, errors: Vec::new() };
+    check.quantities();
+    check.start(start);
+    check.blocks();
+    check.reachable();
+    check.errors.dedup();
+    if check.errors.is_empty() { Ok(()) } else { Err(check.errors) }
+}
+
+struct Check<'a> {
+    platform: &'a Platform,
+    program: &'a Program,
+    errors: Vec<ProgramError>,
+}
+
+impl Check<'_> {
+    fn quantities(&mut self) {
+        if let Err(wrong) = sharing::validate(self.platform) {
+            self.errors.extend(wrong.into_iter().map(ProgramError::Platform));
+        }
+        self.require(self.program.causes.len() <= CAUSES_MAX, "at most 16", || {
+            "the number of causes".to_owned()
+        });
+        for (index, group) in self.program.groups.iter().enumerate() {
+            self.require(group.members > 0, "at least 1", || format!("the members of group {index}"));
+        }
+    }
+
+    fn start(&mut self, start: &StartState) {
+        let place = || "the start state".to_owned();
+        for &(counter, _) in &start.counters {
+            self.bound(counter.index(), self.program.counters as usize, "counter", place);
+        }
+        for &(cell, _) in &start.cells {
+            self.bound(cell.index(), self.program.cells as usize, "cell", place);
+        }
+        for &(store, kind, _) in &start.stores {
+            self.bound(store.index(), self.platform.stores.len(), "store", place);
+            self.bound(kind.index(), self.program.kinds.len(), "kind", place);
+        }
+    }
+
+    /// What can be seen without a binding.
+    fn blocks(&mut self) {
+        for block in &self.program.blocks {
+            for (index, op) in block.ops.iter().enumerate() {
+                let Op::Branch { targets, .. } = *op else { continue };
+                let Some(targets) = self.program.branches.get(targets.index()) else {
+                    let count = self.program.branches.len();
+                    self.bound(targets.index(), count, "branch table", || format!("block `{}`", block.name));
+                    continue;
+                };
+                let bad = |t: &&u32| **t as usize <= index || **t as usize > block.ops.len();
+                let target = if targets.is_empty() { Some(&0) } else { targets.iter().find(bad) };
+                if let Some(&target) = target {
+                    self.errors.push(ProgramError::BadBranch {
+                        block: block.name.clone(),
+                        op: index,
+                        target,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Every block with every binding it may execute with.
+    fn reachable(&mut self) {
+        let mut todo: Vec<(BlockId, BindingId)> = Vec::new();
+        for stream in &self.program.streams {
+            let place = || format!("stream `{}`", stream.name);
+            self.bound(stream.binding.index(), self.program.bindings.len(), "binding", place);
+            match stream.body {
+                Body::Serve(queue) => self.bound(queue.index(), self.program.queues.len(), "queue", place),
+                Body::Role(role) => match self.program.roles.get(role.index()) {
+                    Some(role) => {
+                        let mut blocks: Vec<BlockId> = role.calls.iter().map(|c| c.block).collect();
+                        blocks.sort_unstable();
+                        blocks.dedup();
+                        todo.extend(blocks.into_iter().map(|block| (block, stream.binding)));
+                    }
+                    None => self.bound(role.index(), self.program.roles.len(), "role", place),
+                },
+            }
+        }
+        for table in &self.program.reclaim {
+            let place = || "a reclaim table".to_owned();
+            self.bound(table.store.index(), self.platform.stores.len(), "store", place);
+            self.bound(table.queue.index(), self.program.queues.len(), "queue", place);
+            for candidate in &table.candidates {
+                self.bound(candidate.cell.index(), self.program.cells as usize, "cell", place);
+                todo.push((candidate.block, candidate.binding));
+            }
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        while let Some((block, binding)) = todo.pop() {
+            if self.program.bindings.get(binding.index()).is_some() && seen.insert((block, binding)) {
+                self.block_with(block, binding, &mut todo);
+            }
+        }
+    }
+
+    fn block_with(&mut self, id: BlockId, binding: BindingId, todo: &mut Vec<(BlockId, BindingId)>) {
+        let Some(block) = self.program.blocks.get(id.index()) else {
+            let count = self.program.blocks.len();
+            return self.bound(id.index(), count, "block", || "a call".to_owned());
+        };
+        for (index, op) in block.ops.iter().enumerate() {
+            if let Op::Post { block, .. } = *op {
+                todo.push((block, binding));
+            }
+            for (slot, what, count) in self.slots_of(op) {
+                let slots = &self.program.bindings[binding.index()].slots;
+                match slots.get(slot as usize) {
+                    Some(&value) => self.bound(value as usize, count, what, || {
+                        format!("slot {slot} of binding {} in block `{}`", binding.0, block.name)
+                    }),
+                    None => self.errors.push(ProgramError::NoSlot {
+                        block: block.name.clone(),
+                        op: index,
+                        slot,
+                        binding: binding.0,
+                        count: slots.len(),
+                    }),
+                }
+            }
+        }
+        self.activities_of(binding);
+    }
+
+    /// The slots an operation uses, what each must be, and how many of those there are.
+    fn slots_of(&self, op: &Op) -> Vec<(u16, &'static str, usize)> {
+        let (platform, program) = (self.platform, self.program);
+        let cell = |slot| (slot, "cell", program.cells as usize);
+        match *op {
+            Op::Add { counter, .. } | Op::Wait { counter, .. } => {
+                vec![(counter, "counter", program.counters as usize)]
+            }
+            Op::Acquire { store, .. } | Op::Release { store, .. } => {
+                vec![(store, "store", platform.stores.len())]
+            }
+            Op::Hold { pool, .. } | Op::Drop { pool, .. } => vec![(pool, "pool", platform.pools.len())],
+            Op::Join { group, .. } => vec![(group, "group", program.groups.len())],
+            Op::Post { queue, ticket, .. } => {
+                let mut slots = vec![(queue, "queue", program.queues.len())];
+                slots.extend(ticket.map(|t| cell(t.slot)));
+                slots
+            }
+            Op::Cancel { ticket: c }
+            | Op::Await { cell: c, .. }
+            | Op::Set { cell: c, .. }
+            | Op::Branch { cell: c, .. } => {
+                vec![cell(c.slot)]
+            }
+            Op::Halt { stream, .. } => vec![(stream, "stream", program.streams.len())],
+            Op::Run { .. } | Op::Mark => vec![],
+        }
+    }
+
+    /// Routes, pools and tables of a binding's activities.
+    fn activities_of(&mut self, binding: BindingId) {
+        let program = self.program;
+        let bound = &program.bindings[binding.index()];
+        let Some(costs) = bound.costs else { return };
+        let Some(table) = program.costs.get(costs.index()) else {
+            return self.bound(costs.index(), program.costs.len(), "cost table", || {
+                format!("binding {}", binding.0)
+            });
+        };
+        for activity in &table.activities {
+            let units = activity.units.map(|u| (u.pool, "pool", self.platform.pools.len()));
+            let route = activity.route.map(|r| (r, "route", self.platform.routes.len()));
+            for (slot, what, count) in units.into_iter().chain(route) {
+                let value = bound.slots.get(slot as usize).map_or(usize::MAX, |&v| v as usize);
+                self.bound(value, count, what, || {
+                    format!("slot {slot} of binding {} in its activities", binding.0)
+                });
+            }
+            if let Some(units) = activity.units {
+                let rows = program.caps.get(units.table.index()).map_or(0, |t| t.rows.len());
+                self.require(
+                    rows > 0 && units.want > 0,
+                    "a table with rows and a claim of at least one unit",
+                    || format!("the cap table of an activity of binding {}", binding.0),
+                );
+            }
+            let endless = activity.work > 0 && activity.cap == Rate::UNLIMITED && activity.route.is_none();
+            self.require(
+                !(endless && activity.units.is_none()),
+                "limited by a cap, a route or units",
+                || format!("the work of an activity of binding {}", binding.0),
+            );
+        }
+    }
+
+    fn bound(&mut self, index: usize, count: usize, what: &'static str, place: impl Fn() -> String) {
+        if index >= count {
+            self.errors.push(ProgramError::Dangling { place: place(), what, index, count });
+        }
+    }
+
+    fn require(&mut self, holds: bool, expected: &'static str, what: impl Fn() -> String) {
+        if !holds {
+            self.errors.push(ProgramError::OutOfRange { what: what(), expected });
+        }
+    }
+}
