@@ -1,1 +1,21 @@
-//! scenarios.
+//! Scenarios: the language in which experiments are written, and everything that runs them.
+//!
+//! ```text
+//! bytes --text--> Node tree, every value with its position
+//!       --experiment--> layers merged, typed by schema, checked: Experiment
+//!       --resolve--> one Scenario per variant and point
+//! ```
+//!
+//! Only this crate opens files and talks to the terminal, and within it only the command line does.
+
+pub mod expectation;
+pub mod experiment;
+pub mod library;
+pub mod schema;
+mod text;
+
+pub use experiment::{Experiment, Files, Infeasible, Point, Resolved, load};
+pub use schema::{Scenario, json_schema};
+pub use text::problem::{Failure, Note, Problem};
+pub use text::source::{Mark, Source, Sources};
+pub use text::yaml::MAX_BYTES;

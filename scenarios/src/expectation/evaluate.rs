@@ -1,0 +1,277 @@
+//! Compares statements with what was found.
+
+use reports::quantity;
+use reports::summary::{Check, Citation, Difference, FailureKind, Pair, RunSummary, short_path};
+
+use super::{
+    Cause, DoesNotFit, Equal, Expectation, Faster, Fits, Metric, MetricValue, Order, Selector, Statement,
+};
+use crate::schema::{FigureKind, same_meaning};
+use crate::text::source::Sources;
+
+impl Expectation {
+    /// Whether the promise holds in `runs`, which are all runs of the experiment.
+    pub fn check(&self, runs: &[RunSummary], sources: &Sources) -> Check {
+        let found = self.find(runs);
+        Check {
+            text: self.text(),
+            passed: found.holds,
+            measured: found.words,
+            location: Some(sources.locate(self.mark)),
+        }
+    }
+
+    /// The published figure beside ours.
+    pub fn cite(&self, runs: &[RunSummary]) -> Citation {
+        let found = self.find(runs);
+        Citation {
+            text: self.subject(),
+            source: self.source.clone().unwrap_or_default(),
+            published: self.claim(),
+            ours: found.words,
+            difference: found.difference,
+            pair: found.pair,
+        }
+    }
+
+    /// The whole statement in words.
+    fn text(&self) -> String {
+        let claim = self.claim();
+        match &self.statement {
+            Statement::Value(_) => format!("{} is {claim}", self.subject()),
+            Statement::Faster(faster) if faster.by.is_some() => format!("{}, {claim}", self.subject()),
+            Statement::Equal(equal) if equal.within.is_some() => format!("{}, {claim}", self.subject()),
+            _ => self.subject(),
+        }
+    }
+
+    /// What the statement is about.
+    fn subject(&self) -> String {
+        let words = match &self.statement {
+            Statement::Faster(faster) => format!("{} is faster than {}", faster.faster, faster.than),
+            Statement::Order(order) => {
+                let names: Vec<String> = order.order.iter().map(Selector::to_string).collect();
+                format!("{} rises in the order {}", words_of(order.metric), names.join(", "))
+            }
+            Statement::Equal(equal) => {
+                format!("{} of {} equals that of {}", words_of(equal.metric), equal.equal, equal.to)
+            }
+            Statement::Value(value) => format!("{} of {}", words_of(value.metric), value.of),
+            Statement::Fits(fits) => format!("{} fits", fits.fits),
+            Statement::DoesNotFit(fits) => match fits.because {
+                Some(cause) => format!("{} does not fit because of {}", fits.does_not_fit, cause.words()),
+                None => format!("{} does not fit", fits.does_not_fit),
+            },
+        };
+        self.at.iter().fold(words, |words, (path, value)| format!("{words}, at {} {value}", short_path(path)))
+    }
+
+    /// The figure or range that is claimed.
+    fn claim(&self) -> String {
+        match &self.statement {
+            Statement::Faster(Faster { by: Some(range), .. }) => {
+                format!("{} to {} times", range.low, range.high)
+            }
+            Statement::Faster(_) => "faster".to_owned(),
+            Statement::Equal(Equal { within: Some(within), .. }) => format!("within {within}"),
+            Statement::Value(MetricValue { between: Some(range), .. }) => {
+                format!("between {} and {}", range.low, range.high)
+            }
+            Statement::Value(MetricValue { is: Some(figure), within: Some(within), .. }) => {
+                format!("{figure} within {within}")
+            }
+            Statement::Value(MetricValue { is: Some(figure), .. }) => figure.text.clone(),
+            _ => "yes".to_owned(),
+        }
+    }
+
+    fn find(&self, runs: &[RunSummary]) -> Found {
+        let scope = Scope { runs, expectation: self };
+        let found = match &self.statement {
+            Statement::Faster(faster) => scope.faster(faster),
+            Statement::Order(order) => scope.order(order),
+            Statement::Equal(equal) => scope.equal(equal),
+            Statement::Value(value) => scope.value(value),
+            Statement::Fits(fits) => Ok(scope.fits(fits)),
+            Statement::DoesNotFit(fits) => Ok(scope.does_not_fit(fits)),
+        };
+        found.unwrap_or_else(|reason| Found::new(false, reason))
+    }
+}
+
+/// What the runs say.
+struct Found {
+    holds: bool,
+    words: String,
+    difference: Option<Difference>,
+    pair: Option<Pair>,
+}
+
+impl Found {
+    fn new(holds: bool, words: String) -> Self {
+        Self { holds, words, difference: None, pair: None }
+    }
+}
+
+/// The runs a statement may select from.
+struct Scope<'a> {
+    runs: &'a [RunSummary],
+    expectation: &'a Expectation,
+}
+
+impl<'a> Scope<'a> {
+    fn faster(&self, statement: &Faster) -> Result<Found, String> {
+        let (fast, slow) = (self.best(&statement.faster)?, self.best(&statement.than)?);
+        let ratio = throughput(fast) / throughput(slow);
+        let (low, high) =
+            statement.by.as_ref().map_or((1.0, f64::INFINITY), |range| (range.low.value, range.high.value));
+        let holds = if statement.by.is_some() { (low..=high).contains(&ratio) } else { ratio > 1.0 };
+        Ok(Found::new(holds, format!("{} times", quantity::significant(ratio))))
+    }
+
+    fn order(&self, statement: &Order) -> Result<Found, String> {
+        let values: Vec<f64> = statement
+            .order
+            .iter()
+            .map(|selector| self.metric(selector, statement.metric))
+            .collect::<Result<_, _>>()?;
+        let words: Vec<String> = values.iter().map(|&value| print(statement.metric, value, None)).collect();
+        Ok(Found::new(values.windows(2).all(|pair| pair[0] < pair[1]), words.join(", ")))
+    }
+
+    fn equal(&self, statement: &Equal) -> Result<Found, String> {
+        let ours = self.metric(&statement.equal, statement.metric)?;
+        let theirs = self.metric(&statement.to, statement.metric)?;
+        let tolerance = statement.within.map_or(0.0, crate::schema::Share::as_f64);
+        let print = |value| print(statement.metric, value, None);
+        Ok(Found::new(
+            (ours - theirs).abs() <= tolerance * theirs.abs(),
+            format!("{} and {}", print(ours), print(theirs)),
+        ))
+    }
+
+    fn value(&self, statement: &MetricValue) -> Result<Found, String> {
+        let ours = self.metric(&statement.of, statement.metric)?;
+        let Some(figure) = &statement.is else {
+            let holds = statement
+                .between
+                .as_ref()
+                .is_some_and(|range| (range.low.value..=range.high.value).contains(&ours));
+            return Ok(Found::new(holds, print(statement.metric, ours, None)));
+        };
+        let published = figure.value;
+        let tolerance = statement.within.map_or(0.0, crate::schema::Share::as_f64);
+        let difference = match statement.metric.is_share() {
+            true => Difference::Points(ours - published),
+            false => Difference::Relative((ours - published) / published),
+        };
+        Ok(Found {
+            holds: (ours - published).abs() <= tolerance * published.abs(),
+            words: print(statement.metric, ours, (!figure.text.contains(' ')).then(|| figure.decimals())),
+            difference: Some(difference).filter(|_| published != 0.0 || statement.metric.is_share()),
+            pair: Some(Pair { published, ours }),
+        })
+    }
+
+    fn fits(&self, statement: &Fits) -> Found {
+        let runs = self.select(&statement.fits);
+        let misfits: Vec<&RunSummary> = runs.iter().copied().filter(|run| !run.fits).collect();
+        let several = statement.fits.variants.len() > 1;
+        let holds = if several { misfits.len() < runs.len() } else { misfits.is_empty() };
+        Found::new(holds && !runs.is_empty(), tell_misfits(runs.len(), &misfits))
+    }
+
+    fn does_not_fit(&self, statement: &DoesNotFit) -> Found {
+        let runs = self.select(&statement.does_not_fit);
+        let misfits: Vec<&RunSummary> = runs.iter().copied().filter(|run| !run.fits).collect();
+        let right = |run: &&&RunSummary| match (statement.because, &run.failure) {
+            (None, _) => true,
+            (Some(cause), failure) => failure.as_ref().is_some_and(|failure| failure.kind == cause.kind()),
+        };
+        let holds = !runs.is_empty() && misfits.iter().filter(right).count() == runs.len();
+        Found::new(holds, tell_misfits(runs.len(), &misfits))
+    }
+
+    fn metric(&self, selector: &Selector, metric: Metric) -> Result<f64, String> {
+        let run = self.best(selector)?;
+        metric.of(run).ok_or_else(|| format!("{} has no {}", run.label(), metric.name()))
+    }
+
+    /// The feasible run of highest throughput.
+    fn best(&self, selector: &Selector) -> Result<&'a RunSummary, String> {
+        let feasible = self.select(selector).into_iter().filter(|run| run.step_time().is_some());
+        feasible
+            .reduce(|best, run| if throughput(run) > throughput(best) { run } else { best })
+            .ok_or_else(|| format!("{selector} has no run that fits"))
+    }
+
+    fn select(&self, selector: &Selector) -> Vec<&'a RunSummary> {
+        let point = || self.expectation.at.iter().chain(&selector.at);
+        let here = |run: &&RunSummary| {
+            selector.variants.contains(&run.variant)
+                && point()
+                    .all(|(path, value)| run.point.get(path).is_some_and(|have| same_meaning(have, value)))
+        };
+        self.runs.iter().filter(here).collect()
+    }
+}
+
+/// Samples per second where samples are known, micro-batches per second elsewhere.
+fn throughput(run: &RunSummary) -> f64 {
+    Metric::SamplesPerS.of(run).or_else(|| Metric::MicroBatchesPerS.of(run)).unwrap_or(0.0)
+}
+
+fn tell_misfits(runs: usize, misfits: &[&RunSummary]) -> String {
+    match (runs, misfits) {
+        (0, _) => "no such run".to_owned(),
+        (_, []) => "fits".to_owned(),
+        (_, [first, ..]) => {
+            let reason = first.failure.as_ref().map_or("it does not fit", |failure| failure.message.as_str());
+            match (runs, misfits.len()) {
+                (1, _) => reason.to_owned(),
+                (all, misfits) => format!("{misfits} of {all} runs do not fit; {}: {reason}", first.label()),
+            }
+        }
+    }
+}
+
+/// A value of `metric` in words, with as many decimals as a published one has.
+fn print(metric: Metric, value: f64, decimals: Option<usize>) -> String {
+    match (decimals, metric.kind()) {
+        (Some(decimals), _) => format!("{value:.decimals$}"),
+        (None, FigureKind::Seconds) => quantity::seconds(value),
+        (None, FigureKind::Bytes) => quantity::bytes(value as u64),
+        (None, _) if metric.is_share() => quantity::percent(value),
+        (None, _) => quantity::significant(value),
+    }
+}
+
+/// `step_time_s` as "step time".
+fn words_of(metric: Metric) -> String {
+    let name = metric.name();
+    let name = name.strip_suffix("_per_s").map_or_else(
+        || name.trim_end_matches("_s").trim_end_matches("_bytes").to_owned(),
+        |counted| format!("{counted} per second"),
+    );
+    name.replace('_', " ")
+}
+
+impl Cause {
+    fn kind(self) -> FailureKind {
+        match self {
+            Self::GpuMemory => FailureKind::OutOfMemory,
+            Self::Deadlock => FailureKind::Deadlock,
+            Self::Limit => FailureKind::Limit,
+            Self::Infeasible => FailureKind::Infeasible,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::GpuMemory => "GPU memory",
+            Self::Deadlock => "a deadlock",
+            Self::Limit => "a limit",
+            Self::Infeasible => "sizes that do not multiply",
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The figures of a run that expectations can be about.
+
+use reports::summary::RunSummary;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::schema::FigureKind;
+
+/// A figure of a run, by its name in `results.json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Time of one training step, in seconds.
+    StepTimeS,
+    /// Samples per second; there if `training.micro_batch` is given.
+    SamplesPerS,
+    /// Micro-batches per second.
+    MicroBatchesPerS,
+    /// The largest share of a stage's own span in which it was not busy.
+    BubbleFraction,
+    /// The most memory that any stage held, in bytes.
+    PeakMemoryBytes,
+    /// The most micro-batches whose activations any stage held at once.
+    ResidentMicroBatches,
+}
+
+impl Metric {
+    /// Its name in scenarios and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StepTimeS => "step_time_s",
+            Self::SamplesPerS => "samples_per_s",
+            Self::MicroBatchesPerS => "micro_batches_per_s",
+            Self::BubbleFraction => "bubble_fraction",
+            Self::PeakMemoryBytes => "peak_memory_bytes",
+            Self::ResidentMicroBatches => "resident_micro_batches",
+        }
+    }
+
+    /// What its figures measure.
+    pub(crate) fn kind(self) -> FigureKind {
+        match self {
+            Self::StepTimeS => FigureKind::Seconds,
+            Self::PeakMemoryBytes => FigureKind::Bytes,
+            Self::SamplesPerS
+            | Self::MicroBatchesPerS
+            | Self::BubbleFraction
+            | Self::ResidentMicroBatches => FigureKind::Number,
+        }
+    }
+
+    /// Whether it is a share, of which one names the difference in percentage points.
+    pub(crate) fn is_share(self) -> bool {
+        self == Self::BubbleFraction
+    }
+
+    /// Its value in a run, in seconds, bytes or bare; `None` where it has no meaning.
+    pub fn of(self, run: &RunSummary) -> Option<f64> {
+        match self {
+            Self::StepTimeS => run.step_time(),
+            Self::SamplesPerS => run.samples_per_s,
+            Self::MicroBatchesPerS => Some(run.micro_batches? as f64 / run.step_time()?),
+            Self::BubbleFraction => run.bubble_fraction,
+            Self::PeakMemoryBytes => {
+                run.peak_memory_bytes.iter().map(|device| device.peak_bytes as f64).reduce(f64::max)
+            }
+            Self::ResidentMicroBatches => {
+                let resident =
+                    run.peak_memory_bytes.iter().filter_map(|device| device.resident_micro_batches);
+                resident.max().map(|count| count as f64)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_are_those_that_scenarios_write() {
+        let all = [
+            Metric::StepTimeS,
+            Metric::SamplesPerS,
+            Metric::MicroBatchesPerS,
+            Metric::BubbleFraction,
+            Metric::PeakMemoryBytes,
+            Metric::ResidentMicroBatches,
+        ];
+        for metric in all {
+            assert_eq!(serde_json::to_value(metric).expect("a word"), metric.name());
+        }
+    }
+}

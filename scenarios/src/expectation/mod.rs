@@ -1,0 +1,141 @@
+//! What must hold (`expect`) and what others published (`published`).
+//!
+//! Both say the same kinds of things; a promise that fails changes the exit code, a citation never does.
+
+mod evaluate;
+pub mod metric;
+mod read;
+mod selector;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub use metric::Metric;
+pub(crate) use read::{Names, read};
+pub use selector::{Range, Selector};
+
+use crate::schema::{Figure, Share};
+use crate::text::source::Mark;
+
+/// A statement about runs, and the point of the sweep it is about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expectation {
+    /// What is stated.
+    pub statement: Statement,
+    /// Swept paths and the values they have where the statement is about; empty for "wherever".
+    pub at: BTreeMap<String, String>,
+    /// Where others published it; citations have one.
+    pub source: Option<String>,
+    /// Where it is written.
+    pub mark: Mark,
+}
+
+/// The kinds of statements; each is known by its first key.
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(untagged)]
+pub enum Statement {
+    /// `{ faster: S, than: S, by: [lo, hi] }`
+    Faster(Faster),
+    /// `{ order: [S, S, ...], metric: M }`
+    Order(Order),
+    /// `{ equal: S, to: S, metric: M, within: 2 % }`
+    Equal(Equal),
+    /// `{ metric: M, of: S, between: [lo, hi] }` or `{ metric: M, of: S, is: x, within: 2 % }`
+    Value(MetricValue),
+    /// `{ fits: S }`
+    Fits(Fits),
+    /// `{ does_not_fit: S, because: gpu-memory }`
+    DoesNotFit(DoesNotFit),
+}
+
+/// One run has a higher throughput than another.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Faster {
+    /// The faster one.
+    pub faster: Selector,
+    /// The slower one.
+    pub than: Selector,
+    /// Least and greatest ratio of the throughputs; any above 1 when absent.
+    #[serde(default)]
+    pub by: Option<Range>,
+}
+
+/// Runs in ascending order of a metric.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Order {
+    /// The runs, the one with the smallest value first; no two alike.
+    pub order: Vec<Selector>,
+    /// What is compared.
+    pub metric: Metric,
+}
+
+/// Two runs have the same value of a metric.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Equal {
+    /// One run.
+    pub equal: Selector,
+    /// The other run.
+    pub to: Selector,
+    /// What is compared.
+    pub metric: Metric,
+    /// How far they may differ, relative to the second; not at all when absent.
+    #[serde(default)]
+    pub within: Option<Share>,
+}
+
+/// A metric has a certain value, or one in a range.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MetricValue {
+    /// The metric.
+    pub metric: Metric,
+    /// The run.
+    pub of: Selector,
+    /// Least and greatest value.
+    #[serde(default)]
+    pub between: Option<Range>,
+    /// The value.
+    #[serde(default)]
+    pub is: Option<Figure>,
+    /// How far the value may be from `is`, relative to it; not at all when absent.
+    #[serde(default)]
+    pub within: Option<Share>,
+}
+
+/// Runs fit into memory and reach their end.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fits {
+    /// The runs; with a list, at least one fits.
+    pub fits: Selector,
+}
+
+/// Runs do not reach their end.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DoesNotFit {
+    /// The runs; with a list, none fits.
+    pub does_not_fit: Selector,
+    /// What keeps them from it.
+    #[serde(default)]
+    pub because: Option<Cause>,
+}
+
+/// Why a run does not reach its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The memory of a device is too small.
+    GpuMemory,
+    /// Stages wait for each other for ever.
+    Deadlock,
+    /// A limit on activities was reached.
+    Limit,
+    /// The sizes do not multiply.
+    Infeasible,
+}

@@ -1,0 +1,83 @@
+//! The resolved scenario as YAML, every value with its origin.
+
+use serde_json::Value as Json;
+
+use super::Resolved;
+use crate::text::node::{Layer, Node};
+use crate::text::source::Sources;
+use crate::text::yaml;
+
+/// One line per value: `stages: 8  # my.yaml:4`.
+pub(super) fn explain(resolved: &Resolved, sources: &Sources) -> String {
+    let settings = serde_json::to_value(&resolved.scenario).unwrap_or_default();
+    let mut writer = Writer { resolved, sources, lines: Vec::new() };
+    writer.map(&settings, &mut Vec::new());
+    let width = writer
+        .lines
+        .iter()
+        .filter(|line| !line.1.is_empty())
+        .map(|line| line.0.chars().count())
+        .max()
+        .unwrap_or(0);
+    let print = |(text, origin): &(String, String)| match origin.is_empty() {
+        true => format!("{text}\n"),
+        false => format!("{text:width$}  # {origin}\n"),
+    };
+    writer.lines.iter().map(print).collect()
+}
+
+struct Writer<'a> {
+    resolved: &'a Resolved,
+    sources: &'a Sources,
+    /// Text and origin; maps have no origin of their own.
+    lines: Vec<(String, String)>,
+}
+
+impl Writer<'_> {
+    fn map(&mut self, map: &Json, path: &mut Vec<String>) {
+        for (key, value) in map.as_object().into_iter().flatten() {
+            let indent = "  ".repeat(path.len());
+            path.push(key.clone());
+            match value {
+                Json::Object(inner) if !inner.is_empty() => {
+                    self.lines.push((format!("{indent}{}:", yaml::scalar(key)), String::new()));
+                    self.map(value, path);
+                }
+                _ => {
+                    let line = format!("{indent}{}: {}", yaml::scalar(key), inline(value));
+                    self.lines.push((line, self.origin(path)));
+                }
+            }
+            path.pop();
+        }
+    }
+
+    fn origin(&self, path: &[String]) -> String {
+        if let Some(reason) = self.resolved.derived.get(path.join(".").as_str()) {
+            return format!("derived: {reason}");
+        }
+        match self.resolved.tree.at(path) {
+            Some(node) => written(node, self.sources),
+            None => "default".to_owned(),
+        }
+    }
+}
+
+fn written(node: &Node, sources: &Sources) -> String {
+    let source = sources.get(node.mark.source);
+    match node.layer {
+        Layer::Set => format!("--set {}", source.text),
+        Layer::File => format!("{}:{}", source.name, node.mark.line),
+        Layer::Variant => format!("{}:{}, variant", source.name, node.mark.line),
+        Layer::Sweep => format!("{}:{}, sweep", source.name, node.mark.line),
+    }
+}
+
+/// A scalar or a list on one line.
+fn inline(value: &Json) -> String {
+    match value {
+        Json::String(text) => yaml::scalar(text),
+        Json::Array(items) => format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", ")),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,59 @@
+//! Paths to settings, as `sweep`, `where` and `--set` write them: `training.micro_batch`.
+
+use crate::schema::shape::Shape;
+use crate::text::node::{Node, shorten};
+use crate::text::problem::Problem;
+use crate::text::source::Mark;
+use crate::text::suggest;
+
+/// The keys of a path.
+pub(super) fn keys(path: &str) -> Vec<&str> {
+    path.split('.').collect()
+}
+
+/// Whether the schema has a setting at `path`, which is written at `mark`.
+pub(super) fn check(path: &str, mark: Mark) -> Result<(), Problem> {
+    let mut shape = Shape::scenario();
+    let mut walked = String::new();
+    for key in keys(path) {
+        let Some(next) = shape.field(key) else {
+            let names = shape.names();
+            let place = if walked.is_empty() {
+                "there is no setting".to_owned()
+            } else {
+                format!("`{walked}` has no setting")
+            };
+            return Err(Problem::new(mark, format!("{place} `{}`", shorten(key))).help(
+                match names.is_empty() {
+                    true => format!("write `{walked}`"),
+                    false => suggest::remedy(key, &names, "settings"),
+                },
+            ));
+        };
+        walked = if walked.is_empty() { key.to_owned() } else { format!("{walked}.{key}") };
+        shape = next;
+    }
+    Ok(())
+}
+
+/// Whether a swept path concerns these settings: options of a technique or of a choice that is not taken do not.
+///
+/// So one axis over `techniques.bpipe.transfer.rate` leaves the variants without `bpipe` as they are.
+pub(super) fn leads_through(keys: &[&str], settings: &Node) -> bool {
+    let mut shape = Shape::scenario();
+    for (depth, key) in keys.iter().enumerate() {
+        let here = settings.at(&keys[..depth]);
+        let taken = match here {
+            Some(node) if shape.is_choice() => node.child(key).is_some(),
+            None if shape.is_choice() => true,
+            _ => {
+                depth != 1 || keys[0] != "techniques" || keys.len() == 2 || settings.at(&keys[..2]).is_some()
+            }
+        };
+        match shape.field(key) {
+            Some(next) if taken => shape = next,
+            _ => return false,
+        }
+    }
+    true
+}

@@ -1,0 +1,183 @@
+//! The JSON Schema that editors read: the settings, and around them what a file says about an experiment.
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde_json::{Map, Value as Json, json};
+
+use crate::expectation::Statement;
+use crate::experiment::sweep::{MAX_LISTED, Spacing};
+
+/// Keys of a file that are about the experiment, not about one run.
+pub(crate) const EXPERIMENT_KEYS: [&str; 8] =
+    ["name", "description", "extends", "variants", "sweep", "where", "expect", "published"];
+
+/// The JSON Schema (draft 7) of a scenario file, for editors.
+///
+/// A file may leave out what the file it extends, or each of its variants, gives. So no setting is required here;
+/// `foretrain check` tells what is missing.
+pub fn json_schema() -> String {
+    let (mut settings, mut definitions) = parts::<super::Scenario>();
+    definitions.values_mut().for_each(allow_omissions);
+    let settings_keys = settings["properties"].take();
+    let (statement, forms) = parts::<Statement>();
+    let expect = statements(&statement, &forms, false);
+    let published = statements(&statement, &forms, true);
+    let (mut axis, mut of_axis) = parts::<Spacing>();
+    axis["description"] = json!("Equally spaced values.");
+    definitions.extend(forms);
+    definitions.append(&mut of_axis);
+    definitions.insert("Spacing".to_owned(), axis);
+    definitions.insert(
+        "Settings".to_owned(),
+        json!({
+            "description": "Settings that replace or complete those above.",
+            "type": "object",
+            "properties": settings_keys,
+            "additionalProperties": false,
+        }),
+    );
+    let mut properties = experiment_properties(&expect, &published);
+    properties.extend(settings_keys.as_object().cloned().unwrap_or_default());
+    let document = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "foretrain scenario",
+        "description": "One experiment: settings, variants to compare, axes to sweep, what must hold and what others published.",
+        "type": "object",
+        "properties": properties,
+        "required": ["name"],
+        "additionalProperties": false,
+        "definitions": definitions,
+    });
+    serde_json::to_string_pretty(&document).expect("JSON values can be printed") + "\n"
+}
+
+/// The schema of one type, with its definitions beside it. Absent options are left out, so `null` is nowhere valid.
+pub(crate) fn of<T: JsonSchema>() -> Json {
+    let mut schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<T>().to_value();
+    forbid_null(&mut schema);
+    schema
+}
+
+/// The schema of one type and, apart from it, what it refers to.
+fn parts<T: JsonSchema>() -> (Json, Map<String, Json>) {
+    let mut schema = of::<T>();
+    let definitions = match schema.get_mut("definitions").map(Json::take) {
+        Some(Json::Object(definitions)) => definitions,
+        _ => Map::new(),
+    };
+    if let Some(map) = schema.as_object_mut() {
+        map.remove("definitions");
+        map.remove("$schema");
+    }
+    (schema, definitions)
+}
+
+fn experiment_properties(expect: &Json, published: &Json) -> Map<String, Json> {
+    let properties = json!({
+        "name": { "type": "string", "description": "Name of the experiment." },
+        "description": { "type": "string", "description": "What the experiment is about." },
+        "extends": {
+            "type": "string",
+            "description": "A file, relative to this one, or `library:NAME`, whose experiment this one changes.",
+        },
+        "variants": {
+            "description": "Variants to compare: names, and the settings each changes; `base: {}` changes none.",
+            "type": "object",
+            "additionalProperties": { "$ref": "#/definitions/Settings" },
+        },
+        "sweep": {
+            "description": "Axes: a path, or several in brackets that change together, and its values; axes multiply.",
+            "type": "object",
+            "additionalProperties": {
+                "anyOf": [
+                    { "type": "array", "minItems": 1, "maxItems": MAX_LISTED },
+                    { "$ref": "#/definitions/Spacing" },
+                ],
+            },
+        },
+        "where": {
+            "description": "Comparisons that a point of the sweep must meet.",
+            "type": "array",
+            "items": { "type": "string", "examples": ["training.micro_batches >= 8"] },
+        },
+        "expect": {
+            "description": "Promises of this file; a broken one makes the exit code 1.",
+            "type": "array",
+            "items": expect,
+        },
+        "published": {
+            "description": "Figures of others, printed beside ours, each with its source.",
+            "type": "array",
+            "items": published,
+        },
+    });
+    properties.as_object().cloned().unwrap_or_default()
+}
+
+/// The forms of statements with the keys that all of them take: `at`, and for citations `source`.
+fn statements(statement: &Json, forms: &Map<String, Json>, cited: bool) -> Json {
+    let name = |form: &Json| {
+        let path = form.pointer("/$ref").or_else(|| form.pointer("/allOf/0/$ref"))?.as_str()?;
+        path.rsplit('/').next().map(str::to_owned)
+    };
+    let names = statement["anyOf"].as_array().into_iter().flatten().filter_map(name);
+    let complete = |name: String| {
+        let mut form = forms[&name].clone();
+        form["properties"]["at"] = json!({
+            "type": "object",
+            "description": "Swept paths and the values they have where this is stated.",
+        });
+        if cited {
+            form["properties"]["source"] =
+                json!({ "type": "string", "description": "Where it was published." });
+            form["required"]
+                .as_array_mut()
+                .expect("forms have a key they are known by")
+                .push(json!("source"));
+        }
+        form
+    };
+    json!({ "anyOf": names.map(complete).collect::<Vec<_>>() })
+}
+
+/// An absent value is absent; schemars would also allow `null`.
+fn forbid_null(schema: &mut Json) {
+    let is_null = |form: &Json| form.get("type").and_then(Json::as_str) == Some("null");
+    if let Some(forms) = schema.get_mut("anyOf").and_then(Json::as_array_mut) {
+        forms.retain(|form| !is_null(form));
+        if let [only] = &mut forms[..] {
+            let only = only.take();
+            let map = schema.as_object_mut().expect("it has a key");
+            map.remove("anyOf");
+            match only {
+                // Draft 7 ignores what stands beside a reference, hence the wrapping.
+                reference if reference.get("$ref").is_some() && !map.is_empty() => {
+                    map.insert("allOf".to_owned(), json!([reference]));
+                }
+                Json::Object(only) => map.extend(only),
+                _ => {}
+            }
+        }
+    }
+    if let Some(kinds) = schema.get_mut("type").and_then(Json::as_array_mut) {
+        kinds.retain(|kind| kind != "null");
+        if let [only] = &mut kinds[..] {
+            schema["type"] = only.take();
+        }
+    }
+    children(schema).for_each(forbid_null);
+}
+
+/// Removes `required` from a map of settings. A choice keeps it: there it is what names the choice.
+fn allow_omissions(definition: &mut Json) {
+    if let Some(map) = definition.as_object_mut() {
+        map.remove("required");
+    }
+}
+
+fn children(schema: &mut Json) -> Box<dyn Iterator<Item = &mut Json> + '_> {
+    match schema {
+        Json::Object(map) => Box::new(map.values_mut()),
+        Json::Array(items) => Box::new(items.iter_mut()),
+        _ => Box::new(std::iter::empty()),
+    }
+}

@@ -1,0 +1,141 @@
+//! Numbers whose meaning depends on what they are compared with: bounds, conditions, points of a sweep.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+
+use super::{Bytes, Duration, Rate, Share};
+use crate::text::node::shorten;
+
+/// A number, bare or with any unit of the language, and its text as written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// The number in the base of its kind: seconds, bytes, bytes per second, or as it is.
+    pub value: f64,
+    /// What it measures.
+    pub kind: FigureKind,
+    /// As written.
+    pub text: String,
+}
+
+/// What a figure measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FigureKind {
+    /// A count, a ratio or a share.
+    Number,
+    /// Time in seconds.
+    Seconds,
+    /// Memory in bytes.
+    Bytes,
+    /// Bytes per second.
+    BytesPerSecond,
+}
+
+impl Figure {
+    /// Reads `8`, `0.25`, `24.3 %`, `18.5 ms`, `3.5 GB` or `200 GB/s`; `None` for anything else.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let figure = |value, kind| Some(Self { value, kind, text: text.to_owned() });
+        if let Ok(duration) = Duration::parse(text) {
+            return figure(duration.picoseconds() as f64 / 1e12, FigureKind::Seconds);
+        }
+        if let Ok(bytes) = Bytes::parse(text) {
+            return figure(bytes.bytes() as f64, FigureKind::Bytes);
+        }
+        if let Ok(rate) = Rate::parse(text) {
+            return figure(rate.bytes_per_second() as f64, FigureKind::BytesPerSecond);
+        }
+        if let (Ok(share), true) = (Share::parse(text), text.ends_with('%')) {
+            return figure(share.as_f64(), FigureKind::Number);
+        }
+        text.parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite())
+            .and_then(|number| figure(number, FigureKind::Number))
+    }
+
+    /// Digits after the point, as written.
+    pub(crate) fn decimals(&self) -> usize {
+        let number = super::split_quantity(&self.text).0;
+        number.split_once('.').map_or(0, |(_, fraction)| fraction.len())
+    }
+}
+
+/// Whether two texts of scalars mean the same: `1000 MB` and `1 GB` do.
+pub(crate) fn same_meaning(a: &str, b: &str) -> bool {
+    match (Figure::parse(a), Figure::parse(b)) {
+        (Some(a), Some(b)) => a.kind == b.kind && a.value == b.value,
+        _ => a == b,
+    }
+}
+
+impl FigureKind {
+    /// The kind in a sentence.
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Self::Number => "a bare number or a share",
+            Self::Seconds => "a duration",
+            Self::Bytes => "an amount of memory",
+            Self::BytesPerSecond => "a transfer rate",
+        }
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Figure {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(FigureVisitor)
+    }
+}
+
+struct FigureVisitor;
+
+impl Visitor<'_> for FigureVisitor {
+    type Value = Figure;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number, with a unit where it has one")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Figure, E> {
+        let message = || {
+            E::custom(format_args!(
+                "must be a number, with a unit where it has one, not the text `{}`",
+                shorten(text)
+            ))
+        };
+        Figure::parse(text).ok_or_else(message)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Figure, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Figure, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Figure, E> {
+        self.visit_str(&number.to_string())
+    }
+}
+
+impl JsonSchema for Figure {
+    fn schema_name() -> Cow<'static, str> {
+        "Figure".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A number, bare (seconds, bytes, ratios) or with a unit.",
+            "type": ["number", "string"],
+            "examples": [1],
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! What is trained. So far: a pipeline whose stage times are known from a profile.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Bytes, Count, Duration, PerStage};
+
+/// Pipeline stages; at most the 4,096 layers of the deepest model.
+pub type Stages = Count<1, 4096>;
+
+/// What is trained.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Model {
+    /// A pipeline with given stage times; it needs no machine.
+    ProfiledPipeline(ProfiledPipeline),
+}
+
+/// A pipeline whose stage times and sizes are known from a profile. Times and sizes are those of one micro-batch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProfiledPipeline {
+    /// Number of stages.
+    pub stages: Stages,
+    /// Time of a stage's forward pass.
+    pub forward: PerStage<Duration>,
+    /// Time of the backward pass with respect to the input; the stage before waits only for this.
+    pub backward_input: PerStage<Duration>,
+    /// Time of the backward pass with respect to the weights.
+    pub backward_weight: PerStage<Duration>,
+    /// Time of sending a boundary tensor to a neighbouring stage, in either direction.
+    pub transfer: PerStage<Duration>,
+    /// Activations that a stage keeps from the forward pass until the backward pass.
+    pub activation: PerStage<Bytes>,
+    /// The part of `activation` that the backward pass of the weights still needs after that of the input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activation_kept_for_weight: Option<PerStage<Bytes>>,
+    /// Weights, gradients and optimizer states, held all the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<PerStage<Bytes>>,
+    /// The device of each stage; without it memory is unlimited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Device>,
+}
+
+/// The memory of the device that runs a stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// Memory of the device.
+    pub memory: Bytes,
+    /// Memory that the driver, the context and the communicator take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<Bytes>,
+}

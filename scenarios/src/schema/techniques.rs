@@ -1,0 +1,146 @@
+//! Techniques: what they are given; what they do is the business of the workloads.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+
+use super::{Bytes, Count, Duration, PerStage, Rate};
+
+/// Techniques that change what is executed, where and in which order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Techniques {
+    /// Recompute activations before the backward pass instead of keeping them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recompute: Option<Recompute>,
+    /// Balance activation memory between the stages `x` and `p - 1 - x` (Kim et al., ICML 2023).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bpipe: Option<BPipe>,
+}
+
+/// Recompute activations before the backward pass instead of keeping them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Recompute {
+    /// Time of the extra forward pass; the stage's forward time when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forward: Option<PerStage<Duration>>,
+    /// The stages that recompute.
+    pub stages: StageSet,
+    /// What a stage keeps of each micro-batch (its checkpoint); nothing when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keeps: Option<PerStage<Bytes>>,
+}
+
+/// Balance activation memory between the stages `x` and `p - 1 - x`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BPipe {
+    /// Which micro-batches leave a stage that is over its bound.
+    pub policy: EvictionPolicy,
+    /// How fast activations move within a pair of stages.
+    pub transfer: PairTransfer,
+    /// Micro-batches that a stage may hold; `ceil((p + 2) / 2)` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Count<1, 65_536>>,
+}
+
+/// Which micro-batches leave a stage that is over its bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvictionPolicy {
+    /// The newest, and only as many as the bound demands.
+    #[default]
+    EvictNewest,
+    /// Every micro-batch leaves after its forward pass and returns before its backward pass.
+    EveryMicroBatch,
+}
+
+/// How fast activations move within a pair of stages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PairTransfer {
+    /// At once: what the technique could give if transfers cost nothing.
+    #[default]
+    Hidden,
+    /// At this rate in each direction.
+    Rate(Rate),
+}
+
+/// The stages that a technique applies to: `all`, or a list of stages counted from 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StageSet {
+    /// All of them.
+    #[default]
+    All,
+    /// These, counted from 0.
+    Listed(Vec<StageIndex>),
+}
+
+/// A stage, counted from 0.
+type StageIndex = Count<0, 4095>;
+
+impl StageSet {
+    /// Whether `stage`, counted from 0, is among them.
+    pub fn contains(&self, stage: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Listed(stages) => stages.iter().any(|listed| listed.get() == stage as u64),
+        }
+    }
+}
+
+impl Serialize for StageSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::All => serializer.serialize_str("all"),
+            Self::Listed(stages) => stages.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for StageSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(StageSetVisitor)
+    }
+}
+
+struct StageSetVisitor;
+
+impl<'de> Visitor<'de> for StageSetVisitor {
+    type Value = StageSet;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("`all` or a list of stages such as `[0, 1]`")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<StageSet, E> {
+        match text {
+            "all" => Ok(StageSet::All),
+            other => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
+        }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<StageSet, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(items)).map(StageSet::Listed)
+    }
+}
+
+impl JsonSchema for StageSet {
+    fn schema_name() -> Cow<'static, str> {
+        "StageSet".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let stage = generator.subschema_for::<StageIndex>();
+        json_schema!({
+            "description": "`all`, or a list of stages counted from 0.",
+            "anyOf": [{ "const": "all" }, { "type": "array", "items": stage }],
+        })
+    }
+}
