@@ -20,6 +20,8 @@ pub enum Disposition {
         trips: Vec<Trip>,
         /// Most micro-batches resident at home.
         bound: u32,
+        /// Most micro-batches at the partner, one in transit included.
+        away: u32,
     },
 }
 

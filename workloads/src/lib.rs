@@ -17,7 +17,41 @@
 //! ```
 //!
 //! A technique *decides* and never says how long anything takes; contention, bubbles, stalls and running out of memory
-//! emerge in the engine. The whole chain is [`plan::build`].
+//! emerge in the engine. The whole chain is [`plan::build`]:
+//!
+//! ```
+//! use sim_core::time::Time;
+//! use sim_core::{Options, simulate};
+//! use workloads::cost::PartnerLink;
+//! use workloads::model::profiled::{ProfiledPipeline, StageProfile};
+//! use workloads::order::PipelineSchedule;
+//! use workloads::plan::{PipelinePlan, build};
+//!
+//! let stage = StageProfile {
+//!     forward: Time::from_ms(1),
+//!     backward_input: Time::from_ms(1),
+//!     backward_weight: Time::from_ms(1),
+//!     transfer: Time::ZERO,
+//!     recompute: None,
+//!     activation: 1_000_000,
+//!     activation_kept_for_weight: None,
+//!     weights: 0,
+//! };
+//! let built = build(&PipelinePlan {
+//!     model: ProfiledPipeline { stages: vec![stage; 4], capacity: None, partner_link: PartnerLink::Hidden },
+//!     micro_batches: 8,
+//!     schedule: PipelineSchedule::OneFOneB,
+//!     send: Default::default(),
+//!     steps: 1,
+//!     recompute: None,
+//!     bpipe: None,
+//! })?;
+//! let run = simulate(&built.platform, &built.program, &built.start, &Options::default()).unwrap();
+//! // Eight micro-batches and a bubble of three, of 3 ms each; stage 0 holds four micro-batches.
+//! assert_eq!(run.time, Time::from_ms(33));
+//! assert_eq!(run.stores[built.stages[0].memory.index()].peak.bytes, 4_000_000);
+//! # Ok::<(), workloads::plan::PlanError>(())
+//! ```
 
 pub mod chain;
 pub mod check;

@@ -9,8 +9,8 @@ use crate::plan::{PipelinePlan, estimate};
 
 /// Most operators of a plan, over all stages, chunks and steps; a program of that size takes about a gigabyte.
 pub const VISITS_MAX: u64 = 1 << 24;
-/// Most chunks per stage.
-pub const CHUNKS_MAX: u32 = 4_096;
+/// Most chunks over all stages: each has at least one of 4,096 layers.
+pub const CHUNKS_MAX: u64 = 4_096;
 /// Most bytes a stage can be asked to hold over a step: sums of two such sizes stay exact.
 pub const BYTES_MAX: u64 = 1 << 62;
 
@@ -48,6 +48,13 @@ fn extent(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
         if count == 0 {
             wrong(field, "must be at least 1".to_owned());
         }
+    }
+    let chunks = u64::from(plan.schedule.chain(1).chunks).saturating_mul(plan.model.stages.len() as u64);
+    if chunks > CHUNKS_MAX {
+        wrong(
+            "stages",
+            format!("{chunks} chunks over all stages are more than {CHUNKS_MAX}, a layer in each"),
+        );
     }
     let visits = estimate(plan).visits;
     if visits > VISITS_MAX {

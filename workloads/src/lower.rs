@@ -243,7 +243,10 @@ impl LaneLowering<'_> {
                     Why::Skew => cause::SKEW,
                     Why::Transfer => cause::TRANSFER,
                 });
-                let at_least = Affine::offset(1, u8::from(nth == Nth::Number));
+                let at_least = match nth {
+                    Nth::MicroBatch => Affine::offset(1, 0),
+                    Nth::Number(before) => Affine::offset(1 - before as i32, 1),
+                };
                 ops.push(Op::Wait { counter: self.counter(signal.0), at_least, cause });
             }
             Item::Mark => ops.push(Op::Mark),

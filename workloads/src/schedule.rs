@@ -14,7 +14,7 @@ pub struct Schedule {
     pub micro_batches: u32,
     /// Memory of the stages.
     pub stages: Vec<StageMemory>,
-    /// Streams of items.
+    /// Streams of items; the compute lanes come first, in the order of the stages.
     pub lanes: Vec<Lane>,
     /// Counters that lanes wait for each other with; what each stands for, for errors.
     pub signals: Vec<String>,
@@ -143,8 +143,8 @@ impl Place {
 pub enum Nth {
     /// The one of the call's micro-batch.
     MicroBatch,
-    /// The one of the call's number.
-    Number,
+    /// The one so many before that of the call's number; 0 is its own.
+    Number(u32),
 }
 
 /// What the time before an awaited signal is under way counts as.
@@ -167,7 +167,7 @@ impl Schedule {
 
     /// The compute lane of a stage.
     pub fn compute(&mut self, stage: u32) -> Option<&mut Lane> {
-        self.lanes.iter_mut().find(|lane| lane.stage == stage && lane.kind == LaneKind::Compute)
+        self.lanes.get_mut(stage as usize).filter(|lane| lane.kind == LaneKind::Compute)
     }
 }
 

@@ -110,7 +110,10 @@ impl<'a> Replay<'a> {
         while let Some(call) = program.calls.get(self.lanes[lane as usize].call) {
             let items = &program.blocks[call.block as usize].items;
             while let Some(&item) = items.get(self.lanes[lane as usize].item) {
-                let nth = |nth| 1 + if nth == Nth::Number { call.number } else { call.micro_batch };
+                let nth = |nth| match nth {
+                    Nth::MicroBatch => call.micro_batch + 1,
+                    Nth::Number(before) => (call.number + 1).saturating_sub(before),
+                };
                 if let Item::Await { signal, nth: which, .. } = item
                     && !self.hear(lane, signal, nth(which))
                 {
@@ -237,6 +240,9 @@ impl<'a> Replay<'a> {
 
     /// Whether a signal has come so far; then the lane knows what its giver knew.
     fn hear(&mut self, lane: u32, signal: SignalId, nth: u32) -> bool {
+        if nth == 0 {
+            return true;
+        }
         let state = &mut self.signals[signal.0 as usize];
         let hearer = &mut self.lanes[lane as usize];
         state.awaited = state.awaited.max(nth);

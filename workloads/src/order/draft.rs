@@ -141,16 +141,21 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Whether a stage has room for a forward of the chunk.
-    pub(super) fn fits(&self, stage: u32, chunk: u32) -> bool {
-        let needed = self.at(stage, chunk).activation;
+    /// Whether a stage has room for a forward or an input gradient of the chunk. (A gradient needs room where what it
+    /// reads is recomputed, and the weight gradient then keeps more than the forward pass did.)
+    pub(super) fn fits(&self, stage: u32, phase: Phase, chunk: u32) -> bool {
+        let ChunkTiming { activation, kept_for_weight, .. } = self.at(stage, chunk);
+        let needed = match phase {
+            Phase::Forward => activation,
+            _ => kept_for_weight.saturating_sub(activation),
+        };
         self.memory(stage).saturating_add(needed) <= self.timing.limit[stage as usize]
     }
 
-    /// Does weight gradients until a forward of the chunk fits; whether it does in the end.
-    pub(super) fn make_room(&mut self, stage: u32, chunk: u32) -> bool {
-        while !self.fits(stage, chunk) && self.place_weight(stage) {}
-        self.fits(stage, chunk)
+    /// Does weight gradients until a forward or an input gradient of the chunk fits; whether it does in the end.
+    pub(super) fn make_room(&mut self, stage: u32, phase: Phase, chunk: u32) -> bool {
+        while !self.fits(stage, phase, chunk) && self.place_weight(stage) {}
+        self.fits(stage, phase, chunk)
     }
 
     /// Does weight gradients until `arrival`.

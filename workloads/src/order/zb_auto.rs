@@ -111,7 +111,7 @@ fn forward_wave(draft: &mut Draft<'_>, options: Options) {
     }
     for stage in (0..stages).filter(|&stage| takes[stage as usize]) {
         // The round before ended with an input gradient, so its weight gradient can make room for one forward.
-        draft.make_room(stage, 0);
+        draft.make_room(stage, Forward, 0);
         if let Some(arrival) = draft.arrival(stage, Forward, 0) {
             draft.fill(stage, arrival, options.overfill);
             draft.place(stage, Forward, 0);
@@ -143,6 +143,7 @@ fn can_wait(draft: &Draft<'_>, stage: u32) -> bool {
 /// One input gradient on every stage, from the last to the first.
 fn backward_wave(draft: &mut Draft<'_>, options: Options) {
     for stage in (0..draft.shape.stages()).rev() {
+        draft.make_room(stage, BackwardInput, 0);
         if let Some(arrival) = draft.arrival(stage, BackwardInput, 0) {
             draft.fill(stage, arrival, options.overfill);
         }

@@ -96,7 +96,7 @@ fn warm_up(draft: &mut Draft<'_>) {
             let mut progress = false;
             for _ in 0..2 {
                 for later in (stage..stages).rev() {
-                    if draft.arrival(later, Forward, chunk).is_some() && draft.fits(later, chunk) {
+                    if draft.arrival(later, Forward, chunk).is_some() && draft.fits(later, Forward, chunk) {
                         draft.place(later, Forward, chunk);
                         progress = true;
                     }
@@ -130,6 +130,7 @@ fn backward_round(draft: &mut Draft<'_>, options: Options) -> bool {
     for (stage, chunk) in ascending.into_iter().rev().chain(descending) {
         if let Some(arrival) = draft.arrival(stage, BackwardInput, chunk) {
             let overfill = if chunk == DOWN { Overfill::IfWorst } else { options.before_gradients };
+            draft.make_room(stage, BackwardInput, chunk);
             draft.fill(stage, arrival, overfill);
             draft.place(stage, BackwardInput, chunk);
             progress = true;
@@ -146,7 +147,7 @@ fn forward_round(draft: &mut Draft<'_>, options: Options) -> bool {
         let returning = up < down && draft.arrival(stage, Forward, UP).is_some();
         let chunk = if returning { UP } else { DOWN };
         let Some(arrival) = draft.arrival(stage, Forward, chunk) else { continue };
-        if draft.make_room(stage, chunk) {
+        if draft.make_room(stage, Forward, chunk) {
             draft.fill(stage, arrival, options.before_forwards);
             draft.place(stage, Forward, chunk);
             progress = true;

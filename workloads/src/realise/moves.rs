@@ -11,6 +11,9 @@ use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId
 /// The name of this pass in errors.
 pub const PASS: &str = "moves";
 
+/// The count that belongs to a call's own trip.
+const OWN: Nth = Nth::Number(0);
+
 /// The signals between the lanes of a stage that lends storages.
 #[derive(Clone, Copy)]
 struct Signals {
@@ -23,7 +26,7 @@ struct Signals {
 /// Adds copy lanes and what launches and awaits them.
 pub fn realise(schedule: &mut Schedule, graph: &OpGraph, table: &Dispositions) {
     for (storage, disposition) in table.iter() {
-        let Disposition::Move { to, trips, bound } = disposition else { continue };
+        let Disposition::Move { to, trips, bound, away } = disposition else { continue };
         let stage = graph.stored(storage).stage;
         let mut signal = |what: &str| schedule.signal(format!("{what} of stage {stage}"));
         let signals = Signals {
@@ -37,8 +40,8 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, table: &Dispositions) {
             launch(lane, trips, signals);
         }
         let (home, partner) = (Place::Home(stage), Place::Partner(*to));
-        schedule.lanes.push(evictions(storage, home, partner, trips, signals));
-        schedule.lanes.push(loads(storage, home, partner, trips, signals));
+        schedule.lanes.push(evictions(storage, (home, partner), trips, *away, signals));
+        schedule.lanes.push(loads(storage, (home, partner), trips, signals));
     }
 }
 
@@ -64,7 +67,7 @@ fn launch(lane: &mut Lane, trips: &[Trip], signals: Signals) {
                 // After the message: only what a load delays beyond that is exposed.
                 let at = items.iter().take_while(|item| matches!(item, Item::Await { .. })).count();
                 let signal = signals.back;
-                items.insert(at, Item::Await { signal, nth: Nth::Number, why: Why::Transfer });
+                items.insert(at, Item::Await { signal, nth: OWN, why: Why::Transfer });
             }
             let launched = [(signals.launch_out, edit.out), (signals.launch_back, edit.back)];
             for (signal, count) in launched {
@@ -75,10 +78,17 @@ fn launch(lane: &mut Lane, trips: &[Trip], signals: Signals) {
     lane.numbers = trips.len() as u32;
 }
 
-/// The lane that copies out.
-fn evictions(storage: StorageId, home: Place, partner: Place, trips: &[Trip], signals: Signals) -> Lane {
+/// The lane that copies out: as long as `away` are at the partner, it waits for one to return.
+fn evictions(
+    storage: StorageId,
+    (home, partner): (Place, Place),
+    trips: &[Trip],
+    away: u32,
+    signals: Signals,
+) -> Lane {
     let items = vec![
-        Item::Await { signal: signals.launch_out, nth: Nth::Number, why: Why::Bubble },
+        Item::Await { signal: signals.launch_out, nth: OWN, why: Why::Bubble },
+        Item::Await { signal: signals.back, nth: Nth::Number(away), why: Why::Transfer },
         Item::Enter(partner),
         Item::Allocate(storage, partner),
         Item::Copy(storage, partner),
@@ -90,10 +100,10 @@ fn evictions(storage: StorageId, home: Place, partner: Place, trips: &[Trip], si
 }
 
 /// The lane that copies back.
-fn loads(storage: StorageId, home: Place, partner: Place, trips: &[Trip], signals: Signals) -> Lane {
+fn loads(storage: StorageId, (home, partner): (Place, Place), trips: &[Trip], signals: Signals) -> Lane {
     let items = vec![
-        Item::Await { signal: signals.launch_back, nth: Nth::Number, why: Why::Bubble },
-        Item::Await { signal: signals.away, nth: Nth::Number, why: Why::Transfer },
+        Item::Await { signal: signals.launch_back, nth: OWN, why: Why::Bubble },
+        Item::Await { signal: signals.away, nth: OWN, why: Why::Transfer },
         Item::Enter(home),
         Item::Allocate(storage, home),
         Item::Copy(storage, home),

@@ -30,7 +30,9 @@ pub struct Bpipe {
 /// Which micro-batch leaves when there is one too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionPolicy {
-    /// The newest, needed last: of every `N = p - s` micro-batches `N - bound` leave, the fewest possible.
+    /// The newest that has been computed, needed last: of `N = p - s` micro-batches in flight `N - bound` are away at any
+    /// time. One is being computed and one fetched, so those are always among the other `N - 2`, and no policy gets by
+    /// with fewer evictions than `N - bound` for every `N - 2` micro-batches.
     EvictNewest,
     /// The oldest that has not been away: every micro-batch of an evictor leaves once and returns once.
     EveryMicroBatch,
@@ -95,14 +97,21 @@ pub fn decide(
         let kept = saved.iter().rev().find(|&&s| table.get(s).is_none()).or(saved.first());
         if let Some(&storage) = kept {
             let to = stages - 1 - stage;
-            table.decide(NAME, graph, storage, Disposition::Move { to, trips, bound })?;
+            table.decide(NAME, graph, storage, Disposition::Move { to, away: away(&trips), trips, bound })?;
         }
     }
     Ok(())
 }
 
-/// The trips that keep a stage within `bound`: wherever the micro-batches needed at a visit would be too many, one of the
-/// others leaves beside the visit before.
+/// Most micro-batches at the partner when each visit begins with everything back that it needs: those lent at a time and
+/// one in transit. A trip leaves beside the visit after `out_after`.
+fn away(trips: &[Trip]) -> u32 {
+    let returned = |trip: &Trip| trips.partition_point(|other| other.needed_by <= trip.out_after + 1);
+    (1u32..).zip(trips).map(|(left, trip)| left.saturating_sub(returned(trip) as u32)).max().unwrap_or(0)
+}
+
+/// The trips that keep a stage within `bound`: wherever the micro-batches resident at a forward pass would be too many,
+/// one that is needed later leaves beside the visit before.
 fn trips(visits: &[Visit], bound: u32, policy: EvictionPolicy) -> Vec<Trip> {
     let mut trips: BTreeMap<u32, Trip> = BTreeMap::new();
     // Resident micro-batches, with the visit that made them so.
@@ -122,7 +131,8 @@ fn trips(visits: &[Visit], bound: u32, policy: EvictionPolicy) -> Vec<Trip> {
             let trip = trips.get_mut(&next.micro_batch).expect("it is away");
             (trip.back_after, trip.needed_by) = (now.saturating_sub(1), now + 1);
         }
-        while resident.len() > bound as usize {
+        // A backward pass makes room itself; what is fetched beside it waits for that.
+        while visit.phase == Phase::Forward && resident.len() > bound as usize {
             let needed = |i: u32| i == visit.micro_batch || next.is_some_and(|next| i == next.micro_batch);
             let candidates = || resident.iter().map(|(&i, &since)| (i, since)).filter(|&(i, _)| !needed(i));
             // A forward that has just ended would be copied while this visit waits for its room.

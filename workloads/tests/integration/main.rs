@@ -1,7 +1,10 @@
 //! What the crate promises, by behaviour.
 
+mod balance;
 mod checks;
+mod engine;
 mod orders;
 mod plans;
 mod rejected;
 mod replay;
+mod simulated;

@@ -41,6 +41,10 @@ fn absurd_sizes_are_refused_without_being_built() {
     assert_eq!(estimate(&plan).visits, u64::MAX);
     assert!(matches!(build(&plan), Err(PlanError::Invalid(_))));
 
+    let plan = uniform(stage(1, 1, 1, 1), 2_049, 1, PipelineSchedule::ZbV);
+    let Err(PlanError::Invalid(found)) = build(&plan) else { panic!("it is invalid") };
+    assert!(found[0].problem.contains("4098 chunks"), "{}", found[0].problem);
+
     let mut stage = stage(u64::MAX, 1, 1, 1);
     stage.activation = u64::MAX;
     let plan = uniform(stage, 4, 4, PipelineSchedule::ZbH1);
