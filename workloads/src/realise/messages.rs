@@ -18,8 +18,9 @@ pub enum SendMode {
     /// buffers it would hold are not counted: a profile does not say how large a message is.
     Eager,
     /// That lane, and both sides: a message travels when its producer has ended and its consumer has come to it, and both
-    /// wait for its end. What is sent after a visit and what is received before the next are one batch, as with
-    /// Megatron-LM's batched send and receive; an order that deadlocks even so does so here.
+    /// wait for its end. What is sent after a visit and what is received before the next are one batch, as in the 1F1B of
+    /// Megatron-LM. Deeper orders (interleaved, ZB-H2, ZB-V) deadlock like that, and the engine says so: real systems
+    /// post their receives further ahead, which is [`SendMode::Eager`] but for the buffers.
     Rendezvous,
 }
 
