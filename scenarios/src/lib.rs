@@ -11,6 +11,7 @@
 pub mod expectation;
 pub mod experiment;
 pub mod library;
+pub mod run;
 pub mod schema;
 mod text;
 

@@ -104,6 +104,8 @@ pub struct StreamUse {
     pub finished: Option<Time>,
     /// Times of its marks.
     pub marks: Vec<Time>,
+    /// What it had spent at each mark; the difference of two adds up to the time between them.
+    pub spent_at_marks: Vec<ByCause>,
     /// How it spent its time until `finished`, exactly.
     pub spent: ByCause,
     /// The critical path that leads to its end, by cause: a wait takes over the path of what released it. Adds up to

@@ -139,3 +139,18 @@ pub enum Cause {
     /// The sizes do not multiply.
     Infeasible,
 }
+
+impl Expectation {
+    /// The variants it is about.
+    pub fn variants(&self) -> Vec<&str> {
+        let selectors: Vec<&Selector> = match &self.statement {
+            Statement::Faster(faster) => vec![&faster.faster, &faster.than],
+            Statement::Order(order) => order.order.iter().collect(),
+            Statement::Equal(equal) => vec![&equal.equal, &equal.to],
+            Statement::Value(value) => vec![&value.of],
+            Statement::Fits(fits) => vec![&fits.fits],
+            Statement::DoesNotFit(fits) => vec![&fits.does_not_fit],
+        };
+        selectors.into_iter().flat_map(|selector| selector.variants.iter().map(String::as_str)).collect()
+    }
+}

@@ -169,7 +169,7 @@ impl Reading<'_> {
         match &node.value {
             Value::Text(name) if !self.names.variants.contains(&name.as_str()) => {
                 let message = format!("`{}` names no variant: `{}`", self.name, shorten(name));
-                let help = suggest::remedy(name, &self.names.variants, "variants");
+                let help = suggest::remedy(name, &self.names.variants, "variant");
                 self.problems.push(Problem::new(node.mark, message).help(help));
             }
             Value::List(items) => items.iter().for_each(|item| self.check_selector(item)),
@@ -191,7 +191,7 @@ impl Reading<'_> {
             let axes: Vec<&str> = self.names.axes.keys().copied().collect();
             let problem = match self.names.axes.get(path.as_str()) {
                 None => Problem::new(entry.key, format!("`{}` is not swept", shorten(path)))
-                    .help(suggest::remedy(path, &axes, "swept paths")),
+                    .help(suggest::remedy(path, &axes, "swept path")),
                 Some(values)
                     if !values.iter().any(|value| same_meaning(value, &entry.node.value.plain())) =>
                 {
@@ -240,8 +240,9 @@ impl Reading<'_> {
     }
 
     fn check_range(&mut self, range: Option<&Range>, kind: FigureKind, item: &Node, key: &str) {
-        for figure in range.into_iter().flat_map(|range| [&range.low, &range.high]) {
-            self.check_figure(figure, kind, item, key);
+        // Both bounds are of one kind.
+        if let Some(range) = range {
+            self.check_figure(&range.low, kind, item, key);
         }
     }
 

@@ -94,7 +94,7 @@ impl JsonSchema for Selector {
         let best_of = generator.subschema_for::<BestOf>();
         json_schema!({
             "description": "A variant, or the best of several.",
-            "anyOf": [{ "type": "string" }, best_of],
+            "anyOf": [{ "type": "string", "examples": ["VARIANT"] }, best_of],
         })
     }
 }
@@ -154,6 +154,7 @@ impl JsonSchema for Range {
             "items": bound,
             "minItems": 2,
             "maxItems": 2,
+            "examples": [[1, 2]],
         })
     }
 }

@@ -90,8 +90,9 @@ impl<'a, O: Observer> Engine<'a, O> {
                 Step::Blocked
             }
             Op::Mark => {
-                let now = self.now;
+                let (now, spent) = (self.now, self.spent[s as usize]);
                 self.streams[s as usize].marks.push(now);
+                self.streams[s as usize].spent_at_marks.push(spent);
                 Step::Next
             }
             _ => self.step_on_items(s, op),

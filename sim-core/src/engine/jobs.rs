@@ -113,7 +113,7 @@ impl<O: Observer> Engine<'_, O> {
             for waiter in waiters {
                 match *self.op_of(waiter) {
                     Op::Await { state: wanted, cause, .. } if wanted <= state => {
-                        self.let_go(waiter, s, cause)
+                        self.let_go(waiter, s, cause);
                     }
                     _ => self.cells[cell].waiters.push(waiter),
                 }

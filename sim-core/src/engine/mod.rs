@@ -151,6 +151,7 @@ struct StreamState {
     /// Durations drawn so far: the position in its noise.
     drawn: u64,
     marks: Vec<Time>,
+    spent_at_marks: Vec<ByCause>,
     finished: Option<Time>,
 }
 
@@ -406,6 +407,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         let streams = self.streams.into_iter().zip(self.spent).map(|(stream, spent)| StreamUse {
             finished: stream.finished,
             marks: stream.marks,
+            spent_at_marks: stream.spent_at_marks,
             spent,
             critical: ledger.row(stream.account),
         });
@@ -502,6 +504,7 @@ fn new_stream(bound: code::Bound, ledger: &mut Ledger) -> StreamState {
         charged: Time::ZERO,
         drawn: 0,
         marks: Vec::new(),
+        spent_at_marks: Vec::new(),
         finished: None,
     }
 }

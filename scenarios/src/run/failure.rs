@@ -1,0 +1,134 @@
+//! Runs without a step time, in words.
+
+use reports::quantity;
+use reports::summary::{Failure, FailureKind, RunSummary};
+use sim_core::outcome::{End, Limit, OutOfMemory, Run};
+use sim_core::program::Op;
+use workloads::check::memory::Shortfall;
+
+use super::one::Prepared;
+use super::words::Words;
+use crate::schema::Scenario;
+
+/// Most waiting streams named.
+const WAITING_MAX: usize = 8;
+
+/// A run whose sizes do not multiply, or whose techniques do not go together.
+pub(super) fn infeasible(run: RunSummary, reason: String) -> RunSummary {
+    failed(run, Failure { message: reason, ..empty(FailureKind::Infeasible) })
+}
+
+/// A run that cannot hold a single micro-batch: nothing needs to be simulated.
+pub(super) fn too_small(run: RunSummary, shortfalls: &[Shortfall]) -> RunSummary {
+    let Some(worst) = shortfalls.iter().max_by_key(|s| s.needed - s.capacity) else { return run };
+    let message = format!(
+        "stage {} needs {} for one micro-batch alone, and {} stages cannot hold theirs",
+        worst.stage,
+        quantity::bytes(worst.needed),
+        shortfalls.len()
+    );
+    failed(
+        run,
+        Failure {
+            message,
+            time_s: Some(0.0),
+            stream: Some(Words::stage(worst.stage as usize)),
+            operation: Some(format!("{} of micro-batch 0", worst.block)),
+            store: Some(format!("memory of stage {}", worst.stage)),
+            requested_bytes: Some(worst.needed - worst.persistent),
+            short_bytes: Some(worst.needed - worst.capacity),
+            capacity_bytes: Some(worst.capacity),
+            ..empty(FailureKind::OutOfMemory)
+        },
+    )
+}
+
+/// A run that the engine ended.
+pub(super) fn describe(
+    summary: RunSummary,
+    scenario: &Scenario,
+    prepared: &Prepared,
+    words: &Words<'_>,
+    run: &Run,
+) -> RunSummary {
+    let failure = match &run.end {
+        End::OutOfMemory(oom) => out_of_memory(prepared, words, oom),
+        End::Deadlock(waiting) => {
+            let waits = |w: &sim_core::outcome::Waiting| {
+                let since = quantity::seconds(w.since.as_secs());
+                format!("{} in {} since {since}: {}", words.stream(w.place.stream), words.operation(&w.place), w.for_what)
+            };
+            Failure {
+                message: format!("{} streams wait for each other for ever", waiting.len()),
+                waiting: waiting.iter().take(WAITING_MAX).map(waits).collect(),
+                ..empty(FailureKind::Deadlock)
+            }
+        }
+        End::Limit(limit) => {
+            let what = match limit {
+                Limit::Events(events) => format!("{events} events"),
+                Limit::Time(time) => format!("{} of simulated time", quantity::seconds(time.as_secs())),
+            };
+            let limit = scenario.run.limit.get();
+            Failure {
+                message: format!("stopped after {what}"),
+                remedies: vec![format!("raise the limit with `run: {{ limit: {} }}`", limit.saturating_mul(10))],
+                ..empty(FailureKind::Limit)
+            }
+        }
+        End::Completed => return summary,
+        End::Invalid { reason, .. } => {
+            Failure { message: format!("an operation {reason}"), ..empty(FailureKind::Infeasible) }
+        }
+    };
+    failed(summary, Failure { time_s: Some(run.time.as_secs()), ..failure })
+}
+
+fn out_of_memory(prepared: &Prepared, words: &Words<'_>, oom: &OutOfMemory) -> Failure {
+    let built = &prepared.built;
+    let stage = built.stages.iter().position(|ids| ids.memory == oom.store).unwrap_or(0);
+    let held: u64 = oom.holders.iter().map(|(_, bytes)| bytes).sum();
+    let block = &built.program.blocks[oom.place.block.index()];
+    let kind = match block.ops[oom.place.op as usize] {
+        Op::Acquire { kind, .. } => Some(built.program.kinds[kind.index()].clone()),
+        _ => None,
+    };
+    Failure {
+        message: format!("memory of stage {stage} runs out"),
+        stream: Some(words.stream(oom.place.stream)),
+        operation: Some(words.operation(&oom.place)),
+        store: Some(format!("memory of stage {stage}")),
+        requested_kind: kind,
+        requested_bytes: Some(oom.requested),
+        short_bytes: Some((held + oom.requested).saturating_sub(oom.capacity)),
+        capacity_bytes: Some(oom.capacity),
+        holders_bytes: oom
+            .holders
+            .iter()
+            .map(|(kind, bytes)| (built.program.kinds[kind.index()].clone(), *bytes))
+            .collect(),
+        ..empty(FailureKind::OutOfMemory)
+    }
+}
+
+fn failed(run: RunSummary, failure: Failure) -> RunSummary {
+    RunSummary { fits: false, failure: Some(failure), ..run }
+}
+
+fn empty(kind: FailureKind) -> Failure {
+    Failure {
+        kind,
+        message: String::new(),
+        time_s: None,
+        stream: None,
+        operation: None,
+        store: None,
+        requested_kind: None,
+        requested_bytes: None,
+        short_bytes: None,
+        capacity_bytes: None,
+        holders_bytes: Default::default(),
+        remedies: Vec::new(),
+        waiting: Vec::new(),
+    }
+}

@@ -1,0 +1,200 @@
+//! What a run that fits measured.
+
+use indexmap::IndexMap;
+use reports::summary::{DevicePeak, RankTime, ResourceUse, RunSummary};
+use sim_core::noise::{Noise, Pause};
+use sim_core::outcome::{ByCause, Run};
+use sim_core::time::Time;
+use workloads::names::cause;
+
+use super::one::Prepared;
+use super::words::Words;
+use crate::schema::Scenario;
+
+/// Steps are steady when their times differ by no more than this, relative.
+const STEADY: f64 = 1e-9;
+
+/// A completed run.
+#[derive(Clone, Copy)]
+pub(super) struct Measured<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) prepared: &'a Prepared,
+    pub(super) words: &'a Words<'a>,
+    pub(super) run: &'a Run,
+}
+
+/// The measured steps of one stage.
+struct Window {
+    start: Time,
+    end: Time,
+    spent: ByCause,
+}
+
+impl Measured<'_> {
+    /// Fills in everything a run that fits says.
+    pub(super) fn describe(&self, summary: &mut RunSummary) {
+        summary.fits = true;
+        summary.micro_batches = Some(self.scenario.training.micro_batches());
+        summary.bubble_fraction = self.bubble_fraction();
+        summary.steady = self.steady();
+        summary.peak_memory_bytes = self.peaks();
+        summary.resources = self.resources();
+        summary.critical_path_s = self.critical_path();
+        summary.provenance = IndexMap::from([("given in the scenario".to_owned(), 1.0)]);
+        self.set_step_time(summary, self.step_time_s());
+        self.set_breakdown(summary);
+    }
+
+    /// The time of a step and what follows from it.
+    pub(super) fn set_step_time(&self, summary: &mut RunSummary, step_time_s: f64) {
+        summary.step_time_s = Some(step_time_s);
+        let batch = self.scenario.training.micro_batch.map(|size| size.get() * self.scenario.training.micro_batches());
+        summary.samples_per_s = batch.map(|samples| samples as f64 / step_time_s);
+    }
+
+    /// The mean distance between successive step marks on the stage where it is longest. For a single step that is the
+    /// longest span of a stage, from its own first start to its own last end: the cost of `pipeline.md` 6.4.
+    pub(super) fn step_time_s(&self) -> f64 {
+        let longest = self.windows().map(|window| window.end - window.start).max().unwrap_or(Time::ZERO);
+        longest.as_secs() / self.measured_steps()
+    }
+
+    fn measured_steps(&self) -> f64 {
+        self.scenario.run.steps.measured.get() as f64
+    }
+
+    /// The measured steps of every stage: from the end of the warm-up, or without one from its own first start.
+    fn windows(&self) -> impl Iterator<Item = Window> + '_ {
+        (0..self.prepared.built.stages.len()).map(|stage| self.window(stage))
+    }
+
+    fn window(&self, stage: usize) -> Window {
+        let stream = &self.run.streams[self.prepared.built.stages[stage].compute.index()];
+        // Without flush all steps lie between one pair of marks.
+        let warm_up = if self.scenario.training.flush { self.scenario.run.steps.warm_up.get() as usize } else { 0 };
+        let first = if warm_up == 0 { 0 } else { 2 * warm_up - 1 };
+        let last = stream.marks.len() - 1;
+        let mut spent = stream.spent_at_marks[last];
+        for (total, before) in spent.iter_mut().zip(&stream.spent_at_marks[first]) {
+            *total = *total - *before;
+        }
+        Window { start: stream.marks[first], end: stream.marks[last], spent }
+    }
+
+    /// max over stages of (own span - busy) / own span, over the last step.
+    fn bubble_fraction(&self) -> Option<f64> {
+        let position = |name| cause::ALL.iter().position(|&known| known == name);
+        let work = [position(cause::COMPUTE)?, position(cause::RECOMPUTE)?];
+        let bubble = |ids: &workloads::lower::StageIds| {
+            let stream = &self.run.streams[ids.compute.index()];
+            let [start, end] = [stream.marks.len() - 2, stream.marks.len() - 1];
+            let busy = work.map(|w| stream.spent_at_marks[end][w] - stream.spent_at_marks[start][w]);
+            let span = stream.marks[end] - stream.marks[start];
+            1.0 - (busy[0] + busy[1]).0 as f64 / span.0 as f64
+        };
+        self.prepared.built.stages.iter().map(bubble).reduce(f64::max)
+    }
+
+    /// Whether successive steps took equally long on every stage; unknown for a single one.
+    fn steady(&self) -> Option<bool> {
+        if self.scenario.run.steps.measured.get() < 2 || !self.scenario.training.flush {
+            return None;
+        }
+        let warm_up = self.scenario.run.steps.warm_up.get() as usize;
+        let steady = |ids: &workloads::lower::StageIds| {
+            let marks = &self.run.streams[ids.compute.index()].marks;
+            let ends: Vec<Time> = marks.iter().skip(1).step_by(2).copied().collect();
+            let steps: Vec<Time> = ends[warm_up.saturating_sub(1)..].windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let longest = steps.iter().max().map_or(0.0, |t| t.as_secs());
+            let shortest = steps.iter().min().map_or(0.0, |t| t.as_secs());
+            longest - shortest <= STEADY * longest
+        };
+        Some(self.prepared.built.stages.iter().all(steady))
+    }
+
+    /// How every stage spent a step. Beside its own span a stage is idle until the step of the slowest has passed.
+    fn set_breakdown(&self, summary: &mut RunSummary) {
+        let step = self.step_time_s();
+        let steps = self.measured_steps();
+        let mut ranks = Vec::new();
+        for (stage, window) in self.windows().enumerate() {
+            let mut times = self.words.by_cause(&window.spent);
+            for time in times.values_mut() {
+                *time /= steps;
+            }
+            let own = (window.end - window.start).as_secs() / steps;
+            if step > own {
+                *times.entry(cause::IDLE.to_owned()).or_default() += step - own;
+            }
+            ranks.push(RankTime { name: Words::stage(stage), time_breakdown_s: times });
+        }
+        let stages = ranks.len() as f64;
+        let mean = |word: &&str| {
+            let total: f64 = ranks.iter().filter_map(|rank| rank.time_breakdown_s.get(*word)).sum();
+            (total > 0.0).then(|| ((*word).to_owned(), total / stages))
+        };
+        summary.time_breakdown_s = cause::ALL.iter().filter_map(|word| mean(&word)).collect();
+        let busy = |rank: &&RankTime| {
+            let work = [cause::COMPUTE, cause::RECOMPUTE];
+            work.iter().filter_map(|word| rank.time_breakdown_s.get(*word)).sum::<f64>()
+        };
+        // Of equally busy stages the first.
+        summary.slowest_rank = ranks.iter().rev().max_by(|a, b| busy(a).total_cmp(&busy(b))).cloned();
+        summary.ranks = ranks;
+    }
+
+    fn peaks(&self) -> Vec<DevicePeak> {
+        let chunks = u64::from(self.prepared.built.chunks);
+        let peak = |(stage, ids): (usize, &workloads::lower::StageIds)| {
+            let peak = &self.run.stores[ids.memory.index()].peak;
+            DevicePeak {
+                device: Words::stage(stage),
+                capacity_bytes: self.prepared.plan.model.capacity,
+                peak_bytes: peak.bytes,
+                at_s: peak.at.as_secs(),
+                operation: peak.place.as_ref().map(|place| self.words.operation(place)),
+                by_kind_bytes: self.words.by_kind(&peak.by_kind),
+                resident_micro_batches: Some(self.run.stores[ids.resident.index()].peak.bytes.div_ceil(chunks)),
+            }
+        };
+        self.prepared.built.stages.iter().enumerate().map(peak).collect()
+    }
+
+    /// What the links between partners carried per step.
+    fn resources(&self) -> Vec<ResourceUse> {
+        let platform = &self.prepared.built.platform;
+        let steps = super::plan::steps(self.scenario);
+        let used = |&fluid: &sim_core::id::FluidId| {
+            let bytes = self.run.fluids[fluid.index()].served as f64;
+            let possible = platform.fluids[fluid.index()].capacity.units_per_second() * self.run.time.as_secs();
+            let name = platform.fluids[fluid.index()].name.clone();
+            ResourceUse { name, bytes: (bytes / f64::from(steps)) as u64, utilisation: Some(bytes / possible) }
+        };
+        self.prepared.built.partner_links.iter().map(used).collect()
+    }
+
+    /// The critical path to the last end, per step.
+    fn critical_path(&self) -> IndexMap<String, f64> {
+        let ends = self.prepared.built.stages.iter().map(|ids| &self.run.streams[ids.compute.index()]);
+        // Of equally late stages the first.
+        let last = ends.rev().max_by_key(|stream| stream.finished);
+        let mut path = last.map_or_else(IndexMap::new, |stream| self.words.by_cause(&stream.critical));
+        for time in path.values_mut() {
+            *time /= f64::from(super::plan::steps(self.scenario));
+        }
+        path
+    }
+}
+
+/// The noise of a scenario.
+pub(super) fn noise(scenario: &Scenario) -> Noise {
+    let Some(noise) = &scenario.run.noise else { return Noise::default() };
+    Noise {
+        device: noise.device.map_or(0.0, |share| share.as_f64()),
+        operation: noise.operation.map_or(0.0, |share| share.as_f64()),
+        pause: noise.pause.as_ref().map(|pause| Pause {
+            every: Time(pause.every.picoseconds()),
+            lasting: Time(pause.lasting.picoseconds()),
+        }),
+    }
+}

@@ -1,0 +1,120 @@
+//! One run: a variant at a point, over its seeds.
+
+use reports::summary::{RunSummary, Spread};
+use sim_core::outcome::{End, Run};
+use sim_core::{Options as Engine, simulate};
+use workloads::plan::{Built, PipelinePlan, PlanError, build};
+
+use super::measure::Measured;
+use super::plan::pipeline_plan;
+use super::words::Words;
+use super::{Options, Refusal, failure, measure, remedy};
+use crate::experiment::{Experiment, Point};
+use crate::schema::{Scenario, Segments};
+
+/// Events per activity at most: an activity begins, waits and ends.
+const EVENTS_PER_ACTIVITY: u64 = 8;
+
+/// A scenario built and ready to be simulated.
+pub(super) struct Prepared {
+    pub(super) plan: PipelinePlan,
+    pub(super) built: Built,
+}
+
+/// Why a scenario was not built: something to report about the run, or a mistake of ours.
+pub(super) enum Unbuilt {
+    Reported(Box<RunSummary>),
+    Broken(String),
+}
+
+/// Runs a variant at a point.
+pub(super) fn run(
+    experiment: &Experiment,
+    variant: &str,
+    point: &Point,
+    options: &Options,
+) -> Result<RunSummary, Refusal> {
+    let identity = RunSummary { variant: variant.to_owned(), point: point.values(), ..RunSummary::default() };
+    let scenario = match experiment.resolve(variant, point) {
+        Ok(resolved) => resolved.scenario,
+        Err(infeasible) => return Ok(failure::infeasible(identity, infeasible.reason)),
+    };
+    let broken = |reason| Refusal::Broken { variant: variant.to_owned(), reason };
+    let mut summary = outcome(&scenario, identity, options.seed).map_err(broken)?;
+    remedy::suggest(&scenario, &mut summary, options.seed);
+    Ok(summary)
+}
+
+/// Builds and simulates a scenario.
+///
+/// # Errors
+/// A mistake in foretrain, in words.
+pub(super) fn outcome(scenario: &Scenario, identity: RunSummary, seed: u64) -> Result<RunSummary, String> {
+    match prepare(scenario, identity.clone()) {
+        Ok(prepared) => simulated(scenario, &prepared, identity, seed),
+        Err(Unbuilt::Reported(run)) => Ok(*run),
+        Err(Unbuilt::Broken(reason)) => Err(reason),
+    }
+}
+
+/// Builds the program of a scenario.
+pub(super) fn prepare(scenario: &Scenario, identity: RunSummary) -> Result<Prepared, Unbuilt> {
+    let plan = pipeline_plan(scenario);
+    let mut built = match build(&plan) {
+        Ok(built) => built,
+        Err(PlanError::Broken(problems)) => {
+            return Err(Unbuilt::Broken(PlanError::Broken(problems).to_string()));
+        }
+        Err(PlanError::DoesNotFit(shortfalls)) => {
+            return Err(Unbuilt::Reported(Box::new(failure::too_small(identity, &shortfalls))));
+        }
+        Err(error) => return Err(Unbuilt::Reported(Box::new(failure::infeasible(identity, error.to_string())))),
+    };
+    built.program.noise = measure::noise(scenario);
+    Ok(Prepared { plan, built })
+}
+
+/// The engine's options for a scenario.
+pub(super) fn engine(scenario: &Scenario, seed: u64) -> Engine {
+    let events_max = scenario.run.limit.get().saturating_mul(EVENTS_PER_ACTIVITY);
+    Engine { seed, segments: scenario.run.segments == Segments::On, events_max, ..Engine::default() }
+}
+
+/// Simulates a scenario over its seeds; the first seed's run is described, the others only timed.
+fn simulated(
+    scenario: &Scenario,
+    prepared: &Prepared,
+    mut summary: RunSummary,
+    seed: u64,
+) -> Result<RunSummary, String> {
+    let run = once(scenario, prepared, seed)?;
+    let words = Words::new(&prepared.built, prepared.plan.micro_batches);
+    summary.activities = Some(run.activities);
+    if run.end != End::Completed {
+        return Ok(failure::describe(summary, scenario, prepared, &words, &run));
+    }
+    let measured = Measured { scenario, prepared, words: &words, run: &run };
+    measured.describe(&mut summary);
+    let seeds = scenario.run.seeds.get();
+    if seeds > 1 {
+        let mut times = vec![measured.step_time_s()];
+        for further in 1..seeds {
+            let run = once(scenario, prepared, seed.wrapping_add(further))?;
+            times.push(Measured { run: &run, ..measured }.step_time_s());
+        }
+        let mean_s = times.iter().sum::<f64>() / times.len() as f64;
+        measured.set_step_time(&mut summary, mean_s);
+        summary.step_time_spread = Some(Spread {
+            min_s: times.iter().copied().fold(f64::INFINITY, f64::min),
+            mean_s,
+            max_s: times.iter().copied().fold(0.0, f64::max),
+            seeds,
+        });
+    }
+    Ok(summary)
+}
+
+fn once(scenario: &Scenario, Prepared { built, .. }: &Prepared, seed: u64) -> Result<Run, String> {
+    simulate(&built.platform, &built.program, &built.start, &engine(scenario, seed))
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+}
