@@ -3,6 +3,7 @@
 
 pub mod engine;
 pub mod fixed;
+pub mod fold;
 pub mod id;
 pub mod noise;
 pub mod observe;

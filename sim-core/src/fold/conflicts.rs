@@ -31,8 +31,8 @@ fn counts_twice(incoming: &[&Edge], classes: &Classes) -> bool {
     from.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// Whether the streams that meet at an object are not in the order of those that stand for them. Only whose path a
-/// wait takes over depends on it, when several release it in one instant.
+/// Whether the streams that meet at an object are not in the order of those that stand for them. Who comes
+/// last of those that come in one instant decides whose path a wait takes over, and whose activity a group runs.
 fn disordered(graph: &Graph<'_>, kept: &[u32], incoming: &[&Edge]) -> bool {
     let mut streams: Vec<u32> =
         incoming.iter().flat_map(|edge| &graph.streams[edge.from as usize]).map(|stream| stream.0).collect();

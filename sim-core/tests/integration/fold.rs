@@ -194,8 +194,12 @@ fn ranks_that_share_what_serves_in_order_fold_only_with_those_of_other_nodes() {
 
 #[test]
 fn a_counter_counts_each_rank_of_a_class() {
-    let counter = nodes(&[add(1)], |m| m.program.counter().0);
-    assert_eq!(counter.classes(), [0, 1, 0, 1, 0, 1]);
+    let flight = Activity::lasting(Time::from_us(1), BUSY);
+    for tell in [add(1), Op::Add { counter: 1, amount: 1, after: Some(Affine::constant(1)) }] {
+        let mut counter = nodes(&[tell], |m| m.program.counter().0);
+        counter.program.costs[0].activities.push(flight);
+        assert_eq!(counter.classes(), [0, 1, 0, 1, 0, 1]);
+    }
 }
 
 #[test]
@@ -367,6 +371,25 @@ fn a_route_that_meets_a_class_in_two_ways_is_not_folded() {
         m.rank(role, costs, &[route.0]);
     }
     m.assert_unfolded();
+}
+
+/// Which of two fluids that limit a transfer alike is blamed for it depends on their ids.
+#[test]
+fn routes_over_classes_in_another_order_do_not_fold() {
+    let links = |orders: [[u32; 2]; 3]| {
+        let mut m = Machine::new();
+        m.program.cause("other");
+        let role = m.role([run()]);
+        let costs = m.moving(10);
+        for order in orders {
+            let fluids = order.map(|cause| m.platform.fluid("link", 1e9, CauseId(cause)));
+            let route = m.route(&[fluids[order[0] as usize], fluids[order[1] as usize]]);
+            m.rank(role, costs, &[route.0]);
+        }
+        m.classes()
+    };
+    assert_eq!(links([[0, 1], [0, 1], [0, 1]]), [0, 0, 0]);
+    assert_eq!(links([[0, 1], [1, 0], [0, 1]]), [0, 1, 0]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 use sim_core::fold::{Folded, fold};
-use sim_core::id::{CostTableId, FluidId, GroupId, RoleId};
+use sim_core::id::{CauseId, CostTableId, FluidId, GroupId, RoleId};
 use sim_core::outcome::{End, Run};
 use sim_core::platform::{Demand, Platform};
 use sim_core::program::{Activity, Affine, Body, Call, Op, Program, Shortage, StartState};
@@ -14,6 +14,8 @@ use sim_core::time::Time;
 use sim_core::{Options, simulate};
 
 use crate::support::*;
+
+const OTHER: CauseId = CauseId(1);
 
 // Slots of a rank.
 const HBM: u16 = 0;
@@ -50,9 +52,9 @@ fn cluster(seed: u64) -> (Platform, Program) {
 
 impl Cluster {
     fn build(&mut self) {
-        let spine = self.platform.fluid("spine", 3e9, BUSY);
+        let spine = self.platform.fluid("spine", 4e9, BUSY);
         let links: Vec<FluidId> =
-            (0..self.stages * self.replicas).map(|_| self.platform.fluid("nic", 2e9, BUSY)).collect();
+            (0..self.stages * self.replicas).map(|_| self.platform.fluid("nic", 2e9, OTHER)).collect();
         let (by_stage, by_replica) = self.groups(spine, &links);
         let roles: Vec<[RoleId; 3]> = (0..self.stages).map(|_| self.roles()).collect();
         let costs: Vec<CostTableId> = (0..self.stages).map(|_| self.costs()).collect();
@@ -120,18 +122,17 @@ impl Cluster {
 
     /// Activities: 0-2 kernels, 3-5 latencies (the last without length), 6-8 transfers, 9 and 10 collectives.
     fn costs(&mut self) -> CostTableId {
-        let other = sim_core::id::CauseId(1);
         let mut step = || self.rng.random_range(1..=3u64);
         let ns = |n: u64| Time::from_ns(100 * n);
         let mut activities = vec![];
         activities.extend((0..3).map(|_| Activity::moving(100_000 * step(), HBM, BUSY)));
-        activities
-            .extend([ns(step()), ns(step()), Time::ZERO].map(|latency| Activity::lasting(latency, other)));
+        activities.extend([OTHER, BUSY].map(|cause| Activity::lasting(ns(step()), cause)));
+        activities.push(Activity::lasting(Time::ZERO, OTHER));
         activities.extend(
-            (0..3).map(|_| Activity { latency: ns(step()), ..Activity::moving(200 * step(), LINK, other) }),
+            (0..3).map(|_| Activity { latency: ns(step()), ..Activity::moving(200 * step(), LINK, OTHER) }),
         );
         activities.extend(
-            (0..2).map(|_| Activity { latency: ns(step()), ..Activity::moving(300 * step(), 0, other) }),
+            (0..2).map(|_| Activity { latency: ns(step()), ..Activity::moving(300 * step(), 0, OTHER) }),
         );
         self.program.cost_table(activities, vec![100, 200])
     }
@@ -159,7 +160,7 @@ impl Cluster {
         for _ in 0..self.rng.random_range(1..=5) {
             match self.rng.random_range(0..10) {
                 0 => ops.push(self.tell(TO)),
-                1 => ops.push(wait_for(FROM, 0)),
+                1 => ops.push(wait_for(FROM, self.rng.random_range(0..2))),
                 2 => ops.push(join(REPLICAS, 9)),
                 3 => ops.extend([hold(SMS, 3, 0), run(1), Op::Drop { pool: SMS, units: 3 }]),
                 4 => {
@@ -227,7 +228,8 @@ fn assert_equal(seed: u64, folded: &Folded, original: &Run, small: &Run) {
 fn folded_programs_run_as_the_originals_do() {
     let start = StartState::default();
     let (mut smaller, mut completed) = (0, 0);
-    for seed in 0..1_000 {
+    // The last seed is one of the few in which the order of streams at a collective matters.
+    for seed in (0..2_000).chain([7_060]) {
         let (platform, program) = cluster(seed);
         let folded = fold(&platform, &program, &start);
         smaller += u32::from(folded.program.streams.len() < program.streams.len());
@@ -238,21 +240,6 @@ fn folded_programs_run_as_the_originals_do() {
         completed += u32::from(original.end == End::Completed);
         assert_equal(seed, &folded, &original, &small);
     }
-    assert!(smaller > 300, "only {smaller} of 1,000 programs folded");
-    assert!(completed > 300, "only {completed} of 1,000 programs completed");
-}
-
-#[test]
-fn a_large_cluster_folds_to_one_replica() {
-    let mut c = Cluster {
-        rng: ChaCha8Rng::seed_from_u64(1),
-        platform: Platform::default(),
-        program: program(),
-        stages: 4,
-        replicas: 16,
-    };
-    c.program.cause("other");
-    c.build();
-    let folded = fold(&c.platform, &c.program, &StartState::default());
-    assert_eq!(folded.program.streams.len(), 12);
+    assert!(smaller > 300, "only {smaller} of 2,000 programs folded");
+    assert!(completed > 500, "only {completed} of 2,000 programs completed");
 }

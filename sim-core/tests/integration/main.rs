@@ -1,6 +1,7 @@
 //! Behaviour of the core, one file per subject.
 
 mod determinism;
+mod fold;
 mod noise;
 mod queue;
 mod queueing;
