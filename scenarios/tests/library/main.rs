@@ -1,0 +1,104 @@
+//! Every shipped scenario gives its committed result, to six significant digits.
+//!
+//! `FORETRAIN_UPDATE=1 cargo test --release -p scenarios --test library` renews the results; a commit that does so says
+//! why and by how much they changed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use scenarios::run::{Options, Progress, execute};
+use serde_json::{Value, json};
+
+struct Unwatched;
+
+impl Progress for Unwatched {
+    fn begin(&self, _runs: u64) {}
+    fn done(&self) {}
+}
+
+fn summary_of(name: &str) -> reports::summary::Summary {
+    let files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    let experiment = scenarios::load(&files, &format!("library:{name}"), &[]).unwrap_or_else(|failure| {
+        panic!("{}", failure.render(false));
+    });
+    let options = Options { seed: 1, jobs: Some(2), variants: Vec::new(), reproduce: String::new() };
+    execute(&experiment, &options, &Unwatched).unwrap_or_else(|refusal| panic!("{name}: {refusal}"))
+}
+
+/// What must not change unnoticed: everything but how each rank spent its time.
+fn result_of(name: &str) -> Value {
+    let summary = summary_of(name);
+    let mut runs = serde_json::to_value(&summary.variants).expect("a summary is JSON");
+    for run in runs.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        run.shift_remove("ranks");
+        run.shift_remove("activities");
+    }
+    round(&mut runs);
+    json!({ "finding": summary.finding, "runs": runs })
+}
+
+/// Rounds every number to six significant digits.
+fn round(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(round),
+        Value::Object(map) => map.values_mut().for_each(round),
+        Value::Number(number) if number.is_f64() => {
+            let rounded = number.as_f64().map_or_else(String::new, |x| format!("{x:.5e}"));
+            *value = rounded.parse::<f64>().map_or(Value::Null, |x| json!(x));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_library_scenario_gives_its_committed_result() {
+    let update = std::env::var_os("FORETRAIN_UPDATE").is_some();
+    for name in scenarios::library::names() {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("library/{name}.expected.json"));
+        let found = serde_json::to_string_pretty(&result_of(name)).expect("JSON can be printed") + "\n";
+        if update {
+            fs::write(&path, &found).expect("the library can be written");
+        }
+        let expected = fs::read_to_string(&path).expect("a committed result");
+        let differs = expected.lines().zip(found.lines()).position(|(a, b)| a != b);
+        assert!(
+            expected == found,
+            "{name} differs from {} at line {}; see the head of this file",
+            path.display(),
+            differs.map_or(0, |line| line + 1)
+        );
+    }
+}
+
+#[test]
+fn every_promise_of_the_library_is_kept() {
+    for name in scenarios::library::names() {
+        for check in summary_of(name).expectations {
+            assert!(check.passed, "{name}: {}: {}", check.text, check.measured);
+        }
+    }
+}
+
+/// The published bubble rates that follow from the profile come out to every printed digit (arXiv 2401.10241, Table 5).
+/// Interleaved is no exact oracle: their cost counts communication in another way.
+#[test]
+fn published_bubbles_come_out_to_every_digit() {
+    let summary = summary_of("pipeline-schedules");
+    let (mut exact, mut off) = (0, 0);
+    for citation in &summary.published {
+        let Some(pair) = &citation.pair else { continue };
+        if !citation.text.starts_with("bubble fraction") {
+            continue;
+        }
+        let difference = (pair.ours - pair.published).abs();
+        if citation.text.contains("interleaved") {
+            assert!(difference < 0.0036, "{}: {} against {}", citation.text, pair.ours, pair.published);
+            off += 1;
+        } else {
+            assert_eq!(format!("{:.4}", pair.ours), format!("{:.4}", pair.published), "{}", citation.text);
+            exact += 1;
+        }
+    }
+    assert_eq!((exact, off), (30, 6));
+}
