@@ -1,0 +1,81 @@
+//! `foretrain check`: whether files are right and what running them takes. Nothing is simulated.
+
+use reports::quantity;
+use reports::summary::SCHEMA_VERSION;
+use scenarios::Experiment;
+use scenarios::run::{Options, Plan, Refusal, plan};
+use serde::Serialize;
+
+use super::input::{self, Changes};
+use super::printer::Printer;
+use super::trouble::{self, Trouble};
+use super::{Exit, Format, SEED, each};
+
+/// What is checked.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Scenario files, names of library scenarios, or `-` for standard input
+    #[arg(required = true, value_name = "FILE|NAME")]
+    files: Vec<String>,
+    #[command(flatten)]
+    changes: Changes,
+    /// What is printed
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
+
+/// Checks each file in turn.
+pub(super) fn check(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    each(&arguments.files, arguments.format, printer, |_, file| {
+        let experiment = input::experiment(file, &arguments.changes)?;
+        let options = Options { seed: SEED, jobs: None, variants: Vec::new(), reproduce: String::new() };
+        let checked = Checked::of(&experiment, &options)?;
+        match arguments.format {
+            Format::Table => printer.print(&format!("ok: {}\n", checked.in_words())),
+            Format::Json => printer.print(&trouble::json(&checked)),
+        }
+    })
+}
+
+/// An experiment that is right, and what running it takes.
+#[derive(Serialize)]
+pub(super) struct Checked<'a> {
+    schema_version: u32,
+    name: &'a str,
+    variants: Vec<&'a str>,
+    plan: Plan,
+}
+
+impl<'a> Checked<'a> {
+    /// Sizes up the variants that `options` choose.
+    ///
+    /// # Errors
+    /// A variant that does not exist, or a plan that is too large.
+    pub(super) fn of(experiment: &'a Experiment, options: &Options) -> Result<Self, Refusal> {
+        let plan = plan(experiment, options)?;
+        let chosen =
+            |name: &&str| options.variants.is_empty() || options.variants.iter().any(|chosen| chosen == name);
+        let variants = experiment.variants().filter(chosen).collect();
+        Ok(Self { schema_version: SCHEMA_VERSION, name: experiment.name(), variants, plan })
+    }
+
+    /// `Pipeline schedules: 6 points, 8 variants, 48 runs, about 1.20 M activities, about 0.300 s`.
+    pub(super) fn in_words(&self) -> String {
+        let number = |count: u64, what: &str| match count {
+            1 => format!("1 {what}"),
+            _ => format!("{count} {what}s"),
+        };
+        let plan = &self.plan;
+        let mut parts = vec![
+            number(plan.points, "point"),
+            number(self.variants.len() as u64, "variant"),
+            number(plan.runs, "run"),
+            format!("about {} activities", quantity::count(plan.activities as f64)),
+            format!("about {}", quantity::seconds(plan.estimated_s)),
+        ];
+        if plan.infeasible > 0 {
+            parts.insert(3, format!("{} more whose sizes do not multiply", plan.infeasible));
+        }
+        format!("{}: {}", self.name, parts.join(", "))
+    }
+}

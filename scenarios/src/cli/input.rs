@@ -1,0 +1,115 @@
+//! Which scenario an argument means: standard input, a file, or a scenario of the library.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+
+use scenarios::{Experiment, Failure, Files, MAX_BYTES, library, load};
+
+/// Changes on the command line.
+#[derive(Debug, clap::Args)]
+pub(super) struct Changes {
+    /// Replace a setting, such as `training.micro_batches=64`; where it is swept, only this value is run
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub(super) set: Vec<String>,
+}
+
+/// How standard input is called on the command line, and in messages.
+const STDIN: &str = "-";
+const STDIN_SHOWN: &str = "<stdin>";
+const LIBRARY: &str = "library:";
+
+/// Reads the scenario that `argument` means.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(super) fn experiment(argument: &str, changes: &Changes) -> Result<Experiment, Failure> {
+    load(&Disk, &path(argument), &changes.set)
+}
+
+/// Reads a scenario of the library.
+///
+/// # Errors
+/// That there is none of this name.
+pub(super) fn library_experiment(name: &str) -> Result<Experiment, Failure> {
+    load(&Disk, &format!("{LIBRARY}{}", name.strip_prefix(LIBRARY).unwrap_or(name)), &[])
+}
+
+/// Name of a folder for the results of `argument`: lower case, words joined by `-`.
+pub(super) fn folder_name(argument: &str) -> String {
+    const LONGEST: usize = 100;
+    let stem = match argument.strip_prefix(LIBRARY) {
+        _ if argument == STDIN => "stdin",
+        Some(name) => name,
+        None => Path::new(argument).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default(),
+    };
+    let mut name = String::new();
+    for c in stem.chars().flat_map(char::to_lowercase) {
+        match c {
+            c if c.is_alphanumeric() => name.push(c),
+            _ if name.is_empty() || name.ends_with('-') => {}
+            _ => name.push('-'),
+        }
+        if name.len() >= LONGEST {
+            break;
+        }
+    }
+    let name = name.trim_end_matches('-');
+    if name.is_empty() { "scenario".to_owned() } else { name.to_owned() }
+}
+
+/// What [`load`] calls the scenario that `argument` means. A file wins over the library; what looks like neither is
+/// taken for a slip in a name of the library, which is where suggestions come from.
+fn path(argument: &str) -> String {
+    let is_file = || Path::new(argument).metadata().is_ok_and(|metadata| !metadata.is_dir());
+    let looks_like_path = || argument.is_empty() || argument.contains(['/', '\\', '.', ':']);
+    if argument == STDIN {
+        STDIN_SHOWN.to_owned()
+    } else if is_file() {
+        argument.to_owned()
+    } else if library::get(argument).is_some() || !(looks_like_path() || Path::new(argument).exists()) {
+        format!("{LIBRARY}{argument}")
+    } else {
+        argument.to_owned()
+    }
+}
+
+/// Files on this machine, and standard input.
+struct Disk;
+
+impl Files for Disk {
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        let bytes = match path {
+            STDIN_SHOWN => beginning(io::stdin().lock()),
+            path => File::open(path).and_then(beginning),
+        };
+        bytes.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => "there is no such file".to_owned(),
+            ErrorKind::IsADirectory => "it is a folder".to_owned(),
+            ErrorKind::PermissionDenied => "permission denied".to_owned(),
+            _ => error.to_string(),
+        })
+    }
+}
+
+/// As much as is needed to see that it is too long.
+fn beginning(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_named_after_the_scenario() {
+        assert_eq!(folder_name("runs/My run (2).yaml"), "my-run-2");
+        assert_eq!(folder_name("library:bpipe-profiled"), "bpipe-profiled");
+        assert_eq!(folder_name("zb.v2.yaml"), "zb-v2");
+        assert_eq!(folder_name("-"), "stdin");
+        assert_eq!(folder_name("..."), "scenario");
+        assert!(folder_name(&"é".repeat(500)).len() < 104);
+    }
+}

@@ -1,0 +1,148 @@
+//! The command line: one module a verb.
+//!
+//! Results go to standard output, everything else to standard error. The exit code says how it ended: [`Exit`].
+
+mod bug;
+mod check;
+mod dictionary;
+mod input;
+mod list;
+mod new;
+mod output;
+mod printer;
+mod progress;
+mod run;
+mod show;
+mod trouble;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use clap::{ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use printer::Printer;
+use trouble::Trouble;
+
+/// The seed where none is given.
+const SEED: u64 = 1;
+
+/// Version and commit.
+const VERSION: &str = env!("FORETRAIN_VERSION");
+
+const EXAMPLES: &str = "\
+Examples:
+  foretrain run pipeline-schedules    compare pipeline schedules on profiled A100 runs
+  foretrain new my.yaml               begin an experiment of your own
+  foretrain run my.yaml --set training.micro_batches=64";
+
+/// Rehearses a training run before anyone pays for it: time, memory, what limits it, and which technique helps.
+#[derive(Debug, Parser)]
+#[command(name = "foretrain", version = VERSION, before_help = EXAMPLES, max_term_width = 110)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// Whether to colour; `auto` asks the terminal and NO_COLOR
+    #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Simulate every variant at every point, say what was found and write a report
+    Run(run::Arguments),
+    /// Say whether files are right and what running them takes, or everything that is wrong with them
+    Check(check::Arguments),
+    /// Print a scenario as it is run, every value with its origin
+    Show(show::Arguments),
+    /// List what there is to choose from
+    List(list::Arguments),
+    /// Begin a scenario file
+    New(new::Arguments),
+    /// Print the JSON Schema of scenario files, for editors
+    Schema,
+    /// Print the completions of a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// Whom an answer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+}
+
+/// How foretrain ends; of several ends the last one here is the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Exit {
+    /// It did what it was asked; that something does not fit is a result.
+    Fine = 0,
+    /// A promise of a file is broken.
+    BrokenPromise = 1,
+    /// The input is wrong, or there is nowhere to write.
+    BadInput = 2,
+    /// Ctrl-C; what had ended by then is kept.
+    Interrupted = 130,
+    /// A mistake in foretrain.
+    Bug = 70,
+}
+
+/// Parses the command line and does what it says.
+pub(crate) fn main() -> ExitCode {
+    bug::hook();
+    let exit = catch_unwind(AssertUnwindSafe(dispatch)).unwrap_or(Exit::Bug);
+    ExitCode::from(exit as u8)
+}
+
+fn dispatch() -> Exit {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(answer) => {
+            // Help and version, too, come as an error; nobody listening is no reason to complain.
+            let _ = answer.print();
+            return if answer.use_stderr() { Exit::BadInput } else { Exit::Fine };
+        }
+    };
+    let printer = Printer::new(arguments.color);
+    perform(arguments.verb, &printer).unwrap_or_else(|trouble| trouble.report(&printer, Format::Table))
+}
+
+/// Does one file after the other; the worst end counts. Stops when nobody reads any more.
+fn each(
+    files: &[String],
+    format: Format,
+    printer: &Printer,
+    mut one: impl FnMut(usize, &str) -> Result<Exit, Trouble>,
+) -> Result<Exit, Trouble> {
+    let mut worst = Exit::Fine;
+    for (index, file) in files.iter().enumerate() {
+        worst = worst.max(match one(index, file) {
+            Err(end @ Trouble::Output(_)) => return Err(end),
+            Err(trouble) => trouble.report(printer, format),
+            Ok(exit) => exit,
+        });
+    }
+    Ok(worst)
+}
+
+fn perform(verb: Option<Verb>, printer: &Printer) -> Result<Exit, Trouble> {
+    match verb {
+        Some(Verb::Run(arguments)) => run::run(&arguments, printer),
+        Some(Verb::Check(arguments)) => check::check(&arguments, printer),
+        Some(Verb::Show(arguments)) => show::show(&arguments, printer),
+        Some(Verb::List(arguments)) => list::list(&arguments, printer),
+        Some(Verb::New(arguments)) => new::new(&arguments, printer),
+        Some(Verb::Schema) => printer.print(&scenarios::json_schema()),
+        Some(Verb::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "foretrain", &mut script);
+            printer.print_bytes(&script)
+        }
+        None => printer.print(&Arguments::command().render_help().to_string()),
+    }
+}

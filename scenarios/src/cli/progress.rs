@@ -1,0 +1,59 @@
+//! How far a run is, on standard error, and Ctrl-C.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use scenarios::run::Progress;
+
+use super::Exit;
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// A line that says how many runs have ended.
+pub(super) struct Bar(ProgressBar);
+
+impl Bar {
+    /// A bar on standard error; none where that is no terminal, or if `quiet`.
+    pub(super) fn new(quiet: bool) -> Self {
+        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} runs, {eta} left");
+        let style = style.expect("the template names only fields that every bar has");
+        Self(ProgressBar::with_draw_target(None, target).with_style(style))
+    }
+}
+
+impl Progress for Bar {
+    fn begin(&self, runs: u64) {
+        self.0.set_length(runs);
+    }
+
+    fn done(&self) {
+        self.0.inc(1);
+    }
+
+    fn stop(&self) -> bool {
+        interrupted()
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// The first Ctrl-C lets the runs under way end, the second does not wait for them.
+pub(super) fn catch_interrupts() {
+    let handler = || {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            std::process::exit(Exit::Interrupted as i32);
+        }
+    };
+    // Without a handler, Ctrl-C ends everything at once, as it does in other programs.
+    let _ = ctrlc::set_handler(handler);
+}
+
+/// Whether there was a Ctrl-C.
+pub(super) fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}

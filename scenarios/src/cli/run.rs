@@ -1,0 +1,187 @@
+//! `foretrain run`: simulate, say what was found, write the report.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use reports::summary::Summary;
+use reports::terminal::{self, Style};
+use scenarios::Experiment;
+use scenarios::run::{Options, execute};
+
+use super::check::Checked;
+use super::input::{self, Changes};
+use super::output::{Results, Staging};
+use super::printer::Printer;
+use super::progress::{self, Bar};
+use super::trouble::{self, Trouble};
+use super::{Exit, Format, SEED, each};
+
+/// What is run, and how.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Scenario files, names of library scenarios (`foretrain list scenarios`), or `-` for standard input
+    #[arg(required = true, value_name = "FILE|NAME")]
+    files: Vec<String>,
+    #[command(flatten)]
+    changes: Changes,
+    /// Run only this variant; may be repeated
+    #[arg(long = "variant", value_name = "NAME")]
+    variants: Vec<String>,
+    /// The root of all randomness
+    #[arg(long, value_name = "N", default_value_t = SEED)]
+    seed: u64,
+    /// Simulations at a time; as many as there are processors if not given
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// The folder in which each scenario gets a folder of results
+    #[arg(long, value_name = "DIR", default_value = "out")]
+    out: PathBuf,
+    /// What is printed
+    #[arg(long, value_enum, default_value_t = Output::Table)]
+    format: Output,
+    /// Say what would be run and simulate nothing
+    #[arg(long)]
+    plan: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// What was found, for people
+    Table,
+    /// As in results.json
+    Json,
+    /// As in results.csv
+    Csv,
+}
+
+/// Runs each file in turn.
+pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    progress::catch_interrupts();
+    let problems_as = if arguments.format == Output::Json { Format::Json } else { Format::Table };
+    each(&arguments.files, problems_as, printer, |index, file| {
+        if progress::interrupted() {
+            return Ok(Exit::Interrupted);
+        }
+        if index > 0 && arguments.format == Output::Table {
+            printer.print("\n")?;
+        }
+        let experiment = input::experiment(file, &arguments.changes)?;
+        let options = arguments.options(file);
+        if arguments.plan {
+            return print_plan(&Checked::of(&experiment, &options)?, arguments.format, printer);
+        }
+        simulate(&experiment, &options, &folder_name(&arguments.files[..=index]), arguments, printer)
+    })
+}
+
+fn simulate(
+    experiment: &Experiment,
+    options: &Options,
+    folder: &str,
+    arguments: &Arguments,
+    printer: &Printer,
+) -> Result<Exit, Trouble> {
+    let staging = Staging::open(&arguments.out, folder)?;
+    let summary = execute(experiment, options, &Bar::new(arguments.quiet))?;
+    if progress::interrupted() && summary.variants.is_empty() {
+        printer.complain("interrupted before any run had ended");
+        return Ok(Exit::Interrupted);
+    }
+    let results = Results::of(&summary)?;
+    let report = staging.commit(&results)?;
+    match arguments.format {
+        Output::Table => print_summary(&summary, &report, printer)?,
+        Output::Json => printer.print_bytes(&results.json)?,
+        Output::Csv => printer.print_bytes(&results.csv)?,
+    };
+    if progress::interrupted() {
+        printer.complain(&format!("interrupted; {} runs had ended and are kept", summary.variants.len()));
+        return Ok(Exit::Interrupted);
+    }
+    let kept = summary.expectations.iter().all(|promise| promise.passed);
+    Ok(if kept { Exit::Fine } else { Exit::BrokenPromise })
+}
+
+fn print_summary(summary: &Summary, report: &Path, printer: &Printer) -> Result<Exit, Trouble> {
+    let mut text = Vec::new();
+    terminal::write(&mut text, summary, Style { colour: printer.color }).map_err(Trouble::Output)?;
+    text.extend(format!("\nreport: {}\n", report.display()).bytes());
+    printer.print_bytes(&text)
+}
+
+fn print_plan(checked: &Checked<'_>, format: Output, printer: &Printer) -> Result<Exit, Trouble> {
+    match format {
+        Output::Json => printer.print(&trouble::json(checked)),
+        Output::Table | Output::Csv => {
+            printer.print(&format!("{}; nothing was simulated\n", checked.in_words()))
+        }
+    }
+}
+
+/// The folder of the last of `files`: named after it, with a number where one before has the same name.
+fn folder_name(files: &[String]) -> String {
+    let names: Vec<String> = files.iter().map(|file| input::folder_name(file)).collect();
+    match names.split_last() {
+        None => String::new(),
+        Some((name, before)) => match before.iter().filter(|other| *other == name).count() {
+            0 => name.clone(),
+            count => format!("{name}-{}", count + 1),
+        },
+    }
+}
+
+impl Arguments {
+    fn options(&self, file: &str) -> Options {
+        Options {
+            seed: self.seed,
+            jobs: self.jobs.map(NonZeroUsize::get),
+            variants: self.variants.clone(),
+            reproduce: self.reproduce(file),
+        }
+    }
+
+    /// A command that gives the same results: without what changes only where and how they are shown.
+    fn reproduce(&self, file: &str) -> String {
+        let mut words = vec!["run".to_owned(), file.to_owned()];
+        words.extend(self.changes.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]));
+        words.extend(self.variants.iter().flat_map(|variant| ["--variant".to_owned(), variant.clone()]));
+        if self.seed != SEED {
+            words.extend(["--seed".to_owned(), self.seed.to_string()]);
+        }
+        command(words.into_iter())
+    }
+}
+
+/// A command line of foretrain as it would be typed in a shell.
+pub(super) fn command(arguments: impl Iterator<Item = String>) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    let quote = |word: String| match !word.is_empty() && word.chars().all(is_plain) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    std::iter::once("foretrain".to_owned()).chain(arguments.map(quote)).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_can_be_pasted_into_a_shell() {
+        let command =
+            command(["run", "my file.yaml", "--set", "name=it's", ""].map(str::to_owned).into_iter());
+        assert_eq!(command, r"foretrain run 'my file.yaml' --set 'name=it'\''s' ''");
+    }
+
+    #[test]
+    fn two_files_of_one_name_get_two_folders() {
+        let files = ["a/x.yaml", "y.yaml", "b/x.yaml"].map(str::to_owned);
+        assert_eq!(folder_name(&files), "x-2");
+        assert_eq!(folder_name(&files[..2]), "y");
+    }
+}

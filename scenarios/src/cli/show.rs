@@ -1,0 +1,142 @@
+//! `foretrain show`: a scenario as it is run, every value with its origin.
+
+use scenarios::run::Refusal;
+use scenarios::{Experiment, Point, Resolved};
+
+use super::Exit;
+use super::dictionary::{Dictionary, Entry};
+use super::input::{self, Changes};
+use super::printer::Printer;
+use super::trouble::Trouble;
+
+/// What is shown.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// A scenario file, the name of a library scenario, or `-` for standard input
+    #[arg(value_name = "FILE|NAME")]
+    file: String,
+    #[command(flatten)]
+    changes: Changes,
+    /// The variant; the first if not given
+    #[arg(long, value_name = "NAME")]
+    variant: Option<String>,
+    /// Only this setting, and what it means, such as `parallelism.schedule`
+    #[arg(long, value_name = "SETTING")]
+    explain: Option<String>,
+}
+
+/// Prints one run of the experiment; over a sweep the first whose sizes multiply.
+pub(super) fn show(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    let experiment = input::experiment(&arguments.file, &arguments.changes)?;
+    let variant = variant(&experiment, arguments.variant.as_deref())?;
+    let (point, resolved) = first_run(&experiment, variant)?;
+    let settings = experiment.explain(&resolved);
+    match &arguments.explain {
+        Some(path) => printer.print(&explanation(path, &settings)?),
+        None => printer.print(&(heading(&experiment, variant, &point) + &settings)),
+    }
+}
+
+fn variant<'e>(experiment: &'e Experiment, wanted: Option<&str>) -> Result<&'e str, Refusal> {
+    let known: Vec<&str> = experiment.variants().collect();
+    let found = known.iter().find(|name| wanted.is_none_or(|wanted| wanted == **name));
+    found.copied().ok_or_else(|| Refusal::UnknownVariant {
+        name: wanted.unwrap_or_default().to_owned(),
+        known: known.into_iter().map(str::to_owned).collect(),
+    })
+}
+
+fn first_run(experiment: &Experiment, variant: &str) -> Result<(Point, Resolved), Trouble> {
+    let mut reason = "no point of the sweep meets `where`".to_owned();
+    for point in experiment.points() {
+        match experiment.resolve(variant, &point) {
+            Ok(resolved) => return Ok((point, resolved)),
+            Err(infeasible) => reason = infeasible.reason,
+        }
+    }
+    Err(Trouble::Mistake(format!("`{variant}` has no run to show: {reason}")))
+}
+
+/// Which run it is, in comments.
+fn heading(experiment: &Experiment, variant: &str, point: &Point) -> String {
+    let mut heading = format!("# {}\n# variant {variant}", experiment.name());
+    let variants = experiment.variants().count();
+    if variants > 1 {
+        heading += &format!(", one of {variants}; --variant NAME shows another");
+    }
+    if !point.values().is_empty() {
+        heading += &format!(
+            "\n# the first of {} points; --set PATH=VALUE shows another",
+            experiment.points().count()
+        );
+    }
+    heading + "\n"
+}
+
+/// The lines about the setting at `path`, then what it means and what else could stand there.
+fn explanation(path: &str, settings: &str) -> Result<String, Trouble> {
+    let dictionary = Dictionary::new();
+    let keys: Vec<&str> = path.split('.').collect();
+    let entry = find(&dictionary, &keys).map_err(Trouble::Mistake)?;
+    let mut text = lines_about(&keys, settings);
+    if text.is_empty() {
+        text = format!("{path} is not set\n");
+    }
+    text += &format!("\n{}\n", entry.documentation());
+    let names = entry.names();
+    if !names.is_empty() {
+        text += if entry.is_choice() { "\nchoices\n" } else { "\nsettings\n" };
+    }
+    let width = names.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    for (name, documentation) in names {
+        text += format!("  {name:width$}  {documentation}").trim_end();
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// The entry at `keys`, or how far they lead.
+fn find<'d>(dictionary: &'d Dictionary, keys: &[&str]) -> Result<Entry<'d>, String> {
+    let mut entry = dictionary.file();
+    for (depth, key) in keys.iter().enumerate() {
+        let Some(next) = entry.at(&[key]) else {
+            let known: Vec<&str> = entry.names().into_iter().map(|(name, _)| name).collect();
+            let place =
+                if depth == 0 { "a scenario".to_owned() } else { format!("`{}`", keys[..depth].join(".")) };
+            let known = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
+            return Err(format!("there is no setting `{}`: {place} has {known}", keys.join(".")));
+        };
+        entry = next;
+    }
+    Ok(entry)
+}
+
+/// Of settings with two spaces of indentation a level, the lines of those under `keys`, the first without indentation.
+fn lines_about(keys: &[&str], settings: &str) -> String {
+    let mut path: Vec<&str> = Vec::new();
+    let mut found = String::new();
+    for line in settings.lines() {
+        let depth = (line.len() - line.trim_start().len()) / 2;
+        let key = line.trim_start().split(':').next().unwrap_or_default();
+        path.truncate(depth);
+        path.push(key.trim_matches(['"', '\'']));
+        if path.starts_with(keys) {
+            found += &line[2 * (keys.len() - 1)..];
+            found.push('\n');
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_found_by_its_indentation() {
+        let settings = "a:\n  b: 1  # x.yaml:1\n  c:\n    b: 2\nb: 3\n";
+        assert_eq!(lines_about(&["a", "b"], settings), "b: 1  # x.yaml:1\n");
+        assert_eq!(lines_about(&["a", "c"], settings), "c:\n  b: 2\n");
+        assert_eq!(lines_about(&["c"], settings), "");
+    }
+}

@@ -1,0 +1,132 @@
+//! Why a verb could not do what it was asked, for people and for programs.
+
+use std::io::{self, ErrorKind};
+
+use reports::summary::SCHEMA_VERSION;
+use scenarios::run::Refusal;
+use scenarios::{Failure, Mark, Problem, Sources};
+use serde::Serialize;
+
+use super::printer::Printer;
+use super::{Exit, Format, bug};
+
+/// Why a verb ended early.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// A scenario is wrong.
+    Scenario(Failure),
+    /// A scenario is right and still was not run.
+    Refusal(Refusal),
+    /// Anything else that whoever called foretrain can mend.
+    Mistake(String),
+    /// Standard output takes no more.
+    Output(io::Error),
+}
+
+/// Problems for programs.
+#[derive(Serialize)]
+struct Problems<'a> {
+    schema_version: u32,
+    problems: Vec<Entry<'a>>,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    message: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    places: Vec<Place<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Place<'a> {
+    file: String,
+    line: u32,
+    column: u32,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    label: &'a str,
+}
+
+impl Trouble {
+    /// Tells people on standard error, and where programs read on standard output also those.
+    pub(super) fn report(&self, printer: &Printer, format: Format) -> Exit {
+        let exit = match self {
+            Trouble::Output(error) if error.kind() == ErrorKind::BrokenPipe => return Exit::Fine,
+            Trouble::Output(error) => {
+                printer.complain(&format!("cannot write to standard output: {error}"));
+                return Exit::BadInput;
+            }
+            Trouble::Scenario(failure) => {
+                printer.complain_about(failure);
+                Exit::BadInput
+            }
+            Trouble::Refusal(Refusal::Broken { .. }) => {
+                bug::report(&self.text());
+                Exit::Bug
+            }
+            Trouble::Refusal(_) | Trouble::Mistake(_) => {
+                printer.complain(&self.text());
+                Exit::BadInput
+            }
+        };
+        if format == Format::Json
+            && let Err(trouble) = printer.print(&self.json())
+        {
+            // Nobody reads the JSON; that is told in words, which do not come back here.
+            return trouble.report(printer, Format::Table).max(exit);
+        }
+        exit
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Trouble::Scenario(failure) => failure.to_string(),
+            Trouble::Refusal(refusal) => refusal.to_string(),
+            Trouble::Mistake(message) => message.clone(),
+            Trouble::Output(error) => error.to_string(),
+        }
+    }
+
+    /// All problems with their places, as one JSON document.
+    fn json(&self) -> String {
+        let text = self.text();
+        let problems = match self {
+            Trouble::Scenario(failure) => {
+                failure.problems.iter().map(|problem| entry(problem, &failure.sources)).collect()
+            }
+            _ => vec![Entry { message: &text, places: Vec::new(), help: None }],
+        };
+        json(&Problems { schema_version: SCHEMA_VERSION, problems })
+    }
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Scenario(failure)
+    }
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refusal(refusal)
+    }
+}
+
+fn entry<'a>(problem: &'a Problem, sources: &Sources) -> Entry<'a> {
+    let place = |mark: Mark, label: &'a str| {
+        let place = sources.locate(mark);
+        let file = place.strip_suffix(&format!(":{mark}")).unwrap_or(&place).to_owned();
+        Place { file, line: mark.line, column: mark.column, label }
+    };
+    Entry {
+        message: &problem.message,
+        places: problem.notes.iter().map(|note| place(note.mark, &note.label)).collect(),
+        help: problem.help.as_deref(),
+    }
+}
+
+/// A document for programs, indented and with a final line break.
+pub(super) fn json(document: &impl Serialize) -> String {
+    serde_json::to_string_pretty(document).expect("plain data with text keys can be written as JSON") + "\n"
+}
