@@ -1,1 +1,4 @@
-//! hw-models.
+//! Hardware models of foretrain: catalogue of devices and machines, topology, kernels, copies, collectives, storage, and
+//! their calibration. Depends on `sim-core` only.
+//!
+//! A pipeline with profiled stage times needs no machine; the models come with the scenarios that describe one.

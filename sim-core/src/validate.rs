@@ -92,6 +92,9 @@ impl Check<'_> {
         });
         for (index, group) in self.program.groups.iter().enumerate() {
             self.require(group.members > 0, "at least 1", || format!("the members of group {index}"));
+            if let Some(route) = group.route {
+                self.bound(route.index(), self.platform.routes.len(), "route", || format!("group {index}"));
+            }
         }
     }
 

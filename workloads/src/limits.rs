@@ -151,8 +151,8 @@ fn techniques(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String))
         wrong("recompute.stages", "names no stage: leave it out for all stages".to_owned());
     }
     for (n, stage) in (0u32..).zip(&plan.model.stages).filter(|(n, _)| recompute.covers(*n)) {
-        if recompute.keeps > stage.activation {
-            let (keeps, all) = (recompute.keeps, stage.activation);
+        let (keeps, all) = (recompute.kept(n), stage.activation);
+        if keeps > all {
             wrong(
                 "recompute.keeps",
                 format!("stage {n} cannot keep {keeps} B of activations that are only {all} B"),

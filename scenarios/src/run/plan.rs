@@ -88,7 +88,7 @@ pub(super) fn pipeline_plan(scenario: &Scenario) -> PipelinePlan {
         steps: if scenario.training.flush { steps(scenario) } else { 1 },
         recompute: techniques.recompute.as_ref().map(|recompute| Recompute {
             stages: Some((0..stages).filter(|&stage| recompute.stages.contains(stage as usize)).collect()),
-            keeps: recompute.keeps.as_ref().map_or(0, |keeps| keeps.at(0).bytes()),
+            keeps: recompute.keeps.iter().flat_map(|keeps| (0..stages).map(|s| keeps.at(s as usize).bytes())).collect(),
         }),
         bpipe: techniques.bpipe.as_ref().map(|bpipe| Bpipe {
             policy: match bpipe.policy {

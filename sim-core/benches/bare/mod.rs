@@ -10,7 +10,7 @@ pub(crate) fn events_per_second() -> f64 {
     let events = 2_000_000u64;
     let mut best = f64::INFINITY;
     for _ in 0..3 {
-        let mut heap: BinaryHeap<Reverse<u128>> = (0..64u128).map(|s| Reverse(s)).collect();
+        let mut heap: BinaryHeap<Reverse<u128>> = (0..64u128).map(Reverse).collect();
         let begun = Instant::now();
         for _ in 0..events {
             let Some(mut top) = heap.peek_mut() else { return 0.0 };

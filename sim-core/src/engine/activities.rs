@@ -56,8 +56,9 @@ pub(super) fn duration(work: u128, rate: Rate) -> Time {
 
 /// The rate of an activity that has a fluid to itself.
 fn alone_on(capacity: Rate, demand: &Demand) -> Rate {
-    let load = u128::from(demand.coefficient.0) * u128::from(demand.multiplicity);
-    Rate(u64::try_from((u128::from(capacity.0) << RATIO_BITS) / load).unwrap_or(u64::MAX))
+    // The folded activities behind it are others: alone means without them.
+    let own = u128::from(demand.coefficient.0);
+    Rate(u64::try_from((u128::from(capacity.0) << RATIO_BITS) / own).unwrap_or(u64::MAX))
 }
 
 /// Work in the unit of [`Flow::remaining`].

@@ -2,6 +2,7 @@
 
 mod determinism;
 mod fold;
+mod folded_runs;
 mod noise;
 mod queue;
 mod queueing;

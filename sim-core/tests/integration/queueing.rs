@@ -110,7 +110,8 @@ fn processor_sharing_is_insensitive() {
     let mut platform = Platform::default();
     let processor = platform.fluid("processor", 1e12, BUSY);
     let route = platform.route([Demand::on(processor)]);
-    let sizes: [(&str, fn(&mut ChaCha8Rng) -> f64); 3] = [
+    type Size = fn(&mut ChaCha8Rng) -> f64;
+    let sizes: [(&str, Size); 3] = [
         ("constant", |_| SERVICE),
         ("exponential", |rng| exponential(rng, SERVICE)),
         // Mean 1, squared coefficient of variation 3.25.

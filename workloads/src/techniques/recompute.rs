@@ -12,14 +12,20 @@ pub const NAME: &str = "recompute";
 pub struct Recompute {
     /// Stages that recompute; none: all.
     pub stages: Option<Vec<u32>>,
-    /// Bytes kept per micro-batch and stage, split evenly among its chunks; at most the stage's activations.
-    pub keeps: u64,
+    /// Bytes kept per micro-batch, one value per stage, split evenly among its chunks; at most the stage's activations.
+    /// None where the list ends.
+    pub keeps: Vec<u64>,
 }
 
 impl Recompute {
     /// Whether a stage recomputes.
     pub fn covers(&self, stage: u32) -> bool {
         self.stages.as_ref().is_none_or(|stages| stages.contains(&stage))
+    }
+
+    /// Bytes a stage keeps per micro-batch.
+    pub fn kept(&self, stage: u32) -> u64 {
+        self.keeps.get(stage as usize).copied().unwrap_or(0)
     }
 }
 
@@ -43,7 +49,7 @@ pub fn decide(
         let Some(backward) = backward.into_iter().find_map(|phase| graph.find(stage, chunk, phase)) else {
             continue;
         };
-        let keeps = recompute.keeps / u64::from(chunks);
+        let keeps = recompute.kept(stage) / u64::from(chunks);
         let mut reads = Vec::new();
         if keeps > 0 {
             // The checkpoint takes from what the input gradient needs first, then from what the weight gradient needs.

@@ -196,7 +196,7 @@ fn trips_repeat_from_step_to_step() {
 #[test]
 fn recomputation_trades_time_for_memory() {
     let mut plan = plain(4, 8);
-    plan.recompute = Some(Recompute { stages: None, keeps: 0 });
+    plan.recompute = Some(Recompute { stages: None, keeps: vec![] });
     let ours = completed(&plan);
     // As 1F1B with a backward that is one forward longer.
     let longer = uniform(stage(12, 22, 8, 1), 4, 8, PipelineSchedule::OneFOneB);
@@ -205,13 +205,13 @@ fn recomputation_trades_time_for_memory() {
     assert_eq!(ours.peaks(), [34_000; 4], "only one micro-batch's are there at a time");
     assert_eq!(ours.at_peak(0, kind::RECOMPUTED), 34_000);
 
-    plan.recompute = Some(Recompute { stages: None, keeps: 4_000 });
+    plan.recompute = Some(Recompute { stages: None, keeps: vec![4_000; 16] });
     plan.model.stages[0].recompute = Some(Time::from_us(5));
     let ours = completed(&plan);
     assert_eq!(ours.peaks(), [4, 3, 2, 1].map(|n| n * 4_000 + 30_000));
     assert_eq!(ours.spent(0, cause::RECOMPUTE), Time::from_us(8 * 5));
 
-    plan.recompute = Some(Recompute { stages: Some(vec![0, 1]), keeps: 0 });
+    plan.recompute = Some(Recompute { stages: Some(vec![0, 1]), keeps: vec![] });
     assert_eq!(completed(&plan).peaks(), [34_000, 34_000, 68_000, 34_000]);
 }
 
@@ -220,7 +220,7 @@ fn recomputation_works_under_every_schedule() {
     for schedule in crate::plans::schedules(4) {
         let mut plan = uniform(stage(12, 10, 7, 1), 4, 12, schedule);
         let peaks = completed(&plan).peaks();
-        plan.recompute = Some(Recompute { stages: None, keeps: 2_000 });
+        plan.recompute = Some(Recompute { stages: None, keeps: vec![2_000; 16] });
         let ours = completed(&plan);
         assert_eq!(ours.spent(1, cause::RECOMPUTE), Time::from_us(12 * 12), "{schedule:?}");
         assert!(
@@ -235,13 +235,13 @@ fn recomputation_works_under_every_schedule() {
 #[test]
 fn a_checkpoint_is_lent_as_activations_are() {
     let mut plan = balanced(8, 24, EvictionPolicy::EvictNewest);
-    plan.recompute = Some(Recompute { stages: None, keeps: 4_000 });
+    plan.recompute = Some(Recompute { stages: None, keeps: vec![4_000; 16] });
     let ours = completed(&plan);
     assert_eq!(ours.peaks()[0], 5 * 4_000 + 30_000);
     assert_eq!(ours.at_peak(7, kind::HELD_FOR_PARTNER) % 4_000, 0);
     ours.assert_memory_is_returned(&plan);
     // Stage 0 recomputes, stage 1 lends.
-    plan.recompute = Some(Recompute { stages: Some(vec![0]), keeps: 0 });
+    plan.recompute = Some(Recompute { stages: Some(vec![0]), keeps: vec![] });
     plan.bpipe = Some(Bpipe { policy: EvictionPolicy::EvictNewest, bound: Some(8) });
     assert_eq!(completed(&plan).built.evictions, [0; 8]);
 }

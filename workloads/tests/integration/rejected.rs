@@ -16,7 +16,7 @@ fn everything_out_of_range_is_reported_at_once() {
     plan.steps = 0;
     plan.model.stages[2].activation_kept_for_weight = Some(u64::MAX);
     plan.model.partner_link = PartnerLink::Rate(f64::NAN);
-    plan.recompute = Some(Recompute { stages: Some(vec![9, 1]), keeps: 99_000 });
+    plan.recompute = Some(Recompute { stages: Some(vec![9, 1]), keeps: vec![99_000; 16] });
     let Err(PlanError::Invalid(found)) = build(&plan) else { panic!("it is invalid") };
     let fields: Vec<_> = found.iter().map(|invalid| invalid.field).collect();
     assert_eq!(
@@ -79,16 +79,16 @@ fn bpipe_needs_the_order_it_balances() {
 fn two_deciders_for_one_storage_are_both_named() {
     let mut plan = uniform(stage(1, 1, 1, 1), 4, 8, PipelineSchedule::OneFOneB);
     plan.bpipe = Some(BPIPE);
-    plan.recompute = Some(Recompute { stages: None, keeps: 0 });
+    plan.recompute = Some(Recompute { stages: None, keeps: vec![] });
     let error = build(&plan).unwrap_err();
     assert!(matches!(error, PlanError::Conflict(_) | PlanError::Bpipe(_)));
     for words in ["`recompute`", "`bpipe`", "activation of stage 0", "`keeps`"] {
         assert!(error.to_string().contains(words), "{error}");
     }
     // On other stages, or with something left to move, the two compose.
-    plan.recompute = Some(Recompute { stages: Some(vec![1, 2, 3]), keeps: 0 });
+    plan.recompute = Some(Recompute { stages: Some(vec![1, 2, 3]), keeps: vec![] });
     assert!(build(&plan).is_ok());
-    plan.recompute = Some(Recompute { stages: None, keeps: 1_000 });
+    plan.recompute = Some(Recompute { stages: None, keeps: vec![1_000; 16] });
     assert!(build(&plan).is_ok());
 }
 
