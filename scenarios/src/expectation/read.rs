@@ -73,8 +73,7 @@ impl Reading<'_> {
                 .push(Problem::new(self.item.mark, message).help("write for example `{ fits: VARIANT }`"));
             return None;
         };
-        // An item of a list has no key of its own; its first key stands for it.
-        let mark = map.values().next().map_or(self.item.mark, |entry| entry.key);
+        let mark = self.item.beginning();
         let mut rest = map.clone();
         let at = rest.shift_remove("at");
         let source = rest.shift_remove("source");

@@ -43,8 +43,8 @@ impl Draft {
             } else {
                 let known: Vec<&str> = EXPERIMENT_KEYS.iter().chain(&settings_keys).copied().collect();
                 problems.push(
-                    Problem::new(entry.key, format!("unknown key `{}`", shorten(&key)))
-                        .help(suggest::remedy(&key, &known, "keys that this version offers")),
+                    Problem::new(entry.key, format!("this version has no key `{}`", shorten(&key)))
+                        .help(suggest::remedy(&key, &known, "key")),
                 );
             }
         }
@@ -70,7 +70,7 @@ impl Draft {
         for (key, entry) in child.head {
             match self.head.get_mut(&key) {
                 Some(inherited) if matches!(key.as_str(), "variants" | "sweep") => {
-                    merge_entries(inherited, entry, key == "variants");
+                    merge_entries(inherited, entry, key == "variant");
                 }
                 _ => {
                     self.head.insert(key, entry);

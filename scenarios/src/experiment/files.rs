@@ -47,9 +47,8 @@ pub(super) fn read(
         let draft = match read_bytes(files, &path) {
             Ok(bytes) => parse(&path, bytes, sources, problems)?,
             Err(Unreadable { message, help }) => {
-                let problem =
-                    said.map_or_else(|| Problem::unlocated(&message), |mark| Problem::new(mark, &message));
-                problems.push(problem.help(help));
+                let mark = said.unwrap_or_else(|| sources.add(&path, "").start());
+                problems.push(Problem::new(mark, message).help(help));
                 return None;
             }
         };
@@ -86,7 +85,7 @@ fn read_bytes(files: &dyn Files, path: &str) -> Result<Vec<u8>, Unreadable> {
         let names: Vec<&str> = library::names().collect();
         return library::get(name).map(|text| text.as_bytes().to_vec()).ok_or_else(|| Unreadable {
             message: format!("the library has no scenario `{}`", shorten(name)),
-            help: suggest::remedy(name, &names, "library scenarios"),
+            help: suggest::remedy(name, &names, "library scenario"),
         });
     }
     let bytes = files.read(path).map_err(|reason| Unreadable {

@@ -108,8 +108,7 @@ fn with_known_keys(patch: &Node, name: &str, problems: &mut Vec<Problem>) -> Nod
             let keep = known.contains(&key.as_str());
             if !keep {
                 let message = format!("unknown key `{}` in the variant `{}`", shorten(key), shorten(name));
-                problems
-                    .push(Problem::new(entry.key, message).help(suggest::remedy(key, &known, "settings")));
+                problems.push(Problem::new(entry.key, message).help(suggest::remedy(key, &known, "setting")));
             }
             keep
         });

@@ -26,7 +26,7 @@ pub(super) fn check(path: &str, mark: Mark) -> Result<(), Problem> {
             return Err(Problem::new(mark, format!("{place} `{}`", shorten(key))).help(
                 match names.is_empty() {
                     true => format!("write `{walked}`"),
-                    false => suggest::remedy(key, &names, "settings"),
+                    false => suggest::remedy(key, &names, "setting"),
                 },
             ));
         };

@@ -197,6 +197,7 @@ fn read_values(names: &[&str], entry: &Entry, problems: &mut Vec<Problem>) -> Op
     let problem = match &node.value {
         Value::List(items) if items.is_empty() => {
             Problem::new(node.mark, format!("the axis `{axis}` has no values"))
+                .help("write `[first, second]`")
         }
         Value::List(items) if items.len() > MAX_LISTED => {
             Problem::new(node.mark, format!("the axis `{axis}` lists more than {MAX_LISTED} values"))
@@ -229,11 +230,13 @@ fn read_joined(names: &[&str], items: &[Node], problems: &mut Vec<Problem>) -> O
             }
             other => {
                 let found = match other {
-                    Value::List(parts) => format!("{} values", parts.len()),
+                    Value::List(parts) => format!("one of {}", parts.len()),
                     other => other.describe(),
                 };
-                let message =
-                    format!("a value of this joined axis must be a list of {}, not {found}", names.len());
+                let message = format!(
+                    "a value of this joined axis must be a list of {} values, not {found}",
+                    names.len()
+                );
                 problems.push(
                     Problem::new(item.mark, message).help("give one value for each path, in their order"),
                 );

@@ -84,7 +84,7 @@ impl<'a> Shape<'a> {
             .unwrap_or("");
         let sentence = text.split_once(". ").map_or(text, |(first, _)| first);
         let sentence = sentence.split("\n\n").next().unwrap_or("").replace('\n', " ");
-        sentence.trim_end_matches('.').to_owned()
+        uncapitalised(sentence.trim_end_matches('.'))
     }
 
     /// A valid value as it would be written.
@@ -95,7 +95,7 @@ impl<'a> Shape<'a> {
     /// A valid value, said to stand at `mark`.
     pub(crate) fn sample(self, mark: Mark) -> Option<Node> {
         let here = self.resolved();
-        let word = |json: &Json| json_scalar(json).map(|value| Node::new(mark, value));
+        let word = |json: &Json| plain_value(json, mark).map(|value| Node::new(mark, value));
         if let Some(example) = here.get("examples").and_then(|examples| examples.get(0)) {
             return word(example);
         }
@@ -143,11 +143,22 @@ impl<'a> Shape<'a> {
     }
 }
 
-fn json_scalar(json: &Json) -> Option<Value> {
+/// A value of the schema.
+fn plain_value(json: &Json, mark: Mark) -> Option<Value> {
     match json {
         Json::String(text) => Some(Value::Text(text.clone())),
         Json::Number(number) => number.as_i64().map(|number| Value::Integer(number.into())),
-        Json::Bool(value) => Some(Value::Bool(*value)),
+        Json::Array(items) => {
+            let item = |json| plain_value(json, mark).map(|value| Node::new(mark, value));
+            items.iter().map(item).collect::<Option<_>>().map(Value::List)
+        }
+        Json::Object(map) => {
+            let entry = |(key, json): (&String, &Json)| {
+                let node = Node::new(mark, plain_value(json, mark)?);
+                Some((key.clone(), Entry { key: mark, node }))
+            };
+            map.iter().map(entry).collect::<Option<_>>().map(Value::Map)
+        }
         _ => None,
     }
 }
@@ -162,5 +173,14 @@ fn written(value: &Value) -> String {
             format!("{{ {} }}", entries.join(", "))
         }
         other => other.plain(),
+    }
+}
+
+/// "Number of stages" as "number of stages", but "BPipe" as it is.
+fn uncapitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    match (chars.next(), chars.clone().next()) {
+        (Some(first), Some(second)) if !second.is_uppercase() => first.to_lowercase().chain(chars).collect(),
+        _ => text.to_owned(),
     }
 }

@@ -12,6 +12,7 @@ pub type MicroBatches = Count<1, 65_536>;
 /// `micro_batches` alone is enough when samples do not matter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("examples" = [{ "micro_batches": 8 }]))]
 pub struct Training {
     /// Samples of one step.
     #[serde(default, skip_serializing_if = "Option::is_none")]

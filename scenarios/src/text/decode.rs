@@ -110,16 +110,24 @@ impl Fault {
         match &self.kind {
             Kind::Value { message, help } => {
                 let problem = Problem::new(mark, format!("{subject} {message}"));
-                help.iter().fold(problem, Problem::help)
+                match (help, shape.at(&path), path.last()) {
+                    (Some(help), ..) => problem.help(help),
+                    (None, Some(field), Some(key)) if is_index(key) => {
+                        problem.help(format!("write for example `{}`", field.example()))
+                    }
+                    (None, Some(field), Some(key)) => {
+                        problem.help(format!("write for example `{key}: {}`", field.example()))
+                    }
+                    _ => problem,
+                }
             }
             Kind::UnknownKey { key, known } => {
-                let place = if subject.is_empty() { String::new() } else { format!(" in {subject}") };
-                Problem::new(mark, format!("unknown key `{}`{place}", shorten(key)))
-                    .help(suggest::remedy(key, known, "keys"))
+                Problem::new(mark, format!("unknown key `{}` in {subject}", shorten(key)))
+                    .help(suggest::remedy(key, known, "key"))
             }
             Kind::UnknownChoice { choice, known } => {
                 Problem::new(mark, format!("{subject} cannot be `{}`", shorten(choice)))
-                    .help(suggest::remedy(choice, known, "choices"))
+                    .help(suggest::remedy(choice, known, "choice"))
             }
             Kind::Missing { key } => {
                 let problem = Problem::new(mark, format!("{subject} lacks `{key}`"));
@@ -167,7 +175,7 @@ impl Fault {
 fn display(name: &str, path: &[String]) -> String {
     let mut text = name.to_owned();
     for key in path {
-        if key.bytes().all(|byte| byte.is_ascii_digit()) {
+        if is_index(key) {
             text += &format!("[{key}]");
         } else {
             if !text.is_empty() {
@@ -176,7 +184,11 @@ fn display(name: &str, path: &[String]) -> String {
             text += key;
         }
     }
-    if text.is_empty() { text } else { format!("`{}`", shorten(&text)) }
+    if text.is_empty() { "the scenario".to_owned() } else { format!("`{}`", shorten(&text)) }
+}
+
+fn is_index(key: &str) -> bool {
+    key.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 impl Error for Fault {
@@ -197,7 +209,6 @@ impl Error for Fault {
             Unexpected::Signed(value) => format!("the number `{value}`"),
             Unexpected::Float(value) => format!("the number `{value}`"),
             Unexpected::Str(text) => format!("the text `{}`", shorten(text)),
-            Unexpected::Unit | Unexpected::Option => "empty".to_owned(),
             Unexpected::Seq => "a list".to_owned(),
             Unexpected::Map => "a map".to_owned(),
             other => other.to_string(),
@@ -245,7 +256,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         let outcome = match &self.0.value {
-            Value::Null => visitor.visit_unit(),
+            Value::Null => Err(Fault::custom("has no value")),
             Value::Bool(value) => visitor.visit_bool(*value),
             Value::Integer(value) => match (u64::try_from(*value), i64::try_from(*value)) {
                 (Ok(value), _) => visitor.visit_u64(value),
@@ -270,7 +281,10 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         if matches!(self.0.value, Value::Map(_)) {
             return self.deserialize_any(visitor);
         }
-        let message = format!("must be a map, not {}", self.0.value.describe());
+        let message = match &self.0.value {
+            Value::Null => "has no value".to_owned(),
+            other => format!("must be a map, not {}", other.describe()),
+        };
         Err(Fault::of(Kind::Value { message, help: Some(as_map_help(&self.0.value)) }).at(self.0.mark))
     }
 
@@ -308,7 +322,9 @@ impl<'de> Deserializer<'de> for Reader<'de> {
                 }))
             }
             other => {
-                let message = format!("must be a choice, not {}", other.describe());
+                let empty = matches!(other, Value::Map(_));
+                let found = if empty { "an empty map".to_owned() } else { other.describe() };
+                let message = format!("must be one choice, not {found}");
                 let help = format!("the choices here are {}", suggest::list(choices.iter().copied()));
                 Err(Fault::of(Kind::Value { message, help: Some(help) }))
             }

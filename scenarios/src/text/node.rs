@@ -71,6 +71,14 @@ impl Node {
         }
     }
 
+    /// Where the reader's eye finds it: a map that has no key of its own begins at its first key.
+    pub(crate) fn beginning(&self) -> Mark {
+        match &self.value {
+            Value::Map(map) => map.values().next().map_or(self.mark, |entry| entry.key),
+            _ => self.mark,
+        }
+    }
+
     /// The word of an entry that stands for "leave this out".
     pub(crate) fn is_none_word(&self) -> bool {
         self.as_text() == Some("none")

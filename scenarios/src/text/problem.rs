@@ -9,7 +9,7 @@ use super::source::{Mark, SourceId, Sources};
 pub struct Problem {
     /// What is wrong, in one sentence without full stop.
     pub message: String,
-    /// The places it is about, the most important first; empty only when a file could not be read at all.
+    /// The places it is about, the most important first; at least one.
     pub notes: Vec<Note>,
     /// How to mend it.
     pub help: Option<String>,
@@ -36,10 +36,6 @@ pub struct Failure {
 impl Problem {
     pub(crate) fn new(mark: Mark, message: impl Into<String>) -> Self {
         Self { message: message.into(), notes: vec![Note { mark, label: String::new() }], help: None }
-    }
-
-    pub(crate) fn unlocated(message: impl Into<String>) -> Self {
-        Self { message: message.into(), notes: Vec::new(), help: None }
     }
 
     pub(crate) fn label(mut self, label: impl Into<String>) -> Self {
@@ -97,6 +93,9 @@ impl Problem {
                 let at = if note.mark.source == main { self.notes[0].mark } else { note.mark };
                 let arrow = paint.frame(if previous.is_none() { "-->" } else { ":::" });
                 let _ = writeln!(out, "{:width$}{arrow} {}", "", sources.locate(at));
+                if sources.get(at.source).text.is_empty() {
+                    return;
+                }
                 let _ = writeln!(out, "{:width$} {}", "", paint.frame("|"));
             }
             let gap = previous.filter(|_| same_source).map_or(0, |mark| note.mark.line - mark.line);
@@ -173,7 +172,8 @@ fn token_length(rest: &[char]) -> usize {
         Some(quote @ ('"' | '\'')) => {
             rest[1..].iter().position(|c| c == quote).map_or(rest.len(), |end| end + 2)
         }
-        Some('{' | '[' | '|' | '>' | '-') | None => 1,
+        Some('{' | '[' | '|' | '>') | None => 1,
+        Some('-') if rest.get(1).is_none_or(|c| c.is_whitespace()) => 1,
         Some(_) => {
             let ends = |i: usize| match rest[i] {
                 ',' | ']' | '}' => true,

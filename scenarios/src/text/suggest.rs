@@ -34,8 +34,9 @@ pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 pub(crate) fn remedy(word: &str, candidates: &[&str], noun: &str) -> String {
     match (closest(word, candidates.iter().copied()), candidates) {
         (Some(near), _) => format!("did you mean `{near}`?"),
-        (None, []) => format!("there are no {noun} here"),
-        (None, all) => format!("the {noun} here are {}", list(all.iter().copied())),
+        (None, []) => format!("there is no {noun} here"),
+        (None, [only]) => format!("the only {noun} here is `{only}`"),
+        (None, all) => format!("the {noun}s here are {}", list(all.iter().copied())),
     }
 }
 

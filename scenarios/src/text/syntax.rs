@@ -6,6 +6,11 @@ use super::source::Mark;
 /// What the parser says, what is meant, and how to mend it; the first that matches counts.
 const WORDS: [(&str, &str, &str); 12] = [
     (
+        "repetition limit exceeded",
+        "the aliases (`*name`) of this file repeat too much of it",
+        "write the values out, or give long axes as `{ from, to, steps }`",
+    ),
+    (
         "while scanning a quoted scalar",
         "this quoted text is never closed",
         "close it with the same quote; inside single quotes write an apostrophe twice",
@@ -20,7 +25,7 @@ const WORDS: [(&str, &str, &str); 12] = [
     (
         "mapping values are not allowed",
         "a `:` cannot stand here",
-        "start a new line for the next key, indent it like its neighbours, or put the value in quotes",
+        "put a space after the `:` of a key, begin each key on its own line, or put the text in quotes",
     ),
     (
         "could not find expected ':'",
@@ -47,11 +52,6 @@ const WORDS: [(&str, &str, &str); 12] = [
         "this alias (`*name`) has no name",
         "put a text that begins with `*` in quotes",
     ),
-    (
-        "control characters are not allowed",
-        "the file contains a control character",
-        "remove it, or write it as `\\u0000` inside double quotes",
-    ),
     ("cannot start any token", "this character cannot begin a value", "put the value in quotes"),
 ];
 
@@ -60,13 +60,19 @@ pub(super) fn explain(error: &str, text: &str, mark: Mark) -> Problem {
     if let Some(tab) = tab_in_indentation(text, mark) {
         return Problem::new(tab, "a tab stands where YAML wants spaces").help("indent with spaces only");
     }
+    if error.contains("control characters") {
+        return Problem::new(control_character(text, mark), "the file contains a control character")
+            .help("remove it, or write it as `\\u0000` inside double quotes");
+    }
     let Some(&(pattern, message, help)) = WORDS.iter().find(|(pattern, ..)| error.contains(pattern)) else {
         let message = error.split(" at line ").next().unwrap_or(error);
         return Problem::new(mark, format!("this is not YAML: {message}"))
             .help("see https://yaml.org/spec/1.2.2/");
     };
     // For what was opened and never closed the parser gives two places; the opening helps more than the end of the file.
-    let opening = position(error).filter(|_| error.contains("',' or") || pattern.contains("quoted"));
+    let opening = (error.contains("',' or") || pattern.contains("quoted"))
+        .then(|| error.split_once("while ").map(|(_, context)| position(context).unwrap_or((1, 1))))
+        .flatten();
     let mark = opening.map_or(mark, |(line, column)| Mark { line, column, ..mark });
     Problem::new(mark, message).help(help)
 }
@@ -86,4 +92,13 @@ fn tab_in_indentation(text: &str, mark: Mark) -> Option<Mark> {
         let column = blank.zip(1..).find(|&(c, _)| c == '\t')?.1;
         Some(Mark { line: number, column, ..mark })
     })
+}
+
+/// The first character that YAML does not allow; the parser does not say where it is.
+fn control_character(text: &str, mark: Mark) -> Mark {
+    let forbidden = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{85}');
+    let numbered = text.lines().zip(1..);
+    let place =
+        numbered.filter_map(|(line, number)| Some((number, line.chars().position(forbidden)?))).next();
+    place.map_or(mark, |(line, column)| Mark { line, column: column as u32 + 1, ..mark })
 }

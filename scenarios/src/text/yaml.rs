@@ -38,15 +38,20 @@ pub(crate) fn parse(sources: &Sources, source: SourceId, problems: &mut Vec<Prob
         None => Node::new(source.start(), Value::Null),
     };
     // Only the beginning of a second document is looked at: after an error the iterator would repeat it for ever.
-    if let Some(second) = documents.next() {
-        let mark = match loader.document(second) {
-            Ok(node) => node.mark,
-            Err(error) => loader.mark(&error),
-        };
-        problems.push(
-            Problem::new(mark, "a file holds one experiment, but a second YAML document begins here")
-                .help("remove the `---` above it, or put it into a file of its own"),
-        );
+    match documents.next().map(|document| loader.document(document)) {
+        None => {}
+        Some(Ok(second)) => problems.push(
+            Problem::new(
+                second.beginning(),
+                "a file holds one experiment, but a second YAML document begins here",
+            )
+            .help("remove the `---` above it, or put it into a file of its own"),
+        ),
+        Some(Err(error)) => {
+            let problem = loader.explain(&error, text);
+            problems.push(problem);
+            return None;
+        }
     }
     Some(root)
 }

@@ -1,0 +1,127 @@
+//! Promises and citations, compared with runs.
+
+use indexmap::IndexMap;
+use reports::summary::{DevicePeak, Difference, Failure, FailureKind, RunSummary};
+use scenarios::Experiment;
+
+use crate::support::experiment;
+
+const VARIANTS: &str = "training: { micro_batches: 8, micro_batch: 1 }
+variants: { plain: {}, bpipe: { techniques: { bpipe: {} } } }
+sweep: { training.micro_batch: [1, 2] }
+";
+
+fn stating(statements: &str) -> Experiment {
+    experiment(&format!("{VARIANTS}{statements}"))
+}
+
+/// A run of `variant` at a micro-batch size that takes `seconds` for 8 micro-batches; 0 for one that does not fit.
+fn run(variant: &str, micro_batch: u64, seconds: f64) -> RunSummary {
+    let point = IndexMap::from([("training.micro_batch".to_owned(), micro_batch.to_string())]);
+    let mut run =
+        RunSummary { variant: variant.to_owned(), point, fits: seconds > 0.0, ..RunSummary::default() };
+    if run.fits {
+        run.step_time_s = Some(seconds);
+        run.samples_per_s = Some(8.0 * micro_batch as f64 / seconds);
+        run.bubble_fraction = Some(0.25);
+        run.peak_memory_bytes = vec![DevicePeak { peak_bytes: 40_000_000_000, ..DevicePeak::default() }];
+    } else {
+        let message = "stage 0 is 2 GB short".to_owned();
+        run.failure = Some(Failure { kind: FailureKind::OutOfMemory, message, ..Failure::default() });
+    }
+    run
+}
+
+fn runs() -> Vec<RunSummary> {
+    vec![run("plain", 1, 1.0), run("bpipe", 1, 1.0), run("plain", 2, 0.0), run("bpipe", 2, 1.6)]
+}
+
+/// Whether the one promise holds, and what was measured.
+fn verdict(statement: &str) -> (bool, String) {
+    let experiment = stating(&format!("expect:\n  - {statement}\n"));
+    let check = experiment.promises()[0].check(&runs(), experiment.sources());
+    (check.passed, check.measured)
+}
+
+fn holds(statement: &str) -> bool {
+    verdict(statement).0
+}
+
+#[test]
+fn the_feasible_point_of_highest_throughput_counts() {
+    assert_eq!(verdict("{ faster: bpipe, than: plain, by: [1.2, 1.3] }"), (true, "1.25 times".to_owned()));
+    assert!(!holds("{ faster: plain, than: bpipe }"));
+    assert!(holds("{ faster: { best_of: [bpipe, plain] }, than: plain }"));
+    assert!(!holds("{ faster: bpipe, than: plain, at: { training.micro_batch: 1 } }"));
+    assert!(holds("{ faster: bpipe, than: { best_of: [plain], at: { training.micro_batch: 1 } } }"));
+}
+
+#[test]
+fn what_does_not_fit_is_told_with_its_reason() {
+    assert!(holds("{ fits: bpipe }"));
+    assert!(holds("{ fits: { best_of: [plain, bpipe] } }"));
+    assert!(!holds("{ fits: plain }"));
+    assert!(holds("{ does_not_fit: plain, at: { training.micro_batch: 2 }, because: gpu-memory }"));
+    assert!(!holds("{ does_not_fit: plain, at: { training.micro_batch: 2 }, because: deadlock }"));
+    assert!(!holds("{ does_not_fit: plain }"));
+    let short = verdict("{ fits: plain, at: { training.micro_batch: 2 } }");
+    assert_eq!(short, (false, "stage 0 is 2 GB short".to_owned()));
+    let nothing = verdict("{ faster: plain, than: bpipe, at: { training.micro_batch: 2 } }");
+    assert_eq!(nothing, (false, "plain has no run that fits".to_owned()));
+}
+
+#[test]
+fn metrics_are_compared_in_their_units() {
+    assert!(holds("{ metric: step_time_s, of: bpipe, between: [1.5 s, 1700 ms] }"));
+    assert!(holds("{ metric: step_time_s, of: bpipe, between: [1.5, 1.7] }"));
+    assert!(!holds("{ metric: step_time_s, of: bpipe, between: [1.7 s, 1.8 s] }"));
+    assert!(holds("{ metric: peak_memory_bytes, of: bpipe, is: 40 GB }"));
+    assert!(holds("{ metric: bubble_fraction, of: bpipe, is: 24.9 %, within: 1 % }"));
+    assert!(!holds("{ metric: bubble_fraction, of: bpipe, is: 24.9 % }"));
+    assert!(holds("{ order: [plain, bpipe], metric: step_time_s }"));
+    assert!(!holds("{ order: [bpipe, plain], metric: step_time_s }"));
+    assert!(!holds("{ order: [plain, bpipe], metric: bubble_fraction }"));
+    assert!(holds("{ equal: plain, to: bpipe, metric: step_time_s, at: { training.micro_batch: 1 } }"));
+    assert!(holds("{ equal: plain, to: bpipe, metric: step_time_s, within: 40 % }"));
+    assert!(!holds("{ equal: plain, to: bpipe, metric: step_time_s, within: 30 % }"));
+    let absent = verdict("{ metric: resident_micro_batches, of: bpipe, is: 5 }");
+    assert_eq!(absent, (false, "bpipe (micro_batch 2) has no resident_micro_batches".to_owned()));
+}
+
+#[test]
+fn citations_stand_beside_ours_with_source_and_difference() {
+    let experiment = stating(
+        "published:
+  - { metric: bubble_fraction, of: bpipe, is: 0.2431, source: Table 5 }
+  - { metric: samples_per_s, of: bpipe, is: 9.5, source: Table 4 }
+  - { faster: bpipe, than: plain, by: [1.25, 2.17], source: abstract }
+",
+    );
+    let cited: Vec<_> = experiment.citations().iter().map(|citation| citation.cite(&runs())).collect();
+    let words: Vec<_> = cited
+        .iter()
+        .map(|c| (c.text.as_str(), c.published.as_str(), c.ours.as_str(), c.source.as_str()))
+        .collect();
+    assert_eq!(
+        words,
+        [
+            ("bubble fraction of bpipe", "0.2431", "0.2500", "Table 5"),
+            ("samples per second of bpipe", "9.5", "10.0", "Table 4"),
+            ("bpipe is faster than plain", "1.25 to 2.17 times", "1.25 times", "abstract"),
+        ]
+    );
+    let Some(Difference::Points(points)) = cited[0].difference else { panic!("a share differs in points") };
+    assert!((points - 0.0069).abs() < 1e-9);
+    assert!(matches!(cited[1].difference, Some(Difference::Relative(_))));
+    assert_eq!(cited[2].difference, None);
+}
+
+#[test]
+fn a_promise_says_what_it_promises_and_where() {
+    let experiment = stating(
+        "expect:\n  - { metric: step_time_s, of: bpipe, between: [1 s, 2 s], at: { training.micro_batch: 2 } }\n",
+    );
+    let check = experiment.promises()[0].check(&runs(), experiment.sources());
+    assert_eq!(check.text, "step time of bpipe, at micro_batch 2 is between 1 s and 2 s");
+    assert_eq!(check.location.as_deref(), Some("test.yaml:15:7"));
+}

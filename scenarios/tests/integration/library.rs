@@ -1,0 +1,31 @@
+//! The embedded scenarios are right.
+
+use std::collections::BTreeMap;
+
+use scenarios::{Point, library, load};
+
+#[test]
+fn every_library_scenario_resolves_at_every_point() {
+    for name in library::names() {
+        let path = format!("library:{name}");
+        let experiment = load(&BTreeMap::new(), &path, &[]).unwrap_or_else(|failure| panic!("{failure}"));
+        assert!(experiment.description().is_some(), "{name} has no description");
+        for point in experiment.points() {
+            for variant in experiment.variants() {
+                experiment
+                    .resolve(variant, &point)
+                    .unwrap_or_else(|infeasible| panic!("{name}: {}", infeasible.reason));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_swept_option_leaves_variants_without_the_technique_alone() {
+    let experiment = load(&BTreeMap::new(), "library:bpipe-profiled", &[]).expect("a library scenario");
+    let last: Point = experiment.points().last().expect("points");
+    let techniques =
+        |variant: &str| experiment.resolve(variant, &last).expect("feasible").scenario.techniques;
+    assert!(techniques("plain").bpipe.is_none());
+    assert!(techniques("bpipe").bpipe.is_some());
+}

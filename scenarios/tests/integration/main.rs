@@ -1,0 +1,9 @@
+//! What the scenario language promises.
+
+mod broken;
+mod expectations;
+mod hostile;
+mod language;
+mod library;
+mod schema;
+mod support;

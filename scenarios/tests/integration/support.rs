@@ -1,0 +1,40 @@
+//! Loads scenarios from texts.
+
+use std::collections::BTreeMap;
+
+use scenarios::{Experiment, Failure, load};
+
+/// The smallest complete settings; tests add what they are about.
+pub(crate) const SETTINGS: &str = "
+model:
+  profiled_pipeline:
+    stages: 4
+    forward: 10 ms
+    backward_input: 10 ms
+    backward_weight: 5 ms
+    transfer: 1 ms
+    activation: 1 GB
+";
+
+/// An experiment from one text, with settings from the command line.
+pub(crate) fn read(text: &str, overrides: &[&str]) -> Result<Experiment, Failure> {
+    read_all(&[("test.yaml", text)], overrides)
+}
+
+/// An experiment from the first of several files.
+pub(crate) fn read_all(files: &[(&str, &str)], overrides: &[&str]) -> Result<Experiment, Failure> {
+    let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+    let all: BTreeMap<String, Vec<u8>> =
+        files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect();
+    load(&all, files[0].0, &overrides)
+}
+
+/// An experiment of name and [`SETTINGS`] followed by `more`, which must be right.
+pub(crate) fn experiment(more: &str) -> Experiment {
+    read(&format!("name: test\n{SETTINGS}{more}"), &[]).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+/// The messages of a failure.
+pub(crate) fn messages(failure: &Failure) -> Vec<&str> {
+    failure.problems.iter().map(|problem| problem.message.as_str()).collect()
+}
