@@ -1,7 +1,9 @@
 //! One run: a variant at a point, over its seeds.
 
 use reports::summary::{RunSummary, Spread};
+use sim_core::fold::fold;
 use sim_core::outcome::{End, Run};
+use sim_core::validate::ProgramError;
 use sim_core::{Options as Engine, simulate};
 use workloads::plan::{Built, PipelinePlan, PlanError, build};
 
@@ -10,7 +12,7 @@ use super::plan::pipeline_plan;
 use super::words::Words;
 use super::{Options, Refusal, failure, measure, remedy};
 use crate::experiment::{Experiment, Point};
-use crate::schema::{Scenario, Segments};
+use crate::schema::{Fold, Scenario, Segments};
 
 /// Events per activity at most: an activity begins, waits and ends.
 const EVENTS_PER_ACTIVITY: u64 = 8;
@@ -115,6 +117,12 @@ fn simulated(
 }
 
 fn once(scenario: &Scenario, Prepared { built, .. }: &Prepared, seed: u64) -> Result<Run, String> {
-    simulate(&built.platform, &built.program, &built.start, &engine(scenario, seed))
-        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    let engine = engine(scenario, seed);
+    let words = |errors: Vec<_>| errors.iter().map(ProgramError::to_string).collect::<Vec<_>>().join("; ");
+    if scenario.run.fold == Fold::Never {
+        return simulate(&built.platform, &built.program, &built.start, &engine).map_err(words);
+    }
+    let folded = fold(&built.platform, &built.program, &built.start);
+    let run = simulate(&folded.platform, &folded.program, &folded.start, &engine).map_err(words)?;
+    Ok(folded.expand(run))
 }

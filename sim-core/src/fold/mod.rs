@@ -29,6 +29,7 @@ mod teams;
 mod usage;
 
 use crate::id::{FluidId, StoreId, StreamId};
+use crate::outcome::{End, OutOfMemory, Place, Run, Waiting};
 use crate::platform::Platform;
 use crate::program::{Program, StartState};
 use crate::validate::validate;
@@ -86,6 +87,51 @@ fn smaller(platform: &Platform, program: &Program, start: &StartState) -> Option
 }
 
 impl Folded {
+    /// A run of the folded program as one of the original: every stream, store and fluid is as its representative; in
+    /// how it ended, each representative stands for the first of its class. Counts stay those of what was simulated.
+    pub fn expand(&self, run: Run) -> Run {
+        let original = |stream: StreamId| {
+            self.streams.iter().position(|&folded| folded == stream).map_or(stream, StreamId::from)
+        };
+        let place = |place: Place| Place { stream: original(place.stream), ..place };
+        let store_use = |&store: &StoreId| {
+            let mut held = run.stores[store.index()].clone();
+            held.peak.place = held.peak.place.map(place);
+            held
+        };
+        Run {
+            end: match &run.end {
+                End::OutOfMemory(oom) => End::OutOfMemory(OutOfMemory {
+                    place: place(oom.place),
+                    store: self
+                        .stores
+                        .iter()
+                        .position(|&folded| folded == oom.store)
+                        .map_or(oom.store, StoreId::from),
+                    ..oom.clone()
+                }),
+                End::Deadlock(waiting) => End::Deadlock(
+                    waiting
+                        .iter()
+                        .map(|w| Waiting {
+                            place: place(w.place),
+                            on: w.on.iter().copied().map(original).collect(),
+                            ..w.clone()
+                        })
+                        .collect(),
+                ),
+                &End::Invalid { place: at, reason } => End::Invalid { place: place(at), reason },
+                other => other.clone(),
+            },
+            time: run.time,
+            streams: self.streams.iter().map(|stream| run.streams[stream.index()].clone()).collect(),
+            stores: self.stores.iter().map(store_use).collect(),
+            fluids: self.fluids.iter().map(|fluid| run.fluids[fluid.index()]).collect(),
+            activities: run.activities,
+            events: run.events,
+        }
+    }
+
     /// The program as it is.
     fn unfolded(platform: &Platform, program: &Program, start: &StartState) -> Self {
         Self {
