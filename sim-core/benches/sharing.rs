@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -22,7 +23,7 @@ const HOSTS_PER_LEAF: u32 = 8;
 
 fn main() {
     println!("flows/s                     network    reference     ratio");
-    for hosts in if std::env::args().any(|a| a == "ring") { vec![8192] } else { vec![] } {
+    for hosts in [512, 8192] {
         let tree = Tree::new(hosts);
         let steps = 4_000_000 / hosts;
         let fast = best(|| ring(&tree, &mut Network::new(&tree.platform), steps));
@@ -30,7 +31,6 @@ fn main() {
         report(&format!("ring of {hosts}"), fast, slow);
     }
     let tree = Tree::new(512);
-    let only: u32 = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(1024);
     for (local, slots, flows, plain) in [
         (100, 512, 1_000_000, 2_000),
         (90, 64, 1_000_000, 10_000),
@@ -42,9 +42,6 @@ fn main() {
         (0, 1024, 15_000, 100),
         (0, 4096, 6_000, 20),
     ] {
-        if slots != only || local > 0 {
-            continue;
-        }
         let fast = best(|| closed(&tree, &mut Network::new(&tree.platform), slots, local, flows));
         let slow = closed(&tree, &mut Plain::new(&tree), slots, local, plain);
         report(&format!("{slots} slots, {local} % local"), fast, slow);
@@ -211,7 +208,7 @@ fn closed(tree: &Tree, network: &mut impl Sharing, slots: u32, local: u32, flows
     };
     (0..slots).for_each(|slot| next(slot, network, &mut progress));
     progress.reshare(network);
-    let start = Cpu::now();
+    let start = Instant::now();
     let mut done = 0;
     while done < flows {
         let (time, _) = progress.finishes.peek().expect("some slot is busy");
@@ -239,7 +236,7 @@ fn ring(tree: &Tree, network: &mut impl Sharing, steps: u32) -> f64 {
         .collect();
     let mut progress = Progress::default();
     let mut ended = Vec::new();
-    let start = Cpu::now();
+    let start = Instant::now();
     for _ in 0..steps {
         for (host, demands) in (0..).zip(&routes) {
             let flow = network.start(demands);
@@ -254,15 +251,4 @@ fn ring(tree: &Tree, network: &mut impl Sharing, steps: u32) -> f64 {
         ended.iter().for_each(|&flow| network.stop(FlowId(flow)));
     }
     f64::from(steps * tree.hosts) / start.elapsed().as_secs_f64()
-}
-
-struct Cpu(f64);
-impl Cpu {
-    fn now() -> Self {
-        let s = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-        Self(s.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9)
-    }
-    fn elapsed(&self) -> std::time::Duration {
-        std::time::Duration::from_secs_f64(Self::now().0 - self.0)
-    }
 }

@@ -19,6 +19,8 @@ pub(super) struct Arena {
     vacant: [Vec<u32>; 33],
     /// Flows under way.
     pub(super) active: usize,
+    /// Those among them whose level is being decided.
+    pub(super) undecided: usize,
     /// Those among them that are not uniform.
     pub(super) irregular: usize,
     /// Those whose rate the fixed point decided.
@@ -161,8 +163,8 @@ fn fault(platform: &Platform, demand: &Demand) -> Option<String> {
     if demand.fluid.index() >= fluids {
         return Some(format!("demands fluid {}: the platform has {fluids}", demand.fluid.0));
     }
-    if demand.port.is_some_and(|port| port.0 >= platform.ports) {
-        return Some(format!("goes through a port above {}: add the port to the platform", platform.ports));
+    if let Some(port) = demand.port.filter(|port| port.0 >= platform.ports) {
+        return Some(format!("goes through port {}: the platform has {}", port.0, platform.ports));
     }
     if demand.coefficient.0 == 0 || weight(demand) == 0 {
         return Some("has a coefficient, weight or multiplicity of zero: leave the demand out".to_owned());
@@ -214,6 +216,7 @@ impl Arena {
             ports: vec![Port::default(); platform.ports as usize],
             vacant: [const { Vec::new() }; 33],
             active: 0,
+            undecided: 0,
             irregular: 0,
             apart: 0,
             priors: 0,
@@ -248,6 +251,7 @@ impl Arena {
         flow.uniform = is_uniform(demands);
         self.irregular += usize::from(!flow.uniform);
         self.active += 1;
+        self.undecided += 1;
         self.assign_cap(id, cap);
         id
     }
@@ -295,12 +299,38 @@ impl Arena {
     }
 
     /// Makes a flow's level undecided.
+    #[inline]
     pub(super) fn release(&mut self, id: u32) {
-        self.leave_sums(id);
+        let Flow { state, level, .. } = self.flows[id as usize];
+        if state != State::Fixed {
+            self.leave_sums(id);
+        }
         self.flows[id as usize].state = State::Free;
-        for hop in self.hops_of(id) {
-            let hop = &self.hops[hop];
-            self.tiers[hop.tier as usize].free += hop.load_weight();
+        self.undecided += 1;
+        for hop in &self.hops[self.hops_of(id)] {
+            let tier = &mut self.tiers[hop.tier as usize];
+            let weight = hop.load_weight();
+            if state == State::Fixed {
+                tier.unfix(weight, level);
+            }
+            tier.free += weight;
+        }
+    }
+
+    /// Makes all levels above this one undecided, except of flows that wait for prior demands or that nothing hinders.
+    /// Replaces `released` by these flows.
+    pub(super) fn release_above(&mut self, level: u64, released: &mut Vec<u32>) {
+        released.clear();
+        for id in 0..self.flows.len() as u32 {
+            let flow = &self.flows[id as usize];
+            if flow.state != State::Fixed || flow.level <= level {
+                continue;
+            }
+            let bound = flow.ceiling > flow.level || !self.is_unhindered(id);
+            if bound && !self.waits(id) {
+                self.release(id);
+                released.push(id);
+            }
         }
     }
 
@@ -309,8 +339,8 @@ impl Arena {
     pub(super) fn fix(&mut self, id: u32, level: u64) {
         let flow = &mut self.flows[id as usize];
         (flow.state, flow.level) = (State::Fixed, level);
-        for hop in self.hops_of(id) {
-            let hop = &self.hops[hop];
+        self.undecided -= 1;
+        for hop in &self.hops[self.hops_of(id)] {
             let tier = &mut self.tiers[hop.tier as usize];
             tier.free -= hop.load_weight();
             tier.fix(hop.load_weight(), level);
@@ -328,8 +358,8 @@ impl Arena {
     fn leave_sums(&mut self, id: u32) {
         let (state, level) = (self.flows[id as usize].state, self.flows[id as usize].level);
         self.apart -= usize::from(state == State::Apart);
-        for hop in self.hops_of(id) {
-            let hop = &self.hops[hop];
+        self.undecided -= usize::from(state == State::Free);
+        for hop in &self.hops[self.hops_of(id)] {
             let tier = &mut self.tiers[hop.tier as usize];
             match state {
                 State::Free => tier.free -= hop.load_weight(),
@@ -383,6 +413,16 @@ impl Arena {
             && !self.members[self.prior(tier)].is_empty()
     }
 
+    /// Whether a flow takes what prior demands leave.
+    pub(super) fn waits(&self, id: u32) -> bool {
+        self.priors > 0 && self.hops[self.hops_of(id)].iter().any(|hop| self.is_last(hop.tier as usize))
+    }
+
+    /// Whether a flow meets no fluid that could slow it.
+    pub(super) fn is_unhindered(&self, id: u32) -> bool {
+        self.hops[self.hops_of(id)].iter().all(|hop| self.is_slack(hop.tier as usize))
+    }
+
     #[inline]
     pub(super) fn fluid_of(&self, tier: usize) -> usize {
         tier.checked_sub(self.fluids.len()).unwrap_or(tier)
@@ -432,15 +472,15 @@ impl Arena {
 
     fn add_potential(&mut self, id: u32, enter: bool) {
         let cap = self.flows[id as usize].cap;
-        for hop in self.hops_of(id) {
-            let hop = self.hops[hop];
+        let fluids = self.fluids.len();
+        for hop in &self.hops[self.hops_of(id)] {
             let load = u128::from(hop.load_weight()) * u128::from(hop.ceiling(cap));
             let mut add = |tier: usize| {
                 let potential = &mut self.tiers[tier].potential;
                 *potential = if enter { *potential + load } else { *potential - load };
             };
             add(hop.tier as usize);
-            if let Some(ordinary) = (hop.tier as usize).checked_sub(self.fluids.len()) {
+            if let Some(ordinary) = (hop.tier as usize).checked_sub(fluids) {
                 add(ordinary);
             }
         }
@@ -457,6 +497,18 @@ impl Tier {
             Some(_) if weight == 0 => NEVER,
             Some(room) => room / weight + 1,
         }
+    }
+
+    /// The level at which flows are fixed because of this tier.
+    #[inline]
+    pub(super) fn held(&self) -> u64 {
+        if self.group > 0 { self.level } else { NEVER }
+    }
+
+    /// The level at which it may have to fix or free flows next.
+    #[inline]
+    pub(super) fn turn(&self) -> u64 {
+        self.overflow().min(self.held())
     }
 
     /// Counts a flow fixed at `level`.
@@ -509,6 +561,16 @@ impl Arena {
         }
         let hop = &self.hops[flow.first_hop as usize];
         flow.cap.min(share(flow.level, u64::from(hop.weight.0), hop.coefficient))
+    }
+}
+
+impl Flow {
+    /// Notes that its rate may change.
+    #[inline]
+    pub(super) fn enter_pending(&mut self, id: u32, pending: &mut Vec<u32>) {
+        if !std::mem::replace(&mut self.pending, true) {
+            pending.push(id);
+        }
     }
 }
 

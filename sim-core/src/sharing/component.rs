@@ -19,19 +19,21 @@ pub(super) struct Components {
 
 impl Components {
     /// Finds the components that changes of the `touched` tiers concern. Irregular ones are solved; flows of regular ones
-    /// that were in an irregular one are freed for the sweep. All flows whose rate may change are added to `pending`.
+    /// that were in an irregular one are freed for the sweep, and their tiers touched. All flows whose rate may change are
+    /// added to `pending`.
     pub(super) fn split(
         &mut self,
         arena: &mut Arena,
-        touched: &[u32],
+        touched: &mut Vec<u32>,
         pending: &mut Vec<u32>,
         fixed_point: &mut FixedPoint,
     ) {
         self.tiers_seen.resize(arena.tiers.len(), false);
         self.flows_seen.resize(arena.flows.len(), false);
-        for &tier in touched {
-            for at in 0..arena.members[tier as usize].len() {
-                let flow = arena.members[tier as usize][at].flow;
+        for first in 0..touched.len() {
+            let tier = touched[first] as usize;
+            for at in 0..arena.members[tier].len() {
+                let flow = arena.members[tier][at].flow;
                 if self.flows_seen[flow as usize] {
                     continue;
                 }
@@ -40,12 +42,10 @@ impl Components {
                     self.set_apart(arena);
                     fixed_point.solve(arena, &self.tiers, &self.flows);
                 } else {
-                    self.rejoin(arena);
+                    self.rejoin(arena, touched);
                 }
                 for &flow in &self.flows {
-                    if !std::mem::replace(&mut arena.flows[flow as usize].pending, true) {
-                        pending.push(flow);
-                    }
+                    arena.flows[flow as usize].enter_pending(flow, pending);
                 }
             }
         }
@@ -112,13 +112,14 @@ impl Components {
         }
     }
 
-    /// Frees a component whose levels come from the fixed point.
-    fn rejoin(&self, arena: &mut Arena) {
+    /// Frees a component whose rates come from the fixed point.
+    fn rejoin(&self, arena: &mut Arena, touched: &mut Vec<u32>) {
         if self.flows.iter().all(|&flow| arena.flows[flow as usize].state != State::Apart) {
             return;
         }
         for &flow in &self.flows {
             arena.release(flow);
         }
+        touched.extend(&self.tiers);
     }
 }

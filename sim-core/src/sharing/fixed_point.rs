@@ -62,8 +62,12 @@ struct Demand {
     share: Rate,
 }
 
-/// Rounds at full steps: a multiple of the number of fluids, as a settled component takes a few per fluid.
-const ROUNDS_PER_TIER: usize = 8;
+// Bounds must not depend on the number of fluids or flows, or folding would change results.
+
+/// Rounds at full steps. Progressive filling takes one per distinct level.
+const FULL_ROUNDS: usize = 4096;
+/// Those among them that may take a level below that of the round before: a component that swings does so for ever.
+const STEPS_BACK: usize = 64;
 /// Rounds at part steps: in each of four stages enough for a difference to vanish below the quantum.
 const DAMPED_ROUNDS: u32 = 400;
 
@@ -132,10 +136,16 @@ impl FixedPoint {
 
     /// Whether the levels have settled exactly.
     fn settle(&mut self) -> bool {
-        for _ in 0..ROUNDS_PER_TIER * self.tiers.len() {
+        let (mut before, mut steps_back) = (0, 0);
+        for _ in 0..FULL_ROUNDS {
             self.reckon();
             let changes = self.tiers.iter().filter(|tier| tier.candidate != tier.level);
             let Some(lowest) = changes.map(|tier| tier.candidate).min() else { return true };
+            steps_back += usize::from(lowest <= before);
+            before = lowest;
+            if steps_back > STEPS_BACK {
+                break;
+            }
             for tier in 0..self.tiers.len() {
                 if self.tiers[tier].candidate == lowest && self.tiers[tier].level != lowest {
                     self.set_level(tier, lowest);

@@ -36,6 +36,7 @@ mod fixed_point;
 mod network;
 pub mod reference;
 mod sweep;
+mod turns;
 
 pub use arena::{cap_load, validate};
 pub use network::{FlowId, Network};

@@ -66,10 +66,8 @@ impl Network {
     /// Starts a flow with these demands (as [`super::validate`] accepts them) and this rate cap.
     pub fn start(&mut self, demands: &[Demand], cap: Rate) -> FlowId {
         let id = self.arena.attach(demands, cap);
-        self.mark_pending(id);
-        if self.is_unhindered(id) {
-            self.arena.fix(id, self.arena.flows[id as usize].ceiling);
-        }
+        self.arena.flows[id as usize].enter_pending(id, &mut self.pending);
+        self.fix_if_unhindered(id);
         self.touch(id);
         FlowId(id)
     }
@@ -85,14 +83,12 @@ impl Network {
         let id = flow.0;
         let before = self.arena.flows[flow.index()].ceiling;
         self.arena.set_cap(id, cap);
-        self.mark_pending(id);
+        self.arena.flows[id as usize].enter_pending(id, &mut self.pending);
         let (level, ceiling) = (self.arena.flows[flow.index()].level, self.arena.flows[flow.index()].ceiling);
         let moves = ceiling < level || (level == before && level < ceiling);
         if self.arena.flows[flow.index()].state == State::Fixed && moves {
             self.arena.release(id);
-            if self.is_unhindered(id) {
-                self.arena.fix(id, ceiling);
-            }
+            self.fix_if_unhindered(id);
         }
         self.touch(id);
     }
@@ -122,7 +118,8 @@ impl Network {
         if self.is_changed() {
             self.solve();
         }
-        self.changed.sort_unstable();
+        self.sweep.learn(&self.arena, self.changed.len());
+        self.changed.sort();
         &self.changed
     }
 
@@ -175,15 +172,10 @@ impl Network {
         load <= u128::from(self.arena.fluids[fluid].capacity)
     }
 
-    /// Whether a uniform flow meets no fluid that could slow it: it needs no solver.
-    fn is_unhindered(&self, id: u32) -> bool {
-        self.arena.flows[id as usize].uniform
-            && self.arena.hops_of(id).all(|hop| self.arena.is_slack(self.arena.hops[hop].tier as usize))
-    }
-
-    fn mark_pending(&mut self, id: u32) {
-        if !std::mem::replace(&mut self.arena.flows[id as usize].pending, true) {
-            self.pending.push(id);
+    /// Fixes a free flow at its ceiling if no fluid can slow it: it needs no solver.
+    fn fix_if_unhindered(&mut self, id: u32) {
+        if self.arena.flows[id as usize].uniform && self.arena.is_unhindered(id) {
+            self.arena.fix(id, self.arena.flows[id as usize].ceiling);
         }
     }
 
@@ -258,7 +250,7 @@ impl Network {
         let arena = &mut self.arena;
         let hinged = |tier: &u32| arena.is_hinge(arena.fluid_of(*tier as usize));
         if arena.irregular + arena.apart > 0 || (arena.priors > 0 && self.touched.iter().any(hinged)) {
-            self.components.split(arena, &self.touched, &mut self.pending, &mut self.fixed_point);
+            self.components.split(arena, &mut self.touched, &mut self.pending, &mut self.fixed_point);
         }
         self.sweep.run(arena, &self.touched, &mut self.pending);
         self.touched.clear();
