@@ -66,11 +66,15 @@ impl<'a> Checked<'a> {
             _ => format!("{count} {what}s"),
         };
         let plan = &self.plan;
+        let activities = match plan.activities {
+            few @ 0..1000 => few.to_string(),
+            many => quantity::count(many as f64),
+        };
         let mut parts = vec![
             number(plan.points, "point"),
             number(self.variants.len() as u64, "variant"),
             number(plan.runs, "run"),
-            format!("about {} activities", quantity::count(plan.activities as f64)),
+            format!("about {activities} activities"),
             format!("about {}", quantity::seconds(plan.estimated_s)),
         ];
         if plan.infeasible > 0 {

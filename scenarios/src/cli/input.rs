@@ -6,6 +6,8 @@ use std::path::Path;
 
 use scenarios::{Experiment, Failure, Files, MAX_BYTES, library, load};
 
+use super::trouble::Trouble;
+
 /// Changes on the command line.
 #[derive(Debug, clap::Args)]
 pub(super) struct Changes {
@@ -23,8 +25,8 @@ const LIBRARY: &str = "library:";
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub(super) fn experiment(argument: &str, changes: &Changes) -> Result<Experiment, Failure> {
-    load(&Disk, &path(argument), &changes.set)
+pub(super) fn experiment(argument: &str, changes: &Changes) -> Result<Experiment, Trouble> {
+    Ok(load(&Disk, &path(argument)?, &changes.set)?)
 }
 
 /// Reads a scenario of the library.
@@ -60,17 +62,23 @@ pub(super) fn folder_name(argument: &str) -> String {
 
 /// What [`load`] calls the scenario that `argument` means. A file wins over the library; what looks like neither is
 /// taken for a slip in a name of the library, which is where suggestions come from.
-fn path(argument: &str) -> String {
-    let is_file = || Path::new(argument).metadata().is_ok_and(|metadata| !metadata.is_dir());
-    let looks_like_path = || argument.is_empty() || argument.contains(['/', '\\', '.', ':']);
-    if argument == STDIN {
-        STDIN_SHOWN.to_owned()
-    } else if is_file() {
-        argument.to_owned()
-    } else if library::get(argument).is_some() || !(looks_like_path() || Path::new(argument).exists()) {
-        format!("{LIBRARY}{argument}")
-    } else {
-        argument.to_owned()
+fn path(argument: &str) -> Result<String, Trouble> {
+    let kind = Path::new(argument).metadata();
+    let looks_like_path = argument.is_empty() || argument.contains(['/', '\\', '.', ':']);
+    match kind {
+        _ if argument == STDIN => Ok(STDIN_SHOWN.to_owned()),
+        _ if argument.starts_with(LIBRARY) => Ok(argument.to_owned()),
+        Ok(kind) if !kind.is_dir() => Ok(argument.to_owned()),
+        _ if library::get(argument).is_some() => Ok(format!("{LIBRARY}{argument}")),
+        Ok(_) => Err(Trouble::Mistake(format!("`{argument}` is a folder: name a scenario file in it"))),
+        Err(error) if error.kind() == ErrorKind::NotFound && looks_like_path => {
+            Err(Trouble::Mistake(format!(
+                "there is no file `{argument}`: `foretrain new {argument}` would begin one, and `foretrain list scenarios` \
+             lists those that are always there"
+            )))
+        }
+        Err(_) if looks_like_path => Ok(argument.to_owned()),
+        Err(_) => Ok(format!("{LIBRARY}{argument}")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `foretrain list`: what there is to choose from.
 
 use clap::ValueEnum;
+use reports::summary::SCHEMA_VERSION;
 use scenarios::library;
 use serde::Serialize;
 
@@ -32,6 +33,13 @@ enum Topic {
     Metrics,
 }
 
+/// What there is, for programs.
+#[derive(Serialize)]
+struct Listing {
+    schema_version: u32,
+    items: Vec<Item>,
+}
+
 /// One thing to choose.
 #[derive(Serialize)]
 struct Item {
@@ -48,16 +56,12 @@ pub(super) fn list(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
         Some(Topic::Techniques) => settings(&["techniques"]),
         Some(Topic::Metrics) => settings(&["expect", "0", "metric"]),
     };
-    match arguments.format {
-        Format::Json => printer.print(&trouble::json(&items)),
-        Format::Table => {
-            let next = if arguments.topic.is_none() {
-                "\n`foretrain list scenarios` lists the first of them\n"
-            } else {
-                ""
-            };
-            printer.print(&(table(&items) + next))
+    match (arguments.format, arguments.topic) {
+        (Format::Json, _) => {
+            printer.print(&trouble::json(&Listing { schema_version: SCHEMA_VERSION, items }))
         }
+        (Format::Table, Some(_)) => printer.print(&table(&items)),
+        (Format::Table, None) => printer.print(&(table(&items) + "\nnext: foretrain list scenarios\n")),
     }
 }
 

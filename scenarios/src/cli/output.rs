@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use reports::summary::Summary;
 
+use super::show;
 use super::trouble::Trouble;
 
 const JSON: &str = "results.json";
@@ -20,7 +21,7 @@ pub(super) struct Results {
     /// `results.csv`.
     pub(super) csv: Vec<u8>,
     report: Vec<u8>,
-    /// The base after `extends`, `--set` and defaults.
+    /// A scenario: the base after `extends`, `--set` and defaults.
     scenario: String,
 }
 
@@ -48,7 +49,7 @@ impl Results {
             json: write(JSON, reports::json::write)?,
             csv: write(CSV, reports::csv::write)?,
             report: write(REPORT, reports::html::write)?,
-            scenario: summary.resolved_scenario.clone(),
+            scenario: show::named(&summary.name, &summary.resolved_scenario),
         })
     }
 }

@@ -1,6 +1,5 @@
 //! `foretrain run`: simulate, say what was found, write the report.
 
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -32,8 +31,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
     /// Simulations at a time; as many as there are processors if not given
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
     /// The folder in which each scenario gets a folder of results
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
@@ -139,7 +138,7 @@ impl Arguments {
     fn options(&self, file: &str) -> Options {
         Options {
             seed: self.seed,
-            jobs: self.jobs.map(NonZeroUsize::get),
+            jobs: self.jobs.map(usize::from),
             variants: self.variants.clone(),
             reproduce: self.reproduce(file),
         }

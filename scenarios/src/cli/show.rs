@@ -33,7 +33,9 @@ pub(super) fn show(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
     let settings = experiment.explain(&resolved);
     match &arguments.explain {
         Some(path) => printer.print(&explanation(path, &settings)?),
-        None => printer.print(&(heading(&experiment, variant, &point) + &settings)),
+        None => {
+            printer.print(&(heading(&experiment, variant, &point) + &named(experiment.name(), &settings)))
+        }
     }
 }
 
@@ -57,20 +59,23 @@ fn first_run(experiment: &Experiment, variant: &str) -> Result<(Point, Resolved)
     Err(Trouble::Mistake(format!("`{variant}` has no run to show: {reason}")))
 }
 
-/// Which run it is, in comments.
+/// A scenario of these settings that can be run.
+pub(super) fn named(name: &str, settings: &str) -> String {
+    // A JSON text is one in YAML, too, whatever is in it.
+    format!("name: {}\n{settings}", serde_json::Value::from(name))
+}
+
+/// Which run it is, in comments; empty where there is only one.
 fn heading(experiment: &Experiment, variant: &str, point: &Point) -> String {
-    let mut heading = format!("# {}\n# variant {variant}", experiment.name());
+    let mut heading = String::new();
     let variants = experiment.variants().count();
     if variants > 1 {
-        heading += &format!(", one of {variants}; --variant NAME shows another");
+        heading += &format!("# variant {variant}, one of {variants}; --variant NAME shows another\n");
     }
     if !point.values().is_empty() {
-        heading += &format!(
-            "\n# the first of {} points; --set PATH=VALUE shows another",
-            experiment.points().count()
-        );
+        heading += &format!("# the first of the {} points of the sweep\n", experiment.points().count());
     }
-    heading + "\n"
+    heading
 }
 
 /// The lines about the setting at `path`, then what it means and what else could stand there.
@@ -80,7 +85,7 @@ fn explanation(path: &str, settings: &str) -> Result<String, Trouble> {
     let entry = find(&dictionary, &keys).map_err(Trouble::Mistake)?;
     let mut text = lines_about(&keys, settings);
     if text.is_empty() {
-        text = format!("{path} is not set\n");
+        text = format!("this run has no `{path}`\n");
     }
     text += &format!("\n{}\n", entry.documentation());
     let names = entry.names();

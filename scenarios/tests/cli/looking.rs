@@ -1,0 +1,82 @@
+//! Looking without running: list, show, check and `--plan`.
+
+use super::support::{PIPELINE, Sandbox, assert_session};
+
+#[test]
+fn lists_say_what_there_is_in_a_line_each() {
+    let sandbox = Sandbox::new("lists");
+    assert_session!(
+        "lists",
+        sandbox.session(&["list", "list scenarios", "list schedules", "list techniques", "list metrics"])
+    );
+    let listing = sandbox.run("list techniques --format json").json();
+    assert_eq!(listing["schema_version"], 1);
+    assert_eq!(listing["items"][1]["name"], "bpipe");
+}
+
+#[test]
+fn show_prints_every_value_with_its_origin() {
+    let sandbox = Sandbox::with_pipeline("show", "sweep: { training.micro_batches: [8, 16] }\n");
+    assert_session!(
+        "show",
+        sandbox.session(&[
+            "show small.yaml --variant 1f1b --set run.seeds=3",
+            "show small.yaml --explain training.micro_batches",
+            "show small.yaml --explain parallelism.schedule",
+            "show small.yaml --explain techniques.bpipe.bound",
+            "show small.yaml --explain parallelism.shedule",
+            "show small.yaml --variant interleaved",
+        ])
+    );
+}
+
+#[test]
+fn what_show_prints_is_a_scenario_that_gives_the_same_results() {
+    let sandbox = Sandbox::with_pipeline("show-again", "");
+    let shown = sandbox.run("show small.yaml --variant 1f1b").out;
+    sandbox.write("again.yaml", shown);
+    let step = |words: &str| sandbox.run(words).json()["variants"][0]["step_time_s"].clone();
+    let again = step("run again.yaml --format json");
+    assert!(again.is_number());
+    assert_eq!(again, step("run small.yaml --variant 1f1b --format json"));
+}
+
+#[test]
+fn check_and_plan_size_up_without_simulating() {
+    let sandbox = Sandbox::with_pipeline("check", "sweep: { training.micro_batches: [8, 16] }\n");
+    assert_session!(
+        "check",
+        sandbox.session(&[
+            "check small.yaml bpipe-profiled",
+            "run small.yaml --plan",
+            "run small.yaml --plan --variant 1f1b --set training.micro_batches=4",
+            "check small.yaml --format json",
+        ])
+    );
+    assert_eq!(sandbox.names("."), ["small.yaml"]);
+}
+
+#[test]
+fn a_plan_above_the_limit_is_refused_with_the_flag_that_lifts_it() {
+    let sandbox = Sandbox::with_pipeline("limit", "");
+    let refused = sandbox.run("check small.yaml --set run.limit=10");
+    assert_eq!(refused.exit, 2);
+    let remedy = refused.err.split('`').find(|part| part.starts_with("--set run.limit=")).expect("a flag");
+    assert_eq!(sandbox.run(&format!("check small.yaml {remedy}")).exit, 0, "{remedy}");
+}
+
+#[test]
+fn a_scenario_may_come_from_standard_input() {
+    let sandbox = Sandbox::new("stdin");
+    sandbox.write("piped", PIPELINE);
+    sandbox.write("broken", "name: x\nmodle: 1\n");
+    let piped = |file: &str, words: &str| {
+        let from = std::fs::File::open(sandbox.path(file)).expect("it was just written");
+        super::support::Answer::of(sandbox.command(words).stdin(from).output().expect("the binary starts"))
+    };
+    assert_eq!(piped("piped", "run -").exit, 0);
+    assert_eq!(sandbox.names("out"), ["stdin"]);
+    let broken = piped("broken", "check -");
+    assert_eq!(broken.exit, 2);
+    assert!(broken.err.contains("<stdin>:2:1"), "{}", broken.err);
+}

@@ -1,0 +1,10 @@
+//! What the binary promises to whoever types.
+
+mod beginning;
+mod determinism;
+mod help;
+mod looking;
+mod mistakes;
+mod output;
+mod running;
+mod support;

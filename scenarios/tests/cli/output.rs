@@ -1,0 +1,101 @@
+//! Where results go, and what happens when they cannot.
+
+use std::process::Stdio;
+
+use super::support::{Answer, Sandbox};
+
+const PAGES: [&str; 4] = ["report.html", "results.csv", "results.json", "scenario.yaml"];
+
+#[test]
+fn results_replace_the_old_ones_as_a_whole() {
+    let sandbox = Sandbox::with_pipeline("replace", "");
+    for words in
+        ["run small.yaml", "run small.yaml --set training.micro_batches=2", "run small.yaml --out x/y"]
+    {
+        assert_eq!(sandbox.run(words).exit, 0);
+    }
+    assert_eq!(sandbox.names("out/small"), PAGES);
+    assert!(sandbox.read("out/small/scenario.yaml").contains("micro_batches: 2"));
+    assert_eq!(sandbox.names("out"), ["small"], "nothing is left beside");
+    assert_eq!(sandbox.names("x/y/small"), PAGES);
+}
+
+#[test]
+fn the_scenario_beside_the_results_can_be_run() {
+    let sandbox = Sandbox::with_pipeline("rerun", "");
+    sandbox.run("run small.yaml");
+    let answer = sandbox.run("check out/small/scenario.yaml");
+    assert_eq!(answer.exit, 0, "{}", answer.err);
+}
+
+#[test]
+fn a_folder_with_other_files_is_not_replaced() {
+    let sandbox = Sandbox::with_pipeline("strangers", "");
+    sandbox.write("out/small/notes.txt", "mine");
+    let answer = sandbox.run("run small.yaml");
+    assert_eq!(answer.exit, 2);
+    assert!(answer.err.contains("`notes.txt`") && answer.err.contains("--out"), "{}", answer.err);
+    assert_eq!(sandbox.names("out/small"), ["notes.txt"]);
+    assert_eq!(sandbox.names("out"), ["small"]);
+}
+
+#[test]
+fn nowhere_to_write_is_told_before_the_run() {
+    let sandbox = Sandbox::with_pipeline("nowhere", "");
+    sandbox.write("file", "");
+    for (words, place) in
+        [("run small.yaml --out file", "file/small"), ("run small.yaml --out file/x", "file/x/small")]
+    {
+        let answer = sandbox.run(words);
+        assert_eq!((answer.exit, answer.out.as_str()), (2, ""));
+        assert!(answer.err.contains(place) && answer.err.contains("a file is in the way"), "{}", answer.err);
+    }
+    sandbox.write("out/small", "a file where the results should be");
+    assert_eq!(sandbox.run("run small.yaml").exit, 2);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_a_normal_end() {
+    let sandbox = Sandbox::with_pipeline("closed", "");
+    let all = ["", "--help", "schema", "list", "show small.yaml", "check small.yaml", "completions zsh"];
+    for words in all.into_iter().chain(["run small.yaml", "run small.yaml --format json", "new my.yaml"]) {
+        let mut child =
+            sandbox.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        drop(child.stdout.take());
+        let answer = Answer::of(child.wait_with_output().expect("it ends"));
+        assert_eq!((answer.exit, answer.err.as_str()), (0, ""), "{words}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_told() {
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let output = Sandbox::new("full").command("schema").stdout(full).output().expect("it starts");
+    let answer = Answer::of(output);
+    assert_eq!(answer.exit, 2);
+    assert!(answer.err.starts_with("error: cannot write to standard output: "), "{}", answer.err);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_the_run_and_leaves_whole_results_or_none() {
+    let sweep = "sweep: { training.micro_batches: { from: 2001, to: 6000, steps: 4000 } }\n";
+    let sandbox = Sandbox::with_pipeline("interrupt", sweep);
+    let command = "run small.yaml --jobs 1 --variant 1f1b";
+    let child =
+        sandbox.command(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    // What is staged tells that the run has begun, and with it the handling of interrupts.
+    let staged = sandbox.path(&format!("out/.small.new.{}", child.id()));
+    while !staged.exists() {
+        std::thread::yield_now();
+    }
+    let kill = format!("kill -INT {}", child.id());
+    assert!(std::process::Command::new("sh").args(["-c", &kill]).status().expect("a shell").success());
+    let answer = Answer::of(child.wait_with_output().expect("it ends"));
+    assert_eq!(answer.exit, 130, "{}", answer.err);
+    assert!(answer.err.contains("interrupted"), "{}", answer.err);
+    for folder in sandbox.names("out") {
+        assert_eq!(sandbox.names(&format!("out/{folder}")), PAGES);
+    }
+}
