@@ -39,7 +39,7 @@ impl Sandbox {
     /// With `small.yaml`: [`PIPELINE`] and `more`.
     pub(crate) fn with_pipeline(name: &str, more: &str) -> Self {
         let sandbox = Self::new(name);
-        sandbox.write("small.yaml", &format!("{PIPELINE}{more}"));
+        sandbox.write("small.yaml", format!("{PIPELINE}{more}"));
         sandbox
     }
 
