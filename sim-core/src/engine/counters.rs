@@ -71,8 +71,8 @@ impl<O: Observer> Engine<'_, O> {
                 (self.vary(s, latency), cause)
             }
         };
-        self.arrive(counter);
         if flight == Time::ZERO {
+            self.arrive(counter);
             self.counters[counter].value += u64::from(amount);
             if self.counters[counter].waiters != NOBODY {
                 self.release_reached(s, counter);
@@ -149,8 +149,7 @@ impl<O: Observer> Engine<'_, O> {
         while waiter != NOBODY {
             let next = self.streams[waiter as usize].next_waiter;
             // Who is due in this instant anyway goes on by itself.
-            let stream = &self.streams[waiter as usize];
-            if stream.threshold <= value && stream.wake > self.now {
+            if self.streams[waiter as usize].threshold <= value && self.goes_back_to_wait(waiter) {
                 self.unlink(waiter, counter);
                 self.forget_release(waiter);
                 let account = self.ledger.share(self.streams[s as usize].account);
@@ -171,21 +170,28 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Wakes a waiter when what is under way reaches its threshold.
+    /// Wakes a waiter when what is under way reaches its threshold, or at the end of the segment that follows.
     fn schedule(&mut self, s: u32, counter: usize) {
         if self.counters[counter].under_way.is_empty() {
             return;
         }
+        let threshold = self.streams[s as usize].threshold;
+        let Some(&Message { arrival, release, .. }) = self.counters[counter].reaching(threshold) else {
+            return;
+        };
+        if arrival >= self.arrival_awaited(s) || !self.goes_back_to_wait(s) {
+            return;
+        }
+        self.ledger.share(release.account);
         let stream = &mut self.streams[s as usize];
-        if let Some(message) = self.counters[counter].reaching(stream.threshold)
-            && message.arrival < stream.wake
-        {
-            stream.wake = message.arrival;
-            self.timers.push(message.arrival, s);
-            self.ledger.share(message.release.account);
-            if let Some(earlier) = stream.release.replace(message.release) {
-                self.ledger.close(earlier.account);
-            }
+        stream.wake = arrival;
+        let (after, end) = (stream.pc + 1, stream.end);
+        if let Some(earlier) = stream.release.replace(release) {
+            self.ledger.close(earlier.account);
+        }
+        let followed = after < end && self.plans.lies_in_stretch(after);
+        if !(followed && self.enter_segment(s, after, arrival)) {
+            self.timers.push(arrival, s);
         }
     }
 

@@ -49,7 +49,8 @@ impl<'a, O: Observer> Engine<'a, O> {
                 }
                 return;
             }
-            if self.plans.starts_at(pc) && self.enter_segment(s) {
+            if self.plans.saves_at(pc) && self.enter_segment(s, pc, self.now) {
+                self.streams[s as usize].since = self.now;
                 return;
             }
             let code = self.code;

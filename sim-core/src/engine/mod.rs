@@ -90,7 +90,10 @@ pub fn simulate_observed<O: Observer>(
 ) -> Result<Run, Vec<ProgramError>> {
     validate(platform, program, start)?;
     let code = Code::new(program);
-    Ok(Engine::new(platform, program, &code, start, options, observer).execute())
+    let halts = code.ops.iter().any(|op| matches!(op, Op::Halt { .. }));
+    let segments = options.segments && program.noise.is_silent() && !O::CURVES && !halts;
+    let plans = Plans::new(segments, platform, program, &code);
+    Ok(Engine::new(platform, program, &code, &plans, start, options, observer).execute())
 }
 
 /// Where a stream stands.
@@ -189,7 +192,7 @@ struct Engine<'a, O> {
     holdings: Vec<Holdings>,
     noise: NoiseSource,
     noisy: bool,
-    plans: Plans,
+    plans: &'a Plans,
     running_segments: Vec<Option<Running>>,
     /// Per fluid; empty without segments.
     fluid_segments: Vec<FluidSegments>,
@@ -214,6 +217,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         platform: &'a Platform,
         program: &'a Program,
         code: &'a Code,
+        plans: &'a Plans,
         start: &StartState,
         options: &Options,
         observer: &'a mut O,
@@ -227,7 +231,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         let noise = NoiseSource::new(program.noise, options.seed);
         let noisy = !noise.is_silent();
         let halts = code.ops.iter().any(|op| matches!(op, Op::Halt { .. }));
-        let segments = options.segments && !noisy && !O::CURVES && !halts;
+        let segments = plans.are_on();
         let count = streams.len();
         let mut engine = Self {
             platform,
@@ -259,7 +263,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             holdings: if halts { vec![Holdings::default(); count] } else { Vec::new() },
             noise,
             noisy,
-            plans: Plans::new(segments, platform, program, code),
+            plans,
             running_segments: if segments { vec![None; count] } else { Vec::new() },
             fluid_segments: if segments {
                 vec![FluidSegments::default(); platform.fluids.len()]

@@ -177,7 +177,6 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     fn take(&mut self, s: u32, Request { store, bytes, kind, .. }: Request) {
-        let place = self.place(s);
         let now = self.now;
         let state = &mut self.stores[store];
         state.used += bytes;
@@ -189,8 +188,9 @@ impl<O: Observer> Engine<'_, O> {
         if state.used > state.peak.bytes {
             state.peak.bytes = state.used;
             state.peak.at = now;
-            state.peak.place = Some(place);
             state.peak.by_kind.copy_from_slice(&state.by_kind);
+            let place = self.place(s);
+            self.stores[store].peak.place = Some(place);
         }
         self.remember_bytes(s, store, bytes, kind);
     }

@@ -10,7 +10,8 @@ use crate::fixed::Rate;
 use crate::id::KindId;
 use crate::observe::Observer;
 use crate::platform::Demand;
-use crate::program::Slot;
+use crate::program::{Op, Slot};
+use crate::sharing::cap_load;
 use crate::time::Time;
 
 use super::activities::{Owner, duration, fixed_work};
@@ -18,28 +19,32 @@ use plan::Act;
 pub(super) use plan::Plans;
 use plan::StepSum;
 
-/// A segment under way.
+/// A segment under way, or one that begins when a message arrives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
-    /// Position in the stretch of the operation it began with.
+    /// The stretch.
+    stretch: u32,
+    /// Position in it of the operation the segment begins with.
     from: usize,
-    /// When it began.
-    start: Time,
+    /// When it begins.
+    pub(super) start: Time,
+    /// Whether the stream stands at the wait before it until then.
+    after_wait: bool,
 }
 
 impl<O: Observer> Engine<'_, O> {
-    /// Enters a segment at the stream's operation if nobody can notice; true if so.
-    pub(super) fn enter_segment(&mut self, s: u32) -> bool {
-        let stream = &self.streams[s as usize];
-        let Some(costs) = stream.bound.costs else { return false };
-        let Some(stretch) = self.plans.stretch(stream.pc, costs.0) else { return false };
-        let from = (stream.pc - stretch.first) as usize;
-        let runs =
-            stretch.steps[from..].iter().filter(|step| matches!(step.act, Act::Run { .. })).take(2).count();
-        let begun = if from == 0 { Time::ZERO } else { stretch.steps[from - 1].end };
+    /// Enters a segment at operation `pc` of the stream, which it comes to at `start`, if nobody can notice; true if so.
+    /// A `start` later than now is when the message arrives that the stream waits for.
+    pub(super) fn enter_segment(&mut self, s: u32, pc: u32, start: Time) -> bool {
+        let plans = self.plans;
+        let Some(costs) = self.streams[s as usize].bound.costs else { return false };
+        let Some(id) = plans.find(pc, costs.0) else { return false };
+        let stretch = plans.stretch(id);
+        let from = (pc - stretch.first) as usize;
         let Some(last) = stretch.steps.last() else { return false };
-        let length = last.end.saturating_sub(begun);
-        if runs < 2 || length == Time::ZERO || last.end == Time::NEVER {
+        let length = last.end.saturating_sub(stretch.begin_of(from));
+        let end = start.saturating_add(length);
+        if length == Time::ZERO || end == Time::NEVER {
             return false;
         }
         let alone = stretch.pools.iter().all(|&(slot, units)| {
@@ -53,46 +58,71 @@ impl<O: Observer> Engine<'_, O> {
         if !alone {
             return false;
         }
-        self.register(s, from, true);
-        let wake = self.now.saturating_add(length);
+        let after_wait = self.streams[s as usize].status == Status::OnCounter;
+        let running = Running { stretch: id, from, start, after_wait };
+        self.register(s, running, true);
         let stream = &mut self.streams[s as usize];
         stream.status = Status::InSegment;
-        stream.since = self.now;
-        stream.wake = wake;
-        self.running_segments[s as usize] = Some(Running { from, start: self.now });
-        self.timers.push(wake, s);
+        stream.wake = end;
+        self.running_segments[s as usize] = Some(running);
+        self.timers.push(end, s);
         true
     }
 
     /// A segment has run to its end.
     pub(super) fn finish_segment(&mut self, s: u32) {
-        let Some(Running { from, .. }) = self.leave_segment(s) else { return };
-        let Some(count) = self.stretch_length(s) else { return };
-        self.replay(s, from, count);
+        let Some(running) = self.leave_segment(s) else { return };
+        if running.after_wait {
+            self.end_wait_at(s, running.start);
+        }
+        let count = self.plans.stretch(running.stretch).steps.len();
+        self.replay(s, running, count);
+    }
+
+    /// Whether a stream waits for a counter, be it with a segment to follow; it then no longer is in one.
+    pub(super) fn goes_back_to_wait(&mut self, s: u32) -> bool {
+        match (self.streams[s as usize].status, self.running_segments.get(s as usize)) {
+            (Status::OnCounter, _) => self.streams[s as usize].wake > self.now,
+            (Status::InSegment, Some(Some(running))) if running.start > self.now => {
+                self.leave_segment(s);
+                self.streams[s as usize].status = Status::OnCounter;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// When the message a stream waits for arrives, as far as it is known.
+    pub(super) fn arrival_awaited(&self, s: u32) -> Time {
+        match self.running_segments.get(s as usize) {
+            Some(Some(running)) => running.start,
+            _ => self.streams[s as usize].wake,
+        }
     }
 
     /// Opens a stream's segment on behalf of stream `by`: it stands as if it had run operation by operation.
     pub(super) fn open_segment(&mut self, by: u32, s: u32) {
-        let Some(Running { from, start }) = self.leave_segment(s) else { return };
+        let Some(running) = self.leave_segment(s) else { return };
+        let Running { from, start, .. } = running;
+        // In the first round of an instant, streams after `by` have not gone on yet: what ends now is still under way.
+        let not_yet = self.first_round && s > by;
+        if running.after_wait {
+            if self.now < start || (self.now == start && not_yet) {
+                self.wait_again(s, start);
+                return;
+            }
+            self.end_wait_at(s, start);
+        }
         let elapsed = self.now - start;
-        // In the first round of an instant, streams after `by` have not gone on yet: an operation that ends now is still
-        // in execution.
-        let still_due = elapsed > Time::ZERO && self.first_round && s > by;
-        let Some(costs) = self.streams[s as usize].bound.costs else { return };
-        let Some(stretch) = self.plans.stretch(self.streams[s as usize].pc, costs.0) else { return };
-        let begun = if from == 0 { Time::ZERO } else { stretch.steps[from - 1].end };
-        let at = begun.saturating_add(elapsed);
+        let still_due = elapsed > Time::ZERO && not_yet;
+        let stretch = self.plans.stretch(running.stretch);
+        let at = stretch.begin_of(from).saturating_add(elapsed);
         let ended = |step: &StepSum| if still_due { step.end < at } else { step.end <= at };
         let done = stretch.steps.partition_point(ended).max(from);
-        let (begun, act) = match (done, stretch.steps.get(done)) {
-            (_, None) => (at, None),
-            (0, Some(step)) => (Time::ZERO, Some(step.act)),
-            (_, Some(step)) => (stretch.steps[done - 1].end, Some(step.act)),
-        };
-        self.replay(s, from, done);
-        match act {
+        self.replay(s, running, done);
+        match stretch.steps.get(done).map(|step| step.act) {
             Some(Act::Run { activity, cap }) => {
-                let since = self.now - (at - begun);
+                let since = self.now - (at - stretch.begin_of(done));
                 self.stand_in_run(s, &activity, cap, since);
                 if still_due && self.streams[s as usize].wake == self.now {
                     self.go_on_in_this_round(s);
@@ -100,6 +130,27 @@ impl<O: Observer> Engine<'_, O> {
             }
             _ => self.go_on_in_this_round(s),
         }
+    }
+
+    /// A stream stands at its wait; the message arrives at `arrival`.
+    fn wait_again(&mut self, s: u32, arrival: Time) {
+        let stream = &mut self.streams[s as usize];
+        stream.status = Status::OnCounter;
+        stream.wake = arrival;
+        if arrival == self.now {
+            self.go_on_in_this_round(s);
+        } else {
+            self.timers.push(arrival, s);
+        }
+    }
+
+    /// Ends the wait before a segment at the moment the message arrived.
+    fn end_wait_at(&mut self, s: u32, arrival: Time) {
+        let now = std::mem::replace(&mut self.now, arrival);
+        if let Op::Wait { counter, cause, .. } = *self.op_of(s) {
+            self.finish_wait(s, self.slot(s, counter), cause);
+        }
+        self.now = now;
     }
 
     /// Opens every segment, so that streams and stores show where they are.
@@ -169,60 +220,50 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Enters or removes a stream's segment in the lists of what it uses.
-    fn register(&mut self, s: u32, from: usize, enter: bool) {
-        let Some(costs) = self.streams[s as usize].bound.costs else { return };
-        let Some(stretch) = self.plans.stretch(self.streams[s as usize].pc, costs.0) else { return };
-        let slots = self.streams[s as usize].bound.slots as usize;
-        let slot = |slot: u16| self.code.slots[slots + slot as usize] as usize;
+    fn register(&mut self, s: u32, running: Running, enter: bool) {
+        let stretch = self.plans.stretch(running.stretch);
         for &(pool, _) in &stretch.pools {
-            toggle(&mut self.pools[slot(pool)].segments, s, enter);
+            let pool = self.slot(s, pool);
+            toggle(&mut self.pools[pool].segments, s, enter);
         }
         for sum in &stretch.stores {
-            let store = &mut self.stores[slot(sum.slot)];
+            let store = self.slot(s, sum.slot);
+            let store = &mut self.stores[store];
             toggle(&mut store.segments, s, enter);
-            let most = sum.most_from(from);
+            let most = sum.most_from(running.from);
             store.segments_max = if enter { store.segments_max + most } else { store.segments_max - most };
         }
         for &(route, cap) in &stretch.routes {
-            for demand in &self.platform.routes[slot(route)].demands {
+            let platform = self.platform;
+            for demand in &platform.routes[self.slot(s, route)].demands {
                 let fluid = &mut self.fluid_segments[demand.fluid.index()];
                 toggle(&mut fluid.streams, s, enter);
-                let load = crate::sharing::cap_load(demand, cap);
+                let load = cap_load(demand, cap);
                 fluid.cap_load = if enter { fluid.cap_load + load } else { fluid.cap_load - load };
             }
         }
     }
 
     fn leave_segment(&mut self, s: u32) -> Option<Running> {
-        let running = self.running_segments[s as usize].take()?;
-        self.register(s, running.from, false);
+        let running = self.running_segments.get_mut(s as usize)?.take()?;
+        self.register(s, running, false);
         Some(running)
     }
 
-    fn stretch_length(&self, s: u32) -> Option<usize> {
-        let stream = &self.streams[s as usize];
-        Some(self.plans.stretch(stream.pc, stream.bound.costs?.0)?.steps.len())
-    }
-
-    /// Applies operations `from..to` of the stretch a stream is in, as if each had run alone; the stream stands at `to`.
-    fn replay(&mut self, s: u32, from: usize, to: usize) {
-        let pc = self.streams[s as usize].pc;
+    /// Applies the operations of a segment up to `to`, as if each had run alone; the stream stands at `to`.
+    fn replay(&mut self, s: u32, running: Running, to: usize) {
+        let stretch = self.plans.stretch(running.stretch);
         let now = self.now;
-        for position in from..to {
-            let Some(costs) = self.streams[s as usize].bound.costs else { return };
-            let Some(stretch) = self.plans.stretch(pc, costs.0) else { return };
+        for position in running.from..to {
             match stretch.steps[position].act {
-                Act::Run { activity, cap } => {
-                    let work = duration(fixed_work(activity.work), cap);
-                    let length = if activity.work > 0 {
-                        activity.latency.saturating_add(work)
-                    } else {
-                        activity.latency
-                    };
+                Act::Run { activity, .. } => {
+                    let length = stretch.steps[position].end - stretch.begin_of(position);
                     let charged = self.streams[s as usize].charged;
                     self.now = charged.saturating_add(length);
                     self.streams[s as usize].since = charged;
-                    self.serve(activity.work, self.demands(s, &activity));
+                    if activity.route.is_some() {
+                        self.serve(activity.work, self.demands(s, &activity));
+                    }
                     self.finish_run(s, &activity, Time::ZERO, None);
                 }
                 Act::Hold { store, kind, change } => {

@@ -13,12 +13,21 @@ use crate::time::Time;
 /// Segments of a program.
 #[derive(Debug, Default)]
 pub(in super::super) struct Plans {
-    /// Per operation, whether it lies in a stretch that may run as a segment; empty when segments are off.
-    in_stretch: Vec<bool>,
-    /// By (first operation of the stretch, cost table).
-    stretches: BTreeMap<(u32, u32), Stretch>,
-    /// Per operation, the first of its stretch.
-    first_of: Vec<u32>,
+    /// Per operation, what it can begin; empty when segments are off.
+    entries: Vec<Entry>,
+    /// Per first operation of a stretch, its sums by cost table, ascending.
+    by_costs: BTreeMap<u32, Vec<(u32, u32)>>,
+    stretches: Vec<Stretch>,
+}
+
+/// What an operation can begin.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    /// The first operation of its stretch, and one beyond the last; both 0 outside stretches.
+    first: u32,
+    end: u32,
+    /// Whether at least two activities follow: one alone saves nothing, except after a wait.
+    saves: bool,
 }
 
 /// A maximal run of operations that synchronise with nobody, with prefix sums.
@@ -76,11 +85,7 @@ impl Plans {
         if !on {
             return Self::default();
         }
-        let mut plans = Self {
-            in_stretch: vec![false; code.ops.len()],
-            stretches: BTreeMap::new(),
-            first_of: vec![0; code.ops.len()],
-        };
+        let mut plans = Self { entries: vec![Entry::default(); code.ops.len()], ..Self::default() };
         for block in 0..program.blocks.len() {
             plans.mark_block(&code.ops, code.first_op[block] as usize, code.first_op[block + 1] as usize);
         }
@@ -88,50 +93,71 @@ impl Plans {
         plans
     }
 
-    /// Whether a stream at this operation may enter a segment.
+    /// Whether the program runs with segments.
+    pub(in super::super) fn are_on(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
+    /// Whether a stream that comes to this operation saves events with a segment.
     #[inline]
-    pub(in super::super) fn starts_at(&self, pc: u32) -> bool {
-        self.in_stretch.get(pc as usize).copied().unwrap_or(false)
+    pub(in super::super) fn saves_at(&self, pc: u32) -> bool {
+        self.entries.get(pc as usize).is_some_and(|entry| entry.saves)
+    }
+
+    /// Whether a stream that waits can go on with a segment at this operation.
+    #[inline]
+    pub(in super::super) fn lies_in_stretch(&self, pc: u32) -> bool {
+        self.entries.get(pc as usize).is_some_and(|entry| entry.end > 0)
     }
 
     /// The stretch around an operation, for a cost table.
-    pub(super) fn stretch(&self, pc: u32, costs: u32) -> Option<&Stretch> {
-        self.stretches.get(&(self.first_of[pc as usize], costs))
+    #[inline]
+    pub(super) fn find(&self, pc: u32, costs: u32) -> Option<u32> {
+        let by_costs = self.by_costs.get(&self.entries[pc as usize].first)?;
+        let at = by_costs.binary_search_by_key(&costs, |&(costs, _)| costs).ok()?;
+        Some(by_costs[at].1)
     }
 
-    /// Marks the stretches of a block with at least two activities.
+    pub(super) fn stretch(&self, id: u32) -> &Stretch {
+        &self.stretches[id as usize]
+    }
+
+    /// Marks the stretches of a block that have an activity.
     fn mark_block(&mut self, ops: &[Op], start: usize, end: usize) {
         let mut first = start;
         while first < end {
             let length = ops[first..end].iter().take_while(|op| is_quiet(op)).count();
-            let runs = ops[first..first + length].iter().filter(|op| matches!(op, Op::Run { .. })).count();
-            if runs >= 2 {
-                self.in_stretch[first..first + length].fill(true);
-                self.first_of[first..first + length].fill(first as u32);
+            let last_run = ops[first..first + length].iter().rposition(|op| matches!(op, Op::Run { .. }));
+            let mut following = 0;
+            for at in (0..last_run.map_or(0, |_| length)).rev() {
+                following += u32::from(matches!(ops[first + at], Op::Run { .. }));
+                let (first, end) = (first as u32, (first + length) as u32);
+                self.entries[first as usize + at] = Entry { first, end, saves: following >= 2 };
             }
             first += length.max(1);
         }
     }
 
-    /// Prefix sums of every marked stretch for every cost table whose streams may execute it.
+    /// Prefix sums of every marked stretch for every cost table.
     fn sum_up(&mut self, platform: &Platform, program: &Program, code: &Code) {
-        let firsts: Vec<u32> = (0..self.in_stretch.len() as u32)
-            .filter(|&i| self.starts_at(i) && self.first_of[i as usize] == i)
+        let is_first = |&(index, entry): &(usize, &Entry)| entry.end > 0 && entry.first as usize == index;
+        let marked: Vec<(u32, u32)> = self
+            .entries
+            .iter()
+            .enumerate()
+            .filter(is_first)
+            .map(|(_, entry)| (entry.first, entry.end))
             .collect();
         for (binding, bound) in program.bindings.iter().zip(&code.bindings) {
             let Some(costs) = bound.costs else { continue };
-            for &first in &firsts {
-                if self.stretches.contains_key(&(first, costs.0)) {
-                    continue;
-                }
-                let length = (first as usize..self.in_stretch.len())
-                    .take_while(|&i| self.in_stretch[i] && self.first_of[i] == first)
-                    .count();
-                let ops = &code.ops[first as usize..first as usize + length];
-                let table = &program.costs[costs.index()];
-                let resolve = Resolve { platform, program, slots: &binding.slots, table };
-                if let Some(stretch) = resolve.stretch(first, ops) {
-                    self.stretches.insert((first, costs.0), stretch);
+            let table = &program.costs[costs.index()];
+            let resolve = Resolve { platform, program, slots: &binding.slots, table };
+            for &(first, end) in &marked {
+                let by_costs = self.by_costs.entry(first).or_default();
+                let Err(at) = by_costs.binary_search_by_key(&costs.0, |&(costs, _)| costs) else { continue };
+                if let Some(stretch) = resolve.stretch(first, &code.ops[first as usize..end as usize]) {
+                    by_costs.insert(at, (costs.0, self.stretches.len() as u32));
+                    self.stretches.push(stretch);
                 }
             }
         }
@@ -211,6 +237,12 @@ impl Resolve<'_> {
 }
 
 impl Stretch {
+    /// When an operation begins, from the start of the stretch, alone.
+    #[inline]
+    pub(super) fn begin_of(&self, position: usize) -> Time {
+        if position == 0 { Time::ZERO } else { self.steps[position - 1].end }
+    }
+
     fn store(&mut self, slot: Slot) -> u16 {
         let at = self.stores.iter().position(|s| s.slot == slot).unwrap_or_else(|| {
             self.stores.push(StoreSum { slot, prefix: Vec::new(), peak_from: Vec::new() });
