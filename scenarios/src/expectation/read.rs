@@ -8,8 +8,9 @@ use serde_json::Value as Json;
 
 use super::selector::PointValue;
 use super::{DoesNotFit, Equal, Expectation, Faster, Fits, MetricValue, Order, Range, Statement};
+use crate::experiment::sweep::Axis;
 use crate::schema::shape::Shape;
-use crate::schema::{Figure, FigureKind, document, same_meaning};
+use crate::schema::{Figure, FigureKind, document};
 use crate::text::decode::{Decoded, decode};
 use crate::text::node::{Entry, Map, Node, Value, shorten};
 use crate::text::problem::Problem;
@@ -19,8 +20,14 @@ use crate::text::suggest;
 pub(crate) struct Names<'a> {
     /// Variants, in the order of the file.
     pub(crate) variants: Vec<&'a str>,
-    /// Swept paths with all their values as text.
-    pub(crate) axes: BTreeMap<&'a str, Vec<String>>,
+    pub(crate) axes: &'a [Axis],
+}
+
+impl<'a> Names<'a> {
+    /// The swept paths.
+    pub(crate) fn swept(&self) -> Vec<&'a str> {
+        self.axes.iter().flat_map(|axis| axis.paths.iter().map(String::as_str)).collect()
+    }
 }
 
 /// The keys by which a form is known; `metric` comes last because other forms have it too.
@@ -187,17 +194,18 @@ impl Reading<'_> {
     /// A point must lie on the axes of the sweep.
     fn check_point(&mut self, at: &Node) {
         for (path, entry) in at.as_map().into_iter().flatten() {
-            let axes: Vec<&str> = self.names.axes.keys().copied().collect();
-            let problem = match self.names.axes.get(path.as_str()) {
+            let found = entry.node.value.plain();
+            let problem = match self.names.axes.iter().find(|axis| axis.paths.contains(path)) {
                 None => Problem::new(entry.key, format!("`{}` is not swept", shorten(path)))
-                    .help(suggest::remedy(path, &axes, "swept path")),
-                Some(values)
-                    if !values.iter().any(|value| same_meaning(value, &entry.node.value.plain())) =>
-                {
-                    let found = shorten(&entry.node.value.plain());
-                    let values = suggest::list(values.iter().take(12).map(String::as_str));
-                    Problem::new(entry.node.mark, format!("no point of the sweep has `{path}: {found}`"))
-                        .help(format!("its values are {values}"))
+                    .help(suggest::remedy(path, &self.names.swept(), "swept path")),
+                Some(axis) if !axis.has(path, &found) => {
+                    let values = axis.first_values(path, 12);
+                    let verb = if values.len() as u64 == axis.len() { "are" } else { "begin with" };
+                    Problem::new(
+                        entry.node.mark,
+                        format!("no point of the sweep has `{path}: {}`", shorten(&found)),
+                    )
+                    .help(format!("its values {verb} {}", suggest::list(values.iter().map(String::as_str))))
                 }
                 Some(_) => continue,
             };

@@ -10,7 +10,7 @@ use crate::text::source::Mark;
 use crate::text::suggest;
 
 const MAX_NAME: usize = 100;
-const MAX_VARIANTS: usize = 256;
+const MAX_VARIANTS: usize = 64;
 
 /// The name; a scenario whose settings begin at `start` must have one.
 pub(super) fn name(head: &Map, start: Mark, problems: &mut Vec<Problem>) -> String {

@@ -14,6 +14,8 @@ mod overrides;
 mod paths;
 pub(crate) mod sweep;
 
+use std::iter;
+
 use indexmap::IndexMap;
 
 use crate::expectation::{self, Expectation, Names};
@@ -181,31 +183,21 @@ impl Experiment {
         let description = head::description(&head, problems);
         let variants = head::variants(&head, settings.mark, problems);
         let axes = head.get("sweep").map_or_else(Vec::new, |entry| sweep::read(&entry.node, problems));
-        let listed: Vec<(String, Vec<String>)> = axes.iter().flat_map(values_of).collect();
+        let swept_axes = axes.clone();
         let mut layers = Layers { settings, variants, axes, overrides };
         layers.pin_axes(problems);
         layers.check(problems);
-        let swept: Vec<&str> = listed.iter().map(|(path, _)| path.as_str()).collect();
-        let conditions = head
-            .get("where")
-            .map_or_else(Vec::new, |entry| condition::read(&entry.node, &layers.settings, &swept, problems));
-        let names = Names {
-            variants: layers.variants.keys().map(String::as_str).collect(),
-            axes: listed.iter().map(|(path, values)| (path.as_str(), values.clone())).collect(),
-        };
+        let names =
+            Names { variants: layers.variants.keys().map(String::as_str).collect(), axes: &swept_axes };
+        let conditions = head.get("where").map_or_else(Vec::new, |entry| {
+            condition::read(&entry.node, &layers.settings, &names.swept(), problems)
+        });
         let mut statements = |key: &str| {
             head.get(key).map_or_else(Vec::new, |entry| expectation::read(&entry.node, key, &names, problems))
         };
         let (promises, citations) = (statements("expect"), statements("published"));
         Self { name, description, sources: Sources::default(), layers, conditions, promises, citations }
     }
-}
-
-/// Each path of an axis with all its values as text.
-fn values_of(axis: &Axis) -> Vec<(String, Vec<String>)> {
-    let values: Vec<Vec<Node>> = (0..axis.len()).map(|index| axis.value(index)).collect();
-    let column = |at: usize| values.iter().map(|nodes| nodes[at].value.plain()).collect();
-    axis.paths.iter().enumerate().map(|(at, path)| (path.clone(), column(at))).collect()
 }
 
 impl Layers {
@@ -251,37 +243,38 @@ impl Layers {
 
     /// Checks every variant, and every value of every axis on its own.
     fn check(&self, problems: &mut Vec<Problem>) {
+        const ENOUGH: usize = 20;
         if sweep::size(&self.axes) > sweep::MAX_POINTS {
             return;
         }
         let first = sweep::point(&self.axes, 0);
-        for variant in self.variants.keys() {
-            if let Some((_, findings)) = resolve(self.tree(variant, &first), problems) {
-                problems.extend(
-                    findings.into_iter().filter(|finding| !finding.swept).map(|finding| finding.problem),
-                );
+        for (variant, patch) in &self.variants {
+            // Every variant repeats the problems of the base; once there are many, its patch is checked alone.
+            if problems.len() > ENOUGH {
+                check_alone(iter::once((Vec::new(), patch.clone())), problems);
+            } else if let Some((_, findings)) = resolve(self.tree(variant, &first), problems) {
+                let lasting = findings.into_iter().filter(|finding| !finding.swept);
+                problems.extend(lasting.map(|finding| finding.problem));
             }
         }
         for axis in &self.axes {
-            check_values(axis, problems);
+            for index in 0..axis.len().min(sweep::MAX_LISTED as u64) {
+                let keys = axis.paths.iter().map(|path| paths::keys(path));
+                check_alone(keys.zip(axis.value(index)), problems);
+            }
         }
     }
 }
 
-/// Types every value of an axis in a small valid scenario, which costs less than in the real one.
-fn check_values(axis: &Axis, problems: &mut Vec<Problem>) {
-    const MOST_CHECKED: u64 = sweep::MAX_LISTED as u64;
-    let Some(sample) = Shape::scenario().sample(Mark::nowhere()) else { return };
-    for index in 0..axis.len().min(MOST_CHECKED) {
-        let mut tree = sample.clone();
-        for (path, node) in axis.paths.iter().zip(axis.value(index)) {
-            merge::merge(&mut tree, Node::nest(&paths::keys(path), node), Some(Shape::scenario()));
-        }
-        merge::remove_nones(&mut tree, Shape::scenario());
-        let mut found = Vec::new();
-        decode::<Scenario>(&tree, Shape::scenario(), "", &mut found);
-        problems.extend(found);
+/// Types changes in a small valid scenario, which costs less than in the real one.
+fn check_alone<'a>(changes: impl Iterator<Item = (Vec<&'a str>, Node)>, problems: &mut Vec<Problem>) {
+    let shape = Shape::scenario();
+    let Some(mut tree) = shape.sample(Mark::nowhere()) else { return };
+    for (keys, node) in changes {
+        merge::merge(&mut tree, Node::nest(&keys, node), Some(shape));
     }
+    merge::remove_nones(&mut tree, shape);
+    decode::<Scenario>(&tree, shape, "", problems);
 }
 
 /// Types and checks the settings of one run. `None` when they are past repair.

@@ -1,11 +1,14 @@
 //! Axes of a sweep and their points, which are made only when asked for.
 
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::paths;
-use crate::schema::{Count, Figure, document, shape::Shape, split_quantity};
+use crate::schema::{Count, Figure, document, meaning, same_meaning, shape::Shape, split_quantity};
 use crate::text::decode::decode;
 use crate::text::node::{Entry, Layer, Node, Value, shorten};
 use crate::text::problem::Problem;
@@ -18,11 +21,13 @@ pub(crate) const MAX_LISTED: usize = 10_000;
 
 /// Settings that take several values, one after the other.
 #[derive(Clone, Debug)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     /// The swept paths; several change together.
-    pub(super) paths: Vec<String>,
+    pub(crate) paths: Vec<String>,
     values: Values,
     mark: Mark,
+    /// What its listed values mean, for each path; only statements about points need it.
+    meanings: OnceLock<Vec<BTreeSet<String>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -124,7 +129,7 @@ pub(super) fn point(axes: &[Axis], mut index: u64) -> Point {
 }
 
 impl Axis {
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         match &self.values {
             Values::Listed(values) => values.len() as u64,
             Values::Spaced(spaced) => spaced.steps,
@@ -139,13 +144,52 @@ impl Axis {
         }
     }
 
+    /// Whether a point has `value`, as text, at `path`.
+    pub(crate) fn has(&self, path: &str, value: &str) -> bool {
+        let Some(place) = self.paths.iter().position(|swept| swept == path) else { return false };
+        match &self.values {
+            Values::Listed(values) => {
+                let wanted = meaning(value);
+                self.meanings
+                    .get_or_init(|| meanings(values))
+                    .get(place)
+                    .is_some_and(|known| known.contains(&wanted))
+            }
+            Values::Spaced(spaced) => spaced.has(value),
+        }
+    }
+
+    /// The first values of `path`, as text.
+    pub(crate) fn first_values(&self, path: &str, count: u64) -> Vec<String> {
+        let place = self.paths.iter().position(|swept| swept == path).unwrap_or(0);
+        (0..self.len().min(count)).map(|index| self.value(index)[place].value.plain()).collect()
+    }
+
     /// The same axis with one value, for a path that the command line sets.
     pub(super) fn pin(&mut self, node: Node) {
         self.values = Values::Listed(vec![vec![node]]);
+        self.meanings.take();
     }
 }
 
 impl Spaced {
+    /// Looks only where the value would have to be.
+    fn has(&self, value: &str) -> bool {
+        let Some(figure) = Figure::parse(value) else { return false };
+        let Some(unit) = Figure::parse(format!("1 {}", self.unit).trim_end()) else { return false };
+        let number = figure.value / unit.value;
+        let share = match self.scale {
+            Scale::Linear => (number - self.from) / (self.to - self.from),
+            Scale::Log2 => (number / self.from).log2() / (self.to / self.from).log2(),
+        };
+        let nearest = (share * (self.steps - 1) as f64).round();
+        let near = |index: f64| {
+            (0.0..self.steps as f64).contains(&index)
+                && same_meaning(value, &self.value(index as u64).value.plain())
+        };
+        near(nearest - 1.0) || near(nearest) || near(nearest + 1.0)
+    }
+
     fn value(&self, index: u64) -> Node {
         let share = index as f64 / (self.steps - 1) as f64;
         let number = match self.scale {
@@ -162,6 +206,14 @@ impl Spaced {
         };
         Node { mark: self.mark, layer: Layer::Sweep, value }
     }
+}
+
+/// For each path, what the values listed for it mean.
+fn meanings(values: &[Vec<Node>]) -> Vec<BTreeSet<String>> {
+    let paths = values.first().map_or(0, Vec::len);
+    (0..paths)
+        .map(|place| values.iter().map(|nodes| meaning(&nodes[place].value.plain())).collect())
+        .collect()
 }
 
 /// Rounded so that neither binary fractions nor the platform's logarithm show.
@@ -188,7 +240,7 @@ fn read_axis(key: &str, entry: &Entry, problems: &mut Vec<Problem>) -> Option<Ax
     }
     let values = read_values(&names, entry, problems)?;
     let paths = names.iter().map(|&name| name.to_owned()).collect();
-    known.then_some(Axis { paths, values, mark: entry.key })
+    known.then_some(Axis { paths, values, mark: entry.key, meanings: OnceLock::new() })
 }
 
 fn read_values(names: &[&str], entry: &Entry, problems: &mut Vec<Problem>) -> Option<Values> {

@@ -62,12 +62,17 @@ impl Figure {
     }
 }
 
-/// Whether two texts of scalars mean the same: `1000 MB` and `1 GB` do.
-pub(crate) fn same_meaning(a: &str, b: &str) -> bool {
-    match (Figure::parse(a), Figure::parse(b)) {
-        (Some(a), Some(b)) => a.kind == b.kind && a.value == b.value,
-        _ => a == b,
+/// What a scalar means, whatever its unit: equal for `1000 MB` and `1 GB`.
+pub(crate) fn meaning(text: &str) -> String {
+    match Figure::parse(text) {
+        Some(figure) => format!("{} {}", figure.value, figure.kind.noun()),
+        None => text.to_owned(),
     }
+}
+
+/// Whether two texts of scalars mean the same.
+pub(crate) fn same_meaning(a: &str, b: &str) -> bool {
+    a == b || meaning(a) == meaning(b)
 }
 
 impl FigureKind {

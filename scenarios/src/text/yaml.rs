@@ -26,7 +26,11 @@ const HERE: &str = "here";
 /// The tree of a source; `None` if it is not YAML at all or costs too much. What is wrong goes to `problems`.
 pub(crate) fn parse(sources: &Sources, source: SourceId, problems: &mut Vec<Problem>) -> Option<Node> {
     let text = &sources.get(source).text;
-    let mut loader = Loader { source, values: 0, refusal: None, problems };
+    if let Some(refusal) = beginnings(text).find_map(|beginning| refuse(beginning, source)) {
+        problems.push(refusal);
+        return None;
+    }
+    let mut loader = Loader::new(source, problems);
     let mut documents = serde_yaml::Deserializer::from_str(text);
     let root = match documents.next().map(|document| loader.document(document)) {
         Some(Ok(root)) => root,
@@ -56,6 +60,27 @@ pub(crate) fn parse(sources: &Sources, source: SourceId, problems: &mut Vec<Prob
     Some(root)
 }
 
+/// Longer and longer beginnings of a long text, each twice as long as the one before.
+///
+/// The parser reads a whole text before the loader sees its first value, and its time grows with the square of the
+/// nesting. What is too deep shows in a beginning not much longer than where it gets too deep.
+fn beginnings(text: &str) -> impl Iterator<Item = &str> {
+    const SHORTEST: usize = 4 * 1024;
+    let lengths = std::iter::successors(Some(SHORTEST), |length| Some(length * 2));
+    let whole_characters =
+        |length: usize| (0..=length).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    lengths.take_while(|&length| length < text.len()).map(move |length| &text[..whole_characters(length)])
+}
+
+/// Why the loader would refuse any text with this `beginning`.
+fn refuse(beginning: &str, source: SourceId) -> Option<Problem> {
+    let mut ignored = Vec::new();
+    let mut loader = Loader::new(source, &mut ignored);
+    let document = serde_yaml::Deserializer::from_str(beginning).next()?;
+    let error = loader.document(document).err()?;
+    loader.refusal.is_some().then(|| loader.explain(&error, beginning))
+}
+
 /// `text` as a YAML scalar on one line, with quotes where it needs them.
 pub(crate) fn scalar(text: &str) -> String {
     match serde_yaml::to_string(text) {
@@ -74,7 +99,11 @@ struct Loader<'a> {
     problems: &'a mut Vec<Problem>,
 }
 
-impl Loader<'_> {
+impl<'p> Loader<'p> {
+    fn new(source: SourceId, problems: &'p mut Vec<Problem>) -> Self {
+        Self { source, values: 0, refusal: None, problems }
+    }
+
     fn document<'de, D: Deserializer<'de>>(&mut self, document: D) -> Result<Node, D::Error> {
         let start = self.source.start();
         let mut grown = None;

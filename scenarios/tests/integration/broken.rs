@@ -40,6 +40,7 @@ fn hostile() -> impl Iterator<Item = (String, Vec<u8>)> {
         ("long-line", format!("name: test\nmodell: {}\n", "x".repeat(5_000))),
         ("nested-lists-block", format!("{}x\n", "- ".repeat(deep))),
         ("nested-lists-flow", format!("name: {}{}\n", "[".repeat(deep), "]".repeat(deep))),
+        ("nested-lists-endless", format!("name: {}\n", "[".repeat(50 * deep))),
         ("nested-lists-unclosed", format!("name: {}\n", "[".repeat(deep))),
         ("nested-maps-block", (0..400).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect()),
         ("nested-maps-flow", format!("name: {}{}\n", "{a: ".repeat(deep), "}".repeat(deep))),

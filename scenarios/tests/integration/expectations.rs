@@ -85,7 +85,7 @@ fn metrics_are_compared_in_their_units() {
     assert!(holds("{ equal: plain, to: bpipe, metric: step_time_s, within: 40 % }"));
     assert!(!holds("{ equal: plain, to: bpipe, metric: step_time_s, within: 30 % }"));
     let absent = verdict("{ metric: resident_micro_batches, of: bpipe, is: 5 }");
-    assert_eq!(absent, (false, "bpipe (micro_batch 2) has no resident_micro_batches".to_owned()));
+    assert_eq!(absent, (false, "bpipe (micro-batch 2) has no resident_micro_batches".to_owned()));
 }
 
 #[test]
@@ -122,6 +122,6 @@ fn a_promise_says_what_it_promises_and_where() {
         "expect:\n  - { metric: step_time_s, of: bpipe, between: [1 s, 2 s], at: { training.micro_batch: 2 } }\n",
     );
     let check = experiment.promises()[0].check(&runs(), experiment.sources());
-    assert_eq!(check.text, "step time of bpipe, at micro_batch 2 is between 1 s and 2 s");
+    assert_eq!(check.text, "step time of bpipe, at micro-batch 2 is between 1 s and 2 s");
     assert_eq!(check.location.as_deref(), Some("test.yaml:15:7"));
 }
