@@ -1,9 +1,10 @@
 //! Which run is better: the measure of speed, sweep points, ties.
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
+use crate::naming::Naming;
 use crate::quantity;
-use crate::summary::{RunSummary, short_path};
+use crate::summary::RunSummary;
 
 /// Two speeds closer than this share are the same: the difference would not show in three digits.
 pub(crate) const TIE: f64 = 0.0005;
@@ -48,6 +49,22 @@ impl Speed {
         }
     }
 
+    /// The number alone, for where [`Speed::title`] says what it is.
+    pub(crate) fn number(self, value: f64) -> String {
+        match self {
+            Speed::Steps => quantity::seconds(value.recip()),
+            _ => quantity::count(value),
+        }
+    }
+
+    /// What a table or an axis of [`Speed::number`]s shows.
+    pub(crate) fn title(self) -> String {
+        match self {
+            Speed::Steps => "time of a step".to_owned(),
+            _ => format!("{} per second", self.thing()),
+        }
+    }
+
     /// What is counted, in the plural.
     pub(crate) fn thing(self) -> &'static str {
         match self {
@@ -64,6 +81,16 @@ pub(crate) fn tied(faster: f64, slower: f64) -> bool {
     faster <= slower * (1.0 + TIE)
 }
 
+/// The runs of one experiment, ready to be compared.
+pub(crate) struct Comparison<'a> {
+    /// In order of first appearance.
+    pub(crate) points: Vec<Point<'a>>,
+    /// By what all of them are compared.
+    pub(crate) speed: Speed,
+    /// How points and runs are called.
+    pub(crate) naming: Naming,
+}
+
 /// The variants at one point of the sweep.
 pub(crate) struct Point<'a> {
     /// Swept path to value; empty without sweep.
@@ -72,18 +99,42 @@ pub(crate) struct Point<'a> {
     pub(crate) runs: Vec<&'a RunSummary>,
 }
 
-impl<'a> Point<'a> {
-    /// Groups runs by point, in order of first appearance.
-    pub(crate) fn all(runs: &'a [RunSummary]) -> Vec<Point<'a>> {
+impl<'a> Comparison<'a> {
+    /// Groups `runs` over the swept `axes` by point.
+    pub(crate) fn of(runs: &'a [RunSummary], axes: &[String]) -> Self {
         let mut points: IndexMap<Vec<(&str, &str)>, Point<'a>> = IndexMap::new();
         for run in runs {
             let key = run.point.iter().map(|(path, value)| (path.as_str(), value.as_str())).collect();
             let point = points.entry(key).or_insert_with(|| Point { values: &run.point, runs: Vec::new() });
             point.runs.push(run);
         }
-        points.into_values().collect()
+        Comparison {
+            points: points.into_values().collect(),
+            speed: Speed::of(runs),
+            naming: Naming::of(runs, axes),
+        }
     }
 
+    /// The names of the variants, in order of first appearance.
+    pub(crate) fn variants(&self) -> Vec<&'a str> {
+        let runs = self.points.iter().flat_map(|point| &point.runs);
+        runs.map(|run| run.variant.as_str()).collect::<IndexSet<_>>().into_iter().collect()
+    }
+
+    /// The fastest run of all, and the point it stands at.
+    pub(crate) fn best(&self) -> Option<(&Point<'a>, &'a RunSummary)> {
+        let firsts = self.points.iter().filter_map(|point| Some((point, *point.ranked(self.speed).first()?)));
+        let best = firsts.reduce(|best, next| if next.1.1 > best.1.1 { next } else { best });
+        best.map(|(point, (run, _))| (point, run))
+    }
+
+    /// `micro-batches 4, rate 200 GB/s`.
+    pub(crate) fn label(&self, point: &Point<'_>) -> String {
+        self.naming.point(point.values)
+    }
+}
+
+impl<'a> Point<'a> {
     /// The runs with a speed, fastest first. Those tied with the fastest stand in the order of the file, so that of two
     /// equals the plainer one, written first, leads.
     pub(crate) fn ranked(&self, speed: Speed) -> Vec<(&'a RunSummary, f64)> {
@@ -93,18 +144,4 @@ impl<'a> Point<'a> {
         ranked.sort_by(|a, b| order(b.1).total_cmp(&order(a.1)));
         ranked
     }
-
-    /// `micro_batch 4, rate 200 GB/s`.
-    pub(crate) fn label(&self) -> String {
-        let values: Vec<_> =
-            self.values.iter().map(|(path, value)| format!("{} {value}", short_path(path))).collect();
-        values.join(", ")
-    }
-}
-
-/// The fastest run of all, and the point it stands at.
-pub(crate) fn best<'a, 'b>(points: &'b [Point<'a>], speed: Speed) -> Option<(&'b Point<'a>, &'a RunSummary)> {
-    let firsts = points.iter().filter_map(|point| point.ranked(speed).first().map(|first| (point, *first)));
-    let best = firsts.reduce(|best, next| if next.1.1 > best.1.1 { next } else { best });
-    best.map(|(point, (run, _))| (point, run))
 }

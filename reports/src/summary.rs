@@ -352,15 +352,17 @@ pub struct Assumption {
 }
 
 impl RunSummary {
-    /// The variant, and the point in brackets if there is one: `bpipe (micro_batch 4)`.
+    /// The variant, and in brackets the whole point if there is one: `bpipe (micro-batch 4)`. Beside other runs
+    /// [`crate::naming::Naming`] says only what tells them apart.
     #[must_use]
     pub fn label(&self) -> String {
-        if self.point.is_empty() {
-            return self.variant.clone();
-        }
-        let point: Vec<String> =
+        let values: Vec<_> =
             self.point.iter().map(|(path, value)| format!("{} {value}", short_path(path))).collect();
-        format!("{} ({})", self.variant, point.join(", "))
+        if values.is_empty() {
+            self.variant.clone()
+        } else {
+            format!("{} ({})", self.variant, values.join(", "))
+        }
     }
 
     /// Step time of a run that fits.
@@ -387,10 +389,10 @@ impl DevicePeak {
     }
 }
 
-/// The last key of a path, which says enough where space is short: `training.micro_batch` is `micro_batch`.
+/// The last key of a path in words, which says enough where space is short: `training.micro_batch` is `micro-batch`.
 #[must_use]
-pub fn short_path(path: &str) -> &str {
-    path.rsplit('.').next().unwrap_or(path)
+pub fn short_path(path: &str) -> String {
+    path.rsplit('.').next().unwrap_or(path).replace('_', "-")
 }
 
 impl Failure {
@@ -420,15 +422,5 @@ impl Failure {
         facts.extend(self.waiting.iter().map(|waiting| ("waiting", Some(waiting.clone()))));
         facts.extend(self.remedies.iter().map(|remedy| ("remedy", Some(remedy.clone()))));
         facts.into_iter().filter_map(|(what, text)| Some((what, text?))).collect()
-    }
-}
-
-impl Difference {
-    /// `+1.20 %` or `-0.140 points`.
-    pub(crate) fn text(self) -> String {
-        match self {
-            Difference::Relative(share) => quantity::change(share),
-            Difference::Points(share) => quantity::points(share),
-        }
     }
 }

@@ -1,9 +1,10 @@
 //! The table of runs, the same on the terminal and in the report.
 
-use crate::finding::verdict;
+use crate::finding::brief_verdict;
+use crate::naming::Naming;
 use crate::quantity;
 use crate::ranking::{Point, Speed, tied};
-use crate::summary::{DevicePeak, RunSummary, short_path};
+use crate::summary::{DevicePeak, RunSummary};
 
 /// A table whose columns are those with anything to show. Rows are made as they are read: a sweep may have a million.
 pub(crate) struct Table<'a> {
@@ -34,10 +35,20 @@ pub(crate) struct Cell {
 }
 
 impl<'a> Table<'a> {
-    pub(crate) fn of(points: &'a [Point<'a>], axes: &'a [String], speed: Speed) -> Self {
+    /// The runs of `points`, which differ in the paths of `naming` if they are several.
+    pub(crate) fn of(points: &'a [Point<'a>], naming: &'a Naming, speed: Speed) -> Self {
         let mut kinds: Vec<Kind<'_>> = vec![Kind::Variant];
-        kinds.extend(axes.iter().map(|axis| Kind::Axis(axis)));
-        kinds.extend([Kind::StepTime, Kind::Rate(speed), Kind::Bubble, Kind::Mfu, Kind::Memory]);
+        if points.len() > 1 {
+            kinds.extend(naming.paths().map(|(path, name)| Kind::Axis { path, name }));
+        }
+        kinds.extend([
+            Kind::StepTime,
+            Kind::Spread,
+            Kind::Rate(speed),
+            Kind::Bubble,
+            Kind::Mfu,
+            Kind::Memory,
+        ]);
         kinds.retain(|kind| {
             kind.always() || points.iter().any(|point| point.runs.iter().any(|run| kind.has(run)))
         });
@@ -50,14 +61,12 @@ impl<'a> Table<'a> {
         columns
     }
 
-    /// All rows, or only those of the fastest run of each point.
-    pub(crate) fn rows(&self, leaders_only: bool) -> impl Iterator<Item = Row<'a>> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'a>> {
         self.points.iter().flat_map(move |point| {
             let fastest = point.ranked(self.speed).first().copied();
             let leader = fastest.map_or(point.runs[0], |(run, _)| run);
             let compared = fastest.filter(|_| point.runs.len() > 1);
-            let runs = point.runs.iter().filter(move |run| !leaders_only || std::ptr::eq(leader, **run));
-            runs.map(move |run| {
+            point.runs.iter().map(move |run| {
                 let mut cells: Vec<_> = self.kinds.iter().map(|kind| kind.cell(run)).collect();
                 cells.push(place(run, compared, self.speed));
                 Row { run, leads: fastest.is_some() && std::ptr::eq(leader, *run), cells }
@@ -68,7 +77,9 @@ impl<'a> Table<'a> {
 
 /// How a run did at its point: the fastest, by how much slower, or why not at all. Without `fastest` it was alone.
 fn place(run: &RunSummary, fastest: Option<(&RunSummary, f64)>, speed: Speed) -> Cell {
-    let Some(value) = speed.value(run) else { return Cell { text: verdict(run), number: Some(f64::MAX) } };
+    let Some(value) = speed.value(run) else {
+        return Cell { text: brief_verdict(run), number: Some(f64::MAX) };
+    };
     let Some((first, fastest)) = fastest else { return Cell { text: "fits".to_owned(), number: Some(1.0) } };
     let text = match (std::ptr::eq(first, run), tied(fastest, value)) {
         (true, _) => "fastest".to_owned(),
@@ -81,8 +92,9 @@ fn place(run: &RunSummary, fastest: Option<(&RunSummary, f64)>, speed: Speed) ->
 /// What a column shows of a run.
 enum Kind<'a> {
     Variant,
-    Axis(&'a str),
+    Axis { path: &'a str, name: &'a str },
     StepTime,
+    Spread,
     Rate(Speed),
     Bubble,
     Mfu,
@@ -92,7 +104,7 @@ enum Kind<'a> {
 impl Kind<'_> {
     /// Whether the column stands even when it is empty.
     fn always(&self) -> bool {
-        matches!(self, Kind::Variant | Kind::Axis(_) | Kind::StepTime)
+        matches!(self, Kind::Variant | Kind::Axis { .. } | Kind::StepTime)
     }
 
     fn has(&self, run: &RunSummary) -> bool {
@@ -102,25 +114,33 @@ impl Kind<'_> {
     fn column(&self) -> Column {
         let title = match self {
             Kind::Variant => "variant".to_owned(),
-            Kind::Axis(path) => short_path(path).to_owned(),
+            Kind::Axis { name, .. } => (*name).to_owned(),
             Kind::StepTime => "step time".to_owned(),
+            Kind::Spread => "over seeds".to_owned(),
             Kind::Rate(speed) => format!("{}/s", speed.thing()),
             Kind::Bubble => "bubble".to_owned(),
             Kind::Mfu => "MFU".to_owned(),
             Kind::Memory => "peak memory".to_owned(),
         };
-        Column { title, numeric: !matches!(self, Kind::Variant | Kind::Axis(_)) }
+        Column { title, numeric: !matches!(self, Kind::Variant | Kind::Axis { .. }) }
     }
 
     fn cell(&self, run: &RunSummary) -> Cell {
         let share = |value: Option<f64>| (value.map(quantity::percent), value);
         let (text, number) = match self {
             Kind::Variant => (Some(run.variant.clone()), None),
-            Kind::Axis(path) => {
+            Kind::Axis { path, .. } => {
                 let written = run.point.get(*path);
                 (written.cloned(), written.and_then(|written| crate::axis::number(written)))
             }
             Kind::StepTime => (run.step_time().map(quantity::seconds), run.step_time()),
+            Kind::Spread => {
+                let spread = run.step_time_spread.filter(|spread| spread.mean_s > 0.0);
+                let ends = spread
+                    .map(|spread| (spread.min_s / spread.mean_s - 1.0, spread.max_s / spread.mean_s - 1.0));
+                let text = |(least, most)| format!("{} {}", quantity::change(least), quantity::change(most));
+                (ends.map(text), ends.map(|(least, most)| most - least))
+            }
             Kind::Rate(speed) => {
                 let rate = speed.value(run).filter(|_| matches!(speed, Speed::Tokens | Speed::Samples));
                 (rate.map(quantity::count), rate)

@@ -4,20 +4,29 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
+use crate::finding::unsteady;
+use crate::matrix::{Down, Matrix};
+use crate::published::Published;
 use crate::quantity;
-use crate::ranking::{Point, Speed, best};
+use crate::ranking::{Comparison, Point};
 use crate::state;
-use crate::summary::{Difference, RunSummary, Summary};
+use crate::summary::{RunSummary, Summary};
 use crate::table::Table;
 
-/// Rows of the table of runs; what is beyond stays in the files.
+/// Rows of a table; what is beyond stays in the files.
 const ROWS_MAX: usize = 30;
+/// Characters a line of the grid of variants and points may have.
+const WIDTH_MAX: usize = 100;
+/// Columns of that grid: none is narrower than four characters.
+const COLUMNS_MAX: usize = WIDTH_MAX / 4;
+/// Shares of the step below this are not worth a line; they are in the files.
+const SHARE_MIN: f64 = 0.0005;
 /// Runs without result that are explained at length.
 const FAILURES_MAX: usize = 3;
 /// Characters of the longest bar.
 const BAR: f64 = 24.0;
 /// Characters of the longest word in a table.
-const WORD_MAX: usize = 48;
+const WORD_MAX: usize = 72;
 
 /// How to write for a terminal.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,54 +40,96 @@ pub struct Style {
 /// # Errors
 /// Those of `out`.
 pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Result<()> {
-    let speed = Speed::of(&summary.variants);
-    let points = Point::all(&summary.variants);
+    let comparison = Comparison::of(&summary.variants, &summary.axes);
     writeln!(out, "{}", style.bold(&clean(&summary.finding)))?;
-    runs(out, summary, &points, speed)?;
-    if let Some((_, run)) = best(&points, speed) {
-        time(out, run, style)?;
+    let best = comparison.best();
+    if comparison.points.len() > 1 && comparison.variants().len() > 1 {
+        matrix(out, &comparison, summary.variants.len(), style)?;
+        if let Some((point, _)) = best {
+            writeln!(out, "\n{}", style.bold(&clean(&format!("at {}", comparison.label(point)))))?;
+            runs(out, &comparison, std::slice::from_ref(point))?;
+        }
+    } else {
+        writeln!(out)?;
+        runs(out, &comparison, &comparison.points)?;
     }
-    failures(out, &summary.variants, style)?;
+    if let Some(warning) = unsteady(&comparison) {
+        writeln!(out, "\n{}", clean(&warning))?;
+    }
+    if let Some((_, run)) = best {
+        time(out, run, &comparison, style)?;
+    }
+    failures(out, &summary.variants, &comparison, style)?;
     expectations(out, summary, style)?;
     published(out, summary, style)
 }
 
-fn runs(out: &mut impl Write, summary: &Summary, points: &[Point<'_>], speed: Speed) -> io::Result<()> {
-    let table = Table::of(points, &summary.axes, speed);
-    let count = summary.variants.len();
-    let shown: Vec<_> = table.rows(count > ROWS_MAX).take(ROWS_MAX).collect();
-    if shown.is_empty() {
+/// Speed over variants and points.
+fn matrix(out: &mut impl Write, comparison: &Comparison<'_>, runs: usize, style: Style) -> io::Result<()> {
+    let shown = fitting(comparison);
+    writeln!(out, "\n{}", style.bold(&comparison.speed.title()))?;
+    writeln!(out, "{}", matrix_grid(&shown))?;
+    let all = if shown.complete { "all" } else { "some are not shown," };
+    writeln!(out, "  * nothing is faster at that point; {all} {runs} runs are in results.csv")
+}
+
+/// The points side by side if they fit on a line, otherwise one below the other, with as many variants as fit.
+fn fitting<'a>(comparison: &Comparison<'a>) -> Matrix<'a> {
+    let fits = |matrix: &Matrix<'_>| widest(&matrix_grid(matrix)) <= WIDTH_MAX;
+    let side_by_side = Matrix::of(comparison, Down::Variants, ROWS_MAX, COLUMNS_MAX);
+    if comparison.points.len() <= COLUMNS_MAX && fits(&side_by_side) {
+        return side_by_side;
+    }
+    let below = |columns| Matrix::of(comparison, Down::Points, ROWS_MAX, columns);
+    (1..=COLUMNS_MAX).rev().map(below).find(fits).unwrap_or(side_by_side)
+}
+
+/// The runs of some points, one a row.
+fn runs(out: &mut impl Write, comparison: &Comparison<'_>, points: &[Point<'_>]) -> io::Result<()> {
+    let table = Table::of(points, &comparison.naming, comparison.speed);
+    let count: usize = points.iter().map(|point| point.runs.len()).sum();
+    let titles = table.columns().into_iter().map(|column| (column.title, column.numeric)).collect();
+    let rows: Vec<Vec<_>> = table
+        .rows()
+        .take(ROWS_MAX)
+        .map(|row| row.cells.into_iter().map(|cell| cell.text).collect())
+        .collect();
+    if rows.is_empty() {
         return Ok(());
     }
-    let titles = table.columns().into_iter().map(|column| (column.title, column.numeric)).collect();
-    let rows = shown.iter().map(|row| row.cells.iter().map(|cell| cell.text.clone()).collect()).collect();
-    writeln!(out, "\n{}", grid(titles, rows))?;
-    if shown.len() < count {
-        writeln!(out, "  the fastest variant of each point; all {count} runs are in results.csv")?;
+    writeln!(out, "{}", grid(titles, rows))?;
+    if count > ROWS_MAX {
+        writeln!(out, "  the first {ROWS_MAX} of {count} runs; all are in results.csv")?;
     }
     Ok(())
 }
 
-fn time(out: &mut impl Write, run: &RunSummary, style: Style) -> io::Result<()> {
+fn time(out: &mut impl Write, run: &RunSummary, comparison: &Comparison<'_>, style: Style) -> io::Result<()> {
     let step: f64 = run.time_breakdown_s.values().sum();
     if step.is_nan() || step <= 0.0 {
         return Ok(());
     }
-    let heading = format!("where the step of {} goes", run.label());
+    let heading = format!("where the step of {} goes", comparison.naming.run(run));
     writeln!(out, "\n{}", style.bold(&clean(&heading)))?;
-    let width =
-        run.time_breakdown_s.keys().map(|state| shorten(state).chars().count()).max().unwrap_or_default();
-    for (state, time) in state::in_order(&run.time_breakdown_s).filter(|(_, time)| *time > 0.0) {
+    let parts = || state::in_order(&run.time_breakdown_s).filter(|(_, time)| *time >= step * SHARE_MIN);
+    let width = parts().map(|(state, _)| shorten(state).chars().count()).max().unwrap_or_default();
+    for (state, time) in parts() {
         let share = time / step;
         let (state, time) = (shorten(state), quantity::seconds(time));
         let share_text = quantity::percent(share);
-        writeln!(out, "  {state:width$}  {time:>8}  {share_text:>7}  {}", bar(share))?;
+        let line = format!("  {state:width$}  {time:>8}  {share_text:>7}  {}", bar(share));
+        writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
 
 /// Explains the first run without result of each variant.
-fn failures(out: &mut impl Write, runs: &[RunSummary], style: Style) -> io::Result<()> {
+fn failures(
+    out: &mut impl Write,
+    runs: &[RunSummary],
+    comparison: &Comparison<'_>,
+    style: Style,
+) -> io::Result<()> {
     let failed: Vec<_> = runs.iter().filter_map(|run| Some((run, run.failure.as_ref()?))).collect();
     let mut explained: Vec<&str> = Vec::new();
     for (run, failure) in &failed {
@@ -86,7 +137,7 @@ fn failures(out: &mut impl Write, runs: &[RunSummary], style: Style) -> io::Resu
             continue;
         }
         explained.push(&run.variant);
-        let heading = format!("{}: {}", run.label(), failure.message);
+        let heading = format!("{}: {}", comparison.naming.run(run), failure.message);
         writeln!(out, "\n{}", style.bold(&clean(&heading)))?;
         for (what, text) in failure.facts() {
             writeln!(out, "  {what:9}  {}", clean(&text))?;
@@ -117,32 +168,52 @@ fn published(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
     if summary.published.is_empty() {
         return Ok(());
     }
+    let published = Published::of(&summary.published);
     writeln!(out, "\n{}", style.bold("published beside ours"))?;
-    let titles =
-        [("figure", false), ("published", true), ("ours", true), ("difference", true), ("source", false)];
-    let rows = summary.published.iter().take(ROWS_MAX).map(|citation| {
-        let difference = citation.difference.map_or(quantity::NONE.to_owned(), Difference::text);
-        vec![
-            citation.text.clone(),
-            citation.published.clone(),
-            citation.ours.clone(),
-            difference,
-            citation.source.clone(),
-        ]
-    });
-    let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
-    writeln!(out, "{}", grid(titles, rows.collect()))?;
-    if summary.published.len() > ROWS_MAX {
-        writeln!(out, "  all {} figures are in results.json", summary.published.len())?;
+    for finding in published.findings() {
+        writeln!(out, "  {finding}")?;
     }
-    Ok(())
+    if published.apart.is_empty() {
+        return Ok(());
+    }
+    let titles = [("figure", false), ("published", true), ("ours", true), ("difference", true)];
+    let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
+    let rows = published.apart.iter().take(ROWS_MAX).map(|citation| {
+        vec![citation.text.clone(), citation.published.clone(), citation.ours.clone(), citation.verdict()]
+    });
+    writeln!(out, "{}", grid(titles, rows.collect()))?;
+    if published.apart.len() > ROWS_MAX {
+        writeln!(out, "  {} more differ less", published.apart.len() - ROWS_MAX)?;
+    }
+    writeln!(out, "  all figures and their sources are in the report and in results.json")
 }
 
-/// Lines of a table with a rule below its titles; numbers to the right.
+/// A matrix as text; what nothing is faster than bears a star.
+fn matrix_grid(matrix: &Matrix<'_>) -> String {
+    let names = matrix.rows.first().map_or(0, |row| row.names.len());
+    let columns = matrix.head.first().map_or(0, Vec::len);
+    let title = |column: usize| {
+        let lines: Vec<_> = matrix.head.iter().map(|line| line[column].as_str()).collect();
+        (lines.join("\n"), column >= names)
+    };
+    let rows = matrix.rows.iter().map(|row| {
+        let cells =
+            row.cells.iter().map(|cell| format!("{}{}", if cell.leads() { "*" } else { "" }, cell.text));
+        row.names.iter().cloned().chain(cells).collect()
+    });
+    grid((0..columns).map(title).collect(), rows.collect())
+}
+
+fn widest(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap_or_default()
+}
+
+/// Lines of a table with a rule below its titles, which may have several lines; numbers to the right.
 fn grid(titles: Vec<(String, bool)>, rows: Vec<Vec<String>>) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
-    table.set_header(titles.iter().map(|(title, _)| shorten(title)));
+    let lines = |title: &str| title.lines().map(shorten).collect::<Vec<_>>().join("\n");
+    table.set_header(titles.iter().map(|(title, _)| lines(title)));
     for row in rows {
         table.add_row(row.iter().map(|text| shorten(text)));
     }

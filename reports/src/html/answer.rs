@@ -2,15 +2,13 @@
 
 use maud::{Markup, html};
 
-use super::{Page, unbroken};
+use super::{Page, ROWS_AT_ONCE, unbroken};
 use crate::quantity;
 use crate::summary::RunSummary;
 use crate::table::{Table, used};
 
 /// Rows of the table of runs.
 const ROWS_MAX: usize = 500;
-/// Rows that stand on the page; more can be scrolled.
-const ROWS_AT_ONCE: usize = 20;
 /// Runs without result that are explained at length.
 const FAILURES_MAX: usize = 6;
 
@@ -26,7 +24,7 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
         section {
             @if let Some(run) = page.best { (headline(page, run)) }
             (promises(page))
-            @if page.points.len() == 1 { (runs(page)) (failures(page)) }
+            @if page.points().len() == 1 { (runs(page)) (failures(page)) }
             p.fine {
                 "Again, to the same bytes: " code { (summary.reproduce) } ". Seed " (summary.seed) ", scenario "
                 code { (summary.scenario_digest) } ", foretrain " (summary.version) "."
@@ -44,7 +42,7 @@ fn headline(page: &Page<'_>, run: &RunSummary) -> Markup {
     numbers.push(("pipeline bubble", run.bubble_fraction.map(quantity::percent)));
     numbers.push(("peak memory", run.worst_device().map(used)));
     html! {
-        @if page.summary.variants.len() > 1 { p.aid { "Fastest: " strong { (run.label()) } } }
+        @if page.summary.variants.len() > 1 { p.aid { "Fastest: " strong { (page.label(run)) } } }
         dl.headline {
             @for (name, value) in numbers {
                 @if let Some(value) = value { div { dt { (name) } dd { (value) } } }
@@ -69,14 +67,14 @@ fn promises(page: &Page<'_>) -> Markup {
 
 /// Every run, sortable by each column.
 pub(super) fn runs(page: &Page<'_>) -> Markup {
-    let table = Table::of(&page.points, &page.summary.axes, page.speed);
+    let table = Table::of(page.points(), &page.comparison.naming, page.speed());
     let (columns, count) = (table.columns(), page.summary.variants.len());
     html! {
         div.wide.tall[count > ROWS_AT_ONCE] {
             table.sortable {
                 thead { tr { @for column in &columns { th.number[column.numeric] { (column.title) } } } }
                 tbody {
-                    @for row in table.rows(false).take(ROWS_MAX) {
+                    @for row in table.rows().take(ROWS_MAX) {
                         tr.failed[row.run.step_time().is_none()].leads[row.leads] {
                             @for (cell, column) in row.cells.iter().zip(&columns) {
                                 td.number[column.numeric] data-sort=[cell.number] { (unbroken(&cell.text)) }
@@ -104,7 +102,7 @@ pub(super) fn failures(page: &Page<'_>) -> Markup {
         @for run in shown {
             @if let Some(failure) = &run.failure {
                 div.failure {
-                    h3 { (run.label()) ": " (failure.message) }
+                    h3 { (page.label(run)) ": " (failure.message) }
                     dl { @for (what, text) in failure.facts() { dt { (what) } dd { (text) } } }
                 }
             }

@@ -2,13 +2,15 @@
 
 use maud::{Markup, html};
 
-use super::{Page, figure};
+use super::{Page, ROWS_AT_ONCE, figure, unbroken};
+use crate::finding::unsteady;
 use crate::plots::PlotError;
 use crate::plots::palette::Categories;
 use crate::plots::parity::{self, Ratio};
 use crate::plots::rows::{self, Bar, Segment};
+use crate::published::Published;
 use crate::quantity;
-use crate::summary::{Citation, Difference, RunSummary};
+use crate::summary::{Citation, RunSummary};
 
 /// Figures of the chart; all are in the table.
 const RATIOS_MAX: usize = 40;
@@ -33,48 +35,49 @@ pub(super) fn promises(page: &Page<'_>) -> Result<Markup, PlotError> {
             }
         }
     };
+    let published = Published::of(&summary.published);
     let published =
-        html! { @if !summary.published.is_empty() { (parity(page)?) (citations(&summary.published)) } };
+        html! { @if !summary.published.is_empty() { (parity(&published)?) (citations(&published)) } };
     let any = !summary.expectations.is_empty() || !summary.published.is_empty();
     Ok(
         html! { @if any { section { h2 { "Is it as expected and as published?" } (expectations) (published) } } },
     )
 }
 
-fn parity(page: &Page<'_>) -> Result<Markup, PlotError> {
-    let ratios: Vec<_> = page
-        .summary
-        .published
-        .iter()
-        .filter_map(|citation| {
-            let ratio =
-                citation.pair.map(|pair| pair.ours / pair.published).filter(|ratio| ratio.is_finite())?;
-            Some(Ratio { name: citation.text.clone(), ratio })
-        })
-        .take(RATIOS_MAX)
-        .collect();
-    if ratios.is_empty() {
-        return Ok(html! {});
-    }
+/// The figures that do not agree; those that do would be a column of dots on the line.
+fn parity(published: &Published<'_>) -> Result<Markup, PlotError> {
+    let ratio = |citation: &&Citation| {
+        let ratio = citation.pair.map(|pair| pair.ours / pair.published)?;
+        Some(Ratio { name: citation.text.clone(), ratio }).filter(|_| ratio.is_finite())
+    };
+    let ratios: Vec<_> = published.apart.iter().filter_map(ratio).take(RATIOS_MAX).collect();
     let question = "How far are our figures from the published ones?";
-    let aid = "Ours divided by theirs: on the line they agree, to the right ours is larger, red is more than 5 % off.";
-    Ok(figure(question, aid, &[], &parity::draw(question, &ratios)?))
+    let sentence = published.findings().join("; ");
+    if ratios.is_empty() {
+        return Ok(html! { h3 { (question) } p { (sentence) "." } });
+    }
+    let aid = format!(
+        "{sentence}. Those that differ, ours divided by theirs: on the line they would agree, to the right ours is larger, red is more than 5 % off."
+    );
+    Ok(figure(question, &aid, &[], &parity::draw(question, &ratios)?))
 }
 
-fn citations(published: &[Citation]) -> Markup {
+/// Every figure, the farthest off first.
+fn citations(published: &Published<'_>) -> Markup {
+    let all: Vec<_> = published.apart.iter().chain(&published.agreeing).collect();
     html! {
-        div.wide {
-            table {
+        div.wide.tall[all.len() > ROWS_AT_ONCE] {
+            table.sortable {
                 thead {
                     tr { th { "figure" } th.number { "published" } th.number { "ours" } th.number { "difference" } th { "source" } }
                 }
                 tbody {
-                    @for citation in published {
+                    @for citation in all {
                         tr {
-                            td { (citation.text) }
-                            td.number { (citation.published) }
-                            td.number { (citation.ours) }
-                            td.number { (citation.difference.map_or(quantity::NONE.to_owned(), Difference::text)) }
+                            td { (unbroken(&citation.text)) }
+                            td.number data-sort=[citation.pair.map(|pair| pair.published)] { (citation.published) }
+                            td.number data-sort=[citation.pair.map(|pair| pair.ours)] { (citation.ours) }
+                            td.number { (citation.verdict()) }
                             td { (citation.source) }
                         }
                     }
@@ -85,7 +88,9 @@ fn citations(published: &[Citation]) -> Markup {
 }
 
 pub(super) fn confidence(page: &Page<'_>) -> Result<Markup, PlotError> {
-    let parts = html! { (provenance(page)?) (spread(page)) (steadiness(page)) };
+    let parts = html! { (provenance(page)?) (spread(page))
+        @if let Some(warning) = unsteady(&page.comparison) { p { (warning) "." } }
+    };
     Ok(html! { @if !parts.0.is_empty() { section { h2 { "How sure is it?" } (parts) } } })
 }
 
@@ -93,6 +98,10 @@ fn provenance(page: &Page<'_>) -> Result<Markup, PlotError> {
     let runs: Vec<_> = page.focus.iter().filter(|run| !run.provenance.is_empty()).collect();
     if runs.is_empty() {
         return Ok(html! {});
+    }
+    let question = "What do the times rest on?";
+    if let Some(origin) = only_origin(&runs) {
+        return Ok(html! { h3 { (question) } p { "All of them: " (origin) "." } });
     }
     let colours = Categories::new(runs.iter().flat_map(|run| run.provenance.keys()).map(String::as_str));
     let bars: Vec<_> = runs
@@ -114,9 +123,19 @@ fn provenance(page: &Page<'_>) -> Result<Markup, PlotError> {
             }
         })
         .collect();
-    let question = "What do the times rest on?";
     let aid = "Share of the step whose duration was measured here, measured elsewhere, taken from a data sheet or paper, or estimated.";
     Ok(figure(question, aid, &colours.iter().collect::<Vec<_>>(), &rows::draw(question, &bars)?))
+}
+
+/// The origin of everything, if there is only one.
+fn only_origin<'a>(runs: &[&&'a RunSummary]) -> Option<&'a str> {
+    let mut origins: Vec<_> = runs.iter().flat_map(|run| run.provenance.keys()).collect();
+    origins.sort_unstable();
+    origins.dedup();
+    match origins[..] {
+        [origin] => Some(origin),
+        _ => None,
+    }
 }
 
 fn spread(page: &Page<'_>) -> Markup {
@@ -141,17 +160,6 @@ fn spread(page: &Page<'_>) -> Markup {
                     }
                 }
             }
-        }
-    }
-}
-
-/// Runs whose steps did not settle: their step time is a mean over different steps.
-fn steadiness(page: &Page<'_>) -> Markup {
-    let unsteady: Vec<_> =
-        page.summary.variants.iter().filter(|run| run.steady == Some(false)).map(RunSummary::label).collect();
-    html! {
-        @if !unsteady.is_empty() {
-            p { "Successive steps of these runs did not take equally long, so their step time is a mean: " (unsteady.join("; ")) "." }
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     let charts = html! {
         (peaks(page)?)
         (over_time(page)?)
-        @if page.points.len() == 1 { (trade_off(page)?) }
+        @if page.points().len() == 1 { (trade_off(page)?) }
     };
     Ok(html! { @if !charts.0.is_empty() { section { h2 { "Does it fit?" } (charts) } } })
 }
@@ -37,7 +37,7 @@ fn peaks(page: &Page<'_>) -> Result<Markup, PlotError> {
         let devices: Vec<_> =
             run.peak_memory_bytes.iter().step_by(run.peak_memory_bytes.len().div_ceil(DEVICES_MAX)).collect();
         let bars: Vec<_> = devices.into_iter().map(|device| bar(page, device)).collect();
-        charts.push((run.label(), rows::draw(&format!("Peak memory of {}", run.label()), &bars)?));
+        charts.push((page.label(run), rows::draw(&format!("Peak memory of {}", page.label(run)), &bars)?));
     }
     let question = format!("How full does each device get{}?", page.place);
     let aid = "What a device held at its fullest moment, by kind; the upright line is its capacity.";
@@ -86,7 +86,7 @@ fn over_time(page: &Page<'_>) -> Result<Markup, PlotError> {
     let end_s = curves.iter().map(end).filter(|time| time.is_finite()).fold(0.0, f64::max);
     let mut charts = Vec::new();
     for (run, curve) in &curves {
-        let label = format!("{}, {}", run.label(), curve.device);
+        let label = format!("{}, {}", page.label(run), curve.device);
         let name = format!("Memory over one step of {label}");
         charts.push((label, memory_curve::draw(&name, curve, end_s, &page.kinds)?));
     }
@@ -108,9 +108,9 @@ pub(super) fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
             let bytes = run.worst_device()?.peak_bytes as f64;
             Some(Dot {
                 variant: run.variant.clone(),
-                label: run.label(),
+                label: page.label(run),
                 bytes,
-                speed: page.speed.value(run)?,
+                speed: page.speed().value(run)?,
             })
         })
         .take(DOTS_MAX)
@@ -118,7 +118,7 @@ pub(super) fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
     if dots.len() < 3 {
         return Ok(html! {});
     }
-    let speed = format!("{} per second", page.speed.thing());
+    let speed = format!("{} per second", page.speed().thing());
     let question = "What does speed cost in memory?";
     let aid = "Every run that fits, up is faster, left is smaller; the line joins the runs that no other beats in both.";
     let runs: Vec<_> =

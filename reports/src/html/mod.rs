@@ -4,6 +4,7 @@
 
 mod answer;
 mod evidence;
+mod matrix;
 mod memory;
 mod setup;
 mod sweep;
@@ -16,11 +17,13 @@ use plotters::style::RGBAColor;
 
 use crate::plots::PlotError;
 use crate::plots::palette::{self, Categories};
-use crate::ranking::{Point, Speed, best};
+use crate::ranking::{Comparison, Point, Speed};
 use crate::summary::{RunSummary, Summary};
 
 /// Runs that a chart or a picker of one point shows; a stranger reads no more.
 const RUNS_MAX: usize = 24;
+/// Rows of a table that stand on the page; more can be scrolled.
+const ROWS_AT_ONCE: usize = 20;
 
 /// Writes the report.
 ///
@@ -34,13 +37,12 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
 /// What every section reads.
 struct Page<'a> {
     summary: &'a Summary,
-    speed: Speed,
-    points: Vec<Point<'a>>,
+    comparison: Comparison<'a>,
     /// The fastest run of all.
     best: Option<&'a RunSummary>,
     /// The runs beside it at its point; without any run that fits, those of the first point.
     focus: Vec<&'a RunSummary>,
-    /// Where that is, as ` at micro_batch 4`; empty without sweep.
+    /// Where that is, as ` at micro-batch 4`; empty without sweep.
     place: String,
     /// Colours of variants.
     variants: Categories,
@@ -50,13 +52,12 @@ struct Page<'a> {
 
 impl<'a> Page<'a> {
     fn new(summary: &'a Summary) -> Self {
-        let speed = Speed::of(&summary.variants);
-        let points = Point::all(&summary.variants);
-        let best = best(&points, speed);
+        let comparison = Comparison::of(&summary.variants, &summary.axes);
+        let best = comparison.best();
         let best_run = best.map(|(_, run)| run);
-        let point = best.map(|(point, _)| point).or(points.first());
+        let point = best.map(|(point, _)| point).or(comparison.points.first());
         let focus = point.map_or(Vec::new(), |point| point.runs.iter().take(RUNS_MAX).copied().collect());
-        let label = point.map(Point::label).unwrap_or_default();
+        let label = point.map(|point| comparison.label(point)).unwrap_or_default();
         let place = if label.is_empty() { label } else { format!(" at {label}") };
         let runs = summary.variants.iter();
         let variants = Categories::new(runs.clone().map(|run| run.variant.as_str()));
@@ -66,14 +67,27 @@ impl<'a> Page<'a> {
             .flat_map(|device| device.by_kind_bytes.keys());
         let curves = runs.flat_map(|run| &run.memory_curves).flat_map(|curve| &curve.kinds);
         let kinds = Categories::new(devices.chain(curves).map(String::as_str));
-        Page { summary, speed, best: best_run, focus, place, variants, kinds, points }
+        Page { summary, best: best_run, focus, place, variants, kinds, comparison }
+    }
+
+    fn points(&self) -> &[Point<'a>] {
+        &self.comparison.points
+    }
+
+    fn speed(&self) -> Speed {
+        self.comparison.speed
+    }
+
+    /// What a run is called among all others.
+    fn label(&self, run: &RunSummary) -> String {
+        self.comparison.naming.run(run)
     }
 }
 
 fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
     let summary = page.summary;
     let mut sections = vec![answer::section(page)];
-    if page.points.len() > 1 {
+    if page.points().len() > 1 {
         sections.push(sweep::section(page)?);
     }
     sections.push(setup::section(page));

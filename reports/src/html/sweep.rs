@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use maud::{Markup, html};
 
-use super::{Page, answer, figure, legend, memory};
+use super::{Page, answer, figure, legend, matrix, memory};
 use crate::axis;
 use crate::finding::verdict;
 use crate::plots::PlotError;
@@ -11,7 +11,7 @@ use crate::plots::curves::{self, Axes, Line};
 use crate::plots::heat_map::{self, Cell};
 use crate::quantity;
 use crate::ranking::{Point, Speed};
-use crate::summary::{RunSummary, short_path};
+use crate::summary::RunSummary;
 
 /// Positions of a curve, columns and rows of a map: more cannot be read.
 const POSITIONS_MAX: usize = 200;
@@ -25,6 +25,7 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
         section {
             h2 { "Where does that hold?" }
             (along_axes(page)?)
+            @if page.comparison.variants().len() > 1 { (matrix::figure(page)) }
             (memory::trade_off(page)?)
             figure {
                 figcaption {
@@ -38,18 +39,15 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     })
 }
 
-/// Curves along one numeric axis, otherwise a map over the first two axes.
+/// Curves along one numeric axis, a map over two or more axes of which every combination was run.
 fn along_axes(page: &Page<'_>) -> Result<Markup, PlotError> {
-    let axes = &page.summary.axes;
-    if let [path] = &axes[..]
-        && let Some(positions) = positions(page, path)
-    {
-        return curve(page, path, &positions);
-    }
-    match &axes[..] {
+    match &page.comparison.naming.paths().collect::<Vec<_>>()[..] {
+        [axis] => match positions(page, axis.0) {
+            Some(positions) => curve(page, *axis, &positions),
+            None => Ok(html! {}),
+        },
+        [columns, rows, others @ ..] => map(page, *columns, *rows, others.is_empty()),
         [] => Ok(html! {}),
-        [columns] => map(page, columns, None),
-        [columns, rows, ..] => map(page, columns, Some(rows)),
     }
 }
 
@@ -65,7 +63,7 @@ fn positions(page: &Page<'_>, path: &str) -> Option<Vec<(f64, String)>> {
 /// The values of an axis in the order of the file, each with its points.
 fn written<'a>(page: &'a Page<'_>, path: &str) -> IndexMap<&'a str, Vec<&'a Point<'a>>> {
     let mut values: IndexMap<&str, Vec<&Point<'_>>> = IndexMap::new();
-    for point in &page.points {
+    for point in page.points() {
         if let Some(value) = point.values.get(path) {
             values.entry(value).or_default().push(point);
         }
@@ -73,31 +71,34 @@ fn written<'a>(page: &'a Page<'_>, path: &str) -> IndexMap<&'a str, Vec<&'a Poin
     values
 }
 
-fn curve(page: &Page<'_>, path: &str, positions: &[(f64, String)]) -> Result<Markup, PlotError> {
+fn curve(
+    page: &Page<'_>,
+    (path, name): (&str, &str),
+    positions: &[(f64, String)],
+) -> Result<Markup, PlotError> {
     let variants =
         legend(page.summary.variants.iter().map(|run| run.variant.as_str()), |name| page.variants.of(name));
     let points = written(page, path);
     let positions: Vec<_> =
         positions.iter().step_by(positions.len().div_ceil(POSITIONS_MAX).max(1)).cloned().collect();
-    let all: Vec<_> = variants.iter().map(|(name, _)| line(page.speed, &points, name, &positions)).collect();
+    let all: Vec<_> =
+        variants.iter().map(|(name, _)| line(page.speed(), &points, name, &positions)).collect();
     let count = all.len();
-    let lines = leading(page.speed, all);
+    let lines = leading(page.speed(), all);
     let some = if lines.len() < count {
         format!(" The best {} of {count} are shown.", lines.len())
     } else {
         String::new()
     };
-    let (what, better) = match page.speed {
-        Speed::Steps => ("time of a step".to_owned(), "lower"),
-        speed => (format!("{} per second", speed.thing()), "higher"),
-    };
-    let y_text = |value: f64| match page.speed {
+    let what = page.speed().title();
+    let better = if page.speed() == Speed::Steps { "lower" } else { "higher" };
+    let y_text = |value: f64| match page.speed() {
         Speed::Steps => quantity::seconds(value),
         _ => quantity::count(value),
     };
-    let question = format!("How does speed change with {}?", short_path(path));
+    let question = format!("How does speed change with {name}?");
     let aid = format!(
-        "The {what} of each variant, {better} is better; a cross on the axis is a point where it does not run.{some}"
+        "The {what} of each variant, {better} is better; a cross on the axis is a point where a variant does not run.{some}"
     );
     let axes = Axes { x_title: path, x: &positions, y_title: &what, y_text: &y_text };
     Ok(figure(&question, &aid, &[], &curves::draw(&question, &lines, &axes, &page.variants)?))
@@ -133,50 +134,48 @@ fn line(
     Line { name: variant.to_owned(), points: points.collect() }
 }
 
-fn map(page: &Page<'_>, columns: &str, rows: Option<&str>) -> Result<Markup, PlotError> {
-    let by_column = written(page, columns);
-    let column_values: Vec<_> = by_column.keys().take(COLUMNS_MAX).map(|value| (*value).to_owned()).collect();
-    let row_values: Vec<_> = match rows {
-        Some(rows) => written(page, rows).keys().take(ROWS_MAX).map(|value| (*value).to_owned()).collect(),
-        None => vec![String::new()],
-    };
-    let mut cells: Vec<Vec<Cell>> = row_values.iter().map(|_| Vec::new()).collect();
+fn map(
+    page: &Page<'_>,
+    (column_path, column_name): (&str, &str),
+    (row_path, row_name): (&str, &str),
+    all_axes: bool,
+) -> Result<Markup, PlotError> {
+    let by_column = written(page, column_path);
+    let columns: Vec<_> = by_column.keys().take(COLUMNS_MAX).map(|value| (*value).to_owned()).collect();
+    let rows: Vec<_> =
+        written(page, row_path).keys().take(ROWS_MAX).map(|value| (*value).to_owned()).collect();
+    let mut cells: Vec<Vec<Cell>> = rows.iter().map(|_| Vec::new()).collect();
     for points in by_column.values().take(COLUMNS_MAX) {
         let mut by_row: IndexMap<&str, Vec<&Point<'_>>> = IndexMap::new();
         for point in points {
-            let row = rows.map_or(Some(""), |rows| point.values.get(rows).map(String::as_str));
-            by_row.entry(row.unwrap_or_default()).or_default().push(point);
+            by_row.entry(point.values.get(row_path).map_or("", String::as_str)).or_default().push(point);
         }
-        for (row, value) in row_values.iter().enumerate() {
-            cells[row].push(winner(page, by_row.get(value.as_str()).map_or(&[], Vec::as_slice)));
+        for (row, value) in rows.iter().enumerate() {
+            let Some(points) = by_row.get(value.as_str()) else { return Ok(html! {}) };
+            cells[row].push(winner(page, points));
         }
     }
-    let question = match rows {
-        Some(rows) => {
-            format!("Which variant is fastest over {} and {}?", short_path(columns), short_path(rows))
-        }
-        None => format!("Which variant is fastest over {}?", short_path(columns)),
-    };
-    let others = if page.summary.axes.len() > 2 { " at the best values of the other axes" } else { "" };
+    let question = format!("Which variant is fastest over {column_name} and {row_name}?");
+    let others = if all_axes { "" } else { " at the best values of the other axes" };
     let aid =
         format!("Each cell names the fastest variant{others} and its speed; the colour is the variant's.");
-    let titles = (short_path(columns), rows.map_or("", short_path));
-    Ok(figure(&question, &aid, &[], &heat_map::draw(&question, titles, &column_values, &row_values, &cells)?))
+    let map = heat_map::draw(&question, (column_name, row_name), &columns, &rows, &cells)?;
+    Ok(figure(&question, &aid, &[], &map))
 }
 
 /// The fastest run of some points.
 fn winner(page: &Page<'_>, points: &[&Point<'_>]) -> Cell {
-    let firsts = points.iter().filter_map(|point| point.ranked(page.speed).first().copied());
+    let firsts = points.iter().filter_map(|point| point.ranked(page.speed()).first().copied());
     match firsts.reduce(|best, next| if next.1 > best.1 { next } else { best }) {
         Some((run, value)) => Cell {
             fill: Some(page.variants.of(&run.variant)),
-            lines: [run.variant.clone(), page.speed.text(value)],
-            hover: format!("{}: {}", run.label(), page.speed.text(value)),
+            lines: [run.variant.clone(), page.speed().text(value)],
+            hover: format!("{}: {}", page.label(run), page.speed().text(value)),
         },
         None => Cell {
             fill: None,
             lines: ["nothing runs".to_owned(), String::new()],
-            hover: points.first().map_or("not part of the sweep".to_owned(), |point| verdict(point.runs[0])),
+            hover: points.first().map_or(String::new(), |point| verdict(point.runs[0])),
         },
     }
 }

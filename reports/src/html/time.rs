@@ -18,6 +18,8 @@ const TIMELINES_MAX: usize = 12;
 const BOXES_MAX: usize = 12_000;
 /// Boxes of one timeline.
 const TIMELINE_BOXES_MAX: usize = 2_000;
+/// Share of a bar that is a pixel of it.
+const SHARE_SEEN: f64 = 0.001;
 /// Ranks of the chart by rank.
 const RANKS_MAX: usize = 32;
 /// Resources of the chart of use.
@@ -38,11 +40,13 @@ pub(super) fn speed(page: &Page<'_>) -> Result<Markup, PlotError> {
     let aid =
         format!("Time of one step of each variant; shorter is better where all do the same work.{whiskers}");
     let times = rows::draw(&question, &bars(&RunSummary::step_time, &quantity::seconds))?;
-    let throughput = match page.speed {
+    let throughput = match page.speed() {
         Speed::Tokens | Speed::Samples => {
-            let question = format!("How many {} per second{}?", page.speed.thing(), page.place);
-            let plot =
-                rows::draw(&question, &bars(&|run| page.speed.value(run), &|value| page.speed.text(value)))?;
+            let question = format!("How many {} per second{}?", page.speed().thing(), page.place);
+            let plot = rows::draw(
+                &question,
+                &bars(&|run| page.speed().value(run), &|value| page.speed().text(value)),
+            )?;
             figure(&question, "What a second of training gets done; longer is better.", &[], &plot)
         }
         Speed::MicroBatches | Speed::Steps => html! {},
@@ -62,7 +66,7 @@ fn one_value(page: &Page<'_>, run: &RunSummary, value: Option<f64>, text: &dyn F
         value,
         fill,
         label: String::new(),
-        hover: format!("{}: {}", run.label(), text(value)),
+        hover: format!("{}: {}", page.label(run), text(value)),
     };
     let spread = run.step_time_spread.filter(|_| value == run.step_time());
     Bar {
@@ -89,27 +93,30 @@ pub(super) fn causes(page: &Page<'_>) -> Result<Markup, PlotError> {
         section {
             h2 { "Where does the time go?" }
             (variants)
-            (by_rank(best, &states(&[best]))?)
+            (by_rank(page, best)?)
             (critical_path(page)?)
-            (resources(best)?)
+            (resources(page, best)?)
         }
     })
 }
 
-/// The legend of the breakdowns of `runs`.
+/// The legend of the breakdowns of `runs`, without what is too short to be seen in any.
 fn states<'a>(runs: &[&'a RunSummary]) -> Vec<(&'a str, RGBAColor)> {
-    let words = runs.iter().flat_map(|run| run.time_breakdown_s.keys().map(String::as_str));
-    state::sorted(legend(words, of_state), |(name, _)| *name)
+    let seen = runs.iter().flat_map(|run| {
+        let least = run.time_breakdown_s.values().sum::<f64>() * SHARE_SEEN;
+        run.time_breakdown_s.iter().filter(move |(_, time)| **time >= least).map(|(word, _)| word.as_str())
+    });
+    state::sorted(legend(seen, of_state), |(name, _)| *name)
 }
 
-fn by_rank(best: &RunSummary, states: &[(&str, RGBAColor)]) -> Result<Markup, PlotError> {
+fn by_rank(page: &Page<'_>, best: &RunSummary) -> Result<Markup, PlotError> {
     if best.ranks.len() < 2 {
         return Ok(html! {});
     }
     let ranks: Vec<&RankTime> = best.ranks.iter().step_by(best.ranks.len().div_ceil(RANKS_MAX)).collect();
     let bars: Vec<_> =
         ranks.iter().map(|rank| breakdown(&rank.name, &rank.time_breakdown_s, String::new)).collect();
-    let question = format!("Which rank waits, in {}?", best.label());
+    let question = format!("Which rank waits, in {}?", page.label(best));
     let slowest =
         best.slowest_rank.as_ref().map(|rank| format!(" The slowest is {}.", rank.name)).unwrap_or_default();
     let shown = if ranks.len() < best.ranks.len() {
@@ -120,7 +127,7 @@ fn by_rank(best: &RunSummary, states: &[(&str, RGBAColor)]) -> Result<Markup, Pl
     let aid = format!(
         "The same for each rank of the fastest run; a long grey part is a rank with too little to do.{slowest}{shown}"
     );
-    Ok(figure(&question, &aid, states, &rows::draw(&question, &bars)?))
+    Ok(figure(&question, &aid, &states(&[best]), &rows::draw(&question, &bars)?))
 }
 
 fn critical_path(page: &Page<'_>) -> Result<Markup, PlotError> {
@@ -133,11 +140,11 @@ fn critical_path(page: &Page<'_>) -> Result<Markup, PlotError> {
     let bars: Vec<_> =
         runs.iter().map(|run| breakdown(&run.variant, &run.critical_path_s, String::new)).collect();
     let question = "What would have to be faster for the step to be faster?";
-    let aid = "The chain of operations that each waited for the one before and together last as long as the step, by cause.";
+    let aid = "The chain of operations, each of which waited for the one before, from the first of a step to its last, by cause.";
     Ok(figure(question, aid, &states, &rows::draw(question, &bars)?))
 }
 
-fn resources(best: &RunSummary) -> Result<Markup, PlotError> {
+fn resources(page: &Page<'_>, best: &RunSummary) -> Result<Markup, PlotError> {
     let mut used: Vec<_> =
         best.resources.iter().filter_map(|resource| Some((resource, resource.utilisation?))).collect();
     used.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -155,7 +162,7 @@ fn resources(best: &RunSummary) -> Result<Markup, PlotError> {
             Bar { name: resource.name.clone(), segments: vec![segment], note, limit: Some(1.0), range: None }
         })
         .collect();
-    let question = format!("Which link or memory is the bottleneck, in {}?", best.label());
+    let question = format!("Which link or memory is the bottleneck, in {}?", page.label(best));
     let aid =
         "What each carried, as a share of what it could have carried in that time; the line is all of it.";
     Ok(figure(&question, aid, &[], &rows::draw(&question, &bars)?))
@@ -194,13 +201,14 @@ pub(super) fn one_step(page: &Page<'_>) -> Result<Markup, PlotError> {
     let mut thinned = false;
     for run in &runs {
         let Some(timeline) = &run.timeline else { continue };
-        let name = format!("One step of {}", run.label());
+        let name = format!("One step of {}", page.label(run));
         let drawn = timeline::draw(&name, timeline, end_s, boxes_max)?;
         thinned |= drawn.rows_shown < timeline.rows.len();
         words.extend(timeline.rows.iter().flat_map(|row| &row.spans).map(|span| span.state.as_str()));
-        charts.push((run.label(), drawn.picture));
+        charts.push((page.label(run), drawn.picture));
     }
-    let states = state::sorted(legend(words.into_iter(), of_state), |(name, _)| *name);
+    let names = kinds_by_colour(&state::sorted(legend(words.into_iter(), of_state), |(name, _)| *name));
+    let states: Vec<_> = names.iter().map(|(name, colour)| (name.as_str(), *colour)).collect();
     let first = runs
         .iter()
         .position(|run| page.best.is_some_and(|best| std::ptr::eq(best, *run)))
@@ -211,4 +219,19 @@ pub(super) fn one_step(page: &Page<'_>) -> Result<Markup, PlotError> {
         "One row a rank, time from left to right, all runs to the same scale; point at a box to see what it is. What is empty is idle.{some}"
     );
     Ok(html! { section { h2 { "One step" } (figure(question, &aid, &states, &picker(&charts, first))) } })
+}
+
+/// Kinds of a state that share a colour share an entry of the legend: `compute: backward, backward input`.
+fn kinds_by_colour(states: &[(&str, RGBAColor)]) -> Vec<(String, RGBAColor)> {
+    let mut entries: Vec<(String, RGBAColor)> = Vec::new();
+    for (name, colour) in states {
+        let same = entries
+            .iter_mut()
+            .find(|(known, fill)| fill == colour && state::word(known) == state::word(name));
+        match (same, state::kind(name)) {
+            (Some((known, _)), Some(kind)) => *known += &format!(", {kind}"),
+            _ => entries.push(((*name).to_owned(), *colour)),
+        }
+    }
+    entries
 }

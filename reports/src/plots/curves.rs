@@ -70,9 +70,8 @@ pub(crate) fn draw(
             }
             let missing = placed.iter().filter(|(_, y)| y.is_none()).map(|(x, _)| (*x, 0.0));
             chart.draw_series(missing.map(|at| Cross::new(at, 5, colour.stroke_width(2))))?;
-            if let Some(end) = line.end().map(|(x, y)| (place(x), y)) {
-                ends.push((chart.backend_coord(&end).1, line.label(axes), colour));
-            }
+            let end = line.end().map_or((place(most), 0.0), |(x, y)| (place(x), y));
+            ends.push((chart.backend_coord(&end).1, line.label(axes), colour));
         }
         direct_labels(area, ends, WIDTH as i32 - labels + 4)?;
         Ok(Vec::new())
@@ -89,8 +88,8 @@ impl Line {
 
     /// Its name, and where it ends if that is before the end of the axis.
     fn label(&self, axes: &Axes<'_>) -> String {
-        let end = self.end().and_then(|(end, _)| axes.x.iter().rposition(|(x, _)| *x == end));
-        match end {
+        let Some((end, _)) = self.end() else { return format!("{}, nowhere", self.name) };
+        match axes.x.iter().rposition(|(x, _)| *x == end) {
             Some(end) if end + 1 < axes.x.len() => format!("{}, up to {}", self.name, axes.x[end].1),
             _ => self.name.clone(),
         }

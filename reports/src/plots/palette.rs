@@ -51,7 +51,7 @@ pub(crate) struct Categories(IndexMap<String, RGBAColor>);
 
 impl Categories {
     pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        const ORDER: [RGBColor; 7] = [BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW];
+        const ORDER: [RGBColor; 8] = [BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, INK];
         let mut colours = IndexMap::new();
         for name in names {
             let index = colours.len();

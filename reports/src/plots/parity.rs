@@ -9,7 +9,7 @@ use crate::quantity;
 
 const ROW: i32 = 26;
 const FOOT: i32 = 26;
-const NAME_MAX: i32 = 330;
+const NAME_MAX: i32 = 480;
 /// Farther from the published figure than this is drawn as a miss.
 const CLOSE: f64 = 0.05;
 

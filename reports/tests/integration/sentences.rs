@@ -124,7 +124,40 @@ fn a_crossover_along_a_numeric_axis_is_found_in_any_order_of_the_file() {
     }
     assert_eq!(
         says_over(axis, &runs),
-        "recompute is the fastest up to rate 50 GB/s, bpipe from rate 100 GB/s on."
+        "The crossover is between rate 50 GB/s and 100 GB/s: recompute is the fastest below, bpipe above."
+    );
+}
+
+#[test]
+fn a_crossover_is_found_along_an_axis_that_sets_several_paths() {
+    let axes = ["model.layers".to_owned(), "model.parameters".to_owned()];
+    let at = |run, layers: &str, size: &str| at(at(run, &axes[0], layers), &axes[1], size);
+    let mut runs = Vec::new();
+    for (layers, size, c) in [("8", "1 G", 4.0), ("16", "2 G", 3.0), ("32", "4 G", 1.0)] {
+        runs.push(at(bare("a", if layers == "8" { 1.0 } else { 3.5 }), layers, size));
+        runs.push(at(bare("b", if layers == "16" { 2.0 } else { 3.8 }), layers, size));
+        runs.push(at(bare("c", c), layers, size));
+    }
+    assert_eq!(
+        finding(&runs, &axes),
+        "a is the fastest up to layers 8, b at layers 16, c from layers 32 on."
+    );
+}
+
+#[test]
+fn a_variant_that_runs_nowhere_is_named() {
+    let axis = "training.micro_batches";
+    let mut runs = Vec::new();
+    for value in ["8", "16"] {
+        runs.push(at(too_big("plain", 5), axis, value));
+        runs.push(at(fails("zb", FailureKind::Deadlock, "stage 0 waits"), axis, value));
+        runs.push(at(bare("a", 1.0), axis, value));
+        runs.push(at(if value == "8" { too_big("b", 5) } else { bare("b", 2.0) }, axis, value));
+    }
+    assert_eq!(
+        says_over(axis, &runs),
+        "a is the fastest at all 2 points, by 2.00× over the next; plain does not fit at any point, zb deadlocks at any \
+         point."
     );
 }
 
@@ -146,7 +179,7 @@ fn one_variant_over_a_sweep_tells_its_best_and_worst_point() {
         at(RunSummary { samples_per_s: Some(rate), ..bare("plain", 1.0) }, axis, value)
     };
     let runs = [run("1", 50.0), run("2", 80.0), at(too_big("plain", 5), axis, "4")];
-    let expected = "plain is fastest at micro_batch 2 with 80.0 samples/s, 1.60× faster than at micro_batch 1 with 50.0 \
+    let expected = "plain is fastest at micro-batch 2 with 80.0 samples/s, 1.60× faster than at micro-batch 1 with 50.0 \
                     samples/s; it does not run at 1 of the 3 points.";
     assert_eq!(says_over(axis, &runs), expected);
     let never = [at(too_big("plain", 5), axis, "4"), at(too_big("plain", 5), axis, "8")];

@@ -1,9 +1,10 @@
 //! The terminal, as a reader sees it.
 
 use reports::Summary;
+use reports::summary::{Failure, FailureKind, RunSummary, Spread};
 use reports::terminal::{Style, write};
 
-use crate::fixture;
+use crate::fixture::{self, at, bare};
 
 fn screen(summary: &Summary, colour: bool) -> String {
     let mut out = Vec::new();
@@ -17,8 +18,67 @@ fn a_comparison() {
 }
 
 #[test]
-fn a_sweep_too_long_for_the_screen_points_to_the_file() {
+fn a_sweep() {
     insta::assert_snapshot!(screen(&fixture::sweep(), false));
+}
+
+/// A screen of `variants` times `points` runs, of which each odd variant is slower at each odd point.
+fn grid(variants: usize, points: usize) -> String {
+    let axes = ["model.stages", "training.micro_batches", "model.forward"];
+    let run = |variant: usize, point: usize| {
+        let time = if variant % 2 == 1 && point % 2 == 1 { 2.0 } else { 1.0 };
+        let run = bare(&format!("variant-{variant}"), time + variant as f64 / 100.0);
+        let run = at(run, axes[0], &(8 * (1 + point / 3)).to_string());
+        at(at(run, axes[1], &(24 + point).to_string()), axes[2], &format!("{point} ms"))
+    };
+    let runs = (0..points).flat_map(|point| (0..variants).map(move |variant| run(variant, point))).collect();
+    let summary =
+        Summary { expectations: vec![], published: vec![], ..fixture::summary("grid", &axes, runs) };
+    screen(&summary, false)
+}
+
+#[test]
+fn two_variants_at_many_points_stand_side_by_side() {
+    insta::assert_snapshot!(grid(2, 28));
+}
+
+#[test]
+fn many_variants_at_two_points_stand_one_below_the_other() {
+    insta::assert_snapshot!(grid(16, 2));
+}
+
+#[test]
+fn the_grid_fits_the_screen_whatever_its_size() {
+    for (variants, points) in [(2, 1000), (50, 3), (40, 40), (300, 2), (3, 8)] {
+        let screen = grid(variants, points);
+        let grid: Vec<_> = screen.lines().skip(3).take_while(|line| !line.starts_with("  *")).collect();
+        assert!((4..=33).contains(&grid.len()), "{variants} x {points}: {} lines", grid.len());
+        let widest = grid.iter().map(|line| line.chars().count()).max().unwrap_or_default();
+        assert!(widest <= 100, "{variants} x {points}: {widest} columns");
+        let stars = |line: &&str| line.contains('*');
+        assert!(grid.iter().any(stars), "the fastest is always shown");
+    }
+}
+
+#[test]
+fn runs_that_did_not_settle_and_orders_that_deadlock() {
+    let mut unsteady = RunSummary { steady: Some(false), ..bare("zb-auto", 1.4) };
+    unsteady.step_time_spread = Some(Spread { min_s: 1.3, mean_s: 1.4, max_s: 1.47, seeds: 5 });
+    let failure = Failure {
+        kind: FailureKind::Deadlock,
+        message: "stage 0 and stage 1 wait for each other".to_owned(),
+        time_s: Some(0.13),
+        waiting: vec![
+            "stage 0 waits for the message of backward 0 from stage 1".to_owned(),
+            "stage 1 waits for the message of forward 3 from stage 0".to_owned(),
+        ],
+        ..Failure::default()
+    };
+    let deadlock =
+        RunSummary { variant: "eager".to_owned(), failure: Some(failure), ..RunSummary::default() };
+    let summary = fixture::summary("odd-ends", &[], vec![unsteady, deadlock]);
+    let summary = Summary { expectations: vec![], published: vec![], ..summary };
+    insta::assert_snapshot!(screen(&summary, false));
 }
 
 #[test]

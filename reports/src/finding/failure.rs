@@ -1,0 +1,64 @@
+//! Why runs have no step time, in words of every length.
+
+use indexmap::IndexMap;
+
+use super::list;
+use crate::quantity;
+use crate::summary::{FailureKind, RunSummary};
+
+/// Why a run has no step time, as a short clause: `does not fit: stage 0 is 4.00 GB short`.
+#[must_use]
+pub fn verdict(run: &RunSummary) -> String {
+    let Some(failure) = &run.failure else { return failed(FailureKind::OutOfMemory, true).to_owned() };
+    let reason = match (&failure.store, failure.short_bytes) {
+        (Some(store), Some(short)) => format!("{store} is {} short", quantity::bytes(short)),
+        _ => failure.message.clone(),
+    };
+    format!("{}: {reason}", failed(failure.kind, true))
+}
+
+/// The same in a table, where the details stand elsewhere: `does not fit: 4.00 GB short`.
+pub(crate) fn brief_verdict(run: &RunSummary) -> String {
+    match run.failure.as_ref().and_then(|failure| failure.short_bytes) {
+        Some(short) => {
+            format!("{}: {} short", failed(FailureKind::OutOfMemory, true), quantity::bytes(short))
+        }
+        None => verdict(run),
+    }
+}
+
+/// The same in a word or two: `no fit`.
+pub(crate) fn failed_briefly(run: &RunSummary) -> &'static str {
+    match run.failure.as_ref().map(|failure| failure.kind).unwrap_or_default() {
+        FailureKind::OutOfMemory => "no fit",
+        FailureKind::Deadlock => "deadlock",
+        FailureKind::Limit => "limit",
+        FailureKind::Infeasible => "impossible",
+    }
+}
+
+/// Several runs: `a and b do not fit, c deadlocks`, each clause with its `place`.
+pub(super) fn by_kind<'a>(runs: impl Iterator<Item = &'a RunSummary>, place: &str) -> String {
+    let mut by_kind: IndexMap<FailureKind, Vec<&str>> = IndexMap::new();
+    for run in runs {
+        let kind = run.failure.as_ref().map(|failure| failure.kind).unwrap_or_default();
+        by_kind.entry(kind).or_default().push(&run.variant);
+    }
+    let clause = |(kind, names): (FailureKind, Vec<&str>)| {
+        format!("{} {}{place}", list(&names), failed(kind, names.len() == 1))
+    };
+    by_kind.into_iter().map(clause).collect::<Vec<_>>().join(", ")
+}
+
+fn failed(kind: FailureKind, one: bool) -> &'static str {
+    match (kind, one) {
+        (FailureKind::OutOfMemory, true) => "does not fit",
+        (FailureKind::OutOfMemory, false) => "do not fit",
+        (FailureKind::Deadlock, true) => "deadlocks",
+        (FailureKind::Deadlock, false) => "deadlock",
+        (FailureKind::Limit, true) => "reached its limit",
+        (FailureKind::Limit, false) => "reached their limits",
+        (FailureKind::Infeasible, true) => "is impossible",
+        (FailureKind::Infeasible, false) => "are impossible",
+    }
+}
