@@ -36,16 +36,16 @@ fn main() {
         let options = Options { segments, ..Options::default() };
         let start = StartState::default();
         let mut best = f64::INFINITY;
-        let mut activities = 0;
+        let (mut activities, mut events) = (0, 0);
         for _ in 0..3 {
             let begun = Instant::now();
             let run = simulate(&platform, &program, &start, &options).expect("a valid program");
             best = best.min(begun.elapsed().as_secs_f64());
-            activities = run.activities;
+            (activities, events) = (run.activities, run.events);
         }
         let rate = activities as f64 / best;
         println!(
-            "{name}: {activities} activities in {:.1} ms, {:.2} M/s, 1/{:.1} of the bare loop",
+            "{name}: {activities} activities, {events} events in {:.1} ms, {:.2} M activities/s, 1/{:.1} of the bare loop",
             best * 1e3,
             rate / 1e6,
             bare / rate

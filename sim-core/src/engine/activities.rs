@@ -87,6 +87,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// The latency is over: true when the activity has ended with it.
+    #[inline]
     pub(super) fn begin_work(&mut self, s: u32, activity: &Activity) -> bool {
         if activity.work == 0 || (activity.route.is_none() && activity.units.is_none()) {
             self.finish_run(s, activity, Time::ZERO, None);
@@ -240,6 +241,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Ends a run: charges it and moves to the next operation.
+    #[inline]
     pub(super) fn finish_run(
         &mut self,
         s: u32,

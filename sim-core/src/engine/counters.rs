@@ -129,6 +129,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Counts what has arrived.
+    #[inline]
     fn arrive(&mut self, counter: usize) {
         let now = self.now;
         let counter = &mut self.counters[counter];
@@ -149,7 +150,8 @@ impl<O: Observer> Engine<'_, O> {
         while waiter != NOBODY {
             let next = self.streams[waiter as usize].next_waiter;
             // Who is due in this instant anyway goes on by itself.
-            if self.streams[waiter as usize].threshold <= value && self.goes_back_to_wait(waiter) {
+            let stream = &self.streams[waiter as usize];
+            if stream.threshold <= value && stream.wake > self.now {
                 self.unlink(waiter, counter);
                 self.forget_release(waiter);
                 let account = self.ledger.share(self.streams[s as usize].account);
@@ -170,28 +172,20 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Wakes a waiter when what is under way reaches its threshold, or at the end of the segment that follows.
+    /// Wakes a waiter when what is under way reaches its threshold.
     fn schedule(&mut self, s: u32, counter: usize) {
-        if self.counters[counter].under_way.is_empty() {
-            return;
-        }
-        let threshold = self.streams[s as usize].threshold;
-        let Some(&Message { arrival, release, .. }) = self.counters[counter].reaching(threshold) else {
+        let stream = &mut self.streams[s as usize];
+        let Some(&Message { arrival, release, .. }) = self.counters[counter].reaching(stream.threshold)
+        else {
             return;
         };
-        if arrival >= self.arrival_awaited(s) || !self.goes_back_to_wait(s) {
-            return;
-        }
-        self.ledger.share(release.account);
-        let stream = &mut self.streams[s as usize];
-        stream.wake = arrival;
-        let (after, end) = (stream.pc + 1, stream.end);
-        if let Some(earlier) = stream.release.replace(release) {
-            self.ledger.close(earlier.account);
-        }
-        let followed = after < end && self.plans.lies_in_stretch(after);
-        if !(followed && self.enter_segment(s, after, arrival)) {
+        if arrival < stream.wake {
+            stream.wake = arrival;
             self.timers.push(arrival, s);
+            self.ledger.share(release.account);
+            if let Some(earlier) = stream.release.replace(release) {
+                self.ledger.close(earlier.account);
+            }
         }
     }
 
@@ -216,6 +210,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Ends a wait: the time before departure counts as the wait's cause, the rest as the message's; the critical path
     /// is the sender's.
+    #[inline]
     fn released(&mut self, s: u32, cause: CauseId, release: Release) {
         let since = self.streams[s as usize].since;
         let departure = release.departure.max(since);

@@ -49,8 +49,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 }
                 return;
             }
-            if self.plans.saves_at(pc) && self.enter_segment(s, pc, self.now) {
-                self.streams[s as usize].since = self.now;
+            if self.plans.saves_at(pc) && self.enter_segment(s) {
                 return;
             }
             let code = self.code;
@@ -62,6 +61,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
     }
 
+    #[inline(always)]
     fn step(&mut self, s: u32, op: &Op) -> Step {
         match *op {
             Op::Run { activity } => {
@@ -230,7 +230,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 
     /// The activity an operation of a stream refers to; the run ends if there is none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn activity(&mut self, s: u32, index: Affine) -> Option<&'a Activity> {
         let found = self.find_activity(s, index);
         if found.is_none() {
@@ -239,7 +239,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         found
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_activity(&self, s: u32, index: Affine) -> Option<&'a Activity> {
         let stream = &self.streams[s as usize];
         let (base, count) = stream.bound.activities;
@@ -256,6 +256,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 
     /// The size an operation of a stream refers to.
+    #[inline(always)]
     pub(super) fn find_size(&self, s: u32, index: Affine) -> Option<u64> {
         let stream = &self.streams[s as usize];
         let (base, count) = stream.bound.sizes;
@@ -263,6 +264,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         Some(self.code.sizes[(base + index) as usize])
     }
 
+    #[inline(always)]
     fn size(&mut self, s: u32, index: Affine) -> Option<u64> {
         let found = self.find_size(s, index);
         if found.is_none() {

@@ -176,6 +176,7 @@ impl<O: Observer> Engine<'_, O> {
         Some((Request { store: self.slot(s, store), bytes, kind, shortage, priority }, cause))
     }
 
+    #[inline]
     fn take(&mut self, s: u32, Request { store, bytes, kind, .. }: Request) {
         let now = self.now;
         let state = &mut self.stores[store];

@@ -10,7 +10,7 @@ use crate::fixed::Rate;
 use crate::id::KindId;
 use crate::observe::Observer;
 use crate::platform::Demand;
-use crate::program::{Op, Slot};
+use crate::program::Slot;
 use crate::sharing::cap_load;
 use crate::time::Time;
 
@@ -19,31 +19,29 @@ use plan::Act;
 pub(super) use plan::Plans;
 use plan::StepSum;
 
-/// A segment under way, or one that begins when a message arrives.
+/// A segment under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
     /// The stretch.
     stretch: u32,
     /// Position in it of the operation the segment begins with.
     from: usize,
-    /// When it begins.
-    pub(super) start: Time,
-    /// Whether the stream stands at the wait before it until then.
-    after_wait: bool,
+    /// When it began.
+    start: Time,
 }
 
 impl<O: Observer> Engine<'_, O> {
-    /// Enters a segment at operation `pc` of the stream, which it comes to at `start`, if nobody can notice; true if so.
-    /// A `start` later than now is when the message arrives that the stream waits for.
-    pub(super) fn enter_segment(&mut self, s: u32, pc: u32, start: Time) -> bool {
+    /// Enters a segment at the stream's operation if nobody can notice; true if so.
+    pub(super) fn enter_segment(&mut self, s: u32) -> bool {
         let plans = self.plans;
+        let pc = self.streams[s as usize].pc;
         let Some(costs) = self.streams[s as usize].bound.costs else { return false };
         let Some(id) = plans.find(pc, costs.0) else { return false };
         let stretch = plans.stretch(id);
         let from = (pc - stretch.first) as usize;
         let Some(last) = stretch.steps.last() else { return false };
         let length = last.end.saturating_sub(stretch.begin_of(from));
-        let end = start.saturating_add(length);
+        let end = self.now.saturating_add(length);
         if length == Time::ZERO || end == Time::NEVER {
             return false;
         }
@@ -58,11 +56,11 @@ impl<O: Observer> Engine<'_, O> {
         if !alone {
             return false;
         }
-        let after_wait = self.streams[s as usize].status == Status::OnCounter;
-        let running = Running { stretch: id, from, start, after_wait };
+        let running = Running { stretch: id, from, start: self.now };
         self.register(s, running, true);
         let stream = &mut self.streams[s as usize];
         stream.status = Status::InSegment;
+        stream.since = self.now;
         stream.wake = end;
         self.running_segments[s as usize] = Some(running);
         self.timers.push(end, s);
@@ -72,32 +70,8 @@ impl<O: Observer> Engine<'_, O> {
     /// A segment has run to its end.
     pub(super) fn finish_segment(&mut self, s: u32) {
         let Some(running) = self.leave_segment(s) else { return };
-        if running.after_wait {
-            self.end_wait_at(s, running.start);
-        }
         let count = self.plans.stretch(running.stretch).steps.len();
         self.replay(s, running, count);
-    }
-
-    /// Whether a stream waits for a counter, be it with a segment to follow; it then no longer is in one.
-    pub(super) fn goes_back_to_wait(&mut self, s: u32) -> bool {
-        match (self.streams[s as usize].status, self.running_segments.get(s as usize)) {
-            (Status::OnCounter, _) => self.streams[s as usize].wake > self.now,
-            (Status::InSegment, Some(Some(running))) if running.start > self.now => {
-                self.leave_segment(s);
-                self.streams[s as usize].status = Status::OnCounter;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// When the message a stream waits for arrives, as far as it is known.
-    pub(super) fn arrival_awaited(&self, s: u32) -> Time {
-        match self.running_segments.get(s as usize) {
-            Some(Some(running)) => running.start,
-            _ => self.streams[s as usize].wake,
-        }
     }
 
     /// Opens a stream's segment on behalf of stream `by`: it stands as if it had run operation by operation.
@@ -105,16 +79,8 @@ impl<O: Observer> Engine<'_, O> {
         let Some(running) = self.leave_segment(s) else { return };
         let Running { from, start, .. } = running;
         // In the first round of an instant, streams after `by` have not gone on yet: what ends now is still under way.
-        let not_yet = self.first_round && s > by;
-        if running.after_wait {
-            if self.now < start || (self.now == start && not_yet) {
-                self.wait_again(s, start);
-                return;
-            }
-            self.end_wait_at(s, start);
-        }
         let elapsed = self.now - start;
-        let still_due = elapsed > Time::ZERO && not_yet;
+        let still_due = elapsed > Time::ZERO && self.first_round && s > by;
         let stretch = self.plans.stretch(running.stretch);
         let at = stretch.begin_of(from).saturating_add(elapsed);
         let ended = |step: &StepSum| if still_due { step.end < at } else { step.end <= at };
@@ -130,27 +96,6 @@ impl<O: Observer> Engine<'_, O> {
             }
             _ => self.go_on_in_this_round(s),
         }
-    }
-
-    /// A stream stands at its wait; the message arrives at `arrival`.
-    fn wait_again(&mut self, s: u32, arrival: Time) {
-        let stream = &mut self.streams[s as usize];
-        stream.status = Status::OnCounter;
-        stream.wake = arrival;
-        if arrival == self.now {
-            self.go_on_in_this_round(s);
-        } else {
-            self.timers.push(arrival, s);
-        }
-    }
-
-    /// Ends the wait before a segment at the moment the message arrived.
-    fn end_wait_at(&mut self, s: u32, arrival: Time) {
-        let now = std::mem::replace(&mut self.now, arrival);
-        if let Op::Wait { counter, cause, .. } = *self.op_of(s) {
-            self.finish_wait(s, self.slot(s, counter), cause);
-        }
-        self.now = now;
     }
 
     /// Opens every segment, so that streams and stores show where they are.

@@ -26,7 +26,7 @@ struct Entry {
     /// The first operation of its stretch, and one beyond the last; both 0 outside stretches.
     first: u32,
     end: u32,
-    /// Whether at least two activities follow: one alone saves nothing, except after a wait.
+    /// Whether at least two activities follow: one alone saves nothing.
     saves: bool,
 }
 
@@ -104,12 +104,6 @@ impl Plans {
         self.entries.get(pc as usize).is_some_and(|entry| entry.saves)
     }
 
-    /// Whether a stream that waits can go on with a segment at this operation.
-    #[inline]
-    pub(in super::super) fn lies_in_stretch(&self, pc: u32) -> bool {
-        self.entries.get(pc as usize).is_some_and(|entry| entry.end > 0)
-    }
-
     /// The stretch around an operation, for a cost table.
     #[inline]
     pub(super) fn find(&self, pc: u32, costs: u32) -> Option<u32> {
@@ -122,14 +116,14 @@ impl Plans {
         &self.stretches[id as usize]
     }
 
-    /// Marks the stretches of a block that have an activity.
+    /// Marks the stretches of a block that have at least two activities.
     fn mark_block(&mut self, ops: &[Op], start: usize, end: usize) {
         let mut first = start;
         while first < end {
             let length = ops[first..end].iter().take_while(|op| is_quiet(op)).count();
-            let last_run = ops[first..first + length].iter().rposition(|op| matches!(op, Op::Run { .. }));
+            let runs = ops[first..first + length].iter().filter(|op| matches!(op, Op::Run { .. })).count();
             let mut following = 0;
-            for at in (0..last_run.map_or(0, |_| length)).rev() {
+            for at in (0..if runs >= 2 { length } else { 0 }).rev() {
                 following += u32::from(matches!(ops[first + at], Op::Run { .. }));
                 let (first, end) = (first as u32, (first + length) as u32);
                 self.entries[first as usize + at] = Entry { first, end, saves: following >= 2 };
