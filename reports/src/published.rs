@@ -98,7 +98,7 @@ impl Difference {
     }
 
     /// Its absolute value, as a share.
-    fn size(self) -> f64 {
+    pub(crate) fn size(self) -> f64 {
         match self {
             Difference::Relative(share) | Difference::Points(share) => share.abs(),
         }

@@ -10,7 +10,7 @@ use crate::plots::parity::{self, Ratio};
 use crate::plots::rows::{self, Bar, Segment};
 use crate::published::Published;
 use crate::quantity;
-use crate::summary::{Citation, RunSummary};
+use crate::summary::{Citation, Difference, RunSummary};
 
 /// Figures of the chart; all are in the table.
 const RATIOS_MAX: usize = 40;
@@ -77,7 +77,7 @@ fn citations(published: &Published<'_>) -> Markup {
                             td { (unbroken(&citation.text)) }
                             td.number data-sort=[citation.pair.map(|pair| pair.published)] { (citation.published) }
                             td.number data-sort=[citation.pair.map(|pair| pair.ours)] { (citation.ours) }
-                            td.number { (citation.verdict()) }
+                            td.number data-sort=[citation.difference.map(Difference::size)] { (citation.verdict()) }
                             td { (citation.source) }
                         }
                     }

@@ -37,7 +37,7 @@ fn peaks(page: &Page<'_>) -> Result<Markup, PlotError> {
         let devices: Vec<_> =
             run.peak_memory_bytes.iter().step_by(run.peak_memory_bytes.len().div_ceil(DEVICES_MAX)).collect();
         let bars: Vec<_> = devices.into_iter().map(|device| bar(page, device)).collect();
-        charts.push((page.label(run), rows::draw(&format!("Peak memory of {}", page.label(run)), &bars)?));
+        charts.push((run.variant.clone(), rows::draw(&format!("Peak memory of {}", run.variant), &bars)?));
     }
     let question = format!("How full does each device get{}?", page.place);
     let aid = "What a device held at its fullest moment, by kind; the upright line is its capacity.";
@@ -86,14 +86,14 @@ fn over_time(page: &Page<'_>) -> Result<Markup, PlotError> {
     let end_s = curves.iter().map(end).filter(|time| time.is_finite()).fold(0.0, f64::max);
     let mut charts = Vec::new();
     for (run, curve) in &curves {
-        let label = format!("{}, {}", page.label(run), curve.device);
-        let name = format!("Memory over one step of {label}");
+        let label = format!("{}, {}", run.variant, curve.device);
+        let name = format!("Memory over time of {label}");
         charts.push((label, memory_curve::draw(&name, curve, end_s, &page.kinds)?));
     }
     let kinds = curves.iter().flat_map(|(_, curve)| &curve.kinds).map(String::as_str);
     let kinds = legend(kinds, |name| page.kinds.of(name));
     let question = format!("When is the fullest device full{}?", page.place);
-    let aid = "Bytes held over the step, stacked by kind, all runs to the same time scale; the line is the capacity.";
+    let aid = "Bytes held since the start of the run, stacked by kind, all runs to the same time scale; the line is the capacity.";
     let runs: Vec<_> = curves.iter().map(|(run, _)| *run).collect();
     Ok(figure(&question, aid, &kinds, &picker(&charts, first(page, &runs))))
 }

@@ -10,16 +10,17 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const down = title.getAttribute("aria-sort") === "ascending";
       titles.forEach((other) => other.removeAttribute("aria-sort"));
       title.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const sign = down ? -1 : 1;
       const order = (a, b) => {
         const [x, y] = [a.cells[column], b.cells[column]];
         const [m, n] = [x.dataset.sort, y.dataset.sort];
-        if (m !== undefined && n !== undefined) return Number(m) - Number(n);
+        if (m !== undefined && n !== undefined) return sign * (Number(m) - Number(n));
+        // What has no number stays last either way.
         if (m !== undefined || n !== undefined) return m !== undefined ? -1 : 1;
-        return x.textContent.localeCompare(y.textContent);
+        return sign * x.textContent.localeCompare(y.textContent, "en", { numeric: true });
       };
       const body = table.tBodies[0];
-      const rows = [...body.rows].sort(order);
-      body.append(...(down ? rows.reverse() : rows));
+      body.append(...[...body.rows].sort(order));
     });
   });
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use plotters::style::RGBAColor;
 
-use super::{Page, RUNS_MAX, figure, legend, picker};
+use super::{Page, figure, legend, picker};
 use crate::finding::verdict;
 use crate::plots::palette::of_state;
 use crate::plots::rows::{self, Bar, Segment};
@@ -183,13 +183,13 @@ fn breakdown(name: &str, times: &indexmap::IndexMap<String, f64>, otherwise: imp
 
 /// The timeline of one step, of the run the reader picks.
 pub(super) fn one_step(page: &Page<'_>) -> Result<Markup, PlotError> {
-    let timelines = |run: &&'_ RunSummary| run.timeline.is_some();
-    let mut runs: Vec<&RunSummary> = page.focus.iter().copied().filter(timelines).collect();
-    let elsewhere = page.summary.variants.iter().filter(|run| run.timeline.is_some());
-    if runs.is_empty() {
-        runs = elsewhere.take(RUNS_MAX).collect();
-    }
-    runs.truncate(TIMELINES_MAX);
+    let drawn = |run: &&RunSummary| run.timeline.is_some();
+    let here: Vec<&RunSummary> = page.focus.iter().copied().filter(drawn).take(TIMELINES_MAX).collect();
+    let (runs, place) = match here.is_empty() {
+        false => (here, page.place.as_str()),
+        true => (page.summary.variants.iter().filter(drawn).take(TIMELINES_MAX).collect(), ""),
+    };
+    let name = |run: &RunSummary| if place.is_empty() { page.label(run) } else { run.variant.clone() };
     let Some(end_s) =
         runs.iter().filter_map(|run| run.timeline.as_ref()).map(|timeline| timeline.end_s).reduce(f64::max)
     else {
@@ -201,11 +201,10 @@ pub(super) fn one_step(page: &Page<'_>) -> Result<Markup, PlotError> {
     let mut thinned = false;
     for run in &runs {
         let Some(timeline) = &run.timeline else { continue };
-        let name = format!("One step of {}", page.label(run));
-        let drawn = timeline::draw(&name, timeline, end_s, boxes_max)?;
+        let drawn = timeline::draw(&format!("One step of {}", name(run)), timeline, end_s, boxes_max)?;
         thinned |= drawn.rows_shown < timeline.rows.len();
         words.extend(timeline.rows.iter().flat_map(|row| &row.spans).map(|span| span.state.as_str()));
-        charts.push((page.label(run), drawn.picture));
+        charts.push((name(run), drawn.picture));
     }
     let names = kinds_by_colour(&state::sorted(legend(words.into_iter(), of_state), |(name, _)| *name));
     let states: Vec<_> = names.iter().map(|(name, colour)| (name.as_str(), *colour)).collect();
@@ -213,12 +212,12 @@ pub(super) fn one_step(page: &Page<'_>) -> Result<Markup, PlotError> {
         .iter()
         .position(|run| page.best.is_some_and(|best| std::ptr::eq(best, *run)))
         .unwrap_or_default();
-    let question = "What does one step look like?";
+    let question = format!("What does one step look like{place}?");
     let some = if thinned { " Some of the ranks are shown." } else { "" };
     let aid = format!(
         "One row a rank, time from left to right, all runs to the same scale; point at a box to see what it is. What is empty is idle.{some}"
     );
-    Ok(html! { section { h2 { "One step" } (figure(question, &aid, &states, &picker(&charts, first))) } })
+    Ok(html! { section { h2 { "One step" } (figure(&question, &aid, &states, &picker(&charts, first))) } })
 }
 
 /// Kinds of a state that share a colour share an entry of the legend: `compute: backward, backward input`.

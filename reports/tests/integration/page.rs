@@ -124,12 +124,13 @@ fn the_sections_come_in_their_order() {
     let order = [
         "class=\"finding\"",
         "Where does that hold?",
+        "How do the variants compare at every point?",
         "What does speed cost in memory?",
         "What came out at every point?",
         "What was simulated?",
         "How fast is it?",
         "Where does the time go?",
-        "What does one step look like?",
+        "What does one step look like at micro-batches 64?",
         "Does it fit?",
         "What the scenario expects",
         "How far are our figures from the published ones?",
@@ -145,6 +146,28 @@ fn every_box_of_a_timeline_says_what_it_is() {
     let page = page(&comparison());
     assert!(page.contains("<title>F7 · compute: forward · 18.5 ms, from 130 ms</title>"));
     assert!(page.contains("<title>B0 · compute: backward · 27.4 ms, from "));
+}
+
+#[test]
+fn paths_that_change_together_are_named_once() {
+    let axes = ["model.stages", "model.forward", "model.activation"];
+    let mut runs = Vec::new();
+    for (stages, forward, activation) in [("8", "18.5 ms", "3.7 GB"), ("16", "11.3 ms", "1.1 GB")] {
+        for variant in ["1f1b", "gpipe"] {
+            let run = at(bare(variant, if variant == "1f1b" { 1.0 } else { 2.0 }), axes[0], stages);
+            runs.push(at(at(run, axes[1], forward), axes[2], activation));
+        }
+    }
+    let page = page(&summary("joined", &axes, runs));
+    assert!(page.contains("1f1b (stages 8)") && page.contains("How long does a step take at stages 8?"));
+    assert!(!page.contains("18.5") && !page.contains("3.7"), "neither needed nor said");
+}
+
+#[test]
+fn a_step_time_that_did_not_settle_is_said() {
+    let unsteady = RunSummary { steady: Some(false), ..bare("zb-auto", 1.4) };
+    let page = page(&summary("unsteady", &[], vec![unsteady, bare("1f1b", 1.5)]));
+    assert!(page.contains("Successive steps of zb-auto did not take equally long"));
 }
 
 #[test]
