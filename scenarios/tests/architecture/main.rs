@@ -1,0 +1,105 @@
+//! The invariants of ARCHITECTURE.md that can be read off the tree.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+const CRATES: [&str; 5] = ["sim-core", "hw-models", "workloads", "reports", "scenarios"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
+}
+
+/// Dependencies between crates of the workspace, those of tests included.
+fn arrows() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
+    let name = |value: &Value| value["name"].as_str().unwrap_or_default().to_owned();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let ours = |package: &Value| {
+        let dependencies = list(&package["dependencies"]);
+        let ours = dependencies.iter().map(name).filter(|name| CRATES.contains(&name.as_str()));
+        (name(package), ours.collect())
+    };
+    list(&metadata["packages"]).iter().map(ours).collect()
+}
+
+#[test]
+fn dependencies_run_one_way() {
+    let allowed = BTreeMap::from([
+        ("sim-core", vec![]),
+        ("hw-models", vec!["sim-core"]),
+        ("workloads", vec!["sim-core", "hw-models"]),
+        ("reports", vec!["sim-core"]),
+        ("scenarios", vec!["sim-core", "hw-models", "workloads", "reports"]),
+    ]);
+    let arrows = arrows();
+    assert_eq!(arrows.len(), CRATES.len(), "a new crate belongs in ARCHITECTURE.md and in this test");
+    for (from, to) in arrows {
+        for name in to {
+            assert!(allowed[from.as_str()].contains(&name.as_str()), "{from} must not depend on {name}");
+        }
+    }
+}
+
+/// Every Rust file below a folder.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Below the command line nothing looks at a clock, hashes with a random seed, opens a file or prints.
+#[test]
+fn simulations_are_pure() {
+    const FORBIDDEN: [&str; 8] = [
+        "std::time",
+        "SystemTime",
+        "HashMap",
+        "HashSet",
+        "std::fs",
+        "std::net",
+        "println!",
+        "std::thread",
+    ];
+    let mut files = Vec::new();
+    for name in CRATES {
+        sources(&root().join(name).join("src"), &mut files);
+    }
+    assert!(files.len() > 50, "the sources are there");
+    for path in files.iter().filter(|path| !path.components().any(|part| part.as_os_str() == "cli")) {
+        let text = fs::read_to_string(path).expect("UTF-8");
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in code {
+            for word in FORBIDDEN {
+                assert!(!line.contains(word), "{}: `{word}` in `{}`", path.display(), line.trim());
+            }
+        }
+    }
+}
+
+/// One concept a file.
+#[test]
+fn files_stay_readable() {
+    let mut files = Vec::new();
+    for name in CRATES {
+        sources(&root().join(name), &mut files);
+    }
+    for path in files {
+        let lines = fs::read_to_string(&path).expect("UTF-8").lines().count();
+        assert!(lines <= 600, "{} has {lines} lines: split it", path.display());
+    }
+}
