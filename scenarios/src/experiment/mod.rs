@@ -244,9 +244,7 @@ impl Layers {
     /// Checks every variant, and every value of every axis on its own.
     fn check(&self, problems: &mut Vec<Problem>) {
         const ENOUGH: usize = 20;
-        if sweep::size(&self.axes) > sweep::MAX_POINTS {
-            return;
-        }
+        const TOO_MANY: usize = 1_000;
         let first = sweep::point(&self.axes, 0);
         for (variant, patch) in &self.variants {
             // Every variant repeats the problems of the base; once there are many, its patch is checked alone.
@@ -259,6 +257,9 @@ impl Layers {
         }
         for axis in &self.axes {
             for index in 0..axis.len().min(sweep::MAX_LISTED as u64) {
+                if problems.len() > TOO_MANY {
+                    return;
+                }
                 let keys = axis.paths.iter().map(|path| paths::keys(path));
                 check_alone(keys.zip(axis.value(index)), problems);
             }

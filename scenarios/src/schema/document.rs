@@ -164,13 +164,28 @@ fn forbid_null(schema: &mut Json) {
             schema["type"] = only.take();
         }
     }
+    if let Some(map) = schema.as_object_mut()
+        && map.get("default").is_some_and(Json::is_null)
+    {
+        map.remove("default");
+    }
     children(schema).for_each(forbid_null);
 }
 
-/// Removes `required` from a map of settings. A choice keeps it: there it is what names the choice.
+/// Lets a map of settings leave out every entry, and say `none` to remove an inherited one that has no default.
 fn allow_omissions(definition: &mut Json) {
-    if let Some(map) = definition.as_object_mut() {
-        map.remove("required");
+    let Some(map) = definition.as_object_mut() else { return };
+    let required = map.remove("required").unwrap_or_default();
+    for (name, entry) in map.get_mut("properties").and_then(Json::as_object_mut).into_iter().flatten() {
+        let needed = required.as_array().is_some_and(|names| names.iter().any(|needed| needed == name));
+        if let Some(fields) =
+            entry.as_object_mut().filter(|fields| !needed && !fields.contains_key("default"))
+        {
+            let description = fields.remove("description");
+            let value = std::mem::take(fields);
+            fields.extend(description.map(|text| ("description".to_owned(), text)));
+            fields.insert("anyOf".to_owned(), json!([value, { "const": "none" }]));
+        }
     }
 }
 

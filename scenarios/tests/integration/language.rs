@@ -79,6 +79,31 @@ fn later_layers_win() {
 }
 
 #[test]
+fn a_library_scenario_can_be_changed() {
+    let mine = "extends: library:bpipe-profiled
+name: mine
+sweep: { techniques.bpipe.transfer.rate: [50 GB/s] }
+expect: []
+variants: { bpipe: { techniques: { bpipe: { bound: 4 } } } }
+";
+    let experiment = read(mine, &[]).expect("right");
+    assert_eq!(experiment.variants().collect::<Vec<_>>(), ["plain", "recompute", "bpipe", "bpipe-all"]);
+    let point = experiment.points().next().expect("one point");
+    let bpipe =
+        experiment.resolve("bpipe", &point).expect("feasible").scenario.techniques.bpipe.expect("kept");
+    assert_eq!(bpipe.bound.map(Count::get), Some(4));
+}
+
+#[test]
+fn a_chain_of_files_has_an_end() {
+    let files: Vec<(String, String)> =
+        (0..10).map(|i| (format!("{i}.yaml"), format!("extends: {}.yaml\nname: x\n", i + 1))).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let failure = read_all(&files, &[]).expect_err("too long");
+    assert_eq!(messages(&failure), ["`extends` reaches deeper than 8 files"]);
+}
+
+#[test]
 fn axes_multiply_and_the_last_changes_fastest() {
     let experiment = experiment(
         "training: { micro_batches: 8 }
