@@ -1,6 +1,7 @@
-//! Closed workloads of flows on a switch tree (8 hosts per leaf, host links 1 GB/s, leaf uplinks 2 GB/s per direction, a
-//! core that never blocks): each of N slots runs one random flow after the other, `local` percent of them inside a leaf.
-//! The network with progress and a heap of finish times, beside the same loop over the reference, in one process.
+//! Closed workloads of flows on a switch tree (8 hosts per leaf, host links 1 GB/s, leaf uplinks 2 GB/s per
+//! direction, a core that never blocks): each of N slots runs one random flow after the other, `local`
+//! percent of them inside a leaf. The network with progress and a heap of finish times, beside the same loop
+//! over the reference, in one process.
 //!
 //! `cargo bench -p sim-core --bench sharing`
 

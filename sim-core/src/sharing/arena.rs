@@ -1,9 +1,12 @@
 //! Where flows and fluids are kept: arenas with `u32` ids, no allocation per flow in steady state.
 
-use crate::fixed::{RATIO_BITS, Rate, Ratio};
+use super::terms::{Dictionary, Terms, share};
+use super::tier::{NEVER, Tier};
+use crate::fixed::{RATIO_BITS, Rate};
 use crate::platform::{Demand, Platform};
 
-/// Flows, their demands ("hops"), and the tiers they cross. Ordinary tiers come first, then prior ones, both by fluid.
+/// Flows, their demands ("hops"), and the tiers they cross. Ordinary tiers come first, then prior ones, both
+/// by fluid.
 #[derive(Clone, Debug)]
 pub(super) struct Arena {
     pub(super) tiers: Vec<Tier>,
@@ -11,6 +14,7 @@ pub(super) struct Arena {
     pub(super) members: Vec<Vec<Member>>,
     pub(super) flows: Vec<Flow>,
     pub(super) hops: Vec<Hop>,
+    terms: Dictionary,
     /// Users and capacity of each fluid.
     pub(super) fluids: Vec<Fluid>,
     /// What goes through each port.
@@ -28,28 +32,6 @@ pub(super) struct Arena {
     /// Prior demands under way.
     pub(super) priors: usize,
 }
-
-/// One tier of a fluid. Loads are in 2^-54 unit/ps, levels in 2^-40.
-#[derive(Clone, Debug)]
-pub(super) struct Tier {
-    /// What its flows may load it with.
-    pub(super) capacity: u64,
-    /// Load of fixed flows whose level is not the tier's.
-    pub(super) fixed: u64,
-    /// Weight of fixed flows at the tier's level.
-    pub(super) group: u64,
-    /// Weight of free flows.
-    pub(super) free: u64,
-    /// Where it overflows; [`NEVER`] if it does not. Finite only while flows are fixed there.
-    pub(super) level: u64,
-    /// The lowest level at which it waits in the sweep's queue; [`NEVER`] if it does not.
-    pub(super) queued: u64,
-    /// Load if all flows of this tier (and the prior ones of its fluid) ran at their ceilings.
-    pub(super) potential: u128,
-}
-
-/// A level that is not reached.
-pub(super) const NEVER: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
@@ -97,14 +79,8 @@ pub(super) struct Hop {
     pub(super) tier: u32,
     /// Position in the tier's members.
     place: u32,
-    pub(super) coefficient: Ratio,
-    pub(super) weight: Ratio,
-    pub(super) multiplicity: u32,
-    /// Port, or [`NO_PORT`].
-    pub(super) port: u32,
+    terms: u32,
 }
-
-pub(super) const NO_PORT: u32 = u32::MAX;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fluid {
@@ -122,76 +98,6 @@ pub(super) struct Port {
     pub(super) tiers: Vec<(u32, u32)>,
 }
 
-/// The largest weight times multiplicity of one demand, 2^-14.
-const WEIGHT_MAX: u64 = 1 << 40;
-
-/// Checks what sharing relies on: every demand names a fluid and a port of the platform, at most one demand per fluid and
-/// route, positive numbers, capacities of at most [`Rate::MAX_CAPACITY`], and weight times multiplicity of at most 2^26.
-///
-/// # Errors
-/// What is wrong and how to mend it, for every fluid and route concerned.
-pub fn validate(platform: &Platform) -> Result<(), Vec<String>> {
-    let mut wrong = Vec::new();
-    for fluid in &platform.fluids {
-        let burst = fluid.bucket.map_or(fluid.capacity, |bucket| bucket.burst);
-        for capacity in [fluid.capacity, burst] {
-            if capacity.0 == 0 || capacity > Rate::MAX_CAPACITY {
-                wrong.push(format!(
-                    "fluid `{}` has a capacity of {:e} units/s: give one above 0 and up to 1e15, or choose a larger unit",
-                    fluid.name,
-                    capacity.units_per_second()
-                ));
-                break;
-            }
-        }
-    }
-    for (index, route) in platform.routes.iter().enumerate() {
-        let mut fluids: Vec<u32> = route.demands.iter().map(|demand| demand.fluid.0).collect();
-        fluids.sort_unstable();
-        if fluids.windows(2).any(|pair| pair[0] == pair[1]) {
-            wrong.push(format!("route {index} demands one fluid twice: add the coefficients in one demand"));
-        }
-        wrong.extend(
-            route.demands.iter().filter_map(|d| fault(platform, d)).map(|why| format!("route {index} {why}")),
-        );
-    }
-    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
-}
-
-fn fault(platform: &Platform, demand: &Demand) -> Option<String> {
-    let fluids = platform.fluids.len();
-    if demand.fluid.index() >= fluids {
-        return Some(format!("demands fluid {}: the platform has {fluids}", demand.fluid.0));
-    }
-    if let Some(port) = demand.port.filter(|port| port.0 >= platform.ports) {
-        return Some(format!("goes through port {}: the platform has {}", port.0, platform.ports));
-    }
-    if demand.coefficient.0 == 0 || weight(demand) == 0 {
-        return Some("has a coefficient, weight or multiplicity of zero: leave the demand out".to_owned());
-    }
-    (weight(demand) > WEIGHT_MAX)
-        .then(|| "has a weight times multiplicity above 2^26: scale the weights of its fluid down".to_owned())
-}
-
-fn weight(demand: &Demand) -> u64 {
-    u64::from(demand.weight.0) * u64::from(demand.multiplicity)
-}
-
-/// The load (2^-54 unit/ps) that an activity with this cap puts on the fluid at most. While the sum over the activities of
-/// a fluid stays within its capacity, none of them is slowed by it.
-pub fn cap_load(demand: &Demand, cap: Rate) -> u128 {
-    u128::from(weight(demand)) * u128::from(ceiling(cap, demand.coefficient, demand.weight))
-}
-
-/// The least level at which a demand is above the rate `cap`: ⌈cap a / v⌉ + 1.
-fn ceiling(cap: Rate, coefficient: Ratio, weight: Ratio) -> u64 {
-    if coefficient == weight {
-        return cap.0.saturating_add(1);
-    }
-    let level = (u128::from(cap.0) * u128::from(coefficient.0)).div_ceil(u128::from(weight.0)) + 1;
-    u64::try_from(level).unwrap_or(u64::MAX)
-}
-
 impl Arena {
     pub(super) fn new(platform: &Platform) -> Self {
         let fluids: Vec<Fluid> = platform
@@ -199,20 +105,12 @@ impl Arena {
             .iter()
             .map(|f| Fluid { capacity: f.capacity.0 << RATIO_BITS, spanning: 0 })
             .collect();
-        let tiers = fluids.iter().chain(&fluids).map(|fluid| Tier {
-            capacity: fluid.capacity,
-            fixed: 0,
-            group: 0,
-            free: 0,
-            level: NEVER,
-            queued: NEVER,
-            potential: 0,
-        });
         Self {
-            tiers: tiers.collect(),
+            tiers: fluids.iter().chain(&fluids).map(|fluid| Tier::new(fluid.capacity)).collect(),
             members: vec![Vec::new(); 2 * fluids.len()],
             flows: Vec::new(),
             hops: Vec::new(),
+            terms: Dictionary::default(),
             ports: vec![Port::default(); platform.ports as usize],
             vacant: [const { Vec::new() }; 33],
             active: 0,
@@ -230,16 +128,11 @@ impl Arena {
         let first_hop = self.flows[id as usize].first_hop;
         for (hop, demand) in (first_hop..).zip(demands) {
             let tier = demand.fluid.0 + if demand.prior { self.fluids.len() as u32 } else { 0 };
-            self.hops[hop as usize] = Hop {
-                tier,
-                place: self.members[tier as usize].len() as u32,
-                coefficient: demand.coefficient,
-                weight: demand.weight,
-                multiplicity: demand.multiplicity,
-                port: demand.port.map_or(NO_PORT, |port| port.0),
-            };
+            let terms = self.terms.id(demand);
+            let place = self.members[tier as usize].len() as u32;
+            self.hops[hop as usize] = Hop { tier, place, terms };
             self.members[tier as usize].push(Member { flow: id, hop });
-            self.tiers[tier as usize].free += weight(demand);
+            self.tiers[tier as usize].free += self.terms.get(terms).load_weight;
             self.fluids[demand.fluid.index()].spanning += u32::from(!demand.prior && demands.len() > 1);
             self.priors += usize::from(demand.prior);
             if let Some(port) = demand.port {
@@ -248,6 +141,7 @@ impl Arena {
         }
         let flow = &mut self.flows[id as usize];
         (flow.state, flow.new, flow.hop_count) = (State::Free, true, demands.len() as u32);
+        flow.rate = Rate(0);
         flow.uniform = is_uniform(demands);
         self.irregular += usize::from(!flow.uniform);
         self.active += 1;
@@ -261,7 +155,7 @@ impl Arena {
         self.add_potential(id, false);
         self.leave_sums(id);
         for hop in self.hops_of(id) {
-            let Hop { tier, place, port, multiplicity, .. } = self.hops[hop];
+            let Hop { tier, place, terms } = self.hops[hop];
             let members = &mut self.members[tier as usize];
             members.swap_remove(place as usize);
             if let Some(moved) = members.get(place as usize) {
@@ -271,7 +165,8 @@ impl Arena {
                 self.fluids[tier as usize].spanning -= 1;
             }
             self.priors -= usize::from(tier as usize >= self.fluids.len());
-            if port != NO_PORT {
+            let Terms { port, multiplicity, .. } = *self.terms.get(terms);
+            if let Some(port) = port {
                 self.ports[port as usize].leave(tier, multiplicity);
             }
         }
@@ -293,7 +188,7 @@ impl Arena {
         flow.cap = cap;
         flow.ceiling = match flow.hop_count {
             0 => cap.0.saturating_add(1),
-            _ => self.hops[flow.first_hop as usize].ceiling(cap),
+            _ => self.terms.get(self.hops[flow.first_hop as usize].terms).ceiling(cap),
         };
         self.add_potential(id, true);
     }
@@ -309,7 +204,7 @@ impl Arena {
         self.undecided += 1;
         for hop in &self.hops[self.hops_of(id)] {
             let tier = &mut self.tiers[hop.tier as usize];
-            let weight = hop.load_weight();
+            let weight = self.terms.get(hop.terms).load_weight;
             if state == State::Fixed {
                 tier.unfix(weight, level);
             }
@@ -317,8 +212,8 @@ impl Arena {
         }
     }
 
-    /// Makes all levels above this one undecided, except of flows that wait for prior demands or that nothing hinders.
-    /// Replaces `released` by these flows.
+    /// Makes all levels above this one undecided, except of flows that wait for prior demands or that nothing
+    /// hinders. Replaces `released` by these flows.
     pub(super) fn release_above(&mut self, level: u64, released: &mut Vec<u32>) {
         released.clear();
         for id in 0..self.flows.len() as u32 {
@@ -342,8 +237,9 @@ impl Arena {
         self.undecided -= 1;
         for hop in &self.hops[self.hops_of(id)] {
             let tier = &mut self.tiers[hop.tier as usize];
-            tier.free -= hop.load_weight();
-            tier.fix(hop.load_weight(), level);
+            let weight = self.terms.get(hop.terms).load_weight;
+            tier.free -= weight;
+            tier.fix(weight, level);
         }
     }
 
@@ -361,9 +257,10 @@ impl Arena {
         self.undecided -= usize::from(state == State::Free);
         for hop in &self.hops[self.hops_of(id)] {
             let tier = &mut self.tiers[hop.tier as usize];
+            let weight = self.terms.get(hop.terms).load_weight;
             match state {
-                State::Free => tier.free -= hop.load_weight(),
-                State::Fixed => tier.unfix(hop.load_weight(), level),
+                State::Free => tier.free -= weight,
+                State::Fixed => tier.unfix(weight, level),
                 // The component that its level came from is no more.
                 State::Apart if tier.group == 0 => tier.level = NEVER,
                 State::Apart | State::Vacant => {}
@@ -383,10 +280,16 @@ impl Arena {
         self.fluids.len() + fluid
     }
 
+    #[inline]
+    pub(super) fn terms(&self, hop: &Hop) -> &Terms {
+        self.terms.get(hop.terms)
+    }
+
     /// Weight of one activity's demand, 2^-14; a port divides it by what goes through.
     pub(super) fn weight(&self, hop: &Hop) -> u64 {
-        let weight = u64::from(hop.weight.0);
-        if hop.port == NO_PORT { weight } else { (weight / self.ports[hop.port as usize].demands).max(1) }
+        let Terms { weight, port, .. } = *self.terms(hop);
+        let weight = u64::from(weight.0);
+        port.map_or(weight, |port| (weight / self.ports[port as usize].demands).max(1))
     }
 
     /// Whether all flows of a tier run at their caps whatever the others do.
@@ -400,7 +303,8 @@ impl Arena {
         self.tiers[tier].potential <= u128::from(self.fluids[self.fluid_of(tier)].capacity)
     }
 
-    /// Whether what a fluid's prior demands leave may come back to them through the flows of its ordinary ones.
+    /// Whether what a fluid's prior demands leave may come back to them through the flows of its ordinary
+    /// ones.
     pub(super) fn is_hinge(&self, fluid: usize) -> bool {
         self.fluids[fluid].spanning > 0 && !self.members[self.prior(fluid)].is_empty() && !self.is_idle(fluid)
     }
@@ -431,11 +335,24 @@ impl Arena {
     /// Exact load of a tier at the current rates, 2^-54 unit/ps.
     pub(super) fn load(&self, tier: usize) -> u64 {
         let load = self.members[tier].iter().map(|member| {
-            let hop = &self.hops[member.hop as usize];
+            let Terms { coefficient, multiplicity, .. } = *self.terms(&self.hops[member.hop as usize]);
             let rate = u128::from(self.flows[member.flow as usize].rate.0);
-            u128::from(hop.coefficient.0) * u128::from(hop.multiplicity) * rate
+            u128::from(coefficient.0) * u128::from(multiplicity) * rate
         });
         u64::try_from(load.sum::<u128>()).unwrap_or(u64::MAX)
+    }
+
+    /// The rate that the last solution gives a flow.
+    pub(super) fn solved_rate(&self, id: u32) -> Rate {
+        let flow = &self.flows[id as usize];
+        if flow.state == State::Apart {
+            return Rate(flow.level);
+        }
+        if flow.hop_count == 0 {
+            return flow.cap;
+        }
+        let Terms { weight, coefficient, .. } = *self.terms(&self.hops[flow.first_hop as usize]);
+        flow.cap.min(share(flow.level, u64::from(weight.0), coefficient))
     }
 
     /// A vacant flow with room for `hops`.
@@ -445,15 +362,7 @@ impl Arena {
             return id;
         }
         let first_hop = self.hops.len() as u32;
-        let empty = Hop {
-            tier: 0,
-            place: 0,
-            coefficient: Ratio::ONE,
-            weight: Ratio::ONE,
-            multiplicity: 0,
-            port: NO_PORT,
-        };
-        self.hops.resize(self.hops.len() + (1 << room), empty);
+        self.hops.resize(self.hops.len() + (1 << room), Hop { tier: 0, place: 0, terms: 0 });
         self.flows.push(Flow {
             level: 0,
             ceiling: 0,
@@ -474,7 +383,7 @@ impl Arena {
         let cap = self.flows[id as usize].cap;
         let fluids = self.fluids.len();
         for hop in &self.hops[self.hops_of(id)] {
-            let load = u128::from(hop.load_weight()) * u128::from(hop.ceiling(cap));
+            let load = self.terms.get(hop.terms).ceiling_load(cap);
             let mut add = |tier: usize| {
                 let potential = &mut self.tiers[tier].potential;
                 *potential = if enter { *potential + load } else { *potential - load };
@@ -487,83 +396,6 @@ impl Arena {
     }
 }
 
-impl Tier {
-    /// The least level at which fixed flows, as they are, and free ones together overflow it; no more than its final level.
-    #[inline]
-    pub(super) fn overflow(&self) -> u64 {
-        let weight = self.free + self.group;
-        match self.capacity.checked_sub(self.fixed) {
-            None => 0,
-            Some(_) if weight == 0 => NEVER,
-            Some(room) => room / weight + 1,
-        }
-    }
-
-    /// The level at which flows are fixed because of this tier.
-    #[inline]
-    pub(super) fn held(&self) -> u64 {
-        if self.group > 0 { self.level } else { NEVER }
-    }
-
-    /// The level at which it may have to fix or free flows next.
-    #[inline]
-    pub(super) fn turn(&self) -> u64 {
-        self.overflow().min(self.held())
-    }
-
-    /// Counts a flow fixed at `level`.
-    #[inline]
-    pub(super) fn fix(&mut self, weight: u64, level: u64) {
-        if self.level == level {
-            self.group += weight;
-        } else {
-            self.fixed += weight * level;
-        }
-    }
-
-    /// No longer counts a flow fixed at `level`.
-    #[inline]
-    pub(super) fn unfix(&mut self, weight: u64, level: u64) {
-        if self.level == level {
-            self.group -= weight;
-            if self.group == 0 {
-                self.level = NEVER;
-            }
-        } else {
-            self.fixed -= weight * level;
-        }
-    }
-}
-
-impl Hop {
-    /// Weight of all the activities behind this demand, 2^-14.
-    #[inline]
-    pub(super) fn load_weight(&self) -> u64 {
-        u64::from(self.multiplicity) * u64::from(self.weight.0)
-    }
-
-    /// The least level above the rate `cap`.
-    #[inline]
-    fn ceiling(&self, cap: Rate) -> u64 {
-        ceiling(cap, self.coefficient, self.weight)
-    }
-}
-
-impl Arena {
-    /// The rate that the last solution gives a flow.
-    pub(super) fn solved_rate(&self, id: u32) -> Rate {
-        let flow = &self.flows[id as usize];
-        if flow.state == State::Apart {
-            return Rate(flow.level);
-        }
-        if flow.hop_count == 0 {
-            return flow.cap;
-        }
-        let hop = &self.hops[flow.first_hop as usize];
-        flow.cap.min(share(flow.level, u64::from(hop.weight.0), hop.coefficient))
-    }
-}
-
 impl Flow {
     /// Notes that its rate may change.
     #[inline]
@@ -572,17 +404,6 @@ impl Flow {
             pending.push(id);
         }
     }
-}
-
-/// The rate just below a level: ⌊(λ - 1) v / a⌋.
-#[inline]
-pub(super) fn share(level: u64, weight: u64, coefficient: Ratio) -> Rate {
-    let below = level - 1;
-    if u64::from(coefficient.0) == weight {
-        return Rate(below);
-    }
-    let rate = u128::from(below) * u128::from(weight) / u128::from(coefficient.0);
-    Rate(u64::try_from(rate).unwrap_or(u64::MAX))
 }
 
 impl Port {

@@ -1,5 +1,5 @@
-//! Dynamic components: flows that are coupled, directly or not, by tiers that can saturate. Looked for only where a flow
-//! is not uniform or prior demands feed back on themselves, as everything else is the sweep's.
+//! Dynamic components: flows that are coupled, directly or not, by tiers that can saturate. Looked for only
+//! where a flow is not uniform or prior demands feed back on themselves, as everything else is the sweep's.
 
 use super::arena::{Arena, State};
 use super::fixed_point::FixedPoint;
@@ -18,9 +18,9 @@ pub(super) struct Components {
 }
 
 impl Components {
-    /// Finds the components that changes of the `touched` tiers concern. Irregular ones are solved; flows of regular ones
-    /// that were in an irregular one are freed for the sweep, and their tiers touched. All flows whose rate may change are
-    /// added to `pending`.
+    /// Finds the components that changes of the `touched` tiers concern. Irregular ones are solved; flows of
+    /// regular ones that were in an irregular one are freed for the sweep, and their tiers touched. All flows
+    /// whose rate may change are added to `pending`.
     pub(super) fn split(
         &mut self,
         arena: &mut Arena,

@@ -1,18 +1,23 @@
-//! The solver of components that are not uniform: every fluid fills up over what the other fluids offer its flows.
+//! The solver of components that are not uniform: every fluid fills up over what the other fluids offer its
+//! flows.
 //!
-//! On fluid r, flow i is offered o_i^r = min(cap_i, min_{r' ≠ r} x_ir'), where x_ir' is its share at the level of r'. The
-//! level of r is the least that overflows it: Σ m min(a o_i^r, v λ) > C_r. When no level changes any more, every flow is at
-//! its cap or has its largest relative share on a saturated fluid: the condition holds.
+//! On fluid r, flow i is offered o_i^r = min(cap_i, min_{r' ≠ r} x_ir'), where x_ir' is its share at the
+//! level of r'. The level of r is the least that overflows it: Σ m min(a o_i^r, v λ) > C_r. When no level
+//! changes any more, every flow is at its cap or has its largest relative share on a saturated fluid: the
+//! condition holds.
 //!
-//! The way there is symmetric, so that neither ids nor folding matter: in every round all fluids reckon their level from
-//! the others', and those with the lowest among the levels that would change take it, all at once. On a uniform component
-//! this is progressive filling. Symmetric components can swing between two states; after a while all levels therefore move
-//! at once, but only half of the way, later a quarter and less, which leads to the symmetric solution. What has not settled
-//! exactly in the end (one random component in a thousand, most by a quantum) is scaled down to fit.
+//! The way there is symmetric, so that neither ids nor folding matter: in every round all fluids reckon their
+//! level from the others', and those with the lowest among the levels that would change take it, all at once.
+//! On a uniform component this is progressive filling. Symmetric components can swing between two states;
+//! after a while all levels therefore move at once, but only half of the way, later a quarter and less, which
+//! leads to the symmetric solution. What has not settled exactly in the end (one random component in a
+//! thousand, most by a quantum) is scaled down to fit.
 
 use std::ops::Range;
 
-use super::arena::{Arena, NEVER, share};
+use super::arena::Arena;
+use super::terms::share;
+use super::tier::NEVER;
 use crate::fixed::{Rate, Ratio};
 
 /// One component, copied into dense arrays; kept between runs for its memory.
@@ -66,7 +71,8 @@ struct Demand {
 
 /// Rounds at full steps. Progressive filling takes one per distinct level.
 const FULL_ROUNDS: usize = 4096;
-/// Those among them that may take a level below that of the round before: a component that swings does so for ever.
+/// Those among them that may take a level below that of the round before: a component that swings does so for
+/// ever.
 const STEPS_BACK: usize = 64;
 /// Rounds at part steps: in each of four stages enough for a difference to vanish below the quantum.
 const DAMPED_ROUNDS: u32 = 400;
@@ -101,9 +107,9 @@ impl FixedPoint {
                     self.demands.push(Demand {
                         flow,
                         tier,
-                        coefficient: hop.coefficient,
+                        coefficient: arena.terms(hop).coefficient,
                         weight: arena.weight(hop),
-                        multiplicity: hop.multiplicity,
+                        multiplicity: arena.terms(hop).multiplicity,
                         share: Rate::UNLIMITED,
                     });
                 }
@@ -248,7 +254,8 @@ impl FixedPoint {
         }
     }
 
-    /// Lowers the rates until they fit, each by the worst overload on its way; what prior demands leave comes second.
+    /// Lowers the rates until they fit, each by the worst overload on its way; what prior demands leave comes
+    /// second.
     fn scale_down(&mut self) {
         for hinge in [false, true] {
             let tiers = self.tiers.iter().enumerate().map(|(index, tier)| {

@@ -1,9 +1,11 @@
 //! The state of all flows, and what changes it.
 
-use super::arena::{Arena, Hop, NEVER, State, cap_load, share};
+use super::arena::{Arena, Hop, State};
 use super::component::Components;
 use super::fixed_point::FixedPoint;
 use super::sweep::Sweep;
+use super::terms::{cap_load, share};
+use super::tier::NEVER;
 use crate::fixed::{RATIO_BITS, Rate};
 use crate::id::FluidId;
 use crate::platform::{Demand, Platform};
@@ -23,11 +25,11 @@ impl FlowId {
 /// The flows on the fluids of a platform, and their rates.
 ///
 /// Any number of [`start`](Self::start), [`stop`](Self::stop), [`set_cap`](Self::set_cap) and
-/// [`set_capacity`](Self::set_capacity) may happen in one instant; one [`reshare`](Self::reshare) then brings all rates up to
-/// date. The rates are a function of the flows present, not of how they came.
+/// [`set_capacity`](Self::set_capacity) may happen in one instant; one [`reshare`](Self::reshare) then brings
+/// all rates up to date. The rates are a function of the flows present, not of how they came.
 ///
-/// A rate of zero is possible: behind prior demands that take the whole fluid, or where a fluid has fewer quanta
-/// (2^-40 unit/ps) than activities.
+/// A rate of zero is possible: behind prior demands that take the whole fluid, or where a fluid has fewer
+/// quanta (2^-40 unit/ps) than activities.
 #[derive(Clone, Debug)]
 pub struct Network {
     arena: Arena,
@@ -108,12 +110,14 @@ impl Network {
         !(self.touched.is_empty() && self.drained.is_empty() && self.pending.is_empty())
     }
 
-    /// Brings all rates up to date, once per instant. Gives the flows whose rate changed and those that started, ascending.
+    /// Brings all rates up to date, once per instant. Gives the flows whose rate changed and those that
+    /// started, ascending.
     pub fn reshare(&mut self) -> &[FlowId] {
         self.changed.clear();
         self.refill();
         self.put_off();
         self.solve();
+        // What prior demands leave is known now.
         self.drain();
         if self.is_changed() {
             self.solve();
@@ -134,7 +138,8 @@ impl Network {
         self.arena.flows[flow.index()].rate
     }
 
-    /// The fluid that holds a flow back, the one with the lowest id if several do; none if it runs at its cap.
+    /// The fluid that holds a flow back, the one with the lowest id if several do; none if it runs at its
+    /// cap.
     pub fn bottleneck(&self, flow: FlowId) -> Option<FluidId> {
         let arena = &self.arena;
         let state = &arena.flows[flow.index()];
@@ -144,7 +149,7 @@ impl Network {
         // Levels of different fluids compare only for uniform flows.
         let limit = |hop: &Hop| match (arena.tiers[hop.tier as usize].level, state.state) {
             (NEVER, _) => NEVER,
-            (level, State::Apart) => share(level, arena.weight(hop), hop.coefficient).0,
+            (level, State::Apart) => share(level, arena.weight(hop), arena.terms(hop).coefficient).0,
             (level, _) => level,
         };
         let hops = arena.hops[arena.hops_of(flow.0)].iter();
@@ -164,8 +169,8 @@ impl Network {
         (self.arena.members[fluid.index()].len() + self.arena.members[prior].len()) as u32
     }
 
-    /// Whether all flows on the demand's fluid, one more with this demand and cap, and others with a [`cap_load`] of `others`
-    /// together run at their caps as far as this fluid goes.
+    /// Whether all flows on the demand's fluid, one more with this demand and cap, and others with a
+    /// [`cap_load`] of `others` together run at their caps as far as this fluid goes.
     pub fn fits(&self, demand: &Demand, cap: Rate, others: u128) -> bool {
         let fluid = demand.fluid.index();
         let load = self.arena.tiers[fluid].potential + others + cap_load(demand, cap);
@@ -195,13 +200,14 @@ impl Network {
             } else if state == State::Free || arena.tiers[tier].level != NEVER {
                 self.touched.push(hop.tier);
             }
-            if let Some(port) = arena.ports.get(hop.port as usize) {
-                self.touched.extend(port.tiers.iter().map(|(tier, _)| *tier));
+            if let Some(port) = arena.terms(hop).port {
+                self.touched.extend(arena.ports[port as usize].tiers.iter().map(|(tier, _)| *tier));
             }
         }
     }
 
-    /// Gives ordinary demands the whole of fluids where prior ones do not matter: none is there, or all demands fit.
+    /// Gives ordinary demands the whole of fluids where prior ones do not matter: none is there, or all
+    /// demands fit.
     fn refill(&mut self) {
         let arena = &mut self.arena;
         for &fluid in &self.drained {
@@ -223,9 +229,7 @@ impl Network {
             return;
         }
         self.last_touched.extend(self.touched.extract_if(.., |tier| arena.is_last(*tier as usize)));
-        let is_last =
-            |id: &mut u32| arena.hops_of(*id).any(|hop| arena.is_last(arena.hops[hop].tier as usize));
-        self.last_pending.extend(self.pending.extract_if(.., is_last));
+        self.last_pending.extend(self.pending.extract_if(.., |id| arena.waits(*id)));
     }
 
     /// Gives ordinary demands what prior ones leave, and turns to what waited for it.
@@ -261,12 +265,14 @@ impl Network {
     fn commit(&mut self) {
         let arena = &mut self.arena;
         for id in self.pending.drain(..) {
+            arena.flows[id as usize].pending = false;
+            if arena.flows[id as usize].state == State::Vacant {
+                continue;
+            }
             let rate = arena.solved_rate(id);
             let flow = &mut arena.flows[id as usize];
-            flow.pending = false;
             let new = std::mem::replace(&mut flow.new, false);
-            let old = std::mem::replace(&mut flow.rate, rate);
-            if flow.state == State::Vacant || (rate == old && !new) {
+            if std::mem::replace(&mut flow.rate, rate) == rate && !new {
                 continue;
             }
             self.changed.push(FlowId(id));

@@ -15,8 +15,9 @@ pub struct Activity {
 /// A fluid's prior or ordinary half: the place in lists of tiers.
 type TierIndex = usize;
 
-/// The rates of uniform activities on fluids of these capacities, by progressive filling. None if an activity is not
-/// uniform, or if what prior demands leave comes back to them (then the condition alone decides, see [`verify`]).
+/// The rates of uniform activities on fluids of these capacities, by progressive filling. None if an activity
+/// is not uniform, or if what prior demands leave comes back to them (then the condition alone decides, see
+/// [`verify`]).
 pub fn rates(capacities: &[Rate], activities: &[Activity]) -> Option<Vec<Rate>> {
     if !activities.iter().all(is_uniform) {
         return None;
@@ -92,8 +93,9 @@ fn fill(room: &[u128], activities: &[&Activity]) -> Vec<Rate> {
     activities.iter().zip(level).map(rate).collect()
 }
 
-/// Checks the condition of [`super`]: no fluid carries more than its capacity, and every activity runs at its cap or has the
-/// largest share relative to its weight on a saturated fluid, each within the part `tolerance`.
+/// Checks the condition of [`super`]: no fluid carries more than its capacity, and every activity runs at its
+/// cap or has the largest share relative to its weight on a saturated fluid, each within the part
+/// `tolerance`.
 ///
 /// # Errors
 /// The first violation, in words.

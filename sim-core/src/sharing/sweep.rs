@@ -1,24 +1,30 @@
-//! The incremental solver of uniform flows: an ordered sweep over levels that touches little more than what changes.
+//! The incremental solver of uniform flows: an ordered sweep over levels that touches little more than what
+//! changes.
 //!
-//! *Free* flows are being decided; *fixed* ones keep the level of the last solution until something proves it wrong. The
-//! sweep visits tiers in ascending order of the level at which they have something to say:
+//! *Free* flows are being decided; *fixed* ones keep the level of the last solution until something proves it
+//! wrong. The sweep visits tiers in ascending order of the level at which they have something to say:
 //!
-//! - their own level in the last solution, if flows are fixed there (does the tier still overflow at it?), or, if lower,
+//! - their own level in the last solution, if flows are fixed there (does the tier still overflow at it?),
+//!   or, if lower,
 //! - the least level at which fixed flows *as they are* and free ones overflow it.
 //!
-//! At its turn, at level λ, a tier either overflows later than its old level: its group may gain and is freed; or it has
-//! fixed flows above λ: they must share and are freed; or it overflows at λ: its free flows are fixed there.
+//! At its turn, at level λ, a tier either overflows later than its old level: its group may gain and is
+//! freed; or it has fixed flows above λ: they must share and are freed; or it overflows at λ: its free flows
+//! are fixed there.
 //!
-//! *Why this is right.* A fixed flow counts with its level, which is at least min(level, λ), so the second key never
-//! exceeds the tier's true level. Freed flows had a level of at least λ; exchanging w level for w λ' keeps every other
-//! tier's overflow above λ. So levels are visited in ascending order and nothing below the current one is ever reopened.
-//! At the end every touched tier overflows exactly at its level or nowhere, every flow is at the lowest of its ceiling and
-//! its tiers, and untouched tiers see the flows they saw before: by the theorem in [`super`] this is the solution.
+//! *Why this is right.* A fixed flow counts with its level, which is at least min(level, λ), so the second
+//! key never exceeds the tier's true level. Freed flows had a level of at least λ; exchanging w level for w
+//! λ' keeps every other tier's overflow above λ. So levels are visited in ascending order and nothing below
+//! the current one is ever reopened. At the end every touched tier overflows exactly at its level or nowhere,
+//! every flow is at the lowest of its ceiling and its tiers, and untouched tiers see the flows they saw
+//! before: by the theorem in [`super`] this is the solution.
+//!
+//! When a large part of all flows has been freed, the rest is freed as well, which is cheaper in bulk; then
+//! the sweep is progressive filling. As long as such large changes follow each other, that is done from the
+//! start.
 
-//! When a large part of all flows has been freed, the rest is freed as well, which is cheaper in bulk; then the sweep is
-//! progressive filling. As long as such large changes follow each other, that is done from the start.
-
-use super::arena::{Arena, NEVER, State};
+use super::arena::{Arena, State};
+use super::tier::NEVER;
 use super::turns::{CEILING, Turn, Turns};
 
 /// Buffers of the sweep, kept between runs.
@@ -43,8 +49,8 @@ const LARGE_PART: usize = 3;
 const SMALL: usize = 32;
 
 impl Sweep {
-    /// Decides all free flows on `touched` and whatever they move. `pending` are the flows that are free, to which those
-    /// that the sweep freed are added.
+    /// Decides all free flows on `touched` and whatever they move. `pending` are the flows that are free, to
+    /// which those that the sweep freed are added.
     pub(super) fn run(&mut self, arena: &mut Arena, touched: &[u32], pending: &mut Vec<u32>) {
         (self.now, self.freed) = (0, 0);
         let ceilings = pending.iter().filter_map(|&flow| ceiling(arena, flow));
@@ -79,13 +85,8 @@ impl Sweep {
         self.turns.plan(self.batch.iter().filter_map(|&flow| ceiling(arena, flow)));
         let now = self.now;
         let tiers = 0..arena.tiers.len() as u32;
-        self.turns.plan(
-            tiers.filter_map(
-                |id| {
-                    if arena.tiers[id as usize].free > 0 { turn(arena, id, now) } else { None }
-                },
-            ),
-        );
+        let with_free = |id| (arena.tiers[id as usize].free > 0).then(|| turn(arena, id, now)).flatten();
+        self.turns.plan(tiers.filter_map(with_free));
     }
 
     fn take(&mut self, arena: &mut Arena, turn: Turn, pending: &mut Vec<u32>) {
@@ -120,7 +121,7 @@ impl Sweep {
                     State::Free => self.free.push(member.flow),
                     State::Fixed if flow.level > keep => self.batch.push(member.flow),
                     State::Fixed if flow.level == overflow => {
-                        at_overflow += arena.hops[member.hop as usize].load_weight();
+                        at_overflow += arena.terms(&arena.hops[member.hop as usize]).load_weight;
                     }
                     _ => {}
                 }

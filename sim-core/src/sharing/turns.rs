@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use super::arena::{Arena, NEVER};
+use super::arena::Arena;
+use super::tier::NEVER;
 
 /// A tier, or with [`CEILING`] a flow, that has something to say at a level.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +17,9 @@ pub(super) struct Turn {
 /// Marks a flow that comes to its ceiling.
 pub(super) const CEILING: u32 = 1 << 31;
 
-/// Turns to come. What is known at once is sorted at once: equal levels, as of a collective's flows, cost next to nothing
-/// then, while each would sink to the bottom of a heap. What is learnt on the way goes into a heap.
+/// Turns to come. What is known at once is sorted at once: equal levels, as of a collective's flows, cost
+/// next to nothing then, while each would sink to the bottom of a heap. What is learnt on the way goes into a
+/// heap.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Turns {
     /// Highest first.

@@ -1,4 +1,4 @@
-//! The cases of the fairness rule (`core.md` section 3), each with its digits: tests that fail under wrong rules.
+//! The cases of the fairness rule, each with its digits: tests that fail under wrong rules.
 
 use sim_core::fixed::{Rate, Ratio};
 use sim_core::id::{CauseId, FluidId, PortId};
@@ -146,7 +146,8 @@ fn prior_demands_are_not_slowed_and_the_others_share_what_is_left() {
 
 #[test]
 fn prior_demands_that_feed_back_through_their_victims_settle() {
-    // A zero-copy kernel reads over PCIe and takes what the copies, which it slows there, leave of the memory.
+    // A zero-copy kernel reads over PCIe and takes what the copies, which it slows there, leave of the
+    // memory.
     let (platform, [pcie, hbm]) = fluids([20.0, 25.0]);
     let copy = [Demand::on(pcie), Demand::on(hbm).prior()];
     let kernel = [Demand::on(pcie), Demand::on(hbm).coefficient(2.0)];
@@ -223,7 +224,7 @@ fn what_sharing_cannot_hold_is_refused_with_a_remedy() {
         "route 0 demands one fluid twice: add the coefficients in one demand",
         "route 1 demands fluid 7: the platform has 2",
         "route 2 has a coefficient, weight or multiplicity of zero: leave the demand out",
-        "route 3 has a weight times multiplicity above 2^26: scale the weights of its fluid down",
+        "route 3 has a weight times multiplicity above 2^20: scale the weights of its fluid down",
         "route 4 goes through port 2: the platform has 2",
     ];
     assert_eq!(wrong, expected);

@@ -69,8 +69,8 @@ impl Pair {
         self.active.iter().map(|(flow, _)| self.network.rate(*flow)).collect()
     }
 
-    /// Re-shares and compares with the definition: bit for bit where the solution is unique, else by the condition; where
-    /// prior demands feed back on themselves only that nothing is overloaded.
+    /// Re-shares and compares with the definition: bit for bit where the solution is unique, else by the
+    /// condition; where prior demands feed back on themselves only that nothing is overloaded.
     fn check(&mut self) {
         let rates = self.rates();
         let activities = self.activities();
