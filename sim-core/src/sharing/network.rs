@@ -46,6 +46,8 @@ pub struct Network {
     /// Flows whose rate may have changed ([`super::arena::Flow::pending`]).
     pending: Vec<u32>,
     changed: Vec<FlowId>,
+    /// Whether loads may differ from those of the last re-share, even if nothing is left to be solved.
+    stirred: bool,
 }
 
 impl Network {
@@ -62,6 +64,7 @@ impl Network {
             drained: Vec::new(),
             pending: Vec::new(),
             changed: Vec::new(),
+            stirred: false,
         }
     }
 
@@ -101,25 +104,27 @@ impl Network {
         let prior = self.arena.prior(fluid.index());
         self.arena.fluids[fluid.index()].capacity = capacity;
         self.arena.tiers[prior].capacity = capacity;
+        self.stirred = true;
         self.touched.extend([fluid.0, prior as u32]);
         self.drained.push(fluid.0);
     }
 
     /// Whether something happened since the last re-share.
     pub fn is_changed(&self) -> bool {
-        !(self.touched.is_empty() && self.drained.is_empty() && self.pending.is_empty())
+        self.stirred
     }
 
     /// Brings all rates up to date, once per instant. Gives the flows whose rate changed and those that
     /// started, ascending.
     pub fn reshare(&mut self) -> &[FlowId] {
         self.changed.clear();
+        self.stirred = false;
         self.refill();
         self.put_off();
         self.solve();
         // What prior demands leave is known now.
         self.drain();
-        if self.is_changed() {
+        if !(self.touched.is_empty() && self.pending.is_empty()) {
             self.solve();
         }
         self.sweep.learn(&self.arena, self.changed.len());
@@ -186,6 +191,7 @@ impl Network {
 
     /// Notes the tiers whose balance a flow changes by coming, going or a new cap.
     fn touch(&mut self, id: u32) {
+        self.stirred = true;
         let arena = &self.arena;
         let mixed = arena.irregular + arena.apart > 0;
         let state = arena.flows[id as usize].state;

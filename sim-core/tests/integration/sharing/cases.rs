@@ -184,6 +184,9 @@ fn a_change_reaches_those_it_concerns_and_names_their_bottleneck() {
         ("20.000000", "80.000000")
     );
 
+    network.stop(alone);
+    assert!(network.is_changed(), "a load has changed, if no rate");
+    assert_eq!(network.reshare(), []);
     network.stop(first);
     assert_eq!(network.reshare(), [second]);
     assert_eq!((gb(network.load(down)).as_str(), network.users(down)), ("0.000000", 0));
