@@ -28,7 +28,7 @@ fn main() {
         let tree = Tree::new(hosts);
         let steps = 4_000_000 / hosts;
         let fast = best(|| ring(&tree, &mut Network::new(&tree.platform), steps));
-        let slow = ring(&tree, &mut Plain::new(&tree), 2);
+        let slow = ring(&tree, &mut Plain::new(&tree), 20);
         report(&format!("ring of {hosts}"), fast, slow);
     }
     let tree = Tree::new(512);
