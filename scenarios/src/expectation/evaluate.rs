@@ -1,5 +1,6 @@
 //! Compares statements with what was found.
 
+use reports::naming::Naming;
 use reports::quantity;
 use reports::summary::{Check, Citation, Difference, FailureKind, Pair, RunSummary, short_path};
 
@@ -63,7 +64,9 @@ impl Expectation {
                 None => format!("{} does not fit", fits.does_not_fit),
             },
         };
-        self.at.iter().fold(words, |words, (path, value)| format!("{words}, at {} {value}", short_path(path)))
+        let point: Vec<String> =
+            self.at.iter().map(|(path, value)| format!("{} {value}", short_path(path))).collect();
+        if point.is_empty() { words } else { format!("{words} at {}", point.join(", ")) }
     }
 
     /// The figure or range that is claimed.
@@ -178,7 +181,7 @@ impl<'a> Scope<'a> {
         let misfits: Vec<&RunSummary> = runs.iter().copied().filter(|run| !run.fits).collect();
         let several = statement.fits.variants.len() > 1;
         let holds = if several { misfits.len() < runs.len() } else { misfits.is_empty() };
-        Found::new(holds && !runs.is_empty(), tell_misfits(runs.len(), &misfits))
+        Found::new(holds && !runs.is_empty(), self.tell_misfits(runs.len(), &misfits))
     }
 
     fn does_not_fit(&self, statement: &DoesNotFit) -> Found {
@@ -189,12 +192,35 @@ impl<'a> Scope<'a> {
             (Some(cause), failure) => failure.as_ref().is_some_and(|failure| failure.kind == cause.kind()),
         };
         let holds = !runs.is_empty() && misfits.iter().filter(right).count() == runs.len();
-        Found::new(holds, tell_misfits(runs.len(), &misfits))
+        Found::new(holds, self.tell_misfits(runs.len(), &misfits))
     }
 
     fn metric(&self, selector: &Selector, metric: Metric) -> Result<f64, String> {
         let run = self.best(selector)?;
-        metric.of(run).ok_or_else(|| format!("{} has no {}", run.label(), metric.name()))
+        metric.of(run).ok_or_else(|| format!("{} has no {}", self.name_of(run), metric.name()))
+    }
+
+    fn tell_misfits(&self, runs: usize, misfits: &[&RunSummary]) -> String {
+        match (runs, misfits) {
+            (0, _) => "no such run".to_owned(),
+            (_, []) => "fits".to_owned(),
+            (_, [first, ..]) => {
+                let reason =
+                    first.failure.as_ref().map_or("it does not fit", |failure| failure.message.as_str());
+                match (runs, misfits.len()) {
+                    (1, _) => reason.to_owned(),
+                    (all, misfits) => {
+                        format!("{misfits} of {all} runs do not fit; {}: {reason}", self.name_of(first))
+                    }
+                }
+            }
+        }
+    }
+
+    /// A run, by what tells it apart.
+    fn name_of(&self, run: &RunSummary) -> String {
+        let axes: Vec<String> = run.point.keys().cloned().collect();
+        Naming::of(self.runs, &axes).run(run)
     }
 
     /// The feasible run of highest throughput.
@@ -219,20 +245,6 @@ impl<'a> Scope<'a> {
 /// Samples per second where samples are known, micro-batches per second elsewhere.
 fn throughput(run: &RunSummary) -> f64 {
     Metric::SamplesPerS.of(run).or_else(|| Metric::MicroBatchesPerS.of(run)).unwrap_or(0.0)
-}
-
-fn tell_misfits(runs: usize, misfits: &[&RunSummary]) -> String {
-    match (runs, misfits) {
-        (0, _) => "no such run".to_owned(),
-        (_, []) => "fits".to_owned(),
-        (_, [first, ..]) => {
-            let reason = first.failure.as_ref().map_or("it does not fit", |failure| failure.message.as_str());
-            match (runs, misfits.len()) {
-                (1, _) => reason.to_owned(),
-                (all, misfits) => format!("{misfits} of {all} runs do not fit; {}: {reason}", first.label()),
-            }
-        }
-    }
 }
 
 /// A value of `metric` in words, with as many decimals as a published one has.

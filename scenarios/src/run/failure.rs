@@ -56,7 +56,12 @@ pub(super) fn describe(
         End::Deadlock(waiting) => {
             let waits = |w: &sim_core::outcome::Waiting| {
                 let since = quantity::seconds(w.since.as_secs());
-                format!("{} in {} since {since}: {}", words.stream(w.place.stream), words.operation(&w.place), w.for_what)
+                format!(
+                    "{} in {} since {since}: {}",
+                    words.stream(w.place.stream),
+                    words.operation(&w.place),
+                    w.for_what
+                )
             };
             Failure {
                 message: format!("{} streams wait for each other for ever", waiting.len()),
@@ -72,7 +77,10 @@ pub(super) fn describe(
             let limit = scenario.run.limit.get();
             Failure {
                 message: format!("stopped after {what}"),
-                remedies: vec![format!("raise the limit with `run: {{ limit: {} }}`", limit.saturating_mul(10))],
+                remedies: vec![format!(
+                    "raise the limit with `run: {{ limit: {} }}`",
+                    limit.saturating_mul(10)
+                )],
                 ..empty(FailureKind::Limit)
             }
         }

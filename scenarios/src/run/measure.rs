@@ -48,12 +48,16 @@ impl Measured<'_> {
     /// The time of a step and what follows from it.
     pub(super) fn set_step_time(&self, summary: &mut RunSummary, step_time_s: f64) {
         summary.step_time_s = Some(step_time_s);
-        let batch = self.scenario.training.micro_batch.map(|size| size.get() * self.scenario.training.micro_batches());
+        let batch = self
+            .scenario
+            .training
+            .micro_batch
+            .map(|size| size.get() * self.scenario.training.micro_batches());
         summary.samples_per_s = batch.map(|samples| samples as f64 / step_time_s);
     }
 
     /// The mean distance between successive step marks on the stage where it is longest. For a single step that is the
-    /// longest span of a stage, from its own first start to its own last end: the cost of `pipeline.md` 6.4.
+    /// longest span of a stage, from its own first start to its own last end: the cost of Qi et al. 2024.
     pub(super) fn step_time_s(&self) -> f64 {
         let longest = self.windows().map(|window| window.end - window.start).max().unwrap_or(Time::ZERO);
         longest.as_secs() / self.measured_steps()
@@ -71,7 +75,8 @@ impl Measured<'_> {
     fn window(&self, stage: usize) -> Window {
         let stream = &self.run.streams[self.prepared.built.stages[stage].compute.index()];
         // Without flush all steps lie between one pair of marks.
-        let warm_up = if self.scenario.training.flush { self.scenario.run.steps.warm_up.get() as usize } else { 0 };
+        let warm_up =
+            if self.scenario.training.flush { self.scenario.run.steps.warm_up.get() as usize } else { 0 };
         let first = if warm_up == 0 { 0 } else { 2 * warm_up - 1 };
         let last = stream.marks.len() - 1;
         let mut spent = stream.spent_at_marks[last];
@@ -104,7 +109,8 @@ impl Measured<'_> {
         let steady = |ids: &workloads::lower::StageIds| {
             let marks = &self.run.streams[ids.compute.index()].marks;
             let ends: Vec<Time> = marks.iter().skip(1).step_by(2).copied().collect();
-            let steps: Vec<Time> = ends[warm_up.saturating_sub(1)..].windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let steps: Vec<Time> =
+                ends[warm_up.saturating_sub(1)..].windows(2).map(|pair| pair[1] - pair[0]).collect();
             let longest = steps.iter().max().map_or(0.0, |t| t.as_secs());
             let shortest = steps.iter().min().map_or(0.0, |t| t.as_secs());
             longest - shortest <= STEADY * longest
@@ -154,7 +160,9 @@ impl Measured<'_> {
                 at_s: peak.at.as_secs(),
                 operation: peak.place.as_ref().map(|place| self.words.operation(place)),
                 by_kind_bytes: self.words.by_kind(&peak.by_kind),
-                resident_micro_batches: Some(self.run.stores[ids.resident.index()].peak.bytes.div_ceil(chunks)),
+                resident_micro_batches: Some(
+                    self.run.stores[ids.resident.index()].peak.bytes.div_ceil(chunks),
+                ),
             }
         };
         self.prepared.built.stages.iter().enumerate().map(peak).collect()
@@ -166,9 +174,14 @@ impl Measured<'_> {
         let steps = super::plan::steps(self.scenario);
         let used = |&fluid: &sim_core::id::FluidId| {
             let bytes = self.run.fluids[fluid.index()].served as f64;
-            let possible = platform.fluids[fluid.index()].capacity.units_per_second() * self.run.time.as_secs();
+            let possible =
+                platform.fluids[fluid.index()].capacity.units_per_second() * self.run.time.as_secs();
             let name = platform.fluids[fluid.index()].name.clone();
-            ResourceUse { name, bytes: (bytes / f64::from(steps)) as u64, utilisation: Some(bytes / possible) }
+            ResourceUse {
+                name,
+                bytes: (bytes / f64::from(steps)) as u64,
+                utilisation: Some(bytes / possible),
+            }
         };
         self.prepared.built.partner_links.iter().map(used).collect()
     }

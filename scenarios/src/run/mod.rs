@@ -80,7 +80,11 @@ pub trait Progress: Sync {
 ///
 /// # Errors
 /// See [`Refusal`]; what a run finds, be it that it does not fit, is no error.
-pub fn execute(experiment: &Experiment, options: &Options, progress: &dyn Progress) -> Result<Summary, Refusal> {
+pub fn execute(
+    experiment: &Experiment,
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<Summary, Refusal> {
     let plan = plan(experiment, options)?;
     let variants = selected(experiment, options)?;
     let points: Vec<Point> = experiment.points().collect();
@@ -114,6 +118,7 @@ fn selected<'e>(experiment: &'e Experiment, options: &Options) -> Result<Vec<&'e
         let known = known.into_iter().map(str::to_owned).collect();
         return Err(Refusal::UnknownVariant { name: name.clone(), known });
     }
-    let wanted = |name: &&str| options.variants.is_empty() || options.variants.iter().any(|wanted| wanted == name);
+    let wanted =
+        |name: &&str| options.variants.is_empty() || options.variants.iter().any(|wanted| wanted == name);
     Ok(known.into_iter().filter(wanted).collect())
 }

@@ -70,7 +70,9 @@ pub(super) fn prepare(scenario: &Scenario, identity: RunSummary) -> Result<Prepa
         Err(PlanError::DoesNotFit(shortfalls)) => {
             return Err(Unbuilt::Reported(Box::new(failure::too_small(identity, &shortfalls))));
         }
-        Err(error) => return Err(Unbuilt::Reported(Box::new(failure::infeasible(identity, error.to_string())))),
+        Err(error) => {
+            return Err(Unbuilt::Reported(Box::new(failure::infeasible(identity, error.to_string()))));
+        }
     };
     built.program.noise = measure::noise(scenario);
     Ok(Prepared { plan, built })

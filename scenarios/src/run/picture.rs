@@ -24,7 +24,9 @@ pub(super) fn add(
 ) -> Result<Vec<RunSummary>, Refusal> {
     let Some(shown) = point_to_show(&runs) else { return Ok(runs) };
     let Some(point) = experiment.points().find(|point| point.values() == shown) else { return Ok(runs) };
-    runs.par_iter_mut().filter(|run| run.point == shown).try_for_each(|run| draw(experiment, options, &point, run))?;
+    runs.par_iter_mut()
+        .filter(|run| run.point == shown)
+        .try_for_each(|run| draw(experiment, options, &point, run))?;
     Ok(runs)
 }
 
@@ -35,7 +37,10 @@ fn point_to_show(runs: &[RunSummary]) -> Option<IndexMap<String, String>> {
         Some(run.samples_per_s.unwrap_or_else(|| run.micro_batches.unwrap_or(1) as f64 / time))
     };
     // Of equally fast runs the first.
-    let best = runs.iter().rev().max_by(|a, b| throughput(a).partial_cmp(&throughput(b)).unwrap_or(std::cmp::Ordering::Equal));
+    let best = runs
+        .iter()
+        .rev()
+        .max_by(|a, b| throughput(a).partial_cmp(&throughput(b)).unwrap_or(std::cmp::Ordering::Equal));
     best.map(|run| run.point.clone())
 }
 
@@ -59,8 +64,10 @@ fn draw(
     };
     let mut recorder = Recorder::new(selection);
     let engine = one::engine(scenario, options.seed);
-    let recorded = simulate_observed(&built.platform, &built.program, &built.start, &engine, &mut recorder)
-        .map_err(|errors| Refusal::Broken { variant: run.variant.clone(), reason: errors[0].to_string() })?;
+    let recorded =
+        simulate_observed(&built.platform, &built.program, &built.start, &engine, &mut recorder).map_err(
+            |errors| Refusal::Broken { variant: run.variant.clone(), reason: errors[0].to_string() },
+        )?;
     if run.fits {
         let marks = |nth_last: usize| {
             let streams = built.stages.iter().map(|ids| &recorded.streams[ids.compute.index()].marks);
@@ -112,7 +119,8 @@ fn states(prepared: &Prepared, words: &Words<'_>, span: &Span) -> Vec<(Time, Tim
         Op::Run { activity } => {
             let binding = &program.bindings[program.streams[span.place.stream.index()].binding.index()];
             let costs = binding.costs.map(|costs| &program.costs[costs.index()]);
-            let activity = costs.and_then(|table| table.activities.get(activity.at(span.place.args) as usize));
+            let activity =
+                costs.and_then(|table| table.activities.get(activity.at(span.place.args) as usize));
             let own = activity.map_or("", |activity| &program.causes[activity.cause.index()]);
             let phase = block.split(" of ").next().unwrap_or(block);
             let (state, letter) = match phase {
@@ -148,7 +156,8 @@ fn memory_curve(prepared: &Prepared, stage: usize, recorder: &Recorder) -> Memor
             _ => points.push((time, held.clone())),
         }
     }
-    let used: Vec<usize> = (0..held.len()).filter(|&kind| points.iter().any(|(_, held)| held[kind] > 0)).collect();
+    let used: Vec<usize> =
+        (0..held.len()).filter(|&kind| points.iter().any(|(_, held)| held[kind] > 0)).collect();
     let point = |(time, held): &(Time, Vec<u64>)| MemoryPoint {
         at_s: time.as_secs(),
         bytes: used.iter().map(|&kind| held[kind]).collect(),

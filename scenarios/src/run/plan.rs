@@ -88,7 +88,11 @@ pub(super) fn pipeline_plan(scenario: &Scenario) -> PipelinePlan {
         steps: if scenario.training.flush { steps(scenario) } else { 1 },
         recompute: techniques.recompute.as_ref().map(|recompute| Recompute {
             stages: Some((0..stages).filter(|&stage| recompute.stages.contains(stage as usize)).collect()),
-            keeps: recompute.keeps.iter().flat_map(|keeps| (0..stages).map(|s| keeps.at(s as usize).bytes())).collect(),
+            keeps: recompute
+                .keeps
+                .iter()
+                .flat_map(|keeps| (0..stages).map(|s| keeps.at(s as usize).bytes()))
+                .collect(),
         }),
         bpipe: techniques.bpipe.as_ref().map(|bpipe| Bpipe {
             policy: match bpipe.policy {
@@ -110,7 +114,10 @@ fn profiled_pipeline(scenario: &Scenario) -> ProfiledPipeline {
         transfer: Time(pipeline.transfer.at(stage).picoseconds()),
         recompute: recompute.map(|forward| Time(forward.at(stage).picoseconds())),
         activation: pipeline.activation.at(stage).bytes(),
-        activation_kept_for_weight: pipeline.activation_kept_for_weight.as_ref().map(|kept| kept.at(stage).bytes()),
+        activation_kept_for_weight: pipeline
+            .activation_kept_for_weight
+            .as_ref()
+            .map(|kept| kept.at(stage).bytes()),
         weights: pipeline.weights.as_ref().map_or(0, |weights| weights.at(stage).bytes()),
     };
     let transfer = scenario.techniques.bpipe.as_ref().map(|bpipe| bpipe.transfer);

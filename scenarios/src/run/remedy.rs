@@ -8,7 +8,8 @@ use crate::schema::{BPipe, Model, Recompute, Scenario, Schedule};
 
 /// Adds to a run that does not fit the changes with which it does, the fastest first.
 pub(super) fn suggest(scenario: &Scenario, run: &mut RunSummary, seed: u64) {
-    let Some(failure) = run.failure.as_mut().filter(|failure| failure.kind == FailureKind::OutOfMemory) else {
+    let Some(failure) = run.failure.as_mut().filter(|failure| failure.kind == FailureKind::OutOfMemory)
+    else {
         return;
     };
     let mut remedies: Vec<(f64, String)> = Vec::new();

@@ -33,7 +33,9 @@ pub(super) fn summary(
         axes,
         expectations: promises.map(|promise| promise.check(&runs, experiment.sources())).collect(),
         published: citations.map(|citation| citation.cite(&runs)).collect(),
-        parameters: shown.as_ref().map_or_else(IndexMap::new, |resolved| parameters(&resolved.scenario, &runs)),
+        parameters: shown
+            .as_ref()
+            .map_or_else(IndexMap::new, |resolved| parameters(&resolved.scenario, &runs)),
         assumptions: shown.as_ref().map_or_else(Vec::new, |resolved| assumptions(&resolved.scenario)),
         resolved_scenario,
         variants: runs,
@@ -58,11 +60,19 @@ fn parameters(scenario: &Scenario, runs: &[RunSummary]) -> IndexMap<String, Stri
     let Model::ProfiledPipeline(pipeline) = &scenario.model;
     say(".stages", "stages", Some(pipeline.stages.get().to_string()));
     say(".micro_batches", "micro-batches per step", Some(scenario.training.micro_batches().to_string()));
-    say(".micro_batch", "samples per micro-batch", scenario.training.micro_batch.map(|size| size.get().to_string()));
+    say(
+        ".micro_batch",
+        "samples per micro-batch",
+        scenario.training.micro_batch.map(|size| size.get().to_string()),
+    );
     let memory = scenario.memory_per_stage().map(reports::quantity::bytes);
     say(".memory", "memory per stage", memory);
     say(".measured", "steps measured", Some(scenario.run.steps.measured.get().to_string()));
-    say(".seeds", "seeds", Some(scenario.run.seeds.get()).filter(|&seeds| seeds > 1).map(|seeds| seeds.to_string()));
+    say(
+        ".seeds",
+        "seeds",
+        Some(scenario.run.seeds.get()).filter(|&seeds| seeds > 1).map(|seeds| seeds.to_string()),
+    );
     parameters
 }
 
@@ -101,4 +111,3 @@ fn digest(experiment: &Experiment) -> String {
     });
     format!("{hash:016x}")
 }
-

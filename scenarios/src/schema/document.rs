@@ -184,7 +184,7 @@ fn allow_omissions(definition: &mut Json) {
             let description = fields.remove("description");
             let value = std::mem::take(fields);
             fields.extend(description.map(|text| ("description".to_owned(), text)));
-            fields.insert("anyOf".to_owned(), json!([value, { "const": "none" }]));
+            fields.insert("anyOf".to_owned(), json!([value, { "type": "string", "pattern": "^none$" }]));
         }
     }
 }

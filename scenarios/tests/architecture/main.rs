@@ -65,16 +65,8 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 /// Below the command line nothing looks at a clock, hashes with a random seed, opens a file or prints.
 #[test]
 fn simulations_are_pure() {
-    const FORBIDDEN: [&str; 8] = [
-        "std::time",
-        "SystemTime",
-        "HashMap",
-        "HashSet",
-        "std::fs",
-        "std::net",
-        "println!",
-        "std::thread",
-    ];
+    const FORBIDDEN: [&str; 8] =
+        ["std::time", "SystemTime", "HashMap", "HashSet", "std::fs", "std::net", "println!", "std::thread"];
     let mut files = Vec::new();
     for name in CRATES {
         sources(&root().join(name).join("src"), &mut files);

@@ -122,6 +122,6 @@ fn a_promise_says_what_it_promises_and_where() {
         "expect:\n  - { metric: step_time_s, of: bpipe, between: [1 s, 2 s], at: { training.micro_batch: 2 } }\n",
     );
     let check = experiment.promises()[0].check(&runs(), experiment.sources());
-    assert_eq!(check.text, "step time of bpipe, at micro-batch 2 is between 1 s and 2 s");
+    assert_eq!(check.text, "step time of bpipe at micro-batch 2 is between 1 s and 2 s");
     assert_eq!(check.location.as_deref(), Some("test.yaml:15:7"));
 }

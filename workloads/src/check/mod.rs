@@ -1,7 +1,7 @@
 //! What must hold after every pass. A schedule is executed once without time, every lane as far as the others let it, and
 //! whatever a pass has broken is reported: all of it, each with pass, operation, storage and micro-batch.
 //!
-//! | check (`schedule.md` section 3) | how |
+//! | check | how |
 //! |---|---|
 //! | every read has a write before it, and the storage is resident there | state of every instance |
 //! | no use or free while another lane may still use it | clocks carried by signals, not the order of execution |

@@ -11,7 +11,7 @@ pub const PASS: &str = "messages";
 /// What a message between stages occupies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendMode {
-    /// Nothing: it arrives its time after its producer ends, and the sender goes on at once (`pipeline.md` 6.4).
+    /// Nothing: it arrives its time after its producer ends, and the sender goes on at once (Qi et al. 2024, Table 9).
     #[default]
     Latency,
     /// A lane per pair of stages and direction, which carries messages one after the other while both sides go on. The

@@ -1,4 +1,4 @@
-//! The slow reference: a plain replay of an order (`pipeline.md` 6.4), visit by visit until nothing can go on. It knows
+//! The slow reference: a plain replay of an order (Qi et al. 2024, Table 9), visit by visit until nothing can go on. It knows
 //! neither schedules nor programs, and is the oracle of the engine's times.
 
 use sim_core::time::Time;
