@@ -3,9 +3,9 @@
 use thiserror::Error;
 
 use crate::fixed::Rate;
-use crate::id::{BindingId, BlockId};
+use crate::id::{BindingId, BlockId, CauseId};
 use crate::platform::Platform;
-use crate::program::{Body, CAUSES_MAX, Op, Program, StartState};
+use crate::program::{Block, Body, CAUSES_MAX, Op, Program, StartState};
 use crate::sharing;
 
 /// What is wrong with a program.
@@ -96,6 +96,14 @@ impl Check<'_> {
                 self.bound(route.index(), self.platform.routes.len(), "route", || format!("group {index}"));
             }
         }
+        for fluid in &self.platform.fluids {
+            self.cause(fluid.cause, || format!("fluid `{}`", fluid.name));
+        }
+        for (index, table) in self.program.costs.iter().enumerate() {
+            for activity in &table.activities {
+                self.cause(activity.cause, || format!("an activity of cost table {index}"));
+            }
+        }
     }
 
     fn start(&mut self, start: &StartState) {
@@ -110,12 +118,20 @@ impl Check<'_> {
             self.bound(store.index(), self.platform.stores.len(), "store", place);
             self.bound(kind.index(), self.program.kinds.len(), "kind", place);
         }
+        for (index, store) in self.platform.stores.iter().enumerate() {
+            let held = start.stores.iter().filter(|(id, ..)| id.index() == index);
+            let total: u128 = held.map(|&(_, _, bytes)| u128::from(bytes)).sum();
+            self.require(total <= u128::from(store.capacity), "at most its capacity", || {
+                format!("the bytes held in store `{}` from the start", store.name)
+            });
+        }
     }
 
     /// What can be seen without a binding.
     fn blocks(&mut self) {
         for block in &self.program.blocks {
             for (index, op) in block.ops.iter().enumerate() {
+                self.names(block, index, op);
                 let Op::Branch { targets, .. } = *op else { continue };
                 let Some(targets) = self.program.branches.get(targets.index()) else {
                     let count = self.program.branches.len();
@@ -132,6 +148,22 @@ impl Check<'_> {
                     });
                 }
             }
+        }
+    }
+
+    /// The kinds and causes of an operation.
+    fn names(&mut self, block: &Block, index: usize, op: &Op) {
+        let place = || format!("operation {index} of block `{}`", block.name);
+        if let Op::Acquire { kind, .. } | Op::Release { kind, .. } = *op {
+            self.bound(kind.index(), self.program.kinds.len(), "kind", place);
+        }
+        if let Op::Wait { cause, .. }
+        | Op::Acquire { cause, .. }
+        | Op::Hold { cause, .. }
+        | Op::Join { cause, .. }
+        | Op::Await { cause, .. } = *op
+        {
+            self.cause(cause, place);
         }
     }
 
@@ -158,8 +190,17 @@ impl Check<'_> {
             let place = || "a reclaim table".to_owned();
             self.bound(table.store.index(), self.platform.stores.len(), "store", place);
             self.bound(table.queue.index(), self.program.queues.len(), "queue", place);
+            if let Some(clock) = table.clock {
+                self.bound(clock.index(), self.program.counters as usize, "counter", place);
+            }
             for candidate in &table.candidates {
                 self.bound(candidate.cell.index(), self.program.cells as usize, "cell", place);
+                self.bound(candidate.binding.index(), self.program.bindings.len(), "binding", place);
+                self.require(
+                    candidate.evicting != candidate.resident,
+                    "another than the one in which it is resident",
+                    || "the state in which a candidate is evicted".to_owned(),
+                );
                 todo.push((candidate.block, candidate.binding));
             }
         }
@@ -262,6 +303,10 @@ impl Check<'_> {
                 || format!("the work of an activity of binding {}", binding.0),
             );
         }
+    }
+
+    fn cause(&mut self, cause: CauseId, place: impl Fn() -> String) {
+        self.bound(cause.index(), self.program.causes.len(), "cause", place);
     }
 
     fn bound(&mut self, index: usize, count: usize, what: &'static str, place: impl Fn() -> String) {

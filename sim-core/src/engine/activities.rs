@@ -260,13 +260,21 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Drops what a halted stream has running; its time so far counts as the activity's cause.
-    pub(super) fn drop_flow(&mut self, s: u32) {
-        let flow = self.streams[s as usize].flow;
-        self.network.stop(FlowId(flow));
-        self.finishes.remove(flow);
+    pub(super) fn drop_run(&mut self, s: u32) {
+        let Some(activity) = self.running(s) else { return };
+        self.drop_flow(self.streams[s as usize].flow, self.demands(s, activity));
         if let Some(claim) = self.streams[s as usize].claim.take() {
             self.end_claim(s, claim.pool as usize, claim.held);
         }
+    }
+
+    /// Takes a flow off its route; the fluids have carried what it has moved so far.
+    pub(super) fn drop_flow(&mut self, flow: u32, demands: &[Demand]) {
+        self.advance(flow);
+        let Flow { work, remaining, .. } = self.flows[flow as usize];
+        self.serve(((work - remaining) >> RATE_BITS) as u64, demands);
+        self.network.stop(FlowId(flow));
+        self.finishes.remove(flow);
     }
 
     /// Has a kernel looked at when its current wave ends: always if somebody of a `wanted` priority above its own asks
@@ -283,7 +291,10 @@ impl<O: Observer> Engine<'_, O> {
         let flow = self.streams[s as usize].flow;
         self.advance(flow);
         let state = &mut self.flows[flow as usize];
-        state.target = state.remaining.saturating_sub(1) / wave * wave;
+        if state.remaining <= state.target {
+            return; // due in this instant: its stream goes on by itself
+        }
+        state.target = (state.remaining - 1) / wave * wave;
         if state.rate.0 > 0 {
             let left = duration(state.remaining - state.target, state.rate);
             self.finishes.set(flow, self.now.saturating_add(left));

@@ -20,6 +20,8 @@ pub(super) struct BucketState {
     updated: Time,
     load: Rate,
     bursting: bool,
+    /// When it last ran out.
+    emptied: Time,
     /// When it will be empty.
     wake: Time,
 }
@@ -38,6 +40,7 @@ impl BucketState {
                 updated: Time::ZERO,
                 load: Rate(0),
                 bursting: true,
+                emptied: Time::NEVER,
                 wake: Time::NEVER,
             })
             .collect()
@@ -60,14 +63,16 @@ impl BucketState {
         if self.bursting && over > 0 {
             if self.tokens == 0 {
                 self.bursting = false;
+                self.emptied = now;
                 return Some(self.sustained);
             }
             let left = self.tokens.div_ceil(u128::from(over));
             self.wake = now.saturating_add(Time(u64::try_from(left).unwrap_or(u64::MAX)));
         }
-        // A saturated fluid carries a rounding remainder less than its capacity; only a real lack of demand refills.
+        // A saturated fluid carries a rounding remainder less than its capacity; only a real lack of demand refills, and
+        // what ran out in this instant has met none.
         let slack = self.sustained.0 / 1_000_000;
-        if !self.bursting && load.0 + slack < self.sustained.0 {
+        if !self.bursting && self.emptied != now && load.0 + slack < self.sustained.0 {
             self.bursting = true;
             return Some(self.burst);
         }

@@ -1,6 +1,6 @@
 //! The program flattened into arenas, so that the interpreter follows offsets and no pointers.
 
-use crate::id::CostTableId;
+use crate::id::{BindingId, CostTableId};
 use crate::program::{Activity, Op, Program};
 
 /// Operations, slots, activities and sizes of a program.
@@ -17,8 +17,9 @@ pub(super) struct Code {
 }
 
 /// Offsets of one binding.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
+    pub(super) binding: BindingId,
     pub(super) slots: u32,
     pub(super) costs: Option<CostTableId>,
     pub(super) activities: (u32, u32),
@@ -41,11 +42,12 @@ impl Code {
             code.sizes.extend_from_slice(&table.sizes);
             tables.push((activities, sizes));
         }
-        for binding in &program.bindings {
+        for (index, binding) in program.bindings.iter().enumerate() {
             let slots = offset(code.slots.len());
             code.slots.extend_from_slice(&binding.slots);
             let (activities, sizes) = binding.costs.map_or_else(Default::default, |c| tables[c.index()]);
-            code.bindings.push(Bound { slots, costs: binding.costs, activities, sizes });
+            let (id, costs) = (BindingId::from(index), binding.costs);
+            code.bindings.push(Bound { binding: id, slots, costs, activities, sizes });
         }
         code
     }

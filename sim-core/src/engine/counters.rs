@@ -50,11 +50,16 @@ impl Counter {
         self.value
     }
 
+    /// What it gets to when all that is under way has arrived.
+    pub(super) fn outcome(&self) -> u64 {
+        self.under_way.iter().fold(self.value, |sum, message| sum.saturating_add(u64::from(message.amount)))
+    }
+
     /// The message under way that will make it reach `threshold`.
     fn reaching(&self, threshold: u64) -> Option<&Message> {
         let mut value = self.value;
         self.under_way.iter().find(|message| {
-            value += u64::from(message.amount);
+            value = value.saturating_add(u64::from(message.amount));
             value >= threshold
         })
     }
@@ -73,7 +78,8 @@ impl<O: Observer> Engine<'_, O> {
         };
         if flight == Time::ZERO {
             self.arrive(counter);
-            self.counters[counter].value += u64::from(amount);
+            let value = &mut self.counters[counter].value;
+            *value = value.saturating_add(u64::from(amount));
             if self.counters[counter].waiters != NOBODY {
                 self.release_reached(s, counter);
             }
@@ -130,14 +136,14 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Counts what has arrived.
     #[inline]
-    fn arrive(&mut self, counter: usize) {
+    pub(super) fn arrive(&mut self, counter: usize) {
         let now = self.now;
         let counter = &mut self.counters[counter];
         while let Some(message) = counter.under_way.front() {
             if message.arrival > now {
                 break;
             }
-            counter.value += u64::from(message.amount);
+            counter.value = counter.value.saturating_add(u64::from(message.amount));
             self.ledger.close(message.release.account);
             counter.under_way.pop_front();
         }

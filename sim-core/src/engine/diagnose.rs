@@ -31,9 +31,9 @@ impl<O: Observer> Engine<'_, O> {
             (_, Op::Wait { counter, at_least, .. }) => {
                 let id = self.slot(s, counter);
                 let text = format!(
-                    "counter {id} to reach {} (it stands at {})",
+                    "counter {id} to reach {} (it gets to {})",
                     at_least.at(self.streams[s as usize].args),
-                    self.counters[id].value()
+                    self.counters[id].outcome()
                 );
                 let adds = |o, op: &Op| matches!(*op, Op::Add { counter, .. } if self.slot_of(o, counter) == Some(id));
                 (text, self.others(s, adds))
@@ -53,7 +53,9 @@ impl<O: Observer> Engine<'_, O> {
                 (text, self.others(s, joins))
             }
             (_, Op::Await { cell, state, .. }) => {
-                let text = format!("a cell to reach state {state}");
+                let text = self.find_cell(s, cell).map_or_else(String::new, |id| {
+                    format!("cell {id} to reach state {state} (it is in state {})", self.cells[id].state)
+                });
                 let slot = cell.slot;
                 let sets = |o, op: &Op| {
                     matches!(*op, Op::Set { cell, .. }

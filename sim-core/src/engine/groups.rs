@@ -1,4 +1,4 @@
-//! Joins: the last to arrive starts the one activity, all resume at its end (`core.md` section 5).
+//! Joins: the last to arrive starts the one activity, all resume at its end.
 
 use super::activities::{Owner, duration, fixed_work};
 use super::ledger::Account;
@@ -12,7 +12,7 @@ use crate::time::Time;
 /// One group.
 #[derive(Debug, Default)]
 pub(super) struct GroupState {
-    /// In order of arrival.
+    /// In order of arrival: the members of the activity under way, then those that wait for the next one.
     pub(super) arrived: Vec<u32>,
     /// The activity under way.
     running: Option<Common>,
@@ -22,6 +22,10 @@ pub(super) struct GroupState {
 #[derive(Clone, Copy, Debug)]
 struct Common {
     activity: Activity,
+    /// How many of those that arrived first it belongs to.
+    members: usize,
+    /// With the noise of the last arrival, in 2^-40 units.
+    work: u128,
     /// The last arrival.
     since: Time,
     /// The path of the last to arrive.
@@ -38,9 +42,15 @@ impl<'a, O: Observer> Engine<'a, O> {
         let stream = &mut self.streams[s as usize];
         stream.status = Status::InGroup;
         stream.since = self.now;
-        self.groups[group].arrived.push(s);
-        if self.groups[group].arrived.len() < self.program.groups[group].members as usize {
+        let members = self.program.groups[group].members as usize;
+        let state = &mut self.groups[group];
+        state.arrived.push(s);
+        let under_way = state.running.map_or(0, |common| common.members);
+        if state.arrived.len() - under_way < members {
             return false;
+        }
+        if state.running.is_some() {
+            return self.invalid(s, "joins a group of other streams, whose activity is under way");
         }
         let mut latency = activity.latency;
         let demands = self.group_demands(group);
@@ -48,10 +58,12 @@ impl<'a, O: Observer> Engine<'a, O> {
             latency = latency.saturating_add(duration(fixed_work(activity.work), activity.cap));
         }
         let latency = self.vary(s, latency);
+        let work = self.vary_work(s, activity.work);
         let account = self.ledger.share(self.streams[s as usize].account);
         let wake = self.now.saturating_add(latency);
-        self.groups[group].running =
-            Some(Common { activity: *activity, since: self.now, account, flow: None, wake });
+        let common =
+            Common { activity: *activity, members, work, since: self.now, account, flow: None, wake };
+        self.groups[group].running = Some(common);
         if latency > Time::ZERO {
             self.timers.push(wake, self.group_entity(group));
         } else {
@@ -76,8 +88,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             self.finish_common(group, Time::ZERO, common.activity.cause);
             return;
         }
-        let work = self.vary_work(s, common.activity.work);
-        let flow = self.begin_flow(s, Owner::Group(group as u32), demands, common.activity.cap, work);
+        let flow = self.begin_flow(s, Owner::Group(group as u32), demands, common.activity.cap, common.work);
         if let Some(common) = &mut self.groups[group].running {
             common.flow = Some(flow);
         }
@@ -98,13 +109,14 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// Lets all members go: before the last arrival they spent skew, after it the activity; the critical path is that of
     /// the last to arrive.
     fn finish_common(&mut self, group: usize, lost: Time, lost_cause: CauseId) {
-        let Some(Common { activity, since, account, .. }) = self.groups[group].running.take() else { return };
+        let running = self.groups[group].running.take();
+        let Some(Common { activity, members: count, since, account, .. }) = running else { return };
         self.activities += 1;
         let own = self.now - since - lost;
         let account = self.ledger.charge(account, activity.cause, own);
         let account = self.ledger.charge(account, lost_cause, lost);
         let mut members = std::mem::take(&mut self.groups[group].arrived);
-        for &member in &members {
+        for member in members.drain(..count) {
             let skew = match *self.op_of(member) {
                 Op::Join { cause, .. } => cause,
                 _ => activity.cause,
@@ -118,13 +130,26 @@ impl<'a, O: Observer> Engine<'a, O> {
             self.next_round.push(member);
         }
         self.ledger.close(account);
-        members.clear();
         self.groups[group].arrived = members;
     }
 
-    /// Takes a halted stream out of its group; an activity that is under way goes on for the others.
+    /// Takes a halted stream out of its group; an activity that is under way goes on for the others, if there are any.
     pub(super) fn leave_group(&mut self, s: u32, group: usize) {
-        self.groups[group].arrived.retain(|&m| m != s);
+        let state = &mut self.groups[group];
+        let Some(at) = state.arrived.iter().position(|&m| m == s) else { return };
+        state.arrived.remove(at);
+        let Some(common) = &mut state.running else { return };
+        if at < common.members {
+            common.members -= 1;
+        }
+        if common.members == 0 {
+            let Common { account, flow, .. } = *common;
+            state.running = None;
+            self.ledger.close(account);
+            if let Some(flow) = flow {
+                self.drop_flow(flow, self.group_demands(group));
+            }
+        }
     }
 
     fn group_demands(&self, group: usize) -> &'a [Demand] {

@@ -15,10 +15,12 @@ impl<O: Observer> Engine<'_, O> {
         if self.streams[target as usize].status == Status::InSegment {
             self.open_segment(s, target);
         }
-        let cause = self.cause_at(target);
-        self.drop_pending(target);
-        let elapsed = self.now - self.streams[target as usize].charged;
-        self.spend(target, cause, elapsed);
+        // One that is ready has ended its operation; the next one has not begun, if there is one.
+        if self.streams[target as usize].status != Status::Ready {
+            self.drop_pending(target);
+            let elapsed = self.now - self.streams[target as usize].charged;
+            self.spend(target, self.cause_at(target), elapsed);
+        }
         let path = self.path_of(s);
         self.take_over(target, path);
         self.give_everything_back(target);
@@ -33,7 +35,7 @@ impl<O: Observer> Engine<'_, O> {
 
     fn drop_pending(&mut self, target: u32) {
         match (self.streams[target as usize].status, *self.op_of(target)) {
-            (Status::InFlow, _) => self.drop_flow(target),
+            (Status::InFlow, _) => self.drop_run(target),
             (Status::OnCounter, _) => self.stop_waiting(target),
             (Status::OnPool(pool), _) => self.stop_waiting_for_pool(target, pool.index()),
             (Status::OnStore, Op::Acquire { store, .. }) => {
@@ -54,7 +56,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     fn give_everything_back(&mut self, target: u32) {
-        let holdings = std::mem::take(&mut self.holdings[target as usize]);
+        let holdings = self.holdings[target as usize].clone();
         for (pool, units) in holdings.units {
             self.give_back(target, pool as usize, units);
         }
@@ -88,16 +90,19 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The opposite.
+    /// Notes units given back by stream `s`: its own, then those it was handed by the others in order.
     pub(super) fn forget_units(&mut self, s: u32, pool: usize, units: u32) {
-        if self.holdings.is_empty() {
-            return;
+        let mut left = units;
+        for holder in holders(s, self.holdings.len()) {
+            let held = &mut self.holdings[holder].units;
+            if let Some((_, n)) = held.iter_mut().find(|(p, _)| *p as usize == pool) {
+                left -= take_from(n, left);
+                held.retain(|&(_, n)| n > 0);
+            }
+            if left == 0 {
+                return;
+            }
         }
-        let held = &mut self.holdings[s as usize].units;
-        if let Some((_, n)) = held.iter_mut().find(|(p, _)| *p as usize == pool) {
-            *n = n.saturating_sub(units);
-        }
-        held.retain(|&(_, n)| n > 0);
     }
 
     /// Notes bytes a stream has acquired.
@@ -112,15 +117,31 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The opposite; bytes that another stream acquired are no longer its to give back.
+    /// Notes bytes released by stream `s`: its own, then those it was handed by the others in order.
     pub(super) fn forget_bytes(&mut self, s: u32, store: usize, bytes: u64, kind: KindId) {
-        if self.holdings.is_empty() {
-            return;
+        let mut left = bytes;
+        for holder in holders(s, self.holdings.len()) {
+            let held = &mut self.holdings[holder].bytes;
+            if let Some((_, _, n)) = held.iter_mut().find(|(p, k, _)| *p as usize == store && *k == kind) {
+                left -= take_from(n, left);
+                held.retain(|&(_, _, n)| n > 0);
+            }
+            if left == 0 {
+                return;
+            }
         }
-        let held = &mut self.holdings[s as usize].bytes;
-        if let Some((_, _, n)) = held.iter_mut().find(|(p, k, _)| *p as usize == store && *k == kind) {
-            *n = n.saturating_sub(bytes);
-        }
-        held.retain(|&(_, _, n)| n > 0);
     }
+}
+
+/// Stream `s`, then the others.
+fn holders(s: u32, streams: usize) -> impl Iterator<Item = usize> {
+    let own = s as usize;
+    std::iter::once(own).filter(move |&o| o < streams).chain((0..streams).filter(move |&o| o != own))
+}
+
+/// Takes up to `wanted` from an amount; gives what it took.
+fn take_from<T: Copy + Ord + std::ops::SubAssign>(amount: &mut T, wanted: T) -> T {
+    let taken = wanted.min(*amount);
+    *amount -= taken;
+    taken
 }

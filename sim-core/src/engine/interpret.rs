@@ -6,7 +6,7 @@ use super::{Engine, Status};
 use crate::fixed::RATE_BITS;
 use crate::id::{BindingId, BlockId};
 use crate::observe::Observer;
-use crate::outcome::End;
+use crate::outcome::{End, Limit};
 use crate::platform::Demand;
 use crate::program::{Activity, Affine, Body, CellRef, Op, Slot};
 use crate::time::Time;
@@ -159,13 +159,18 @@ impl<'a, O: Observer> Engine<'a, O> {
         };
         let own = self.streams[s as usize].args;
         let args = args.map(|a| a.at(own).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32);
-        let binding = self.program.streams[s as usize].binding;
+        let binding = self.streams[s as usize].bound.binding;
         let account = self.path_of(s);
         Some(Job { priority, block, args, binding, ticket, account })
     }
 
     /// At the end of a block: enters the next one. False when the stream has ended or idles.
     fn next_block(&mut self, s: u32) -> bool {
+        self.blocks += 1;
+        if self.blocks > self.options.events_max {
+            self.end = Some(End::Limit(Limit::Events(self.options.events_max)));
+            return false;
+        }
         let role = match self.program.streams[s as usize].body {
             Body::Role(role) => role,
             Body::Serve(queue) => {
@@ -219,14 +224,16 @@ impl<'a, O: Observer> Engine<'a, O> {
 
     /// The cell an operation of a stream refers to; the run ends if there is none.
     pub(super) fn cell(&mut self, s: u32, cell: CellRef) -> Option<usize> {
-        let index = self.slot(s, cell.slot) as i64 + cell.index.at(self.streams[s as usize].args);
-        match usize::try_from(index) {
-            Ok(index) if index < self.cells.len() => Some(index),
-            _ => {
-                self.invalid(s, "refers to a cell that does not exist");
-                None
-            }
+        let found = self.find_cell(s, cell);
+        if found.is_none() {
+            self.invalid(s, "refers to a cell that does not exist");
         }
+        found
+    }
+
+    pub(super) fn find_cell(&self, s: u32, cell: CellRef) -> Option<usize> {
+        let index = self.slot(s, cell.slot) as i64 + cell.index.at(self.streams[s as usize].args);
+        usize::try_from(index).ok().filter(|&index| index < self.cells.len())
     }
 
     /// The activity an operation of a stream refers to; the run ends if there is none.

@@ -4,7 +4,7 @@ use super::ledger::Account;
 use super::{Engine, Status};
 use crate::id::{BindingId, BlockId, CellId, KindId};
 use crate::observe::Observer;
-use crate::program::{Op, ticket};
+use crate::program::{Candidate, Op, ReclaimTable, Rule, ticket};
 use crate::time::Time;
 
 /// One queue.
@@ -165,10 +165,13 @@ impl<O: Observer> Engine<'_, O> {
         if lacking == 0 {
             return;
         }
-        let state = |cell: CellId| self.cells[cell.index()].state;
-        let under_way: u64 =
-            table.candidates.iter().filter(|c| state(c.cell) == c.evicting).map(|c| c.bytes).sum();
-        lacking = lacking.saturating_sub(under_way);
+        let being_evicted = |c: &&Candidate| self.cells[c.cell.index()].state == c.evicting;
+        for candidate in table.candidates.iter().filter(being_evicted) {
+            lacking = lacking.saturating_sub(candidate.bytes);
+        }
+        if let Some(clock) = table.clock {
+            self.arrive(clock.index());
+        }
         while lacking > 0 {
             let Some(candidate) = self.next_candidate(table) else { return };
             lacking = lacking.saturating_sub(candidate.bytes);
@@ -193,11 +196,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// The resident candidate the rule picks; a tie goes to the earlier entry.
-    fn next_candidate<'t>(
-        &self,
-        table: &'t crate::program::ReclaimTable,
-    ) -> Option<&'t crate::program::Candidate> {
-        use crate::program::Rule;
+    fn next_candidate<'t>(&self, table: &'t ReclaimTable) -> Option<&'t Candidate> {
         let clock = table.clock.map_or(0, |c| self.counters[c.index()].value());
         let resident =
             table.candidates.iter().filter(|c| self.cells[c.cell.index()].state == c.resident && c.bytes > 0);

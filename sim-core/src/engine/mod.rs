@@ -52,7 +52,7 @@ pub struct Options {
     pub seed: u64,
     /// Runs stretches of a stream that synchronise with nobody as one event; the result is the same.
     pub segments: bool,
-    /// The run stops after so many events.
+    /// The run stops after so many events, or so many blocks (which need not take time).
     pub events_max: u64,
     /// The run stops at this time.
     pub time_max: Time,
@@ -166,6 +166,8 @@ struct Engine<'a, O> {
     observer: &'a mut O,
     code: &'a Code,
     now: Time,
+    /// The last instant in which anything happened: timers that have lost their meaning still come.
+    moved: Time,
     timers: Timers,
     finishes: FinishHeap,
     streams: Vec<StreamState>,
@@ -209,6 +211,8 @@ struct Engine<'a, O> {
     unfinished: usize,
     activities: u64,
     events: u64,
+    /// Blocks that streams have begun, or looked for.
+    blocks: u64,
     end: Option<End>,
 }
 
@@ -239,6 +243,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             options: *options,
             observer,
             now: Time::ZERO,
+            moved: Time::ZERO,
             timers: Timers::default(),
             finishes: FinishHeap::default(),
             spent: vec![[Time::ZERO; CAUSES_MAX]; count],
@@ -280,6 +285,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             unfinished: program.streams.iter().filter(|s| matches!(s.body, Body::Role(_))).count(),
             activities: 0,
             events: 0,
+            blocks: 0,
             end: None,
             streams,
         };
@@ -372,6 +378,9 @@ impl<'a, O: Observer> Engine<'a, O> {
 
     /// Starts, in rounds, then one re-share.
     fn settle(&mut self) {
+        if !self.round.is_empty() || self.network.is_changed() {
+            self.moved = self.now;
+        }
         self.first_round = true;
         loop {
             self.cursor = 0;
@@ -399,6 +408,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// Nothing is pending: all is done, or somebody waits for ever.
     fn conclude(&mut self) -> End {
         let waiting = self.waiting();
+        self.now = self.moved;
         if waiting.is_empty() { End::Completed } else { End::Deadlock(waiting) }
     }
 

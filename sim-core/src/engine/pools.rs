@@ -1,4 +1,4 @@
-//! Pools: units held across operations, and kernels that take what is free (`core.md` section 4).
+//! Pools: units held across operations, and kernels that take what is free.
 
 use super::{Engine, Status};
 use crate::id::{CauseId, PoolId};
@@ -10,6 +10,8 @@ use crate::program::{Op, Units};
 pub(super) struct PoolState {
     pub(super) units: u32,
     pub(super) free: u32,
+    /// Units that were taken by holds; kernels have the rest.
+    held: u32,
     /// By (priority, arrival).
     waiters: Vec<Waiter>,
     /// Streams whose running kernel has units of this pool, in order of their start.
@@ -36,7 +38,7 @@ enum Want {
 
 impl PoolState {
     pub(super) fn new(units: u32) -> Self {
-        Self { units, free: units, waiters: Vec::new(), kernels: Vec::new(), segments: Vec::new() }
+        Self { units, free: units, held: 0, waiters: Vec::new(), kernels: Vec::new(), segments: Vec::new() }
     }
 
     /// Whether nobody holds or wants anything.
@@ -58,8 +60,7 @@ impl<O: Observer> Engine<'_, O> {
         }
         self.open_segments_of_pool(s, pool);
         if self.is_next(pool, priority) && self.pools[pool].free >= units {
-            self.pools[pool].free -= units;
-            self.remember_units(s, pool, units);
+            self.take_units(s, pool, units);
             return true;
         }
         self.streams[s as usize].since = self.now;
@@ -71,13 +72,20 @@ impl<O: Observer> Engine<'_, O> {
     /// [`Op::Drop`]: false when more is given back than held.
     pub(super) fn give_back(&mut self, s: u32, pool: usize, units: u32) -> bool {
         let state = &mut self.pools[pool];
-        if state.free + units > state.units {
+        if units > state.held {
             return self.invalid(s, "drops more units than are held");
         }
         state.free += units;
+        state.held -= units;
         self.forget_units(s, pool, units);
         self.serve_pool(s, pool);
         true
+    }
+
+    fn take_units(&mut self, s: u32, pool: usize, units: u32) {
+        self.pools[pool].free -= units;
+        self.pools[pool].held += units;
+        self.remember_units(s, pool, units);
     }
 
     /// A kernel asks for its units: how many it gets now, none if it has to wait.
@@ -153,8 +161,7 @@ impl<O: Observer> Engine<'_, O> {
             match want {
                 Want::All(units) if self.pools[pool].free >= units => {
                     self.pools[pool].waiters.remove(0);
-                    self.pools[pool].free -= units;
-                    self.remember_units(waiter, pool, units);
+                    self.take_units(waiter, pool, units);
                     let cause = self.hold_cause(waiter);
                     self.let_go(waiter, s, cause);
                 }

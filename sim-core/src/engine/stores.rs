@@ -56,16 +56,20 @@ impl StoreState {
 
     /// Bytes held from the start.
     pub(super) fn hold_from_start(&mut self, kind: KindId, bytes: u64) {
-        self.used = self.used.saturating_add(bytes);
-        self.by_kind[kind.index()] = self.by_kind[kind.index()].saturating_add(bytes);
+        self.used += bytes;
+        self.by_kind[kind.index()] += bytes;
         self.peak = Peak { bytes: self.used, at: Time::ZERO, place: None, by_kind: self.by_kind.clone() };
     }
 
     /// Whether a segment that adds at most `more` at any moment can make neither a new peak nor a shortage, and serves
     /// nobody who waits.
     pub(super) fn leaves_segment_alone(&self, more: u64) -> bool {
-        self.waiters.is_empty()
-            && self.used.saturating_add(self.segments_max).saturating_add(more) <= self.peak.bytes
+        let at_most = self.used.checked_add(self.segments_max).and_then(|sum| sum.checked_add(more));
+        self.waiters.is_empty() && at_most.is_some_and(|sum| sum <= self.peak.bytes)
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        self.capacity - self.used >= bytes
     }
 
     /// Bytes held of a kind.
@@ -73,11 +77,13 @@ impl StoreState {
         self.by_kind[kind.index()]
     }
 
-    /// Applies the net change of a finished stretch of a segment.
-    pub(super) fn settle(&mut self, kind: KindId, change: i64) {
-        self.used = self.used.wrapping_add_signed(change);
+    /// Applies an operation of a segment; false if it gives back more of a kind than is held.
+    pub(super) fn settle(&mut self, kind: KindId, change: i64) -> bool {
         let held = &mut self.by_kind[kind.index()];
-        *held = held.wrapping_add_signed(change);
+        let Some(left) = held.checked_add_signed(change) else { return false };
+        *held = left;
+        self.used = self.used.wrapping_add_signed(change);
+        true
     }
 
     /// Who waits for room, first served first.
@@ -96,7 +102,7 @@ impl<O: Observer> Engine<'_, O> {
         let Request { store, bytes, priority, .. } = request;
         self.open_segments_for_bytes(s, store, bytes);
         let state = &self.stores[store];
-        let fits = state.used.saturating_add(bytes) <= state.capacity;
+        let fits = state.has_room(bytes);
         if bytes > state.capacity || (!fits && request.shortage == Shortage::Fail) {
             self.end = Some(self.out_of_memory(s, store, bytes));
             return false;
@@ -149,7 +155,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Bytes that those who reclaim still lack beyond what is free.
     pub(super) fn reclaim_shortage(&self, store: usize) -> u64 {
         let state = &self.stores[store];
-        let wanted: u64 = state.waiters.iter().map(|w| w.bytes).sum();
+        let wanted = state.waiters.iter().fold(0, |sum: u64, w| sum.saturating_add(w.bytes));
         let reclaiming = state.waiters.iter().any(|w| w.reclaim);
         if reclaiming { wanted.saturating_sub(state.capacity - state.used) } else { 0 }
     }
@@ -157,7 +163,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Lets go, in order, whoever now has room; `s` gave the room.
     fn serve_store(&mut self, s: u32, store: usize) {
         while let Some(&Waiter { stream: waiter, bytes, .. }) = self.stores[store].waiters.first() {
-            if self.stores[store].used + bytes > self.stores[store].capacity {
+            if !self.stores[store].has_room(bytes) {
                 break;
             }
             self.stores[store].waiters.remove(0);

@@ -85,5 +85,5 @@ fn event_logs_are_the_same_everywhere() {
         operation: 0.05,
         pause: Some(Pause { every: Time::from_us(20), lasting: Time::from_us(3) }),
     };
-    assert_eq!(combined(noise), 13471203941856726286);
+    assert_eq!(combined(noise), 13_861_367_560_965_404_569);
 }

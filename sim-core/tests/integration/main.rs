@@ -1,8 +1,18 @@
 //! Behaviour of the core, one file per subject.
 
+mod allocation;
+mod buckets;
+mod collectives;
+mod conservation;
+mod counters;
 mod determinism;
+mod ends;
 mod fold;
 mod folded_runs;
+mod garbage;
+mod invalid_programs;
+mod jobs;
+mod kernels;
 mod noise;
 mod queue;
 mod queueing;

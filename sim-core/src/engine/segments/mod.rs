@@ -1,4 +1,4 @@
-//! Segments (`core.md` section 7): a stretch of operations of one stream that synchronises with nobody runs as one
+//! Segments: a stretch of operations of one stream that synchronises with nobody runs as one
 //! timer. It is *opened*, and goes on operation by operation, when somebody contends for a resource it uses or when a
 //! store it uses could make a new peak. The result is the same to the picosecond; events become proportional to
 //! synchronisations.
@@ -10,7 +10,7 @@ use crate::fixed::Rate;
 use crate::id::KindId;
 use crate::observe::Observer;
 use crate::platform::Demand;
-use crate::program::Slot;
+use crate::program::{Activity, Slot};
 use crate::sharing::cap_load;
 use crate::time::Time;
 
@@ -85,11 +85,13 @@ impl<O: Observer> Engine<'_, O> {
         let at = stretch.begin_of(from).saturating_add(elapsed);
         let ended = |step: &StepSum| if still_due { step.end < at } else { step.end <= at };
         let done = stretch.steps.partition_point(ended).max(from);
-        self.replay(s, running, done);
+        if !self.replay(s, running, done) {
+            return self.go_on_in_this_round(s);
+        }
         match stretch.steps.get(done).map(|step| step.act) {
             Some(Act::Run { activity, cap }) => {
                 let since = self.now - (at - stretch.begin_of(done));
-                self.stand_in_run(s, &activity, cap, since);
+                self.stand_in_run(s, &activity, cap, since, still_due);
                 if still_due && self.streams[s as usize].wake == self.now {
                     self.go_on_in_this_round(s);
                 }
@@ -195,8 +197,9 @@ impl<O: Observer> Engine<'_, O> {
         Some(running)
     }
 
-    /// Applies the operations of a segment up to `to`, as if each had run alone; the stream stands at `to`.
-    fn replay(&mut self, s: u32, running: Running, to: usize) {
+    /// Applies the operations of a segment up to `to`, as if each had run alone; the stream stands at `to`, or at a release
+    /// that the store does not hold enough for (false).
+    fn replay(&mut self, s: u32, running: Running, to: usize) -> bool {
         let stretch = self.plans.stretch(running.stretch);
         let now = self.now;
         for position in running.from..to {
@@ -213,17 +216,20 @@ impl<O: Observer> Engine<'_, O> {
                 }
                 Act::Hold { store, kind, change } => {
                     let store = self.slot(s, stretch.stores[store as usize].slot);
-                    self.stores[store].settle(kind, change);
+                    if !self.stores[store].settle(kind, change) {
+                        break;
+                    }
                     self.streams[s as usize].pc += 1;
                 }
             }
         }
         self.now = now;
         self.streams[s as usize].status = Status::Ready;
+        self.streams[s as usize].pc == stretch.first + to as u32
     }
 
-    /// Puts a stream into a run that began at `since`.
-    fn stand_in_run(&mut self, s: u32, activity: &crate::program::Activity, cap: Rate, since: Time) {
+    /// Puts a stream into a run that began at `since`. A latency that ends now is still under way if the stream is due.
+    fn stand_in_run(&mut self, s: u32, activity: &Activity, cap: Rate, since: Time, still_due: bool) {
         let stream = &mut self.streams[s as usize];
         stream.since = since;
         stream.charged = since;
@@ -234,7 +240,7 @@ impl<O: Observer> Engine<'_, O> {
             activity.latency
         };
         let latency_ends = since.saturating_add(length);
-        if pure || latency_ends > self.now {
+        if pure || latency_ends > self.now || (still_due && latency_ends == self.now) {
             stream.status = Status::Latency;
             stream.wake = latency_ends;
             self.timers.push(latency_ends, s);

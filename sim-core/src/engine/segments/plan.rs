@@ -76,7 +76,7 @@ impl StoreSum {
     /// The most the store holds more than before operation `from`, from then on.
     pub(super) fn most_from(&self, from: usize) -> u64 {
         let before = if from == 0 { 0 } else { self.prefix[from - 1] };
-        u64::try_from(self.peak_from[from] - before).unwrap_or(0)
+        u64::try_from(self.peak_from[from].saturating_sub(before)).unwrap_or(0)
     }
 }
 
@@ -195,7 +195,7 @@ impl Resolve<'_> {
             };
             stretch.steps.push(StepSum { end, act });
         }
-        stretch.sum_stores();
+        stretch.sum_stores()?;
         Some(stretch)
     }
 
@@ -204,6 +204,9 @@ impl Resolve<'_> {
         let mut cap = activity.cap;
         if let Some(units) = activity.units {
             let pool = self.platform.pools.get(*self.slots.get(units.pool as usize)? as usize)?;
+            if pool.units == 0 {
+                return None; // it waits for ever
+            }
             cap = self.program.caps.get(units.table.index())?.cap(units.want.min(pool.units)).min(cap);
             if !stretch.pools.iter().any(|&(slot, _)| slot == units.pool) {
                 stretch.pools.push((units.pool, pool.units));
@@ -245,14 +248,15 @@ impl Stretch {
         at as u16
     }
 
-    fn sum_stores(&mut self) {
+    /// None if a sum leaves its range.
+    fn sum_stores(&mut self) -> Option<()> {
         for (index, store) in self.stores.iter_mut().enumerate() {
-            let mut held = 0;
+            let mut held: i64 = 0;
             for step in &self.steps {
                 if let Act::Hold { store: at, change, .. } = step.act
                     && at as usize == index
                 {
-                    held += change;
+                    held = held.checked_add(change)?;
                 }
                 store.prefix.push(held);
             }
@@ -261,5 +265,6 @@ impl Stretch {
                 store.peak_from[i - 1] = store.peak_from[i - 1].max(store.peak_from[i]);
             }
         }
+        Some(())
     }
 }
