@@ -1,4 +1,4 @@
-//! Throughput of the engine, as ratios to a bare loop in the same process (`engine.md` section 4).
+//! Throughput of the engine, as ratios to a bare loop in the same process.
 //!
 //! `cargo bench -p sim-core --bench engine [-- PART OF A NAME]`
 

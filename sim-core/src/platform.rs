@@ -18,7 +18,7 @@ pub struct Platform {
     pub stores: Vec<Store>,
 }
 
-/// A capacity shared by the activities on it (`core.md` section 3: a link direction, a memory, requests per second).
+/// A capacity shared by the activities on it (a link direction, a memory, requests per second).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fluid {
     /// Name for results.

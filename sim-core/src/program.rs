@@ -342,7 +342,7 @@ impl Activity {
 }
 
 /// A kernel's claim on a pool (SMs): it takes what is free up to `want`, waits only when nothing is, and gives up or
-/// gains units at the end of a wave (`core.md` section 4).
+/// gains units at the end of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Units {
     /// Slot of the pool.

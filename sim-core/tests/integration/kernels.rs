@@ -98,6 +98,18 @@ fn a_reservation_that_ends_with_the_kernel() {
     assert_eq!(gpu.ends(), [4.0, 7.0]);
 }
 
+/// Two kernels, launched together, ask for all SMs after the same latency of 1 s: the earlier stream has them from 1 to 2 s,
+/// the later one, which knows of no contender until then, from 2 to 3 s, and with its second kernel from 4 to 5 s.
+#[test]
+fn kernels_that_ask_together_are_served_in_order_of_streams() {
+    let mut gpu = Gpu::new();
+    let late = Activity { latency: s(1), work: 4 * UNIT, ..gpu.p.costs[0].activities[0] };
+    gpu.p.costs[0].activities[0] = late;
+    gpu.stream(vec![run(0)]);
+    gpu.stream(vec![run(0), run(0)]);
+    assert_eq!(gpu.ends(), [2.0, 5.0]);
+}
+
 /// A kernel gives way to better priorities only: who asks with its own waits for its end.
 #[test]
 fn equals_wait_for_the_end_of_a_kernel() {

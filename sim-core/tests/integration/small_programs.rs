@@ -1,4 +1,4 @@
-//! Eight small programs that prove the set of operations (`core.md` section 1), each with a timeline computed by hand.
+//! Eight small programs that prove the set of operations, each with a timeline computed by hand.
 
 use sim_core::fixed::Rate;
 use sim_core::platform::{Bucket, Demand, Platform};
@@ -144,7 +144,7 @@ fn gemm_beside(waves: u32, other: Vec<Op>, other_first: bool) -> Vec<f64> {
     ends(&platform, &p)
 }
 
-/// Kernels on SMs (`core.md` section 4).
+/// Kernels on SMs.
 #[test]
 fn sm_stealing() {
     let collective =
