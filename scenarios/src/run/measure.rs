@@ -9,7 +9,7 @@ use workloads::names::cause;
 
 use super::one::Prepared;
 use super::words::Words;
-use crate::schema::Scenario;
+use crate::schema::{Scenario, Share};
 
 /// Steps are steady when their times differ by no more than this, relative.
 const STEADY: f64 = 1e-9;
@@ -139,7 +139,7 @@ impl Measured<'_> {
             let total: f64 = ranks.iter().filter_map(|rank| rank.time_breakdown_s.get(*word)).sum();
             (total > 0.0).then(|| ((*word).to_owned(), total / stages))
         };
-        summary.time_breakdown_s = cause::ALL.iter().filter_map(|word| mean(&word)).collect();
+        summary.time_breakdown_s = cause::ALL.iter().filter_map(mean).collect();
         let busy = |rank: &&RankTime| {
             let work = [cause::COMPUTE, cause::RECOMPUTE];
             work.iter().filter_map(|word| rank.time_breakdown_s.get(*word)).sum::<f64>()
@@ -203,8 +203,8 @@ impl Measured<'_> {
 pub(super) fn noise(scenario: &Scenario) -> Noise {
     let Some(noise) = &scenario.run.noise else { return Noise::default() };
     Noise {
-        device: noise.device.map_or(0.0, |share| share.as_f64()),
-        operation: noise.operation.map_or(0.0, |share| share.as_f64()),
+        device: noise.device.map_or(0.0, Share::as_f64),
+        operation: noise.operation.map_or(0.0, Share::as_f64),
         pause: noise.pause.as_ref().map(|pause| Pause {
             every: Time(pause.every.picoseconds()),
             lasting: Time(pause.lasting.picoseconds()),

@@ -126,5 +126,5 @@ fn once(scenario: &Scenario, Prepared { built, .. }: &Prepared, seed: u64) -> Re
     }
     let folded = fold(&built.platform, &built.program, &built.start);
     let run = simulate(&folded.platform, &folded.program, &folded.start, &engine).map_err(words)?;
-    Ok(folded.expand(run))
+    Ok(folded.expand(&run))
 }

@@ -89,7 +89,7 @@ fn smaller(platform: &Platform, program: &Program, start: &StartState) -> Option
 impl Folded {
     /// A run of the folded program as one of the original: every stream, store and fluid is as its representative; in
     /// how it ended, each representative stands for the first of its class. Counts stay those of what was simulated.
-    pub fn expand(&self, run: Run) -> Run {
+    pub fn expand(&self, run: &Run) -> Run {
         let original = |stream: StreamId| {
             self.streams.iter().position(|&folded| folded == stream).map_or(stream, StreamId::from)
         };

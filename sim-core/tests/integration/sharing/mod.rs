@@ -117,19 +117,17 @@ struct Mix {
     priors: bool,
 }
 
+/// Fluid, weight, coefficient, multiplicity, whether it is prior, port.
+type RawDemand = (u32, u32, u32, u32, bool, Option<u32>);
+
 /// Turns random numbers into an activity: demands as (fluid, weight, coefficient, multiplicity, prior, port).
-fn activity(
-    mix: Mix,
-    ratio: (u32, u32),
-    demands: &[(u32, u32, u32, u32, bool, Option<u32>)],
-    cap: Rate,
-) -> Activity {
+fn activity(mix: Mix, ratio: (u32, u32), demands: &[RawDemand], cap: Rate) -> Activity {
     let mut demands: Vec<Demand> = demands
         .iter()
         .map(|&(fluid, weight, coefficient, multiplicity, prior, port)| Demand {
             fluid: FluidId(fluid % mix.fluids),
-            weight: Ratio(if mix.uniform { ratio.0 * weight << 12 } else { weight << 13 }),
-            coefficient: Ratio(if mix.uniform { ratio.1 * weight << 12 } else { coefficient << 13 }),
+            weight: Ratio(if mix.uniform { (ratio.0 * weight) << 12 } else { weight << 13 }),
+            coefficient: Ratio(if mix.uniform { (ratio.1 * weight) << 12 } else { coefficient << 13 }),
             multiplicity,
             prior: mix.priors && prior,
             port: port.filter(|_| mix.ports).map(sim_core::id::PortId),
