@@ -1,7 +1,7 @@
 //! The settings of a scenario, typed.
 //!
-//! The types here are the language: their documentation is what editors show, [`document`] turns them into a JSON
-//! Schema, and [`shape`] answers questions about paths from that same schema. Choices are externally tagged and
+//! The types here are the language: their documentation is what editors show, `document` turns them into a JSON
+//! Schema, and `shape` answers questions about paths from that same schema. Choices are externally tagged and
 //! nothing is flattened or untagged, because serde forgets positions in those forms.
 
 use schemars::JsonSchema;
