@@ -63,8 +63,13 @@ impl Measured<'_> {
         longest.as_secs() / self.measured_steps()
     }
 
+    /// Steps of a window: without flush the warm-up cannot be told from the rest.
     fn measured_steps(&self) -> f64 {
-        self.scenario.run.steps.measured.get() as f64
+        if self.scenario.training.flush {
+            self.scenario.run.steps.measured.get() as f64
+        } else {
+            f64::from(super::plan::steps(self.scenario))
+        }
     }
 
     /// The measured steps of every stage: from the end of the warm-up, or without one from its own first start.

@@ -18,10 +18,16 @@ impl Progress for Unwatched {
 }
 
 fn summary_of(name: &str) -> reports::summary::Summary {
+    summary_with(name, &[])
+}
+
+fn summary_with(name: &str, settings: &[&str]) -> reports::summary::Summary {
     let files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-    let experiment = scenarios::load(&files, &format!("library:{name}"), &[]).unwrap_or_else(|failure| {
-        panic!("{}", failure.render(false));
-    });
+    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+    let experiment =
+        scenarios::load(&files, &format!("library:{name}"), &settings).unwrap_or_else(|failure| {
+            panic!("{}", failure.render(false));
+        });
     let options = Options { seed: 1, jobs: Some(2), variants: Vec::new(), reproduce: String::new() };
     execute(&experiment, &options, &Unwatched).unwrap_or_else(|refusal| panic!("{name}: {refusal}"))
 }
@@ -101,4 +107,16 @@ fn published_bubbles_come_out_to_every_digit() {
         }
     }
     assert_eq!((exact, off), (30, 6));
+}
+
+/// Without flush, steps run into each other: a warm-up step is a step like the others and makes none longer.
+#[test]
+fn without_flush_a_warm_up_makes_no_step_longer() {
+    let step_time = |steps: [&str; 2]| {
+        let summary = summary_with("bpipe-profiled", &["training.flush=false", steps[0], steps[1]]);
+        let recompute = summary.variants.iter().find(|run| run.variant == "recompute").expect("a variant");
+        recompute.step_time_s.expect("it fits")
+    };
+    let warmed_up = step_time(["run.steps.warm_up=1", "run.steps.measured=2"]);
+    assert_eq!(warmed_up, step_time(["run.steps.warm_up=0", "run.steps.measured=3"]));
 }

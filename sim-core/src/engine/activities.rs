@@ -209,14 +209,11 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Takes the new rates of the instant.
     pub(super) fn reshare(&mut self) {
-        self.rerated.clear();
-        self.rerated.extend_from_slice(self.network.reshare());
-        for &flow in &self.rerated {
+        self.network.reshare();
+        for index in 0..self.network.changed().len() {
+            let flow = self.network.changed()[index];
+            self.advance(flow.0);
             let state = &mut self.flows[flow.index()];
-            let elapsed = self.now - state.updated;
-            state.remaining =
-                state.remaining.saturating_sub(u128::from(state.rate.0) * u128::from(elapsed.0));
-            state.updated = self.now;
             state.rate = self.network.rate(flow);
             if let Some(fluid) = self.network.bottleneck(flow) {
                 state.limited_by = Some(fluid);

@@ -198,7 +198,6 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
         stream.status = Status::Done;
         stream.finished = Some(self.now);
-        self.unfinished -= 1;
         false
     }
 

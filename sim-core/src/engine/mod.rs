@@ -24,10 +24,10 @@ use crate::noise::NoiseSource;
 use crate::observe::{Observer, Unobserved};
 use crate::outcome::{ByCause, End, FluidUse, Limit, Run, StreamUse};
 use crate::platform::Platform;
-use crate::program::{Body, CAUSES_MAX, Op, Program, StartState};
+use crate::program::{CAUSES_MAX, Op, Program, StartState};
 use crate::queue::finish::FinishHeap;
 use crate::queue::timers::Timers;
-use crate::sharing::{FlowId, Network};
+use crate::sharing::Network;
 use crate::time::Time;
 use crate::validate::{ProgramError, validate};
 
@@ -183,8 +183,6 @@ struct Engine<'a, O> {
     reclaim_of_cell: Vec<u32>,
     network: Network,
     flows: Vec<Flow>,
-    /// Flows whose rate changed in this instant.
-    rerated: Vec<FlowId>,
     /// Per fluid, in 2^-14 units.
     served: Vec<u128>,
     buckets: Vec<BucketState>,
@@ -207,8 +205,6 @@ struct Engine<'a, O> {
     next_round: Vec<u32>,
     /// Timers or flows that are due.
     due: Vec<u32>,
-    /// Streams with a role that have not ended.
-    unfinished: usize,
     activities: u64,
     events: u64,
     /// Blocks that streams have begun, or looked for.
@@ -261,7 +257,6 @@ impl<'a, O: Observer> Engine<'a, O> {
             reclaim_of_cell: reclaim_of_cell(program),
             network: Network::new(platform),
             flows: Vec::new(),
-            rerated: Vec::new(),
             served: vec![0; platform.fluids.len()],
             buckets: BucketState::all(platform),
             bucket_due: false,
@@ -282,7 +277,6 @@ impl<'a, O: Observer> Engine<'a, O> {
             first_round: true,
             next_round: Vec::new(),
             due: Vec::new(),
-            unfinished: program.streams.iter().filter(|s| matches!(s.body, Body::Role(_))).count(),
             activities: 0,
             events: 0,
             blocks: 0,
