@@ -24,9 +24,10 @@ fn main() {
         ("chain, 64 streams x 10^4 tasks", false, chain(64, 10_000)),
         ("chain, 64 streams x 10^4 tasks, segments", true, chain(64, 10_000)),
         ("chain, 10^4 streams x 10^3 tasks", false, chain(10_000, 1_000)),
+        ("chain, 10^4 streams x 10^3 tasks, segments", true, chain(10_000, 1_000)),
         ("fork-join, 64 streams x 10^3", false, fork_join(64, 1_000)),
         ("fork-join, 1024 streams x 10^3", false, fork_join(1_024, 1_000)),
-        ("pipeline 1F1B, 64 stages x 4096 micro-batches", false, pipeline(64, 4_096)),
+        ("pipeline 1F1B, 64 stages x 4096 micro-batches", true, pipeline(64, 4_096)),
         ("integrated path, 64 ranks x 10^4", false, integrated(64, 10_000)),
         ("integrated path, 1024 ranks x 10^3", false, integrated(1_024, 1_000)),
     ] {

@@ -54,6 +54,12 @@ pub(super) fn duration(work: u128, rate: Rate) -> Time {
     }
 }
 
+/// Whether an activity takes a time that nobody can change: it needs nothing that is shared.
+#[inline]
+pub(super) fn is_pure(activity: &Activity) -> bool {
+    activity.work == 0 || (activity.route.is_none() && activity.units.is_none())
+}
+
 /// The rate of an activity that has a fluid to itself.
 fn alone_on(capacity: Rate, demand: &Demand) -> Rate {
     // The folded activities behind it are others: alone means without them.
@@ -71,16 +77,24 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn run(&mut self, s: u32, index: Affine) -> bool {
         let Some(activity) = self.activity(s, index) else { return false };
         let mut latency = activity.latency;
-        if activity.route.is_none() && activity.units.is_none() && activity.work > 0 {
+        let pure = is_pure(activity);
+        if pure && activity.work > 0 {
             latency = latency.saturating_add(duration(fixed_work(activity.work), activity.cap));
         }
         latency = self.vary(s, latency);
+        if latency == Time::ZERO && !pure && self.now > self.instant {
+            self.wait_for_clock(s);
+            return false;
+        }
         let stream = &mut self.streams[s as usize];
         stream.since = self.now;
-        if latency > Time::ZERO {
+        let ends = self.now.saturating_add(latency);
+        if pure && self.runs_ahead && ends <= self.options.time_max {
+            self.now = ends;
+        } else if latency > Time::ZERO {
             stream.status = Status::Latency;
-            stream.wake = self.now.saturating_add(latency);
-            self.timers.push(stream.wake, s);
+            stream.wake = ends;
+            self.timers.push(ends, s);
             return false;
         }
         self.begin_work(s, activity)
@@ -89,7 +103,7 @@ impl<O: Observer> Engine<'_, O> {
     /// The latency is over: true when the activity has ended with it.
     #[inline]
     pub(super) fn begin_work(&mut self, s: u32, activity: &Activity) -> bool {
-        if activity.work == 0 || (activity.route.is_none() && activity.units.is_none()) {
+        if is_pure(activity) {
             self.finish_run(s, activity, Time::ZERO, None);
             return true;
         }

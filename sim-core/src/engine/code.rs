@@ -1,6 +1,8 @@
 //! The program flattened into arenas, so that the interpreter follows offsets and no pointers.
 
-use crate::id::{BindingId, CostTableId};
+use std::collections::BTreeSet;
+
+use crate::id::{BindingId, BlockId, CostTableId, RoleId};
 use crate::program::{Activity, Op, Program};
 
 /// Operations, slots, activities and sizes of a program.
@@ -51,6 +53,30 @@ impl Code {
         }
         code
     }
+
+    /// An activity of a binding.
+    #[inline(always)]
+    pub(super) fn activity(&self, bound: &Bound, index: i64) -> Option<&Activity> {
+        let (base, count) = bound.activities;
+        let index = u32::try_from(index).ok().filter(|&i| i < count)?;
+        Some(&self.activities[(base + index) as usize])
+    }
+}
+
+/// The blocks that a role calls, or posts.
+pub(super) fn blocks_of(program: &Program, role: RoleId) -> BTreeSet<BlockId> {
+    let mut found = BTreeSet::new();
+    let mut open: Vec<BlockId> = program.roles[role.index()].calls.iter().map(|call| call.block).collect();
+    while let Some(block) = open.pop() {
+        if found.insert(block) {
+            let posted = program.blocks[block.index()].ops.iter().filter_map(|op| match *op {
+                Op::Post { block, .. } => Some(block),
+                _ => None,
+            });
+            open.extend(posted);
+        }
+    }
+    found
 }
 
 fn offset(length: usize) -> u32 {

@@ -16,17 +16,19 @@ pub(super) struct Counter {
     value: u64,
     /// What is under way, by arrival. Nothing wakes when a message arrives that nobody waits for: a pipeline needs one
     /// event per activity, none per message.
-    under_way: VecDeque<Message>,
+    pub(super) under_way: VecDeque<Message>,
     /// First of the streams that wait, linked by `next_waiter`.
-    waiters: u32,
+    pub(super) waiters: u32,
+    /// Whether its receiver may run ahead of the clock (see [`super::ahead`]).
+    pub(super) is_channel: bool,
 }
 
 /// An addition that arrives later.
 #[derive(Clone, Copy, Debug)]
-struct Message {
-    arrival: Time,
+pub(super) struct Message {
+    pub(super) arrival: Time,
     amount: u32,
-    release: Release,
+    pub(super) release: Release,
 }
 
 /// What a wait is charged with: the path of the sender, and how long the message took.
@@ -35,14 +37,14 @@ pub(super) struct Release {
     /// When the sender let go.
     departure: Time,
     /// The sender's path at that moment.
-    account: Account,
+    pub(super) account: Account,
     /// What the flight counts as.
     cause: CauseId,
 }
 
 impl Counter {
-    pub(super) fn new(value: u64) -> Self {
-        Self { value, under_way: VecDeque::new(), waiters: NOBODY }
+    pub(super) fn new(value: u64, is_channel: bool) -> Self {
+        Self { value, under_way: VecDeque::new(), waiters: NOBODY, is_channel }
     }
 
     /// What had arrived when somebody last looked.
@@ -56,7 +58,7 @@ impl Counter {
     }
 
     /// The message under way that will make it reach `threshold`.
-    fn reaching(&self, threshold: u64) -> Option<&Message> {
+    pub(super) fn reaching(&self, threshold: u64) -> Option<&Message> {
         let mut value = self.value;
         self.under_way.iter().find(|message| {
             value = value.saturating_add(u64::from(message.amount));
@@ -88,6 +90,10 @@ impl<O: Observer> Engine<'_, O> {
         let account = self.ledger.share(self.streams[s as usize].account);
         let release = Release { departure: self.now, account, cause };
         let message = Message { arrival: self.now.saturating_add(flight), amount, release };
+        if self.counters[counter].is_channel {
+            self.send(counter, message);
+            return true;
+        }
         let queue = &mut self.counters[counter].under_way;
         let behind = queue.iter().rev().take_while(|m| m.arrival > message.arrival).count();
         if behind == 0 {
@@ -217,7 +223,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Ends a wait: the time before departure counts as the wait's cause, the rest as the message's; the critical path
     /// is the sender's.
     #[inline]
-    fn released(&mut self, s: u32, cause: CauseId, release: Release) {
+    pub(super) fn released(&mut self, s: u32, cause: CauseId, release: Release) {
         let since = self.streams[s as usize].since;
         let departure = release.departure.max(since);
         self.spend(s, cause, departure - since);

@@ -15,7 +15,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// A stream can go on.
     pub(super) fn resume(&mut self, s: u32) {
         let goes_on = match self.streams[s as usize].status {
-            Status::Ready => true,
+            Status::Ready | Status::Ahead => true,
             Status::Latency => match self.running(s) {
                 Some(activity) => self.begin_work(s, activity),
                 None => false,
@@ -39,7 +39,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
     }
 
-    fn interpret(&mut self, s: u32) {
+    pub(super) fn interpret(&mut self, s: u32) {
         loop {
             let stream = &self.streams[s as usize];
             let (pc, end) = (stream.pc, stream.end);
@@ -49,11 +49,16 @@ impl<'a, O: Observer> Engine<'a, O> {
                 }
                 return;
             }
-            if self.plans.saves_at(pc) && self.enter_segment(s) {
+            let code = self.code;
+            let op = &code.ops[pc as usize];
+            if self.now > self.instant {
+                if !self.goes_unnoticed(s, op) || self.stretch_at(s, pc).is_some() {
+                    return self.wait_for_clock(s);
+                }
+            } else if self.stretch_at(s, pc).is_some_and(|id| self.enter_segment(s, id)) {
                 return;
             }
-            let code = self.code;
-            match self.step(s, &code.ops[pc as usize]) {
+            match self.step(s, op) {
                 Step::Next => self.streams[s as usize].pc += 1,
                 Step::Moved => {}
                 Step::Blocked => return,
@@ -71,7 +76,16 @@ impl<'a, O: Observer> Engine<'a, O> {
                     Step::Blocked
                 }
             }
-            Op::Wait { counter, at_least, .. } => self.wait(s, self.slot(s, counter), at_least).into(),
+            Op::Wait { counter, at_least, cause } => {
+                let counter = self.slot(s, counter);
+                if !self.counters[counter].is_channel {
+                    self.wait(s, counter, at_least).into()
+                } else if self.receive(s, counter, at_least, cause) {
+                    Step::Moved
+                } else {
+                    Step::Blocked
+                }
+            }
             Op::Add { counter, amount, after } => self.add(s, self.slot(s, counter), amount, after).into(),
             Op::Acquire { store, bytes, kind, shortage, priority, .. } => {
                 let Some(bytes) = self.size(s, bytes) else { return Step::Blocked };
@@ -248,9 +262,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     #[inline(always)]
     fn find_activity(&self, s: u32, index: Affine) -> Option<&'a Activity> {
         let stream = &self.streams[s as usize];
-        let (base, count) = stream.bound.activities;
-        let index = u32::try_from(index.at(stream.args)).ok().filter(|&i| i < count)?;
-        Some(&self.code.activities[(base + index) as usize])
+        self.code.activity(&stream.bound, index.at(stream.args))
     }
 
     /// The activity of the run or join a stream is in.

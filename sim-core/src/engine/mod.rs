@@ -5,6 +5,7 @@
 //! happens therefore depends on (time, round, stream id) alone: not on the queue, on segments, or on the solver.
 
 mod activities;
+mod ahead;
 mod buckets;
 mod code;
 mod counters;
@@ -32,6 +33,7 @@ use crate::time::Time;
 use crate::validate::{ProgramError, validate};
 
 use activities::{Claim, Flow, Owner};
+use ahead::Ahead;
 use buckets::BucketState;
 use code::Code;
 use counters::{Counter, Release};
@@ -93,7 +95,16 @@ pub fn simulate_observed<O: Observer>(
     let halts = code.ops.iter().any(|op| matches!(op, Op::Halt { .. }));
     let segments = options.segments && program.noise.is_silent() && !O::CURVES && !halts;
     let plans = Plans::new(segments, platform, program, &code);
-    Ok(Engine::new(platform, program, &code, &plans, start, options, observer).execute())
+    let ahead = Ahead::new(segments && !O::SPANS, platform, program, &code);
+    let mut engine = |ahead: &Ahead| {
+        Engine::new(platform, program, &code, &plans, ahead, start, options, observer).execute()
+    };
+    let run = engine(&ahead);
+    let early = !matches!(run.end, End::Completed | End::Deadlock(_)) || run.time > options.time_max;
+    if ahead.on && early {
+        return Ok(engine(&Ahead::new(false, platform, program, &code)));
+    }
+    Ok(run)
 }
 
 /// Where a stream stands.
@@ -107,6 +118,8 @@ enum Status {
     InFlow,
     /// In a segment, until `wake`.
     InSegment,
+    /// Ahead of the clock, until `wake`.
+    Ahead,
     /// Waits for a counter; a message that releases it arrives at `wake`.
     OnCounter,
     /// Waits for room in a store.
@@ -165,6 +178,9 @@ struct Engine<'a, O> {
     options: Options,
     observer: &'a mut O,
     code: &'a Code,
+    /// The instant of the clock.
+    instant: Time,
+    /// The time of the stream that executes: the instant, or later where it is ahead of the clock.
     now: Time,
     /// The last instant in which anything happened: timers that have lost their meaning still come.
     moved: Time,
@@ -203,6 +219,9 @@ struct Engine<'a, O> {
     cursor: usize,
     first_round: bool,
     next_round: Vec<u32>,
+    /// Whether streams may run ahead of the clock, and those a message lets go on so.
+    runs_ahead: bool,
+    let_go_ahead: Vec<u32>,
     /// Timers or flows that are due.
     due: Vec<u32>,
     activities: u64,
@@ -218,6 +237,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         program: &'a Program,
         code: &'a Code,
         plans: &'a Plans,
+        ahead: &Ahead,
         start: &StartState,
         options: &Options,
         observer: &'a mut O,
@@ -238,17 +258,19 @@ impl<'a, O: Observer> Engine<'a, O> {
             program,
             options: *options,
             observer,
+            instant: Time::ZERO,
             now: Time::ZERO,
             moved: Time::ZERO,
             timers: Timers::default(),
             finishes: FinishHeap::default(),
             spent: vec![[Time::ZERO; CAUSES_MAX]; count],
             ledger,
-            counters: (0..program.counters).map(|_| Counter::new(0)).collect(),
+            counters: ahead.channels.iter().map(|&is_channel| Counter::new(0, is_channel)).collect(),
             stores: platform
                 .stores
                 .iter()
-                .map(|s| StoreState::new(s.capacity, program.kinds.len()))
+                .zip(&ahead.own_stores)
+                .map(|(s, &is_own)| StoreState::new(s.capacity, program.kinds.len(), is_own))
                 .collect(),
             pools: platform.pools.iter().map(|p| PoolState::new(p.units)).collect(),
             groups: program.groups.iter().map(|_| GroupState::default()).collect(),
@@ -276,6 +298,8 @@ impl<'a, O: Observer> Engine<'a, O> {
             cursor: 0,
             first_round: true,
             next_round: Vec::new(),
+            runs_ahead: ahead.on,
+            let_go_ahead: Vec::new(),
             due: Vec::new(),
             activities: 0,
             events: 0,
@@ -289,7 +313,8 @@ impl<'a, O: Observer> Engine<'a, O> {
 
     fn begin_from(&mut self, start: &StartState) {
         for &(counter, value) in &start.counters {
-            self.counters[counter.index()] = Counter::new(value);
+            let counter = &mut self.counters[counter.index()];
+            *counter = Counter::new(value, counter.is_channel);
         }
         for &(cell, state) in &start.cells {
             self.cells[cell.index()] = CellState::new(state);
@@ -313,10 +338,12 @@ impl<'a, O: Observer> Engine<'a, O> {
                 self.end = Some(self.conclude());
             } else if next > self.options.time_max {
                 self.now = self.options.time_max;
+                self.instant = self.now;
                 self.end = Some(End::Limit(Limit::Time(self.options.time_max)));
             } else if self.events >= self.options.events_max {
                 self.end = Some(End::Limit(Limit::Events(self.options.events_max)));
             } else {
+                self.instant = next;
                 self.now = next;
                 self.complete();
                 self.settle();
@@ -334,8 +361,10 @@ impl<'a, O: Observer> Engine<'a, O> {
             let entity = self.due[index] as usize;
             if entity < streams {
                 let stream = &self.streams[entity];
-                let expected =
-                    matches!(stream.status, Status::Latency | Status::InSegment | Status::OnCounter);
+                let expected = matches!(
+                    stream.status,
+                    Status::Latency | Status::InSegment | Status::Ahead | Status::OnCounter
+                );
                 if expected && stream.wake == self.now {
                     self.round.push(entity as u32);
                 }
@@ -373,14 +402,14 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// Starts, in rounds, then one re-share.
     fn settle(&mut self) {
         if !self.round.is_empty() || self.network.is_changed() {
-            self.moved = self.now;
+            self.moved = self.moved.max(self.now);
         }
         self.first_round = true;
         loop {
             self.cursor = 0;
             while let Some(&s) = self.round.get(self.cursor) {
                 self.cursor += 1;
-                self.resume(s);
+                self.resume_all(s);
                 if self.end.is_some() {
                     return;
                 }

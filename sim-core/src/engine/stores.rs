@@ -21,6 +21,8 @@ pub(super) struct StoreState {
     pub(super) segments_max: u64,
     /// Streams in a segment that touches this store.
     pub(super) segments: Vec<u32>,
+    /// Whether only one stream uses it.
+    pub(super) is_own: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +44,7 @@ pub(super) struct Request {
 }
 
 impl StoreState {
-    pub(super) fn new(capacity: u64, kinds: usize) -> Self {
+    pub(super) fn new(capacity: u64, kinds: usize, is_own: bool) -> Self {
         Self {
             capacity,
             used: 0,
@@ -51,6 +53,7 @@ impl StoreState {
             waiters: Vec::new(),
             segments_max: 0,
             segments: Vec::new(),
+            is_own,
         }
     }
 

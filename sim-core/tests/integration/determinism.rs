@@ -9,7 +9,7 @@ use sim_core::platform::Platform;
 use sim_core::program::{Program, StartState};
 use sim_core::record::EventLog;
 use sim_core::time::Time;
-use sim_core::{Options, simulate_observed};
+use sim_core::{Options, simulate, simulate_observed};
 
 use crate::random_programs::random_program;
 
@@ -31,6 +31,9 @@ fn segments_change_nothing() {
         let (off, log_off) = logged(&platform, &program, false);
         assert_eq!(Run { events: 0, ..on.clone() }, Run { events: 0, ..off.clone() }, "seed {seed}");
         assert_eq!(log_on, log_off, "seed {seed}");
+        let options = Options::default();
+        let ahead = simulate(&platform, &program, &StartState::default(), &options).expect("a valid program");
+        assert_eq!(Run { events: 0, ..on.clone() }, Run { events: 0, ..ahead }, "seed {seed}, unobserved");
         saved += off.events.saturating_sub(on.events);
         ends.insert(match on.end {
             End::Completed => "completed",

@@ -1,5 +1,6 @@
 //! Behaviour of the core, one file per subject.
 
+mod ahead;
 mod allocation;
 mod buckets;
 mod collectives;

@@ -14,7 +14,7 @@ use crate::program::{Activity, Slot};
 use crate::sharing::cap_load;
 use crate::time::Time;
 
-use super::activities::{Owner, duration, fixed_work};
+use super::activities::{Owner, duration, fixed_work, is_pure};
 use plan::Act;
 pub(super) use plan::Plans;
 use plan::StepSum;
@@ -31,12 +31,23 @@ pub(super) struct Running {
 }
 
 impl<O: Observer> Engine<'_, O> {
-    /// Enters a segment at the stream's operation if nobody can notice; true if so.
-    pub(super) fn enter_segment(&mut self, s: u32) -> bool {
+    /// The stretch that a stream comes to, if it is worth a segment: not where the stream can run ahead of the clock.
+    pub(super) fn stretch_at(&self, s: u32, pc: u32) -> Option<u32> {
+        if !self.plans.saves_at(pc) {
+            return None;
+        }
+        let id = self.plans.find(pc, self.streams[s as usize].bound.costs?.0)?;
+        let stretch = self.plans.stretch(id);
+        let shared = !stretch.routes.is_empty()
+            || !stretch.pools.is_empty()
+            || stretch.stores.iter().any(|sum| !self.stores[self.slot(s, sum.slot)].is_own);
+        (shared || !self.runs_ahead).then_some(id)
+    }
+
+    /// Enters the segment of a stretch at the stream's operation if nobody can notice; true if so.
+    pub(super) fn enter_segment(&mut self, s: u32, id: u32) -> bool {
         let plans = self.plans;
         let pc = self.streams[s as usize].pc;
-        let Some(costs) = self.streams[s as usize].bound.costs else { return false };
-        let Some(id) = plans.find(pc, costs.0) else { return false };
         let stretch = plans.stretch(id);
         let from = (pc - stretch.first) as usize;
         let Some(last) = stretch.steps.last() else { return false };
@@ -233,7 +244,7 @@ impl<O: Observer> Engine<'_, O> {
         let stream = &mut self.streams[s as usize];
         stream.since = since;
         stream.charged = since;
-        let pure = activity.work == 0 || (activity.route.is_none() && activity.units.is_none());
+        let pure = is_pure(activity);
         let length = if pure && activity.work > 0 {
             activity.latency.saturating_add(duration(fixed_work(activity.work), cap))
         } else {

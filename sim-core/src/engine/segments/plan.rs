@@ -1,13 +1,13 @@
 //! Where segments are and what they do: computed once per (block, cost table).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::activities::{duration, fixed_work};
-use super::super::code::Code;
+use super::super::code::{Code, blocks_of};
 use crate::fixed::Rate;
-use crate::id::KindId;
+use crate::id::{BindingId, BlockId, KindId};
 use crate::platform::Platform;
-use crate::program::{Activity, Affine, Op, Program, Shortage, Slot};
+use crate::program::{Activity, Affine, Body, Op, Program, Shortage, Slot};
 use crate::time::Time;
 
 /// Segments of a program.
@@ -89,7 +89,21 @@ impl Plans {
         for block in 0..program.blocks.len() {
             plans.mark_block(&code.ops, code.first_op[block] as usize, code.first_op[block + 1] as usize);
         }
-        plans.sum_up(platform, program, code);
+        let blocks: Vec<_> = (0..program.roles.len()).map(|role| blocks_of(program, role.into())).collect();
+        let mut done = BTreeSet::new();
+        for stream in &program.streams {
+            let costs = program.bindings[stream.binding.index()].costs;
+            if let Body::Role(role) = stream.body
+                && done.insert((role, costs))
+            {
+                for &block in &blocks[role.index()] {
+                    plans.sum_up(platform, program, code, block, stream.binding);
+                }
+            }
+        }
+        for candidate in program.reclaim.iter().flat_map(|table| &table.candidates) {
+            plans.sum_up(platform, program, code, candidate.block, candidate.binding);
+        }
         plans
     }
 
@@ -132,27 +146,32 @@ impl Plans {
         }
     }
 
-    /// Prefix sums of every marked stretch for every cost table.
-    fn sum_up(&mut self, platform: &Platform, program: &Program, code: &Code) {
-        let is_first = |&(index, entry): &(usize, &Entry)| entry.end > 0 && entry.first as usize == index;
-        let marked: Vec<(u32, u32)> = self
-            .entries
-            .iter()
-            .enumerate()
-            .filter(is_first)
-            .map(|(_, entry)| (entry.first, entry.end))
-            .collect();
-        for (binding, bound) in program.bindings.iter().zip(&code.bindings) {
-            let Some(costs) = bound.costs else { continue };
-            let table = &program.costs[costs.index()];
-            let resolve = Resolve { platform, program, slots: &binding.slots, table };
-            for &(first, end) in &marked {
-                let by_costs = self.by_costs.entry(first).or_default();
-                let Err(at) = by_costs.binary_search_by_key(&costs.0, |&(costs, _)| costs) else { continue };
-                if let Some(stretch) = resolve.stretch(first, &code.ops[first as usize..end as usize]) {
-                    by_costs.insert(at, (costs.0, self.stretches.len() as u32));
-                    self.stretches.push(stretch);
-                }
+    /// Prefix sums of the marked stretches of a block for the cost table of a binding.
+    fn sum_up(
+        &mut self,
+        platform: &Platform,
+        program: &Program,
+        code: &Code,
+        block: BlockId,
+        binding: BindingId,
+    ) {
+        let binding = &program.bindings[binding.index()];
+        let Some(costs) = binding.costs else { return };
+        let resolve =
+            Resolve { platform, program, slots: &binding.slots, table: &program.costs[costs.index()] };
+        let (mut at, end) = (code.first_op[block.index()], code.first_op[block.index() + 1]);
+        while at < end {
+            let Entry { first, end, .. } = self.entries[at as usize];
+            at = end.max(at + 1);
+            if end == 0 {
+                continue;
+            }
+            let by_costs = self.by_costs.entry(first).or_default();
+            if let Err(position) = by_costs.binary_search_by_key(&costs.0, |&(costs, _)| costs)
+                && let Some(stretch) = resolve.stretch(first, &code.ops[first as usize..end as usize])
+            {
+                by_costs.insert(position, (costs.0, self.stretches.len() as u32));
+                self.stretches.push(stretch);
             }
         }
     }
