@@ -82,7 +82,7 @@ impl<O: Observer> Engine<'_, O> {
             latency = latency.saturating_add(duration(fixed_work(activity.work), activity.cap));
         }
         latency = self.vary(s, latency);
-        if latency == Time::ZERO && !pure && self.now > self.instant {
+        if latency == Time::ZERO && !pure && self.is_ahead() {
             self.wait_for_clock(s);
             return false;
         }
@@ -91,7 +91,10 @@ impl<O: Observer> Engine<'_, O> {
         let ends = self.now.saturating_add(latency);
         if pure && self.runs_ahead && ends <= self.options.time_max {
             self.now = ends;
-        } else if latency > Time::ZERO {
+            self.finish_run(s, activity, Time::ZERO, None);
+            return true;
+        }
+        if latency > Time::ZERO {
             stream.status = Status::Latency;
             stream.wake = ends;
             self.timers.push(ends, s);

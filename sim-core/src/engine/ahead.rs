@@ -12,10 +12,11 @@
 
 use std::collections::BTreeSet;
 
-use super::code::{Code, blocks_of};
+use super::code::Code;
 use super::counters::Message;
+use super::interpret::Step;
 use super::{Engine, NOBODY, Status};
-use crate::id::{CauseId, RoleId, StreamId};
+use crate::id::{BlockId, CauseId, StreamId};
 use crate::observe::Observer;
 use crate::platform::Platform;
 use crate::program::{Affine, Body, Op, Program, Slot};
@@ -45,8 +46,7 @@ impl Ahead {
         let mut senders = vec![Sole::Nobody; program.counters as usize];
         let mut receivers = senders.clone();
         let mut users = vec![Sole::Nobody; platform.stores.len()];
-        let uses: Vec<BTreeSet<Use>> =
-            (0..program.roles.len()).map(|role| uses_of(program, RoleId::from(role))).collect();
+        let uses: Vec<BTreeSet<Use>> = code.executed.iter().map(|blocks| uses_of(program, blocks)).collect();
         for (index, stream) in program.streams.iter().enumerate() {
             let Body::Role(role) = stream.body else { continue };
             let s = StreamId::from(index);
@@ -83,8 +83,7 @@ enum Use {
     Store(Slot),
 }
 
-fn uses_of(program: &Program, role: RoleId) -> BTreeSet<Use> {
-    let blocks = blocks_of(program, role);
+fn uses_of(program: &Program, blocks: &[BlockId]) -> BTreeSet<Use> {
     let ops = blocks.iter().flat_map(|block| &program.blocks[block.index()].ops);
     ops.filter_map(|op| match *op {
         Op::Wait { counter, .. } => Some(Use::Receive(counter)),
@@ -128,19 +127,17 @@ impl<O: Observer> Engine<'_, O> {
         self.now = self.instant;
     }
 
-    /// Whether a stream ahead of the clock may execute an operation.
+    /// Whether the stream that executes is ahead of the clock.
     #[inline]
-    pub(super) fn goes_unnoticed(&self, s: u32, op: &Op) -> bool {
-        match *op {
-            Op::Run { .. } | Op::Mark => true,
-            Op::Wait { counter, .. } => self.counters[self.slot(s, counter)].is_channel,
-            Op::Add { counter, .. } => {
-                let counter = &self.counters[self.slot(s, counter)];
-                counter.is_channel && counter.under_way.len() < UNDER_WAY_MAX
-            }
-            Op::Acquire { store, .. } | Op::Release { store, .. } => self.stores[self.slot(s, store)].is_own,
-            _ => false,
-        }
+    pub(super) fn is_ahead(&self) -> bool {
+        self.now > self.instant
+    }
+
+    /// Whether a stream ahead of the clock may send on a counter.
+    #[inline]
+    pub(super) fn sends_unnoticed(&self, counter: usize) -> bool {
+        let counter = &self.counters[counter];
+        counter.is_channel && counter.under_way.len() < UNDER_WAY_MAX
     }
 
     /// A stream ahead of the clock waits for it.
@@ -162,16 +159,15 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Waits on a channel: the stream goes on at the arrival of the message that ends the wait, once that has been sent
-    /// (true if it has).
-    pub(super) fn receive(&mut self, s: u32, counter: usize, at_least: Affine, cause: CauseId) -> bool {
+    /// Waits on a channel: the stream goes on at the arrival of the message that ends the wait, once that has been sent.
+    #[inline]
+    pub(super) fn receive(&mut self, s: u32, counter: usize, at_least: Affine, cause: CauseId) -> Step {
         let threshold = at_least.at(self.streams[s as usize].args).max(0) as u64;
         self.arrive(counter);
         let state = &mut self.counters[counter];
         let stream = &mut self.streams[s as usize];
         if state.value() >= threshold {
-            stream.pc += 1;
-            return true;
+            return Step::Next;
         }
         stream.since = self.now;
         let Some(&Message { arrival, release, .. }) = state.reaching(threshold) else {
@@ -179,11 +175,11 @@ impl<O: Observer> Engine<'_, O> {
             stream.threshold = threshold;
             stream.wake = Time::NEVER;
             state.waiters = s;
-            return false;
+            return Step::Blocked;
         };
         self.now = arrival;
         self.ledger.share(release.account);
         self.released(s, cause, release);
-        true
+        Step::Moved
     }
 }

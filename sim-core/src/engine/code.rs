@@ -1,9 +1,7 @@
 //! The program flattened into arenas, so that the interpreter follows offsets and no pointers.
 
-use std::collections::BTreeSet;
-
-use crate::id::{BindingId, BlockId, CostTableId, RoleId};
-use crate::program::{Activity, Op, Program};
+use crate::id::{BindingId, BlockId, CostTableId};
+use crate::program::{Activity, Op, Program, Role};
 
 /// Operations, slots, activities and sizes of a program.
 #[derive(Debug, Default)]
@@ -16,6 +14,8 @@ pub(super) struct Code {
     pub(super) bindings: Vec<Bound>,
     pub(super) activities: Vec<Activity>,
     pub(super) sizes: Vec<u64>,
+    /// Per role, the blocks that it calls or posts.
+    pub(super) executed: Vec<Vec<BlockId>>,
 }
 
 /// Offsets of one binding.
@@ -30,7 +30,7 @@ pub(super) struct Bound {
 
 impl Code {
     pub(super) fn new(program: &Program) -> Self {
-        let mut code = Self::default();
+        let mut code = Self { executed: executed(program), ..Self::default() };
         for block in &program.blocks {
             code.first_op.push(offset(code.ops.len()));
             code.ops.extend_from_slice(&block.ops);
@@ -63,20 +63,32 @@ impl Code {
     }
 }
 
-/// The blocks that a role calls, or posts.
-pub(super) fn blocks_of(program: &Program, role: RoleId) -> BTreeSet<BlockId> {
-    let mut found = BTreeSet::new();
-    let mut open: Vec<BlockId> = program.roles[role.index()].calls.iter().map(|call| call.block).collect();
-    while let Some(block) = open.pop() {
-        if found.insert(block) {
-            let posted = program.blocks[block.index()].ops.iter().filter_map(|op| match *op {
-                Op::Post { block, .. } => Some(block),
-                _ => None,
-            });
-            open.extend(posted);
+/// Per role, the blocks that it calls, or posts, each once.
+fn executed(program: &Program) -> Vec<Vec<BlockId>> {
+    let mut last_role = vec![usize::MAX; program.blocks.len()];
+    let mut executed = Vec::with_capacity(program.roles.len());
+    for (role, Role { calls }) in program.roles.iter().enumerate() {
+        let mut blocks = Vec::new();
+        let mut find = |block: BlockId, blocks: &mut Vec<BlockId>| {
+            if std::mem::replace(&mut last_role[block.index()], role) != role {
+                blocks.push(block);
+            }
+        };
+        for call in calls {
+            find(call.block, &mut blocks);
         }
+        let mut open = 0;
+        while let Some(&block) = blocks.get(open) {
+            open += 1;
+            for op in &program.blocks[block.index()].ops {
+                if let Op::Post { block, .. } = *op {
+                    find(block, &mut blocks);
+                }
+            }
+        }
+        executed.push(blocks);
     }
-    found
+    executed
 }
 
 fn offset(length: usize) -> u32 {

@@ -51,17 +51,21 @@ impl<'a, O: Observer> Engine<'a, O> {
             }
             let code = self.code;
             let op = &code.ops[pc as usize];
-            if self.now > self.instant {
-                if !self.goes_unnoticed(s, op) || self.stretch_at(s, pc).is_some() {
+            if self.plans.saves_at(pc)
+                && let Some(stretch) = self.stretch_at(s, pc)
+            {
+                if self.is_ahead() {
                     return self.wait_for_clock(s);
                 }
-            } else if self.stretch_at(s, pc).is_some_and(|id| self.enter_segment(s, id)) {
-                return;
+                if self.enter_segment(s, stretch) {
+                    return;
+                }
             }
             match self.step(s, op) {
                 Step::Next => self.streams[s as usize].pc += 1,
                 Step::Moved => {}
                 Step::Blocked => return,
+                Step::Noticed => return self.wait_for_clock(s),
             }
         }
     }
@@ -78,24 +82,44 @@ impl<'a, O: Observer> Engine<'a, O> {
             }
             Op::Wait { counter, at_least, cause } => {
                 let counter = self.slot(s, counter);
-                if !self.counters[counter].is_channel {
-                    self.wait(s, counter, at_least).into()
-                } else if self.receive(s, counter, at_least, cause) {
-                    Step::Moved
+                if self.counters[counter].is_channel {
+                    self.receive(s, counter, at_least, cause)
+                } else if self.is_ahead() {
+                    Step::Noticed
                 } else {
-                    Step::Blocked
+                    self.wait(s, counter, at_least).into()
                 }
             }
-            Op::Add { counter, amount, after } => self.add(s, self.slot(s, counter), amount, after).into(),
+            Op::Add { counter, amount, after } => {
+                let counter = self.slot(s, counter);
+                if self.is_ahead() && !self.sends_unnoticed(counter) {
+                    return Step::Noticed;
+                }
+                self.add(s, counter, amount, after).into()
+            }
             Op::Acquire { store, bytes, kind, shortage, priority, .. } => {
                 let Some(bytes) = self.size(s, bytes) else { return Step::Blocked };
-                let request = Request { store: self.slot(s, store), bytes, kind, shortage, priority };
-                self.acquire(s, request).into()
+                let store = self.slot(s, store);
+                if self.is_ahead() && !self.stores[store].is_own {
+                    return Step::Noticed;
+                }
+                self.acquire(s, Request { store, bytes, kind, shortage, priority }).into()
             }
             Op::Release { store, bytes, kind } => {
                 let Some(bytes) = self.size(s, bytes) else { return Step::Blocked };
-                self.release(s, self.slot(s, store), bytes, kind).into()
+                let store = self.slot(s, store);
+                if self.is_ahead() && !self.stores[store].is_own {
+                    return Step::Noticed;
+                }
+                self.release(s, store, bytes, kind).into()
             }
+            Op::Mark => {
+                let (now, spent) = (self.now, self.spent[s as usize]);
+                self.streams[s as usize].marks.push(now);
+                self.streams[s as usize].spent_at_marks.push(spent);
+                Step::Next
+            }
+            _ if self.is_ahead() => Step::Noticed,
             Op::Hold { pool, units, priority, .. } => {
                 self.hold(s, self.slot(s, pool), units, priority).into()
             }
@@ -103,12 +127,6 @@ impl<'a, O: Observer> Engine<'a, O> {
             Op::Join { group, activity, .. } => {
                 self.join(s, self.slot(s, group), activity);
                 Step::Blocked
-            }
-            Op::Mark => {
-                let (now, spent) = (self.now, self.spent[s as usize]);
-                self.streams[s as usize].marks.push(now);
-                self.streams[s as usize].spent_at_marks.push(spent);
-                Step::Next
             }
             _ => self.step_on_items(s, op),
         }
@@ -338,13 +356,15 @@ impl<'a, O: Observer> Engine<'a, O> {
 }
 
 /// How an operation left its stream.
-enum Step {
+pub(super) enum Step {
     /// At the next operation.
     Next,
     /// At an operation it chose.
     Moved,
     /// Waiting, or the run has ended.
     Blocked,
+    /// At an operation that others could notice, ahead of the clock.
+    Noticed,
 }
 
 impl From<bool> for Step {

@@ -48,15 +48,22 @@ impl Ledger {
         if duration == Time::ZERO {
             return account;
         }
-        let own = if self.shares[account.0 as usize] == 1 {
+        let shares = &mut self.shares[account.0 as usize];
+        let own = if *shares == 1 {
             account
         } else {
-            self.shares[account.0 as usize] -= 1;
-            let row = self.rows[account.0 as usize];
-            self.insert(row)
+            *shares -= 1;
+            self.copy(account)
         };
         self.rows[own.0 as usize][cause.index()] += duration;
         own
+    }
+
+    fn copy(&mut self, account: Account) -> Account {
+        let Some(index) = self.free.pop() else { return self.insert(self.rows[account.0 as usize]) };
+        self.rows.copy_within(account.0 as usize..=account.0 as usize, index as usize);
+        self.shares[index as usize] = 1;
+        Account(index)
     }
 
     /// The durations of a path.
@@ -64,13 +71,7 @@ impl Ledger {
         self.rows[account.0 as usize]
     }
 
-    #[inline]
     fn insert(&mut self, row: ByCause) -> Account {
-        if let Some(index) = self.free.pop() {
-            self.rows[index as usize] = row;
-            self.shares[index as usize] = 1;
-            return Account(index);
-        }
         self.rows.push(row);
         self.shares.push(1);
         Account(u32::try_from(self.rows.len() - 1).expect("fewer accounts than streams and messages"))

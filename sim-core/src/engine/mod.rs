@@ -2,7 +2,8 @@
 //!
 //! Time advances from instant to instant. An instant has phases: completions; rounds of starts, in which the streams
 //! that can go on do so in order of their ids, those they let go in the next round; one re-share of the fluids. What
-//! happens therefore depends on (time, round, stream id) alone: not on the queue, on segments, or on the solver.
+//! happens therefore depends on (time, round, stream id) alone: not on the queue, on segments, on who runs ahead, or on
+//! the solver.
 
 mod activities;
 mod ahead;
@@ -18,9 +19,10 @@ mod ledger;
 mod pools;
 mod segments;
 mod stores;
+mod stream;
 
 use crate::fixed::Rate;
-use crate::id::{CauseId, PoolId};
+use crate::id::CauseId;
 use crate::noise::NoiseSource;
 use crate::observe::{Observer, Unobserved};
 use crate::outcome::{ByCause, End, FluidUse, Limit, Run, StreamUse};
@@ -32,17 +34,18 @@ use crate::sharing::Network;
 use crate::time::Time;
 use crate::validate::{ProgramError, validate};
 
-use activities::{Claim, Flow, Owner};
+use activities::{Flow, Owner};
 use ahead::Ahead;
 use buckets::BucketState;
 use code::Code;
-use counters::{Counter, Release};
+use counters::Counter;
 use groups::GroupState;
 use jobs::{CellState, Holdings, QueueState};
 use ledger::{Account, Ledger};
 use pools::PoolState;
 use segments::{FluidSegments, Plans, Running};
 use stores::StoreState;
+use stream::{Status, StreamState};
 
 /// No stream.
 const NOBODY: u32 = u32::MAX;
@@ -52,7 +55,8 @@ const NOBODY: u32 = u32::MAX;
 pub struct Options {
     /// Seed of the program's noise.
     pub seed: u64,
-    /// Runs stretches of a stream that synchronise with nobody as one event; the result is the same.
+    /// Runs stretches of a stream that synchronise with nobody as one event, and streams that only exchange messages
+    /// ahead of the clock; the result is the same.
     pub segments: bool,
     /// The run stops after so many events, or so many blocks (which need not take time).
     pub events_max: u64,
@@ -97,7 +101,7 @@ pub fn simulate_observed<O: Observer>(
     let plans = Plans::new(segments, platform, program, &code);
     let ahead = Ahead::new(segments && !O::SPANS, platform, program, &code);
     let mut engine = |ahead: &Ahead| {
-        Engine::new(platform, program, &code, &plans, ahead, start, options, observer).execute()
+        Engine::new(platform, program, &code, &plans, ahead, options, observer).begin_from(start).execute()
     };
     let run = engine(&ahead);
     let early = !matches!(run.end, End::Completed | End::Deadlock(_)) || run.time > options.time_max;
@@ -105,70 +109,6 @@ pub fn simulate_observed<O: Observer>(
         return Ok(engine(&Ahead::new(false, platform, program, &code)));
     }
     Ok(run)
-}
-
-/// Where a stream stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
-    /// Executing, or about to in this instant.
-    Ready,
-    /// In the latency of an activity, until `wake`.
-    Latency,
-    /// In the work of an activity.
-    InFlow,
-    /// In a segment, until `wake`.
-    InSegment,
-    /// Ahead of the clock, until `wake`.
-    Ahead,
-    /// Waits for a counter; a message that releases it arrives at `wake`.
-    OnCounter,
-    /// Waits for room in a store.
-    OnStore,
-    /// Waits for units.
-    OnPool(PoolId),
-    /// Has joined a group.
-    InGroup,
-    /// Waits for a cell.
-    OnCell,
-    /// A worker without a job.
-    Idle,
-    /// Has executed its last operation.
-    Done,
-}
-
-/// One stream.
-#[derive(Clone, Debug)]
-struct StreamState {
-    /// Next or present operation, and the end of its block.
-    pc: u32,
-    end: u32,
-    block: u32,
-    /// The next call of the role, and executions left of the present one.
-    call: u32,
-    left: u32,
-    args: [i32; 2],
-    /// Offsets of its binding.
-    bound: code::Bound,
-    status: Status,
-    /// Start of the present operation.
-    since: Time,
-    /// When it expects its timer.
-    wake: Time,
-    threshold: u64,
-    next_waiter: u32,
-    /// The message that ends its wait, once it is under way.
-    release: Option<Release>,
-    flow: u32,
-    claim: Option<Claim>,
-    ticket: Option<u32>,
-    /// Its critical path, right up to `charged`.
-    account: Account,
-    charged: Time,
-    /// Durations drawn so far: the position in its noise.
-    drawn: u64,
-    marks: Vec<Time>,
-    spent_at_marks: Vec<ByCause>,
-    finished: Option<Time>,
 }
 
 /// The state of a run.
@@ -238,7 +178,6 @@ impl<'a, O: Observer> Engine<'a, O> {
         code: &'a Code,
         plans: &'a Plans,
         ahead: &Ahead,
-        start: &StartState,
         options: &Options,
         observer: &'a mut O,
     ) -> Self {
@@ -246,14 +185,14 @@ impl<'a, O: Observer> Engine<'a, O> {
         let streams: Vec<StreamState> = program
             .streams
             .iter()
-            .map(|s| new_stream(code.bindings[s.binding.index()], &mut ledger))
+            .map(|s| StreamState::new(code.bindings[s.binding.index()], &mut ledger))
             .collect();
         let noise = NoiseSource::new(program.noise, options.seed);
         let noisy = !noise.is_silent();
         let halts = code.ops.iter().any(|op| matches!(op, Op::Halt { .. }));
         let segments = plans.are_on();
         let count = streams.len();
-        let mut engine = Self {
+        Self {
             platform,
             program,
             options: *options,
@@ -306,12 +245,10 @@ impl<'a, O: Observer> Engine<'a, O> {
             blocks: 0,
             end: None,
             streams,
-        };
-        engine.begin_from(start);
-        engine
+        }
     }
 
-    fn begin_from(&mut self, start: &StartState) {
+    fn begin_from(mut self, start: &StartState) -> Self {
         for &(counter, value) in &start.counters {
             let counter = &mut self.counters[counter.index()];
             *counter = Counter::new(value, counter.is_channel);
@@ -326,6 +263,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             let (fluid, capacity) = bucket.start();
             self.network.set_capacity(fluid, capacity);
         }
+        self
     }
 
     /// The event loop.
@@ -516,33 +454,6 @@ impl<'a, O: Observer> Engine<'a, O> {
         let stream = &mut self.streams[s as usize];
         stream.pc += 1;
         stream.status = Status::Ready;
-    }
-}
-
-fn new_stream(bound: code::Bound, ledger: &mut Ledger) -> StreamState {
-    StreamState {
-        pc: 0,
-        end: 0,
-        block: 0,
-        call: 0,
-        left: 0,
-        args: [0; 2],
-        bound,
-        status: Status::Ready,
-        since: Time::ZERO,
-        wake: Time::NEVER,
-        threshold: 0,
-        next_waiter: NOBODY,
-        release: None,
-        flow: NOBODY,
-        claim: None,
-        ticket: None,
-        account: ledger.open(),
-        charged: Time::ZERO,
-        drawn: 0,
-        marks: Vec::new(),
-        spent_at_marks: Vec::new(),
-        finished: None,
     }
 }
 

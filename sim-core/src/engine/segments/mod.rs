@@ -33,9 +33,6 @@ pub(super) struct Running {
 impl<O: Observer> Engine<'_, O> {
     /// The stretch that a stream comes to, if it is worth a segment: not where the stream can run ahead of the clock.
     pub(super) fn stretch_at(&self, s: u32, pc: u32) -> Option<u32> {
-        if !self.plans.saves_at(pc) {
-            return None;
-        }
         let id = self.plans.find(pc, self.streams[s as usize].bound.costs?.0)?;
         let stretch = self.plans.stretch(id);
         let shared = !stretch.routes.is_empty()

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::activities::{duration, fixed_work};
-use super::super::code::{Code, blocks_of};
+use super::super::code::Code;
 use crate::fixed::Rate;
 use crate::id::{BindingId, BlockId, KindId};
 use crate::platform::Platform;
@@ -89,14 +89,13 @@ impl Plans {
         for block in 0..program.blocks.len() {
             plans.mark_block(&code.ops, code.first_op[block] as usize, code.first_op[block + 1] as usize);
         }
-        let blocks: Vec<_> = (0..program.roles.len()).map(|role| blocks_of(program, role.into())).collect();
         let mut done = BTreeSet::new();
         for stream in &program.streams {
             let costs = program.bindings[stream.binding.index()].costs;
             if let Body::Role(role) = stream.body
                 && done.insert((role, costs))
             {
-                for &block in &blocks[role.index()] {
+                for &block in &code.executed[role.index()] {
                     plans.sum_up(platform, program, code, block, stream.binding);
                 }
             }
