@@ -116,6 +116,9 @@ pub struct RunSummary {
     /// One step, drawn in the report only.
     #[serde(skip)]
     pub timeline: Option<Timeline>,
+    /// Why it has neither timeline nor memory curve, if that is because it is too long: "more than 200000 activities".
+    #[serde(skip)]
+    pub not_drawn: Option<String>,
     /// Memory over time of the devices worth looking at (the fullest), drawn in the report only.
     #[serde(skip)]
     pub memory_curves: Vec<MemoryCurve>,

@@ -193,7 +193,9 @@ pub(super) fn one_step(page: &Page<'_>) -> Result<Markup, PlotError> {
     let Some(end_s) =
         runs.iter().filter_map(|run| run.timeline.as_ref()).map(|timeline| timeline.end_s).reduce(f64::max)
     else {
-        return Ok(html! {});
+        return Ok(
+            html! { @if let Some(sentence) = not_drawn(page) { section { h2 { "One step" } p { (sentence) } } } },
+        );
     };
     let boxes_max = (BOXES_MAX / runs.len()).min(TIMELINE_BOXES_MAX);
     let mut charts = Vec::new();
@@ -217,7 +219,21 @@ pub(super) fn one_step(page: &Page<'_>) -> Result<Markup, PlotError> {
     let aid = format!(
         "One row a rank, time from left to right, all runs to the same scale; point at a box to see what it is. What is empty is idle.{some}"
     );
-    Ok(html! { section { h2 { "One step" } (figure(&question, &aid, &states, &picker(&charts, first))) } })
+    Ok(html! {
+        section {
+            h2 { "One step" }
+            (figure(&question, &aid, &states, &picker(&charts, first)))
+            @if let Some(sentence) = not_drawn(page) { p { (sentence) } }
+        }
+    })
+}
+
+/// Which runs are too long to be drawn.
+fn not_drawn(page: &Page<'_>) -> Option<String> {
+    let reason = page.focus.iter().find_map(|run| run.not_drawn.as_ref())?;
+    let runs = page.focus.iter().filter(|run| run.not_drawn.is_some());
+    let names: Vec<_> = runs.map(|run| run.variant.as_str()).collect();
+    Some(format!("Not drawn: {} ({reason}).", names.join(", ")))
 }
 
 /// Kinds of a state that share a colour share an entry of the legend: `compute: backward, backward input`.

@@ -171,6 +171,20 @@ fn a_step_time_that_did_not_settle_is_said() {
 }
 
 #[test]
+fn runs_too_long_to_be_drawn_are_named_where_their_timeline_would_be() {
+    let mut summary = comparison();
+    let (first, rest) = summary.variants.split_first_mut().expect("the fixture has runs");
+    (first.timeline, first.not_drawn) = (None, Some("more than 200000 activities".to_owned()));
+    let sentence = format!("Not drawn: {} (more than 200000 activities).", first.variant);
+    assert!(rest.iter().any(|run| run.timeline.is_some()));
+    assert!(page(&summary).contains(&sentence), "beside other timelines");
+    for run in &mut summary.variants {
+        run.timeline = None;
+    }
+    assert!(page(&summary).contains(&format!("<h2>One step</h2><p>{sentence}")), "without any");
+}
+
+#[test]
 fn a_long_timeline_stays_small() {
     let mut summary = comparison();
     summary.variants.truncate(1);
