@@ -23,6 +23,7 @@
 //! use sim_core::time::Time;
 //! use sim_core::{Options, simulate};
 //! use workloads::cost::PartnerLink;
+//! use workloads::lower::Lowered;
 //! use workloads::model::profiled::{ProfiledPipeline, StageProfile};
 //! use workloads::order::PipelineSchedule;
 //! use workloads::plan::{PipelinePlan, build};
@@ -37,7 +38,7 @@
 //!     activation_kept_for_weight: None,
 //!     weights: 0,
 //! };
-//! let built = build(&PipelinePlan {
+//! let plan = PipelinePlan {
 //!     model: ProfiledPipeline { stages: vec![stage; 4], capacity: None, partner_link: PartnerLink::Hidden },
 //!     micro_batches: 8,
 //!     schedule: PipelineSchedule::OneFOneB,
@@ -45,11 +46,12 @@
 //!     steps: 1,
 //!     recompute: None,
 //!     bpipe: None,
-//! })?;
-//! let run = simulate(&built.platform, &built.program, &built.start, &Options::default()).unwrap();
+//! };
+//! let Lowered { platform, program, start, stages, .. } = build(&plan)?.lowered;
+//! let run = simulate(&platform, &program, &start, &Options::default()).unwrap();
 //! // Eight micro-batches and a bubble of three, of 3 ms each; stage 0 holds four micro-batches.
 //! assert_eq!(run.time, Time::from_ms(33));
-//! assert_eq!(run.stores[built.stages[0].memory.index()].peak.bytes, 4_000_000);
+//! assert_eq!(run.stores[stages[0].memory.index()].peak.bytes, 4_000_000);
 //! # Ok::<(), workloads::plan::PlanError>(())
 //! ```
 

@@ -12,7 +12,8 @@ use crate::graph::{OpGraph, Phase, Purpose, StorageId};
 use crate::names::{cause, kind};
 use crate::schedule::{Block, Item, Lane, LaneKind, Nth, Place, Schedule, Why};
 
-/// What the engine takes, and what its streams and stores stand for.
+/// What the engine takes, `sim_core::simulate(&lowered.platform, &lowered.program, &lowered.start, ...)`, and what its
+/// streams and stores stand for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lowered {
     /// Resources.

@@ -1,15 +1,12 @@
 //! From a plan to what the engine takes: the passes, in their order, and the checks after each.
 
-use sim_core::id::FluidId;
-use sim_core::platform::Platform;
-use sim_core::program::{Program, StartState};
 use thiserror::Error;
 
 use crate::check::{self, memory::Shortfall};
 use crate::disposition::{Conflict, Disposition, Dispositions};
 use crate::graph::OpGraph;
 use crate::limits::{self, Invalid};
-use crate::lower::{self, StageIds, StreamRole};
+use crate::lower::{self, Lowered};
 use crate::model::profiled::ProfiledPipeline;
 use crate::order::{self, PipelineSchedule, Shape};
 use crate::realise::{self, messages::SendMode};
@@ -37,21 +34,11 @@ pub struct PipelinePlan {
     pub bpipe: Option<Bpipe>,
 }
 
-/// A plan ready to be simulated: `sim_core::simulate(&built.platform, &built.program, &built.start, ...)`.
+/// A plan ready to be simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Built {
-    /// Resources.
-    pub platform: Platform,
-    /// Streams.
-    pub program: Program,
-    /// What is held from the start.
-    pub start: StartState,
-    /// The stream and the stores of each stage.
-    pub stages: Vec<StageIds>,
-    /// What each stream does.
-    pub streams: Vec<StreamRole>,
-    /// Links between partners whose rate is given.
-    pub partner_links: Vec<FluidId>,
+    /// What `sim_core::simulate` takes.
+    pub lowered: Lowered,
     /// Chunks per stage: residents are counted in micro-batches of one chunk, so this many make up a micro-batch.
     pub chunks: u32,
     /// Micro-batches that leave each stage for its partner in one step.
@@ -132,14 +119,8 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
     if !shortfalls.is_empty() {
         return Err(PlanError::DoesNotFit(shortfalls));
     }
-    let lowered = lower::lower(&schedule, &graph, &costs, plan.steps);
     Ok(Built {
-        platform: lowered.platform,
-        program: lowered.program,
-        start: lowered.start,
-        stages: lowered.stages,
-        streams: lowered.streams,
-        partner_links: lowered.partner_links,
+        lowered: lower::lower(&schedule, &graph, &costs, plan.steps),
         chunks: chain.chunks,
         evictions: evictions(plan, &graph, &table),
     })

@@ -3,7 +3,7 @@
 use reports::quantity;
 use reports::summary::SCHEMA_VERSION;
 use scenarios::Experiment;
-use scenarios::run::{Options, Plan, Refusal, plan};
+use scenarios::run::{MAX_RUNS, Options, Plan, Refusal, plan};
 use serde::Serialize;
 
 use super::input::{self, Changes};
@@ -59,7 +59,7 @@ impl<'a> Checked<'a> {
         Ok(Self { schema_version: SCHEMA_VERSION, name: experiment.name(), variants, plan })
     }
 
-    /// `Pipeline schedules: 6 points, 8 variants, 48 runs, about 1.20 M activities, about 0.300 s`.
+    /// `Pipeline schedules: 6 points, 8 variants, 48 runs, about 11.2 M activities, roughly 1.41 s on one core`.
     pub(super) fn in_words(&self) -> String {
         let number = |count: u64, what: &str| match count {
             1 => format!("1 {what}"),
@@ -70,16 +70,20 @@ impl<'a> Checked<'a> {
             few @ 0..1000 => few.to_string(),
             many => quantity::count(many as f64),
         };
-        let mut parts = vec![
-            number(plan.points, "point"),
-            number(self.variants.len() as u64, "variant"),
-            number(plan.runs, "run"),
-            format!("about {activities} activities"),
-            format!("about {}", quantity::seconds(plan.estimated_s)),
-        ];
+        let variants = self.variants.len() as u64;
+        let mut parts =
+            vec![number(plan.points, "point"), number(variants, "variant"), number(plan.runs, "run")];
         if plan.infeasible > 0 {
-            parts.insert(3, format!("{} more whose sizes do not multiply", plan.infeasible));
+            parts.push(format!("{} more whose sizes do not multiply", plan.infeasible));
         }
+        if plan.points.saturating_mul(variants) > MAX_RUNS {
+            parts.push(format!("more than the {MAX_RUNS} points times variants that `run` takes"));
+        }
+        parts.push(format!("about {activities} activities"));
+        parts.push(match plan.estimated_s {
+            seconds if seconds < 1.0 => "less than a second".to_owned(),
+            seconds => format!("roughly {} on one core", quantity::seconds(seconds)),
+        });
         format!("{}: {}", self.name, parts.join(", "))
     }
 }

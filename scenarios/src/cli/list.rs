@@ -3,9 +3,9 @@
 use clap::ValueEnum;
 use reports::summary::SCHEMA_VERSION;
 use scenarios::library;
+use scenarios::schema::Shape;
 use serde::Serialize;
 
-use super::dictionary::{Dictionary, Entry};
 use super::input;
 use super::printer::Printer;
 use super::trouble::{self, Trouble};
@@ -85,13 +85,12 @@ fn scenarios() -> Result<Vec<Item>, Trouble> {
 
 /// The choices at a path of the schema.
 fn settings(path: &[&str]) -> Vec<Item> {
-    let dictionary = Dictionary::new();
-    let names = dictionary.file().at(path).map(Entry::names).unwrap_or_default();
+    let described = Shape::file().at(path).map(Shape::described).unwrap_or_default();
     let item = |(name, documentation): (&str, String)| Item {
         name: name.to_owned(),
         description: one_sentence(&documentation),
     };
-    names.into_iter().map(item).collect()
+    described.into_iter().map(item).collect()
 }
 
 /// The first sentence, without its full stop.

@@ -4,7 +4,6 @@
 
 mod bug;
 mod check;
-mod dictionary;
 mod input;
 mod list;
 mod new;

@@ -1,10 +1,10 @@
 //! `foretrain show`: a scenario as it is run, every value with its origin.
 
 use scenarios::run::Refusal;
+use scenarios::schema::Shape;
 use scenarios::{Experiment, Point, Resolved};
 
 use super::Exit;
-use super::dictionary::{Dictionary, Entry};
 use super::input::{self, Changes};
 use super::printer::Printer;
 use super::trouble::Trouble;
@@ -80,40 +80,39 @@ fn heading(experiment: &Experiment, variant: &str, point: &Point) -> String {
 
 /// The lines about the setting at `path`, then what it means and what else could stand there.
 fn explanation(path: &str, settings: &str) -> Result<String, Trouble> {
-    let dictionary = Dictionary::new();
     let keys: Vec<&str> = path.split('.').collect();
-    let entry = find(&dictionary, &keys).map_err(Trouble::Mistake)?;
+    let shape = find(&keys).map_err(Trouble::Mistake)?;
     let mut text = lines_about(&keys, settings);
     if text.is_empty() {
         text = format!("this run has no `{path}`\n");
     }
-    text += &format!("\n{}\n", entry.documentation());
-    let names = entry.names();
-    if !names.is_empty() {
-        text += if entry.is_choice() { "\nchoices\n" } else { "\nsettings\n" };
+    text += &format!("\n{}\n", shape.documentation());
+    let described = shape.described();
+    if !described.is_empty() {
+        text += if shape.is_choice() { "\nchoices\n" } else { "\nsettings\n" };
     }
-    let width = names.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    for (name, documentation) in names {
+    let width = described.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    for (name, documentation) in described {
         text += format!("  {name:width$}  {documentation}").trim_end();
         text.push('\n');
     }
     Ok(text)
 }
 
-/// The entry at `keys`, or how far they lead.
-fn find<'d>(dictionary: &'d Dictionary, keys: &[&str]) -> Result<Entry<'d>, String> {
-    let mut entry = dictionary.file();
+/// The place at `keys` in the schema, or how far they lead.
+fn find(keys: &[&str]) -> Result<Shape<'static>, String> {
+    let mut shape = Shape::file();
     for (depth, key) in keys.iter().enumerate() {
-        let Some(next) = entry.at(&[key]) else {
-            let known: Vec<&str> = entry.names().into_iter().map(|(name, _)| name).collect();
+        let Some(next) = shape.at(&[key]) else {
+            let known = shape.names();
             let place =
                 if depth == 0 { "a scenario".to_owned() } else { format!("`{}`", keys[..depth].join(".")) };
             let known = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
             return Err(format!("there is no setting `{}`: {place} has {known}", keys.join(".")));
         };
-        entry = next;
+        shape = next;
     }
-    Ok(entry)
+    Ok(shape)
 }
 
 /// Of settings with two spaces of indentation a level, the lines of those under `keys`, the first without indentation.

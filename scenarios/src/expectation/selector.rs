@@ -7,9 +7,10 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess};
 
 use crate::schema::Figure;
+use crate::schema::written::{self, Scalar, Written};
 
 /// Runs of an experiment: a variant, or the best of several. Over a sweep, the feasible point of highest throughput.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,29 +60,28 @@ impl fmt::Display for Selector {
 
 impl<'de> Deserialize<'de> for Selector {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(SelectorVisitor)
+        written::deserialize(deserializer)
     }
 }
 
-struct SelectorVisitor;
-
-impl<'de> Visitor<'de> for SelectorVisitor {
-    type Value = Selector;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a variant, or `{ best_of: [A, B] }`")
+impl<'de> Written<'de> for Selector {
+    fn expected() -> String {
+        "the name of a variant, or `{ best_of: [A, B] }`".to_owned()
     }
 
-    fn visit_str<E: Error>(self, name: &str) -> Result<Selector, E> {
-        Ok(Selector { variants: vec![name.to_owned()], at: BTreeMap::new() })
+    fn scalar<E: Error>(scalar: Scalar<'_>) -> Result<Self, E> {
+        match scalar {
+            Scalar::Text(name) => Ok(Self { variants: vec![name.to_owned()], at: BTreeMap::new() }),
+            _ => scalar.refuse(),
+        }
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Selector, A::Error> {
-        let BestOf { best_of, at } = BestOf::deserialize(MapAccessDeserializer::new(map))?;
+    fn map<A: MapAccess<'de>>(entries: A) -> Result<Self, A::Error> {
+        let BestOf { best_of, at } = BestOf::deserialize(MapAccessDeserializer::new(entries))?;
         if best_of.is_empty() {
             return Err(A::Error::custom("names no variant\nwrite `{ best_of: [A, B] }`"));
         }
-        Ok(Selector { variants: best_of, at: at.into_iter().map(|(path, value)| (path, value.0)).collect() })
+        Ok(Self { variants: best_of, at: at.into_iter().map(|(path, value)| (path, value.0)).collect() })
     }
 }
 
@@ -101,20 +101,16 @@ impl JsonSchema for Selector {
 
 impl<'de> Deserialize<'de> for Range {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(RangeVisitor)
+        written::deserialize(deserializer)
     }
 }
 
-struct RangeVisitor;
-
-impl<'de> Visitor<'de> for RangeVisitor {
-    type Value = Range;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a range such as `[1, 2]`")
+impl<'de> Written<'de> for Range {
+    fn expected() -> String {
+        "a range such as `[1, 2]`".to_owned()
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Range, A::Error> {
+    fn list<A: SeqAccess<'de>>(mut items: A) -> Result<Self, A::Error> {
         let mut bounds: Vec<Figure> = Vec::new();
         while let Some(bound) = items.next_element()? {
             bounds.push(bound);
@@ -137,7 +133,7 @@ impl<'de> Visitor<'de> for RangeVisitor {
                 "is empty: {low} is above {high}\nwrite `[{high}, {low}]`"
             )));
         }
-        Ok(Range { low, high })
+        Ok(Self { low, high })
     }
 }
 
@@ -161,37 +157,17 @@ impl JsonSchema for Range {
 
 impl<'de> Deserialize<'de> for PointValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PointValueVisitor)
+        written::deserialize(deserializer)
     }
 }
 
-struct PointValueVisitor;
-
-impl Visitor<'_> for PointValueVisitor {
-    type Value = PointValue;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("one value of the swept path")
+impl Written<'_> for PointValue {
+    fn expected() -> String {
+        "one value of the swept path".to_owned()
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<PointValue, E> {
-        Ok(PointValue(text.to_owned()))
-    }
-
-    fn visit_bool<E: Error>(self, value: bool) -> Result<PointValue, E> {
-        Ok(PointValue(value.to_string()))
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<PointValue, E> {
-        Ok(PointValue(number.to_string()))
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<PointValue, E> {
-        Ok(PointValue(number.to_string()))
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<PointValue, E> {
-        Ok(PointValue(number.to_string()))
+    fn scalar<E: Error>(scalar: Scalar<'_>) -> Result<Self, E> {
+        Ok(Self(scalar.to_string()))
     }
 }
 

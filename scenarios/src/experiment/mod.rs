@@ -9,30 +9,26 @@ mod draft;
 mod explain;
 mod files;
 mod head;
+mod layers;
 mod merge;
 mod overrides;
 mod paths;
 pub(crate) mod sweep;
 
-use std::iter;
-
-use indexmap::IndexMap;
-
 use crate::expectation::{self, Expectation, Names};
 use crate::schema::Scenario;
-use crate::schema::shape::Shape;
-use crate::text::decode::decode;
 use crate::text::node::Node;
 use crate::text::problem::{Failure, Problem};
-use crate::text::source::{Mark, Sources};
+use crate::text::source::Sources;
 
-use check::{Derived, Finding};
+use check::Derived;
 use condition::Condition;
 use draft::Draft;
+use layers::Layers;
 use overrides::Override;
-use sweep::Axis;
 
 pub use files::Files;
+pub(crate) use layers::Variant;
 pub use sweep::Point;
 
 /// A checked experiment.
@@ -45,15 +41,6 @@ pub struct Experiment {
     conditions: Vec<Condition>,
     promises: Vec<Expectation>,
     citations: Vec<Expectation>,
-}
-
-/// Everything that settings come from.
-#[derive(Clone, Debug)]
-struct Layers {
-    settings: Node,
-    variants: IndexMap<String, Node>,
-    axes: Vec<Axis>,
-    overrides: Vec<Override>,
 }
 
 /// The scenario of one run, with the tree that it was typed from.
@@ -147,19 +134,12 @@ impl Experiment {
     /// # Panics
     /// If the experiment has no variant of that name.
     pub fn resolve(&self, variant: &str, point: &Point) -> Result<Resolved, Infeasible> {
-        let tree = self.layers.tree(variant, point);
-        let mut problems = Vec::new();
-        let resolved = resolve(tree, &mut problems);
-        match resolved {
-            Some((resolved, findings)) if problems.is_empty() && findings.is_empty() => Ok(resolved),
-            other => {
-                problems.extend(
-                    other.into_iter().flat_map(|(_, findings)| findings).map(|finding| finding.problem),
-                );
-                let reasons: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
-                Err(Infeasible { reason: reasons.join("; ") })
-            }
-        }
+        self.variant(variant).at(point)
+    }
+
+    /// A variant to be resolved at many points.
+    pub(crate) fn variant(&self, name: &str) -> Variant<'_> {
+        self.layers.variant(name)
     }
 
     /// What must hold.
@@ -198,90 +178,4 @@ impl Experiment {
         let (promises, citations) = (statements("expect"), statements("published"));
         Self { name, description, sources: Sources::default(), layers, conditions, promises, citations }
     }
-}
-
-impl Layers {
-    /// The settings of one run, not yet typed.
-    fn tree(&self, variant: &str, point: &Point) -> Node {
-        let shape = Some(Shape::scenario());
-        let mut tree = self.settings.clone();
-        merge::merge(&mut tree, self.variants[variant].clone(), shape);
-        for (path, node) in &point.values {
-            let keys = paths::keys(path);
-            if paths::leads_through(&keys, &tree) {
-                merge::merge(&mut tree, Node::nest(&keys, node.clone()), shape);
-            }
-        }
-        for change in &self.overrides {
-            merge::merge(&mut tree, Node::nest(&paths::keys(&change.path), change.value.clone()), shape);
-        }
-        merge::remove_nones(&mut tree, Shape::scenario());
-        tree
-    }
-
-    /// What the command line sets is no longer swept: its axis has this one value.
-    fn pin_axes(&mut self, problems: &mut Vec<Problem>) {
-        let axes = &mut self.axes;
-        self.overrides.retain(|change| {
-            match axes.iter_mut().find(|axis| axis.paths.contains(&change.path)) {
-                Some(axis) if axis.paths.len() == 1 => {
-                    axis.pin(change.value.clone());
-                    false
-                }
-                Some(_) => {
-                    let message = format!("`{}` is swept together with other settings", change.path);
-                    problems.push(
-                        Problem::new(change.value.mark, message)
-                            .help("change the axis in a copy of the file"),
-                    );
-                    true
-                }
-                None => true,
-            }
-        });
-    }
-
-    /// Checks every variant, and every value of every axis on its own.
-    fn check(&self, problems: &mut Vec<Problem>) {
-        const ENOUGH: usize = 20;
-        const TOO_MANY: usize = 1_000;
-        let first = sweep::point(&self.axes, 0);
-        for (variant, patch) in &self.variants {
-            // Every variant repeats the problems of the base; once there are many, its patch is checked alone.
-            if problems.len() > ENOUGH {
-                check_alone(iter::once((Vec::new(), patch.clone())), problems);
-            } else if let Some((_, findings)) = resolve(self.tree(variant, &first), problems) {
-                let lasting = findings.into_iter().filter(|finding| !finding.swept);
-                problems.extend(lasting.map(|finding| finding.problem));
-            }
-        }
-        for axis in &self.axes {
-            for index in 0..axis.len().min(sweep::MAX_LISTED as u64) {
-                if problems.len() > TOO_MANY {
-                    return;
-                }
-                let keys = axis.paths.iter().map(|path| paths::keys(path));
-                check_alone(keys.zip(axis.value(index)), problems);
-            }
-        }
-    }
-}
-
-/// Types changes in a small valid scenario, which costs less than in the real one.
-fn check_alone<'a>(changes: impl Iterator<Item = (Vec<&'a str>, Node)>, problems: &mut Vec<Problem>) {
-    let shape = Shape::scenario();
-    let Some(mut tree) = shape.sample(Mark::nowhere()) else { return };
-    for (keys, node) in changes {
-        merge::merge(&mut tree, Node::nest(&keys, node), Some(shape));
-    }
-    merge::remove_nones(&mut tree, shape);
-    decode::<Scenario>(&tree, shape, "", problems);
-}
-
-/// Types and checks the settings of one run. `None` when they are past repair.
-fn resolve(tree: Node, problems: &mut Vec<Problem>) -> Option<(Resolved, Vec<Finding>)> {
-    let decoded = decode::<Scenario>(&tree, Shape::scenario(), "", problems)?;
-    let mut scenario = decoded.value;
-    let (derived, findings) = check::check(&mut scenario, &tree, &decoded.examples);
-    Some((Resolved { scenario, tree, derived }, findings))
 }

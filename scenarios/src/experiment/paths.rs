@@ -40,18 +40,16 @@ pub(super) fn check(path: &str, mark: Mark) -> Result<(), Problem> {
 ///
 /// So one axis over `techniques.bpipe.transfer.rate` leaves the variants without `bpipe` as they are.
 pub(super) fn leads_through(keys: &[&str], settings: &Node) -> bool {
-    let mut shape = Shape::scenario();
+    let (mut shape, mut here) = (Shape::scenario(), Some(settings));
     for (depth, key) in keys.iter().enumerate() {
-        let here = settings.at(&keys[..depth]);
+        let below = here.and_then(|node| node.child(key));
         let taken = match here {
-            Some(node) if shape.is_choice() => node.child(key).is_some(),
+            Some(_) if shape.is_choice() => below.is_some(),
             None if shape.is_choice() => true,
-            _ => {
-                depth != 1 || keys[0] != "techniques" || keys.len() == 2 || settings.at(&keys[..2]).is_some()
-            }
+            _ => depth != 1 || keys[0] != "techniques" || keys.len() == 2 || below.is_some(),
         };
         match shape.field(key) {
-            Some(next) if taken => shape = next,
+            Some(next) if taken => (shape, here) = (next, below),
             _ => return false,
         }
     }

@@ -93,12 +93,12 @@ pub(super) fn describe(
 }
 
 fn out_of_memory(prepared: &Prepared, words: &Words<'_>, oom: &OutOfMemory) -> Failure {
-    let built = &prepared.built;
-    let stage = built.stages.iter().position(|ids| ids.memory == oom.store).unwrap_or(0);
+    let lowered = &prepared.built.lowered;
+    let stage = lowered.stages.iter().position(|ids| ids.memory == oom.store).unwrap_or(0);
     let held: u64 = oom.holders.iter().map(|(_, bytes)| bytes).sum();
-    let block = &built.program.blocks[oom.place.block.index()];
+    let block = &lowered.program.blocks[oom.place.block.index()];
     let kind = match block.ops[oom.place.op as usize] {
-        Op::Acquire { kind, .. } => Some(built.program.kinds[kind.index()].clone()),
+        Op::Acquire { kind, .. } => Some(lowered.program.kinds[kind.index()].clone()),
         _ => None,
     };
     Failure {
@@ -113,7 +113,7 @@ fn out_of_memory(prepared: &Prepared, words: &Words<'_>, oom: &OutOfMemory) -> F
         holders_bytes: oom
             .holders
             .iter()
-            .map(|(kind, bytes)| (built.program.kinds[kind.index()].clone(), *bytes))
+            .map(|(kind, bytes)| (lowered.program.kinds[kind.index()].clone(), *bytes))
             .collect(),
         ..empty(FailureKind::OutOfMemory)
     }

@@ -74,11 +74,11 @@ impl Measured<'_> {
 
     /// The measured steps of every stage: from the end of the warm-up, or without one from its own first start.
     fn windows(&self) -> impl Iterator<Item = Window> + '_ {
-        (0..self.prepared.built.stages.len()).map(|stage| self.window(stage))
+        (0..self.prepared.built.lowered.stages.len()).map(|stage| self.window(stage))
     }
 
     fn window(&self, stage: usize) -> Window {
-        let stream = &self.run.streams[self.prepared.built.stages[stage].compute.index()];
+        let stream = &self.run.streams[self.prepared.built.lowered.stages[stage].compute.index()];
         // Without flush all steps lie between one pair of marks.
         let warm_up =
             if self.scenario.training.flush { self.scenario.run.steps.warm_up.get() as usize } else { 0 };
@@ -102,7 +102,7 @@ impl Measured<'_> {
             let span = stream.marks[end] - stream.marks[start];
             1.0 - (busy[0] + busy[1]).0 as f64 / span.0 as f64
         };
-        self.prepared.built.stages.iter().map(bubble).reduce(f64::max)
+        self.prepared.built.lowered.stages.iter().map(bubble).reduce(f64::max)
     }
 
     /// Whether successive steps took equally long on every stage; unknown for a single one.
@@ -120,7 +120,7 @@ impl Measured<'_> {
             let shortest = steps.iter().min().map_or(0.0, |t| t.as_secs());
             longest - shortest <= STEADY * longest
         };
-        Some(self.prepared.built.stages.iter().all(steady))
+        Some(self.prepared.built.lowered.stages.iter().all(steady))
     }
 
     /// How every stage spent a step. Beside its own span a stage is idle until the step of the slowest has passed.
@@ -170,12 +170,12 @@ impl Measured<'_> {
                 ),
             }
         };
-        self.prepared.built.stages.iter().enumerate().map(peak).collect()
+        self.prepared.built.lowered.stages.iter().enumerate().map(peak).collect()
     }
 
     /// What the links between partners carried per step.
     fn resources(&self) -> Vec<ResourceUse> {
-        let platform = &self.prepared.built.platform;
+        let platform = &self.prepared.built.lowered.platform;
         let steps = super::plan::steps(self.scenario);
         let used = |&fluid: &sim_core::id::FluidId| {
             let bytes = self.run.fluids[fluid.index()].served as f64;
@@ -188,12 +188,13 @@ impl Measured<'_> {
                 utilisation: Some(bytes / possible),
             }
         };
-        self.prepared.built.partner_links.iter().map(used).collect()
+        self.prepared.built.lowered.partner_links.iter().map(used).collect()
     }
 
     /// The critical path to the last end, per step.
     fn critical_path(&self) -> IndexMap<String, f64> {
-        let ends = self.prepared.built.stages.iter().map(|ids| &self.run.streams[ids.compute.index()]);
+        let ends =
+            self.prepared.built.lowered.stages.iter().map(|ids| &self.run.streams[ids.compute.index()]);
         // Of equally late stages the first.
         let last = ends.rev().max_by_key(|stream| stream.finished);
         let mut path = last.map_or_else(IndexMap::new, |stream| self.words.by_cause(&stream.critical));

@@ -15,7 +15,8 @@ use thiserror::Error;
 
 use crate::experiment::{Experiment, Point};
 
-pub use plan::{Plan, plan};
+pub(crate) use plan::MAX_STAGES;
+pub use plan::{MAX_RUNS, Plan, plan};
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -30,6 +31,10 @@ pub struct Options {
     pub reproduce: String,
 }
 
+/// How an experiment gets smaller.
+const NARROW: &str =
+    "leave out values of an axis, narrow the sweep with `where`, or choose variants with `--variant`";
+
 /// Why nothing was run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
@@ -41,7 +46,29 @@ pub enum Refusal {
         /// The names there are.
         known: Vec<String>,
     },
-    /// A run with more activities than `run.limit`.
+    /// More runs than are simulated, or sized up, at once.
+    #[error(
+        "{points} points x {variants} variants are {runs} runs, more than the limit of {limit}: {NARROW}"
+    )]
+    TooManyRuns {
+        /// Points of the sweep.
+        points: u64,
+        /// Variants chosen.
+        variants: usize,
+        /// Their product.
+        runs: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// More stages in all runs together than results are kept of.
+    #[error("the runs have {stages} stages together, more than the limit of {limit}: {NARROW}")]
+    TooManyStages {
+        /// Stages of all runs.
+        stages: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A run with more activities than `run.limit`; of several the largest.
     #[error(
         "variant `{variant}` has about {activities} activities, more than the limit of {limit}: make the plan smaller, \
          or allow it with `--set run.limit={activities}`"
@@ -87,6 +114,7 @@ pub fn execute(
 ) -> Result<Summary, Refusal> {
     let plan = plan(experiment, options)?;
     let variants = selected(experiment, options)?;
+    plan::check_results(&plan, variants.len())?;
     let points: Vec<Point> = experiment.points().collect();
     progress.begin(plan.points * variants.len() as u64);
     let pairs: Vec<(&Point, &str)> =

@@ -5,6 +5,7 @@ use sim_core::fold::fold;
 use sim_core::outcome::{End, Run};
 use sim_core::validate::ProgramError;
 use sim_core::{Options as Engine, simulate};
+use workloads::lower::Lowered;
 use workloads::plan::{Built, PipelinePlan, PlanError, build};
 
 use super::measure::Measured;
@@ -74,7 +75,7 @@ pub(super) fn prepare(scenario: &Scenario, identity: RunSummary) -> Result<Prepa
             return Err(Unbuilt::Reported(Box::new(failure::infeasible(identity, error.to_string()))));
         }
     };
-    built.program.noise = measure::noise(scenario);
+    built.lowered.program.noise = measure::noise(scenario);
     Ok(Prepared { plan, built })
 }
 
@@ -92,7 +93,7 @@ fn simulated(
     seed: u64,
 ) -> Result<RunSummary, String> {
     let run = once(scenario, prepared, seed)?;
-    let words = Words::new(&prepared.built, prepared.plan.micro_batches);
+    let words = Words::new(&prepared.built.lowered, prepared.plan.micro_batches);
     summary.activities = Some(run.activities);
     if run.end != End::Completed {
         return Ok(failure::describe(summary, scenario, prepared, &words, &run));
@@ -118,13 +119,14 @@ fn simulated(
     Ok(summary)
 }
 
-fn once(scenario: &Scenario, Prepared { built, .. }: &Prepared, seed: u64) -> Result<Run, String> {
+fn once(scenario: &Scenario, prepared: &Prepared, seed: u64) -> Result<Run, String> {
+    let Lowered { platform, program, start, .. } = &prepared.built.lowered;
     let engine = engine(scenario, seed);
     let words = |errors: Vec<_>| errors.iter().map(ProgramError::to_string).collect::<Vec<_>>().join("; ");
     if scenario.run.fold == Fold::Never {
-        return simulate(&built.platform, &built.program, &built.start, &engine).map_err(words);
+        return simulate(platform, program, start, &engine).map_err(words);
     }
-    let folded = fold(&built.platform, &built.program, &built.start);
+    let folded = fold(platform, program, start);
     let run = simulate(&folded.platform, &folded.program, &folded.start, &engine).map_err(words)?;
     Ok(folded.expand(&run))
 }

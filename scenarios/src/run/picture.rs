@@ -3,7 +3,6 @@
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use reports::summary::{MemoryCurve, MemoryPoint, RunSummary, Timeline, TimelineRow, TimelineSpan};
-use sim_core::id::StoreId;
 use sim_core::program::Op;
 use sim_core::record::{Recorder, Selection, Span};
 use sim_core::simulate_observed;
@@ -15,6 +14,9 @@ use super::words::Words;
 use super::{Options, Refusal};
 use crate::experiment::{Experiment, Point};
 use crate::schema::Scenario;
+
+/// Activities of the longest run that is drawn: a page has room for some thousand boxes.
+const DRAWN_MAX: u64 = 200_000;
 
 /// Adds pictures to the runs of one point: where the best run of all is.
 pub(super) fn add(
@@ -50,14 +52,19 @@ fn draw(
     point: &Point,
     run: &mut RunSummary,
 ) -> Result<(), Refusal> {
+    if run.activities.is_some_and(|activities| activities > DRAWN_MAX) {
+        run.not_drawn =
+            Some(format!("more than {DRAWN_MAX} activities; with fewer micro-batches it would be"));
+        return Ok(());
+    }
     let Ok(resolved) = experiment.resolve(&run.variant, point) else { return Ok(()) };
     let scenario = &resolved.scenario;
     let Ok(prepared) = one::prepare(scenario, RunSummary::default()) else { return Ok(()) };
-    let built = &prepared.built;
+    let lowered = &prepared.built.lowered;
     let fullest = fullest_stage(run);
     let selection = Selection {
-        streams: built.stages.iter().map(|ids| ids.compute).collect(),
-        stores: fullest.map(|stage| built.stages[stage].memory).into_iter().collect(),
+        streams: lowered.stages.iter().map(|ids| ids.compute).collect(),
+        stores: fullest.map(|stage| lowered.stages[stage].memory).into_iter().collect(),
         fluids: Vec::new(),
         from: Time::ZERO,
         to: Time::NEVER,
@@ -65,12 +72,14 @@ fn draw(
     let mut recorder = Recorder::new(selection);
     let engine = one::engine(scenario, options.seed);
     let recorded =
-        simulate_observed(&built.platform, &built.program, &built.start, &engine, &mut recorder).map_err(
-            |errors| Refusal::Broken { variant: run.variant.clone(), reason: errors[0].to_string() },
-        )?;
+        simulate_observed(&lowered.platform, &lowered.program, &lowered.start, &engine, &mut recorder)
+            .map_err(|errors| Refusal::Broken {
+                variant: run.variant.clone(),
+                reason: errors[0].to_string(),
+            })?;
     if run.fits {
         let marks = |nth_last: usize| {
-            let streams = built.stages.iter().map(|ids| &recorded.streams[ids.compute.index()].marks);
+            let streams = lowered.stages.iter().map(|ids| &recorded.streams[ids.compute.index()].marks);
             streams.filter_map(move |marks| marks.len().checked_sub(nth_last).map(|at| marks[at]))
         };
         let (start, end) = (marks(2).min().unwrap_or(Time::ZERO), marks(1).max().unwrap_or(recorded.time));
@@ -93,12 +102,12 @@ fn fullest_stage(run: &RunSummary) -> Option<usize> {
 
 /// The last step of every stage.
 fn timeline(prepared: &Prepared, scenario: &Scenario, spans: &[Span], start: Time, end: Time) -> Timeline {
-    let words = Words::new(&prepared.built, scenario.training.micro_batches() as u32);
-    let mut rows: Vec<TimelineRow> = (0..prepared.built.stages.len())
+    let words = Words::new(&prepared.built.lowered, scenario.training.micro_batches() as u32);
+    let mut rows: Vec<TimelineRow> = (0..prepared.built.lowered.stages.len())
         .map(|stage| TimelineRow { name: Words::stage(stage), spans: Vec::new() })
         .collect();
     for span in spans.iter().filter(|span| span.end > start && span.start < end) {
-        let stage = prepared.built.streams[span.place.stream.index()].stage as usize;
+        let stage = prepared.built.lowered.streams[span.place.stream.index()].stage as usize;
         for (from, to, state, label) in states(prepared, &words, span) {
             let (from, to) = (from.max(start) - start, to.min(end).max(start) - start);
             if to > from {
@@ -112,7 +121,7 @@ fn timeline(prepared: &Prepared, scenario: &Scenario, spans: &[Span], start: Tim
 
 /// What a stage was doing during a span: one state, or two where a wait turned into a transfer.
 fn states(prepared: &Prepared, words: &Words<'_>, span: &Span) -> Vec<(Time, Time, String, String)> {
-    let program = &prepared.built.program;
+    let program = &prepared.built.lowered.program;
     let block = &program.blocks[span.place.block.index()].name;
     let number = words.micro_batch(&span.place);
     match span.op {
@@ -142,10 +151,10 @@ fn states(prepared: &Prepared, words: &Words<'_>, span: &Span) -> Vec<(Time, Tim
 }
 
 fn memory_curve(prepared: &Prepared, stage: usize, recorder: &Recorder) -> MemoryCurve {
-    let built = &prepared.built;
-    let store = built.stages[stage].memory;
-    let mut held = vec![0; built.program.kinds.len()];
-    for &(_, kind, bytes) in built.start.stores.iter().filter(|(start, ..)| *start == store) {
+    let lowered = &prepared.built.lowered;
+    let store = lowered.stages[stage].memory;
+    let mut held = vec![0; lowered.program.kinds.len()];
+    for &(_, kind, bytes) in lowered.start.stores.iter().filter(|(start, ..)| *start == store) {
         held[kind.index()] += bytes;
     }
     let mut points = vec![(Time::ZERO, held.clone())];
@@ -164,12 +173,8 @@ fn memory_curve(prepared: &Prepared, stage: usize, recorder: &Recorder) -> Memor
     };
     MemoryCurve {
         device: Words::stage(stage),
-        capacity_bytes: capacity(built, store),
-        kinds: used.iter().map(|&kind| built.program.kinds[kind].clone()).collect(),
+        capacity_bytes: prepared.plan.model.capacity,
+        kinds: used.iter().map(|&kind| lowered.program.kinds[kind].clone()).collect(),
         points: points.iter().map(point).collect(),
     }
-}
-
-fn capacity(built: &workloads::plan::Built, store: StoreId) -> Option<u64> {
-    Some(built.platform.stores[store.index()].capacity).filter(|&capacity| capacity != u64::MAX)
 }

@@ -14,11 +14,20 @@ use super::{Options, Refusal, selected};
 use crate::experiment::Experiment;
 use crate::schema::{EvictionPolicy, MemoryAllowance, Model, PairTransfer, Scenario, Schedule, Send};
 
-/// Activities that one core simulates in a second, for estimates: what a laptop reaches.
-const ACTIVITIES_PER_SECOND: f64 = 4e6;
+/// Activities that one core simulates in a second, and what a run takes besides (building, checking, reporting), for
+/// estimates: measured on one core of a cloud machine over pipelines of 8 to 64 stages.
+const ACTIVITIES_PER_SECOND: f64 = 8e6;
+const SECONDS_PER_RUN: f64 = 2e-4;
+
+/// The most runs, points times variants, of one experiment, and the most stages of all of them together: their summaries,
+/// 1 to 3 kB a stage, are held until the report is written.
+pub const MAX_RUNS: u64 = 100_000;
+pub(crate) const MAX_STAGES: u64 = 500_000;
+/// The most that are sized up, which takes some microseconds each.
+const MAX_SIZED: u64 = 10_000_000;
 
 /// What running an experiment takes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Plan {
     /// Points of the sweep.
     pub points: u64,
@@ -26,6 +35,8 @@ pub struct Plan {
     pub runs: u64,
     /// Runs whose sizes do not multiply.
     pub infeasible: u64,
+    /// Stages of all runs: a report says of each how it spent its time and memory.
+    pub stages: u64,
     /// Activities of all runs, at most.
     pub activities: u64,
     /// Seconds on one core, roughly.
@@ -35,30 +46,52 @@ pub struct Plan {
 /// Sizes up an experiment without building anything.
 ///
 /// # Errors
-/// A variant that does not exist, or a run above its limit.
+/// A variant that does not exist, more runs than can be sized up, or runs above their limit: the largest of them.
 pub fn plan(experiment: &Experiment, options: &Options) -> Result<Plan, Refusal> {
-    let mut plan = Plan { points: 0, runs: 0, infeasible: 0, activities: 0, estimated_s: 0.0 };
     let variants = selected(experiment, options)?;
-    for point in experiment.points() {
-        plan.points += 1;
-        for variant in &variants {
-            let Ok(resolved) = experiment.resolve(variant, &point) else {
+    within(MAX_SIZED, experiment.size(), variants.len())?;
+    let mut plan = Plan::default();
+    let mut too_large: Option<(u64, u64, &str)> = None;
+    for &name in &variants {
+        let variant = experiment.variant(name);
+        plan.points = 0;
+        for point in experiment.points() {
+            plan.points += 1;
+            let Ok(resolved) = variant.at(&point) else {
                 plan.infeasible += 1;
                 continue;
             };
-            let scenario = &resolved.scenario;
-            let activities = workloads::plan::estimate(&pipeline_plan(scenario)).activities;
-            let limit = scenario.run.limit.get();
-            if activities > limit {
-                return Err(Refusal::TooLarge { variant: (*variant).to_owned(), activities, limit });
+            let run = &resolved.scenario.run;
+            let activities = workloads::plan::estimate(&pipeline_plan(&resolved.scenario)).activities;
+            if activities > run.limit.get() {
+                too_large = too_large.max(Some((activities, run.limit.get(), name)));
             }
-            let seeds = scenario.run.seeds.get();
-            plan.runs += seeds;
-            plan.activities = plan.activities.saturating_add(activities.saturating_mul(seeds));
+            plan.runs += run.seeds.get();
+            plan.stages += resolved.scenario.stages() as u64;
+            plan.activities = plan.activities.saturating_add(activities.saturating_mul(run.seeds.get()));
         }
     }
-    plan.estimated_s = plan.activities as f64 / ACTIVITIES_PER_SECOND;
+    if let Some((activities, limit, variant)) = too_large {
+        return Err(Refusal::TooLarge { variant: variant.to_owned(), activities, limit });
+    }
+    plan.estimated_s = plan.activities as f64 / ACTIVITIES_PER_SECOND + plan.runs as f64 * SECONDS_PER_RUN;
     Ok(plan)
+}
+
+/// Refuses what has more results than can be held.
+pub(super) fn check_results(plan: &Plan, variants: usize) -> Result<(), Refusal> {
+    within(MAX_RUNS, plan.points, variants)?;
+    match plan.stages {
+        stages if stages > MAX_STAGES => Err(Refusal::TooManyStages { stages, limit: MAX_STAGES }),
+        _ => Ok(()),
+    }
+}
+
+fn within(limit: u64, points: u64, variants: usize) -> Result<(), Refusal> {
+    match points.saturating_mul(variants as u64) {
+        runs if runs > limit => Err(Refusal::TooManyRuns { points, variants, runs, limit }),
+        _ => Ok(()),
+    }
 }
 
 /// Steps simulated, warm-up included.

@@ -2,18 +2,18 @@
 
 use indexmap::IndexMap;
 use sim_core::outcome::{ByCause, Place};
-use workloads::plan::Built;
+use workloads::lower::Lowered;
 use workloads::schedule::LaneKind;
 
 /// Names for one run.
 pub(super) struct Words<'a> {
-    built: &'a Built,
+    lowered: &'a Lowered,
     micro_batches: u32,
 }
 
 impl<'a> Words<'a> {
-    pub(super) fn new(built: &'a Built, micro_batches: u32) -> Self {
-        Self { built, micro_batches }
+    pub(super) fn new(lowered: &'a Lowered, micro_batches: u32) -> Self {
+        Self { lowered, micro_batches }
     }
 
     /// `stage 3`.
@@ -23,7 +23,7 @@ impl<'a> Words<'a> {
 
     /// `stage 3`, or what a stream of it does besides computing.
     pub(super) fn stream(&self, stream: sim_core::id::StreamId) -> String {
-        let role = self.built.streams[stream.index()];
+        let role = self.lowered.streams[stream.index()];
         let stage = Self::stage(role.stage as usize);
         match role.kind {
             LaneKind::Compute => stage,
@@ -35,7 +35,7 @@ impl<'a> Words<'a> {
 
     /// `forward of micro-batch 7`, counted from 0 in every step.
     pub(super) fn operation(&self, place: &Place) -> String {
-        let block = &self.built.program.blocks[place.block.index()].name;
+        let block = &self.lowered.program.blocks[place.block.index()].name;
         format!("{block} of micro-batch {}", self.micro_batch(place))
     }
 
@@ -46,13 +46,13 @@ impl<'a> Words<'a> {
 
     /// Durations that are not zero, by the words of the report.
     pub(super) fn by_cause(&self, durations: &ByCause) -> IndexMap<String, f64> {
-        let causes = self.built.program.causes.iter().zip(durations);
+        let causes = self.lowered.program.causes.iter().zip(durations);
         causes.filter(|(_, time)| time.0 > 0).map(|(cause, time)| (cause.clone(), time.as_secs())).collect()
     }
 
     /// Bytes that are not zero, by kind.
     pub(super) fn by_kind(&self, bytes: &[u64]) -> IndexMap<String, u64> {
-        let kinds = self.built.program.kinds.iter().zip(bytes);
+        let kinds = self.lowered.program.kinds.iter().zip(bytes);
         kinds.filter(|(_, bytes)| **bytes > 0).map(|(kind, bytes)| (kind.clone(), *bytes)).collect()
     }
 }

@@ -1,13 +1,12 @@
 //! Whole numbers with limits.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
-use crate::text::node::shorten;
+use super::written::{self, Scalar, Written};
 
 /// A whole number from `MIN` to `MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,14 +22,6 @@ impl<const MIN: u64, const MAX: u64> Count<MIN, MAX> {
     pub fn new(number: u64) -> Option<Self> {
         (MIN..=MAX).contains(&number).then_some(Self(number))
     }
-
-    pub(crate) fn expected() -> String {
-        if MAX == u64::MAX {
-            format!("a whole number of at least {MIN}")
-        } else {
-            format!("a whole number from {MIN} to {MAX}")
-        }
-    }
 }
 
 impl<const MIN: u64, const MAX: u64> Serialize for Count<MIN, MAX> {
@@ -41,49 +32,32 @@ impl<const MIN: u64, const MAX: u64> Serialize for Count<MIN, MAX> {
 
 impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Count<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CountVisitor)
+        written::deserialize(deserializer)
     }
 }
 
-struct CountVisitor<const MIN: u64, const MAX: u64>;
-
-impl<const MIN: u64, const MAX: u64> CountVisitor<MIN, MAX> {
-    fn refuse<T, E: Error>(found: impl fmt::Display) -> Result<T, E> {
-        Err(E::custom(format_args!("must be {}, not {found}", Count::<MIN, MAX>::expected())))
-    }
-}
-
-impl<const MIN: u64, const MAX: u64> Visitor<'_> for CountVisitor<MIN, MAX> {
-    type Value = Count<MIN, MAX>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&Count::<MIN, MAX>::expected())
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
-        Count::new(number).map_or_else(|| Self::refuse(number), Ok)
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
-        Self::refuse(number)
-    }
-
-    fn visit_i128<E: Error>(self, number: i128) -> Result<Self::Value, E> {
-        Self::refuse(number)
-    }
-
-    /// `2e9` is a whole number too.
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-        const EXACT: f64 = 9_007_199_254_740_992.0;
-        if number.fract() == 0.0 && (0.0..=EXACT).contains(&number) {
-            self.visit_u64(number as u64)
+impl<const MIN: u64, const MAX: u64> Written<'_> for Count<MIN, MAX> {
+    fn expected() -> String {
+        if MAX == u64::MAX {
+            format!("a whole number of at least {MIN}")
         } else {
-            Self::refuse(number)
+            format!("a whole number from {MIN} to {MAX}")
         }
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Self::refuse(format_args!("the text `{}`", shorten(text)))
+    fn scalar<E: Error>(scalar: Scalar<'_>) -> Result<Self, E> {
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        let number = match scalar {
+            Scalar::Integer(number) => u64::try_from(number).ok(),
+            // `2e9` is a whole number too.
+            Scalar::Float(number) if number.fract() == 0.0 && (0.0..=EXACT).contains(&number) => {
+                Some(number as u64)
+            }
+            Scalar::Float(_) => None,
+            Scalar::Bool(_) | Scalar::Text(_) => return scalar.refuse(),
+        };
+        let refusal = || E::custom(format_args!("must be {}, not {scalar}", Self::expected()));
+        number.and_then(Self::new).ok_or_else(refusal)
     }
 }
 

@@ -16,10 +16,11 @@ impl Decimal {
         if whole.is_empty() || (fraction.is_empty() && text.contains('.')) {
             return None;
         }
-        if !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
-        let digits = format!("{whole}{fraction}").parse().ok()?;
+        let append = |number: u64, byte: u8| {
+            let digit = byte.is_ascii_digit().then(|| byte - b'0')?;
+            number.checked_mul(10)?.checked_add(digit.into())
+        };
+        let digits = whole.bytes().chain(fraction.bytes()).try_fold(0, append)?;
         Some(Self { digits, scale: u8::try_from(fraction.len()).ok().filter(|&scale| scale <= 19)? })
     }
 

@@ -4,7 +4,8 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value as Json, json};
 
 use crate::expectation::Statement;
-use crate::experiment::sweep::{MAX_LISTED, Spacing};
+use crate::experiment::sweep::{MAX_LISTED, MAX_POINTS, Spacing};
+use crate::run::{MAX_RUNS, MAX_STAGES};
 
 /// Keys of a file that are about the experiment, not about one run.
 pub(crate) const EXPERIMENT_KEYS: [&str; 8] =
@@ -15,6 +16,22 @@ pub(crate) const EXPERIMENT_KEYS: [&str; 8] =
 /// A file may leave out what the file it extends, or each of its variants, gives. So no setting is required here;
 /// `foretrain check` tells what is missing.
 pub fn json_schema() -> String {
+    serde_json::to_string_pretty(&with_references()).expect("JSON values can be printed") + "\n"
+}
+
+/// The schema of a file with everything it refers to in place.
+pub(super) fn file() -> Json {
+    let document = with_references();
+    in_place(&document, &document)
+}
+
+/// The schema of one type with everything it refers to in place.
+pub(crate) fn of<T: JsonSchema>() -> Json {
+    let schema = generated::<T>();
+    in_place(&schema, &schema)
+}
+
+fn with_references() -> Json {
     let (mut settings, mut definitions) = parts::<super::Scenario>();
     definitions.values_mut().for_each(allow_omissions);
     let settings_keys = settings["properties"].take();
@@ -37,7 +54,7 @@ pub fn json_schema() -> String {
     );
     let mut properties = experiment_properties(&expect, &published);
     properties.extend(settings_keys.as_object().cloned().unwrap_or_default());
-    let document = json!({
+    json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "foretrain scenario",
         "description": "One experiment: settings, variants to compare, axes to sweep, what must hold and what others published.",
@@ -46,12 +63,11 @@ pub fn json_schema() -> String {
         "required": ["name"],
         "additionalProperties": false,
         "definitions": definitions,
-    });
-    serde_json::to_string_pretty(&document).expect("JSON values can be printed") + "\n"
+    })
 }
 
 /// The schema of one type, with its definitions beside it. Absent options are left out, so `null` is nowhere valid.
-pub(crate) fn of<T: JsonSchema>() -> Json {
+fn generated<T: JsonSchema>() -> Json {
     let mut schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<T>().to_value();
     forbid_null(&mut schema);
     schema
@@ -59,7 +75,7 @@ pub(crate) fn of<T: JsonSchema>() -> Json {
 
 /// The schema of one type and, apart from it, what it refers to.
 fn parts<T: JsonSchema>() -> (Json, Map<String, Json>) {
-    let mut schema = of::<T>();
+    let mut schema = generated::<T>();
     let definitions = match schema.get_mut("definitions").map(Json::take) {
         Some(Json::Object(definitions)) => definitions,
         _ => Map::new(),
@@ -69,6 +85,27 @@ fn parts<T: JsonSchema>() -> (Json, Map<String, Json>) {
         map.remove("$schema");
     }
     (schema, definitions)
+}
+
+/// `here` with what it refers to in `root` in place of the references. What a reference says about itself stands beside
+/// an `allOf` around it and takes the place of what its target says.
+fn in_place(here: &Json, root: &Json) -> Json {
+    let referred = || root.pointer(here.get("$ref")?.as_str()?.strip_prefix('#')?);
+    if let Some(target) = here.get("allOf").and_then(|all| all.get(0)).or_else(referred) {
+        let mut target = in_place(target, root);
+        if let (Some(map), Some(own)) = (target.as_object_mut(), here.get("description")) {
+            map.insert("description".to_owned(), own.clone());
+        }
+        return target;
+    }
+    match here {
+        Json::Object(map) => {
+            let parts = map.iter().filter(|(key, _)| *key != "definitions");
+            parts.map(|(key, part)| (key.clone(), in_place(part, root))).collect()
+        }
+        Json::Array(items) => items.iter().map(|item| in_place(item, root)).collect(),
+        scalar => scalar.clone(),
+    }
 }
 
 fn experiment_properties(expect: &Json, published: &Json) -> Map<String, Json> {
@@ -85,7 +122,11 @@ fn experiment_properties(expect: &Json, published: &Json) -> Map<String, Json> {
             "additionalProperties": { "$ref": "#/definitions/Settings" },
         },
         "sweep": {
-            "description": "Axes: a path, or several in brackets that change together, and its values; axes multiply.",
+            "description": format!(
+                "Axes: a path, or several in brackets that change together, and its values; axes multiply, to at most \
+                 {MAX_POINTS} points. `foretrain run` takes at most {MAX_RUNS} runs, points times variants, of {MAX_STAGES} \
+                 stages together."
+            ),
             "type": "object",
             "additionalProperties": {
                 "anyOf": [

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::de::{Deserialize, Deserializer, Error};
 
+use super::written::{self, Scalar, Written};
 use super::{Bytes, Duration, Rate, Share};
-use crate::text::node::shorten;
 
 /// A number, bare or with any unit of the language, and its text as written.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,39 +95,17 @@ impl fmt::Display for Figure {
 
 impl<'de> Deserialize<'de> for Figure {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(FigureVisitor)
+        written::deserialize(deserializer)
     }
 }
 
-struct FigureVisitor;
-
-impl Visitor<'_> for FigureVisitor {
-    type Value = Figure;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number, with a unit where it has one")
+impl Written<'_> for Figure {
+    fn expected() -> String {
+        "a number, with a unit where it has one".to_owned()
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Figure, E> {
-        let message = || {
-            E::custom(format_args!(
-                "must be a number, with a unit where it has one, not the text `{}`",
-                shorten(text)
-            ))
-        };
-        Figure::parse(text).ok_or_else(message)
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Figure, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Figure, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Figure, E> {
-        self.visit_str(&number.to_string())
+    fn scalar<E: Error>(scalar: Scalar<'_>) -> Result<Self, E> {
+        Self::parse(&scalar.to_string()).map_or_else(|| scalar.refuse(), Ok)
     }
 }
 

@@ -19,6 +19,7 @@ mod run;
 pub(crate) mod shape;
 mod techniques;
 mod training;
+pub(crate) mod written;
 
 pub use count::Count;
 pub use decimal::Decimal;
@@ -31,6 +32,7 @@ pub use per_stage::PerStage;
 pub(crate) use quantity::split as split_quantity;
 pub use quantity::{Bytes, Dimension, Duration, Memory, Quantity, Rate, Share, Time, Transfer, Unit, Whole};
 pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
+pub use shape::Shape;
 pub use techniques::{BPipe, EvictionPolicy, PairTransfer, Recompute, StageSet, Techniques};
 pub use training::{MicroBatches, Training};
 

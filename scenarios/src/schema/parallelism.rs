@@ -1,13 +1,13 @@
 //! How the work is spread over devices.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserializer, Error, IntoDeserializer, Visitor};
+use serde::de::{Deserializer, Error};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
+use super::written::{self, Scalar, Written};
 use super::{Bytes, Count, MicroBatches, Stages};
 
 /// How the work is spread over devices.
@@ -97,36 +97,24 @@ impl Serialize for MemoryAllowance {
 
 impl<'de> Deserialize<'de> for MemoryAllowance {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AllowanceVisitor)
+        written::deserialize(deserializer)
     }
 }
 
-struct AllowanceVisitor;
-
-impl Visitor<'_> for AllowanceVisitor {
-    type Value = MemoryAllowance;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an amount of memory such as `30 GB`, a number of micro-batches, or `1p`")
+impl Written<'_> for MemoryAllowance {
+    fn expected() -> String {
+        "an amount of memory such as `30 GB`, a number of micro-batches, or `1p`".to_owned()
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<MemoryAllowance, E> {
-        match text.strip_suffix('p').map(str::parse::<u64>) {
-            Some(Ok(count)) => Count::deserialize(count.into_deserializer()).map(MemoryAllowance::PerStage),
-            _ => Bytes::parse(text).map(MemoryAllowance::Bytes).map_err(E::custom),
+    fn scalar<E: Error>(scalar: Scalar<'_>) -> Result<Self, E> {
+        match scalar {
+            Scalar::Integer(_) => Count::scalar(scalar).map(Self::MicroBatches),
+            Scalar::Text(text) => match text.strip_suffix('p').map(str::parse::<u64>) {
+                Some(Ok(count)) => Count::scalar(Scalar::Integer(count.into())).map(Self::PerStage),
+                _ => Bytes::parse(text).map(Self::Bytes).map_err(E::custom),
+            },
+            Scalar::Bool(_) | Scalar::Float(_) => scalar.refuse(),
         }
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<MemoryAllowance, E> {
-        Count::deserialize(number.into_deserializer()).map(MemoryAllowance::MicroBatches)
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<MemoryAllowance, E> {
-        Count::deserialize(number.into_deserializer()).map(MemoryAllowance::MicroBatches)
-    }
-
-    fn visit_i128<E: Error>(self, number: i128) -> Result<MemoryAllowance, E> {
-        Count::deserialize(number.into_deserializer()).map(MemoryAllowance::MicroBatches)
     }
 }
 

@@ -1,13 +1,13 @@
 //! A value for all stages, or one for each.
 
 use std::borrow::Cow;
-use std::fmt;
-use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde::de::value::SeqAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, Error, IntoDeserializer, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess};
+
+use super::written::{self, Scalar, Written};
 
 /// One value that all stages share, or a list with a value for each stage, the first stage first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -37,44 +37,26 @@ impl<T: Copy> PerStage<T> {
     }
 }
 
-/// Written by hand: serde's untagged form would forget where a wrong item stands.
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for PerStage<T> {
+impl<'de, T: Written<'de> + Deserialize<'de>> Deserialize<'de> for PerStage<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PerStageVisitor(PhantomData))
+        written::deserialize(deserializer)
     }
 }
 
-struct PerStageVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for PerStageVisitor<T> {
-    type Value = PerStage<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("one value, or a list with one for each stage")
+impl<'de, T: Written<'de> + Deserialize<'de>> Written<'de> for PerStage<T> {
+    fn expected() -> String {
+        "one value, or a list with one for each stage".to_owned()
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Value, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(items)).map(PerStage::Each)
+    fn scalar<E: Error>(scalar: Scalar<'_>) -> Result<Self, E> {
+        match scalar {
+            Scalar::Bool(_) => scalar.refuse(),
+            _ => T::scalar(scalar).map(Self::All),
+        }
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        T::deserialize(text.into_deserializer()).map(PerStage::All)
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
-        T::deserialize(number.into_deserializer()).map(PerStage::All)
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
-        T::deserialize(number.into_deserializer()).map(PerStage::All)
-    }
-
-    fn visit_i128<E: Error>(self, number: i128) -> Result<Self::Value, E> {
-        T::deserialize(number.into_deserializer()).map(PerStage::All)
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-        T::deserialize(number.into_deserializer()).map(PerStage::All)
+    fn list<A: SeqAccess<'de>>(items: A) -> Result<Self, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(items)).map(Self::Each)
     }
 }
 

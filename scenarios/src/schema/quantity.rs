@@ -5,10 +5,11 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
 use super::decimal::Decimal;
+use super::written::{self, Scalar, Written};
 use crate::text::node::shorten;
 use crate::text::suggest;
 
@@ -279,40 +280,23 @@ impl<D: Dimension> Serialize for Quantity<D> {
 
 impl<'de, D: Dimension> Deserialize<'de> for Quantity<D> {
     fn deserialize<S: Deserializer<'de>>(deserializer: S) -> Result<Self, S::Error> {
-        deserializer.deserialize_any(QuantityVisitor(PhantomData))
+        written::deserialize(deserializer)
     }
 }
 
-struct QuantityVisitor<D>(PhantomData<D>);
-
-impl<D: Dimension> Visitor<'_> for QuantityVisitor<D> {
-    type Value = Quantity<D>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} such as `{}`", D::NOUN, D::EXAMPLE)
+impl<D: Dimension> Written<'_> for Quantity<D> {
+    fn expected() -> String {
+        format!("{} such as `{}`", D::NOUN, D::EXAMPLE)
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Quantity<D>, E> {
-        Quantity::parse(text).map_err(E::custom)
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Quantity<D>, E> {
-        Quantity::bare(&number.to_string()).map_err(E::custom)
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Quantity<D>, E> {
-        Quantity::bare(&number.to_string()).map_err(E::custom)
-    }
-
-    fn visit_i128<E: Error>(self, number: i128) -> Result<Quantity<D>, E> {
-        Quantity::bare(&number.to_string()).map_err(E::custom)
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity<D>, E> {
-        if number.is_finite() {
-            Quantity::bare(&number.to_string()).map_err(E::custom)
-        } else {
-            Err(E::custom(format_args!("must be finite\nwrite {} such as `{}`", D::NOUN, D::EXAMPLE)))
+    fn scalar<E: Error>(scalar: Scalar<'_>) -> Result<Self, E> {
+        match scalar {
+            Scalar::Text(text) => Self::parse(text).map_err(E::custom),
+            Scalar::Float(number) if !number.is_finite() => {
+                Err(E::custom(format_args!("must be finite\nwrite {}", Self::expected())))
+            }
+            Scalar::Integer(_) | Scalar::Float(_) => Self::bare(&scalar.to_string()).map_err(E::custom),
+            Scalar::Bool(_) => scalar.refuse(),
         }
     }
 }

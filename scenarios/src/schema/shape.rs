@@ -7,81 +7,90 @@ use std::sync::LazyLock;
 
 use serde_json::Value as Json;
 
+use super::document;
 use crate::text::node::{Entry, Map, Node, Value};
 use crate::text::source::Mark;
 
-/// A place in the schema.
-#[derive(Clone, Copy)]
-pub(crate) struct Shape<'a> {
-    root: &'a Json,
-    here: &'a Json,
-}
+/// A place in the schema: a setting, a choice, or an item of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape<'a>(&'a Json);
 
-static SCENARIO: LazyLock<Json> = LazyLock::new(super::document::of::<super::Scenario>);
+static SCENARIO: LazyLock<Json> = LazyLock::new(document::of::<super::Scenario>);
+static FILE: LazyLock<Json> = LazyLock::new(document::file);
 
 impl Shape<'static> {
+    /// A whole file: the settings, and beside them `variants`, `sweep`, `expect` and so on.
+    pub fn file() -> Self {
+        Self(&FILE)
+    }
+
     /// The settings of a scenario: `model`, `training`, and so on.
     pub(crate) fn scenario() -> Self {
-        Self { root: &SCENARIO, here: &SCENARIO }
+        Self(&SCENARIO)
     }
 }
 
 impl<'a> Shape<'a> {
-    /// A place in another schema than that of the settings.
-    pub(crate) fn of(root: &'a Json) -> Self {
-        Self { root, here: root }
+    /// A place in another schema, which must not refer to anything.
+    pub(crate) fn of(schema: &'a Json) -> Self {
+        Self(schema)
     }
 
     /// The place at `path` (keys, tags and list indices).
-    pub(crate) fn at<S: AsRef<str>>(self, path: &[S]) -> Option<Self> {
+    pub fn at<S: AsRef<str>>(self, path: &[S]) -> Option<Self> {
         path.iter().try_fold(self, |shape, key| shape.field(key.as_ref()))
     }
 
     /// The place under a key or a tag, or of any item of a list.
     pub(crate) fn field(self, key: &str) -> Option<Self> {
-        self.alternatives().find_map(|here| {
-            let field = match here.get("properties") {
+        self.forms().find_map(|Self(form)| {
+            let field = match form.get("properties") {
                 Some(properties) => properties.get(key),
-                None => here.get("items").filter(|_| key.bytes().all(|byte| byte.is_ascii_digit())),
+                None => form.get("items").filter(|_| key.bytes().all(|byte| byte.is_ascii_digit())),
             };
-            Some(Self { here: field?, ..self })
+            field.map(Self)
         })
     }
 
     /// The keys of a map, or the tags and bare words of a choice.
-    pub(crate) fn names(self) -> Vec<&'a str> {
-        let mut names = Vec::new();
-        for here in self.alternatives() {
-            let words = here.get("enum").and_then(Json::as_array).into_iter().flatten();
-            names.extend(words.chain(here.get("const")).filter_map(Json::as_str));
-            names.extend(
-                here.get("properties")
-                    .and_then(Json::as_object)
-                    .into_iter()
-                    .flat_map(|map| map.keys().map(String::as_str)),
-            );
+    pub fn names(self) -> Vec<&'a str> {
+        self.described().into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// The same with the documentation of each: a choice is documented by its form, a setting by itself.
+    pub fn described(self) -> Vec<(&'a str, String)> {
+        let mut described = Vec::new();
+        for form in self.forms() {
+            let words = form.0.get("enum").and_then(Json::as_array).into_iter().flatten();
+            let words = words.chain(form.0.get("const")).filter_map(Json::as_str);
+            described.extend(words.map(|word| (word, form.documentation())));
+            for (key, field) in form.0.get("properties").and_then(Json::as_object).into_iter().flatten() {
+                let told = if self.is_choice() { form } else { Self(field) };
+                described.push((key.as_str(), told.documentation()));
+            }
         }
-        names
+        described
     }
 
     /// Whether the place holds one tag out of several, so that another tag replaces the whole value.
-    pub(crate) fn is_choice(self) -> bool {
-        self.resolved().get("oneOf").is_some()
+    pub fn is_choice(self) -> bool {
+        self.0.get("oneOf").is_some()
     }
 
     /// Whether a map at this place may lack `key`.
     pub(crate) fn is_optional(self, key: &str) -> bool {
-        let required =
-            self.alternatives().filter_map(|here| here.get("required").and_then(Json::as_array)).flatten();
+        let required = self.forms().filter_map(|Self(form)| form.get("required")?.as_array()).flatten();
         required.into_iter().all(|name| name.as_str() != Some(key))
+    }
+
+    /// What it means, on one line; empty where the schema does not say.
+    pub fn documentation(self) -> String {
+        self.description().replace('\n', " ")
     }
 
     /// The first sentence of the documentation, for use inside a sentence.
     pub(crate) fn title(self) -> String {
-        let text = [self.here, self.resolved()]
-            .iter()
-            .find_map(|here| here.get("description")?.as_str())
-            .unwrap_or("");
+        let text = self.description();
         let sentence = text.split_once(". ").map_or(text, |(first, _)| first);
         let sentence = sentence.split("\n\n").next().unwrap_or("").replace('\n', " ");
         uncapitalised(sentence.trim_end_matches('.'))
@@ -94,7 +103,7 @@ impl<'a> Shape<'a> {
 
     /// A valid value, said to stand at `mark`.
     pub(crate) fn sample(self, mark: Mark) -> Option<Node> {
-        let here = self.resolved();
+        let Self(here) = self;
         let word = |json: &Json| plain_value(json, mark).map(|value| Node::new(mark, value));
         if let Some(example) = here.get("examples").and_then(|examples| examples.get(0)) {
             return word(example);
@@ -102,8 +111,8 @@ impl<'a> Shape<'a> {
         if let Some(only) = here.get("const").or_else(|| here.get("enum").and_then(|all| all.get(0))) {
             return word(only);
         }
-        if let Some(first) = self.alternatives().next().filter(|&first| !std::ptr::eq(first, here)) {
-            return Self { here: first, ..self }.sample(mark);
+        if let Some(first) = self.forms().next().filter(|first| !std::ptr::eq(first.0, here)) {
+            return first.sample(mark);
         }
         match here.get("type").and_then(Json::as_str)? {
             "object" => {
@@ -121,25 +130,15 @@ impl<'a> Shape<'a> {
         }
     }
 
-    fn resolved(self) -> &'a Json {
-        let mut here = self.here;
-        // A description beside a reference makes schemars wrap the reference in `allOf`.
-        while let Some(inner) = here.get("allOf").and_then(|all| all.get(0)).or_else(|| self.referred(here)) {
-            here = inner;
-        }
-        here
+    fn description(self) -> &'a str {
+        self.0.get("description").and_then(Json::as_str).unwrap_or_default()
     }
 
-    fn referred(self, here: &Json) -> Option<&'a Json> {
-        self.root.pointer(here.get("$ref")?.as_str()?.strip_prefix('#')?)
-    }
-
-    /// The forms a value may take here; one for most places.
-    fn alternatives(self) -> impl Iterator<Item = &'a Json> {
-        let here = self.resolved();
-        let forms = here.get("oneOf").or_else(|| here.get("anyOf")).and_then(Json::as_array);
-        let single = if forms.is_none() { Some(here) } else { None };
-        forms.into_iter().flatten().map(move |form| Self { here: form, ..self }.resolved()).chain(single)
+    /// The forms that a value may take here; itself for most places.
+    fn forms(self) -> impl Iterator<Item = Self> {
+        let forms = self.0.get("oneOf").or_else(|| self.0.get("anyOf")).and_then(Json::as_array);
+        let single = if forms.is_none() { Some(self) } else { None };
+        forms.into_iter().flatten().map(Self).chain(single)
     }
 }
 

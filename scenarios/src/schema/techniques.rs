@@ -1,14 +1,14 @@
 //! Techniques: what they are given; what they do is the business of the workloads.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::SeqAccessDeserializer;
-use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, SeqAccess};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
+use super::written::{self, Scalar, Written};
 use super::{Bytes, Count, Duration, PerStage, Rate};
 
 /// Techniques that change what is executed, where and in which order.
@@ -106,28 +106,24 @@ impl Serialize for StageSet {
 
 impl<'de> Deserialize<'de> for StageSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(StageSetVisitor)
+        written::deserialize(deserializer)
     }
 }
 
-struct StageSetVisitor;
-
-impl<'de> Visitor<'de> for StageSetVisitor {
-    type Value = StageSet;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("`all` or a list of stages such as `[0, 1]`")
+impl<'de> Written<'de> for StageSet {
+    fn expected() -> String {
+        "`all` or a list of stages such as `[0, 1]`".to_owned()
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<StageSet, E> {
-        match text {
-            "all" => Ok(StageSet::All),
-            other => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
+    fn scalar<E: Error>(scalar: Scalar<'_>) -> Result<Self, E> {
+        match scalar {
+            Scalar::Text("all") => Ok(Self::All),
+            _ => scalar.refuse(),
         }
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<StageSet, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(items)).map(StageSet::Listed)
+    fn list<A: SeqAccess<'de>>(items: A) -> Result<Self, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(items)).map(Self::Listed)
     }
 }
 

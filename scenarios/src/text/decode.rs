@@ -3,6 +3,7 @@
 //! serde stops at the first fault. [`decode`] notes it, puts an example from the schema in the place of the offending
 //! value (or removes an unknown key), and tries again until the tree is whole.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::value::StrDeserializer;
@@ -38,7 +39,8 @@ pub(crate) fn decode<T: DeserializeOwned>(
     problems: &mut Vec<Problem>,
 ) -> Option<Decoded<T>> {
     const MOST_FAULTS: usize = 100;
-    let mut tree = node.clone();
+    // Most trees are whole and need no copy.
+    let mut tree = Cow::Borrowed(node);
     let mut examples = Vec::new();
     for _ in 0..MOST_FAULTS {
         let fault = match T::deserialize(Reader(&tree)) {
@@ -46,7 +48,7 @@ pub(crate) fn decode<T: DeserializeOwned>(
             Err(fault) => fault,
         };
         problems.push(fault.problem(&tree, shape, name));
-        examples.push(fault.repair(&mut tree, shape)?);
+        examples.push(fault.repair(tree.to_mut(), shape)?);
     }
     None
 }

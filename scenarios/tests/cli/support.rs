@@ -5,22 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// A small experiment: one variant fits, one does not.
-pub(crate) const PIPELINE: &str = "\
-name: Small pipeline
-model:
-  profiled_pipeline:
-    stages: 4
-    forward: 10 ms
-    backward_input: 10 ms
-    backward_weight: 5 ms
-    transfer: 1 ms
-    activation: 1 GB
-    device: { memory: 6 GB }
+pub(crate) const PIPELINE: &str = concat!(
+    "name: Small pipeline\n",
+    include_str!("../model.yaml"),
+    "    device: { memory: 6 GB }
 training: { micro_batches: 8, micro_batch: 2 }
 variants:
   gpipe: { parallelism: { schedule: gpipe } }
   1f1b:  { parallelism: { schedule: 1f1b } }
-";
+"
+);
 
 /// A folder for one test, empty at first.
 pub(crate) struct Sandbox {

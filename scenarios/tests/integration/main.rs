@@ -5,5 +5,6 @@ mod expectations;
 mod hostile;
 mod language;
 mod library;
+mod plans;
 mod schema;
 mod support;

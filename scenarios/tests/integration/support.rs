@@ -5,16 +5,7 @@ use std::collections::BTreeMap;
 use scenarios::{Experiment, Failure, load};
 
 /// The smallest complete settings; tests add what they are about.
-pub(crate) const SETTINGS: &str = "
-model:
-  profiled_pipeline:
-    stages: 4
-    forward: 10 ms
-    backward_input: 10 ms
-    backward_weight: 5 ms
-    transfer: 1 ms
-    activation: 1 GB
-";
+pub(crate) const SETTINGS: &str = concat!("\n", include_str!("../model.yaml"));
 
 /// An experiment from one text, with settings from the command line.
 pub(crate) fn read(text: &str, overrides: &[&str]) -> Result<Experiment, Failure> {

@@ -151,10 +151,10 @@ fn the_gain_is_a_configuration_that_did_not_fit() {
     };
     let ours = simulated(&with_capacity(plain(8, 24), 5));
     let End::OutOfMemory(out) = &ours.run.end else { panic!("{:?}", ours.run.end) };
-    assert_eq!(out.store, ours.built.stages[0].memory);
+    assert_eq!(out.store, ours.built.lowered.stages[0].memory);
     assert_eq!(out.place.args[0], 5, "the sixth micro-batch");
     let names: Vec<_> =
-        out.holders.iter().map(|&(k, _)| ours.built.program.kinds[k.index()].as_str()).collect();
+        out.holders.iter().map(|&(k, _)| ours.built.lowered.program.kinds[k.index()].as_str()).collect();
     assert_eq!(names, [kind::ACTIVATIONS, kind::WEIGHTS]);
 
     let fits = completed(&with_capacity(balanced(8, 24, EvictionPolicy::EvictNewest), 5));

@@ -3,6 +3,7 @@
 use sim_core::outcome::{End, Run};
 use sim_core::time::Time;
 use sim_core::{Options, simulate};
+use workloads::lower::Lowered;
 use workloads::names::{cause, kind};
 use workloads::plan::{Built, PipelinePlan, build};
 
@@ -13,8 +14,9 @@ pub(crate) struct Simulated {
 
 pub(crate) fn simulated(plan: &PipelinePlan) -> Simulated {
     let built = build(plan).unwrap_or_else(|error| panic!("{error}"));
-    let run = simulate(&built.platform, &built.program, &built.start, &Options::default())
-        .unwrap_or_else(|errors| panic!("{errors:?}"));
+    let Lowered { platform, program, start, .. } = &built.lowered;
+    let run =
+        simulate(platform, program, start, &Options::default()).unwrap_or_else(|errors| panic!("{errors:?}"));
     Simulated { built, run }
 }
 
@@ -28,45 +30,45 @@ pub(crate) fn completed(plan: &PipelinePlan) -> Simulated {
 impl Simulated {
     /// The marks of a stage, by step: its first start and its last end.
     pub(crate) fn marks(&self, stage: usize) -> Vec<(Time, Time)> {
-        let marks = &self.run.streams[self.built.stages[stage].compute.index()].marks;
+        let marks = &self.run.streams[self.built.lowered.stages[stage].compute.index()].marks;
         marks.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
     }
 
     /// The longest of the stages' own spans in the first step.
     pub(crate) fn cost(&self) -> Time {
-        let spans = (0..self.built.stages.len()).map(|stage| self.marks(stage)[0]);
+        let spans = (0..self.built.lowered.stages.len()).map(|stage| self.marks(stage)[0]);
         spans.map(|(start, end)| end - start).max().unwrap()
     }
 
     /// Peak bytes of every stage's memory.
     pub(crate) fn peaks(&self) -> Vec<u64> {
         let store = |ids: &workloads::lower::StageIds| &self.run.stores[ids.memory.index()];
-        self.built.stages.iter().map(|ids| store(ids).peak.bytes).collect()
+        self.built.lowered.stages.iter().map(|ids| store(ids).peak.bytes).collect()
     }
 
     /// Most micro-batches resident in every stage's memory, those of a partner included.
     pub(crate) fn residents(&self) -> Vec<u64> {
         let store = |ids: &workloads::lower::StageIds| &self.run.stores[ids.resident.index()];
-        self.built.stages.iter().map(|ids| store(ids).peak.bytes).collect()
+        self.built.lowered.stages.iter().map(|ids| store(ids).peak.bytes).collect()
     }
 
     /// Time of a stage's compute stream by cause.
     pub(crate) fn spent(&self, stage: usize, name: &str) -> Time {
         let cause = cause::ALL.iter().position(|&n| n == name).unwrap();
-        self.run.streams[self.built.stages[stage].compute.index()].spent[cause]
+        self.run.streams[self.built.lowered.stages[stage].compute.index()].spent[cause]
     }
 
     /// Bytes of a kind at a stage's peak.
     pub(crate) fn at_peak(&self, stage: usize, name: &str) -> u64 {
-        let kind = self.built.program.kinds.iter().position(|n| n == name);
-        let peak = &self.run.stores[self.built.stages[stage].memory.index()].peak;
+        let kind = self.built.lowered.program.kinds.iter().position(|n| n == name);
+        let peak = &self.run.stores[self.built.lowered.stages[stage].memory.index()].peak;
         kind.and_then(|kind| peak.by_kind.get(kind).copied()).unwrap_or(0)
     }
 
     /// Nothing but what is held throughout is left in any store.
     pub(crate) fn assert_memory_is_returned(&self, plan: &PipelinePlan) {
-        let weights = self.built.program.kinds.iter().position(|name| name == kind::WEIGHTS);
-        for (ids, profile) in self.built.stages.iter().zip(&plan.model.stages) {
+        let weights = self.built.lowered.program.kinds.iter().position(|name| name == kind::WEIGHTS);
+        for (ids, profile) in self.built.lowered.stages.iter().zip(&plan.model.stages) {
             let held = &self.run.stores[ids.memory.index()].held;
             for (kind, &bytes) in held.iter().enumerate() {
                 assert_eq!(bytes, if Some(kind) == weights { profile.weights } else { 0 });

@@ -1,0 +1,150 @@
+//! The layers of settings, and what they say about one run: what a file extends, the file, a variant, a point of the
+//! sweep, `--set`; later ones win.
+
+use std::iter;
+
+use indexmap::IndexMap;
+
+use super::check::{self, Finding};
+use super::overrides::Override;
+use super::sweep::{self, Axis, Point};
+use super::{Infeasible, Resolved, merge, paths};
+use crate::schema::Scenario;
+use crate::schema::shape::Shape;
+use crate::text::decode::decode;
+use crate::text::node::{Node, Value};
+use crate::text::problem::Problem;
+use crate::text::source::Mark;
+
+/// Everything that settings come from.
+#[derive(Clone, Debug)]
+pub(super) struct Layers {
+    pub(super) settings: Node,
+    pub(super) variants: IndexMap<String, Node>,
+    pub(super) axes: Vec<Axis>,
+    pub(super) overrides: Vec<Override>,
+}
+
+/// A variant, merged with what is below it once for all points.
+pub(crate) struct Variant<'e> {
+    settings: Node,
+    overrides: &'e [Override],
+}
+
+impl Variant<'_> {
+    /// Its scenario at `point`.
+    ///
+    /// # Errors
+    /// Only over a sweep: sizes that do not multiply at this point.
+    pub(crate) fn at(&self, point: &Point) -> Result<Resolved, Infeasible> {
+        let mut problems = Vec::new();
+        match resolve(self.tree(point), &mut problems) {
+            Some((resolved, findings)) if problems.is_empty() && findings.is_empty() => Ok(resolved),
+            other => {
+                let findings = other.into_iter().flat_map(|(_, findings)| findings);
+                problems.extend(findings.map(|finding| finding.problem));
+                let reasons: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
+                Err(Infeasible { reason: reasons.join("; ") })
+            }
+        }
+    }
+
+    /// The settings of one run, not yet typed.
+    fn tree(&self, point: &Point) -> Node {
+        let mut tree = self.settings.clone();
+        for (path, node) in &point.values {
+            let keys = paths::keys(path);
+            let is_map = matches!(node.value, Value::Map(_));
+            if let Some(place) = tree.at_mut(&keys).filter(|_| !is_map) {
+                // What merging would do, for the price of a look.
+                *place = node.clone();
+            } else if paths::leads_through(&keys, &tree) {
+                set(&mut tree, &keys, node.clone());
+            }
+        }
+        for change in self.overrides {
+            set(&mut tree, &paths::keys(&change.path), change.value.clone());
+        }
+        merge::remove_nones(&mut tree, Shape::scenario());
+        tree
+    }
+}
+
+impl Layers {
+    pub(super) fn variant(&self, name: &str) -> Variant<'_> {
+        let mut settings = self.settings.clone();
+        merge::merge(&mut settings, self.variants[name].clone(), Some(Shape::scenario()));
+        Variant { settings, overrides: &self.overrides }
+    }
+
+    /// What the command line sets is no longer swept: its axis has this one value.
+    pub(super) fn pin_axes(&mut self, problems: &mut Vec<Problem>) {
+        let axes = &mut self.axes;
+        self.overrides.retain(|change| {
+            match axes.iter_mut().find(|axis| axis.paths.contains(&change.path)) {
+                Some(axis) if axis.paths.len() == 1 => {
+                    axis.pin(change.value.clone());
+                    false
+                }
+                Some(_) => {
+                    let message = format!("`{}` is swept together with other settings", change.path);
+                    problems.push(
+                        Problem::new(change.value.mark, message)
+                            .help("change the axis in a copy of the file"),
+                    );
+                    true
+                }
+                None => true,
+            }
+        });
+    }
+
+    /// Checks every variant, and every value of every axis on its own.
+    pub(super) fn check(&self, problems: &mut Vec<Problem>) {
+        const ENOUGH: usize = 20;
+        const TOO_MANY: usize = 1_000;
+        let first = sweep::point(&self.axes, 0);
+        for (variant, patch) in &self.variants {
+            // Every variant repeats the problems of the base; once there are many, its patch is checked alone.
+            if problems.len() > ENOUGH {
+                check_alone(iter::once((Vec::new(), patch.clone())), problems);
+            } else if let Some((_, findings)) = resolve(self.variant(variant).tree(&first), problems) {
+                let lasting = findings.into_iter().filter(|finding| !finding.swept);
+                problems.extend(lasting.map(|finding| finding.problem));
+            }
+        }
+        for axis in &self.axes {
+            for index in 0..axis.len().min(sweep::MAX_LISTED as u64) {
+                if problems.len() > TOO_MANY {
+                    return;
+                }
+                let keys = axis.paths.iter().map(|path| paths::keys(path));
+                check_alone(keys.zip(axis.value(index)), problems);
+            }
+        }
+    }
+}
+
+/// Changes the setting at `keys` by what `node` says.
+fn set(tree: &mut Node, keys: &[&str], node: Node) {
+    merge::merge(tree, Node::nest(keys, node), Some(Shape::scenario()));
+}
+
+/// Types changes in a small valid scenario, which costs less than in the real one.
+fn check_alone<'a>(changes: impl Iterator<Item = (Vec<&'a str>, Node)>, problems: &mut Vec<Problem>) {
+    let shape = Shape::scenario();
+    let Some(mut tree) = shape.sample(Mark::nowhere()) else { return };
+    for (keys, node) in changes {
+        set(&mut tree, &keys, node);
+    }
+    merge::remove_nones(&mut tree, shape);
+    decode::<Scenario>(&tree, shape, "", problems);
+}
+
+/// Types and checks the settings of one run. `None` when they are past repair.
+fn resolve(tree: Node, problems: &mut Vec<Problem>) -> Option<(Resolved, Vec<Finding>)> {
+    let decoded = decode::<Scenario>(&tree, Shape::scenario(), "", problems)?;
+    let mut scenario = decoded.value;
+    let (derived, findings) = check::check(&mut scenario, &tree, &decoded.examples);
+    Some((Resolved { scenario, tree, derived }, findings))
+}
