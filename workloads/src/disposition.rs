@@ -10,20 +10,30 @@ use crate::graph::{OpGraph, OpId, StorageId};
 /// What happens to a storage between its uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// It is dropped after the forward pass and produced again by this operator.
-    Recompute(OpId),
+    /// It is dropped after the forward pass and produced again by these operators.
+    Recompute(Vec<OpId>),
     /// Some micro-batches of it stay in the memory of another stage for a while.
-    Move {
-        /// That stage.
-        to: u32,
-        /// Which and when, by ascending micro-batch; trips leave and return in this order.
-        trips: Vec<Trip>,
-        /// Most micro-batches resident at home.
-        bound: u32,
-        /// Most micro-batches at the partner, one in transit included.
-        away: u32,
-    },
+    Move(MoveId),
 }
+
+/// Trips that the storages of a stage make together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The stage.
+    pub from: u32,
+    /// Where they go.
+    pub to: u32,
+    /// Which micro-batches and when, ascending; trips leave and return in this order.
+    pub trips: Vec<Trip>,
+    /// Most micro-batches resident at home.
+    pub bound: u32,
+    /// Most micro-batches at the partner, one in transit included.
+    pub away: u32,
+}
+
+/// An entry of [`Dispositions::moves`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MoveId(u32);
 
 /// The stay of one micro-batch at a partner. Visits are positions in the order of the home stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +52,7 @@ pub struct Trip {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dispositions {
     decided: BTreeMap<StorageId, (&'static str, Disposition)>,
+    moves: Vec<Move>,
 }
 
 /// Two techniques decided about one storage.
@@ -85,8 +96,18 @@ impl Dispositions {
         self.decided.get(&storage).map(|(_, disposition)| disposition)
     }
 
-    /// All that was decided, by storage.
-    pub fn iter(&self) -> impl Iterator<Item = (StorageId, &Disposition)> {
-        self.decided.iter().map(|(&storage, (_, disposition))| (storage, disposition))
+    /// Adds trips, for the [`Disposition::Move`] of the storages that make them.
+    pub fn plan_move(&mut self, planned: Move) -> MoveId {
+        self.moves.push(planned);
+        MoveId(self.moves.len() as u32 - 1)
+    }
+
+    /// All trips, each with the storages that make them.
+    pub fn moves(&self) -> impl Iterator<Item = (&Move, Vec<StorageId>)> {
+        (0u32..).zip(&self.moves).map(|(id, planned)| {
+            let moved = |disposition: &Disposition| *disposition == Disposition::Move(MoveId(id));
+            let storages = self.decided.iter().filter(|(_, (_, disposition))| moved(disposition));
+            (planned, storages.map(|(&storage, _)| storage).collect())
+        })
     }
 }

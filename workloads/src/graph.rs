@@ -39,7 +39,8 @@ pub struct OpId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StorageId(pub u32);
 
-/// An operator; one execution per micro-batch.
+/// An operator; one execution per micro-batch. The operators of one stage, chunk and phase are a *visit*: they run one
+/// after the other, in the order in which they were added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Op {
     /// Stage it runs on.
@@ -95,7 +96,7 @@ pub struct Storage {
 pub struct OpGraph {
     ops: Vec<Op>,
     storages: Vec<Storage>,
-    by_phase: BTreeMap<(u32, u32, Phase), OpId>,
+    visits: BTreeMap<(u32, u32, Phase), Vec<OpId>>,
 }
 
 impl OpGraph {
@@ -105,11 +106,10 @@ impl OpGraph {
         StorageId(self.storages.len() as u32 - 1)
     }
 
-    /// Adds an operator; there is one per stage, chunk and phase.
+    /// Adds an operator, the last of its visit.
     pub fn op(&mut self, op: Op) -> OpId {
         let id = OpId(self.ops.len() as u32);
-        let earlier = self.by_phase.insert((op.stage, op.chunk, op.phase), id);
-        debug_assert!(earlier.is_none(), "one operator per stage, chunk and phase");
+        self.visits.entry((op.stage, op.chunk, op.phase)).or_default().push(id);
         self.ops.push(op);
         id
     }
@@ -124,9 +124,9 @@ impl OpGraph {
         &self.storages
     }
 
-    /// The operator of a phase, if the graph has it.
-    pub fn find(&self, stage: u32, chunk: u32, phase: Phase) -> Option<OpId> {
-        self.by_phase.get(&(stage, chunk, phase)).copied()
+    /// The operators of a visit, in order; none if the graph does not have it.
+    pub fn visit(&self, stage: u32, chunk: u32, phase: Phase) -> &[OpId] {
+        self.visits.get(&(stage, chunk, phase)).map_or(&[], Vec::as_slice)
     }
 
     /// An operator.
@@ -149,21 +149,32 @@ impl OpGraph {
         &mut self.storages[storage.0 as usize]
     }
 
-    /// The storages an operator reads last: no later phase of the micro-batch reads them.
-    pub fn last_read_by(&self, op: OpId) -> impl Iterator<Item = StorageId> + '_ {
-        let Op { stage, chunk, phase, .. } = *self.get(op);
-        let weight = self.find(stage, chunk, Phase::BackwardWeight).filter(|_| phase == Phase::BackwardInput);
-        let reads = match phase {
-            Phase::Forward | Phase::Recompute => &[],
-            _ => self.get(op).reads.as_slice(),
-        };
-        reads.iter().copied().filter(move |s| weight.is_none_or(|w| !self.get(w).reads.contains(s)))
+    /// Per operator, the storages that it reads last: no later operator of the micro-batch reads them. A forward pass
+    /// reads nothing last; what recomputation starts from is read by the backward pass, too.
+    pub fn last_reads(&self) -> Vec<Vec<StorageId>> {
+        let mut last: Vec<Option<OpId>> = vec![None; self.storages.len()];
+        for phase in [Phase::Backward, Phase::BackwardInput, Phase::BackwardWeight] {
+            for (_, ops) in self.visits.iter().filter(|((.., of), _)| *of == phase) {
+                for &op in ops {
+                    for storage in &self.get(op).reads {
+                        last[storage.0 as usize] = Some(op);
+                    }
+                }
+            }
+        }
+        let mut reads = vec![Vec::new(); self.ops.len()];
+        for (storage, op) in (0u32..).zip(last) {
+            if let Some(op) = op {
+                reads[op.0 as usize].push(StorageId(storage));
+            }
+        }
+        reads
     }
 
     /// A storage in words, `activation of stage 3` (with the chunk where a stage has several).
     pub fn describe(&self, storage: StorageId) -> String {
         let Storage { stage, chunk, purpose, .. } = self.stored(storage);
-        let chunks = self.by_phase.contains_key(&(*stage, 1, Phase::Forward));
+        let chunks = !self.visit(*stage, 1, Phase::Forward).is_empty();
         let of = if chunks { format!("chunk {chunk} of stage {stage}") } else { format!("stage {stage}") };
         format!("{} of {of}", purpose.name())
     }

@@ -256,8 +256,8 @@ impl LaneLowering<'_> {
 
     fn memory(&mut self, storage: StorageId, place: Place) -> (Slot, Affine, KindId) {
         let stored = self.graph.stored(storage);
-        let recomputed = self.graph.find(stored.stage, stored.chunk, Phase::Recompute);
-        let recomputed = recomputed.is_some_and(|op| self.graph.get(op).writes.contains(&storage));
+        let again = self.graph.visit(stored.stage, stored.chunk, Phase::Recompute);
+        let recomputed = again.iter().any(|&op| self.graph.get(op).writes.contains(&storage));
         let name = match (place, stored.purpose) {
             (Place::Partner(_), _) => kind::HELD_FOR_PARTNER,
             _ if recomputed => kind::RECOMPUTED,

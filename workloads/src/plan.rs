@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::check::{self, memory::Shortfall};
-use crate::disposition::{Conflict, Disposition, Dispositions};
+use crate::disposition::{Conflict, Dispositions};
 use crate::graph::OpGraph;
 use crate::limits::{self, Invalid};
 use crate::lower::{self, Lowered};
@@ -122,7 +122,7 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
     Ok(Built {
         lowered: lower::lower(&schedule, &graph, &costs, plan.steps),
         chunks: chain.chunks,
-        evictions: evictions(plan, &graph, &table),
+        evictions: evictions(plan, &table),
     })
 }
 
@@ -149,7 +149,7 @@ fn realised(
         check(realise::visits::PASS, &schedule)?;
     }
     if plan.bpipe.is_some() {
-        realise::moves::realise(&mut schedule, graph, table);
+        realise::moves::realise(&mut schedule, table);
         check(realise::moves::PASS, &schedule)?;
     }
     if plan.send != SendMode::Latency {
@@ -164,12 +164,10 @@ fn realised(
     Ok(schedule)
 }
 
-fn evictions(plan: &PipelinePlan, graph: &OpGraph, table: &Dispositions) -> Vec<u32> {
+fn evictions(plan: &PipelinePlan, table: &Dispositions) -> Vec<u32> {
     let mut evictions = vec![0; plan.model.stages.len()];
-    for (storage, disposition) in table.iter() {
-        if let Disposition::Move { trips, .. } = disposition {
-            evictions[graph.stored(storage).stage as usize] += trips.len() as u32;
-        }
+    for (planned, _) in table.moves() {
+        evictions[planned.from as usize] += planned.trips.len() as u32;
     }
     evictions
 }

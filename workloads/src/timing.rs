@@ -1,5 +1,9 @@
 //! What heuristic orders are told: durations by position of the chain, sizes and limits of activations.
 
+use std::collections::BTreeSet;
+
+use sim_core::time::Time;
+
 use crate::chain::Chain;
 use crate::cost::CostBook;
 use crate::disposition::{Disposition, Dispositions};
@@ -36,7 +40,10 @@ pub(crate) fn timing(
     };
     let chunk = |position| {
         let (stage, chunk) = (chain.stage(position), chain.chunk(position));
-        let duration = |phase| graph.find(stage, chunk, phase).map(|op| costs.op(op)).unwrap_or_default();
+        let duration = |phase| {
+            let ops = graph.visit(stage, chunk, phase).iter();
+            ops.fold(Time::ZERO, |sum, &op| sum.saturating_add(costs.op(op)))
+        };
         let Sizes { held, kept, .. } = sizes(stage, chunk);
         ChunkTiming {
             forward: duration(Phase::Forward),
@@ -72,9 +79,9 @@ pub(crate) fn timing(
 fn sizes(graph: &OpGraph, table: &Dispositions, stage: u32, chunk: u32) -> Sizes {
     let recomputed = |storage| matches!(table.get(storage), Some(Disposition::Recompute(_)));
     let bytes = |phase, counts: &dyn Fn(StorageId) -> bool| {
-        let op = graph.find(stage, chunk, phase).map(|op| graph.get(op));
-        let storages = op.into_iter().flat_map(|op| op.reads.iter().chain(&op.writes));
-        storages.filter(|&&s| counts(s)).map(|&s| graph.stored(s).bytes).sum()
+        let ops = graph.visit(stage, chunk, phase).iter().map(|&op| graph.get(op));
+        let storages: BTreeSet<_> = ops.flat_map(|op| op.reads.iter().chain(&op.writes)).copied().collect();
+        storages.into_iter().filter(|&s| counts(s)).map(|s| graph.stored(s).bytes).sum()
     };
     Sizes {
         held: bytes(Phase::Forward, &|s| !recomputed(s)),

@@ -4,8 +4,8 @@
 //! ended or the backward pass has; slots are bounded, so a forward pass waits until an eviction has made room. The
 //! partner must have room for what it takes: as with a framework's allocator, it runs out of memory otherwise.
 
-use crate::disposition::{Disposition, Dispositions, Trip};
-use crate::graph::{OpGraph, StorageId};
+use crate::disposition::{Dispositions, Move, Trip};
+use crate::graph::StorageId;
 use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, Variants, Why};
 
 /// The name of this pass in errors.
@@ -24,10 +24,8 @@ struct Signals {
 }
 
 /// Adds copy lanes and what launches and awaits them.
-pub fn realise(schedule: &mut Schedule, graph: &OpGraph, table: &Dispositions) {
-    for (storage, disposition) in table.iter() {
-        let Disposition::Move { to, trips, bound, away } = disposition else { continue };
-        let stage = graph.stored(storage).stage;
+pub fn realise(schedule: &mut Schedule, table: &Dispositions) {
+    for (&Move { from: stage, to, ref trips, bound, away }, storages) in table.moves() {
         let mut signal = |what: &str| schedule.signal(format!("{what} of stage {stage}"));
         let signals = Signals {
             launch_out: signal("launched evictions"),
@@ -35,13 +33,13 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, table: &Dispositions) {
             away: signal("evictions"),
             back: signal("loads"),
         };
-        schedule.stages[stage as usize].resident_bound = Some(*bound);
+        schedule.stages[stage as usize].resident_bound = Some(bound);
         if let Some(lane) = schedule.compute(stage) {
             launch(lane, trips, signals);
         }
-        let (home, partner) = (Place::Home(stage), Place::Partner(*to));
-        schedule.lanes.push(evictions(storage, (home, partner), trips, *away, signals));
-        schedule.lanes.push(loads(storage, (home, partner), trips, signals));
+        let places = (Place::Home(stage), Place::Partner(to));
+        schedule.lanes.push(evictions(&storages, places, trips, away, signals));
+        schedule.lanes.push(loads(&storages, places, trips, signals));
     }
 }
 
@@ -80,38 +78,40 @@ fn launch(lane: &mut Lane, trips: &[Trip], signals: Signals) {
 
 /// The lane that copies out: as long as `away` are at the partner, it waits for one to return.
 fn evictions(
-    storage: StorageId,
+    storages: &[StorageId],
     (home, partner): (Place, Place),
     trips: &[Trip],
     away: u32,
     signals: Signals,
 ) -> Lane {
-    let items = vec![
+    let begin = [
         Item::Await { signal: signals.launch_out, nth: OWN, why: Why::Bubble },
         Item::Await { signal: signals.back, nth: Nth::Number(away), why: Why::Transfer },
-        Item::Enter(partner),
-        Item::Allocate(storage, partner),
-        Item::Copy(storage, partner),
-        Item::Free(storage, home),
-        Item::Leave(home),
-        Item::Signal(signals.away),
     ];
+    let items = trip(begin, storages, (home, partner), signals.away);
     copies(Lane::new(home.stage(), LaneKind::Evict), "evict", items, trips)
 }
 
 /// The lane that copies back.
-fn loads(storage: StorageId, (home, partner): (Place, Place), trips: &[Trip], signals: Signals) -> Lane {
-    let items = vec![
+fn loads(storages: &[StorageId], (home, partner): (Place, Place), trips: &[Trip], signals: Signals) -> Lane {
+    let begin = [
         Item::Await { signal: signals.launch_back, nth: OWN, why: Why::Bubble },
         Item::Await { signal: signals.away, nth: OWN, why: Why::Transfer },
-        Item::Enter(home),
-        Item::Allocate(storage, home),
-        Item::Copy(storage, home),
-        Item::Free(storage, partner),
-        Item::Leave(partner),
-        Item::Signal(signals.back),
     ];
+    let items = trip(begin, storages, (partner, home), signals.back);
     copies(Lane::new(home.stage(), LaneKind::Load), "load", items, trips)
+}
+
+/// A trip in one direction: all storages find room, are copied one after the other, and leave.
+fn trip(begin: [Item; 2], storages: &[StorageId], (from, to): (Place, Place), done: SignalId) -> Vec<Item> {
+    let mut items = begin.to_vec();
+    items.push(Item::Enter(to));
+    items.extend(storages.iter().map(|&storage| Item::Allocate(storage, to)));
+    for &storage in storages {
+        items.extend([Item::Copy(storage, to), Item::Free(storage, from)]);
+    }
+    items.extend([Item::Leave(from), Item::Signal(done)]);
+    items
 }
 
 fn copies(mut lane: Lane, name: &str, items: Vec<Item>, trips: &[Trip]) -> Lane {

@@ -1,10 +1,10 @@
 //! The plain step: every stage's visits on its compute lane, storages allocated where they are written and freed after
 //! their last use, messages between neighbours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chain::{Chain, Hop};
-use crate::graph::{OpGraph, OpId, Phase};
+use crate::graph::{Op, OpGraph, OpId, Phase, StorageId};
 use crate::order::{Order, Visit};
 use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, StageMemory, Why};
 
@@ -17,14 +17,19 @@ pub fn realise(order: &Order, graph: &OpGraph, memory: Vec<StageMemory>) -> Sche
     let micro_batches = order.shape.micro_batches;
     let mut schedule = Schedule { micro_batches, stages: memory, lanes: Vec::new(), signals: Vec::new() };
     let messages = Messages::between(chain, &mut schedule);
+    let last_reads = graph.last_reads();
     for (stage, visits) in (0u32..).zip(&order.stages) {
         let mut lane = Lane::new(stage, LaneKind::Compute);
         let mut blocks = BTreeMap::new();
         for (n, visit) in visits.iter().enumerate() {
-            let Some(op) = graph.find(stage, u32::from(visit.chunk), visit.phase) else { continue };
+            let ops = graph.visit(stage, u32::from(visit.chunk), visit.phase);
+            if ops.is_empty() {
+                continue;
+            }
             let block = *blocks.entry((visit.phase, visit.chunk, n == 0)).or_insert_with(|| {
                 let position = chain.position(stage, u32::from(visit.chunk));
-                lane.block(name(chain, *visit), items(graph, op, &messages, position, n == 0))
+                let messages = messages.of(visit.phase, position);
+                lane.block(name(chain, *visit), items(graph, ops, &last_reads, messages, n == 0))
             });
             lane.calls.push(Call { block, micro_batch: visit.micro_batch, number: 0 });
         }
@@ -71,25 +76,37 @@ impl Messages {
     }
 }
 
-/// What a visit does: wait for its message, allocate what it writes right before it runs, execute, send, free what nobody
-/// reads after it. A micro-batch is resident from its forward to its input gradient.
-fn items(graph: &OpGraph, op: OpId, messages: &Messages, position: u32, first: bool) -> Vec<Item> {
-    let what = graph.get(op);
-    let home = Place::Home(what.stage);
-    let (receive, send) = messages.of(what.phase, position);
+/// What a visit does: wait for its message, execute its operators, send. A storage is allocated right before the first
+/// operator that writes it and freed after the last that reads it; a micro-batch is resident from its forward to its
+/// input gradient.
+fn items(
+    graph: &OpGraph,
+    ops: &[OpId],
+    last_reads: &[Vec<StorageId>],
+    (receive, send): (Option<SignalId>, Option<(SignalId, Hop)>),
+    first: bool,
+) -> Vec<Item> {
+    let Op { stage, phase, .. } = *graph.get(ops[0]);
+    let home = Place::Home(stage);
     let mut items = Vec::new();
     items.extend(receive.map(|signal| Item::Await { signal, nth: Nth::MicroBatch, why: Why::Bubble }));
-    if what.phase == Phase::Forward {
+    if phase == Phase::Forward {
         items.push(Item::Enter(home));
     }
-    items.extend(what.writes.iter().map(|&storage| Item::Allocate(storage, home)));
-    if first {
-        items.push(Item::Mark);
+    let mut allocated = BTreeSet::new();
+    for (n, &op) in ops.iter().enumerate() {
+        let new = graph.get(op).writes.iter().filter(|&&storage| allocated.insert(storage));
+        items.extend(new.map(|&storage| Item::Allocate(storage, home)));
+        if first && n == 0 {
+            items.push(Item::Mark);
+        }
+        items.push(Item::Execute(op));
+        if n + 1 == ops.len() {
+            items.extend(send.map(|(signal, hop)| Item::Send(signal, hop)));
+        }
+        items.extend(last_reads[op.0 as usize].iter().map(|&storage| Item::Free(storage, home)));
     }
-    items.push(Item::Execute(op));
-    items.extend(send.map(|(signal, hop)| Item::Send(signal, hop)));
-    items.extend(graph.last_read_by(op).map(|storage| Item::Free(storage, home)));
-    if matches!(what.phase, Phase::Backward | Phase::BackwardInput) {
+    if matches!(phase, Phase::Backward | Phase::BackwardInput) {
         items.push(Item::Leave(home));
     }
     items

@@ -7,12 +7,12 @@
 //! backward that needs it; both are launched one visit ahead, and a visit that finds no room, or its activations not
 //! back yet, waits: that is the time transfers expose.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
-use crate::disposition::{Conflict, Disposition, Dispositions, Trip};
-use crate::graph::{OpGraph, Phase};
+use crate::disposition::{Conflict, Disposition, Dispositions, Move, Trip};
+use crate::graph::{OpGraph, Phase, StorageId};
 use crate::order::{Order, PipelineSchedule, Visit};
 
 /// The name of this technique in scenarios and errors.
@@ -89,15 +89,23 @@ pub fn decide(
     }
     for stage in 0..stages / 2 {
         let trips = trips(&order.stages[stage as usize], bound, bpipe.policy);
-        let Some(forward) = graph.find(stage, 0, Phase::Forward).filter(|_| !trips.is_empty()) else {
+        let saved: BTreeSet<StorageId> = graph
+            .visit(stage, 0, Phase::Forward)
+            .iter()
+            .flat_map(|&op| &graph.get(op).writes)
+            .copied()
+            .collect();
+        // What recomputation drops needs no room; what it keeps are storages of their own. Where it keeps nothing there
+        // is nothing to move.
+        let kept: Vec<StorageId> = saved.iter().copied().filter(|&s| table.get(s).is_none()).collect();
+        let moved = if kept.is_empty() { saved.first().copied().into_iter().collect() } else { kept };
+        if trips.is_empty() || moved.is_empty() {
             continue;
-        };
-        // What recomputation drops needs no room; what it keeps is a storage of its own.
-        let saved = &graph.get(forward).writes;
-        let kept = saved.iter().rev().find(|&&s| table.get(s).is_none()).or(saved.first());
-        if let Some(&storage) = kept {
-            let to = stages - 1 - stage;
-            table.decide(NAME, graph, storage, Disposition::Move { to, away: away(&trips), trips, bound })?;
+        }
+        let (to, away) = (stages - 1 - stage, away(&trips));
+        let planned = table.plan_move(Move { from: stage, to, trips, bound, away });
+        for storage in moved {
+            table.decide(NAME, graph, storage, Disposition::Move(planned))?;
         }
     }
     Ok(())

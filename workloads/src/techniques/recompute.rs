@@ -2,7 +2,7 @@
 //! backward pass.
 
 use crate::disposition::{Conflict, Disposition, Dispositions};
-use crate::graph::{Op, OpGraph, Phase, Purpose, Storage};
+use crate::graph::{Op, OpGraph, OpId, Phase, Purpose, Storage};
 
 /// The name of this technique in scenarios and errors.
 pub const NAME: &str = "recompute";
@@ -40,13 +40,17 @@ pub fn decide(
     graph: &mut OpGraph,
     table: &mut Dispositions,
 ) -> Result<(), Conflict> {
-    let forwards: Vec<_> = (graph.ops().iter())
-        .filter(|op| op.phase == Phase::Forward && recompute.covers(op.stage))
-        .map(|op| (op.stage, op.chunk, op.writes.clone()))
+    let forwards: Vec<_> = (0u32..)
+        .map(OpId)
+        .zip(graph.ops())
+        .filter(|(_, op)| op.phase == Phase::Forward && recompute.covers(op.stage))
+        .map(|(id, op)| (id, op.stage, op.chunk, op.writes.clone()))
         .collect();
-    for (stage, chunk, saved) in forwards {
+    for (forward, stage, chunk, saved) in forwards {
         let backward = [Phase::BackwardInput, Phase::Backward];
-        let Some(backward) = backward.into_iter().find_map(|phase| graph.find(stage, chunk, phase)) else {
+        let Some(backward) =
+            backward.into_iter().find_map(|phase| graph.visit(stage, chunk, phase).first().copied())
+        else {
             continue;
         };
         let keeps = recompute.kept(stage) / u64::from(chunks);
@@ -63,12 +67,11 @@ pub fn decide(
             let checkpoint = graph.storage(Storage { stage, chunk, purpose, bytes: keeps - left });
             reads.push(checkpoint);
             graph.get_mut(backward).reads.push(checkpoint);
-            let forward = graph.find(stage, chunk, Phase::Forward).expect("it was found above");
             graph.get_mut(forward).writes.push(checkpoint);
         }
         let again = graph.op(Op { stage, chunk, phase: Phase::Recompute, reads, writes: saved.clone() });
         for storage in saved {
-            table.decide(NAME, graph, storage, Disposition::Recompute(again))?;
+            table.decide(NAME, graph, storage, Disposition::Recompute(vec![again]))?;
         }
     }
     Ok(())

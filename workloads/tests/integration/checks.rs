@@ -20,7 +20,7 @@ fn balanced() -> (Schedule, OpGraph) {
     let mut table = Dispositions::default();
     let options = Bpipe { policy: EvictionPolicy::EvictNewest, bound: None };
     bpipe::decide(&options, &plan.schedule, &order, &graph, &mut table).unwrap();
-    realise::moves::realise(&mut schedule, &graph, &table);
+    realise::moves::realise(&mut schedule, &table);
     (schedule, graph)
 }
 
