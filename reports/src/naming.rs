@@ -63,7 +63,7 @@ impl Naming {
 }
 
 /// A path in words, by its last keys: as few as no other of `paths` ends with.
-fn shortest(path: &str, paths: &[&str]) -> String {
+pub(crate) fn shortest(path: &str, paths: &[&str]) -> String {
     let keys: Vec<&str> = path.split('.').collect();
     let ends_alike = |tail: &[&str]| {
         paths.iter().filter(|other| other.split('.').collect::<Vec<_>>().ends_with(tail)).count() > 1

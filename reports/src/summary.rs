@@ -322,6 +322,21 @@ pub struct Citation {
     /// Both figures as plain numbers in one unit, for the plot of ours against theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair: Option<Pair>,
+    /// What the figure is about, if that is one metric of one variant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Subject>,
+}
+
+/// What a published figure is about.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Subject {
+    /// The metric in words ("bubble fraction").
+    pub metric: String,
+    /// The variant's name.
+    pub variant: String,
+    /// Swept paths and the values they have there; those that are not named may have any.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub at: IndexMap<String, String>,
 }
 
 /// How far our figure is from theirs.

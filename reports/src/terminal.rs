@@ -6,11 +6,11 @@ use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
 use crate::finding::unsteady;
 use crate::matrix::{Down, Matrix};
-use crate::published::Published;
+use crate::published::{Grid, Line, Published};
 use crate::quantity;
 use crate::ranking::{Comparison, Point};
 use crate::state;
-use crate::summary::{RunSummary, Summary};
+use crate::summary::{Citation, RunSummary, Summary};
 use crate::table::Table;
 
 /// Rows of a table; what is beyond stays in the files.
@@ -176,14 +176,20 @@ fn published(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
     if published.apart.is_empty() {
         return Ok(());
     }
-    let titles = [("figure", false), ("published", true), ("ours", true), ("difference", true)];
-    let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
-    let rows = published.apart.iter().take(ROWS_MAX).map(|citation| {
-        vec![citation.text.clone(), citation.published.clone(), citation.ours.clone(), citation.verdict()]
-    });
-    writeln!(out, "{}", grid(titles, rows.collect()))?;
-    if published.apart.len() > ROWS_MAX {
-        writeln!(out, "  {} more differ less", published.apart.len() - ROWS_MAX)?;
+    for figures in published.grids.iter().filter(|figures| !figures.agrees()) {
+        writeln!(out, "\n{}", figures_grid(figures))?;
+    }
+    let apart: Vec<_> = published.others.iter().filter(|citation| !citation.agrees()).collect();
+    if !apart.is_empty() {
+        let titles = [("figure", false), ("published", true), ("ours", true), ("difference", true)];
+        let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
+        let row = |citation: &&&Citation| {
+            vec![citation.text.clone(), citation.published.clone(), citation.ours.clone(), citation.verdict()]
+        };
+        writeln!(out, "\n{}", grid(titles, apart.iter().take(ROWS_MAX).map(row).collect()))?;
+    }
+    if apart.len() > ROWS_MAX {
+        writeln!(out, "  {} more differ less", apart.len() - ROWS_MAX)?;
     }
     writeln!(out, "  all figures and their sources are in the report and in results.json")
 }
@@ -202,6 +208,27 @@ fn matrix_grid(matrix: &Matrix<'_>) -> String {
         row.names.iter().cloned().chain(cells).collect()
     });
     grid((0..columns).map(title).collect(), rows.collect())
+}
+
+/// Published figures as text, with as many points as fit.
+fn figures_grid(figures: &Grid<'_>) -> String {
+    let points = figures.lines.first().map_or(0, |line| line.cells.len());
+    let names: Vec<_> = figures.head.iter().map(|(name, _)| name.as_str()).collect();
+    let title = |point: usize| {
+        let values: Vec<_> = figures.head.iter().map(|(_, values)| values[point]).collect();
+        (values.join("\n"), true)
+    };
+    let with = |points: usize| {
+        let lines = figures.lines.iter().take(ROWS_MAX);
+        let row = |line: &Line<'_>| {
+            let names = [line.variant.to_owned(), line.what.to_owned()];
+            names.into_iter().chain(line.cells.iter().take(points).cloned()).collect()
+        };
+        let of = [(figures.metric.to_owned(), false), (names.join("\n"), false)];
+        grid(of.into_iter().chain((0..points).map(title)).collect(), lines.map(row).collect())
+    };
+    let fits = |text: &String| widest(text) <= WIDTH_MAX;
+    (2..=points.min(COLUMNS_MAX)).rev().map(with).find(fits).unwrap_or_else(|| with(points.min(1)))
 }
 
 fn widest(text: &str) -> usize {

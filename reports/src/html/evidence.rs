@@ -8,7 +8,7 @@ use crate::plots::PlotError;
 use crate::plots::palette::Categories;
 use crate::plots::parity::{self, Ratio};
 use crate::plots::rows::{self, Bar, Segment};
-use crate::published::Published;
+use crate::published::{Grid, Published};
 use crate::quantity;
 use crate::summary::{Citation, Difference, RunSummary};
 
@@ -36,8 +36,7 @@ pub(super) fn promises(page: &Page<'_>) -> Result<Markup, PlotError> {
         }
     };
     let published = Published::of(&summary.published);
-    let published =
-        html! { @if !summary.published.is_empty() { (parity(&published)?) (citations(&published)) } };
+    let published = html! { @if !summary.published.is_empty() { (parity(&published)?) @for grid in &published.grids { (figures(grid)) } (citations(&published)) } };
     let any = !summary.expectations.is_empty() || !summary.published.is_empty();
     Ok(
         html! { @if any { section { h2 { "Is it as expected and as published?" } (expectations) (published) } } },
@@ -62,9 +61,43 @@ fn parity(published: &Published<'_>) -> Result<Markup, PlotError> {
     Ok(figure(question, &aid, &[], &parity::draw(question, &ratios)?))
 }
 
-/// Every figure, the farthest off first.
+/// Figures of one metric, ours above theirs.
+fn figures(grid: &Grid<'_>) -> Markup {
+    let sources: Vec<_> = grid.sources.iter().copied().collect();
+    html! {
+        figure {
+            figcaption {
+                h3 { "The published " (grid.metric) " beside ours" }
+                p.aid { "One line for both where they agree to every printed digit. Source: " (sources.join("; ")) "." }
+            }
+            div.wide {
+                table.matrix.figures {
+                    thead {
+                        @for (name, values) in &grid.head {
+                            tr { th colspan="2" { (name) } @for value in values { th.number { (unbroken(value)) } } }
+                        }
+                    }
+                    tbody {
+                        @for line in &grid.lines {
+                            tr.first[!line.variant.is_empty()] {
+                                th scope="row" { (unbroken(line.variant)) }
+                                th scope="row" { (line.what) }
+                                @for cell in &line.cells { td.number { (unbroken(cell)) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The figures in no grid, the farthest off first.
 fn citations(published: &Published<'_>) -> Markup {
-    let all: Vec<_> = published.apart.iter().chain(&published.agreeing).collect();
+    let all = &published.others;
+    if all.is_empty() {
+        return html! {};
+    }
     html! {
         div.wide.tall[all.len() > ROWS_AT_ONCE] {
             table.sortable {

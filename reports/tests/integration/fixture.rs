@@ -161,7 +161,8 @@ pub(crate) fn summary(name: &str, axes: &[&str], variants: Vec<RunSummary>) -> S
     }
 }
 
-fn citation(text: &str, published: f64, ours: f64) -> Citation {
+/// A published bubble fraction.
+pub(crate) fn citation(text: &str, published: f64, ours: f64) -> Citation {
     Citation {
         text: text.to_owned(),
         source: "Qi et al., ICLR 2024, Table 5".to_owned(),
@@ -169,6 +170,7 @@ fn citation(text: &str, published: f64, ours: f64) -> Citation {
         ours: format!("{:.2} %", ours * 100.0),
         difference: Some(Difference::Points(short(ours - published))),
         pair: Some(Pair { published, ours }),
+        subject: None,
     }
 }
 

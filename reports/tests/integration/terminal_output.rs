@@ -1,7 +1,7 @@
 //! The terminal, as a reader sees it.
 
 use reports::Summary;
-use reports::summary::{Failure, FailureKind, RunSummary, Spread};
+use reports::summary::{Citation, Failure, FailureKind, RunSummary, Spread, Subject};
 use reports::terminal::{Style, write};
 
 use crate::fixture::{self, at, bare};
@@ -57,6 +57,42 @@ fn the_grid_fits_the_screen_whatever_its_size() {
         assert!(widest <= 100, "{variants} x {points}: {widest} columns");
         let stars = |line: &&str| line.contains('*');
         assert!(grid.iter().any(stars), "the fastest is always shown");
+    }
+}
+
+/// A summary with the published bubble of two variants at so many points; the second is off everywhere.
+fn cited(points: u32) -> Summary {
+    let figure = |variant: &str, point: u32, ours: f64| {
+        let at = [("model.stages".to_owned(), "8".to_owned())];
+        let at = at.into_iter().chain([("training.micro_batches".to_owned(), (8 * point).to_string())]);
+        let (metric, variant) = ("bubble fraction".to_owned(), variant.to_owned());
+        let subject = Some(Subject { metric, variant, at: at.collect() });
+        Citation { subject, ..fixture::citation("a bubble", 1.0 / f64::from(point), ours) }
+    };
+    let theirs = |point: u32| 1.0 / f64::from(point);
+    let figures = (1..=points).flat_map(|point| {
+        [figure("1f1b", point, theirs(point)), figure("zb-h1", point, theirs(point) / 2.0)]
+    });
+    let runs = vec![bare("1f1b", 1.0), bare("zb-h1", 1.1)];
+    let mut summary = fixture::summary("cited", &[], runs);
+    (summary.expectations, summary.published) = (Vec::new(), figures.collect());
+    summary
+}
+
+#[test]
+fn published_figures_of_one_metric_stand_in_a_grid() {
+    let screen = screen(&cited(3), false);
+    let published = screen.split_once("published beside ours\n").map(|(_, rest)| rest);
+    insta::assert_snapshot!(published.expect("it is said"));
+}
+
+#[test]
+fn published_figures_fit_the_screen_however_many() {
+    for points in [2, 9, 10, 60] {
+        let screen = screen(&cited(points), false);
+        let grid = screen.lines().skip_while(|line| !line.contains("bubble fraction  "));
+        let widest = grid.map(|line| line.chars().count()).max().expect("a grid");
+        assert!((30..=100).contains(&widest), "{points}: {widest} columns");
     }
 }
 

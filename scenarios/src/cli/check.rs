@@ -6,7 +6,7 @@ use scenarios::Experiment;
 use scenarios::run::{MAX_RUNS, Options, Plan, Refusal, plan};
 use serde::Serialize;
 
-use super::input::{self, Changes};
+use super::input::{self, Inputs};
 use super::printer::Printer;
 use super::trouble::{self, Trouble};
 use super::{Exit, Format, SEED, each};
@@ -14,11 +14,8 @@ use super::{Exit, Format, SEED, each};
 /// What is checked.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Scenario files, names of library scenarios, or `-` for standard input
-    #[arg(required = true, value_name = "FILE|NAME")]
-    files: Vec<String>,
     #[command(flatten)]
-    changes: Changes,
+    inputs: Inputs,
     /// What is printed
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -26,8 +23,8 @@ pub(super) struct Arguments {
 
 /// Checks each file in turn.
 pub(super) fn check(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    each(&arguments.files, arguments.format, printer, |_, file| {
-        let experiment = input::experiment(file, &arguments.changes)?;
+    each(&arguments.inputs.files, arguments.format, printer, |_, file| {
+        let experiment = input::experiment(file, &arguments.inputs.changes)?;
         let options = Options { seed: SEED, jobs: None, variants: Vec::new(), reproduce: String::new() };
         let checked = Checked::of(&experiment, &options)?;
         match arguments.format {

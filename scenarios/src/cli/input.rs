@@ -8,6 +8,16 @@ use scenarios::{Experiment, Failure, Files, MAX_BYTES, library, load};
 
 use super::trouble::Trouble;
 
+/// Scenarios, and changes to all of them.
+#[derive(Debug, clap::Args)]
+pub(super) struct Inputs {
+    /// Scenario files, names of library scenarios (`foretrain list scenarios`), or `-` for standard input
+    #[arg(required = true, value_name = "FILE|NAME")]
+    pub(super) files: Vec<String>,
+    #[command(flatten)]
+    pub(super) changes: Changes,
+}
+
 /// Changes on the command line.
 #[derive(Debug, clap::Args)]
 pub(super) struct Changes {

@@ -9,7 +9,7 @@ use scenarios::Experiment;
 use scenarios::run::{Options, execute};
 
 use super::check::Checked;
-use super::input::{self, Changes};
+use super::input::{self, Inputs};
 use super::output::{Results, Staging};
 use super::printer::Printer;
 use super::progress::{self, Bar};
@@ -19,11 +19,8 @@ use super::{Exit, Format, SEED, each};
 /// What is run, and how.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Scenario files, names of library scenarios (`foretrain list scenarios`), or `-` for standard input
-    #[arg(required = true, value_name = "FILE|NAME")]
-    files: Vec<String>,
     #[command(flatten)]
-    changes: Changes,
+    inputs: Inputs,
     /// Run only this variant; may be repeated
     #[arg(long = "variant", value_name = "NAME")]
     variants: Vec<String>,
@@ -62,19 +59,19 @@ enum Output {
 pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     progress::catch_interrupts();
     let problems_as = if arguments.format == Output::Json { Format::Json } else { Format::Table };
-    each(&arguments.files, problems_as, printer, |index, file| {
+    each(&arguments.inputs.files, problems_as, printer, |index, file| {
         if progress::interrupted() {
             return Ok(Exit::Interrupted);
         }
         if index > 0 && arguments.format == Output::Table {
             printer.print("\n")?;
         }
-        let experiment = input::experiment(file, &arguments.changes)?;
+        let experiment = input::experiment(file, &arguments.inputs.changes)?;
         let options = arguments.options(file);
         if arguments.plan {
             return print_plan(&Checked::of(&experiment, &options)?, arguments.format, printer);
         }
-        simulate(&experiment, &options, &folder_name(&arguments.files[..=index]), arguments, printer)
+        simulate(&experiment, &options, &folder_name(&arguments.inputs.files[..=index]), arguments, printer)
     })
 }
 
@@ -147,7 +144,7 @@ impl Arguments {
     /// A command that gives the same results: without what changes only where and how they are shown.
     fn reproduce(&self, file: &str) -> String {
         let mut words = vec!["run".to_owned(), file.to_owned()];
-        words.extend(self.changes.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]));
+        words.extend(self.inputs.changes.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]));
         words.extend(self.variants.iter().flat_map(|variant| ["--variant".to_owned(), variant.clone()]));
         if self.seed != SEED {
             words.extend(["--seed".to_owned(), self.seed.to_string()]);

@@ -2,7 +2,7 @@
 
 use reports::naming::Naming;
 use reports::quantity;
-use reports::summary::{Check, Citation, Difference, FailureKind, Pair, RunSummary, short_path};
+use reports::summary::{Check, Citation, Difference, FailureKind, Pair, RunSummary, Subject, short_path};
 
 use super::{
     Cause, DoesNotFit, Equal, Expectation, Faster, Fits, Metric, MetricValue, Order, Selector, Statement,
@@ -32,7 +32,18 @@ impl Expectation {
             ours: found.words,
             difference: found.difference,
             pair: found.pair,
+            subject: self.figure(),
         }
+    }
+
+    /// What a figure is about, if it is one of a single variant.
+    fn figure(&self) -> Option<Subject> {
+        let Statement::Value(MetricValue { metric, of, is: Some(_), .. }) = &self.statement else {
+            return None;
+        };
+        let [variant] = &of.variants[..] else { return None };
+        let at = self.at.iter().chain(&of.at).map(|(path, value)| (path.clone(), value.clone()));
+        Some(Subject { metric: words_of(*metric), variant: variant.clone(), at: at.collect() })
     }
 
     /// The whole statement in words.

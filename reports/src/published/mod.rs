@@ -1,7 +1,11 @@
 //! Published figures beside ours: which agree to every printed digit, and how far the others are off.
 
+mod grid;
+
 use crate::quantity;
 use crate::summary::{Citation, Difference};
+
+pub(crate) use grid::{Grid, Line};
 
 /// The published figures, by how much they tell.
 pub(crate) struct Published<'a> {
@@ -10,6 +14,10 @@ pub(crate) struct Published<'a> {
     pub(crate) apart: Vec<&'a Citation>,
     /// Those that agree, in the order of the file.
     pub(crate) agreeing: Vec<&'a Citation>,
+    /// The same figures again where many are of one metric,
+    pub(crate) grids: Vec<Grid<'a>>,
+    /// and those in no grid, in the order of `apart` and then `agreeing`.
+    pub(crate) others: Vec<&'a Citation>,
 }
 
 impl<'a> Published<'a> {
@@ -18,7 +26,10 @@ impl<'a> Published<'a> {
             citations.iter().partition(|citation| citation.agrees());
         let off = |citation: &Citation| citation.difference.map_or(f64::INFINITY, Difference::size);
         apart.sort_by(|a, b| off(b).total_cmp(&off(a)));
-        Published { apart, agreeing }
+        let grids = grid::of(citations);
+        let listed = |citation: &&Citation| !grids.iter().any(|grid| grid.has(citation));
+        let others = apart.iter().chain(&agreeing).copied().filter(listed).collect();
+        Published { apart, agreeing, grids, others }
     }
 
     /// `30 of 42 figures agree to every printed digit`, `12 differ by 4.02 % on average and 6.10 % at most`.
