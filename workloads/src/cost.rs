@@ -1,46 +1,114 @@
-//! The cost book: how long operators, messages and copies take. The only place beside the profile that knows time;
-//! schedules and techniques never see it.
+//! The cost book: what operators, messages and copies take. The only place beside the profile and the hardware models
+//! that knows time; schedules and techniques never see it.
 
+use sim_core::fixed::Rate;
+use sim_core::program::CapTable;
 use sim_core::time::Time;
 
 use crate::chain::Hop;
 use crate::graph::OpId;
 
-/// Durations for lowering.
+/// Costs for lowering.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostBook {
-    /// Duration of each operator, indexed by [`OpId`].
-    pub ops: Vec<Time>,
-    /// Duration of a message across the boundary after each stage, see [`CostBook::message`].
-    pub transfers: Vec<Time>,
-    /// What copies between partner stages run over.
-    pub partner_link: PartnerLink,
+    /// What each operator takes, indexed by [`OpId`].
+    pub ops: Vec<OpCost>,
+    /// Speeds of kernels over the SMs they are given, in bytes of HBM per second.
+    pub speeds: Vec<CapTable>,
+    /// A message across the boundary after each stage, see [`CostBook::message`].
+    pub messages: Vec<Message>,
+    /// The speed of a copy to another stage when nothing contends.
+    pub copy: Rate,
 }
 
-/// The connection between a stage and its partner, in each direction.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum PartnerLink {
-    /// So fast that a copy takes no time.
-    Hidden,
-    /// Bytes per second, from 10^5 to 10^15.
-    Rate(f64),
+/// What an operator takes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OpCost {
+    /// So long, whatever else happens.
+    Lasting(Time),
+    /// A kernel: a fixed time, then bytes of HBM at the speed of the SMs it is given.
+    Kernel {
+        /// Passes first.
+        fixed: Time,
+        /// Bytes of HBM.
+        bytes: u64,
+        /// Index into [`CostBook::speeds`].
+        speed: u32,
+        /// Most SMs it can use.
+        sms: u32,
+    },
+    /// A collective: phases one after the other, each joined by all ranks of its channel.
+    Collective(Vec<CollectivePhase>),
+}
+
+/// A phase of a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectivePhase {
+    /// Index into [`crate::site::Site::channels`].
+    pub channel: u32,
+    /// Passes first: steps and hops.
+    pub latency: Time,
+    /// Bytes that each rank sends over its busiest link.
+    pub bytes: u64,
+    /// The speed when nothing contends.
+    pub cap: Rate,
+}
+
+/// A message between stages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Passes first.
+    pub latency: Time,
+    /// Bytes that follow over the route between the stages; 0: none do.
+    pub bytes: u64,
+    /// Their speed when nothing contends.
+    pub cap: Rate,
+}
+
+impl Message {
+    /// A message that takes so long, whatever else happens.
+    pub const fn lasting(latency: Time) -> Self {
+        Self { latency, bytes: 0, cap: Rate::UNLIMITED }
+    }
+
+    /// Its duration when nothing contends.
+    pub fn alone(&self) -> Time {
+        self.latency.saturating_add(duration(self.bytes, self.cap))
+    }
 }
 
 impl CostBook {
-    /// Duration of an operator.
+    /// Duration of an operator when nothing contends.
     pub fn op(&self, op: OpId) -> Time {
-        self.ops[op.0 as usize]
+        match &self.ops[op.0 as usize] {
+            OpCost::Lasting(time) => *time,
+            &OpCost::Kernel { fixed, bytes, speed, sms } => {
+                fixed.saturating_add(duration(bytes, self.speeds[speed as usize].cap(sms)))
+            }
+            OpCost::Collective(phases) => phases.iter().fold(Time::ZERO, |sum, phase| {
+                sum.saturating_add(phase.latency).saturating_add(duration(phase.bytes, phase.cap))
+            }),
+        }
     }
 
-    /// Duration of a message between two stages.
-    pub fn message(&self, hop: Hop) -> Time {
-        self.transfers[boundary(hop)]
+    /// A message between two stages.
+    pub fn message(&self, hop: Hop) -> Message {
+        self.messages[boundary(hop)]
     }
 }
 
-/// The stage whose `transfer` entry holds for a message in either direction: neighbours use the entry of the lower
+/// The stage whose `messages` entry holds for a message in either direction: neighbours use the entry of the lower
 /// stage, the hop from the last stage to the first that of the last.
 pub fn boundary(hop: Hop) -> usize {
     let (low, high) = (hop.from.min(hop.to), hop.from.max(hop.to));
     (if high - low == 1 { low } else { high }) as usize
+}
+
+/// The time of `bytes` at a rate, rounded up.
+fn duration(bytes: u64, rate: Rate) -> Time {
+    if bytes == 0 || rate == Rate::UNLIMITED {
+        return Time::ZERO;
+    }
+    let picoseconds = (u128::from(bytes) << sim_core::fixed::RATE_BITS).div_ceil(u128::from(rate.0.max(1)));
+    Time(u64::try_from(picoseconds).unwrap_or(u64::MAX))
 }

@@ -22,9 +22,8 @@
 //! ```
 //! use sim_core::time::Time;
 //! use sim_core::{Options, simulate};
-//! use workloads::cost::PartnerLink;
 //! use workloads::lower::Lowered;
-//! use workloads::model::profiled::{ProfiledPipeline, StageProfile};
+//! use workloads::model::profiled::{PartnerLink, ProfiledPipeline, StageProfile};
 //! use workloads::order::PipelineSchedule;
 //! use workloads::plan::{PipelinePlan, build};
 //!
@@ -68,5 +67,6 @@ pub mod order;
 pub mod plan;
 pub mod realise;
 pub mod schedule;
+pub mod site;
 pub mod techniques;
 mod timing;

@@ -3,7 +3,7 @@
 use sim_core::time::Time;
 use thiserror::Error;
 
-use crate::cost::PartnerLink;
+use crate::model::profiled::PartnerLink;
 use crate::order::{MemoryLimit, PipelineSchedule};
 use crate::plan::{PipelinePlan, estimate};
 

@@ -1,16 +1,19 @@
-//! Lowering: a schedule and its cost book become a platform and a program. Tensors, stages and micro-batches end here.
+//! Lowering: a schedule, its cost book and its site become a platform and a program. Tensors, stages and micro-batches end
+//! here. The ranks of a stage share everything but a row of slots.
 
 use std::collections::BTreeMap;
 
-use sim_core::id::{BlockId, CauseId, CounterId, FluidId, KindId, RouteId, StoreId, StreamId};
-use sim_core::platform::{Demand, Platform};
-use sim_core::program::{Activity, Affine, Body, Call, Op, Program, Shortage, Slot, StartState};
+use sim_core::fixed::Rate;
+use sim_core::id::{BlockId, CapTableId, CauseId, FluidId, GroupId, KindId, StoreId, StreamId};
+use sim_core::platform::Platform;
+use sim_core::program::{Activity, Affine, Body, Call, Op, Program, Shortage, Slot, StartState, Units};
 use sim_core::time::Time;
 
-use crate::cost::{CostBook, PartnerLink};
-use crate::graph::{OpGraph, Phase, Purpose, StorageId};
+use crate::cost::{CostBook, OpCost};
+use crate::graph::{OpGraph, OpId, Phase, Purpose, StorageId};
 use crate::names::{cause, kind};
 use crate::schedule::{Block, Item, Lane, LaneKind, Nth, Place, Schedule, Why};
+use crate::site::Site;
 
 /// What the engine takes, `sim_core::simulate(&lowered.platform, &lowered.program, &lowered.start, ...)`, and what its
 /// streams and stores stand for.
@@ -22,19 +25,21 @@ pub struct Lowered {
     pub program: Program,
     /// What is held from the start.
     pub start: StartState,
-    /// One per stage.
-    pub stages: Vec<StageIds>,
+    /// One per stage: its first rank.
+    pub stages: Vec<RankIds>,
+    /// All ranks, by stage, then replica.
+    pub ranks: Vec<RankIds>,
     /// What each stream does, indexed by [`StreamId`].
     pub streams: Vec<StreamRole>,
     /// The links between partners, one per direction, in which a rate is given.
     pub partner_links: Vec<FluidId>,
 }
 
-/// The stream and the stores of a stage.
+/// The stream and the stores of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StageIds {
-    /// The stream of its operators. Its marks come in pairs, one pair a step: the start of the stage's first operator
-    /// and the end of its last.
+pub struct RankIds {
+    /// The stream of its operators. Its marks come in pairs, one pair a step: the start of its first operator and the
+    /// end of its last.
     pub compute: StreamId,
     /// Its memory, in bytes.
     pub memory: StoreId,
@@ -48,56 +53,54 @@ pub struct StageIds {
 pub struct StreamRole {
     /// Its stage.
     pub stage: u32,
+    /// Its replica.
+    pub replica: u32,
     /// What it does there.
     pub kind: LaneKind,
 }
 
 /// Lowers `steps` repetitions of a schedule. Arguments of every block are the micro-batch and the number of its call,
 /// counted over all steps.
-pub fn lower(schedule: &Schedule, graph: &OpGraph, costs: &CostBook, steps: u32) -> Lowered {
-    let mut lowered = Lowered::default();
+pub fn lower(schedule: &Schedule, graph: &OpGraph, costs: &CostBook, site: &Site, steps: u32) -> Lowered {
+    let mut lowered = Lowered {
+        platform: site.platform.clone(),
+        partner_links: site.partner_links.clone(),
+        ..Lowered::default()
+    };
     for name in cause::ALL {
         lowered.program.cause(name);
     }
-    stores(&mut lowered, schedule);
-    for _ in &schedule.signals {
+    lowered.program.caps.clone_from(&costs.speeds);
+    stores(&mut lowered, schedule, site);
+    for _ in 0..schedule.signals.len() * site.replicas as usize {
         lowered.program.counter();
     }
+    let groups = groups(&mut lowered.program, site);
     // Blocks of the lane before of the same kind: lanes that do the same thing share them.
     let mut before: BTreeMap<u8, Vec<BlockId>> = BTreeMap::new();
     for lane in &schedule.lanes {
-        let route = route(&mut lowered.platform, lane, schedule, costs);
-        lowered.partner_links.extend(route.map(|(_, fluid)| fluid));
-        let program = &mut lowered.program;
-        let mut lowering = LaneLowering {
-            schedule,
-            graph,
-            costs,
-            stages: &lowered.stages,
-            // A visit that runs next comes before a copy that runs ahead.
-            priority: u8::from(lane.kind != LaneKind::Compute),
-            program,
-            route: route.map(|(route, _)| route),
-            slots: Vec::new(),
-            by_object: BTreeMap::new(),
-            activities: Vec::new(),
-            sizes: Vec::new(),
-        };
+        let mut lowering = LaneLowering::new(schedule, graph, costs, site, lane, &mut lowered.program);
         let bodies: Vec<Vec<Op>> = lane.blocks.iter().map(|block| lowering.block(block)).collect();
-        let LaneLowering { slots, activities, sizes, .. } = lowering;
+        let LaneLowering { program, slots, activities, sizes, .. } = lowering;
         let costs = program.cost_table(activities, sizes);
-        let binding = program.binding(slots, Some(costs));
         let shared = before.entry(class(lane.kind)).or_default();
         let blocks = share(program, lane, bodies, shared);
         let role = program.role(calls(lane, &blocks, schedule.micro_batches, steps));
         *shared = blocks;
-        let stream = program.stream(lane.name(), binding, Body::Role(role));
-        program.streams[stream.index()].device = lane.stage;
-        lowered.streams.push(StreamRole { stage: lane.stage, kind: lane.kind });
-        if lane.kind == LaneKind::Compute {
-            lowered.stages[lane.stage as usize].compute = stream;
+        for replica in 0..site.replicas {
+            let objects = Objects { site, ranks: &lowered.ranks, groups: &groups };
+            let row: Vec<u32> = slots.iter().map(|&object| objects.id(object, lane.stage, replica)).collect();
+            let binding = program.binding(row, Some(costs));
+            let name = format!("{}.{}", rank_name(site, lane.stage, replica), lane.kind.name());
+            let stream = program.stream(name, binding, Body::Role(role));
+            program.streams[stream.index()].device = site.rank(lane.stage, replica) as u32;
+            lowered.streams.push(StreamRole { stage: lane.stage, replica, kind: lane.kind });
+            if lane.kind == LaneKind::Compute {
+                lowered.ranks[site.rank(lane.stage, replica)].compute = stream;
+            }
         }
     }
+    lowered.stages = lowered.ranks.iter().step_by(site.replicas as usize).copied().collect();
     lowered
 }
 
@@ -107,55 +110,82 @@ fn class(kind: LaneKind) -> u8 {
         LaneKind::Link { .. } => 1,
         LaneKind::Evict => 2,
         LaneKind::Load => 3,
+        LaneKind::Collective => 4,
     }
 }
 
-/// The stores of every stage, with what is held throughout.
-fn stores(lowered: &mut Lowered, schedule: &Schedule) {
-    let weights = lowered.program.kind(kind::WEIGHTS);
-    for (stage, memory) in schedule.stages.iter().enumerate() {
-        let platform = &mut lowered.platform;
-        let bound = memory.resident_bound.map_or(u64::MAX, u64::from);
-        let ids = StageIds {
-            compute: StreamId(0),
-            memory: platform.store(format!("stage[{stage}].memory"), memory.capacity),
-            resident: platform.store(format!("stage[{stage}].resident"), bound),
-        };
-        if memory.persistent > 0 {
-            lowered.start.stores.push((ids.memory, weights, memory.persistent));
+fn rank_name(site: &Site, stage: u32, replica: u32) -> String {
+    let rank = &site.ranks[site.rank(stage, replica)];
+    rank.name.clone().unwrap_or_else(|| format!("stage[{stage}]"))
+}
+
+/// The stores of every rank, with what is held throughout.
+fn stores(lowered: &mut Lowered, schedule: &Schedule, site: &Site) {
+    for (stage, memory) in (0u32..).zip(&schedule.stages) {
+        for replica in 0..site.replicas {
+            let name = rank_name(site, stage, replica);
+            let platform = &mut lowered.platform;
+            let bound = memory.resident_bound.map_or(u64::MAX, u64::from);
+            let ids = RankIds {
+                compute: StreamId(0),
+                memory: platform.store(format!("{name}.memory"), memory.capacity),
+                resident: platform.store(format!("{name}.resident"), bound),
+            };
+            for &(kind, bytes) in memory.persistent.iter().filter(|&&(_, bytes)| bytes > 0) {
+                let kind = lowered.program.kind(kind);
+                lowered.start.stores.push((ids.memory, kind, bytes));
+            }
+            lowered.ranks.push(ids);
         }
-        lowered.stages.push(ids);
     }
 }
 
-/// The route of a copy lane, where copies take time.
-fn route(
-    platform: &mut Platform,
-    lane: &Lane,
-    schedule: &Schedule,
-    costs: &CostBook,
-) -> Option<(RouteId, FluidId)> {
-    let PartnerLink::Rate(rate) = costs.partner_link else { return None };
-    let partner = lane.blocks.iter().flat_map(|block| &block.items).find_map(|item| match *item {
-        Item::Enter(Place::Partner(stage)) | Item::Leave(Place::Partner(stage)) => Some(stage),
-        _ => None,
-    })?;
-    debug_assert!((partner as usize) < schedule.stages.len(), "a partner is a stage");
-    let (from, to) = match lane.kind {
-        LaneKind::Load => (partner, lane.stage),
-        _ => (lane.stage, partner),
+/// The engine's group of every group of every channel.
+fn groups(program: &mut Program, site: &Site) -> Vec<Vec<GroupId>> {
+    let channel = |groups: &[(u32, _)], program: &mut Program| {
+        groups.iter().map(|&(members, route)| program.group(members, Some(route))).collect()
     };
-    let transfer = cause::ALL.iter().position(|&name| name == cause::TRANSFER)?;
-    let fluid = platform.fluid(format!("stage[{from}].to[{to}]"), rate, CauseId::from(transfer));
-    Some((platform.route([Demand::on(fluid)]), fluid))
+    site.channels.iter().map(|c| channel(&c.groups, program)).collect()
 }
 
-/// An object of the engine that a slot stands for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// An object of the engine that a slot stands for, as seen from a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Object {
-    Counter(CounterId),
-    Store(StoreId),
-    Route(RouteId),
+    Signal(u32),
+    /// The memory, and what counts residents, of the same replica of a stage.
+    Memory(u32),
+    Resident(u32),
+    Hbm,
+    Sms,
+    /// The way from one stage to another.
+    Way(u32, u32),
+    Channel(u32),
+}
+
+/// Finds the objects of a rank.
+struct Objects<'a> {
+    site: &'a Site,
+    ranks: &'a [RankIds],
+    groups: &'a [Vec<GroupId>],
+}
+
+impl Objects<'_> {
+    fn id(&self, object: Object, stage: u32, replica: u32) -> u32 {
+        let rank = |stage| self.site.rank(stage, replica);
+        let own = &self.site.ranks[rank(stage)];
+        match object {
+            Object::Signal(signal) => signal * self.site.replicas + replica,
+            Object::Memory(stage) => self.ranks[rank(stage)].memory.0,
+            Object::Resident(stage) => self.ranks[rank(stage)].resident.0,
+            Object::Hbm => own.hbm.expect("a rank with kernels has HBM").0,
+            Object::Sms => own.sms.expect("a rank with kernels has SMs").0,
+            Object::Way(from, to) => self.site.ranks[rank(from)].to[&to].0,
+            Object::Channel(channel) => {
+                let group = self.site.channels[channel as usize].of_rank[rank(stage)];
+                self.groups[channel as usize][group.expect("it is in the channel") as usize].0
+            }
+        }
+    }
 }
 
 /// The lowering of one lane: slots, activities and sizes are numbered as they appear, so that lanes that do the same
@@ -164,17 +194,28 @@ struct LaneLowering<'a> {
     schedule: &'a Schedule,
     graph: &'a OpGraph,
     costs: &'a CostBook,
-    stages: &'a [StageIds],
-    priority: u8,
+    site: &'a Site,
+    lane: &'a Lane,
     program: &'a mut Program,
-    route: Option<RouteId>,
-    slots: Vec<u32>,
+    slots: Vec<Object>,
     by_object: BTreeMap<Object, Slot>,
     activities: Vec<Activity>,
     sizes: Vec<u64>,
 }
 
-impl LaneLowering<'_> {
+impl<'a> LaneLowering<'a> {
+    fn new(
+        schedule: &'a Schedule,
+        graph: &'a OpGraph,
+        costs: &'a CostBook,
+        site: &'a Site,
+        lane: &'a Lane,
+        program: &'a mut Program,
+    ) -> Self {
+        let (slots, by_object, activities, sizes) = Default::default();
+        Self { schedule, graph, costs, site, lane, program, slots, by_object, activities, sizes }
+    }
+
     fn block(&mut self, block: &Block) -> Vec<Op> {
         let mut ops = Vec::with_capacity(block.items.len());
         for &item in &block.items {
@@ -185,12 +226,7 @@ impl LaneLowering<'_> {
 
     fn item(&mut self, item: Item, ops: &mut Vec<Op>) {
         match item {
-            Item::Execute(op) => {
-                let again = self.graph.get(op).phase == Phase::Recompute;
-                let cause = self.program.cause(if again { cause::RECOMPUTE } else { cause::COMPUTE });
-                let activity = self.lasting(self.costs.op(op), cause);
-                ops.push(Op::Run { activity });
-            }
+            Item::Execute(op) => self.execute(op, ops),
             Item::Allocate(storage, place) => {
                 let (store, bytes, kind) = self.memory(storage, place);
                 let (shortage, cause) = (Shortage::Fail, self.program.cause(cause::MEMORY));
@@ -200,23 +236,25 @@ impl LaneLowering<'_> {
                 let (store, bytes, kind) = self.memory(storage, place);
                 ops.push(Op::Release { store, bytes, kind });
             }
-            Item::Copy(storage, _) => {
+            Item::Copy(storage, to) => {
                 let bytes = self.graph.stored(storage).bytes;
-                let cause = self.program.cause(cause::TRANSFER);
-                let activity = match self.route {
-                    Some(route) => {
-                        let route = self.slot(Object::Route(route));
-                        self.activity(Activity::moving(bytes, route, cause))
-                    }
-                    None => self.lasting(Time::ZERO, cause),
+                let home = self.graph.stored(storage).stage;
+                // To the partner from home, or home from the partner, whose lane this is not.
+                let (from, to) = match to {
+                    Place::Partner(partner) => (home, partner),
+                    Place::Home(_) => (self.partner(), home),
                 };
+                let cause = self.program.cause(cause::TRANSFER);
+                let activity = self.moving(Time::ZERO, bytes, self.costs.copy, (from, to), cause);
                 ops.push(Op::Run { activity });
             }
             Item::Enter(place) => {
                 let (store, bytes, kind) = self.resident(place);
                 let bounded = self.schedule.stages[place.stage() as usize].resident_bound.is_some();
                 let shortage = if bounded { Shortage::Wait } else { Shortage::Fail };
-                let (priority, cause) = (self.priority, self.program.cause(cause::MEMORY));
+                // A visit that runs next comes before a copy that runs ahead.
+                let priority = u8::from(self.lane.kind != LaneKind::Compute);
+                let cause = self.program.cause(cause::MEMORY);
                 ops.push(Op::Acquire { store, bytes, kind, shortage, priority, cause });
             }
             Item::Leave(place) => {
@@ -224,34 +262,96 @@ impl LaneLowering<'_> {
                 ops.push(Op::Release { store, bytes, kind });
             }
             Item::Signal(signal) => {
-                let counter = self.counter(signal.0);
+                let counter = self.slot(Object::Signal(signal.0));
                 ops.push(Op::Add { counter, amount: 1, after: None });
             }
-            Item::Send(signal, hop) | Item::Carry(signal, hop) => {
-                let counter = self.counter(signal.0);
+            Item::Send(signal, hop) => {
+                let counter = self.slot(Object::Signal(signal.0));
                 let cause = self.program.cause(cause::COMMUNICATION);
-                let activity = self.lasting(self.costs.message(hop), cause);
-                // A carried message arrives when its link is free again. It departs now: so whoever waits for it sees
-                // communication, not a bubble, while it is under way.
-                ops.push(Op::Add { counter, amount: 1, after: Some(activity) });
-                if matches!(item, Item::Carry(..)) {
-                    ops.push(Op::Run { activity });
-                }
+                let flight = self.lasting(self.costs.message(hop).alone(), cause);
+                ops.push(Op::Add { counter, amount: 1, after: Some(flight) });
+            }
+            Item::Carry(signal, hop) => {
+                let counter = self.slot(Object::Signal(signal.0));
+                let cause = self.program.cause(cause::COMMUNICATION);
+                let message = self.costs.message(hop);
+                let activity =
+                    self.moving(message.latency, message.bytes, message.cap, (hop.from, hop.to), cause);
+                ops.extend([Op::Run { activity }, Op::Add { counter, amount: 1, after: None }]);
             }
             Item::Await { signal, nth, why } => {
                 let cause = self.program.cause(match why {
                     Why::Bubble => cause::BUBBLE,
                     Why::Skew => cause::SKEW,
+                    Why::Communication => cause::COMMUNICATION,
                     Why::Transfer => cause::TRANSFER,
                 });
                 let at_least = match nth {
                     Nth::MicroBatch => Affine::offset(1, 0),
                     Nth::Number(before) => Affine::offset(1 - before as i32, 1),
                 };
-                ops.push(Op::Wait { counter: self.counter(signal.0), at_least, cause });
+                ops.push(Op::Wait { counter: self.slot(Object::Signal(signal.0)), at_least, cause });
             }
             Item::Mark => ops.push(Op::Mark),
         }
+    }
+
+    fn execute(&mut self, op: OpId, ops: &mut Vec<Op>) {
+        let again = self.graph.get(op).phase == Phase::Recompute;
+        let own = self.program.cause(if again { cause::RECOMPUTE } else { cause::COMPUTE });
+        let costs = self.costs;
+        match &costs.ops[op.0 as usize] {
+            OpCost::Lasting(time) => {
+                let activity = self.lasting(*time, own);
+                ops.push(Op::Run { activity });
+            }
+            &OpCost::Kernel { fixed, bytes, speed, sms } => {
+                let route = Some(self.slot(Object::Hbm));
+                let pool = self.slot(Object::Sms);
+                let units = Some(Units { pool, want: sms, priority: 1, table: CapTableId(speed) });
+                let (latency, cap) = (fixed, Rate::UNLIMITED);
+                let kernel = Activity { latency, work: bytes, cap, route, units, cause: own };
+                let activity = self.activity(kernel);
+                ops.push(Op::Run { activity });
+            }
+            OpCost::Collective(phases) => {
+                let (communication, skew) =
+                    (self.program.cause(cause::COMMUNICATION), self.program.cause(cause::SKEW));
+                for phase in phases {
+                    let group = self.slot(Object::Channel(phase.channel));
+                    // The route is the group's.
+                    let activity = self.activity(Activity {
+                        latency: phase.latency,
+                        work: phase.bytes,
+                        cap: phase.cap,
+                        route: None,
+                        units: None,
+                        cause: communication,
+                    });
+                    let sms = self.site.channels[phase.channel as usize].sms;
+                    let beside = self.lane.kind == LaneKind::Collective && sms > 0;
+                    let pool = beside.then(|| self.slot(Object::Sms));
+                    ops.extend(pool.map(|pool| Op::Hold {
+                        pool,
+                        units: sms,
+                        priority: 0,
+                        cause: communication,
+                    }));
+                    ops.push(Op::Join { group, activity, cause: skew });
+                    ops.extend(pool.map(|pool| Op::Drop { pool, units: sms }));
+                }
+            }
+        }
+    }
+
+    /// The stage whose memory this lane's stage uses, too.
+    fn partner(&self) -> u32 {
+        let items = self.lane.blocks.iter().flat_map(|block| &block.items);
+        let mut partner = items.filter_map(|item| match *item {
+            Item::Enter(Place::Partner(stage)) | Item::Leave(Place::Partner(stage)) => Some(stage),
+            _ => None,
+        });
+        partner.next().unwrap_or(self.lane.stage)
     }
 
     fn memory(&mut self, storage: StorageId, place: Place) -> (Slot, Affine, KindId) {
@@ -264,7 +364,7 @@ impl LaneLowering<'_> {
             (_, Purpose::WeightGradientInput) => kind::FOR_WEIGHT_GRADIENTS,
             (_, Purpose::Activation | Purpose::Checkpoint) => kind::ACTIVATIONS,
         };
-        let store = self.slot(Object::Store(self.stages[place.stage() as usize].memory));
+        let store = self.slot(Object::Memory(place.stage()));
         (store, self.size(stored.bytes), self.program.kind(name))
     }
 
@@ -273,28 +373,36 @@ impl LaneLowering<'_> {
             Place::Home(_) => kind::RESIDENT,
             Place::Partner(_) => kind::RESIDENT_FOR_PARTNER,
         };
-        let store = self.slot(Object::Store(self.stages[place.stage() as usize].resident));
+        let store = self.slot(Object::Resident(place.stage()));
         (store, self.size(1), self.program.kind(name))
-    }
-
-    fn counter(&mut self, signal: u32) -> Slot {
-        self.slot(Object::Counter(CounterId(signal)))
     }
 
     fn slot(&mut self, object: Object) -> Slot {
         let slots = &mut self.slots;
         *self.by_object.entry(object).or_insert_with(|| {
-            slots.push(match object {
-                Object::Counter(id) => id.0,
-                Object::Store(id) => id.0,
-                Object::Route(id) => id.0,
-            });
+            slots.push(object);
             (slots.len() - 1) as Slot
         })
     }
 
     fn lasting(&mut self, time: Time, cause: CauseId) -> Affine {
         self.activity(Activity::lasting(time, cause))
+    }
+
+    /// Bytes on the way between two stages, where there is one that takes time.
+    fn moving(
+        &mut self,
+        latency: Time,
+        bytes: u64,
+        cap: Rate,
+        (from, to): (u32, u32),
+        cause: CauseId,
+    ) -> Affine {
+        if bytes == 0 || !self.site.ranks[self.site.rank(from, 0)].to.contains_key(&to) {
+            return self.lasting(latency, cause);
+        }
+        let route = self.slot(Object::Way(from, to));
+        self.activity(Activity { latency, cap, ..Activity::moving(bytes, route, cause) })
     }
 
     fn activity(&mut self, activity: Activity) -> Affine {

@@ -7,10 +7,12 @@ use crate::disposition::{Conflict, Dispositions};
 use crate::graph::OpGraph;
 use crate::limits::{self, Invalid};
 use crate::lower::{self, Lowered};
-use crate::model::profiled::ProfiledPipeline;
+use crate::model::profiled::{PartnerLink, ProfiledPipeline};
+use crate::names::kind;
 use crate::order::{self, PipelineSchedule, Shape};
 use crate::realise::{self, messages::SendMode};
 use crate::schedule::{Schedule, StageMemory};
+use crate::site::Site;
 use crate::techniques::bpipe::{self, Bpipe, BpipeError};
 use crate::techniques::recompute::{self, Recompute};
 use crate::timing::timing;
@@ -115,12 +117,17 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
         bpipe::decide(bpipe, &plan.schedule, &order, &graph, &mut table)?;
     }
     let schedule = realised(plan, &order, &graph, &table)?;
+    let partner_rate = match plan.model.partner_link {
+        PartnerLink::Hidden => None,
+        PartnerLink::Rate(rate) => Some(rate),
+    };
+    let site = Site::of_profile(plan.model.stages.len() as u32, partner_rate, &table);
     let shortfalls = check::memory::shortfalls(&schedule, &graph);
     if !shortfalls.is_empty() {
         return Err(PlanError::DoesNotFit(shortfalls));
     }
     Ok(Built {
-        lowered: lower::lower(&schedule, &graph, &costs, plan.steps),
+        lowered: lower::lower(&schedule, &graph, &costs, &site, plan.steps),
         chunks: chain.chunks,
         evictions: evictions(plan, &table),
     })
@@ -135,7 +142,7 @@ fn realised(
 ) -> Result<Schedule, PlanError> {
     let memory = |weights| StageMemory {
         capacity: plan.model.capacity.unwrap_or(u64::MAX),
-        persistent: weights,
+        persistent: vec![(kind::WEIGHTS, weights)],
         resident_bound: None,
     };
     let memory = plan.model.stages.iter().map(|stage| memory(stage.weights)).collect();

@@ -21,14 +21,21 @@ pub struct Schedule {
 }
 
 /// The memory of a stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageMemory {
     /// Bytes; `u64::MAX` where unlimited.
     pub capacity: u64,
-    /// Bytes held throughout.
-    pub persistent: u64,
+    /// Bytes held throughout, by kind.
+    pub persistent: Vec<(&'static str, u64)>,
     /// Most micro-batches (of one chunk each) that may be resident at a time; none: as many as fit.
     pub resident_bound: Option<u32>,
+}
+
+impl StageMemory {
+    /// Bytes held throughout.
+    pub fn held(&self) -> u64 {
+        self.persistent.iter().fold(0, |sum, &(_, bytes)| sum.saturating_add(bytes))
+    }
 }
 
 /// A counter of a [`Schedule`].
@@ -64,6 +71,21 @@ pub enum LaneKind {
     Evict,
     /// Copies them back.
     Load,
+    /// Runs collectives beside the operators.
+    Collective,
+}
+
+impl LaneKind {
+    /// Name for results, below that of its rank: `compute`.
+    pub fn name(self) -> String {
+        match self {
+            Self::Compute => "compute".to_owned(),
+            Self::Link { to } => format!("link[{to}]"),
+            Self::Evict => "evict".to_owned(),
+            Self::Load => "load".to_owned(),
+            Self::Collective => "collective".to_owned(),
+        }
+    }
 }
 
 /// Items executed in order.
@@ -154,6 +176,8 @@ pub enum Why {
     Bubble,
     /// The other side of a message has not come.
     Skew,
+    /// A message is under way.
+    Communication,
     /// Bytes are being copied.
     Transfer,
 }
@@ -185,13 +209,7 @@ impl Lane {
 
     /// Name for results, `stage[3].compute`.
     pub fn name(&self) -> String {
-        let Self { stage, kind, .. } = self;
-        match kind {
-            LaneKind::Compute => format!("stage[{stage}].compute"),
-            LaneKind::Link { to } => format!("stage[{stage}].link[{to}]"),
-            LaneKind::Evict => format!("stage[{stage}].evict"),
-            LaneKind::Load => format!("stage[{stage}].load"),
-        }
+        format!("stage[{}].{}", self.stage, self.kind.name())
     }
 }
 

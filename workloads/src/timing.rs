@@ -49,7 +49,7 @@ pub(crate) fn timing(
             forward: duration(Phase::Forward),
             backward_input: duration(Phase::BackwardInput) + duration(Phase::Recompute),
             backward_weight: duration(Phase::BackwardWeight),
-            message: chain.hop(position).map(|hop| costs.message(hop)).unwrap_or_default(),
+            message: chain.hop(position).map(|hop| costs.message(hop).alone()).unwrap_or_default(),
             activation: held,
             kept_for_weight: kept,
         }

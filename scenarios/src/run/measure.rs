@@ -95,7 +95,7 @@ impl Measured<'_> {
     fn bubble_fraction(&self) -> Option<f64> {
         let position = |name| cause::ALL.iter().position(|&known| known == name);
         let work = [position(cause::COMPUTE)?, position(cause::RECOMPUTE)?];
-        let bubble = |ids: &workloads::lower::StageIds| {
+        let bubble = |ids: &workloads::lower::RankIds| {
             let stream = &self.run.streams[ids.compute.index()];
             let [start, end] = [stream.marks.len() - 2, stream.marks.len() - 1];
             let busy = work.map(|w| stream.spent_at_marks[end][w] - stream.spent_at_marks[start][w]);
@@ -111,7 +111,7 @@ impl Measured<'_> {
             return None;
         }
         let warm_up = self.scenario.run.steps.warm_up.get() as usize;
-        let steady = |ids: &workloads::lower::StageIds| {
+        let steady = |ids: &workloads::lower::RankIds| {
             let marks = &self.run.streams[ids.compute.index()].marks;
             let ends: Vec<Time> = marks.iter().skip(1).step_by(2).copied().collect();
             let steps: Vec<Time> =
@@ -156,7 +156,7 @@ impl Measured<'_> {
 
     fn peaks(&self) -> Vec<DevicePeak> {
         let chunks = u64::from(self.prepared.built.chunks);
-        let peak = |(stage, ids): (usize, &workloads::lower::StageIds)| {
+        let peak = |(stage, ids): (usize, &workloads::lower::RankIds)| {
             let peak = &self.run.stores[ids.memory.index()].peak;
             DevicePeak {
                 device: Words::stage(stage),

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 use sim_core::time::Time;
-use workloads::cost::PartnerLink;
-use workloads::model::profiled::{ProfiledPipeline, StageProfile};
+use workloads::model::profiled::{PartnerLink, ProfiledPipeline, StageProfile};
 use workloads::order::{MemoryLimit, PipelineSchedule};
 use workloads::plan::PipelinePlan;
 use workloads::realise::messages::SendMode;

@@ -43,14 +43,14 @@ pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
     let computes = schedule.lanes.iter().filter(|lane| lane.kind == LaneKind::Compute);
     computes
         .filter_map(|lane| {
-            let memory = schedule.stages[lane.stage as usize];
+            let memory = &schedule.stages[lane.stage as usize];
             let worst = lane.blocks.iter().max_by_key(|block| bytes(&block.items))?;
-            let needed = memory.persistent.saturating_add(bytes(&worst.items));
+            let needed = memory.held().saturating_add(bytes(&worst.items));
             (needed > memory.capacity).then(|| Shortfall {
                 stage: lane.stage,
                 block: worst.name.clone(),
                 needed,
-                persistent: memory.persistent,
+                persistent: memory.held(),
                 capacity: memory.capacity,
             })
         })

@@ -1,9 +1,10 @@
 //! A pipeline known from a profile: times and sizes per stage, nothing about what is inside.
 
+use sim_core::fixed::Rate;
 use sim_core::time::Time;
 
 use crate::chain::Chain;
-use crate::cost::{CostBook, PartnerLink};
+use crate::cost::{CostBook, Message, OpCost};
 use crate::graph::{Op, OpGraph, Phase, Purpose, Storage};
 
 /// Profiled times and sizes of the stages of a pipeline.
@@ -38,6 +39,15 @@ pub struct StageProfile {
     pub activation_kept_for_weight: Option<u64>,
     /// Bytes held throughout: weights, gradients, optimizer states.
     pub weights: u64,
+}
+
+/// The connection between a stage and its partner, in each direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PartnerLink {
+    /// So fast that a copy takes no time.
+    Hidden,
+    /// Bytes per second, from 10^5 to 10^15.
+    Rate(f64),
 }
 
 impl StageProfile {
@@ -91,9 +101,10 @@ impl ProfiledPipeline {
             }
         };
         CostBook {
-            ops: graph.ops().iter().map(duration).collect(),
-            transfers: self.stages.iter().map(|stage| stage.transfer).collect(),
-            partner_link: self.partner_link,
+            ops: graph.ops().iter().map(|op| OpCost::Lasting(duration(op))).collect(),
+            speeds: Vec::new(),
+            messages: self.stages.iter().map(|stage| Message::lasting(stage.transfer)).collect(),
+            copy: Rate::UNLIMITED,
         }
     }
 }

@@ -31,26 +31,29 @@ pub fn realise(schedule: &mut Schedule, mode: SendMode) {
     }
     let computes: Vec<usize> =
         (0..schedule.lanes.len()).filter(|&l| schedule.lanes[l].kind == LaneKind::Compute).collect();
-    // Per message: it may leave; it may arrive.
+    // Per message: it may leave; it has left; it may arrive.
     let mut ready: BTreeMap<SignalId, SignalId> = BTreeMap::new();
+    let mut departed: BTreeMap<SignalId, SignalId> = BTreeMap::new();
     let mut wanted: BTreeMap<SignalId, SignalId> = BTreeMap::new();
     for &lane in &computes {
         for message in sent(&schedule.lanes[lane]).into_values().map(|(message, _)| message) {
             let what = schedule.signals[message.0 as usize].clone();
             ready.insert(message, schedule.signal(format!("{what}, ready to leave")));
+            departed.insert(message, schedule.signal(format!("{what}, departed")));
             if mode == SendMode::Rendezvous {
                 wanted.insert(message, schedule.signal(format!("{what}, ready to arrive")));
             }
         }
     }
     for lane in computes {
-        let links = links(&schedule.lanes[lane], &ready, &wanted);
+        let links = links(&schedule.lanes[lane], &ready, &departed, &wanted);
         schedule.lanes.extend(links);
         let lane = &mut schedule.lanes[lane];
-        hand_over(lane, &ready, mode);
+        await_departures(lane, &departed);
         if mode == SendMode::Rendezvous {
             announce(lane, &wanted);
         }
+        hand_over(lane, &ready, &departed, mode);
     }
 }
 
@@ -69,6 +72,7 @@ fn sent(lane: &Lane) -> BTreeMap<u32, (SignalId, Hop)> {
 fn links(
     lane: &Lane,
     ready: &BTreeMap<SignalId, SignalId>,
+    departed: &BTreeMap<SignalId, SignalId>,
     wanted: &BTreeMap<SignalId, SignalId>,
 ) -> Vec<Lane> {
     let sent = sent(lane);
@@ -82,7 +86,7 @@ fn links(
             let wait = |signal, why| Item::Await { signal, nth: Nth::MicroBatch, why };
             let mut items = vec![wait(ready[&message], Why::Bubble)];
             items.extend(wanted.get(&message).map(|&signal| wait(signal, Why::Skew)));
-            items.push(Item::Carry(message, hop));
+            items.extend([Item::Signal(departed[&message]), Item::Carry(message, hop)]);
             link.block("send", items)
         });
         link.calls.push(Call { block, micro_batch: call.micro_batch, number: 0 });
@@ -90,25 +94,47 @@ fn links(
     links.into_values().map(|(link, _)| link).collect()
 }
 
-/// Replaces sends by handing the message to its link; with a rendezvous the lane then waits for its arrival.
-fn hand_over(lane: &mut Lane, ready: &BTreeMap<SignalId, SignalId>, mode: SendMode) {
+/// Splits the wait for a message: until it departs nothing is there to be sent, after that it is on its way.
+fn await_departures(lane: &mut Lane, departed: &BTreeMap<SignalId, SignalId>) {
     for block in &mut lane.blocks {
-        let mut arrival = None;
-        for item in &mut block.items {
-            if let Item::Send(message, _) = *item {
-                *item = Item::Signal(ready[&message]);
-                arrival = Some(Item::Await { signal: message, nth: Nth::MicroBatch, why: Why::Skew });
-            }
+        let receive = block.items.iter().position(|item| {
+            matches!(item, Item::Await { signal, why: Why::Bubble, .. } if departed.contains_key(signal))
+        });
+        let Some(at) = receive else { continue };
+        if let Item::Await { signal, why, .. } = &mut block.items[at] {
+            *why = Why::Communication;
+            let (signal, nth) = (departed[signal], Nth::MicroBatch);
+            block.items.insert(at, Item::Await { signal, nth, why: Why::Bubble });
         }
-        block.items.extend(arrival.filter(|_| mode == SendMode::Rendezvous));
     }
 }
 
-/// Makes every visit announce what the next visit receives, before it waits for what it has sent itself.
+/// Replaces sends by handing the message to its link; with a rendezvous the lane then waits for its arrival.
+fn hand_over(
+    lane: &mut Lane,
+    ready: &BTreeMap<SignalId, SignalId>,
+    departed: &BTreeMap<SignalId, SignalId>,
+    mode: SendMode,
+) {
+    for block in &mut lane.blocks {
+        let mut sent = None;
+        for item in &mut block.items {
+            if let Item::Send(message, _) = *item {
+                *item = Item::Signal(ready[&message]);
+                sent = Some(message).filter(|_| mode == SendMode::Rendezvous);
+            }
+        }
+        let wait = |signal, why| Item::Await { signal, nth: Nth::MicroBatch, why };
+        let waits = |message| [wait(departed[&message], Why::Skew), wait(message, Why::Communication)];
+        block.items.extend(sent.map(waits).into_iter().flatten());
+    }
+}
+
+/// Makes every visit announce, at its end, what the next visit receives.
 fn announce(lane: &mut Lane, wanted: &BTreeMap<SignalId, SignalId>) {
     let receives = |items: &[Item]| {
         items.iter().find_map(|item| match *item {
-            Item::Await { signal, why: Why::Bubble, .. } => wanted.get(&signal).copied(),
+            Item::Await { signal, why: Why::Communication, .. } => wanted.get(&signal).copied(),
             _ => None,
         })
     };
@@ -124,9 +150,7 @@ fn announce(lane: &mut Lane, wanted: &BTreeMap<SignalId, SignalId>) {
             continue;
         }
         variants.apply(lane, call, (own, next), |items| {
-            let waits = matches!(items.last(), Some(Item::Await { why: Why::Skew, .. }));
-            let end = items.len() - usize::from(waits);
-            items.splice(end..end, next.map(Item::Signal));
+            items.extend(next.map(Item::Signal));
             items.splice(0..0, own.map(Item::Signal));
         });
     }

@@ -2,7 +2,7 @@
 
 use sim_core::outcome::End;
 use sim_core::time::Time;
-use workloads::cost::PartnerLink;
+use workloads::model::profiled::PartnerLink;
 use workloads::names::{cause, kind};
 use workloads::order::PipelineSchedule;
 use workloads::plan::{PipelinePlan, build};

@@ -2,8 +2,7 @@
 
 use sim_core::time::Time;
 use workloads::chain::Chain;
-use workloads::cost::PartnerLink;
-use workloads::model::profiled::{ProfiledPipeline, StageProfile};
+use workloads::model::profiled::{PartnerLink, ProfiledPipeline, StageProfile};
 use workloads::order::{ChunkTiming, MemoryLimit, Order, PipelineSchedule, Shape, Timing, generate};
 use workloads::plan::PipelinePlan;
 use workloads::realise::messages::SendMode;

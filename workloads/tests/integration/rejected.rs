@@ -1,6 +1,6 @@
 //! Plans that cannot be built say so, all at once.
 
-use workloads::cost::PartnerLink;
+use workloads::model::profiled::PartnerLink;
 use workloads::order::{MemoryLimit, PipelineSchedule};
 use workloads::plan::{PlanError, build, estimate};
 use workloads::techniques::bpipe::{Bpipe, EvictionPolicy};

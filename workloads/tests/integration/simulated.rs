@@ -42,13 +42,13 @@ impl Simulated {
 
     /// Peak bytes of every stage's memory.
     pub(crate) fn peaks(&self) -> Vec<u64> {
-        let store = |ids: &workloads::lower::StageIds| &self.run.stores[ids.memory.index()];
+        let store = |ids: &workloads::lower::RankIds| &self.run.stores[ids.memory.index()];
         self.built.lowered.stages.iter().map(|ids| store(ids).peak.bytes).collect()
     }
 
     /// Most micro-batches resident in every stage's memory, those of a partner included.
     pub(crate) fn residents(&self) -> Vec<u64> {
-        let store = |ids: &workloads::lower::StageIds| &self.run.stores[ids.resident.index()];
+        let store = |ids: &workloads::lower::RankIds| &self.run.stores[ids.resident.index()];
         self.built.lowered.stages.iter().map(|ids| store(ids).peak.bytes).collect()
     }
 

@@ -1,0 +1,92 @@
+//! A piece of a model with its forward and backward pass, and which of its tensors live how long.
+//!
+//! Nobody declares what is saved for the backward pass: it is what the backward operators read and do not write. So
+//! recomputation is no more than forward operators in the backward list, and the bytes it saves follow.
+
+use super::operator::{Operator, Part, Tensor};
+
+/// Operators of a layer, of the embedding or of the head, of one micro-batch on one rank.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    /// What it starts from: the output of the block before, or tokens.
+    pub input: Tensor,
+    /// The gradient that its backward pass starts from; none for the head, which makes the loss.
+    pub output_gradient: Option<&'static str>,
+    /// Forward pass, in the order of issue.
+    pub forward: Vec<Operator>,
+    /// Backward pass with what is recomputed, in the order of issue.
+    pub backward: Vec<Operator>,
+}
+
+impl Block {
+    /// Tensors that live from the forward to the backward pass, including the input where it does.
+    pub fn saved(&self) -> Vec<Tensor> {
+        let made = self.forward.iter().flat_map(|op| &op.writes).chain([&self.input]);
+        needed(&self.backward, made)
+    }
+
+    /// Bytes of [`Block::saved`].
+    pub fn saved_bytes(&self) -> u64 {
+        sum(&self.saved())
+    }
+
+    /// The backward pass without what only gradients of weights need (B of zero-bubble schedules).
+    pub fn backward_input(&self) -> Vec<Operator> {
+        self.backward.iter().filter(|op| op.part != Part::BackwardWeight).cloned().collect()
+    }
+
+    /// What only gradients of weights need (W of zero-bubble schedules).
+    pub fn backward_weight(&self) -> Vec<Operator> {
+        self.backward.iter().filter(|op| op.part == Part::BackwardWeight).cloned().collect()
+    }
+
+    /// Tensors that live from the gradient of the input to the gradients of the weights where the two are apart: inputs
+    /// and output gradients of the linear layers.
+    pub fn kept_for_weight(&self) -> Vec<Tensor> {
+        let (input, weight) = (self.backward_input(), self.backward_weight());
+        let made = self.forward.iter().chain(&input).flat_map(|op| &op.writes).chain([&self.input]);
+        needed(&weight, made)
+    }
+
+    /// Most bytes alive at once in the forward pass, beyond what is saved.
+    pub fn transient_forward(&self) -> u64 {
+        transient(&self.forward, &self.saved())
+    }
+
+    /// Most bytes alive at once in the backward pass, beyond what was saved.
+    pub fn transient_backward(&self) -> u64 {
+        transient(&self.backward, &[])
+    }
+}
+
+/// The tensors among `made` that `operators` read before they write them.
+fn needed<'a>(operators: &[Operator], made: impl Iterator<Item = &'a Tensor>) -> Vec<Tensor> {
+    let is_needed = |tensor: &Tensor| {
+        let written = position(operators, |op| op.writes.iter().any(|other| other.name == tensor.name));
+        let read = position(operators, |op| op.reads.contains(&tensor.name));
+        read < written
+    };
+    made.filter(|tensor| is_needed(tensor)).copied().collect()
+}
+
+/// Most bytes alive at once of what `operators` write, each tensor until its last reader, and of their workspaces;
+/// without those that `outlive` them. The results that nobody here reads live as long as the operator that writes them:
+/// they belong to the block that follows.
+fn transient(operators: &[Operator], outlive: &[Tensor]) -> u64 {
+    let counted = |tensor: &&Tensor| outlive.iter().all(|other| other.name != tensor.name);
+    let alive_at = |now: usize| {
+        let before = operators[..now].iter().flat_map(|op| &op.writes).filter(counted);
+        let still = before.filter(|tensor| operators[now..].iter().any(|op| op.reads.contains(&tensor.name)));
+        let new = operators[now].writes.iter().filter(counted);
+        still.chain(new).map(|tensor| tensor.bytes).sum::<u64>() + operators[now].workspace
+    };
+    (0..operators.len()).map(alive_at).max().unwrap_or(0)
+}
+
+fn position(operators: &[Operator], is: impl Fn(&Operator) -> bool) -> usize {
+    operators.iter().position(is).unwrap_or(usize::MAX)
+}
+
+fn sum(tensors: &[Tensor]) -> u64 {
+    tensors.iter().map(|tensor| tensor.bytes).sum()
+}

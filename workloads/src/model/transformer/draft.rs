@@ -1,0 +1,86 @@
+//! Writing lists of operators.
+
+use super::operator::{Gemm, Layout, Operator, Part, Stream, StreamClass, Tensor, Work};
+use super::{Collective, CollectiveKind, Dtype, Group};
+
+/// A list of operators under construction.
+pub(super) struct Draft {
+    pub(super) operators: Vec<Operator>,
+    /// Part that the next operators belong to.
+    pub(super) part: Part,
+}
+
+/// How a collective runs beside what follows it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Issue {
+    /// What follows waits.
+    Waiting,
+    /// What follows runs beside it until it needs the result.
+    Beside,
+}
+
+impl Draft {
+    pub(super) const fn new(part: Part) -> Self {
+        Self { operators: Vec::new(), part }
+    }
+
+    /// Appends an operator; `writes` are names and bytes.
+    pub(super) fn push(
+        &mut self,
+        name: &'static str,
+        work: Work,
+        reads: &[&'static str],
+        writes: &[(&'static str, u64)],
+    ) -> &mut Operator {
+        let writes = writes.iter().map(|&(name, bytes)| Tensor { name, bytes }).collect();
+        let operator = Operator { name, part: self.part, work, reads: reads.to_vec(), writes, workspace: 0, choice: None };
+        self.operators.push(operator);
+        let last = self.operators.len() - 1;
+        &mut self.operators[last]
+    }
+
+    /// Appends a pass over memory that reads and writes so many bytes.
+    pub(super) fn stream(
+        &mut self,
+        name: &'static str,
+        class: StreamClass,
+        (bytes_read, bytes_written): (u64, u64),
+        reads: &[&'static str],
+        writes: &[(&'static str, u64)],
+    ) -> &mut Operator {
+        self.push(name, Work::Stream(Stream { class, bytes_read, bytes_written }), reads, writes)
+    }
+
+    /// Appends a matrix product of `batch`, `m`, `n`, `k`.
+    pub(super) fn gemm(
+        &mut self,
+        name: &'static str,
+        (batch, m, n, k): (u64, u64, u64, u64),
+        (dtype, layout): (Dtype, Layout),
+        reads: &[&'static str],
+        writes: &[(&'static str, u64)],
+    ) -> &mut Operator {
+        let gemm = Gemm { batch, m, n, k, dtype, layout, accumulate: false };
+        self.push(name, Work::Gemm(gemm), reads, writes)
+    }
+
+    /// Appends a collective over `bytes`, those of the whole tensor; one that writes nothing works in place.
+    pub(super) fn collective(
+        &mut self,
+        name: &'static str,
+        (kind, group, bytes): (CollectiveKind, Group, u64),
+        issue: Issue,
+        reads: &[&'static str],
+        writes: &[(&'static str, u64)],
+    ) {
+        let overlaps_next = issue == Issue::Beside;
+        self.push(name, Work::Collective(Collective { kind, group, bytes, overlaps_next }), reads, writes);
+    }
+
+    /// Appends, in another part of the step, what `write` does.
+    pub(super) fn within(&mut self, part: Part, write: impl FnOnce(&mut Self)) {
+        let outer = std::mem::replace(&mut self.part, part);
+        write(self);
+        self.part = outer;
+    }
+}

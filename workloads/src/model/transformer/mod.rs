@@ -1,0 +1,62 @@
+//! Decoder transformers of the GPT and Llama families, as one tensor rank executes them.
+//!
+//! ```text
+//!   Transformer        dimensions: a preset, a scenario, a Hugging Face config.json
+//!      |  Execution: micro-batch, sequence, Split, precision, attention, fusion
+//!   ShardedTransformer   checked: everything divides, no size overflows
+//!      |
+//!   Block              operators of a layer, the embedding, the head: forward and backward, with the tensors they
+//!                      read and write; what is saved for the backward pass follows from who reads it
+//! ```
+//!
+//! Operators and their order are those of Megatron-LM (Shoeybi et al. 2019; Narayanan et al., SC 2021; Korthikanti et
+//! al., MLSys 2023), down to the passes over memory between the matrix products. Nothing here says how long anything
+//! takes.
+//!
+//! ```
+//! use workloads::model::transformer::{AttentionKernel, Dtype, Execution, Recompute, ShardedTransformer, Split, Transformer};
+//!
+//! let model = Transformer::gpt(96, 12_288, 96, 51_200, 2_048);
+//! let split = Split { tensor: 8, sequence_parallel: true, stages: 8, chunks: 3 };
+//! let execution = Execution::new(1, 2_048, split, Dtype::Fp16, AttentionKernel::Materialised);
+//! let gpt = ShardedTransformer::new(&model, &execution)?;
+//! // 34 s b h / t (Korthikanti et al. 2023, table 2) and 8 bytes of statistics a token and norm.
+//! let saved = gpt.layer(Recompute::Selective).saved_bytes();
+//! assert_eq!(saved, 2_048 * (34 * 12_288 + 2 * 8) / 8);
+//! # Ok::<(), Vec<workloads::limits::Invalid>>(())
+//! ```
+
+mod attention;
+mod block;
+mod draft;
+mod embedding;
+mod execution;
+mod flops;
+mod head;
+mod hugging_face;
+mod layer;
+mod linear;
+mod mlp;
+mod norm;
+pub mod operator;
+mod parameters;
+mod presets;
+mod residual;
+mod shape;
+mod softmax;
+mod split;
+mod states;
+mod update;
+
+pub use block::Block;
+pub use execution::{AttentionKernel, Boundary, Execution, Fusion, Recompute, ShardedTransformer, SoftmaxFusion};
+pub use hugging_face::HuggingFaceError;
+pub use operator::{
+    Attention, Collective, CollectiveKind, Dtype, Gemm, Group, Layout, Operator, Part, Pass, Stream, StreamClass,
+    Tensor, Work,
+};
+pub use parameters::RankParameters;
+pub use presets::{PRESETS, Preset};
+pub use shape::{Bias, Mlp, Norm, Positions, Transformer};
+pub use split::Split;
+pub use states::{Sharding, StateBytes, States};

@@ -1,0 +1,228 @@
+//! The dimensions of a transformer.
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::Invalid;
+
+/// A decoder transformer. In files `kv_heads`, `head_dim` and `ffn` may be left out (`heads`, `hidden / heads` and
+/// `4 hidden`), and what is not a number is that of GPT-2 and GPT-3.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Written")]
+pub struct Transformer {
+    /// Layers, L.
+    pub layers: u32,
+    /// Width of the residual stream, h.
+    pub hidden: u32,
+    /// Attention heads, a.
+    pub heads: u32,
+    /// Heads of keys and values; fewer than `heads` with grouped queries.
+    pub kv_heads: u32,
+    /// Width of a head.
+    pub head_dim: u32,
+    /// Inner width of the MLP.
+    pub ffn: u32,
+    /// Entries of the vocabulary, V, before padding.
+    pub vocabulary: u32,
+    /// Longest sequence it is made for; rows of a learned position embedding.
+    pub max_positions: u32,
+    /// The output matrix is the word embedding.
+    pub tied_embedding: bool,
+    /// Normalisation before attention and MLP, and at the end.
+    pub norm: Norm,
+    /// The MLP.
+    pub mlp: Mlp,
+    /// Which linear layers have a bias.
+    pub bias: Bias,
+    /// How positions enter.
+    pub positions: Positions,
+    /// Dropout after the embedding, in the attention and after attention and MLP.
+    pub dropout: bool,
+    /// Attention and MLP both start from the input of the layer (GPT-NeoX) rather than one after the other.
+    pub parallel_residual: bool,
+    /// Tokens that attention looks back at; none: all.
+    pub window: Option<u32>,
+}
+
+/// Normalisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Norm {
+    /// LayerNorm; its bias exists where linear layers have one.
+    Layer,
+    /// RMSNorm.
+    Rms,
+}
+
+/// The MLP of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mlp {
+    /// `W2 gelu(W1 x)`.
+    Gelu,
+    /// `W3 (silu(W1 x) * W2 x)`.
+    Swiglu,
+}
+
+/// Which linear layers (and LayerNorms) have a bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bias {
+    /// None.
+    None,
+    /// Only the projection to queries, keys and values (Qwen2).
+    Qkv,
+    /// All.
+    All,
+}
+
+/// How positions enter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Positions {
+    /// An embedding, added to that of the words.
+    Learned,
+    /// Queries and keys are rotated.
+    Rotary,
+    /// Added to the scores (ALiBi).
+    Alibi,
+}
+
+/// Largest layers, width, ..., so that every size and every sum of sizes stays below 2^63.
+const LAYERS_MAX: u32 = 4_096;
+const HIDDEN_MAX: u32 = 1 << 20;
+const HEADS_MAX: u32 = 1 << 14;
+const HEAD_DIM_MAX: u32 = 1 << 12;
+const ATTENTION_MAX: u64 = 1 << 21;
+const FFN_MAX: u32 = 1 << 22;
+const VOCABULARY_MAX: u32 = 1 << 24;
+const POSITIONS_MAX: u32 = 1 << 24;
+
+impl Transformer {
+    /// A model of the GPT-2 and GPT-3 family, with dropout and a tied embedding.
+    pub const fn gpt(layers: u32, hidden: u32, heads: u32, vocabulary: u32, max_positions: u32) -> Self {
+        Self {
+            layers,
+            hidden,
+            heads,
+            kv_heads: heads,
+            head_dim: if heads == 0 { 0 } else { hidden / heads },
+            ffn: hidden.saturating_mul(4),
+            vocabulary,
+            max_positions,
+            tied_embedding: true,
+            norm: Norm::Layer,
+            mlp: Mlp::Gelu,
+            bias: Bias::All,
+            positions: Positions::Learned,
+            dropout: true,
+            parallel_residual: false,
+            window: None,
+        }
+    }
+
+    /// Checks the dimensions.
+    ///
+    /// # Errors
+    /// Every dimension that is out of range or does not fit the others.
+    pub fn validate(&self) -> Result<(), Vec<Invalid>> {
+        let mut found = Vec::new();
+        let mut wrong = |field, problem| found.push(Invalid { field, problem });
+        let extents = [
+            ("layers", self.layers, LAYERS_MAX),
+            ("hidden", self.hidden, HIDDEN_MAX),
+            ("heads", self.heads, HEADS_MAX),
+            ("kv_heads", self.kv_heads, HEADS_MAX),
+            ("head_dim", self.head_dim, HEAD_DIM_MAX),
+            ("ffn", self.ffn, FFN_MAX),
+            ("vocabulary", self.vocabulary, VOCABULARY_MAX),
+            ("max_positions", self.max_positions, POSITIONS_MAX),
+        ];
+        for (field, value, most) in extents {
+            if !(1..=most).contains(&value) {
+                wrong(field, format!("{value} is not between 1 and {most}"));
+            }
+        }
+        if self.attention_width() > ATTENTION_MAX {
+            let width = self.attention_width();
+            wrong("head_dim", format!("{} heads of {} are {width} wide, more than {ATTENTION_MAX}", self.heads, self.head_dim));
+        }
+        if self.kv_heads > 0 && !self.heads.is_multiple_of(self.kv_heads) {
+            let (heads, kv_heads) = (self.heads, self.kv_heads);
+            let problem = format!("{heads} heads cannot share {kv_heads} heads of keys and values: use a divisor of {heads}");
+            wrong("kv_heads", problem);
+        }
+        if self.positions == Positions::Rotary && !self.head_dim.is_multiple_of(2) {
+            wrong("head_dim", format!("rotary positions turn pairs, {} is odd", self.head_dim));
+        }
+        if self.window == Some(0) {
+            wrong("window", "0 tokens; leave it out for attention over all".to_owned());
+        }
+        if found.is_empty() { Ok(()) } else { Err(found) }
+    }
+
+    /// Width of all heads together.
+    pub const fn attention_width(&self) -> u64 {
+        self.heads as u64 * self.head_dim as u64
+    }
+
+    /// Width of the keys of all heads together, and of the values.
+    pub const fn kv_width(&self) -> u64 {
+        self.kv_heads as u64 * self.head_dim as u64
+    }
+
+    /// Matrices of the width of `ffn` that the MLP multiplies its input with.
+    pub const fn mlp_branches(&self) -> u64 {
+        match self.mlp {
+            Mlp::Gelu => 1,
+            Mlp::Swiglu => 2,
+        }
+    }
+}
+
+/// A transformer as files give it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    layers: u32,
+    hidden: u32,
+    heads: u32,
+    vocabulary: u32,
+    max_positions: u32,
+    kv_heads: Option<u32>,
+    head_dim: Option<u32>,
+    ffn: Option<u32>,
+    tied_embedding: Option<bool>,
+    norm: Option<Norm>,
+    mlp: Option<Mlp>,
+    bias: Option<Bias>,
+    positions: Option<Positions>,
+    dropout: Option<bool>,
+    parallel_residual: Option<bool>,
+    window: Option<u32>,
+}
+
+impl TryFrom<Written> for Transformer {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let Written { layers, hidden, heads, vocabulary, max_positions, .. } = written;
+        if written.head_dim.is_none() && (heads == 0 || !hidden.is_multiple_of(heads)) {
+            return Err(format!("{heads} heads do not divide hidden {hidden}: give `head_dim`, or other `heads`"));
+        }
+        let gpt = Self::gpt(layers, hidden, heads, vocabulary, max_positions);
+        Ok(Self {
+            kv_heads: written.kv_heads.unwrap_or(gpt.kv_heads),
+            head_dim: written.head_dim.unwrap_or(gpt.head_dim),
+            ffn: written.ffn.unwrap_or(gpt.ffn),
+            tied_embedding: written.tied_embedding.unwrap_or(gpt.tied_embedding),
+            norm: written.norm.unwrap_or(gpt.norm),
+            mlp: written.mlp.unwrap_or(gpt.mlp),
+            bias: written.bias.unwrap_or(gpt.bias),
+            positions: written.positions.unwrap_or(gpt.positions),
+            dropout: written.dropout.unwrap_or(gpt.dropout),
+            parallel_residual: written.parallel_residual.unwrap_or(gpt.parallel_residual),
+            window: written.window,
+            ..gpt
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! How a transformer is split over tensor ranks and pipeline stages, and which splits come out even.
+
+use crate::limits::Invalid;
+
+use super::Transformer;
+
+/// A split of a transformer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// Ranks that share each layer, t.
+    pub tensor: u32,
+    /// Norms and residuals are split over the tensor ranks along the sequence (Korthikanti et al. 2023).
+    pub sequence_parallel: bool,
+    /// Pipeline stages, p.
+    pub stages: u32,
+    /// Chunks of layers per stage, v.
+    pub chunks: u32,
+}
+
+impl Split {
+    /// Everything on one device.
+    pub const NONE: Self = Self { tensor: 1, sequence_parallel: false, stages: 1, chunks: 1 };
+
+    /// Layers of each chunk of each stage.
+    pub fn layers_per_chunk(&self, model: &Transformer) -> u32 {
+        model.layers / self.stages.saturating_mul(self.chunks).max(1)
+    }
+
+    /// Checks that a model and its sequences are split evenly.
+    ///
+    /// # Errors
+    /// Everything that does not divide, with the nearest values that would.
+    pub fn validate(&self, model: &Transformer, sequence: u32) -> Result<(), Vec<Invalid>> {
+        let mut found = Vec::new();
+        self.tensor_ranks(model, sequence, &mut found);
+        self.pipeline(model, &mut found);
+        if found.is_empty() { Ok(()) } else { Err(found) }
+    }
+
+    fn tensor_ranks(&self, model: &Transformer, sequence: u32, found: &mut Vec<Invalid>) {
+        let t = self.tensor;
+        let mut shared = vec![
+            ("heads", model.heads),
+            ("heads of keys and values", model.kv_heads),
+            ("columns of the MLP (`ffn`)", model.ffn),
+        ];
+        if self.sequence_parallel {
+            shared.push(("tokens of a sequence (`sequence_parallel`)", sequence));
+        }
+        let common = shared.iter().fold(0, |common, (_, count)| gcd(common, *count));
+        if t == 0 {
+            let problem = format!("there must be at least one rank; {} would do", nearest_divisors(common, 1));
+            found.push(Invalid { field: "tensor", problem });
+            return;
+        }
+        for (what, count) in shared.iter().filter(|(_, count)| !count.is_multiple_of(t)) {
+            let problem = format!(
+                "{count} {what} cannot be split evenly over {t} ranks; {} would do",
+                nearest_divisors(common, t)
+            );
+            found.push(Invalid { field: "tensor", problem });
+        }
+        if self.sequence_parallel && t == 1 {
+            let problem = "needs at least 2 tensor ranks: raise `tensor` or leave it out".to_owned();
+            found.push(Invalid { field: "sequence_parallel", problem });
+        }
+    }
+
+    fn pipeline(&self, model: &Transformer, found: &mut Vec<Invalid>) {
+        let (p, v, layers) = (self.stages, self.chunks, model.layers);
+        let mut wrong = |problem| found.push(Invalid { field: "pipeline", problem });
+        if p == 0 || v == 0 {
+            wrong(format!("{p} stages of {v} chunks: there must be at least one of each"));
+            return;
+        }
+        if u64::from(layers).is_multiple_of(u64::from(p) * u64::from(v)) {
+            return;
+        }
+        let per_stage = if v > 1 { format!(" of {v} chunks") } else { String::new() };
+        let remedy = if layers.is_multiple_of(v) {
+            format!("{} stages would do", nearest_divisors(layers / v, p))
+        } else if layers.is_multiple_of(p) {
+            format!("{} chunks would do", nearest_divisors(layers / p, v))
+        } else {
+            format!("{} stages of one chunk would do", nearest_divisors(layers, p))
+        };
+        wrong(format!("{layers} layers cannot be split evenly over {p} stages{per_stage}; {remedy}"));
+    }
+}
+
+/// The divisors of `whole` next to `value`, below and above: `8 or 16`.
+fn nearest_divisors(whole: u32, value: u32) -> String {
+    let divides = |d: &u32| whole.is_multiple_of(*d);
+    let below = (1..=value.min(whole)).rev().find(divides);
+    let above = (value.saturating_add(1)..=whole).find(divides);
+    match (below, above) {
+        (Some(below), Some(above)) => format!("{below} or {above}"),
+        (Some(only), None) | (None, Some(only)) => only.to_string(),
+        (None, None) => "1".to_owned(),
+    }
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

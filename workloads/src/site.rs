@@ -1,0 +1,77 @@
+//! The site of a training job: the ranks of every stage, and what each of them uses of the machine.
+//!
+//! A stage runs on as many ranks as there are *replicas* (tensor times data parallel): they all execute its lanes. Replica
+//! `r` of a stage exchanges messages with replica `r` of another; replicas meet in the groups of *channels*.
+
+use std::collections::BTreeMap;
+
+use sim_core::id::{CauseId, FluidId, PoolId, RouteId};
+use sim_core::platform::{Demand, Platform};
+
+use crate::disposition::Dispositions;
+use crate::names::cause;
+
+/// Where the ranks are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Site {
+    /// Links, memories' bandwidths and SMs; lowering adds the stores.
+    pub platform: Platform,
+    /// Ranks per stage, at least 1.
+    pub replicas: u32,
+    /// By stage, then replica.
+    pub ranks: Vec<RankSite>,
+    /// What collectives run over.
+    pub channels: Vec<Channel>,
+    /// Links between partner stages whose rate is given.
+    pub partner_links: Vec<FluidId>,
+}
+
+/// What one rank uses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RankSite {
+    /// Name for results: that of its GPU in the machine; none: that of its stage.
+    pub name: Option<String>,
+    /// Its HBM, for kernels.
+    pub hbm: Option<RouteId>,
+    /// Its SMs, for kernels.
+    pub sms: Option<PoolId>,
+    /// The way to the same replica of other stages; none: it takes no time.
+    pub to: BTreeMap<u32, RouteId>,
+}
+
+/// Groups of ranks that do the same collectives.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Channel {
+    /// Number of members and route of each group.
+    pub groups: Vec<(u32, RouteId)>,
+    /// By rank, the group it is in.
+    pub of_rank: Vec<Option<u32>>,
+    /// SMs that a rank's share of a collective holds where it runs beside kernels.
+    pub sms: u32,
+}
+
+impl Site {
+    /// The site of a profiled pipeline: a rank per stage and nothing shared, but for the links between partners where a
+    /// rate (bytes per second, in each direction) is given.
+    pub fn of_profile(stages: u32, partner_rate: Option<f64>, table: &Dispositions) -> Self {
+        let mut site =
+            Self { replicas: 1, ranks: vec![RankSite::default(); stages as usize], ..Self::default() };
+        let Some(rate) = partner_rate else { return site };
+        let transfer = cause::ALL.iter().position(|&name| name == cause::TRANSFER).unwrap_or(0);
+        for (planned, _) in table.moves() {
+            for (from, to) in [(planned.from, planned.to), (planned.to, planned.from)] {
+                let name = format!("stage[{from}].to[{to}]");
+                let fluid = site.platform.fluid(name, rate, CauseId::from(transfer));
+                let route = site.platform.route([Demand::on(fluid)]);
+                site.partner_links.push(fluid);
+                site.ranks[from as usize].to.insert(to, route);
+            }
+        }
+        site
+    }
+
+    /// The index of a rank in [`Site::ranks`].
+    pub fn rank(&self, stage: u32, replica: u32) -> usize {
+        (stage * self.replicas + replica) as usize
+    }
+}
