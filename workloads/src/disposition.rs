@@ -96,6 +96,11 @@ impl Dispositions {
         self.decided.get(&storage).map(|(_, disposition)| disposition)
     }
 
+    /// Whether anything is recomputed.
+    pub fn recomputes(&self) -> bool {
+        self.decided.values().any(|(_, disposition)| matches!(disposition, Disposition::Recompute(_)))
+    }
+
     /// Adds trips, for the [`Disposition::Move`] of the storages that make them.
     pub fn plan_move(&mut self, planned: Move) -> MoveId {
         self.moves.push(planned);

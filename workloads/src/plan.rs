@@ -2,13 +2,14 @@
 
 use thiserror::Error;
 
+use crate::chain::Chain;
 use crate::check::{self, memory::Shortfall};
+use crate::cost::CostBook;
 use crate::disposition::{Conflict, Dispositions};
 use crate::graph::OpGraph;
 use crate::limits::{self, Invalid};
 use crate::lower::{self, Lowered};
-use crate::model::profiled::{PartnerLink, ProfiledPipeline};
-use crate::names::kind;
+use crate::model::profiled::ProfiledPipeline;
 use crate::order::{self, PipelineSchedule, Shape};
 use crate::realise::{self, messages::SendMode};
 use crate::schedule::{Schedule, StageMemory};
@@ -104,75 +105,103 @@ pub fn estimate(plan: &PipelinePlan) -> Estimate {
 /// See [`PlanError`].
 pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
     limits::validate(plan).map_err(PlanError::Invalid)?;
-    let chain = plan.schedule.chain(plan.model.stages.len() as u32);
+    let stages = plan.model.stages.len() as u32;
+    let chain = plan.schedule.chain(stages);
     let mut graph = plan.model.graph(chain, plan.schedule.splits_backward());
     let mut table = Dispositions::default();
     if let Some(recompute) = &plan.recompute {
         recompute::decide(recompute, chain.chunks, &mut graph, &mut table)?;
     }
     let costs = plan.model.costs(chain, &graph);
-    let shape = Shape { chain, micro_batches: plan.micro_batches };
-    let order = order::generate(&plan.schedule, shape, &timing(plan, chain, &graph, &costs, &table));
-    if let Some(bpipe) = &plan.bpipe {
-        bpipe::decide(bpipe, &plan.schedule, &order, &graph, &mut table)?;
+    let staged = Staged { chain, graph, table, costs, memory: plan.model.memory() };
+    let PipelinePlan { micro_batches, schedule, send, steps, bpipe, .. } = *plan;
+    let pipelining = Pipelining { micro_batches, schedule, send, steps, bpipe };
+    assemble(staged, &pipelining, |table| Site::of_profile(stages, plan.model.partner_rate(), table))
+}
+
+/// A model on its stages: what every plan has before it is put in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Staged {
+    pub(crate) chain: Chain,
+    pub(crate) graph: OpGraph,
+    /// What has been decided so far: recomputation.
+    pub(crate) table: Dispositions,
+    pub(crate) costs: CostBook,
+    pub(crate) memory: Vec<StageMemory>,
+}
+
+/// How the stages of a model work together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pipelining {
+    /// Micro-batches per step, at least 1.
+    pub micro_batches: u32,
+    /// In which order.
+    pub schedule: PipelineSchedule,
+    /// What messages occupy.
+    pub send: SendMode,
+    /// Steps, at least 1, each with a flush: a stage begins a step after its own last operation of the step before.
+    pub steps: u32,
+    /// BPipe, where asked for.
+    pub bpipe: Option<Bpipe>,
+}
+
+/// The passes from a staged model to a program, on the site that fits what they decide.
+pub(crate) fn assemble(
+    mut staged: Staged,
+    pipelining: &Pipelining,
+    site: impl FnOnce(&Dispositions) -> Site,
+) -> Result<Built, PlanError> {
+    let shape = Shape { chain: staged.chain, micro_batches: pipelining.micro_batches };
+    let order = order::generate(&pipelining.schedule, shape, &timing(&pipelining.schedule, &staged));
+    if let Some(bpipe) = &pipelining.bpipe {
+        bpipe::decide(bpipe, &pipelining.schedule, &order, &staged.graph, &mut staged.table)?;
     }
-    let schedule = realised(plan, &order, &graph, &table)?;
-    let partner_rate = match plan.model.partner_link {
-        PartnerLink::Hidden => None,
-        PartnerLink::Rate(rate) => Some(rate),
-    };
-    let site = Site::of_profile(plan.model.stages.len() as u32, partner_rate, &table);
+    let schedule = realised(&staged, &order, pipelining)?;
+    let Staged { chain, graph, table, costs, .. } = staged;
     let shortfalls = check::memory::shortfalls(&schedule, &graph);
     if !shortfalls.is_empty() {
         return Err(PlanError::DoesNotFit(shortfalls));
     }
     Ok(Built {
-        lowered: lower::lower(&schedule, &graph, &costs, &site, plan.steps),
+        lowered: lower::lower(&schedule, &graph, &costs, &site(&table), pipelining.steps),
         chunks: chain.chunks,
-        evictions: evictions(plan, &table),
+        evictions: evictions(chain.stages, &table),
     })
 }
 
 /// The schedule with every decision realised.
 fn realised(
-    plan: &PipelinePlan,
+    Staged { graph, table, memory, .. }: &Staged,
     order: &order::Order,
-    graph: &OpGraph,
-    table: &Dispositions,
+    pipelining: &Pipelining,
 ) -> Result<Schedule, PlanError> {
-    let memory = |weights| StageMemory {
-        capacity: plan.model.capacity.unwrap_or(u64::MAX),
-        persistent: vec![(kind::WEIGHTS, weights)],
-        resident_bound: None,
-    };
-    let memory = plan.model.stages.iter().map(|stage| memory(stage.weights)).collect();
     let check = |pass, schedule: &Schedule| check::schedule(pass, schedule, graph).map_err(PlanError::Broken);
-    let mut schedule = realise::visits::realise(order, graph, memory);
-    if plan.recompute.is_some() {
+    let mut schedule = realise::visits::realise(order, graph, memory.clone());
+    if table.recomputes() {
         // Before this pass a recompute operator is not executed yet.
         realise::recompute::realise(&mut schedule, graph, table);
         check(realise::recompute::PASS, &schedule)?;
     } else {
         check(realise::visits::PASS, &schedule)?;
     }
-    if plan.bpipe.is_some() {
+    if pipelining.bpipe.is_some() {
         realise::moves::realise(&mut schedule, table);
         check(realise::moves::PASS, &schedule)?;
     }
-    if plan.send != SendMode::Latency {
-        realise::messages::realise(&mut schedule, plan.send);
+    if pipelining.send != SendMode::Latency {
+        realise::messages::realise(&mut schedule, pipelining.send);
         let found = check::schedule(realise::messages::PASS, &schedule, graph).err().unwrap_or_default();
         // A rendezvous may deadlock by its nature; that is for the engine to say, with who waits for whom.
         let deadlock = |problem: &check::Problem| matches!(problem.fault, check::Fault::WaitsForever { .. });
-        if plan.send == SendMode::Eager && !found.is_empty() || !found.iter().all(deadlock) {
+        if pipelining.send == SendMode::Eager && !found.is_empty() || !found.iter().all(deadlock) {
             return Err(PlanError::Broken(found));
         }
     }
     Ok(schedule)
 }
 
-fn evictions(plan: &PipelinePlan, table: &Dispositions) -> Vec<u32> {
-    let mut evictions = vec![0; plan.model.stages.len()];
+fn evictions(stages: u32, table: &Dispositions) -> Vec<u32> {
+    let mut evictions = vec![0; stages as usize];
     for (planned, _) in table.moves() {
         evictions[planned.from as usize] += planned.trips.len() as u32;
     }

@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 
 use sim_core::time::Time;
 
-use crate::chain::Chain;
-use crate::cost::CostBook;
 use crate::disposition::{Disposition, Dispositions};
 use crate::graph::{OpGraph, Phase, StorageId};
 use crate::order::{ChunkTiming, MemoryLimit, PipelineSchedule, Timing};
-use crate::plan::PipelinePlan;
+use crate::plan::Staged;
 
 /// Bytes that one micro-batch of one chunk holds.
 #[derive(Clone, Copy, Debug)]
@@ -27,16 +25,15 @@ struct Sizes {
 const UNKNOWN: Sizes = Sizes { held: 34, recomputed: 0, kept: 32 };
 
 /// The timing of a plan whose recomputation has been decided.
-pub(crate) fn timing(
-    plan: &PipelinePlan,
-    chain: Chain,
-    graph: &OpGraph,
-    costs: &CostBook,
-    table: &Dispositions,
-) -> Timing {
+pub(crate) fn timing(schedule: &PipelineSchedule, staged: &Staged) -> Timing {
+    let Staged { chain, graph, costs, table, .. } = staged;
+    let chain = *chain;
     let sizes = |stage, chunk| {
-        let known = plan.model.stages[stage as usize].activation > 0;
-        if known { sizes(graph, table, stage, chunk) } else { UNKNOWN }
+        let activation: u64 = (0..chain.chunks)
+            .map(|chunk| sizes(graph, table, stage, chunk))
+            .map(|s| s.held + s.recomputed)
+            .sum();
+        if activation > 0 { sizes(graph, table, stage, chunk) } else { UNKNOWN }
     };
     let chunk = |position| {
         let (stage, chunk) = (chain.stage(position), chain.chunk(position));
@@ -55,11 +52,9 @@ pub(crate) fn timing(
         }
     };
     let limit = |stage| {
-        let activation = match plan.model.stages[stage as usize].activation {
-            0 => UNKNOWN.held * u64::from(chain.chunks),
-            bytes => bytes,
-        };
-        let limit = match plan.schedule {
+        let of_chunk = |chunk| sizes(stage, chunk);
+        let activation: u64 = (0..chain.chunks).map(of_chunk).map(|s| s.held + s.recomputed).sum();
+        let limit = match *schedule {
             PipelineSchedule::ZbAuto { memory_limit: MemoryLimit::Bytes(bytes) } => bytes,
             PipelineSchedule::ZbAuto { memory_limit: MemoryLimit::MicroBatches(n) } => {
                 activation.saturating_mul(u64::from(n))

@@ -6,6 +6,8 @@ use sim_core::time::Time;
 use crate::chain::Chain;
 use crate::cost::{CostBook, Message, OpCost};
 use crate::graph::{Op, OpGraph, Phase, Purpose, Storage};
+use crate::names::kind;
+use crate::schedule::StageMemory;
 
 /// Profiled times and sizes of the stages of a pipeline.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,6 +87,24 @@ impl ProfiledPipeline {
             }
         }
         graph
+    }
+
+    /// The memory of the stages.
+    pub fn memory(&self) -> Vec<StageMemory> {
+        let capacity = self.capacity.unwrap_or(u64::MAX);
+        let memory = |stage: &StageProfile| {
+            let persistent = vec![(kind::WEIGHTS, stage.weights)];
+            StageMemory { capacity, persistent, resident_bound: None }
+        };
+        self.stages.iter().map(memory).collect()
+    }
+
+    /// The rate between partners, where it is given.
+    pub fn partner_rate(&self) -> Option<f64> {
+        match self.partner_link {
+            PartnerLink::Hidden => None,
+            PartnerLink::Rate(rate) => Some(rate),
+        }
     }
 
     /// The durations of a graph's operators (after techniques have rewritten it) and of messages.
