@@ -16,6 +16,8 @@ pub enum Phase {
     Backward,
     /// Forward pass again, for what was not kept.
     Recompute,
+    /// Once per step, after the last micro-batch: sums of gradients, optimizer.
+    Update,
 }
 
 impl Phase {
@@ -27,6 +29,7 @@ impl Phase {
             Self::BackwardWeight => "backward weight",
             Self::Backward => "backward",
             Self::Recompute => "recompute",
+            Self::Update => "update",
         }
     }
 }
@@ -53,6 +56,8 @@ pub struct Op {
     pub reads: Vec<StorageId>,
     /// Storages it fills.
     pub writes: Vec<StorageId>,
+    /// Operators of its visit that follow and run beside it: it is a collective whose result is waited for after them.
+    pub beside: u32,
 }
 
 /// What a storage is for; it decides the kind its bytes count as.
@@ -108,8 +113,13 @@ impl OpGraph {
 
     /// Adds an operator, the last of its visit.
     pub fn op(&mut self, op: Op) -> OpId {
+        self.op_of(op.phase, op)
+    }
+
+    /// Adds an operator, the last of the visit of another phase: what is recomputed in a backward pass.
+    pub fn op_of(&mut self, phase: Phase, op: Op) -> OpId {
         let id = OpId(self.ops.len() as u32);
-        self.visits.entry((op.stage, op.chunk, op.phase)).or_default().push(id);
+        self.visits.entry((op.stage, op.chunk, phase)).or_default().push(id);
         self.ops.push(op);
         id
     }

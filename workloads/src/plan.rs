@@ -184,6 +184,10 @@ fn realised(
     } else {
         check(realise::visits::PASS, &schedule)?;
     }
+    if graph.ops().iter().any(|op| op.beside > 0) {
+        realise::collectives::realise(&mut schedule, graph);
+        check(realise::collectives::PASS, &schedule)?;
+    }
     if pipelining.bpipe.is_some() {
         realise::moves::realise(&mut schedule, table);
         check(realise::moves::PASS, &schedule)?;

@@ -76,7 +76,7 @@ impl ProfiledPipeline {
                 } else {
                     (vec![save(Purpose::Activation, share(profile.activation))], Vec::new())
                 };
-                let op = |phase, reads, writes| Op { stage, chunk, phase, reads, writes };
+                let op = |phase, reads, writes| Op { stage, chunk, phase, reads, writes, beside: 0 };
                 graph.op(op(Phase::Forward, Vec::new(), saved.clone()));
                 if split_backward {
                     graph.op(op(Phase::BackwardInput, saved, Vec::new()));
@@ -118,6 +118,7 @@ impl ProfiledPipeline {
                 Phase::BackwardWeight => share(profile.backward_weight),
                 Phase::Backward => share(profile.backward_input) + share(profile.backward_weight),
                 Phase::Recompute => share(profile.recompute.unwrap_or(profile.forward)),
+                Phase::Update => Time::ZERO,
             }
         };
         CostBook {

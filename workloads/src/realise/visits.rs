@@ -33,7 +33,8 @@ pub fn realise(order: &Order, graph: &OpGraph, memory: Vec<StageMemory>) -> Sche
             });
             lane.calls.push(Call { block, micro_batch: visit.micro_batch, number: 0 });
         }
-        let end = lane.block("end of step", vec![Item::Mark]);
+        let updates = graph.visit(stage, 0, Phase::Update).iter().map(|&op| Item::Execute(op));
+        let end = lane.block("end of step", updates.chain([Item::Mark]).collect());
         lane.calls.push(Call { block: end, micro_batch: micro_batches - 1, number: 0 });
         schedule.lanes.push(lane);
     }
@@ -71,7 +72,7 @@ impl Messages {
             Phase::Backward | Phase::BackwardInput => {
                 (signal(self.backward[position as usize]), before.and_then(|p| self.backward[p]))
             }
-            Phase::BackwardWeight | Phase::Recompute => (None, None),
+            Phase::BackwardWeight | Phase::Recompute | Phase::Update => (None, None),
         }
     }
 }

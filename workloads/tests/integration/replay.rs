@@ -60,7 +60,7 @@ pub(crate) fn replay(order: &Order, timing: &Timing) -> Replay {
                         (ready, timing.chunks[at].backward_input + weight)
                     }
                     Phase::BackwardWeight => (own(1), timing.chunks[at].backward_weight),
-                    Phase::Recompute => unreachable!("orders have no recompute visits"),
+                    Phase::Recompute | Phase::Update => unreachable!("orders have neither"),
                 };
                 let Some(ready) = ready else { break };
                 let start = clocks[stage].max(ready);
