@@ -1,0 +1,173 @@
+//! Flash attention: blocks of 128 rows that walk over the other side.
+//!
+//! The forward pass deals out blocks of queries, each walking over the keys; the backward pass deals out blocks of keys
+//! (Dao, "FlashAttention-2", 2023, sections 3.1 and 3.2). One step multiplies 128 x 128 x head_dim twice (forward) or
+//! five times (backward). A causal mask skips the steps above the diagonal, so that blocks differ in length, and list
+//! scheduling on S SMs ends between `total/S` and `total/S + longest` (Graham, 1966):
+//!
+//! ```text
+//! full:    steps = ceil(blocks / S) longest
+//! causal:  steps = max(total / S + tail longest, longest)
+//! compute = steps 2 {2 | 5} 128 128 head_dim / (P/S e_max(head_dim))
+//! ```
+//!
+//! `tail` is fitted; it is what makes few heads slow.
+
+use serde::{Deserialize, Serialize};
+
+use super::rows::Blocks;
+use super::{Dtype, KernelClass, KernelCost, KernelError, KernelModel, StreamClass, picoseconds};
+
+/// Flash attention over `batch` sequences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attention {
+    /// Forward or backward.
+    pub pass: Pass,
+    /// Sequences.
+    pub batch: u64,
+    /// Heads of queries.
+    pub heads: u64,
+    /// Heads of keys and values, fewer with grouped queries.
+    pub kv_heads: u64,
+    /// Queries of a sequence.
+    pub queries: u64,
+    /// Keys of a sequence; the last query sees the last key.
+    pub keys: u64,
+    /// Width of a head.
+    pub head_dim: u64,
+    /// Queries see no later keys.
+    pub causal: bool,
+    /// Type of the operands.
+    pub dtype: Dtype,
+}
+
+/// Forward or backward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pass {
+    /// Outputs from inputs.
+    Forward,
+    /// Gradients of the inputs from gradients of the outputs.
+    Backward,
+}
+
+/// Rows of a block.
+const ROWS: u64 = 128;
+
+impl KernelModel {
+    /// Flash attention.
+    ///
+    /// # Errors
+    /// When the GPU has no rate or the catalogue no parameters for the type.
+    pub fn attention(&self, shape: &Attention) -> Result<KernelCost, KernelError> {
+        let parameters = &self.parameters.attention;
+        let pass = match shape.pass {
+            Pass::Forward => &parameters.forward,
+            Pass::Backward => &parameters.backward,
+        };
+        let rate = self.peak_per_sm(shape.dtype)? * pass.e_max * parameters.narrow(shape.head_dim);
+        let step = 2.0 * shape.products() * (ROWS * ROWS) as f64 * shape.head_dim as f64 / rate;
+        let walk = shape.walk();
+        let tail = pass.tail;
+        let blocks = Blocks {
+            count: walk.blocks,
+            resident: 1,
+            bytes: shape.bytes(),
+            achieved: self.parameters.stream(StreamClass::Elementwise)?.achieved,
+            seconds: move |sms: u32| walk.steps(sms, tail) * step,
+        };
+        Ok(KernelCost {
+            fixed: picoseconds(parameters.start_us * 1e-6),
+            bytes: blocks.bytes,
+            flops: shape.flops(),
+            sms_wanted: blocks.sms_wanted(self),
+            rows: blocks.rows(self),
+            class: KernelClass::Attention(shape.pass),
+        })
+    }
+}
+
+/// How the blocks of a kernel walk, in steps of 128 x 128.
+#[derive(Clone, Copy)]
+struct Walk {
+    blocks: u64,
+    longest: f64,
+    total: f64,
+    even: bool,
+}
+
+impl Walk {
+    /// Steps until the last block ends on `sms` SMs.
+    fn steps(&self, sms: u32, tail: f64) -> f64 {
+        if self.even || self.blocks <= u64::from(sms) {
+            return self.blocks.div_ceil(u64::from(sms)) as f64 * self.longest;
+        }
+        (self.total / f64::from(sms) + tail * self.longest).max(self.longest)
+    }
+}
+
+impl Attention {
+    /// Multiplications and additions: `4 batch heads pairs head_dim` forward and 10 backward, where `pairs` counts the
+    /// queries and keys that see each other.
+    pub fn flops(&self) -> f64 {
+        let heads = self.batch as f64 * self.heads as f64;
+        let pairs = visible(self.queries as f64, self.keys as f64, self.causal);
+        2.0 * self.products() * heads * pairs * self.head_dim as f64
+    }
+
+    /// Matrix products per pair: QK and PV forward; QK, dV, dP, dQ and dK backward.
+    const fn products(&self) -> f64 {
+        match self.pass {
+            Pass::Forward => 2.0,
+            Pass::Backward => 5.0,
+        }
+    }
+
+    fn walk(&self) -> Walk {
+        let (queries, keys) = (self.queries.div_ceil(ROWS), self.keys.div_ceil(ROWS));
+        let heads = self.batch.saturating_mul(self.heads);
+        let (dealt, longest) = match self.pass {
+            Pass::Forward => (queries, keys),
+            Pass::Backward => (keys, queries),
+        };
+        Walk {
+            blocks: heads.saturating_mul(dealt),
+            longest: longest as f64,
+            total: heads as f64 * visible(queries as f64, keys as f64, self.causal),
+            even: !self.causal || queries == 1 || keys == 1,
+        }
+    }
+
+    /// HBM traffic. Forward: Q and O, K and V, and the fp32 log-sum of every query. Backward: Q, O, dO, dQ; K, V, dK, dV;
+    /// dQ once more, summed in fp32 (written and read); log-sum and row sums.
+    fn bytes(&self) -> u64 {
+        let rows = self.batch.saturating_mul(self.heads).saturating_mul(self.queries);
+        let queries = rows.saturating_mul(self.head_dim);
+        let keys = self
+            .batch
+            .saturating_mul(self.kv_heads)
+            .saturating_mul(self.keys)
+            .saturating_mul(self.head_dim);
+        let element = self.dtype.bytes();
+        let (per_query, per_key, per_row) = match self.pass {
+            Pass::Forward => (2 * element, 2 * element, 4),
+            Pass::Backward => (4 * element + 8, 4 * element, 8),
+        };
+        queries
+            .saturating_mul(per_query)
+            .saturating_add(keys.saturating_mul(per_key))
+            .saturating_add(rows.saturating_mul(per_row))
+            .max(1)
+    }
+}
+
+/// Pairs (row, column) of a `rows x columns` square that see each other, aligned at the last of both.
+fn visible(rows: f64, columns: f64, causal: bool) -> f64 {
+    if !causal {
+        rows * columns
+    } else if columns >= rows {
+        rows * columns - rows * (rows - 1.0) / 2.0
+    } else {
+        columns * (columns + 1.0) / 2.0
+    }
+}

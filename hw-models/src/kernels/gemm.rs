@@ -1,0 +1,155 @@
+//! Matrix products: tiles of the output, dealt to the SMs in waves.
+//!
+//! With a tile of `tm x tn`, the contraction cut in `s` parts and S SMs of P/S FLOP/s each
+//!
+//! ```text
+//! blocks  = batch ceil(m/tm) ceil(n/tn) s          waves = ceil(blocks / S)
+//! compute = waves 2 tm tn (ceil(k/s/tk) tk + prologue) / (P/S e)
+//! e       = e_max layout min(1, tm tn / 128^2)^exponent
+//! memory  = bytes / (achieved fraction x HBM),     bytes = operands and output once, partial sums of a split apart
+//! ```
+//!
+//! and the library is assumed to choose, with all SMs in view, the tile and the split that are fastest (the tile and
+//! wave quantisation of NVIDIA, "Matrix Multiplication Background User's Guide", DU-09799; splitting k as in CUTLASS).
+//! A kernel that finds fewer SMs free keeps its tile: that is why a product of 132 tiles beside a collective on 24 of
+//! 132 SMs takes two waves.
+
+use serde::{Deserialize, Serialize};
+
+use super::rows::Blocks;
+use super::{Dtype, GemmParameters, KernelClass, KernelCost, KernelError, KernelModel, StreamClass, picoseconds};
+
+/// `batch` products of `m x k` with `k x n`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gemm {
+    /// Independent products of the same shape.
+    pub batch: u64,
+    /// Rows of the output.
+    pub m: u64,
+    /// Columns of the output.
+    pub n: u64,
+    /// Contraction.
+    pub k: u64,
+    /// Type of both operands, and of the output unless it accumulates.
+    pub dtype: Dtype,
+    /// Which operand is transposed.
+    pub layout: Layout,
+    /// The product is added to an fp32 output (a fused accumulation of weight gradients) rather than stored.
+    pub accumulate: bool,
+}
+
+/// Which operand is transposed in memory: kernels of the three classes differ in speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// Activations times a weight stored (out, in), "TN".
+    Forward,
+    /// Output gradients times the weight, "NN".
+    InputGradient,
+    /// Output gradients, transposed, times activations, "NT".
+    WeightGradient,
+}
+
+/// Parts the contraction is cut into.
+const SPLITS: [u64; 5] = [1, 2, 4, 8, 16];
+/// Area of the tile of full efficiency.
+const FULL_TILE: f64 = 128.0 * 128.0;
+/// Rows and columns in memory start at multiples of 16 bytes, or tensor cores load them element by element.
+const ALIGNMENT: u64 = 16;
+
+impl KernelModel {
+    /// A matrix product.
+    ///
+    /// # Errors
+    /// When the GPU has no rate or the catalogue no parameters for the type.
+    pub fn gemm(&self, shape: &Gemm) -> Result<KernelCost, KernelError> {
+        let parameters = self.parameters.gemm(shape.dtype)?;
+        let achieved = self.parameters.stream(StreamClass::Elementwise)?.achieved;
+        let rate = self.peak_per_sm(shape.dtype)? * shape.efficiency(parameters);
+        let blocks = |tile: [u32; 2], split: u64| {
+            let depth = shape.depth(split, self.parameters.k_step) + parameters.prologue_k;
+            let seconds = tile_seconds(tile, depth, parameters.exponent, rate);
+            let count = shape.tiles(tile).saturating_mul(split);
+            Blocks {
+                count,
+                resident: 1,
+                bytes: shape.bytes(split),
+                achieved,
+                seconds: move |sms: u32| count.div_ceil(u64::from(sms)) as f64 * seconds,
+            }
+        };
+        let duration = |tile, split| {
+            let blocks = blocks(tile, split);
+            blocks.bytes as f64 / blocks.speed(self, blocks.sms_wanted(self))
+        };
+        let (tile, split) = candidates(&self.parameters.tiles, shape)
+            .min_by(|&(t, s), &(u, r)| duration(t, s).total_cmp(&duration(u, r)))
+            .unwrap_or(([128, 128], 1));
+        let best = blocks(tile, split);
+        Ok(KernelCost {
+            fixed: picoseconds(parameters.start_us * 1e-6),
+            bytes: best.bytes,
+            flops: shape.flops(),
+            sms_wanted: best.sms_wanted(self),
+            rows: best.rows(self),
+            class: KernelClass::Gemm(shape.dtype),
+        })
+    }
+}
+
+/// Tiles and splits that make sense: a split leaves at least 256 of the contraction to each part.
+fn candidates(tiles: &[[u32; 2]], shape: &Gemm) -> impl Iterator<Item = ([u32; 2], u64)> {
+    let deepest = (shape.k / 256).max(1);
+    tiles.iter().flat_map(move |&tile| {
+        SPLITS.into_iter().filter(move |&split| split <= deepest).map(move |split| (tile, split))
+    })
+}
+
+/// Time of one block on one SM that reaches `rate` FLOP/s with a full tile.
+fn tile_seconds(tile: [u32; 2], depth: f64, exponent: f64, rate: f64) -> f64 {
+    let area = f64::from(tile[0]) * f64::from(tile[1]);
+    2.0 * area * depth / (rate * (area / FULL_TILE).min(1.0).powf(exponent))
+}
+
+impl Gemm {
+    /// Multiplications and additions, `2 batch m n k`.
+    pub fn flops(&self) -> f64 {
+        2.0 * self.batch as f64 * self.m as f64 * self.n as f64 * self.k as f64
+    }
+
+    pub(super) fn tiles(&self, tile: [u32; 2]) -> u64 {
+        let along = |size: u64, tile: u32| size.div_ceil(u64::from(tile.max(1)));
+        self.batch.saturating_mul(along(self.m, tile[0])).saturating_mul(along(self.n, tile[1]))
+    }
+
+    /// Contraction of one part, in whole steps.
+    fn depth(&self, split: u64, step: u32) -> f64 {
+        let step = u64::from(step).max(1);
+        self.k.div_ceil(split).div_ceil(step).saturating_mul(step) as f64
+    }
+
+    /// HBM traffic: each operand and the output once; partial sums of a split are written and read in fp32.
+    fn bytes(&self, split: u64) -> u64 {
+        let output = self.m.saturating_mul(self.n);
+        let operands = self.m.saturating_mul(self.k).saturating_add(self.k.saturating_mul(self.n));
+        let each = if self.accumulate { 2 * Dtype::Fp32.bytes() } else { self.dtype.bytes() };
+        let partial = if split > 1 { (split + 1) * Dtype::Fp32.bytes() } else { 0 };
+        let once = operands.saturating_mul(self.dtype.bytes()).saturating_add(output.saturating_mul(each + partial));
+        self.batch.saturating_mul(once).max(1)
+    }
+
+    /// Fraction of peak of a full tile in the steady state.
+    fn efficiency(&self, parameters: &GemmParameters) -> f64 {
+        let layout = match self.layout {
+            Layout::Forward => 1.0,
+            Layout::InputGradient => parameters.input_gradient,
+            Layout::WeightGradient => parameters.weight_gradient,
+        };
+        parameters.e_max * layout * if self.aligned() { 1.0 } else { parameters.misaligned }
+    }
+
+    /// Rows and columns in memory start at multiples of 16 bytes.
+    pub(super) fn aligned(&self) -> bool {
+        [self.m, self.n, self.k].iter().all(|size| size % (ALIGNMENT / self.dtype.bytes()) == 0)
+    }
+}

@@ -1,0 +1,207 @@
+//! How long a GPU kernel takes alone, and how that depends on the SMs it has.
+//!
+//! Three shapes cover what a training step runs: a matrix product ([`Gemm`]), flash attention ([`Attention`]) and a
+//! pass over memory ([`Stream`]). Attention with materialised scores is two batched products and the streams between
+//! them. All follow the roofline (Williams, Waterman and Patterson, CACM 2009) with a compute side that is quantised in
+//! tiles and waves:
+//!
+//! ```text
+//! time(SMs) = start + max(compute(SMs), bytes / (achieved fraction x HBM bandwidth))
+//! ```
+//!
+//! A [`KernelCost`] states it in the terms of the engine: a fixed latency, then `bytes` of HBM traffic at a speed that a
+//! few [`SpeedRow`]s give over the SMs held. Who else uses HBM or holds SMs is the engine's business.
+
+mod attention;
+pub mod fit;
+mod gemm;
+mod parameters;
+mod rows;
+mod stream;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sim_core::time::Time;
+
+use crate::provenance::Provenance;
+
+pub use attention::{Attention, Pass};
+pub use gemm::{Gemm, Layout};
+pub use parameters::{
+    AttentionParameters, DeviceKernels, GemmParameters, KernelCatalogue, KernelParameters, PassParameters,
+    StreamParameters,
+};
+pub use rows::SpeedRow;
+pub use stream::{Stream, StreamClass};
+
+/// The catalogue of kernel parameters, `hw-models/catalogue/kernels.yaml`.
+pub const KERNELS: &str = include_str!("../../catalogue/kernels.yaml");
+
+/// The kernels of one GPU.
+#[derive(Clone, Debug)]
+pub struct KernelModel {
+    /// The GPU.
+    pub facts: GpuFacts,
+    /// What was fitted or assumed for it.
+    pub parameters: KernelParameters,
+}
+
+/// What the kernel model needs to know of a GPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GpuFacts {
+    /// Streaming multiprocessors.
+    pub sms: u32,
+    /// Peak of dense matrix products by type [FLOP/s].
+    pub peak_flops: BTreeMap<Dtype, f64>,
+    /// Nominal memory bandwidth [bytes/s].
+    pub hbm_bytes_per_s: f64,
+    /// Second-level cache [bytes].
+    pub l2_bytes: u64,
+}
+
+/// Type of the operands of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dtype {
+    /// IEEE single precision on the ordinary cores.
+    Fp32,
+    /// Single precision in memory, 10 bits of mantissa in the tensor cores.
+    Tf32,
+    /// IEEE half precision, accumulated in fp32.
+    Fp16,
+    /// bfloat16, accumulated in fp32.
+    Bf16,
+    /// 8-bit floating point, accumulated in fp32.
+    Fp8,
+}
+
+/// What a kernel costs, see the [module](self).
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelCost {
+    /// From the moment it may start to the moment its blocks run: ramp-up and drain.
+    pub fixed: Time,
+    /// HBM traffic, read and written: the work of its activity.
+    pub bytes: u64,
+    /// Floating-point operations of its formula (not those of padded tiles).
+    pub flops: f64,
+    /// The most SMs it can use.
+    pub sms_wanted: u32,
+    /// Speed over the SMs held, ascending, never empty.
+    pub rows: Vec<SpeedRow>,
+    /// Which parameters it rests on; [`KernelModel::provenance`] tells where they are from.
+    pub class: KernelClass,
+}
+
+/// The parameters a kernel time rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KernelClass {
+    /// Matrix product of a type.
+    Gemm(Dtype),
+    /// Flash attention of a type.
+    Attention(Pass),
+    /// Pass over memory.
+    Stream(StreamClass),
+}
+
+/// Why a kernel has no time.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum KernelError {
+    /// The GPU has no peak for the type.
+    #[error("the GPU has no {dtype} matrix rate; it has {known}: choose one of these or give `peak` for {dtype}")]
+    NoPeak {
+        /// The type asked for.
+        dtype: Dtype,
+        /// The types it has.
+        known: String,
+    },
+    /// No parameters for a class of kernels.
+    #[error("no kernel parameters for {what}; `kernels` of the catalogue has them for {known}")]
+    NoParameters {
+        /// What was looked for.
+        what: String,
+        /// What there is.
+        known: String,
+    },
+}
+
+impl KernelModel {
+    /// The kernels of a GPU with `facts`.
+    pub const fn new(facts: GpuFacts, parameters: KernelParameters) -> Self {
+        Self { facts, parameters }
+    }
+
+    /// Where the parameters of a class are from.
+    ///
+    /// # Errors
+    /// When there are none for the class.
+    pub fn provenance(&self, class: KernelClass) -> Result<&Provenance, KernelError> {
+        Ok(match class {
+            KernelClass::Gemm(dtype) => &self.parameters.gemm(dtype)?.provenance,
+            KernelClass::Attention(_) => &self.parameters.attention.provenance,
+            KernelClass::Stream(class) => &self.parameters.stream(class)?.provenance,
+        })
+    }
+
+    /// Peak of one SM for a type [FLOP/s].
+    fn peak_per_sm(&self, dtype: Dtype) -> Result<f64, KernelError> {
+        let peaks = &self.facts.peak_flops;
+        let peak = peaks.get(&dtype).filter(|&&peak| peak > 0.0).ok_or_else(|| KernelError::NoPeak {
+            dtype,
+            known: peaks.keys().map(Dtype::to_string).collect::<Vec<_>>().join(", "),
+        })?;
+        Ok(peak / f64::from(self.facts.sms.max(1)))
+    }
+
+    /// What a streaming kernel of a class reaches with `sms` SMs [bytes/s]: fewer than
+    /// [`KernelParameters::saturating_sms`] of all cannot keep enough requests in flight to saturate HBM.
+    fn bandwidth(&self, achieved: f64, sms: u32) -> f64 {
+        let saturating = self.parameters.saturating_sms * f64::from(self.facts.sms.max(1));
+        achieved * self.facts.hbm_bytes_per_s * (f64::from(sms) / saturating).min(1.0)
+    }
+}
+
+impl KernelCost {
+    /// Its time with all the SMs it wants and HBM for itself.
+    pub fn alone(&self) -> Time {
+        let speed = self.rows.last().map_or(f64::INFINITY, |row| row.bytes_per_s);
+        self.fixed.saturating_add(picoseconds(self.bytes as f64 / speed))
+    }
+}
+
+impl Dtype {
+    /// All types.
+    pub const ALL: [Self; 5] = [Self::Fp32, Self::Tf32, Self::Fp16, Self::Bf16, Self::Fp8];
+
+    /// Bytes of one element in memory.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Fp32 | Self::Tf32 => 4,
+            Self::Fp16 | Self::Bf16 => 2,
+            Self::Fp8 => 1,
+        }
+    }
+
+    /// Its name in files, `bf16`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fp32 => "fp32",
+            Self::Tf32 => "tf32",
+            Self::Fp16 => "fp16",
+            Self::Bf16 => "bf16",
+            Self::Fp8 => "fp8",
+        }
+    }
+}
+
+impl std::fmt::Display for Dtype {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Seconds as whole picoseconds; what does not fit is [`Time::NEVER`].
+pub(crate) fn picoseconds(seconds: f64) -> Time {
+    // `as` saturates, and takes NaN to 0.
+    Time((seconds.max(0.0) * 1e12).round() as u64)
+}

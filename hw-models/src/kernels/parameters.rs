@@ -1,0 +1,166 @@
+//! Parameters of kernel times, by generation of GPU and, where measured, by device.
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+
+use super::{Dtype, KernelError, StreamClass};
+use crate::provenance::Provenance;
+
+/// Parameters of every generation, and what is known better of single devices.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelCatalogue {
+    /// By generation, `ampere`.
+    pub generations: IndexMap<String, KernelParameters>,
+    /// By device, `a100-pcie-80gb`.
+    pub devices: IndexMap<String, DeviceKernels>,
+}
+
+/// All parameters of one GPU.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelParameters {
+    /// Output tiles [rows, columns] of the library's matrix products.
+    pub tiles: Vec<[u32; 2]>,
+    /// Step of a tile along the contraction [elements].
+    pub k_step: u32,
+    /// Fraction of the SMs that saturates HBM.
+    pub saturating_sms: f64,
+    /// Matrix products by type.
+    pub gemm: IndexMap<Dtype, GemmParameters>,
+    /// Flash attention.
+    pub attention: AttentionParameters,
+    /// Passes over memory by class.
+    pub stream: IndexMap<StreamClass, StreamParameters>,
+}
+
+/// What replaces the parameters of a generation for one device.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DeviceKernels {
+    /// Matrix products by type.
+    pub gemm: IndexMap<Dtype, GemmParameters>,
+    /// Flash attention.
+    pub attention: Option<AttentionParameters>,
+    /// Passes over memory by class.
+    pub stream: IndexMap<StreamClass, StreamParameters>,
+}
+
+/// Parameters of matrix products of a type.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GemmParameters {
+    /// Fraction of peak of a full tile in the steady state.
+    pub e_max: f64,
+    /// How the fraction falls with the area of smaller tiles.
+    pub exponent: f64,
+    /// Filling and draining a tile's pipeline, in elements of the contraction.
+    pub prologue_k: f64,
+    /// Ramp-up and drain of the kernel [us].
+    pub start_us: f64,
+    /// Factor on `e_max` of [`Layout::InputGradient`](super::Layout::InputGradient).
+    pub input_gradient: f64,
+    /// Factor on `e_max` of [`Layout::WeightGradient`](super::Layout::WeightGradient).
+    pub weight_gradient: f64,
+    /// Factor on `e_max` when a dimension is not a multiple of 16 bytes.
+    pub misaligned: f64,
+    /// Where they are from.
+    pub provenance: Provenance,
+}
+
+/// Parameters of flash attention.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttentionParameters {
+    /// The forward pass.
+    pub forward: PassParameters,
+    /// The backward pass.
+    pub backward: PassParameters,
+    /// Factor on `e_max` of heads 64 wide; those from 128 have 1, between them it is linear.
+    pub head_dim_64: f64,
+    /// Ramp-up and drain of the kernel [us].
+    pub start_us: f64,
+    /// Where they are from.
+    pub provenance: Provenance,
+}
+
+/// Parameters of a pass of flash attention.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PassParameters {
+    /// Fraction of peak of the steps 128 x 128 that are executed.
+    pub e_max: f64,
+    /// Part of the longest block that is left over when causal blocks are dealt out.
+    pub tail: f64,
+}
+
+/// Parameters of a class of streaming kernels.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamParameters {
+    /// Achieved fraction of the nominal HBM bandwidth on large tensors.
+    pub achieved: f64,
+    /// Ramp-up and drain of the kernel [us].
+    pub start_us: f64,
+    /// Where they are from.
+    pub provenance: Provenance,
+}
+
+impl KernelCatalogue {
+    /// The parameters of a device: its generation's, replaced by what is known of the device itself.
+    ///
+    /// # Errors
+    /// When the generation is unknown.
+    pub fn parameters(&self, device: &str, generation: &str) -> Result<KernelParameters, KernelError> {
+        let mut parameters =
+            self.generations.get(generation).cloned().ok_or_else(|| KernelError::NoParameters {
+                what: format!("generation `{generation}` of `{device}`"),
+                known: self.generations.keys().cloned().collect::<Vec<_>>().join(", "),
+            })?;
+        if let Some(known_better) = self.devices.get(device).cloned() {
+            parameters.gemm.extend(known_better.gemm);
+            parameters.stream.extend(known_better.stream);
+            parameters.attention = known_better.attention.unwrap_or(parameters.attention);
+        }
+        Ok(parameters)
+    }
+}
+
+impl KernelParameters {
+    /// Parameters of matrix products of a type; the two 16-bit types run on the same units and stand in for each other.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub fn gemm(&self, dtype: Dtype) -> Result<&GemmParameters, KernelError> {
+        let kin = match dtype {
+            Dtype::Fp16 => Dtype::Bf16,
+            Dtype::Bf16 => Dtype::Fp16,
+            other => other,
+        };
+        self.gemm.get(&dtype).or_else(|| self.gemm.get(&kin)).ok_or_else(|| KernelError::NoParameters {
+            what: format!("matrix products of {dtype}"),
+            known: self.gemm.keys().map(Dtype::to_string).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// Parameters of a class of streaming kernels; a class that was not measured counts as elementwise.
+    ///
+    /// # Errors
+    /// When there are neither its own nor those of elementwise kernels.
+    pub fn stream(&self, class: StreamClass) -> Result<&StreamParameters, KernelError> {
+        self.stream.get(&class).or_else(|| self.stream.get(&StreamClass::Elementwise)).ok_or_else(|| {
+            KernelError::NoParameters {
+                what: format!("{class:?} kernels"),
+                known: self.stream.keys().map(|class| format!("{class:?}")).collect::<Vec<_>>().join(", "),
+            }
+        })
+    }
+}
+
+impl AttentionParameters {
+    /// Factor on `e_max` for a width of head.
+    pub(super) fn narrow(&self, head_dim: u64) -> f64 {
+        let wide = ((head_dim as f64 - 64.0) / 64.0).clamp(0.0, 1.0);
+        self.head_dim_64 + (1.0 - self.head_dim_64) * wide
+    }
+}

@@ -1,0 +1,69 @@
+//! Speed over SMs: the rows that the engine reads as a cap table.
+
+use super::KernelModel;
+
+/// Speed of a kernel with at least so many SMs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SpeedRow {
+    /// SMs held, at least.
+    pub sms: u32,
+    /// Its speed [bytes of HBM traffic/s], contention apart.
+    pub bytes_per_s: f64,
+    /// Waves the whole kernel takes; SMs change hands between waves.
+    pub waves: u32,
+}
+
+/// The compute side of a kernel: thread blocks over SMs.
+pub(super) struct Blocks<F> {
+    /// Thread blocks.
+    pub(super) count: u64,
+    /// Of which an SM runs so many at once.
+    pub(super) resident: u64,
+    /// HBM traffic [bytes], positive.
+    pub(super) bytes: u64,
+    /// Achieved fraction of HBM bandwidth.
+    pub(super) achieved: f64,
+    /// Compute time with a number of SMs [s].
+    pub(super) seconds: F,
+}
+
+impl<F: Fn(u32) -> f64> Blocks<F> {
+    /// The most SMs these blocks can use.
+    pub(super) fn sms_wanted(&self, model: &KernelModel) -> u32 {
+        u32::try_from(self.count).unwrap_or(u32::MAX).clamp(1, model.facts.sms.max(1))
+    }
+
+    /// Speed with `sms` SMs: the slower of compute and memory.
+    pub(super) fn speed(&self, model: &KernelModel, sms: u32) -> f64 {
+        (self.bytes as f64 / (self.seconds)(sms)).min(model.bandwidth(self.achieved, sms))
+    }
+
+    /// At most twelve rows. The levels are what is left of the SMs beside the numbers of channels that collectives hold
+    /// (2 to 48), and a few fractions; each is lowered to the fewest SMs that are as fast in as many waves.
+    pub(super) fn rows(&self, model: &KernelModel) -> Vec<SpeedRow> {
+        let all = self.sms_wanted(model);
+        let beside_channels = [0, 2, 4, 8, 16, 24, 32, 48].map(|held| model.facts.sms.saturating_sub(held));
+        let fractions = [all / 2, all / 4, all / 8, 1];
+        let mut rows: Vec<SpeedRow> = beside_channels
+            .into_iter()
+            .chain(fractions)
+            .map(|level| self.lowered(model, level.clamp(1, all)))
+            .collect();
+        rows.sort_unstable_by_key(|row| row.sms);
+        rows.dedup_by_key(|row| row.sms);
+        rows
+    }
+
+    fn lowered(&self, model: &KernelModel, sms: u32) -> SpeedRow {
+        let row = |sms| SpeedRow { sms, bytes_per_s: self.speed(model, sms), waves: self.waves(sms) };
+        let level = row(sms);
+        // Not more than `sms`, as that many take no more waves.
+        let fewest = self.count.div_ceil(u64::from(level.waves) * self.resident);
+        let low = row(u32::try_from(fewest).unwrap_or(sms).clamp(1, sms));
+        if low.bytes_per_s >= level.bytes_per_s && low.waves == level.waves { low } else { level }
+    }
+
+    fn waves(&self, sms: u32) -> u32 {
+        u32::try_from(self.count.div_ceil(u64::from(sms) * self.resident)).unwrap_or(u32::MAX).max(1)
+    }
+}
