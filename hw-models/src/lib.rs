@@ -2,3 +2,7 @@
 //! their calibration. Depends on `sim-core` only.
 //!
 //! A pipeline with profiled stage times needs no machine; the models come with the scenarios that describe one.
+
+pub mod catalogue;
+pub mod machine;
+pub mod provenance;

@@ -1,0 +1,48 @@
+//! The catalogue: what is known of GPUs, nodes, links, network interfaces, fabrics and drives, with sources.
+//!
+//! The embedded texts ([`GPUS`], ...) are YAML maps from kebab-case names to entries; whoever parses them builds a
+//! [`Catalogue`] from the parts. Units are part of every key: memory is in GiB, rates are in decimal GB/s.
+
+mod device;
+mod entry;
+mod nearest;
+mod network;
+mod node;
+
+pub use device::{Gpu, NvLinks, Pcie, PeakRates, Ssd};
+pub use entry::{UnknownEntry, look_up};
+pub use nearest::{closest, remedy};
+pub use network::{Fabric, LinkClass, LinkKind, LinkUnit, Nic, Topology};
+pub use node::{Branch, HostMemory, Node, NvLinkFabric, PcieTree};
+
+use indexmap::IndexMap;
+
+/// GPUs: a map to [`Gpu`].
+pub const GPUS: &str = include_str!("../../catalogue/gpus.yaml");
+/// Nodes: a map to [`Node`].
+pub const NODES: &str = include_str!("../../catalogue/nodes.yaml");
+/// Classes of links: a map to [`LinkClass`].
+pub const LINKS: &str = include_str!("../../catalogue/links.yaml");
+/// Network interfaces: a map to [`Nic`].
+pub const NICS: &str = include_str!("../../catalogue/nics.yaml");
+/// Networks between nodes: a map to [`Fabric`].
+pub const FABRICS: &str = include_str!("../../catalogue/fabrics.yaml");
+/// NVMe drives: a map to [`Ssd`].
+pub const SSDS: &str = include_str!("../../catalogue/ssds.yaml");
+
+/// All entries by name, in the order of the files.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Catalogue {
+    /// GPUs.
+    pub gpus: IndexMap<String, Gpu>,
+    /// Nodes.
+    pub nodes: IndexMap<String, Node>,
+    /// Classes of links inside a node.
+    pub links: IndexMap<String, LinkClass>,
+    /// Network interfaces.
+    pub nics: IndexMap<String, Nic>,
+    /// Networks between nodes.
+    pub fabrics: IndexMap<String, Fabric>,
+    /// NVMe drives.
+    pub ssds: IndexMap<String, Ssd>,
+}

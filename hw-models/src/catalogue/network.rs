@@ -1,0 +1,106 @@
+//! Links, network interfaces and fabrics.
+
+use serde::Deserialize;
+
+use crate::provenance::Sources;
+
+/// What a link is made of; what share of a step is spent on which kind is reported by these words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkKind {
+    /// Between GPUs, or a GPU and its NVSwitch.
+    NvLink,
+    /// Between a device, a switch and a root port.
+    Pcie,
+    /// Between CPU sockets.
+    SocketLink,
+    /// Between a socket and its memory.
+    Memory,
+    /// Between a network interface and the fabric, and inside the fabric.
+    Network,
+    /// Between an NVMe drive and the PCIe tree.
+    SsdLink,
+}
+
+/// A class of links inside a node. Rates are per direction and per `unit`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkClass {
+    /// What it is made of.
+    pub kind: LinkKind,
+    /// What the rates are of.
+    pub unit: LinkUnit,
+    /// What the wire carries after line coding [GB/s].
+    pub nominal_gb_per_s: f64,
+    /// What large transfers reach [GB/s].
+    pub effective_gb_per_s: f64,
+    /// Time to cross one link [us].
+    pub latency_us: f64,
+    /// Where the constants come from.
+    pub sources: Sources,
+}
+
+/// What the rates of a link class are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkUnit {
+    /// One NVLink, or all links between two sockets.
+    One,
+    /// Sixteen PCIe lanes.
+    SixteenLanes,
+}
+
+impl LinkUnit {
+    /// Lanes of one unit.
+    pub fn lanes(self) -> f64 {
+        match self {
+            Self::One => 1.0,
+            Self::SixteenLanes => 16.0,
+        }
+    }
+}
+
+/// A network interface.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nic {
+    /// Line rate per direction [Gb/s].
+    pub rate_gbit_per_s: f64,
+    /// What large messages reach [GB/s].
+    pub effective_gb_per_s: f64,
+    /// Interface and cable, one side [us].
+    pub latency_us: f64,
+    /// PCIe lanes.
+    pub lanes: u32,
+    /// Where the constants come from.
+    pub sources: Sources,
+}
+
+/// A network between nodes.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fabric {
+    /// Which interfaces share a switch.
+    pub topology: Topology,
+    /// Line rate of a port per direction [Gb/s].
+    pub port_gbit_per_s: f64,
+    /// Nodes below one leaf of a fat tree.
+    #[serde(default)]
+    pub nodes_per_leaf: Option<u32>,
+    /// Rate of the ports below a leaf or rail over the rate of its uplinks, at least 1; 1 never limits.
+    pub oversubscription: f64,
+    /// Time to cross from a leaf or rail to the spine [us].
+    pub hop_latency_us: f64,
+    /// Where the constants come from.
+    pub sources: Sources,
+}
+
+/// Which interfaces share a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Topology {
+    /// All interfaces of neighbouring nodes meet in a leaf, leaves meet in the spine.
+    FatTree,
+    /// The i-th interfaces of all nodes meet in rail i, rails meet in the spine.
+    RailOptimised,
+}

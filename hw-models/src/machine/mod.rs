@@ -1,0 +1,385 @@
+//! A machine: named parts and directed links, the routes over them, and what they are to the engine.
+//!
+//! A cluster is one node, repeated, and a fabric between the nodes. Only the node is stored; parts, links and names of the
+//! others are computed from their numbers, so that 16,384 GPUs cost as much as 8.
+//!
+//! ```text
+//!   node[0].gpu[0] = node[0].nvswitch          up and down: all NVLinks of the GPU
+//!        |
+//!   node[0].switch[0] - node[0].nic[0] - fabric.spine - node[1].nic[0] - ...
+//!        |
+//!   node[0].socket[0] = node[0].memory[0]      reads and writes share the memory
+//! ```
+
+mod degrade;
+mod error;
+mod fabric;
+mod graph;
+mod names;
+mod node;
+mod part;
+mod resources;
+mod route;
+mod spelled;
+mod wiring;
+
+pub use degrade::Degrade;
+pub use error::{MachineError, NoRoute, UnknownPart};
+pub use part::{Constant, DirectedLink, Link, Part, PartId, PartKind};
+pub use resources::{GpuResources, MachineResources, ResourceKind};
+pub use route::{Route, RouteKind};
+pub use spelled::{LinkSpec, MemorySpec, ModelSpec, PartsSpec};
+
+use std::ops::Range;
+
+use crate::catalogue::{Catalogue, Gpu, LinkKind, look_up};
+
+use degrade::Slowed;
+use fabric::FabricPlan;
+use graph::NodeGraph;
+
+/// The most GPUs of a machine.
+pub const GPUS_MAX: u32 = 131_072;
+
+/// A cluster of alike nodes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClusterSpec {
+    /// Name of a node.
+    pub node: String,
+    /// Another GPU than the node's own.
+    pub gpu: Option<String>,
+    /// Number of nodes.
+    pub count: u32,
+    /// Another fabric than the node's own.
+    pub fabric: Option<String>,
+    /// Slow parts.
+    pub degrade: Vec<Degrade>,
+}
+
+/// Named parts and directed links; see the [module](self).
+#[derive(Clone, Debug)]
+pub struct Machine {
+    graph: NodeGraph,
+    nodes: u32,
+    fabric: Option<FabricPlan>,
+    slowed: Slowed,
+    /// Whether names begin with `node[i].`; spelled-out parts have the names they were given.
+    numbered_nodes: bool,
+}
+
+impl Machine {
+    /// A cluster; with `count` 1 a single node without fabric.
+    ///
+    /// # Errors
+    /// All that is wrong with the description.
+    pub fn build(catalogue: &Catalogue, spec: &ClusterSpec) -> Result<Self, Vec<MachineError>> {
+        let graph = node::build(catalogue, &spec.node, spec.gpu.as_deref());
+        let limits = within_limits(spec, graph.as_ref().map_or(0, |graph| graph.gpus.len()));
+        let (graph, ()) = both(graph, limits)?;
+        let fabric = if spec.count > 1 { Some(fabric(catalogue, spec, &graph)?) } else { None };
+        let mut machine =
+            Self { graph, nodes: spec.count, fabric, slowed: Slowed::default(), numbered_nodes: true };
+        machine.degrade(&spec.degrade)?;
+        Ok(machine)
+    }
+
+    /// A machine whose parts are spelled out.
+    ///
+    /// # Errors
+    /// All that is wrong with the description.
+    pub fn from_parts(
+        catalogue: &Catalogue,
+        spec: &PartsSpec,
+        degrade: &[Degrade],
+    ) -> Result<Self, Vec<MachineError>> {
+        let graph = spelled::build(catalogue, spec)?;
+        let mut machine =
+            Self { graph, nodes: 1, fabric: None, slowed: Slowed::default(), numbered_nodes: false };
+        machine.degrade(degrade)?;
+        Ok(machine)
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> u32 {
+        self.nodes
+    }
+
+    /// GPUs of one node.
+    pub fn gpus_per_node(&self) -> u32 {
+        self.graph.gpus.len() as u32
+    }
+
+    /// Network interfaces of one node.
+    pub fn nics_per_node(&self) -> u32 {
+        self.graph.nics.len() as u32
+    }
+
+    /// Number of GPUs.
+    pub fn gpus(&self) -> u32 {
+        self.nodes * self.gpus_per_node()
+    }
+
+    /// The GPU number `index`, counted node by node.
+    ///
+    /// # Panics
+    /// If there are fewer GPUs.
+    pub fn gpu(&self, index: u32) -> PartId {
+        let (node, local) = (index / self.gpus_per_node(), index % self.gpus_per_node());
+        assert!(node < self.nodes, "the machine has {} GPUs and no number {index}", self.gpus());
+        self.global(node, self.graph.gpus[local as usize].0)
+    }
+
+    /// The catalogue entry of a GPU.
+    pub fn gpu_model(&self, gpu: PartId) -> Option<&Gpu> {
+        let (_, local) = self.local(gpu)?;
+        self.graph.gpus.iter().find(|(part, _)| *part == local).map(|(_, model)| model)
+    }
+
+    /// The clock of a GPU relative to that of its peak rates, after `degrade`.
+    pub fn clock(&self, gpu: PartId) -> f64 {
+        self.slowed.clocks.get(&gpu.0).copied().unwrap_or(1.0)
+    }
+
+    /// The host memory nearest to a part.
+    pub fn memory_of(&self, part: PartId) -> Option<PartId> {
+        let (node, local) = self.local(part)?;
+        Some(self.global(node, self.graph.memory_of[local as usize]?))
+    }
+
+    /// The network interface through which a part sends.
+    pub fn nic_of(&self, part: PartId) -> Option<PartId> {
+        let (node, local) = self.local(part)?;
+        let nic = self.graph.nic_of[local as usize]?;
+        Some(self.global(node, self.graph.nics[nic as usize]))
+    }
+
+    /// All parts: those of node 0, of node 1, ..., then the fabric.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = PartId> + use<> {
+        let fabric = self.fabric.as_ref().map_or(0, FabricPlan::parts);
+        (0..self.nodes * self.parts_per_node() + fabric).map(PartId)
+    }
+
+    /// All directions of all links: those of node 0, of node 1, ..., then the fabric.
+    pub fn links(&self) -> impl ExactSizeIterator<Item = DirectedLink> + use<> {
+        let fabric = self.fabric.as_ref().map_or(0, FabricPlan::links);
+        (0..self.nodes * self.hops_per_node() + 2 * fabric).map(DirectedLink)
+    }
+
+    /// The numbers of the parts of one node: with those of its links, all a drawing needs, since nodes are alike.
+    pub fn parts_of_node(&self, node: u32) -> Range<u32> {
+        node * self.parts_per_node()..(node + 1) * self.parts_per_node()
+    }
+
+    /// The numbers of the directed links of one node.
+    pub fn links_of_node(&self, node: u32) -> Range<u32> {
+        node * self.hops_per_node()..(node + 1) * self.hops_per_node()
+    }
+
+    /// A part.
+    ///
+    /// # Panics
+    /// If the number is not of this machine.
+    pub fn part(&self, id: PartId) -> Part<'_> {
+        match self.local(id) {
+            Some((node, local)) => {
+                let part = &self.graph.parts[local as usize];
+                let name = match self.numbered_nodes {
+                    true => format!("node[{node}].{}", part.name),
+                    false => part.name.clone(),
+                };
+                let model = part.model.as_deref();
+                Part { name, kind: part.kind, model, node: Some(node), capacity: part.capacity }
+            }
+            None => {
+                let (fabric, part) = self.in_fabric(id);
+                let kind = PartKind::NetworkSwitch;
+                Part { name: fabric.name(part), kind, model: None, node: None, capacity: None }
+            }
+        }
+    }
+
+    /// One direction of a link.
+    ///
+    /// # Panics
+    /// If the number is not of this machine.
+    pub fn link(&self, id: DirectedLink) -> Link<'_> {
+        let (node, hop) = (id.0 / self.hops_per_node(), id.0 % self.hops_per_node());
+        let mut link = if node < self.nodes {
+            let (wire, direction) = (&self.graph.wires[hop as usize / 2], hop as usize % 2);
+            Link {
+                from: self.global(node, wire.ends[direction]),
+                to: self.global(node, wire.ends[1 - direction]),
+                kind: wire.kind,
+                bytes_per_s: wire.effective[direction],
+                nominal_bytes_per_s: wire.nominal[direction],
+                latency: wire.latency,
+                half_duplex: wire.half_duplex,
+                provenance: &wire.provenance,
+            }
+        } else {
+            self.fabric_link(id)
+        };
+        link.bytes_per_s *=
+            self.slowed.links.get(&self.canonical(id, link.half_duplex).0).copied().unwrap_or(1.0);
+        link
+    }
+
+    /// The links that begin at a part.
+    pub fn links_from(&self, part: PartId) -> impl Iterator<Item = DirectedLink> + '_ {
+        let (inside, outside) = match self.local(part) {
+            Some((node, local)) => {
+                let base = node * self.hops_per_node();
+                let hops = &self.graph.neighbours[local as usize];
+                let position = self.graph.nics.iter().position(|&nic| nic == local);
+                let port = position
+                    .zip(self.fabric.as_ref())
+                    .map(|(nic, fabric)| self.fabric_hop(fabric.port(node, nic as u32)));
+                (Some(hops.iter().map(move |&(hop, _)| DirectedLink(base + hop))), port.into_iter().collect())
+            }
+            None => (None, self.links_from_fabric(part)),
+        };
+        inside.into_iter().flatten().chain(outside)
+    }
+
+    /// The direct link from one part to another.
+    pub fn link_between(&self, from: PartId, to: PartId) -> Option<DirectedLink> {
+        self.links_from(from).find(|&link| self.link(link).to == to)
+    }
+
+    /// The constants that this machine rests on, each once.
+    pub fn constants(&self) -> impl Iterator<Item = &Constant> {
+        self.graph.constants.iter().chain(self.fabric.iter().flat_map(|fabric| &fabric.constants))
+    }
+
+    /// The direction that stands for both if they share one capacity.
+    fn shared_direction(&self, link: DirectedLink) -> DirectedLink {
+        self.canonical(link, self.link(link).half_duplex)
+    }
+
+    fn canonical(&self, link: DirectedLink, half_duplex: bool) -> DirectedLink {
+        if half_duplex { DirectedLink(link.0 & !1) } else { link }
+    }
+
+    fn parts_per_node(&self) -> u32 {
+        self.graph.parts.len() as u32
+    }
+
+    fn hops_per_node(&self) -> u32 {
+        2 * self.graph.wires.len() as u32
+    }
+
+    fn global(&self, node: u32, local: u32) -> PartId {
+        PartId(node * self.parts_per_node() + local)
+    }
+
+    /// Node and number within it; nothing for parts of the fabric.
+    fn local(&self, part: PartId) -> Option<(u32, u32)> {
+        let (node, local) = (part.0 / self.parts_per_node(), part.0 % self.parts_per_node());
+        (node < self.nodes).then_some((node, local))
+    }
+
+    /// The fabric and the number of a part within it.
+    fn in_fabric(&self, part: PartId) -> (&FabricPlan, u32) {
+        let local = part.0 - self.nodes * self.parts_per_node();
+        let fabric = self.fabric.as_ref().filter(|fabric| local < fabric.parts());
+        (fabric.unwrap_or_else(|| panic!("the machine has no part number {}", part.0)), local)
+    }
+
+    fn fabric_part(&self, part: u32) -> PartId {
+        PartId(self.nodes * self.parts_per_node() + part)
+    }
+
+    /// The direction of a fabric link that leads to the spine.
+    fn fabric_hop(&self, link: u32) -> DirectedLink {
+        DirectedLink(self.nodes * self.hops_per_node() + 2 * link)
+    }
+
+    fn fabric_link(&self, id: DirectedLink) -> Link<'_> {
+        let hop = id.0 - self.nodes * self.hops_per_node();
+        let fabric = self.fabric.as_ref().filter(|fabric| hop < 2 * fabric.links());
+        let fabric = fabric.unwrap_or_else(|| panic!("the machine has no link number {}", id.0));
+        let (ends, rates, latency, provenance) = if let Some((node, nic)) = fabric.port_at(hop / 2) {
+            let switch = self.fabric_part(fabric.switch_of(node, nic));
+            let ends = [self.global(node, self.graph.nics[nic as usize]), switch];
+            (ends, [fabric.port_nominal, fabric.port_effective], fabric.port_latency, &fabric.port_provenance)
+        } else {
+            let inner = hop / 2 - fabric.uplink(0);
+            let ends = [self.fabric_part(inner), self.fabric_part(fabric.inner)];
+            (ends, fabric.uplink_rates(inner), fabric.hop_latency, &fabric.hop_provenance)
+        };
+        let [from, to] = if hop.is_multiple_of(2) { ends } else { [ends[1], ends[0]] };
+        let [nominal_bytes_per_s, bytes_per_s] = rates;
+        let kind = LinkKind::Network;
+        Link { from, to, kind, bytes_per_s, nominal_bytes_per_s, latency, half_duplex: false, provenance }
+    }
+
+    fn links_from_fabric(&self, part: PartId) -> Vec<DirectedLink> {
+        let (fabric, part) = self.in_fabric(part);
+        let spine = part == fabric.inner;
+        let ports = (0..self.nodes)
+            .flat_map(|node| (0..self.nics_per_node()).map(move |nic| (node, nic)))
+            .filter(|&(node, nic)| fabric.switch_of(node, nic) == part)
+            .map(|(node, nic)| self.fabric_hop(fabric.port(node, nic)).reverse());
+        let uplinks = (0..fabric.inner).filter(|&inner| spine || inner == part).map(|inner| {
+            let up = self.fabric_hop(fabric.uplink(inner));
+            if spine { up.reverse() } else { up }
+        });
+        ports.chain(uplinks).collect()
+    }
+}
+
+fn within_limits(spec: &ClusterSpec, gpus_per_node: usize) -> Result<(), Vec<MachineError>> {
+    let gpus = u64::from(spec.count) * gpus_per_node as u64;
+    if spec.count == 0 {
+        Err(vec![MachineError::NoNodes])
+    } else if gpus > u64::from(GPUS_MAX) {
+        Err(vec![MachineError::TooManyGpus { gpus }])
+    } else {
+        Ok(())
+    }
+}
+
+/// Both values, or all errors of both.
+fn both<A, B>(
+    a: Result<A, Vec<MachineError>>,
+    b: Result<B, Vec<MachineError>>,
+) -> Result<(A, B), Vec<MachineError>> {
+    match (a, b) {
+        (Ok(a), Ok(b)) => Ok((a, b)),
+        (a, b) => Err([a.err(), b.err()].into_iter().flatten().flatten().collect()),
+    }
+}
+
+/// The network of a cluster of several nodes.
+fn fabric(
+    catalogue: &Catalogue,
+    spec: &ClusterSpec,
+    graph: &NodeGraph,
+) -> Result<FabricPlan, Vec<MachineError>> {
+    let (node, count) = (spec.node.clone(), spec.count);
+    let Some(&nic) = graph.nics.first() else { return Err(vec![MachineError::NoNics { node, count }]) };
+    let own = catalogue.nodes.get(&spec.node).and_then(|node| node.fabric.as_deref());
+    let Some(name) = spec.fabric.as_deref().or(own) else {
+        return Err(vec![MachineError::NoFabric { node, count }]);
+    };
+    let fabric = look_up(&catalogue.fabrics, "fabric", name).map_err(|error| vec![error.into()])?;
+    let nic_name = graph.parts[nic as usize].model.as_deref().unwrap_or_default();
+    let nic = look_up(&catalogue.nics, "nic", nic_name).map_err(|error| vec![error.into()])?;
+    let too_small = |name: &'static str, value: f64, least: f64, expected: &'static str| {
+        let of = spec.fabric.clone().unwrap_or_default();
+        (!(value >= least && value <= 1e6)).then_some(MachineError::BadConstant { of, name, value, expected })
+    };
+    let wrong: Vec<MachineError> = [
+        too_small("oversubscription", fabric.oversubscription, 1.0, "at least 1; 1 never limits"),
+        too_small("port_gbit_per_s", fabric.port_gbit_per_s, 1e-3, "a positive rate"),
+        too_small("rate_gbit_per_s", nic.rate_gbit_per_s, 1e-3, "a positive rate"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if wrong.is_empty() {
+        Ok(FabricPlan::new((name, fabric), (nic_name, nic), count, graph.nics.len() as u32))
+    } else {
+        Err(wrong)
+    }
+}

@@ -1,0 +1,202 @@
+//! A node of the catalogue as parts and wires.
+
+use crate::catalogue::{Branch, Catalogue, Node, look_up};
+
+use super::error::MachineError;
+use super::graph::NodeGraph;
+use super::part::PartKind;
+use super::wiring::{Lanes, PARTS_MAX, Wiring};
+
+/// Parts and wires of the node `name`, with another GPU than its own if one is given.
+pub(super) fn build(
+    catalogue: &Catalogue,
+    name: &str,
+    gpu: Option<&str>,
+) -> Result<NodeGraph, Vec<MachineError>> {
+    let node = look_up(&catalogue.nodes, "node", name).map_err(|error| vec![error.into()])?;
+    let devices =
+        |branch: &Branch| u64::from(branch.gpus) + u64::from(branch.nics) + u64::from(branch.ssds) + 1;
+    let parts = node.pcie.tree.iter().map(devices).sum::<u64>();
+    if parts > PARTS_MAX as u64 {
+        return Err(vec![MachineError::TooManyParts { parts, limit: PARTS_MAX }]);
+    }
+    let mut wiring = Wiring::new(catalogue);
+    let sockets = sockets(&mut wiring, name, node);
+    if let Some(tree) = wiring.link_class(&node.pcie.class, 16) {
+        let mut builder =
+            Tree { name, node, gpu: gpu.unwrap_or(&node.gpu), tree, sockets, switches: vec![], gpus: vec![] };
+        builder.grow(&mut wiring);
+        nvlinks(&mut wiring, name, node, &builder.gpus);
+    }
+    if node.pcie.tree.iter().all(|branch| branch.gpus == 0) {
+        wiring.errors.push(MachineError::NoGpus { machine: format!("node `{name}`") });
+    }
+    wiring.finish()
+}
+
+/// Sockets with their memories, every two joined.
+fn sockets<'a>(wiring: &mut Wiring<'a>, name: &str, node: &'a Node) -> Vec<u32> {
+    let count = node.sockets.clamp(1, SOCKETS_MAX);
+    let sockets: Vec<u32> =
+        (0..count).map(|i| wiring.part(format!("socket[{i}]"), PartKind::Socket)).collect();
+    let gib = node.host_memory.gib / f64::from(count);
+    for (i, &socket) in sockets.iter().enumerate() {
+        wiring.memory(format!("memory[{i}]"), socket, gib, &node.host_memory, name, &node.sources);
+    }
+    if count > 1 {
+        match &node.socket_link {
+            None => wiring.errors.push(MachineError::NoSocketLink { node: name.to_owned() }),
+            Some(class) => {
+                let Some(lanes) = wiring.link_class(class, 1) else { return sockets };
+                for (i, &a) in sockets.iter().enumerate() {
+                    for &b in &sockets[i + 1..] {
+                        wiring.link(a, b, lanes);
+                    }
+                }
+            }
+        }
+    }
+    sockets
+}
+
+/// More sockets than any node has; every two are joined.
+const SOCKETS_MAX: u32 = 16;
+
+/// The PCIe tree under construction: the parts made so far, in order.
+struct Tree<'a, 'n> {
+    name: &'n str,
+    node: &'a Node,
+    gpu: &'n str,
+    tree: Lanes<'a>,
+    sockets: Vec<u32>,
+    switches: Vec<u32>,
+    gpus: Vec<u32>,
+}
+
+impl<'a> Tree<'a, '_> {
+    fn grow(&mut self, wiring: &mut Wiring<'a>) {
+        let (mut nics, mut ssds) = (0, 0);
+        for branch in &self.node.pcie.tree {
+            let Some(root) = self.root(wiring, branch) else { continue };
+            let above = if branch.switch {
+                let switch = wiring.part(format!("switch[{}]", self.switches.len()), PartKind::Switch);
+                wiring.link(switch, root, Lanes { lanes: branch.lanes, ..self.tree });
+                self.switches.push(switch);
+                switch
+            } else {
+                root
+            };
+            for _ in 0..branch.gpus {
+                let gpu = wiring.gpu(format!("gpu[{}]", self.gpus.len()), self.gpu);
+                self.gpus.extend(gpu);
+                self.attach(wiring, gpu, above);
+            }
+            if let Some(model) = self.model(wiring, "nic", self.node.nic.as_deref(), branch.nics) {
+                for _ in 0..branch.nics {
+                    let nic = wiring.nic(format!("nic[{nics}]"), model);
+                    nics += 1;
+                    self.attach(wiring, nic, above);
+                }
+            }
+            if let Some(model) = self.model(wiring, "ssd", self.node.ssd.as_deref(), branch.ssds) {
+                for _ in 0..branch.ssds {
+                    let ssd = wiring.ssd(format!("ssd[{ssds}]"), model);
+                    ssds += 1;
+                    self.attach(wiring, ssd, above);
+                }
+            }
+        }
+    }
+
+    /// What a branch hangs on.
+    fn root(&self, wiring: &mut Wiring<'a>, branch: &Branch) -> Option<u32> {
+        let index = |kind: &str| branch.under.strip_prefix(kind)?.strip_suffix(']')?.parse::<usize>().ok();
+        let root = match (index("socket["), index("switch[")) {
+            (Some(socket), _) => self.sockets.get(socket),
+            (_, Some(switch)) => self.switches.get(switch),
+            _ => None,
+        };
+        if root.is_none() {
+            wiring.errors.push(MachineError::NoSuchRoot {
+                node: self.name.to_owned(),
+                under: branch.under.clone(),
+                last: self.sockets.len() as u32 - 1,
+            });
+        }
+        root.copied()
+    }
+
+    /// The model of the devices of a branch; an error if there are devices and no model.
+    fn model(
+        &self,
+        wiring: &mut Wiring<'a>,
+        noun: &'static str,
+        model: Option<&'a str>,
+        count: u32,
+    ) -> Option<&'a str> {
+        if model.is_none() && count > 0 {
+            wiring.errors.push(MachineError::NoModel { node: self.name.to_owned(), noun, count });
+        }
+        model
+    }
+
+    fn attach(&self, wiring: &mut Wiring<'a>, device: Option<u32>, above: u32) {
+        if let Some(device) = device
+            && let Some(port) = wiring.port(device, self.tree)
+        {
+            wiring.device_link(device, above, port, self.tree);
+        }
+    }
+}
+
+/// NVLinks, with the links that each GPU has.
+fn nvlinks<'a>(wiring: &mut Wiring<'a>, name: &str, node: &Node, gpus: &[u32]) {
+    let mut used = vec![0u32; gpus.len()];
+    if node.nvlink.switches > 0 {
+        let switch = wiring.part("nvswitch".to_owned(), PartKind::NvSwitch);
+        for &gpu in gpus {
+            if let Some(links) = wiring.gpu_model(gpu).and_then(|model| model.nvlink.as_ref())
+                && let Some(lanes) = wiring.link_class(&links.class, links.links)
+            {
+                wiring.link(gpu, switch, lanes);
+            } else {
+                too_few(wiring, gpu, 1);
+            }
+        }
+    }
+    for &pair in &node.nvlink.pairs {
+        let [a, b, links] = pair;
+        let (Some(&first), Some(&second), true) =
+            (gpus.get(a as usize), gpus.get(b as usize), a != b && links > 0)
+        else {
+            wiring.errors.push(MachineError::BadPair { node: name.to_owned(), pair, gpus: gpus.len() });
+            continue;
+        };
+        for end in [a, b] {
+            used[end as usize] = used[end as usize].saturating_add(links);
+        }
+        if let Some(own) = wiring.gpu_model(first).and_then(|model| model.nvlink.as_ref())
+            && let Some(lanes) = wiring.link_class(&own.class, links)
+        {
+            wiring.link(first, second, lanes);
+        }
+    }
+    for (&gpu, &used) in gpus.iter().zip(&used) {
+        too_few(wiring, gpu, used);
+    }
+}
+
+/// Notes an error if a GPU has fewer NVLinks than are used of it.
+fn too_few(wiring: &mut Wiring<'_>, gpu: u32, used: u32) {
+    let Some(model) = wiring.gpu_model(gpu) else { return };
+    let has = model.nvlink.as_ref().map_or(0, |own| own.links);
+    if used > has {
+        let error = MachineError::NvLinks {
+            gpu: wiring.name(gpu).to_owned(),
+            model: wiring.model(gpu).unwrap_or_default().to_owned(),
+            has,
+            used,
+        };
+        wiring.errors.push(error);
+    }
+}

@@ -1,0 +1,112 @@
+//! What a machine is to the engine: a fluid for every memory and every direction of a link, a pool of SMs and a store for
+//! every GPU.
+
+use std::collections::BTreeMap;
+
+use sim_core::id::{CauseId, FluidId, PoolId, StoreId};
+use sim_core::platform::{Demand, Platform};
+
+use crate::catalogue::LinkKind;
+
+use super::part::PartKind;
+use super::{Machine, Route};
+
+/// What an engine resource stands for; time lost on it counts under a cause of the caller's choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ResourceKind {
+    /// The memory of a GPU.
+    GpuMemory,
+    /// A link.
+    Link(LinkKind),
+}
+
+/// The engine's resources of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MachineResources {
+    /// By GPU number.
+    pub gpus: Vec<GpuResources>,
+    /// By [`super::DirectedLink`]; both directions of a half-duplex link are one fluid.
+    pub links: Vec<FluidId>,
+    /// Host memories and drives of known size, by part number.
+    pub stores: BTreeMap<u32, StoreId>,
+}
+
+/// The engine's resources of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuResources {
+    /// Its memory, as bytes held.
+    pub memory: StoreId,
+    /// Its memory, as bytes per second: nominal bandwidth times the fraction that streaming reaches.
+    pub hbm: FluidId,
+    /// Its streaming multiprocessors.
+    pub sms: PoolId,
+}
+
+impl Machine {
+    /// Adds the machine to a platform. `gpu_memory` is the capacity of every GPU's store in bytes, if not what the
+    /// catalogue leaves ([`crate::catalogue::Gpu::usable_bytes`]). `cause` says what time lost on a resource counts under.
+    pub fn platform(
+        &self,
+        platform: &mut Platform,
+        gpu_memory: Option<u64>,
+        cause: impl Fn(ResourceKind) -> CauseId,
+    ) -> MachineResources {
+        let mut resources = MachineResources::default();
+        for index in 0..self.gpus() {
+            let (_, model) = &self.graph.gpus[(index % self.gpus_per_node()) as usize];
+            let name = self.part(self.gpu(index)).name;
+            resources.gpus.push(GpuResources {
+                hbm: platform.fluid(
+                    format!("{name}.hbm"),
+                    model.streaming_bytes_per_s(),
+                    cause(ResourceKind::GpuMemory),
+                ),
+                sms: platform.pool(format!("{name}.sms"), model.sms),
+                memory: platform
+                    .store(format!("{name}.memory"), gpu_memory.unwrap_or_else(|| model.usable_bytes())),
+            });
+        }
+        for id in self.links() {
+            let link = self.link(id);
+            let shared = self.shared_direction(id);
+            resources.links.push(if shared == id {
+                platform.fluid(self.link_name(id), link.bytes_per_s, cause(ResourceKind::Link(link.kind)))
+            } else {
+                resources.links[shared.index()]
+            });
+        }
+        for id in self.parts() {
+            let part = self.part(id);
+            if let (PartKind::Memory | PartKind::Ssd, Some(capacity)) = (part.kind, part.capacity) {
+                resources.stores.insert(id.0, platform.store(part.name, capacity));
+            }
+        }
+        resources
+    }
+
+    /// What a transfer gets when nothing else is on its links [byte/s]; infinite within a part.
+    pub fn bytes_per_s(&self, route: &Route) -> f64 {
+        let mut crossings: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        for &link in &route.links {
+            let rate = self.link(link).bytes_per_s;
+            crossings.entry(self.shared_direction(link).0).or_insert((0.0, rate)).0 += 1.0;
+        }
+        crossings.values().map(|(times, rate)| rate / times).fold(f64::INFINITY, f64::min)
+    }
+}
+
+impl MachineResources {
+    /// The demands of a transfer on links, one per fluid: a memory that is written and read again counts twice. The
+    /// memories of the GPUs at its ends are not among them.
+    pub fn demands(&self, route: &Route) -> Vec<Demand> {
+        let mut times: Vec<(FluidId, f64)> = Vec::with_capacity(route.links.len());
+        for link in &route.links {
+            let fluid = self.links[link.index()];
+            match times.iter_mut().find(|(known, _)| *known == fluid) {
+                Some((_, times)) => *times += 1.0,
+                None => times.push((fluid, 1.0)),
+            }
+        }
+        times.into_iter().map(|(fluid, times)| Demand::on(fluid).coefficient(times)).collect()
+    }
+}

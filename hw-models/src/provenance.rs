@@ -1,0 +1,85 @@
+//! Where a constant comes from. Every constant of the catalogue has a provenance, so that a result can say what it rests on.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+
+/// Where a constant comes from, and how far it is to be trusted.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provenance {
+    /// What kind of source it is.
+    pub origin: Origin,
+    /// Page, paper, file or measurement, in words a reader can follow.
+    pub source: String,
+    /// How far it is to be trusted.
+    pub confidence: Confidence,
+}
+
+/// Kinds of sources, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// Measured by the project, on the hardware named.
+    MeasuredHere,
+    /// A measurement that others published.
+    MeasuredElsewhere,
+    /// A figure of the vendor.
+    DataSheet,
+    /// A figure of a paper.
+    Paper,
+    /// Carried over or assumed.
+    Estimate,
+}
+
+/// Degrees of trust, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Confidence {
+    /// Read at its source.
+    High,
+    /// Plausible, not confirmed.
+    Medium,
+    /// To be measured before anything hangs on it.
+    Low,
+}
+
+/// The provenances of one catalogue entry: one for all its constants, and those that differ.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Sources {
+    /// Holds for every constant not named below.
+    pub default: Provenance,
+    /// By the name of the constant in the entry.
+    #[serde(flatten)]
+    pub constants: IndexMap<String, Provenance>,
+}
+
+impl Sources {
+    /// The provenance of one constant of the entry.
+    pub fn of(&self, constant: &str) -> &Provenance {
+        self.constants.get(constant).unwrap_or(&self.default)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MeasuredHere => "measured here",
+            Self::MeasuredElsewhere => "measured elsewhere",
+            Self::DataSheet => "data sheet",
+            Self::Paper => "paper",
+            Self::Estimate => "estimate",
+        })
+    }
+}
+
+impl fmt::Display for Confidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        })
+    }
+}

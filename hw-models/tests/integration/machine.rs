@@ -1,0 +1,422 @@
+//! Machines: parts, links, routes, slow parts, resources of the engine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use hw_models::catalogue::{Catalogue, LinkKind};
+use hw_models::machine::{
+    ClusterSpec, Degrade, LinkSpec, Machine, MachineError, MemorySpec, ModelSpec, PartId, PartKind,
+    PartsSpec, ResourceKind, Route, RouteKind,
+};
+use proptest::prelude::*;
+use sim_core::id::CauseId;
+use sim_core::platform::Platform;
+
+static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(super::catalogue::catalogue);
+
+fn cluster(node: &str, count: u32) -> ClusterSpec {
+    ClusterSpec { node: node.to_owned(), count, ..ClusterSpec::default() }
+}
+
+fn machine(node: &str, count: u32) -> Machine {
+    Machine::build(&CATALOGUE, &cluster(node, count)).unwrap()
+}
+
+fn errors(spec: &ClusterSpec) -> Vec<String> {
+    Machine::build(&CATALOGUE, spec).unwrap_err().iter().map(ToString::to_string).collect()
+}
+
+/// The names of the parts on the way, ends included.
+fn stops(machine: &Machine, route: &Route) -> Vec<String> {
+    let first = route.links.first().map(|&link| machine.link(link).from);
+    let rest = route.links.iter().map(|&link| machine.link(link).to);
+    first.into_iter().chain(rest).map(|part| machine.part(part).name).collect()
+}
+
+fn way(machine: &Machine, from: &str, to: &str) -> Vec<String> {
+    let [from, to] = [from, to].map(|name| machine.part_named(name).unwrap());
+    stops(machine, &machine.route(from, to).unwrap())
+}
+
+fn rate(machine: &Machine, link: &str) -> f64 {
+    machine.link(machine.link_named(link).unwrap()).bytes_per_s
+}
+
+fn of_kind(machine: &Machine, kind: PartKind) -> usize {
+    machine.parts().filter(|&part| machine.part(part).kind == kind).count()
+}
+
+#[test]
+fn every_node_builds_and_joins_all_its_gpus_with_each_other_and_the_host() {
+    for node in CATALOGUE.nodes.keys() {
+        let machine = machine(node, 1);
+        for a in 0..machine.gpus() {
+            let gpu = machine.gpu(a);
+            let memory = machine.memory_of(gpu).unwrap();
+            assert_eq!(machine.route(gpu, memory).unwrap().kind, RouteKind::Host, "{node}");
+            for b in 0..machine.gpus() {
+                let route = machine.route(gpu, machine.gpu(b)).unwrap();
+                assert_eq!(route.links.is_empty(), a == b, "{node}: {a} to {b}");
+            }
+        }
+    }
+}
+
+#[test]
+fn dgx_a100_has_an_nvswitch_and_pairs_of_gpus_and_nics_below_four_switches() {
+    let machine = machine("dgx-a100-80g", 1);
+    assert_eq!(
+        (machine.gpus(), of_kind(&machine, PartKind::Switch), of_kind(&machine, PartKind::Nic)),
+        (8, 4, 8)
+    );
+    for gpu in 0..8 {
+        let up = machine.link_named(&format!("node[0].gpu[{gpu}] -> node[0].nvswitch")).unwrap();
+        for link in [up, up.reverse()] {
+            assert_eq!(machine.link(link).nominal_bytes_per_s, 300e9);
+            assert_eq!(machine.link(link).bytes_per_s, 240e9);
+        }
+    }
+    for switch in 0..4 {
+        let switch = machine.part_named(&format!("node[0].switch[{switch}]")).unwrap();
+        let below: Vec<PartKind> =
+            machine.links_from(switch).map(|link| machine.part(machine.link(link).to).kind).collect();
+        let count = |kind| below.iter().filter(|&&k| k == kind).count();
+        assert_eq!((count(PartKind::Gpu), count(PartKind::Nic), count(PartKind::Socket)), (2, 2, 1));
+    }
+    assert_eq!(
+        way(&machine, "node[0].gpu[0]", "node[0].gpu[7]"),
+        ["node[0].gpu[0]", "node[0].nvswitch", "node[0].gpu[7]"]
+    );
+}
+
+#[test]
+fn gpus_that_share_a_switch_have_nics_of_their_own() {
+    let machine = machine("dgx-a100-80g", 2);
+    let nics: BTreeSet<PartId> = (0..16).map(|gpu| machine.nic_of(machine.gpu(gpu)).unwrap()).collect();
+    assert_eq!(nics.len(), 16);
+    let expected = [
+        "node[0].gpu[3]",
+        "node[0].switch[1]",
+        "node[0].nic[3]",
+        "fabric.spine",
+        "node[1].nic[6]",
+        "node[1].switch[3]",
+        "node[1].gpu[6]",
+    ];
+    assert_eq!(way(&machine, "node[0].gpu[3]", "node[1].gpu[6]"), expected);
+    // Four PCIe links and two interfaces: NCCL's hop of 2.7 us.
+    let route = machine.route(machine.gpu(3), machine.gpu(14)).unwrap();
+    assert_eq!((route.kind, route.latency.0), (RouteKind::Network, 2_700_000));
+    assert_eq!(machine.bytes_per_s(&route), 24e9);
+}
+
+#[test]
+fn the_4029_servers_differ_in_what_the_ways_to_the_host_share() {
+    // How many of the eight GPUs cross the busiest link on their way to host memory.
+    let busiest = |node: &str| {
+        let machine = machine(node, 1);
+        let mut crossings: BTreeMap<_, u32> = BTreeMap::new();
+        for gpu in 0..8 {
+            let gpu = machine.gpu(gpu);
+            let route = machine.route(gpu, machine.memory_of(gpu).unwrap()).unwrap();
+            let pcie = route.links.iter().filter(|&&link| machine.link(link).kind == LinkKind::Pcie);
+            for &link in pcie {
+                *crossings.entry(link).or_default() += 1;
+            }
+        }
+        crossings.values().copied().max().unwrap()
+    };
+    assert_eq!(busiest("supermicro-4029gp-trt"), 2);
+    assert_eq!(busiest("supermicro-4029gp-trt2"), 4);
+    assert_eq!(busiest("supermicro-4029gp-trt3"), 8);
+    assert_eq!(busiest("epyc-pcie-8x"), 1);
+    // Sixteen GPUs of a DGX-2 have four uplinks: 3 GB/s each (DeepSpeed issue 1137).
+    assert_eq!(busiest("dgx-2"), 4);
+}
+
+#[test]
+fn in_a_cube_mesh_only_neighbours_use_nvlink() {
+    let machine = machine("dgx-1v-16g", 1);
+    let kind = |a, b| machine.route(machine.gpu(a), machine.gpu(b)).unwrap().kind;
+    for gpu in 0..8 {
+        let neighbours = (0..8).filter(|&other| kind(gpu, other) == RouteKind::NvLink).count();
+        assert_eq!(neighbours, 4);
+        let nvlinks = machine.links_from(machine.gpu(gpu)).map(|link| machine.link(link));
+        let rates = nvlinks.filter(|link| link.kind == LinkKind::NvLink).map(|link| link.nominal_bytes_per_s);
+        assert_eq!(rates.sum::<f64>(), 150e9, "all six links of gpu[{gpu}] are wired");
+    }
+    assert_eq!(kind(0, 7), RouteKind::Peer);
+    let route = way(&machine, "node[0].gpu[0]", "node[0].gpu[7]");
+    assert!(route.contains(&"node[0].socket[1]".to_owned()), "{route:?}");
+}
+
+#[test]
+fn geforce_cards_pass_through_host_memory_twice() {
+    let machine = machine("epyc-pcie-8x", 1);
+    let route = machine.route(machine.gpu(0), machine.gpu(1)).unwrap();
+    assert_eq!(route.kind, RouteKind::Staged);
+    assert_eq!(
+        stops(&machine, &route),
+        ["node[0].gpu[0]", "node[0].socket[0]", "node[0].memory[0]", "node[0].socket[0]", "node[0].gpu[1]"]
+    );
+    let mut platform = Platform::default();
+    let resources = machine.platform(&mut platform, None, |_| CauseId(0));
+    let demands = resources.demands(&route);
+    let twice: Vec<f64> = demands.iter().map(|demand| f64::from(demand.coefficient.0) / 16384.0).collect();
+    assert_eq!(twice, [1.0, 2.0, 1.0], "written and read on one memory");
+}
+
+#[test]
+fn an_oversubscribed_tree_shares_uplinks_and_rails_keep_to_themselves() {
+    let with = |fabric: &str, count| {
+        let spec = ClusterSpec { fabric: Some(fabric.to_owned()), ..cluster("dgx-a100-80g", count) };
+        Machine::build(&CATALOGUE, &spec).unwrap()
+    };
+    let tree = with("hdr200-fat-tree-2to1", 4);
+    assert!(!way(&tree, "node[0].gpu[0]", "node[2].gpu[0]").contains(&"fabric.spine".to_owned()));
+    let far = way(&tree, "node[0].gpu[0]", "node[3].gpu[0]");
+    assert_eq!(far[3..6], ["fabric.leaf[0]", "fabric.spine", "fabric.leaf[1]"]);
+    // Three nodes of eight ports of 24 GB/s, halved; the last leaf has one node.
+    assert_eq!(rate(&tree, "fabric.leaf[0] -> fabric.spine"), 288e9);
+    assert_eq!(rate(&tree, "fabric.spine -> fabric.leaf[1]"), 96e9);
+
+    let rails = with("hdr200-rail-optimised", 4);
+    assert_eq!(way(&rails, "node[0].gpu[5]", "node[3].gpu[5]")[3], "fabric.rail[5]");
+    assert_eq!(
+        way(&rails, "node[0].gpu[5]", "node[3].gpu[4]")[3..6],
+        ["fabric.rail[5]", "fabric.spine", "fabric.rail[4]"]
+    );
+}
+
+#[test]
+fn degrading_one_direction_halves_it_and_nothing_else() {
+    let degraded = |line: Degrade| {
+        Machine::build(&CATALOGUE, &ClusterSpec { degrade: vec![line], ..cluster("dgx-a100-80g", 2) })
+            .unwrap()
+    };
+    let whole = machine("dgx-a100-80g", 2);
+    let slowed = |machine: &Machine| -> Vec<(String, f64)> {
+        machine
+            .links()
+            .map(|link| {
+                (machine.link_name(link), machine.link(link).bytes_per_s / whole.link(link).bytes_per_s)
+            })
+            .filter(|&(_, factor)| factor != 1.0)
+            .collect()
+    };
+    let link = "node[1].nic[2] -> fabric.spine";
+    let half = degraded(Degrade::LinkRate(link.to_owned(), 0.5));
+    assert_eq!(slowed(&half), [(link.to_owned(), 0.5)]);
+    let nic = degraded(Degrade::PartRate("node[1].nic[2]".to_owned(), 0.5));
+    assert_eq!(slowed(&nic).len(), 4, "to and from the switch and the fabric");
+    let memory = degraded(Degrade::PartRate("node[0].memory[1]".to_owned(), 0.5));
+    assert_eq!(
+        slowed(&memory),
+        [
+            ("node[0].socket[1] -> node[0].memory[1]".to_owned(), 0.5),
+            ("node[0].memory[1] -> node[0].socket[1]".to_owned(), 0.5),
+        ]
+    );
+    let hot = degraded(Degrade::Clock("node[0].gpu[3]".to_owned(), 0.8));
+    assert!(slowed(&hot).is_empty());
+    assert_eq!(
+        (0..16).map(|gpu| hot.clock(hot.gpu(gpu))).filter(|&clock| clock != 1.0).collect::<Vec<_>>(),
+        [0.8]
+    );
+}
+
+#[test]
+fn all_mistakes_are_reported_with_their_remedies() {
+    let unknown = |name: &str| Degrade::PartRate(name.to_owned(), 0.5);
+    let spec = ClusterSpec {
+        degrade: vec![
+            unknown("node[0].gpu[9]"),
+            unknown("node[7].gpu[0]"),
+            unknown("fabric.spin"),
+            unknown("gpu"),
+            Degrade::LinkRate("node[0].gpu[0] -> node[0].gpu[1]".to_owned(), 0.5),
+            Degrade::LinkRate("node[0].gpu[0]".to_owned(), 0.5),
+            Degrade::Clock("node[0].nic[0]".to_owned(), 0.5),
+            Degrade::Clock("node[0].gpu[0]".to_owned(), 0.0),
+        ],
+        ..cluster("dgx-a100-80g", 2)
+    };
+    assert_eq!(
+        errors(&spec),
+        [
+            "the machine has no part `node[0].gpu[9]`: did you mean `node[0].gpu[0]`?",
+            "the machine has no part `node[7].gpu[0]`: its nodes are `node[0]` to `node[1]`",
+            "the machine has no part `fabric.spin`: the only part of this fabric is `fabric.spine`",
+            "the machine has no part `gpu`: write `node[0].gpu[0]`, or `fabric.spine`",
+            "`node[0].gpu[0] -> node[0].gpu[1]` is no link of this machine: write `FROM -> TO`; `node[0].gpu[0]` is linked \
+         to `node[0].switch[0]`, `node[0].nvswitch`",
+            "`node[0].gpu[0]` is no link of this machine: write `FROM -> TO`, for example \
+         `node[0].socket[0] -> node[0].memory[0]`",
+            "`node[0].nic[0]` has no clock to slow: only GPUs have; slow its links with `rate`",
+            "`clock` of `node[0].gpu[0]` is 0: a factor between 0.000001 and 1",
+        ]
+    );
+    assert_eq!(
+        errors(&cluster("dgx-a100", 1)),
+        ["the catalogue has no node `dgx-a100`: did you mean `dgx-a100-80g`?"]
+    );
+    let pair = ClusterSpec { gpu: Some("a100-pcie-80g".to_owned()), ..cluster("dgx-a100-80g", 0) };
+    let both = errors(&pair);
+    assert!(both[0].contains("`a100-pcie-80gb`"), "{both:?}");
+    assert!(
+        both.contains(&"a cluster has at least one node: set `count` to 1 or more".to_owned()),
+        "{both:?}"
+    );
+    assert_eq!(
+        Machine::build(&CATALOGUE, &cluster("dgx-a100-80g", 16_385)).unwrap_err(),
+        [MachineError::TooManyGpus { gpus: 131_080 }]
+    );
+    let lonely = errors(&cluster("epyc-pcie-8x", 2));
+    assert!(lonely[0].contains("network interfaces"), "{lonely:?}");
+    let bare = ClusterSpec { gpu: Some("l4".to_owned()), ..cluster("dgx-1v-16g", 1) };
+    assert!(
+        errors(&bare)[0].starts_with("gpu[0] (`l4`) has 0 NVLinks and is wired with 6"),
+        "{:?}",
+        errors(&bare)
+    );
+}
+
+#[test]
+fn a_machine_of_16_384_gpus_stores_one_node() {
+    let machine = machine("dgx-a100-80g", 2048);
+    assert_eq!(machine.gpus(), 16_384);
+    let small = self::machine("dgx-a100-80g", 1);
+    // Every node, and the spine.
+    assert_eq!(machine.parts().len(), 2048 * small.parts().len() + 1);
+    assert_eq!(machine.links().len(), 2048 * (small.links().len() + 2 * 8));
+    let route = machine.route(machine.gpu(0), machine.gpu(16_383)).unwrap();
+    assert_eq!(stops(&machine, &route).last().unwrap(), "node[2047].gpu[7]");
+}
+
+#[test]
+fn the_engine_gets_a_fluid_for_every_memory_and_direction() {
+    let machine = machine("dgx-a100-40g", 1);
+    let mut platform = Platform::default();
+    let resources = machine.platform(&mut platform, None, |kind| match kind {
+        ResourceKind::GpuMemory => CauseId(1),
+        ResourceKind::Link(_) => CauseId(2),
+    });
+    let two_memories_share = 2;
+    assert_eq!(platform.fluids.len(), 8 + machine.links().len() - two_memories_share);
+    let gpu = resources.gpus[3];
+    let hbm = &platform.fluids[gpu.hbm.index()];
+    assert_eq!((hbm.name.as_str(), hbm.cause), ("node[0].gpu[3].hbm", CauseId(1)));
+    assert!((hbm.capacity.units_per_second() / (1555e9 * 0.884) - 1.0).abs() < 1e-9);
+    assert_eq!(platform.pools[gpu.sms.index()].units, 108);
+    assert_eq!(platform.stores[gpu.memory.index()].capacity, 39 << 30);
+    for id in machine.links() {
+        let fluid = &platform.fluids[resources.links[id.index()].index()];
+        assert!((fluid.capacity.units_per_second() / machine.link(id).bytes_per_s - 1.0).abs() < 1e-6);
+    }
+    assert_eq!(resources.stores.len(), 2 + 8, "two memories, eight drives");
+    let capped = machine.platform(&mut platform, Some(1 << 30), |_| CauseId(0));
+    assert_eq!(platform.stores[capped.gpus[0].memory.index()].capacity, 1 << 30);
+}
+
+#[test]
+fn constants_of_a_machine_are_listed_once_with_their_sources() {
+    let machine = machine("dgx-a100-80g", 2);
+    let names: Vec<(&str, &str)> = machine.constants().map(|c| (c.of.as_str(), c.name)).collect();
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+    for expected in [
+        ("a100-sxm4-80gb", "streaming_fraction"),
+        ("nvlink3", "effective_gb_per_s"),
+        ("connectx-6-hdr200", "effective_gb_per_s"),
+        ("dgx-a100-80g", "host_memory_gb_per_s"),
+        ("hdr200-fat-tree", "oversubscription"),
+    ] {
+        assert!(names.contains(&expected), "{expected:?} is not in {names:?}");
+    }
+}
+
+#[test]
+fn parts_can_be_spelled_out() {
+    let model = |name: &str, model: &str| ModelSpec { name: name.to_owned(), model: model.to_owned() };
+    let link = |a: &str, b: &str, class: Option<&str>, lanes| LinkSpec {
+        between: [a.to_owned(), b.to_owned()],
+        class: class.map(str::to_owned),
+        lanes,
+    };
+    let host = |i: u32| {
+        (
+            format!("cpu{i}"),
+            MemorySpec { name: format!("ram{i}"), socket: format!("cpu{i}"), gib: 64.0, gb_per_s: 50.0 },
+        )
+    };
+    let spec = PartsSpec {
+        gpus: vec![model("left", "rtx-3090"), model("right", "a100-pcie-40gb")],
+        sockets: vec![host(0).0, host(1).0],
+        memories: vec![host(0).1, host(1).1],
+        nics: vec![model("nic0", "roce-100gbe"), model("nic1", "roce-100gbe")],
+        network_switches: vec!["net".to_owned()],
+        ssds: vec![model("disk", "intel-optane-p4800x-375gb")],
+        links: vec![
+            link("left", "cpu0", Some("pcie4"), 16),
+            link("right", "cpu1", Some("pcie4"), 8),
+            link("nic0", "cpu0", Some("pcie4"), 16),
+            link("nic1", "cpu1", Some("pcie4"), 16),
+            link("nic0", "net", None, 0),
+            link("net", "nic1", None, 0),
+            link("disk", "cpu0", Some("pcie3"), 4),
+        ],
+        ..PartsSpec::default()
+    };
+    let machine = Machine::from_parts(&CATALOGUE, &spec, &[]).unwrap();
+    assert_eq!(
+        way(&machine, "left", "right"),
+        ["left", "cpu0", "ram0", "cpu0", "nic0", "net", "nic1", "cpu1", "right"]
+    );
+    assert_eq!(way(&machine, "disk", "left"), ["disk", "cpu0", "ram0", "cpu0", "left"]);
+    // PCIe 3.0 x4 gives 3 GB/s; the drive reads 2.4 and writes 2.
+    assert_eq!((rate(&machine, "disk -> cpu0"), rate(&machine, "cpu0 -> disk")), (2.4e9, 2e9));
+
+    let mut wrong = spec;
+    wrong.links.push(link("left", "cpu0", Some("pcie4"), 16));
+    wrong.links.push(link("left", "cpu2", Some("pcie4"), 16));
+    wrong.links.push(link("left", "net", None, 16));
+    wrong.switches.push("net".to_owned());
+    let errors: Vec<String> =
+        Machine::from_parts(&CATALOGUE, &wrong, &[]).unwrap_err().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        errors,
+        [
+            "two parts are called `net`: names are unique",
+            "`left` and `cpu0` are linked twice: write one link with more lanes",
+            "the machine has no part `cpu2`: did you mean `cpu0`?",
+            "no link joins `left` and `net`: write its `class`; only a nic and a network switch need none",
+        ]
+    );
+}
+
+proptest! {
+    #[test]
+    fn routes_are_connected_and_as_long_in_both_directions(
+        node in 0..CATALOGUE.nodes.len(), count in 1u32..5, from: prop::sample::Index, to: prop::sample::Index,
+        rails: bool,
+    ) {
+        let (name, node) = CATALOGUE.nodes.get_index(node).unwrap();
+        let count = if node.nic.is_some() { count } else { 1 };
+        let fabric = rails.then(|| "hdr200-rail-optimised".to_owned());
+        let machine = Machine::build(&CATALOGUE, &ClusterSpec { fabric, ..cluster(name, count) }).unwrap();
+        let ends: Vec<PartId> = machine
+            .parts()
+            .filter(|&part| !matches!(machine.part(part).kind, PartKind::NvSwitch | PartKind::NetworkSwitch))
+            .collect();
+        let (from, to) = (*from.get(&ends), *to.get(&ends));
+        let route = machine.route(from, to).unwrap();
+        let mut at = from;
+        for &link in &route.links {
+            prop_assert_eq!(machine.link(link).from, at);
+            prop_assert_eq!(machine.link(link.reverse()).to, at);
+            at = machine.link(link).to;
+        }
+        prop_assert_eq!(at, to);
+        let back = machine.route(to, from).unwrap();
+        prop_assert_eq!((back.links.len(), back.latency, back.kind), (route.links.len(), route.latency, route.kind));
+    }
+}

@@ -1,0 +1,4 @@
+//! What the hardware models promise, by subject.
+
+mod catalogue;
+mod machine;
