@@ -1,5 +1,6 @@
 //! The network between the nodes of a cluster. It is not stored: the numbers of its parts and links are computed.
 
+use sim_core::fixed::Rate;
 use sim_core::time::Time;
 
 use crate::catalogue::{Fabric, Nic, Topology};
@@ -131,10 +132,12 @@ impl FabricPlan {
         }
     }
 
-    /// Nominal and effective rate of an uplink per direction [byte/s].
+    /// Nominal and effective rate of an uplink per direction [byte/s], as far as the engine counts: nothing that large
+    /// limits.
     pub(super) fn uplink_rates(&self, inner: u32) -> [f64; 2] {
         let ports = f64::from(self.ports_below(inner)) / self.oversubscription;
-        [self.port_nominal * ports, self.port_effective * ports]
+        let largest = Rate::MAX_CAPACITY.units_per_second();
+        [self.port_nominal, self.port_effective].map(|port| (port * ports).min(largest))
     }
 
     /// The name of a part.

@@ -30,7 +30,7 @@ pub use resources::{GpuResources, MachineResources, ResourceKind};
 pub use route::{Route, RouteKind};
 pub use spelled::{LinkSpec, MemorySpec, ModelSpec, PartsSpec};
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use crate::catalogue::{Catalogue, Gpu, LinkKind, look_up};
 
@@ -365,14 +365,16 @@ fn fabric(
     let fabric = look_up(&catalogue.fabrics, "fabric", name).map_err(|error| vec![error.into()])?;
     let nic_name = graph.parts[nic as usize].model.as_deref().unwrap_or_default();
     let nic = look_up(&catalogue.nics, "nic", nic_name).map_err(|error| vec![error.into()])?;
-    let too_small = |name: &'static str, value: f64, least: f64, expected: &'static str| {
-        let of = spec.fabric.clone().unwrap_or_default();
-        (!(value >= least && value <= 1e6)).then_some(MachineError::BadConstant { of, name, value, expected })
-    };
+    let outside =
+        |of: &str, constant: &'static str, value: f64, range: RangeInclusive<f64>, expected: &'static str| {
+            let error = || MachineError::BadConstant { of: of.to_owned(), name: constant, value, expected };
+            (!range.contains(&value)).then(error)
+        };
     let wrong: Vec<MachineError> = [
-        too_small("oversubscription", fabric.oversubscription, 1.0, "at least 1; 1 never limits"),
-        too_small("port_gbit_per_s", fabric.port_gbit_per_s, 1e-3, "a positive rate"),
-        too_small("rate_gbit_per_s", nic.rate_gbit_per_s, 1e-3, "a positive rate"),
+        outside(name, "oversubscription", fabric.oversubscription, 1.0..=1e6, "at least 1; 1 never limits"),
+        outside(name, "port_gbit_per_s", fabric.port_gbit_per_s, 1e-3..=1e6, "a positive rate"),
+        outside(name, "hop_latency_us", fabric.hop_latency_us, 0.0..=1e6, "at most a second"),
+        outside(nic_name, "rate_gbit_per_s", nic.rate_gbit_per_s, 1e-3..=1e6, "a positive rate"),
     ]
     .into_iter()
     .flatten()

@@ -87,6 +87,7 @@ impl<'a> Wiring<'a> {
 
     pub(super) fn gpu(&mut self, name: String, model: &str) -> Option<u32> {
         let gpu = self.found(look_up(&self.catalogue.gpus, "gpu", model))?;
+        self.check(model, "sms", f64::from(gpu.sms));
         self.check(model, "bandwidth_gb_per_s", gpu.bandwidth_gb_per_s);
         self.check(model, "streaming_fraction", gpu.streaming_fraction);
         let part = self.add(LocalPart {
@@ -115,6 +116,7 @@ impl<'a> Wiring<'a> {
     pub(super) fn nic(&mut self, name: String, model: &str) -> Option<u32> {
         let nic = self.found(look_up(&self.catalogue.nics, "nic", model))?;
         self.check(model, "effective_gb_per_s", nic.effective_gb_per_s);
+        self.check_latency(model, nic.latency_us);
         let part = self.add(LocalPart {
             name,
             kind: PartKind::Nic,
@@ -191,6 +193,7 @@ impl<'a> Wiring<'a> {
         let [nominal, effective] = lanes.rates();
         self.check(name, "nominal_gb_per_s", nominal / 1e9);
         self.check(name, "effective_gb_per_s", effective / 1e9);
+        self.check_latency(name, class.latency_us);
         self.rests_on(
             name,
             &class.sources,
@@ -271,8 +274,16 @@ impl<'a> Wiring<'a> {
     /// Notes an error unless a constant is positive and small enough for the engine (10^15 byte/s).
     fn check(&mut self, of: &str, name: &'static str, value: f64) {
         if !(value > 0.0 && value <= 1e6) {
-            let expected = "it is positive and at most 1,000,000";
+            let expected = "write a positive number up to 1,000,000";
             self.errors.push(MachineError::BadConstant { of: of.to_owned(), name, value, expected });
+        }
+    }
+
+    /// Notes an error unless a latency is within a second.
+    fn check_latency(&mut self, of: &str, us: f64) {
+        if !(0.0..=1e6).contains(&us) {
+            let (name, expected) = ("latency_us", "write a number from 0 to 1,000,000");
+            self.errors.push(MachineError::BadConstant { of: of.to_owned(), name, value: us, expected });
         }
     }
 

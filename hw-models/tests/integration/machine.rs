@@ -282,6 +282,38 @@ fn all_mistakes_are_reported_with_their_remedies() {
 }
 
 #[test]
+fn a_node_of_ones_own_is_checked_like_a_catalogue_file() {
+    let mut catalogue = CATALOGUE.clone();
+    let mut node = catalogue.nodes["epyc-pcie-8x"].clone();
+    node.pcie.tree[0].under = "switch[0]".to_owned();
+    node.pcie.tree[1].nics = 2;
+    node.socket_link = None;
+    node.nvlink.pairs = vec![[0, 0, 1]];
+    node.host_memory.gb_per_s = f64::NAN;
+    catalogue.gpus["rtx-3090"].sms = 0;
+    catalogue.links["pcie4"].latency_us = -1.0;
+    let mut huge = node.clone();
+    huge.pcie.tree[1].gpus = u32::MAX;
+    catalogue.nodes.insert("mine".to_owned(), node);
+    catalogue.nodes.insert("huge".to_owned(), huge);
+    let errors = |name: &str| -> BTreeSet<String> {
+        let built = Machine::build(&catalogue, &cluster(name, 1));
+        built.unwrap_err().iter().map(ToString::to_string).collect()
+    };
+    let expected = [
+        "node `mine` has a branch under `switch[0]`: write `socket[0]` to `socket[1]`, or `switch[i]` of an earlier branch",
+        "node `mine` has 2 nics and does not say which: set `nic` to a name of the catalogue",
+        "node `mine` has several sockets and no `socket_link`: name its link class",
+        "node `mine` has the NVLink pair [0, 0, 1]: write two different GPUs below 4 and at least one link",
+        "`host_memory_gb_per_s` of mine is NaN: write a positive number up to 1,000,000",
+        "`sms` of rtx-3090 is 0: write a positive number up to 1,000,000",
+        "`latency_us` of pcie4 is -1: write a number from 0 to 1,000,000",
+    ];
+    assert_eq!(errors("mine"), expected.map(str::to_owned).into_iter().collect());
+    assert!(errors("huge").first().unwrap().contains("more than the 4096"), "{:?}", errors("huge"));
+}
+
+#[test]
 fn a_machine_of_16_384_gpus_stores_one_node() {
     let machine = machine("dgx-a100-80g", 2048);
     assert_eq!(machine.gpus(), 16_384);
