@@ -8,3 +8,4 @@ mod plans;
 mod rejected;
 mod replay;
 mod simulated;
+mod transformer;

@@ -3,7 +3,9 @@
 //! Nobody declares what is saved for the backward pass: it is what the backward operators read and do not write. So
 //! recomputation is no more than forward operators in the backward list, and the bytes it saves follow.
 
-use super::operator::{Operator, Part, Tensor};
+use crate::graph::Phase;
+
+use super::operator::{Collective, Operator, Tensor, Work};
 
 /// Operators of a layer, of the embedding or of the head, of one micro-batch on one rank.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,12 +34,12 @@ impl Block {
 
     /// The backward pass without what only gradients of weights need (B of zero-bubble schedules).
     pub fn backward_input(&self) -> Vec<Operator> {
-        self.backward.iter().filter(|op| op.part != Part::BackwardWeight).cloned().collect()
+        self.backward.iter().filter(|op| op.phase != Phase::BackwardWeight).cloned().collect()
     }
 
     /// What only gradients of weights need (W of zero-bubble schedules).
     pub fn backward_weight(&self) -> Vec<Operator> {
-        self.backward.iter().filter(|op| op.part == Part::BackwardWeight).cloned().collect()
+        self.backward.iter().filter(|op| op.phase == Phase::BackwardWeight).cloned().collect()
     }
 
     /// Tensors that live from the gradient of the input to the gradients of the weights where the two are apart: inputs
@@ -53,20 +55,36 @@ impl Block {
         transient(&self.forward, &self.saved())
     }
 
-    /// Most bytes alive at once in the backward pass, beyond what was saved.
+    /// Most bytes alive at once in the backward pass, beyond what was saved, as if that were held to the end.
     pub fn transient_backward(&self) -> u64 {
         transient(&self.backward, &[])
     }
 }
 
-/// The tensors among `made` that `operators` read before they write them.
+/// How many of the operators that follow the first one run beside it: if it is a collective that overlaps, those before
+/// the first that reads what it fills.
+pub fn beside(operators: &[Operator]) -> usize {
+    let Some((first, following)) = operators.split_first() else { return 0 };
+    if !matches!(first.work, Work::Collective(Collective { overlaps_next: true, .. })) {
+        return 0;
+    }
+    let in_place = first.writes.is_empty();
+    let filled: Vec<&str> =
+        if in_place { first.reads.clone() } else { first.writes.iter().map(|tensor| tensor.name).collect() };
+    following.iter().take_while(|op| !op.reads.iter().any(|name| filled.contains(name))).count()
+}
+
+/// The tensors among `made` that `operators` read before they write them, each once.
 fn needed<'a>(operators: &[Operator], made: impl Iterator<Item = &'a Tensor>) -> Vec<Tensor> {
-    let is_needed = |tensor: &Tensor| {
+    let mut needed: Vec<Tensor> = Vec::new();
+    for tensor in made {
         let written = position(operators, |op| op.writes.iter().any(|other| other.name == tensor.name));
         let read = position(operators, |op| op.reads.contains(&tensor.name));
-        read < written
-    };
-    made.filter(|tensor| is_needed(tensor)).copied().collect()
+        if read < written && needed.iter().all(|other| other.name != tensor.name) {
+            needed.push(*tensor);
+        }
+    }
+    needed
 }
 
 /// Most bytes alive at once of what `operators` write, each tensor until its last reader, and of their workspaces;

@@ -1,13 +1,15 @@
 //! Writing lists of operators.
 
-use super::operator::{Gemm, Layout, Operator, Part, Stream, StreamClass, Tensor, Work};
+use crate::graph::Phase;
+
+use super::operator::{Gemm, Layout, Operator, Stream, StreamClass, Tensor, Work};
 use super::{Collective, CollectiveKind, Dtype, Group};
 
 /// A list of operators under construction.
 pub(super) struct Draft {
     pub(super) operators: Vec<Operator>,
-    /// Part that the next operators belong to.
-    pub(super) part: Part,
+    /// What the next operators belong to.
+    pub(super) phase: Phase,
 }
 
 /// How a collective runs beside what follows it.
@@ -20,8 +22,8 @@ pub(super) enum Issue {
 }
 
 impl Draft {
-    pub(super) const fn new(part: Part) -> Self {
-        Self { operators: Vec::new(), part }
+    pub(super) const fn new(phase: Phase) -> Self {
+        Self { operators: Vec::new(), phase }
     }
 
     /// Appends an operator; `writes` are names and bytes.
@@ -33,7 +35,15 @@ impl Draft {
         writes: &[(&'static str, u64)],
     ) -> &mut Operator {
         let writes = writes.iter().map(|&(name, bytes)| Tensor { name, bytes }).collect();
-        let operator = Operator { name, part: self.part, work, reads: reads.to_vec(), writes, workspace: 0, choice: None };
+        let operator = Operator {
+            name,
+            phase: self.phase,
+            work,
+            reads: reads.to_vec(),
+            writes,
+            workspace: 0,
+            choice: None,
+        };
         self.operators.push(operator);
         let last = self.operators.len() - 1;
         &mut self.operators[last]
@@ -78,9 +88,9 @@ impl Draft {
     }
 
     /// Appends, in another part of the step, what `write` does.
-    pub(super) fn within(&mut self, part: Part, write: impl FnOnce(&mut Self)) {
-        let outer = std::mem::replace(&mut self.part, part);
+    pub(super) fn within(&mut self, phase: Phase, write: impl FnOnce(&mut Self)) {
+        let outer = std::mem::replace(&mut self.phase, phase);
         write(self);
-        self.part = outer;
+        self.phase = outer;
     }
 }

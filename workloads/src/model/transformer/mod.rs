@@ -48,11 +48,14 @@ mod split;
 mod states;
 mod update;
 
-pub use block::Block;
-pub use execution::{AttentionKernel, Boundary, Execution, Fusion, Recompute, ShardedTransformer, SoftmaxFusion};
+pub use crate::graph::Phase;
+pub use block::{Block, beside};
+pub use execution::{
+    AttentionKernel, Boundary, Execution, Fusion, Recompute, ShardedTransformer, SoftmaxFusion,
+};
 pub use hugging_face::HuggingFaceError;
 pub use operator::{
-    Attention, Collective, CollectiveKind, Dtype, Gemm, Group, Layout, Operator, Part, Pass, Stream, StreamClass,
+    Attention, Collective, CollectiveKind, Dtype, Gemm, Group, Layout, Operator, Pass, Stream, StreamClass,
     Tensor, Work,
 };
 pub use parameters::RankParameters;

@@ -1,16 +1,19 @@
 //! Operators of a model with their shapes: what a kernel or a collective works on, which tensors it reads and leaves.
 //! Nothing here says how long anything takes.
 
+use crate::graph::Phase;
+
 /// A kernel or a collective of one rank.
 ///
 /// Which tensors live from the forward to the backward pass is nobody's to declare: a tensor lives from the operator
-/// that writes it to the last one that reads it ([`super::block`]).
+/// that writes it to the last one that reads it ([`Block`](super::Block)).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operator {
     /// What it does, unique within its list but for what is recomputed: `qkv weight gradient`.
     pub name: &'static str,
-    /// Part of the training step it belongs to.
-    pub part: Part,
+    /// Part of the step it belongs to; in a backward pass those on the way to the gradient of the input and those only
+    /// for gradients of weights are told apart.
+    pub phase: Phase,
     /// Its shape.
     pub work: Work,
     /// Tensors it reads. What it changes in place is read, not written; a collective that writes nothing works in place.
@@ -30,21 +33,6 @@ pub struct Tensor {
     pub name: &'static str,
     /// Its size.
     pub bytes: u64,
-}
-
-/// Part of a training step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
-    /// Forward pass.
-    Forward,
-    /// Forward operators again, in the backward pass.
-    Recompute,
-    /// On the way to the gradient of the input.
-    BackwardInput,
-    /// Only for gradients of weights: nothing else waits for it.
-    BackwardWeight,
-    /// Once per step: sums of gradients, optimizer.
-    Update,
 }
 
 /// The shape of an operator.
@@ -229,7 +217,11 @@ impl Attention {
         };
         let (queries, keys) = (self.queries as f64, self.keys as f64);
         let hidden = if self.causal { queries * (queries - 1.0) / 2.0 } else { 0.0 };
-        2.0 * products * self.batch as f64 * self.heads as f64 * (queries * keys - hidden) * self.head_dim as f64
+        2.0 * products
+            * self.batch as f64
+            * self.heads as f64
+            * (queries * keys - hidden)
+            * self.head_dim as f64
     }
 }
 

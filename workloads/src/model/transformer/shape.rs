@@ -105,7 +105,10 @@ impl Transformer {
             hidden,
             heads,
             kv_heads: heads,
-            head_dim: if heads == 0 { 0 } else { hidden / heads },
+            head_dim: match hidden.checked_div(heads) {
+                Some(width) => width,
+                None => 0,
+            },
             ffn: hidden.saturating_mul(4),
             vocabulary,
             max_positions,
@@ -144,11 +147,19 @@ impl Transformer {
         }
         if self.attention_width() > ATTENTION_MAX {
             let width = self.attention_width();
-            wrong("head_dim", format!("{} heads of {} are {width} wide, more than {ATTENTION_MAX}", self.heads, self.head_dim));
+            wrong(
+                "head_dim",
+                format!(
+                    "{} heads of {} are {width} wide, more than {ATTENTION_MAX}",
+                    self.heads, self.head_dim
+                ),
+            );
         }
         if self.kv_heads > 0 && !self.heads.is_multiple_of(self.kv_heads) {
             let (heads, kv_heads) = (self.heads, self.kv_heads);
-            let problem = format!("{heads} heads cannot share {kv_heads} heads of keys and values: use a divisor of {heads}");
+            let problem = format!(
+                "{heads} heads cannot share {kv_heads} heads of keys and values: use a divisor of {heads}"
+            );
             wrong("kv_heads", problem);
         }
         if self.positions == Positions::Rotary && !self.head_dim.is_multiple_of(2) {
@@ -207,7 +218,9 @@ impl TryFrom<Written> for Transformer {
     fn try_from(written: Written) -> Result<Self, String> {
         let Written { layers, hidden, heads, vocabulary, max_positions, .. } = written;
         if written.head_dim.is_none() && (heads == 0 || !hidden.is_multiple_of(heads)) {
-            return Err(format!("{heads} heads do not divide hidden {hidden}: give `head_dim`, or other `heads`"));
+            return Err(format!(
+                "{heads} heads do not divide hidden {hidden}: give `head_dim`, or other `heads`"
+            ));
         }
         let gpt = Self::gpt(layers, hidden, heads, vocabulary, max_positions);
         Ok(Self {

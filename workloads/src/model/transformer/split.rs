@@ -49,7 +49,8 @@ impl Split {
         }
         let common = shared.iter().fold(0, |common, (_, count)| gcd(common, *count));
         if t == 0 {
-            let problem = format!("there must be at least one rank; {} would do", nearest_divisors(common, 1));
+            let problem =
+                format!("there must be at least one rank; {} would do", nearest_divisors(common, 1));
             found.push(Invalid { field: "tensor", problem });
             return;
         }
@@ -76,7 +77,7 @@ impl Split {
         if u64::from(layers).is_multiple_of(u64::from(p) * u64::from(v)) {
             return;
         }
-        let per_stage = if v > 1 { format!(" of {v} chunks") } else { String::new() };
+        let of_chunks = if v > 1 { format!(" of {v} chunks") } else { String::new() };
         let remedy = if layers.is_multiple_of(v) {
             format!("{} stages would do", nearest_divisors(layers / v, p))
         } else if layers.is_multiple_of(p) {
@@ -84,7 +85,7 @@ impl Split {
         } else {
             format!("{} stages of one chunk would do", nearest_divisors(layers, p))
         };
-        wrong(format!("{layers} layers cannot be split evenly over {p} stages{per_stage}; {remedy}"));
+        wrong(format!("{layers} layers cannot be split evenly over {p} stages{of_chunks}; {remedy}"));
     }
 }
 

@@ -1,0 +1,88 @@
+//! The embedding: rows of words and positions, summed over the tensor ranks that share the vocabulary.
+
+use crate::graph::Phase;
+
+use super::Positions;
+use super::block::Block;
+use super::draft::{Draft, Issue};
+use super::execution::ShardedTransformer;
+use super::operator::{CollectiveKind, Group, Operator, StreamClass, Tensor};
+
+const TOKENS: &str = "tokens";
+const WORDS: &str = "word embedding";
+const EMBEDDING: &str = "embedding";
+const SCATTERED: &str = "embedding, scattered";
+const DROPPED: &str = "embedding dropped";
+const MASK: &str = "embedding dropout mask";
+const OUTPUT_GRADIENT: &str = "output gradient";
+const DROPOUT_GRADIENT: &str = "embedding dropout gradient";
+const GATHERED_GRADIENT: &str = "embedding gradient, gathered";
+
+/// Bytes of a token, an integer of 64 bits.
+const TOKEN_BYTES: u64 = 8;
+
+impl ShardedTransformer {
+    /// The embedding of a micro-batch on a rank of the first stage.
+    pub fn embedding(&self) -> Block {
+        Block {
+            input: Tensor { name: TOKENS, bytes: TOKEN_BYTES * self.tokens() },
+            output_gradient: Some(OUTPUT_GRADIENT),
+            forward: forward(self),
+            backward: backward(self),
+        }
+    }
+}
+
+/// Megatron-LM's order: words looked up where the rank has them, else zero, and summed; positions; with sequence
+/// parallelism each rank's part of the sequence; dropout.
+fn forward(on: &ShardedTransformer) -> Vec<Operator> {
+    let mut draft = Draft::new(Phase::Forward);
+    let elementwise = StreamClass::Elementwise;
+    let (whole, part) = (on.bytes(on.tokens() * on.hidden()), on.bytes(on.residual_elements()));
+    let mut result = WORDS;
+    let read = on.tokens() * TOKEN_BYTES + whole;
+    draft.stream("look up words", StreamClass::Embedding, (read, whole), &[TOKENS], &[(WORDS, whole)]);
+    if on.tensor() > 1 {
+        let sum = (CollectiveKind::AllReduce, Group::Tensor, whole);
+        draft.collective("reduce words", sum, Issue::Waiting, &[WORDS], &[]);
+    }
+    if on.model().positions == Positions::Learned {
+        draft.stream("add positions", elementwise, (2 * whole, whole), &[WORDS], &[(EMBEDDING, whole)]);
+        result = EMBEDDING;
+    }
+    if on.sequence_parallel() {
+        draft.stream("split sequence", elementwise, (part, part), &[result], &[(SCATTERED, part)]);
+        result = SCATTERED;
+    }
+    if on.model().dropout {
+        let mask = on.residual_elements();
+        let writes = [(DROPPED, part), (MASK, mask)];
+        draft.stream("embedding dropout", elementwise, (part, part + mask), &[result], &writes);
+    }
+    draft.operators
+}
+
+/// Gradients are scattered into the rows that were read: gradient and row read, row written.
+fn backward(on: &ShardedTransformer) -> Vec<Operator> {
+    let mut draft = Draft::new(Phase::BackwardInput);
+    let (whole, part) = (on.bytes(on.tokens() * on.hidden()), on.bytes(on.residual_elements()));
+    let mut gradient = OUTPUT_GRADIENT;
+    if on.model().dropout {
+        let (traffic, writes) = ((part + on.residual_elements(), part), [(DROPOUT_GRADIENT, part)]);
+        draft.stream(DROPOUT_GRADIENT, StreamClass::Elementwise, traffic, &[gradient, MASK], &writes);
+        gradient = DROPOUT_GRADIENT;
+    }
+    draft.phase = Phase::BackwardWeight;
+    if on.sequence_parallel() {
+        let gather = (CollectiveKind::AllGather, Group::Tensor, whole);
+        let writes = [(GATHERED_GRADIENT, whole)];
+        draft.collective("gather embedding gradient", gather, Issue::Waiting, &[gradient], &writes);
+        gradient = GATHERED_GRADIENT;
+    }
+    let scattered = (2 * whole, whole);
+    if on.model().positions == Positions::Learned {
+        draft.stream("position gradient", StreamClass::Embedding, scattered, &[gradient], &[]);
+    }
+    draft.stream("word gradient", StreamClass::Embedding, scattered, &[gradient, TOKENS], &[]);
+    draft.operators
+}

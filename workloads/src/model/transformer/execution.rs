@@ -1,0 +1,270 @@
+//! How a transformer is executed, and the transformer with that checked.
+
+use crate::graph::Phase;
+use crate::limits::Invalid;
+
+use super::draft::{Draft, Issue};
+use super::operator::{CollectiveKind, Dtype, Group, Operator};
+use super::{Positions, Split, States, Transformer};
+
+/// How a transformer is executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Execution {
+    /// Sequences of a micro-batch, b.
+    pub micro_batch: u32,
+    /// Tokens of a sequence, s.
+    pub sequence: u32,
+    /// How the model is split over ranks.
+    pub split: Split,
+    /// Type of activations and of the parameters that operators read.
+    pub dtype: Dtype,
+    /// How attention is computed.
+    pub attention: AttentionKernel,
+    /// Which chains of small operators are one kernel.
+    pub fusion: Fusion,
+    /// Types of gradients and optimizer states.
+    pub states: States,
+}
+
+/// How attention is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttentionKernel {
+    /// Scores in memory: two batched products and passes over s x s.
+    Materialised,
+    /// Flash attention: one kernel, no scores in memory.
+    Flash,
+}
+
+/// Which chains of small operators are one kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fusion {
+    /// Scale, mask and softmax of materialised attention.
+    pub softmax: SoftmaxFusion,
+    /// Bias and GeLU, or SiLU and product.
+    pub activation: bool,
+    /// Bias, dropout and addition to the residual stream.
+    pub residual: bool,
+    /// Weight gradients are added to their sum by the product itself.
+    pub gradient_accumulation: bool,
+}
+
+/// When scale, mask and softmax are one kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SoftmaxFusion {
+    /// When Megatron-LM's kernel takes the shape, with so many keys at most (2,048 or 4,096 by release).
+    Auto {
+        /// Most keys.
+        keys_max: u32,
+    },
+    /// Always.
+    On,
+    /// Never.
+    Off,
+}
+
+/// What the forward pass of a layer does not keep and the backward pass produces again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recompute {
+    /// Nothing.
+    None,
+    /// Scores, softmax, dropout and context of the attention (Korthikanti et al. 2023, section 5).
+    Selective,
+    /// All but the input of the layer.
+    Full,
+}
+
+/// What passes from one stage to the next for a micro-batch; its gradient passes back in the same way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Boundary {
+    /// Bytes that each tensor rank sends to its like.
+    pub bytes: u64,
+    /// What the receiver does to have its input, in either direction.
+    pub receive: Vec<Operator>,
+}
+
+/// A transformer as a tensor rank executes it: everything divides, no size overflows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardedTransformer {
+    model: Transformer,
+    execution: Execution,
+}
+
+impl Execution {
+    /// The common case: all fusions where they exist, gradients in fp32.
+    pub const fn new(
+        micro_batch: u32,
+        sequence: u32,
+        split: Split,
+        dtype: Dtype,
+        attention: AttentionKernel,
+    ) -> Self {
+        let states = match dtype {
+            Dtype::Fp32 => States::Full,
+            Dtype::Fp16 | Dtype::Bf16 => States::FullGradients,
+        };
+        Self { micro_batch, sequence, split, dtype, attention, fusion: Fusion::ALL, states }
+    }
+}
+
+impl Fusion {
+    /// All that there is, the softmax where its kernel takes the shape.
+    pub const ALL: Self = Self {
+        softmax: SoftmaxFusion::Auto { keys_max: 4_096 },
+        activation: true,
+        residual: true,
+        gradient_accumulation: true,
+    };
+}
+
+/// Most sequences of a micro-batch.
+const MICRO_BATCH_MAX: u32 = 1 << 16;
+/// Most tokens of a sequence.
+const SEQUENCE_MAX: u32 = 1 << 24;
+/// Most tokens of a micro-batch: a tensor of them stays below 2^56 bytes.
+const TOKENS_MAX: u64 = 1 << 28;
+/// Most attention scores of a layer and rank.
+const SCORES_MAX: u128 = 1 << 50;
+
+impl ShardedTransformer {
+    /// Checks the model, its split and its sizes.
+    ///
+    /// # Errors
+    /// All that is out of range or does not divide, with values that would do.
+    pub fn new(model: &Transformer, execution: &Execution) -> Result<Self, Vec<Invalid>> {
+        model.validate()?;
+        let mut found = Vec::new();
+        let mut wrong = |field, problem| found.push(Invalid { field, problem });
+        sizes(model, execution, &mut wrong);
+        precision(execution, &mut wrong);
+        found.extend(execution.split.validate(model, execution.sequence).err().into_iter().flatten());
+        if found.is_empty() {
+            Ok(Self { model: model.clone(), execution: execution.clone() })
+        } else {
+            Err(found)
+        }
+    }
+
+    /// The model.
+    pub const fn model(&self) -> &Transformer {
+        &self.model
+    }
+
+    /// How it is executed.
+    pub const fn execution(&self) -> &Execution {
+        &self.execution
+    }
+
+    /// What passes from one stage to the next. With `scatter_gather` (Narayanan et al. 2021, section 4.1) each tensor
+    /// rank sends its part of a tensor that all hold, and the receivers gather; with sequence parallelism each holds
+    /// only its part anyway.
+    pub fn boundary(&self, scatter_gather: bool) -> Boundary {
+        let whole = self.bytes(self.tokens() * self.hidden());
+        let tensor = self.tensor();
+        let scattered = scatter_gather && tensor > 1 && !self.execution.split.sequence_parallel;
+        let mut receive = Draft::new(Phase::Forward);
+        if scattered {
+            let gather = (CollectiveKind::AllGather, Group::Tensor, whole);
+            receive.collective("gather received", gather, Issue::Waiting, &["received"], &[("input", whole)]);
+        }
+        let bytes = if scattered { whole.div_ceil(tensor) } else { self.bytes(self.residual_elements()) };
+        Boundary { bytes, receive: receive.operators }
+    }
+
+    /// Tokens of a micro-batch, s b.
+    pub(super) const fn tokens(&self) -> u64 {
+        self.execution.micro_batch as u64 * self.execution.sequence as u64
+    }
+
+    /// Tokens whose norms and residuals a rank works on: s b, or s b / t with sequence parallelism.
+    pub(super) const fn residual_tokens(&self) -> u64 {
+        if self.execution.split.sequence_parallel { self.tokens() / self.tensor() } else { self.tokens() }
+    }
+
+    /// Elements of the residual stream on a rank.
+    pub(super) const fn residual_elements(&self) -> u64 {
+        self.residual_tokens() * self.hidden()
+    }
+
+    /// Tensor ranks, t.
+    pub(super) const fn tensor(&self) -> u64 {
+        self.execution.split.tensor as u64
+    }
+
+    /// Whether collectives split and gather along the sequence.
+    pub(super) const fn sequence_parallel(&self) -> bool {
+        self.execution.split.sequence_parallel
+    }
+
+    /// Width of the residual stream, h.
+    pub(super) const fn hidden(&self) -> u64 {
+        self.model.hidden as u64
+    }
+
+    /// Bytes of `elements` activations.
+    pub(super) const fn bytes(&self, elements: u64) -> u64 {
+        elements * self.execution.dtype.bytes()
+    }
+}
+
+/// Sizes of a micro-batch.
+fn sizes(model: &Transformer, execution: &Execution, wrong: &mut impl FnMut(&'static str, String)) {
+    let (micro_batch, sequence) = (execution.micro_batch, execution.sequence);
+    if !(1..=MICRO_BATCH_MAX).contains(&micro_batch) {
+        wrong("micro_batch", format!("{micro_batch} is not between 1 and {MICRO_BATCH_MAX}"));
+    }
+    if !(1..=SEQUENCE_MAX).contains(&sequence) {
+        wrong("sequence", format!("{sequence} is not between 1 and {SEQUENCE_MAX}"));
+    }
+    if model.positions == Positions::Learned && sequence > model.max_positions {
+        let most = model.max_positions;
+        let problem = format!(
+            "{sequence} tokens are more than the {most} learned positions: use at most {most}, or raise `max_positions`"
+        );
+        wrong("sequence", problem);
+    }
+    if let Some(window) = model.window
+        && sequence > window
+    {
+        let problem = format!(
+            "attention that looks back at {window} tokens is computed as attention over all, which {sequence} tokens \
+             are too many for: use at most {window}"
+        );
+        wrong("sequence", problem);
+    }
+    let tokens = u64::from(micro_batch) * u64::from(sequence);
+    if tokens > TOKENS_MAX {
+        wrong(
+            "micro_batch",
+            format!(
+                "{tokens} tokens of a micro-batch are more than {TOKENS_MAX}: use fewer or shorter sequences"
+            ),
+        );
+    }
+    let scores = u128::from(tokens) * u128::from(sequence) * u128::from(model.heads);
+    if scores > SCORES_MAX {
+        wrong(
+            "sequence",
+            format!(
+                "{scores} attention scores of a layer are more than {SCORES_MAX}: use fewer or shorter sequences"
+            ),
+        );
+    }
+}
+
+/// Types that go together.
+fn precision(execution: &Execution, wrong: &mut impl FnMut(&'static str, String)) {
+    let single = execution.dtype == Dtype::Fp32;
+    if single && execution.attention == AttentionKernel::Flash {
+        wrong(
+            "attention",
+            "flash attention takes fp16 or bf16: use one of them, or materialised attention".to_owned(),
+        );
+    }
+    if single != (execution.states == States::Full) {
+        let (dtype, states) = (execution.dtype.name(), execution.states.name());
+        wrong(
+            "states",
+            format!("{states} do not go with {dtype}: fp32 takes `full`, fp16 and bf16 the others"),
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! The end of the last stage: norm, logits, and the loss over a vocabulary that the tensor ranks share.
+
+use crate::graph::Phase;
+
+use super::block::Block;
+use super::draft::{Draft, Issue};
+use super::execution::ShardedTransformer;
+use super::linear::{Linear, Names, Side, linear_names};
+use super::norm::{NormNames, norm_names};
+use super::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass, Tensor};
+
+const INPUT: &str = "input";
+const NORM: &NormNames = norm_names!("final norm");
+const LOGITS: &Names = linear_names!("logits");
+const SINGLE: &str = "logits in fp32";
+const LOGITS_GRADIENT: &str = "logits gradient";
+
+impl ShardedTransformer {
+    /// Final norm, logits and loss of a micro-batch on a rank of the last stage. The gradient of its input is the tensor
+    /// `final norm input gradient`.
+    pub fn head(&self) -> Block {
+        Block {
+            input: Tensor { name: INPUT, bytes: self.bytes(self.residual_elements()) },
+            output_gradient: None,
+            forward: forward(self),
+            backward: backward(self),
+        }
+    }
+
+    /// Logits of a micro-batch on a rank.
+    fn logits(&self) -> u64 {
+        self.tokens() * self.vocabulary_share()
+    }
+
+    /// Entries of the padded vocabulary on a rank.
+    fn vocabulary_share(&self) -> u64 {
+        self.model().padded_vocabulary(self.execution().split.tensor) / self.tensor()
+    }
+}
+
+fn projection(on: &ShardedTransformer) -> Linear {
+    Linear { names: LOGITS, side: Side::Columns, inputs: on.hidden(), outputs: on.vocabulary_share() }
+}
+
+fn forward(on: &ShardedTransformer) -> Vec<Operator> {
+    let mut draft = Draft::new(Phase::Forward);
+    let normed = NORM.forward(&mut draft, on, INPUT);
+    projection(on).forward(&mut draft, on, normed);
+    loss(&mut draft, on);
+    draft.operators
+}
+
+/// The passes of Megatron-LM's `_VocabParallelCrossEntropy`, all in the fp32 copy of the logits: what the backward pass
+/// needs are the probabilities it ends with. Three numbers a token are summed over the tensor ranks.
+fn loss(draft: &mut Draft, on: &ShardedTransformer) {
+    let single = 4 * on.logits();
+    let (elementwise, reduction) = (StreamClass::Elementwise, StreamClass::Reduction);
+    let logits = fp32_logits(on);
+    if logits == SINGLE {
+        let bytes = on.bytes(on.logits());
+        draft.stream("cast logits", elementwise, (bytes, single), &[LOGITS.output], &[(SINGLE, single)]);
+    }
+    let all_reduce = |draft: &mut Draft, name| {
+        if on.tensor() > 1 {
+            let sum = (CollectiveKind::AllReduce, Group::Tensor, 4 * on.tokens());
+            draft.collective(name, sum, Issue::Waiting, &[logits], &[]);
+        }
+    };
+    draft.stream("largest logit", reduction, (single, 0), &[logits], &[]);
+    all_reduce(draft, "reduce largest logit");
+    draft.stream("subtract largest logit", elementwise, (single, single), &[logits], &[]);
+    all_reduce(draft, "reduce logit of the target");
+    draft.stream("exponentials", elementwise, (single, single), &[logits], &[]);
+    draft.stream("sum of exponentials", reduction, (single, 0), &[logits], &[]);
+    all_reduce(draft, "reduce sum of exponentials");
+    draft.stream("normalise exponentials", elementwise, (single, single), &[logits], &[]);
+}
+
+fn backward(on: &ShardedTransformer) -> Vec<Operator> {
+    let mut draft = Draft::new(Phase::BackwardInput);
+    let (bytes, single) = (on.bytes(on.logits()), 4 * on.logits());
+    let elementwise = StreamClass::Elementwise;
+    let mut gradient = fp32_logits(on);
+    draft.stream("loss gradient", elementwise, (single, single), &[gradient], &[]);
+    if gradient == SINGLE {
+        draft.stream(
+            "cast logits gradient",
+            elementwise,
+            (single, bytes),
+            &[SINGLE],
+            &[(LOGITS_GRADIENT, bytes)],
+        );
+        gradient = LOGITS_GRADIENT;
+    }
+    let gradient = projection(on).backward(&mut draft, on, NORM.output, gradient);
+    NORM.backward(&mut draft, on, INPUT, gradient);
+    draft.operators
+}
+
+/// The tensor that the loss works in.
+fn fp32_logits(on: &ShardedTransformer) -> &'static str {
+    if on.execution().dtype == Dtype::Fp32 { LOGITS.output } else { SINGLE }
+}

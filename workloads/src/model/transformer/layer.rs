@@ -1,0 +1,64 @@
+//! A layer: attention and MLP, each after a norm and added to the residual stream.
+
+use crate::graph::Phase;
+
+use super::block::Block;
+use super::draft::Draft;
+use super::execution::ShardedTransformer;
+use super::norm::{NormNames, norm_names};
+use super::operator::{Operator, Tensor};
+use super::residual::{ResidualNames, add_gradients, residual_names};
+use super::{Recompute, attention, mlp};
+
+const INPUT: &str = "input";
+const OUTPUT_GRADIENT: &str = "output gradient";
+const ATTENTION_NORM: &NormNames = norm_names!("attention norm");
+const MLP_NORM: &NormNames = norm_names!("mlp norm");
+const ATTENTION: &ResidualNames = residual_names!("attention");
+const MLP: &ResidualNames = residual_names!("mlp");
+
+impl ShardedTransformer {
+    /// A layer, on one rank and for one micro-batch. Its output is the tensor `mlp residual`, its input gradient
+    /// `input gradient`.
+    pub fn layer(&self, recompute: Recompute) -> Block {
+        Block {
+            input: Tensor { name: INPUT, bytes: self.bytes(self.residual_elements()) },
+            output_gradient: Some(OUTPUT_GRADIENT),
+            forward: forward(self, Phase::Forward),
+            backward: backward(self, recompute),
+        }
+    }
+}
+
+fn forward(on: &ShardedTransformer, phase: Phase) -> Vec<Operator> {
+    let mut draft = Draft::new(phase);
+    let normed = ATTENTION_NORM.forward(&mut draft, on, INPUT);
+    let branch = attention::forward(&mut draft, on, normed);
+    let residual = ATTENTION.forward(&mut draft, on, branch, INPUT);
+    let normed = MLP_NORM.forward(&mut draft, on, mlp_input(on));
+    let branch = mlp::forward(&mut draft, on, normed);
+    MLP.forward(&mut draft, on, branch, residual);
+    draft.operators
+}
+
+/// What the MLP's norm reads.
+const fn mlp_input(on: &ShardedTransformer) -> &'static str {
+    if on.model().parallel_residual { INPUT } else { ATTENTION.output }
+}
+
+fn backward(on: &ShardedTransformer, recompute: Recompute) -> Vec<Operator> {
+    let mut draft = Draft::new(Phase::BackwardInput);
+    if recompute == Recompute::Full {
+        draft.operators = forward(on, Phase::Recompute);
+    }
+    let branch = MLP.backward(&mut draft, on, OUTPUT_GRADIENT);
+    let normed = mlp::backward(&mut draft, on, MLP_NORM.output, branch);
+    let through_mlp = MLP_NORM.backward(&mut draft, on, mlp_input(on), normed);
+    let residual = add_gradients(&mut draft, on, [through_mlp, OUTPUT_GRADIENT], "residual gradient");
+    let branch_gradient = if on.model().parallel_residual { OUTPUT_GRADIENT } else { residual };
+    let branch = ATTENTION.backward(&mut draft, on, branch_gradient);
+    let normed = attention::backward(&mut draft, on, recompute, ATTENTION_NORM.output, branch);
+    let through_attention = ATTENTION_NORM.backward(&mut draft, on, INPUT, normed);
+    add_gradients(&mut draft, on, [through_attention, residual], "input gradient");
+    draft.operators
+}

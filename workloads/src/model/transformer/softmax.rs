@@ -1,0 +1,113 @@
+//! Softmax over attention scores: one kernel for scale, mask and softmax where it takes the shape, else a pass for each.
+//!
+//! The kernel of Megatron-LM (`megatron/model/fused_softmax.py`, `is_kernel_available`; 2021 to 2023) takes only some
+//! shapes. Whether it does decides how many times the scores cross memory, and can decide what a study finds: with 26
+//! heads a rank it takes micro-batches of two sequences but not of one.
+
+use super::draft::Draft;
+use super::execution::{Fusion, ShardedTransformer, SoftmaxFusion};
+use super::operator::{Dtype, StreamClass};
+
+pub(super) const SCORES: &str = "scores";
+pub(super) const SCORES_GRADIENT: &str = "scores gradient";
+pub(super) const PROBABILITIES: &str = "probabilities";
+pub(super) const PROBABILITIES_GRADIENT: &str = "probabilities gradient";
+const SINGLE: &str = "scores in fp32";
+const SCALED: &str = "scaled scores";
+const SOFTMAX: &str = "softmax output";
+const SOFTMAX_GRADIENT: &str = "softmax output gradient";
+const SCALED_GRADIENT: &str = "scaled scores gradient";
+const SINGLE_GRADIENT: &str = "scores gradient in fp32";
+
+/// A softmax over so many scores of a layer and rank.
+pub(super) struct Softmax {
+    /// Elements.
+    scores: u64,
+    /// Bytes of an element before and after.
+    element: u64,
+    fused: bool,
+    choice: String,
+}
+
+impl Softmax {
+    pub(super) fn new(on: &ShardedTransformer) -> Self {
+        let execution = on.execution();
+        let heads = u64::from(on.model().heads) / on.tensor();
+        let sequence = u64::from(execution.sequence);
+        let batches = u64::from(execution.micro_batch) * heads;
+        let (fused, choice) = choose(execution.fusion, batches, sequence, execution.dtype);
+        Self { scores: batches * sequence * sequence, element: execution.dtype.bytes(), fused, choice }
+    }
+
+    /// From scores to probabilities. The passes work in fp32, as Megatron-LM does with `attention_softmax_in_fp32`.
+    pub(super) fn forward(&self, draft: &mut Draft) {
+        let (bytes, single) = (self.scores * self.element, self.scores * 4);
+        let (copy, softmax) = (StreamClass::Elementwise, StreamClass::Softmax);
+        let result = [(PROBABILITIES, bytes)];
+        if self.fused {
+            let kernel = draft.stream("scale, mask and softmax", softmax, (bytes, bytes), &[SCORES], &result);
+            kernel.choice = Some(self.choice.clone());
+            return;
+        }
+        draft.stream("cast scores", copy, (bytes, single), &[SCORES], &[(SINGLE, single)]);
+        draft.stream("scale", copy, (single, single), &[SINGLE], &[(SCALED, single)]);
+        draft.stream("mask", copy, (single, single), &[SCALED], &[]);
+        let kernel = draft.stream("softmax", softmax, (single, single), &[SCALED], &[(SOFTMAX, single)]);
+        kernel.choice = Some(self.choice.clone());
+        draft.stream("cast probabilities", copy, (single, bytes), &[SOFTMAX], &result);
+    }
+
+    /// From the gradient of the probabilities to that of the scores; returns the name of the latter. The kernel works in
+    /// place.
+    pub(super) fn backward(&self, draft: &mut Draft) -> &'static str {
+        let (bytes, single) = (self.scores * self.element, self.scores * 4);
+        let (copy, softmax) = (StreamClass::Elementwise, StreamClass::Softmax);
+        let from = PROBABILITIES_GRADIENT;
+        if self.fused {
+            let reads = [PROBABILITIES, from];
+            draft.stream("scale, mask and softmax gradient", softmax, (2 * bytes, bytes), &reads, &[]);
+            return from;
+        }
+        let writes = [(SOFTMAX_GRADIENT, single)];
+        draft.stream("cast probabilities gradient", copy, (bytes, single), &[from], &writes);
+        let reads = [SOFTMAX, SOFTMAX_GRADIENT];
+        draft.stream("softmax gradient", softmax, (2 * single, single), &reads, &[(SCALED_GRADIENT, single)]);
+        draft.stream("mask gradient", copy, (single, single), &[SCALED_GRADIENT], &[]);
+        let writes = [(SINGLE_GRADIENT, single)];
+        draft.stream("scale gradient", copy, (single, single), &[SCALED_GRADIENT], &writes);
+        let writes = [(SCORES_GRADIENT, bytes)];
+        draft.stream("cast scores gradient", copy, (single, bytes), &[SINGLE_GRADIENT], &writes);
+        SCORES_GRADIENT
+    }
+}
+
+/// Whether the kernel is used, and why.
+fn choose(fusion: Fusion, batches: u64, keys: u64, dtype: Dtype) -> (bool, String) {
+    match fusion.softmax {
+        SoftmaxFusion::On => (true, "fused, as asked".to_owned()),
+        SoftmaxFusion::Off => (false, "unfused, as asked".to_owned()),
+        SoftmaxFusion::Auto { keys_max } => match obstacle(batches, keys, dtype, u64::from(keys_max)) {
+            None => (true, format!("fused: {batches} matrices of scores, {keys} keys, {}", dtype.name())),
+            Some(obstacle) => (false, format!("unfused: {obstacle}")),
+        },
+    }
+}
+
+/// What keeps the kernel from `batches` (sequences x heads of a rank) square matrices of `keys` columns.
+fn obstacle(batches: u64, keys: u64, dtype: Dtype, keys_max: u64) -> Option<String> {
+    // A block of 128 threads works on as many rows as its warps hold: 4, and twice that up to 128 keys.
+    let per_block = if keys > 128 { 4 } else { 8 };
+    if dtype == Dtype::Fp32 {
+        Some("the kernel takes fp16 and bf16, not fp32".to_owned())
+    } else if keys <= 16 || keys > keys_max {
+        Some(format!("{keys} keys are not more than 16 and at most {keys_max}"))
+    } else if !keys.is_multiple_of(4) {
+        Some(format!("{keys} keys are not a multiple of 4"))
+    } else if !batches.is_multiple_of(per_block) {
+        Some(format!(
+            "{batches} matrices of scores (sequences x heads of a rank) are not a multiple of {per_block}"
+        ))
+    } else {
+        None
+    }
+}

@@ -1,0 +1,98 @@
+//! What a rank does once per step: sums of gradients over ranks, then the optimizer.
+//!
+//! The order and the passes are those of Megatron-LM (`optimizer.py`, 2022 and later): sums over tensor, data and
+//! embedding ranks; with loss scaling division and a search for infinities; clipping to a norm; Adam on fp32 copies;
+//! a copy back in half precision. Two numbers are summed over all ranks of the model, which makes its stages wait for
+//! each other.
+
+use crate::graph::Phase;
+
+use super::draft::{Draft, Issue};
+use super::execution::ShardedTransformer;
+use super::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass};
+use super::{RankParameters, Sharding, States};
+
+const GRADIENTS: &str = "gradients";
+const STATES: &str = "optimizer states";
+const PARAMETERS: &str = "parameters";
+
+impl ShardedTransformer {
+    /// The operators of a rank with `parameters`, one of `data` ranks that hold the same ones. With
+    /// [`Sharding::Parameters`] gathers belong to the layers, not to this.
+    pub fn update(&self, parameters: &RankParameters, sharding: Sharding, data: u32) -> Vec<Operator> {
+        let mut draft = Draft::new(Phase::Update);
+        let data = u64::from(data.max(1));
+        let shard = if sharding == Sharding::None { 1 } else { data };
+        self.sum_gradients(&mut draft, parameters, sharding, data);
+        self.optimize(&mut draft, parameters.total().div_ceil(shard));
+        if sharding != Sharding::None && sharding != Sharding::Parameters && data > 1 {
+            let bytes = parameters.total() * self.execution().states.parameter_bytes();
+            let gather = (CollectiveKind::AllGather, Group::Data, bytes);
+            draft.collective("gather parameters", gather, Issue::Waiting, &[PARAMETERS], &[]);
+        }
+        draft.operators
+    }
+
+    fn sum_gradients(&self, draft: &mut Draft, parameters: &RankParameters, sharding: Sharding, data: u64) {
+        let each = self.execution().states.gradient_bytes();
+        let mut sum = |name, kind, group, count: u64| {
+            draft.collective(name, (kind, group, count * each), Issue::Waiting, &[GRADIENTS], &[]);
+        };
+        // Under sequence parallelism each rank has seen only its part of the tokens.
+        if self.sequence_parallel() && parameters.replicated > 0 {
+            sum(
+                "reduce replicated gradients",
+                CollectiveKind::AllReduce,
+                Group::Tensor,
+                parameters.replicated,
+            );
+        }
+        if data > 1 {
+            let kind = match sharding {
+                Sharding::None => CollectiveKind::AllReduce,
+                _ => CollectiveKind::ReduceScatter,
+            };
+            sum("reduce gradients", kind, Group::Data, parameters.total());
+        }
+        if parameters.shared > 0 {
+            sum("reduce embedding gradients", CollectiveKind::AllReduce, Group::Embedding, parameters.shared);
+        }
+    }
+
+    /// The optimizer on `count` parameters.
+    fn optimize(&self, draft: &mut Draft, count: u64) {
+        let states = self.execution().states;
+        let (elementwise, half) = (StreamClass::Elementwise, count * states.parameter_bytes());
+        let single = 4 * count;
+        let copied = states == States::CopiedGradients;
+        if copied {
+            draft.stream("copy gradients", elementwise, (half, single), &[GRADIENTS], &[]);
+        }
+        let gradient = if copied { single } else { count * states.gradient_bytes() };
+        let agree = |draft: &mut Draft, name| {
+            let split = self.execution().split;
+            if split.tensor > 1 || split.stages > 1 {
+                draft.collective(
+                    name,
+                    (CollectiveKind::AllReduce, Group::Model, 4),
+                    Issue::Waiting,
+                    &[GRADIENTS],
+                    &[],
+                );
+            }
+        };
+        if self.execution().dtype == Dtype::Fp16 {
+            draft.stream("unscale gradients", elementwise, (gradient, gradient), &[GRADIENTS], &[]);
+            agree(draft, "reduce infinities found");
+        }
+        draft.stream("gradient norm", StreamClass::Reduction, (gradient, 0), &[GRADIENTS], &[]);
+        agree(draft, "reduce gradient norm");
+        draft.stream("clip gradients", elementwise, (gradient, gradient), &[GRADIENTS], &[]);
+        // Parameter and two moments, read and written.
+        let traffic = (gradient + 3 * single, 3 * single);
+        draft.stream("adam", StreamClass::Optimizer, traffic, &[GRADIENTS, STATES], &[]);
+        if states != States::Full {
+            draft.stream("copy parameters", elementwise, (single, half), &[STATES, PARAMETERS], &[]);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Operators read what is there.
+
+use std::collections::BTreeSet;
+
+use workloads::model::transformer::{
+    AttentionKernel, Bias, Block, Dtype, Execution, Fusion, Mlp, Norm, Operator, Positions, Recompute,
+    SoftmaxFusion, States, Transformer, beside,
+};
+
+use super::{materialised, preset, ranks, shard};
+
+/// Models and ways to execute them that differ in every choice.
+fn cases() -> Vec<(Transformer, Execution)> {
+    let mut cases = Vec::new();
+    let models =
+        ["megatron-22b", "llama-65b", "llama-3-8b", "mpt-7b", "qwen2-7b", "gpt-neox-20b"].map(preset);
+    let unfused = Fusion {
+        softmax: SoftmaxFusion::Off,
+        activation: false,
+        residual: false,
+        gradient_accumulation: false,
+    };
+    for model in models {
+        for split in [ranks(1, false), ranks(4, false), ranks(4, true)] {
+            for fusion in [Fusion::ALL, unfused] {
+                for (dtype, attention, states) in [
+                    (Dtype::Fp16, AttentionKernel::Materialised, States::CopiedGradients),
+                    (Dtype::Bf16, AttentionKernel::Flash, States::FullGradients),
+                    (Dtype::Fp32, AttentionKernel::Materialised, States::Full),
+                ] {
+                    cases.push((
+                        model.clone(),
+                        Execution { dtype, attention, states, fusion, ..materialised(2, 512, split) },
+                    ));
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// Checks that `operators` read what is in `there` or was written before, write nothing twice, and leave all in `there`.
+fn run<'a>(operators: impl IntoIterator<Item = &'a Operator>, there: &mut BTreeSet<&'static str>) {
+    for op in operators {
+        for name in &op.reads {
+            assert!(there.contains(name), "{} reads {name}, which nobody wrote", op.name);
+        }
+        for tensor in &op.writes {
+            assert!(there.insert(tensor.name), "{} writes {} again", op.name, tensor.name);
+            assert!(tensor.bytes > 0, "{} writes an empty {}", op.name, tensor.name);
+        }
+    }
+}
+
+/// What the backward pass starts from.
+fn saved(block: &Block) -> BTreeSet<&'static str> {
+    block.saved().iter().map(|tensor| tensor.name).chain(block.output_gradient).collect()
+}
+
+#[test]
+fn every_tensor_is_written_once_and_before_it_is_read() {
+    for (model, execution) in cases() {
+        let sharded = shard(&model, &execution);
+        let layers = [Recompute::None, Recompute::Selective, Recompute::Full]
+            .map(|recompute| sharded.layer(recompute));
+        for block in layers.iter().chain(&[sharded.embedding(), sharded.head()]) {
+            run(&block.forward, &mut [block.input.name].into());
+            run(&block.backward, &mut saved(block));
+            // Apart, weight gradients find what they keep and nothing else.
+            run(&block.backward_input(), &mut saved(block));
+            run(
+                &block.backward_weight(),
+                &mut block.kept_for_weight().iter().map(|t| t.name).chain(block.output_gradient).collect(),
+            );
+        }
+    }
+}
+
+#[test]
+fn every_tensor_is_read_but_results() {
+    for (model, execution) in cases() {
+        let sharded = shard(&model, &execution);
+        for block in [sharded.layer(Recompute::None), sharded.embedding(), sharded.head()] {
+            let all = || block.forward.iter().chain(&block.backward);
+            let read: BTreeSet<_> = all().flat_map(|op| &op.reads).copied().collect();
+            let unread: Vec<_> =
+                all().flat_map(|op| &op.writes).filter(|tensor| !read.contains(tensor.name)).collect();
+            assert!(unread.len() <= 2, "{unread:?}");
+            for tensor in unread {
+                let result = [
+                    "mlp residual",
+                    "input gradient",
+                    "embedding",
+                    "word embedding",
+                    "final norm input gradient",
+                ];
+                let is_result = result.iter().any(|name| tensor.name.starts_with(name));
+                assert!(is_result, "nobody reads {}", tensor.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn operators_have_names_of_their_own() {
+    for (model, execution) in cases() {
+        let layer = shard(&model, &execution).layer(Recompute::None);
+        let names: BTreeSet<_> = layer.forward.iter().chain(&layer.backward).map(|op| op.name).collect();
+        assert_eq!(names.len(), layer.forward.len() + layer.backward.len());
+    }
+}
+
+#[test]
+fn input_and_weight_gradients_together_are_the_backward_pass() {
+    for (model, execution) in cases() {
+        let layer = shard(&model, &execution).layer(Recompute::Selective);
+        let (input, weight) = (layer.backward_input(), layer.backward_weight());
+        assert_eq!(input.len() + weight.len(), layer.backward.len());
+        assert!(weight.iter().filter(|op| op.name.ends_with("weight gradient")).count() >= 4);
+        assert!(
+            (0..weight.len()).all(|n| beside(&weight[n..]) == 0),
+            "nothing is left to run beside a gather"
+        );
+    }
+}
+
+#[test]
+fn the_choices_of_a_model_show_in_its_operators() {
+    let names = |model: &Transformer| -> BTreeSet<&str> {
+        let layer = shard(model, &materialised(1, 512, ranks(1, false))).layer(Recompute::None);
+        layer.forward.iter().map(|op| op.name).collect()
+    };
+    let gpt = Transformer::gpt(2, 1_024, 16, 51_200, 1_024);
+    let all = names(&gpt);
+    let without = |change: fn(&mut Transformer), expected: &[&str]| {
+        let mut model = gpt.clone();
+        change(&mut model);
+        let difference: Vec<_> =
+            all.symmetric_difference(&names(&model)).copied().collect::<BTreeSet<_>>().into_iter().collect();
+        assert_eq!(difference, expected);
+    };
+    without(|model| model.dropout = false, &["softmax dropout"]);
+    without(|model| model.bias = Bias::None, &["qkv bias"]);
+    without(|model| model.mlp = Mlp::Swiglu, &["gelu", "swiglu"]);
+    without(|model| model.positions = Positions::Rotary, &["rotary positions"]);
+    without(|model| model.positions = Positions::Alibi, &["position bias"]);
+    without(|model| model.norm = Norm::Rms, &[]);
+}
+
+/// A technique or a model that knew times could invent them.
+#[test]
+fn nothing_here_knows_a_time() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/model/transformer");
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).expect("the folder") {
+        let text = std::fs::read_to_string(entry.expect("an entry").path()).expect("UTF-8");
+        files += 1;
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in code {
+            for word in [
+                "time::",
+                "Time",
+                "Rate",
+                "second",
+                "_ms",
+                "_us",
+                "per_s",
+                "efficiency",
+                "bandwidth",
+                "latency",
+            ] {
+                assert!(!line.contains(word), "`{word}` in `{}`", line.trim());
+            }
+        }
+    }
+    assert!(files > 15, "the sources are there");
+}

@@ -1,0 +1,139 @@
+//! What cannot be split as asked says so, with the values that would do.
+
+use proptest::prelude::*;
+use workloads::limits::Invalid;
+use workloads::model::transformer::{
+    AttentionKernel, Dtype, Execution, Recompute, ShardedTransformer, Sharding, Split, States, Transformer,
+};
+
+use super::{flash, materialised, preset, ranks};
+
+fn problems(model: &Transformer, execution: &Execution) -> Vec<String> {
+    match ShardedTransformer::new(model, execution) {
+        Ok(_) => Vec::new(),
+        Err(found) => found.iter().map(Invalid::to_string).collect(),
+    }
+}
+
+fn with(split: Split) -> Execution {
+    materialised(1, 2_048, split)
+}
+
+#[test]
+fn heads_name_the_divisors_around() {
+    // 104 heads, ffn 39936 and 2048 tokens.
+    let gpt = preset("gpt3-96b");
+    assert_eq!(problems(&gpt, &with(ranks(4, true))), Vec::<String>::new());
+    assert_eq!(
+        problems(&gpt, &with(ranks(16, true))),
+        [
+            "tensor: 104 heads cannot be split evenly over 16 ranks; 8 would do",
+            "tensor: 104 heads of keys and values cannot be split evenly over 16 ranks; 8 would do"
+        ]
+    );
+    assert_eq!(
+        problems(&gpt, &with(ranks(16, false)))[0],
+        "tensor: 104 heads cannot be split evenly over 16 ranks; 13 or 26 would do"
+    );
+    let gqa = problems(&preset("llama-3-70b"), &with(ranks(16, true)));
+    assert_eq!(gqa, ["tensor: 8 heads of keys and values cannot be split evenly over 16 ranks; 8 would do"]);
+}
+
+#[test]
+fn layers_name_the_stages_and_chunks_around() {
+    let gpt = preset("gpt3-96b");
+    let pipeline =
+        |stages, chunks| problems(&gpt, &with(Split { stages, chunks, ..ranks(4, true) })).join("\n");
+    assert_eq!(pipeline(8, 1), "");
+    assert_eq!(
+        pipeline(6, 1),
+        "pipeline: 80 layers cannot be split evenly over 6 stages; 5 or 8 stages would do"
+    );
+    assert_eq!(
+        pipeline(8, 3),
+        "pipeline: 80 layers cannot be split evenly over 8 stages of 3 chunks; 2 or 5 chunks would do"
+    );
+    assert_eq!(
+        pipeline(6, 2),
+        "pipeline: 80 layers cannot be split evenly over 6 stages of 2 chunks; 5 or 8 stages would do"
+    );
+    assert_eq!(
+        pipeline(6, 3),
+        "pipeline: 80 layers cannot be split evenly over 6 stages of 3 chunks; 5 or 8 stages of one chunk would do"
+    );
+    assert_eq!(
+        pipeline(160, 1),
+        "pipeline: 80 layers cannot be split evenly over 160 stages; 80 stages would do"
+    );
+    assert_eq!(pipeline(0, 1), "pipeline: 0 stages of 1 chunks: there must be at least one of each");
+}
+
+#[test]
+fn sequences_must_fit() {
+    let gpt = preset("gpt3-96b");
+    assert_eq!(
+        problems(&gpt, &materialised(1, 2_046, ranks(4, true))),
+        [
+            "tensor: 2046 tokens of a sequence (`sequence_parallel`) cannot be split evenly over 4 ranks; 2 would do"
+        ]
+    );
+    assert!(
+        problems(&gpt, &materialised(1, 4_096, ranks(4, true)))[0]
+            .starts_with("sequence: 4096 tokens are more than the 2048")
+    );
+    assert!(
+        problems(&preset("mistral-7b"), &flash(1, 8_192, ranks(4, true)))[0].contains("use at most 4096")
+    );
+}
+
+#[test]
+fn all_problems_come_at_once() {
+    let gpt = preset("gpt3-96b");
+    let execution = Execution {
+        micro_batch: 0,
+        dtype: Dtype::Fp32,
+        attention: AttentionKernel::Flash,
+        ..with(Split { stages: 7, ..ranks(3, false) })
+    };
+    let fields: Vec<_> =
+        ShardedTransformer::new(&gpt, &execution).unwrap_err().iter().map(|problem| problem.field).collect();
+    assert_eq!(fields, ["micro_batch", "attention", "states", "tensor", "tensor", "pipeline"]);
+    let mut broken = Transformer::gpt(0, 1 << 30, 0, 0, 0);
+    broken.window = Some(0);
+    assert!(broken.validate().unwrap_err().len() >= 7);
+}
+
+fn any_count() -> impl Strategy<Value = u32> {
+    prop_oneof![Just(0), 1..200_u32, any::<u32>(), (0..32_u32).prop_map(|log| 1 << log)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// Whatever is asked is refused in words or has sizes that add up.
+    #[test]
+    fn no_dimensions_overflow(
+        (layers, heads, vocabulary) in (any_count(), any_count(), any_count()),
+        head_dim in (0..13_u32).prop_map(|log| 1 << log),
+        (sequence, micro_batch, data) in (any_count(), any_count(), any_count()),
+        (tensor, stages, chunks) in (any_count(), any_count(), any_count()),
+        (sequence_parallel, flash) in (any::<bool>(), any::<bool>()),
+    ) {
+        let mut model = Transformer::gpt(layers, heads.saturating_mul(head_dim), heads, vocabulary, u32::MAX >> 8);
+        model.tied_embedding = false;
+        let split = Split { tensor, sequence_parallel, stages, chunks };
+        let attention = if flash { AttentionKernel::Flash } else { AttentionKernel::Materialised };
+        let mut execution = Execution::new(micro_batch, sequence, split, Dtype::Fp16, attention);
+        execution.states = States::CopiedGradients;
+        if let Ok(sharded) = ShardedTransformer::new(&model, &execution) {
+            for block in [sharded.layer(Recompute::None), sharded.embedding(), sharded.head()] {
+                for bytes in [block.saved_bytes(), block.transient_forward(), block.transient_backward()] {
+                    prop_assert!(bytes > 0 && bytes < 1 << 62, "{bytes} bytes");
+                }
+            }
+            let parameters = sharded.parameters(layers, true, true);
+            prop_assert!(parameters.total() < 1 << 58);
+            prop_assert!(!sharded.update(&parameters, Sharding::Optimizer, data).is_empty());
+        }
+    }
+}

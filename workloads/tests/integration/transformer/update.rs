@@ -1,0 +1,93 @@
+//! The optimizer step.
+
+use workloads::model::transformer::{
+    AttentionKernel, Collective, CollectiveKind, Dtype, Execution, Group, Operator, ShardedTransformer,
+    Sharding, Split, States, Work,
+};
+
+use super::{preset, ranks, shard};
+
+const SPLIT: Split = Split { tensor: 8, sequence_parallel: true, stages: 8, chunks: 1 };
+
+fn gpt(dtype: Dtype, states: States) -> ShardedTransformer {
+    let execution = Execution::new(1, 2_048, SPLIT, dtype, AttentionKernel::Materialised);
+    shard(&preset("megatron-175b"), &Execution { states, ..execution })
+}
+
+fn collectives(operators: &[Operator]) -> Vec<(CollectiveKind, Group, u64)> {
+    let exchange = |op: &Operator| match op.work {
+        Work::Collective(Collective { kind, group, bytes, .. }) => Some((kind, group, bytes)),
+        _ => None,
+    };
+    operators.iter().filter_map(exchange).collect()
+}
+
+fn streamed(operators: &[Operator], name: &str) -> Option<u64> {
+    let streams = operators.iter().filter(|op| op.name == name).map(|op| op.work);
+    streams
+        .filter_map(
+            |work| if let Work::Stream(s) = work { Some(s.bytes_read + s.bytes_written) } else { None },
+        )
+        .next()
+}
+
+/// Adam reads and writes an fp32 copy and two moments and reads the gradient: 28 bytes a parameter, and 6 for the copy
+/// back to half precision.
+#[test]
+fn adam_moves_28_bytes_a_parameter() {
+    let gpt = gpt(Dtype::Bf16, States::FullGradients);
+    let parameters = gpt.parameters(12, false, false);
+    let operators = gpt.update(&parameters, Sharding::None, 1);
+    let n = parameters.total();
+    assert_eq!(streamed(&operators, "adam"), Some(28 * n));
+    assert_eq!(streamed(&operators, "copy parameters"), Some(6 * n));
+    assert_eq!(streamed(&operators, "gradient norm"), Some(4 * n));
+    assert_eq!(streamed(&operators, "clip gradients"), Some(8 * n));
+    assert_eq!(streamed(&operators, "unscale gradients"), None, "bfloat16 needs no loss scaling");
+    let half = gpt_fp16(States::CopiedGradients);
+    assert_eq!(streamed(&half, "copy gradients"), Some(6 * n));
+    assert_eq!(streamed(&half, "unscale gradients"), Some(8 * n));
+    assert_eq!(
+        streamed(&gpt_fp16(States::HalfGradients), "adam"),
+        Some(26 * n),
+        "gradients in half precision"
+    );
+}
+
+fn gpt_fp16(states: States) -> Vec<Operator> {
+    let gpt = gpt(Dtype::Fp16, states);
+    gpt.update(&gpt.parameters(12, false, false), Sharding::None, 1)
+}
+
+#[test]
+fn gradients_are_summed_over_tensor_data_and_embedding_ranks() {
+    use CollectiveKind::{AllGather, AllReduce, ReduceScatter};
+    let gpt = gpt(Dtype::Bf16, States::FullGradients);
+    let first = gpt.parameters(12, true, false);
+    let agree = (AllReduce, Group::Model, 4);
+    let replicated = (AllReduce, Group::Tensor, 4 * first.replicated);
+    let shared = (AllReduce, Group::Embedding, 4 * 51_200 / 8 * 12_288);
+    let n = first.total();
+    assert_eq!(
+        collectives(&gpt.update(&first, Sharding::None, 4)),
+        [replicated, (AllReduce, Group::Data, 4 * n), shared, agree]
+    );
+    let distributed = gpt.update(&first, Sharding::Optimizer, 4);
+    assert_eq!(
+        collectives(&distributed),
+        [replicated, (ReduceScatter, Group::Data, 4 * n), shared, agree, (AllGather, Group::Data, 2 * n)]
+    );
+    assert_eq!(streamed(&distributed, "adam"), Some(28 * n.div_ceil(4)));
+    assert_eq!(collectives(&gpt.update(&gpt.parameters(12, false, false), Sharding::None, 1)).len(), 2);
+}
+
+#[test]
+fn stages_agree_on_infinities_and_on_the_norm() {
+    let agreements = collectives(&gpt_fp16(States::CopiedGradients));
+    assert_eq!(agreements.iter().filter(|(_, group, _)| *group == Group::Model).count(), 2);
+    let alone = shard(
+        &preset("gpt2"),
+        &Execution::new(1, 1_024, ranks(1, false), Dtype::Fp16, AttentionKernel::Materialised),
+    );
+    assert_eq!(collectives(&alone.update(&alone.parameters(12, true, true), Sharding::None, 1)), []);
+}
