@@ -4,5 +4,9 @@
 //! A pipeline with profiled stage times needs no machine; the models come with the scenarios that describe one.
 
 pub mod catalogue;
+pub mod collectives;
+pub mod copies;
+pub mod host;
+pub mod kernels;
 pub mod machine;
 pub mod provenance;

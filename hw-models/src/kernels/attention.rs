@@ -143,11 +143,8 @@ impl Attention {
     fn bytes(&self) -> u64 {
         let rows = self.batch.saturating_mul(self.heads).saturating_mul(self.queries);
         let queries = rows.saturating_mul(self.head_dim);
-        let keys = self
-            .batch
-            .saturating_mul(self.kv_heads)
-            .saturating_mul(self.keys)
-            .saturating_mul(self.head_dim);
+        let keys =
+            self.batch.saturating_mul(self.kv_heads).saturating_mul(self.keys).saturating_mul(self.head_dim);
         let element = self.dtype.bytes();
         let (per_query, per_key, per_row) = match self.pass {
             Pass::Forward => (2 * element, 2 * element, 4),

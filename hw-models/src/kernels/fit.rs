@@ -14,7 +14,7 @@ use super::{Attention, Gemm, KernelCost, KernelError, KernelModel, Layout, Pass,
 pub struct Sample<T> {
     /// What was run.
     pub shape: T,
-    /// How long it took [s].
+    /// How long it took (s).
     pub seconds: f64,
 }
 

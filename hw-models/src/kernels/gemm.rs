@@ -17,7 +17,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::rows::Blocks;
-use super::{Dtype, GemmParameters, KernelClass, KernelCost, KernelError, KernelModel, StreamClass, picoseconds};
+use super::{
+    Dtype, GemmParameters, KernelClass, KernelCost, KernelError, KernelModel, StreamClass, picoseconds,
+};
 
 /// `batch` products of `m x k` with `k x n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,7 +136,8 @@ impl Gemm {
         let operands = self.m.saturating_mul(self.k).saturating_add(self.k.saturating_mul(self.n));
         let each = if self.accumulate { 2 * Dtype::Fp32.bytes() } else { self.dtype.bytes() };
         let partial = if split > 1 { (split + 1) * Dtype::Fp32.bytes() } else { 0 };
-        let once = operands.saturating_mul(self.dtype.bytes()).saturating_add(output.saturating_mul(each + partial));
+        let once =
+            operands.saturating_mul(self.dtype.bytes()).saturating_add(output.saturating_mul(each + partial));
         self.batch.saturating_mul(once).max(1)
     }
 

@@ -52,12 +52,10 @@ pub struct KernelModel {
 pub struct GpuFacts {
     /// Streaming multiprocessors.
     pub sms: u32,
-    /// Peak of dense matrix products by type [FLOP/s].
+    /// Peak of dense matrix products by type (FLOP/s).
     pub peak_flops: BTreeMap<Dtype, f64>,
-    /// Nominal memory bandwidth [bytes/s].
+    /// Nominal memory bandwidth (bytes/s).
     pub hbm_bytes_per_s: f64,
-    /// Second-level cache [bytes].
-    pub l2_bytes: u64,
 }
 
 /// Type of the operands of a kernel.
@@ -98,7 +96,7 @@ pub struct KernelCost {
 pub enum KernelClass {
     /// Matrix product of a type.
     Gemm(Dtype),
-    /// Flash attention of a type.
+    /// A pass of flash attention.
     Attention(Pass),
     /// Pass over memory.
     Stream(StreamClass),
@@ -108,7 +106,9 @@ pub enum KernelClass {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum KernelError {
     /// The GPU has no peak for the type.
-    #[error("the GPU has no {dtype} matrix rate; it has {known}: choose one of these or give `peak` for {dtype}")]
+    #[error(
+        "the GPU has no {dtype} matrix rate; it has {known}: choose one of these or give `peak` for {dtype}"
+    )]
     NoPeak {
         /// The type asked for.
         dtype: Dtype,
@@ -143,7 +143,7 @@ impl KernelModel {
         })
     }
 
-    /// Peak of one SM for a type [FLOP/s].
+    /// Peak of one SM for a type (FLOP/s).
     fn peak_per_sm(&self, dtype: Dtype) -> Result<f64, KernelError> {
         let peaks = &self.facts.peak_flops;
         let peak = peaks.get(&dtype).filter(|&&peak| peak > 0.0).ok_or_else(|| KernelError::NoPeak {
@@ -153,7 +153,7 @@ impl KernelModel {
         Ok(peak / f64::from(self.facts.sms.max(1)))
     }
 
-    /// What a streaming kernel of a class reaches with `sms` SMs [bytes/s]: fewer than
+    /// What a streaming kernel of a class reaches with `sms` SMs (bytes/s): fewer than
     /// [`KernelParameters::saturating_sms`] of all cannot keep enough requests in flight to saturate HBM.
     fn bandwidth(&self, achieved: f64, sms: u32) -> f64 {
         let saturating = self.parameters.saturating_sms * f64::from(self.facts.sms.max(1));

@@ -22,7 +22,7 @@ pub struct KernelCatalogue {
 pub struct KernelParameters {
     /// Output tiles [rows, columns] of the library's matrix products.
     pub tiles: Vec<[u32; 2]>,
-    /// Step of a tile along the contraction [elements].
+    /// Step of a tile along the contraction (elements).
     pub k_step: u32,
     /// Fraction of the SMs that saturates HBM.
     pub saturating_sms: f64,
@@ -56,7 +56,7 @@ pub struct GemmParameters {
     pub exponent: f64,
     /// Filling and draining a tile's pipeline, in elements of the contraction.
     pub prologue_k: f64,
-    /// Ramp-up and drain of the kernel [us].
+    /// Ramp-up and drain of the kernel (us).
     pub start_us: f64,
     /// Factor on `e_max` of [`Layout::InputGradient`](super::Layout::InputGradient).
     pub input_gradient: f64,
@@ -78,7 +78,7 @@ pub struct AttentionParameters {
     pub backward: PassParameters,
     /// Factor on `e_max` of heads 64 wide; those from 128 have 1, between them it is linear.
     pub head_dim_64: f64,
-    /// Ramp-up and drain of the kernel [us].
+    /// Ramp-up and drain of the kernel (us).
     pub start_us: f64,
     /// Where they are from.
     pub provenance: Provenance,
@@ -100,7 +100,7 @@ pub struct PassParameters {
 pub struct StreamParameters {
     /// Achieved fraction of the nominal HBM bandwidth on large tensors.
     pub achieved: f64,
-    /// Ramp-up and drain of the kernel [us].
+    /// Ramp-up and drain of the kernel (us).
     pub start_us: f64,
     /// Where they are from.
     pub provenance: Provenance,

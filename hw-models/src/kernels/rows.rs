@@ -19,11 +19,11 @@ pub(super) struct Blocks<F> {
     pub(super) count: u64,
     /// Of which an SM runs so many at once.
     pub(super) resident: u64,
-    /// HBM traffic [bytes], positive.
+    /// HBM traffic (bytes), positive.
     pub(super) bytes: u64,
     /// Achieved fraction of HBM bandwidth.
     pub(super) achieved: f64,
-    /// Compute time with a number of SMs [s].
+    /// Compute time with a number of SMs (s).
     pub(super) seconds: F,
 }
 

@@ -1,4 +1,8 @@
 //! What the hardware models promise, by subject.
 
 mod catalogue;
+mod collectives;
+mod host;
+mod kernels;
 mod machine;
+mod table;

@@ -1,0 +1,117 @@
+//! Copies between host and device by a copy engine: `alpha + bytes / rate`.
+//!
+//! Two alphas: that of copies issued back to back, and that of a copy somebody waits for. Pageable memory is staged
+//! through the driver's pinned buffer by the CPU: slower, and three times the traffic on host memory.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use sim_core::time::Time;
+
+use crate::kernels::{fit::minimise, picoseconds};
+use crate::provenance::Provenance;
+
+/// The catalogue of copies, `hw-models/catalogue/copies.yaml`.
+pub const COPIES: &str = include_str!("../catalogue/copies.yaml");
+
+/// Copies by class of the GPU's link to its host, `pcie4`.
+pub type CopyCatalogue = IndexMap<String, CopyParameters>;
+
+/// Copies over one class of link.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CopyParameters {
+    /// Host to device.
+    pub to_device: DirectionParameters,
+    /// Device to host.
+    pub from_device: DirectionParameters,
+    /// Each direction's share of its rate when both are busy.
+    pub both_ways: f64,
+    /// Most of a copy from or to pageable memory (GB/s).
+    pub pageable_gb_per_s: f64,
+    /// Where they are from.
+    pub provenance: Provenance,
+}
+
+/// Copies in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DirectionParameters {
+    /// Before the bytes of one copy among many (us).
+    pub issue_us: f64,
+    /// Before the bytes of a copy that is waited for (us).
+    pub sync_us: f64,
+    /// Fraction of the nominal rate of the link.
+    pub fraction: f64,
+}
+
+/// From where to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Host to device.
+    ToDevice,
+    /// Device to host.
+    FromDevice,
+}
+
+/// Kinds of host memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostMemory {
+    /// Page-locked: the copy engine reads and writes it.
+    Pinned,
+    /// Ordinary memory, staged.
+    Pageable,
+}
+
+/// A copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// From where to where.
+    pub direction: Direction,
+    /// The host's side.
+    pub memory: HostMemory,
+    /// Somebody waits for it, rather than issuing the next.
+    pub synchronised: bool,
+}
+
+/// What a copy costs apart from its bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CopyCost {
+    /// Before its bytes flow.
+    pub latency: Time,
+    /// Its speed when alone (bytes/s).
+    pub bytes_per_s: f64,
+    /// Traffic on host memory per byte.
+    pub host_memory: f64,
+    /// Traffic on HBM per byte; a prior demand.
+    pub hbm: f64,
+}
+
+impl CopyParameters {
+    /// A copy over a link of a nominal rate (bytes/s).
+    pub fn cost(&self, copy: Copy, nominal_bytes_per_s: f64) -> CopyCost {
+        let direction = match copy.direction {
+            Direction::ToDevice => self.to_device,
+            Direction::FromDevice => self.from_device,
+        };
+        let pinned = direction.fraction * nominal_bytes_per_s;
+        let alpha = if copy.synchronised { direction.sync_us } else { direction.issue_us };
+        let (bytes_per_s, host_memory) = match copy.memory {
+            HostMemory::Pinned => (pinned, 1.0),
+            // Read, written to the staging buffer, read again by the engine; or the other way around.
+            HostMemory::Pageable => (pinned.min(self.pageable_gb_per_s * 1e9), 3.0),
+        };
+        CopyCost { latency: picoseconds(alpha * 1e-6), bytes_per_s, host_memory, hbm: 1.0 }
+    }
+}
+
+/// The `(alpha (s), rate (bytes/s))` of the least relative squares over `(bytes, seconds)`.
+pub fn fit_line(samples: &[(f64, f64)]) -> (f64, f64) {
+    let loss = |x: &[f64]| {
+        let error = |&(bytes, seconds): &(f64, f64)| (x[0].exp() + bytes / x[1].exp()) / seconds - 1.0;
+        samples.iter().map(|sample| error(sample).powi(2)).sum::<f64>()
+    };
+    let best = minimise(&minimise(&[1e-5_f64.ln(), 1e10_f64.ln()], 1.0, &loss), 0.1, &loss);
+    (best[0].exp(), best[1].exp())
+}

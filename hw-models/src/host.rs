@@ -1,0 +1,90 @@
+//! What the host spends to issue work, and the gaps a device leaves between kernels.
+//!
+//! An operator of an eager framework costs the host its dispatch (interpreter, bindings, autograd, dispatcher, back end)
+//! and one launch for each kernel; the device starts a kernel when it has been issued and the stream is free, plus a gap.
+//! A captured graph costs one launch for all its kernels.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use sim_core::time::Time;
+
+use crate::kernels::picoseconds;
+use crate::provenance::Provenance;
+
+/// The catalogue of host costs, `hw-models/catalogue/host.yaml`.
+pub const HOST: &str = include_str!("../catalogue/host.yaml");
+
+/// Costs of issuing work.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostCosts {
+    /// Dispatch of an operator by class, without its launches.
+    pub dispatch: IndexMap<OpClass, Cost>,
+    /// Launch of one kernel, asynchronous.
+    pub launch: Cost,
+    /// Between two kernels of a stream, on the device.
+    pub gap_in_stream: Cost,
+    /// Between two kernels of a graph, on the device.
+    pub gap_in_graph: Cost,
+    /// Launch of a graph.
+    pub graph_launch: Cost,
+    /// More for each kernel of a graph.
+    pub graph_node: Cost,
+    /// Wait for a stream or an event to be done, after it is.
+    pub synchronise: Cost,
+}
+
+/// A cost and where it is from.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cost {
+    /// Microseconds.
+    pub us: f64,
+    /// Where it is from.
+    pub provenance: Provenance,
+}
+
+/// Operators whose dispatch differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OpClass {
+    /// Only shapes and strides change: no kernel.
+    Metadata,
+    /// Elementwise, reductions, normalisation, softmax, embedding.
+    Pointwise,
+    /// Linear layers and batched products.
+    MatrixProduct,
+    /// Flash attention.
+    Attention,
+    /// A collective or a message.
+    Communication,
+    /// A copy between host and device.
+    Copy,
+    /// One fused update of many tensors.
+    Optimizer,
+}
+
+impl HostCosts {
+    /// The host's time to issue an operator of `kernels` kernels. A class without an entry costs what a pointwise operator
+    /// does; without that, its launches.
+    pub fn issue(&self, class: OpClass, kernels: u32) -> Time {
+        let dispatch = self.dispatch.get(&class).or_else(|| self.dispatch.get(&OpClass::Pointwise));
+        microseconds(dispatch.map_or(0.0, |cost| cost.us) + f64::from(kernels) * self.launch.us)
+    }
+
+    /// The host's time to launch a graph of `kernels` kernels.
+    pub fn launch_graph(&self, kernels: u32) -> Time {
+        microseconds(self.graph_launch.us + f64::from(kernels) * self.graph_node.us)
+    }
+}
+
+impl Cost {
+    /// The cost as a duration.
+    pub fn time(&self) -> Time {
+        microseconds(self.us)
+    }
+}
+
+fn microseconds(us: f64) -> Time {
+    picoseconds(us * 1e-6)
+}
