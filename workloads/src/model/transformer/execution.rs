@@ -67,7 +67,8 @@ pub enum SoftmaxFusion {
 pub enum Recompute {
     /// Nothing.
     None,
-    /// Scores, softmax, dropout and context of the attention (Korthikanti et al. 2023, section 5).
+    /// Scores, softmax, dropout and context of the attention (Korthikanti et al. 2023, section 5). With flash attention,
+    /// which does that by itself, its forward kernel once more, as in Megatron-LM.
     Selective,
     /// All but the input of the layer.
     Full,

@@ -91,9 +91,10 @@ impl Split {
 
 /// The divisors of `whole` next to `value`, below and above: `8 or 16`.
 fn nearest_divisors(whole: u32, value: u32) -> String {
-    let divides = |d: &u32| whole.is_multiple_of(*d);
-    let below = (1..=value.min(whole)).rev().find(divides);
-    let above = (value.saturating_add(1)..=whole).find(divides);
+    let small = (1..=whole.isqrt()).filter(|&d| whole.is_multiple_of(d));
+    let divisors: Vec<u32> = small.flat_map(|d| [d, whole / d]).collect();
+    let below = divisors.iter().filter(|&&d| d <= value).max();
+    let above = divisors.iter().filter(|&&d| d > value).min();
     match (below, above) {
         (Some(below), Some(above)) => format!("{below} or {above}"),
         (Some(only), None) | (None, Some(only)) => only.to_string(),
