@@ -16,6 +16,9 @@
 //!   Program      streams of operations on resources, for sim_core::simulate
 //! ```
 //!
+//! A transformer takes the same way from its blocks ([`model::transformer`], laid on stages by [`model::laid`]), with costs from
+//! the hardware models ([`hardware`]) and ranks on the GPUs of a machine ([`site`]): [`plan::build_on`].
+//!
 //! A technique *decides* and never says how long anything takes; contention, bubbles, stalls and running out of memory
 //! emerge in the engine. The whole chain is [`plan::build`]:
 //!
@@ -59,11 +62,13 @@ pub mod check;
 pub mod cost;
 pub mod disposition;
 pub mod graph;
+pub mod hardware;
 pub mod limits;
 pub mod lower;
 pub mod model;
 pub mod names;
 pub mod order;
+pub mod placement;
 pub mod plan;
 pub mod realise;
 pub mod schedule;

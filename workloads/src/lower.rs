@@ -75,7 +75,7 @@ pub fn lower(schedule: &Schedule, graph: &OpGraph, costs: &CostBook, site: &Site
     for _ in 0..schedule.signals.len() * site.replicas as usize {
         lowered.program.counter();
     }
-    let groups = groups(&mut lowered.program, site);
+    let groups = groups(&mut lowered.program, schedule, costs, site);
     // Blocks of the lane before of the same kind: lanes that do the same thing share them.
     let mut before: BTreeMap<u8, Vec<BlockId>> = BTreeMap::new();
     for lane in &schedule.lanes {
@@ -128,7 +128,9 @@ fn stores(lowered: &mut Lowered, schedule: &Schedule, site: &Site) {
             let bound = memory.resident_bound.map_or(u64::MAX, u64::from);
             let ids = RankIds {
                 compute: StreamId(0),
-                memory: platform.store(format!("{name}.memory"), memory.capacity),
+                memory: site.ranks[site.rank(stage, replica)]
+                    .memory
+                    .unwrap_or_else(|| platform.store(format!("{name}.memory"), memory.capacity)),
                 resident: platform.store(format!("{name}.resident"), bound),
             };
             for &(kind, bytes) in memory.persistent.iter().filter(|&&(_, bytes)| bytes > 0) {
@@ -140,12 +142,25 @@ fn stores(lowered: &mut Lowered, schedule: &Schedule, site: &Site) {
     }
 }
 
-/// The engine's group of every group of every channel.
-fn groups(program: &mut Program, site: &Site) -> Vec<Vec<GroupId>> {
-    let channel = |groups: &[(u32, _)], program: &mut Program| {
-        groups.iter().map(|&(members, route)| program.group(members, Some(route))).collect()
-    };
-    site.channels.iter().map(|c| channel(&c.groups, program)).collect()
+/// The engine's groups of every channel that is used, by whether compute lanes join them or collective lanes do: a rank
+/// may be in one of each at the same time, and must not meet the other lane of its peers.
+type Groups = BTreeMap<(u32, bool), Vec<GroupId>>;
+
+fn groups(program: &mut Program, schedule: &Schedule, costs: &CostBook, site: &Site) -> Groups {
+    let mut groups = Groups::new();
+    for lane in &schedule.lanes {
+        for item in lane.blocks.iter().flat_map(|block| &block.items) {
+            let Item::Execute(op) = item else { continue };
+            let OpCost::Collective(phases) = &costs.ops[op.0 as usize] else { continue };
+            for phase in phases {
+                groups.entry((phase.channel, lane.kind == LaneKind::Collective)).or_insert_with(|| {
+                    let of_channel = site.channels[phase.channel as usize].groups.iter();
+                    of_channel.map(|&(members, route)| program.group(members, Some(route))).collect()
+                });
+            }
+        }
+    }
+    groups
 }
 
 /// An object of the engine that a slot stands for, as seen from a rank.
@@ -159,14 +174,15 @@ enum Object {
     Sms,
     /// The way from one stage to another.
     Way(u32, u32),
-    Channel(u32),
+    /// A channel, and whether as a collective lane.
+    Channel(u32, bool),
 }
 
 /// Finds the objects of a rank.
 struct Objects<'a> {
     site: &'a Site,
     ranks: &'a [RankIds],
-    groups: &'a [Vec<GroupId>],
+    groups: &'a Groups,
 }
 
 impl Objects<'_> {
@@ -180,9 +196,9 @@ impl Objects<'_> {
             Object::Hbm => own.hbm.expect("a rank with kernels has HBM").0,
             Object::Sms => own.sms.expect("a rank with kernels has SMs").0,
             Object::Way(from, to) => self.site.ranks[rank(from)].to[&to].0,
-            Object::Channel(channel) => {
+            Object::Channel(channel, beside) => {
                 let group = self.site.channels[channel as usize].of_rank[rank(stage)];
-                self.groups[channel as usize][group.expect("it is in the channel") as usize].0
+                self.groups[&(channel, beside)][group.expect("it is in the channel") as usize].0
             }
         }
     }
@@ -318,7 +334,8 @@ impl<'a> LaneLowering<'a> {
                 let (communication, skew) =
                     (self.program.cause(cause::COMMUNICATION), self.program.cause(cause::SKEW));
                 for phase in phases {
-                    let group = self.slot(Object::Channel(phase.channel));
+                    let beside = self.lane.kind == LaneKind::Collective;
+                    let group = self.slot(Object::Channel(phase.channel, beside));
                     // The route is the group's.
                     let activity = self.activity(Activity {
                         latency: phase.latency,
@@ -329,8 +346,7 @@ impl<'a> LaneLowering<'a> {
                         cause: communication,
                     });
                     let sms = self.site.channels[phase.channel as usize].sms;
-                    let beside = self.lane.kind == LaneKind::Collective && sms > 0;
-                    let pool = beside.then(|| self.slot(Object::Sms));
+                    let pool = (beside && sms > 0).then(|| self.slot(Object::Sms));
                     ops.extend(pool.map(|pool| Op::Hold {
                         pool,
                         units: sms,

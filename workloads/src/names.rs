@@ -27,6 +27,18 @@ pub mod cause {
 pub mod kind {
     /// Weights and whatever else a stage holds for the whole run.
     pub const WEIGHTS: &str = "weights";
+    /// Parameters as operators read them.
+    pub const PARAMETERS: &str = "parameters";
+    /// Sums of gradients.
+    pub const GRADIENTS: &str = "gradients";
+    /// Moments of the optimizer, and its copies of parameters and gradients.
+    pub const OPTIMIZER: &str = "optimizer states";
+    /// What operators need while they run.
+    pub const WORKSPACE: &str = "workspace";
+    /// Buffers of communicators.
+    pub const COMMUNICATION: &str = "communication buffers";
+    /// What the driver, the framework and others keep.
+    pub const RESERVED: &str = "reserved";
     /// Held from the forward to the backward pass of a micro-batch.
     pub const ACTIVATIONS: &str = "activations";
     /// The part of the activations that the weight gradient needs after the input gradient.

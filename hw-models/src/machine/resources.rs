@@ -36,7 +36,7 @@ pub struct MachineResources {
 pub struct GpuResources {
     /// Its memory, as bytes held.
     pub memory: StoreId,
-    /// Its memory, as bytes per second: nominal bandwidth times the fraction that streaming reaches.
+    /// Its memory, as bytes per second at the nominal bandwidth: what kernels reach of it limits them one by one.
     pub hbm: FluidId,
     /// Its streaming multiprocessors.
     pub sms: PoolId,
@@ -58,7 +58,7 @@ impl Machine {
             resources.gpus.push(GpuResources {
                 hbm: platform.fluid(
                     format!("{name}.hbm"),
-                    model.streaming_bytes_per_s(),
+                    model.bandwidth_gb_per_s * 1e9,
                     cause(ResourceKind::GpuMemory),
                 ),
                 sms: platform.pool(format!("{name}.sms"), model.sms),

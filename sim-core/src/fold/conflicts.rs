@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::graph::{Edge, Graph, Kind};
 use super::teams::Classes;
+use crate::id::CauseId;
 
 /// The nodes that must serve in order before the program can be folded, ascending.
 pub(super) fn find(graph: &Graph<'_>, classes: &Classes) -> Vec<usize> {
@@ -64,7 +65,8 @@ pub(super) fn kept_streams(graph: &Graph<'_>, classes: &Classes) -> Vec<u32> {
 }
 
 /// Fluids that a route meets in a way it cannot meet their representatives: two of one class with different demands
-/// would be two demands on one fluid, and of two that limit it in one instant the order of ids decides.
+/// would be two demands on one fluid, and of two that limit it in one instant the order of ids decides what the time lost
+/// counts as.
 fn ambiguous_fluids(graph: &Graph<'_>, classes: &Classes) -> Vec<usize> {
     let mut found = Vec::new();
     for node in 0..graph.len() {
@@ -77,12 +79,29 @@ fn ambiguous_fluids(graph: &Graph<'_>, classes: &Classes) -> Vec<usize> {
             let alike = |&(_, fluid, label): &(u32, u32, u32)| {
                 *labels.entry(classes.of[fluid as usize]).or_insert(label) == label
             };
-            let ids =
-                route.iter().map(|demand| (demand.1, classes.representative_of(demand.1 as usize) as u32));
-            if !route.iter().all(alike) || !in_order(ids) {
+            if !route.iter().all(alike) || !causes_in_order(graph, classes, route) {
                 found.extend(route.iter().map(|demand| demand.1 as usize));
             }
         }
     }
     found
+}
+
+/// Whether the classes of fluids of a route that count time under different causes are in the order of their
+/// representatives: the lowest id of those that limit it decides.
+fn causes_in_order(graph: &Graph<'_>, classes: &Classes, route: &[(u32, u32, u32)]) -> bool {
+    let mut firsts: BTreeMap<u32, u32> = BTreeMap::new();
+    for &(_, fluid, _) in route {
+        firsts.entry(classes.representative_of(fluid as usize) as u32).or_insert(fluid);
+    }
+    let first_fluid = graph.nodes(Kind::Fluid).start;
+    // Per cause, the last of the classes so far.
+    let mut so_far: BTreeMap<CauseId, u32> = BTreeMap::new();
+    firsts.values().all(|&first| {
+        let own = graph.platform.fluids[first as usize - first_fluid].cause;
+        let fits = so_far.iter().all(|(&other, &last)| other == own || last < first);
+        let last = so_far.entry(own).or_insert(first);
+        *last = (*last).max(first);
+        fits
+    })
 }

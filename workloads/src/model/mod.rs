@@ -1,4 +1,5 @@
 //! Models: what the stages of a pipeline compute and hold.
 
+pub mod laid;
 pub mod profiled;
 pub mod transformer;

@@ -1,4 +1,4 @@
-//! Realises [`Disposition::Move`]: copies run on lanes of their own, one out and one back, launched by the compute lane.
+//! Realises [`Disposition::Move`](crate::disposition::Disposition::Move): copies run on lanes of their own, one out and one back, launched by the compute lane.
 //!
 //! A slot of the home stage is held from before the forward pass, or from before the copy back, until the copy out has
 //! ended or the backward pass has; slots are bounded, so a forward pass waits until an eviction has made room. The

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chain::{Chain, Hop};
-use crate::graph::{Op, OpGraph, OpId, Phase, StorageId};
+use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::order::{Order, Visit};
 use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, StageMemory, Why};
 
@@ -29,7 +29,10 @@ pub fn realise(order: &Order, graph: &OpGraph, memory: Vec<StageMemory>) -> Sche
             let block = *blocks.entry((visit.phase, visit.chunk, n == 0)).or_insert_with(|| {
                 let position = chain.position(stage, u32::from(visit.chunk));
                 let messages = messages.of(visit.phase, position);
-                lane.block(name(chain, *visit), items(graph, ops, &last_reads, messages, n == 0))
+                lane.block(
+                    name(chain, *visit),
+                    items(graph, (visit.phase, ops), &last_reads, messages, n == 0),
+                )
             });
             lane.calls.push(Call { block, micro_batch: visit.micro_batch, number: 0 });
         }
@@ -82,13 +85,12 @@ impl Messages {
 /// input gradient.
 fn items(
     graph: &OpGraph,
-    ops: &[OpId],
+    (phase, ops): (Phase, &[OpId]),
     last_reads: &[Vec<StorageId>],
     (receive, send): (Option<SignalId>, Option<(SignalId, Hop)>),
     first: bool,
 ) -> Vec<Item> {
-    let Op { stage, phase, .. } = *graph.get(ops[0]);
-    let home = Place::Home(stage);
+    let home = Place::Home(graph.get(ops[0]).stage);
     let mut items = Vec::new();
     items.extend(receive.map(|signal| Item::Await { signal, nth: Nth::MicroBatch, why: Why::Bubble }));
     if phase == Phase::Forward {

@@ -3,13 +3,17 @@
 //! A stage runs on as many ranks as there are *replicas* (tensor times data parallel): they all execute its lanes. Replica
 //! `r` of a stage exchanges messages with replica `r` of another; replicas meet in the groups of *channels*.
 
+mod machine;
+
 use std::collections::BTreeMap;
 
-use sim_core::id::{CauseId, FluidId, PoolId, RouteId};
+use sim_core::id::{CauseId, FluidId, PoolId, RouteId, StoreId};
 use sim_core::platform::{Demand, Platform};
 
 use crate::disposition::Dispositions;
 use crate::names::cause;
+
+pub use machine::{ChannelSpec, Job};
 
 /// Where the ranks are.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,6 +35,8 @@ pub struct Site {
 pub struct RankSite {
     /// Name for results: that of its GPU in the machine; none: that of its stage.
     pub name: Option<String>,
+    /// Its memory; none: lowering makes one with the capacity of its stage.
+    pub memory: Option<StoreId>,
     /// Its HBM, for kernels.
     pub hbm: Option<RouteId>,
     /// Its SMs, for kernels.

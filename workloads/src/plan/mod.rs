@@ -1,5 +1,7 @@
 //! From a plan to what the engine takes: the passes, in their order, and the checks after each.
 
+mod transformer;
+
 use thiserror::Error;
 
 use crate::chain::Chain;
@@ -7,6 +9,7 @@ use crate::check::{self, memory::Shortfall};
 use crate::cost::CostBook;
 use crate::disposition::{Conflict, Dispositions};
 use crate::graph::OpGraph;
+use crate::hardware::HardwareError;
 use crate::limits::{self, Invalid};
 use crate::lower::{self, Lowered};
 use crate::model::profiled::ProfiledPipeline;
@@ -17,6 +20,8 @@ use crate::site::Site;
 use crate::techniques::bpipe::{self, Bpipe, BpipeError};
 use crate::techniques::recompute::{self, Recompute};
 use crate::timing::timing;
+
+pub use transformer::{TransformerPlan, build_on, estimate_transformer};
 
 /// How a profiled pipeline is trained.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +68,9 @@ pub enum PlanError {
     /// Stages that cannot hold a single micro-batch, whatever the schedule.
     #[error("{}", list(.0))]
     DoesNotFit(Vec<Shortfall>),
+    /// What the hardware models cannot answer.
+    #[error(transparent)]
+    Hardware(#[from] HardwareError),
     /// A pass broke the schedule: a mistake in this crate.
     #[error("{}", list(.0))]
     Broken(Vec<check::Problem>),
@@ -116,7 +124,7 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
     let staged = Staged { chain, graph, table, costs, memory: plan.model.memory() };
     let PipelinePlan { micro_batches, schedule, send, steps, bpipe, .. } = *plan;
     let pipelining = Pipelining { micro_batches, schedule, send, steps, bpipe };
-    assemble(staged, &pipelining, |table| Site::of_profile(stages, plan.model.partner_rate(), table))
+    assemble(staged, &pipelining, |table| Ok(Site::of_profile(stages, plan.model.partner_rate(), table)))
 }
 
 /// A model on its stages: what every plan has before it is put in order.
@@ -149,7 +157,7 @@ pub struct Pipelining {
 pub(crate) fn assemble(
     mut staged: Staged,
     pipelining: &Pipelining,
-    site: impl FnOnce(&Dispositions) -> Site,
+    site: impl FnOnce(&Dispositions) -> Result<Site, PlanError>,
 ) -> Result<Built, PlanError> {
     let shape = Shape { chain: staged.chain, micro_batches: pipelining.micro_batches };
     let order = order::generate(&pipelining.schedule, shape, &timing(&pipelining.schedule, &staged));
@@ -163,7 +171,7 @@ pub(crate) fn assemble(
         return Err(PlanError::DoesNotFit(shortfalls));
     }
     Ok(Built {
-        lowered: lower::lower(&schedule, &graph, &costs, &site(&table), pipelining.steps),
+        lowered: lower::lower(&schedule, &graph, &costs, &site(&table)?, pipelining.steps),
         chunks: chain.chunks,
         evictions: evictions(chain.stages, &table),
     })

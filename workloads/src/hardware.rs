@@ -1,0 +1,241 @@
+//! What operators and messages take on a machine: every operator of a model gets the kernel or the collective that the
+//! hardware models know of.
+
+use std::collections::BTreeMap;
+
+use hw_models::catalogue::{Catalogue, Gpu};
+use hw_models::collectives::{
+    self, CollectiveCatalogue, CollectiveError, CollectiveModel, GroupShape, PathKind,
+};
+use hw_models::kernels::{self, GpuFacts, KernelCatalogue, KernelCost, KernelError, KernelModel};
+use hw_models::machine::{Machine, NoRoute, RouteKind};
+use sim_core::fixed::Rate;
+use sim_core::program::{CapRow, CapTable};
+use thiserror::Error;
+
+use crate::cost::{CollectivePhase, Message, OpCost};
+use crate::model::transformer::{
+    Attention, Collective, CollectiveKind, Dtype, Gemm, Group, Layout, Operator, Pass, Stream, StreamClass,
+    Work,
+};
+use crate::site::{ChannelSpec, Job};
+
+/// What is known of the hardware.
+#[derive(Clone, Copy, Debug)]
+pub struct Hardware<'a> {
+    /// Where a job runs.
+    pub machine: &'a Machine,
+    /// Devices and links.
+    pub catalogue: &'a Catalogue,
+    /// Kernels.
+    pub kernels: &'a KernelCatalogue,
+    /// Collectives.
+    pub collectives: &'a CollectiveCatalogue,
+}
+
+/// Why the hardware models cannot answer.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum HardwareError {
+    /// A kernel.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// A collective.
+    #[error(transparent)]
+    Collective(#[from] CollectiveError),
+    /// A way between two GPUs.
+    #[error(transparent)]
+    NoRoute(#[from] NoRoute),
+    /// A GPU.
+    #[error("the machine has no GPU of the catalogue")]
+    NoGpu,
+}
+
+impl<'a> Hardware<'a> {
+    /// The GPU of the machine, and its name in the catalogue. All are alike.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn gpu(&self) -> Result<(&'a str, &'a Gpu), HardwareError> {
+        let first = (self.machine.gpus() > 0).then(|| self.machine.gpu(0)).ok_or(HardwareError::NoGpu)?;
+        let model = self.machine.part(first).model.ok_or(HardwareError::NoGpu)?;
+        let gpu = self.machine.gpu_model(first).ok_or(HardwareError::NoGpu)?;
+        Ok((model, gpu))
+    }
+
+    /// The kernels of the machine's GPU.
+    ///
+    /// # Errors
+    /// When there are no kernel parameters for its generation.
+    pub fn kernel_model(&self) -> Result<KernelModel, HardwareError> {
+        let (name, gpu) = self.gpu()?;
+        let peak = &gpu.peak_tflops;
+        let peaks = [
+            (kernels::Dtype::Fp32, Some(peak.fp32)),
+            (kernels::Dtype::Tf32, peak.tf32),
+            (kernels::Dtype::Fp16, peak.fp16),
+            (kernels::Dtype::Bf16, peak.bf16),
+            (kernels::Dtype::Fp8, peak.fp8),
+        ];
+        let facts = GpuFacts {
+            sms: gpu.sms,
+            peak_flops: peaks.into_iter().filter_map(|(dtype, peak)| Some((dtype, peak? * 1e12))).collect(),
+            hbm_bytes_per_s: gpu.bandwidth_gb_per_s * 1e9,
+        };
+        Ok(KernelModel::new(facts, self.kernels.parameters(name, &gpu.architecture)?))
+    }
+}
+
+/// Kernels and collectives of a job as the engine takes them: each different table of speeds, each different channel once.
+#[derive(Debug)]
+pub(crate) struct CostModels<'a> {
+    job: &'a Job<'a>,
+    kernels: KernelModel,
+    collectives: CollectiveModel,
+    /// What HBM gives all kernels together.
+    hbm: Rate,
+    pub(crate) speeds: Vec<CapTable>,
+    known: BTreeMap<Vec<(u32, u64, u32)>, u32>,
+    pub(crate) channels: Vec<ChannelSpec>,
+    shapes: BTreeMap<Group, GroupShape>,
+}
+
+impl<'a> CostModels<'a> {
+    pub(crate) fn new(job: &'a Job<'a>, hardware: &Hardware<'_>) -> Result<Self, HardwareError> {
+        let (_, gpu) = hardware.gpu()?;
+        Ok(Self {
+            job,
+            kernels: hardware.kernel_model()?,
+            collectives: hardware.collectives.model(&gpu.architecture)?,
+            hbm: Rate::per_second(gpu.bandwidth_gb_per_s * 1e9),
+            speeds: Vec::new(),
+            known: BTreeMap::new(),
+            channels: Vec::new(),
+            shapes: BTreeMap::new(),
+        })
+    }
+
+    /// What an operator takes.
+    pub(crate) fn operator(&mut self, operator: &Operator) -> Result<OpCost, HardwareError> {
+        let cost = match &operator.work {
+            Work::Gemm(gemm) => self.kernels.gemm(&gemm_of(gemm))?,
+            Work::Attention(attention) => self.kernels.attention(&attention_of(attention))?,
+            Work::Stream(stream) => self.kernels.stream(&stream_of(stream))?,
+            Work::Collective(collective) => return self.collective(collective),
+        };
+        let speed = self.speed(&cost);
+        Ok(OpCost::Kernel { fixed: cost.fixed, bytes: cost.bytes, speed, sms: cost.sms_wanted })
+    }
+
+    /// A message of `bytes` from a stage to another.
+    pub(crate) fn message(&self, from: u32, to: u32, bytes: u64) -> Result<Message, HardwareError> {
+        if from == to {
+            return Ok(Message::lasting(sim_core::time::Time::ZERO));
+        }
+        let gpu = |stage| self.job.machine.gpu(self.job.gpu(stage, 0));
+        let route = self.job.machine.route(gpu(from), gpu(to))?;
+        let path = match route.kind {
+            RouteKind::NvLink => PathKind::NvLink,
+            RouteKind::Network => PathKind::Network,
+            _ => PathKind::Pcie,
+        };
+        let cost = self.collectives.point_to_point(path, self.job.machine.bytes_per_s(&route));
+        Ok(Message { latency: cost.latency, bytes, cap: Rate::per_second(cost.bytes_per_s) })
+    }
+
+    fn collective(&mut self, collective: &Collective) -> Result<OpCost, HardwareError> {
+        let shape = match self.shapes.get(&collective.group) {
+            Some(&shape) => shape,
+            None => {
+                let shape = self.job.shape(collective.group)?;
+                self.shapes.insert(collective.group, shape);
+                shape
+            }
+        };
+        let kind = match collective.kind {
+            CollectiveKind::AllReduce => collectives::CollectiveKind::AllReduce,
+            CollectiveKind::AllGather => collectives::CollectiveKind::AllGather,
+            CollectiveKind::ReduceScatter => collectives::CollectiveKind::ReduceScatter,
+        };
+        let call = collectives::Collective { kind, bytes: collective.bytes };
+        let plan = collectives::plan(&self.collectives, &shape, &call);
+        let spec = ChannelSpec {
+            group: collective.group,
+            inside: plan.inside,
+            between: plan.between,
+            hbm: plan.hbm,
+            sms: plan.sms,
+        };
+        let channel = self.channels.iter().position(|known| *known == spec).unwrap_or_else(|| {
+            self.channels.push(spec);
+            self.channels.len() - 1
+        });
+        let cap = Rate::per_second(plan.bytes_per_s);
+        let phase = CollectivePhase { channel: channel as u32, latency: plan.latency, bytes: plan.work, cap };
+        Ok(OpCost::Collective(vec![phase]))
+    }
+
+    fn speed(&mut self, cost: &KernelCost) -> u32 {
+        let row = |row: &kernels::SpeedRow| CapRow {
+            units: row.sms,
+            cap: Rate::per_second(row.bytes_per_s).min(self.hbm),
+            waves: row.waves,
+        };
+        let rows: Vec<CapRow> = cost.rows.iter().map(row).collect();
+        let key = rows.iter().map(|row| (row.units, row.cap.0, row.waves)).collect();
+        *self.known.entry(key).or_insert_with(|| {
+            self.speeds.push(CapTable { rows });
+            self.speeds.len() as u32 - 1
+        })
+    }
+}
+
+fn gemm_of(gemm: &Gemm) -> kernels::Gemm {
+    let Gemm { batch, m, n, k, dtype, layout, accumulate } = *gemm;
+    let layout = match layout {
+        Layout::Forward => kernels::Layout::Forward,
+        Layout::InputGradient => kernels::Layout::InputGradient,
+        Layout::WeightGradient => kernels::Layout::WeightGradient,
+    };
+    kernels::Gemm { batch, m, n, k, dtype: dtype_of(dtype), layout, accumulate }
+}
+
+fn attention_of(attention: &Attention) -> kernels::Attention {
+    let Attention { pass, batch, heads, kv_heads, queries, keys, head_dim, causal, dtype } = *attention;
+    let pass = match pass {
+        Pass::Forward => kernels::Pass::Forward,
+        Pass::Backward => kernels::Pass::Backward,
+    };
+    kernels::Attention {
+        pass,
+        batch,
+        heads,
+        kv_heads,
+        queries,
+        keys,
+        head_dim,
+        causal,
+        dtype: dtype_of(dtype),
+    }
+}
+
+fn stream_of(stream: &Stream) -> kernels::Stream {
+    let class = match stream.class {
+        StreamClass::Elementwise => kernels::StreamClass::Elementwise,
+        StreamClass::Softmax => kernels::StreamClass::Softmax,
+        StreamClass::LayerNorm => kernels::StreamClass::LayerNorm,
+        StreamClass::RmsNorm => kernels::StreamClass::RmsNorm,
+        StreamClass::Reduction => kernels::StreamClass::Reduction,
+        StreamClass::CrossEntropy => kernels::StreamClass::CrossEntropy,
+        StreamClass::Embedding => kernels::StreamClass::Embedding,
+        StreamClass::Optimizer => kernels::StreamClass::Optimizer,
+    };
+    kernels::Stream { class, bytes_read: stream.bytes_read, bytes_written: stream.bytes_written }
+}
+
+fn dtype_of(dtype: Dtype) -> kernels::Dtype {
+    match dtype {
+        Dtype::Fp32 => kernels::Dtype::Fp32,
+        Dtype::Fp16 => kernels::Dtype::Fp16,
+        Dtype::Bf16 => kernels::Dtype::Bf16,
+    }
+}

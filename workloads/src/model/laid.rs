@@ -1,0 +1,191 @@
+//! Lays a transformer on pipeline stages: the operator graph of its blocks, and the operator behind each of its nodes.
+//!
+//! The embedding is on the first position of the chain, the head on the last, layers are spread evenly. What the blocks
+//! save for their backward pass is one storage per block (two where the gradients are apart): it is allocated by the first
+//! operator of the block and freed after the last that needs it.
+
+use crate::chain::Chain;
+use crate::graph::{Op, OpGraph, Phase, Purpose, Storage, StorageId};
+use crate::model::transformer::{Block, Operator, Recompute, ShardedTransformer, Tensor, beside};
+
+/// A transformer on its stages.
+#[derive(Clone, Debug)]
+pub(crate) struct Laid {
+    pub(crate) graph: OpGraph,
+    /// The different operators.
+    pub(crate) operators: Vec<Operator>,
+    /// By [`OpId`](crate::graph::OpId), which of them it is.
+    pub(crate) operator_of: Vec<u32>,
+    /// Per stage, the most bytes alive at once beyond what is saved.
+    pub(crate) transient: Vec<u64>,
+}
+
+/// What layers recompute: the first so many of each chunk in one mode, the others in another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerRecompute {
+    /// Of the first layers of a chunk.
+    pub first: Recompute,
+    /// How many those are; none: all.
+    pub layers: Option<u32>,
+    /// Of the others.
+    pub others: Recompute,
+}
+
+/// Lays `model` on the positions of `chain`. With `split_backward` the gradients of inputs and of weights are visits of
+/// their own. `receive` is what a rank does with what it receives before it is its input; `update` what a stage does once
+/// a step.
+pub(crate) fn lay(
+    model: &ShardedTransformer,
+    chain: Chain,
+    split_backward: bool,
+    recompute: LayerRecompute,
+    receive: &[Operator],
+    update: impl Fn(u32) -> Vec<Operator>,
+) -> Laid {
+    let mut laying = Laying {
+        laid: Laid {
+            graph: OpGraph::default(),
+            operators: Vec::new(),
+            operator_of: Vec::new(),
+            transient: vec![0; chain.stages as usize],
+        },
+        split_backward,
+        stage: 0,
+        chunk: 0,
+    };
+    let receive = laying.list(receive);
+    let (embedding, head) = (laying.block(&model.embedding()), laying.block(&model.head()));
+    let (first, others) =
+        (laying.block(&model.layer(recompute.first)), laying.block(&model.layer(recompute.others)));
+    let layers = model.execution().split.layers_per_chunk(model.model());
+    for position in 0..chain.positions() {
+        (laying.stage, laying.chunk) = (chain.stage(position), chain.chunk(position));
+        let (is_first, is_last) = (position == 0, position + 1 == chain.positions());
+        let mut blocks: Vec<&Listed> = is_first.then_some(&embedding).into_iter().collect();
+        let recomputing = recompute.layers.unwrap_or(layers).min(layers);
+        blocks.extend((0..layers).map(|layer| if layer < recomputing { &first } else { &others }));
+        blocks.extend(is_last.then_some(&head));
+        let nothing = List::default();
+        let received = |needed: bool| if needed { &receive } else { &nothing };
+        laying.visits(&blocks, received(!is_first), received(!is_last));
+    }
+    for stage in 0..chain.stages {
+        let list = laying.list(&update(stage));
+        (laying.stage, laying.chunk) = (stage, 0);
+        laying.extend(Phase::Update, &list, &[], &[]);
+    }
+    laying.laid
+}
+
+/// Operators by their index in [`Laid::operators`], with how many of those that follow run beside each, and which are
+/// executed again.
+#[derive(Clone, Debug, Default)]
+struct List(Vec<(u32, u32, bool)>);
+
+/// A block, listed.
+struct Listed {
+    forward: List,
+    /// The whole backward pass, or that of the input.
+    backward: List,
+    weight: List,
+    /// Bytes saved by the forward pass for the backward pass, and for the gradient of the weights where it is apart.
+    saved: u64,
+    saved_for_weight: u64,
+    /// Bytes that the gradient of the input leaves for that of the weights.
+    left_for_weight: u64,
+    transient: u64,
+}
+
+struct Laying {
+    laid: Laid,
+    split_backward: bool,
+    stage: u32,
+    chunk: u32,
+}
+
+impl Laying {
+    fn list(&mut self, operators: &[Operator]) -> List {
+        let start = self.laid.operators.len() as u32;
+        let again = |op: &Operator| op.phase == Phase::Recompute;
+        let entry = |(n, op): (usize, &Operator)| (start + n as u32, beside(&operators[n..]) as u32, again(op));
+        let list = List(operators.iter().enumerate().map(entry).collect());
+        self.laid.operators.extend_from_slice(operators);
+        list
+    }
+
+    fn block(&mut self, block: &Block) -> Listed {
+        let transient = block.transient_forward().max(block.transient_backward());
+        let forward = self.list(&block.forward);
+        if !self.split_backward {
+            let backward = self.list(&block.backward);
+            let (saved, weight) = (block.saved_bytes(), List::default());
+            return Listed {
+                forward,
+                backward,
+                weight,
+                saved,
+                saved_for_weight: 0,
+                left_for_weight: 0,
+                transient,
+            };
+        }
+        let (saved, kept) = (block.saved(), block.kept_for_weight());
+        let is_saved = |tensor: &Tensor| saved.iter().any(|other| other.name == tensor.name);
+        let bytes = |of_saved: bool| {
+            kept.iter().filter(|tensor| is_saved(tensor) == of_saved).map(|tensor| tensor.bytes).sum::<u64>()
+        };
+        Listed {
+            forward,
+            backward: self.list(&block.backward_input()),
+            weight: self.list(&block.backward_weight()),
+            saved: block.saved_bytes() - bytes(true),
+            saved_for_weight: bytes(true),
+            left_for_weight: bytes(false),
+            transient,
+        }
+    }
+
+    /// The visits of a chunk: blocks forward, then backward in reverse.
+    fn visits(&mut self, blocks: &[&Listed], received: &List, received_back: &List) {
+        self.extend(Phase::Forward, received, &[], &[]);
+        let mut storages = Vec::with_capacity(blocks.len());
+        for block in blocks {
+            let saved = self.storage(Purpose::Activation, block.saved);
+            let kept = self.storage(Purpose::WeightGradientInput, block.saved_for_weight);
+            let made: Vec<StorageId> = saved.into_iter().chain(kept).collect();
+            self.extend(Phase::Forward, &block.forward, &[], &made);
+            let left = self.storage(Purpose::WeightGradientInput, block.left_for_weight);
+            storages.push((made, kept.into_iter().chain(left).collect::<Vec<_>>(), left));
+        }
+        let transient = blocks.iter().map(|block| block.transient).max().unwrap_or(0);
+        let most = &mut self.laid.transient[self.stage as usize];
+        *most = (*most).max(transient);
+        let backward = if self.split_backward { Phase::BackwardInput } else { Phase::Backward };
+        self.extend(backward, received_back, &[], &[]);
+        for (block, (made, _, left)) in blocks.iter().zip(&storages).rev() {
+            let left: Vec<StorageId> = left.iter().copied().collect();
+            self.extend(backward, &block.backward, made, &left);
+        }
+        for (block, (_, kept, _)) in blocks.iter().zip(&storages).rev() {
+            self.extend(Phase::BackwardWeight, &block.weight, kept, &[]);
+        }
+    }
+
+    fn storage(&mut self, purpose: Purpose, bytes: u64) -> Option<StorageId> {
+        let (stage, chunk) = (self.stage, self.chunk);
+        (bytes > 0).then(|| self.laid.graph.storage(Storage { stage, chunk, purpose, bytes }))
+    }
+
+    /// Appends a list to a visit; its first operator writes `writes`, and needs `reads` as its last does.
+    fn extend(&mut self, visit: Phase, List(list): &List, reads: &[StorageId], writes: &[StorageId]) {
+        let (stage, chunk) = (self.stage, self.chunk);
+        for (n, &(operator, beside, again)) in list.iter().enumerate() {
+            let (first, last) = (n == 0, n + 1 == list.len());
+            let phase = if again { Phase::Recompute } else { visit };
+            let reads = if first || last { reads.to_vec() } else { Vec::new() };
+            let writes = if first { writes.to_vec() } else { Vec::new() };
+            self.laid.graph.op_of(visit, Op { stage, chunk, phase, reads, writes, beside });
+            self.laid.operator_of.push(operator);
+        }
+    }
+}

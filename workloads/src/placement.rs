@@ -1,0 +1,69 @@
+//! Which GPU of the machine each rank runs on.
+
+use crate::limits::Invalid;
+
+/// In which order the stages of a pipeline take GPUs. Within a stage tensor ranks are next to each other, then data
+/// ranks, as in Megatron-LM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Stage after stage.
+    #[default]
+    Sequential,
+    /// A stage and its partner `p - 1 - x` next to each other (Kim et al. 2023): what BPipe moves stays in a node.
+    PairAdjacent,
+}
+
+/// The extent of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Ranks that share each layer, t.
+    pub tensor: u32,
+    /// Copies of the model, d.
+    pub data: u32,
+    /// Pipeline stages, p.
+    pub stages: u32,
+}
+
+impl Extent {
+    /// Ranks per stage.
+    pub const fn replicas(self) -> u32 {
+        self.tensor * self.data
+    }
+
+    /// Ranks in all.
+    pub const fn ranks(self) -> u64 {
+        self.tensor as u64 * self.data as u64 * self.stages as u64
+    }
+
+    /// The number of the GPU of replica `replica` of a stage.
+    pub const fn gpu(self, placement: Placement, stage: u32, replica: u32) -> u32 {
+        let position = match placement {
+            Placement::Sequential => stage,
+            Placement::PairAdjacent if 2 * stage < self.stages => 2 * stage,
+            Placement::PairAdjacent => 2 * (self.stages - 1 - stage) + 1,
+        };
+        position * self.replicas() + replica
+    }
+
+    /// Checks that the ranks are as many as the GPUs.
+    ///
+    /// # Errors
+    /// If they are not, with the numbers of data ranks that would do.
+    pub fn fits(self, gpus: u32) -> Result<(), Invalid> {
+        if self.ranks() == u64::from(gpus) {
+            return Ok(());
+        }
+        let Self { tensor, data, stages } = self;
+        let model = u64::from(tensor) * u64::from(stages);
+        let remedy = if model > 0 && u64::from(gpus).is_multiple_of(model) {
+            format!("`data: {}` uses them all", u64::from(gpus) / model)
+        } else {
+            format!("{model} GPUs hold one copy of the model, so the machine needs a multiple of that")
+        };
+        let problem = format!(
+            "tensor {tensor} x pipeline {stages} x data {data} are {} GPUs, but the machine has {gpus}: {remedy}",
+            self.ranks()
+        );
+        Err(Invalid { field: "parallelism", problem })
+    }
+}

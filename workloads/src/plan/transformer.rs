@@ -1,0 +1,170 @@
+//! Plans of transformers on machines: from dimensions, a split and a machine to what the engine takes.
+
+use crate::chain::Chain;
+use crate::cost::{CostBook, Message};
+use crate::disposition::Dispositions;
+use crate::hardware::{CostModels, Hardware, HardwareError};
+use crate::limits::Invalid;
+use crate::model::laid::{Laid, LayerRecompute, lay};
+use crate::model::transformer::{Execution, RankParameters, ShardedTransformer, Sharding, Transformer};
+use crate::names::kind;
+use crate::placement::{Extent, Placement};
+use crate::schedule::StageMemory;
+use crate::site::Job;
+
+use super::{Built, Estimate, Pipelining, PlanError, Staged, assemble};
+
+/// How a transformer is trained on a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TransformerPlan {
+    /// Its dimensions.
+    pub model: Transformer,
+    /// Micro-batch, split, precision, kernels.
+    pub execution: Execution,
+    /// Copies of the model, each with micro-batches of its own.
+    pub data: u32,
+    /// What data-parallel ranks share.
+    pub sharding: Sharding,
+    /// Each tensor rank sends its part of a tensor that all hold to the next stage.
+    pub scatter_gather: bool,
+    /// On which GPUs the stages are.
+    pub placement: Placement,
+    /// What layers recompute.
+    pub recompute: LayerRecompute,
+    /// How the stages work together.
+    pub pipelining: Pipelining,
+    /// Bytes of each GPU that are kept back beyond what the catalogue says.
+    pub reserved: u64,
+    /// Bytes of each GPU that may be used, reserved ones included; none: all.
+    pub limit: Option<u64>,
+}
+
+impl TransformerPlan {
+    /// How many ranks it has.
+    pub fn extent(&self) -> Extent {
+        let split = self.execution.split;
+        Extent { tensor: split.tensor, data: self.data, stages: split.stages }
+    }
+}
+
+/// The size of a plan, without building it. Saturates.
+pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
+    // Kernels, collectives and copies of a layer, forward and backward with what is recomputed; messages and the rest.
+    const OPERATORS_PER_LAYER: u64 = 64;
+    const OPERATORS_PER_VISIT: u64 = 24;
+    let split = plan.execution.split;
+    let factors =
+        [u64::from(plan.pipelining.micro_batches), u64::from(plan.pipelining.steps), plan.extent().ranks()];
+    let instances = factors.into_iter().fold(1, u64::saturating_mul);
+    let layers = u64::from(plan.model.layers).div_ceil(u64::from(split.stages.max(1)));
+    let operators = layers * OPERATORS_PER_LAYER + u64::from(split.chunks) * OPERATORS_PER_VISIT;
+    let activities = instances.saturating_mul(operators);
+    Estimate { visits: instances.saturating_mul(2 * u64::from(split.chunks)), activities }
+}
+
+/// Builds a plan on a machine.
+///
+/// # Errors
+/// See [`PlanError`].
+pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built, PlanError> {
+    let model = ShardedTransformer::new(&plan.model, &plan.execution).map_err(PlanError::Invalid)?;
+    validate(plan, hardware)?;
+    let pipelining = &plan.pipelining;
+    let chain = pipelining.schedule.chain(plan.execution.split.stages);
+    let boundary = model.boundary(plan.scatter_gather);
+    let update = |stage| model.update(&parameters(&model, chain, stage), plan.sharding, plan.data);
+    let splits = pipelining.schedule.splits_backward();
+    let laid = lay(&model, chain, splits, plan.recompute, &boundary.receive, update);
+    let capacity = capacity(plan, hardware)?;
+    let (machine, extent, placement) = (hardware.machine, plan.extent(), plan.placement);
+    let job = Job { machine, extent, placement, capacity };
+    let mut models = CostModels::new(&job, hardware)?;
+    let costs = costs(&laid, chain, boundary.bytes, &mut models)?;
+    let memory = memory(plan, hardware, &model, chain, &laid)?;
+    let channels = models.channels;
+    let hops =
+        (0..chain.positions()).filter_map(|position| chain.hop(position)).map(|hop| (hop.from, hop.to));
+    let staged = Staged { chain, graph: laid.graph, table: Dispositions::default(), costs, memory };
+    assemble(staged, pipelining, |table| Ok(job.site(hops, table, &channels).map_err(HardwareError::from)?))
+}
+
+/// What only the plan as a whole can get wrong.
+fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanError> {
+    let mut found = Vec::new();
+    found.extend(plan.extent().fits(hardware.machine.gpus()).err());
+    let (split, pipelining) = (plan.execution.split, &plan.pipelining);
+    let chunks = pipelining.schedule.chain(split.stages).chunks;
+    let mut wrong = |field, problem| found.push(Invalid { field, problem });
+    if split.chunks != chunks {
+        wrong(
+            "schedule",
+            format!("`{}` has {chunks} chunks per stage, not {}", pipelining.schedule.name(), split.chunks),
+        );
+    }
+    if pipelining.micro_batches == 0 {
+        wrong("micro_batches", "must be at least 1".to_owned());
+    }
+    if pipelining.steps == 0 {
+        wrong("steps", "must be at least 1".to_owned());
+    }
+    if found.is_empty() { Ok(()) } else { Err(PlanError::Invalid(found)) }
+}
+
+fn costs(
+    laid: &Laid,
+    chain: Chain,
+    boundary: u64,
+    models: &mut CostModels<'_>,
+) -> Result<CostBook, HardwareError> {
+    let operators =
+        laid.operators.iter().map(|op| models.operator(op)).collect::<Result<Vec<_>, HardwareError>>()?;
+    let message = |stage: u32| models.message(stage, (stage + 1) % chain.stages, boundary);
+    let messages = (0..chain.stages).map(message).collect::<Result<Vec<Message>, HardwareError>>()?;
+    Ok(CostBook {
+        ops: laid.operator_of.iter().map(|&operator| operators[operator as usize].clone()).collect(),
+        messages,
+        // A copy engine is as fast as its way.
+        copy: sim_core::fixed::Rate::UNLIMITED,
+        speeds: std::mem::take(&mut models.speeds),
+    })
+}
+
+/// Parameters of a rank of a stage.
+fn parameters(model: &ShardedTransformer, chain: Chain, stage: u32) -> RankParameters {
+    let layers = model.execution().split.layers_per_chunk(model.model()) * chain.chunks;
+    let (first, last) = (chain.stage(0) == stage, chain.stage(chain.positions() - 1) == stage);
+    model.parameters(layers, first, last)
+}
+
+/// Bytes of each GPU that the plan may use, reserved ones included.
+fn capacity(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<u64, HardwareError> {
+    let (_, gpu) = hardware.gpu()?;
+    let all = (gpu.memory_gib * f64::from(1 << 30)) as u64;
+    Ok(plan.limit.map_or(all, |limit| limit.min(all)))
+}
+
+/// What each stage's ranks hold throughout.
+fn memory(
+    plan: &TransformerPlan,
+    hardware: &Hardware<'_>,
+    model: &ShardedTransformer,
+    chain: Chain,
+    laid: &Laid,
+) -> Result<Vec<StageMemory>, HardwareError> {
+    let (_, gpu) = hardware.gpu()?;
+    let capacity = capacity(plan, hardware)?;
+    let reserved = (gpu.reserved_gib * f64::from(1 << 30)) as u64 + plan.reserved;
+    let stage = |stage: u32| {
+        let count = parameters(model, chain, stage).total();
+        let states = plan.execution.states.bytes(count, plan.sharding, plan.data);
+        let persistent = vec![
+            (kind::PARAMETERS, states.parameters),
+            (kind::GRADIENTS, states.gradients),
+            (kind::OPTIMIZER, states.optimizer),
+            (kind::WORKSPACE, laid.transient[stage as usize]),
+            (kind::RESERVED, reserved),
+        ];
+        StageMemory { capacity, persistent, resident_bound: None }
+    };
+    Ok((0..chain.stages).map(stage).collect())
+}

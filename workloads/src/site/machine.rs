@@ -1,0 +1,255 @@
+//! The site of a job on a machine: its ranks on GPUs, their ways to each other, and the rings of their groups.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use hw_models::collectives::{Between, GroupShape, Inside, InsideLink};
+use hw_models::machine::{Machine, MachineResources, NoRoute, ResourceKind, Route, RouteKind};
+use sim_core::fixed::Ratio;
+use sim_core::id::{CauseId, FluidId, RouteId};
+use sim_core::platform::{Demand, Platform};
+
+use super::{Channel, RankSite, Site};
+use crate::disposition::Dispositions;
+use crate::model::transformer::Group;
+use crate::names::cause;
+use crate::placement::{Extent, Placement};
+
+/// A job on a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// The machine.
+    pub machine: &'a Machine,
+    /// How many ranks.
+    pub extent: Extent,
+    /// On which GPUs.
+    pub placement: Placement,
+    /// Bytes of every GPU's memory that the job may use.
+    pub capacity: u64,
+}
+
+/// Collectives that put the same demands on a kind of group.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChannelSpec {
+    /// Among whom.
+    pub group: Group,
+    /// Bytes on the links of each member inside its node, per byte of work.
+    pub inside: f64,
+    /// Bytes on each network interface, per byte of work.
+    pub between: f64,
+    /// Bytes of a member's HBM, per byte of work.
+    pub hbm: f64,
+    /// SMs held beside kernels.
+    pub sms: u32,
+}
+
+impl Job<'_> {
+    /// The site. `hops` are the pairs of stages that send each other messages; the pairs that lend each other storages
+    /// are in `table`.
+    ///
+    /// # Errors
+    /// If nothing joins two ranks that communicate.
+    pub fn site(
+        &self,
+        hops: impl IntoIterator<Item = (u32, u32)>,
+        table: &Dispositions,
+        channels: &[ChannelSpec],
+    ) -> Result<Site, NoRoute> {
+        let mut platform = Platform::default();
+        let resources = self.machine.platform(&mut platform, Some(self.capacity), cause_of);
+        let mut building = Building { job: self, platform, resources };
+        let ranks = (0..self.extent.stages)
+            .flat_map(|stage| (0..self.extent.replicas()).map(move |replica| (stage, replica)))
+            .map(|(stage, replica)| building.rank(stage, replica))
+            .collect();
+        let mut site = Site { replicas: self.extent.replicas(), ranks, ..Site::default() };
+        let moves = table.moves().map(|(planned, _)| (planned.from, planned.to));
+        for (a, b) in hops.into_iter().chain(moves.collect::<Vec<_>>()) {
+            for (from, to) in [(a, b), (b, a)] {
+                for replica in 0..self.extent.replicas() {
+                    let rank = site.rank(from, replica);
+                    if let Entry::Vacant(unknown) = site.ranks[rank].to.entry(to) {
+                        unknown.insert(building.way(self.gpu(from, replica), self.gpu(to, replica))?);
+                    }
+                }
+            }
+        }
+        for spec in channels {
+            site.channels.push(building.channel(spec)?);
+        }
+        site.platform = building.platform;
+        Ok(site)
+    }
+
+    /// The number of a rank's GPU.
+    pub fn gpu(&self, stage: u32, replica: u32) -> u32 {
+        self.extent.gpu(self.placement, stage, replica)
+    }
+
+    /// The ranks of every group, as stages and replicas.
+    pub fn groups(&self, group: Group) -> Vec<Vec<(u32, u32)>> {
+        let Extent { tensor, data, stages } = self.extent;
+        let replica = |i: u32, j: u32| i + tensor * j;
+        let last = stages - 1;
+        match group {
+            Group::Tensor => (0..stages)
+                .flat_map(|s| (0..data).map(move |j| (0..tensor).map(|i| (s, replica(i, j))).collect()))
+                .collect(),
+            Group::Data => (0..stages)
+                .flat_map(|s| (0..tensor).map(move |i| (0..data).map(|j| (s, replica(i, j))).collect()))
+                .collect(),
+            Group::Embedding => (0..tensor * data).map(|r| vec![(0, r), (last, r)]).collect(),
+            Group::Model => (0..data)
+                .map(|j| (0..stages).flat_map(|s| (0..tensor).map(move |i| (s, replica(i, j)))).collect())
+                .collect(),
+        }
+    }
+}
+
+impl Job<'_> {
+    /// Where the members of a kind of group are: those of its first group, which stands for all.
+    ///
+    /// # Errors
+    /// If nothing joins two of them.
+    pub fn shape(&self, group: Group) -> Result<GroupShape, NoRoute> {
+        let groups = self.groups(group);
+        let nodes = self.by_node(&groups[0]);
+        let members: usize = nodes.iter().map(Vec::len).sum();
+        let local = &nodes[0];
+        let inside = match local.as_slice() {
+            [a, b, ..] => {
+                let route = self.route(*a, *b)?;
+                let link = match route.kind {
+                    RouteKind::NvLink if route.links.len() > 1 => InsideLink::NvSwitch,
+                    RouteKind::NvLink => InsideLink::CubeMesh,
+                    _ => InsideLink::Pcie,
+                };
+                Inside { link, bytes_per_s: self.machine.bytes_per_s(&route) }
+            }
+            // Alone on its node it uses no link inside.
+            _ => Inside { link: InsideLink::NvSwitch, bytes_per_s: f64::MAX },
+        };
+        let between = match nodes.get(1) {
+            Some(next) => {
+                let route = self.route(local[0], next[0])?;
+                let nics = self.senders(local).count() as u32;
+                Some(Between { bytes_per_s: self.machine.bytes_per_s(&route), nics })
+            }
+            None => None,
+        };
+        let ranks_per_node = local.len() as u32;
+        Ok(GroupShape { ranks: members as u32, ranks_per_node, inside, between })
+    }
+
+    /// The GPUs of a group, by node.
+    fn by_node(&self, members: &[(u32, u32)]) -> Vec<Vec<u32>> {
+        let per_node = self.machine.gpus_per_node().max(1);
+        let mut nodes: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for &(stage, replica) in members {
+            let gpu = self.gpu(stage, replica);
+            nodes.entry(gpu / per_node).or_default().push(gpu);
+        }
+        for gpus in nodes.values_mut() {
+            gpus.sort_unstable();
+            gpus.dedup();
+        }
+        nodes.into_values().collect()
+    }
+
+    /// Of the members on one node, positions of those that send to the next node: one for each network interface.
+    fn senders<'b>(&'b self, gpus: &'b [u32]) -> impl Iterator<Item = usize> + 'b {
+        let nic = |&gpu: &u32| self.machine.nic_of(self.machine.gpu(gpu));
+        let new = move |&at: &usize| gpus[..at].iter().all(|other| nic(other) != nic(&gpus[at]));
+        (0..gpus.len()).filter(new)
+    }
+
+    fn route(&self, from: u32, to: u32) -> Result<Route, NoRoute> {
+        self.machine.route(self.machine.gpu(from), self.machine.gpu(to))
+    }
+}
+
+/// What time lost on a resource counts as.
+fn cause_of(kind: ResourceKind) -> CauseId {
+    use hw_models::catalogue::LinkKind;
+    let name = match kind {
+        ResourceKind::GpuMemory => cause::COMPUTE,
+        ResourceKind::Link(LinkKind::NvLink | LinkKind::Network) => cause::COMMUNICATION,
+        ResourceKind::Link(_) => cause::TRANSFER,
+    };
+    CauseId::from(cause::ALL.iter().position(|&known| known == name).unwrap_or(0))
+}
+
+struct Building<'a> {
+    job: &'a Job<'a>,
+    platform: Platform,
+    resources: MachineResources,
+}
+
+impl Building<'_> {
+    fn rank(&mut self, stage: u32, replica: u32) -> RankSite {
+        let gpu = self.job.gpu(stage, replica);
+        let resources = self.resources.gpus[gpu as usize];
+        RankSite {
+            name: Some(self.job.machine.part(self.job.machine.gpu(gpu)).name),
+            memory: Some(resources.memory),
+            hbm: Some(self.platform.route([Demand::on(resources.hbm)])),
+            sms: Some(resources.sms),
+            to: BTreeMap::new(),
+        }
+    }
+
+    /// The way of a copy between two GPUs: links, and the memory at both ends, where copies come before kernels.
+    fn way(&mut self, from: u32, to: u32) -> Result<RouteId, NoRoute> {
+        let mut demands = self.resources.demands(&self.job.route(from, to)?);
+        let ends = [from, to].map(|gpu| self.resources.gpus[gpu as usize].hbm);
+        demands.extend(ends.map(|hbm| Demand::on(hbm).prior()));
+        Ok(self.platform.route(demands))
+    }
+
+    fn channel(&mut self, spec: &ChannelSpec) -> Result<Channel, NoRoute> {
+        let replicas = self.job.extent.replicas();
+        let of_rank = vec![None; self.job.extent.ranks() as usize];
+        let mut channel = Channel { of_rank, sms: spec.sms, ..Channel::default() };
+        for members in self.job.groups(spec.group) {
+            for &(stage, replica) in &members {
+                let rank = (stage * replicas + replica) as usize;
+                channel.of_rank[rank] = Some(channel.groups.len() as u32);
+            }
+            let route = self.ring(&self.job.by_node(&members), spec)?;
+            channel.groups.push((members.len() as u32, route));
+        }
+        Ok(channel)
+    }
+
+    /// A group in steady state is one coupled activity: on each node a ring over its members, between nodes one for each
+    /// network interface.
+    fn ring(&mut self, nodes: &[Vec<u32>], spec: &ChannelSpec) -> Result<RouteId, NoRoute> {
+        let mut coefficients: BTreeMap<FluidId, f64> = BTreeMap::new();
+        let mut edge = |from: u32, to: u32, coefficient: f64| -> Result<(), NoRoute> {
+            for demand in self.resources.demands(&self.job.route(from, to)?) {
+                *coefficients.entry(demand.fluid).or_default() +=
+                    f64::from(demand.coefficient.0) / f64::from(Ratio::ONE.0) * coefficient;
+            }
+            Ok(())
+        };
+        for gpus in nodes.iter().filter(|gpus| gpus.len() > 1) {
+            for (at, &from) in gpus.iter().enumerate() {
+                edge(from, gpus[(at + 1) % gpus.len()], spec.inside)?;
+            }
+        }
+        if nodes.len() > 1 {
+            for (at, gpus) in nodes.iter().enumerate() {
+                let next = &nodes[(at + 1) % nodes.len()];
+                for sender in self.job.senders(gpus) {
+                    edge(gpus[sender], next[sender % next.len()], spec.between)?;
+                }
+            }
+        }
+        let links = coefficients.into_iter().map(|(fluid, c)| Demand::on(fluid).coefficient(c));
+        let memory =
+            |&gpu: &u32| Demand::on(self.resources.gpus[gpu as usize].hbm).coefficient(spec.hbm).prior();
+        let demands = links.chain(nodes.iter().flatten().map(memory));
+        let demands: Vec<Demand> = demands.filter(|demand| demand.coefficient.0 > 0).collect();
+        Ok(self.platform.route(demands))
+    }
+}
