@@ -219,9 +219,22 @@ impl Machine {
         } else {
             self.fabric_link(id)
         };
-        link.bytes_per_s *=
-            self.slowed.links.get(&self.canonical(id, link.half_duplex).0).copied().unwrap_or(1.0);
+        link.bytes_per_s *= self.slowed(id, link.half_duplex);
         link
+    }
+
+    /// What one direction of a link carries for all its users together [byte/s]. What libraries plan with over NVLink is
+    /// less than that; there each user is capped on its own.
+    pub fn capacity(&self, id: DirectedLink) -> f64 {
+        let link = self.link(id);
+        match link.kind {
+            LinkKind::NvLink => link.nominal_bytes_per_s * self.slowed(id, link.half_duplex),
+            _ => link.bytes_per_s,
+        }
+    }
+
+    fn slowed(&self, id: DirectedLink, half_duplex: bool) -> f64 {
+        self.slowed.links.get(&self.canonical(id, half_duplex).0).copied().unwrap_or(1.0)
     }
 
     /// The links that begin at a part.

@@ -70,7 +70,7 @@ impl Machine {
             let link = self.link(id);
             let shared = self.shared_direction(id);
             resources.links.push(if shared == id {
-                platform.fluid(self.link_name(id), link.bytes_per_s, cause(ResourceKind::Link(link.kind)))
+                platform.fluid(self.link_name(id), self.capacity(id), cause(ResourceKind::Link(link.kind)))
             } else {
                 resources.links[shared.index()]
             });

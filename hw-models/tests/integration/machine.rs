@@ -338,12 +338,12 @@ fn the_engine_gets_a_fluid_for_every_memory_and_direction() {
     let gpu = resources.gpus[3];
     let hbm = &platform.fluids[gpu.hbm.index()];
     assert_eq!((hbm.name.as_str(), hbm.cause), ("node[0].gpu[3].hbm", CauseId(1)));
-    assert!((hbm.capacity.units_per_second() / (1555e9 * 0.884) - 1.0).abs() < 1e-9);
+    assert!((hbm.capacity.units_per_second() / 1555e9 - 1.0).abs() < 1e-9);
     assert_eq!(platform.pools[gpu.sms.index()].units, 108);
     assert_eq!(platform.stores[gpu.memory.index()].capacity, 39 << 30);
     for id in machine.links() {
         let fluid = &platform.fluids[resources.links[id.index()].index()];
-        assert!((fluid.capacity.units_per_second() / machine.link(id).bytes_per_s - 1.0).abs() < 1e-6);
+        assert!((fluid.capacity.units_per_second() / machine.capacity(id) - 1.0).abs() < 1e-6);
     }
     assert_eq!(resources.stores.len(), 2 + 8, "two memories, eight drives");
     let capped = machine.platform(&mut platform, Some(1 << 30), |_| CauseId(0));

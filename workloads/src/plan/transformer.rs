@@ -123,8 +123,8 @@ fn costs(
     Ok(CostBook {
         ops: laid.operator_of.iter().map(|&operator| operators[operator as usize].clone()).collect(),
         messages,
-        // A copy engine is as fast as its way.
-        copy: sim_core::fixed::Rate::UNLIMITED,
+        // Between partners, of which the first and the last stage are two.
+        copy: models.message(0, chain.stages - 1, 1)?.cap,
         speeds: std::mem::take(&mut models.speeds),
     })
 }
