@@ -1,139 +1,150 @@
-//! An indexed 4-ary min-heap: entries that are re-keyed more often than they come.
+//! A tree of minima over ids: entries that are re-keyed more often than they come.
 
 use crate::time::Time;
 
 /// At most one time per id, ordered by (time, id).
+///
+/// Times are kept by id, and above them the least of every block, of every block of blocks, and so on. A time
+/// that is not the least of its block moves without touching anything else, so that when the rates of many
+/// activities change, nearly all of them cost a write and a comparison (a heap would sift each of them).
 #[derive(Clone, Debug, Default)]
 pub struct FinishHeap {
-    /// Keys in heap order: the children of position `i` are at `4 i + 1 ..= 4 i + 4`.
-    keys: Vec<Key>,
-    /// Position of each id in `keys`, or [`ABSENT`].
-    position: Vec<u32>,
+    /// By id, [`Time::NEVER`] if absent; then by block of the level below; last the root alone.
+    levels: Vec<Vec<Time>>,
 }
 
-/// Children per node: half the depth of a binary heap for the same cache lines touched.
-const ARITY: usize = 4;
-/// Position of an id that is not in the heap.
-const ABSENT: u32 = u32::MAX;
-
-/// Time and id in one integer, so that one comparison decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key(u128);
-
-impl Key {
-    #[inline]
-    fn new(time: Time, id: u32) -> Self {
-        Self(u128::from(time.0) << 32 | u128::from(id))
-    }
-
-    #[inline]
-    fn time(self) -> Time {
-        Time((self.0 >> 32) as u64)
-    }
-
-    #[inline]
-    fn id(self) -> u32 {
-        self.0 as u32
-    }
-}
+/// Entries per block: two cache lines.
+const BLOCK: usize = 16;
 
 impl FinishHeap {
     /// Sets the time of `id`, whether or not it has one; [`Time::NEVER`] removes it. Memory grows with the largest id.
     #[inline]
     pub fn set(&mut self, id: u32, time: Time) {
-        if time == Time::NEVER {
-            return self.remove(id);
+        if self.levels.first().is_none_or(|times| times.len() <= id as usize) {
+            self.grow(id as usize + 1);
         }
-        if self.position.len() <= id as usize {
-            self.position.resize(id as usize + 1, ABSENT);
-        }
-        let key = Key::new(time, id);
-        match self.position[id as usize] {
-            ABSENT => {
-                self.keys.push(key);
-                self.rise(self.keys.len() - 1, key);
-            }
-            position => self.place(position as usize, key),
-        }
+        self.update(0, id as usize, time);
     }
 
     /// Removes `id` if it has a time.
     #[inline]
     pub fn remove(&mut self, id: u32) {
-        let Some(&position) = self.position.get(id as usize) else { return };
-        if position != ABSENT {
-            self.take(position as usize);
+        if self.levels.first().is_some_and(|times| times.len() > id as usize) {
+            self.update(0, id as usize, Time::NEVER);
         }
     }
 
     /// The earliest time and its smallest id.
     #[inline]
     pub fn peek(&self) -> Option<(Time, u32)> {
-        self.keys.first().map(|key| (key.time(), key.id()))
+        let time = self.least();
+        (time != Time::NEVER).then(|| (time, self.first(0, time) as u32))
     }
 
     /// Moves the ids of instant `now` to the end of `out`, ascending. Moves nothing when `now` is not the earliest time.
     #[inline]
     pub fn drain(&mut self, now: Time, out: &mut Vec<u32>) {
-        while let Some(&key) = self.keys.first()
-            && key.time() == now
-        {
-            self.take(0);
-            out.push(key.id());
-        }
-    }
-
-    /// Removes the key at `position` and fills the gap with the last one.
-    fn take(&mut self, position: usize) {
-        self.position[self.keys[position].id() as usize] = ABSENT;
-        let last = self.keys.pop().expect("a position in the heap exists");
-        if position < self.keys.len() {
-            self.place(position, last);
-        }
-    }
-
-    /// Puts `key` in the gap at `position`, or where the order wants it above or below.
-    fn place(&mut self, position: usize, key: Key) {
-        if position > 0 && key < self.keys[(position - 1) / ARITY] {
-            self.rise(position, key);
-        } else {
-            self.sink(position, key);
-        }
-    }
-
-    /// Moves the gap at `position` up until `key` fits in.
-    #[inline]
-    fn rise(&mut self, mut position: usize, key: Key) {
-        while position > 0 {
-            let parent = (position - 1) / ARITY;
-            if self.keys[parent] <= key {
-                break;
+        while now != Time::NEVER && self.least() == now {
+            let block = self.first(1, now);
+            let ids = block * BLOCK..;
+            for (id, time) in ids.zip(&mut self.levels[0][block * BLOCK..][..BLOCK]) {
+                if *time == now {
+                    *time = Time::NEVER;
+                    out.push(id as u32);
+                }
             }
-            self.write(position, self.keys[parent]);
-            position = parent;
+            self.update(1, block, self.least_of(0, block));
         }
-        self.write(position, key);
     }
 
-    /// Moves the gap at `position` down until `key` fits in.
+    /// The earliest time.
     #[inline]
-    fn sink(&mut self, mut position: usize, key: Key) {
-        loop {
-            let first = ARITY * position + 1;
-            let end = (first + ARITY).min(self.keys.len());
-            let Some(child) = (first..end).min_by_key(|&child| self.keys[child]) else { break };
-            if self.keys[child] >= key {
-                break;
+    fn least(&self) -> Time {
+        self.levels.last().map_or(Time::NEVER, |root| root[0])
+    }
+
+    /// The first entry of a level that has the earliest time.
+    fn first(&self, level: usize, least: Time) -> usize {
+        (level..self.levels.len() - 1).rev().fold(0, |block, level| {
+            let entries = &self.levels[level][block * BLOCK..][..BLOCK];
+            block * BLOCK + entries.iter().take_while(|time| **time != least).count()
+        })
+    }
+
+    /// Changes an entry and the minima above it as far as they change.
+    #[inline]
+    fn update(&mut self, level: usize, mut entry: usize, mut time: Time) {
+        for level in level..self.levels.len() {
+            let before = std::mem::replace(&mut self.levels[level][entry], time);
+            let Some(above) = self.levels.get(level + 1) else { return };
+            let block = entry / BLOCK;
+            let least = above[block];
+            if time > least {
+                if before > least {
+                    return;
+                }
+                time = self.least_of(level, block);
             }
-            self.write(position, self.keys[child]);
-            position = child;
+            if time == least {
+                return;
+            }
+            entry = block;
         }
-        self.write(position, key);
     }
 
+    /// The earliest time of a block.
     #[inline]
-    fn write(&mut self, position: usize, key: Key) {
-        self.keys[position] = key;
-        self.position[key.id() as usize] = position as u32;
+    fn least_of(&self, level: usize, block: usize) -> Time {
+        let entries = &self.levels[level][block * BLOCK..][..BLOCK];
+        entries.iter().copied().fold(Time::NEVER, Time::min)
+    }
+
+    /// Makes room for so many ids: whole blocks on every level, up to the one that is the root.
+    #[cold]
+    fn grow(&mut self, ids: usize) {
+        let mut entries = ids;
+        for level in 0.. {
+            if level == self.levels.len() {
+                let least = if level == 0 { Time::NEVER } else { self.least_of(level - 1, 0) };
+                self.levels.push(vec![least]);
+            }
+            if level > 0 && entries == 1 {
+                return;
+            }
+            entries = entries.div_ceil(BLOCK);
+            let level = &mut self.levels[level];
+            level.resize(level.len().max(entries * BLOCK), Time::NEVER);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_survive_as_blocks_of_blocks_are_added() {
+        let mut tree = FinishHeap::default();
+        let ids = [3, 15, 16, 255, 256, 4_095, 4_096, 70_000];
+        for (time, id) in (0..).zip(ids).map(|(rank, id)| (Time(100 - rank), id)) {
+            tree.set(id, time);
+            assert_eq!(tree.peek(), Some((time, id)));
+        }
+        let mut drained = Vec::new();
+        while let Some((time, _)) = tree.peek() {
+            tree.drain(time, &mut drained);
+        }
+        assert!(drained.iter().rev().eq(&ids));
+    }
+
+    #[test]
+    fn ids_of_one_instant_come_ascending_over_all_blocks() {
+        let mut tree = FinishHeap::default();
+        (0..600).rev().for_each(|id| tree.set(id, Time(u64::from(id % 3))));
+        tree.remove(300);
+        let mut drained = Vec::new();
+        tree.drain(Time(0), &mut drained);
+        assert!(drained.iter().copied().eq((0..600).step_by(3).filter(|id| *id != 300)));
+        assert_eq!(tree.peek(), Some((Time(1), 1)));
     }
 }
