@@ -3,7 +3,7 @@
 //! percent of them inside a leaf. The network with progress and a heap of finish times, beside the same loop
 //! over the reference, in one process.
 //!
-//! `cargo bench -p sim-core --bench sharing`
+//! `cargo bench -p sim-core --bench sharing`, with `-- '4096 slots'` to choose rows
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 
@@ -23,13 +23,19 @@ use sim_core::time::Time;
 const HOSTS_PER_LEAF: u32 = 8;
 
 fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let chosen = |name: &str| words.iter().all(|word| name.contains(word.as_str()));
     println!("flows/s                     network    reference     ratio");
     for hosts in [512, 8192] {
+        let name = format!("ring of {hosts}");
+        if !chosen(&name) {
+            continue;
+        }
         let tree = Tree::new(hosts);
         let steps = 4_000_000 / hosts;
         let fast = best(|| ring(&tree, &mut Network::new(&tree.platform), steps));
         let slow = ring(&tree, &mut Plain::new(&tree), 20);
-        report(&format!("ring of {hosts}"), fast, slow);
+        report(&name, fast, slow);
     }
     let tree = Tree::new(512);
     for (local, slots, flows, plain) in [
@@ -43,9 +49,13 @@ fn main() {
         (0, 1024, 15_000, 100),
         (0, 4096, 6_000, 20),
     ] {
+        let name = format!("{slots} slots, {local} % local");
+        if !chosen(&name) {
+            continue;
+        }
         let fast = best(|| closed(&tree, &mut Network::new(&tree.platform), slots, local, flows));
         let slow = closed(&tree, &mut Plain::new(&tree), slots, local, plain);
-        report(&format!("{slots} slots, {local} % local"), fast, slow);
+        report(&name, fast, slow);
     }
 }
 

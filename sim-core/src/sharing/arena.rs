@@ -1,6 +1,7 @@
 //! Where flows and fluids are kept: arenas with `u32` ids, no allocation per flow in steady state.
 
-use super::terms::{Dictionary, Terms, share};
+use super::network::FlowId;
+use super::terms::{Dictionary, Terms, load_weight, share};
 use super::tier::{NEVER, Tier};
 use crate::fixed::{RATIO_BITS, Rate};
 use crate::platform::{Demand, Platform};
@@ -10,6 +11,8 @@ use crate::platform::{Demand, Platform};
 #[derive(Clone, Debug)]
 pub(super) struct Arena {
     pub(super) tiers: Vec<Tier>,
+    /// Load of each tier if all its flows (and the prior ones of its fluid) ran at their ceilings.
+    pub(super) potentials: Vec<u128>,
     /// Who crosses each tier, in no order.
     pub(super) members: Vec<Vec<Member>>,
     pub(super) flows: Vec<Flow>,
@@ -23,8 +26,6 @@ pub(super) struct Arena {
     vacant: [Vec<u32>; 33],
     /// Flows under way.
     pub(super) active: usize,
-    /// Those among them whose level is being decided.
-    pub(super) undecided: usize,
     /// Those among them that are not uniform.
     pub(super) irregular: usize,
     /// Those whose rate the fixed point decided.
@@ -53,6 +54,8 @@ pub(super) struct Flow {
     pub(super) state: State,
     /// Whether one level fixes its share on all its fluids.
     pub(super) uniform: bool,
+    /// Whether it has the same weight in the sums of all its tiers.
+    even: bool,
     /// Whether its rate may change in this instant.
     pub(super) pending: bool,
     /// Whether it started since the last re-share.
@@ -107,6 +110,7 @@ impl Arena {
             .collect();
         Self {
             tiers: fluids.iter().chain(&fluids).map(|fluid| Tier::new(fluid.capacity)).collect(),
+            potentials: vec![0; 2 * fluids.len()],
             members: vec![Vec::new(); 2 * fluids.len()],
             flows: Vec::new(),
             hops: Vec::new(),
@@ -114,7 +118,6 @@ impl Arena {
             ports: vec![Port::default(); platform.ports as usize],
             vacant: [const { Vec::new() }; 33],
             active: 0,
-            undecided: 0,
             irregular: 0,
             apart: 0,
             priors: 0,
@@ -143,9 +146,9 @@ impl Arena {
         (flow.state, flow.new, flow.hop_count) = (State::Free, true, demands.len() as u32);
         flow.rate = Rate(0);
         flow.uniform = is_uniform(demands);
+        flow.even = demands.iter().all(|demand| load_weight(demand) == load_weight(&demands[0]));
         self.irregular += usize::from(!flow.uniform);
         self.active += 1;
-        self.undecided += 1;
         self.assign_cap(id, cap);
         id
     }
@@ -194,28 +197,31 @@ impl Arena {
     }
 
     /// Makes a flow's level undecided.
-    #[inline]
+    #[inline(always)]
     pub(super) fn release(&mut self, id: u32) {
-        let Flow { state, level, .. } = self.flows[id as usize];
-        if state != State::Fixed {
-            self.leave_sums(id);
+        let flow = &mut self.flows[id as usize];
+        if flow.state != State::Fixed {
+            return self.readmit(id);
         }
-        self.flows[id as usize].state = State::Free;
-        self.undecided += 1;
-        for hop in &self.hops[self.hops_of(id)] {
-            let tier = &mut self.tiers[hop.tier as usize];
-            let weight = self.terms.get(hop.terms).load_weight;
-            if state == State::Fixed {
-                tier.unfix(weight, level);
-            }
+        flow.state = State::Free;
+        let level = flow.level;
+        self.for_each_sum(id, |tier, weight| {
+            tier.unfix(weight, level);
             tier.free += weight;
-        }
+        });
+    }
+
+    /// Makes the level of a flow undecided that was no sum's.
+    #[cold]
+    fn readmit(&mut self, id: u32) {
+        self.leave_sums(id);
+        self.flows[id as usize].state = State::Free;
+        self.for_each_sum(id, |tier, weight| tier.free += weight);
     }
 
     /// Makes all levels above this one undecided, except of flows that wait for prior demands or that nothing
-    /// hinders. Replaces `released` by these flows.
-    pub(super) fn release_above(&mut self, level: u64, released: &mut Vec<u32>) {
-        released.clear();
+    /// hinders. Adds these flows to `pending`.
+    pub(super) fn release_above(&mut self, level: u64, pending: &mut Vec<u32>) {
         for id in 0..self.flows.len() as u32 {
             let flow = &self.flows[id as usize];
             if flow.state != State::Fixed || flow.level <= level {
@@ -224,7 +230,7 @@ impl Arena {
             let bound = flow.ceiling > flow.level || !self.is_unhindered(id);
             if bound && !self.waits(id) {
                 self.release(id);
-                released.push(id);
+                self.flows[id as usize].enter_pending(id, pending);
             }
         }
     }
@@ -234,13 +240,10 @@ impl Arena {
     pub(super) fn fix(&mut self, id: u32, level: u64) {
         let flow = &mut self.flows[id as usize];
         (flow.state, flow.level) = (State::Fixed, level);
-        self.undecided -= 1;
-        for hop in &self.hops[self.hops_of(id)] {
-            let tier = &mut self.tiers[hop.tier as usize];
-            let weight = self.terms.get(hop.terms).load_weight;
+        self.for_each_sum(id, |tier, weight| {
             tier.free -= weight;
             tier.fix(weight, level);
-        }
+        });
     }
 
     /// Takes a flow out of the sums: the fixed point decides its rate.
@@ -254,17 +257,27 @@ impl Arena {
     fn leave_sums(&mut self, id: u32) {
         let (state, level) = (self.flows[id as usize].state, self.flows[id as usize].level);
         self.apart -= usize::from(state == State::Apart);
-        self.undecided -= usize::from(state == State::Free);
-        for hop in &self.hops[self.hops_of(id)] {
-            let tier = &mut self.tiers[hop.tier as usize];
-            let weight = self.terms.get(hop.terms).load_weight;
-            match state {
-                State::Free => tier.free -= weight,
-                State::Fixed => tier.unfix(weight, level),
-                // The component that its level came from is no more.
-                State::Apart if tier.group == 0 => tier.level = NEVER,
-                State::Apart | State::Vacant => {}
-            }
+        self.for_each_sum(id, |tier, weight| match state {
+            State::Free => tier.free -= weight,
+            State::Fixed => tier.unfix(weight, level),
+            // The component that its level came from is no more.
+            State::Apart if tier.group == 0 => tier.level = NEVER,
+            State::Apart | State::Vacant => {}
+        });
+    }
+
+    /// Changes the sums of the tiers that a flow crosses, given its weight in them.
+    #[inline(always)]
+    fn for_each_sum(&mut self, id: u32, mut change: impl FnMut(&mut Tier, u64)) {
+        let even = self.flows[id as usize].even;
+        let range = self.hops_of(id);
+        let Self { tiers, hops, terms, .. } = self;
+        // Slices, as their bounds stay in registers while tiers are written.
+        let (tiers, hops) = (tiers.as_mut_slice(), &hops[range]);
+        let weight = |hop: &Hop| terms.get(hop.terms).load_weight;
+        match hops.first().filter(|_| even).map(weight) {
+            Some(weight) => hops.iter().for_each(|hop| change(&mut tiers[hop.tier as usize], weight)),
+            None => hops.iter().for_each(|hop| change(&mut tiers[hop.tier as usize], weight(hop))),
         }
     }
 
@@ -295,12 +308,12 @@ impl Arena {
     /// Whether all flows of a tier run at their caps whatever the others do.
     #[inline]
     pub(super) fn is_slack(&self, tier: usize) -> bool {
-        self.tiers[tier].potential <= u128::from(self.tiers[tier].capacity)
+        self.potentials[tier] <= u128::from(self.tiers[tier].capacity)
     }
 
     /// The same, as a function of the flows alone: the capacity that prior demands leave is not looked at.
     pub(super) fn is_idle(&self, tier: usize) -> bool {
-        self.tiers[tier].potential <= u128::from(self.fluids[self.fluid_of(tier)].capacity)
+        self.potentials[tier] <= u128::from(self.fluids[self.fluid_of(tier)].capacity)
     }
 
     /// Whether what a fluid's prior demands leave may come back to them through the flows of its ordinary
@@ -342,17 +355,18 @@ impl Arena {
         u64::try_from(load.sum::<u128>()).unwrap_or(u64::MAX)
     }
 
-    /// The rate that the last solution gives a flow.
-    pub(super) fn solved_rate(&self, id: u32) -> Rate {
-        let flow = &self.flows[id as usize];
-        if flow.state == State::Apart {
-            return Rate(flow.level);
+    /// Gives a flow the rate of the last solution; whether that is news.
+    pub(super) fn settle(&mut self, id: u32) -> bool {
+        self.flows[id as usize].settle(&self.hops, &self.terms)
+    }
+
+    /// Does so for all pending flows; adds those with news to `changed`, ascending.
+    pub(super) fn settle_all(&mut self, changed: &mut Vec<FlowId>) {
+        for (id, flow) in (0..).zip(&mut self.flows) {
+            if flow.pending && flow.settle(&self.hops, &self.terms) {
+                changed.push(FlowId(id));
+            }
         }
-        if flow.hop_count == 0 {
-            return flow.cap;
-        }
-        let Terms { weight, coefficient, .. } = *self.terms(&self.hops[flow.first_hop as usize]);
-        flow.cap.min(share(flow.level, u64::from(weight.0), coefficient))
     }
 
     /// A vacant flow with room for `hops`.
@@ -372,6 +386,7 @@ impl Arena {
             hop_count: 0,
             state: State::Vacant,
             uniform: true,
+            even: true,
             pending: false,
             new: false,
             room,
@@ -385,7 +400,7 @@ impl Arena {
         for hop in &self.hops[self.hops_of(id)] {
             let load = self.terms.get(hop.terms).ceiling_load(cap);
             let mut add = |tier: usize| {
-                let potential = &mut self.tiers[tier].potential;
+                let potential = &mut self.potentials[tier];
                 *potential = if enter { *potential + load } else { *potential - load };
             };
             add(hop.tier as usize);
@@ -397,6 +412,23 @@ impl Arena {
 }
 
 impl Flow {
+    #[inline]
+    fn settle(&mut self, hops: &[Hop], terms: &Dictionary) -> bool {
+        self.pending = false;
+        let rate = match self.state {
+            State::Vacant => return false,
+            State::Apart => Rate(self.level),
+            State::Free | State::Fixed if self.hop_count == 0 => self.cap,
+            State::Free | State::Fixed => {
+                let Terms { weight, coefficient, .. } = *terms.get(hops[self.first_hop as usize].terms);
+                self.cap.min(share(self.level, u64::from(weight.0), coefficient))
+            }
+        };
+        let changed = self.new || self.rate != rate;
+        (self.new, self.rate) = (false, rate);
+        changed
+    }
+
     /// Notes that its rate may change.
     #[inline]
     pub(super) fn enter_pending(&mut self, id: u32, pending: &mut Vec<u32>) {

@@ -178,7 +178,7 @@ impl Network {
     /// [`cap_load`] of `others` together run at their caps as far as this fluid goes.
     pub fn fits(&self, demand: &Demand, cap: Rate, others: u128) -> bool {
         let fluid = demand.fluid.index();
-        let load = self.arena.tiers[fluid].potential + others + cap_load(demand, cap);
+        let load = self.arena.potentials[fluid] + others + cap_load(demand, cap);
         load <= u128::from(self.arena.fluids[fluid].capacity)
     }
 
@@ -270,21 +270,18 @@ impl Network {
     /// Notes the rates that changed.
     fn commit(&mut self) {
         let arena = &mut self.arena;
-        for id in self.pending.drain(..) {
-            arena.flows[id as usize].pending = false;
-            if arena.flows[id as usize].state == State::Vacant {
-                continue;
-            }
-            let rate = arena.solved_rate(id);
-            let flow = &mut arena.flows[id as usize];
-            let new = std::mem::replace(&mut flow.new, false);
-            if std::mem::replace(&mut flow.rate, rate) == rate && !new {
-                continue;
-            }
-            self.changed.push(FlowId(id));
-            if arena.priors > 0 {
-                let fluids = arena.fluids.len() as u32;
-                let hops = &arena.hops[arena.hops_of(id)];
+        let first = self.changed.len();
+        if self.last_pending.is_empty() && self.pending.len() > arena.flows.len() / 4 {
+            // Looking at all flows costs less than sorting those that changed.
+            self.pending.clear();
+            arena.settle_all(&mut self.changed);
+        } else {
+            self.changed.extend(self.pending.drain(..).filter(|&id| arena.settle(id)).map(FlowId));
+        }
+        if arena.priors > 0 {
+            let fluids = arena.fluids.len() as u32;
+            for flow in &self.changed[first..] {
+                let hops = &arena.hops[arena.hops_of(flow.0)];
                 self.drained.extend(hops.iter().filter_map(|hop| hop.tier.checked_sub(fluids)));
             }
         }

@@ -21,7 +21,8 @@
 //!
 //! When a large part of all flows has been freed, the rest is freed as well, which is cheaper in bulk; then
 //! the sweep is progressive filling. As long as such large changes follow each other, that is done from the
-//! start.
+//! start. Light tiers, at least half empty before, are left out of it as if they could not overflow. If one
+//! does in the end, it is swept like any tier whose capacity has changed.
 
 use super::arena::{Arena, State};
 use super::tier::NEVER;
@@ -39,12 +40,18 @@ pub(super) struct Sweep {
     free: Vec<u32>,
     /// How many flows this run has freed.
     freed: usize,
+    /// How many it may free before it frees everything above the level reached.
+    limit: usize,
+    /// Whether it has done that, so that light tiers were left out.
+    all_free: bool,
+    /// Tiers to be queued at once.
+    heavy: Vec<u32>,
     /// Whether changes are large, so that everything above the first one is freed at once.
     bulk: bool,
 }
 
 /// A run frees everything above the level reached when it has freed one flow in so many, and
-const LARGE_PART: usize = 3;
+const LARGE_PART: usize = 8;
 /// more than this.
 const SMALL: usize = 32;
 
@@ -52,41 +59,32 @@ impl Sweep {
     /// Decides all free flows on `touched` and whatever they move. `pending` are the flows that are free, to
     /// which those that the sweep freed are added.
     pub(super) fn run(&mut self, arena: &mut Arena, touched: &[u32], pending: &mut Vec<u32>) {
-        (self.now, self.freed) = (0, 0);
+        self.freed = 0;
+        self.limit = if self.bulk { 0 } else { SMALL.max(arena.active / LARGE_PART) };
         let ceilings = pending.iter().filter_map(|&flow| ceiling(arena, flow));
         self.turns.plan(ceilings);
         self.turns.plan(touched.iter().filter_map(|&tier| turn(arena, tier, 0)));
-        let mut limit = if self.bulk { 0 } else { SMALL.max(arena.active / LARGE_PART) };
-        let mut all_above = false;
+        self.sweep(arena, pending);
+        if std::mem::take(&mut self.all_free) {
+            let tiers = 0..arena.tiers.len();
+            let overfull = |&id: &usize| arena.tiers[id].is_overfull() && !arena.is_last(id);
+            self.heavy.extend(tiers.filter(overfull).map(|id| id as u32));
+            self.turns.plan(self.heavy.drain(..).filter_map(|tier| turn(arena, tier, 0)));
+            self.sweep(arena, pending);
+        }
+    }
+
+    /// Takes all turns.
+    fn sweep(&mut self, arena: &mut Arena, pending: &mut Vec<u32>) {
+        self.now = 0;
         while let Some(turn) = self.turns.next(arena) {
-            if all_above && arena.undecided == 0 && turn.level > self.now {
-                // Nobody is left to be fixed, and no group above is left to be freed.
-                return self.turns.clear(arena);
-            }
             self.take(arena, turn, pending);
-            if self.freed > limit {
-                (self.bulk, all_above, limit) = (true, true, usize::MAX);
-                self.free_above(arena, pending);
-            }
         }
     }
 
     /// Takes note of how many flows really changed: after a small change the next run need not be in bulk.
     pub(super) fn learn(&mut self, arena: &Arena, changed: usize) {
         self.bulk &= changed * LARGE_PART >= arena.active;
-    }
-
-    /// Frees all flows above the level reached.
-    fn free_above(&mut self, arena: &mut Arena, pending: &mut Vec<u32>) {
-        arena.release_above(self.now, &mut self.batch);
-        for &flow in &self.batch {
-            arena.flows[flow as usize].enter_pending(flow, pending);
-        }
-        self.turns.plan(self.batch.iter().filter_map(|&flow| ceiling(arena, flow)));
-        let now = self.now;
-        let tiers = 0..arena.tiers.len() as u32;
-        let with_free = |id| (arena.tiers[id as usize].free > 0).then(|| turn(arena, id, now)).flatten();
-        self.turns.plan(tiers.filter_map(with_free));
     }
 
     fn take(&mut self, arena: &mut Arena, turn: Turn, pending: &mut Vec<u32>) {
@@ -115,15 +113,17 @@ impl Sweep {
             self.batch.clear();
             self.free.clear();
             let mut at_overflow = 0;
-            for member in &arena.members[id as usize] {
-                let flow = &arena.flows[member.flow as usize];
-                match flow.state {
-                    State::Free => self.free.push(member.flow),
-                    State::Fixed if flow.level > keep => self.batch.push(member.flow),
-                    State::Fixed if flow.level == overflow => {
+            let Arena { flows, members, .. } = &*arena;
+            for member in &members[id as usize] {
+                let flow = &flows[member.flow as usize];
+                if flow.state == State::Free {
+                    self.free.push(member.flow);
+                } else if flow.level >= overflow.min(keep + 1) && flow.state == State::Fixed {
+                    if flow.level > keep {
+                        self.batch.push(member.flow);
+                    } else {
                         at_overflow += arena.terms(&arena.hops[member.hop as usize]).load_weight;
                     }
-                    _ => {}
                 }
             }
             if self.batch.is_empty() {
@@ -139,14 +139,14 @@ impl Sweep {
         if tier.level != self.now {
             tier.level = self.now;
             tier.group = fixed;
-            tier.fixed -= fixed * self.now;
+            tier.fixed -= u128::from(fixed) * u128::from(self.now);
         }
         for &flow in &self.free {
             arena.fix(flow, self.now);
         }
     }
 
-    /// Frees the flows of the batch and queues the tiers they cross.
+    /// Frees the flows of the batch and queues the tiers they cross, or, when these are many, everything above.
     fn free_batch(&mut self, arena: &mut Arena, pending: &mut Vec<u32>) {
         self.freed += self.batch.len();
         for &id in &self.batch {
@@ -154,12 +154,27 @@ impl Sweep {
             arena.flows[id as usize].enter_pending(id, pending);
             self.turns.push(ceiling(arena, id));
         }
+        if self.freed > self.limit {
+            return self.free_above(arena, pending);
+        }
         for &id in &self.batch {
             for hop in arena.hops_of(id) {
                 let tier = arena.hops[hop].tier;
                 self.turns.push(turn(arena, tier, self.now));
             }
         }
+    }
+
+    /// Frees all flows above the level reached and queues the tiers that they cross, except light ones.
+    fn free_above(&mut self, arena: &mut Arena, pending: &mut Vec<u32>) {
+        (self.bulk, self.all_free, self.limit) = (true, true, usize::MAX);
+        let tiers = (0..).zip(&arena.tiers);
+        self.heavy.extend(tiers.filter(|(_, tier)| !tier.is_light()).map(|(id, _)| id));
+        arena.release_above(self.now, pending);
+        self.turns.plan(pending.iter().filter_map(|&flow| ceiling(arena, flow)));
+        let now = self.now;
+        let with_free = |id| (arena.tiers[id as usize].free > 0).then(|| turn(arena, id, now)).flatten();
+        self.turns.plan(self.heavy.drain(..).filter_map(with_free));
     }
 }
 

@@ -5,8 +5,9 @@
 pub(super) struct Tier {
     /// What its flows may load it with.
     pub(super) capacity: u64,
-    /// Load of fixed flows whose level is not the tier's.
-    pub(super) fixed: u64,
+    /// Load of fixed flows whose level is not the tier's. While the tier is left out of a sweep it may grow to
+    /// many times the capacity.
+    pub(super) fixed: u128,
     /// Weight of fixed flows at the tier's level.
     pub(super) group: u64,
     /// Weight of free flows.
@@ -15,13 +16,11 @@ pub(super) struct Tier {
     pub(super) level: u64,
     /// The lowest level at which it waits in the sweep's queue; [`NEVER`] if it does not.
     pub(super) queued: u64,
-    /// Load if all flows of this tier (and the prior ones of its fluid) ran at their ceilings.
-    pub(super) potential: u128,
 }
 
 impl Tier {
     pub(super) fn new(capacity: u64) -> Self {
-        Self { capacity, fixed: 0, group: 0, free: 0, level: NEVER, queued: NEVER, potential: 0 }
+        Self { capacity, fixed: 0, group: 0, free: 0, level: NEVER, queued: NEVER }
     }
 
     /// The least level at which fixed flows, as they are, and free ones together overflow it; no more than
@@ -29,10 +28,10 @@ impl Tier {
     #[inline]
     pub(super) fn overflow(&self) -> u64 {
         let weight = self.free + self.group;
-        match self.capacity.checked_sub(self.fixed) {
+        match u128::from(self.capacity).checked_sub(self.fixed) {
             None => 0,
             Some(_) if weight == 0 => NEVER,
-            Some(room) => room / weight + 1,
+            Some(room) => room as u64 / weight + 1,
         }
     }
 
@@ -48,13 +47,25 @@ impl Tier {
         self.overflow().min(self.held())
     }
 
+    /// Whether its flows are fixed, none of them by it, and leave half of it: it will hardly overflow.
+    #[inline]
+    pub(super) fn is_light(&self) -> bool {
+        self.free + self.group == 0 && self.fixed <= u128::from(self.capacity / 2)
+    }
+
+    /// Whether fixed flows alone are too much for it.
+    #[inline]
+    pub(super) fn is_overfull(&self) -> bool {
+        self.fixed > u128::from(self.capacity)
+    }
+
     /// Counts a flow fixed at `level`.
     #[inline]
     pub(super) fn fix(&mut self, weight: u64, level: u64) {
         if self.level == level {
             self.group += weight;
         } else {
-            self.fixed += weight * level;
+            self.fixed += u128::from(weight) * u128::from(level);
         }
     }
 
@@ -67,7 +78,7 @@ impl Tier {
                 self.level = NEVER;
             }
         } else {
-            self.fixed -= weight * level;
+            self.fixed -= u128::from(weight) * u128::from(level);
         }
     }
 }

@@ -72,15 +72,6 @@ impl Turns {
             }
         }
     }
-
-    /// Forgets all turns.
-    pub(super) fn clear(&mut self, arena: &mut Arena) {
-        for turn in self.planned.drain(..).chain(self.learnt.drain()) {
-            if turn.id & CEILING == 0 {
-                arena.tiers[turn.id as usize].queued = NEVER;
-            }
-        }
-    }
 }
 
 impl Turn {

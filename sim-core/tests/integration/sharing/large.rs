@@ -67,6 +67,53 @@ fn dense_traffic_of_few_quanta_where_levels_tie_equals_the_reference() {
 }
 
 #[test]
+fn a_fluid_nearly_empty_before_is_shared_when_a_large_change_overfills_it() {
+    const EACH: u64 = 50;
+    const HUBS: u64 = 8;
+    let on = |fluid: u64| Demand::on(FluidId(fluid as u32));
+    let largest = Rate::MAX_CAPACITY;
+    let mut capacities = vec![Rate(100 * EACH); 1 + HUBS as usize];
+    capacities.push(largest);
+    let mut pair = Pair::new(&capacities);
+    for _ in 0..EACH {
+        // The slowest are many, so that the change counts as large when they have been freed.
+        (0..10).for_each(|_| pair.start(Activity { demands: vec![on(0)], cap: Rate::UNLIMITED }));
+        for hub in 1..=HUBS {
+            pair.start(Activity { demands: vec![on(hub), on(1 + HUBS)], cap: Rate::UNLIMITED });
+        }
+    }
+    assert_eq!(pair.rates()[9..11], [Rate(10), Rate(100)]);
+    for (step, capacity) in [(2, largest), (3, Rate(100 * EACH)), (4, Rate(largest.0 / 3))] {
+        pair.set_capacity(0, Rate(step * 100 * EACH));
+        (1..=HUBS).for_each(|hub| pair.set_capacity(hub as usize, capacity));
+        let fair = capacity.0.min(largest.0 / HUBS) / EACH;
+        assert_eq!(pair.rates()[9..11], [Rate(step * 10), Rate(fair)]);
+        pair.check();
+    }
+}
+
+#[test]
+fn what_prior_demands_leave_is_shared_anew_everywhere_after_large_changes() {
+    const CROWD: u64 = 100;
+    let on = |fluid: u32| vec![Demand::on(FluidId(fluid))];
+    let prior = |fluid: u32| vec![Demand::on(FluidId(fluid)).prior()];
+    let mut pair = Pair::new(&[Rate(CROWD), Rate(1_000), Rate(9_000)]);
+    pair.start(Activity { demands: prior(1), cap: Rate(100) });
+    pair.start(Activity { demands: prior(2), cap: Rate(100) });
+    pair.start(Activity { demands: on(1), cap: Rate::UNLIMITED });
+    pair.start(Activity { demands: on(2), cap: Rate::UNLIMITED });
+    (0..CROWD).for_each(|_| pair.start(Activity { demands: on(0), cap: Rate::UNLIMITED }));
+    pair.check();
+    for step in 2..5 {
+        pair.set_capacity(0, Rate(step * CROWD));
+        pair.set_cap(0, Rate(100 * step));
+        pair.set_cap(1, Rate(100 * step));
+        assert_eq!(pair.rates()[2..5], [Rate(1_000 - 100 * step), Rate(9_000 - 100 * step), Rate(step)]);
+        pair.check();
+    }
+}
+
+#[test]
 fn mostly_local_traffic_equals_the_reference() {
     churn(6, 1 << 30, 800, 90, 2, 60);
     churn(7, 1 << 30, 800, 100, 2, 30);
