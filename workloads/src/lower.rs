@@ -1,7 +1,7 @@
 //! Lowering: a schedule, its cost book and its site become a platform and a program. Tensors, stages and micro-batches end
 //! here. The ranks of a stage share everything but a row of slots.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sim_core::fixed::Rate;
 use sim_core::id::{BlockId, CapTableId, CauseId, FluidId, GroupId, KindId, StoreId, StreamId};
@@ -9,7 +9,7 @@ use sim_core::platform::Platform;
 use sim_core::program::{Activity, Affine, Body, Call, Op, Program, Shortage, Slot, StartState, Units};
 use sim_core::time::Time;
 
-use crate::cost::{CostBook, OpCost};
+use crate::cost::{CollectivePhase, CostBook, OpCost};
 use crate::graph::{OpGraph, OpId, Phase, Purpose, StorageId};
 use crate::names::{cause, kind};
 use crate::schedule::{Block, Item, Lane, LaneKind, Nth, Place, Schedule, Why};
@@ -142,25 +142,29 @@ fn stores(lowered: &mut Lowered, schedule: &Schedule, site: &Site) {
     }
 }
 
-/// The engine's groups of every channel that is used, by whether compute lanes join them or collective lanes do: a rank
-/// may be in one of each at the same time, and must not meet the other lane of its peers.
-type Groups = BTreeMap<(u32, bool), Vec<GroupId>>;
+/// The engine's group of each group of a channel that somebody joins, by whether compute lanes do or collective lanes: a
+/// rank may be in one of each at the same time, and must not meet the other lane of its peers.
+type Groups = BTreeMap<(u32, bool, u32), GroupId>;
 
 fn groups(program: &mut Program, schedule: &Schedule, costs: &CostBook, site: &Site) -> Groups {
-    let mut groups = Groups::new();
+    let mut joined: BTreeSet<(u32, bool, u32)> = BTreeSet::new();
     for lane in &schedule.lanes {
+        let beside = lane.kind == LaneKind::Collective;
         for item in lane.blocks.iter().flat_map(|block| &block.items) {
             let Item::Execute(op) = item else { continue };
             let OpCost::Collective(phases) = &costs.ops[op.0 as usize] else { continue };
-            for phase in phases {
-                groups.entry((phase.channel, lane.kind == LaneKind::Collective)).or_insert_with(|| {
-                    let of_channel = site.channels[phase.channel as usize].groups.iter();
-                    of_channel.map(|&(members, route)| program.group(members, Some(route))).collect()
-                });
+            for &CollectivePhase { channel, .. } in phases {
+                let of_rank = &site.channels[channel as usize].of_rank;
+                let ranks = (0..site.replicas).map(|replica| site.rank(lane.stage, replica));
+                joined.extend(ranks.filter_map(|rank| Some((channel, beside, of_rank[rank]?))));
             }
         }
     }
-    groups
+    let group = |(channel, beside, group): (u32, bool, u32)| {
+        let (members, route) = site.channels[channel as usize].groups[group as usize];
+        ((channel, beside, group), program.group(members, Some(route)))
+    };
+    joined.into_iter().map(group).collect()
 }
 
 /// An object of the engine that a slot stands for, as seen from a rank.
@@ -198,7 +202,7 @@ impl Objects<'_> {
             Object::Way(from, to) => self.site.ranks[rank(from)].to[&to].0,
             Object::Channel(channel, beside) => {
                 let group = self.site.channels[channel as usize].of_rank[rank(stage)];
-                self.groups[&(channel, beside)][group.expect("it is in the channel") as usize].0
+                self.groups[&(channel, beside, group.expect("it is in the channel"))].0
             }
         }
     }

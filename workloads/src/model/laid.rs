@@ -107,7 +107,8 @@ impl Laying {
     fn list(&mut self, operators: &[Operator]) -> List {
         let start = self.laid.operators.len() as u32;
         let again = |op: &Operator| op.phase == Phase::Recompute;
-        let entry = |(n, op): (usize, &Operator)| (start + n as u32, beside(&operators[n..]) as u32, again(op));
+        let entry =
+            |(n, op): (usize, &Operator)| (start + n as u32, beside(&operators[n..]) as u32, again(op));
         let list = List(operators.iter().enumerate().map(entry).collect());
         self.laid.operators.extend_from_slice(operators);
         list
