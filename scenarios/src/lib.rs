@@ -8,9 +8,11 @@
 //!
 //! Only this crate opens files and talks to the terminal, and within it only the command line does.
 
+pub mod catalogue;
 pub mod expectation;
 pub mod experiment;
 pub mod library;
+mod plans;
 pub mod run;
 pub mod schema;
 mod text;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::input;
 use super::printer::Printer;
 use super::trouble::{self, Trouble};
-use super::{Exit, Format};
+use super::{Exit, Format, facts};
 
 /// What is listed.
 #[derive(Debug, clap::Args)]
@@ -25,6 +25,20 @@ pub(super) struct Arguments {
 enum Topic {
     /// Experiments that come with foretrain and run from any directory
     Scenarios,
+    /// Nodes that machines are made of
+    Machines,
+    /// GPUs
+    Gpus,
+    /// Links inside a node
+    Links,
+    /// Network interfaces
+    Nics,
+    /// Networks between nodes
+    Fabrics,
+    /// NVMe drives
+    Ssds,
+    /// Published transformers
+    Models,
     /// Orders in which pipeline stages work on their micro-batches
     Schedules,
     /// Ways to change what is executed, where and in which order
@@ -41,10 +55,16 @@ struct Listing {
 }
 
 /// One thing to choose.
-#[derive(Serialize)]
-struct Item {
-    name: String,
-    description: String,
+#[derive(Default, Serialize)]
+pub(super) struct Item {
+    pub(super) name: String,
+    pub(super) description: String,
+    /// How far its figures are to be trusted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) confidence: Option<String>,
+    /// Where they are from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) source: Option<String>,
 }
 
 /// Lists a topic, or the topics.
@@ -52,6 +72,13 @@ pub(super) fn list(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
     let items = match arguments.topic {
         None => topics(),
         Some(Topic::Scenarios) => scenarios()?,
+        Some(Topic::Machines) => facts::machines(),
+        Some(Topic::Gpus) => facts::gpus(),
+        Some(Topic::Links) => facts::links(),
+        Some(Topic::Nics) => facts::nics(),
+        Some(Topic::Fabrics) => facts::fabrics(),
+        Some(Topic::Ssds) => facts::ssds(),
+        Some(Topic::Models) => facts::models(),
         Some(Topic::Schedules) => settings(&["parallelism", "schedule"]),
         Some(Topic::Techniques) => settings(&["techniques"]),
         Some(Topic::Metrics) => settings(&["expect", "0", "metric"]),
@@ -70,6 +97,7 @@ fn topics() -> Vec<Item> {
     let item = |value: clap::builder::PossibleValue| Item {
         name: value.get_name().to_owned(),
         description: value.get_help().map(ToString::to_string).unwrap_or_default(),
+        ..Item::default()
     };
     possible.map(item).collect()
 }
@@ -78,7 +106,7 @@ fn scenarios() -> Result<Vec<Item>, Trouble> {
     let item = |name: &str| {
         let experiment = input::library_experiment(name)?;
         let description = experiment.description().map_or_else(|| experiment.name().to_owned(), one_sentence);
-        Ok(Item { name: name.to_owned(), description })
+        Ok(Item { name: name.to_owned(), description, ..Item::default() })
     };
     library::names().map(item).collect()
 }
@@ -89,6 +117,7 @@ fn settings(path: &[&str]) -> Vec<Item> {
     let item = |(name, documentation): (&str, String)| Item {
         name: name.to_owned(),
         description: one_sentence(&documentation),
+        ..Item::default()
     };
     described.into_iter().map(item).collect()
 }
@@ -100,7 +129,14 @@ fn one_sentence(text: &str) -> String {
     sentence.trim_end().trim_end_matches('.').to_owned()
 }
 
+/// A line for each: name, description, how far it is to be trusted.
 fn table(items: &[Item]) -> String {
-    let width = items.iter().map(|item| item.name.chars().count()).max().unwrap_or(0);
-    items.iter().map(|Item { name, description }| format!("{name:width$}  {description}\n")).collect()
+    let width =
+        |column: fn(&Item) -> &str| items.iter().map(|item| column(item).chars().count()).max().unwrap_or(0);
+    let (names, descriptions) = (width(|item| &item.name), width(|item| &item.description));
+    let line = |Item { name, description, confidence, .. }: &Item| match confidence {
+        Some(confidence) => format!("{name:names$}  {description:descriptions$}  confidence {confidence}\n"),
+        None => format!("{name:names$}  {description}\n"),
+    };
+    items.iter().map(line).collect()
 }

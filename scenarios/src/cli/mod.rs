@@ -4,6 +4,7 @@
 
 mod bug;
 mod check;
+mod facts;
 mod input;
 mod list;
 mod new;

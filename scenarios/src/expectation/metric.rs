@@ -14,8 +14,12 @@ pub enum Metric {
     StepTimeS,
     /// Samples per second; there if `training.micro_batch` is given.
     SamplesPerS,
+    /// Tokens per second of a transformer.
+    TokensPerS,
     /// Micro-batches per second.
     MicroBatchesPerS,
+    /// Model FLOPs utilisation of a transformer: what the model needs over what the GPUs could compute.
+    Mfu,
     /// The largest share of a stage's own span in which it was not busy.
     BubbleFraction,
     /// The most memory that any stage held, in bytes.
@@ -30,7 +34,9 @@ impl Metric {
         match self {
             Self::StepTimeS => "step_time_s",
             Self::SamplesPerS => "samples_per_s",
+            Self::TokensPerS => "tokens_per_s",
             Self::MicroBatchesPerS => "micro_batches_per_s",
+            Self::Mfu => "mfu",
             Self::BubbleFraction => "bubble_fraction",
             Self::PeakMemoryBytes => "peak_memory_bytes",
             Self::ResidentMicroBatches => "resident_micro_batches",
@@ -43,7 +49,9 @@ impl Metric {
             Self::StepTimeS => FigureKind::Seconds,
             Self::PeakMemoryBytes => FigureKind::Bytes,
             Self::SamplesPerS
+            | Self::TokensPerS
             | Self::MicroBatchesPerS
+            | Self::Mfu
             | Self::BubbleFraction
             | Self::ResidentMicroBatches => FigureKind::Number,
         }
@@ -51,7 +59,7 @@ impl Metric {
 
     /// Whether it is a share, of which one names the difference in percentage points.
     pub(crate) fn is_share(self) -> bool {
-        self == Self::BubbleFraction
+        matches!(self, Self::BubbleFraction | Self::Mfu)
     }
 
     /// Its value in a run, in seconds, bytes or bare; `None` where it has no meaning.
@@ -59,6 +67,8 @@ impl Metric {
         match self {
             Self::StepTimeS => run.step_time(),
             Self::SamplesPerS => run.samples_per_s,
+            Self::TokensPerS => run.tokens_per_s,
+            Self::Mfu => run.mfu,
             Self::MicroBatchesPerS => Some(run.micro_batches? as f64 / run.step_time()?),
             Self::BubbleFraction => run.bubble_fraction,
             Self::PeakMemoryBytes => {
@@ -82,7 +92,9 @@ mod tests {
         let all = [
             Metric::StepTimeS,
             Metric::SamplesPerS,
+            Metric::TokensPerS,
             Metric::MicroBatchesPerS,
+            Metric::Mfu,
             Metric::BubbleFraction,
             Metric::PeakMemoryBytes,
             Metric::ResidentMicroBatches,

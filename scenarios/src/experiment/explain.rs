@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::Resolved;
-use crate::text::node::{Layer, Node};
+use crate::text::node::{Layer, Node, Value};
 use crate::text::source::Sources;
 use crate::text::yaml;
 
@@ -56,9 +56,11 @@ impl Writer<'_> {
         if let Some(reason) = self.resolved.derived.get(path.join(".").as_str()) {
             return format!("derived: {reason}");
         }
-        match self.resolved.tree.at(path) {
-            Some(node) => written(node, self.sources),
-            None => "default".to_owned(),
+        let nearest = self.resolved.tree.nearest(path);
+        // A bare name stands for the whole map around it.
+        match (self.resolved.tree.at(path), &nearest.value) {
+            (None, Value::Map(_)) => "default".to_owned(),
+            _ => written(nearest, self.sources),
         }
     }
 }

@@ -124,7 +124,7 @@ fn not_utf8(source: SourceId, error: &std::string::FromUtf8Error) -> Problem {
 }
 
 /// `target` as the file `from` means it.
-fn relative(from: &str, target: &str) -> String {
+pub(super) fn relative(from: &str, target: &str) -> String {
     let folder = from.rsplit_once('/').map(|(folder, _)| folder).filter(|_| !from.starts_with(LIBRARY));
     match folder {
         Some(folder) if !target.starts_with(LIBRARY) && !target.starts_with('/') => {

@@ -6,6 +6,7 @@ use std::iter;
 use indexmap::IndexMap;
 
 use super::check::{self, Finding};
+use super::configs::Configs;
 use super::overrides::Override;
 use super::sweep::{self, Axis, Point};
 use super::{Infeasible, Resolved, merge, paths};
@@ -23,12 +24,15 @@ pub(super) struct Layers {
     pub(super) variants: IndexMap<String, Node>,
     pub(super) axes: Vec<Axis>,
     pub(super) overrides: Vec<Override>,
+    /// The files that they name.
+    pub(super) configs: Configs,
 }
 
 /// A variant, merged with what is below it once for all points.
 pub(crate) struct Variant<'e> {
     settings: Node,
     overrides: &'e [Override],
+    configs: &'e Configs,
 }
 
 impl Variant<'_> {
@@ -38,7 +42,7 @@ impl Variant<'_> {
     /// Only over a sweep: sizes that do not multiply at this point.
     pub(crate) fn at(&self, point: &Point) -> Result<Resolved, Infeasible> {
         let mut problems = Vec::new();
-        match resolve(self.tree(point), &mut problems) {
+        match resolve(self.tree(point), self.configs, &mut problems) {
             Some((resolved, findings)) if problems.is_empty() && findings.is_empty() => Ok(resolved),
             other => {
                 let findings = other.into_iter().flat_map(|(_, findings)| findings);
@@ -74,7 +78,7 @@ impl Layers {
     pub(super) fn variant(&self, name: &str) -> Variant<'_> {
         let mut settings = self.settings.clone();
         merge::merge(&mut settings, self.variants[name].clone(), Some(Shape::scenario()));
-        Variant { settings, overrides: &self.overrides }
+        Variant { settings, overrides: &self.overrides, configs: &self.configs }
     }
 
     /// What the command line sets is no longer swept: its axis has this one value.
@@ -99,6 +103,19 @@ impl Layers {
         });
     }
 
+    /// Everything that says which model is trained.
+    pub(super) fn models(&self) -> impl Iterator<Item = Node> {
+        const MODEL: [&str; 3] = ["model", "model.transformer", "model.transformer.config"];
+        let swept = self.axes.iter().flat_map(|axis| {
+            let indices = 0..axis.len().min(sweep::MAX_LISTED as u64);
+            indices.flat_map(|index| axis.paths.iter().zip(axis.value(index)))
+        });
+        let set = self.overrides.iter().map(|change| (&change.path, change.value.clone()));
+        let about_models = swept.chain(set).filter(|(path, _)| MODEL.contains(&path.as_str()));
+        let written = iter::once(&self.settings).chain(self.variants.values()).cloned();
+        written.chain(about_models.map(|(path, node)| Node::nest(&paths::keys(path), node)))
+    }
+
     /// Checks every variant, and every value of every axis on its own.
     pub(super) fn check(&self, problems: &mut Vec<Problem>) {
         const ENOUGH: usize = 20;
@@ -108,7 +125,9 @@ impl Layers {
             // Every variant repeats the problems of the base; once there are many, its patch is checked alone.
             if problems.len() > ENOUGH {
                 check_alone(iter::once((Vec::new(), patch.clone())), problems);
-            } else if let Some((_, findings)) = resolve(self.variant(variant).tree(&first), problems) {
+            } else if let Some((_, findings)) =
+                resolve(self.variant(variant).tree(&first), &self.configs, problems)
+            {
                 let lasting = findings.into_iter().filter(|finding| !finding.swept);
                 problems.extend(lasting.map(|finding| finding.problem));
             }
@@ -135,16 +154,28 @@ fn check_alone<'a>(changes: impl Iterator<Item = (Vec<&'a str>, Node)>, problems
     let shape = Shape::scenario();
     let Some(mut tree) = shape.sample(Mark::nowhere()) else { return };
     for (keys, node) in changes {
+        make_room(&mut tree, &keys);
         set(&mut tree, &keys, node);
     }
     merge::remove_nones(&mut tree, shape);
     decode::<Scenario>(&tree, shape, "", problems);
 }
 
+/// Puts examples around the place at `keys`, where there is nothing yet: `cluster.count` needs a `cluster.node` beside it.
+fn make_room(tree: &mut Node, keys: &[&str]) {
+    for depth in 1..keys.len() {
+        let around = &keys[..depth];
+        let example = Shape::scenario().at(around).and_then(|shape| shape.sample(Mark::nowhere()));
+        if let (None, Some(example)) = (tree.at(around), example) {
+            set(tree, around, example);
+        }
+    }
+}
+
 /// Types and checks the settings of one run. `None` when they are past repair.
-fn resolve(tree: Node, problems: &mut Vec<Problem>) -> Option<(Resolved, Vec<Finding>)> {
+fn resolve(tree: Node, configs: &Configs, problems: &mut Vec<Problem>) -> Option<(Resolved, Vec<Finding>)> {
     let decoded = decode::<Scenario>(&tree, Shape::scenario(), "", problems)?;
     let mut scenario = decoded.value;
-    let (derived, findings) = check::check(&mut scenario, &tree, &decoded.examples);
+    let (derived, findings) = check::check(&mut scenario, &tree, &decoded.examples, configs);
     Some((Resolved { scenario, tree, derived }, findings))
 }

@@ -5,6 +5,7 @@
 
 mod check;
 mod condition;
+mod configs;
 mod draft;
 mod explain;
 mod files;
@@ -23,6 +24,7 @@ use crate::text::source::Sources;
 
 use check::Derived;
 use condition::Condition;
+use configs::Configs;
 use draft::Draft;
 use layers::Layers;
 use overrides::Override;
@@ -78,7 +80,9 @@ pub fn load(files: &dyn Files, path: &str, overrides: &[String]) -> Result<Exper
     let Some(draft) = draft else {
         return Err(Failure::new(sources, problems));
     };
-    let experiment = Experiment::assemble(draft, overrides, &mut problems);
+    let mut experiment = Experiment::assemble(draft, overrides, &mut problems);
+    experiment.layers.configs = Configs::read(files, &experiment.layers, &mut sources);
+    experiment.layers.check(&mut problems);
     if problems.is_empty() {
         Ok(Experiment { sources, ..experiment })
     } else {
@@ -164,9 +168,8 @@ impl Experiment {
         let variants = head::variants(&head, settings.mark, problems);
         let axes = head.get("sweep").map_or_else(Vec::new, |entry| sweep::read(&entry.node, problems));
         let swept_axes = axes.clone();
-        let mut layers = Layers { settings, variants, axes, overrides };
+        let mut layers = Layers { settings, variants, axes, overrides, configs: Configs::default() };
         layers.pin_axes(problems);
-        layers.check(problems);
         let names =
             Names { variants: layers.variants.keys().map(String::as_str).collect(), axes: &swept_axes };
         let conditions = head.get("where").map_or_else(Vec::new, |entry| {

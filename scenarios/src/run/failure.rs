@@ -5,8 +5,8 @@ use reports::summary::{Failure, FailureKind, RunSummary};
 use sim_core::outcome::{End, Limit, OutOfMemory, Run};
 use sim_core::program::Op;
 use workloads::check::memory::Shortfall;
+use workloads::plan::Built;
 
-use super::one::Prepared;
 use super::words::Words;
 use crate::schema::Scenario;
 
@@ -47,12 +47,12 @@ pub(super) fn too_small(run: RunSummary, shortfalls: &[Shortfall]) -> RunSummary
 pub(super) fn describe(
     summary: RunSummary,
     scenario: &Scenario,
-    prepared: &Prepared,
+    built: &Built,
     words: &Words<'_>,
     run: &Run,
 ) -> RunSummary {
     let failure = match &run.end {
-        End::OutOfMemory(oom) => out_of_memory(prepared, words, oom),
+        End::OutOfMemory(oom) => out_of_memory(built, words, oom),
         End::Deadlock(waiting) => {
             let waits = |w: &sim_core::outcome::Waiting| {
                 let since = quantity::seconds(w.since.as_secs());
@@ -92,9 +92,10 @@ pub(super) fn describe(
     failed(summary, Failure { time_s: Some(run.time.as_secs()), ..failure })
 }
 
-fn out_of_memory(prepared: &Prepared, words: &Words<'_>, oom: &OutOfMemory) -> Failure {
-    let lowered = &prepared.built.lowered;
-    let stage = lowered.stages.iter().position(|ids| ids.memory == oom.store).unwrap_or(0);
+fn out_of_memory(built: &Built, words: &Words<'_>, oom: &OutOfMemory) -> Failure {
+    let lowered = &built.lowered;
+    let rank = lowered.ranks.iter().position(|ids| ids.memory == oom.store).unwrap_or(0);
+    let store = format!("memory of {}", words.rank(rank));
     let held: u64 = oom.holders.iter().map(|(_, bytes)| bytes).sum();
     let block = &lowered.program.blocks[oom.place.block.index()];
     let kind = match block.ops[oom.place.op as usize] {
@@ -102,10 +103,10 @@ fn out_of_memory(prepared: &Prepared, words: &Words<'_>, oom: &OutOfMemory) -> F
         _ => None,
     };
     Failure {
-        message: format!("memory of stage {stage} runs out"),
+        message: format!("{store} runs out"),
         stream: Some(words.stream(oom.place.stream)),
         operation: Some(words.operation(&oom.place)),
-        store: Some(format!("memory of stage {stage}")),
+        store: Some(store),
         requested_kind: kind,
         requested_bytes: Some(oom.requested),
         short_bytes: Some((held + oom.requested).saturating_sub(oom.capacity)),

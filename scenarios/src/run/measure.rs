@@ -1,15 +1,20 @@
 //! What a run that fits measured.
 
+use std::cmp::Ordering;
+
 use indexmap::IndexMap;
 use reports::summary::{DevicePeak, RankTime, ResourceUse, RunSummary};
 use sim_core::noise::{Noise, Pause};
 use sim_core::outcome::{ByCause, Run};
 use sim_core::time::Time;
+use workloads::lower::{Lowered, RankIds};
 use workloads::names::cause;
+use workloads::plan::Built;
 
-use super::one::Prepared;
+use super::ranks;
 use super::words::Words;
-use crate::schema::{Scenario, Share};
+use crate::plans;
+use crate::schema::{Count, Model, Scenario, Share};
 
 /// Steps are steady when their times differ by no more than this, relative.
 const STEADY: f64 = 1e-9;
@@ -18,12 +23,12 @@ const STEADY: f64 = 1e-9;
 #[derive(Clone, Copy)]
 pub(super) struct Measured<'a> {
     pub(super) scenario: &'a Scenario,
-    pub(super) prepared: &'a Prepared,
+    pub(super) built: &'a Built,
     pub(super) words: &'a Words<'a>,
     pub(super) run: &'a Run,
 }
 
-/// The measured steps of one stage.
+/// The measured steps of one rank.
 struct Window {
     start: Time,
     end: Time,
@@ -40,7 +45,9 @@ impl Measured<'_> {
         summary.peak_memory_bytes = self.peaks();
         summary.resources = self.resources();
         summary.critical_path_s = self.critical_path();
-        summary.provenance = IndexMap::from([("given in the scenario".to_owned(), 1.0)]);
+        if matches!(self.scenario.model, Model::ProfiledPipeline(_)) {
+            summary.provenance = IndexMap::from([("given in the scenario".to_owned(), 1.0)]);
+        }
         self.set_step_time(summary, self.step_time_s());
         self.set_breakdown(summary);
     }
@@ -48,16 +55,17 @@ impl Measured<'_> {
     /// The time of a step and what follows from it.
     pub(super) fn set_step_time(&self, summary: &mut RunSummary, step_time_s: f64) {
         summary.step_time_s = Some(step_time_s);
-        let batch = self
-            .scenario
-            .training
-            .micro_batch
-            .map(|size| size.get() * self.scenario.training.micro_batches());
+        let batch = self.scenario.training.global_batch.map(Count::get);
         summary.samples_per_s = batch.map(|samples| samples as f64 / step_time_s);
+        if let Model::Transformer(model) = &self.scenario.model {
+            let effort = plans::transformer::effort(self.scenario, model);
+            summary.tokens_per_s = Some(effort.tokens / step_time_s);
+            summary.mfu = effort.peak_flops_per_s.map(|peak| effort.model_flops / (step_time_s * peak));
+        }
     }
 
-    /// The mean distance between successive step marks on the stage where it is longest. For a single step that is the
-    /// longest span of a stage, from its own first start to its own last end: the cost of Qi et al. 2024.
+    /// The mean distance between successive step marks on the rank where it is longest. For a single step that is the
+    /// longest span of a rank, from its own first start to its own last end: the cost of Qi et al. 2024.
     pub(super) fn step_time_s(&self) -> f64 {
         let longest = self.windows().map(|window| window.end - window.start).max().unwrap_or(Time::ZERO);
         longest.as_secs() / self.measured_steps()
@@ -68,17 +76,17 @@ impl Measured<'_> {
         if self.scenario.training.flush {
             self.scenario.run.steps.measured.get() as f64
         } else {
-            f64::from(super::plan::steps(self.scenario))
+            f64::from(plans::steps(self.scenario))
         }
     }
 
-    /// The measured steps of every stage: from the end of the warm-up, or without one from its own first start.
+    /// The measured steps of every rank: from the end of the warm-up, or without one from its own first start.
     fn windows(&self) -> impl Iterator<Item = Window> + '_ {
-        (0..self.prepared.built.lowered.stages.len()).map(|stage| self.window(stage))
+        (0..self.lowered().ranks.len()).map(|rank| self.window(rank))
     }
 
-    fn window(&self, stage: usize) -> Window {
-        let stream = &self.run.streams[self.prepared.built.lowered.stages[stage].compute.index()];
+    fn window(&self, rank: usize) -> Window {
+        let stream = &self.run.streams[self.lowered().ranks[rank].compute.index()];
         // Without flush all steps lie between one pair of marks.
         let warm_up =
             if self.scenario.training.flush { self.scenario.run.steps.warm_up.get() as usize } else { 0 };
@@ -91,27 +99,27 @@ impl Measured<'_> {
         Window { start: stream.marks[first], end: stream.marks[last], spent }
     }
 
-    /// max over stages of (own span - busy) / own span, over the last step.
+    /// max over ranks of (own span - busy) / own span, over the last step.
     fn bubble_fraction(&self) -> Option<f64> {
         let position = |name| cause::ALL.iter().position(|&known| known == name);
         let work = [position(cause::COMPUTE)?, position(cause::RECOMPUTE)?];
-        let bubble = |ids: &workloads::lower::RankIds| {
+        let bubble = |ids: &RankIds| {
             let stream = &self.run.streams[ids.compute.index()];
             let [start, end] = [stream.marks.len() - 2, stream.marks.len() - 1];
             let busy = work.map(|w| stream.spent_at_marks[end][w] - stream.spent_at_marks[start][w]);
             let span = stream.marks[end] - stream.marks[start];
             1.0 - (busy[0] + busy[1]).0 as f64 / span.0 as f64
         };
-        self.prepared.built.lowered.stages.iter().map(bubble).reduce(f64::max)
+        self.lowered().ranks.iter().map(bubble).reduce(f64::max)
     }
 
-    /// Whether successive steps took equally long on every stage; unknown for a single one.
+    /// Whether successive steps took equally long on every rank; unknown for a single one.
     fn steady(&self) -> Option<bool> {
         if self.scenario.run.steps.measured.get() < 2 || !self.scenario.training.flush {
             return None;
         }
         let warm_up = self.scenario.run.steps.warm_up.get() as usize;
-        let steady = |ids: &workloads::lower::RankIds| {
+        let steady = |ids: &RankIds| {
             let marks = &self.run.streams[ids.compute.index()].marks;
             let ends: Vec<Time> = marks.iter().skip(1).step_by(2).copied().collect();
             let steps: Vec<Time> =
@@ -120,15 +128,14 @@ impl Measured<'_> {
             let shortest = steps.iter().min().map_or(0.0, |t| t.as_secs());
             longest - shortest <= STEADY * longest
         };
-        Some(self.prepared.built.lowered.stages.iter().all(steady))
+        Some(self.lowered().ranks.iter().all(steady))
     }
 
-    /// How every stage spent a step. Beside its own span a stage is idle until the step of the slowest has passed.
+    /// How every rank spent a step. Beside its own span a rank is idle until the step of the slowest has passed.
     fn set_breakdown(&self, summary: &mut RunSummary) {
         let step = self.step_time_s();
         let steps = self.measured_steps();
-        let mut ranks = Vec::new();
-        for (stage, window) in self.windows().enumerate() {
+        let spent = |window: Window| {
             let mut times = self.words.by_cause(&window.spent);
             for time in times.values_mut() {
                 *time /= steps;
@@ -137,30 +144,34 @@ impl Measured<'_> {
             if step > own {
                 *times.entry(cause::IDLE.to_owned()).or_default() += step - own;
             }
-            ranks.push(RankTime { name: Words::stage(stage), time_breakdown_s: times });
-        }
-        let stages = ranks.len() as f64;
+            times
+        };
+        let all: Vec<IndexMap<String, f64>> = self.windows().map(spent).collect();
         let mean = |word: &&str| {
-            let total: f64 = ranks.iter().filter_map(|rank| rank.time_breakdown_s.get(*word)).sum();
-            (total > 0.0).then(|| ((*word).to_owned(), total / stages))
+            let total: f64 = all.iter().filter_map(|times| times.get(*word)).sum();
+            (total > 0.0).then(|| ((*word).to_owned(), total / all.len() as f64))
         };
         summary.time_breakdown_s = cause::ALL.iter().filter_map(mean).collect();
+        let groups = ranks::groups(self.lowered(), all);
+        summary.ranks = groups
+            .into_iter()
+            .map(|(rank, time_breakdown_s)| RankTime { name: self.words.rank(rank), time_breakdown_s })
+            .collect();
         let busy = |rank: &&RankTime| {
             let work = [cause::COMPUTE, cause::RECOMPUTE];
             work.iter().filter_map(|word| rank.time_breakdown_s.get(*word)).sum::<f64>()
         };
-        // Of equally busy stages the first.
-        summary.slowest_rank = ranks.iter().rev().max_by(|a, b| busy(a).total_cmp(&busy(b))).cloned();
-        summary.ranks = ranks;
+        // Of equally busy ranks the first.
+        summary.slowest_rank = summary.ranks.iter().rev().max_by(|a, b| busy(a).total_cmp(&busy(b))).cloned();
     }
 
     fn peaks(&self) -> Vec<DevicePeak> {
-        let chunks = u64::from(self.prepared.built.chunks);
-        let peak = |(stage, ids): (usize, &workloads::lower::RankIds)| {
+        let chunks = u64::from(self.built.chunks);
+        let peak = |ids: &RankIds| {
             let peak = &self.run.stores[ids.memory.index()].peak;
             DevicePeak {
-                device: Words::stage(stage),
-                capacity_bytes: self.prepared.plan.model.capacity,
+                device: String::new(),
+                capacity_bytes: self.words.capacity(ids),
                 peak_bytes: peak.bytes,
                 at_s: peak.at.as_secs(),
                 operation: peak.place.as_ref().map(|place| self.words.operation(place)),
@@ -170,38 +181,51 @@ impl Measured<'_> {
                 ),
             }
         };
-        self.prepared.built.lowered.stages.iter().enumerate().map(peak).collect()
+        let peaks = ranks::groups(self.lowered(), self.lowered().ranks.iter().map(peak).collect());
+        let named = |(rank, peak)| DevicePeak { device: self.words.rank(rank), ..peak };
+        peaks.into_iter().map(named).collect()
     }
 
-    /// What the links between partners carried per step.
+    /// What links carried per step: between the partners of a profiled pipeline, or the busiest of a machine.
     fn resources(&self) -> Vec<ResourceUse> {
-        let platform = &self.prepared.built.lowered.platform;
-        let steps = super::plan::steps(self.scenario);
-        let used = |&fluid: &sim_core::id::FluidId| {
-            let bytes = self.run.fluids[fluid.index()].served as f64;
-            let possible =
-                platform.fluids[fluid.index()].capacity.units_per_second() * self.run.time.as_secs();
-            let name = platform.fluids[fluid.index()].name.clone();
-            ResourceUse {
-                name,
-                bytes: (bytes / f64::from(steps)) as u64,
-                utilisation: Some(bytes / possible),
-            }
-        };
-        self.prepared.built.lowered.partner_links.iter().map(used).collect()
+        /// The most links of a machine that are told.
+        const SHOWN: usize = 32;
+        if matches!(self.scenario.model, Model::ProfiledPipeline(_)) {
+            return self.lowered().partner_links.iter().map(|&fluid| self.used(fluid)).collect();
+        }
+        let fluids = (0..self.run.fluids.len()).map(sim_core::id::FluidId::from);
+        let mut used: Vec<ResourceUse> =
+            fluids.map(|fluid| self.used(fluid)).filter(|used| used.bytes > 0).collect();
+        used.sort_by(|a, b| b.utilisation.partial_cmp(&a.utilisation).unwrap_or(Ordering::Equal));
+        used.truncate(SHOWN);
+        used
+    }
+
+    fn used(&self, fluid: sim_core::id::FluidId) -> ResourceUse {
+        let bytes = self.run.fluids[fluid.index()].served as f64;
+        let fluid = &self.lowered().platform.fluids[fluid.index()];
+        let possible = fluid.capacity.units_per_second() * self.run.time.as_secs();
+        ResourceUse {
+            name: fluid.name.clone(),
+            bytes: (bytes / f64::from(plans::steps(self.scenario))) as u64,
+            utilisation: Some(bytes / possible),
+        }
     }
 
     /// The critical path to the last end, per step.
     fn critical_path(&self) -> IndexMap<String, f64> {
-        let ends =
-            self.prepared.built.lowered.stages.iter().map(|ids| &self.run.streams[ids.compute.index()]);
-        // Of equally late stages the first.
+        let ends = self.lowered().ranks.iter().map(|ids| &self.run.streams[ids.compute.index()]);
+        // Of equally late ranks the first.
         let last = ends.rev().max_by_key(|stream| stream.finished);
         let mut path = last.map_or_else(IndexMap::new, |stream| self.words.by_cause(&stream.critical));
         for time in path.values_mut() {
-            *time /= f64::from(super::plan::steps(self.scenario));
+            *time /= f64::from(plans::steps(self.scenario));
         }
         path
+    }
+
+    fn lowered(&self) -> &Lowered {
+        &self.built.lowered
     }
 }
 

@@ -1,10 +1,12 @@
 //! Running an experiment: every variant at every point, in parallel, into one summary.
 
 mod failure;
+mod headline;
 mod measure;
 mod one;
 mod picture;
 mod plan;
+mod ranks;
 mod remedy;
 mod summarise;
 mod words;

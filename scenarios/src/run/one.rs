@@ -6,23 +6,17 @@ use sim_core::outcome::{End, Run};
 use sim_core::validate::ProgramError;
 use sim_core::{Options as Engine, simulate};
 use workloads::lower::Lowered;
-use workloads::plan::{Built, PipelinePlan, PlanError, build};
+use workloads::plan::{Built, PlanError};
 
 use super::measure::Measured;
-use super::plan::pipeline_plan;
 use super::words::Words;
 use super::{Options, Refusal, failure, measure, remedy};
 use crate::experiment::{Experiment, Point};
+use crate::plans;
 use crate::schema::{Fold, Scenario, Segments};
 
 /// Events per activity at most: an activity begins, waits and ends.
 const EVENTS_PER_ACTIVITY: u64 = 8;
-
-/// A scenario built and ready to be simulated.
-pub(super) struct Prepared {
-    pub(super) plan: PipelinePlan,
-    pub(super) built: Built,
-}
 
 /// Why a scenario was not built: something to report about the run, or a mistake of ours.
 pub(super) enum Unbuilt {
@@ -54,16 +48,15 @@ pub(super) fn run(
 /// A mistake in foretrain, in words.
 pub(super) fn outcome(scenario: &Scenario, identity: RunSummary, seed: u64) -> Result<RunSummary, String> {
     match prepare(scenario, identity.clone()) {
-        Ok(prepared) => simulated(scenario, &prepared, identity, seed),
+        Ok(built) => simulated(scenario, &built, identity, seed),
         Err(Unbuilt::Reported(run)) => Ok(*run),
         Err(Unbuilt::Broken(reason)) => Err(reason),
     }
 }
 
 /// Builds the program of a scenario.
-pub(super) fn prepare(scenario: &Scenario, identity: RunSummary) -> Result<Prepared, Unbuilt> {
-    let plan = pipeline_plan(scenario);
-    let mut built = match build(&plan) {
+pub(super) fn prepare(scenario: &Scenario, identity: RunSummary) -> Result<Built, Unbuilt> {
+    let mut built = match plans::built(scenario) {
         Ok(built) => built,
         Err(PlanError::Broken(problems)) => {
             return Err(Unbuilt::Broken(PlanError::Broken(problems).to_string()));
@@ -76,7 +69,7 @@ pub(super) fn prepare(scenario: &Scenario, identity: RunSummary) -> Result<Prepa
         }
     };
     built.lowered.program.noise = measure::noise(scenario);
-    Ok(Prepared { plan, built })
+    Ok(built)
 }
 
 /// The engine's options for a scenario.
@@ -88,23 +81,23 @@ pub(super) fn engine(scenario: &Scenario, seed: u64) -> Engine {
 /// Simulates a scenario over its seeds; the first seed's run is described, the others only timed.
 fn simulated(
     scenario: &Scenario,
-    prepared: &Prepared,
+    built: &Built,
     mut summary: RunSummary,
     seed: u64,
 ) -> Result<RunSummary, String> {
-    let run = once(scenario, prepared, seed)?;
-    let words = Words::new(&prepared.built.lowered, prepared.plan.micro_batches);
+    let run = once(scenario, built, seed)?;
+    let words = Words::new(&built.lowered, plans::micro_batches_per_flush(scenario));
     summary.activities = Some(run.activities);
     if run.end != End::Completed {
-        return Ok(failure::describe(summary, scenario, prepared, &words, &run));
+        return Ok(failure::describe(summary, scenario, built, &words, &run));
     }
-    let measured = Measured { scenario, prepared, words: &words, run: &run };
+    let measured = Measured { scenario, built, words: &words, run: &run };
     measured.describe(&mut summary);
     let seeds = scenario.run.seeds.get();
     if seeds > 1 {
         let mut times = vec![measured.step_time_s()];
         for further in 1..seeds {
-            let run = once(scenario, prepared, seed.wrapping_add(further))?;
+            let run = once(scenario, built, seed.wrapping_add(further))?;
             times.push(Measured { run: &run, ..measured }.step_time_s());
         }
         let mean_s = times.iter().sum::<f64>() / times.len() as f64;
@@ -119,8 +112,8 @@ fn simulated(
     Ok(summary)
 }
 
-fn once(scenario: &Scenario, prepared: &Prepared, seed: u64) -> Result<Run, String> {
-    let Lowered { platform, program, start, .. } = &prepared.built.lowered;
+fn once(scenario: &Scenario, built: &Built, seed: u64) -> Result<Run, String> {
+    let Lowered { platform, program, start, .. } = &built.lowered;
     let engine = engine(scenario, seed);
     let words = |errors: Vec<_>| errors.iter().map(ProgramError::to_string).collect::<Vec<_>>().join("; ");
     if scenario.run.fold == Fold::Never {

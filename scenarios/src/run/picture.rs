@@ -8,12 +8,13 @@ use sim_core::record::{Recorder, Selection, Span};
 use sim_core::simulate_observed;
 use sim_core::time::Time;
 use workloads::names::cause;
+use workloads::plan::Built;
 
-use super::one::{self, Prepared};
+use super::one;
 use super::words::Words;
 use super::{Options, Refusal};
 use crate::experiment::{Experiment, Point};
-use crate::schema::Scenario;
+use crate::plans;
 
 /// Activities of the longest run that is drawn: a page has room for some thousand boxes.
 const DRAWN_MAX: u64 = 200_000;
@@ -59,12 +60,13 @@ fn draw(
     }
     let Ok(resolved) = experiment.resolve(&run.variant, point) else { return Ok(()) };
     let scenario = &resolved.scenario;
-    let Ok(prepared) = one::prepare(scenario, RunSummary::default()) else { return Ok(()) };
-    let lowered = &prepared.built.lowered;
-    let fullest = fullest_stage(run);
+    let Ok(built) = one::prepare(scenario, RunSummary::default()) else { return Ok(()) };
+    let lowered = &built.lowered;
+    let words = Words::new(lowered, plans::micro_batches_per_flush(scenario));
+    let fullest = fullest(run).and_then(|name| words.rank_called(name));
     let selection = Selection {
         streams: lowered.stages.iter().map(|ids| ids.compute).collect(),
-        stores: fullest.map(|stage| lowered.stages[stage].memory).into_iter().collect(),
+        stores: fullest.map(|rank| lowered.ranks[rank].memory).into_iter().collect(),
         fluids: Vec::new(),
         from: Time::ZERO,
         to: Time::NEVER,
@@ -83,45 +85,52 @@ fn draw(
             streams.filter_map(move |marks| marks.len().checked_sub(nth_last).map(|at| marks[at]))
         };
         let (start, end) = (marks(2).min().unwrap_or(Time::ZERO), marks(1).max().unwrap_or(recorded.time));
-        run.timeline = Some(timeline(&prepared, scenario, &recorder.spans, start, end));
+        run.timeline = Some(timeline(&built, &words, &recorder.spans, start, end));
     }
-    if let Some(stage) = fullest {
-        run.memory_curves = vec![memory_curve(&prepared, stage, &recorder)];
+    if let Some(rank) = fullest {
+        run.memory_curves = vec![memory_curve(&built, &words, rank, &recorder)];
     }
     Ok(())
 }
 
-/// The stage that ran out of memory, or came closest to it.
-fn fullest_stage(run: &RunSummary) -> Option<usize> {
-    let name = match &run.failure {
-        Some(failure) => failure.store.as_ref()?,
-        None => &run.worst_device()?.device,
-    };
-    name.rsplit(' ').next()?.parse().ok()
+/// The name of the rank that ran out of memory, or came closest to it.
+fn fullest(run: &RunSummary) -> Option<&str> {
+    match &run.failure {
+        Some(failure) => failure.store.as_deref()?.strip_prefix("memory of "),
+        None => Some(&run.worst_device()?.device),
+    }
 }
 
-/// The last step of every stage.
-fn timeline(prepared: &Prepared, scenario: &Scenario, spans: &[Span], start: Time, end: Time) -> Timeline {
-    let words = Words::new(&prepared.built.lowered, scenario.training.micro_batches() as u32);
-    let mut rows: Vec<TimelineRow> = (0..prepared.built.lowered.stages.len())
+/// The last step of the first rank of every stage.
+fn timeline(built: &Built, words: &Words<'_>, spans: &[Span], start: Time, end: Time) -> Timeline {
+    let mut rows: Vec<TimelineRow> = (0..built.lowered.stages.len())
         .map(|stage| TimelineRow { name: Words::stage(stage), spans: Vec::new() })
         .collect();
     for span in spans.iter().filter(|span| span.end > start && span.start < end) {
-        let stage = prepared.built.lowered.streams[span.place.stream.index()].stage as usize;
-        for (from, to, state, label) in states(prepared, &words, span) {
+        let stage = built.lowered.streams[span.place.stream.index()].stage as usize;
+        for (from, to, state, label) in states(built, words, span) {
             let (from, to) = (from.max(start) - start, to.min(end).max(start) - start);
             if to > from {
-                let span = TimelineSpan { start_s: from.as_secs(), end_s: to.as_secs(), state, label };
-                rows[stage].spans.push(span);
+                draw_span(&mut rows[stage].spans, (from.as_secs(), to.as_secs()), state, label);
             }
         }
     }
     Timeline { end_s: (end - start).as_secs(), rows }
 }
 
+/// Adds a box, or lengthens the one before: operators of one visit are one box.
+fn draw_span(spans: &mut Vec<TimelineSpan>, (start_s, end_s): (f64, f64), state: String, label: String) {
+    match spans.last_mut() {
+        Some(last) if last.end_s == start_s && last.state == state && last.label == label => {
+            last.end_s = end_s;
+        }
+        _ => spans.push(TimelineSpan { start_s, end_s, state, label }),
+    }
+}
+
 /// What a stage was doing during a span: one state, or two where a wait turned into a transfer.
-fn states(prepared: &Prepared, words: &Words<'_>, span: &Span) -> Vec<(Time, Time, String, String)> {
-    let program = &prepared.built.lowered.program;
+fn states(built: &Built, words: &Words<'_>, span: &Span) -> Vec<(Time, Time, String, String)> {
+    let program = &built.lowered.program;
     let block = &program.blocks[span.place.block.index()].name;
     let number = words.micro_batch(&span.place);
     match span.op {
@@ -150,9 +159,10 @@ fn states(prepared: &Prepared, words: &Words<'_>, span: &Span) -> Vec<(Time, Tim
     }
 }
 
-fn memory_curve(prepared: &Prepared, stage: usize, recorder: &Recorder) -> MemoryCurve {
-    let lowered = &prepared.built.lowered;
-    let store = lowered.stages[stage].memory;
+fn memory_curve(built: &Built, words: &Words<'_>, rank: usize, recorder: &Recorder) -> MemoryCurve {
+    let lowered = &built.lowered;
+    let ids = &lowered.ranks[rank];
+    let store = ids.memory;
     let mut held = vec![0; lowered.program.kinds.len()];
     for &(_, kind, bytes) in lowered.start.stores.iter().filter(|(start, ..)| *start == store) {
         held[kind.index()] += bytes;
@@ -172,8 +182,8 @@ fn memory_curve(prepared: &Prepared, stage: usize, recorder: &Recorder) -> Memor
         bytes: used.iter().map(|&kind| held[kind]).collect(),
     };
     MemoryCurve {
-        device: Words::stage(stage),
-        capacity_bytes: prepared.plan.model.capacity,
+        device: words.rank(rank),
+        capacity_bytes: words.capacity(ids),
         kinds: used.iter().map(|&kind| lowered.program.kinds[kind].clone()).collect(),
         points: points.iter().map(point).collect(),
     }

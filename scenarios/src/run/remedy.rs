@@ -4,7 +4,7 @@ use reports::quantity;
 use reports::summary::{FailureKind, RunSummary};
 
 use super::one;
-use crate::schema::{BPipe, Model, Recompute, Scenario, Schedule};
+use crate::schema::{BPipe, Count, Model, Recompute, RecomputeMode, Scenario, Schedule};
 
 /// Adds to a run that does not fit the changes with which it does, the fastest first.
 pub(super) fn suggest(scenario: &Scenario, run: &mut RunSummary, seed: u64) {
@@ -13,9 +13,9 @@ pub(super) fn suggest(scenario: &Scenario, run: &mut RunSummary, seed: u64) {
         return;
     };
     let mut remedies: Vec<(f64, String)> = Vec::new();
-    for (words, changed) in changes(scenario) {
+    for Change { words, scenario } in changes(scenario) {
         // A change that cannot be built, for whatever reason, is no remedy.
-        let Ok(outcome) = one::outcome(&changed, RunSummary::default(), seed) else { continue };
+        let Ok(outcome) = one::outcome(&scenario, RunSummary::default(), seed) else { continue };
         if let Some(time) = outcome.step_time() {
             remedies.push((time, format!("{words} ({} per step)", quantity::seconds(time))));
         }
@@ -25,43 +25,103 @@ pub(super) fn suggest(scenario: &Scenario, run: &mut RunSummary, seed: u64) {
     failure.remedies.extend(enough_memory(scenario, seed));
 }
 
-/// Single changes, then the two techniques together.
-fn changes(scenario: &Scenario) -> Vec<(&'static str, Scenario)> {
-    let change = |edit: &dyn Fn(&mut Scenario)| {
-        let mut changed = scenario.clone();
-        // One seed tells whether it fits.
-        changed.run = Default::default();
-        edit(&mut changed);
-        changed
+/// A scenario with other settings.
+struct Change {
+    /// What to do, as an imperative.
+    words: String,
+    scenario: Scenario,
+}
+
+impl Change {
+    fn new(scenario: &Scenario, words: impl Into<String>, edit: impl FnOnce(&mut Scenario)) -> Self {
+        let mut scenario = scenario.clone();
+        // One step of one seed tells whether it fits.
+        scenario.run = Default::default();
+        edit(&mut scenario);
+        Self { words: words.into(), scenario }
+    }
+}
+
+/// Single changes, then techniques together.
+fn changes(scenario: &Scenario) -> Vec<Change> {
+    let mut changes = match scenario.model {
+        Model::ProfiledPipeline(_) => recomputing(scenario, None, "recompute: {}"),
+        Model::Transformer(_) => {
+            let selective =
+                recomputing(scenario, Some(RecomputeMode::Selective), "recompute: { mode: selective }");
+            let full = recomputing(scenario, Some(RecomputeMode::Full), "recompute: { mode: full }");
+            selective
+                .into_iter()
+                .chain(full)
+                .chain(smaller_micro_batch(scenario))
+                .chain(sharing(scenario))
+                .collect()
+        }
     };
-    let lend = |scenario: &mut Scenario| scenario.techniques.bpipe = Some(BPipe::default());
-    let recompute = |scenario: &mut Scenario| scenario.techniques.recompute = Some(Recompute::default());
-    let mut changes = Vec::new();
-    let techniques = &scenario.techniques;
-    if techniques.bpipe.is_none() {
-        changes.push(("use `techniques: { bpipe: {} }`", change(&lend)));
+    let balanced = scenario.parallelism.schedule == Schedule::OneForwardOneBackward;
+    let lends = scenario.techniques.bpipe.is_some();
+    if !lends && (balanced || matches!(scenario.model, Model::ProfiledPipeline(_))) && scenario.stages() > 1 {
+        changes.insert(0, Change::new(scenario, "use `techniques: { bpipe: {} }`", lend));
     }
-    if techniques.recompute.is_none() {
-        changes.push(("use `techniques: { recompute: {} }`", change(&recompute)));
-    }
-    if techniques.bpipe.is_none() && techniques.recompute.is_none() {
-        let both = |scenario: &mut Scenario| {
-            lend(scenario);
-            recompute(scenario);
-        };
-        changes.push(("use `techniques: { bpipe: {}, recompute: {} }`", change(&both)));
-    }
-    if scenario.parallelism.schedule != Schedule::OneForwardOneBackward {
+    if !balanced {
         let plain = |scenario: &mut Scenario| scenario.parallelism.schedule = Schedule::OneForwardOneBackward;
-        changes.push(("use `parallelism: { schedule: 1f1b }`", change(&plain)));
+        changes.push(Change::new(scenario, "use `parallelism: { schedule: 1f1b }`", plain));
     }
     changes
 }
 
-/// The memory with which the plan fits as it is.
+fn lend(scenario: &mut Scenario) {
+    scenario.techniques.bpipe = Some(BPipe::default());
+}
+
+/// Recomputation, and recomputation together with BPipe.
+fn recomputing(scenario: &Scenario, mode: Option<RecomputeMode>, words: &str) -> Vec<Change> {
+    if scenario.techniques.recompute.is_some() {
+        return Vec::new();
+    }
+    let recompute = |scenario: &mut Scenario| {
+        scenario.techniques.recompute = Some(Recompute { mode, ..Recompute::default() });
+    };
+    let mut changes = vec![Change::new(scenario, format!("use `techniques: {{ {words} }}`"), recompute)];
+    if scenario.techniques.bpipe.is_none() && scenario.stages() > 1 {
+        changes.push(Change::new(
+            scenario,
+            format!("use `techniques: {{ bpipe: {{}}, {words} }}`"),
+            |scenario| {
+                lend(scenario);
+                recompute(scenario);
+            },
+        ));
+    }
+    changes
+}
+
+/// Half as large micro-batches, twice as many.
+fn smaller_micro_batch(scenario: &Scenario) -> Option<Change> {
+    let training = &scenario.training;
+    let (one, many) = (training.micro_batch?.get(), training.accumulate?.get());
+    let (half, double) = (Count::new(one / 2).filter(|_| one.is_multiple_of(2))?, Count::new(many * 2)?);
+    Some(Change::new(scenario, format!("use `training: {{ micro_batch: {} }}`", one / 2), |scenario| {
+        scenario.training.micro_batch = Some(half);
+        scenario.training.accumulate = Some(double);
+    }))
+}
+
+/// Optimizer states shared by the copies of the model.
+fn sharing(scenario: &Scenario) -> Option<Change> {
+    let parallelism = &scenario.parallelism;
+    let copies = parallelism.data.map_or(1, Count::get);
+    (copies > 1 && parallelism.distributed_optimizer != Some(true)).then(|| {
+        Change::new(scenario, "use `parallelism: { distributed_optimizer: true }`", |scenario| {
+            scenario.parallelism.distributed_optimizer = Some(true);
+        })
+    })
+}
+
+/// The memory with which the plan fits as it is; a GPU has what it has.
 fn enough_memory(scenario: &Scenario, seed: u64) -> Option<String> {
     let mut unlimited = scenario.clone();
-    let Model::ProfiledPipeline(pipeline) = &mut unlimited.model;
+    let Model::ProfiledPipeline(pipeline) = &mut unlimited.model else { return None };
     pipeline.device = None;
     unlimited.memory.limit = None;
     unlimited.run = Default::default();

@@ -2,8 +2,10 @@
 
 use indexmap::IndexMap;
 use sim_core::outcome::{ByCause, Place};
-use workloads::lower::Lowered;
+use workloads::lower::{Lowered, RankIds};
 use workloads::schedule::LaneKind;
+
+use super::ranks;
 
 /// Names for one run.
 pub(super) struct Words<'a> {
@@ -21,16 +23,41 @@ impl<'a> Words<'a> {
         format!("stage {stage}")
     }
 
-    /// `stage 3`, or what a stream of it does besides computing.
+    /// `stage 3` for its first rank, `stage 3, node[0].gpu[5]` for another.
+    pub(super) fn rank(&self, rank: usize) -> String {
+        let replicas = ranks::replicas(self.lowered);
+        let stage = Self::stage(rank / replicas);
+        if rank.is_multiple_of(replicas) {
+            return stage;
+        }
+        let stream = &self.lowered.program.streams[self.lowered.ranks[rank].compute.index()].name;
+        let place = stream.rsplit_once('.').map_or(stream.as_str(), |(place, _)| place);
+        format!("{stage}, {place}")
+    }
+
+    /// The rank that [`Words::rank`] calls `name`.
+    pub(super) fn rank_called(&self, name: &str) -> Option<usize> {
+        (0..self.lowered.ranks.len()).find(|&rank| self.rank(rank) == name)
+    }
+
+    /// A rank, or what a stream of it does besides computing.
     pub(super) fn stream(&self, stream: sim_core::id::StreamId) -> String {
         let role = self.lowered.streams[stream.index()];
-        let stage = Self::stage(role.stage as usize);
+        let rank = role.stage as usize * ranks::replicas(self.lowered) + role.replica as usize;
+        let name = self.rank(rank);
         match role.kind {
-            LaneKind::Compute => stage,
-            LaneKind::Link { to } => format!("messages of {stage} to stage {to}"),
-            LaneKind::Evict => format!("evictions of {stage}"),
-            LaneKind::Load => format!("loads of {stage}"),
+            LaneKind::Compute => name,
+            LaneKind::Link { to } => format!("messages of {name} to stage {to}"),
+            LaneKind::Evict => format!("evictions of {name}"),
+            LaneKind::Load => format!("loads of {name}"),
+            LaneKind::Collective => format!("collectives of {name}"),
         }
+    }
+
+    /// Bytes that the memory of a rank holds at most; none without a limit.
+    pub(super) fn capacity(&self, ids: &RankIds) -> Option<u64> {
+        let capacity = self.lowered.platform.stores[ids.memory.index()].capacity;
+        (capacity < u64::MAX).then_some(capacity)
     }
 
     /// `forward of micro-batch 7`, counted from 0 in every step.

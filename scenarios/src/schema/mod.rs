@@ -11,14 +11,18 @@ mod count;
 mod decimal;
 pub(crate) mod document;
 mod figure;
+mod machine;
+mod memory;
 mod model;
 mod parallelism;
 mod per_stage;
 mod quantity;
 mod run;
 pub(crate) mod shape;
+mod software;
 mod techniques;
 mod training;
+mod transformer;
 pub(crate) mod written;
 
 pub use count::Count;
@@ -26,20 +30,29 @@ pub use decimal::Decimal;
 pub use document::json_schema;
 pub use figure::{Figure, FigureKind};
 pub(crate) use figure::{meaning, same_meaning};
+pub use machine::{Cluster, Degrade, Ends, HostMemory, Machine, PartLink, Parts, SingleNode};
+pub use memory::{BytesPerParameter, MemoryLimit};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
-pub use parallelism::{Interleaved, MemoryAllowance, Parallelism, Schedule, Send, ZbAuto};
+pub use parallelism::{Idle, Interleaved, MemoryAllowance, Parallelism, Placement, Schedule, Send, ZbAuto};
 pub use per_stage::PerStage;
 pub(crate) use quantity::split as split_quantity;
 pub use quantity::{Bytes, Dimension, Duration, Memory, Quantity, Rate, Share, Time, Transfer, Unit, Whole};
 pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
-pub use techniques::{BPipe, EvictionPolicy, PairTransfer, Recompute, StageSet, Techniques};
-pub use training::{MicroBatches, Training};
+pub use software::{Attention, FusedSoftmax, Software};
+pub use techniques::{BPipe, EvictionPolicy, PairTransfer, Recompute, RecomputeMode, StageSet, Techniques};
+pub use training::{MicroBatches, Precision, Training};
+pub use transformer::{Bias, Layers, Mlp, Norm, Positions, Sequence, Transformer};
 
-/// Everything that determines a run: what is trained, how, and with which techniques.
+/// Everything that determines a run: what is trained, on what, how, and with which techniques.
+///
+/// What a setting is where it is absent can depend on the model; the check of an experiment fills it in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
+    /// What the model is trained on; a profiled pipeline needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
     /// What is trained.
     pub model: Model,
     /// How much work one training step is.
@@ -47,9 +60,12 @@ pub struct Scenario {
     /// How the work is spread over devices.
     #[serde(default)]
     pub parallelism: Parallelism,
-    /// What limits memory.
+    /// What limits memory, and what is held all the time.
     #[serde(default)]
     pub memory: MemoryLimit,
+    /// Which kernels the training framework uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software: Option<Software>,
     /// Techniques that change what is executed, where and in which order; each at most once, their order has no meaning.
     #[serde(default)]
     pub techniques: Techniques,
@@ -58,27 +74,12 @@ pub struct Scenario {
     pub run: Run,
 }
 
-/// What limits memory.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct MemoryLimit {
-    /// Memory of each stage that a plan may use; replaces `device.memory` less `device.reserved`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<Bytes>,
-}
-
 impl Scenario {
-    /// Stages of the pipeline.
+    /// Stages of the pipeline; always there once the scenario has been checked.
     pub fn stages(&self) -> usize {
-        let Model::ProfiledPipeline(pipeline) = &self.model;
-        pipeline.stages.get() as usize
-    }
-
-    /// Memory that one stage may use, in bytes; `None` without a limit.
-    pub fn memory_per_stage(&self) -> Option<u64> {
-        let Model::ProfiledPipeline(pipeline) = &self.model;
-        let device = pipeline.device.as_ref();
-        let usable = device.map(|device| device.memory.bytes() - device.reserved.map_or(0, Bytes::bytes));
-        self.memory.limit.map(Bytes::bytes).or(usable)
+        match &self.model {
+            Model::ProfiledPipeline(pipeline) => pipeline.stages.get() as usize,
+            Model::Transformer(_) => self.parallelism.pipeline.map_or(1, Count::get) as usize,
+        }
     }
 }

@@ -1,9 +1,9 @@
-//! What is trained. So far: a pipeline whose stage times are known from a profile.
+//! What is trained: a pipeline whose stage times are known from a profile, or a transformer on a machine.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Count, Duration, PerStage};
+use super::{Bytes, Count, Duration, PerStage, Transformer};
 
 /// Pipeline stages; at most the 4,096 layers of the deepest model.
 pub type Stages = Count<1, 4096>;
@@ -13,7 +13,9 @@ pub type Stages = Count<1, 4096>;
 #[serde(rename_all = "snake_case")]
 pub enum Model {
     /// A pipeline with given stage times; it needs no machine.
-    ProfiledPipeline(ProfiledPipeline),
+    ProfiledPipeline(Box<ProfiledPipeline>),
+    /// A decoder transformer; it needs a machine.
+    Transformer(Box<Transformer>),
 }
 
 /// A pipeline whose stage times and sizes are known from a profile. Times and sizes are those of one micro-batch.

@@ -14,13 +14,57 @@ use super::{Bytes, Count, MicroBatches, Stages};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Parallelism {
-    /// Pipeline stages; the model's number of stages when absent.
+    /// Ranks that share each layer of a transformer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tensor: Option<Count<1, 131_072>>,
+    /// Whether norms and residuals are split over the tensor ranks along the sequence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence_parallel: Option<bool>,
+    /// Pipeline stages; of a profiled pipeline its number of stages when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pipeline: Option<Stages>,
+    /// Copies of a transformer, each with micro-batches of its own; as many as the machine holds when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Count<1, 131_072>>,
+    /// Whether the copies share the optimizer states among them (ZeRO-1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distributed_optimizer: Option<bool>,
+    /// Whether GPUs of the machine may be left over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Idle>,
+    /// In which order stages take GPUs; tensor ranks are next to each other, then copies of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
     /// Order in which a stage works on its micro-batches.
     pub schedule: Schedule,
-    /// How boundary tensors are sent.
-    pub send: Send,
+    /// How boundary tensors are sent; `latency` for a profiled pipeline and `eager` for a transformer when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send: Option<Send>,
+    /// Whether each tensor rank sends a part of a boundary tensor that all of them hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scatter_gather: Option<bool>,
+}
+
+/// Whether GPUs of the machine may be left over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Idle {
+    /// They may not.
+    #[default]
+    Refuse,
+    /// They may.
+    Allow,
+}
+
+/// In which order stages take GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// Stage after stage.
+    #[default]
+    Sequential,
+    /// The stages `x` and `p - 1 - x` next to each other, so that what BPipe moves stays in a node.
+    PairAdjacent,
 }
 
 /// Order in which a stage works on its micro-batches.
@@ -73,11 +117,10 @@ pub enum MemoryAllowance {
 }
 
 /// How boundary tensors are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Send {
     /// A message arrives the transfer time after its producer ends; the sender goes on at once.
-    #[default]
     Latency,
     /// Messages of one boundary and direction go one after the other; the sender goes on at once.
     Eager,

@@ -9,7 +9,7 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use super::written::{self, Scalar, Written};
-use super::{Bytes, Count, Duration, PerStage, Rate};
+use super::{Bytes, Count, Duration, Layers, PerStage, Rate};
 
 /// Techniques that change what is executed, where and in which order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,14 +27,36 @@ pub struct Techniques {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recompute {
-    /// Time of the extra forward pass; the stage's forward time when absent.
+    /// What layers of a transformer recompute; `full` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<RecomputeMode>,
+    /// The first so many layers of each chunk of a stage do; all when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers: Option<Layers>,
+    /// What the other layers recompute; nothing when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others: Option<RecomputeMode>,
+    /// Time of the extra forward pass of a profiled pipeline; the stage's forward time when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forward: Option<PerStage<Duration>>,
-    /// The stages that recompute.
-    pub stages: StageSet,
-    /// What a stage keeps of each micro-batch (its checkpoint); nothing when absent.
+    /// The stages of a profiled pipeline that recompute; all when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stages: Option<StageSet>,
+    /// What a stage of a profiled pipeline keeps of each micro-batch (its checkpoint); nothing when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keeps: Option<PerStage<Bytes>>,
+}
+
+/// What layers recompute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecomputeMode {
+    /// Nothing.
+    None,
+    /// Scores, softmax, dropout and context of the attention: large, and cheap to compute again.
+    Selective,
+    /// Everything but the input of the layer.
+    Full,
 }
 
 /// Balance activation memory between the stages `x` and `p - 1 - x`.
@@ -43,8 +65,10 @@ pub struct Recompute {
 pub struct BPipe {
     /// Which micro-batches leave a stage that is over its bound.
     pub policy: EvictionPolicy,
-    /// How fast activations move within a pair of stages.
-    pub transfer: PairTransfer,
+    /// How fast activations move within a pair of stages of a profiled pipeline; `hidden` when absent. Those of a
+    /// transformer go over the links of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<PairTransfer>,
     /// Micro-batches that a stage may hold; `ceil((p + 2) / 2)` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<Count<1, 65_536>>,

@@ -3,13 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Count;
+use super::{Count, Sequence};
 
 /// Micro-batches of one step.
 pub type MicroBatches = Count<1, 65_536>;
 
-/// How much work one training step is. `global_batch = micro_batch x micro_batches`: two of them give the third;
-/// `micro_batches` alone is enough when samples do not matter.
+/// How much work one training step is. Two of the batch sizes give the third: `global_batch = micro_batch x accumulate x
+/// data`, or `micro_batch x micro_batches` for a profiled pipeline, where `micro_batches` alone is enough when samples do
+/// not matter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("examples" = [{ "micro_batches": 8 }]))]
@@ -17,15 +18,37 @@ pub struct Training {
     /// Samples of one step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub global_batch: Option<Count<1, 1_000_000_000>>,
-    /// Samples of one micro-batch; needed for samples per second.
+    /// Samples of one micro-batch; of a profiled pipeline needed for samples per second only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micro_batch: Option<Count<1, 1_000_000>>,
-    /// Micro-batches of one step.
+    /// Micro-batches of one step of a profiled pipeline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micro_batches: Option<MicroBatches>,
+    /// Micro-batches that each copy of a transformer accumulates in one step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accumulate: Option<MicroBatches>,
+    /// Tokens of a sample; transformers need it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [2048]))]
+    pub sequence: Option<Sequence>,
+    /// Number formats of a transformer; `bf16-mixed` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Precision>,
     /// Whether every step ends before the next one begins on the same stage.
     #[serde(default = "yes")]
     pub flush: bool,
+}
+
+/// Number formats of activations and of the parameters that kernels read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precision {
+    /// fp16, with optimizer states in fp32.
+    Fp16Mixed,
+    /// bf16, with optimizer states in fp32.
+    Bf16Mixed,
+    /// Everything in fp32.
+    Fp32,
 }
 
 fn yes() -> bool {
@@ -33,8 +56,8 @@ fn yes() -> bool {
 }
 
 impl Training {
-    /// Micro-batches of one step; always there once the scenario has been checked.
+    /// Micro-batches that a stage works through in one step; always there once the scenario has been checked.
     pub fn micro_batches(&self) -> u64 {
-        self.micro_batches.map_or(0, Count::get)
+        self.micro_batches.or(self.accumulate).map_or(0, Count::get)
     }
 }

@@ -15,6 +15,36 @@ fn lists_say_what_there_is_in_a_line_each() {
 }
 
 #[test]
+fn the_catalogue_is_listed_with_what_matters_and_how_far_it_is_to_be_trusted() {
+    let sandbox = Sandbox::new("catalogue");
+    let line = |topic: &str, name: &str| {
+        let listed = sandbox.run(&format!("list {topic}")).out;
+        let line = listed.lines().find(|line| line.split_whitespace().next() == Some(name));
+        line.unwrap_or_else(|| panic!("no `{name}` in {listed}"))
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let gpu = "a100-sxm4-80gb ampere, 108 SMs, 312 TFLOP/s in bf16, 80 GiB at 2039 GB/s, 12 x nvlink3, pcie4 x16 confidence high";
+    assert_eq!(line("gpus", "a100-sxm4-80gb"), gpu);
+    let node = "dgx-a100-80g 8 x a100-sxm4-80gb, NVSwitch, pcie4, 8 x connectx-6-hdr200, hdr200-fat-tree confidence high";
+    assert_eq!(line("machines", "dgx-a100-80g"), node);
+    let model = "gpt3-96b 96.2 billion parameters, 80 layers, hidden 9984, 104 heads, 2048 positions";
+    assert_eq!(line("models", "gpt3-96b"), model);
+    assert!(line("fabrics", "hdr200-fat-tree-2to1").contains("2 to 1 oversubscribed"));
+    for (topic, name) in
+        [("links", "nvlink3"), ("nics", "connectx-6-hdr200"), ("ssds", "samsung-980-pro-1tb")]
+    {
+        assert!(line(topic, name).contains("confidence"), "{topic}");
+    }
+    let gpus = sandbox.run("list gpus --format json").json();
+    let a100 =
+        gpus["items"].as_array().and_then(|gpus| gpus.iter().find(|gpu| gpu["name"] == "a100-sxm4-80gb"));
+    let source = a100.and_then(|gpu| gpu["source"].as_str()).expect("a source");
+    assert!(source.starts_with("data sheet: "), "{source}");
+}
+
+#[test]
 fn show_prints_every_value_with_its_origin() {
     let sandbox = Sandbox::with_pipeline("show", "sweep: { training.micro_batches: [8, 16] }\n");
     assert_session!(

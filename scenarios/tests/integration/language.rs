@@ -14,7 +14,7 @@ fn stage_times_are_exact_picoseconds() {
     let text = SETTINGS.replace("forward: 10 ms", "forward: [18.522 ms, 18.086 ms, 0.601ms, 1 ps]");
     let experiment =
         read(&format!("name: test\n{text}training: {{ micro_batches: 8 }}\n"), &[]).expect("right");
-    let Model::ProfiledPipeline(pipeline) = scenario(&experiment, "base").model;
+    let Model::ProfiledPipeline(pipeline) = scenario(&experiment, "base").model else { panic!("a profile") };
     let forward: Vec<u64> = (0..4).map(|stage| pipeline.forward.at(stage).picoseconds()).collect();
     assert_eq!(forward, [18_522_000_000, 18_086_000_000, 601_000_000, 1]);
     assert!(matches!(pipeline.transfer, PerStage::All(_)));

@@ -8,3 +8,4 @@ mod library;
 mod plans;
 mod schema;
 mod support;
+mod transformers;

@@ -1,0 +1,45 @@
+//! What is known of hardware and of published models, from the texts embedded in the crates that own their types.
+
+use std::sync::LazyLock;
+
+use hw_models::catalogue::{Catalogue, FABRICS, GPUS, LINKS, NICS, NODES, SSDS};
+use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
+use hw_models::kernels::{KERNELS, KernelCatalogue};
+use indexmap::IndexMap;
+use serde::de::DeserializeOwned;
+use workloads::model::transformer::{PRESETS, Preset};
+
+/// GPUs, nodes, links, network interfaces, fabrics and drives.
+pub fn devices() -> &'static Catalogue {
+    static DEVICES: LazyLock<Catalogue> = LazyLock::new(|| Catalogue {
+        gpus: embedded(GPUS),
+        nodes: embedded(NODES),
+        links: embedded(LINKS),
+        nics: embedded(NICS),
+        fabrics: embedded(FABRICS),
+        ssds: embedded(SSDS),
+    });
+    &DEVICES
+}
+
+/// Constants of kernels.
+pub fn kernels() -> &'static KernelCatalogue {
+    static CONSTANTS: LazyLock<KernelCatalogue> = LazyLock::new(|| embedded(KERNELS));
+    &CONSTANTS
+}
+
+/// Constants of collectives and messages.
+pub fn collectives() -> &'static CollectiveCatalogue {
+    static CONSTANTS: LazyLock<CollectiveCatalogue> = LazyLock::new(|| embedded(COLLECTIVES));
+    &CONSTANTS
+}
+
+/// Published transformers by name.
+pub fn presets() -> &'static IndexMap<String, Preset> {
+    static MODELS: LazyLock<IndexMap<String, Preset>> = LazyLock::new(|| embedded(PRESETS));
+    &MODELS
+}
+
+fn embedded<T: DeserializeOwned>(text: &str) -> T {
+    serde_yaml::from_str(text).expect("the embedded texts are valid, which the tests of their crates show")
+}

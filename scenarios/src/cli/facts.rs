@@ -1,0 +1,163 @@
+//! The catalogue and the published models, in a line each.
+
+use hw_models::catalogue::{Fabric, Gpu, LinkClass, LinkUnit, Nic, Node, Ssd, Topology};
+use hw_models::provenance::Sources;
+use reports::quantity;
+use scenarios::catalogue;
+use workloads::model::transformer::Transformer;
+
+use super::list::Item;
+
+/// Nodes.
+pub(super) fn machines() -> Vec<Item> {
+    catalogue::devices()
+        .nodes
+        .iter()
+        .map(|(name, node)| item(name, node_facts(node), &node.sources))
+        .collect()
+}
+
+/// GPUs.
+pub(super) fn gpus() -> Vec<Item> {
+    catalogue::devices().gpus.iter().map(|(name, gpu)| item(name, gpu_facts(gpu), &gpu.sources)).collect()
+}
+
+/// Links inside a node.
+pub(super) fn links() -> Vec<Item> {
+    catalogue::devices()
+        .links
+        .iter()
+        .map(|(name, link)| item(name, link_facts(link), &link.sources))
+        .collect()
+}
+
+/// Network interfaces.
+pub(super) fn nics() -> Vec<Item> {
+    catalogue::devices().nics.iter().map(|(name, nic)| item(name, nic_facts(nic), &nic.sources)).collect()
+}
+
+/// Networks between nodes.
+pub(super) fn fabrics() -> Vec<Item> {
+    let fabrics = catalogue::devices().fabrics.iter();
+    fabrics.map(|(name, fabric)| item(name, fabric_facts(fabric), &fabric.sources)).collect()
+}
+
+/// Drives.
+pub(super) fn ssds() -> Vec<Item> {
+    catalogue::devices().ssds.iter().map(|(name, ssd)| item(name, ssd_facts(ssd), &ssd.sources)).collect()
+}
+
+/// Published transformers.
+pub(super) fn models() -> Vec<Item> {
+    let presets = catalogue::presets().iter();
+    presets
+        .map(|(name, preset)| Item {
+            name: name.clone(),
+            description: model_facts(&preset.model),
+            confidence: None,
+            source: Some(preset.source.clone()),
+        })
+        .collect()
+}
+
+fn item(name: &str, description: String, sources: &Sources) -> Item {
+    Item {
+        name: name.to_owned(),
+        description,
+        confidence: Some(sources.default.confidence.to_string()),
+        source: Some(format!("{}: {}", sources.default.origin, sources.default.source)),
+    }
+}
+
+/// Parts that are there, with commas.
+fn sentence(parts: impl IntoIterator<Item = Option<String>>) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn several(count: u32, what: Option<&String>) -> Option<String> {
+    what.filter(|_| count > 0).map(|what| format!("{count} x {what}"))
+}
+
+fn node_facts(node: &Node) -> String {
+    let count = |part: fn(&hw_models::catalogue::Branch) -> u32| node.pcie.tree.iter().map(part).sum::<u32>();
+    let nvlink = match (node.nvlink.switches, node.nvlink.pairs.len()) {
+        (0, 0) => "no NVLink",
+        (0, _) => "NVLink pairs",
+        _ => "NVSwitch",
+    };
+    sentence([
+        several(count(|branch| branch.gpus), Some(&node.gpu)),
+        Some(nvlink.to_owned()),
+        Some(node.pcie.class.clone()),
+        several(count(|branch| branch.nics), node.nic.as_ref()),
+        node.fabric.clone(),
+    ])
+}
+
+fn gpu_facts(gpu: &Gpu) -> String {
+    let peaks = [
+        ("bf16", gpu.peak_tflops.bf16),
+        ("fp16", gpu.peak_tflops.fp16),
+        ("fp32", Some(gpu.peak_tflops.fp32)),
+    ];
+    let peak = peaks.into_iter().find_map(|(name, peak)| Some(format!("{} TFLOP/s in {name}", peak?)));
+    sentence([
+        Some(gpu.architecture.clone()),
+        Some(format!("{} SMs", gpu.sms)),
+        peak,
+        Some(format!("{} GiB at {} GB/s", gpu.memory_gib, gpu.bandwidth_gb_per_s)),
+        gpu.nvlink.as_ref().map(|nvlink| format!("{} x {}", nvlink.links, nvlink.class)),
+        Some(format!("{} x{}", gpu.pcie.class, gpu.pcie.lanes)),
+    ])
+}
+
+fn link_facts(link: &LinkClass) -> String {
+    let of = match link.unit {
+        LinkUnit::One => "",
+        LinkUnit::SixteenLanes => " on 16 lanes",
+    };
+    format!(
+        "{} of {} GB/s per direction{of}, {} us",
+        link.effective_gb_per_s, link.nominal_gb_per_s, link.latency_us
+    )
+}
+
+fn nic_facts(nic: &Nic) -> String {
+    format!(
+        "{} Gb/s, of which large messages reach {} GB/s, {} us, {} lanes",
+        nic.rate_gbit_per_s, nic.effective_gb_per_s, nic.latency_us, nic.lanes
+    )
+}
+
+fn fabric_facts(fabric: &Fabric) -> String {
+    let topology = match fabric.topology {
+        Topology::FatTree => "fat tree",
+        Topology::RailOptimised => "rails",
+    };
+    let blocking = match fabric.oversubscription {
+        full if full <= 1.0 => "at full rate".to_owned(),
+        times => format!("{times} to 1 oversubscribed"),
+    };
+    format!("{topology} of {} Gb/s ports, {blocking}", fabric.port_gbit_per_s)
+}
+
+fn ssd_facts(ssd: &Ssd) -> String {
+    sentence([
+        Some(format!("{} x{}", ssd.pcie, ssd.lanes)),
+        ssd.capacity_tb.map(|capacity| format!("{capacity} TB")),
+        ssd.read_gb_per_s.map(|rate| format!("reads {rate} GB/s")),
+        ssd.write_gb_per_s.map(|rate| format!("writes {rate} GB/s")),
+    ])
+}
+
+fn model_facts(model: &Transformer) -> String {
+    let keys = (model.kv_heads != model.heads).then(|| format!("{} of keys and values", model.kv_heads));
+    sentence([
+        Some(format!("{} billion parameters", quantity::significant(model.parameters() as f64 / 1e9))),
+        Some(format!("{} layers", model.layers)),
+        Some(format!("hidden {}", model.hidden)),
+        Some(format!("{} heads", model.heads)),
+        keys,
+        Some(format!("{} positions", model.max_positions)),
+    ])
+}

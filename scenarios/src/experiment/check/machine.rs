@@ -1,0 +1,95 @@
+//! Whether a machine can be built, and where its description is wrong.
+
+use hw_models::machine::{Machine, MachineError};
+
+use super::Check;
+use crate::plans;
+use crate::schema;
+use crate::text::node::{Node, Value};
+
+impl Check<'_> {
+    /// The machine, if nothing is wrong with it.
+    pub(super) fn machine(&mut self, settings: &schema::Machine) -> Option<Machine> {
+        let clear = self.slow_parts(settings);
+        match plans::machine::build(settings) {
+            Ok(machine) => Some(machine).filter(|_| clear),
+            Err(errors) => {
+                for error in errors {
+                    self.machine_error(&error);
+                }
+                None
+            }
+        }
+    }
+
+    /// Whether every line of `degrade` says what is slow and how slow.
+    fn slow_parts(&mut self, settings: &schema::Machine) -> bool {
+        let (path, lines) = plans::machine::degraded(settings);
+        let mut clear = true;
+        for (index, _) in lines.iter().enumerate().filter(|(_, line)| plans::machine::slowed(line).is_none())
+        {
+            let path = format!("{path}.{index}");
+            let message = "a slow part has one name and one share that is left";
+            let help = "write `{ link: FROM -> TO, rate: 50 % }`, `{ part: NAME, rate: 50 % }` or `{ part: NAME, clock: 80 % }`";
+            self.report(&[(&path, String::new())], message, help);
+            clear = false;
+        }
+        clear
+    }
+
+    /// Reports an error at the text that it is about.
+    fn machine_error(&mut self, error: &MachineError) {
+        let culprit = match error {
+            MachineError::Unknown(entry) => Some(&entry.name),
+            MachineError::UnknownPart(part) => Some(&part.name),
+            MachineError::NoNics { node, .. }
+            | MachineError::NoFabric { node, .. }
+            | MachineError::NoModel { node, .. }
+            | MachineError::NoSocketLink { node }
+            | MachineError::NoSuchRoot { node, .. }
+            | MachineError::BadPair { node, .. } => Some(node),
+            MachineError::NvLinks { model, .. } => Some(model),
+            MachineError::DuplicatePart { name } => Some(name),
+            MachineError::DuplicateLink { a, .. } | MachineError::BadLink { a, .. } => Some(a),
+            MachineError::UnknownLink { link, .. } => Some(link),
+            MachineError::NoClock { part } => Some(part),
+            MachineError::BadConstant { of, .. } => Some(of),
+            MachineError::NoNodes
+            | MachineError::NoGpus { .. }
+            | MachineError::TooManyGpus { .. }
+            | MachineError::TooManyParts { .. } => None,
+        };
+        let machine = self.tree.child("machine");
+        let found = culprit.zip(machine).and_then(|(text, machine)| find(machine, text.trim_matches('`')));
+        let path = match error {
+            MachineError::TooManyGpus { .. } => "machine.cluster.count".to_owned(),
+            _ => found.map_or("machine".to_owned(), |path| format!("machine.{path}")),
+        };
+        let (message, help) = message_and_help(&error.to_string());
+        self.report(&[(&path, String::new())], message, help);
+    }
+}
+
+/// The path to the first text that is, or names, `wanted`.
+fn find(node: &Node, wanted: &str) -> Option<String> {
+    let below = |key: &str, child: &Node| match &child.value {
+        Value::Text(text) if text.contains(wanted) => Some(key.to_owned()),
+        _ => find(child, wanted).map(|path| format!("{key}.{path}")),
+    };
+    match &node.value {
+        Value::Map(map) => map.iter().find_map(|(key, entry)| below(key, &entry.node)),
+        Value::List(items) => {
+            items.iter().enumerate().find_map(|(index, item)| below(&index.to_string(), item))
+        }
+        _ => None,
+    }
+}
+
+/// What is wrong, and how to mend it: other crates say both in one sentence.
+pub(super) fn message_and_help(text: &str) -> (String, String) {
+    let cut = [text.find(": "), text.find("; ")].into_iter().flatten().min();
+    match cut {
+        Some(cut) => (text[..cut].to_owned(), text[cut + 2..].to_owned()),
+        None => (text.to_owned(), "write another value".to_owned()),
+    }
+}

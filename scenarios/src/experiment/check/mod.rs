@@ -1,0 +1,150 @@
+//! Checks that span several settings, and settings that follow from others.
+
+mod batches;
+mod dimensions;
+mod machine;
+mod profiled;
+mod sharding;
+mod transformer;
+
+use std::collections::BTreeMap;
+
+use super::configs::Configs;
+use super::paths;
+use crate::schema::{Duration, Model, Scenario, Schedule};
+use crate::text::decode::Path;
+use crate::text::node::{Layer, Node};
+use crate::text::problem::Problem;
+
+/// A problem, and whether a swept setting has a part in it: then it is a point's, not the file's.
+pub(super) struct Finding {
+    pub(super) problem: Problem,
+    pub(super) swept: bool,
+}
+
+/// Settings that follow from others: path to the reason.
+pub(super) type Derived = BTreeMap<&'static str, String>;
+
+/// Checks `scenario`, typed from `tree`, and adds what follows from what is written and, where that depends on the model,
+/// what holds where nothing is written. What was found at `examples` is not the user's and takes part in no check.
+pub(super) fn check(
+    scenario: &mut Scenario,
+    tree: &Node,
+    examples: &[Path],
+    configs: &Configs,
+) -> (Derived, Vec<Finding>) {
+    let mut check = Check { tree, examples, configs, derived: Derived::new(), findings: Vec::new() };
+    match scenario.model {
+        Model::ProfiledPipeline(_) => check.profiled(scenario),
+        Model::Transformer(_) => check.transformer(scenario),
+    }
+    check.techniques(scenario);
+    check.noise(scenario);
+    (check.derived, check.findings)
+}
+
+struct Check<'a> {
+    tree: &'a Node,
+    examples: &'a [Path],
+    configs: &'a Configs,
+    derived: Derived,
+    findings: Vec<Finding>,
+}
+
+impl Check<'_> {
+    /// Reports a problem about settings, each with what is to be seen there; the first is the place to look at.
+    fn report(&mut self, about: &[(&str, String)], message: impl Into<String>, help: impl Into<String>) {
+        let involved = |path: &str| {
+            let keys = paths::keys(path);
+            self.examples.iter().any(|example| example.iter().zip(&keys).all(|(a, b)| a == b))
+        };
+        if about.iter().any(|(path, _)| involved(path)) {
+            return;
+        }
+        let nodes: Vec<(&Node, &String)> =
+            about.iter().map(|(path, label)| (self.tree.nearest(&paths::keys(path)), label)).collect();
+        let mut problem = Problem::new(nodes[0].0.mark, message).label(nodes[0].1).help(help);
+        for (node, label) in &nodes[1..] {
+            problem = problem.note(node.mark, *label);
+        }
+        let swept = nodes.iter().any(|(node, _)| node.layer == Layer::Sweep);
+        self.findings.push(Finding { problem, swept });
+    }
+
+    /// Reports a problem about one setting and, if they are written, others that have a part in it.
+    fn report_with(
+        &mut self,
+        path: &str,
+        parts: &[&str],
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        let written = parts.iter().filter(|part| self.tree.at(&paths::keys(part)).is_some());
+        let about: Vec<(&str, String)> =
+            [path].into_iter().chain(written.copied()).map(|path| (path, String::new())).collect();
+        self.report(&about, message, help);
+    }
+
+    /// Reports settings, each with a remedy, that mean nothing for `model`.
+    fn foreign(&mut self, settings: &[(&str, &str)], model: &str) {
+        for (path, remedy) in settings {
+            if self.tree.at(&paths::keys(path)).is_some() {
+                let message = format!("`{path}` has no meaning for {model}");
+                self.report(&[(path, String::new())], message, *remedy);
+            }
+        }
+    }
+
+    /// The interleaved schedule goes round the stages in groups. `many` and `stages` are the settings to change.
+    fn interleaving(&mut self, scenario: &Scenario, many_path: &str, stages_path: &str) {
+        let (stages, many) = (scenario.stages() as u64, scenario.training.micro_batches());
+        if matches!(scenario.parallelism.schedule, Schedule::Interleaved(_)) && many % stages != 0 {
+            let about = [
+                (many_path, format!("{many} micro-batches")),
+                (stages_path, format!("{stages} stages")),
+                ("parallelism.schedule.interleaved", "goes round the stages in groups".to_owned()),
+            ];
+            let message =
+                format!("the interleaved schedule needs a multiple of {stages} micro-batches, not {many}");
+            self.report(&about, message, format!("use {} micro-batches", many.next_multiple_of(stages)));
+        }
+    }
+
+    fn techniques(&mut self, scenario: &Scenario) {
+        if scenario.techniques.bpipe.is_some()
+            && scenario.parallelism.schedule != Schedule::OneForwardOneBackward
+        {
+            let about = [
+                ("techniques.bpipe", String::new()),
+                ("parallelism.schedule", "holds equally much on all stages, or moves its peaks".to_owned()),
+            ];
+            self.report(
+                &about,
+                "BPipe balances the 1F1B schedule and no other",
+                "use `schedule: 1f1b`, or remove `bpipe`",
+            );
+        }
+    }
+
+    fn noise(&mut self, scenario: &Scenario) {
+        let Some(noise) = &scenario.run.noise else { return };
+        for (path, share) in [("run.noise.device", noise.device), ("run.noise.operation", noise.operation)] {
+            if let Some(share) = share.filter(|share| share.as_f64() > 1.0) {
+                let message = format!("`{path}` is more than 100 %: {share}");
+                self.report(
+                    &[(path, String::new())],
+                    message,
+                    "a standard deviation of some per cent is usual",
+                );
+            }
+        }
+        if noise.pause.as_ref().is_some_and(|pause| Duration::is_zero(pause.every)) {
+            let path = "run.noise.pause.every";
+            self.report(
+                &[(path, String::new())],
+                format!("`{path}` must be longer than zero"),
+                "write for example `10 s`",
+            );
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What a pipeline with given stage times must satisfy.
+
+use super::Check;
+use super::batches::Batches;
+use crate::schema::{Bytes, Model, PairTransfer, PerStage, ProfiledPipeline, Scenario, Send, StageSet};
+
+const PIPELINE: &str = "model.profiled_pipeline";
+const STAGES: &str = "model.profiled_pipeline.stages";
+
+/// Settings that are about transformers and machines.
+const FOREIGN: [(&str, &str); 17] = [
+    ("machine", "its stages have a `device`: `model: { profiled_pipeline: { device: { memory: 40 GB } } }`"),
+    ("software", "the times of its kernels are given; remove it"),
+    ("training.accumulate", "write `micro_batches`"),
+    ("training.sequence", "its times are given, whatever a sample is; remove it"),
+    ("training.precision", "its times are given, whatever the numbers are; remove it"),
+    ("parallelism.tensor", "its times are given; remove it"),
+    ("parallelism.sequence_parallel", "its times are given; remove it"),
+    ("parallelism.data", "it is simulated once; remove it"),
+    ("parallelism.distributed_optimizer", "its steps end without an update; remove it"),
+    ("parallelism.idle", "every stage has its device; remove it"),
+    ("parallelism.placement", "it is on no machine; remove it"),
+    ("parallelism.scatter_gather", "the time of its messages is given; remove it"),
+    ("memory.bytes_per_parameter", "give `model.profiled_pipeline.weights`"),
+    ("memory.reserved", "give `model.profiled_pipeline.device.reserved`"),
+    ("techniques.recompute.mode", "its stages recompute as a whole; give `stages` and what each `keeps`"),
+    ("techniques.recompute.layers", "its stages recompute as a whole; give `stages` and what each `keeps`"),
+    ("techniques.recompute.others", "its stages recompute as a whole; give `stages` and what each `keeps`"),
+];
+
+impl Check<'_> {
+    pub(super) fn profiled(&mut self, scenario: &mut Scenario) {
+        self.foreign(&FOREIGN, "a profiled pipeline");
+        let Model::ProfiledPipeline(pipeline) = &scenario.model else { return };
+        self.lists(scenario, pipeline);
+        self.stage_values(scenario, pipeline);
+        self.stages(scenario);
+        self.batches(&mut scenario.training, Batches::Profile);
+        self.interleaving(scenario, "training.micro_batches", STAGES);
+        defaults(scenario);
+    }
+
+    /// A list must have one value for each stage.
+    fn lists(&mut self, scenario: &Scenario, pipeline: &ProfiledPipeline) {
+        let recompute = scenario.techniques.recompute.as_ref();
+        let times = [
+            ("model.profiled_pipeline.forward", Some(&pipeline.forward)),
+            ("model.profiled_pipeline.backward_input", Some(&pipeline.backward_input)),
+            ("model.profiled_pipeline.backward_weight", Some(&pipeline.backward_weight)),
+            ("model.profiled_pipeline.transfer", Some(&pipeline.transfer)),
+            ("techniques.recompute.forward", recompute.and_then(|recompute| recompute.forward.as_ref())),
+        ];
+        let sizes = [
+            ("model.profiled_pipeline.activation", Some(&pipeline.activation)),
+            (
+                "model.profiled_pipeline.activation_kept_for_weight",
+                pipeline.activation_kept_for_weight.as_ref(),
+            ),
+            ("model.profiled_pipeline.weights", pipeline.weights.as_ref()),
+            ("techniques.recompute.keeps", recompute.and_then(|recompute| recompute.keeps.as_ref())),
+        ];
+        let lengths = times.map(|(path, values)| (path, values.and_then(listed)));
+        let lengths = lengths.into_iter().chain(sizes.map(|(path, values)| (path, values.and_then(listed))));
+        let stages = pipeline.stages.get() as usize;
+        for (path, length) in lengths {
+            if let Some(length) = length.filter(|&length| length != stages) {
+                let about = [(path, format!("{length} values")), (STAGES, format!("{stages} stages"))];
+                let message = format!("`{path}` has {length} values for {stages} stages");
+                self.report(&about, message, "give one value for each stage, or a single one for all");
+            }
+        }
+    }
+
+    /// Values that must be in proportion on each stage.
+    fn stage_values(&mut self, scenario: &Scenario, pipeline: &ProfiledPipeline) {
+        let forward = format!("{PIPELINE}.forward");
+        if pipeline.forward.values().iter().any(|time| time.is_zero()) {
+            self.report(
+                &[(&forward, "zero".to_owned())],
+                format!("`{forward}` must be longer than zero"),
+                "give the measured time",
+            );
+        }
+        let activation = (format!("{PIPELINE}.activation"), &pipeline.activation);
+        if let Some(kept) = &pipeline.activation_kept_for_weight {
+            self.part_of(&format!("{PIPELINE}.activation_kept_for_weight"), kept, &activation);
+        }
+        if let Some(keeps) =
+            scenario.techniques.recompute.as_ref().and_then(|recompute| recompute.keeps.as_ref())
+        {
+            self.part_of("techniques.recompute.keeps", keeps, &activation);
+        }
+        if let Some(device) = &pipeline.device
+            && device.reserved.is_some_and(|reserved| reserved.bytes() > device.memory.bytes())
+        {
+            let (memory, reserved) =
+                (format!("{PIPELINE}.device.memory"), format!("{PIPELINE}.device.reserved"));
+            let about = [(&*reserved, String::new()), (&*memory, String::new())];
+            self.report(
+                &about,
+                format!("`{reserved}` is more than the device has"),
+                "reserve less than `memory`",
+            );
+        }
+    }
+
+    /// `part` must not exceed `whole` on any stage.
+    fn part_of(&mut self, path: &str, part: &PerStage<Bytes>, whole: &(String, &PerStage<Bytes>)) {
+        let stages = part.values().len().max(whole.1.values().len());
+        let pick = |values: &PerStage<Bytes>, stage: usize| {
+            values.values().get(stage.min(values.values().len() - 1)).copied()
+        };
+        let exceeds = |stage: &usize| match (pick(part, *stage), pick(whole.1, *stage)) {
+            (Some(part), Some(whole)) => part.bytes() > whole.bytes(),
+            _ => false,
+        };
+        if let Some(stage) = (0..stages).find(exceeds) {
+            let about = [(path, String::new()), (&*whole.0, String::new())];
+            let message = format!("`{path}` is more than the whole of `{}` on stage {stage}", whole.0);
+            self.report(&about, message, "it is a part of it; give at most as much");
+        }
+    }
+
+    /// The pipeline is as long as the profile, and what is listed by stage exists.
+    fn stages(&mut self, scenario: &mut Scenario) {
+        let Model::ProfiledPipeline(profiled) = &scenario.model else { return };
+        let stages = profiled.stages;
+        match scenario.parallelism.pipeline {
+            Some(pipeline) if pipeline != stages => {
+                let (pipeline, stages) = (pipeline.get(), stages.get());
+                let about = [
+                    ("parallelism.pipeline", format!("{pipeline} devices")),
+                    (STAGES, format!("{stages} stages")),
+                ];
+                let message =
+                    format!("a pipeline of {pipeline} cannot hold the {stages} stages of the profile");
+                self.report(&about, message, "leave `parallelism.pipeline` out; it follows from the stages");
+            }
+            Some(_) => {}
+            None => {
+                scenario.parallelism.pipeline = Some(stages);
+                self.derived.insert("parallelism.pipeline", "one device per stage".to_owned());
+            }
+        }
+        if let Some(recompute) = &scenario.techniques.recompute
+            && let Some(StageSet::Listed(listed)) = &recompute.stages
+            && let Some(position) = listed.iter().position(|stage| stage.get() >= stages.get())
+        {
+            let path = format!("techniques.recompute.stages.{position}");
+            let about = [(&*path, String::new()), (STAGES, format!("stages 0 to {}", stages.get() - 1))];
+            let message = format!("there is no stage {} to recompute on", listed[position].get());
+            self.report(&about, message, "stages are counted from 0");
+        }
+    }
+}
+
+/// What holds where nothing is written.
+fn defaults(scenario: &mut Scenario) {
+    scenario.parallelism.send.get_or_insert(Send::Latency);
+    if let Some(recompute) = &mut scenario.techniques.recompute {
+        recompute.stages.get_or_insert_default();
+    }
+    if let Some(bpipe) = &mut scenario.techniques.bpipe {
+        bpipe.transfer.get_or_insert(PairTransfer::default());
+    }
+}
+
+fn listed<T: Copy>(values: &PerStage<T>) -> Option<usize> {
+    match values {
+        PerStage::All(_) => None,
+        PerStage::Each(values) => Some(values.len()),
+    }
+}

@@ -1,0 +1,64 @@
+//! Whether a transformer can be split as asked, and which splits can.
+
+use workloads::limits::Invalid;
+use workloads::model::transformer::ShardedTransformer;
+
+use super::Check;
+use super::machine::message_and_help;
+use crate::plans::transformer::{dimensions, execution};
+use crate::schema::{Count, Model, Scenario};
+
+/// What the workloads call wrong: the setting that says it, and others that have a part in it.
+const SETTINGS: [(&str, &str, &[&str]); 15] = [
+    ("layers", "model.transformer.layers", &[]),
+    ("hidden", "model.transformer.hidden", &[]),
+    ("heads", "model.transformer.heads", &[]),
+    ("kv_heads", "model.transformer.kv_heads", &["model.transformer.heads"]),
+    ("head_dim", "model.transformer.head_dim", &["model.transformer.heads"]),
+    ("ffn", "model.transformer.ffn", &[]),
+    ("vocabulary", "model.transformer.vocabulary", &[]),
+    ("max_positions", "model.transformer.max_positions", &[]),
+    ("window", "model.transformer.window", &[]),
+    (
+        "tensor",
+        "parallelism.tensor",
+        &[
+            "model.transformer.heads",
+            "model.transformer.kv_heads",
+            "model.transformer.ffn",
+            "training.sequence",
+        ],
+    ),
+    ("sequence_parallel", "parallelism.sequence_parallel", &["parallelism.tensor"]),
+    ("pipeline", "parallelism.pipeline", &["model.transformer.layers", "parallelism.schedule"]),
+    ("micro_batch", "training.micro_batch", &["training.sequence"]),
+    ("sequence", "training.sequence", &["model.transformer.max_positions", "model.transformer.window"]),
+    ("attention", "software.attention", &["training.precision"]),
+];
+
+impl Check<'_> {
+    /// Whether everything divides, with the values that would do where it does not.
+    pub(super) fn sharding(&mut self, scenario: &Scenario) {
+        let Model::Transformer(settings) = &scenario.model else { return };
+        let (model, execution) = (dimensions(settings), execution(scenario));
+        for invalid in ShardedTransformer::new(&model, &execution).err().into_iter().flatten() {
+            self.invalid(&invalid);
+        }
+        let recomputed = scenario.techniques.recompute.as_ref().and_then(|recompute| recompute.layers);
+        let layers = execution.split.layers_per_chunk(&model);
+        if let Some(recomputed) = recomputed.map(Count::get).filter(|&count| count > layers.into()) {
+            let message = format!("{recomputed} layers cannot recompute: a chunk of a stage has {layers}");
+            let parts = ["model.transformer.layers", "parallelism.pipeline", "parallelism.schedule"];
+            let help = format!("use at most {layers}, or leave `layers` out for all");
+            self.report_with("techniques.recompute.layers", &parts, message, help);
+        }
+    }
+
+    fn invalid(&mut self, invalid: &Invalid) {
+        let (message, help) = message_and_help(&invalid.problem);
+        let known = SETTINGS.iter().find(|(field, ..)| *field == invalid.field);
+        let (path, parts) = known.map_or(("model.transformer", &[][..]), |(_, path, parts)| (*path, *parts));
+        let parts: Vec<&str> = parts.iter().copied().chain(["model.transformer.preset"]).collect();
+        self.report_with(path, &parts, format!("`{path}`: {message}"), help);
+    }
+}

@@ -1,0 +1,160 @@
+//! What a transformer on a machine must satisfy.
+
+use hw_models::machine::Machine;
+use workloads::placement::Extent;
+
+use super::Check;
+use super::batches::Batches;
+use super::machine::message_and_help;
+use crate::schema::{
+    BytesPerParameter, Count, Idle, Model, Parallelism, Precision, RecomputeMode, Scenario, Send,
+};
+
+/// Settings that are about profiled pipelines.
+const FOREIGN: [(&str, &str); 5] = [
+    ("training.micro_batches", "write `accumulate`: the micro-batches of each copy of the model"),
+    ("techniques.recompute.forward", "it follows from the operators that run again; remove it"),
+    ("techniques.recompute.stages", "give `mode`, and with `layers` how many of each chunk"),
+    ("techniques.recompute.keeps", "it follows from `mode`; remove it"),
+    ("techniques.bpipe.transfer", "activations move over the links of the machine; remove it"),
+];
+
+impl Check<'_> {
+    pub(super) fn transformer(&mut self, scenario: &mut Scenario) {
+        self.foreign(&FOREIGN, "a transformer");
+        if !scenario.training.flush {
+            let message = "`training.flush: false` has no meaning for a transformer";
+            let help = "its weights are updated at the end of every step; remove it";
+            self.report(&[("training.flush", String::new())], message, help);
+        }
+        defaults(scenario);
+        let Model::Transformer(model) = &mut scenario.model else { return };
+        let sized = self.dimensions(model);
+        let machine = match &scenario.machine {
+            Some(settings) => self.machine(settings),
+            None => {
+                let help = "add `machine: { cluster: { node: dgx-a100-80g, count: 4 } }`; `foretrain list machines` has the names";
+                self.report(
+                    &[("model.transformer", String::new())],
+                    "a transformer needs a machine to run on",
+                    help,
+                );
+                None
+            }
+        };
+        let placed = machine.as_ref().is_some_and(|machine| self.copies(&mut scenario.parallelism, machine));
+        if placed {
+            let copies = scenario.parallelism.data.map_or(1, Count::get);
+            self.batches(&mut scenario.training, Batches::Copies(copies));
+            self.interleaving(scenario, "training.accumulate", "parallelism.pipeline");
+        }
+        if scenario.training.sequence.is_none() {
+            let message = "`training` does not say how long a sample is";
+            self.report(&[("training", String::new())], message, "add `sequence: 2048`: tokens of a sample");
+        }
+        self.states(scenario);
+        if let Some(machine) = &machine {
+            self.kernels(scenario, machine);
+        }
+        if sized {
+            self.sharding(scenario);
+        }
+    }
+
+    /// Copies of the model on the GPUs of the machine; whether they fit on it.
+    fn copies(&mut self, parallelism: &mut Parallelism, machine: &Machine) -> bool {
+        let (tensor, stages) = (number(parallelism.tensor), number(parallelism.pipeline));
+        let idle = parallelism.idle == Some(Idle::Allow);
+        let gpus = u64::from(machine.gpus());
+        let each = tensor * stages;
+        if let Some(data) = parallelism.data {
+            let extent = Extent { tensor: tensor as u32, data: data.get() as u32, stages: stages as u32 };
+            if idle && extent.ranks() <= gpus {
+                return true;
+            }
+            let Err(invalid) = extent.fits(machine.gpus()) else { return true };
+            let (message, help) = message_and_help(&invalid.problem);
+            self.misplaced(gpus, message, &help);
+            return false;
+        }
+        let split = format!("tensor {tensor} x pipeline {stages}");
+        if each > gpus {
+            let message = format!("{split} are {each} GPUs, but the machine has {gpus}");
+            self.misplaced(gpus, message, "lower one of them, or take more nodes");
+            return false;
+        }
+        if gpus % each != 0 && !idle {
+            let over = gpus % each;
+            let message =
+                format!("{split} are {each} GPUs, which leaves {over} of the machine's {gpus} over");
+            let help = "split the model or size the machine so that they divide, or write `parallelism: { idle: allow }`";
+            self.misplaced(gpus, message, help);
+            return false;
+        }
+        parallelism.data = Count::new(gpus / each);
+        self.derived.insert("parallelism.data", format!("{gpus} GPUs / ({tensor} x {stages})"));
+        true
+    }
+
+    /// Reports a number of ranks that the machine is not made for.
+    fn misplaced(&mut self, gpus: u64, message: String, help: &str) {
+        let sizes = ["parallelism.tensor", "parallelism.pipeline", "parallelism.data"];
+        let written = sizes.iter().filter(|path| self.tree.at(&super::paths::keys(path)).is_some());
+        let mut about: Vec<(&str, String)> = written.map(|path| (*path, String::new())).collect();
+        about.push(("machine", format!("{gpus} GPUs")));
+        self.report(&about, message, help);
+    }
+
+    /// Bytes of a parameter go with the precision.
+    fn states(&mut self, scenario: &mut Scenario) {
+        let single = scenario.training.precision == Some(Precision::Fp32);
+        let usual = if single { BytesPerParameter::Sixteen } else { BytesPerParameter::Eighteen };
+        let bytes = *scenario.memory.bytes_per_parameter.get_or_insert(usual);
+        if single && bytes != BytesPerParameter::Sixteen {
+            let message = format!("parameters in fp32 take 16 bytes, not {}", bytes.bytes());
+            let path = "memory.bytes_per_parameter";
+            self.report_with(path, &["training.precision"], message, "remove it, or use a mixed precision");
+        }
+    }
+
+    /// The GPU computes in the precision.
+    fn kernels(&mut self, scenario: &Scenario, machine: &Machine) {
+        let first = machine.gpu(0);
+        let Some(gpu) = machine.gpu_model(first) else { return };
+        let (name, there) = match scenario.training.precision {
+            Some(Precision::Fp16Mixed) => ("fp16", gpu.peak_tflops.fp16.is_some()),
+            None | Some(Precision::Bf16Mixed) => ("bf16", gpu.peak_tflops.bf16.is_some()),
+            Some(Precision::Fp32) => ("fp32", true),
+        };
+        if !there {
+            let model = machine.part(first).model.unwrap_or_default();
+            let other = if gpu.peak_tflops.fp16.is_some() { "fp16-mixed" } else { "fp32" };
+            let message = format!("the GPU `{model}` does not compute in {name}");
+            let help = format!("write `training: {{ precision: {other} }}`, or take another machine");
+            self.report_with("training.precision", &["machine"], message, help);
+        }
+    }
+}
+
+/// What holds where nothing is written.
+fn defaults(scenario: &mut Scenario) {
+    let parallelism = &mut scenario.parallelism;
+    parallelism.tensor = parallelism.tensor.or(Count::new(1));
+    parallelism.pipeline = parallelism.pipeline.or(Count::new(1));
+    parallelism.sequence_parallel.get_or_insert(false);
+    parallelism.distributed_optimizer.get_or_insert(false);
+    parallelism.idle.get_or_insert_default();
+    parallelism.placement.get_or_insert_default();
+    parallelism.send.get_or_insert(Send::Eager);
+    // As Megatron-LM does.
+    parallelism.scatter_gather.get_or_insert(true);
+    scenario.software.get_or_insert_default();
+    scenario.training.precision.get_or_insert(Precision::Bf16Mixed);
+    if let Some(recompute) = &mut scenario.techniques.recompute {
+        recompute.mode.get_or_insert(RecomputeMode::Full);
+    }
+}
+
+fn number<const MIN: u64, const MAX: u64>(count: Option<Count<MIN, MAX>>) -> u64 {
+    count.map_or(1, Count::get)
+}

@@ -1,0 +1,61 @@
+//! The plan of a pipeline with given stage times.
+
+use sim_core::time::Time;
+use workloads::model::profiled::{self, PartnerLink, StageProfile};
+use workloads::plan::{PipelinePlan, Pipelining};
+use workloads::techniques::recompute::Recompute;
+
+use super::pipelining::pipelining;
+use crate::schema::{self, Bytes, PairTransfer, ProfiledPipeline, Scenario, StageSet};
+
+/// The plan of a scenario whose model is `pipeline`.
+pub(crate) fn plan(scenario: &Scenario, pipeline: &ProfiledPipeline) -> PipelinePlan {
+    let Pipelining { micro_batches, schedule, send, steps, bpipe } = pipelining(scenario);
+    let recompute = scenario.techniques.recompute.as_ref().map(|settings| recompute(settings, pipeline));
+    let model = model(scenario, pipeline);
+    PipelinePlan { model, micro_batches, schedule, send, steps, recompute, bpipe }
+}
+
+/// Memory that one stage may use, in bytes; none without a limit.
+pub(crate) fn memory_per_stage(scenario: &Scenario, pipeline: &ProfiledPipeline) -> Option<u64> {
+    let device = pipeline.device.as_ref();
+    let usable = device.map(|device| device.memory.bytes() - device.reserved.map_or(0, Bytes::bytes));
+    scenario.memory.limit.map(Bytes::bytes).or(usable)
+}
+
+fn recompute(settings: &schema::Recompute, pipeline: &ProfiledPipeline) -> Recompute {
+    let stages = pipeline.stages.get() as u32;
+    let covered =
+        |stage: &u32| settings.stages.as_ref().is_none_or(|set| StageSet::contains(set, *stage as usize));
+    let keeps = settings.keeps.iter();
+    Recompute {
+        stages: Some((0..stages).filter(covered).collect()),
+        keeps: keeps.flat_map(|keeps| (0..stages).map(|stage| keeps.at(stage as usize).bytes())).collect(),
+    }
+}
+
+fn model(scenario: &Scenario, pipeline: &ProfiledPipeline) -> profiled::ProfiledPipeline {
+    let recompute = scenario.techniques.recompute.as_ref().and_then(|recompute| recompute.forward.as_ref());
+    let stage = |stage: usize| StageProfile {
+        forward: Time(pipeline.forward.at(stage).picoseconds()),
+        backward_input: Time(pipeline.backward_input.at(stage).picoseconds()),
+        backward_weight: Time(pipeline.backward_weight.at(stage).picoseconds()),
+        transfer: Time(pipeline.transfer.at(stage).picoseconds()),
+        recompute: recompute.map(|forward| Time(forward.at(stage).picoseconds())),
+        activation: pipeline.activation.at(stage).bytes(),
+        activation_kept_for_weight: pipeline
+            .activation_kept_for_weight
+            .as_ref()
+            .map(|kept| kept.at(stage).bytes()),
+        weights: pipeline.weights.as_ref().map_or(0, |weights| weights.at(stage).bytes()),
+    };
+    let transfer = scenario.techniques.bpipe.as_ref().and_then(|bpipe| bpipe.transfer);
+    profiled::ProfiledPipeline {
+        stages: (0..pipeline.stages.get() as usize).map(stage).collect(),
+        capacity: memory_per_stage(scenario, pipeline),
+        partner_link: match transfer {
+            Some(PairTransfer::Rate(rate)) => PartnerLink::Rate(rate.bytes_per_second() as f64),
+            _ => PartnerLink::Hidden,
+        },
+    }
+}

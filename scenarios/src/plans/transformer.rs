@@ -1,0 +1,175 @@
+//! The plan of a transformer.
+
+use workloads::model::laid::LayerRecompute;
+use workloads::model::transformer::{
+    AttentionKernel, Dtype, Execution, Fusion, Recompute, Sharding, SoftmaxFusion, Split, States, Transformer,
+};
+use workloads::placement;
+use workloads::plan::TransformerPlan;
+
+use super::pipelining::{pipelining, schedule};
+use crate::schema::{
+    self, Attention, Bias, Bytes, BytesPerParameter, Count, FusedSoftmax, Mlp, Norm, Placement, Positions,
+    Precision, RecomputeMode, Scenario,
+};
+
+/// The plan of a checked scenario whose model is `model`.
+pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> TransformerPlan {
+    let parallelism = &scenario.parallelism;
+    TransformerPlan {
+        model: dimensions(model),
+        execution: execution(scenario),
+        data: parallelism.data.map_or(1, |data| data.get() as u32),
+        sharding: match parallelism.distributed_optimizer {
+            Some(true) => Sharding::Optimizer,
+            _ => Sharding::None,
+        },
+        scatter_gather: parallelism.scatter_gather == Some(true),
+        placement: match parallelism.placement.unwrap_or_default() {
+            Placement::Sequential => placement::Placement::Sequential,
+            Placement::PairAdjacent => placement::Placement::PairAdjacent,
+        },
+        recompute: recompute(scenario.techniques.recompute.as_ref()),
+        pipelining: pipelining(scenario),
+        reserved: scenario.memory.reserved.map_or(0, Bytes::bytes),
+        limit: scenario.memory.limit.map(Bytes::bytes),
+    }
+}
+
+/// What a step computes, and what the GPUs of its ranks could.
+pub(crate) struct Effort {
+    /// Tokens of a step.
+    pub(crate) tokens: f64,
+    /// What the model needs for them, whatever is executed [FLOP].
+    pub(crate) model_flops: f64,
+    /// Peak of all ranks in the precision of the scenario [FLOP/s]; none if a GPU has no such units.
+    pub(crate) peak_flops_per_s: Option<f64>,
+}
+
+/// What a step of a checked scenario computes.
+pub(crate) fn effort(scenario: &Scenario, model: &schema::Transformer) -> Effort {
+    let samples = scenario.training.global_batch.map_or(0, Count::get);
+    let length = scenario.training.sequence.map_or(0, Count::get);
+    let peak = super::machine::of(scenario).ok().and_then(|machine| {
+        let peak = &machine.gpu_model(machine.gpu(0))?.peak_tflops;
+        match scenario.training.precision {
+            Some(Precision::Fp16Mixed) => peak.fp16,
+            None | Some(Precision::Bf16Mixed) => peak.bf16,
+            Some(Precision::Fp32) => Some(peak.fp32),
+        }
+    });
+    Effort {
+        tokens: (samples * length) as f64,
+        model_flops: dimensions(model).model_flops(samples, length),
+        peak_flops_per_s: peak.map(|tera| tera * 1e12 * super::ranks(scenario) as f64),
+    }
+}
+
+/// Dimensions that are all given, be it by the check.
+pub(crate) fn dimensions(model: &schema::Transformer) -> Transformer {
+    fn number<const MIN: u64, const MAX: u64>(count: Option<Count<MIN, MAX>>) -> u32 {
+        count.map_or(0, |count| count.get() as u32)
+    }
+    let gpt = Transformer::gpt(
+        number(model.layers),
+        number(model.hidden),
+        number(model.heads),
+        number(model.vocabulary),
+        number(model.max_positions),
+    );
+    Transformer {
+        kv_heads: model.kv_heads.map_or(gpt.kv_heads, |count| count.get() as u32),
+        head_dim: model.head_dim.map_or(gpt.head_dim, |count| count.get() as u32),
+        ffn: model.ffn.map_or(gpt.ffn, |count| count.get() as u32),
+        tied_embedding: model.tied_embedding.unwrap_or(gpt.tied_embedding),
+        norm: model.norm.map_or(gpt.norm, Into::into),
+        mlp: model.mlp.map_or(gpt.mlp, Into::into),
+        bias: model.bias.map_or(gpt.bias, Into::into),
+        positions: model.positions.map_or(gpt.positions, Into::into),
+        dropout: model.dropout.unwrap_or(gpt.dropout),
+        parallel_residual: model.parallel_residual.unwrap_or(gpt.parallel_residual),
+        window: model.window.map(|count| count.get() as u32),
+        ..gpt
+    }
+}
+
+/// How the transformer of a scenario is executed.
+pub(crate) fn execution(scenario: &Scenario) -> Execution {
+    let parallelism = &scenario.parallelism;
+    let training = &scenario.training;
+    let stages = scenario.stages() as u32;
+    let split = Split {
+        tensor: parallelism.tensor.map_or(1, |tensor| tensor.get() as u32),
+        sequence_parallel: parallelism.sequence_parallel == Some(true),
+        stages,
+        chunks: schedule(scenario).chain(stages).chunks,
+    };
+    let dtype = match training.precision {
+        Some(Precision::Fp16Mixed) => Dtype::Fp16,
+        None | Some(Precision::Bf16Mixed) => Dtype::Bf16,
+        Some(Precision::Fp32) => Dtype::Fp32,
+    };
+    let software = scenario.software.clone().unwrap_or_default();
+    let attention = match software.attention {
+        Attention::Materialised => AttentionKernel::Materialised,
+        Attention::Flash => AttentionKernel::Flash,
+    };
+    let softmax = match software.fused_softmax {
+        FusedSoftmax::Auto => SoftmaxFusion::Auto { keys_max: software.fused_softmax_keys.get() as u32 },
+        FusedSoftmax::On => SoftmaxFusion::On,
+        FusedSoftmax::Off => SoftmaxFusion::Off,
+    };
+    let micro_batch = training.micro_batch.map_or(1, |size| size.get() as u32);
+    let sequence = training.sequence.map_or(1, |length| length.get() as u32);
+    let common = Execution::new(micro_batch, sequence, split, dtype, attention);
+    let states = match scenario.memory.bytes_per_parameter {
+        Some(bytes) if dtype != Dtype::Fp32 => states(bytes),
+        _ => common.states,
+    };
+    Execution { fusion: Fusion { softmax, ..Fusion::ALL }, states, ..common }
+}
+
+/// What so many bytes of a parameter in mixed precision are.
+fn states(bytes: BytesPerParameter) -> States {
+    match bytes {
+        BytesPerParameter::Sixteen => States::HalfGradients,
+        BytesPerParameter::Eighteen => States::FullGradients,
+        BytesPerParameter::Twenty => States::CopiedGradients,
+    }
+}
+
+fn recompute(settings: Option<&schema::Recompute>) -> LayerRecompute {
+    let mode = |mode: Option<RecomputeMode>, absent| match mode {
+        None => absent,
+        Some(RecomputeMode::None) => Recompute::None,
+        Some(RecomputeMode::Selective) => Recompute::Selective,
+        Some(RecomputeMode::Full) => Recompute::Full,
+    };
+    LayerRecompute {
+        first: settings.map_or(Recompute::None, |settings| mode(settings.mode, Recompute::Full)),
+        layers: settings.and_then(|settings| settings.layers).map(|layers| layers.get() as u32),
+        others: settings.map_or(Recompute::None, |settings| mode(settings.others, Recompute::None)),
+    }
+}
+
+/// Words of the language that mean the same in the workloads, both ways: presets come from there.
+macro_rules! same {
+    ($ours:ident: $($word:ident),+) => {
+        impl From<$ours> for workloads::model::transformer::$ours {
+            fn from(word: $ours) -> Self {
+                match word { $($ours::$word => Self::$word),+ }
+            }
+        }
+
+        impl From<workloads::model::transformer::$ours> for $ours {
+            fn from(word: workloads::model::transformer::$ours) -> Self {
+                match word { $(workloads::model::transformer::$ours::$word => Self::$word),+ }
+            }
+        }
+    };
+}
+
+same!(Norm: Layer, Rms);
+same!(Mlp: Gelu, Swiglu);
+same!(Bias: None, Qkv, All);
+same!(Positions: Learned, Rotary, Alibi);

@@ -1,0 +1,120 @@
+//! What a reader wants to know of a scenario before its results.
+
+use indexmap::IndexMap;
+use reports::quantity;
+use reports::summary::{Assumption, RunSummary};
+
+use crate::plans;
+use crate::schema::{Bytes, BytesPerParameter, Count, Model, ProfiledPipeline, Scenario, Transformer};
+
+/// The few numbers a reader wants first; those that a sweep changes are in the table.
+pub(super) fn parameters(scenario: &Scenario, runs: &[RunSummary]) -> IndexMap<String, String> {
+    let of_model = match &scenario.model {
+        Model::ProfiledPipeline(pipeline) => profiled(scenario, pipeline),
+        Model::Transformer(model) => transformer(scenario, model),
+    };
+    let seeds = Some(scenario.run.seeds.get()).filter(|&seeds| seeds > 1);
+    let of_run = [
+        (".measured", "steps measured", Some(scenario.run.steps.measured.get().to_string())),
+        (".seeds", "seeds", seeds.map(|seeds| seeds.to_string())),
+    ];
+    let swept = |path: &str| runs.iter().any(|run| run.point.keys().any(|axis| axis.ends_with(path)));
+    let shown = of_model.into_iter().chain(of_run).filter(|(path, ..)| !swept(path));
+    shown.filter_map(|(_, words, value)| Some((words.to_owned(), value?))).collect()
+}
+
+/// A setting, in words, and its value.
+type Parameter = (&'static str, &'static str, Option<String>);
+
+fn profiled(scenario: &Scenario, pipeline: &ProfiledPipeline) -> Vec<Parameter> {
+    let memory = plans::profiled::memory_per_stage(scenario, pipeline).map(quantity::bytes);
+    vec![
+        (".stages", "stages", number(Some(pipeline.stages))),
+        (".micro_batches", "micro-batches per step", Some(scenario.training.micro_batches().to_string())),
+        (".micro_batch", "samples per micro-batch", number(scenario.training.micro_batch)),
+        (".memory", "memory per stage", memory),
+    ]
+}
+
+fn transformer(scenario: &Scenario, model: &Transformer) -> Vec<Parameter> {
+    let (training, parallelism) = (&scenario.training, &scenario.parallelism);
+    let several = |count: Option<Count<1, 131_072>>| number(count.filter(|count| count.get() > 1));
+    vec![
+        (".preset", "model", model.preset.clone()),
+        (".layers", "layers", number(model.layers)),
+        (".hidden", "hidden", number(model.hidden)),
+        ("machine", "GPUs", Some(plans::ranks(scenario).to_string())),
+        (".tensor", "tensor", several(parallelism.tensor)),
+        (".pipeline", "pipeline", number(parallelism.pipeline.filter(|count| count.get() > 1))),
+        (".data", "data", several(parallelism.data)),
+        (".global_batch", "samples per step", number(training.global_batch)),
+        (".micro_batch", "samples per micro-batch", number(training.micro_batch)),
+        (".accumulate", "micro-batches per step", number(training.accumulate)),
+        (".sequence", "tokens per sample", number(training.sequence)),
+    ]
+}
+
+fn number<const MIN: u64, const MAX: u64>(count: Option<Count<MIN, MAX>>) -> Option<String> {
+    count.map(|count| count.get().to_string())
+}
+
+/// What the file leaves open and matters.
+pub(super) fn assumptions(scenario: &Scenario) -> Vec<Assumption> {
+    let mut assumptions = match &scenario.model {
+        Model::ProfiledPipeline(pipeline) => of_profile(scenario, pipeline),
+        Model::Transformer(_) => of_transformer(scenario),
+    };
+    if scenario.run.noise.is_none() {
+        let origin = "default: every step takes the same time; real ones vary";
+        assumptions.push(assumption("run.noise", "none", origin));
+    }
+    assumptions
+}
+
+fn assumption(what: &str, value: impl Into<String>, origin: &str) -> Assumption {
+    Assumption { what: what.to_owned(), value: value.into(), origin: origin.to_owned() }
+}
+
+/// The word that a scenario would say.
+fn word(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn of_profile(scenario: &Scenario, pipeline: &ProfiledPipeline) -> Vec<Assumption> {
+    let mut assumptions = vec![assumption(
+        "parallelism.send",
+        word(&scenario.parallelism.send),
+        "how messages are sent: with `latency` they occupy nobody",
+    )];
+    if pipeline.activation_kept_for_weight.is_none() {
+        assumptions.push(assumption(
+            "model.profiled_pipeline.activation_kept_for_weight",
+            "16/17 of `activation`",
+            "estimate: 32 of 34 s b h bytes of a transformer layer without attention scores (arXiv 2401.10241, section 3.2)",
+        ));
+    }
+    assumptions
+}
+
+fn of_transformer(scenario: &Scenario) -> Vec<Assumption> {
+    let memory = &scenario.memory;
+    let bytes = memory.bytes_per_parameter.map_or(0, BytesPerParameter::bytes);
+    let reserved = memory.reserved.map_or(0, Bytes::bytes);
+    vec![
+        assumption(
+            "memory.bytes_per_parameter",
+            bytes.to_string(),
+            "parameter, gradient and optimizer state; whether a plan fits can hang on it",
+        ),
+        assumption(
+            "memory.reserved",
+            quantity::bytes(reserved),
+            "kept back on each GPU beyond what the catalogue says of driver and context",
+        ),
+        assumption(
+            "software.attention",
+            word(&scenario.software.as_ref().map(|s| s.attention)),
+            "how attention is computed",
+        ),
+    ]
+}

@@ -1,0 +1,235 @@
+//! What a model is trained on.
+
+use std::borrow::Cow;
+
+use indexmap::IndexMap;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess};
+use serde::{Deserialize, Serialize};
+
+use super::written::{self, Scalar, Written};
+use super::{Bytes, Count, Rate, Share};
+
+/// What a model is trained on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Machine {
+    /// Alike nodes of the catalogue, and a network between them.
+    Cluster(Cluster),
+    /// One node of the catalogue.
+    Node(SingleNode),
+    /// A machine whose parts and links are spelled out.
+    Parts(Box<Parts>),
+}
+
+/// Alike nodes of the catalogue, and a network between them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    /// Name of the node in the catalogue; `foretrain list machines` has them.
+    #[schemars(extend("examples" = ["dgx-a100-80g"]))]
+    pub node: String,
+    /// Number of nodes; at most 131,072 GPUs.
+    pub count: Count<1, 131_072>,
+    /// Name of the network in the catalogue; the node's usual one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["hdr200-fat-tree"]))]
+    pub fabric: Option<String>,
+    /// Name of another GPU than the node's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
+    pub gpu: Option<String>,
+    /// Slow parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub degrade: Vec<Degrade>,
+}
+
+/// One node of the catalogue; its bare name is enough.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SingleNode {
+    /// Name of the node in the catalogue.
+    pub name: String,
+    /// Name of another GPU than the node's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<String>,
+    /// Slow parts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub degrade: Vec<Degrade>,
+}
+
+/// A machine whose parts and links are spelled out. Names are unique over all lists.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Parts {
+    /// GPUs, numbered in this order: names, and which of the catalogue each is.
+    #[schemars(extend("examples" = [{ "gpu0": "a100-sxm4-80gb" }]))]
+    pub gpus: IndexMap<String, String>,
+    /// CPU sockets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sockets: Vec<String>,
+    /// Host memories.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub memories: IndexMap<String, HostMemory>,
+    /// PCIe switches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub switches: Vec<String>,
+    /// Switches that join NVLinks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nvswitches: Vec<String>,
+    /// Network interfaces: names, and which of the catalogue each is.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub nics: IndexMap<String, String>,
+    /// Network switches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network_switches: Vec<String>,
+    /// Drives: names, and which of the catalogue each is.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub ssds: IndexMap<String, String>,
+    /// Links.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<PartLink>,
+    /// Slow parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub degrade: Vec<Degrade>,
+}
+
+/// The memory of a socket.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostMemory {
+    /// Name of the socket.
+    pub socket: String,
+    /// Its size.
+    pub memory: Bytes,
+    /// What streaming reaches, reads and writes together.
+    pub rate: Rate,
+}
+
+/// A link between two parts, both directions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PartLink {
+    /// The names of its ends.
+    #[schemars(extend("examples" = [["gpu0", "cpu0"]]))]
+    pub between: Ends,
+    /// Class in the catalogue, such as `pcie4` or `nvlink3`; none between a network interface and a network switch,
+    /// whose rate is the interface's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// Lanes of PCIe, or number of NVLinks.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub lanes: Count<1, 1_024>,
+}
+
+fn one() -> Count<1, 1_024> {
+    Count::new(1).expect("within the limits")
+}
+
+fn is_one(count: &Count<1, 1_024>) -> bool {
+    count.get() == 1
+}
+
+/// Slows a part or one direction of a link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Degrade {
+    /// One direction of a link, written `FROM -> TO`; give its `rate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["node[0].gpu[0] -> node[0].nvswitch"]))]
+    pub link: Option<String>,
+    /// A part, such as `node[0].gpu[0]`: give its `clock`, or the `rate` of all its links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["node[0].gpu[0]"]))]
+    pub part: Option<String>,
+    /// What is left of the rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Share>,
+    /// What is left of the clock of a GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<Share>,
+}
+
+/// The two ends of a link, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ends(pub [String; 2]);
+
+impl<'de> Deserialize<'de> for Ends {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let names = Vec::<String>::deserialize(deserializer)?;
+        <[String; 2]>::try_from(names).map(Self).map_err(|names| {
+            let count = names.len();
+            D::Error::custom(format_args!(
+                "must name two parts, not {count}\nwrite for example `[gpu0, cpu0]`"
+            ))
+        })
+    }
+}
+
+impl JsonSchema for Ends {
+    fn schema_name() -> Cow<'static, str> {
+        "Ends".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({ "type": "array", "items": { "type": "string" }, "minItems": 2, "maxItems": 2 })
+    }
+}
+
+/// A node as a map.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NodeMap {
+    /// Name of the node in the catalogue; `foretrain list machines` has them.
+    #[schemars(extend("examples" = ["dgx-a100-80g"]))]
+    name: String,
+    /// Name of another GPU than the node's own.
+    #[serde(default)]
+    #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
+    gpu: Option<String>,
+    /// Slow parts.
+    #[serde(default)]
+    degrade: Vec<Degrade>,
+}
+
+impl<'de> Deserialize<'de> for SingleNode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        written::deserialize(deserializer)
+    }
+}
+
+impl<'de> Written<'de> for SingleNode {
+    fn expected() -> String {
+        "the name of a node, or a map".to_owned()
+    }
+
+    fn scalar<E: Error>(scalar: Scalar<'_>) -> Result<Self, E> {
+        match scalar {
+            Scalar::Text(name) => Ok(Self { name: name.to_owned(), gpu: None, degrade: Vec::new() }),
+            _ => scalar.refuse(),
+        }
+    }
+
+    fn map<A: MapAccess<'de>>(entries: A) -> Result<Self, A::Error> {
+        let NodeMap { name, gpu, degrade } = NodeMap::deserialize(MapAccessDeserializer::new(entries))?;
+        Ok(Self { name, gpu, degrade })
+    }
+}
+
+impl JsonSchema for SingleNode {
+    fn schema_name() -> Cow<'static, str> {
+        "SingleNode".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let map = generator.subschema_for::<NodeMap>();
+        schemars::json_schema!({
+            "description": "One node of the catalogue; its bare name is enough.",
+            "anyOf": [map, { "type": "string" }],
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! Which kernels the training framework uses.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Count;
+
+/// Which kernels the training framework uses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Software {
+    /// How attention is computed.
+    pub attention: Attention,
+    /// Whether scale, mask and softmax of materialised attention are one kernel.
+    pub fused_softmax: FusedSoftmax,
+    /// Most keys that the kernel takes: 4096 in Megatron-LM, 2048 in older releases.
+    pub fused_softmax_keys: Count<16, 1_048_576>,
+}
+
+impl Default for Software {
+    fn default() -> Self {
+        Self {
+            attention: Attention::default(),
+            fused_softmax: FusedSoftmax::default(),
+            fused_softmax_keys: Count::new(4_096).expect("within the limits"),
+        }
+    }
+}
+
+/// How attention is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attention {
+    /// With the scores in memory: two batched products and passes over them.
+    #[default]
+    Materialised,
+    /// Flash attention: one kernel, no scores in memory.
+    Flash,
+}
+
+/// Whether scale, mask and softmax of materialised attention are one kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FusedSoftmax {
+    /// Where Megatron-LM's kernel takes the shape: micro-batch times heads of a rank a multiple of 4, more than 16 keys.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never.
+    Off,
+}

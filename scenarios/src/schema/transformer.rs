@@ -1,0 +1,124 @@
+//! A decoder transformer: a preset, a Hugging Face `config.json`, or its dimensions.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Count;
+
+/// Layers of a transformer.
+pub type Layers = Count<1, 4_096>;
+
+/// A decoder transformer. Dimensions that are written take the place of those of the preset or the `config.json`; without
+/// either `layers`, `hidden`, `heads`, `vocabulary` and `max_positions` are needed, and the rest is that of GPT-3.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Transformer {
+    /// A published model; `foretrain list models` has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["gpt3-96b"]))]
+    pub preset: Option<String>,
+    /// A `config.json` of Hugging Face Transformers, relative to this file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["config.json"]))]
+    pub config: Option<String>,
+    /// Layers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [96]))]
+    pub layers: Option<Layers>,
+    /// Width of the residual stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [12288]))]
+    pub hidden: Option<Count<1, 1_048_576>>,
+    /// Attention heads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [96]))]
+    pub heads: Option<Count<1, 16_384>>,
+    /// Heads of keys and values; as many as `heads` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_heads: Option<Count<1, 16_384>>,
+    /// Width of a head; `hidden / heads` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_dim: Option<Count<1, 4_096>>,
+    /// Inner width of the MLP; `4 hidden` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ffn: Option<Count<1, 4_194_304>>,
+    /// Entries of the vocabulary, before padding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [51200]))]
+    pub vocabulary: Option<Count<1, 16_777_216>>,
+    /// Longest sequence that it is made for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [2048]))]
+    pub max_positions: Option<Sequence>,
+    /// Whether the output matrix is the word embedding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tied_embedding: Option<bool>,
+    /// Normalisation before attention and MLP, and at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub norm: Option<Norm>,
+    /// The MLP of a layer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mlp: Option<Mlp>,
+    /// Which linear layers have a bias.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bias: Option<Bias>,
+    /// How positions enter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub positions: Option<Positions>,
+    /// Whether there is dropout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropout: Option<bool>,
+    /// Whether attention and MLP both start from the input of the layer, as in GPT-NeoX.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallel_residual: Option<bool>,
+    /// Tokens that attention looks back at; all when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Sequence>,
+}
+
+/// Tokens of a sequence.
+pub type Sequence = Count<1, 16_777_216>;
+
+/// Normalisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Norm {
+    /// LayerNorm.
+    Layer,
+    /// RMSNorm.
+    Rms,
+}
+
+/// The MLP of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mlp {
+    /// Two matrices with GeLU between them.
+    Gelu,
+    /// Three matrices: SiLU of one product gates another.
+    Swiglu,
+}
+
+/// Which linear layers have a bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bias {
+    /// None of them.
+    None,
+    /// Only the projection to queries, keys and values.
+    Qkv,
+    /// All.
+    All,
+}
+
+/// How positions enter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Positions {
+    /// A learned embedding, added to that of the words.
+    Learned,
+    /// Queries and keys are rotated.
+    Rotary,
+    /// Added to the attention scores (ALiBi).
+    Alibi,
+}
