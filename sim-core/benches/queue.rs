@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use sim_core::queue::finish::FinishHeap;
+use sim_core::queue::finish::FinishTree;
 use sim_core::queue::plain::PlainTimers;
 use sim_core::queue::timers::Timers;
 use sim_core::time::Time;
@@ -96,7 +96,7 @@ hold!(hold_plain, PlainTimers);
 /// Re-keys a random entry of the finish heap to a later time.
 fn rekey(pending: usize) -> u64 {
     let mut durations = Durations(1);
-    let mut heap = FinishHeap::default();
+    let mut heap = FinishTree::default();
     for id in 0..pending as u32 {
         heap.set(id, Time(durations.next()));
     }

@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use sim_core::fixed::{RATE_BITS, Rate};
 use sim_core::id::{CauseId, FluidId};
 use sim_core::platform::{Demand, Platform};
-use sim_core::queue::finish::FinishHeap;
+use sim_core::queue::finish::FinishTree;
 use sim_core::sharing::reference::{self, Activity};
 use sim_core::sharing::{FlowId, Network};
 use sim_core::time::Time;
@@ -168,7 +168,7 @@ impl Tree {
 struct Progress {
     now: Time,
     flows: Vec<Left>,
-    finishes: FinishHeap,
+    finishes: FinishTree,
 }
 
 #[derive(Clone, Copy)]

@@ -28,7 +28,7 @@ use crate::observe::{Observer, Unobserved};
 use crate::outcome::{ByCause, End, FluidUse, Limit, Run, StreamUse};
 use crate::platform::Platform;
 use crate::program::{CAUSES_MAX, Op, Program, StartState};
-use crate::queue::finish::FinishHeap;
+use crate::queue::finish::FinishTree;
 use crate::queue::timers::Timers;
 use crate::sharing::Network;
 use crate::time::Time;
@@ -125,7 +125,7 @@ struct Engine<'a, O> {
     /// The last instant in which anything happened: timers that have lost their meaning still come.
     moved: Time,
     timers: Timers,
-    finishes: FinishHeap,
+    finishes: FinishTree,
     streams: Vec<StreamState>,
     spent: Vec<ByCause>,
     ledger: Ledger,
@@ -201,7 +201,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             now: Time::ZERO,
             moved: Time::ZERO,
             timers: Timers::default(),
-            finishes: FinishHeap::default(),
+            finishes: FinishTree::default(),
             spent: vec![[Time::ZERO; CAUSES_MAX]; count],
             ledger,
             counters: ahead.channels.iter().map(|&is_channel| Counter::new(0, is_channel)).collect(),

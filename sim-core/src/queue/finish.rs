@@ -8,7 +8,7 @@ use crate::time::Time;
 /// that is not the least of its block moves without touching anything else, so that when the rates of many
 /// activities change, nearly all of them cost a write and a comparison (a heap would sift each of them).
 #[derive(Clone, Debug, Default)]
-pub struct FinishHeap {
+pub struct FinishTree {
     /// By id, [`Time::NEVER`] if absent; then by block of the level below; last the root alone.
     levels: Vec<Vec<Time>>,
 }
@@ -16,7 +16,7 @@ pub struct FinishHeap {
 /// Entries per block: two cache lines.
 const BLOCK: usize = 16;
 
-impl FinishHeap {
+impl FinishTree {
     /// Sets the time of `id`, whether or not it has one; [`Time::NEVER`] removes it. Memory grows with the largest id.
     #[inline]
     pub fn set(&mut self, id: u32, time: Time) {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn times_survive_as_blocks_of_blocks_are_added() {
-        let mut tree = FinishHeap::default();
+        let mut tree = FinishTree::default();
         let ids = [3, 15, 16, 255, 256, 4_095, 4_096, 70_000];
         for (time, id) in (0..).zip(ids).map(|(rank, id)| (Time(100 - rank), id)) {
             tree.set(id, time);
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn ids_of_one_instant_come_ascending_over_all_blocks() {
-        let mut tree = FinishHeap::default();
+        let mut tree = FinishTree::default();
         (0..600).rev().for_each(|id| tree.set(id, Time(u64::from(id % 3))));
         tree.remove(300);
         let mut drained = Vec::new();

@@ -2,7 +2,7 @@
 //! served it.
 //!
 //! - [`timers::Timers`]: what never moves once set (one pending entry per stream; owners drop stale ones).
-//! - [`finish::FinishHeap`]: what moves often (finish times of activities whose rate changes).
+//! - [`finish::FinishTree`]: what moves often (finish times of activities whose rate changes).
 //! - [`plain::PlainTimers`]: the plainly right version of `Timers`, compared with it in tests and benches.
 
 pub mod finish;

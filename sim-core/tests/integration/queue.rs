@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use sim_core::queue::finish::FinishHeap;
+use sim_core::queue::finish::FinishTree;
 use sim_core::queue::plain::PlainTimers;
 use sim_core::queue::timers::Timers;
 use sim_core::time::Time;
@@ -71,7 +71,7 @@ proptest! {
     fn finish_heap_gives_the_order_of_a_sorted_set(
         changes in prop::collection::vec((0u32..40, prop::option::weighted(0.8, 0u64..30), any::<bool>()), 0..300),
     ) {
-        let (mut heap, mut set) = (FinishHeap::default(), BTreeSet::new());
+        let (mut heap, mut set) = (FinishTree::default(), BTreeSet::new());
         for (id, time, drain) in changes {
             set.retain(|&(_, other)| other != id);
             match time {
@@ -125,7 +125,7 @@ fn never_is_not_kept() {
     timers.drain(Time::NEVER, &mut out);
     assert_eq!((timers.next_time(), out.len()), (Time::NEVER, 0));
 
-    let mut heap = FinishHeap::default();
+    let mut heap = FinishTree::default();
     heap.set(3, Time(7));
     heap.set(3, Time::NEVER);
     assert_eq!(heap.peek(), None);
