@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use reports::quantity;
 use reports::summary::{Assumption, RunSummary};
 
+use super::constants::constants;
 use crate::plans;
 use crate::schema::{Bytes, BytesPerParameter, Count, Model, ProfiledPipeline, Scenario, Transformer};
 
@@ -68,6 +69,7 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<Assumption> {
         let origin = "default: every step takes the same time; real ones vary";
         assumptions.push(assumption("run.noise", "none", origin));
     }
+    assumptions.extend(constants(scenario));
     assumptions
 }
 
@@ -75,8 +77,8 @@ fn assumption(what: &str, value: impl Into<String>, origin: &str) -> Assumption 
     Assumption { what: what.to_owned(), value: value.into(), origin: origin.to_owned() }
 }
 
-/// The word that a scenario would say.
-fn word(value: &impl serde::Serialize) -> String {
+/// The word that a file would say.
+pub(super) fn word(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 

@@ -144,12 +144,16 @@ fn states(built: &Built, words: &Words<'_>, span: &Span) -> Vec<(Time, Time, Str
             let (state, letter) = match phase {
                 _ if own == cause::RECOMPUTE => (own.to_owned(), "R"),
                 "forward" => (format!("{own}: {phase}"), "F"),
+                "update" => (format!("{own}: {phase}"), "U"),
                 "backward weight" => (format!("{own}: {phase}"), "W"),
                 _ => (format!("{own}: {phase}"), "B"),
             };
             vec![(span.start, span.end, state, format!("{letter}{number}"))]
         }
-        Op::Wait { cause: id, .. } | Op::Acquire { cause: id, .. } => {
+        Op::Wait { cause: id, .. }
+        | Op::Acquire { cause: id, .. }
+        | Op::Hold { cause: id, .. }
+        | Op::Join { cause: id, .. } => {
             let waited = program.causes[id.index()].clone();
             let label = format!("before {block} {number}");
             let under_way = (span.ready, span.end, cause::COMMUNICATION.to_owned(), label.clone());

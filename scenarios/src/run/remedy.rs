@@ -4,7 +4,11 @@ use reports::quantity;
 use reports::summary::{FailureKind, RunSummary};
 
 use super::one;
+use crate::plans;
 use crate::schema::{BPipe, Count, Model, Recompute, RecomputeMode, Scenario, Schedule};
+
+/// Activities of the largest transformer for which other settings are tried.
+const TRIED_MAX: u64 = 20_000_000;
 
 /// Adds to a run that does not fit the changes with which it does, the fastest first.
 pub(super) fn suggest(scenario: &Scenario, run: &mut RunSummary, seed: u64) {
@@ -12,8 +16,16 @@ pub(super) fn suggest(scenario: &Scenario, run: &mut RunSummary, seed: u64) {
     else {
         return;
     };
+    let frugal = matches!(scenario.model, Model::Transformer(_));
+    if frugal && plans::activities(scenario) > TRIED_MAX {
+        return;
+    }
     let mut remedies: Vec<(f64, String)> = Vec::new();
-    for Change { words, scenario } in changes(scenario) {
+    for Change { words, scenario, together } in changes(scenario) {
+        // Where each is a large simulation, several changes at once are the last resort.
+        if frugal && together && !remedies.is_empty() {
+            continue;
+        }
         // A change that cannot be built, for whatever reason, is no remedy.
         let Ok(outcome) = one::outcome(&scenario, RunSummary::default(), seed) else { continue };
         if let Some(time) = outcome.step_time() {
@@ -30,6 +42,8 @@ struct Change {
     /// What to do, as an imperative.
     words: String,
     scenario: Scenario,
+    /// Whether it is several changes at once.
+    together: bool,
 }
 
 impl Change {
@@ -38,36 +52,40 @@ impl Change {
         // One step of one seed tells whether it fits.
         scenario.run = Default::default();
         edit(&mut scenario);
-        Self { words: words.into(), scenario }
+        Self { words: words.into(), scenario, together: false }
     }
 }
 
 /// Single changes, then techniques together.
 fn changes(scenario: &Scenario) -> Vec<Change> {
-    let mut changes = match scenario.model {
-        Model::ProfiledPipeline(_) => recomputing(scenario, None, "recompute: {}"),
+    let mut changes = Vec::new();
+    let balanced = scenario.parallelism.schedule == Schedule::OneForwardOneBackward;
+    match scenario.model {
+        Model::ProfiledPipeline(_) => {
+            changes.extend(lending(scenario));
+            changes.extend(recomputing(scenario, None, "recompute: {}"));
+        }
         Model::Transformer(_) => {
+            changes.extend(lending(scenario).filter(|_| balanced && scenario.stages() > 1));
             let selective =
                 recomputing(scenario, Some(RecomputeMode::Selective), "recompute: { mode: selective }");
             let full = recomputing(scenario, Some(RecomputeMode::Full), "recompute: { mode: full }");
-            selective
-                .into_iter()
-                .chain(full)
-                .chain(smaller_micro_batch(scenario))
-                .chain(sharing(scenario))
-                .collect()
+            changes.extend(selective.into_iter().chain(full));
+            changes.extend(smaller_micro_batch(scenario));
+            changes.extend(sharing(scenario));
+            changes.sort_by_key(|change| change.together);
         }
-    };
-    let balanced = scenario.parallelism.schedule == Schedule::OneForwardOneBackward;
-    let lends = scenario.techniques.bpipe.is_some();
-    if !lends && (balanced || matches!(scenario.model, Model::ProfiledPipeline(_))) && scenario.stages() > 1 {
-        changes.insert(0, Change::new(scenario, "use `techniques: { bpipe: {} }`", lend));
     }
     if !balanced {
         let plain = |scenario: &mut Scenario| scenario.parallelism.schedule = Schedule::OneForwardOneBackward;
         changes.push(Change::new(scenario, "use `parallelism: { schedule: 1f1b }`", plain));
     }
     changes
+}
+
+fn lending(scenario: &Scenario) -> Option<Change> {
+    let lends = scenario.techniques.bpipe.is_some();
+    (!lends).then(|| Change::new(scenario, "use `techniques: { bpipe: {} }`", lend))
 }
 
 fn lend(scenario: &mut Scenario) {
@@ -83,15 +101,13 @@ fn recomputing(scenario: &Scenario, mode: Option<RecomputeMode>, words: &str) ->
         scenario.techniques.recompute = Some(Recompute { mode, ..Recompute::default() });
     };
     let mut changes = vec![Change::new(scenario, format!("use `techniques: {{ {words} }}`"), recompute)];
-    if scenario.techniques.bpipe.is_none() && scenario.stages() > 1 {
-        changes.push(Change::new(
-            scenario,
-            format!("use `techniques: {{ bpipe: {{}}, {words} }}`"),
-            |scenario| {
-                lend(scenario);
-                recompute(scenario);
-            },
-        ));
+    if scenario.techniques.bpipe.is_none() {
+        let words = format!("use `techniques: {{ bpipe: {{}}, {words} }}`");
+        let both = Change::new(scenario, words, |scenario| {
+            lend(scenario);
+            recompute(scenario);
+        });
+        changes.push(Change { together: true, ..both });
     }
     changes
 }

@@ -1,24 +1,6 @@
 //! "Did you mean": the nearest of the words that would have been right.
 
-/// The candidate nearest to `word`, if it is near enough to be a slip of the keyboard.
-///
-/// Distance counts insertions, deletions, replacements and swapped neighbours (optimal string alignment); at most a
-/// third of the word may differ. The first of equally near candidates wins.
-pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    const LONGEST: usize = 64;
-    let word = normal(word);
-    if word.len() > LONGEST {
-        return None;
-    }
-    let tolerance = (word.len() / 3).max(1);
-    candidates
-        .into_iter()
-        .filter(|candidate| candidate.len() <= LONGEST)
-        .map(|candidate| (distance(&word, &normal(candidate)), candidate))
-        .filter(|&(distance, _)| distance <= tolerance)
-        .min_by_key(|&(distance, _)| distance)
-        .map(|(_, candidate)| candidate)
-}
+pub(crate) use hw_models::catalogue::{closest, remedy};
 
 /// The names in backticks, with commas: "`a`, `b` and `c`".
 pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
@@ -30,51 +12,9 @@ pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     }
 }
 
-/// "did you mean `near`?", or the whole choice when nothing is near.
-pub(crate) fn remedy(word: &str, candidates: &[&str], noun: &str) -> String {
-    match (closest(word, candidates.iter().copied()), candidates) {
-        (Some(near), _) => format!("did you mean `{near}`?"),
-        (None, []) => format!("there is no {noun} here"),
-        (None, [only]) => format!("the only {noun} here is `{only}`"),
-        (None, all) => format!("the {noun}s here are {}", list(all.iter().copied())),
-    }
-}
-
-/// Case and the choice between `-` and `_` never make two words differ.
-fn normal(word: &str) -> Vec<char> {
-    word.chars().map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect()
-}
-
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (i, &x) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, &y) in b.iter().enumerate() {
-            let mut cost = (last[j] + usize::from(x != y)).min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && x == b[j - 1] && a[i - 1] == y {
-                cost = cost.min(before_last[j - 1] + 1);
-            }
-            row.push(cost);
-        }
-        before_last = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn slips_are_recognised_and_strangers_are_not() {
-        let schedules = ["gpipe", "1f1b", "zb-h1", "zb-v"];
-        assert_eq!(closest("1fb1", schedules), Some("1f1b"));
-        assert_eq!(closest("gpip", schedules), Some("gpipe"));
-        assert_eq!(closest("ZB_H1", schedules), Some("zb-h1"));
-        assert_eq!(closest("interleaved", schedules), None);
-        assert_eq!(closest(&"x".repeat(100_000), schedules), None);
-    }
 
     #[test]
     fn a_list_reads_as_a_sentence() {
