@@ -93,7 +93,7 @@ macro_rules! hold {
 hold!(hold_timers, Timers);
 hold!(hold_plain, PlainTimers);
 
-/// Re-keys a random entry of the finish heap to a later time.
+/// Re-keys a random entry of the finish tree to a later time.
 fn rekey(pending: usize) -> u64 {
     let mut durations = Durations(1);
     let mut heap = FinishTree::default();
