@@ -143,19 +143,24 @@ fn states(built: &Built, words: &Words<'_>, span: &Span) -> Vec<(Time, Time, Str
             let phase = block.split(" of ").next().unwrap_or(block);
             let (state, letter) = match phase {
                 _ if own == cause::RECOMPUTE => (own.to_owned(), "R"),
+                "end" => (format!("{own}: update"), ""),
                 "forward" => (format!("{own}: {phase}"), "F"),
-                "update" => (format!("{own}: {phase}"), "U"),
                 "backward weight" => (format!("{own}: {phase}"), "W"),
                 _ => (format!("{own}: {phase}"), "B"),
             };
-            vec![(span.start, span.end, state, format!("{letter}{number}"))]
+            let label =
+                if letter.is_empty() { words.operation(&span.place) } else { format!("{letter}{number}") };
+            vec![(span.start, span.end, state, label)]
         }
         Op::Wait { cause: id, .. }
         | Op::Acquire { cause: id, .. }
         | Op::Hold { cause: id, .. }
         | Op::Join { cause: id, .. } => {
             let waited = program.causes[id.index()].clone();
-            let label = format!("before {block} {number}");
+            let label = match span.op {
+                Op::Join { .. } => format!("within {}", words.operation(&span.place)),
+                _ => format!("before {block} {number}"),
+            };
             let under_way = (span.ready, span.end, cause::COMMUNICATION.to_owned(), label.clone());
             vec![(span.start, span.ready, waited, label), under_way]
         }

@@ -63,7 +63,10 @@ impl<'a> Words<'a> {
     /// `forward of micro-batch 7`, counted from 0 in every step.
     pub(super) fn operation(&self, place: &Place) -> String {
         let block = &self.lowered.program.blocks[place.block.index()].name;
-        format!("{block} of micro-batch {}", self.micro_batch(place))
+        match block.ends_with(" of step") {
+            true => block.clone(),
+            false => format!("{block} of micro-batch {}", self.micro_batch(place)),
+        }
     }
 
     /// The micro-batch within its step.

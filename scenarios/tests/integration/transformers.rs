@@ -231,7 +231,13 @@ fn a_run_tells_throughput_utilisation_time_and_memory() -> Result<(), Failure> {
     for kind in ["parameters", "gradients", "optimizer states", "activations", "reserved"] {
         assert!(run.peak_memory_bytes[0].by_kind_bytes.contains_key(kind), "{kind}");
     }
-    assert!(!run.resources.is_empty() && run.timeline.is_some());
+    assert!(!run.resources.is_empty());
+    let timeline = run.timeline.as_ref().expect("it is short enough to be drawn");
+    let drawn =
+        |state: &str| timeline.rows.iter().all(|row| row.spans.iter().any(|span| span.state == state));
+    for state in ["compute: forward", "compute: backward", "compute: update", "communication"] {
+        assert!(drawn(state), "{state}");
+    }
     Ok(())
 }
 
