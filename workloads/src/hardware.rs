@@ -62,11 +62,12 @@ impl<'a> Hardware<'a> {
         Ok((model, gpu))
     }
 
-    /// The kernels of the machine's GPU.
+    /// The kernels of the machine's GPU at a clock relative to that of its peak rates: products slow down with it, memory
+    /// does not.
     ///
     /// # Errors
     /// When there are no kernel parameters for its generation.
-    pub fn kernel_model(&self) -> Result<KernelModel, HardwareError> {
+    pub fn kernel_model(&self, clock: f64) -> Result<KernelModel, HardwareError> {
         let (name, gpu) = self.gpu()?;
         let peak = &gpu.peak_tflops;
         let peaks = [
@@ -78,22 +79,27 @@ impl<'a> Hardware<'a> {
         ];
         let facts = GpuFacts {
             sms: gpu.sms,
-            peak_flops: peaks.into_iter().filter_map(|(dtype, peak)| Some((dtype, peak? * 1e12))).collect(),
+            peak_flops: peaks
+                .into_iter()
+                .filter_map(|(dtype, peak)| Some((dtype, peak? * 1e12 * clock)))
+                .collect(),
             hbm_bytes_per_s: gpu.bandwidth_gb_per_s * 1e9,
         };
         Ok(KernelModel::new(facts, self.kernels.parameters(name, &gpu.architecture)?))
     }
 }
 
-/// Kernels and collectives of a job as the engine takes them: each different table of speeds, each different channel once.
+/// Kernels and collectives of a job as the engine takes them: each different kernel, each different channel once.
 #[derive(Debug)]
 pub(crate) struct CostModels<'a> {
     job: &'a Job<'a>,
-    kernels: KernelModel,
+    /// By clock, the fastest first.
+    kernels: Vec<KernelModel>,
     collectives: CollectiveModel,
     /// What HBM gives all kernels together.
     hbm: Rate,
-    pub(crate) speeds: Vec<CapTable>,
+    /// By kernel, its speeds at each clock.
+    speeds: Vec<Vec<CapTable>>,
     known: BTreeMap<Vec<(u32, u64, u32)>, u32>,
     pub(crate) channels: Vec<ChannelSpec>,
     shapes: BTreeMap<Group, GroupShape>,
@@ -104,7 +110,11 @@ impl<'a> CostModels<'a> {
         let (_, gpu) = hardware.gpu()?;
         Ok(Self {
             job,
-            kernels: hardware.kernel_model()?,
+            kernels: job
+                .clocks()
+                .into_iter()
+                .map(|clock| hardware.kernel_model(clock))
+                .collect::<Result<_, _>>()?,
             collectives: hardware.collectives.model(&gpu.architecture)?,
             hbm: Rate::per_second(gpu.bandwidth_gb_per_s * 1e9),
             speeds: Vec::new(),
@@ -116,14 +126,14 @@ impl<'a> CostModels<'a> {
 
     /// What an operator takes.
     pub(crate) fn operator(&mut self, operator: &Operator) -> Result<OpCost, HardwareError> {
-        let cost = match &operator.work {
-            Work::Gemm(gemm) => self.kernels.gemm(&gemm_of(gemm))?,
-            Work::Attention(attention) => self.kernels.attention(&attention_of(attention))?,
-            Work::Stream(stream) => self.kernels.stream(&stream_of(stream))?,
-            Work::Collective(collective) => return self.collective(collective),
-        };
-        let speed = self.speed(&cost);
-        Ok(OpCost::Kernel { fixed: cost.fixed, bytes: cost.bytes, speed, sms: cost.sms_wanted })
+        if let Work::Collective(collective) = &operator.work {
+            return self.collective(collective);
+        }
+        let costs = self.kernels.iter().filter_map(|model| kernel(model, &operator.work).transpose());
+        let costs = costs.collect::<Result<Vec<_>, KernelError>>()?;
+        let fastest = costs.first().ok_or(HardwareError::NoGpu)?;
+        let speed = self.speed(&costs, fastest.bytes);
+        Ok(OpCost::Kernel { fixed: fastest.fixed, bytes: fastest.bytes, speed, sms: fastest.sms_wanted })
     }
 
     /// A message of `bytes` from a stage to another.
@@ -131,8 +141,7 @@ impl<'a> CostModels<'a> {
         if from == to {
             return Ok(Message::lasting(sim_core::time::Time::ZERO));
         }
-        let gpu = |stage| self.job.machine.gpu(self.job.gpu(stage, 0));
-        let route = self.job.machine.route(gpu(from), gpu(to))?;
+        let route = self.job.fastest(from, to)?;
         let path = match route.kind {
             RouteKind::NvLink => PathKind::NvLink,
             RouteKind::Network => PathKind::Network,
@@ -174,18 +183,44 @@ impl<'a> CostModels<'a> {
         Ok(OpCost::Collective(vec![phase]))
     }
 
-    fn speed(&mut self, cost: &KernelCost) -> u32 {
-        let row = |row: &kernels::SpeedRow| CapRow {
-            units: row.sms,
-            cap: Rate::per_second(row.bytes_per_s).min(self.hbm),
-            waves: row.waves,
+    /// The speeds of a kernel that moves `bytes`. At another clock another tile may be best, with other traffic: it is as
+    /// fast as if it moved `bytes` in the same time.
+    fn speed(&mut self, costs: &[KernelCost], bytes: u64) -> u32 {
+        let table = |cost: &KernelCost| {
+            let row = |row: &kernels::SpeedRow| CapRow {
+                units: row.sms,
+                cap: Rate::per_second(row.bytes_per_s * bytes as f64 / cost.bytes as f64).min(self.hbm),
+                waves: row.waves,
+            };
+            CapTable { rows: cost.rows.iter().map(row).collect() }
         };
-        let rows: Vec<CapRow> = cost.rows.iter().map(row).collect();
-        let key = rows.iter().map(|row| (row.units, row.cap.0, row.waves)).collect();
+        let tables: Vec<CapTable> = costs.iter().map(table).collect();
+        let rows = tables.iter().flat_map(|table| &table.rows);
+        let key = rows.map(|row| (row.units, row.cap.0, row.waves)).collect();
         *self.known.entry(key).or_insert_with(|| {
-            self.speeds.push(CapTable { rows });
+            self.speeds.push(tables);
             self.speeds.len() as u32 - 1
         })
+    }
+
+    /// The speeds of all kernels at the first clock, then at the second, ...
+    pub(crate) fn speeds(&self) -> Vec<CapTable> {
+        (0..self.kernels.len())
+            .flat_map(|clock| self.speeds.iter().map(move |by| by[clock].clone()))
+            .collect()
+    }
+}
+
+/// What a kernel costs; none for a collective, which is none.
+///
+/// # Errors
+/// When the GPU has no rate or the catalogue no parameters for it.
+pub fn kernel(model: &KernelModel, work: &Work) -> Result<Option<KernelCost>, KernelError> {
+    match work {
+        Work::Gemm(gemm) => model.gemm(&gemm_of(gemm)).map(Some),
+        Work::Attention(attention) => model.attention(&attention_of(attention)).map(Some),
+        Work::Stream(stream) => model.stream(&stream_of(stream)).map(Some),
+        Work::Collective(_) => Ok(None),
     }
 }
 

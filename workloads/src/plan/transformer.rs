@@ -85,7 +85,11 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
     let hops =
         (0..chain.positions()).filter_map(|position| chain.hop(position)).map(|hop| (hop.from, hop.to));
     let staged = Staged { chain, graph: laid.graph, table: Dispositions::default(), costs, memory };
-    assemble(staged, pipelining, |table| Ok(job.site(hops, table, &channels).map_err(HardwareError::from)?))
+    let mut built = assemble(staged, pipelining, |table| {
+        Ok(job.site(hops, table, &channels).map_err(HardwareError::from)?)
+    })?;
+    job.slow_clocks(&mut built.lowered);
+    Ok(built)
 }
 
 /// What only the plan as a whole can get wrong.
@@ -125,7 +129,7 @@ fn costs(
         messages,
         // Between partners, of which the first and the last stage are two.
         copy: models.message(0, chain.stages - 1, 1)?.cap,
-        speeds: std::mem::take(&mut models.speeds),
+        speeds: models.speeds(),
     })
 }
 

@@ -107,13 +107,32 @@ impl Job<'_> {
 }
 
 impl Job<'_> {
-    /// Where the members of a kind of group are: those of its first group, which stands for all.
+    /// Where the members of a kind of group are: those of its first group, which stands for all, with the rates of the
+    /// fastest, as links that are slower slow those that cross them and nobody else.
     ///
     /// # Errors
     /// If nothing joins two of them.
     pub fn shape(&self, group: Group) -> Result<GroupShape, NoRoute> {
         let groups = self.groups(group);
-        let nodes = self.by_node(&groups[0]);
+        let mut shape = self.shape_of(&groups[0])?;
+        for members in &groups[1..] {
+            let other = self.shape_of(members)?;
+            if (other.ranks, other.ranks_per_node) != (shape.ranks, shape.ranks_per_node) {
+                continue;
+            }
+            if other.inside.bytes_per_s > shape.inside.bytes_per_s {
+                shape.inside = other.inside;
+            }
+            shape.between = match (shape.between, other.between) {
+                (Some(known), Some(other)) if other.bytes_per_s > known.bytes_per_s => Some(other),
+                (known, _) => known,
+            };
+        }
+        Ok(shape)
+    }
+
+    fn shape_of(&self, members: &[(u32, u32)]) -> Result<GroupShape, NoRoute> {
+        let nodes = self.by_node(members);
         let members: usize = nodes.iter().map(Vec::len).sum();
         let local = &nodes[0];
         let inside = match local.as_slice() {
@@ -139,6 +158,22 @@ impl Job<'_> {
         };
         let ranks_per_node = local.len() as u32;
         Ok(GroupShape { ranks: members as u32, ranks_per_node, inside, between })
+    }
+
+    /// The way from a stage to another on which a replica is fastest.
+    ///
+    /// # Errors
+    /// If nothing joins them.
+    pub fn fastest(&self, from: u32, to: u32) -> Result<Route, NoRoute> {
+        let way = |replica| self.route(self.gpu(from, replica), self.gpu(to, replica));
+        let mut fastest = way(0)?;
+        for replica in 1..self.extent.replicas() {
+            let other = way(replica)?;
+            if self.machine.bytes_per_s(&other) > self.machine.bytes_per_s(&fastest) {
+                fastest = other;
+            }
+        }
+        Ok(fastest)
     }
 
     /// The GPUs of a group, by node.

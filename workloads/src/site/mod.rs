@@ -3,6 +3,7 @@
 //! A stage runs on as many ranks as there are *replicas* (tensor times data parallel): they all execute its lanes. Replica
 //! `r` of a stage exchanges messages with replica `r` of another; replicas meet in the groups of *channels*.
 
+mod clocks;
 mod machine;
 
 use std::collections::BTreeMap;
