@@ -3,6 +3,7 @@
 mod balance;
 mod checks;
 mod engine;
+mod machine;
 mod orders;
 mod plans;
 mod rejected;

@@ -1,0 +1,104 @@
+//! Ranks that do the same are folded, stretches that meet nobody run as one: the result is the same to the picosecond.
+
+use sim_core::fold::fold;
+use sim_core::outcome::Run;
+use sim_core::{Options, simulate};
+use workloads::model::transformer::Recompute;
+use workloads::order::PipelineSchedule;
+use workloads::realise::messages::SendMode;
+use workloads::techniques::bpipe::{Bpipe, EvictionPolicy};
+
+use super::{Placement, Sharding, TransformerPlan, World, every_layer, gpt, plan, schedule};
+
+fn assert_same(world: &World, plan: &TransformerPlan, what: &str) {
+    let lowered = world.build(plan).unwrap_or_else(|error| panic!("{what}: {error}")).lowered;
+    let folded = fold(&lowered.platform, &lowered.program, &lowered.start);
+    let options = |segments| Options { segments, ..Options::default() };
+    let whole =
+        |segments| simulate(&lowered.platform, &lowered.program, &lowered.start, &options(segments)).unwrap();
+    let small =
+        |segments| simulate(&folded.platform, &folded.program, &folded.start, &options(segments)).unwrap();
+    let plain = whole(false);
+    assert_eq!(plain.end, sim_core::outcome::End::Completed, "{what}");
+    assert_runs(&plain, &whole(true), &format!("{what}, with segments"));
+    assert_runs(&plain, &folded.expand(&small(true)), &format!("{what}, folded"));
+    assert_runs(&plain, &folded.expand(&small(false)), &format!("{what}, folded without segments"));
+    let ranks = lowered.ranks.len() / lowered.stages.len();
+    assert!(
+        ranks == 1 || folded.program.streams.len() < lowered.program.streams.len(),
+        "{what}: nothing folds"
+    );
+}
+
+/// All but the numbers of events and activities, which are those of the smaller program.
+fn assert_runs(ours: &Run, other: &Run, what: &str) {
+    assert_eq!(ours.time, other.time, "{what}");
+    for (n, (a, b)) in ours.streams.iter().zip(&other.streams).enumerate() {
+        assert_eq!(a, b, "{what}: stream {n}");
+    }
+    for (n, (a, b)) in ours.stores.iter().zip(&other.stores).enumerate() {
+        assert_eq!(
+            (a.peak.bytes, a.peak.at, &a.held),
+            (b.peak.bytes, b.peak.at, &b.held),
+            "{what}: store {n}"
+        );
+    }
+    assert_eq!(ours.fluids, other.fluids, "{what}");
+}
+
+#[test]
+fn every_split_of_one_to_four_nodes() {
+    let splits: [(u32, [u32; 3]); 7] = [
+        (1, [8, 1, 1]),
+        (1, [1, 1, 8]),
+        (1, [2, 2, 2]),
+        (1, [1, 8, 1]),
+        (2, [4, 4, 1]),
+        (2, [8, 1, 2]),
+        (4, [2, 4, 4]),
+    ];
+    for (nodes, split) in splits {
+        for sequence_parallel in [false, split[0] > 1] {
+            let mut plan = plan(gpt(8), split, 6);
+            plan.execution.split.sequence_parallel = sequence_parallel;
+            let what = format!("{nodes} nodes, {split:?}, sequence parallel {sequence_parallel}");
+            assert_same(&World::dgx_a100(nodes), &plan, &what);
+        }
+    }
+}
+
+#[test]
+fn every_schedule_and_send_mode() {
+    let schedules = [
+        PipelineSchedule::Gpipe,
+        PipelineSchedule::Interleaved { chunks: 2 },
+        PipelineSchedule::ZbH1,
+        PipelineSchedule::ZbV,
+    ];
+    for (which, recompute) in schedules.into_iter().zip([
+        Recompute::Full,
+        Recompute::Selective,
+        Recompute::None,
+        Recompute::Selective,
+    ]) {
+        for send in [SendMode::Latency, SendMode::Eager] {
+            let mut plan = plan(gpt(8), [2, 4, 2], 8);
+            schedule(&mut plan, which);
+            plan.recompute = every_layer(recompute);
+            plan.pipelining.send = send;
+            plan.pipelining.steps = 2;
+            assert_same(&World::dgx_a100(2), &plan, &format!("{which:?}, {send:?}, {recompute:?}"));
+        }
+    }
+}
+
+#[test]
+fn balanced_and_sharded() {
+    for sharding in [Sharding::None, Sharding::Optimizer] {
+        let mut plan = plan(gpt(8), [2, 4, 2], 8);
+        plan.sharding = sharding;
+        plan.placement = Placement::PairAdjacent;
+        plan.pipelining.bpipe = Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: Some(2) });
+        assert_same(&World::dgx_a100(2), &plan, &format!("bpipe, {sharding:?}"));
+    }
+}
