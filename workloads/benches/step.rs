@@ -1,0 +1,112 @@
+//! One step of GPT-3 175B on 1,024 A100, every rank at the granularity of kernels, collectives and messages.
+//!
+//! `cargo bench -p workloads --bench step [-- plain]`; with `plain` also without segments.
+
+#![expect(clippy::print_stdout, reason = "a bench prints its table")]
+
+use std::time::Instant;
+
+use hw_models::catalogue::{Catalogue, FABRICS, GPUS, LINKS, NICS, NODES, SSDS};
+use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
+use hw_models::kernels::{KERNELS, KernelCatalogue};
+use hw_models::machine::{ClusterSpec, Machine};
+use serde::de::DeserializeOwned;
+use sim_core::fold::fold;
+use sim_core::outcome::{End, Run};
+use sim_core::{Options, simulate};
+use workloads::hardware::Hardware;
+use workloads::lower::Lowered;
+use workloads::model::laid::LayerRecompute;
+use workloads::model::transformer::{
+    AttentionKernel, Dtype, Execution, Recompute, Sharding, Split, Transformer,
+};
+use workloads::order::PipelineSchedule;
+use workloads::placement::Placement;
+use workloads::plan::{Pipelining, TransformerPlan, build_on};
+use workloads::realise::messages::SendMode;
+
+fn main() {
+    let begun = Instant::now();
+    let lowered = lowered();
+    let built = begun.elapsed();
+    let folded = fold(&lowered.platform, &lowered.program, &lowered.start);
+    let small = completed(simulate(&folded.platform, &folded.program, &folded.start, &Options::default()));
+    println!(
+        "folded: {} of {} streams, a step of {:.3} s in {:.3} s from the start, {:.3} s of them to build",
+        folded.program.streams.len(),
+        lowered.program.streams.len(),
+        small.time.as_secs(),
+        begun.elapsed().as_secs_f64(),
+        built.as_secs_f64(),
+    );
+    let plain = std::env::args().any(|argument| argument == "plain");
+    for segments in [true, false].into_iter().take(1 + usize::from(plain)) {
+        let begun = Instant::now();
+        let options = Options { segments, ..Options::default() };
+        let whole = completed(simulate(&lowered.platform, &lowered.program, &lowered.start, &options));
+        let took = begun.elapsed().as_secs_f64();
+        println!(
+            "unfolded, segments {segments}: {:.1} M activities, {:.1} M events in {took:.1} s, {:.1} M activities/s, \
+             peak {:.0} MB",
+            whole.activities as f64 / 1e6,
+            whole.events as f64 / 1e6,
+            whole.activities as f64 / took / 1e6,
+            peak_memory_mb(),
+        );
+        assert_eq!(small.time, whole.time, "the same step, to the picosecond");
+    }
+}
+
+fn completed<E: std::fmt::Debug>(run: Result<Run, E>) -> Run {
+    let run = run.expect("a valid program");
+    assert_eq!(run.end, End::Completed);
+    run
+}
+
+/// Tensor 8, pipeline 16, data 8; 1,536 sequences in micro-batches of one; everything recomputed.
+fn lowered() -> Lowered {
+    fn parse<T: DeserializeOwned>(text: &str) -> T {
+        serde_yaml::from_str(text).expect("the embedded catalogue")
+    }
+    let catalogue = Catalogue {
+        gpus: parse(GPUS),
+        nodes: parse(NODES),
+        links: parse(LINKS),
+        nics: parse(NICS),
+        fabrics: parse(FABRICS),
+        ssds: parse(SSDS),
+    };
+    let (kernels, collectives): (KernelCatalogue, CollectiveCatalogue) = (parse(KERNELS), parse(COLLECTIVES));
+    let cluster = ClusterSpec { node: "dgx-a100-80g".to_owned(), count: 128, ..ClusterSpec::default() };
+    let machine = Machine::build(&catalogue, &cluster).expect("a cluster of the catalogue");
+    let split = Split { tensor: 8, sequence_parallel: false, stages: 16, chunks: 1 };
+    let plan = TransformerPlan {
+        model: Transformer::gpt(96, 12_288, 96, 51_200, 2_048),
+        execution: Execution::new(1, 2_048, split, Dtype::Fp16, AttentionKernel::Materialised),
+        data: 8,
+        sharding: Sharding::None,
+        scatter_gather: true,
+        placement: Placement::Sequential,
+        recompute: LayerRecompute { first: Recompute::Full, layers: None, others: Recompute::None },
+        pipelining: Pipelining {
+            micro_batches: 1_536 / 8,
+            schedule: PipelineSchedule::OneFOneB,
+            send: SendMode::Eager,
+            steps: 1,
+            bpipe: None,
+        },
+        reserved: 0,
+        limit: None,
+    };
+    let hardware =
+        Hardware { machine: &machine, catalogue: &catalogue, kernels: &kernels, collectives: &collectives };
+    build_on(&plan, &hardware).expect("a plan that can be built").lowered
+}
+
+/// The most memory this process has had (`VmHWM`), where the system says so.
+fn peak_memory_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
+    kib.unwrap_or(f64::NAN) * 1_024.0 / 1e6
+}
