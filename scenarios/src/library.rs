@@ -1,7 +1,13 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 2] = [
+const LIBRARY: [(&str, &str); 8] = [
+    ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
+    ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
+    ("bpipe-llama-65b", include_str!("../library/bpipe-llama-65b.yaml")),
+    ("bpipe-pcie-box", include_str!("../library/bpipe-pcie-box.yaml")),
+    ("megatron-22b", include_str!("../library/megatron-22b.yaml")),
+    ("megatron-175b", include_str!("../library/megatron-175b.yaml")),
     ("pipeline-schedules", include_str!("../library/pipeline-schedules.yaml")),
     ("bpipe-profiled", include_str!("../library/bpipe-profiled.yaml")),
 ];
