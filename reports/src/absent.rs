@@ -12,3 +12,13 @@ pub(crate) fn number(value: &Option<f64>) -> bool {
 pub(crate) fn entries<S: Serializer>(map: &IndexMap<String, f64>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(map.iter().filter(|(_, value)| value.is_finite()))
 }
+
+/// Whether a number that every reader expects is to be left out all the same; it reads back as [`nan`].
+pub(crate) fn not_finite(value: &f64) -> bool {
+    !value.is_finite()
+}
+
+/// The value of a number that is absent.
+pub(crate) fn nan() -> f64 {
+    f64::NAN
+}

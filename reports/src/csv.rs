@@ -1,8 +1,8 @@
 //! `results.csv`: one row a run, for notebooks and spreadsheets, with the names of `results.json`.
 //!
 //! Nested maps are flattened with dots (`time_breakdown_s.compute`, `point.training.micro_batch`), lists of words joined
-//! with semicolons. Lists with an entry per rank, device or resource stay in `results.json`; of the devices the one
-//! closest to its capacity is kept.
+//! with semicolons. Communication goes by its kind (`communication.pipeline message.bytes`). Lists with an entry per rank,
+//! device, link or resource stay in `results.json`; of the devices the one closest to its capacity is kept.
 
 use std::io::{self, Write};
 
@@ -54,10 +54,21 @@ fn cells(run: &RunSummary) -> io::Result<IndexMap<String, String>> {
                 cells.insert(name, worst.peak_bytes.to_string());
                 cells.insert("peak_memory_device".to_owned(), worst.device.clone());
             }
+            ("communication", _) => flatten(&name, by_kind(value), &mut cells),
             _ => flatten(&name, value, &mut cells),
         }
     }
     Ok(cells)
+}
+
+/// A list of things that have a kind as a map from kind to what else they have.
+fn by_kind(value: Value) -> Value {
+    let Value::Array(things) = value else { return value };
+    let entry = |mut thing: Value| {
+        let kind = thing.as_object_mut()?.shift_remove("kind")?;
+        Some((kind.as_str()?.to_owned(), thing))
+    };
+    Value::Object(things.into_iter().filter_map(entry).collect())
 }
 
 fn flatten(name: &str, value: Value, cells: &mut IndexMap<String, String>) {

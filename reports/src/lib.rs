@@ -1,7 +1,6 @@
 //! Summaries, tables, plots and the HTML report of foretrain.
 //!
-//! `scenarios` fills a [`Summary`] and hands it to a writer. Nothing here opens a file, touches a terminal or knows
-//! what a GPU is.
+//! `scenarios` fills a [`Summary`] and hands it to a writer. Nothing here opens a file or touches a terminal.
 //!
 //! ```text
 //! Summary --+-- finding    one sentence

@@ -26,6 +26,12 @@ pub fn bytes(value: u64) -> String {
     join(&number, unit)
 }
 
+/// A rate of traffic, decimal: `26.1 GB/s`.
+#[must_use]
+pub fn bytes_per_s(value: f64) -> String {
+    if value.is_finite() { format!("{}/s", bytes(value.round() as u64)) } else { NONE.to_owned() }
+}
+
 /// A rate of things counted: `98.6 samples/s`, `871 k tokens/s`.
 #[must_use]
 pub fn rate(value: f64, of_what: &str) -> String {
@@ -43,6 +49,16 @@ pub fn count(value: f64) -> String {
 #[must_use]
 pub fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0))
+}
+
+/// A constant as it was written, to every digit: `1555`, `0.87`; tiny and huge ones as `1.2e-9`.
+#[must_use]
+pub fn exact(value: f64) -> String {
+    match value.abs() {
+        size if !size.is_finite() => NONE.to_owned(),
+        size if size == 0.0 || (1e-4..1e9).contains(&size) => value.to_string(),
+        _ => format!("{value:e}"),
+    }
 }
 
 /// How many times: `1.31×`.
@@ -172,6 +188,8 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(bytes(value), text);
         }
+        assert_eq!(bytes_per_s(26.1e9), "26.1 GB/s");
+        assert_eq!(bytes_per_s(f64::INFINITY), NONE);
     }
 
     #[test]
@@ -190,6 +208,15 @@ mod tests {
         assert_eq!(change(-0.5), "-50.0 %");
         assert_eq!(change(0.0), "0 %");
         assert_eq!(points(-0.0014), "-0.140 points");
+    }
+
+    #[test]
+    fn constants_keep_every_digit() {
+        let cases = [(1555.0, "1555"), (14.0625, "14.0625"), (0.0, "0"), (1.2e-9, "1.2e-9"), (2e12, "2e12")];
+        for (value, text) in cases {
+            assert_eq!(exact(value), text);
+        }
+        assert_eq!(exact(f64::NAN), NONE);
     }
 
     #[test]

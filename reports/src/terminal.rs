@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
-use crate::finding::unsteady;
+use crate::finding::{rests_on, unsteady};
 use crate::matrix::{Down, Matrix};
 use crate::published::{Grid, Line, Published};
 use crate::quantity;
 use crate::ranking::{Comparison, Point};
 use crate::state;
-use crate::summary::{Citation, RunSummary, Summary};
+use crate::summary::{Citation, CommunicationUse, RunSummary, Summary};
 use crate::table::Table;
 
 /// Rows of a table; what is beyond stays in the files.
@@ -58,6 +58,10 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
     }
     if let Some((_, run)) = best {
         time(out, run, &comparison, style)?;
+        communication(out, run, &comparison, style)?;
+        if let Some(line) = rests_on(run) {
+            writeln!(out, "\nthe step rests on: {}", clean(&line))?;
+        }
     }
     failures(out, &summary.variants, &comparison, style)?;
     expectations(out, summary, style)?;
@@ -121,6 +125,29 @@ fn time(out: &mut impl Write, run: &RunSummary, comparison: &Comparison<'_>, sty
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
+}
+
+/// Communication of a run, per rank and step.
+fn communication(
+    out: &mut impl Write,
+    run: &RunSummary,
+    comparison: &Comparison<'_>,
+    style: Style,
+) -> io::Result<()> {
+    if run.communication.is_empty() {
+        return Ok(());
+    }
+    let heading = format!("communication of a rank in a step of {}", comparison.naming.run(run));
+    writeln!(out, "\n{}", style.bold(&clean(&heading)))?;
+    let titles =
+        [("kind", false), ("times", true), ("bytes", true), ("exposed", true), ("of the step", true)];
+    let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
+    let row = |one: &CommunicationUse| {
+        let share = quantity::percent(one.exposed_s / run.step_time().unwrap_or(f64::NAN));
+        let (bytes, exposed) = (quantity::bytes(one.bytes), quantity::seconds(one.exposed_s));
+        vec![one.kind.clone(), one.count.to_string(), bytes, exposed, share]
+    };
+    writeln!(out, "{}", grid(titles, run.communication.iter().take(ROWS_MAX).map(row).collect()))
 }
 
 /// Explains the first run without result of each variant.

@@ -23,6 +23,15 @@ pub fn finding(runs: &[RunSummary], axes: &[String]) -> String {
     format!("{sentence}.")
 }
 
+/// What the step of a run rests on, as a line: `62.0 % measured elsewhere, 38.0 % data sheet`; none if that is one thing.
+pub(crate) fn rests_on(run: &RunSummary) -> Option<String> {
+    let mut shares: Vec<_> =
+        run.provenance.iter().filter(|(_, share)| share.is_finite() && **share > 0.0).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(a.1));
+    let text = |(origin, share): &(&String, &f64)| format!("{} {origin}", quantity::percent(**share));
+    (shares.len() > 1).then(|| shares.iter().map(text).collect::<Vec<_>>().join(", "))
+}
+
 /// Which runs have a step time that is a mean over different steps, as a sentence; none if all settled.
 pub(crate) fn unsteady(all: &Comparison<'_>) -> Option<String> {
     let runs = all.points.iter().flat_map(|point| &point.runs).filter(|run| run.steady == Some(false));
@@ -103,13 +112,17 @@ fn evidence(first: &RunSummary, fastest: f64, other: &RunSummary, value: f64, sp
 
 fn nothing_fits(point: &Point<'_>) -> String {
     let short = |run: &RunSummary| run.failure.as_ref().and_then(|failure| failure.short_bytes);
+    let why = |run: &RunSummary| {
+        let holders = run.failure.as_ref().and_then(failure::who_holds);
+        format!("{}{}", verdict(run), holders.map(|holders| format!("; {holders}")).unwrap_or_default())
+    };
     if let [run] = point.runs[..] {
-        return format!("{} {}", run.variant, verdict(run));
+        return format!("{} {}", run.variant, why(run));
     }
     let closest =
         point.runs.iter().filter_map(|run| Some((*run, short(run)?))).min_by_key(|(_, bytes)| *bytes);
     match closest {
-        Some((run, _)) => format!("No variant fits; the closest is {}, which {}", run.variant, verdict(run)),
+        Some((run, _)) => format!("No variant fits; the closest is {}, which {}", run.variant, why(run)),
         None => format!("No variant can be run; {}", failures(point)),
     }
 }

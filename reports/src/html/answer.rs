@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::{Page, ROWS_AT_ONCE, unbroken};
-use crate::quantity;
 use crate::summary::RunSummary;
 use crate::table::{Table, used};
+use crate::{finding, quantity};
 
 /// Rows of the table of runs.
 const ROWS_MAX: usize = 500;
@@ -24,6 +24,7 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
         section {
             @if let Some(run) = page.best { (headline(page, run)) }
             (promises(page))
+            (rests_on(page))
             @if page.points().len() == 1 { (runs(page)) (failures(page)) }
             p.fine {
                 "Again, to the same bytes: " code { (summary.reproduce) } ". Seed " (summary.seed) ", scenario "
@@ -61,6 +62,15 @@ fn promises(page: &Page<'_>) -> Markup {
                 @if held == all { span.good { "✓" } } @else { span.bad { "✗" } }
                 " " (held) " of " (all) " expectations hold (" a href="#expectations" { "which" } ")."
             }
+        }
+    }
+}
+
+/// What the fastest run rests on, where that is more than one thing.
+fn rests_on(page: &Page<'_>) -> Markup {
+    html! {
+        @if let Some((run, line)) = page.best.and_then(|run| Some((run, finding::rests_on(run)?))) {
+            p { "The step of " (page.label(run)) " rests on: " (unbroken(&line)) "." }
         }
     }
 }

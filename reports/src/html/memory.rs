@@ -2,12 +2,12 @@
 
 use maud::{Markup, html};
 
-use super::{Page, figure, legend, picker};
+use super::{Page, figure, first, legend, picker};
 use crate::plots::rows::{self, Bar, Segment};
 use crate::plots::trade_off::{self, Dot};
 use crate::plots::{PlotError, memory_curve};
 use crate::quantity;
-use crate::summary::{DevicePeak, MemoryCurve, RunSummary};
+use crate::summary::{DevicePeak, Failure, MemoryCurve, RunSummary};
 use crate::table::used;
 
 /// Devices of one chart.
@@ -20,6 +20,7 @@ const CHARTS_MAX: usize = 12;
 pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     let charts = html! {
         (peaks(page)?)
+        (holders(page)?)
         (over_time(page)?)
         @if page.points().len() == 1 { (trade_off(page)?) }
     };
@@ -69,6 +70,43 @@ fn bar(page: &Page<'_>, device: &DevicePeak) -> Bar {
         segments: device.by_kind_bytes.iter().map(segment).collect(),
         note: format!("{}{resident}", used(device)),
         limit: device.capacity_bytes.map(|capacity| capacity as f64),
+        range: None,
+    }
+}
+
+/// Who holds the memory of the runs that do not fit, up to where it was asked for more than there is.
+fn holders(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let failed = page.focus.iter().filter_map(|run| Some((*run, run.failure.as_ref()?)));
+    let failed: Vec<_> =
+        failed.filter(|(_, failure)| !failure.holders_bytes.is_empty()).take(CHARTS_MAX).collect();
+    if failed.is_empty() {
+        return Ok(html! {});
+    }
+    let bars: Vec<_> = failed.iter().map(|(run, failure)| held(page, run, failure)).collect();
+    let kinds =
+        failed.iter().flat_map(|(_, failure)| failure.holders_bytes.keys().chain(&failure.requested_kind));
+    let kinds = legend(kinds.map(String::as_str), |name| page.kinds.of(name));
+    let question = format!("Who holds the memory of what does not fit{}?", page.place);
+    let aid = "The first memory that was too small, at the moment it was: what it held by kind, and beyond the upright line of its capacity what was asked for.";
+    Ok(figure(&question, aid, &kinds, &rows::draw(&question, &bars)?))
+}
+
+fn held(page: &Page<'_>, run: &RunSummary, failure: &Failure) -> Bar {
+    let segment = |kind: &str, bytes: u64, what: &str| Segment {
+        value: bytes as f64,
+        fill: page.kinds.of(kind),
+        label: quantity::bytes(bytes),
+        hover: format!("{}: {kind}{what} {}", run.variant, quantity::bytes(bytes)),
+    };
+    let held = failure.holders_bytes.iter().map(|(kind, bytes)| segment(kind, *bytes, ""));
+    let asked = failure.requested_kind.as_ref().zip(failure.requested_bytes);
+    let asked = asked.map(|(kind, bytes)| segment(kind, bytes, ", asked for"));
+    let short = failure.short_bytes.map(|bytes| format!(", {} short", quantity::bytes(bytes)));
+    Bar {
+        name: run.variant.clone(),
+        segments: held.chain(asked).collect(),
+        note: format!("{}{}", failure.store.as_deref().unwrap_or_default(), short.unwrap_or_default()),
+        limit: failure.capacity_bytes.map(|capacity| capacity as f64),
         range: None,
     }
 }
@@ -124,9 +162,4 @@ pub(super) fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
     let runs: Vec<_> =
         page.variants.iter().filter(|(name, _)| dots.iter().any(|dot| dot.variant == *name)).collect();
     Ok(figure(question, aid, &runs, &trade_off::draw(question, &dots, &speed, &page.variants)?))
-}
-
-/// The chart to begin with: the fastest run's.
-fn first(page: &Page<'_>, runs: &[&RunSummary]) -> usize {
-    runs.iter().position(|run| page.best.is_some_and(|best| std::ptr::eq(best, *run))).unwrap_or_default()
 }

@@ -1,14 +1,17 @@
 //! `report.html`: one self-contained page that needs no network and can be read without scripts. Its order is fixed:
 //! the answer; over a sweep, where it holds; what was simulated; how fast; where the time goes; one step; memory; what was
-//! promised and published; how sure it is.
+//! promised and published; how sure it is; the constants it rests on.
 
 mod answer;
+mod constants;
 mod evidence;
+mod machine;
 mod matrix;
 mod memory;
 mod setup;
 mod sweep;
 mod time;
+mod traffic;
 
 use std::io::{self, Write};
 
@@ -65,8 +68,11 @@ impl<'a> Page<'a> {
             .clone()
             .flat_map(|run| &run.peak_memory_bytes)
             .flat_map(|device| device.by_kind_bytes.keys());
-        let curves = runs.flat_map(|run| &run.memory_curves).flat_map(|curve| &curve.kinds);
-        let kinds = Categories::new(devices.chain(curves).map(String::as_str));
+        let curves = runs.clone().flat_map(|run| &run.memory_curves).flat_map(|curve| &curve.kinds);
+        let failures = runs.filter_map(|run| run.failure.as_ref());
+        let holders =
+            failures.flat_map(|failure| failure.holders_bytes.keys().chain(&failure.requested_kind));
+        let kinds = Categories::new(devices.chain(curves).chain(holders).map(String::as_str));
         Page { summary, best: best_run, focus, place, variants, kinds, comparison }
     }
 
@@ -90,13 +96,14 @@ fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
     if page.points().len() > 1 {
         sections.push(sweep::section(page)?);
     }
-    sections.push(setup::section(page));
+    sections.push(setup::section(page)?);
     sections.push(time::speed(page)?);
     sections.push(time::causes(page)?);
     sections.push(time::one_step(page)?);
     sections.push(memory::section(page)?);
     sections.push(evidence::promises(page)?);
     sections.push(evidence::confidence(page)?);
+    sections.push(constants::section(page));
     Ok(html! {
         (DOCTYPE)
         html lang="en" {
@@ -147,6 +154,11 @@ fn picker(charts: &[(String, Markup)], first: usize) -> Markup {
             }
         }
     }
+}
+
+/// The chart of a picker to begin with: the fastest run's.
+fn first(page: &Page<'_>, runs: &[&RunSummary]) -> usize {
+    runs.iter().position(|run| page.best.is_some_and(|best| std::ptr::eq(best, *run))).unwrap_or_default()
 }
 
 /// Names with colours, each once, in order.

@@ -24,6 +24,22 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
+// Filters: only the rows that have every word.
+for (const table of document.querySelectorAll("table.filterable")) {
+  const field = document.createElement("input");
+  field.type = "search";
+  field.className = "filter";
+  field.placeholder = "only rows with …";
+  field.setAttribute("aria-label", "Only rows with these words");
+  field.addEventListener("input", () => {
+    const words = field.value.toLowerCase().split(/\s+/);
+    for (const row of table.tBodies[0].rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !words.every((word) => text.includes(word));
+    }
+  });
+  table.parentElement.before(field);
+}
 // Pickers: one of several charts at a time. Without this script all of them are shown.
 for (const picker of document.querySelectorAll(".picker")) {
   const charts = [...picker.querySelectorAll(":scope > .choice")];

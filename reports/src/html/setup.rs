@@ -1,12 +1,13 @@
-//! What was simulated: parameters, the resolved scenario, what was assumed.
+//! What was simulated: parameters, the machine, the resolved scenario, what was assumed.
 
 use maud::{Markup, html};
 
-use super::Page;
+use super::{Page, machine};
+use crate::plots::PlotError;
 
-pub(super) fn section(page: &Page<'_>) -> Markup {
+pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     let summary = page.summary;
-    html! {
+    Ok(html! {
         section {
             h2 { "What was simulated?" }
             @if !summary.parameters.is_empty() {
@@ -14,6 +15,7 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
                     @for (name, value) in &summary.parameters { div { dt { (name) } dd { (value) } } }
                 }
             }
+            (machine::drawing(page)?)
             @if !summary.assumptions.is_empty() {
                 p { (assumed(page)) }
                 details {
@@ -33,7 +35,7 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
                 pre { code { (summary.resolved_scenario) } }
             }
         }
-    }
+    })
 }
 
 /// How many values were assumed, and how many of them guessed.

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use plotters::style::RGBAColor;
 
-use super::{Page, figure, legend, picker};
+use super::{Page, figure, first, legend, picker, traffic};
 use crate::finding::verdict;
 use crate::plots::palette::of_state;
 use crate::plots::rows::{self, Bar, Segment};
@@ -22,8 +22,6 @@ const TIMELINE_BOXES_MAX: usize = 2_000;
 const SHARE_SEEN: f64 = 0.001;
 /// Ranks of the chart by rank.
 const RANKS_MAX: usize = 32;
-/// Resources of the chart of use.
-const RESOURCES_MAX: usize = 10;
 
 /// Time per step and throughput of every variant.
 pub(super) fn speed(page: &Page<'_>) -> Result<Markup, PlotError> {
@@ -95,7 +93,9 @@ pub(super) fn causes(page: &Page<'_>) -> Result<Markup, PlotError> {
             (variants)
             (by_rank(page, best)?)
             (critical_path(page)?)
-            (resources(page, best)?)
+            (traffic::communication(page)?)
+            (traffic::links(page)?)
+            (traffic::resources(page, best)?)
         }
     })
 }
@@ -144,30 +144,6 @@ fn critical_path(page: &Page<'_>) -> Result<Markup, PlotError> {
     Ok(figure(question, aid, &states, &rows::draw(question, &bars)?))
 }
 
-fn resources(page: &Page<'_>, best: &RunSummary) -> Result<Markup, PlotError> {
-    let mut used: Vec<_> =
-        best.resources.iter().filter_map(|resource| Some((resource, resource.utilisation?))).collect();
-    used.sort_by(|a, b| b.1.total_cmp(&a.1));
-    used.truncate(RESOURCES_MAX);
-    if used.is_empty() {
-        return Ok(html! {});
-    }
-    let fill = of_state(state::WAITING_FOR_TRANSFER);
-    let bars: Vec<_> = used
-        .iter()
-        .map(|(resource, share)| {
-            let note = format!("{}, {}", quantity::percent(*share), quantity::bytes(resource.bytes));
-            let hover = format!("{}: {note}", resource.name);
-            let segment = Segment { value: *share, fill, label: String::new(), hover };
-            Bar { name: resource.name.clone(), segments: vec![segment], note, limit: Some(1.0), range: None }
-        })
-        .collect();
-    let question = format!("Which link or memory is the bottleneck, in {}?", page.label(best));
-    let aid =
-        "What each carried, as a share of what it could have carried in that time; the line is all of it.";
-    Ok(figure(&question, aid, &[], &rows::draw(&question, &bars)?))
-}
-
 fn breakdown(name: &str, times: &indexmap::IndexMap<String, f64>, otherwise: impl Fn() -> String) -> Bar {
     let total: f64 = times.values().filter(|time| time.is_finite()).sum();
     let segment = |(state, time): (&str, f64)| {
@@ -210,10 +186,6 @@ pub(super) fn one_step(page: &Page<'_>) -> Result<Markup, PlotError> {
     }
     let names = kinds_by_colour(&state::sorted(legend(words.into_iter(), of_state), |(name, _)| *name));
     let states: Vec<_> = names.iter().map(|(name, colour)| (name.as_str(), *colour)).collect();
-    let first = runs
-        .iter()
-        .position(|run| page.best.is_some_and(|best| std::ptr::eq(best, *run)))
-        .unwrap_or_default();
     let question = format!("What does one step look like{place}?");
     let some = if thinned { " Some of the ranks are shown." } else { "" };
     let aid = format!(
@@ -222,7 +194,7 @@ pub(super) fn one_step(page: &Page<'_>) -> Result<Markup, PlotError> {
     Ok(html! {
         section {
             h2 { "One step" }
-            (figure(&question, &aid, &states, &picker(&charts, first)))
+            (figure(&question, &aid, &states, &picker(&charts, first(page, &runs))))
             @if let Some(sentence) = not_drawn(page) { p { (sentence) } }
         }
     })

@@ -5,6 +5,7 @@
 
 pub(crate) mod curves;
 pub(crate) mod heat_map;
+pub(crate) mod machine;
 pub(crate) mod memory_curve;
 pub(crate) mod palette;
 pub(crate) mod parity;

@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 use plotters::style::{Color, RGBAColor, RGBColor};
 
 use crate::state;
+use crate::summary::LinkKind;
 
 /// Text and lines; the black of the eight. Dark on light paper, light on dark.
 pub(crate) const INK: RGBColor = RGBColor(0x1B, 0x1B, 0x1B);
@@ -44,6 +45,19 @@ pub(crate) fn of_state(name: &str) -> RGBAColor {
         (state::IDLE, _) => GREY.mix(0.4),
         _ => GREY.to_rgba(),
     }
+}
+
+/// The colour of a link by what it is made of.
+pub(crate) fn of_link(kind: LinkKind) -> RGBAColor {
+    match kind {
+        LinkKind::NvLink => GREEN,
+        LinkKind::Pcie => BLUE,
+        LinkKind::Network => VERMILLION,
+        LinkKind::SsdLink => SKY,
+        LinkKind::SocketLink => ORANGE,
+        LinkKind::Memory => PURPLE,
+    }
+    .to_rgba()
 }
 
 /// Colours of categories that only the data knows (variants, kinds of memory), by order of first appearance.

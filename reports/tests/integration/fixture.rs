@@ -156,6 +156,8 @@ pub(crate) fn summary(name: &str, axes: &[&str], variants: Vec<RunSummary>) -> S
             assumption("parallelism.send", "latency", "default"),
             assumption("memory.reserved", "0 B", "estimate"),
         ],
+        machine: None,
+        constants: Vec::new(),
         resolved_scenario: "name: pipeline-schedules\nmodel:\n  profiled_pipeline:\n    stages: 8\n"
             .to_owned(),
     }
@@ -233,7 +235,7 @@ fn replay(way: &Way, micro_batches: usize) -> RunSummary {
 }
 
 /// To nine decimals, which every reader of JSON gets back exactly.
-fn short(value: f64) -> f64 {
+pub(crate) fn short(value: f64) -> f64 {
     (value * 1e9).round() / 1e9
 }
 

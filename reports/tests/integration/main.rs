@@ -1,7 +1,9 @@
 //! What readers of foretrain's results see: sentences, tables, files and the page.
 
+mod cluster;
 mod files;
 mod fixture;
+mod machines;
 mod odd_inputs;
 mod page;
 mod sentences;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use reports::summary::{RunSummary, TimelineSpan};
 use reports::{Summary, html};
 
+use crate::cluster::{OTHERS, cluster, machine};
 use crate::fixture::{at, bare, comparison, summary, sweep, too_big, two_axes};
 
 /// The page; also written to the folder `FORETRAIN_PAGES` names, for eyes.
@@ -33,7 +34,12 @@ fn pages() -> Vec<(String, String)> {
     many.variants.extend(
         (0..60).map(|index| at(bare(&format!("variant-{index}"), 2.0 + f64::from(index)), axis, "8")),
     );
+    let others = OTHERS.map(|shape| {
+        let machine = Some(machine(&shape, if shape.gpus > 1 { 2 } else { 1 }));
+        Summary { machine, ..summary(shape.name, &[], vec![bare("plain", 1.0)]) }
+    });
     [
+        cluster(),
         comparison(),
         sweep(),
         two_axes(),
@@ -46,6 +52,7 @@ fn pages() -> Vec<(String, String)> {
         summary("nothing", &[], vec![]),
     ]
     .iter()
+    .chain(&others)
     .map(|summary| (format!("{} of {}", summary.name, summary.variants.len()), page(summary)))
     .collect()
 }

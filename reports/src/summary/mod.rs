@@ -3,10 +3,16 @@
 //! Names end in their unit (`_s`, `_bytes`). What has no meaning for a run is absent, never zero or null. Within one
 //! `schema_version` fields are only ever added.
 
+mod machine;
+mod traffic;
+
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{absent, quantity};
+
+pub use machine::{ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
+pub use traffic::{CommunicationUse, LinkUse};
 
 /// The version of the result format; raised only when a field changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -48,6 +54,12 @@ pub struct Summary {
     /// Values that were not written in the file, with their origin.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assumptions: Vec<Assumption>,
+    /// The machine, if the scenario names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineDrawing>,
+    /// The constants that the times rest on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constants: Vec<ConstantOrigin>,
     /// The scenario after `extends`, `--set` and defaults, as YAML.
     pub resolved_scenario: String,
 }
@@ -95,6 +107,12 @@ pub struct RunSummary {
     /// What every link, memory or device carried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceUse>,
+    /// Communication by kind, mean over ranks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub communication: Vec<CommunicationUse>,
+    /// The links of a machine that were used most, busiest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkUse>,
     /// The critical path of the step by cause.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty", serialize_with = "absent::entries")]
     pub critical_path_s: IndexMap<String, f64>,

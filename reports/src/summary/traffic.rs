@@ -1,0 +1,34 @@
+//! What a run moved: communication by kind, and what each link carried.
+
+use serde::{Deserialize, Serialize};
+
+use super::LinkKind;
+use crate::absent;
+
+/// One kind of communication of a run, per rank and step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CommunicationUse {
+    /// What it is ("tensor all-reduce", "pipeline message").
+    pub kind: String,
+    /// Bytes a rank gives away in a step.
+    pub bytes: u64,
+    /// Time of a step in which a rank does nothing but wait for it; what is hidden behind work is not in it.
+    #[serde(default = "absent::nan", skip_serializing_if = "absent::not_finite")]
+    pub exposed_s: f64,
+    /// How often a rank does it in a step.
+    pub count: u64,
+}
+
+/// What one direction of a link carried in a step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkUse {
+    /// Its name ("node[0].nic[1] -> fabric.leaf[0]").
+    pub name: String,
+    /// What it is made of.
+    pub kind: LinkKind,
+    /// Bytes carried.
+    pub bytes: u64,
+    /// Share of what it could have carried, 0 to 1.
+    #[serde(default = "absent::nan", skip_serializing_if = "absent::not_finite")]
+    pub utilisation: f64,
+}
