@@ -18,12 +18,16 @@ pub fn verdict(run: &RunSummary) -> String {
 }
 
 /// Who holds the memory that is too small, as a clause: `optimizer states hold 46.1 GB of its 80.0 GB, activations
-/// 20.3 GB`; none if nobody knows. Of many kinds the largest that together hold most of it.
+/// 20.3 GB`; none if nobody knows or all of it
+/// is of one kind. Of many kinds the largest that together hold most of it.
 pub(crate) fn who_holds(failure: &Failure) -> Option<String> {
     const MOST: f64 = 0.75;
     let all: f64 = failure.holders_bytes.values().map(|bytes| *bytes as f64).sum();
     let mut holders: Vec<_> = failure.holders_bytes.iter().filter(|(_, bytes)| **bytes > 0).collect();
     holders.sort_by_key(|(_, bytes)| std::cmp::Reverse(**bytes));
+    if holders.len() < 2 {
+        return None;
+    }
     let mut told = 0.0;
     holders.retain(|(_, bytes)| {
         let needed = told < all * MOST;

@@ -193,6 +193,13 @@ fn a_run_that_does_not_fit_says_who_holds_the_memory() {
         "plain does not fit: gpu-memory of stage 0 is 4.32 GB short; optimizer states hold 36.2 GB of its 84.0 GB, \
          activations 31.7 GB."
     );
+    let [mut alone] = runs;
+    alone.failure.as_mut().expect("it failed").holders_bytes.truncate(1);
+    let sentence = finding::finding(&[alone], &[]);
+    assert_eq!(
+        sentence, "plain does not fit: gpu-memory of stage 0 is 4.32 GB short.",
+        "of one kind there is nothing to tell"
+    );
     let page = page(&cluster());
     assert!(page.contains("Who holds the memory of what does not fit?"));
     assert!(page.contains("plain: activations, asked for 5.28 GB"));
