@@ -4,7 +4,6 @@ use indexmap::IndexMap;
 use reports::quantity;
 use reports::summary::{Assumption, RunSummary};
 
-use super::constants::constants;
 use crate::plans;
 use crate::schema::{Bytes, BytesPerParameter, Count, Model, ProfiledPipeline, Scenario, Transformer};
 
@@ -69,7 +68,6 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<Assumption> {
         let origin = "default: every step takes the same time; real ones vary";
         assumptions.push(assumption("run.noise", "none", origin));
     }
-    assumptions.extend(constants(scenario));
     assumptions
 }
 

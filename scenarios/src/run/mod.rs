@@ -1,6 +1,7 @@
 //! Running an experiment: every variant at every point, in parallel, into one summary.
 
 mod constants;
+mod drawing;
 mod failure;
 mod headline;
 mod measure;

@@ -5,6 +5,8 @@ use reports::finding::finding;
 use reports::summary::{RunSummary, SCHEMA_VERSION, Summary};
 
 use super::Options;
+use super::constants::constants;
+use super::drawing::drawing;
 use super::headline::{assumptions, parameters};
 use crate::experiment::{Experiment, Resolved};
 
@@ -37,6 +39,8 @@ pub(super) fn summary(
             .as_ref()
             .map_or_else(IndexMap::new, |resolved| parameters(&resolved.scenario, &runs)),
         assumptions: shown.as_ref().map_or_else(Vec::new, |resolved| assumptions(&resolved.scenario)),
+        machine: shown.as_ref().and_then(|resolved| drawing(&resolved.scenario)),
+        constants: shown.as_ref().map_or_else(Vec::new, |resolved| constants(&resolved.scenario)),
         resolved_scenario,
         variants: runs,
     }
