@@ -14,21 +14,21 @@ pub struct Gpu {
     pub architecture: String,
     /// Streaming multiprocessors, or compute units.
     pub sms: u32,
-    /// Clock of the peak rates [MHz].
+    /// Clock of the peak rates (MHz).
     pub clock_mhz: f64,
-    /// Board power [W].
+    /// Board power (W).
     pub tdp_w: f64,
     /// Peak rates.
     pub peak_tflops: PeakRates,
-    /// Memory on the label [GiB].
+    /// Memory on the label (GiB).
     pub memory_gib: f64,
-    /// Part of it that the driver and one process' context keep [GiB].
+    /// Part of it that the driver and one process' context keep (GiB).
     pub reserved_gib: f64,
-    /// Nominal memory bandwidth, reads and writes together [GB/s].
+    /// Nominal memory bandwidth, reads and writes together (GB/s).
     pub bandwidth_gb_per_s: f64,
     /// Share of the nominal bandwidth that large streaming kernels reach.
     pub streaming_fraction: f64,
-    /// Level 2 cache [MiB].
+    /// Level 2 cache (MiB).
     pub l2_mib: f64,
     /// Links to other GPUs.
     #[serde(default)]
@@ -42,12 +42,12 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// What streaming kernels get out of its memory [byte/s].
+    /// What streaming kernels get out of its memory (byte/s).
     pub fn streaming_bytes_per_s(&self) -> f64 {
         self.bandwidth_gb_per_s * 1e9 * self.streaming_fraction
     }
 
-    /// Memory that one process can allocate [byte].
+    /// Memory that one process can allocate (byte).
     pub fn usable_bytes(&self) -> u64 {
         ((self.memory_gib - self.reserved_gib).max(0.0) * (1u64 << 30) as f64) as u64
     }
@@ -98,7 +98,7 @@ pub struct Pcie {
     pub lanes: u32,
 }
 
-/// An NVMe drive. Rates are of large sequential transfers [GB/s]; what is absent was not published.
+/// An NVMe drive. Rates are of large sequential transfers (GB/s); what is absent was not published.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ssd {
@@ -106,37 +106,37 @@ pub struct Ssd {
     pub pcie: String,
     /// Lanes of its port.
     pub lanes: u32,
-    /// Capacity [TB].
+    /// Capacity (TB).
     #[serde(default)]
     pub capacity_tb: Option<f64>,
-    /// Reads [GB/s].
+    /// Reads (GB/s).
     #[serde(default)]
     pub read_gb_per_s: Option<f64>,
-    /// Sustained writes [GB/s].
+    /// Sustained writes (GB/s).
     #[serde(default)]
     pub write_gb_per_s: Option<f64>,
-    /// Writes while the write cache lasts, where they are faster [GB/s].
+    /// Writes while the write cache lasts, where they are faster (GB/s).
     #[serde(default)]
     pub burst_write_gb_per_s: Option<f64>,
-    /// Size of the write cache [GB].
+    /// Size of the write cache (GB).
     #[serde(default)]
     pub write_cache_gb: Option<f64>,
-    /// Random reads of 4 KiB [1000/s].
+    /// Random reads of 4 KiB (1000/s).
     #[serde(default)]
     pub read_kiops: Option<f64>,
-    /// Random writes of 4 KiB in the steady state [1000/s].
+    /// Random writes of 4 KiB in the steady state (1000/s).
     #[serde(default)]
     pub write_kiops: Option<f64>,
-    /// Latency of one read alone [us].
+    /// Latency of one read alone (us).
     #[serde(default)]
     pub read_latency_us: Option<f64>,
-    /// Latency of one write alone [us].
+    /// Latency of one write alone (us).
     #[serde(default)]
     pub write_latency_us: Option<f64>,
     /// Guaranteed drive writes per day.
     #[serde(default)]
     pub drive_writes_per_day: Option<f64>,
-    /// Guaranteed bytes written over its life [TB].
+    /// Guaranteed bytes written over its life (TB).
     #[serde(default)]
     pub endurance_tb: Option<f64>,
     /// Where the constants come from.

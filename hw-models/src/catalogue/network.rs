@@ -30,11 +30,11 @@ pub struct LinkClass {
     pub kind: LinkKind,
     /// What the rates are of.
     pub unit: LinkUnit,
-    /// What the wire carries after line coding [GB/s].
+    /// What the wire carries after line coding (GB/s).
     pub nominal_gb_per_s: f64,
-    /// What large transfers reach [GB/s].
+    /// What large transfers reach (GB/s).
     pub effective_gb_per_s: f64,
-    /// Time to cross one link [us].
+    /// Time to cross one link (us).
     pub latency_us: f64,
     /// Where the constants come from.
     pub sources: Sources,
@@ -64,11 +64,11 @@ impl LinkUnit {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nic {
-    /// Line rate per direction [Gb/s].
+    /// Line rate per direction (Gb/s).
     pub rate_gbit_per_s: f64,
-    /// What large messages reach [GB/s].
+    /// What large messages reach (GB/s).
     pub effective_gb_per_s: f64,
-    /// Interface and cable, one side [us].
+    /// Interface and cable, one side (us).
     pub latency_us: f64,
     /// PCIe lanes.
     pub lanes: u32,
@@ -82,14 +82,14 @@ pub struct Nic {
 pub struct Fabric {
     /// Which interfaces share a switch.
     pub topology: Topology,
-    /// Line rate of a port per direction [Gb/s].
+    /// Line rate of a port per direction (Gb/s).
     pub port_gbit_per_s: f64,
     /// Nodes below one leaf of a fat tree.
     #[serde(default)]
     pub nodes_per_leaf: Option<u32>,
     /// Rate of the ports below a leaf or rail over the rate of its uplinks, at least 1; 1 never limits.
     pub oversubscription: f64,
-    /// Time to cross from a leaf or rail to the spine [us].
+    /// Time to cross from a leaf or rail to the spine (us).
     pub hop_latency_us: f64,
     /// Where the constants come from.
     pub sources: Sources,

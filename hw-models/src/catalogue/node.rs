@@ -39,9 +39,9 @@ pub struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostMemory {
-    /// Memory of the node [GiB].
+    /// Memory of the node (GiB).
     pub gib: f64,
-    /// Peak bandwidth of one socket, reads and writes together [GB/s].
+    /// Peak bandwidth of one socket, reads and writes together (GB/s).
     pub gb_per_s: f64,
     /// Share of the peak that streaming reaches.
     pub streaming_fraction: f64,

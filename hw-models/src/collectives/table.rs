@@ -23,7 +23,7 @@ impl From<Vec<[f64; 2]>> for LogTable {
 }
 
 impl LogTable {
-    /// Time of a size (s). Outside the table it follows `model` [s over bytes], scaled to meet the table at its end; an
+    /// Time of a size (s). Outside the table it follows `model` (s over bytes), scaled to meet the table at its end; an
     /// empty table is the model.
     pub fn seconds(&self, bytes: f64, model: impl Fn(f64) -> f64) -> f64 {
         let (Some(first), Some(last)) = (self.points.first(), self.points.last()) else {

@@ -20,7 +20,7 @@ pub struct KernelCatalogue {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelParameters {
-    /// Output tiles [rows, columns] of the library's matrix products.
+    /// Output tiles (rows, columns) of the library's matrix products.
     pub tiles: Vec<[u32; 2]>,
     /// Step of a tile along the contraction (elements).
     pub k_step: u32,

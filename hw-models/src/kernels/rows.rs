@@ -7,7 +7,7 @@ use super::KernelModel;
 pub struct SpeedRow {
     /// SMs held, at least.
     pub sms: u32,
-    /// Its speed [bytes of HBM traffic/s], contention apart.
+    /// Its speed (bytes of HBM traffic/s), contention apart.
     pub bytes_per_s: f64,
     /// Waves the whole kernel takes; SMs change hands between waves.
     pub waves: u32,

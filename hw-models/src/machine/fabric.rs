@@ -21,9 +21,9 @@ pub(super) struct FabricPlan {
     pub inner: u32,
     nodes_per_leaf: u32,
     oversubscription: f64,
-    /// Of an interface, per direction [byte/s].
+    /// Of an interface, per direction (byte/s).
     pub port_nominal: f64,
-    /// Of an interface, per direction [byte/s].
+    /// Of an interface, per direction (byte/s).
     pub port_effective: f64,
     pub port_latency: Time,
     pub hop_latency: Time,
@@ -132,7 +132,7 @@ impl FabricPlan {
         }
     }
 
-    /// Nominal and effective rate of an uplink per direction [byte/s], as far as the engine counts: nothing that large
+    /// Nominal and effective rate of an uplink per direction (byte/s), as far as the engine counts: nothing that large
     /// limits.
     pub(super) fn uplink_rates(&self, inner: u32) -> [f64; 2] {
         let ports = f64::from(self.ports_below(inner)) / self.oversubscription;

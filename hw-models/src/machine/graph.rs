@@ -26,9 +26,9 @@ pub(super) struct LocalPart {
 pub(super) struct Wire {
     pub ends: [u32; 2],
     pub kind: LinkKind,
-    /// [byte/s]
+    /// (byte/s)
     pub nominal: [f64; 2],
-    /// [byte/s]
+    /// (byte/s)
     pub effective: [f64; 2],
     pub latency: Time,
     pub half_duplex: bool,

@@ -223,7 +223,7 @@ impl Machine {
         link
     }
 
-    /// What one direction of a link carries for all its users together [byte/s]. What libraries plan with over NVLink is
+    /// What one direction of a link carries for all its users together (byte/s). What libraries plan with over NVLink is
     /// less than that, and there each user is capped on its own; a slow one carries its part of what they plan with.
     pub fn capacity(&self, id: DirectedLink) -> f64 {
         let link = self.link(id);

@@ -79,9 +79,9 @@ pub struct Link<'a> {
     pub to: PartId,
     /// What it is made of.
     pub kind: LinkKind,
-    /// What large transfers reach when nothing else is on it [byte/s], after `degrade`.
+    /// What large transfers reach when nothing else is on it (byte/s), after `degrade`.
     pub bytes_per_s: f64,
-    /// What the wire carries [byte/s].
+    /// What the wire carries (byte/s).
     pub nominal_bytes_per_s: f64,
     /// Time to cross it.
     pub latency: Time,

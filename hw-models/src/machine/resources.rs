@@ -84,7 +84,7 @@ impl Machine {
         resources
     }
 
-    /// What a transfer gets when nothing else is on its links [byte/s]; infinite within a part.
+    /// What a transfer gets when nothing else is on its links (byte/s); infinite within a part.
     pub fn bytes_per_s(&self, route: &Route) -> f64 {
         let mut crossings: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
         for &link in &route.links {

@@ -47,9 +47,9 @@ pub struct MemorySpec {
     pub name: String,
     /// Name of the socket.
     pub socket: String,
-    /// Capacity [GiB].
+    /// Capacity (GiB).
     pub gib: f64,
-    /// What streaming reaches, reads and writes together [GB/s].
+    /// What streaming reaches, reads and writes together (GB/s).
     pub gb_per_s: f64,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Lanes<'a> {
 }
 
 impl Lanes<'_> {
-    /// Nominal and effective rate per direction [byte/s].
+    /// Nominal and effective rate per direction (byte/s).
     fn rates(self) -> [f64; 2] {
         let units = f64::from(self.lanes) / self.class.unit.lanes();
         [self.class.nominal_gb_per_s * 1e9 * units, self.class.effective_gb_per_s * 1e9 * units]

@@ -27,7 +27,7 @@ pub struct MachineDrawing {
 /// One part of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DrawnPart {
-    /// Its name within the node ("gpu[2]"), by which links and placement speak of it.
+    /// Its name within the node (`gpu[2]`), by which links and placement speak of it.
     pub name: String,
     /// What it is.
     pub kind: PartKind,

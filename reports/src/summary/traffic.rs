@@ -22,7 +22,7 @@ pub struct CommunicationUse {
 /// What one direction of a link carried in a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkUse {
-    /// Its name ("node[0].nic[1] -> fabric.leaf[0]").
+    /// Its name (`node[0].nic[1] -> fabric.leaf[0]`).
     pub name: String,
     /// What it is made of.
     pub kind: LinkKind,
