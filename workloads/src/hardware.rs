@@ -14,10 +14,7 @@ use sim_core::program::{CapRow, CapTable};
 use thiserror::Error;
 
 use crate::cost::{CollectivePhase, Message, OpCost};
-use crate::model::transformer::{
-    Attention, Collective, CollectiveKind, Dtype, Gemm, Group, Layout, Operator, Pass, Stream, StreamClass,
-    Work,
-};
+use crate::model::transformer::{Collective, CollectiveKind, Group, Operator, Work};
 use crate::site::{ChannelSpec, Job};
 
 /// What is known of the hardware.
@@ -217,60 +214,9 @@ impl<'a> CostModels<'a> {
 /// When the GPU has no rate or the catalogue no parameters for it.
 pub fn kernel(model: &KernelModel, work: &Work) -> Result<Option<KernelCost>, KernelError> {
     match work {
-        Work::Gemm(gemm) => model.gemm(&gemm_of(gemm)).map(Some),
-        Work::Attention(attention) => model.attention(&attention_of(attention)).map(Some),
-        Work::Stream(stream) => model.stream(&stream_of(stream)).map(Some),
+        Work::Gemm(gemm) => model.gemm(gemm).map(Some),
+        Work::Attention(attention) => model.attention(attention).map(Some),
+        Work::Stream(stream) => model.stream(stream).map(Some),
         Work::Collective(_) => Ok(None),
-    }
-}
-
-fn gemm_of(gemm: &Gemm) -> kernels::Gemm {
-    let Gemm { batch, m, n, k, dtype, layout, accumulate } = *gemm;
-    let layout = match layout {
-        Layout::Forward => kernels::Layout::Forward,
-        Layout::InputGradient => kernels::Layout::InputGradient,
-        Layout::WeightGradient => kernels::Layout::WeightGradient,
-    };
-    kernels::Gemm { batch, m, n, k, dtype: dtype_of(dtype), layout, accumulate }
-}
-
-fn attention_of(attention: &Attention) -> kernels::Attention {
-    let Attention { pass, batch, heads, kv_heads, queries, keys, head_dim, causal, dtype } = *attention;
-    let pass = match pass {
-        Pass::Forward => kernels::Pass::Forward,
-        Pass::Backward => kernels::Pass::Backward,
-    };
-    kernels::Attention {
-        pass,
-        batch,
-        heads,
-        kv_heads,
-        queries,
-        keys,
-        head_dim,
-        causal,
-        dtype: dtype_of(dtype),
-    }
-}
-
-fn stream_of(stream: &Stream) -> kernels::Stream {
-    let class = match stream.class {
-        StreamClass::Elementwise => kernels::StreamClass::Elementwise,
-        StreamClass::Softmax => kernels::StreamClass::Softmax,
-        StreamClass::LayerNorm => kernels::StreamClass::LayerNorm,
-        StreamClass::RmsNorm => kernels::StreamClass::RmsNorm,
-        StreamClass::Reduction => kernels::StreamClass::Reduction,
-        StreamClass::CrossEntropy => kernels::StreamClass::CrossEntropy,
-        StreamClass::Embedding => kernels::StreamClass::Embedding,
-        StreamClass::Optimizer => kernels::StreamClass::Optimizer,
-    };
-    kernels::Stream { class, bytes_read: stream.bytes_read, bytes_written: stream.bytes_written }
-}
-
-fn dtype_of(dtype: Dtype) -> kernels::Dtype {
-    match dtype {
-        Dtype::Fp32 => kernels::Dtype::Fp32,
-        Dtype::Fp16 => kernels::Dtype::Fp16,
-        Dtype::Bf16 => kernels::Dtype::Bf16,
     }
 }

@@ -101,7 +101,7 @@ impl Execution {
     ) -> Self {
         let states = match dtype {
             Dtype::Fp32 => States::Full,
-            Dtype::Fp16 | Dtype::Bf16 => States::FullGradients,
+            _ => States::FullGradients,
         };
         Self { micro_batch, sequence, split, dtype, attention, fusion: Fusion::ALL, states }
     }
@@ -254,6 +254,10 @@ fn sizes(model: &Transformer, execution: &Execution, wrong: &mut impl FnMut(&'st
 
 /// Types that go together.
 fn precision(execution: &Execution, wrong: &mut impl FnMut(&'static str, String)) {
+    if !matches!(execution.dtype, Dtype::Fp32 | Dtype::Fp16 | Dtype::Bf16) {
+        let dtype = execution.dtype;
+        wrong("precision", format!("transformers are trained in fp32, fp16 or bf16, not in {dtype}"));
+    }
     let single = execution.dtype == Dtype::Fp32;
     if single && execution.attention == AttentionKernel::Flash {
         wrong(
