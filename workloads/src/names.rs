@@ -2,6 +2,8 @@
 
 /// What a stream's time counts as.
 pub mod cause {
+    use sim_core::id::CauseId;
+
     /// Forward and backward operators.
     pub const COMPUTE: &str = "compute";
     /// Forward operators executed again.
@@ -21,6 +23,11 @@ pub mod cause {
 
     /// All of them, in the order of the tables; the position is the [`sim_core::id::CauseId`] in every program.
     pub const ALL: [&str; 8] = [COMPUTE, RECOMPUTE, MEMORY, TRANSFER, COMMUNICATION, SKEW, BUBBLE, IDLE];
+
+    /// The id of one of them.
+    pub(crate) fn id(name: &str) -> CauseId {
+        CauseId::from(ALL.iter().position(|&known| known == name).expect("one of all causes"))
+    }
 }
 
 /// What bytes of a store are.

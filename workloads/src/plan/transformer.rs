@@ -80,7 +80,7 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
     let job = Job { machine, extent, placement, capacity };
     let mut models = CostModels::new(&job, hardware)?;
     let costs = costs(&laid, chain, boundary.bytes, &mut models)?;
-    let memory = memory(plan, hardware, &model, chain, &laid)?;
+    let memory = memory(plan, hardware, &model, chain, &laid, capacity)?;
     let channels = models.channels;
     let hops =
         (0..chain.positions()).filter_map(|position| chain.hop(position)).map(|hop| (hop.from, hop.to));
@@ -154,9 +154,9 @@ fn memory(
     model: &ShardedTransformer,
     chain: Chain,
     laid: &Laid,
+    capacity: u64,
 ) -> Result<Vec<StageMemory>, HardwareError> {
     let (_, gpu) = hardware.gpu()?;
-    let capacity = capacity(plan, hardware)?;
     let reserved = (gpu.reserved_gib * f64::from(1 << 30)) as u64 + plan.reserved;
     let stage = |stage: u32| {
         let count = parameters(model, chain, stage).total();

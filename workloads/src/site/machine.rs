@@ -211,7 +211,7 @@ fn cause_of(kind: ResourceKind) -> CauseId {
         ResourceKind::Link(LinkKind::NvLink | LinkKind::Network) => cause::COMMUNICATION,
         ResourceKind::Link(_) => cause::TRANSFER,
     };
-    CauseId::from(cause::ALL.iter().position(|&known| known == name).unwrap_or(0))
+    cause::id(name)
 }
 
 struct Building<'a> {

@@ -8,7 +8,7 @@ mod machine;
 
 use std::collections::BTreeMap;
 
-use sim_core::id::{CauseId, FluidId, PoolId, RouteId, StoreId};
+use sim_core::id::{FluidId, PoolId, RouteId, StoreId};
 use sim_core::platform::{Demand, Platform};
 
 use crate::disposition::Dispositions;
@@ -64,11 +64,10 @@ impl Site {
         let mut site =
             Self { replicas: 1, ranks: vec![RankSite::default(); stages as usize], ..Self::default() };
         let Some(rate) = partner_rate else { return site };
-        let transfer = cause::ALL.iter().position(|&name| name == cause::TRANSFER).unwrap_or(0);
         for (planned, _) in table.moves() {
             for (from, to) in [(planned.from, planned.to), (planned.to, planned.from)] {
                 let name = format!("stage[{from}].to[{to}]");
-                let fluid = site.platform.fluid(name, rate, CauseId::from(transfer));
+                let fluid = site.platform.fluid(name, rate, cause::id(cause::TRANSFER));
                 let route = site.platform.route([Demand::on(fluid)]);
                 site.partner_links.push(fluid);
                 site.ranks[from as usize].to.insert(to, route);
