@@ -104,11 +104,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         stages,
         chunks: schedule(scenario).chain(stages).chunks,
     };
-    let dtype = match training.precision {
-        Some(Precision::Fp16Mixed) => Dtype::Fp16,
-        None | Some(Precision::Bf16Mixed) => Dtype::Bf16,
-        Some(Precision::Fp32) => Dtype::Fp32,
-    };
+    let dtype = dtype(scenario);
     let software = scenario.software.clone().unwrap_or_default();
     let attention = match software.attention {
         Attention::Materialised => AttentionKernel::Materialised,
@@ -173,3 +169,12 @@ same!(Norm: Layer, Rms);
 same!(Mlp: Gelu, Swiglu);
 same!(Bias: None, Qkv, All);
 same!(Positions: Learned, Rotary, Alibi);
+
+/// Type of activations and of the parameters that kernels read.
+pub(crate) fn dtype(scenario: &Scenario) -> Dtype {
+    match scenario.training.precision {
+        Some(Precision::Fp16Mixed) => Dtype::Fp16,
+        None | Some(Precision::Bf16Mixed) => Dtype::Bf16,
+        Some(Precision::Fp32) => Dtype::Fp32,
+    }
+}

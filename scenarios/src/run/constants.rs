@@ -1,6 +1,6 @@
 //! The constants that a run on a machine rests on, with their origins.
 
-use hw_models::kernels::{Dtype, KernelParameters};
+use hw_models::kernels::KernelParameters;
 use hw_models::machine::Machine;
 use hw_models::provenance::Provenance;
 use reports::summary::ConstantOrigin;
@@ -8,7 +8,7 @@ use reports::summary::ConstantOrigin;
 use super::headline::word;
 use crate::catalogue;
 use crate::plans;
-use crate::schema::{Attention, Precision, Scenario};
+use crate::schema::{Attention, Scenario};
 
 /// Constants of the machine's parts and links, then of the kernels of its GPU; none for a scenario without machine.
 pub(super) fn constants(scenario: &Scenario) -> Vec<ConstantOrigin> {
@@ -32,14 +32,9 @@ fn of_machine(machine: &Machine) -> Vec<ConstantOrigin> {
 }
 
 fn of_kernels(scenario: &Scenario, gpu: &str, parameters: &KernelParameters) -> Vec<ConstantOrigin> {
-    let dtype = match scenario.training.precision {
-        Some(Precision::Fp16Mixed) => Dtype::Fp16,
-        None | Some(Precision::Bf16Mixed) => Dtype::Bf16,
-        Some(Precision::Fp32) => Dtype::Fp32,
-    };
     let share = |what: String, share: f64, provenance| told(gpu, what, 100.0 * share, "%", provenance);
     let mut constants = Vec::new();
-    if let Some(gemm) = parameters.gemm.get(&dtype) {
+    if let Ok(gemm) = parameters.gemm(plans::transformer::dtype(scenario)) {
         let what = "matrix products, share of the peak of full tiles".to_owned();
         constants.push(share(what, gemm.e_max, &gemm.provenance));
     }
