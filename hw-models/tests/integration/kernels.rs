@@ -21,6 +21,7 @@ const XLA: &str = include_str!("../../measurements/kernels/gemm_h100_xla.csv");
 const DEEPBENCH: &str = include_str!("../../measurements/kernels/gemm_deepbench.csv");
 const ATTENTION: &str = include_str!("../../measurements/kernels/attention_bf16_simumax.csv");
 const VECTOR: &str = include_str!("../../measurements/kernels/vector_neusight_fp32.csv");
+const VECTOR_SXM: &str = include_str!("../../measurements/kernels/vector_fp16_a100_sxm_llmcompass.csv");
 const BMM: &str = include_str!("../../measurements/kernels/bmm_fp16_h100_neusight.csv");
 const MAMF: &str = include_str!("../../measurements/cc-by-sa/mamf_peak_matmul.csv");
 
@@ -82,6 +83,33 @@ fn the_sxm_part_is_the_pcie_part_times_the_ratio_of_best_rates() {
     let e_max = |device| catalogue.parameters(device, "ampere").unwrap().gemm(Dtype::Bf16).unwrap().e_max;
     let expected = e_max("a100-pcie-80gb") * ratio;
     assert!((e_max("a100-sxm4-80gb") / expected - 1.0).abs() < 1e-3, "ratio {ratio}: {expected}");
+}
+
+/// Of tensors far larger than the cache, rows as wide as those of a language model: five, three and three times, all of
+/// them fitted.
+#[test]
+fn achieved_bandwidths_of_the_sxm_part_follow_from_its_table() {
+    let model = model("a100-sxm4-80gb");
+    for (op, class) in
+        [("gelu", StreamClass::Elementwise), ("ln", StreamClass::LayerNorm), ("softmax", StreamClass::Softmax)]
+    {
+        let kept = rows(VECTOR_SXM).into_iter().filter(|row| row["op"] == op);
+        let kept = kept.filter(|row| row["rows"] == "1" || row["cols"] == "4096");
+        let samples: Vec<Sample<Stream>> = kept
+            .map(|row| {
+                let tensor = 2 * row.count("rows") * row.count("cols");
+                Sample {
+                    shape: Stream { class, bytes_read: tensor, bytes_written: tensor },
+                    seconds: row.number("latency_ms") * 1e-3,
+                }
+            })
+            .filter(|sample| sample.shape.bytes_read + sample.shape.bytes_written >= 128 << 20)
+            .collect();
+        let fitted = fit::stream(&model, &samples).unwrap();
+        println!("{class:?}: {:?}, {:?}", fitted.parameters.stream(class), fit::errors(&fitted, &samples));
+        let achieved = |model: &KernelModel| [model.parameters.stream(class).unwrap().achieved];
+        same_constants(op, &achieved(&model), &achieved(&fitted));
+    }
 }
 
 #[test]
