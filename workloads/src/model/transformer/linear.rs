@@ -16,6 +16,7 @@ use crate::graph::Phase;
 
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
+use super::names::names;
 use super::operator::{CollectiveKind, Group, Layout, StreamClass, Work};
 
 /// A linear layer of a rank.
@@ -35,47 +36,25 @@ pub(super) enum Side {
     Rows,
 }
 
-/// Names of the operators of a linear layer and of its tensors.
-pub(super) struct Names {
-    pub(super) product: &'static str,
-    pub(super) gather_input: &'static str,
-    pub(super) reduce_output: &'static str,
-    pub(super) gather_output_gradient: &'static str,
-    pub(super) gather_input_again: &'static str,
-    pub(super) input_gradient: &'static str,
-    pub(super) reduce_input_gradient: &'static str,
-    pub(super) weight_gradient: &'static str,
-    pub(super) accumulate: &'static str,
-    pub(super) gathered: &'static str,
-    pub(super) gathered_again: &'static str,
-    pub(super) output: &'static str,
-    pub(super) reduced: &'static str,
-    pub(super) gradient_gathered: &'static str,
-    pub(super) gradient_reduced: &'static str,
+names! { $
+    /// Names of the operators of a linear layer and of its tensors.
+    Names by linear_names;
+    product: "" _ "",
+    gather_input: "gather " _ " input",
+    reduce_output: "reduce " _ " output",
+    gather_output_gradient: "gather " _ " output gradient",
+    gather_input_again: "gather " _ " input again",
+    input_gradient: "" _ " input gradient",
+    reduce_input_gradient: "reduce " _ " input gradient",
+    weight_gradient: "" _ " weight gradient",
+    accumulate: "accumulate " _ " weight gradient",
+    gathered: "" _ " input, gathered",
+    gathered_again: "" _ " input, gathered again",
+    output: "" _ " output",
+    reduced: "" _ " output, scattered",
+    gradient_gathered: "" _ " output gradient, gathered",
+    gradient_reduced: "" _ " input gradient, scattered",
 }
-
-macro_rules! linear_names {
-    ($name:literal) => {
-        &$crate::model::transformer::linear::Names {
-            product: $name,
-            gather_input: concat!("gather ", $name, " input"),
-            reduce_output: concat!("reduce ", $name, " output"),
-            gather_output_gradient: concat!("gather ", $name, " output gradient"),
-            gather_input_again: concat!("gather ", $name, " input again"),
-            input_gradient: concat!($name, " input gradient"),
-            reduce_input_gradient: concat!("reduce ", $name, " input gradient"),
-            weight_gradient: concat!($name, " weight gradient"),
-            accumulate: concat!("accumulate ", $name, " weight gradient"),
-            gathered: concat!($name, " input, gathered"),
-            gathered_again: concat!($name, " input, gathered again"),
-            output: concat!($name, " output"),
-            reduced: concat!($name, " output, scattered"),
-            gradient_gathered: concat!($name, " output gradient, gathered"),
-            gradient_reduced: concat!($name, " input gradient, scattered"),
-        }
-    };
-}
-pub(super) use linear_names;
 
 impl Linear {
     /// The forward pass from tensor `input`; returns the name of the result.

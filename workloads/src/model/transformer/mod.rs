@@ -37,6 +37,7 @@ mod hugging_face;
 mod layer;
 mod linear;
 mod mlp;
+mod names;
 mod norm;
 pub mod operator;
 mod parameters;

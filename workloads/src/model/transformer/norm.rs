@@ -3,29 +3,18 @@
 use super::Norm;
 use super::draft::Draft;
 use super::execution::ShardedTransformer;
+use super::names::names;
 use super::operator::StreamClass;
 
-/// Names of the operators and tensors of a norm.
-pub(super) struct NormNames {
-    pub(super) norm: &'static str,
-    pub(super) output: &'static str,
-    pub(super) statistics: &'static str,
-    pub(super) input_gradient: &'static str,
-    pub(super) weight_gradient: &'static str,
+names! { $
+    /// Names of the operators and tensors of a norm.
+    NormNames by norm_names;
+    norm: "" _ "",
+    output: "" _ " output",
+    statistics: "" _ " statistics",
+    input_gradient: "" _ " input gradient",
+    weight_gradient: "" _ " weight gradient",
 }
-
-macro_rules! norm_names {
-    ($name:literal) => {
-        &$crate::model::transformer::norm::NormNames {
-            norm: $name,
-            output: concat!($name, " output"),
-            statistics: concat!($name, " statistics"),
-            input_gradient: concat!($name, " input gradient"),
-            weight_gradient: concat!($name, " weight gradient"),
-        }
-    };
-}
-pub(super) use norm_names;
 
 impl NormNames {
     /// Reads the input, writes the output, and fp32 mean and deviation of every token (RMSNorm: deviation only).

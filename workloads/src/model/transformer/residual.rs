@@ -3,37 +3,22 @@
 use super::Bias;
 use super::draft::Draft;
 use super::execution::ShardedTransformer;
+use super::names::names;
 use super::operator::StreamClass;
 
-/// Names of the operators and tensors where a branch ends.
-pub(super) struct ResidualNames {
-    pub(super) fused: &'static str,
-    pub(super) bias: &'static str,
-    pub(super) dropout: &'static str,
-    pub(super) add: &'static str,
-    pub(super) dropped: &'static str,
-    pub(super) mask: &'static str,
-    pub(super) output: &'static str,
-    pub(super) dropout_gradient: &'static str,
-    pub(super) bias_gradient: &'static str,
+names! { $
+    /// Names of the operators and tensors where a branch ends.
+    ResidualNames by residual_names;
+    fused: "" _ " to residual",
+    bias: "" _ " bias",
+    dropout: "" _ " dropout",
+    add: "" _ " residual addition",
+    dropped: "" _ " dropped",
+    mask: "" _ " dropout mask",
+    output: "" _ " residual",
+    dropout_gradient: "" _ " dropout gradient",
+    bias_gradient: "" _ " bias gradient",
 }
-
-macro_rules! residual_names {
-    ($name:literal) => {
-        &$crate::model::transformer::residual::ResidualNames {
-            fused: concat!($name, " to residual"),
-            bias: concat!($name, " bias"),
-            dropout: concat!($name, " dropout"),
-            add: concat!($name, " residual addition"),
-            dropped: concat!($name, " dropped"),
-            mask: concat!($name, " dropout mask"),
-            output: concat!($name, " residual"),
-            dropout_gradient: concat!($name, " dropout gradient"),
-            bias_gradient: concat!($name, " bias gradient"),
-        }
-    };
-}
-pub(super) use residual_names;
 
 impl ResidualNames {
     /// `residual + dropout(branch + bias)`: 7 bytes an element as one kernel with half precision and dropout, 15 as

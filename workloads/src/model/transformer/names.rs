@@ -1,0 +1,23 @@
+//! Names of operators and tensors that share a stem: `qkv output`, `gather qkv input`.
+
+/// Declares a struct of names, and a macro that makes one from a stem, which `_` stands for. (The leading `$` is passed
+/// in, as a macro cannot write it into another.)
+macro_rules! names {
+    (
+        $dollar:tt $(#[$doc:meta])* $names:ident by $make:ident;
+        $($name:ident: $before:literal _ $after:literal,)+
+    ) => {
+        $(#[$doc])*
+        pub(super) struct $names {
+            $(pub(super) $name: &'static str,)+
+        }
+
+        macro_rules! $make {
+            ($dollar stem:literal) => {
+                &$names { $($name: concat!($before, $dollar stem, $after),)+ }
+            };
+        }
+        pub(super) use $make;
+    };
+}
+pub(super) use names;
