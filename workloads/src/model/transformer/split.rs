@@ -39,15 +39,15 @@ impl Split {
 
     fn tensor_ranks(&self, model: &Transformer, sequence: u32, found: &mut Vec<Invalid>) {
         let t = self.tensor;
-        let mut shared = vec![
-            ("heads", model.heads),
-            ("heads of keys and values", model.kv_heads),
-            ("columns of the MLP (`ffn`)", model.ffn),
-        ];
+        let mut shared = vec![("heads", model.heads), ("columns of the MLP (`ffn`)", model.ffn)];
+        // Where the heads cannot be split, those of keys and values, of which they are a multiple, cannot either.
+        if t > 0 && model.heads.is_multiple_of(t) {
+            shared.insert(1, ("heads of keys and values", model.kv_heads));
+        }
         if self.sequence_parallel {
             shared.push(("tokens of a sequence (`sequence_parallel`)", sequence));
         }
-        let common = shared.iter().fold(0, |common, (_, count)| gcd(common, *count));
+        let common = shared.iter().fold(model.kv_heads, |common, (_, count)| gcd(common, *count));
         if t == 0 {
             let problem =
                 format!("there must be at least one rank; {} would do", nearest_divisors(common, 1));
