@@ -2,6 +2,7 @@
 
 use crate::graph::Phase;
 
+use super::execution::ShardedTransformer;
 use super::operator::{Gemm, Layout, Operator, Stream, StreamClass, Tensor, Work};
 use super::{Collective, CollectiveKind, Dtype, Group};
 
@@ -72,6 +73,20 @@ impl Draft {
     ) -> &mut Operator {
         let gemm = Gemm { batch, m, n, k, dtype, layout, accumulate: false };
         self.push(name, Work::Gemm(gemm), reads, writes)
+    }
+
+    /// Appends a pass that adds the `gradient` of so many parameters, in the type of activations, to its sum over
+    /// micro-batches.
+    pub(super) fn accumulate(
+        &mut self,
+        name: &'static str,
+        on: &ShardedTransformer,
+        gradient: &'static str,
+        parameters: u64,
+    ) {
+        let sum = parameters * on.execution().states.gradient_bytes();
+        let traffic = (on.bytes(parameters) + sum, sum);
+        self.stream(name, StreamClass::Elementwise, traffic, &[gradient], &[]);
     }
 
     /// Appends a collective over `bytes`, those of the whole tensor; one that writes nothing works in place.

@@ -17,6 +17,9 @@ const MASK: &str = "embedding dropout mask";
 const OUTPUT_GRADIENT: &str = "output gradient";
 const DROPOUT_GRADIENT: &str = "embedding dropout gradient";
 const GATHERED_GRADIENT: &str = "embedding gradient, gathered";
+const IN_ORDER: &str = "embedding in order";
+const WORD_GRADIENT: &str = "word gradient";
+const POSITION_GRADIENT: &str = "position gradient";
 
 /// Bytes of a token, an integer of 64 bits.
 const TOKEN_BYTES: u64 = 8;
@@ -33,8 +36,8 @@ impl ShardedTransformer {
     }
 }
 
-/// Megatron-LM's order: words looked up where the rank has them, else zero, and summed; positions; with sequence
-/// parallelism each rank's part of the sequence; dropout.
+/// Megatron-LM's order: words looked up, cleared where another rank has them, and summed; positions; tokens of all
+/// sequences side by side where there are several; with sequence parallelism each rank's part of the sequence; dropout.
 fn forward(on: &ShardedTransformer) -> Vec<Operator> {
     let mut draft = Draft::new(Phase::Forward);
     let elementwise = StreamClass::Elementwise;
@@ -43,12 +46,18 @@ fn forward(on: &ShardedTransformer) -> Vec<Operator> {
     let read = on.tokens() * TOKEN_BYTES + whole;
     draft.stream("look up words", StreamClass::Embedding, (read, whole), &[TOKENS], &[(WORDS, whole)]);
     if on.tensor() > 1 {
+        let of_others = whole / on.tensor() * (on.tensor() - 1);
+        draft.stream("clear words of others", StreamClass::Embedding, (0, of_others), &[WORDS], &[]);
         let sum = (CollectiveKind::AllReduce, Group::Tensor, whole);
         draft.collective("reduce words", sum, Issue::Waiting, &[WORDS], &[]);
     }
     if on.model().positions == Positions::Learned {
         draft.stream("add positions", elementwise, (2 * whole, whole), &[WORDS], &[(EMBEDDING, whole)]);
         result = EMBEDDING;
+    }
+    if on.execution().micro_batch > 1 {
+        draft.stream("put tokens in order", elementwise, (whole, whole), &[result], &[(IN_ORDER, whole)]);
+        result = IN_ORDER;
     }
     if on.sequence_parallel() {
         draft.stream("split sequence", elementwise, (part, part), &[result], &[(SCATTERED, part)]);
@@ -62,7 +71,6 @@ fn forward(on: &ShardedTransformer) -> Vec<Operator> {
     draft.operators
 }
 
-/// Gradients are scattered into the rows that were read: gradient and row read, row written.
 fn backward(on: &ShardedTransformer) -> Vec<Operator> {
     let mut draft = Draft::new(Phase::BackwardInput);
     let (whole, part) = (on.bytes(on.tokens() * on.hidden()), on.bytes(on.residual_elements()));
@@ -79,10 +87,28 @@ fn backward(on: &ShardedTransformer) -> Vec<Operator> {
         draft.collective("gather embedding gradient", gather, Issue::Waiting, &[gradient], &writes);
         gradient = GATHERED_GRADIENT;
     }
-    let scattered = (2 * whole, whole);
-    if on.model().positions == Positions::Learned {
-        draft.stream("position gradient", StreamClass::Embedding, scattered, &[gradient], &[]);
+    let positions = on.model().position_parameters();
+    if positions > 0 {
+        let names = ["clear position gradient", POSITION_GRADIENT, "accumulate position gradient"];
+        table_gradient(&mut draft, on, names, positions, &[gradient]);
     }
-    draft.stream("word gradient", StreamClass::Embedding, scattered, &[gradient, TOKENS], &[]);
+    let names = ["clear word gradient", WORD_GRADIENT, "accumulate word gradient"];
+    table_gradient(&mut draft, on, names, on.vocabulary_share() * on.hidden(), &[gradient, TOKENS]);
     draft.operators
+}
+
+/// The gradient of a table: cleared, then what `reads` say is scattered into the rows that were read (gradient and row
+/// read, row written), then all of it is added to the sum over micro-batches, which no kernel does on the way.
+fn table_gradient(
+    draft: &mut Draft,
+    on: &ShardedTransformer,
+    [clear, scatter, accumulate]: [&'static str; 3],
+    parameters: u64,
+    reads: &[&'static str],
+) {
+    let (whole, table) = (on.bytes(on.tokens() * on.hidden()), on.bytes(parameters));
+    draft.stream(clear, StreamClass::Elementwise, (0, table), &[], &[(scatter, table)]);
+    let reads: Vec<&'static str> = reads.iter().copied().chain([scatter]).collect();
+    draft.stream(scatter, StreamClass::Embedding, (2 * whole, whole), &reads, &[]);
+    draft.accumulate(accumulate, on, scatter, parameters);
 }

@@ -44,7 +44,7 @@ pub struct Fusion {
     pub activation: bool,
     /// Bias, dropout and addition to the residual stream.
     pub residual: bool,
-    /// Weight gradients are added to their sum by the product itself.
+    /// Weight gradients are added to their sum by the product itself, where that sum is in fp32.
     pub gradient_accumulation: bool,
 }
 
@@ -199,6 +199,13 @@ impl ShardedTransformer {
     /// Width of the residual stream, h.
     pub(super) const fn hidden(&self) -> u64 {
         self.model.hidden as u64
+    }
+
+    /// Whether products of weight gradients add to the sum over micro-batches: Megatron-LM's kernel
+    /// (`wgrad_gemm_accum_fp32`) adds in fp32 only, and is turned off for other sums.
+    pub(super) const fn products_accumulate(&self) -> bool {
+        self.execution.fusion.gradient_accumulation
+            && self.execution.states.gradient_bytes() == Dtype::Fp32.bytes()
     }
 
     /// Bytes of `elements` activations.

@@ -31,11 +31,6 @@ impl ShardedTransformer {
     fn logits(&self) -> u64 {
         self.tokens() * self.vocabulary_share()
     }
-
-    /// Entries of the padded vocabulary on a rank.
-    fn vocabulary_share(&self) -> u64 {
-        self.model().padded_vocabulary(self.execution().split.tensor) / self.tensor()
-    }
 }
 
 fn projection(on: &ShardedTransformer) -> Linear {

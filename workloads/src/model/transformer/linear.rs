@@ -17,7 +17,7 @@ use crate::graph::Phase;
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::names::names;
-use super::operator::{CollectiveKind, Group, Layout, StreamClass, Work};
+use super::operator::{CollectiveKind, Group, Layout, Work};
 
 /// A linear layer of a rank.
 pub(super) struct Linear {
@@ -144,7 +144,7 @@ impl Linear {
     ) {
         let (names, dtype) = (self.names, on.execution().dtype);
         let (shape, layout) = ((1, self.outputs, self.inputs, on.tokens()), (dtype, Layout::WeightGradient));
-        if on.execution().fusion.gradient_accumulation {
+        if on.products_accumulate() {
             let operator = draft.gemm(names.weight_gradient, shape, layout, &[gradient, input], &[]);
             if let Work::Gemm(gemm) = &mut operator.work {
                 gemm.accumulate = true;
@@ -152,16 +152,9 @@ impl Linear {
             return;
         }
         let weights = self.inputs * self.outputs;
-        let (bytes, sum) = (on.bytes(weights), weights * on.execution().states.gradient_bytes());
-        draft.gemm(
-            names.weight_gradient,
-            shape,
-            layout,
-            &[gradient, input],
-            &[(names.weight_gradient, bytes)],
-        );
-        let traffic = (bytes + sum, sum);
-        draft.stream(names.accumulate, StreamClass::Elementwise, traffic, &[names.weight_gradient], &[]);
+        let writes = [(names.weight_gradient, on.bytes(weights))];
+        draft.gemm(names.weight_gradient, shape, layout, &[gradient, input], &writes);
+        draft.accumulate(names.accumulate, on, names.weight_gradient, weights);
     }
 }
 

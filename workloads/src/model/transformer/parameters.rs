@@ -78,7 +78,7 @@ impl Transformer {
         vectors * u64::from(self.hidden)
     }
 
-    fn position_parameters(&self) -> u64 {
+    pub(super) fn position_parameters(&self) -> u64 {
         match self.positions {
             Positions::Learned => u64::from(self.max_positions) * u64::from(self.hidden),
             Positions::Rotary | Positions::Alibi => 0,
@@ -91,7 +91,7 @@ impl ShardedTransformer {
     /// if it is `last`. The word embedding is the output matrix where one rank is both and it is tied.
     pub fn parameters(&self, layers: u32, first: bool, last: bool) -> RankParameters {
         let (model, layers) = (self.model(), u64::from(layers));
-        let words = model.padded_vocabulary(self.execution().split.tensor) / self.tensor() * self.hidden();
+        let words = self.vocabulary_share() * self.hidden();
         let if_ = |is: bool, count: u64| if is { count } else { 0 };
         let tied = model.tied_embedding;
         let final_norm = if_(last, model.norm_parameters());
@@ -103,5 +103,10 @@ impl ShardedTransformer {
             replicated: layers * model.layer_replicated() + final_norm,
             shared: if_(tied && first != last, words),
         }
+    }
+
+    /// Entries of the padded vocabulary on a rank.
+    pub(super) fn vocabulary_share(&self) -> u64 {
+        self.model().padded_vocabulary(self.execution().split.tensor) / self.tensor()
     }
 }

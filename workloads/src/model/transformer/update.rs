@@ -1,9 +1,12 @@
 //! What a rank does once per step: sums of gradients over ranks, then the optimizer.
 //!
-//! The order and the passes are those of Megatron-LM (`optimizer.py`, 2022 and later): sums over tensor, data and
-//! embedding ranks; with loss scaling division and a search for infinities; clipping to a norm; Adam on fp32 copies;
-//! a copy back in half precision. Two numbers are summed over all ranks of the model, which makes its stages wait for
-//! each other.
+//! The order and the passes are those of Megatron-LM (`distributed.py` and `optimizer.py` of 2022): sums over tensor,
+//! data and embedding ranks, of gradients that were divided by the number of data ranks; with loss scaling division and
+//! a search for infinities; clipping to a norm; Adam on fp32 copies; a copy back in half precision. Two numbers are
+//! summed over all ranks of the model, which makes its stages wait for each other.
+//!
+//! Last, gradients are cleared for the micro-batches that are added to them. Megatron-LM does that as its step begins
+//! (`zero_grad_buffer`), which is the same over any number of steps.
 
 use crate::graph::Phase;
 
@@ -21,41 +24,50 @@ impl ShardedTransformer {
     /// [`Sharding::Parameters`] gathers belong to the layers, not to this.
     pub fn update(&self, parameters: &RankParameters, sharding: Sharding, data: u32) -> Vec<Operator> {
         let mut draft = Draft::new(Phase::Update);
+        let held = self.execution().states.bytes(parameters.total(), sharding, data).gradients;
         let data = u64::from(data.max(1));
         let shard = if sharding == Sharding::None { 1 } else { data };
-        self.sum_gradients(&mut draft, parameters, sharding, data);
+        self.sum_gradients(&mut draft, parameters, held, sharding, data);
         self.optimize(&mut draft, parameters.total().div_ceil(shard));
         if sharding != Sharding::None && sharding != Sharding::Parameters && data > 1 {
             let bytes = parameters.total() * self.execution().states.parameter_bytes();
             let gather = (CollectiveKind::AllGather, Group::Data, bytes);
             draft.collective("gather parameters", gather, Issue::Waiting, &[PARAMETERS], &[]);
         }
+        draft.stream("clear gradients", StreamClass::Elementwise, (0, held), &[GRADIENTS], &[]);
         draft.operators
     }
 
-    fn sum_gradients(&self, draft: &mut Draft, parameters: &RankParameters, sharding: Sharding, data: u64) {
+    /// Sums gradients, of which the rank has `held` bytes.
+    fn sum_gradients(
+        &self,
+        draft: &mut Draft,
+        parameters: &RankParameters,
+        held: u64,
+        sharding: Sharding,
+        data: u64,
+    ) {
         let each = self.execution().states.gradient_bytes();
-        let mut sum = |name, kind, group, count: u64| {
+        let sum = |draft: &mut Draft, name, kind, group, count: u64| {
             draft.collective(name, (kind, group, count * each), Issue::Waiting, &[GRADIENTS], &[]);
         };
         // Under sequence parallelism each rank has seen only its part of the tokens.
         if self.sequence_parallel() && parameters.replicated > 0 {
-            sum(
-                "reduce replicated gradients",
-                CollectiveKind::AllReduce,
-                Group::Tensor,
-                parameters.replicated,
-            );
+            let count = parameters.replicated;
+            sum(draft, "reduce replicated gradients", CollectiveKind::AllReduce, Group::Tensor, count);
         }
+        // By the number of data ranks, even where that is one.
+        draft.stream("average gradients", StreamClass::Elementwise, (held, held), &[GRADIENTS], &[]);
         if data > 1 {
             let kind = match sharding {
                 Sharding::None => CollectiveKind::AllReduce,
                 _ => CollectiveKind::ReduceScatter,
             };
-            sum("reduce gradients", kind, Group::Data, parameters.total());
+            sum(draft, "reduce gradients", kind, Group::Data, parameters.total());
         }
         if parameters.shared > 0 {
-            sum("reduce embedding gradients", CollectiveKind::AllReduce, Group::Embedding, parameters.shared);
+            let count = parameters.shared;
+            sum(draft, "reduce embedding gradients", CollectiveKind::AllReduce, Group::Embedding, count);
         }
     }
 

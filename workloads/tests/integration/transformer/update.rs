@@ -1,8 +1,8 @@
 //! The optimizer step.
 
 use workloads::model::transformer::{
-    AttentionKernel, Collective, CollectiveKind, Dtype, Execution, Group, Operator, ShardedTransformer,
-    Sharding, Split, States, Work,
+    AttentionKernel, Collective, CollectiveKind, Dtype, Execution, Group, Operator, Recompute,
+    ShardedTransformer, Sharding, Split, States, Work,
 };
 
 use super::{preset, ranks, shard};
@@ -52,6 +52,53 @@ fn adam_moves_28_bytes_a_parameter() {
         Some(26 * n),
         "gradients in half precision"
     );
+}
+
+/// The buffer of gradients is divided by the number of data ranks, even by one, and cleared for the next step.
+#[test]
+fn gradients_are_averaged_and_cleared() {
+    let gpt = gpt(Dtype::Bf16, States::FullGradients);
+    let parameters = gpt.parameters(12, false, false);
+    let n = parameters.total();
+    for (sharding, data, held) in [
+        (Sharding::None, 1, n),
+        (Sharding::None, 4, n),
+        (Sharding::Optimizer, 4, n),
+        (Sharding::Gradients, 4, n.div_ceil(4)),
+    ] {
+        let operators = gpt.update(&parameters, sharding, data);
+        assert_eq!(streamed(&operators, "average gradients"), Some(8 * held));
+        assert_eq!(streamed(&operators, "clear gradients"), Some(4 * held));
+    }
+    let half = gpt_fp16(States::HalfGradients);
+    assert_eq!(streamed(&half, "average gradients"), Some(4 * n));
+    assert_eq!(streamed(&half, "clear gradients"), Some(2 * n));
+}
+
+/// Products add to sums in fp32 only; in half precision a pass of its own reads the gradient and its sum, and writes that.
+#[test]
+fn gradients_in_half_precision_are_added_by_a_pass() {
+    let passes = |states| {
+        let layer = gpt(Dtype::Fp16, states).layer(Recompute::None);
+        streamed(&layer.backward, "accumulate qkv weight gradient")
+    };
+    assert_eq!(passes(States::FullGradients), None);
+    let weights = 12_288 * 3 * 12_288 / 8;
+    for states in [States::HalfGradients, States::CopiedGradients] {
+        assert_eq!(passes(states), Some((2 + 2 + 2) * weights));
+    }
+}
+
+/// The gradient of a table is cleared and scattered in the type of activations, then added to its sum.
+#[test]
+fn gradients_of_tables_are_added_whole() {
+    let embedding = gpt(Dtype::Bf16, States::FullGradients).embedding();
+    for (table, parameters) in [("word", 51_200 / 8 * 12_288), ("position", 2_048 * 12_288)] {
+        let bytes = |pass: &str| streamed(&embedding.backward, &format!("{pass}{table} gradient"));
+        assert_eq!(bytes("clear "), Some(2 * parameters));
+        assert_eq!(bytes(""), Some(3 * 2 * 2_048 * 12_288));
+        assert_eq!(bytes("accumulate "), Some((2 + 4 + 4) * parameters));
+    }
 }
 
 fn gpt_fp16(states: States) -> Vec<Operator> {
