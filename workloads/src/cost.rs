@@ -17,8 +17,8 @@ pub struct CostBook {
     pub speeds: Vec<CapTable>,
     /// A message across the boundary after each stage, see [`CostBook::message`].
     pub messages: Vec<Message>,
-    /// The speed of a copy to another stage when nothing contends.
-    pub copy: Rate,
+    /// By stage, the speed of a copy from it to its partner `p - 1 - s` when nothing contends.
+    pub copies: Vec<Rate>,
 }
 
 /// What an operator takes.

@@ -265,7 +265,8 @@ impl<'a> LaneLowering<'a> {
                     Place::Home(_) => (self.partner(), home),
                 };
                 let cause = self.program.cause(cause::TRANSFER);
-                let activity = self.moving(Time::ZERO, bytes, self.costs.copy, (from, to), cause);
+                let activity =
+                    self.moving(Time::ZERO, bytes, self.costs.copies[from as usize], (from, to), cause);
                 ops.push(Op::Run { activity });
             }
             Item::Enter(place) => {

@@ -125,7 +125,7 @@ impl ProfiledPipeline {
             ops: graph.ops().iter().map(|op| OpCost::Lasting(duration(op))).collect(),
             speeds: Vec::new(),
             messages: self.stages.iter().map(|stage| Message::lasting(stage.transfer)).collect(),
-            copy: Rate::UNLIMITED,
+            copies: vec![Rate::UNLIMITED; self.stages.len()],
         }
     }
 }

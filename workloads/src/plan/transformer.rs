@@ -124,11 +124,11 @@ fn costs(
         laid.operators.iter().map(|op| models.operator(op)).collect::<Result<Vec<_>, HardwareError>>()?;
     let message = |stage: u32| models.message(stage, (stage + 1) % chain.stages, boundary);
     let messages = (0..chain.stages).map(message).collect::<Result<Vec<Message>, HardwareError>>()?;
+    let copy = |stage: u32| Ok(models.message(stage, chain.stages - 1 - stage, 1)?.cap);
     Ok(CostBook {
         ops: laid.operator_of.iter().map(|&operator| operators[operator as usize].clone()).collect(),
         messages,
-        // Between partners, of which the first and the last stage are two.
-        copy: models.message(0, chain.stages - 1, 1)?.cap,
+        copies: (0..chain.stages).map(copy).collect::<Result<_, HardwareError>>()?,
         speeds: models.speeds(),
     })
 }

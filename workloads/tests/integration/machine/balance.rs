@@ -1,5 +1,9 @@
 //! BPipe over the links of a machine.
 
+use std::collections::BTreeSet;
+
+use hw_models::machine::Degrade;
+use sim_core::fixed::Rate;
 use sim_core::id::{CauseId, RouteId};
 use sim_core::platform::Demand;
 use workloads::lower::Lowered;
@@ -9,7 +13,7 @@ use workloads::placement::{Extent, Placement};
 use workloads::schedule::LaneKind;
 use workloads::techniques::bpipe::{Bpipe, EvictionPolicy};
 
-use super::{Ran, SendMode, TransformerPlan, World, plan, sum};
+use super::{Ran, SendMode, TransformerPlan, World, gpt, plan, sum};
 
 const NEWEST: Option<Bpipe> = Some(Bpipe { policy: EvictionPolicy::EvictNewest, bound: None });
 const EVERY: Option<Bpipe> = Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: None });
@@ -113,6 +117,32 @@ fn exposed_copies_cost_what_is_exposed() {
         assert!(longer <= exposed.iter().sum(), "{gigabytes} GB/s: {longer} s, {exposed:?}");
         assert!(1.05 * longer >= exposed[0], "{gigabytes} GB/s: {longer} s, {exposed:?}");
     }
+}
+
+/// The copies of each pair are as fast as the way between its stages.
+#[test]
+fn a_slow_way_slows_the_copies_of_its_pair() {
+    let caps = |world: &World| -> Vec<Vec<Rate>> {
+        let mut plan = plan(gpt(8), [1, 8, 1], 8);
+        plan.placement = Placement::PairAdjacent;
+        plan.pipelining.bpipe = Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: Some(2) });
+        let ran = Ran::of(world.build(&plan).unwrap().lowered);
+        let of_lane = |stage, lane| {
+            let stream = &ran.lowered.program.streams[ran.lane(stage, 0, lane).index()];
+            let costs = ran.lowered.program.bindings[stream.binding.index()].costs.unwrap();
+            let copies = &ran.lowered.program.costs[costs.index()].activities;
+            copies.iter().map(|copy| copy.cap).collect::<BTreeSet<_>>()
+        };
+        let lanes = [LaneKind::Evict, LaneKind::Load];
+        (0..4).map(|stage| lanes.into_iter().flat_map(|lane| of_lane(stage, lane)).collect()).collect()
+    };
+    let world = World::dgx_a100(1).roomy();
+    let even = caps(&world);
+    assert!(even.iter().flatten().all(|cap| *cap == even[0][0]));
+    // Stage 1 is on GPU 2, its partner on GPU 3; of the NVLinks of the first pair nothing is slow.
+    let slow = caps(&world.slowed(Degrade::PartRate("node[0].gpu[3]".to_owned(), 0.5)));
+    assert_eq!((&slow[0], &slow[2], &slow[3]), (&even[0], &even[2], &even[3]));
+    assert!(slow[1].iter().all(|cap| 2 * cap.0 == even[1][0].0), "{slow:?}, {even:?}");
 }
 
 /// ceil((p + 2)/2) = 5 of 8; a pair holds p + 1 and has one in transit.
