@@ -1,5 +1,6 @@
 //! From a plan to what the engine takes: the passes, in their order, and the checks after each.
 
+mod size;
 mod transformer;
 
 use thiserror::Error;
@@ -21,7 +22,8 @@ use crate::techniques::bpipe::{self, Bpipe, BpipeError};
 use crate::techniques::recompute::{self, Recompute};
 use crate::timing::timing;
 
-pub use transformer::{TransformerPlan, build_on, estimate_transformer};
+pub use size::estimate_transformer;
+pub use transformer::{TransformerPlan, build_on};
 
 /// How a profiled pipeline is trained.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,7 +12,7 @@ use crate::placement::{Extent, Placement};
 use crate::schedule::StageMemory;
 use crate::site::Job;
 
-use super::{Built, Estimate, Pipelining, PlanError, Staged, assemble};
+use super::{Built, Pipelining, PlanError, Staged, assemble};
 
 /// How a transformer is trained on a machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,21 +45,6 @@ impl TransformerPlan {
         let split = self.execution.split;
         Extent { tensor: split.tensor, data: self.data, stages: split.stages }
     }
-}
-
-/// The size of a plan, without building it. Saturates.
-pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
-    // Kernels, collectives and copies of a layer, forward and backward with what is recomputed; messages and the rest.
-    const OPERATORS_PER_LAYER: u64 = 64;
-    const OPERATORS_PER_VISIT: u64 = 24;
-    let split = plan.execution.split;
-    let factors =
-        [u64::from(plan.pipelining.micro_batches), u64::from(plan.pipelining.steps), plan.extent().ranks()];
-    let instances = factors.into_iter().fold(1, u64::saturating_mul);
-    let layers = u64::from(plan.model.layers).div_ceil(u64::from(split.stages.max(1)));
-    let operators = layers * OPERATORS_PER_LAYER + u64::from(split.chunks) * OPERATORS_PER_VISIT;
-    let activities = instances.saturating_mul(operators);
-    Estimate { visits: instances.saturating_mul(2 * u64::from(split.chunks)), activities }
 }
 
 /// Builds a plan on a machine.
@@ -134,7 +119,7 @@ fn costs(
 }
 
 /// Parameters of a rank of a stage.
-fn parameters(model: &ShardedTransformer, chain: Chain, stage: u32) -> RankParameters {
+pub(super) fn parameters(model: &ShardedTransformer, chain: Chain, stage: u32) -> RankParameters {
     let layers = model.execution().split.layers_per_chunk(model.model()) * chain.chunks;
     let (first, last) = (chain.stage(0) == stage, chain.stage(chain.positions() - 1) == stage);
     model.parameters(layers, first, last)

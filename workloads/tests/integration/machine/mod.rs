@@ -7,6 +7,7 @@ mod memory;
 mod rejected;
 mod schedules;
 mod sensitivity;
+mod size;
 
 use hw_models::catalogue::{Catalogue, FABRICS, GPUS, LINKS, NICS, NODES, SSDS};
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};

@@ -1,0 +1,105 @@
+//! How large a plan of a transformer is, counted without building it.
+
+use std::collections::BTreeMap;
+
+use crate::model::transformer::{Block, Group, Operator, ShardedTransformer, Work};
+use crate::placement::Extent;
+use crate::realise::messages::SendMode;
+
+use super::transformer::{TransformerPlan, parameters};
+use super::{Estimate, Pipelining};
+
+/// The size of a plan, without building it; a plan that cannot be built takes nothing. Saturates.
+///
+/// Activities are counted as the engine does, a collective once for its whole group. Only with BPipe are they a bound: as
+/// if every micro-batch of a stage that lends some made a trip.
+pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
+    let Pipelining { micro_batches, schedule, send, steps, .. } = plan.pipelining;
+    let (extent, chain) = (plan.extent(), schedule.chain(plan.execution.split.stages));
+    let model = ShardedTransformer::new(&plan.model, &plan.execution).ok();
+    let Some(model) = model.filter(|_| chain.chunks == plan.execution.split.chunks) else {
+        return Estimate { visits: 0, activities: 0 };
+    };
+    let positions = u64::from(chain.positions());
+    let hops = (0..chain.positions()).filter(|&position| chain.hop(position).is_some()).count() as u64;
+
+    let layers = u64::from(plan.execution.split.layers_per_chunk(model.model()));
+    let first = plan.recompute.layers.map_or(layers, |first| layers.min(first.into()));
+    let mut of_micro_batch = Tally::default();
+    of_micro_batch.block(&model.embedding(), 1);
+    of_micro_batch.block(&model.layer(plan.recompute.first), positions * first);
+    of_micro_batch.block(&model.layer(plan.recompute.others), positions * (layers - first));
+    of_micro_batch.block(&model.head(), 1);
+    of_micro_batch.operators(&model.boundary(plan.scatter_gather).receive, 2 * (positions - 1));
+    if send != SendMode::Latency {
+        of_micro_batch.on_ranks += 2 * hops;
+    }
+    of_micro_batch.on_ranks += copies(plan, layers);
+
+    let mut of_step = Tally::default();
+    for stage in 0..chain.stages {
+        let update = model.update(&parameters(&model, chain, stage), plan.sharding, plan.data);
+        of_step.operators(&update, 1);
+    }
+
+    let micro_batches = u64::from(micro_batches);
+    let in_step = micro_batches.saturating_mul(of_micro_batch.activities(extent));
+    let activities = in_step.saturating_add(of_step.activities(extent)).saturating_mul(steps.into());
+    let instances = [micro_batches, u64::from(steps), 2 * u64::from(chain.chunks)];
+    Estimate { visits: instances.into_iter().fold(extent.ranks(), u64::saturating_mul), activities }
+}
+
+/// Copies that the stages with more micro-batches in flight than the bound of BPipe make for each: the storages of their
+/// blocks, out and back.
+fn copies(plan: &TransformerPlan, layers: u64) -> u64 {
+    let stages = plan.execution.split.stages;
+    let Some(bpipe) = &plan.pipelining.bpipe else { return 0 };
+    let bound = bpipe.bound(stages);
+    let lending = (0..stages / 2).filter(|stage| stages - stage > bound);
+    lending.map(|stage| 2 * (layers + u64::from(stage == 0))).sum()
+}
+
+/// Operators over all stages, by who executes them.
+#[derive(Default)]
+struct Tally {
+    /// On every rank of the stage.
+    on_ranks: u64,
+    /// Of a group together.
+    of_groups: BTreeMap<Group, u64>,
+}
+
+impl Tally {
+    fn block(&mut self, block: &Block, times: u64) {
+        self.operators(&block.forward, times);
+        self.operators(&block.backward, times);
+    }
+
+    fn operators(&mut self, operators: &[Operator], times: u64) {
+        for operator in operators {
+            match operator.work {
+                Work::Collective(collective) => *self.of_groups.entry(collective.group).or_default() += times,
+                _ => self.on_ranks += times,
+            }
+        }
+    }
+
+    fn activities(&self, extent: Extent) -> u64 {
+        let replicas = u128::from(extent.tensor) * u128::from(extent.data);
+        let of_groups = self
+            .of_groups
+            .iter()
+            .map(|(&group, &count)| u128::from(count) * replicas / u128::from(members(extent, group).max(1)));
+        let all = u128::from(self.on_ranks) * replicas + of_groups.sum::<u128>();
+        u64::try_from(all).unwrap_or(u64::MAX)
+    }
+}
+
+/// Ranks of a group.
+fn members(extent: Extent, group: Group) -> u64 {
+    match group {
+        Group::Tensor => extent.tensor.into(),
+        Group::Data => extent.data.into(),
+        Group::Embedding => 2,
+        Group::Model => u64::from(extent.tensor) * u64::from(extent.stages),
+    }
+}

@@ -1,0 +1,87 @@
+//! The size of a plan, counted without building it, against the run.
+
+use sim_core::outcome::End;
+use sim_core::{Options, simulate};
+use workloads::model::laid::LayerRecompute;
+use workloads::model::transformer::{AttentionKernel, Recompute, Sharding, States};
+use workloads::order::{MemoryLimit, PipelineSchedule};
+use workloads::placement::Placement;
+use workloads::plan::estimate_transformer;
+use workloads::realise::messages::SendMode;
+use workloads::techniques::bpipe::{Bpipe, EvictionPolicy};
+
+use super::{TransformerPlan, World, every_layer, gpt, plan, schedule};
+
+/// A plan, changed.
+fn with(mut plan: TransformerPlan, change: impl FnOnce(&mut TransformerPlan)) -> TransformerPlan {
+    change(&mut plan);
+    plan
+}
+
+/// As estimated, and of a run of all ranks.
+fn activities(plan: &TransformerPlan) -> [u64; 2] {
+    let gpus = plan.extent().ranks() as u32;
+    let lowered = World::dgx_a100(gpus / 8).roomy().build(plan).unwrap().lowered;
+    let run = simulate(&lowered.platform, &lowered.program, &lowered.start, &Options::default()).unwrap();
+    assert_eq!(run.end, End::Completed);
+    [estimate_transformer(plan).activities, run.activities]
+}
+
+#[test]
+fn activities_are_counted_exactly() {
+    let plans = [
+        plan(gpt(4), [8, 1, 1], 4),
+        with(plan(gpt(8), [2, 4, 2], 6), |plan| plan.pipelining.steps = 3),
+        with(plan(gpt(8), [1, 8, 1], 8), |plan| plan.pipelining.send = SendMode::Latency),
+        with(plan(gpt(4), [1, 4, 2], 8), |plan| plan.pipelining.send = SendMode::Rendezvous),
+        with(plan(gpt(4), [4, 2, 2], 4), |plan| {
+            plan.execution.split.sequence_parallel = false;
+            plan.sharding = Sharding::Optimizer;
+            plan.execution.states = States::CopiedGradients;
+            plan.recompute = every_layer(Recompute::Full);
+        }),
+        with(plan(gpt(12), [2, 4, 1], 8), |plan| {
+            schedule(plan, PipelineSchedule::Interleaved { chunks: 3 });
+            plan.execution.micro_batch = 2;
+            plan.recompute =
+                LayerRecompute { first: Recompute::Full, layers: Some(1), others: Recompute::Selective };
+        }),
+        with(plan(gpt(8), [2, 4, 1], 8), |plan| schedule(plan, PipelineSchedule::ZbH1)),
+        with(plan(gpt(8), [2, 4, 1], 8), |plan| {
+            schedule(plan, PipelineSchedule::ZbV);
+            plan.execution.attention = AttentionKernel::Flash;
+        }),
+        with(plan(gpt(8), [2, 4, 1], 8), |plan| {
+            let memory_limit = MemoryLimit::MicroBatches(6);
+            schedule(plan, PipelineSchedule::ZbAuto { memory_limit });
+        }),
+    ];
+    for plan in plans {
+        let [estimated, counted] = activities(&plan);
+        assert_eq!(estimated, counted, "{plan:?}");
+    }
+}
+
+/// As many copies as if every micro-batch of stages that lend some made a trip, which is what one policy does in steady
+/// state.
+#[test]
+fn copies_of_bpipe_are_bounded_tightly() {
+    for policy in [EvictionPolicy::EvictNewest, EvictionPolicy::EveryMicroBatch] {
+        let plan = with(plan(gpt(16), [1, 8, 1], 24), |plan| {
+            plan.placement = Placement::PairAdjacent;
+            plan.pipelining.bpipe = Some(Bpipe { policy, bound: None });
+        });
+        let [estimated, counted] = activities(&plan);
+        assert!(estimated >= counted && estimated as f64 <= 1.02 * counted as f64, "{estimated}, {counted}");
+    }
+}
+
+#[test]
+fn a_plan_that_cannot_be_built_takes_nothing() {
+    let absurd = with(plan(gpt(8), [u32::MAX, u32::MAX, u32::MAX], u32::MAX), |plan| {
+        plan.pipelining.steps = u32::MAX;
+    });
+    assert_eq!(estimate_transformer(&absurd).activities, 0);
+    let endless = with(plan(gpt(8), [1, 8, u32::MAX], u32::MAX), |plan| plan.pipelining.steps = u32::MAX);
+    assert_eq!(estimate_transformer(&endless).activities, u64::MAX);
+}
