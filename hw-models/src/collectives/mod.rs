@@ -13,6 +13,7 @@
 //! members share, as slow as its slowest link ([`Coupling::Group`]). An all-to-all is a set of independent sends: one
 //! activity for each source, and a slow link slows only its own ([`Coupling::Source`]).
 
+mod buffers;
 mod parameters;
 mod point_to_point;
 mod table;
@@ -23,6 +24,7 @@ use sim_core::time::Time;
 
 use crate::kernels::picoseconds;
 
+pub use buffers::BufferSizes;
 pub use parameters::{
     CollectiveCatalogue, CollectiveError, CollectiveModel, GenerationLimits, HbmTraffic, MeasuredTable,
     NvlsParameters, PointToPointPaths, TunerConstants,

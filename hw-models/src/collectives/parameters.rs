@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::{CollectiveKind, GroupShape, InsideLink, LogTable, PointToPointParameters, Protocol};
+use super::{BufferSizes, CollectiveKind, GroupShape, InsideLink, LogTable, PointToPointParameters, Protocol};
 use crate::provenance::Provenance;
 
 /// Constants of every generation.
@@ -20,6 +20,8 @@ pub struct CollectiveCatalogue {
     pub hbm: HbmTraffic,
     /// Messages by kind of path.
     pub point_to_point: PointToPointPaths,
+    /// Buffers of communicators.
+    pub buffers: BufferSizes,
     /// Measured times.
     pub tables: Vec<MeasuredTable>,
 }
@@ -31,6 +33,7 @@ pub struct CollectiveModel {
     pub(super) limits: GenerationLimits,
     pub(super) hbm: HbmTraffic,
     pub(super) point_to_point: PointToPointPaths,
+    pub(super) buffers: BufferSizes,
     tables: Vec<(usize, MeasuredTable)>,
 }
 
@@ -145,8 +148,10 @@ pub struct TreeCorrection {
 pub struct GenerationLimits {
     /// Channels, and with it SMs, of a group over NVLink inside one node.
     pub channels: u32,
-    /// Channels of a group over several nodes.
+    /// Most channels of a group over several nodes.
     pub channels_between: u32,
+    /// Channels for each network card that such a group uses.
+    pub channels_per_nic: u32,
     /// Channels of a group over PCI Express.
     pub channels_pcie: u32,
     /// Most of a ring with flags in 8 bytes (GB/s).
@@ -215,6 +220,7 @@ impl CollectiveCatalogue {
             limits: limits.clone(),
             hbm: self.hbm.clone(),
             point_to_point: self.point_to_point.clone(),
+            buffers: self.buffers.clone(),
             tables: measured.filter(|(_, table)| table.generation == generation).collect(),
         })
     }
@@ -281,7 +287,10 @@ impl GenerationLimits {
         match (group.nodes(), group.inside.link) {
             (1, InsideLink::Pcie) => self.channels_pcie,
             (1, _) => self.channels,
-            _ => self.channels_between,
+            _ => {
+                let nics = group.between.map_or(1, |cards| cards.nics.max(1));
+                self.channels_between.min(self.channels_per_nic.saturating_mul(nics))
+            }
         }
     }
 }

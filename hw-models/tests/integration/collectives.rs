@@ -253,6 +253,30 @@ fn held_out(points: Vec<[f64; 2]>) -> f64 {
     100.0 * errors.iter().sum::<f64>() / errors.len() as f64
 }
 
+/// In a channel a connection has 9,408 KiB, of which 8,896 KiB are at both ends between nodes.
+#[test]
+fn buffers_are_counted_by_connections() {
+    const CONNECTION: u64 = 9_408 << 10;
+    const SENT: u64 = 8_896 << 10;
+    let model = catalogue().model("ampere").unwrap();
+    let group = |ranks, ranks_per_node, nics| GroupShape {
+        ranks,
+        ranks_per_node,
+        inside: Inside { link: InsideLink::NvSwitch, bytes_per_s: 240e9 },
+        between: (ranks > ranks_per_node).then_some(Between { bytes_per_s: 25e9, nics }),
+    };
+    assert_eq!(model.collective_buffers(&group(1, 1, 0)), 0);
+    assert_eq!(model.collective_buffers(&group(2, 2, 0)), 24 * CONNECTION);
+    assert_eq!(model.collective_buffers(&group(8, 8, 0)), 24 * 2 * CONNECTION);
+    assert_eq!(model.collective_buffers(&group(64, 8, 8)), 16 * 2 * (CONNECTION + SENT / 8));
+    assert_eq!(model.collective_buffers(&group(8, 1, 1)), 2 * 2 * (CONNECTION + SENT));
+    // Messages to two neighbours at the switch; beside other nodes two channels are enough, and those have 16 x 128 KiB in
+    // each channel and direction.
+    assert_eq!(model.message_buffers(&group(8, 8, 0), 2, false), 2 * 32 * CONNECTION);
+    assert_eq!(model.message_buffers(&group(8, 4, 4), 1, true), 2 * CONNECTION + 2 * 8 * (16 << 17));
+    assert_eq!(model.message_buffers(&group(8, 1, 1), 0, true), 2 * 2 * (16 << 17));
+}
+
 fn catalogue() -> CollectiveCatalogue {
     serde_yaml::from_str(COLLECTIVES).unwrap()
 }

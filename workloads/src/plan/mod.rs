@@ -1,5 +1,6 @@
 //! From a plan to what the engine takes: the passes, in their order, and the checks after each.
 
+mod communicators;
 mod size;
 mod transformer;
 

@@ -12,6 +12,7 @@ use crate::placement::{Extent, Placement};
 use crate::schedule::StageMemory;
 use crate::site::Job;
 
+use super::communicators::buffers;
 use super::{Built, Pipelining, PlanError, Staged, assemble};
 
 /// How a transformer is trained on a machine.
@@ -65,7 +66,8 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
     let job = Job { machine, extent, placement, capacity };
     let mut models = CostModels::new(&job, hardware)?;
     let costs = costs(&laid, chain, boundary.bytes, &mut models)?;
-    let memory = memory(plan, hardware, &model, chain, &laid, capacity)?;
+    let buffers = buffers(&laid, chain, &job, hardware)?;
+    let memory = memory(plan, hardware, &model, &laid, &buffers, capacity)?;
     let channels = models.channels;
     let hops =
         (0..chain.positions()).filter_map(|position| chain.hop(position)).map(|hop| (hop.from, hop.to));
@@ -137,12 +139,13 @@ fn memory(
     plan: &TransformerPlan,
     hardware: &Hardware<'_>,
     model: &ShardedTransformer,
-    chain: Chain,
     laid: &Laid,
+    buffers: &[u64],
     capacity: u64,
 ) -> Result<Vec<StageMemory>, HardwareError> {
     let (_, gpu) = hardware.gpu()?;
     let reserved = (gpu.reserved_gib * f64::from(1 << 30)) as u64 + plan.reserved;
+    let chain = plan.pipelining.schedule.chain(plan.execution.split.stages);
     let stage = |stage: u32| {
         let count = parameters(model, chain, stage).total();
         let states = plan.execution.states.bytes(count, plan.sharding, plan.data);
@@ -151,6 +154,7 @@ fn memory(
             (kind::GRADIENTS, states.gradients),
             (kind::OPTIMIZER, states.optimizer),
             (kind::WORKSPACE, laid.transient[stage as usize]),
+            (kind::COMMUNICATION, buffers[stage as usize]),
             (kind::RESERVED, reserved),
         ];
         StageMemory { capacity, persistent, resident_bound: None }

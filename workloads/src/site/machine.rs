@@ -131,6 +131,15 @@ impl Job<'_> {
         Ok(shape)
     }
 
+    /// Where the stages of a pipeline are: those of the first replica, which stands for all.
+    ///
+    /// # Errors
+    /// If nothing joins two of them.
+    pub fn pipeline_shape(&self) -> Result<GroupShape, NoRoute> {
+        let stages: Vec<(u32, u32)> = (0..self.extent.stages).map(|stage| (stage, 0)).collect();
+        self.shape_of(&stages)
+    }
+
     fn shape_of(&self, members: &[(u32, u32)]) -> Result<GroupShape, NoRoute> {
         let nodes = self.by_node(members);
         let members: usize = nodes.iter().map(Vec::len).sum();

@@ -63,3 +63,30 @@ fn states_of_the_first_gpu_are_those_of_the_figure_and_the_embeddings() {
         assert!((whole - more).abs() < 0.001, "{model}: {whole} more than published");
     }
 }
+
+/// Counted by hand from NCCL's defaults: a connection has 512 KiB + 4,800 KiB + 4 MiB of buffers in a channel.
+#[test]
+fn every_communicator_has_its_buffers() {
+    let held = |nodes, plan: &TransformerPlan| -> Vec<u64> {
+        let ran = World::dgx_a100(nodes).roomy().completed(plan);
+        (0..ran.lowered.stages.len()).map(|stage| ran.at_peak(stage, &[kind::COMMUNICATION])).collect()
+    };
+    let connection = (512 + 4_800 + 4_096) << 10;
+    let crossing = connection + ((4_800 + 4_096) << 10);
+
+    // Tensor ranks, of which the model has no others: 24 channels, rings and trees.
+    let gpt = Transformer::gpt(4, 4_096, 32, 51_200, 2_048);
+    let eight = 24 * 2 * connection;
+    assert_eq!(held(1, &plan(gpt.clone(), [8, 1, 1], 2)), [2 * eight]);
+    // Two are next to each other both ways.
+    assert_eq!(held(1, &plan(gpt.clone(), [2, 1, 4], 2)), [24 * connection + 24 * connection + eight]);
+
+    // Four stages of one GPU on each of four nodes, eight times: a card has two channels. The first and the last stage
+    // share the embedding, all agree on infinities and the norm; 16 parts of 128 KiB are under way in either direction.
+    let alone = plan(gpt, [1, 4, 8], 4);
+    let pipeline = 2 * 2 * crossing + 2 * 2 * (16 << 17);
+    let model = 2 * 2 * crossing;
+    let (data, embedding) = (eight, 2 * crossing);
+    let middle = data + model + pipeline;
+    assert_eq!(held(4, &alone), [middle + embedding, middle, middle, middle + embedding]);
+}

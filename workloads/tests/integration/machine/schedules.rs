@@ -27,7 +27,8 @@ fn every_plan() -> impl Iterator<Item = TransformerPlan> {
 #[test]
 fn every_plan_completes_and_returns_its_memory() {
     let world = World::dgx_a100(1).roomy();
-    let held = [kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER, kind::WORKSPACE, kind::RESERVED];
+    let states = [kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER];
+    let held = [&states[..], &[kind::WORKSPACE, kind::COMMUNICATION, kind::RESERVED]].concat();
     for plan in every_plan() {
         let ran = world.completed(&plan);
         let what = format!("{:?}, {:?}", plan.pipelining.schedule, plan.recompute.first);

@@ -1,0 +1,56 @@
+//! What communicators hold in the memory of a rank: a communicator for every group whose collectives it takes part in,
+//! and one of its pipeline for messages, as Megatron-LM makes them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::chain::Chain;
+use crate::hardware::{Hardware, HardwareError};
+use crate::model::laid::Laid;
+use crate::model::transformer::{Group, Work};
+use crate::site::Job;
+
+/// Bytes of buffers on a rank of each stage. Copies between partners need none: copy engines write where they are to.
+pub(super) fn buffers(
+    laid: &Laid,
+    chain: Chain,
+    job: &Job<'_>,
+    hardware: &Hardware<'_>,
+) -> Result<Vec<u64>, HardwareError> {
+    let collectives = hardware.collectives.model(&hardware.gpu()?.1.architecture)?;
+    let groups = groups(laid);
+    let distinct: BTreeSet<Group> = groups.iter().map(|&(_, group)| group).collect();
+    let sized = |group| Ok((group, collectives.collective_buffers(&job.shape(group)?)));
+    let of_group = distinct.into_iter().map(sized).collect::<Result<BTreeMap<_, _>, HardwareError>>()?;
+    let pipeline = if chain.stages > 1 { Some(job.pipeline_shape()?) } else { None };
+    let neighbours = neighbours(chain);
+    let node = |stage| job.gpu(stage, 0) / job.machine.gpus_per_node().max(1);
+    let stage = |stage: u32| {
+        let of_groups =
+            groups.iter().filter(|(member, _)| *member == stage).map(|(_, group)| of_group[group]);
+        let of_messages = pipeline.as_ref().map_or(0, |shape| {
+            let others = neighbours.iter().filter(|(from, _)| *from == stage);
+            let (inside, outside): (Vec<u32>, Vec<u32>) =
+                others.map(|(_, to)| to).partition(|&&to| node(to) == node(stage));
+            let messages = collectives.message_buffers(shape, inside.len() as u32, !outside.is_empty());
+            collectives.collective_buffers(shape) + messages
+        });
+        of_groups.sum::<u64>() + of_messages
+    };
+    Ok((0..chain.stages).map(stage).collect())
+}
+
+/// Which stages take part in collectives of which groups.
+fn groups(laid: &Laid) -> BTreeSet<(u32, Group)> {
+    let operators = laid.graph.ops().iter().zip(&laid.operator_of);
+    let group = |operator: u32| match laid.operators[operator as usize].work {
+        Work::Collective(collective) => Some(collective.group),
+        _ => None,
+    };
+    operators.filter_map(|(op, &operator)| Some((op.stage, group(operator)?))).collect()
+}
+
+/// Pairs of stages that send each other messages, both ways.
+fn neighbours(chain: Chain) -> BTreeSet<(u32, u32)> {
+    let hops = (0..chain.positions()).filter_map(|position| chain.hop(position));
+    hops.flat_map(|hop| [(hop.from, hop.to), (hop.to, hop.from)]).collect()
+}
