@@ -15,6 +15,7 @@ pub(super) fn pipelining(scenario: &Scenario) -> Pipelining {
         send: match scenario.parallelism.send {
             None | Some(Send::Latency) => SendMode::Latency,
             Some(Send::Eager) => SendMode::Eager,
+            Some(Send::Blocking) => SendMode::Blocking,
             Some(Send::Rendezvous) => SendMode::Rendezvous,
         },
         steps: if scenario.training.flush { steps(scenario) } else { 1 },

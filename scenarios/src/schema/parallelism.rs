@@ -124,6 +124,8 @@ pub enum Send {
     Latency,
     /// Messages of one boundary and direction go one after the other; the sender goes on at once.
     Eager,
+    /// As eager, but the sender goes on when its message has arrived, as in Megatron-LM through 2022.
+    Blocking,
     /// Sender and receiver meet, and both are busy for the transfer time.
     Rendezvous,
 }

@@ -208,7 +208,7 @@ fn realised(
         let found = check::schedule(realise::messages::PASS, &schedule, graph).err().unwrap_or_default();
         // A rendezvous may deadlock by its nature; that is for the engine to say, with who waits for whom.
         let deadlock = |problem: &check::Problem| matches!(problem.fault, check::Fault::WaitsForever { .. });
-        if pipelining.send == SendMode::Eager && !found.is_empty() || !found.iter().all(deadlock) {
+        if pipelining.send != SendMode::Rendezvous && !found.is_empty() || !found.iter().all(deadlock) {
             return Err(PlanError::Broken(found));
         }
     }

@@ -17,6 +17,9 @@ pub enum SendMode {
     /// A lane per pair of stages and direction, which carries messages one after the other while both sides go on. The
     /// buffers it would hold are not counted: a profile does not say how large a message is.
     Eager,
+    /// That lane, and the sender until its message has arrived: receives are posted early, but who sends waits for its own
+    /// requests, as Megatron-LM did through 2022 (`p2p_communication.py`: a wait for every request, then for the device).
+    Blocking,
     /// That lane, and both sides: a message travels when its producer has ended and its consumer has come to it, and both
     /// wait for its end. What is sent after a visit and what is received before the next are one batch, as in the 1F1B of
     /// Megatron-LM. Deeper orders (interleaved, ZB-H2, ZB-V) deadlock like that, and the engine says so: real systems
@@ -53,7 +56,7 @@ pub fn realise(schedule: &mut Schedule, mode: SendMode) {
         if mode == SendMode::Rendezvous {
             announce(lane, &wanted);
         }
-        hand_over(lane, &ready, &departed, mode);
+        hand_over(lane, &ready, &departed, mode != SendMode::Eager);
     }
 }
 
@@ -109,24 +112,24 @@ fn await_departures(lane: &mut Lane, departed: &BTreeMap<SignalId, SignalId>) {
     }
 }
 
-/// Replaces sends by handing the message to its link; with a rendezvous the lane then waits for its arrival.
+/// Replaces sends by handing the message to its link; a sender that `waits` goes on when it has arrived.
 fn hand_over(
     lane: &mut Lane,
     ready: &BTreeMap<SignalId, SignalId>,
     departed: &BTreeMap<SignalId, SignalId>,
-    mode: SendMode,
+    waits: bool,
 ) {
     for block in &mut lane.blocks {
         let mut sent = None;
         for item in &mut block.items {
             if let Item::Send(message, _) = *item {
                 *item = Item::Signal(ready[&message]);
-                sent = Some(message).filter(|_| mode == SendMode::Rendezvous);
+                sent = waits.then_some(message);
             }
         }
         let wait = |signal, why| Item::Await { signal, nth: Nth::MicroBatch, why };
-        let waits = |message| [wait(departed[&message], Why::Skew), wait(message, Why::Communication)];
-        block.items.extend(sent.map(waits).into_iter().flatten());
+        let arrival = |message| [wait(departed[&message], Why::Skew), wait(message, Why::Communication)];
+        block.items.extend(sent.map(arrival).into_iter().flatten());
     }
 }
 

@@ -137,6 +137,17 @@ fn eager_messages_queue_on_their_link() {
 }
 
 #[test]
+fn a_blocking_send_holds_the_sender() {
+    let mut plan = uniform(stage(1, 1, 0, 10), 2, 8, PipelineSchedule::Gpipe);
+    plan.send = SendMode::Blocking;
+    let ours = completed(&plan);
+    // Eight forwards, each with its message, the last forward, eight backwards with theirs, the last backward. The second
+    // stage waits for eight messages that come and eight that go.
+    assert_eq!(ours.run.time, Time::from_us(8 * 11 + 1 + 8 * 11 + 1));
+    assert_eq!(ours.spent(1, cause::COMMUNICATION), Time::from_us(2 * 8 * 10));
+}
+
+#[test]
 fn a_rendezvous_holds_both_sides() {
     let mut plan = uniform(stage(12, 10, 7, 2), 2, 1, PipelineSchedule::OneFOneB);
     plan.send = SendMode::Rendezvous;
@@ -154,7 +165,7 @@ fn a_rendezvous_holds_both_sides() {
 
 #[test]
 fn every_schedule_ends_or_says_who_waits() {
-    for mode in [SendMode::Eager, SendMode::Rendezvous] {
+    for mode in [SendMode::Eager, SendMode::Blocking, SendMode::Rendezvous] {
         for schedule in schedules(4) {
             let mut plan = uniform(stage(12, 10, 7, 1), 4, 12, schedule);
             plan.send = mode;
