@@ -3,10 +3,10 @@
 use std::fmt;
 
 use indexmap::IndexMap;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Where a constant comes from, and how far it is to be trusted.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
     /// What kind of source it is.
@@ -18,7 +18,7 @@ pub struct Provenance {
 }
 
 /// Kinds of sources, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// Measured by the project, on the hardware named.
@@ -34,7 +34,7 @@ pub enum Origin {
 }
 
 /// Degrees of trust, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confidence {
     /// Read at its source.
@@ -55,7 +55,20 @@ pub struct Sources {
     pub constants: IndexMap<String, Provenance>,
 }
 
+impl Provenance {
+    /// That of what a user wrote.
+    pub fn written() -> Self {
+        let source = "written in the scenario".to_owned();
+        Self { origin: Origin::Estimate, source, confidence: Confidence::Medium }
+    }
+}
+
 impl Sources {
+    /// Of an entry that a user wrote.
+    pub fn written() -> Self {
+        Self { default: Provenance::written(), constants: IndexMap::new() }
+    }
+
     /// The provenance of one constant of the entry.
     pub fn of(&self, constant: &str) -> &Provenance {
         self.constants.get(constant).unwrap_or(&self.default)

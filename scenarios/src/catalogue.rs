@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use hw_models::catalogue::{Catalogue, FABRICS, GPUS, LINKS, NICS, NODES, SSDS};
+use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
 use hw_models::kernels::{KERNELS, KernelCatalogue};
 use indexmap::IndexMap;
@@ -11,14 +11,8 @@ use workloads::model::transformer::{PRESETS, Preset};
 
 /// GPUs, nodes, links, network interfaces, fabrics and drives.
 pub fn devices() -> &'static Catalogue {
-    static DEVICES: LazyLock<Catalogue> = LazyLock::new(|| Catalogue {
-        gpus: embedded(GPUS),
-        nodes: embedded(NODES),
-        links: embedded(LINKS),
-        nics: embedded(NICS),
-        fabrics: embedded(FABRICS),
-        ssds: embedded(SSDS),
-    });
+    static DEVICES: LazyLock<Catalogue> =
+        LazyLock::new(|| Catalogue::embedded(serde_yaml::Deserializer::from_str).expect(VALID));
     &DEVICES
 }
 
@@ -41,5 +35,7 @@ pub fn presets() -> &'static IndexMap<String, Preset> {
 }
 
 fn embedded<T: DeserializeOwned>(text: &str) -> T {
-    serde_yaml::from_str(text).expect("the embedded texts are valid, which the tests of their crates show")
+    serde_yaml::from_str(text).expect(VALID)
 }
+
+const VALID: &str = "the embedded texts are valid, which the tests of their crates show";

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use hw_models::catalogue::{Catalogue, FABRICS, GPUS, LINKS, NICS, NODES, SSDS};
+use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
 use hw_models::kernels::{KERNELS, KernelCatalogue};
 use hw_models::machine::{ClusterSpec, Machine};
@@ -68,14 +68,7 @@ fn lowered() -> Lowered {
     fn parse<T: DeserializeOwned>(text: &str) -> T {
         serde_yaml::from_str(text).expect("the embedded catalogue")
     }
-    let catalogue = Catalogue {
-        gpus: parse(GPUS),
-        nodes: parse(NODES),
-        links: parse(LINKS),
-        nics: parse(NICS),
-        fabrics: parse(FABRICS),
-        ssds: parse(SSDS),
-    };
+    let catalogue = Catalogue::embedded(serde_yaml::Deserializer::from_str).expect("the embedded catalogue");
     let (kernels, collectives): (KernelCatalogue, CollectiveCatalogue) = (parse(KERNELS), parse(COLLECTIVES));
     let cluster = ClusterSpec { node: "dgx-a100-80g".to_owned(), count: 128, ..ClusterSpec::default() };
     let machine = Machine::build(&catalogue, &cluster).expect("a cluster of the catalogue");

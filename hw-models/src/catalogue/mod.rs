@@ -1,21 +1,21 @@
 //! The catalogue: what is known of GPUs, nodes, links, network interfaces, fabrics and drives, with sources.
 //!
-//! The embedded texts ([`GPUS`], ...) are YAML maps from kebab-case names to entries; whoever parses them builds a
-//! [`Catalogue`] from the parts. Units are part of every key: memory is in GiB, rates are in decimal GB/s.
+//! The embedded texts ([`GPUS`], ...) are YAML maps from kebab-case names to entries; [`Catalogue::embedded`] reads them with
+//! the parser that the caller brings. Units are part of every key: memory is in GiB, rates are in decimal GB/s.
 
 mod device;
 mod entry;
-mod nearest;
+pub mod nearest;
 mod network;
 mod node;
 
 pub use device::{Gpu, NvLinks, Pcie, PeakRates, Ssd};
 pub use entry::{UnknownEntry, look_up};
-pub use nearest::{closest, remedy};
 pub use network::{Fabric, LinkClass, LinkKind, LinkUnit, Nic, Topology};
 pub use node::{Branch, HostMemory, Node, NvLinkFabric, PcieTree};
 
 use indexmap::IndexMap;
+use serde::{Deserialize, Deserializer};
 
 /// GPUs: a map to [`Gpu`].
 pub const GPUS: &str = include_str!("../../catalogue/gpus.yaml");
@@ -45,4 +45,21 @@ pub struct Catalogue {
     pub fabrics: IndexMap<String, Fabric>,
     /// NVMe drives.
     pub ssds: IndexMap<String, Ssd>,
+}
+
+impl Catalogue {
+    /// The embedded catalogue. `open` begins to read a YAML text: this crate has no parser of its own.
+    ///
+    /// # Errors
+    /// Those of the parser, if it does not know YAML.
+    pub fn embedded<D: Deserializer<'static>>(open: impl Fn(&'static str) -> D) -> Result<Self, D::Error> {
+        Ok(Self {
+            gpus: IndexMap::deserialize(open(GPUS))?,
+            nodes: IndexMap::deserialize(open(NODES))?,
+            links: IndexMap::deserialize(open(LINKS))?,
+            nics: IndexMap::deserialize(open(NICS))?,
+            fabrics: IndexMap::deserialize(open(FABRICS))?,
+            ssds: IndexMap::deserialize(open(SSDS))?,
+        })
+    }
 }

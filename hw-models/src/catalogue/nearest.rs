@@ -27,7 +27,7 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 }
 
 /// The names in backticks, with commas: "`a`, `b` and `c`".
-pub(super) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     match names.split_last() {
         None => String::new(),
@@ -42,7 +42,10 @@ pub fn remedy(word: &str, candidates: &[&str], noun: &str) -> String {
         (Some(near), _) => format!("did you mean `{near}`?"),
         (None, []) => format!("there is no {noun} here"),
         (None, [only]) => format!("the only {noun} here is `{only}`"),
-        (None, all) => format!("the {noun}s here are {}", list(all.iter().copied())),
+        (None, all) => {
+            let ending = if noun.ends_with('s') { "es" } else { "s" };
+            format!("the {noun}{ending} here are {}", list(all.iter().copied()))
+        }
     }
 }
 
@@ -86,5 +89,6 @@ mod tests {
     fn a_list_reads_as_a_sentence() {
         assert_eq!(list(["a"]), "`a`");
         assert_eq!(list(["a", "b", "c"]), "`a`, `b` and `c`");
+        assert_eq!(remedy("z", &["a", "b"], "link class"), "the link classes here are `a` and `b`");
     }
 }

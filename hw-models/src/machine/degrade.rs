@@ -16,6 +16,14 @@ pub enum Degrade {
     Clock(String, f64),
 }
 
+impl Degrade {
+    /// What it slows, as written.
+    pub(super) fn of(&self) -> &str {
+        let (Self::LinkRate(of, _) | Self::PartRate(of, _) | Self::Clock(of, _)) = self;
+        of
+    }
+}
+
 /// Factors below 1, by number of what they slow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slowed {
@@ -25,15 +33,13 @@ pub(super) struct Slowed {
 
 impl Machine {
     /// Applies the lines in order; two lines on one target multiply.
-    pub(super) fn degrade(&mut self, lines: &[Degrade]) -> Result<(), Vec<MachineError>> {
-        let errors: Vec<MachineError> =
-            lines.iter().filter_map(|line| self.degrade_one(line).err()).collect();
-        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    pub(super) fn degrade<'a>(&mut self, lines: impl IntoIterator<Item = &'a Degrade>) -> Vec<MachineError> {
+        lines.into_iter().filter_map(|line| self.degrade_one(line).err()).collect()
     }
 
     fn degrade_one(&mut self, line: &Degrade) -> Result<(), MachineError> {
-        let (Degrade::LinkRate(of, factor) | Degrade::PartRate(of, factor) | Degrade::Clock(of, factor)) =
-            line;
+        let of = line.of();
+        let (Degrade::LinkRate(_, factor) | Degrade::PartRate(_, factor) | Degrade::Clock(_, factor)) = line;
         let name = if matches!(line, Degrade::Clock(..)) { "clock" } else { "rate" };
         // The engine resolves a millionth of a link; a lost link is a missing one, not a factor 0.
         if !(1e-6..=1.0).contains(factor) {
@@ -59,7 +65,7 @@ impl Machine {
             Degrade::Clock(..) => {
                 let part = self.part_named(of)?;
                 if self.part(part).kind != PartKind::Gpu {
-                    return Err(MachineError::NoClock { part: of.clone() });
+                    return Err(MachineError::NoClock { part: of.to_owned() });
                 }
                 *self.slowed.clocks.entry(part.0).or_insert(1.0) *= factor;
             }

@@ -2,7 +2,7 @@
 
 use crate::catalogue::UnknownEntry;
 
-use super::GPUS_MAX;
+use super::{GPUS_MAX, SetError};
 
 /// Why a machine cannot be built.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -13,6 +13,9 @@ pub enum MachineError {
     /// A name that no part of the machine has.
     #[error(transparent)]
     UnknownPart(#[from] UnknownPart),
+    /// A part that cannot be changed as asked.
+    #[error(transparent)]
+    Set(#[from] SetError),
     /// No node at all.
     #[error("a cluster has at least one node: set `count` to 1 or more")]
     NoNodes,

@@ -20,6 +20,7 @@ mod node;
 mod part;
 mod resources;
 mod route;
+mod set;
 mod spelled;
 mod wiring;
 
@@ -28,6 +29,7 @@ pub use error::{MachineError, NoRoute, UnknownPart};
 pub use part::{Constant, DirectedLink, Link, Part, PartId, PartKind};
 pub use resources::{GpuResources, MachineResources, ResourceKind};
 pub use route::{Route, RouteKind};
+pub use set::{PartChange, PartChanges, SetError};
 pub use spelled::{LinkSpec, MemorySpec, ModelSpec, PartsSpec};
 
 use std::ops::{Range, RangeInclusive};
@@ -52,6 +54,8 @@ pub struct ClusterSpec {
     pub count: u32,
     /// Another fabric than the node's own.
     pub fabric: Option<String>,
+    /// Parts of the node that are not those of the catalogue.
+    pub set: PartChanges,
     /// Slow parts.
     pub degrade: Vec<Degrade>,
 }
@@ -73,14 +77,33 @@ impl Machine {
     /// # Errors
     /// All that is wrong with the description.
     pub fn build(catalogue: &Catalogue, spec: &ClusterSpec) -> Result<Self, Vec<MachineError>> {
-        let graph = node::build(catalogue, &spec.node, spec.gpu.as_deref());
-        let limits = within_limits(spec, graph.as_ref().map_or(0, |graph| graph.gpus.len()));
-        let (graph, ()) = both(graph, limits)?;
-        let fabric = if spec.count > 1 { Some(fabric(catalogue, spec, &graph)?) } else { None };
-        let mut machine =
-            Self { graph, nodes: spec.count, fabric, slowed: Slowed::default(), numbered_nodes: true };
-        machine.degrade(&spec.degrade)?;
-        Ok(machine)
+        let changed = set::changed(catalogue, spec);
+        let mut errors = Vec::new();
+        let graph = node::build(&changed, spec).map_err(|found| errors.extend(found)).ok();
+        errors.extend(set::check(catalogue, spec, graph.as_ref()));
+        let size = within_limits(spec, graph.as_ref().map_or(0, |graph| graph.gpus.len()));
+        let fabric = fabric(&changed, spec, graph.as_ref());
+        if let (Some(graph), Ok(())) = (graph, &size) {
+            let network = fabric.as_ref().ok().cloned().flatten();
+            let slowed = Slowed::default();
+            let mut machine =
+                Self { graph, nodes: spec.count, fabric: network, slowed, numbered_nodes: true };
+            // Where the network is not known, nor are its parts.
+            let known = |line: &&Degrade| fabric.is_ok() || !line.of().contains("fabric.");
+            errors.extend(machine.degrade(spec.degrade.iter().filter(known)));
+            if errors.is_empty() && fabric.is_ok() {
+                return Ok(machine);
+            }
+        }
+        errors.extend([size.err(), fabric.err()].into_iter().flatten().flatten());
+        // What all parts of a kind get wrong is said once.
+        let mut once: Vec<MachineError> = Vec::new();
+        for error in errors {
+            if !once.contains(&error) {
+                once.push(error);
+            }
+        }
+        Err(once)
     }
 
     /// A machine whose parts are spelled out.
@@ -95,8 +118,8 @@ impl Machine {
         let graph = spelled::build(catalogue, spec)?;
         let mut machine =
             Self { graph, nodes: 1, fabric: None, slowed: Slowed::default(), numbered_nodes: false };
-        machine.degrade(degrade)?;
-        Ok(machine)
+        let errors = machine.degrade(degrade);
+        if errors.is_empty() { Ok(machine) } else { Err(errors) }
     }
 
     /// Number of nodes.
@@ -350,30 +373,20 @@ fn within_limits(spec: &ClusterSpec, gpus_per_node: usize) -> Result<(), Vec<Mac
     }
 }
 
-/// Both values, or all errors of both.
-fn both<A, B>(
-    a: Result<A, Vec<MachineError>>,
-    b: Result<B, Vec<MachineError>>,
-) -> Result<(A, B), Vec<MachineError>> {
-    match (a, b) {
-        (Ok(a), Ok(b)) => Ok((a, b)),
-        (a, b) => Err([a.err(), b.err()].into_iter().flatten().flatten().collect()),
-    }
-}
-
-/// The network of a cluster of several nodes.
+/// The network of a cluster of several nodes; of an unknown node it is only looked for.
 fn fabric(
     catalogue: &Catalogue,
     spec: &ClusterSpec,
-    graph: &NodeGraph,
-) -> Result<FabricPlan, Vec<MachineError>> {
+    graph: Option<&NodeGraph>,
+) -> Result<Option<FabricPlan>, Vec<MachineError>> {
     let (node, count) = (spec.node.clone(), spec.count);
-    let Some(&nic) = graph.nics.first() else { return Err(vec![MachineError::NoNics { node, count }]) };
     let own = catalogue.nodes.get(&spec.node).and_then(|node| node.fabric.as_deref());
-    let Some(name) = spec.fabric.as_deref().or(own) else {
-        return Err(vec![MachineError::NoFabric { node, count }]);
-    };
-    let fabric = look_up(&catalogue.fabrics, "fabric", name).map_err(|error| vec![error.into()])?;
+    let named = spec.fabric.as_deref().or(own);
+    let found = named.map(|name| look_up(&catalogue.fabrics, "fabric", name).map(|fabric| (name, fabric)));
+    let found = found.transpose().map_err(|error| vec![error.into()])?;
+    let Some(graph) = graph.filter(|_| count > 1) else { return Ok(None) };
+    let Some(&nic) = graph.nics.first() else { return Err(vec![MachineError::NoNics { node, count }]) };
+    let Some((name, fabric)) = found else { return Err(vec![MachineError::NoFabric { node, count }]) };
     let nic_name = graph.parts[nic as usize].model.as_deref().unwrap_or_default();
     let nic = look_up(&catalogue.nics, "nic", nic_name).map_err(|error| vec![error.into()])?;
     let outside =
@@ -391,7 +404,7 @@ fn fabric(
     .flatten()
     .collect();
     if wrong.is_empty() {
-        Ok(FabricPlan::new((name, fabric), (nic_name, nic), count, graph.nics.len() as u32))
+        Ok(Some(FabricPlan::new((name, fabric), (nic_name, nic), count, graph.nics.len() as u32)))
     } else {
         Err(wrong)
     }

@@ -1,6 +1,6 @@
 //! Parts by name: `node[3].gpu[2]`, `fabric.rail[5]`, or as spelled out.
 
-use crate::catalogue::{closest, remedy};
+use crate::catalogue::nearest::{closest, remedy};
 
 use super::error::UnknownPart;
 use super::part::{DirectedLink, PartId};

@@ -1,19 +1,25 @@
 //! A node of the catalogue as parts and wires.
 
-use crate::catalogue::{Branch, Catalogue, Node, look_up};
+use crate::catalogue::{Branch, Catalogue, HostMemory, Node, look_up};
+use crate::provenance::Sources;
 
+use super::ClusterSpec;
 use super::error::MachineError;
 use super::graph::NodeGraph;
 use super::part::PartKind;
+use super::set::{self, PartChanges};
 use super::wiring::{Lanes, PARTS_MAX, Wiring};
 
-/// Parts and wires of the node `name`, with another GPU than its own if one is given.
-pub(super) fn build(
-    catalogue: &Catalogue,
-    name: &str,
-    gpu: Option<&str>,
-) -> Result<NodeGraph, Vec<MachineError>> {
-    let node = look_up(&catalogue.nodes, "node", name).map_err(|error| vec![error.into()])?;
+/// Parts and wires of the node of a cluster.
+pub(super) fn build(catalogue: &Catalogue, spec: &ClusterSpec) -> Result<NodeGraph, Vec<MachineError>> {
+    let name = &spec.node;
+    let other = spec.gpu.as_ref().map(|gpu| look_up(&catalogue.gpus, "gpu", gpu));
+    let node = match (look_up(&catalogue.nodes, "node", name), other.transpose()) {
+        (Ok(node), Ok(_)) => node,
+        (node, other) => {
+            return Err([node.err(), other.err()].into_iter().flatten().map(MachineError::from).collect());
+        }
+    };
     let devices =
         |branch: &Branch| u64::from(branch.gpus) + u64::from(branch.nics) + u64::from(branch.ssds) + 1;
     let parts = node.pcie.tree.iter().map(devices).sum::<u64>();
@@ -21,10 +27,11 @@ pub(super) fn build(
         return Err(vec![MachineError::TooManyParts { parts, limit: PARTS_MAX }]);
     }
     let mut wiring = Wiring::new(catalogue);
-    let sockets = sockets(&mut wiring, name, node);
+    let sockets = sockets(&mut wiring, spec, node);
     if let Some(tree) = wiring.link_class(&node.pcie.class, 16) {
+        let gpu = spec.gpu.as_deref().unwrap_or(&node.gpu);
         let mut builder =
-            Tree { name, node, gpu: gpu.unwrap_or(&node.gpu), tree, sockets, switches: vec![], gpus: vec![] };
+            Tree { name, node, gpu, set: &spec.set, tree, sockets, switches: vec![], gpus: vec![] };
         builder.grow(&mut wiring);
         nvlinks(&mut wiring, name, node, &builder.gpus);
     }
@@ -35,17 +42,21 @@ pub(super) fn build(
 }
 
 /// Sockets with their memories, every two joined.
-fn sockets<'a>(wiring: &mut Wiring<'a>, name: &str, node: &'a Node) -> Vec<u32> {
+fn sockets<'a>(wiring: &mut Wiring<'a>, spec: &ClusterSpec, node: &'a Node) -> Vec<u32> {
     let count = node.sockets.clamp(1, SOCKETS_MAX);
     let sockets: Vec<u32> =
         (0..count).map(|i| wiring.part(format!("socket[{i}]"), PartKind::Socket)).collect();
-    let gib = node.host_memory.gib / f64::from(count);
+    let usual = HostMemory { gib: node.host_memory.gib / f64::from(count), ..node.host_memory };
     for (i, &socket) in sockets.iter().enumerate() {
-        wiring.memory(format!("memory[{i}]"), socket, gib, &node.host_memory, name, &node.sources);
+        let name = format!("memory[{i}]");
+        match set::memory(&spec.set, &name, usual) {
+            Some(memory) => wiring.memory(name.clone(), socket, &memory, &name, &Sources::written()),
+            None => wiring.memory(name, socket, &usual, &spec.node, &node.sources),
+        }
     }
     if count > 1 {
         match &node.socket_link {
-            None => wiring.errors.push(MachineError::NoSocketLink { node: name.to_owned() }),
+            None => wiring.errors.push(MachineError::NoSocketLink { node: spec.node.clone() }),
             Some(class) => {
                 let Some(lanes) = wiring.link_class(class, 1) else { return sockets };
                 for (i, &a) in sockets.iter().enumerate() {
@@ -63,24 +74,25 @@ fn sockets<'a>(wiring: &mut Wiring<'a>, name: &str, node: &'a Node) -> Vec<u32> 
 const SOCKETS_MAX: u32 = 16;
 
 /// The PCIe tree under construction: the parts made so far, in order.
-struct Tree<'a, 'n> {
-    name: &'n str,
+struct Tree<'a> {
+    name: &'a str,
     node: &'a Node,
-    gpu: &'n str,
+    gpu: &'a str,
+    set: &'a PartChanges,
     tree: Lanes<'a>,
     sockets: Vec<u32>,
     switches: Vec<u32>,
     gpus: Vec<u32>,
 }
 
-impl<'a> Tree<'a, '_> {
+impl<'a> Tree<'a> {
     fn grow(&mut self, wiring: &mut Wiring<'a>) {
         let (mut nics, mut ssds) = (0, 0);
         for branch in &self.node.pcie.tree {
             let Some(root) = self.root(wiring, branch) else { continue };
             let above = if branch.switch {
                 let switch = wiring.part(format!("switch[{}]", self.switches.len()), PartKind::Switch);
-                wiring.link(switch, root, Lanes { lanes: branch.lanes, ..self.tree });
+                self.hang(wiring, switch, root, Lanes { lanes: branch.lanes, ..self.tree });
                 self.switches.push(switch);
                 switch
             } else {
@@ -144,8 +156,14 @@ impl<'a> Tree<'a, '_> {
         if let Some(device) = device
             && let Some(port) = wiring.port(device, self.tree)
         {
-            wiring.device_link(device, above, port, self.tree);
+            self.hang(wiring, device, above, port.common(self.tree));
         }
+    }
+
+    /// The PCIe link of a part to what is above it, unless another is set.
+    fn hang(&self, wiring: &mut Wiring<'a>, part: u32, above: u32, usual: Lanes<'a>) {
+        let lanes = set::link(wiring, self.set, part, usual);
+        wiring.link(part, above, lanes);
     }
 }
 

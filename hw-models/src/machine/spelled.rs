@@ -1,7 +1,8 @@
 //! A machine whose parts are spelled out one by one.
 
-use crate::catalogue::{Catalogue, HostMemory, remedy};
-use crate::provenance::{Confidence, Origin, Provenance, Sources};
+use crate::catalogue::nearest::remedy;
+use crate::catalogue::{Catalogue, HostMemory};
+use crate::provenance::Sources;
 
 use super::error::{MachineError, UnknownPart};
 use super::graph::NodeGraph;
@@ -99,8 +100,7 @@ pub(super) fn build(catalogue: &Catalogue, spec: &PartsSpec) -> Result<NodeGraph
     for memory in &spec.memories {
         let Some(socket) = end(&mut wiring, &memory.socket) else { continue };
         let rates = HostMemory { gib: memory.gib, gb_per_s: memory.gb_per_s, streaming_fraction: 1.0 };
-        let name = memory.name.clone();
-        wiring.memory(name, socket, memory.gib, &rates, &memory.name, &as_written());
+        wiring.memory(memory.name.clone(), socket, &rates, &memory.name, &Sources::written());
     }
     for link in &spec.links {
         let [a, b] = &link.between;
@@ -137,11 +137,4 @@ fn end(wiring: &mut Wiring<'_>, name: &str) -> Option<u32> {
         wiring.errors.push(UnknownPart { name: name.to_owned(), remedy }.into());
     }
     part
-}
-
-/// The provenance of what the user wrote.
-fn as_written() -> Sources {
-    let source = "written in the scenario".to_owned();
-    let default = Provenance { origin: Origin::Estimate, source, confidence: Confidence::Medium };
-    Sources { default, constants: indexmap::IndexMap::new() }
 }

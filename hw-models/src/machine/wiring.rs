@@ -28,6 +28,13 @@ pub(super) struct Lanes<'a> {
 }
 
 impl Lanes<'_> {
+    /// What two ports have in common: the older generation, the fewer lanes.
+    pub(super) fn common(self, other: Self) -> Self {
+        let slower =
+            if self.class.effective_gb_per_s < other.class.effective_gb_per_s { self } else { other };
+        Self { lanes: self.lanes.min(other.lanes), ..slower }
+    }
+
     /// Nominal and effective rate per direction (byte/s).
     fn rates(self) -> [f64; 2] {
         let units = f64::from(self.lanes) / self.class.unit.lanes();
@@ -147,12 +154,11 @@ impl<'a> Wiring<'a> {
         Some(part)
     }
 
-    /// The memory of one socket: `gib` of it, both directions on one capacity.
+    /// The memory of one socket, both directions on one capacity.
     pub(super) fn memory(
         &mut self,
         name: String,
         socket: u32,
-        gib: f64,
         memory: &HostMemory,
         of: &str,
         sources: &Sources,
@@ -172,7 +178,7 @@ impl<'a> Wiring<'a> {
             name,
             kind: PartKind::Memory,
             model: None,
-            capacity: Some((gib.max(0.0) * (1u64 << 30) as f64) as u64),
+            capacity: Some((memory.gib.max(0.0) * (1u64 << 30) as f64) as u64),
             peer_to_peer: true,
         });
         self.wire(Wire {
@@ -220,12 +226,6 @@ impl<'a> Wiring<'a> {
             }
         }
         self.wire(wire);
-    }
-
-    /// The PCIe link of a device below a socket or switch: the older generation of both, the fewer lanes.
-    pub(super) fn device_link(&mut self, device: u32, above: u32, port: Lanes<'a>, tree: Lanes<'a>) {
-        let slower = if port.class.effective_gb_per_s < tree.class.effective_gb_per_s { port } else { tree };
-        self.link(device, above, Lanes { lanes: port.lanes.min(tree.lanes), ..slower });
     }
 
     /// The port of a device in the PCIe tree; of an interface it is of the generation of the tree.

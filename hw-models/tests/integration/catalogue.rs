@@ -4,19 +4,8 @@ use hw_models::catalogue::{Catalogue, FABRICS, GPUS, LINKS, NICS, NODES, SSDS, U
 use hw_models::provenance::Origin;
 use serde_yaml::Value;
 
-/// The catalogue as whoever embeds the crate parses it.
 pub(crate) fn catalogue() -> Catalogue {
-    fn parse<T: serde::de::DeserializeOwned>(text: &str) -> T {
-        serde_yaml::from_str(text).unwrap_or_else(|error| panic!("{error} in:\n{}", &text[..200]))
-    }
-    Catalogue {
-        gpus: parse(GPUS),
-        nodes: parse(NODES),
-        links: parse(LINKS),
-        nics: parse(NICS),
-        fabrics: parse(FABRICS),
-        ssds: parse(SSDS),
-    }
+    Catalogue::embedded(serde_yaml::Deserializer::from_str).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]

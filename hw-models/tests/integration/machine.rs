@@ -12,17 +12,17 @@ use proptest::prelude::*;
 use sim_core::id::CauseId;
 use sim_core::platform::Platform;
 
-static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(super::catalogue::catalogue);
+pub(crate) static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(super::catalogue::catalogue);
 
-fn cluster(node: &str, count: u32) -> ClusterSpec {
+pub(crate) fn cluster(node: &str, count: u32) -> ClusterSpec {
     ClusterSpec { node: node.to_owned(), count, ..ClusterSpec::default() }
 }
 
-fn machine(node: &str, count: u32) -> Machine {
+pub(crate) fn machine(node: &str, count: u32) -> Machine {
     Machine::build(&CATALOGUE, &cluster(node, count)).unwrap()
 }
 
-fn errors(spec: &ClusterSpec) -> Vec<String> {
+pub(crate) fn errors(spec: &ClusterSpec) -> Vec<String> {
     Machine::build(&CATALOGUE, spec).unwrap_err().iter().map(ToString::to_string).collect()
 }
 
@@ -33,12 +33,12 @@ fn stops(machine: &Machine, route: &Route) -> Vec<String> {
     first.into_iter().chain(rest).map(|part| machine.part(part).name).collect()
 }
 
-fn way(machine: &Machine, from: &str, to: &str) -> Vec<String> {
+pub(crate) fn way(machine: &Machine, from: &str, to: &str) -> Vec<String> {
     let [from, to] = [from, to].map(|name| machine.part_named(name).unwrap());
     stops(machine, &machine.route(from, to).unwrap())
 }
 
-fn rate(machine: &Machine, link: &str) -> f64 {
+pub(crate) fn rate(machine: &Machine, link: &str) -> f64 {
     machine.link(machine.link_named(link).unwrap()).bytes_per_s
 }
 
@@ -273,6 +273,23 @@ fn all_mistakes_are_reported_with_their_remedies() {
     );
     let lonely = errors(&cluster("epyc-pcie-8x", 2));
     assert!(lonely[0].contains("network interfaces"), "{lonely:?}");
+    let nothing = ClusterSpec {
+        gpu: Some("a100".to_owned()),
+        fabric: Some("hdr100-fat-tree".to_owned()),
+        ..cluster("dgx-a100", 2)
+    };
+    assert_eq!(errors(&nothing).len(), 3, "node, GPU and fabric: {:?}", errors(&nothing));
+    let strange = ClusterSpec {
+        fabric: Some("hdr100-fat-tree".to_owned()),
+        degrade: vec![unknown("node[0].gpu[9]"), unknown("fabric.leaf[0]")],
+        ..cluster("dgx-a100-80g", 2)
+    };
+    let both = errors(&strange);
+    assert!(
+        both[0].contains("node[0].gpu[9]") && both[1].contains("no fabric `hdr100-fat-tree`"),
+        "{both:?}"
+    );
+    assert_eq!(both.len(), 2, "parts of an unknown fabric are unknown themselves: {both:?}");
     let bare = ClusterSpec { gpu: Some("l4".to_owned()), ..cluster("dgx-1v-16g", 1) };
     assert!(
         errors(&bare)[0].starts_with("gpu[0] (`l4`) has 0 NVLinks and is wired with 6"),

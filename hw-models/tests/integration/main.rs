@@ -5,4 +5,5 @@ mod collectives;
 mod host;
 mod kernels;
 mod machine;
+mod machine_set;
 mod table;

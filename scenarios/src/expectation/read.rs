@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use hw_models::catalogue::nearest;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
@@ -14,7 +15,6 @@ use crate::schema::{Figure, FigureKind, document};
 use crate::text::decode::{Decoded, decode};
 use crate::text::node::{Entry, Map, Node, Value, shorten};
 use crate::text::problem::Problem;
-use crate::text::suggest;
 
 /// What statements may refer to.
 pub(crate) struct Names<'a> {
@@ -129,9 +129,9 @@ impl Reading<'_> {
         let Some(form) = FORMS.into_iter().find(|form| map.contains_key(*form)) else {
             let word = map.keys().next().map_or("", String::as_str);
             let message = format!("`{}` makes no statement", self.name);
-            let help = match suggest::closest(word, FORMS) {
+            let help = match nearest::closest(word, FORMS) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("a statement has one of {}", suggest::list(FORMS)),
+                None => format!("a statement has one of {}", nearest::list(FORMS)),
             };
             self.problems.push(Problem::new(item.mark, message).help(help));
             return None;
@@ -175,7 +175,7 @@ impl Reading<'_> {
         match &node.value {
             Value::Text(name) if !self.names.variants.contains(&name.as_str()) => {
                 let message = format!("`{}` names no variant: `{}`", self.name, shorten(name));
-                let help = suggest::remedy(name, &self.names.variants, "variant");
+                let help = nearest::remedy(name, &self.names.variants, "variant");
                 self.problems.push(Problem::new(node.mark, message).help(help));
             }
             Value::List(items) => items.iter().for_each(|item| self.check_selector(item)),
@@ -197,7 +197,7 @@ impl Reading<'_> {
             let found = entry.node.value.plain();
             let problem = match self.names.axes.iter().find(|axis| axis.paths.contains(path)) {
                 None => Problem::new(entry.key, format!("`{}` is not swept", shorten(path)))
-                    .help(suggest::remedy(path, &self.names.swept(), "swept path")),
+                    .help(nearest::remedy(path, &self.names.swept(), "swept path")),
                 Some(axis) if !axis.has(path, &found) => {
                     let values = axis.first_values(path, 12);
                     let verb = if values.len() as u64 == axis.len() { "are" } else { "begin with" };
@@ -205,7 +205,7 @@ impl Reading<'_> {
                         entry.node.mark,
                         format!("no point of the sweep has `{path}: {}`", shorten(&found)),
                     )
-                    .help(format!("its values {verb} {}", suggest::list(values.iter().map(String::as_str))))
+                    .help(format!("its values {verb} {}", nearest::list(values.iter().map(String::as_str))))
                 }
                 Some(_) => continue,
             };

@@ -1,11 +1,12 @@
 //! A file taken apart: what it says about the experiment, and the settings of its runs.
 
+use hw_models::catalogue::nearest;
+
 use crate::schema::document::EXPERIMENT_KEYS;
 use crate::schema::shape::Shape;
 use crate::text::node::{Map, Node, Value, shorten};
 use crate::text::problem::Problem;
 use crate::text::source::Mark;
-use crate::text::suggest;
 
 use super::merge::{merge, merge_entries};
 
@@ -44,7 +45,7 @@ impl Draft {
                 let known: Vec<&str> = EXPERIMENT_KEYS.iter().chain(&settings_keys).copied().collect();
                 problems.push(
                     Problem::new(entry.key, format!("this version has no key `{}`", shorten(&key)))
-                        .help(suggest::remedy(&key, &known, "key")),
+                        .help(nearest::remedy(&key, &known, "key")),
                 );
             }
         }

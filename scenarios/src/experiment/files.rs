@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use hw_models::catalogue::nearest;
+
 use super::draft::Draft;
 use crate::library;
 use crate::text::node::shorten;
 use crate::text::problem::Problem;
 use crate::text::source::{Mark, SourceId, Sources};
-use crate::text::{suggest, yaml};
+use crate::text::yaml;
 
 /// Where scenarios come from. Only the command line opens files; tests and the library need none.
 pub trait Files {
@@ -85,7 +87,7 @@ fn read_bytes(files: &dyn Files, path: &str) -> Result<Vec<u8>, Unreadable> {
         let names: Vec<&str> = library::names().collect();
         return library::get(name).map(|text| text.as_bytes().to_vec()).ok_or_else(|| Unreadable {
             message: format!("the library has no scenario `{}`", shorten(name)),
-            help: suggest::remedy(name, &names, "library scenario"),
+            help: nearest::remedy(name, &names, "library scenario"),
         });
     }
     let bytes = files.read(path).map_err(|reason| Unreadable {

@@ -1,5 +1,6 @@
 //! Name, description and variants of an experiment.
 
+use hw_models::catalogue::nearest;
 use indexmap::IndexMap;
 
 use super::BASE;
@@ -7,7 +8,6 @@ use crate::schema::shape::Shape;
 use crate::text::node::{Layer, Map, Node, Value, shorten};
 use crate::text::problem::Problem;
 use crate::text::source::Mark;
-use crate::text::suggest;
 
 const MAX_NAME: usize = 100;
 const MAX_VARIANTS: usize = 64;
@@ -108,7 +108,7 @@ fn with_known_keys(patch: &Node, name: &str, problems: &mut Vec<Problem>) -> Nod
             let keep = known.contains(&key.as_str());
             if !keep {
                 let message = format!("unknown key `{}` in the variant `{}`", shorten(key), shorten(name));
-                problems.push(Problem::new(entry.key, message).help(suggest::remedy(key, &known, "setting")));
+                problems.push(Problem::new(entry.key, message).help(nearest::remedy(key, &known, "setting")));
             }
             keep
         });

@@ -5,9 +5,14 @@ use crate::text::node::{Entry, Node, Value};
 
 /// Changes `base` by what `patch` says. `shape` describes the place of both.
 ///
-/// Maps merge key by key; scalars and lists replace. Where the schema has a choice, another tag replaces the whole
+/// Maps merge key by key, a bare name as the map that it is short for; scalars and lists replace. Where the schema has a choice, another tag replaces the whole
 /// choice, the same tag merges.
 pub(super) fn merge(base: &mut Node, patch: Node, shape: Option<Shape<'_>>) {
+    if let (Value::Text(_), Value::Map(_), Some(key)) =
+        (&base.value, &patch.value, shape.and_then(Shape::short_for))
+    {
+        *base = Node::nest(&[key], base.clone());
+    }
     let (Value::Map(into), Value::Map(from)) = (&mut base.value, &patch.value) else {
         *base = patch;
         return;

@@ -1,10 +1,11 @@
 //! Paths to settings, as `sweep`, `where` and `--set` write them: `training.micro_batch`.
 
+use hw_models::catalogue::nearest;
+
 use crate::schema::shape::Shape;
 use crate::text::node::{Node, shorten};
 use crate::text::problem::Problem;
 use crate::text::source::Mark;
-use crate::text::suggest;
 
 /// The keys of a path.
 pub(super) fn keys(path: &str) -> Vec<&str> {
@@ -26,7 +27,7 @@ pub(super) fn check(path: &str, mark: Mark) -> Result<(), Problem> {
             return Err(Problem::new(mark, format!("{place} `{}`", shorten(key))).help(
                 match names.is_empty() {
                     true => format!("write `{walked}`"),
-                    false => suggest::remedy(key, &names, "setting"),
+                    false => nearest::remedy(key, &names, "setting"),
                 },
             ));
         };

@@ -1,13 +1,17 @@
 //! The machine of a scenario.
 
-use hw_models::machine::{self, ClusterSpec, LinkSpec, MachineError, MemorySpec, ModelSpec, PartsSpec};
+use hw_models::machine::{
+    self, ClusterSpec, LinkSpec, MachineError, MemorySpec, ModelSpec, PartChange, PartChanges, PartsSpec,
+};
 use indexmap::IndexMap;
 use workloads::hardware::Hardware;
 use workloads::limits::Invalid;
 use workloads::plan::PlanError;
 
 use crate::catalogue;
-use crate::schema::{Degrade, Machine, Parts, Scenario, Share};
+use crate::schema::{
+    Bytes, Cluster, Degrade, Machine, PartSettings, Parts, Rate, Scenario, Share, SingleNode,
+};
 
 /// The machine of a scenario with one.
 ///
@@ -41,39 +45,36 @@ pub(crate) fn hardware(machine: &machine::Machine) -> Hardware<'_> {
 pub(crate) fn build(settings: &Machine) -> Result<machine::Machine, Vec<MachineError>> {
     let catalogue = catalogue::devices();
     let degrade = |lines: &[Degrade]| lines.iter().filter_map(slowed).collect::<Vec<_>>();
-    match settings {
-        Machine::Cluster(cluster) => {
-            let spec = ClusterSpec {
-                node: cluster.node.clone(),
-                gpu: cluster.gpu.clone(),
-                count: cluster.count.get() as u32,
-                fabric: cluster.fabric.clone(),
-                degrade: degrade(&cluster.degrade),
-            };
-            machine::Machine::build(catalogue, &spec)
-        }
-        Machine::Node(node) => {
-            let spec = ClusterSpec {
-                node: node.name.clone(),
-                gpu: node.gpu.clone(),
-                count: 1,
-                fabric: None,
-                degrade: degrade(&node.degrade),
-            };
-            machine::Machine::build(catalogue, &spec)
-        }
+    let spec = match settings {
+        Machine::Cluster(Cluster { node, count, fabric, gpu, set, degrade: lines }) => ClusterSpec {
+            node: node.clone(),
+            gpu: gpu.clone(),
+            count: count.get() as u32,
+            fabric: fabric.clone(),
+            set: changes(set),
+            degrade: degrade(lines),
+        },
+        Machine::Node(SingleNode { name, gpu, set, degrade: lines }) => ClusterSpec {
+            node: name.clone(),
+            gpu: gpu.clone(),
+            count: 1,
+            fabric: None,
+            set: changes(set),
+            degrade: degrade(lines),
+        },
         Machine::Parts(parts) => {
-            machine::Machine::from_parts(catalogue, &spelled(parts), &degrade(&parts.degrade))
+            return machine::Machine::from_parts(catalogue, &spelled(parts), &degrade(&parts.degrade));
         }
-    }
+    };
+    machine::Machine::build(catalogue, &spec)
 }
 
-/// The slow parts of a machine, and where they are written.
-pub(crate) fn degraded(settings: &Machine) -> (&'static str, &[Degrade]) {
+/// Where a machine is described, and its slow parts.
+pub(crate) fn described(settings: &Machine) -> (&'static str, &[Degrade]) {
     match settings {
-        Machine::Cluster(cluster) => ("machine.cluster.degrade", &cluster.degrade),
-        Machine::Node(node) => ("machine.node.degrade", &node.degrade),
-        Machine::Parts(parts) => ("machine.parts.degrade", &parts.degrade),
+        Machine::Cluster(cluster) => ("machine.cluster", &cluster.degrade),
+        Machine::Node(node) => ("machine.node", &node.degrade),
+        Machine::Parts(parts) => ("machine.parts", &parts.degrade),
     }
 }
 
@@ -88,6 +89,27 @@ pub(crate) fn slowed(line: &Degrade) -> Option<machine::Degrade> {
     }
 }
 
+fn changes(set: &IndexMap<String, PartSettings>) -> PartChanges {
+    let change = |settings: &PartSettings| PartChange {
+        model: settings.model.clone(),
+        count: settings.count.map(|count| count.get() as u32),
+        memory_gib: settings.memory.map(gib),
+        gb_per_s: settings.rate.map(gb_per_s),
+        nvlinks: settings.nvlinks.map(|links| links.get() as u32),
+        class: settings.class.clone(),
+        lanes: settings.lanes.map(|lanes| lanes.get() as u32),
+    };
+    set.iter().map(|(part, settings)| (part.clone(), change(settings))).collect()
+}
+
+fn gib(memory: Bytes) -> f64 {
+    memory.bytes() as f64 / f64::from(1 << 30)
+}
+
+fn gb_per_s(rate: Rate) -> f64 {
+    rate.bytes_per_second() as f64 / 1e9
+}
+
 fn spelled(parts: &Parts) -> PartsSpec {
     let models = |parts: &IndexMap<String, String>| {
         let part = |(name, model): (&String, &String)| ModelSpec { name: name.clone(), model: model.clone() };
@@ -96,8 +118,8 @@ fn spelled(parts: &Parts) -> PartsSpec {
     let memory = |(name, memory): (&String, &crate::schema::HostMemory)| MemorySpec {
         name: name.clone(),
         socket: memory.socket.clone(),
-        gib: memory.memory.bytes() as f64 / f64::from(1 << 30),
-        gb_per_s: memory.rate.bytes_per_second() as f64 / 1e9,
+        gib: gib(memory.memory),
+        gb_per_s: gb_per_s(memory.rate),
     };
     let link = |link: &crate::schema::PartLink| LinkSpec {
         between: link.between.0.clone(),

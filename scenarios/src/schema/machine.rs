@@ -40,9 +40,43 @@ pub struct Cluster {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
     pub gpu: Option<String>,
+    /// Parts of every node that are not those of the catalogue: `gpu`, `nic`, `ssd`, `switch` and `memory` are all of a
+    /// kind, `gpu[3]` is a single one.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub set: IndexMap<String, PartSettings>,
     /// Slow parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degrade: Vec<Degrade>,
+}
+
+/// What is different about a part, or about all of a kind; the rest is as in the catalogue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PartSettings {
+    /// Name of another network interface or drive of the catalogue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["connectx-7-ndr400"]))]
+    pub model: Option<String>,
+    /// Network interfaces or drives of a node, spread evenly over the places where it has some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<Count<0, 4_096>>,
+    /// Size of the memory of each GPU, or of each socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
+    /// Nominal rate of the memory of a GPU, or what streaming reaches of the memory of a socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// NVLinks of each GPU; with 0 the node has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvlinks: Option<Count<0, 1_024>>,
+    /// Class of the PCIe link to the switch or socket above it, such as `pcie3`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["pcie3"]))]
+    pub class: Option<String>,
+    /// Lanes of that link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [8]))]
+    pub lanes: Option<Count<1, 16>>,
 }
 
 /// One node of the catalogue; its bare name is enough.
@@ -53,6 +87,9 @@ pub struct SingleNode {
     /// Name of another GPU than the node's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
+    /// Parts that are not those of the catalogue.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub set: IndexMap<String, PartSettings>,
     /// Slow parts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub degrade: Vec<Degrade>,
@@ -191,6 +228,10 @@ struct NodeMap {
     #[serde(default)]
     #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
     gpu: Option<String>,
+    /// Parts that are not those of the catalogue: `gpu`, `nic`, `ssd`, `switch` and `memory` are all of a kind, `gpu[3]` is
+    /// a single one.
+    #[serde(default)]
+    set: IndexMap<String, PartSettings>,
     /// Slow parts.
     #[serde(default)]
     degrade: Vec<Degrade>,
@@ -209,14 +250,16 @@ impl<'de> Written<'de> for SingleNode {
 
     fn scalar<E: Error>(scalar: Scalar<'_>) -> Result<Self, E> {
         match scalar {
-            Scalar::Text(name) => Ok(Self { name: name.to_owned(), gpu: None, degrade: Vec::new() }),
+            Scalar::Text(name) => {
+                Ok(Self { name: name.to_owned(), gpu: None, set: IndexMap::new(), degrade: Vec::new() })
+            }
             _ => scalar.refuse(),
         }
     }
 
     fn map<A: MapAccess<'de>>(entries: A) -> Result<Self, A::Error> {
-        let NodeMap { name, gpu, degrade } = NodeMap::deserialize(MapAccessDeserializer::new(entries))?;
-        Ok(Self { name, gpu, degrade })
+        let NodeMap { name, gpu, set, degrade } = NodeMap::deserialize(MapAccessDeserializer::new(entries))?;
+        Ok(Self { name, gpu, set, degrade })
     }
 }
 

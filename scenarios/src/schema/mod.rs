@@ -30,7 +30,7 @@ pub use decimal::Decimal;
 pub use document::json_schema;
 pub use figure::{Figure, FigureKind};
 pub(crate) use figure::{meaning, same_meaning};
-pub use machine::{Cluster, Degrade, Ends, HostMemory, Machine, PartLink, Parts, SingleNode};
+pub use machine::{Cluster, Degrade, Ends, HostMemory, Machine, PartLink, PartSettings, Parts, SingleNode};
 pub use memory::{BytesPerParameter, MemoryLimit};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
 pub use parallelism::{Idle, Interleaved, MemoryAllowance, Parallelism, Placement, Schedule, Send, ZbAuto};

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use hw_models::catalogue::nearest;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
@@ -11,7 +12,6 @@ use serde::ser::{Serialize, Serializer};
 use super::decimal::Decimal;
 use super::written::{self, Scalar, Written};
 use crate::text::node::shorten;
-use crate::text::suggest;
 
 /// A span of time; its value is in picoseconds, at most 213 days.
 pub type Duration = Quantity<Time>;
@@ -211,7 +211,7 @@ impl<D: Dimension> Quantity<D> {
                 Err(format!("must not be negative\nwrite {} such as `{}`", D::NOUN, D::EXAMPLE))
             }
             None => {
-                let names = suggest::list(D::UNITS.iter().map(|unit| unit.name));
+                let names = nearest::list(D::UNITS.iter().map(|unit| unit.name));
                 Err(format!(
                     "lacks a unit: {}\nwrite {} such as `{}`; the units are {names}",
                     shorten(number),
@@ -242,7 +242,7 @@ fn unknown_unit<D: Dimension>(number: &Decimal, name: &str) -> String {
     let all: Vec<&str> = D::UNITS.iter().map(|unit| unit.name).collect();
     let remedy = match all.iter().find(|unit| unit.eq_ignore_ascii_case(name.trim())) {
         Some(unit) => format!("case and spaces matter, write `{number} {unit}`"),
-        None => format!("write {} such as `{}`; the units are {}", D::NOUN, D::EXAMPLE, suggest::list(all)),
+        None => format!("write {} such as `{}`; the units are {}", D::NOUN, D::EXAMPLE, nearest::list(all)),
     };
     format!("has an unknown unit `{}`\n{remedy}", shorten(name.trim()))
 }

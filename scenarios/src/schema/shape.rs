@@ -41,15 +41,25 @@ impl<'a> Shape<'a> {
         path.iter().try_fold(self, |shape, key| shape.field(key.as_ref()))
     }
 
-    /// The place under a key or a tag, or of any item of a list.
+    /// The place under a key or a tag, under any name of a map of named things, or of any item of a list.
     pub(crate) fn field(self, key: &str) -> Option<Self> {
         self.forms().find_map(|Self(form)| {
-            let field = match form.get("properties") {
-                Some(properties) => properties.get(key),
-                None => form.get("items").filter(|_| key.bytes().all(|byte| byte.is_ascii_digit())),
+            let field = match (form.get("properties"), form.get("additionalProperties")) {
+                (Some(properties), _) => properties.get(key),
+                (None, Some(named)) => Some(named).filter(|named| named.is_object()),
+                _ => form.get("items").filter(|_| key.bytes().all(|byte| byte.is_ascii_digit())),
             };
             field.map(Self)
         })
+    }
+
+    /// The key that a bare text stands for where a map could be: `node: dgx-a100-80g` is `node: { name: dgx-a100-80g }`.
+    pub(crate) fn short_for(self) -> Option<&'a str> {
+        let is_text = |Self(form): Self| form.get("type").and_then(Json::as_str) == Some("string");
+        if !self.forms().any(is_text) {
+            return None;
+        }
+        self.forms().find_map(|Self(form)| form.get("required")?.get(0)?.as_str())
     }
 
     /// The keys of a map, or the tags and bare words of a choice.

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use hw_models::catalogue::nearest;
 use serde::de::value::StrDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, Expected, IntoDeserializer,
@@ -16,7 +17,6 @@ use serde::forward_to_deserialize_any;
 use super::node::{Entry, Node, Value, shorten};
 use super::problem::Problem;
 use super::source::Mark;
-use super::suggest;
 use crate::schema::shape::Shape;
 
 /// A path through a tree: keys and list indices.
@@ -125,11 +125,11 @@ impl Fault {
             }
             Kind::UnknownKey { key, known } => {
                 Problem::new(mark, format!("unknown key `{}` in {subject}", shorten(key)))
-                    .help(suggest::remedy(key, known, "key"))
+                    .help(nearest::remedy(key, known, "key"))
             }
             Kind::UnknownChoice { choice, known } => {
                 Problem::new(mark, format!("{subject} cannot be `{}`", shorten(choice)))
-                    .help(suggest::remedy(choice, known, "choice"))
+                    .help(nearest::remedy(choice, known, "choice"))
             }
             Kind::Missing { key } => {
                 let problem = Problem::new(mark, format!("{subject} lacks `{key}`"));
@@ -317,7 +317,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
             }
             Value::Map(map) if map.len() > 1 => {
                 let message =
-                    format!("must be one choice, not {}", suggest::list(map.keys().map(String::as_str)));
+                    format!("must be one choice, not {}", nearest::list(map.keys().map(String::as_str)));
                 Err(Fault::of(Kind::Value {
                     message,
                     help: Some("keep one of them; compare the others as variants".to_owned()),
@@ -327,7 +327,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
                 let empty = matches!(other, Value::Map(_));
                 let found = if empty { "an empty map".to_owned() } else { other.describe() };
                 let message = format!("must be one choice, not {found}");
-                let help = format!("the choices here are {}", suggest::list(choices.iter().copied()));
+                let help = format!("the choices here are {}", nearest::list(choices.iter().copied()));
                 Err(Fault::of(Kind::Value { message, help: Some(help) }))
             }
         };

@@ -7,6 +7,5 @@ pub(crate) mod decode;
 pub(crate) mod node;
 pub(crate) mod problem;
 pub(crate) mod source;
-pub(crate) mod suggest;
 mod syntax;
 pub(crate) mod yaml;

@@ -1,5 +1,6 @@
 //! The dimensions of a transformer: what is written, over those of a preset or a `config.json`, over those of GPT-3.
 
+use hw_models::catalogue::nearest;
 use workloads::model::transformer::Transformer;
 
 use super::Check;
@@ -7,7 +8,6 @@ use crate::catalogue;
 use crate::plans::transformer::dimensions;
 use crate::schema::{self, Count};
 use crate::text::node::shorten;
-use crate::text::suggest;
 
 const MODEL: &str = "model.transformer";
 const PRESET: &str = "model.transformer.preset";
@@ -42,7 +42,7 @@ impl Check<'_> {
         let presets = catalogue::presets();
         if presets.get(name).is_none() {
             let known: Vec<&str> = presets.keys().map(String::as_str).collect();
-            let help = suggest::closest(name, known.iter().copied()).map_or_else(
+            let help = nearest::closest(name, known.iter().copied()).map_or_else(
                 || "`foretrain list models` has the names".to_owned(),
                 |near| format!("did you mean `{near}`?"),
             );
@@ -104,7 +104,7 @@ impl Check<'_> {
         ];
         let missing: Vec<&str> = needed.iter().filter(|(_, there)| !there).map(|(name, _)| *name).collect();
         if !missing.is_empty() {
-            let message = format!("`{MODEL}` lacks {}", suggest::list(missing));
+            let message = format!("`{MODEL}` lacks {}", nearest::list(missing));
             self.report(
                 &[(MODEL, String::new())],
                 message,

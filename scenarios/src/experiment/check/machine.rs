@@ -14,8 +14,9 @@ impl Check<'_> {
         match plans::machine::build(settings) {
             Ok(machine) => Some(machine).filter(|_| clear),
             Err(errors) => {
+                let (path, _) = plans::machine::described(settings);
                 for error in errors {
-                    self.machine_error(&error);
+                    self.machine_error(path, &error);
                 }
                 None
             }
@@ -24,11 +25,11 @@ impl Check<'_> {
 
     /// Whether every line of `degrade` says what is slow and how slow.
     fn slow_parts(&mut self, settings: &schema::Machine) -> bool {
-        let (path, lines) = plans::machine::degraded(settings);
+        let (path, lines) = plans::machine::described(settings);
         let mut clear = true;
         for (index, _) in lines.iter().enumerate().filter(|(_, line)| plans::machine::slowed(line).is_none())
         {
-            let path = format!("{path}.{index}");
+            let path = format!("{path}.degrade.{index}");
             let message = "a slow part has one name and one share that is left";
             let help = "write `{ link: FROM -> TO, rate: 50 % }`, `{ part: NAME, rate: 50 % }` or `{ part: NAME, clock: 80 % }`";
             self.report(&[(&path, String::new())], message, help);
@@ -37,8 +38,8 @@ impl Check<'_> {
         clear
     }
 
-    /// Reports an error at the text that it is about.
-    fn machine_error(&mut self, error: &MachineError) {
+    /// Reports an error of the machine described at `path` at the text that it is about.
+    fn machine_error(&mut self, path: &str, error: &MachineError) {
         let culprit = match error {
             MachineError::Unknown(entry) => Some(&entry.name),
             MachineError::UnknownPart(part) => Some(&part.name),
@@ -54,7 +55,8 @@ impl Check<'_> {
             MachineError::UnknownLink { link, .. } => Some(link),
             MachineError::NoClock { part } => Some(part),
             MachineError::BadConstant { of, .. } => Some(of),
-            MachineError::NoNodes
+            MachineError::Set(_)
+            | MachineError::NoNodes
             | MachineError::NoGpus { .. }
             | MachineError::TooManyGpus { .. }
             | MachineError::TooManyParts { .. } => None,
@@ -63,6 +65,10 @@ impl Check<'_> {
         let found = culprit.zip(machine).and_then(|(text, machine)| find(machine, text.trim_matches('`')));
         let path = match error {
             MachineError::TooManyGpus { .. } => "machine.cluster.count".to_owned(),
+            MachineError::Set(error) => match error.place() {
+                (part, None) => format!("{path}.set.{part}"),
+                (part, Some(setting)) => format!("{path}.set.{part}.{setting}"),
+            },
             _ => found.map_or("machine".to_owned(), |path| format!("machine.{path}")),
         };
         let (message, help) = message_and_help(&error.to_string());

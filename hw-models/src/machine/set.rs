@@ -1,0 +1,334 @@
+//! Parts of a node that are not those of the catalogue: GPUs with more memory, fewer network interfaces, a slower slot.
+//!
+//! What devices are is changed in a copy of their catalogue entries, so that everything that reads those agrees; what joins
+//! a part to the one above it is asked for when it is wired.
+
+use std::borrow::Cow;
+
+use indexmap::IndexMap;
+
+use crate::catalogue::nearest::{closest, list, remedy};
+use crate::catalogue::{Branch, Catalogue, HostMemory, LinkKind, Node, NvLinkFabric, UnknownEntry, look_up};
+use crate::provenance::Provenance;
+
+use super::graph::NodeGraph;
+use super::wiring::{Lanes, Wiring};
+use super::{ClusterSpec, MachineError};
+
+/// What is different about a part. What is absent is as in the catalogue.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PartChange {
+    /// Name of another entry of the catalogue.
+    pub model: Option<String>,
+    /// So many on the node, spread evenly over the places where it has some.
+    pub count: Option<u32>,
+    /// What it holds (GiB).
+    pub memory_gib: Option<f64>,
+    /// Nominal bandwidth of a GPU's memory, or what streaming reaches of a host memory (GB/s).
+    pub gb_per_s: Option<f64>,
+    /// NVLinks of a GPU; with 0 the node has none.
+    pub nvlinks: Option<u32>,
+    /// Class of its PCIe link to the switch or socket above it.
+    pub class: Option<String>,
+    /// Lanes of that link.
+    pub lanes: Option<u32>,
+}
+
+/// Changes of a node by part: `nic` for all network interfaces, `nic[3]` for one, which wins.
+pub type PartChanges = IndexMap<String, PartChange>;
+
+/// Why parts cannot be changed as asked.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SetError {
+    /// A part that the node has not.
+    #[error("the node has no part `{part}` to set: {remedy}")]
+    UnknownPart {
+        /// As written.
+        part: String,
+        /// The nearest name, or what can be set.
+        remedy: String,
+    },
+    /// A part that has nothing of the kind.
+    #[error("`{part}` has no `{setting}` to set: {remedy}")]
+    UnknownSetting {
+        /// As written.
+        part: String,
+        /// What it has not.
+        setting: &'static str,
+        /// What it has.
+        remedy: String,
+    },
+    /// What is the same for all parts of a kind.
+    #[error("`{setting}` is the same for every {kind}, also for `{part}`: set that of `{kind}`")]
+    SameForAll {
+        /// As written.
+        part: String,
+        /// What is the same.
+        setting: &'static str,
+        /// What the part is one of.
+        kind: &'static str,
+    },
+    /// A number that cannot be.
+    #[error("`{setting}` of `{part}` {problem}")]
+    BadValue {
+        /// As written.
+        part: String,
+        /// Which number.
+        setting: &'static str,
+        /// What is wrong with it, and what it may be.
+        problem: String,
+    },
+}
+
+impl SetError {
+    /// The part, and which of its settings is wrong.
+    pub fn place(&self) -> (&str, Option<&'static str>) {
+        match self {
+            Self::UnknownPart { part, .. } => (part, None),
+            Self::UnknownSetting { part, setting, .. }
+            | Self::SameForAll { part, setting, .. }
+            | Self::BadValue { part, setting, .. } => (part, Some(setting)),
+        }
+    }
+}
+
+/// What can be set of a kind of part.
+struct Kind {
+    name: &'static str,
+    /// The same for all parts of the kind.
+    of_all: &'static [&'static str],
+    of_each: &'static [&'static str],
+}
+
+const KINDS: [Kind; 5] = [
+    Kind { name: "gpu", of_all: &["memory", "rate", "nvlinks"], of_each: &["class", "lanes"] },
+    Kind { name: "nic", of_all: &["model", "count"], of_each: &["class", "lanes"] },
+    Kind { name: "ssd", of_all: &["model", "count"], of_each: &["class", "lanes"] },
+    Kind { name: "switch", of_all: &[], of_each: &["class", "lanes"] },
+    Kind { name: "memory", of_all: &[], of_each: &["memory", "rate"] },
+];
+
+impl PartChange {
+    /// The names of what is given.
+    fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
+        [
+            ("model", self.model.is_some()),
+            ("count", self.count.is_some()),
+            ("memory", self.memory_gib.is_some()),
+            ("rate", self.gb_per_s.is_some()),
+            ("nvlinks", self.nvlinks.is_some()),
+            ("class", self.class.is_some()),
+            ("lanes", self.lanes.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(name, given)| given.then_some(name))
+    }
+}
+
+/// What is said of the part called `name`, and where it says nothing, of its kind.
+fn of<'s, T>(set: &'s PartChanges, name: &str, what: impl Fn(&'s PartChange) -> Option<T>) -> Option<T> {
+    [name, kind_of(name)].into_iter().find_map(|part| what(set.get(part)?))
+}
+
+fn kind_of(part: &str) -> &str {
+    part.split('[').next().unwrap_or(part)
+}
+
+/// The catalogue with the devices of a node changed, as far as they can be: one mistake must not hide the others.
+pub(super) fn changed<'a>(catalogue: &'a Catalogue, spec: &ClusterSpec) -> Cow<'a, Catalogue> {
+    let mut catalogue = Cow::Borrowed(catalogue);
+    if spec.set.is_empty() || !catalogue.nodes.contains_key(&spec.node) {
+        return catalogue;
+    }
+    let Catalogue { nodes, gpus, nics, ssds, .. } = catalogue.to_mut();
+    let node = &mut nodes[&spec.node];
+    if let Some(PartChange { model, count, .. }) = spec.set.get("nic") {
+        node.nic = model.clone().filter(|model| nics.contains_key(model)).or(node.nic.take());
+        spread(&mut node.pcie.tree, |branch| &mut branch.nics, *count);
+    }
+    if let Some(PartChange { model, count, .. }) = spec.set.get("ssd") {
+        node.ssd = model.clone().filter(|model| ssds.contains_key(model)).or(node.ssd.take());
+        spread(&mut node.pcie.tree, |branch| &mut branch.ssds, *count);
+    }
+    let gpu = gpus.get_mut(spec.gpu.as_ref().unwrap_or(&node.gpu));
+    if let (Some(change), Some(gpu)) = (spec.set.get("gpu"), gpu) {
+        let rate = change.gb_per_s.filter(possible);
+        for (constant, value, slot) in [
+            ("memory_gib", change.memory_gib, &mut gpu.memory_gib),
+            ("bandwidth_gb_per_s", rate, &mut gpu.bandwidth_gb_per_s),
+        ] {
+            if let Some(value) = value {
+                *slot = value;
+                gpu.sources.constants.insert(constant.to_owned(), Provenance::written());
+            }
+        }
+        match (change.nvlinks, &mut gpu.nvlink) {
+            (Some(0), own) => {
+                *own = None;
+                node.nvlink = NvLinkFabric::default();
+            }
+            (Some(links), Some(own)) => own.links = links,
+            _ => {}
+        }
+    }
+    catalogue
+}
+
+/// Sizes in GiB and rates in GB/s go no further.
+const MOST: f64 = 1e6;
+
+/// Whether a memory can have a rate.
+fn possible(gb_per_s: &f64) -> bool {
+    *gb_per_s > 0.0 && *gb_per_s <= MOST
+}
+
+/// Spreads devices evenly over the branches that have some.
+fn spread(tree: &mut [Branch], devices: impl Fn(&mut Branch) -> &mut u32, count: Option<u32>) {
+    let Some(count) = count else { return };
+    let places: Vec<&mut u32> = tree.iter_mut().map(devices).filter(|devices| **devices > 0).collect();
+    let before = |place: u64| u64::from(count) * place / places.len() as u64;
+    let shares: Vec<u32> = (0..places.len() as u64).map(|k| (before(k + 1) - before(k)) as u32).collect();
+    for (devices, share) in places.into_iter().zip(shares) {
+        *devices = share;
+    }
+}
+
+/// The memory of a socket as set; none where nothing is, and `usual` holds.
+pub(super) fn memory(set: &PartChanges, name: &str, usual: HostMemory) -> Option<HostMemory> {
+    let gib = of(set, name, |change| change.memory_gib);
+    let rate = of(set, name, |change| change.gb_per_s).filter(possible);
+    let kept = HostMemory { gib: gib.unwrap_or(usual.gib), ..usual };
+    match rate {
+        None => gib.map(|_| kept),
+        Some(gb_per_s) => Some(HostMemory { gb_per_s, streaming_fraction: 1.0, ..kept }),
+    }
+}
+
+/// The PCIe link of a part to what it hangs on: `usual`, or as set.
+pub(super) fn link<'a>(wiring: &Wiring<'a>, set: &'a PartChanges, part: u32, usual: Lanes<'a>) -> Lanes<'a> {
+    let part = wiring.name(part);
+    let class = of(set, part, |change| change.class.as_deref());
+    let class = class.and_then(|name| Some((name, wiring.catalogue.links.get(name)?)));
+    let (name, class) = class.unwrap_or((usual.name, usual.class));
+    Lanes { name, class, lanes: of(set, part, |change| change.lanes).unwrap_or(usual.lanes) }
+}
+
+/// Everything that is wrong with the changes. `graph` is the node as changed, if it could be built.
+pub(super) fn check(
+    catalogue: &Catalogue,
+    spec: &ClusterSpec,
+    graph: Option<&NodeGraph>,
+) -> Vec<MachineError> {
+    let mut errors = Vec::new();
+    let node = catalogue.nodes.get(&spec.node);
+    for (part, change) in &spec.set {
+        let kind = KINDS.iter().find(|kind| kind.name == kind_of(part));
+        let there = match graph {
+            Some(graph) if part.contains('[') => graph.by_name.contains_key(part),
+            _ => node.is_none_or(|node| has(node, kind_of(part))),
+        };
+        let Some(kind) = kind.filter(|_| there) else {
+            errors.push(unknown(part, node, graph).into());
+            continue;
+        };
+        errors.extend(settings(part, kind, change).map(MachineError::from));
+        errors.extend(values(catalogue, spec, part, change).map(MachineError::from));
+        errors.extend(names(catalogue, part, change).map(MachineError::from));
+    }
+    errors
+}
+
+/// Whether a node of the catalogue has parts of a kind.
+fn has(node: &Node, kind: &str) -> bool {
+    node.pcie.tree.iter().any(|branch| match kind {
+        "gpu" => branch.gpus > 0,
+        "nic" => branch.nics > 0,
+        "ssd" => branch.ssds > 0,
+        "switch" => branch.switch,
+        _ => true,
+    })
+}
+
+fn unknown(part: &str, node: Option<&Node>, graph: Option<&NodeGraph>) -> SetError {
+    let parts = graph.into_iter().flat_map(|graph| graph.by_name.keys().map(String::as_str));
+    let kinds = KINDS.iter().map(|kind| kind.name);
+    let names: Vec<&str> = kinds.filter(|kind| node.is_none_or(|node| has(node, kind))).collect();
+    let settable = parts.filter(|name| names.contains(&kind_of(name)));
+    let remedy = match closest(part, names.iter().copied().chain(settable)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("its parts are {}, or a single one such as `gpu[0]`", list(names)),
+    };
+    SetError::UnknownPart { part: part.to_owned(), remedy }
+}
+
+/// Settings that the part has not, or not of its own.
+fn settings(part: &str, kind: &'static Kind, change: &PartChange) -> impl Iterator<Item = SetError> {
+    change.given().filter_map(move |setting| {
+        let part = part.to_owned();
+        if kind.of_each.contains(&setting) {
+            None
+        } else if !kind.of_all.contains(&setting) {
+            let known = list(kind.of_all.iter().chain(kind.of_each).copied());
+            let remedy = format!("a {} has {known}", kind.name);
+            Some(SetError::UnknownSetting { part, setting, remedy })
+        } else if part == kind.name {
+            None
+        } else {
+            Some(SetError::SameForAll { part, setting, kind: kind.name })
+        }
+    })
+}
+
+/// Numbers that no part can have.
+fn values(
+    catalogue: &Catalogue,
+    spec: &ClusterSpec,
+    part: &str,
+    change: &PartChange,
+) -> impl Iterator<Item = SetError> {
+    let node = catalogue.nodes.get(&spec.node);
+    let gpu = spec
+        .gpu
+        .as_ref()
+        .or(node.map(|node| &node.gpu))
+        .filter(|_| part == "gpu")
+        .and_then(|name| catalogue.gpus.get(name));
+    let reserved = gpu.map_or(0.0, |gpu| gpu.reserved_gib);
+    let memory = change.memory_gib.and_then(|gib| match gib {
+        large if large > MOST => Some("is too large: write at most 1,000,000 GiB".to_owned()),
+        small if small > reserved => None,
+        _ if reserved > 0.0 => {
+            Some(format!("is too small: write more than the {reserved} GiB that driver and context keep"))
+        }
+        _ => Some("is nothing: write a size".to_owned()),
+    });
+    let rate = change.gb_per_s.filter(|rate| !possible(rate));
+    let rate = rate.map(|_| "is no rate of a memory: write one up to 1,000,000 GB/s".to_owned());
+    let unwired = node.is_some_and(|node| node.nvlink == NvLinkFabric::default());
+    let nvlinks = change.nvlinks.filter(|links| unwired && *links > 0);
+    let nvlinks = nvlinks.map(|_| "joins nothing: the node wires no NVLinks".to_owned());
+    let part = part.to_owned();
+    [("memory", memory), ("rate", rate), ("nvlinks", nvlinks)].into_iter().filter_map(
+        move |(setting, problem)| Some(SetError::BadValue { part: part.clone(), setting, problem: problem? }),
+    )
+}
+
+/// Names that the catalogue has not, or not for PCIe.
+fn names(catalogue: &Catalogue, part: &str, change: &PartChange) -> impl Iterator<Item = UnknownEntry> {
+    let Catalogue { nics, ssds, links, .. } = catalogue;
+    let model = change.model.as_deref().and_then(|model| match part {
+        "nic" => look_up(nics, "nic", model).err(),
+        "ssd" => look_up(ssds, "ssd", model).err(),
+        _ => None,
+    });
+    let pcie: Vec<&str> = links
+        .iter()
+        .filter(|(_, class)| class.kind == LinkKind::Pcie)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let class = change.class.as_deref().filter(|name| !pcie.contains(name)).map(|name| {
+        let noun = "PCIe class";
+        UnknownEntry { noun, name: name.to_owned(), remedy: remedy(name, &pcie, noun) }
+    });
+    [model, class].into_iter().flatten()
+}

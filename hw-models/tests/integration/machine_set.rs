@@ -1,0 +1,128 @@
+//! Machines whose parts are not those of the catalogue.
+
+use hw_models::machine::{ClusterSpec, Constant, Machine, PartChange, RouteKind};
+
+use super::machine::{CATALOGUE, cluster, errors, machine, rate, way};
+
+/// A DGX A100 with parts of its own.
+fn with(set: &[(&str, PartChange)]) -> ClusterSpec {
+    let set = set.iter().map(|(part, change)| ((*part).to_owned(), change.clone())).collect();
+    ClusterSpec { set, ..cluster("dgx-a100-80g", 2) }
+}
+
+#[test]
+fn parts_can_differ_from_the_catalogue() {
+    let built = |set: &[(&str, PartChange)]| Machine::build(&CATALOGUE, &with(set)).unwrap();
+    let gpu = built(&[(
+        "gpu",
+        PartChange { memory_gib: Some(141.0), gb_per_s: Some(4_800.0), ..PartChange::default() },
+    )]);
+    let model = gpu.gpu_model(gpu.gpu(9)).unwrap();
+    assert_eq!((model.memory_gib, model.bandwidth_gb_per_s, model.sms), (141.0, 4_800.0, 108));
+    assert_eq!(gpu.part(gpu.gpu(9)).model, Some("a100-sxm4-80gb"), "its kernels are still those of an A100");
+    let written = |machine: &Machine| -> Vec<String> {
+        let source = |constant: &&Constant| constant.provenance.source == "written in the scenario";
+        machine.constants().filter(source).map(|constant| constant.name.to_owned()).collect()
+    };
+    assert_eq!(written(&gpu), ["memory_gib", "bandwidth_gb_per_s"]);
+
+    // One interface at every second switch, so that both sockets have one.
+    let few = built(&[("nic", PartChange { count: Some(2), ..PartChange::default() })]);
+    assert_eq!(few.nics_per_node(), 2);
+    let above = |nic: u32| way(&few, &format!("node[0].nic[{nic}]"), &format!("node[0].memory[{nic}]"));
+    assert_eq!((above(0)[1].as_str(), above(1)[1].as_str()), ("node[0].switch[1]", "node[0].switch[3]"));
+    let twice = built(&[("nic", PartChange { count: Some(16), ..PartChange::default() })]);
+    assert_eq!(twice.nics_per_node(), 16);
+    let other = PartChange { model: Some("connectx-4-edr100".to_owned()), ..PartChange::default() };
+    assert_eq!(rate(&built(&[("nic", other)]), "node[1].nic[7] -> fabric.spine"), 12e9);
+
+    let host = built(&[
+        ("memory", PartChange { gb_per_s: Some(100.0), ..PartChange::default() }),
+        ("memory[1]", PartChange { memory_gib: Some(64.0), ..PartChange::default() }),
+    ]);
+    let size = |name: &str| host.part(host.part_named(name).unwrap()).capacity.unwrap() >> 30;
+    assert_eq!((size("node[0].memory[0]"), size("node[1].memory[1]")), (1024, 64));
+    assert_eq!(rate(&host, "node[0].socket[0] -> node[0].memory[0]"), 100e9);
+    assert_eq!(rate(&host, "node[0].socket[1] -> node[0].memory[1]"), 100e9);
+    let alone = built(&[("gpu", PartChange { nvlinks: Some(0), ..PartChange::default() })]);
+    assert_eq!(alone.route(alone.gpu(0), alone.gpu(1)).unwrap().kind, RouteKind::Peer);
+    let half = built(&[("gpu", PartChange { nvlinks: Some(6), ..PartChange::default() })]);
+    assert_eq!(rate(&half, "node[0].gpu[0] -> node[0].nvswitch"), 120e9);
+}
+
+#[test]
+fn a_slower_slot_slows_its_link_on_every_node_and_nothing_else() {
+    let whole = machine("dgx-a100-80g", 2);
+    let slowed = |set: &[(&str, PartChange)]| -> Vec<(String, f64)> {
+        let machine = Machine::build(&CATALOGUE, &with(set)).unwrap();
+        let factor = |link| machine.link(link).bytes_per_s / whole.link(link).bytes_per_s;
+        let links = machine.links().map(|link| (machine.link_name(link), factor(link)));
+        links.filter(|&(_, factor)| factor != 1.0).collect()
+    };
+    let lanes = PartChange { lanes: Some(8), ..PartChange::default() };
+    let link = |node: u32| {
+        [
+            format!("node[{node}].gpu[3] -> node[{node}].switch[1]"),
+            format!("node[{node}].switch[1] -> node[{node}].gpu[3]"),
+        ]
+    };
+    let expected: Vec<(String, f64)> = [link(0), link(1)].concat().into_iter().map(|l| (l, 0.5)).collect();
+    assert_eq!(slowed(&[("gpu[3]", lanes.clone())]), expected);
+    let older = PartChange { class: Some("pcie3".to_owned()), ..PartChange::default() };
+    let found = slowed(&[("switch", older.clone()), ("switch[2]", lanes)]);
+    assert_eq!(found.len(), 2 * 2 * 4, "both directions of four uplinks on two nodes");
+    let third = found.iter().find(|(name, _)| name == "node[0].switch[2] -> node[0].socket[1]").unwrap();
+    assert_eq!(third.1, 6.0 / 26.1, "eight lanes of the class set for all");
+    assert_eq!(slowed(&[("gpu[3]", PartChange { class: Some("pcie4".to_owned()), ..older })]), []);
+}
+
+#[test]
+fn changes_that_cannot_be_are_reported_at_once() {
+    let count = |count| PartChange { count: Some(count), ..PartChange::default() };
+    let class = |name: &str| PartChange { class: Some(name.to_owned()), ..PartChange::default() };
+    let memory = |gib| PartChange { memory_gib: Some(gib), ..PartChange::default() };
+    let spec = with(&[
+        ("gpus", memory(40.0)),
+        ("gpu[8]", class("pcie3")),
+        ("carrier", count(1)),
+        ("nic", PartChange { memory_gib: Some(1.0), ..class("pci3") }),
+        ("nic[0]", count(1)),
+        ("switch[0]", class("nvlink3")),
+        ("gpu", PartChange { gb_per_s: Some(0.0), ..memory(0.5) }),
+        ("memory[1]", memory(0.0)),
+    ]);
+    assert_eq!(
+        errors(&spec),
+        [
+            "the node has no part `gpus` to set: did you mean `gpu`?",
+            "the node has no part `gpu[8]` to set: did you mean `gpu[0]`?",
+            "the node has no part `carrier` to set: its parts are `gpu`, `nic`, `ssd`, `switch` and `memory`, or a \
+             single one such as `gpu[0]`",
+            "`nic` has no `memory` to set: a nic has `model`, `count`, `class` and `lanes`",
+            "the catalogue has no PCIe class `pci3`: did you mean `pcie3`?",
+            "`count` is the same for every nic, also for `nic[0]`: set that of `nic`",
+            "the catalogue has no PCIe class `nvlink3`: the PCIe classes here are `pcie3`, `pcie4` and `pcie5`",
+            "`memory` of `gpu` is too small: write more than the 1.25 GiB that driver and context keep",
+            "`rate` of `gpu` is no rate of a memory: write one up to 1,000,000 GB/s",
+            "`memory` of `memory[1]` is nothing: write a size",
+        ]
+    );
+    let strange = PartChange { model: Some("connectx-9".to_owned()), ..PartChange::default() };
+    assert!(errors(&with(&[("nic", strange)]))[0].starts_with("the catalogue has no nic `connectx-9`"));
+    let on = |node: &str, part: &str, change| {
+        errors(&ClusterSpec { node: node.to_owned(), count: 1, ..with(&[(part, change)]) })
+    };
+    assert_eq!(
+        on("epyc-pcie-8x", "nic", count(2)),
+        [
+            "the node has no part `nic` to set: its parts are `gpu` and `memory`, or a single one such as `gpu[0]`"
+        ]
+    );
+    let nvlinks = PartChange { nvlinks: Some(4), ..PartChange::default() };
+    assert_eq!(
+        on("epyc-pcie-8x", "gpu", nvlinks),
+        ["`nvlinks` of `gpu` joins nothing: the node wires no NVLinks"]
+    );
+    assert!(on("dgx-a100-80g", "ssd", count(u32::MAX))[0].contains("more than the 4096"));
+    assert_eq!(on("mainframe", "gpus", memory(1.0)).len(), 2);
+}
