@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
-use crate::finding::{rests_on, unsteady};
+use crate::finding::{idle, rests_on, unsteady};
 use crate::matrix::{Down, Matrix};
 use crate::published::{Grid, Line, Published};
 use crate::quantity;
@@ -53,7 +53,7 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         writeln!(out)?;
         runs(out, &comparison, &comparison.points)?;
     }
-    if let Some(warning) = unsteady(&comparison) {
+    for warning in [idle(&comparison), unsteady(&comparison)].into_iter().flatten() {
         writeln!(out, "\n{}", clean(&warning))?;
     }
     if let Some((_, run)) = best {

@@ -45,20 +45,19 @@ impl Extent {
         position * self.replicas() + replica
     }
 
-    /// Checks that the ranks are as many as the GPUs.
+    /// Checks that there are GPUs for all ranks; those above the last rank are idle.
     ///
     /// # Errors
-    /// If they are not, with the numbers of data ranks that would do.
+    /// If there are too few, or no ranks, with the number of data ranks that would do.
     pub fn fits(self, gpus: u32) -> Result<(), Invalid> {
-        if self.ranks() == u64::from(gpus) {
+        if (1..=u64::from(gpus)).contains(&self.ranks()) {
             return Ok(());
         }
         let Self { tensor, data, stages } = self;
         let model = u64::from(tensor) * u64::from(stages);
-        let remedy = if model > 0 && u64::from(gpus).is_multiple_of(model) {
-            format!("`data: {}` uses them all", u64::from(gpus) / model)
-        } else {
-            format!("{model} GPUs hold one copy of the model, so the machine needs a multiple of that")
+        let remedy = match u64::from(gpus).checked_div(model) {
+            Some(copies @ 1..) => format!("it holds `data: {copies}`"),
+            _ => format!("{model} GPUs hold one copy of the model, so split it less, or take more nodes"),
         };
         let problem = format!(
             "tensor {tensor} x pipeline {stages} x data {data} are {} GPUs, but the machine has {gpus}: {remedy}",

@@ -8,7 +8,7 @@ pub(crate) use failure::{brief_verdict, failed_briefly};
 
 use crate::quantity;
 use crate::ranking::{Comparison, Point, Speed, tied};
-use crate::summary::RunSummary;
+use crate::summary::{IdleGpus, RunSummary};
 
 /// What the comparison of `runs` over the swept `axes` found, as one sentence with its full stop.
 #[must_use]
@@ -42,6 +42,28 @@ pub(crate) fn unsteady(all: &Comparison<'_>) -> Option<String> {
             list_owned(&names)
         )
     })
+}
+
+/// Which GPUs no rank runs on, as a sentence; none if all runs use all.
+pub(crate) fn idle(all: &Comparison<'_>) -> Option<String> {
+    let runs = || all.points.iter().flat_map(|point| &point.runs);
+    let mut groups: Vec<(&IdleGpus, Vec<String>)> = Vec::new();
+    for (idle, name) in runs().filter_map(|run| Some((run.idle_gpus.as_ref()?, all.naming.run(run)))) {
+        match groups.iter_mut().find(|(known, _)| *known == idle) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((idle, vec![name])),
+        }
+    }
+    let everywhere = matches!(&groups[..], [(_, names)] if names.len() == runs().count());
+    let told = |(idle, names): &(&IdleGpus, Vec<String>)| {
+        let IdleGpus { count, first, last } = idle;
+        let gpus = match count {
+            1 => format!("1 GPU is idle, {first}"),
+            _ => format!("{count} GPUs are idle, {first} to {last}"),
+        };
+        if everywhere { gpus } else { format!("{gpus}, in {}", list_owned(names)) }
+    };
+    (!groups.is_empty()).then(|| groups.iter().map(told).collect::<Vec<_>>().join("; "))
 }
 
 fn one_point(point: &Point<'_>, speed: Speed) -> String {

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::{Page, figure, unbroken};
+use crate::finding::idle;
 use crate::plots::palette::of_link;
 use crate::plots::{PlotError, machine};
 use crate::quantity;
@@ -17,9 +18,10 @@ pub(super) fn drawing(page: &Page<'_>) -> Result<Markup, PlotError> {
         "{}Each line is a link, wider where it is faster; rates are for one direction.",
         one_of(drawing)
     );
+    let idle = html! { @if let Some(sentence) = idle(&page.comparison) { p { (sentence) "." } } };
     if drawing.node.len() > machine::PARTS_MAX {
         let sentence = format!("Not drawn: a node has {} parts.", drawing.node.len());
-        return Ok(html! { h3 { (question) } p { (one_of(drawing)) (sentence) } });
+        return Ok(html! { h3 { (question) } p { (one_of(drawing)) (sentence) } (idle) });
     }
     let links = Links::of(drawing);
     let hover = |part: usize| told(drawing, &links, part);
@@ -27,6 +29,7 @@ pub(super) fn drawing(page: &Page<'_>) -> Result<Markup, PlotError> {
     let legend: Vec<_> = legend.iter().map(|(kind, text)| (text.as_str(), of_link(*kind))).collect();
     Ok(html! {
         (figure(&question, &aid, &legend, &machine::draw(&question, drawing, &hover)?))
+        (idle)
         (parts(drawing, &links))
     })
 }

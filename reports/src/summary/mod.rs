@@ -119,6 +119,9 @@ pub struct RunSummary {
     /// Share of the step that rests on each kind of evidence ("measured here", "data sheet", "estimate"), 0 to 1.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty", serialize_with = "absent::entries")]
     pub provenance: IndexMap<String, f64>,
+    /// GPUs of the machine that no rank runs on, where some are left over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_gpus: Option<IdleGpus>,
     /// Activities simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activities: Option<u64>,
@@ -140,6 +143,17 @@ pub struct RunSummary {
     /// Memory over time of the devices worth looking at (the fullest), drawn in the report only.
     #[serde(skip)]
     pub memory_curves: Vec<MemoryCurve>,
+}
+
+/// GPUs that no rank runs on: those after the last rank's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdleGpus {
+    /// How many.
+    pub count: u64,
+    /// The name of the first ("node[1].gpu[4]").
+    pub first: String,
+    /// The name of the last.
+    pub last: String,
 }
 
 /// How one rank spent the step.

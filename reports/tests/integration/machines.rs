@@ -1,6 +1,6 @@
 //! What a report says of machines: parts, communication, links, constants, memory by kind.
 
-use reports::summary::{LinkKind, PartKind, RunSummary};
+use reports::summary::{IdleGpus, LinkKind, PartKind, RunSummary};
 use reports::terminal::{Style, write};
 use reports::{Summary, csv, finding, html, json};
 
@@ -219,4 +219,22 @@ fn names_of_kinds_are_those_of_the_format() {
         .map(|kind| serde_json::to_string(&kind).expect("a word"));
     assert_eq!(names, ["\"pcie-switch\"", "\"host-memory\"", "\"nvswitch\"", "\"network-switch\""]);
     assert_eq!(serde_json::to_string(&LinkKind::NvLink).expect("a word"), "\"nv-link\"");
+}
+
+#[test]
+fn gpus_that_are_left_over_are_named() {
+    let idle = |count, first: &str| {
+        Some(IdleGpus { count, first: first.to_owned(), last: "node[1].gpu[7]".to_owned() })
+    };
+    let run = |variant, idle_gpus| RunSummary { idle_gpus, ..bare(variant, 1.5) };
+    let (four, one) = (idle(4, "node[1].gpu[4]"), idle(1, "node[1].gpu[7]"));
+    let alone =
+        Summary { machine: Some(machine(&DGX, 2)), ..summary("idle", &[], vec![run("a", four.clone())]) };
+    let sentence = "4 GPUs are idle, node[1].gpu[4] to node[1].gpu[7]";
+    assert!(screen(&alone).contains(&format!("\n{sentence}\n")), "{}", screen(&alone));
+    assert!(page(&alone).contains(&format!("<p>{sentence}.</p>")));
+    let several =
+        summary("idle", &[], vec![run("a", four.clone()), run("b", four), run("c", one), run("d", None)]);
+    let sentence = format!("{sentence}, in a and b; 1 GPU is idle, node[1].gpu[7], in c");
+    assert!(screen(&several).contains(&sentence), "{}", screen(&several));
 }

@@ -11,6 +11,7 @@ use workloads::lower::{Lowered, RankIds};
 use workloads::names::cause;
 use workloads::plan::Built;
 
+use super::idle::idle_gpus;
 use super::ranks;
 use super::words::Words;
 use crate::plans;
@@ -42,6 +43,7 @@ impl Measured<'_> {
         summary.micro_batches = Some(self.scenario.training.micro_batches());
         summary.bubble_fraction = self.bubble_fraction();
         summary.steady = self.steady();
+        summary.idle_gpus = idle_gpus(self.scenario);
         summary.peak_memory_bytes = self.peaks();
         summary.resources = self.resources();
         summary.critical_path_s = self.critical_path();

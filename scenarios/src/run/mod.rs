@@ -4,6 +4,7 @@ mod constants;
 mod drawing;
 mod failure;
 mod headline;
+mod idle;
 mod measure;
 mod one;
 mod picture;

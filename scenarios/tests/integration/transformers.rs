@@ -141,6 +141,37 @@ fn copies_and_micro_batches_follow_from_the_machine() {
     assert_eq!(sizes(split, "micro_batch: 2, accumulate: 16"), (2, 64, 2, 16));
     let idle = "tensor: 4, pipeline: 5, idle: allow";
     assert_eq!(sizes(idle, "global_batch: 128, micro_batch: 2"), (1, 128, 2, 64));
+    let fewer = "tensor: 4, pipeline: 2, data: 3, idle: allow";
+    assert_eq!(sizes(fewer, "micro_batch: 2, accumulate: 16"), (3, 96, 2, 16));
+}
+
+#[test]
+fn gpus_that_are_left_idle_change_nothing() -> Result<(), Failure> {
+    let step = |text: &str| -> Result<Option<f64>, Failure> {
+        Ok(execute(&read(text, &[])?, &options(), &Unwatched).expect("it runs").variants[0].step_time())
+    };
+    let idle = NODE.replace("node: dgx-a100-80g", "cluster: { node: dgx-a100-80g, count: 3 }");
+    let idle = idle.replace("pipeline: 2", "pipeline: 2, data: 2, idle: allow");
+    assert_eq!(step(&idle)?, step(NODE)?);
+    assert!(step(NODE)?.is_some());
+    Ok(())
+}
+
+#[test]
+fn single_parts_of_a_node_can_be_set_and_swept() -> Result<(), Failure> {
+    let text = NODE.to_owned() + "sweep: { machine.node.set.gpu.memory: [3 GiB, 80 GiB, 141 GiB] }\n";
+    let experiment = read(&text, &["machine.node.set.gpu[5].lanes=8"])?;
+    let summary = execute(&experiment, &options(), &Unwatched).expect("it runs");
+    let fits: Vec<bool> = summary.variants.iter().map(|run| run.fits).collect();
+    assert_eq!(fits, [false, true, true]);
+    let peak = |run: usize| summary.variants[run].peak_memory_bytes[0].capacity_bytes;
+    assert_eq!((peak(1), peak(2)), (Some(80 << 30), Some(141 << 30)));
+    let point = experiment.points().nth(2).expect("three points");
+    let resolved = experiment.resolve("base", &point).expect("feasible");
+    let explained = experiment.explain(&resolved);
+    assert!(explained.contains("memory: 141 GiB") && explained.contains("lanes: 8"), "{explained}");
+    assert_eq!(scenario(&right(&format!("name: again\n{explained}"))), resolved.scenario);
+    Ok(())
 }
 
 #[test]

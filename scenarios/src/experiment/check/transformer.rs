@@ -7,7 +7,7 @@ use super::Check;
 use super::batches::Batches;
 use super::machine::message_and_help;
 use crate::schema::{
-    BytesPerParameter, Count, Idle, Model, Parallelism, Precision, RecomputeMode, Scenario, Send,
+    self, BytesPerParameter, Count, Idle, Model, Parallelism, Precision, RecomputeMode, Scenario, Send,
 };
 
 /// Settings that are about profiled pipelines.
@@ -54,7 +54,9 @@ impl Check<'_> {
         }
         self.states(scenario);
         if let Some(machine) = &machine {
+            self.alike(machine);
             self.kernels(scenario, machine);
+            self.limit(scenario, machine);
         }
         if sized {
             self.sharding(scenario);
@@ -64,35 +66,32 @@ impl Check<'_> {
     /// Copies of the model on the GPUs of the machine; whether they fit on it.
     fn copies(&mut self, parallelism: &mut Parallelism, machine: &Machine) -> bool {
         let (tensor, stages) = (number(parallelism.tensor), number(parallelism.pipeline));
-        let idle = parallelism.idle == Some(Idle::Allow);
-        let gpus = u64::from(machine.gpus());
-        let each = tensor * stages;
-        if let Some(data) = parallelism.data {
-            let extent = Extent { tensor: tensor as u32, data: data.get() as u32, stages: stages as u32 };
-            if idle && extent.ranks() <= gpus {
-                return true;
-            }
-            let Err(invalid) = extent.fits(machine.gpus()) else { return true };
+        let (gpus, each) = (u64::from(machine.gpus()), tensor * stages);
+        let data = parallelism.data.map_or((gpus / each).max(1), Count::get);
+        let extent = Extent { tensor: tensor as u32, data: data as u32, stages: stages as u32 };
+        if let Err(invalid) = extent.fits(machine.gpus()) {
             let (message, help) = message_and_help(&invalid.problem);
             self.misplaced(gpus, message, &help);
             return false;
         }
-        let split = format!("tensor {tensor} x pipeline {stages}");
-        if each > gpus {
-            let message = format!("{split} are {each} GPUs, but the machine has {gpus}");
-            self.misplaced(gpus, message, "lower one of them, or take more nodes");
+        let (ranks, over) = (extent.ranks(), gpus - extent.ranks());
+        if over > 0 && parallelism.idle != Some(Idle::Allow) {
+            let message = format!(
+                "tensor {tensor} x pipeline {stages} x data {data} are {ranks} GPUs, which leaves {over} of the machine's \
+                 {gpus} over"
+            );
+            let all = if gpus.is_multiple_of(each) {
+                format!("`data: {}` uses them all", gpus / each)
+            } else {
+                "split the model or size the machine so that they divide".to_owned()
+            };
+            self.misplaced(gpus, message, &format!("{all}, or write `parallelism: {{ idle: allow }}`"));
             return false;
         }
-        if gpus % each != 0 && !idle {
-            let over = gpus % each;
-            let message =
-                format!("{split} are {each} GPUs, which leaves {over} of the machine's {gpus} over");
-            let help = "split the model or size the machine so that they divide, or write `parallelism: { idle: allow }`";
-            self.misplaced(gpus, message, help);
-            return false;
+        if parallelism.data.is_none() {
+            parallelism.data = Count::new(data);
+            self.derived.insert("parallelism.data", format!("{gpus} GPUs / ({tensor} x {stages})"));
         }
-        parallelism.data = Count::new(gpus / each);
-        self.derived.insert("parallelism.data", format!("{gpus} GPUs / ({tensor} x {stages})"));
         true
     }
 
@@ -114,6 +113,34 @@ impl Check<'_> {
             let message = format!("parameters in fp32 take 16 bytes, not {}", bytes.bytes());
             let path = "memory.bytes_per_parameter";
             self.report_with(path, &["training.precision"], message, "remove it, or use a mixed precision");
+        }
+    }
+
+    /// All ranks run on the same kind of GPU.
+    fn alike(&mut self, machine: &Machine) {
+        let gpus = (0..machine.gpus_per_node()).map(|gpu| machine.part(machine.gpu(gpu)));
+        let mut others = gpus.clone().filter(|gpu| gpu.model != machine.part(machine.gpu(0)).model);
+        if let (Some(first), Some(other)) = (gpus.clone().next(), others.next()) {
+            let told = |model: Option<&str>| format!("`{}`", model.unwrap_or_default());
+            let path = |name: &str| format!("machine.parts.gpus.{name}");
+            let about = [(&*path(&other.name), told(other.model)), (&*path(&first.name), told(first.model))];
+            let message = "a transformer runs on GPUs of one kind";
+            self.report(&about, message, "give them all the same, or leave the others out");
+        }
+    }
+
+    /// What may be used of a GPU's memory is no more than it has.
+    fn limit(&mut self, scenario: &Scenario, machine: &Machine) {
+        let (Some(limit), Some(gpu)) = (scenario.memory.limit, machine.gpu_model(machine.gpu(0))) else {
+            return;
+        };
+        if limit.bytes() as f64 > gpu.memory_gib * f64::from(1 << 30) {
+            let message = format!("`memory.limit` is {limit}, but the GPU has {} GiB", gpu.memory_gib);
+            let help = match scenario.machine {
+                Some(schema::Machine::Parts(_)) | None => "lower it, or take GPUs with more".to_owned(),
+                _ => format!("lower it, or write `set: {{ gpu: {{ memory: {limit} }} }}` in the machine"),
+            };
+            self.report_with("memory.limit", &["machine"], message, help);
         }
     }
 

@@ -33,10 +33,9 @@ fn what_does_not_divide_says_what_would() {
 }
 
 #[test]
-fn gpus_left_over_or_missing_say_which_job_would_fill_them() {
-    assert_says(&problems(2, &plan(gpt(8), [2, 4, 1], 8)), &["are 8 GPUs", "has 16", "`data: 2`"]);
+fn missing_gpus_say_how_many_copies_there_is_room_for() {
     assert_says(&problems(1, &plan(gpt(8), [2, 4, 2], 8)), &["are 16 GPUs", "has 8", "`data: 1`"]);
-    assert_says(&problems(1, &plan(gpt(9), [2, 3, 1], 8)), &["are 6 GPUs", "has 8", "multiple of that"]);
+    assert_says(&problems(2, &plan(gpt(9), [2, 3, 3], 9)), &["are 18 GPUs", "has 16", "`data: 2`"]);
     assert_says(
         &problems(1, &plan(gpt(8), [8, 8, 1], 8)),
         &["are 64 GPUs", "has 8", "64 GPUs hold one copy"],
