@@ -9,7 +9,7 @@ mod schedules;
 mod sensitivity;
 mod size;
 
-use hw_models::catalogue::{Catalogue, FABRICS, GPUS, LINKS, NICS, NODES, SSDS};
+use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
 use hw_models::kernels::{KERNELS, KernelCatalogue};
 use hw_models::machine::{ClusterSpec, Degrade, Machine};
@@ -55,14 +55,8 @@ impl World {
         fn parse<T: DeserializeOwned>(text: &str) -> T {
             serde_yaml::from_str(text).expect("the embedded catalogue")
         }
-        let catalogue = Catalogue {
-            gpus: parse(GPUS),
-            nodes: parse(NODES),
-            links: parse(LINKS),
-            nics: parse(NICS),
-            fabrics: parse(FABRICS),
-            ssds: parse(SSDS),
-        };
+        let catalogue =
+            Catalogue::embedded(serde_yaml::Deserializer::from_str).expect("the embedded catalogue");
         Self { catalogue, kernels: parse(KERNELS), collectives: parse(COLLECTIVES), cluster }
     }
 
@@ -138,8 +132,13 @@ impl Ran {
 
     /// Time of a rank's operators by cause.
     fn spent(&self, stage: u32, replica: u32, name: &str) -> Time {
+        self.spent_by(stage, replica, LaneKind::Compute, name)
+    }
+
+    /// Time of a lane of a rank by cause.
+    fn spent_by(&self, stage: u32, replica: u32, lane: LaneKind, name: &str) -> Time {
         let cause = cause::ALL.iter().position(|&known| known == name).unwrap();
-        self.run.streams[self.lane(stage, replica, LaneKind::Compute).index()].spent[cause]
+        self.run.streams[self.lane(stage, replica, lane).index()].spent[cause]
     }
 
     /// Bytes of kinds at the peak of a stage's first rank.

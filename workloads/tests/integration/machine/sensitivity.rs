@@ -63,29 +63,66 @@ fn assert_straggler(even: &Ran, slow: &Ran, straggler: u32, clock: f64) {
     }
 }
 
-/// Eight pipelines of two stages, each over a network interface of its own.
+/// Pipelines of two stages, each over links of its own.
 #[test]
 fn half_a_link_slows_what_crosses_it_and_nothing_else() {
-    let plan = plan(gpt(4), [1, 2, 8], 4);
-    let world = World::dgx_a100(2);
-    let machine = world.machine();
-    let whole = world.completed(&plan);
-    let link = LaneKind::Link { to: 1 };
+    let (plan, world) = (plan(gpt(4), [1, 2, 8], 4), World::dgx_a100(2));
+    let (machine, whole) = (world.machine(), world.completed(&plan));
     for replica in [0, 5] {
         let nic = machine.part(machine.nic_of(machine.gpu(replica)).unwrap()).name;
         let half = world.clone().slowed(Degrade::PartRate(nic, 0.5)).completed(&plan);
-        for other in 0..8 {
-            let stream =
-                |ran: &Ran, stage, kind| ran.run.streams[ran.lane(stage, other, kind).index()].clone();
-            let (ours, before) = (stream(&half, 0, link), stream(&whole, 0, link));
-            let back = LaneKind::Link { to: 0 };
-            if other == replica {
-                assert!(ours.finished > before.finished);
-                assert!(stream(&half, 1, back).finished > stream(&whole, 1, back).finished);
-            } else {
-                assert_eq!(ours, before, "pipeline {other} with half the link of {replica}");
-                assert_eq!(stream(&half, 1, back), stream(&whole, 1, back));
+        assert_only_its_pipeline_is_slower(&whole, &half, replica, [true, true]);
+    }
+}
+
+/// The GPUs 0 and 1 send to the GPUs 2 and 3; the others are idle.
+#[test]
+fn half_an_nvlink_or_pcie_link_slows_the_way_in_its_direction() {
+    let plan = plan(gpt(4), [1, 2, 2], 4);
+    let pcie = ClusterSpec {
+        node: "epyc-pcie-8x".to_owned(),
+        gpu: Some("a100-pcie-80gb".to_owned()),
+        count: 1,
+        ..ClusterSpec::default()
+    };
+    for (world, middle) in [(World::dgx_a100(1), "nvswitch"), (World::of(pcie), "socket[0]")] {
+        let whole = world.completed(&plan);
+        let line = |from: &str, to: &str| Degrade::LinkRate(format!("node[0].{from} -> node[0].{to}"), 0.5);
+        for (line, forward) in [
+            (line("gpu[1]", middle), true),
+            (line(middle, "gpu[3]"), true),
+            (line("gpu[3]", middle), false),
+            (line(middle, "gpu[1]"), false),
+        ] {
+            let half = world.clone().slowed(line).completed(&plan);
+            assert_only_its_pipeline_is_slower(&whole, &half, 1, [forward, !forward]);
+        }
+        let idle = Degrade::PartRate("node[0].gpu[5]".to_owned(), 0.5);
+        let unused = world.clone().slowed(idle).completed(&plan);
+        assert_eq!(unused.run.time, whole.run.time, "nothing crosses the links of an idle GPU");
+    }
+}
+
+/// Half a link of a pipeline slows its messages forward, backward or both, and no other pipeline.
+fn assert_only_its_pipeline_is_slower(whole: &Ran, half: &Ran, pipeline: u32, slower: [bool; 2]) {
+    for replica in 0..whole.ranks_per_stage() {
+        for (stage, slower) in [0, 1].into_iter().zip(slower) {
+            let lane = LaneKind::Link { to: 1 - stage };
+            let stream = |ran: &Ran| ran.run.streams[ran.lane(stage, replica, lane).index()].clone();
+            let [ours, before] = [half, whole].map(stream);
+            if replica != pipeline {
+                assert_eq!(ours, before, "pipeline {replica} with half the link of {pipeline}");
+                continue;
             }
+            assert!(ours.finished > before.finished, "later, or waiting for what is later");
+            let sending = |ran: &Ran| {
+                let spent = |name| ran.spent_by(stage, replica, lane, name).as_secs();
+                spent(cause::COMMUNICATION) + spent(cause::TRANSFER)
+            };
+            let ratio = sending(half) / sending(whole);
+            // Not twice: a message begins with a latency, and alone it does not fill an NVLink.
+            let expected = if slower { 1.5..2.0 } else { 1.0..1.000_001 };
+            assert!(expected.contains(&ratio), "stage {stage} sends {ratio} times as long");
         }
     }
 }
