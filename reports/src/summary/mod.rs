@@ -150,7 +150,7 @@ pub struct RunSummary {
 pub struct IdleGpus {
     /// How many.
     pub count: u64,
-    /// The name of the first ("node[1].gpu[4]").
+    /// The name of the first (`node[1].gpu[4]`).
     pub first: String,
     /// The name of the last.
     pub last: String,
