@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::names::kind;
+
 /// What an operator does for a micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
@@ -179,6 +181,18 @@ impl OpGraph {
             }
         }
         reads
+    }
+
+    /// The word for the bytes of a storage in the memory of its own stage.
+    pub fn kind(&self, storage: StorageId) -> &'static str {
+        let Storage { stage, chunk, purpose, .. } = *self.stored(storage);
+        let again = self.visit(stage, chunk, Phase::Recompute);
+        let recomputed = again.iter().any(|&op| self.get(op).writes.contains(&storage));
+        match purpose {
+            _ if recomputed => kind::RECOMPUTED,
+            Purpose::WeightGradientInput => kind::FOR_WEIGHT_GRADIENTS,
+            Purpose::Activation | Purpose::Checkpoint => kind::ACTIVATIONS,
+        }
     }
 
     /// A storage in words, `activation of stage 3` (with the chunk where a stage has several).

@@ -1,14 +1,16 @@
 //! What operators and messages take on a machine: every operator of a model gets the kernel or the collective that the
 //! hardware models know of.
 
+mod evidence;
+
 use std::collections::BTreeMap;
 
 use hw_models::catalogue::{Catalogue, Gpu};
 use hw_models::collectives::{
-    self, CollectiveCatalogue, CollectiveError, CollectiveModel, GroupShape, PathKind,
+    self, CollectiveCatalogue, CollectiveError, CollectiveModel, CollectivePlan, GroupShape, PathKind,
 };
 use hw_models::kernels::{self, GpuFacts, KernelCatalogue, KernelCost, KernelError, KernelModel};
-use hw_models::machine::{Machine, NoRoute, RouteKind};
+use hw_models::machine::{Machine, NoRoute, Route, RouteKind};
 use sim_core::fixed::Rate;
 use sim_core::program::{CapRow, CapTable};
 use thiserror::Error;
@@ -139,16 +141,12 @@ impl<'a> CostModels<'a> {
             return Ok(Message::lasting(sim_core::time::Time::ZERO));
         }
         let route = self.job.fastest(from, to)?;
-        let path = match route.kind {
-            RouteKind::NvLink => PathKind::NvLink,
-            RouteKind::Network => PathKind::Network,
-            _ => PathKind::Pcie,
-        };
-        let cost = self.collectives.point_to_point(path, self.job.machine.bytes_per_s(&route));
+        let cost = self.collectives.point_to_point(path(&route), self.job.machine.bytes_per_s(&route));
         Ok(Message { latency: cost.latency, bytes, cap: Rate::per_second(cost.bytes_per_s) })
     }
 
-    fn collective(&mut self, collective: &Collective) -> Result<OpCost, HardwareError> {
+    /// What a collective costs its group.
+    fn planned(&mut self, collective: &Collective) -> Result<CollectivePlan, HardwareError> {
         let shape = match self.shapes.get(&collective.group) {
             Some(&shape) => shape,
             None => {
@@ -163,7 +161,11 @@ impl<'a> CostModels<'a> {
             CollectiveKind::ReduceScatter => collectives::CollectiveKind::ReduceScatter,
         };
         let call = collectives::Collective { kind, bytes: collective.bytes };
-        let plan = collectives::plan(&self.collectives, &shape, &call);
+        Ok(collectives::plan(&self.collectives, &shape, &call))
+    }
+
+    fn collective(&mut self, collective: &Collective) -> Result<OpCost, HardwareError> {
+        let plan = self.planned(collective)?;
         let spec = ChannelSpec {
             group: collective.group,
             inside: plan.inside,
@@ -205,6 +207,15 @@ impl<'a> CostModels<'a> {
         (0..self.kernels.len())
             .flat_map(|clock| self.speeds.iter().map(move |by| by[clock].clone()))
             .collect()
+    }
+}
+
+/// What the constants of messages tell apart of a route.
+fn path(route: &Route) -> PathKind {
+    match route.kind {
+        RouteKind::NvLink => PathKind::NvLink,
+        RouteKind::Network => PathKind::Network,
+        _ => PathKind::Pcie,
     }
 }
 

@@ -57,6 +57,7 @@
 //! # Ok::<(), workloads::plan::PlanError>(())
 //! ```
 
+pub mod account;
 pub mod chain;
 pub mod check;
 pub mod cost;

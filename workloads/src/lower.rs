@@ -9,10 +9,11 @@ use sim_core::platform::Platform;
 use sim_core::program::{Activity, Affine, Body, Call, Op, Program, Shortage, Slot, StartState, Units};
 use sim_core::time::Time;
 
-use crate::cost::{CollectivePhase, CostBook, OpCost};
-use crate::graph::{OpGraph, OpId, Phase, Purpose, StorageId};
+use crate::account::{Task, TaskKind};
+use crate::cost::{CollectivePhase, CostBook, Message, OpCost};
+use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::names::{cause, kind};
-use crate::schedule::{Block, Item, Lane, LaneKind, Nth, Place, Schedule, Why};
+use crate::schedule::{Block, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, Why};
 use crate::site::Site;
 
 /// What the engine takes, `sim_core::simulate(&lowered.platform, &lowered.program, &lowered.start, ...)`, and what its
@@ -33,6 +34,10 @@ pub struct Lowered {
     pub streams: Vec<StreamRole>,
     /// The links between partners, one per direction, in which a rate is given.
     pub partner_links: Vec<FluidId>,
+    /// By lane, then activity of its cost table, what that does.
+    pub tasks: Vec<Vec<Task>>,
+    /// By signal, what ends when it counts; none if it tells of a moment. A signal has a counter for each replica.
+    pub ends: Vec<Option<Task>>,
 }
 
 /// The stream and the stores of a rank.
@@ -57,6 +62,8 @@ pub struct StreamRole {
     pub replica: u32,
     /// What it does there.
     pub kind: LaneKind,
+    /// The lane of the schedule that it executes: index into [`Lowered::tasks`].
+    pub lane: u32,
 }
 
 /// Lowers `steps` repetitions of a schedule. Arguments of every block are the micro-batch and the number of its call,
@@ -78,10 +85,15 @@ pub fn lower(schedule: &Schedule, graph: &OpGraph, costs: &CostBook, site: &Site
     let groups = groups(&mut lowered.program, schedule, costs, site);
     // Blocks of the lane before of the same kind: lanes that do the same thing share them.
     let mut before: BTreeMap<u8, Vec<BlockId>> = BTreeMap::new();
-    for lane in &schedule.lanes {
+    lowered.ends = vec![None; schedule.signals.len()];
+    for (index, lane) in (0u32..).zip(&schedule.lanes) {
         let mut lowering = LaneLowering::new(schedule, graph, costs, site, lane, &mut lowered.program);
         let bodies: Vec<Vec<Op>> = lane.blocks.iter().map(|block| lowering.block(block)).collect();
-        let LaneLowering { program, slots, activities, sizes, .. } = lowering;
+        let LaneLowering { program, slots, activities, sizes, tasks, ends, .. } = lowering;
+        lowered.tasks.push(tasks);
+        for (signal, task) in ends {
+            lowered.ends[signal.0 as usize] = Some(task);
+        }
         let costs = program.cost_table(activities, sizes);
         let shared = before.entry(class(lane.kind)).or_default();
         let blocks = share(program, lane, bodies, shared);
@@ -94,7 +106,8 @@ pub fn lower(schedule: &Schedule, graph: &OpGraph, costs: &CostBook, site: &Site
             let name = format!("{}.{}", rank_name(site, lane.stage, replica), lane.kind.name());
             let stream = program.stream(name, binding, Body::Role(role));
             program.streams[stream.index()].device = site.rank(lane.stage, replica) as u32;
-            lowered.streams.push(StreamRole { stage: lane.stage, replica, kind: lane.kind });
+            let role = StreamRole { stage: lane.stage, replica, kind: lane.kind, lane: index };
+            lowered.streams.push(role);
             if lane.kind == LaneKind::Compute {
                 lowered.ranks[site.rank(lane.stage, replica)].compute = stream;
             }
@@ -221,6 +234,12 @@ struct LaneLowering<'a> {
     by_object: BTreeMap<Object, Slot>,
     activities: Vec<Activity>,
     sizes: Vec<u64>,
+    /// What each activity does.
+    tasks: Vec<Task>,
+    /// How many of them are of earlier blocks.
+    begun: usize,
+    /// The signals that count when a task has ended.
+    ends: Vec<(SignalId, Task)>,
 }
 
 impl<'a> LaneLowering<'a> {
@@ -233,11 +252,27 @@ impl<'a> LaneLowering<'a> {
         program: &'a mut Program,
     ) -> Self {
         let (slots, by_object, activities, sizes) = Default::default();
-        Self { schedule, graph, costs, site, lane, program, slots, by_object, activities, sizes }
+        let (tasks, begun, ends) = Default::default();
+        Self {
+            schedule,
+            graph,
+            costs,
+            site,
+            lane,
+            program,
+            slots,
+            by_object,
+            activities,
+            sizes,
+            tasks,
+            begun,
+            ends,
+        }
     }
 
     fn block(&mut self, block: &Block) -> Vec<Op> {
         let mut ops = Vec::with_capacity(block.items.len());
+        self.begun = self.tasks.len();
         for &item in &block.items {
             self.item(item, &mut ops);
         }
@@ -265,8 +300,9 @@ impl<'a> LaneLowering<'a> {
                     Place::Home(_) => (self.partner(), home),
                 };
                 let cause = self.program.cause(cause::TRANSFER);
-                let activity =
-                    self.moving(Time::ZERO, bytes, self.costs.copies[from as usize], (from, to), cause);
+                let kind = if from == home { TaskKind::Eviction } else { TaskKind::Load };
+                let cost = Message { latency: Time::ZERO, bytes, cap: self.costs.copies[from as usize] };
+                let activity = self.moving(cost, (from, to), cause, kind);
                 ops.push(Op::Run { activity });
             }
             Item::Enter(place) => {
@@ -283,21 +319,27 @@ impl<'a> LaneLowering<'a> {
                 ops.push(Op::Release { store, bytes, kind });
             }
             Item::Signal(signal) => {
+                let done = self.tasks[self.begun..].last();
+                self.ends.extend(done.map(|&task| (signal, task)));
                 let counter = self.slot(Object::Signal(signal.0));
                 ops.push(Op::Add { counter, amount: 1, after: None });
             }
             Item::Send(signal, hop) => {
                 let counter = self.slot(Object::Signal(signal.0));
                 let cause = self.program.cause(cause::COMMUNICATION);
-                let flight = self.lasting(self.costs.message(hop).alone(), cause);
+                let message = self.costs.message(hop);
+                let task = Task { kind: TaskKind::Message(hop), bytes: message.bytes };
+                let flight = self.activity(Activity::lasting(message.alone(), cause), task);
+                self.ends.push((signal, task));
                 ops.push(Op::Add { counter, amount: 1, after: Some(flight) });
             }
             Item::Carry(signal, hop) => {
                 let counter = self.slot(Object::Signal(signal.0));
                 let cause = self.program.cause(cause::COMMUNICATION);
                 let message = self.costs.message(hop);
-                let activity =
-                    self.moving(message.latency, message.bytes, message.cap, (hop.from, hop.to), cause);
+                let kind = TaskKind::Message(hop);
+                let activity = self.moving(message, (hop.from, hop.to), cause, kind);
+                self.ends.push((signal, Task { kind, bytes: message.bytes }));
                 ops.extend([Op::Run { activity }, Op::Add { counter, amount: 1, after: None }]);
             }
             Item::Await { signal, nth, why } => {
@@ -321,9 +363,10 @@ impl<'a> LaneLowering<'a> {
         let again = self.graph.get(op).phase == Phase::Recompute;
         let own = self.program.cause(if again { cause::RECOMPUTE } else { cause::COMPUTE });
         let costs = self.costs;
+        let task = |bytes| Task { kind: TaskKind::Operator(op), bytes };
         match &costs.ops[op.0 as usize] {
             OpCost::Lasting(time) => {
-                let activity = self.lasting(*time, own);
+                let activity = self.activity(Activity::lasting(*time, own), task(0));
                 ops.push(Op::Run { activity });
             }
             &OpCost::Kernel { fixed, bytes, speed, sms } => {
@@ -332,7 +375,7 @@ impl<'a> LaneLowering<'a> {
                 let units = Some(Units { pool, want: sms, priority: 1, table: CapTableId(speed) });
                 let (latency, cap) = (fixed, Rate::UNLIMITED);
                 let kernel = Activity { latency, work: bytes, cap, route, units, cause: own };
-                let activity = self.activity(kernel);
+                let activity = self.activity(kernel, task(0));
                 ops.push(Op::Run { activity });
             }
             OpCost::Collective(phases) => {
@@ -342,14 +385,15 @@ impl<'a> LaneLowering<'a> {
                     let beside = self.lane.kind == LaneKind::Collective;
                     let group = self.slot(Object::Channel(phase.channel, beside));
                     // The route is the group's.
-                    let activity = self.activity(Activity {
+                    let joined = Activity {
                         latency: phase.latency,
                         work: phase.bytes,
                         cap: phase.cap,
                         route: None,
                         units: None,
                         cause: communication,
-                    });
+                    };
+                    let activity = self.activity(joined, task(phase.bytes));
                     let sms = self.site.channels[phase.channel as usize].sms;
                     let pool = (beside && sms > 0).then(|| self.slot(Object::Sms));
                     ops.extend(pool.map(|pool| Op::Hold {
@@ -376,17 +420,12 @@ impl<'a> LaneLowering<'a> {
     }
 
     fn memory(&mut self, storage: StorageId, place: Place) -> (Slot, Affine, KindId) {
-        let stored = self.graph.stored(storage);
-        let again = self.graph.visit(stored.stage, stored.chunk, Phase::Recompute);
-        let recomputed = again.iter().any(|&op| self.graph.get(op).writes.contains(&storage));
-        let name = match (place, stored.purpose) {
-            (Place::Partner(_), _) => kind::HELD_FOR_PARTNER,
-            _ if recomputed => kind::RECOMPUTED,
-            (_, Purpose::WeightGradientInput) => kind::FOR_WEIGHT_GRADIENTS,
-            (_, Purpose::Activation | Purpose::Checkpoint) => kind::ACTIVATIONS,
+        let name = match place {
+            Place::Partner(_) => kind::HELD_FOR_PARTNER,
+            Place::Home(_) => self.graph.kind(storage),
         };
         let store = self.slot(Object::Memory(place.stage()));
-        (store, self.size(stored.bytes), self.program.kind(name))
+        (store, self.size(self.graph.stored(storage).bytes), self.program.kind(name))
     }
 
     fn resident(&mut self, place: Place) -> (Slot, Affine, KindId) {
@@ -406,28 +445,25 @@ impl<'a> LaneLowering<'a> {
         })
     }
 
-    fn lasting(&mut self, time: Time, cause: CauseId) -> Affine {
-        self.activity(Activity::lasting(time, cause))
-    }
-
     /// Bytes on the way between two stages, where there is one that takes time.
     fn moving(
         &mut self,
-        latency: Time,
-        bytes: u64,
-        cap: Rate,
+        Message { latency, bytes, cap }: Message,
         (from, to): (u32, u32),
         cause: CauseId,
+        kind: TaskKind,
     ) -> Affine {
+        let task = Task { kind, bytes };
         if bytes == 0 || !self.site.ranks[self.site.rank(from, 0)].to.contains_key(&to) {
-            return self.lasting(latency, cause);
+            return self.activity(Activity::lasting(latency, cause), task);
         }
         let route = self.slot(Object::Way(from, to));
-        self.activity(Activity { latency, cap, ..Activity::moving(bytes, route, cause) })
+        self.activity(Activity { latency, cap, ..Activity::moving(bytes, route, cause) }, task)
     }
 
-    fn activity(&mut self, activity: Activity) -> Affine {
+    fn activity(&mut self, activity: Activity, task: Task) -> Affine {
         self.activities.push(activity);
+        self.tasks.push(task);
         Affine::constant(self.activities.len() as i32 - 1)
     }
 

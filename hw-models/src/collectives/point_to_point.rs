@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sim_core::time::Time;
 
-use super::CollectiveModel;
+use super::{CollectiveModel, PointToPointPaths};
 use crate::kernels::picoseconds;
 use crate::provenance::Provenance;
 
@@ -52,14 +52,21 @@ pub struct PointToPointParameters {
     pub provenance: Provenance,
 }
 
+impl PointToPointPaths {
+    /// The constants of a kind of path.
+    pub const fn of(&self, path: PathKind) -> &PointToPointParameters {
+        match path {
+            PathKind::NvLink => &self.nv_link,
+            PathKind::Pcie => &self.pcie,
+            PathKind::Network => &self.network,
+        }
+    }
+}
+
 impl CollectiveModel {
     /// A message over a path whose slowest link carries `link_bytes_per_s`.
     pub fn point_to_point(&self, path: PathKind, link_bytes_per_s: f64) -> PointToPoint {
-        let parameters = match path {
-            PathKind::NvLink => &self.point_to_point.nv_link,
-            PathKind::Pcie => &self.point_to_point.pcie,
-            PathKind::Network => &self.point_to_point.network,
-        };
+        let parameters = self.point_to_point.of(path);
         PointToPoint {
             latency: picoseconds(parameters.latency_us * 1e-6),
             rendezvous: picoseconds(parameters.rendezvous_us * 1e-6),

@@ -81,7 +81,7 @@ pub(super) fn runs(page: &Page<'_>) -> Markup {
     let (columns, count) = (table.columns(), page.summary.variants.len());
     html! {
         div.wide.tall[count > ROWS_AT_ONCE] {
-            table.sortable {
+            table.sortable.runs {
                 thead { tr { @for column in &columns { th.number[column.numeric] { (column.title) } } } }
                 tbody {
                     @for row in table.rows().take(ROWS_MAX) {

@@ -14,6 +14,7 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
     if constants.is_empty() {
         return html! {};
     }
+    let units = constants.iter().any(|constant| !constant.unit.is_empty());
     html! {
         section {
             h2 #constants { "Which constants does it rest on?" }
@@ -21,9 +22,9 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
             div.wide.tall[constants.len() > ROWS_AT_ONCE] {
                 table.sortable.filterable {
                     thead {
-                        tr { th { "of" } th { "constant" } th.number { "value" } th { "unit" } th { "origin" } th { "confidence" } th { "source" } }
+                        tr { th { "of" } th { "constant" } th.number { "value" } @if units { th { "unit" } } th { "origin" } th { "confidence" } th { "source" } }
                     }
-                    tbody { @for constant in constants.iter().take(ROWS_MAX) { (row(constant)) } }
+                    tbody { @for constant in constants.iter().take(ROWS_MAX) { (row(constant, units)) } }
                 }
             }
             @if constants.len() > ROWS_MAX {
@@ -33,14 +34,14 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
     }
 }
 
-fn row(constant: &ConstantOrigin) -> Markup {
+fn row(constant: &ConstantOrigin, units: bool) -> Markup {
     let value = Some(constant.value).filter(|value| value.is_finite());
     html! {
         tr {
             td { (constant.of) }
             td { (constant.name) }
             td.number data-sort=[value] { (quantity::exact(constant.value)) }
-            td { (constant.unit) }
+            @if units { td { (constant.unit) } }
             td { (constant.origin) }
             td { @if constant.doubtful() { span.bad { "! " (constant.confidence) } } @else { (constant.confidence) } }
             td { (constant.source) }

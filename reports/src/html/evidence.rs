@@ -52,6 +52,10 @@ fn parity(published: &Published<'_>) -> Result<Markup, PlotError> {
     let ratios: Vec<_> = published.apart.iter().filter_map(ratio).take(RATIOS_MAX).collect();
     let question = "How far are our figures from the published ones?";
     let sentence = published.findings().join("; ");
+    if sentence.is_empty() {
+        // Only ranges were published, which the table compares.
+        return Ok(html! {});
+    }
     if ratios.is_empty() {
         return Ok(html! { h3 { (question) } p { (sentence) "." } });
     }

@@ -13,10 +13,16 @@ pub(super) fn drawing(page: &Page<'_>) -> Result<Markup, PlotError> {
     let Some(drawing) = page.summary.machine.as_ref().filter(|machine| !machine.node.is_empty()) else {
         return Ok(html! {});
     };
-    let question = format!("What is a node of {} made of?", drawing.name);
+    let question = match drawing.name.as_str() {
+        "" => "What is the machine made of?".to_owned(),
+        name => format!("What is a node of {name} made of?"),
+    };
+    let placed =
+        drawing.placement_of.as_ref().map(|variant| format!(" GPUs hold what {variant} places on them."));
     let aid = format!(
-        "{}Each line is a link, wider where it is faster; rates are for one direction.",
-        one_of(drawing)
+        "{}Each line is a link, wider where it is faster; rates are for one direction.{}",
+        one_of(drawing),
+        placed.unwrap_or_default()
     );
     let idle = html! { @if let Some(sentence) = idle(&page.comparison) { p { (sentence) "." } } };
     if drawing.node.len() > machine::PARTS_MAX {

@@ -22,6 +22,9 @@ pub struct MachineDrawing {
     /// What each GPU of the drawn node holds: its name to "stage 0, tensor 3".
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub placement: IndexMap<String, String>,
+    /// The variant of which that is the placement, where others place in another way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement_of: Option<String>,
 }
 
 /// One part of a node.

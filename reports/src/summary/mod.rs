@@ -86,7 +86,7 @@ pub struct RunSummary {
     /// Model FLOPs utilisation, 0 to 1.
     #[serde(default, skip_serializing_if = "absent::number")]
     pub mfu: Option<f64>,
-    /// The largest share of a stage's own span in which it was not busy, 0 to 1.
+    /// The largest share of a stage's own span in which it waited for other stages, 0 to 1; absent for a single stage.
     #[serde(default, skip_serializing_if = "absent::number")]
     pub bubble_fraction: Option<f64>,
     /// Micro-batches of a step.
@@ -107,7 +107,7 @@ pub struct RunSummary {
     /// What every link, memory or device carried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceUse>,
-    /// Communication by kind, mean over ranks.
+    /// Communication by kind. What is exposed adds up to the communication and the waiting for transfers of the breakdown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub communication: Vec<CommunicationUse>,
     /// The links of a machine that were used most, busiest first.
@@ -116,7 +116,8 @@ pub struct RunSummary {
     /// The critical path of the step by cause.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty", serialize_with = "absent::entries")]
     pub critical_path_s: IndexMap<String, f64>,
-    /// Share of the step that rests on each kind of evidence ("measured here", "data sheet", "estimate"), 0 to 1.
+    /// Share of the slowest rank's work and communication that rests on each kind of evidence ("measured here", "data sheet",
+    /// "estimate"), 0 to 1.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty", serialize_with = "absent::entries")]
     pub provenance: IndexMap<String, f64>,
     /// GPUs of the machine that no rank runs on, where some are left over.

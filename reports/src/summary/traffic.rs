@@ -5,17 +5,17 @@ use serde::{Deserialize, Serialize};
 use super::LinkKind;
 use crate::absent;
 
-/// One kind of communication of a run, per rank and step.
+/// One kind of communication of a run, in a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CommunicationUse {
     /// What it is ("tensor all-reduce", "pipeline message").
     pub kind: String,
-    /// Bytes a rank gives away in a step.
+    /// Bytes that a rank sends, or has sent back, mean over those that take part.
     pub bytes: u64,
-    /// Time of a step in which a rank does nothing but wait for it; what is hidden behind work is not in it.
+    /// Time in which a rank does nothing but wait for it, mean over all ranks; what is hidden behind work is not in it.
     #[serde(default = "absent::nan", skip_serializing_if = "absent::not_finite")]
     pub exposed_s: f64,
-    /// How often a rank does it in a step.
+    /// How often a rank does it, mean over those that take part.
     pub count: u64,
 }
 

@@ -139,6 +139,7 @@ pub(crate) fn machine(shape: &Shape, nodes: u32) -> MachineDrawing {
         network: (nodes > 1).then(|| "hdr200-fat-tree".to_owned()),
         node: wiring.node,
         links: wiring.links,
+        placement_of: None,
     }
 }
 

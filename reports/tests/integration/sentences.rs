@@ -111,7 +111,10 @@ fn a_winner_at_every_point_comes_with_its_margin() {
         at(bare("a", 3.0), axis, "16"),
         at(bare("b", 2.0), axis, "16"),
     ];
-    assert_eq!(says_over(axis, &runs), "b is the fastest at all 2 points, by 1.50× to 2.00× over the next.");
+    assert_eq!(
+        says_over(axis, &runs),
+        "b is the fastest at all 2 settings, by 1.50× to 2.00× over the next best."
+    );
 }
 
 #[test]
@@ -124,7 +127,7 @@ fn a_crossover_along_a_numeric_axis_is_found_in_any_order_of_the_file() {
     }
     assert_eq!(
         says_over(axis, &runs),
-        "The crossover is between rate 50 GB/s and 100 GB/s: recompute is the fastest below, bpipe above."
+        "recompute is the fastest up to rate 50 GB/s, bpipe from rate 100 GB/s on."
     );
 }
 
@@ -138,10 +141,7 @@ fn a_crossover_is_found_along_an_axis_that_sets_several_paths() {
         runs.push(at(bare("b", if layers == "16" { 2.0 } else { 3.8 }), layers, size));
         runs.push(at(bare("c", c), layers, size));
     }
-    assert_eq!(
-        finding(&runs, &axes),
-        "a is the fastest up to layers 8, b at layers 16, c from layers 32 on."
-    );
+    assert_eq!(finding(&runs, &axes), "a is the fastest at layers 8, b at layers 16, c at layers 32.");
 }
 
 #[test]
@@ -156,8 +156,8 @@ fn a_variant_that_runs_nowhere_is_named() {
     }
     assert_eq!(
         says_over(axis, &runs),
-        "a is the fastest at all 2 points, by 2.00× over the next; plain does not fit at any point, zb deadlocks at any \
-         point."
+        "a is the fastest at all 2 settings, by 2.00× over the next best; plain does not fit at any setting, zb deadlocks at \
+         any setting."
     );
 }
 
@@ -169,7 +169,7 @@ fn winners_that_alternate_are_counted() {
         runs.push(at(bare("a", a), axis, point));
         runs.push(at(bare("b", 2.0), axis, point));
     }
-    assert_eq!(says_over(axis, &runs), "Of 3 points a at 2 and b at 1 is the fastest.");
+    assert_eq!(says_over(axis, &runs), "Of the 3 settings tried a is the fastest at 2, b at 1.");
 }
 
 #[test]
@@ -180,8 +180,8 @@ fn one_variant_over_a_sweep_tells_its_best_and_worst_point() {
     };
     let runs = [run("1", 50.0), run("2", 80.0), at(too_big("plain", 5), axis, "4")];
     let expected = "plain is fastest at micro-batch 2 with 80.0 samples/s, 1.60× faster than at micro-batch 1 with 50.0 \
-                    samples/s; it does not run at 1 of the 3 points.";
+                    samples/s; it does not run at 1 of the 3 settings.";
     assert_eq!(says_over(axis, &runs), expected);
     let never = [at(too_big("plain", 5), axis, "4"), at(too_big("plain", 5), axis, "8")];
-    assert_eq!(says_over(axis, &never), "plain does not run at any of the 2 points.");
+    assert_eq!(says_over(axis, &never), "plain does not run at any of the 2 settings.");
 }

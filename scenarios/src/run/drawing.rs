@@ -1,17 +1,22 @@
 //! The drawing of a machine: one node, as all are alike, and the network switches that it is connected to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hw_models::catalogue;
 use hw_models::machine::{Machine, PartId, PartKind};
+use indexmap::IndexMap;
 use reports::summary::{DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind as Drawn};
+use workloads::placement::Extent;
 
 use crate::plans;
-use crate::schema::Scenario;
+use crate::schema::{Machine as settings, Model, Scenario};
 
-/// The machine of a scenario; none for a scenario without.
-pub(super) fn drawing(scenario: &Scenario) -> Option<MachineDrawing> {
+/// The machine of the first of some variants, with what that places where; none for a scenario without machine.
+pub(super) fn drawing(variants: &[(&str, Scenario)]) -> Option<MachineDrawing> {
+    let ((first, scenario), others) = variants.split_first()?;
     let machine = plans::machine::of(scenario).ok()?;
+    let placement = placement(scenario, &machine);
+    let differs = others.iter().any(|(_, other)| self::placement(other, &machine) != placement);
     let own: Vec<PartId> = machine.parts().filter(|&part| machine.part(part).node == Some(0)).collect();
     let outside: BTreeSet<PartId> = own
         .iter()
@@ -23,9 +28,13 @@ pub(super) fn drawing(scenario: &Scenario) -> Option<MachineDrawing> {
     // One direction of each link: that from the part with the lower number.
     let links = own.iter().flat_map(|&part| machine.links_from(part)).map(|link| machine.link(link));
     let links = links.filter(|link| link.from < link.to);
-    let gpu = (machine.gpus() > 0).then(|| machine.part(machine.gpu(0)).model).flatten();
+    let (name, network) = match scenario.machine.as_ref()? {
+        settings::Cluster(cluster) => (cluster.node.clone(), cluster.fabric.clone()),
+        settings::Node(node) => (node.name.clone(), None),
+        settings::Parts(_) => (String::new(), None),
+    };
     Some(MachineDrawing {
-        name: gpu.map_or_else(String::new, |gpu| format!("{} x {gpu}", machine.gpus())),
+        name,
         nodes: machine.nodes(),
         node: parts.map(|part| drawn(&machine, part)).collect(),
         links: links
@@ -36,8 +45,32 @@ pub(super) fn drawing(scenario: &Scenario) -> Option<MachineDrawing> {
                 bytes_per_s: link.bytes_per_s,
             })
             .collect(),
-        ..MachineDrawing::default()
+        network,
+        placement,
+        placement_of: differs.then(|| (*first).to_owned()),
     })
+}
+
+/// What the GPUs of the first node hold: `stage 0, tensor 3`.
+fn placement(scenario: &Scenario, machine: &Machine) -> IndexMap<String, String> {
+    let Model::Transformer(model) = &scenario.model else { return IndexMap::new() };
+    let plan = plans::transformer::plan(scenario, model);
+    let Extent { tensor, data, stages } = plan.extent();
+    let ranks = (0..stages).flat_map(|stage| (0..tensor * data).map(move |replica| (stage, replica)));
+    let placed = ranks.map(|(stage, replica)| {
+        let coordinates = [
+            ("stage", stage, stages),
+            ("tensor", replica % tensor, tensor),
+            ("copy", replica / tensor, data),
+        ];
+        let told = coordinates.into_iter().filter(|(.., extent)| *extent > 1);
+        let told: Vec<String> = told.map(|(what, number, _)| format!("{what} {number}")).collect();
+        (plan.extent().gpu(plan.placement, stage, replica), told.join(", "))
+    });
+    let here: BTreeMap<u32, String> = placed
+        .filter(|(gpu, held)| *gpu < machine.gpus_per_node().min(machine.gpus()) && !held.is_empty())
+        .collect();
+    here.into_iter().map(|(gpu, held)| (local_name(machine, machine.gpu(gpu)), held)).collect()
 }
 
 fn drawn(machine: &Machine, id: PartId) -> DrawnPart {
@@ -61,7 +94,7 @@ fn local_name(machine: &Machine, part: PartId) -> String {
     name.strip_prefix("node[0].").map_or_else(|| name.clone(), str::to_owned)
 }
 
-fn link_kind(kind: catalogue::LinkKind) -> LinkKind {
+pub(super) fn link_kind(kind: catalogue::LinkKind) -> LinkKind {
     match kind {
         catalogue::LinkKind::NvLink => LinkKind::NvLink,
         catalogue::LinkKind::Pcie => LinkKind::Pcie,

@@ -27,6 +27,7 @@ pub(super) fn too_small(run: RunSummary, shortfalls: &[Shortfall]) -> RunSummary
         quantity::bytes(worst.needed),
         shortfalls.len()
     );
+    let held = worst.holders.iter().filter(|(_, bytes)| *bytes > 0);
     failed(
         run,
         Failure {
@@ -35,7 +36,9 @@ pub(super) fn too_small(run: RunSummary, shortfalls: &[Shortfall]) -> RunSummary
             stream: Some(Words::stage(worst.stage as usize)),
             operation: Some(format!("{} of micro-batch 0", worst.block)),
             store: Some(format!("memory of stage {}", worst.stage)),
+            requested_kind: Some(worst.requested.to_owned()),
             requested_bytes: Some(worst.needed - worst.persistent),
+            holders_bytes: held.map(|&(kind, bytes)| (kind.to_owned(), bytes)).collect(),
             short_bytes: Some(worst.needed - worst.capacity),
             capacity_bytes: Some(worst.capacity),
             ..empty(FailureKind::OutOfMemory)

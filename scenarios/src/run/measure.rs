@@ -1,18 +1,24 @@
 //! What a run that fits measured.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
-use reports::summary::{DevicePeak, RankTime, ResourceUse, RunSummary};
+use reports::summary::{DevicePeak, LinkUse, RankTime, ResourceUse, RunSummary};
+use sim_core::id::{CauseId, FluidId};
 use sim_core::noise::{Noise, Pause};
 use sim_core::outcome::{ByCause, Run};
+use sim_core::platform::Platform;
 use sim_core::time::Time;
 use workloads::lower::{Lowered, RankIds};
 use workloads::names::cause;
 use workloads::plan::Built;
 
+use super::communication::communication;
+use super::drawing::link_kind;
 use super::idle::idle_gpus;
 use super::ranks;
+use super::tally::Tally;
 use super::words::Words;
 use crate::plans;
 use crate::schema::{Count, Model, Scenario, Share};
@@ -27,6 +33,8 @@ pub(super) struct Measured<'a> {
     pub(super) built: &'a Built,
     pub(super) words: &'a Words<'a>,
     pub(super) run: &'a Run,
+    /// Where its time goes by kind; none for a profile.
+    pub(super) tally: Option<&'a Tally<'a>>,
 }
 
 /// The measured steps of one rank.
@@ -46,12 +54,18 @@ impl Measured<'_> {
         summary.idle_gpus = idle_gpus(self.scenario);
         summary.peak_memory_bytes = self.peaks();
         summary.resources = self.resources();
+        summary.links = self.links();
         summary.critical_path_s = self.critical_path();
-        if matches!(self.scenario.model, Model::ProfiledPipeline(_)) {
-            summary.provenance = IndexMap::from([("given in the scenario".to_owned(), 1.0)]);
-        }
         self.set_step_time(summary, self.step_time_s());
         self.set_breakdown(summary);
+        summary.provenance = IndexMap::from([("given in the scenario".to_owned(), 1.0)]);
+        if let Some((tally, accounts)) = self.tally.zip(self.built.accounts.as_ref()) {
+            let steps = plans::steps(self.scenario);
+            summary.communication =
+                communication(self.lowered(), accounts, tally, steps, self.measured_steps());
+            let slowest = summary.slowest_rank.as_ref().and_then(|rank| self.words.rank_called(&rank.name));
+            summary.provenance = tally.provenance(slowest.unwrap_or(0));
+        }
     }
 
     /// The time of a step and what follows from it.
@@ -101,18 +115,23 @@ impl Measured<'_> {
         Window { start: stream.marks[first], end: stream.marks[last], spent }
     }
 
-    /// max over ranks of (own span - busy) / own span, over the last step.
+    /// max over ranks of (own span - busy) / own span, over the last step: the cost of Qi et al. 2024. A rank of a
+    /// transformer is busy in collectives of its stage, too: what is left is waiting for other stages. None without any.
     fn bubble_fraction(&self) -> Option<f64> {
+        if self.lowered().stages.len() < 2 {
+            return None;
+        }
         let position = |name| cause::ALL.iter().position(|&known| known == name);
         let work = [position(cause::COMPUTE)?, position(cause::RECOMPUTE)?];
-        let bubble = |ids: &RankIds| {
+        let bubble = |(rank, ids): (usize, &RankIds)| {
             let stream = &self.run.streams[ids.compute.index()];
             let [start, end] = [stream.marks.len() - 2, stream.marks.len() - 1];
             let busy = work.map(|w| stream.spent_at_marks[end][w] - stream.spent_at_marks[start][w]);
             let span = stream.marks[end] - stream.marks[start];
-            1.0 - (busy[0] + busy[1]).0 as f64 / span.0 as f64
+            let collectives = self.tally.map_or(Time::ZERO, |tally| tally.within_stage(rank));
+            1.0 - (busy[0] + busy[1] + collectives).0 as f64 / span.0 as f64
         };
-        self.lowered().ranks.iter().map(bubble).reduce(f64::max)
+        self.lowered().ranks.iter().enumerate().map(bubble).reduce(f64::max)
     }
 
     /// Whether successive steps took equally long on every rank; unknown for a single one.
@@ -195,7 +214,7 @@ impl Measured<'_> {
         if matches!(self.scenario.model, Model::ProfiledPipeline(_)) {
             return self.lowered().partner_links.iter().map(|&fluid| self.used(fluid)).collect();
         }
-        let fluids = (0..self.run.fluids.len()).map(sim_core::id::FluidId::from);
+        let fluids = (0..self.run.fluids.len()).map(FluidId::from);
         let mut used: Vec<ResourceUse> =
             fluids.map(|fluid| self.used(fluid)).filter(|used| used.bytes > 0).collect();
         used.sort_by(|a, b| b.utilisation.partial_cmp(&a.utilisation).unwrap_or(Ordering::Equal));
@@ -203,7 +222,28 @@ impl Measured<'_> {
         used
     }
 
-    fn used(&self, fluid: sim_core::id::FluidId) -> ResourceUse {
+    /// The links of a machine that were used most, busiest first.
+    fn links(&self) -> Vec<LinkUse> {
+        /// The most that are told.
+        const SHOWN: usize = 32;
+        let Ok(machine) = plans::machine::of(self.scenario) else { return Vec::new() };
+        // The machine comes first on every platform, so that its fluids have the numbers of one alone.
+        let alone = machine.platform(&mut Platform::default(), None, |_| CauseId(0));
+        // Both directions of a half-duplex link are one.
+        let mut told = BTreeSet::new();
+        let once = machine.links().filter(|link| told.insert(alone.links[link.index()]));
+        let used = once.map(|link| {
+            let ResourceUse { name, bytes, utilisation } = self.used(alone.links[link.index()]);
+            let kind = link_kind(machine.link(link).kind);
+            LinkUse { name, kind, bytes, utilisation: utilisation.unwrap_or(f64::NAN) }
+        });
+        let mut used: Vec<LinkUse> = used.filter(|link| link.bytes > 0).collect();
+        used.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
+        used.truncate(SHOWN);
+        used
+    }
+
+    fn used(&self, fluid: FluidId) -> ResourceUse {
         let bytes = self.run.fluids[fluid.index()].served as f64;
         let fluid = &self.lowered().platform.fluids[fluid.index()];
         let possible = fluid.capacity.units_per_second() * self.run.time.as_secs();

@@ -1,10 +1,12 @@
 //! Running an experiment: every variant at every point, in parallel, into one summary.
 
+mod communication;
 mod constants;
 mod drawing;
 mod failure;
 mod headline;
 mod idle;
+mod lanes;
 mod measure;
 mod one;
 mod picture;
@@ -12,6 +14,7 @@ mod plan;
 mod ranks;
 mod remedy;
 mod summarise;
+mod tally;
 mod words;
 
 use rayon::prelude::*;

@@ -2,13 +2,16 @@
 
 use reports::summary::{RunSummary, Spread};
 use sim_core::fold::fold;
+use sim_core::id::StreamId;
+use sim_core::observe::{Observer, Unobserved};
 use sim_core::outcome::{End, Run};
 use sim_core::validate::ProgramError;
-use sim_core::{Options as Engine, simulate};
+use sim_core::{Options as Engine, simulate_observed};
 use workloads::lower::Lowered;
 use workloads::plan::{Built, PlanError};
 
 use super::measure::Measured;
+use super::tally::Tally;
 use super::words::Words;
 use super::{Options, Refusal, failure, measure, remedy};
 use crate::experiment::{Experiment, Point};
@@ -85,19 +88,26 @@ fn simulated(
     mut summary: RunSummary,
     seed: u64,
 ) -> Result<RunSummary, String> {
-    let run = once(scenario, built, seed)?;
+    let (run, tally) = match &built.accounts {
+        Some(accounts) => {
+            let tally = |streams: &[StreamId]| Tally::new(scenario, &built.lowered, accounts, streams);
+            let (run, tally) = once(scenario, built, seed, tally)?;
+            (run, Some(tally))
+        }
+        None => (once(scenario, built, seed, |_| Unobserved)?.0, None),
+    };
     let words = Words::new(&built.lowered, plans::micro_batches_per_flush(scenario));
     summary.activities = Some(run.activities);
     if run.end != End::Completed {
         return Ok(failure::describe(summary, scenario, built, &words, &run));
     }
-    let measured = Measured { scenario, built, words: &words, run: &run };
+    let measured = Measured { scenario, built, words: &words, run: &run, tally: tally.as_ref() };
     measured.describe(&mut summary);
     let seeds = scenario.run.seeds.get();
     if seeds > 1 {
         let mut times = vec![measured.step_time_s()];
         for further in 1..seeds {
-            let run = once(scenario, built, seed.wrapping_add(further))?;
+            let (run, _) = once(scenario, built, seed.wrapping_add(further), |_| Unobserved)?;
             times.push(Measured { run: &run, ..measured }.step_time_s());
         }
         let mean_s = times.iter().sum::<f64>() / times.len() as f64;
@@ -112,14 +122,25 @@ fn simulated(
     Ok(summary)
 }
 
-fn once(scenario: &Scenario, built: &Built, seed: u64) -> Result<Run, String> {
+/// Simulates a scenario once; `observe` makes an observer from the simulated stream that stands for each stream.
+fn once<O: Observer>(
+    scenario: &Scenario,
+    built: &Built,
+    seed: u64,
+    observe: impl FnOnce(&[StreamId]) -> O,
+) -> Result<(Run, O), String> {
     let Lowered { platform, program, start, .. } = &built.lowered;
     let engine = engine(scenario, seed);
     let words = |errors: Vec<_>| errors.iter().map(ProgramError::to_string).collect::<Vec<_>>().join("; ");
     if scenario.run.fold == Fold::Never {
-        return simulate(platform, program, start, &engine).map_err(words);
+        let all: Vec<StreamId> = (0..program.streams.len()).map(StreamId::from).collect();
+        let mut observer = observe(&all);
+        let run = simulate_observed(platform, program, start, &engine, &mut observer).map_err(words)?;
+        return Ok((run, observer));
     }
     let folded = fold(platform, program, start);
-    let run = simulate(&folded.platform, &folded.program, &folded.start, &engine).map_err(words)?;
-    Ok(folded.expand(&run))
+    let mut observer = observe(&folded.streams);
+    let run = simulate_observed(&folded.platform, &folded.program, &folded.start, &engine, &mut observer)
+        .map_err(words)?;
+    Ok((folded.expand(&run), observer))
 }

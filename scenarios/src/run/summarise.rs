@@ -9,6 +9,7 @@ use super::constants::constants;
 use super::drawing::drawing;
 use super::headline::{assumptions, parameters};
 use crate::experiment::{Experiment, Resolved};
+use crate::schema::Scenario;
 
 /// The summary of an experiment's runs, in their order.
 pub(super) fn summary(
@@ -39,11 +40,18 @@ pub(super) fn summary(
             .as_ref()
             .map_or_else(IndexMap::new, |resolved| parameters(&resolved.scenario, &runs)),
         assumptions: shown.as_ref().map_or_else(Vec::new, |resolved| assumptions(&resolved.scenario)),
-        machine: shown.as_ref().and_then(|resolved| drawing(&resolved.scenario)),
+        machine: drawing(&resolved(experiment, variants)),
         constants: shown.as_ref().map_or_else(Vec::new, |resolved| constants(&resolved.scenario)),
         resolved_scenario,
         variants: runs,
     }
+}
+
+/// The scenarios of the variants at the first point, where they can be resolved.
+fn resolved<'v>(experiment: &Experiment, variants: &[&'v str]) -> Vec<(&'v str, Scenario)> {
+    let point = experiment.points().next().unwrap_or_default();
+    let scenario = |&variant: &&'v str| Some((variant, experiment.resolve(variant, &point).ok()?.scenario));
+    variants.iter().filter_map(scenario).collect()
 }
 
 /// The first run that can be resolved, to show what was simulated.

@@ -8,4 +8,5 @@ mod library;
 mod plans;
 mod schema;
 mod support;
+mod traffic;
 mod transformers;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use reports::summary::Summary;
+use scenarios::run::{Options, Progress, execute};
 use scenarios::{Experiment, Failure, load};
 
 /// The smallest complete settings; tests add what they are about.
@@ -28,4 +30,21 @@ pub(crate) fn experiment(more: &str) -> Experiment {
 /// The messages of a failure.
 pub(crate) fn messages(failure: &Failure) -> Vec<&str> {
     failure.problems.iter().map(|problem| problem.message.as_str()).collect()
+}
+
+/// Everything, one after the other.
+pub(crate) fn options() -> Options {
+    Options { seed: 1, jobs: Some(1), variants: Vec::new(), reproduce: String::new() }
+}
+
+struct Unwatched;
+
+impl Progress for Unwatched {
+    fn begin(&self, _: u64) {}
+    fn done(&self) {}
+}
+
+/// What an experiment finds.
+pub(crate) fn run(experiment: &Experiment) -> Summary {
+    execute(experiment, &options(), &Unwatched).unwrap_or_else(|refusal| panic!("{refusal}"))
 }

@@ -1,10 +1,10 @@
 //! Transformers on machines: what follows from what is written.
 
-use scenarios::run::{Options, Progress, execute, plan};
+use scenarios::run::plan;
 use scenarios::schema::{Count, Model, Transformer};
 use scenarios::{Experiment, Failure, Infeasible, Point, Scenario};
 
-use crate::support::{read, read_all};
+use crate::support::{options, read, read_all, run};
 
 const CLUSTER: &str = "name: test
 machine: { cluster: { node: dgx-a100-80g, count: 4 } }
@@ -147,9 +147,8 @@ fn copies_and_micro_batches_follow_from_the_machine() {
 
 #[test]
 fn gpus_that_are_left_idle_change_nothing() -> Result<(), Failure> {
-    let step = |text: &str| -> Result<Option<f64>, Failure> {
-        Ok(execute(&read(text, &[])?, &options(), &Unwatched).expect("it runs").variants[0].step_time())
-    };
+    let step =
+        |text: &str| -> Result<Option<f64>, Failure> { Ok(run(&read(text, &[])?).variants[0].step_time()) };
     let idle = NODE.replace("node: dgx-a100-80g", "cluster: { node: dgx-a100-80g, count: 3 }");
     let idle = idle.replace("pipeline: 2", "pipeline: 2, data: 2, idle: allow");
     assert_eq!(step(&idle)?, step(NODE)?);
@@ -161,7 +160,7 @@ fn gpus_that_are_left_idle_change_nothing() -> Result<(), Failure> {
 fn single_parts_of_a_node_can_be_set_and_swept() -> Result<(), Failure> {
     let text = NODE.to_owned() + "sweep: { machine.node.set.gpu.memory: [3 GiB, 80 GiB, 141 GiB] }\n";
     let experiment = read(&text, &["machine.node.set.gpu[5].lanes=8"])?;
-    let summary = execute(&experiment, &options(), &Unwatched).expect("it runs");
+    let summary = run(&experiment);
     let fits: Vec<bool> = summary.variants.iter().map(|run| run.fits).collect();
     assert_eq!(fits, [false, true, true]);
     let peak = |run: usize| summary.variants[run].peak_memory_bytes[0].capacity_bytes;
@@ -231,21 +230,10 @@ fn sixteen_thousand_gpus_are_checked_without_being_built() {
     assert!(plan.activities > 100_000_000, "{plan:?}");
 }
 
-fn options() -> Options {
-    Options { seed: 1, jobs: Some(1), variants: Vec::new(), reproduce: String::new() }
-}
-
-struct Unwatched;
-
-impl Progress for Unwatched {
-    fn begin(&self, _: u64) {}
-    fn done(&self) {}
-}
-
 #[test]
 fn a_run_tells_throughput_utilisation_time_and_memory() -> Result<(), Failure> {
     let experiment = read(NODE, &[])?;
-    let summary = execute(&experiment, &options(), &Unwatched).expect("it runs");
+    let summary = run(&experiment);
     let run = &summary.variants[0];
     let step = run.step_time().expect("it fits");
     let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
@@ -275,7 +263,7 @@ fn a_run_tells_throughput_utilisation_time_and_memory() -> Result<(), Failure> {
 #[test]
 fn what_does_not_fit_is_told_with_the_nearest_settings_that_do() -> Result<(), Failure> {
     let text = format!("{NODE}memory: {{ limit: 6 GiB }}\n").replace("micro_batch: 4", "micro_batch: 8");
-    let summary = execute(&read(&text, &[])?, &options(), &Unwatched).expect("it runs");
+    let summary = run(&read(&text, &[])?);
     let failure = summary.variants[0].failure.as_ref().expect("it does not fit");
     assert!(
         failure.store.as_deref().is_some_and(|store| store.starts_with("memory of stage ")),

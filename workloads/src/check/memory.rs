@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use crate::graph::OpGraph;
+use crate::graph::{OpGraph, StorageId};
+use crate::names::kind;
 use crate::schedule::{Item, LaneKind, Schedule};
 
 /// A stage that cannot hold what it needs for one micro-batch.
@@ -23,13 +24,17 @@ pub struct Shortfall {
     pub needed: u64,
     /// Bytes held throughout.
     pub persistent: u64,
+    /// The same by kind, the largest first.
+    pub holders: Vec<(&'static str, u64)>,
+    /// The kind of most bytes that the block needs beside them.
+    pub requested: &'static str,
     /// Bytes there are.
     pub capacity: u64,
 }
 
 /// The stages that cannot hold one micro-batch.
 pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
-    let bytes = |items: &[Item]| -> u64 {
+    let storages = |items: &[Item]| {
         let mut storages = BTreeSet::new();
         for item in items {
             match *item {
@@ -38,19 +43,26 @@ pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
                 _ => {}
             }
         }
-        storages.iter().map(|&s| graph.stored(s).bytes).fold(0, u64::saturating_add)
+        storages
     };
+    let size = |storage: &StorageId| graph.stored(*storage).bytes;
+    let bytes = |items: &[Item]| -> u64 { storages(items).iter().map(size).fold(0, u64::saturating_add) };
     let computes = schedule.lanes.iter().filter(|lane| lane.kind == LaneKind::Compute);
     computes
         .filter_map(|lane| {
             let memory = &schedule.stages[lane.stage as usize];
             let worst = lane.blocks.iter().max_by_key(|block| bytes(&block.items))?;
             let needed = memory.held().saturating_add(bytes(&worst.items));
+            let largest = storages(&worst.items).into_iter().max_by_key(size);
+            let mut holders = memory.persistent.clone();
+            holders.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
             (needed > memory.capacity).then(|| Shortfall {
                 stage: lane.stage,
                 block: worst.name.clone(),
                 needed,
                 persistent: memory.held(),
+                holders,
+                requested: largest.map_or(kind::ACTIVATIONS, |storage| graph.kind(storage)),
                 capacity: memory.capacity,
             })
         })

@@ -6,6 +6,7 @@ mod transformer;
 
 use thiserror::Error;
 
+use crate::account::Accounts;
 use crate::chain::Chain;
 use crate::check::{self, memory::Shortfall};
 use crate::cost::CostBook;
@@ -54,6 +55,8 @@ pub struct Built {
     pub chunks: u32,
     /// Micro-batches that leave each stage for its partner in one step.
     pub evictions: Vec<u32>,
+    /// What the tasks of its activities count as; none for a profile, whose times are given.
+    pub accounts: Option<Accounts>,
 }
 
 /// Why a plan cannot be simulated.
@@ -177,6 +180,7 @@ pub(crate) fn assemble(
         lowered: lower::lower(&schedule, &graph, &costs, &site(&table)?, pipelining.steps),
         chunks: chain.chunks,
         evictions: evictions(chain.stages, &table),
+        accounts: None,
     })
 }
 

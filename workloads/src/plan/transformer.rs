@@ -1,5 +1,8 @@
 //! Plans of transformers on machines: from dimensions, a split and a machine to what the engine takes.
 
+use hw_models::provenance::Origin;
+
+use crate::account::{Account, Accounts, Communication};
 use crate::chain::Chain;
 use crate::cost::{CostBook, Message};
 use crate::disposition::Dispositions;
@@ -66,6 +69,7 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
     let job = Job { machine, extent, placement, capacity };
     let mut models = CostModels::new(&job, hardware)?;
     let costs = costs(&laid, chain, boundary.bytes, &mut models)?;
+    let accounts = accounts(&laid, chain, &mut models, hardware)?;
     let buffers = buffers(&laid, chain, &job, hardware)?;
     let memory = memory(plan, hardware, &model, &laid, &buffers, capacity)?;
     let channels = models.channels;
@@ -76,6 +80,7 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
         Ok(job.site(hops, table, &channels).map_err(HardwareError::from)?)
     })?;
     job.slow_clocks(&mut built.lowered);
+    built.accounts = Some(accounts);
     Ok(built)
 }
 
@@ -117,6 +122,29 @@ fn costs(
         messages,
         copies: (0..chain.stages).map(copy).collect::<Result<_, HardwareError>>()?,
         speeds: models.speeds(),
+    })
+}
+
+/// What operators, messages and copies count as.
+fn accounts(
+    laid: &Laid,
+    chain: Chain,
+    models: &mut CostModels<'_>,
+    hardware: &Hardware<'_>,
+) -> Result<Accounts, HardwareError> {
+    let operators = laid.operators.iter().map(|op| models.account(op, hardware)).collect::<Result<_, _>>()?;
+    let message = |stage: u32| {
+        let origin = models.message_origin(stage, (stage + 1) % chain.stages, hardware)?;
+        Ok(Account { communication: Some(Communication::Message), origin })
+    };
+    let mut copies =
+        (0..chain.stages).map(|stage| models.message_origin(stage, chain.stages - 1 - stage, hardware));
+    Ok(Accounts {
+        operator_of: laid.operator_of.clone(),
+        operators,
+        messages: (0..chain.stages).map(message).collect::<Result<_, HardwareError>>()?,
+        copies: copies
+            .try_fold(Origin::MeasuredHere, |weakest, copy| Ok::<_, HardwareError>(weakest.max(copy?)))?,
     })
 }
 

@@ -144,9 +144,9 @@ impl Job<'_> {
         let nodes = self.by_node(members);
         let members: usize = nodes.iter().map(Vec::len).sum();
         let local = &nodes[0];
-        let inside = match local.as_slice() {
-            [a, b, ..] => {
-                let route = self.route(*a, *b)?;
+        let (inside, between) = self.hops(&nodes)?;
+        let inside = match inside {
+            Some(route) => {
                 let link = match route.kind {
                     RouteKind::NvLink if route.links.len() > 1 => InsideLink::NvSwitch,
                     RouteKind::NvLink => InsideLink::CubeMesh,
@@ -155,18 +155,33 @@ impl Job<'_> {
                 Inside { link, bytes_per_s: self.machine.bytes_per_s(&route) }
             }
             // Alone on its node it uses no link inside.
-            _ => Inside { link: InsideLink::NvSwitch, bytes_per_s: f64::MAX },
+            None => Inside { link: InsideLink::NvSwitch, bytes_per_s: f64::MAX },
         };
-        let between = match nodes.get(1) {
-            Some(next) => {
-                let route = self.route(local[0], next[0])?;
-                let nics = self.senders(local).count() as u32;
-                Some(Between { bytes_per_s: self.machine.bytes_per_s(&route), nics })
-            }
-            None => None,
-        };
+        let between = between.map(|route| {
+            let nics = self.senders(local).count() as u32;
+            Between { bytes_per_s: self.machine.bytes_per_s(&route), nics }
+        });
         let ranks_per_node = local.len() as u32;
         Ok(GroupShape { ranks: members as u32, ranks_per_node, inside, between })
+    }
+
+    /// A hop inside a node and one between nodes of a group, where it has them.
+    fn hops(&self, nodes: &[Vec<u32>]) -> Result<(Option<Route>, Option<Route>), NoRoute> {
+        let inside = match nodes[0].as_slice() {
+            [a, b, ..] => Some(self.route(*a, *b)?),
+            _ => None,
+        };
+        let between = nodes.get(1).map(|next| self.route(nodes[0][0], next[0])).transpose()?;
+        Ok((inside, between))
+    }
+
+    /// What collectives of a kind of group cross: the hops of its first group, which stands for all.
+    ///
+    /// # Errors
+    /// If nothing joins two of them.
+    pub fn hops_of(&self, group: Group) -> Result<impl Iterator<Item = Route>, NoRoute> {
+        let (inside, between) = self.hops(&self.by_node(&self.groups(group)[0]))?;
+        Ok(inside.into_iter().chain(between))
     }
 
     /// The way from a stage to another on which a replica is fastest.

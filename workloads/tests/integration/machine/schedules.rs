@@ -78,4 +78,8 @@ fn what_can_never_fit_is_not_simulated() {
     };
     assert_eq!(found[0].stage, 0);
     assert!(found[0].needed > 8 << 30 && found[0].capacity == 8 << 30, "{}", found[0]);
+    // Who holds it, the largest first, and what there is no room for.
+    assert_eq!(found[0].holders[0].0, kind::OPTIMIZER);
+    assert_eq!(found[0].holders.iter().map(|(_, bytes)| bytes).sum::<u64>(), found[0].persistent);
+    assert_eq!(found[0].requested, kind::ACTIVATIONS);
 }

@@ -1,0 +1,63 @@
+//! Communication by kind: how often and how much, counted in the program, and how long it is exposed.
+
+use std::collections::BTreeMap;
+
+use reports::summary::CommunicationUse;
+use workloads::account::{Accounts, Communication};
+use workloads::lower::Lowered;
+
+use super::lanes::lanes;
+use super::tally::Tally;
+
+/// What the ranks of a transformer communicate in one of `steps`, of which `measured` are timed.
+pub(super) fn communication(
+    lowered: &Lowered,
+    accounts: &Accounts,
+    tally: &Tally<'_>,
+    steps: u32,
+    measured: f64,
+) -> Vec<CommunicationUse> {
+    let mut exposed: BTreeMap<Communication, f64> = BTreeMap::new();
+    for rank in 0..lowered.ranks.len() {
+        for (kind, time) in tally.exposed(rank) {
+            *exposed.entry(kind).or_default() += time.as_secs();
+        }
+    }
+    let ranks = lowered.ranks.len() as f64;
+    let used = |(kind, by_stage): (Communication, BTreeMap<u32, Traffic>)| {
+        let mean = |all: u64| {
+            let per_step = all as f64 / (f64::from(steps) * by_stage.len() as f64);
+            per_step.round() as u64
+        };
+        CommunicationUse {
+            kind: kind.name(),
+            bytes: mean(by_stage.values().map(|traffic| traffic.bytes).sum()),
+            exposed_s: exposed.get(&kind).copied().unwrap_or_default() / (ranks * measured),
+            count: mean(by_stage.values().map(|traffic| traffic.count).sum()),
+        }
+    };
+    traffic(lowered, accounts).into_iter().map(used).collect()
+}
+
+/// What a rank communicates.
+#[derive(Clone, Copy, Default)]
+struct Traffic {
+    count: u64,
+    bytes: u64,
+}
+
+/// By kind and stage, what each rank of the stage communicates in all steps.
+fn traffic(lowered: &Lowered, accounts: &Accounts) -> BTreeMap<Communication, BTreeMap<u32, Traffic>> {
+    let mut traffic: BTreeMap<Communication, BTreeMap<u32, Traffic>> = BTreeMap::new();
+    for lane in lanes(lowered) {
+        for call in lane.calls {
+            for task in lane.ops(call.block).iter().filter_map(|op| lane.done_by(op)) {
+                let Some(kind) = accounts.of(task.kind).communication else { continue };
+                let of_stage = traffic.entry(kind).or_default().entry(lane.stage).or_default();
+                of_stage.count += u64::from(call.repeat);
+                of_stage.bytes += u64::from(call.repeat) * task.bytes;
+            }
+        }
+    }
+    traffic
+}

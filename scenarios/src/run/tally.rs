@@ -1,0 +1,177 @@
+//! What the time of a transformer's ranks goes to, by kind of communication and by evidence: an observer adds it up while
+//! the program runs.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use sim_core::id::{BlockId, CauseId, StreamId};
+use sim_core::observe::Observer;
+use sim_core::outcome::Place;
+use sim_core::program::Op;
+use sim_core::time::Time;
+use workloads::account::{Account, Accounts, Communication};
+use workloads::lower::Lowered;
+use workloads::names::cause;
+use workloads::schedule::LaneKind;
+
+use super::lanes::{Lane, lanes};
+use crate::plans;
+use crate::schema::Scenario;
+
+/// Time of the compute lanes of a run, by account.
+#[derive(Debug)]
+pub(super) struct Tally<'a> {
+    lowered: &'a Lowered,
+    steps: Steps,
+    /// Causes of waiting for bytes.
+    under_way: [CauseId; 2],
+    /// The different accounts.
+    accounts: Vec<Account>,
+    /// By lane of the schedule; none unless it computes.
+    lanes: Vec<Option<Timed>>,
+    /// By simulated stream, its lane.
+    lane_of: Vec<u32>,
+    /// By stream of the whole program, the simulated one that stands for it.
+    stands_for: Vec<StreamId>,
+    /// By simulated stream, then account, in the measured steps.
+    spent: Vec<Time>,
+    /// By simulated stream, in collectives of its own stage in the last step, waiting for peers included.
+    within_stage: Vec<Time>,
+}
+
+/// The steps of a run.
+#[derive(Clone, Copy, Debug)]
+struct Steps {
+    micro_batches: u32,
+    warm_up: u32,
+    all: u32,
+}
+
+/// What is timed of a lane.
+#[derive(Debug)]
+struct Timed {
+    /// By operation of each block, an index into the accounts.
+    accounts: BTreeMap<BlockId, Vec<Option<usize>>>,
+    /// The operation that marks the begin of a step.
+    begin: Option<(BlockId, u32)>,
+}
+
+impl<'a> Tally<'a> {
+    /// Nothing yet, of a program of which the streams `stands_for` are simulated.
+    pub(super) fn new(
+        scenario: &Scenario,
+        lowered: &'a Lowered,
+        accounts: &Accounts,
+        stands_for: &[StreamId],
+    ) -> Self {
+        // Without flush all steps lie between one pair of marks.
+        let (warm_up, all) = match scenario.training.flush {
+            true => (scenario.run.steps.warm_up.get() as u32, plans::steps(scenario)),
+            false => (0, 1),
+        };
+        let micro_batches = plans::micro_batches_per_flush(scenario).max(1);
+        let simulated = stands_for.iter().map(|stream| stream.index() + 1).max().unwrap_or(0);
+        let mut lane_of = vec![0; simulated];
+        for (stream, role) in stands_for.iter().zip(&lowered.streams) {
+            lane_of[stream.index()] = role.lane;
+        }
+        let mut known = Vec::new();
+        let lanes: Vec<_> = lanes(lowered).map(|lane| timed(&lane, accounts, &mut known)).collect();
+        let cause = |name| cause::ALL.iter().position(|&known| known == name).unwrap_or_default();
+        Self {
+            lowered,
+            steps: Steps { micro_batches, warm_up, all },
+            under_way: [cause::COMMUNICATION, cause::TRANSFER].map(|name| CauseId::from(cause(name))),
+            spent: vec![Time::ZERO; simulated * known.len()],
+            accounts: known,
+            lanes,
+            lane_of,
+            stands_for: stands_for.to_vec(),
+            within_stage: vec![Time::ZERO; simulated],
+        }
+    }
+
+    /// How long a rank did nothing but wait for each kind of communication, in all measured steps.
+    pub(super) fn exposed(&self, rank: usize) -> impl Iterator<Item = (Communication, Time)> {
+        self.spent(rank).filter_map(|(account, time)| Some((account.communication?, time)))
+    }
+
+    /// Share of a rank's work and communication that rests on each kind of evidence, the best first.
+    pub(super) fn provenance(&self, rank: usize) -> IndexMap<String, f64> {
+        let mut times = BTreeMap::new();
+        for (account, time) in self.spent(rank).filter(|(_, time)| *time > Time::ZERO) {
+            *times.entry(account.origin).or_insert(Time::ZERO) += time;
+        }
+        let all: u64 = times.values().map(|time| time.0).sum();
+        times.into_iter().map(|(origin, time)| (origin.to_string(), time.0 as f64 / all as f64)).collect()
+    }
+
+    /// Time of a rank's last step in collectives within its stage, waiting for peers included.
+    pub(super) fn within_stage(&self, rank: usize) -> Time {
+        self.within_stage[self.stream(rank)]
+    }
+
+    fn spent(&self, rank: usize) -> impl Iterator<Item = (Account, Time)> {
+        let from = self.stream(rank) * self.accounts.len();
+        self.accounts.iter().copied().zip(self.spent[from..].iter().copied())
+    }
+
+    /// The simulated stream that computes for a rank.
+    fn stream(&self, rank: usize) -> usize {
+        self.stands_for[self.lowered.ranks[rank].compute.index()].index()
+    }
+}
+
+/// The accounts of what a lane does and waits for; new ones are added to those `known`.
+fn timed(lane: &Lane<'_>, accounts: &Accounts, known: &mut Vec<Account>) -> Option<Timed> {
+    if lane.kind != LaneKind::Compute {
+        return None;
+    }
+    let mut index = |op: &Op| {
+        let task = lane.done_by(op).or_else(|| lane.awaited_by(op))?;
+        let account = accounts.of(task.kind);
+        Some(known.iter().position(|&other| other == account).unwrap_or_else(|| {
+            known.push(account);
+            known.len() - 1
+        }))
+    };
+    let mut of_blocks = BTreeMap::new();
+    for call in lane.calls {
+        of_blocks
+            .entry(call.block)
+            .or_insert_with(|| lane.ops(call.block).iter().map(&mut index).collect::<Vec<_>>());
+    }
+    let begin = lane.calls.first().and_then(|call| {
+        let mark = lane.ops(call.block).iter().position(|op| *op == Op::Mark)?;
+        Some((call.block, mark as u32))
+    });
+    Some(Timed { accounts: of_blocks, begin })
+}
+
+impl Observer for Tally<'_> {
+    const CURVES: bool = false;
+
+    fn span(&mut self, place: Place, op: &Op, start: Time, ready: Time, end: Time) {
+        let stream = place.stream.index();
+        let Some(lane) = &self.lanes[self.lane_of[stream] as usize] else { return };
+        let account = lane.accounts.get(&place.block).and_then(|accounts| accounts[place.op as usize]);
+        let Some(account) = account.filter(|_| end > start) else { return };
+        let step = place.args[0].unsigned_abs() / self.steps.micro_batches;
+        // A run without warm-up is measured from its first mark on.
+        let before =
+            step == 0 && lane.begin.is_some_and(|(block, mark)| place.block == block && place.op < mark);
+        if step < self.steps.warm_up || before {
+            return;
+        }
+        let active = match *op {
+            Op::Run { .. } => end - start,
+            Op::Wait { cause, .. } if self.under_way.contains(&cause) => end - start,
+            _ => end - ready,
+        };
+        self.spent[stream * self.accounts.len() + account] += active;
+        let within = self.accounts[account].communication.is_some_and(Communication::within_stage);
+        if within && step + 1 == self.steps.all {
+            self.within_stage[stream] += end - start;
+        }
+    }
+}

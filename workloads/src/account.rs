@@ -1,0 +1,107 @@
+//! What the activities of a program count as in results: which kind of communication they are, and what their times rest on.
+
+use hw_models::provenance::Origin;
+
+use crate::chain::Hop;
+use crate::cost::boundary;
+use crate::graph::OpId;
+use crate::model::transformer::{CollectiveKind, Group};
+
+/// What an activity does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// For what.
+    pub kind: TaskKind,
+    /// Bytes that its rank sends, or has sent back; 0 for a kernel.
+    pub bytes: u64,
+}
+
+/// What an activity is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskKind {
+    /// An operator: a kernel, or a phase of a collective.
+    Operator(OpId),
+    /// A message between stages.
+    Message(Hop),
+    /// A copy to the partner stage.
+    Eviction,
+    /// A copy back.
+    Load,
+}
+
+/// What a task counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Which communication it is; none: a kernel.
+    pub communication: Option<Communication>,
+    /// The weakest evidence that its time rests on.
+    pub origin: Origin,
+}
+
+/// Kinds of communication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Communication {
+    /// A collective of a kind of group.
+    Collective(Group, CollectiveKind),
+    /// A message between stages.
+    Message,
+    /// An activation that goes to the partner stage.
+    Eviction,
+    /// An activation that comes back.
+    Load,
+}
+
+/// The accounts of all tasks of a plan on a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Accounts {
+    /// By operator of the graph, an index into `operators`.
+    pub(crate) operator_of: Vec<u32>,
+    pub(crate) operators: Vec<Account>,
+    /// By [`boundary`].
+    pub(crate) messages: Vec<Account>,
+    /// Of copies between partner stages, the weakest of all pairs.
+    pub(crate) copies: Origin,
+}
+
+impl Accounts {
+    /// The account of a task.
+    pub fn of(&self, kind: TaskKind) -> Account {
+        let copy = |communication| Account { communication: Some(communication), origin: self.copies };
+        match kind {
+            TaskKind::Operator(op) => self.operators[self.operator_of[op.0 as usize] as usize],
+            TaskKind::Message(hop) => self.messages[boundary(hop)],
+            TaskKind::Eviction => copy(Communication::Eviction),
+            TaskKind::Load => copy(Communication::Load),
+        }
+    }
+}
+
+impl Communication {
+    /// Its name in results, `tensor all-reduce`.
+    pub fn name(self) -> String {
+        match self {
+            Self::Collective(group, kind) => {
+                let group = match group {
+                    Group::Tensor => "tensor",
+                    Group::Data => "data",
+                    Group::Embedding => "embedding",
+                    Group::Model => "model",
+                };
+                let kind = match kind {
+                    CollectiveKind::AllReduce => "all-reduce",
+                    CollectiveKind::AllGather => "all-gather",
+                    CollectiveKind::ReduceScatter => "reduce-scatter",
+                };
+                format!("{group} {kind}")
+            }
+            Self::Message => "pipeline message".to_owned(),
+            Self::Eviction => "eviction to the partner stage".to_owned(),
+            Self::Load => "load from the partner stage".to_owned(),
+        }
+    }
+
+    /// Whether only ranks of one stage take part.
+    pub const fn within_stage(self) -> bool {
+        matches!(self, Self::Collective(Group::Tensor | Group::Data, _))
+    }
+}

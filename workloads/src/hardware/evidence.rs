@@ -1,0 +1,63 @@
+//! What kind of evidence the times of operators and messages rest on: where several constants decide, the weakest.
+
+use hw_models::machine::Route;
+use hw_models::provenance::Origin;
+
+use super::{CostModels, Hardware, HardwareError, kernel, path};
+use crate::account::{Account, Communication};
+use crate::model::transformer::{Collective, Operator, Work};
+
+impl CostModels<'_> {
+    /// What an operator counts as.
+    pub(crate) fn account(
+        &mut self,
+        operator: &Operator,
+        hardware: &Hardware<'_>,
+    ) -> Result<Account, HardwareError> {
+        if let Work::Collective(collective) = &operator.work {
+            return self.account_of_collective(collective, hardware);
+        }
+        let model = self.kernels.first().ok_or(HardwareError::NoGpu)?;
+        let cost = kernel(model, &operator.work)?.ok_or(HardwareError::NoGpu)?;
+        Ok(Account { communication: None, origin: model.provenance(cost.class)?.origin })
+    }
+
+    /// A measured table speaks for itself; the tuner's estimate rests on its constants and on the links of a ring.
+    fn account_of_collective(
+        &mut self,
+        collective: &Collective,
+        hardware: &Hardware<'_>,
+    ) -> Result<Account, HardwareError> {
+        let origin = match self.planned(collective)?.measured {
+            Some(table) => hardware.collectives.tables[table].provenance.origin,
+            None => {
+                let constants = hardware.collectives.tuner.provenance.origin;
+                let hops = self.job.hops_of(collective.group)?.map(|route| self.origin_of(&route));
+                hops.fold(constants, Origin::max)
+            }
+        };
+        let communication = Some(Communication::Collective(collective.group, collective.kind));
+        Ok(Account { communication, origin })
+    }
+
+    /// What the time of a message from a stage to another rests on.
+    pub(crate) fn message_origin(
+        &self,
+        from: u32,
+        to: u32,
+        hardware: &Hardware<'_>,
+    ) -> Result<Origin, HardwareError> {
+        // Nothing crosses a boundary of a single stage.
+        if from == to {
+            return Ok(Origin::MeasuredHere);
+        }
+        let route = self.job.fastest(from, to)?;
+        let constants = hardware.collectives.point_to_point.of(path(&route)).provenance.origin;
+        Ok(self.origin_of(&route).max(constants))
+    }
+
+    fn origin_of(&self, route: &Route) -> Origin {
+        let links = route.links.iter().map(|&link| self.job.machine.link(link).provenance.origin);
+        links.max().unwrap_or(Origin::MeasuredHere)
+    }
+}
