@@ -4,10 +4,14 @@ use workloads::model::transformer::{Recompute, Transformer};
 use workloads::names::kind;
 use workloads::order::PipelineSchedule;
 
-use super::{GIB, Ran, TransformerPlan, World, every_layer, plan, schedule};
+use super::{GIB, Ran, SendMode, TransformerPlan, World, every_layer, plan, schedule};
 
 /// Table 3 of the paper: 22B on 8 GPUs with micro-batches of 4, 175B on 64 with three chunks per stage.
-fn published(model: &str, sequence_parallel: bool, recompute: Recompute) -> (World, TransformerPlan) {
+pub(super) fn published(
+    model: &str,
+    sequence_parallel: bool,
+    recompute: Recompute,
+) -> (World, TransformerPlan) {
     let model = match model {
         "22B" => Transformer::gpt(48, 6_144, 64, 51_200, 2_048),
         _ => Transformer::gpt(96, 12_288, 96, 51_200, 2_048),
@@ -17,7 +21,9 @@ fn published(model: &str, sequence_parallel: bool, recompute: Recompute) -> (Wor
         plan.execution.micro_batch = 4;
         (plan, 1)
     } else {
-        let mut plan = plan(model, [8, 8, 1], 24);
+        let mut plan = plan(model, [8, 8, 1], 64);
+        plan.scatter_gather = false;
+        plan.pipelining.send = SendMode::Blocking;
         schedule(&mut plan, PipelineSchedule::Interleaved { chunks: 3 });
         (plan, 8)
     };

@@ -2,6 +2,7 @@
 
 mod balance;
 mod bounds;
+mod elasticity;
 mod folded;
 mod memory;
 mod rejected;

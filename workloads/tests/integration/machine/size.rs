@@ -34,6 +34,7 @@ fn activities_are_counted_exactly() {
         with(plan(gpt(8), [2, 4, 2], 6), |plan| plan.pipelining.steps = 3),
         with(plan(gpt(8), [1, 8, 1], 8), |plan| plan.pipelining.send = SendMode::Latency),
         with(plan(gpt(4), [1, 4, 2], 8), |plan| plan.pipelining.send = SendMode::Rendezvous),
+        with(plan(gpt(4), [1, 4, 2], 8), |plan| plan.pipelining.send = SendMode::Blocking),
         with(plan(gpt(4), [4, 2, 2], 4), |plan| {
             plan.execution.split.sequence_parallel = false;
             plan.sharding = Sharding::Optimizer;
