@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
+use hw_models::host::{HOST, HostCosts};
 use hw_models::kernels::{KERNELS, KernelCatalogue};
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
@@ -26,6 +27,12 @@ pub fn kernels() -> &'static KernelCatalogue {
 pub fn collectives() -> &'static CollectiveCatalogue {
     static CONSTANTS: LazyLock<CollectiveCatalogue> = LazyLock::new(|| embedded(COLLECTIVES));
     &CONSTANTS
+}
+
+/// Costs of issuing work.
+pub fn host() -> &'static HostCosts {
+    static COSTS: LazyLock<HostCosts> = LazyLock::new(|| embedded(HOST));
+    &COSTS
 }
 
 /// Published transformers by name.

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
+use hw_models::host::{HOST, HostCosts};
 use hw_models::kernels::{KERNELS, KernelCatalogue};
 use hw_models::machine::{ClusterSpec, Machine};
 use serde::de::DeserializeOwned;
@@ -91,8 +92,14 @@ fn lowered() -> Lowered {
         reserved: 0,
         limit: None,
     };
-    let hardware =
-        Hardware { machine: &machine, catalogue: &catalogue, kernels: &kernels, collectives: &collectives };
+    let host: HostCosts = parse(HOST);
+    let hardware = Hardware {
+        machine: &machine,
+        catalogue: &catalogue,
+        kernels: &kernels,
+        collectives: &collectives,
+        host: &host,
+    };
     build_on(&plan, &hardware).expect("a plan that can be built").lowered
 }
 

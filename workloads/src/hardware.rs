@@ -9,10 +9,12 @@ use hw_models::catalogue::{Catalogue, Gpu};
 use hw_models::collectives::{
     self, CollectiveCatalogue, CollectiveError, CollectiveModel, CollectivePlan, GroupShape, PathKind,
 };
+use hw_models::host::HostCosts;
 use hw_models::kernels::{self, GpuFacts, KernelCatalogue, KernelCost, KernelError, KernelModel};
 use hw_models::machine::{Machine, NoRoute, Route, RouteKind};
 use sim_core::fixed::Rate;
 use sim_core::program::{CapRow, CapTable};
+use sim_core::time::Time;
 use thiserror::Error;
 
 use crate::cost::{CollectivePhase, Message, OpCost};
@@ -30,6 +32,8 @@ pub struct Hardware<'a> {
     pub kernels: &'a KernelCatalogue,
     /// Collectives.
     pub collectives: &'a CollectiveCatalogue,
+    /// What issuing work costs.
+    pub host: &'a HostCosts,
 }
 
 /// Why the hardware models cannot answer.
@@ -95,6 +99,8 @@ pub(crate) struct CostModels<'a> {
     /// By clock, the fastest first.
     kernels: Vec<KernelModel>,
     collectives: CollectiveModel,
+    /// Between a kernel and the one before.
+    gap: Time,
     /// What HBM gives all kernels together.
     hbm: Rate,
     /// By kernel, its speeds at each clock.
@@ -115,6 +121,7 @@ impl<'a> CostModels<'a> {
                 .map(|clock| hardware.kernel_model(clock))
                 .collect::<Result<_, _>>()?,
             collectives: hardware.collectives.model(&gpu.architecture)?,
+            gap: hardware.host.gap_in_stream.time(),
             hbm: Rate::per_second(gpu.bandwidth_gb_per_s * 1e9),
             speeds: Vec::new(),
             known: BTreeMap::new(),
@@ -132,13 +139,14 @@ impl<'a> CostModels<'a> {
         let costs = costs.collect::<Result<Vec<_>, KernelError>>()?;
         let fastest = costs.first().ok_or(HardwareError::NoGpu)?;
         let speed = self.speed(&costs, fastest.bytes);
-        Ok(OpCost::Kernel { fixed: fastest.fixed, bytes: fastest.bytes, speed, sms: fastest.sms_wanted })
+        let fixed = self.gap.saturating_add(fastest.fixed);
+        Ok(OpCost::Kernel { fixed, bytes: fastest.bytes, speed, sms: fastest.sms_wanted })
     }
 
     /// A message of `bytes` from a stage to another.
     pub(crate) fn message(&self, from: u32, to: u32, bytes: u64) -> Result<Message, HardwareError> {
         if from == to {
-            return Ok(Message::lasting(sim_core::time::Time::ZERO));
+            return Ok(Message::lasting(Time::ZERO));
         }
         let route = self.job.fastest(from, to)?;
         let cost = self.collectives.point_to_point(path(&route), self.job.machine.bytes_per_s(&route));

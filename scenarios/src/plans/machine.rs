@@ -35,6 +35,7 @@ pub(crate) fn hardware(machine: &machine::Machine) -> Hardware<'_> {
         catalogue: catalogue::devices(),
         kernels: catalogue::kernels(),
         collectives: catalogue::collectives(),
+        host: catalogue::host(),
     }
 }
 

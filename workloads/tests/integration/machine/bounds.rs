@@ -75,11 +75,10 @@ fn a_single_gpu_takes_the_sum_of_its_operators() {
     let machine = Machine::from_parts(&world.catalogue, &parts, &[]).unwrap();
     let hardware = world.hardware(&machine);
     let kernels = hardware.kernel_model(1.0).unwrap();
+    let gap = hardware.host.gap_in_stream.time().0;
     let alone = |operators: &[Operator]| -> u64 {
-        operators
-            .iter()
-            .map(|op| kernel(&kernels, &op.work).unwrap().expect("one rank has no peers").alone().0)
-            .sum()
+        let cost = |op: &Operator| kernel(&kernels, &op.work).unwrap().expect("one rank has no peers");
+        operators.iter().map(|op| gap + cost(op).alone().0).sum()
     };
     for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
         let (layers, micro_batches) = (4, 3);

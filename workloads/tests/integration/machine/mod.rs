@@ -4,6 +4,7 @@ mod balance;
 mod bounds;
 mod elasticity;
 mod folded;
+mod layers;
 mod memory;
 mod rejected;
 mod schedules;
@@ -12,6 +13,7 @@ mod size;
 
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
+use hw_models::host::{HOST, HostCosts};
 use hw_models::kernels::{KERNELS, KernelCatalogue};
 use hw_models::machine::{ClusterSpec, Degrade, Machine};
 use serde::de::DeserializeOwned;
@@ -43,6 +45,7 @@ pub(crate) struct World {
     catalogue: Catalogue,
     kernels: KernelCatalogue,
     collectives: CollectiveCatalogue,
+    host: HostCosts,
     cluster: ClusterSpec,
 }
 
@@ -58,7 +61,13 @@ impl World {
         }
         let catalogue =
             Catalogue::embedded(serde_yaml::Deserializer::from_str).expect("the embedded catalogue");
-        Self { catalogue, kernels: parse(KERNELS), collectives: parse(COLLECTIVES), cluster }
+        Self {
+            catalogue,
+            kernels: parse(KERNELS),
+            collectives: parse(COLLECTIVES),
+            host: parse(HOST),
+            cluster,
+        }
     }
 
     /// With GPUs whose memory nothing fills.
@@ -81,8 +90,8 @@ impl World {
     }
 
     fn hardware<'a>(&'a self, machine: &'a Machine) -> Hardware<'a> {
-        let Self { catalogue, kernels, collectives, .. } = self;
-        Hardware { machine, catalogue, kernels, collectives }
+        let Self { catalogue, kernels, collectives, host, .. } = self;
+        Hardware { machine, catalogue, kernels, collectives, host }
     }
 
     /// A run of a plan, however it ends.
