@@ -7,7 +7,8 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use sim_core::time::Time;
 
-use crate::kernels::{fit::minimise, picoseconds};
+use crate::calibration::search::minimise;
+use crate::kernels::picoseconds;
 use crate::provenance::Provenance;
 
 /// The catalogue of copies, `hw-models/catalogue/copies.yaml`.

@@ -87,6 +87,7 @@ impl<'a> Hardware<'a> {
                 .filter_map(|(dtype, peak)| Some((dtype, peak? * 1e12 * clock)))
                 .collect(),
             hbm_bytes_per_s: gpu.bandwidth_gb_per_s * 1e9,
+            l2_bytes: gpu.l2_mib * f64::from(1 << 20),
         };
         Ok(KernelModel::new(facts, self.kernels.parameters(name, &gpu.architecture)?))
     }

@@ -65,7 +65,9 @@ impl KernelModel {
             Pass::Forward => &parameters.forward,
             Pass::Backward => &parameters.backward,
         };
-        let rate = self.peak_per_sm(shape.dtype)? * pass.e_max * parameters.narrow(shape.head_dim);
+        let rate = self.peak(shape.dtype)? / f64::from(self.facts.sms.max(1))
+            * pass.e_max
+            * parameters.narrow(shape.head_dim);
         let step = 2.0 * shape.products() * (ROWS * ROWS) as f64 * shape.head_dim as f64 / rate;
         let walk = shape.walk();
         let tail = pass.tail;
@@ -74,6 +76,7 @@ impl KernelModel {
             resident: 1,
             bytes: shape.bytes(),
             achieved: self.parameters.stream(StreamClass::Elementwise)?.achieved,
+            serial: 0.0,
             seconds: move |sms: u32| walk.steps(sms, tail) * step,
         };
         Ok(KernelCost {

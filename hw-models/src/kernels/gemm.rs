@@ -4,21 +4,24 @@
 //!
 //! ```text
 //! blocks  = batch ceil(m/tm) ceil(n/tn) s          waves = ceil(blocks / S)
-//! compute = waves 2 tm tn (ceil(k/s/tk) tk + prologue) / (P/S e)
-//! e       = e_max layout min(1, tm tn / 128^2)^exponent
+//! tile    = 2 tm tn (ceil(k/s/tk) tk + prologue) / (P/S e),     e = e_max layout min(1, tm tn / (256 128))^exponent
+//! compute = max(waves tile, blocks 2 tm tn ceil(k/s/tk) tk / (P sustained layout))
 //! memory  = bytes / (achieved fraction x HBM),     bytes = operands and output once, partial sums of a split apart
+//! time    = start + max(compute, memory) + serial min(compute, memory)
 //! ```
 //!
-//! and the library is assumed to choose, with all SMs in view, the tile and the split that are fastest (the tile and
-//! wave quantisation of NVIDIA, "Matrix Multiplication Background User's Guide", DU-09799; splitting k as in CUTLASS).
-//! A kernel that finds fewer SMs free keeps its tile: that is why a product of 132 tiles beside a collective on 24 of
-//! 132 SMs takes two waves.
+//! `sustained` is what the board's power holds when all SMs multiply: a product that leaves SMs idle runs at higher
+//! clocks, so that its tiles are faster. `serial` is the share of the shorter side that is not hidden behind the longer:
+//! blocks load before they multiply and store after it. The library is assumed to choose, with all SMs in view, the tile
+//! and the split that are fastest (the tile and wave quantisation of NVIDIA, "Matrix Multiplication Background User's
+//! Guide", DU-09799; splitting k as in CUTLASS). A kernel that finds fewer SMs free keeps its tile: that is why a product
+//! of 132 tiles beside a collective on 24 of 132 SMs takes two waves.
 
 use serde::{Deserialize, Serialize};
 
 use super::rows::Blocks;
 use super::{
-    Dtype, GemmParameters, KernelClass, KernelCost, KernelError, KernelModel, StreamClass, picoseconds,
+    Dtype, GemmParameters, KernelClass, KernelCost, KernelError, KernelModel, Shape, StreamClass, picoseconds,
 };
 
 /// `batch` products of `m x k` with `k x n`.
@@ -53,9 +56,11 @@ pub enum Layout {
 }
 
 /// Parts the contraction is cut into.
-const SPLITS: [u64; 5] = [1, 2, 4, 8, 16];
+const SPLITS: [u64; 11] = [1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64];
+/// Step of a tile along the contraction on the ordinary cores (elements), as the kernels `sgemm` of cuBLAS are made.
+const ORDINARY_STEP: u32 = 8;
 /// Area of the tile of full efficiency.
-const FULL_TILE: f64 = 128.0 * 128.0;
+const FULL_TILE: f64 = 256.0 * 128.0;
 /// Rows and columns in memory start at multiples of 16 bytes, or tensor cores load them element by element.
 const ALIGNMENT: u64 = 16;
 
@@ -65,19 +70,44 @@ impl KernelModel {
     /// # Errors
     /// When the GPU has no rate or the catalogue no parameters for the type.
     pub fn gemm(&self, shape: &Gemm) -> Result<KernelCost, KernelError> {
-        let parameters = self.parameters.gemm(shape.dtype)?;
+        let class = shape.class();
+        let parameters = match class {
+            KernelClass::Batched(dtype) => self.parameters.batched(dtype)?,
+            _ => self.parameters.gemm(shape.dtype)?,
+        };
+        let cost = self.product(shape, parameters, parameters.layout(shape.layout), class)?;
+        let compute = shape.flops() / self.peak(shape.dtype)?;
+        Ok(self.corrected(cost, compute, || shape.among_measured()))
+    }
+
+    /// A product by formula, with a factor on the rates of the parameters.
+    pub(super) fn product(
+        &self,
+        shape: &Gemm,
+        parameters: &GemmParameters,
+        factor: f64,
+        class: KernelClass,
+    ) -> Result<KernelCost, KernelError> {
         let achieved = self.parameters.stream(StreamClass::Elementwise)?.achieved;
-        let rate = self.peak_per_sm(shape.dtype)? * shape.efficiency(parameters);
+        let peak = self.peak(shape.dtype)?;
+        let factor = factor * if shape.aligned() { 1.0 } else { parameters.misaligned };
+        let per_sm = peak / f64::from(self.facts.sms.max(1)) * parameters.e_max * factor;
+        let sustained = peak * parameters.sustained * factor;
+        let step = if shape.dtype == Dtype::Fp32 { ORDINARY_STEP } else { self.parameters.k_step };
         let blocks = |tile: [u32; 2], split: u64| {
-            let depth = shape.depth(split, self.parameters.k_step) + parameters.prologue_k;
-            let seconds = tile_seconds(tile, depth, parameters.exponent, rate);
+            let depth = shape.depth(split, step);
+            let area = f64::from(tile[0]) * f64::from(tile[1]);
+            let rate = per_sm * (area / FULL_TILE).min(1.0).powf(parameters.exponent);
+            let seconds = 2.0 * area * (depth + parameters.prologue_k) / rate;
             let count = shape.tiles(tile).saturating_mul(split);
+            let at_full_power = count as f64 * 2.0 * area * depth / sustained;
             Blocks {
                 count,
                 resident: 1,
                 bytes: shape.bytes(split),
                 achieved,
-                seconds: move |sms: u32| count.div_ceil(u64::from(sms)) as f64 * seconds,
+                serial: parameters.serial,
+                seconds: move |sms: u32| (count.div_ceil(u64::from(sms)) as f64 * seconds).max(at_full_power),
             }
         };
         let duration = |tile, split| {
@@ -85,8 +115,9 @@ impl KernelModel {
             blocks.bytes as f64 / blocks.speed(self, blocks.sms_wanted(self))
         };
         let (tile, split) = candidates(&self.parameters.tiles, shape)
-            .min_by(|&(t, s), &(u, r)| duration(t, s).total_cmp(&duration(u, r)))
-            .unwrap_or(([128, 128], 1));
+            .map(|(tile, split)| (duration(tile, split), (tile, split)))
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .map_or(([128, 128], 1), |(_, best)| best);
         let best = blocks(tile, split);
         Ok(KernelCost {
             fixed: picoseconds(parameters.start_us * 1e-6),
@@ -94,7 +125,7 @@ impl KernelModel {
             flops: shape.flops(),
             sms_wanted: best.sms_wanted(self),
             rows: best.rows(self),
-            class: KernelClass::Gemm(shape.dtype),
+            class,
         })
     }
 }
@@ -103,14 +134,8 @@ impl KernelModel {
 fn candidates(tiles: &[[u32; 2]], shape: &Gemm) -> impl Iterator<Item = ([u32; 2], u64)> {
     let deepest = (shape.k / 256).max(1);
     tiles.iter().flat_map(move |&tile| {
-        SPLITS.into_iter().filter(move |&split| split <= deepest).map(move |split| (tile, split))
+        SPLITS.into_iter().take_while(move |&split| split <= deepest).map(move |split| (tile, split))
     })
-}
-
-/// Time of one block on one SM that reaches `rate` FLOP/s with a full tile.
-fn tile_seconds(tile: [u32; 2], depth: f64, exponent: f64, rate: f64) -> f64 {
-    let area = f64::from(tile[0]) * f64::from(tile[1]);
-    2.0 * area * depth / (rate * (area / FULL_TILE).min(1.0).powf(exponent))
 }
 
 impl Gemm {
@@ -119,7 +144,7 @@ impl Gemm {
         2.0 * self.batch as f64 * self.m as f64 * self.n as f64 * self.k as f64
     }
 
-    pub(super) fn tiles(&self, tile: [u32; 2]) -> u64 {
+    pub(crate) fn tiles(&self, tile: [u32; 2]) -> u64 {
         let along = |size: u64, tile: u32| size.div_ceil(u64::from(tile.max(1)));
         self.batch.saturating_mul(along(self.m, tile[0])).saturating_mul(along(self.n, tile[1]))
     }
@@ -141,18 +166,26 @@ impl Gemm {
         self.batch.saturating_mul(once).max(1)
     }
 
-    /// Fraction of peak of a full tile in the steady state.
-    fn efficiency(&self, parameters: &GemmParameters) -> f64 {
-        let layout = match self.layout {
-            Layout::Forward => 1.0,
-            Layout::InputGradient => parameters.input_gradient,
-            Layout::WeightGradient => parameters.weight_gradient,
+    /// On the ordinary cores batches run in kernels of their own; on tensor cores in those of single products.
+    pub(crate) const fn class(&self) -> KernelClass {
+        match self.dtype {
+            Dtype::Fp32 if self.batch > 1 => KernelClass::Batched(self.dtype),
+            dtype => KernelClass::Gemm(dtype),
+        }
+    }
+
+    /// Its place among measured products.
+    pub(crate) fn among_measured(&self) -> Shape {
+        let kind = match self.layout {
+            Layout::Forward => 0,
+            Layout::InputGradient => 1,
+            Layout::WeightGradient => 2,
         };
-        parameters.e_max * layout * if self.aligned() { 1.0 } else { parameters.misaligned }
+        Shape { kind, dimensions: vec![self.batch, self.m, self.n, self.k] }
     }
 
     /// Rows and columns in memory start at multiples of 16 bytes.
-    pub(super) fn aligned(&self) -> bool {
+    pub(crate) fn aligned(&self) -> bool {
         [self.m, self.n, self.k].iter().all(|size| size % (ALIGNMENT / self.dtype.bytes()) == 0)
     }
 }

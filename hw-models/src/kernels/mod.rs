@@ -1,7 +1,7 @@
 //! How long a GPU kernel takes alone, and how that depends on the SMs it has.
 //!
-//! Three shapes cover what a training step runs: a matrix product ([`Gemm`]), flash attention ([`Attention`]) and a
-//! pass over memory ([`Stream`]). Attention with materialised scores is two batched products and the streams between
+//! Five shapes cover what a training step runs: a matrix product ([`Gemm`]), a grouped one ([`GroupedGemm`]), a convolution
+//! ([`Convolution`]), flash attention ([`Attention`]) and a pass over memory ([`Stream`]). Attention with materialised scores is two batched products and the streams between
 //! them. All follow the roofline (Williams, Waterman and Patterson, CACM 2009) with a compute side that is quantised in
 //! tiles and waves:
 //!
@@ -9,12 +9,14 @@
 //! time(SMs) = start + max(compute(SMs), bytes / (achieved fraction x HBM bandwidth))
 //! ```
 //!
-//! A [`KernelCost`] states it in the terms of the engine: a fixed latency, then `bytes` of HBM traffic at a speed that a
+//! Near shapes that were measured, [`Corrections`] add what the formula does not know. A [`KernelCost`] states the time in the terms of the engine: a fixed latency, then `bytes` of HBM traffic at a speed that a
 //! few [`SpeedRow`]s give over the SMs held. Who else uses HBM or holds SMs is the engine's business.
 
 mod attention;
-pub mod fit;
+mod convolution;
+mod corrections;
 mod gemm;
+mod grouped;
 mod parameters;
 mod rows;
 mod stream;
@@ -27,10 +29,13 @@ use sim_core::time::Time;
 use crate::provenance::Provenance;
 
 pub use attention::{Attention, Pass};
+pub use convolution::{Convolution, ConvolutionPass};
+pub use corrections::{Anchor, CORRECTIONS, CORRECTIONS_HEADER, Correct, Corrections, Shape};
 pub use gemm::{Gemm, Layout};
+pub use grouped::GroupedGemm;
 pub use parameters::{
-    AttentionParameters, DeviceKernels, GemmParameters, KernelCatalogue, KernelParameters, PassParameters,
-    StreamParameters,
+    AttentionParameters, ConvolutionParameters, DeviceKernels, GemmParameters, GroupedParameters,
+    KernelCatalogue, KernelParameters, PassParameters, StreamParameters,
 };
 pub use rows::SpeedRow;
 pub use stream::{Stream, StreamClass};
@@ -45,6 +50,8 @@ pub struct KernelModel {
     pub facts: GpuFacts,
     /// What was fitted or assumed for it.
     pub parameters: KernelParameters,
+    /// How far measured shapes correct the formulas.
+    pub correct: Correct,
 }
 
 /// What the kernel model needs to know of a GPU.
@@ -56,6 +63,8 @@ pub struct GpuFacts {
     pub peak_flops: BTreeMap<Dtype, f64>,
     /// Nominal memory bandwidth (bytes/s).
     pub hbm_bytes_per_s: f64,
+    /// Second-level cache (bytes).
+    pub l2_bytes: f64,
 }
 
 /// Type of the operands of a kernel.
@@ -96,6 +105,12 @@ pub struct KernelCost {
 pub enum KernelClass {
     /// Matrix product of a type.
     Gemm(Dtype),
+    /// Batch of matrix products of a type.
+    Batched(Dtype),
+    /// Grouped matrix product of a type.
+    Grouped(Dtype),
+    /// Convolution of a type.
+    Convolution(Dtype),
     /// A pass of flash attention.
     Attention(Pass),
     /// Pass over memory.
@@ -123,12 +138,26 @@ pub enum KernelError {
         /// What there is.
         known: String,
     },
+    /// A row of the table of corrections is broken.
+    #[error("corrections, line {line}: `{row}` is not as its first line says: {CORRECTIONS_HEADER}")]
+    Correction {
+        /// Its line.
+        line: usize,
+        /// The row.
+        row: String,
+    },
 }
 
 impl KernelModel {
-    /// The kernels of a GPU with `facts`.
-    pub const fn new(facts: GpuFacts, parameters: KernelParameters) -> Self {
-        Self { facts, parameters }
+    /// The kernels of a GPU with `facts`, corrected as far as it was measured.
+    pub fn new(facts: GpuFacts, parameters: KernelParameters) -> Self {
+        Self { facts, parameters, correct: Correct::default() }
+    }
+
+    /// The same kernels, corrected by measured shapes as `correct` says.
+    #[must_use]
+    pub fn correcting(self, correct: Correct) -> Self {
+        Self { correct, ..self }
     }
 
     /// Where the parameters of a class are from.
@@ -138,19 +167,21 @@ impl KernelModel {
     pub fn provenance(&self, class: KernelClass) -> Result<&Provenance, KernelError> {
         Ok(match class {
             KernelClass::Gemm(dtype) => &self.parameters.gemm(dtype)?.provenance,
+            KernelClass::Batched(dtype) => &self.parameters.batched(dtype)?.provenance,
+            KernelClass::Grouped(dtype) => &self.parameters.grouped(dtype)?.provenance,
+            KernelClass::Convolution(dtype) => &self.parameters.convolution(dtype)?.provenance,
             KernelClass::Attention(_) => &self.parameters.attention.provenance,
             KernelClass::Stream(class) => &self.parameters.stream(class)?.provenance,
         })
     }
 
-    /// Peak of one SM for a type (FLOP/s).
-    fn peak_per_sm(&self, dtype: Dtype) -> Result<f64, KernelError> {
+    /// Peak for a type (FLOP/s).
+    fn peak(&self, dtype: Dtype) -> Result<f64, KernelError> {
         let peaks = &self.facts.peak_flops;
-        let peak = peaks.get(&dtype).filter(|&&peak| peak > 0.0).ok_or_else(|| KernelError::NoPeak {
+        peaks.get(&dtype).copied().filter(|&peak| peak > 0.0).ok_or_else(|| KernelError::NoPeak {
             dtype,
             known: peaks.keys().map(Dtype::to_string).collect::<Vec<_>>().join(", "),
-        })?;
-        Ok(peak / f64::from(self.facts.sms.max(1)))
+        })
     }
 
     /// What a streaming kernel of a class reaches with `sms` SMs (bytes/s): fewer than
@@ -197,6 +228,20 @@ impl Dtype {
 impl std::fmt::Display for Dtype {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl std::fmt::Display for KernelClass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Gemm(dtype) => write!(f, "gemm-{dtype}"),
+            Self::Batched(dtype) => write!(f, "batched-{dtype}"),
+            Self::Grouped(dtype) => write!(f, "grouped-{dtype}"),
+            Self::Convolution(dtype) => write!(f, "convolution-{dtype}"),
+            Self::Attention(Pass::Forward) => f.write_str("attention-forward"),
+            Self::Attention(Pass::Backward) => f.write_str("attention-backward"),
+            Self::Stream(class) => f.write_str(class.name()),
+        }
     }
 }
 

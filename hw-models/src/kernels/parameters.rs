@@ -1,9 +1,11 @@
 //! Parameters of kernel times, by generation of GPU and, where measured, by device.
 
-use indexmap::IndexMap;
-use serde::Deserialize;
+use std::collections::BTreeMap;
 
-use super::{Dtype, KernelError, StreamClass};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use super::{CORRECTIONS, Corrections, Dtype, KernelClass, KernelError, Layout, StreamClass};
 use crate::provenance::Provenance;
 
 /// Parameters of every generation, and what is known better of single devices.
@@ -22,16 +24,26 @@ pub struct KernelCatalogue {
 pub struct KernelParameters {
     /// Output tiles (rows, columns) of the library's matrix products.
     pub tiles: Vec<[u32; 2]>,
-    /// Step of a tile along the contraction (elements).
+    /// Step of a tile along the contraction on tensor cores (elements).
     pub k_step: u32,
     /// Fraction of the SMs that saturates HBM.
     pub saturating_sms: f64,
     /// Matrix products by type.
     pub gemm: IndexMap<Dtype, GemmParameters>,
+    /// Batches of matrix products by type, where they were measured; elsewhere they count as single ones.
+    #[serde(default)]
+    pub batched: IndexMap<Dtype, GemmParameters>,
+    /// Grouped matrix products, of every type.
+    pub grouped: GroupedParameters,
+    /// Convolutions by type.
+    pub convolution: IndexMap<Dtype, ConvolutionParameters>,
     /// Flash attention.
     pub attention: AttentionParameters,
     /// Passes over memory by class.
     pub stream: IndexMap<StreamClass, StreamParameters>,
+    /// What measured shapes add, of a device that was measured.
+    #[serde(skip)]
+    pub corrections: BTreeMap<KernelClass, Corrections>,
 }
 
 /// What replaces the parameters of a generation for one device.
@@ -40,6 +52,12 @@ pub struct KernelParameters {
 pub struct DeviceKernels {
     /// Matrix products by type.
     pub gemm: IndexMap<Dtype, GemmParameters>,
+    /// Batches of matrix products by type.
+    pub batched: IndexMap<Dtype, GemmParameters>,
+    /// Grouped matrix products.
+    pub grouped: Option<GroupedParameters>,
+    /// Convolutions by type.
+    pub convolution: IndexMap<Dtype, ConvolutionParameters>,
     /// Flash attention.
     pub attention: Option<AttentionParameters>,
     /// Passes over memory by class.
@@ -47,7 +65,7 @@ pub struct DeviceKernels {
 }
 
 /// Parameters of matrix products of a type.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GemmParameters {
     /// Fraction of peak of a full tile in the steady state.
@@ -64,12 +82,54 @@ pub struct GemmParameters {
     pub weight_gradient: f64,
     /// Factor on `e_max` when a dimension is not a multiple of 16 bytes.
     pub misaligned: f64,
+    /// Fraction of peak that the board's power holds with all SMs at work.
+    pub sustained: f64,
+    /// Share of the shorter of compute and memory that the longer does not hide.
+    pub serial: f64,
+    /// Where they are from.
+    pub provenance: Provenance,
+}
+
+/// Parameters of grouped matrix products: factors on the rates of single ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupedParameters {
+    /// Activations times weights.
+    pub forward: f64,
+    /// Gradients of the activations.
+    pub input_gradient: f64,
+    /// Gradients of the weights.
+    pub weight_gradient: f64,
+    /// Where they are from.
+    pub provenance: Provenance,
+}
+
+/// Parameters of convolutions of a type.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConvolutionParameters {
+    /// Fraction of peak of a full tile of an implicit product.
+    pub implicit: f64,
+    /// Fraction of peak of a full tile of the products in Winograd's domain.
+    pub winograd: f64,
+    /// How the fractions fall with the area of smaller tiles.
+    pub exponent: f64,
+    /// Filling and draining a tile's pipeline, in elements of the contraction.
+    pub prologue_k: f64,
+    /// Factor on the fractions for the gradient of the input.
+    pub input_gradient: f64,
+    /// Factor on the fractions for the gradient of the weight.
+    pub weight_gradient: f64,
+    /// Ramp-up and drain of the kernel (us).
+    pub start_us: f64,
+    /// The same of the transforms into and out of Winograd's domain.
+    pub transforms_us: f64,
     /// Where they are from.
     pub provenance: Provenance,
 }
 
 /// Parameters of flash attention.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttentionParameters {
     /// The forward pass.
@@ -85,7 +145,7 @@ pub struct AttentionParameters {
 }
 
 /// Parameters of a pass of flash attention.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PassParameters {
     /// Fraction of peak of the steps 128 x 128 that are executed.
@@ -95,7 +155,7 @@ pub struct PassParameters {
 }
 
 /// Parameters of a class of streaming kernels.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamParameters {
     /// Achieved fraction of the nominal HBM bandwidth on large tensors.
@@ -119,9 +179,13 @@ impl KernelCatalogue {
             })?;
         if let Some(known_better) = self.devices.get(device).cloned() {
             parameters.gemm.extend(known_better.gemm);
+            parameters.batched.extend(known_better.batched);
+            parameters.grouped = known_better.grouped.unwrap_or(parameters.grouped);
+            parameters.convolution.extend(known_better.convolution);
             parameters.stream.extend(known_better.stream);
             parameters.attention = known_better.attention.unwrap_or(parameters.attention);
         }
+        parameters.corrections = Corrections::of_device(CORRECTIONS, device)?;
         Ok(parameters)
     }
 }
@@ -132,15 +196,49 @@ impl KernelParameters {
     /// # Errors
     /// When there are none.
     pub fn gemm(&self, dtype: Dtype) -> Result<&GemmParameters, KernelError> {
-        let kin = match dtype {
-            Dtype::Fp16 => Dtype::Bf16,
-            Dtype::Bf16 => Dtype::Fp16,
+        of_type(&self.gemm, dtype, "matrix products")
+    }
+
+    /// Parameters of batches of matrix products of a type: those of single ones where batches were not measured.
+    ///
+    /// # Errors
+    /// When there are none of either.
+    pub fn batched(&self, dtype: Dtype) -> Result<&GemmParameters, KernelError> {
+        self.batched
+            .get(&dtype)
+            .or_else(|| self.batched.get(&kin(dtype)))
+            .map_or_else(|| self.gemm(dtype), Ok)
+    }
+
+    /// Parameters of grouped matrix products, for a type that has parameters of single ones.
+    ///
+    /// # Errors
+    /// When there are none of single ones.
+    pub fn grouped(&self, dtype: Dtype) -> Result<&GroupedParameters, KernelError> {
+        self.gemm(dtype).map(|_| &self.grouped)
+    }
+
+    /// Parameters of convolutions of a type; the two 16-bit types stand in for each other.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub fn convolution(&self, dtype: Dtype) -> Result<&ConvolutionParameters, KernelError> {
+        of_type(&self.convolution, dtype, "convolutions")
+    }
+
+    /// What measured shapes of a class add; 16-bit types stand in for each other where the parameters do.
+    pub(super) fn corrections(&self, class: KernelClass) -> Option<&Corrections> {
+        let kin = match class {
+            KernelClass::Gemm(dtype) if !self.gemm.contains_key(&dtype) => KernelClass::Gemm(kin(dtype)),
+            KernelClass::Batched(dtype) if !self.batched.contains_key(&dtype) => {
+                KernelClass::Batched(kin(dtype))
+            }
+            KernelClass::Convolution(dtype) if !self.convolution.contains_key(&dtype) => {
+                KernelClass::Convolution(kin(dtype))
+            }
             other => other,
         };
-        self.gemm.get(&dtype).or_else(|| self.gemm.get(&kin)).ok_or_else(|| KernelError::NoParameters {
-            what: format!("matrix products of {dtype}"),
-            known: self.gemm.keys().map(Dtype::to_string).collect::<Vec<_>>().join(", "),
-        })
+        self.corrections.get(&kin)
     }
 
     /// Parameters of a class of streaming kernels; a class that was not measured counts as elementwise.
@@ -154,6 +252,44 @@ impl KernelParameters {
                 known: self.stream.keys().map(|class| format!("{class:?}")).collect::<Vec<_>>().join(", "),
             }
         })
+    }
+}
+
+/// The other 16-bit type; others have no kin.
+const fn kin(dtype: Dtype) -> Dtype {
+    match dtype {
+        Dtype::Fp16 => Dtype::Bf16,
+        Dtype::Bf16 => Dtype::Fp16,
+        other => other,
+    }
+}
+
+fn of_type<'a, P>(by_type: &'a IndexMap<Dtype, P>, dtype: Dtype, what: &str) -> Result<&'a P, KernelError> {
+    by_type.get(&dtype).or_else(|| by_type.get(&kin(dtype))).ok_or_else(|| KernelError::NoParameters {
+        what: format!("{what} of {dtype}"),
+        known: by_type.keys().map(Dtype::to_string).collect::<Vec<_>>().join(", "),
+    })
+}
+
+impl GemmParameters {
+    /// Factor on the rates of a layout.
+    pub(super) const fn layout(&self, layout: Layout) -> f64 {
+        match layout {
+            Layout::Forward => 1.0,
+            Layout::InputGradient => self.input_gradient,
+            Layout::WeightGradient => self.weight_gradient,
+        }
+    }
+}
+
+impl GroupedParameters {
+    /// Factor on the rates of a layout.
+    pub(super) const fn layout(&self, layout: Layout) -> f64 {
+        match layout {
+            Layout::Forward => self.forward,
+            Layout::InputGradient => self.input_gradient,
+            Layout::WeightGradient => self.weight_gradient,
+        }
     }
 }
 

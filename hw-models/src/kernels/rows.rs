@@ -23,6 +23,8 @@ pub(super) struct Blocks<F> {
     pub(super) bytes: u64,
     /// Achieved fraction of HBM bandwidth.
     pub(super) achieved: f64,
+    /// Share of the shorter of compute and memory that the longer does not hide.
+    pub(super) serial: f64,
     /// Compute time with a number of SMs (s).
     pub(super) seconds: F,
 }
@@ -33,9 +35,11 @@ impl<F: Fn(u32) -> f64> Blocks<F> {
         u32::try_from(self.count).unwrap_or(u32::MAX).clamp(1, model.facts.sms.max(1))
     }
 
-    /// Speed with `sms` SMs: the slower of compute and memory.
+    /// Speed with `sms` SMs: the slower of compute and memory, less what they do not do at once.
     pub(super) fn speed(&self, model: &KernelModel, sms: u32) -> f64 {
-        (self.bytes as f64 / (self.seconds)(sms)).min(model.bandwidth(self.achieved, sms))
+        let bytes = self.bytes as f64;
+        let (compute, memory) = ((self.seconds)(sms), bytes / model.bandwidth(self.achieved, sms));
+        bytes / (compute.max(memory) + self.serial * compute.min(memory))
     }
 
     /// At most twelve rows. The levels are what is left of the SMs beside the numbers of channels that collectives hold

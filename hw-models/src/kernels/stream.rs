@@ -1,12 +1,13 @@
 //! Passes over memory: `start + bytes / (achieved fraction x HBM bandwidth)`.
 //!
-//! The achieved fraction differs by class because reductions wait at barriers and re-read what does not fit registers;
-//! it is measured on tensors far larger than the cache.
+//! The achieved fraction differs by class because reductions wait at barriers; it is measured on tensors far larger than
+//! the cache. A normalisation reads a row twice, for its moments and to scale it: where the rows in flight on all SMs
+//! outgrow the second-level cache, the second reading comes from HBM.
 
 use serde::{Deserialize, Serialize};
 
 use super::rows::Blocks;
-use super::{KernelClass, KernelCost, KernelError, KernelModel, picoseconds};
+use super::{KernelClass, KernelCost, KernelError, KernelModel, Shape, picoseconds};
 
 /// A pass over memory. A fused chain of operators is one pass over its distinct inputs and outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Stream {
     pub bytes_read: u64,
     /// Bytes written to HBM.
     pub bytes_written: u64,
+    /// Rows that the kernel walks over one by one, if it does and they are known: softmax, normalisations.
+    pub rows: Option<u64>,
 }
 
 /// Kinds of streaming kernels.
@@ -46,6 +49,9 @@ pub enum StreamClass {
 const BLOCK_BYTES: u64 = 4_096;
 /// Thread blocks of 128 threads that an SM of 2,048 threads holds at once.
 const BLOCKS_PER_SM: u64 = 16;
+/// Rows in flight that all stay in the second-level cache, and that none do any more (share of its size): where layer
+/// normalisation of A100 (40 MB) and L4 (48 MB) begins and ceases to slow down as rows get wider.
+const KEPT: [f64; 2] = [0.4, 0.9];
 
 impl KernelModel {
     /// A pass over memory.
@@ -54,21 +60,78 @@ impl KernelModel {
     /// When the catalogue has no parameters for the class.
     pub fn stream(&self, shape: &Stream) -> Result<KernelCost, KernelError> {
         let parameters = self.parameters.stream(shape.class)?;
-        let bytes = shape.bytes_read.saturating_add(shape.bytes_written).max(1);
+        let once = shape.bytes_read.saturating_add(shape.bytes_written).max(1);
+        let bytes = once.saturating_add(self.read_again(shape));
         let blocks = Blocks {
-            count: bytes.div_ceil(BLOCK_BYTES),
+            count: once.div_ceil(BLOCK_BYTES),
             resident: BLOCKS_PER_SM,
             bytes,
             achieved: parameters.achieved,
+            serial: 0.0,
             seconds: |_| 0.0,
         };
-        Ok(KernelCost {
+        let cost = KernelCost {
             fixed: picoseconds(parameters.start_us * 1e-6),
             bytes,
             flops: 0.0,
             sms_wanted: blocks.sms_wanted(self),
             rows: blocks.rows(self),
             class: KernelClass::Stream(shape.class),
+        };
+        Ok(match shape.among_measured() {
+            Some(among) => self.corrected(cost, 0.0, || among),
+            None => cost,
         })
+    }
+
+    /// Bytes of rows that a normalisation reads from HBM a second time.
+    fn read_again(&self, shape: &Stream) -> u64 {
+        let (StreamClass::LayerNorm | StreamClass::RmsNorm, Some(rows)) = (shape.class, shape.rows) else {
+            return 0;
+        };
+        let in_flight = (u64::from(self.facts.sms).saturating_mul(BLOCKS_PER_SM)).min(rows.max(1)) as f64;
+        let share = in_flight * shape.row_bytes(rows) as f64 / self.facts.l2_bytes;
+        let lost = ((share - KEPT[0]) / (KEPT[1] - KEPT[0])).clamp(0.0, 1.0);
+        (shape.bytes_read as f64 * lost) as u64
+    }
+}
+
+impl Stream {
+    /// Width of a row of the output (bytes).
+    const fn row_bytes(&self, rows: u64) -> u64 {
+        self.bytes_written / if rows == 0 { 1 } else { rows }
+    }
+
+    /// Its place among measured kernels that walk over rows.
+    pub(crate) fn among_measured(&self) -> Option<Shape> {
+        self.rows.map(|rows| Shape { kind: 0, dimensions: vec![rows, self.row_bytes(rows)] })
+    }
+}
+
+impl StreamClass {
+    /// All classes.
+    pub const ALL: [Self; 8] = [
+        Self::Elementwise,
+        Self::Softmax,
+        Self::LayerNorm,
+        Self::RmsNorm,
+        Self::Reduction,
+        Self::CrossEntropy,
+        Self::Embedding,
+        Self::Optimizer,
+    ];
+
+    /// Its name in files, `layer-norm`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Elementwise => "elementwise",
+            Self::Softmax => "softmax",
+            Self::LayerNorm => "layer-norm",
+            Self::RmsNorm => "rms-norm",
+            Self::Reduction => "reduction",
+            Self::CrossEntropy => "cross-entropy",
+            Self::Embedding => "embedding",
+            Self::Optimizer => "optimizer",
+        }
     }
 }

@@ -59,7 +59,7 @@ impl Draft {
         reads: &[&'static str],
         writes: &[(&'static str, u64)],
     ) -> &mut Operator {
-        self.push(name, Work::Stream(Stream { class, bytes_read, bytes_written }), reads, writes)
+        self.push(name, Work::Stream(Stream { class, bytes_read, bytes_written, rows: None }), reads, writes)
     }
 
     /// Appends a matrix product of `batch`, `m`, `n`, `k`.

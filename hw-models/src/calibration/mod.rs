@@ -1,0 +1,93 @@
+//! Constants of kernels from measured tables, by code: what is committed in `catalogue/kernels.yaml` and
+//! `catalogue/corrections.csv` follows from `measurements/kernels` through [`fit`].
+//!
+//! Rows of a table are split by their inputs ([`split`]): a quarter judges, nothing is fitted on it. Of the others, at
+//! most [`MOST`] of a device and class are fitted, evenly spread over the tables. First the parameters of the formula, by
+//! relative least squares, then the corrections near the fitted shapes, by a Gaussian process over what is left. Errors
+//! are those of the model as it judges: corrected near measured shapes, no shape overridden by its own measurement.
+//!
+//! The start of kernels that were timed by events on the host contains the launch path and is no constant of the device:
+//! it is fitted with the rest, as the table cannot be explained without, but `kernels.yaml` does not take it over.
+
+mod errors;
+mod formats;
+mod gaussian;
+mod kernels;
+pub(crate) mod search;
+pub mod split;
+mod table;
+
+use crate::kernels::{Anchor, Correct, Corrections, KernelClass, KernelError, KernelModel};
+
+pub use errors::Errors;
+pub use formats::{Measured, measured};
+pub use kernels::{KernelShape, Sample};
+pub use table::{Table, TableError};
+
+/// Most rows of a device and class that are fitted.
+pub const MOST: usize = 200;
+
+/// What was found for one class of kernels of one device.
+#[derive(Clone, Debug)]
+pub struct Calibrated {
+    /// The device, by its name in the catalogue.
+    pub device: String,
+    /// The class of kernels.
+    pub class: KernelClass,
+    /// Where the measurements are from: the `# source:` lines of their tables.
+    pub sources: Vec<String>,
+    /// The model with the parameters and corrections found.
+    pub model: KernelModel,
+    /// Errors on what was fitted.
+    pub fitted: Errors,
+    /// Errors on the test quarter.
+    pub held_out: Errors,
+    /// Errors of the formula alone on the test quarter.
+    pub uncorrected: Errors,
+}
+
+/// Fits every class of kernels of every device that the tables measured, in the order of the tables. `model_of` gives the
+/// model of a device to start from; a device it does not know is left out.
+///
+/// # Errors
+/// When a model cannot time a kernel that was measured on its device.
+pub fn fit(
+    measured: &[Measured],
+    model_of: impl Fn(&str) -> Option<KernelModel>,
+) -> Result<Vec<Calibrated>, KernelError> {
+    let known = measured.iter().filter_map(|set| Some((set, model_of(&set.device)?)));
+    known.map(|(set, model)| calibrated(set, &model)).collect()
+}
+
+fn calibrated(set: &Measured, model: &KernelModel) -> Result<Calibrated, KernelError> {
+    let (held_out, others): (Vec<Sample>, Vec<Sample>) =
+        set.samples.iter().partition(|sample| sample.held_out());
+    let fitted: Vec<Sample> = others.iter().copied().step_by(others.len().div_ceil(MOST).max(1)).collect();
+    let formula = kernels::fit(&model.clone().correcting(Correct::Never), &fitted)?;
+    let mut model = formula.clone().correcting(Correct::Near);
+    let corrections = corrections(&formula, &fitted)?;
+    if corrections.anchors.iter().any(|anchor| anchor.weight != 0.0) {
+        model.parameters.corrections.insert(set.class, corrections);
+    } else {
+        model.parameters.corrections.remove(&set.class);
+    }
+    Ok(Calibrated {
+        device: set.device.clone(),
+        class: set.class,
+        sources: set.sources.clone(),
+        fitted: kernels::errors(&model, &fitted)?,
+        held_out: kernels::errors(&model, &held_out)?,
+        uncorrected: kernels::errors(&formula, &held_out)?,
+        model,
+    })
+}
+
+fn corrections(formula: &KernelModel, samples: &[Sample]) -> Result<Corrections, KernelError> {
+    let mut anchors = Vec::with_capacity(samples.len());
+    for sample in samples {
+        let Some(shape) = sample.shape.among_measured() else { continue };
+        let log_ratio = -sample.log_error(formula)?;
+        anchors.push(Anchor { shape, log_ratio, weight: 0.0 });
+    }
+    Ok(gaussian::corrections(anchors))
+}

@@ -1,0 +1,263 @@
+//! Convolutions of two dimensions: the library takes the fastest of the algorithms that apply.
+//!
+//! ```text
+//! implicit:  one product, m = batch outputs, n = out channels, k = in channels x filter, operands and output once
+//! Winograd:  36 products of m = batch ceil(h/4) ceil(w/4), n = out, k = in channels, in a domain that the input and the
+//!            filter are transformed into and the output out of, each a pass over memory
+//! ```
+//!
+//! Winograd's is F(4x4, 3x3) of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016, for filters
+//! 3 x 3 that move by one; it saves 3/4 of the multiplications. The gradients are products of the same size: that of the
+//! input sums over the output channels, that of the weight over the outputs of the batch.
+
+use serde::{Deserialize, Serialize};
+
+use super::rows::Blocks;
+use super::{
+    ConvolutionParameters, Dtype, KernelClass, KernelCost, KernelError, KernelModel, Shape, StreamClass,
+    picoseconds,
+};
+
+/// A convolution over `batch` images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Convolution {
+    /// Forward, or which gradient.
+    pub pass: ConvolutionPass,
+    /// Images.
+    pub batch: u64,
+    /// Channels of the input.
+    pub in_channels: u64,
+    /// Channels of the output.
+    pub out_channels: u64,
+    /// Height and width of the input.
+    pub input: [u64; 2],
+    /// Height and width of the filter.
+    pub filter: [u64; 2],
+    /// Padding on each side, vertically and horizontally.
+    pub padding: [u64; 2],
+    /// Step of the filter, vertically and horizontally.
+    pub stride: [u64; 2],
+    /// Type of the tensors.
+    pub dtype: Dtype,
+}
+
+/// Passes of a convolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConvolutionPass {
+    /// Outputs from inputs.
+    Forward,
+    /// Gradient of the input.
+    InputGradient,
+    /// Gradient of the weight.
+    WeightGradient,
+}
+
+/// Tiles of the products that convolutions are made of.
+const TILES: [[u64; 2]; 6] = [[128, 128], [128, 64], [64, 128], [64, 64], [128, 32], [32, 128]];
+/// Area of the tile of full efficiency.
+const FULL_TILE: f64 = 128.0 * 128.0;
+/// Parts the contraction of an implicit product is cut into.
+const SPLITS: [u64; 6] = [1, 2, 4, 8, 16, 32];
+/// Products in Winograd's domain: a tile of 4 x 4 outputs comes from 6 x 6 inputs.
+const WINOGRAD_PRODUCTS: u64 = 36;
+
+/// One way to do it: `count` products of `m x k` with `k x n`, and what they move.
+struct Algorithm {
+    products: u64,
+    m: u64,
+    n: u64,
+    k: u64,
+    splits: &'static [u64],
+    efficiency: f64,
+    /// Moved while it multiplies (bytes).
+    beside: u64,
+    /// Moved before and after (bytes).
+    apart: u64,
+    start_us: f64,
+}
+
+impl KernelModel {
+    /// A convolution.
+    ///
+    /// # Errors
+    /// When the GPU has no rate or the catalogue no parameters for the type.
+    pub fn convolution(&self, shape: &Convolution) -> Result<KernelCost, KernelError> {
+        let parameters = self.parameters.convolution(shape.dtype)?;
+        let peak = self.peak(shape.dtype)?;
+        let achieved = self.parameters.stream(StreamClass::Elementwise)?.achieved;
+        let cost = |algorithm: &Algorithm| self.by_algorithm(shape, algorithm, parameters, peak, achieved);
+        let implicit = cost(&shape.implicit(parameters));
+        let best = match shape.winograd(parameters).map(|algorithm| cost(&algorithm)) {
+            Some(winograd) if winograd.alone() < implicit.alone() => winograd,
+            _ => implicit,
+        };
+        Ok(self.corrected(best, 0.0, || shape.among_measured()))
+    }
+
+    fn by_algorithm(
+        &self,
+        shape: &Convolution,
+        algorithm: &Algorithm,
+        parameters: &ConvolutionParameters,
+        peak: f64,
+        achieved: f64,
+    ) -> KernelCost {
+        let rate = peak / f64::from(self.facts.sms.max(1)) * algorithm.efficiency;
+        let blocks = |tile: [u64; 2], split: u64| {
+            let area = (tile[0] * tile[1]) as f64;
+            let depth = algorithm.k.div_ceil(split) as f64 + parameters.prologue_k;
+            let seconds = 2.0 * area * depth / (rate * (area / FULL_TILE).min(1.0).powf(parameters.exponent));
+            let tiles = algorithm.m.div_ceil(tile[0]).saturating_mul(algorithm.n.div_ceil(tile[1]));
+            let count = algorithm.products.saturating_mul(tiles).saturating_mul(split);
+            let sums = if split > 1 { (split + 1) * Dtype::Fp32.bytes() } else { 0 };
+            let apart =
+                algorithm.apart.saturating_add(algorithm.m.saturating_mul(algorithm.n).saturating_mul(sums));
+            let bytes = algorithm.beside.saturating_add(apart).max(1);
+            let beside = algorithm.beside as f64 / bytes as f64;
+            // What is moved apart adds to the time, what is moved beside the products may hide.
+            let nominal = achieved * self.facts.hbm_bytes_per_s;
+            Blocks {
+                count,
+                resident: 1,
+                bytes,
+                achieved,
+                serial: 0.0,
+                seconds: move |sms: u32| {
+                    let products = count.div_ceil(u64::from(sms)) as f64 * seconds;
+                    products.max(beside * bytes as f64 / nominal) + apart as f64 / nominal
+                },
+            }
+        };
+        let duration = |tile, split| {
+            let blocks = blocks(tile, split);
+            blocks.bytes as f64 / blocks.speed(self, blocks.sms_wanted(self))
+        };
+        let deepest = (algorithm.k / 256).max(1);
+        let candidates = TILES.into_iter().flat_map(|tile| {
+            algorithm.splits.iter().take_while(|&&split| split <= deepest).map(move |&split| (tile, split))
+        });
+        let (tile, split) = candidates
+            .map(|(tile, split)| (duration(tile, split), (tile, split)))
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .map_or(([128, 128], 1), |(_, best)| best);
+        let best = blocks(tile, split);
+        KernelCost {
+            fixed: picoseconds(algorithm.start_us * 1e-6),
+            bytes: best.bytes,
+            flops: shape.flops(),
+            sms_wanted: best.sms_wanted(self),
+            rows: best.rows(self),
+            class: KernelClass::Convolution(shape.dtype),
+        }
+    }
+}
+
+impl Convolution {
+    /// Height and width of the output, at least 1.
+    pub fn output(&self) -> [u64; 2] {
+        [0, 1].map(|i| {
+            let padded = self.input[i].saturating_add(self.padding[i].saturating_mul(2));
+            (padded.saturating_sub(self.filter[i]) / self.stride[i].max(1)).saturating_add(1)
+        })
+    }
+
+    /// Multiplications and additions of the direct sum.
+    pub fn flops(&self) -> f64 {
+        let [height, width] = self.output();
+        let outputs = self.batch as f64 * self.out_channels as f64 * height as f64 * width as f64;
+        2.0 * outputs * self.in_channels as f64 * self.filter[0] as f64 * self.filter[1] as f64
+    }
+
+    fn implicit(&self, parameters: &ConvolutionParameters) -> Algorithm {
+        let product = |sizes: [u64; 3]| sizes.into_iter().fold(1, u64::saturating_mul);
+        let [height, width] = self.output();
+        let outputs = product([self.batch, height, width]);
+        let filter = self.filter[0].saturating_mul(self.filter[1]);
+        let [m, n, k] = match self.pass {
+            ConvolutionPass::Forward => [outputs, self.out_channels, self.in_channels.saturating_mul(filter)],
+            ConvolutionPass::InputGradient => {
+                let inputs = product([self.batch, self.input[0], self.input[1]]);
+                // A step of the filter leaves as many outputs to each input.
+                let steps = self.stride[0].max(1).saturating_mul(self.stride[1].max(1));
+                [inputs, self.in_channels, self.out_channels.saturating_mul(filter).div_ceil(steps)]
+            }
+            ConvolutionPass::WeightGradient => {
+                [self.in_channels.saturating_mul(filter), self.out_channels, outputs]
+            }
+        };
+        Algorithm {
+            products: 1,
+            m,
+            n,
+            k: k.max(1),
+            splits: &SPLITS,
+            efficiency: parameters.implicit * self.factor(parameters),
+            beside: self.bytes(),
+            apart: 0,
+            start_us: parameters.start_us,
+        }
+    }
+
+    fn winograd(&self, parameters: &ConvolutionParameters) -> Option<Algorithm> {
+        let applies = self.filter == [3, 3] && self.stride == [1, 1];
+        if !applies || self.pass == ConvolutionPass::WeightGradient {
+            return None;
+        }
+        let [height, width] = self.output();
+        let tiles = self.batch.saturating_mul(height.div_ceil(4)).saturating_mul(width.div_ceil(4));
+        let (n, k) = match self.pass {
+            ConvolutionPass::InputGradient => (self.in_channels, self.out_channels),
+            _ => (self.out_channels, self.in_channels),
+        };
+        let elements = tiles.saturating_mul(n.saturating_add(k)).saturating_add(n.saturating_mul(k));
+        let transformed = WINOGRAD_PRODUCTS.saturating_mul(elements).saturating_mul(self.dtype.bytes());
+        Some(Algorithm {
+            products: WINOGRAD_PRODUCTS,
+            m: tiles,
+            n,
+            k,
+            splits: &SPLITS[..1],
+            efficiency: parameters.winograd * self.factor(parameters),
+            beside: transformed,
+            apart: transformed.saturating_add(self.bytes()),
+            start_us: parameters.start_us + parameters.transforms_us,
+        })
+    }
+
+    const fn factor(&self, parameters: &ConvolutionParameters) -> f64 {
+        match self.pass {
+            ConvolutionPass::Forward => 1.0,
+            ConvolutionPass::InputGradient => parameters.input_gradient,
+            ConvolutionPass::WeightGradient => parameters.weight_gradient,
+        }
+    }
+
+    /// Input, output and filter once.
+    fn bytes(&self) -> u64 {
+        let [height, width] = self.output();
+        let image = |channels: u64, height: u64, width: u64| {
+            self.batch.saturating_mul(channels).saturating_mul(height).saturating_mul(width)
+        };
+        let filter = self.in_channels.saturating_mul(self.out_channels);
+        image(self.in_channels, self.input[0], self.input[1])
+            .saturating_add(image(self.out_channels, height, width))
+            .saturating_add(filter.saturating_mul(self.filter[0]).saturating_mul(self.filter[1]))
+            .saturating_mul(self.dtype.bytes())
+            .max(1)
+    }
+
+    /// Its place among measured convolutions.
+    pub(crate) fn among_measured(&self) -> Shape {
+        let [height, width] = self.output();
+        let dimensions = vec![
+            self.batch,
+            self.in_channels,
+            self.out_channels,
+            height.saturating_mul(width),
+            self.filter[0].saturating_mul(self.filter[1]),
+            self.stride[0].saturating_mul(self.stride[1]),
+        ];
+        Shape { kind: self.pass as u8, dimensions }
+    }
+}

@@ -1,0 +1,217 @@
+//! The committed constants of kernels follow from the committed measurements, and what was not fitted is predicted.
+//!
+//! `FORETRAIN_UPDATE=1 cargo test --release -p hw-models fitted -- --nocapture` renews `catalogue/corrections.csv` and
+//! prints the constants as `catalogue/kernels.yaml` writes them.
+
+#![expect(clippy::print_stdout, reason = "errors on what was held out, for who asks with --nocapture")]
+
+use hw_models::calibration::{self, Calibrated, Table, split};
+use hw_models::kernels::{
+    CORRECTIONS, CORRECTIONS_HEADER, Dtype, KernelClass, KernelModel, Pass, StreamClass,
+};
+
+use super::model;
+
+/// What is beyond the goals, with a limit just above its error (median, 95th percentile). Under 20 rows the percentile is
+/// the worst row: the A100's 18 have two products of 4,096 x 1,024 for which the library took tiles that fill 1.2 waves.
+/// Consumer and inference parts throttle, and products of odd sizes run in kernels of the library's choice.
+const BEYOND: [(&str, &str, f64, f64); 22] = [
+    ("a100-pcie-80gb", "gemm-bf16", 0.05, 0.25),
+    ("h100-sxm5-80gb", "gemm-tf32", 0.065, 0.3),
+    ("v100-sxm2-16gb", "gemm-fp16", 0.057, 0.33),
+    ("a100-pcie-40gb", "batched-fp32", 0.097, 0.33),
+    ("a100-pcie-40gb", "gemm-fp32", 0.056, 0.22),
+    ("a100-pcie-80gb", "batched-fp32", 0.058, 0.3),
+    ("l4", "batched-fp32", 0.146, 0.58),
+    ("l4", "gemm-fp32", 0.076, 0.27),
+    ("p100-pcie-16gb", "batched-fp32", 0.09, 0.32),
+    ("p100-pcie-16gb", "gemm-fp32", 0.07, 0.28),
+    ("t4", "batched-fp32", 0.128, 0.42),
+    ("t4", "gemm-fp32", 0.1, 0.42),
+    ("v100-pcie-32gb", "batched-fp32", 0.074, 0.27),
+    ("b200-sxm-180gb", "grouped-bf16", 0.166, 0.95),
+    ("b200-sxm-180gb", "attention-backward", 0.088, f64::INFINITY),
+    ("a100-pcie-40gb", "softmax", 0.058, f64::INFINITY),
+    ("a100-pcie-80gb", "softmax", 0.112, f64::INFINITY),
+    ("p100-pcie-16gb", "softmax", 0.058, f64::INFINITY),
+    ("t4", "softmax", 0.056, f64::INFINITY),
+    ("t4", "convolution-fp16", 0.225, f64::INFINITY),
+    ("v100-sxm2-16gb", "convolution-fp16", 0.206, f64::INFINITY),
+    ("v100-sxm2-16gb", "convolution-fp32", 0.173, f64::INFINITY),
+];
+
+macro_rules! tables {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../../measurements/kernels/", $name)))),*]
+    };
+}
+
+const TABLES: [(&str, &str); 11] = tables![
+    "gemm_bf16_simumax.csv",
+    "gemm_bf16_a100_sxm_llmcompass.csv",
+    "gemm_h100_xla.csv",
+    "gemm_deepbench.csv",
+    "gemm_neusight_fp32.csv",
+    "groupgemm_bf16_simumax.csv",
+    "attention_bf16_simumax.csv",
+    "vector_neusight_fp32.csv",
+    "vector_fp16_a100_sxm_llmcompass.csv",
+    "convolution_neusight_fp32.csv",
+    "convolution_deepbench.csv",
+];
+
+#[test]
+fn constants_and_corrections_follow_from_their_tables() {
+    let found = calibrated();
+    let update = std::env::var_os("FORETRAIN_UPDATE").is_some();
+    let mut table = format!("{CORRECTIONS_HEADER}\n");
+    for one in &found {
+        println!("{} {}: formula alone {}", one.device, one.class, one.uncorrected);
+        println!("{} {}: held out {}; fitted {}", one.device, one.class, one.held_out, one.fitted);
+        if let Some(corrections) = one.model.parameters.corrections.get(&one.class) {
+            for row in corrections.rows(&one.device, one.class) {
+                table.push_str(&row);
+                table.push('\n');
+            }
+        }
+        if update {
+            println!("{}", constants(&one.model, one.class));
+        }
+    }
+    if update {
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/catalogue/corrections.csv"), &table).unwrap();
+        return;
+    }
+    for one in &found {
+        let what = format!("{} {}", one.device, one.class);
+        same_constants(&what, &model(&one.device), one);
+        let (median, p95) = limits(one);
+        let errors = one.held_out;
+        assert!(errors.median <= median && errors.p95 <= p95, "{what}: {errors} beyond {median}, {p95}");
+    }
+    same_corrections(CORRECTIONS, &table);
+}
+
+fn calibrated() -> Vec<Calibrated> {
+    let tables: Vec<Table> =
+        TABLES.iter().map(|(name, text)| Table::read(name, text.as_bytes()).unwrap()).collect();
+    let measured = calibration::measured(&tables).unwrap();
+    calibration::fit(&measured, |device| Some(model(device))).unwrap()
+}
+
+/// The goals: median and 95th percentile of the errors on the test quarter.
+fn limits(one: &Calibrated) -> (f64, f64) {
+    let class = one.class.to_string();
+    let beyond = BEYOND.iter().find(|(device, kernel, ..)| *device == one.device && *kernel == class);
+    beyond.map_or_else(|| goals(&one.device, one.class), |&(_, _, median, p95)| (median, p95))
+}
+
+fn goals(device: &str, class: KernelClass) -> (f64, f64) {
+    match class {
+        // Kernel choice jumps.
+        KernelClass::Gemm(_) | KernelClass::Batched(_) if device.starts_with("b200") => (0.08, 0.35),
+        KernelClass::Gemm(_) | KernelClass::Batched(_) | KernelClass::Grouped(_) => (0.05, 0.20),
+        KernelClass::Stream(_) => (0.05, f64::INFINITY),
+        KernelClass::Attention(_) => (0.08, f64::INFINITY),
+        KernelClass::Convolution(_) => (0.15, f64::INFINITY),
+    }
+}
+
+/// The start of a kernel is left out: that of these tables is a property of the way they were timed, see `kernels.yaml`.
+/// So is what single calls on the SXM part sustain.
+fn same_constants(what: &str, committed: &KernelModel, fitted: &Calibrated) {
+    let numbers = |model: &KernelModel| {
+        let text = constants(model, fitted.class);
+        let burst = fitted.device.contains("sxm4");
+        let kept = text.lines().filter(|line| !(line.contains("_us") || burst && line.contains("sustained")));
+        let numbers = kept.filter_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            Some((name.to_owned(), value.parse::<f64>().ok()?))
+        });
+        numbers.collect::<Vec<_>>()
+    };
+    let (committed, fitted) = (numbers(committed), numbers(&fitted.model));
+    let close = |(a, b): (&(String, f64), &(String, f64))| (a.1 - b.1).abs() <= 0.01 * b.1.abs() + 1e-3;
+    assert!(
+        committed.iter().zip(&fitted).all(close),
+        "{what}: committed {committed:.4?}, fitted {fitted:.4?}"
+    );
+}
+
+/// Shapes and ratios; the weights follow from them, but in digits that depend on the machine.
+fn same_corrections(committed: &str, fitted: &str) {
+    let rows = |text: &str| {
+        let cells =
+            text.lines().skip(1).map(|line| line.rsplit_once(',').unwrap().0.rsplit_once(',').unwrap());
+        cells.map(|(row, ratio)| (row.to_owned(), ratio.parse::<f64>().unwrap())).collect::<Vec<_>>()
+    };
+    let (committed, fitted) = (rows(committed), rows(fitted));
+    assert_eq!(committed.len(), fitted.len());
+    for (a, b) in committed.iter().zip(&fitted) {
+        assert!(a.0 == b.0 && (a.1 - b.1).abs() < 0.02, "committed {a:?}, fitted {b:?}");
+    }
+}
+
+fn constants(model: &KernelModel, class: KernelClass) -> String {
+    let parameters = &model.parameters;
+    match class {
+        KernelClass::Gemm(dtype) => serde_yaml::to_string(&parameters.gemm[&dtype]),
+        KernelClass::Batched(dtype) => serde_yaml::to_string(parameters.batched(dtype).unwrap()),
+        KernelClass::Grouped(_) => serde_yaml::to_string(&parameters.grouped),
+        KernelClass::Convolution(dtype) => serde_yaml::to_string(&parameters.convolution[&dtype]),
+        KernelClass::Attention(Pass::Forward) => serde_yaml::to_string(&parameters.attention.forward),
+        KernelClass::Attention(Pass::Backward) => serde_yaml::to_string(&parameters.attention.backward),
+        KernelClass::Stream(class) => serde_yaml::to_string(parameters.stream(class).unwrap()),
+    }
+    .unwrap()
+}
+
+#[test]
+fn the_split_is_fnv_1a_by_four() {
+    // Test vectors of the authors (isthe.com/chongo/tech/comp/fnv).
+    assert_eq!(split::hash(&[""]), 0xcbf2_9ce4_8422_2325);
+    assert_eq!(split::hash(&["a"]), 0xaf63_dc4c_8601_ec8c);
+    assert_eq!(split::hash(&["foobar"]), 0x8594_4171_f739_67e8);
+    assert_eq!(split::hash(&["foo", "bar"]), split::hash(&["foo|bar"]));
+    assert!(split::judges(8) && !split::judges(9));
+}
+
+#[test]
+fn a_broken_table_is_told_where_and_how() {
+    let read = |text: &str| calibration::measured(&[Table::read("mine.csv", text.as_bytes()).unwrap()]);
+    let errors = read("# source: me\ngpu,op,rows,cols,latency_ms\nt4,ln,8,x,1\nt4,ln,8,8,-1\n").unwrap_err();
+    let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(told[0], "mine.csv:3: cols is `x`: expected a whole number from 1");
+    assert_eq!(told[1], "mine.csv:4: latency_ms is `-1`: expected a number above 0");
+    let errors = read("gpu,op,rows,latency_ms\nt4,ln,8,1\n").unwrap_err();
+    assert!(errors[0].to_string().contains("gpu,op,rows,cols,latency_ms"), "{}", errors[0]);
+    assert!(Table::read("mine.csv", &b"a,b\n1\n"[..]).unwrap_err().to_string().starts_with("mine.csv: "));
+    assert!(Table::read("mine.csv", &[0xff, 0xfe][..]).is_err());
+}
+
+#[test]
+fn a_calibration_finds_the_constants_that_made_its_table() {
+    let truth = model("t4");
+    let mut text = String::from("# source: made up\ngpu,op,rows,cols,latency_ms\n");
+    for rows in [1u64, 3, 10, 30, 100, 300, 1000, 3000] {
+        let bytes = (rows * 8192 * 8) as f64;
+        let seconds = 7e-6 + bytes / (0.6 * truth.facts.hbm_bytes_per_s);
+        text.push_str(&format!("t4,relu,{rows},8192,{}\n", seconds * 1e3));
+    }
+    let table = Table::read("made-up.csv", text.as_bytes()).unwrap();
+    let found = calibration::fit(&calibration::measured(&[table]).unwrap(), |_| Some(truth.clone())).unwrap();
+    assert_eq!((found.len(), found[0].sources[0].as_str()), (1, "made up"));
+    let stream = found[0].model.parameters.stream(StreamClass::Elementwise).unwrap();
+    assert!((stream.achieved - 0.6).abs() < 0.006 && (stream.start_us - 7.0).abs() < 0.1, "{stream:?}");
+    assert!(found[0].held_out.worst < 0.01 && found[0].fitted.samples + found[0].held_out.samples == 8);
+}
+
+/// Single calls end before the board's power limits the clock; what training runs hold is the best rate of long loops.
+#[test]
+fn the_sxm_part_holds_the_best_rate_of_long_loops() {
+    let mamf = include_str!("../../../measurements/cc-by-sa/mamf_peak_matmul.csv");
+    let row = mamf.lines().find(|line| line.starts_with("NVIDIA A100 SXM")).unwrap();
+    let [best, peak] = [2, 3].map(|at| row.split(',').nth(at).unwrap().parse::<f64>().unwrap());
+    let sustained = model("a100-sxm4-80gb").parameters.gemm(Dtype::Bf16).unwrap().sustained;
+    assert!((sustained - best / peak).abs() < 1e-3, "{sustained}: {}", best / peak);
+}

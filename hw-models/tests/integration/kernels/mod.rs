@@ -1,0 +1,246 @@
+//! Kernel times: quantisation shows where it does on hardware, what is missing is named, no shape breaks the model.
+
+mod fitted;
+
+use std::sync::LazyLock;
+
+use hw_models::catalogue::Catalogue;
+use hw_models::kernels::{
+    Attention, Convolution, ConvolutionPass, Correct, Corrections, Dtype, Gemm, GpuFacts, GroupedGemm, KERNELS,
+    KernelCatalogue, KernelCost, KernelError, KernelModel, Layout, Pass,
+    Stream, StreamClass,
+};
+use proptest::prelude::*;
+use sim_core::time::Time;
+
+
+#[test]
+fn a_product_of_132_tiles_beside_24_channels_takes_two_waves() {
+    // 11 x 12 tiles of 128 x 256: one wave on 132 SMs, two on 108 (NVIDIA developer forum 337991).
+    let shape = Gemm { m: 11 * 128, n: 12 * 256, k: 8192, ..square(1, Dtype::Bf16) };
+    let cost = model("h100-sxm5-80gb").gemm(&shape).unwrap();
+    let (alone, beside) = (row_at(&cost, 132), row_at(&cost, 108));
+    assert_eq!((alone.waves, beside.waves), (1, 2));
+    // Not quite twice as long: alone, the power limit of the board slows the one wave a little.
+    let slower = alone.bytes_per_s / beside.bytes_per_s;
+    assert!((1.85..=2.0).contains(&slower), "{slower}");
+}
+
+#[test]
+fn attention_of_few_heads_wastes_the_end_of_the_kernel() {
+    let model = model("a100-pcie-80gb");
+    let rate = |heads| {
+        let cost = model.attention(&causal(Pass::Forward, heads)).unwrap();
+        cost.flops / cost.alone().as_secs()
+    };
+    assert!(rate(4) < 0.55 * rate(64));
+    let full = model.attention(&Attention { causal: false, ..causal(Pass::Forward, 64) }).unwrap();
+    assert!(
+        full.flops / full.alone().as_secs() > rate(64),
+        "half of the square, but more than half of the time"
+    );
+}
+
+#[test]
+fn a_stream_reaches_its_share_of_the_bandwidth() {
+    let model = model("a100-sxm4-80gb");
+    let shape = Stream { class: StreamClass::Elementwise, bytes_read: 1 << 32, bytes_written: 1 << 32, rows: None };
+    let cost = model.stream(&shape).unwrap();
+    let achieved = model.parameters.stream(StreamClass::Elementwise).unwrap().achieved;
+    let rate = (cost.bytes as f64) / (cost.alone() - cost.fixed).as_secs();
+    assert!((rate / (achieved * model.facts.hbm_bytes_per_s) - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let error = model("v100-sxm2-16gb").gemm(&square(128, Dtype::Bf16)).unwrap_err();
+    assert!(matches!(error, KernelError::NoPeak { dtype: Dtype::Bf16, .. }));
+    assert!(error.to_string().contains("fp16"), "{error}");
+    let error = catalogue().parameters("thing", "amper").unwrap_err();
+    assert!(error.to_string().contains("ampere"), "{error}");
+}
+
+#[test]
+fn every_generation_has_what_a_training_step_needs() {
+    for (name, kernels) in catalogue().generations {
+        assert!(kernels.gemm(Dtype::Fp32).is_ok(), "{name}");
+        for class in
+            [StreamClass::Elementwise, StreamClass::Softmax, StreamClass::LayerNorm, StreamClass::Optimizer]
+        {
+            let parameters = kernels.stream(class).unwrap();
+            assert!((0.2..1.0).contains(&parameters.achieved), "{name}: {class:?}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn more_sms_are_never_slower(
+        batch in 1u64..9, m in 1u64..9000, n in 1u64..9000, k in 1u64..9000, heads in 1u64..65, keys in 1u64..5000,
+    ) {
+        let model = model("a100-sxm4-80gb");
+        let gemm = Gemm { batch, m, n, k, ..square(1, Dtype::Bf16) };
+        let attention = Attention { keys, ..causal(Pass::Backward, heads) };
+        let stream = Stream { class: StreamClass::Softmax, bytes_read: m * n, bytes_written: k, rows: Some(m) };
+        for cost in [model.gemm(&gemm).unwrap(), model.attention(&attention).unwrap(), model.stream(&stream).unwrap()] {
+            prop_assert!((1..=12).contains(&cost.rows.len()));
+            prop_assert!(cost.rows.windows(2).all(|pair| pair[0].sms < pair[1].sms
+                && pair[0].bytes_per_s <= pair[1].bytes_per_s * (1.0 + 1e-9)
+                && pair[0].waves >= pair[1].waves));
+            prop_assert!(cost.rows.last().unwrap().sms <= cost.sms_wanted);
+            // Neither faster than its FLOPs at peak nor than its bytes at the nominal bandwidth.
+            let bound = (cost.flops / 312e12).max(cost.bytes as f64 / 2039e9);
+            prop_assert!(cost.alone().as_secs() >= bound);
+        }
+    }
+
+    #[test]
+    fn no_shape_breaks_the_model(m in any::<u64>(), n in any::<u64>(), k in any::<u64>(), batch in any::<u64>()) {
+        let model = model("h100-sxm5-80gb");
+        let gemm = Gemm { batch, m, n, k, ..square(1, Dtype::Fp8) };
+        prop_assert!(model.gemm(&gemm).unwrap().alone() > Time::ZERO);
+        let attention = Attention { batch, queries: m, keys: n, head_dim: k, ..causal(Pass::Forward, 2) };
+        prop_assert!(model.attention(&attention).unwrap().alone() > Time::ZERO);
+    }
+}
+
+fn square(side: u64, dtype: Dtype) -> Gemm {
+    Gemm { batch: 1, m: side, n: side, k: side, dtype, layout: Layout::Forward, accumulate: false }
+}
+
+fn causal(pass: Pass, heads: u64) -> Attention {
+    Attention {
+        pass,
+        batch: 1,
+        heads,
+        kv_heads: heads,
+        queries: 4096,
+        keys: 4096,
+        head_dim: 128,
+        causal: true,
+        dtype: Dtype::Bf16,
+    }
+}
+
+fn row_at(cost: &KernelCost, sms: u32) -> hw_models::kernels::SpeedRow {
+    *cost.rows.iter().rev().find(|row| row.sms <= sms).unwrap()
+}
+
+fn catalogue() -> KernelCatalogue {
+    serde_yaml::from_str(KERNELS).unwrap()
+}
+
+/// The kernels of a GPU of the catalogue.
+fn model(device: &str) -> KernelModel {
+    static CATALOGUES: LazyLock<(Catalogue, KernelCatalogue)> =
+        LazyLock::new(|| (crate::catalogue::catalogue(), catalogue()));
+    let (parts, kernels) = &*CATALOGUES;
+    let gpu = parts.gpus.get(device).unwrap_or_else(|| panic!("no {device} in the catalogue"));
+    let peak = &gpu.peak_tflops;
+    let peaks = [
+        (Dtype::Fp32, Some(peak.fp32)),
+        (Dtype::Tf32, peak.tf32),
+        (Dtype::Fp16, peak.fp16),
+        (Dtype::Bf16, peak.bf16),
+        (Dtype::Fp8, peak.fp8),
+    ];
+    let facts = GpuFacts {
+        sms: gpu.sms,
+        peak_flops: peaks.into_iter().filter_map(|(dtype, peak)| Some((dtype, peak? * 1e12))).collect(),
+        hbm_bytes_per_s: gpu.bandwidth_gb_per_s * 1e9,
+        l2_bytes: gpu.l2_mib * f64::from(1 << 20),
+    };
+    KernelModel::new(facts, kernels.parameters(device, &gpu.architecture).unwrap())
+}
+
+#[test]
+fn a_measured_shape_overrides_the_formula_unless_told_otherwise() {
+    let exactly = model("h100-sxm5-80gb");
+    let near = exactly.clone().correcting(Correct::Near);
+    let never = exactly.clone().correcting(Correct::Never);
+    // A row of OpenXLA's table that was fitted: 6.736 us.
+    let shape = Gemm { batch: 1, m: 256, n: 512, k: 4096, ..square(1, Dtype::Bf16) };
+    let [exactly, near, never] = [exactly, near, never].map(|model| model.gemm(&shape).unwrap().alone().as_secs());
+    assert!((near - never).abs() > 1e-9 && (exactly - near).abs() > 1e-9);
+    assert!((exactly / 6.736e-6 - 1.0).abs() < 0.05, "the start of the table and of the catalogue are near: {exactly}");
+}
+
+#[test]
+fn corrections_fade_away_from_what_was_measured() {
+    let model = model("h100-sxm5-80gb");
+    let far = Gemm { batch: 1 << 20, m: 1 << 20, n: 1 << 20, k: 1 << 20, ..square(1, Dtype::Bf16) };
+    let formula = model.clone().correcting(Correct::Never).gemm(&far).unwrap().alone();
+    let ratio = model.gemm(&far).unwrap().alone().as_secs() / formula.as_secs();
+    assert!((ratio - 1.0).abs() < 1e-6, "{ratio}");
+}
+
+#[test]
+fn a_broken_row_of_corrections_is_named() {
+    let table = "device,kernel,length,kind,shape,log_ratio,weight\nt4,gemm-bf16,1,0,1 2 x,0,0\n";
+    let error = Corrections::of_device(table, "t4").unwrap_err().to_string();
+    assert!(error.contains("line 2") && error.contains("1 2 x"), "{error}");
+    assert!(Corrections::of_device(table, "t40").unwrap().is_empty());
+}
+
+#[test]
+fn wide_rows_of_a_normalisation_are_read_twice() {
+    // 16,384 numbers of 4 bytes: in flight on all SMs 113 MB, more than the cache holds; 1,024 fit.
+    let model = model("a100-pcie-80gb").correcting(Correct::Never);
+    let pass = |columns: u64| {
+        let tensor = 1 << 30;
+        let rows = Some(tensor / (4 * columns));
+        let stream = Stream { class: StreamClass::LayerNorm, bytes_read: tensor, bytes_written: tensor, rows };
+        model.stream(&stream).unwrap().bytes
+    };
+    assert_eq!((pass(1024), pass(16_384)), (2 << 30, 3 << 30));
+}
+
+#[test]
+fn a_grouped_product_counts_waves_over_all_groups() {
+    // 40 experts of 616 tokens: each alone fills a part of the GPU, together they fill it.
+    let model = model("a100-pcie-80gb");
+    let one = Gemm { m: 616, n: 3072, k: 5120, ..square(1, Dtype::Bf16) };
+    let grouped = GroupedGemm { groups: Gemm { batch: 40, ..one } };
+    let together = model.grouped(&grouped).unwrap().alone();
+    let apart = model.gemm(&one).unwrap().alone();
+    assert!(together.as_secs() < 40.0 * apart.as_secs(), "{together:?} {apart:?}");
+}
+
+#[test]
+fn filters_of_three_by_three_save_multiplications() {
+    let model = model("a100-pcie-80gb").correcting(Correct::Never);
+    let layer = Convolution {
+        pass: ConvolutionPass::Forward,
+        batch: 64,
+        in_channels: 256,
+        out_channels: 256,
+        input: [56, 56],
+        filter: [3, 3],
+        padding: [1, 1],
+        stride: [1, 1],
+        dtype: Dtype::Fp32,
+    };
+    let rate = |layer: &Convolution| layer.flops() / model.convolution(layer).unwrap().alone().as_secs();
+    assert_eq!(layer.output(), [56, 56]);
+    let strided = Convolution { stride: [2, 2], ..layer };
+    assert_eq!((strided.output(), strided.flops() * 4.0), ([28, 28], layer.flops()));
+    assert!(rate(&layer) > 1.2 * rate(&strided), "{} {}", rate(&layer), rate(&strided));
+}
+
+proptest! {
+    #[test]
+    fn no_convolution_breaks_the_model(
+        sizes in prop::array::uniform12(any::<u64>()), small in 1u64..300, pass in 0usize..3,
+    ) {
+        let [batch, in_channels, out_channels, h, w, fh, fw, ph, pw, sh, sw, _] = sizes;
+        let pass = [ConvolutionPass::Forward, ConvolutionPass::InputGradient, ConvolutionPass::WeightGradient][pass];
+        let any = Convolution {
+            pass, batch, in_channels, out_channels, input: [h, w], filter: [fh, fw], padding: [ph, pw],
+            stride: [sh, sw], dtype: Dtype::Fp32,
+        };
+        let modest = Convolution { batch: small, in_channels: small, filter: [3, 3], stride: [1, 1], ..any };
+        for shape in [any, modest] {
+            prop_assert!(model("v100-pcie-32gb").convolution(&shape).unwrap().alone() > Time::ZERO);
+        }
+    }
+}
