@@ -3,6 +3,7 @@
 //!
 //! A pipeline with profiled stage times needs no machine; the models come with the scenarios that describe one.
 
+pub mod allocator;
 pub mod calibration;
 pub mod catalogue;
 pub mod collectives;

@@ -1,5 +1,7 @@
 //! What the hardware models promise, by subject.
 
+mod allocator;
+mod allocator_plain;
 mod catalogue;
 mod collectives;
 mod host;

@@ -1,0 +1,346 @@
+//! Blocks with links to their neighbours, and the free ones of each pool in the order in which they are taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::blocks::{ADDRESSES, Blocks, Pool, State, Taken};
+use super::{Settings, sizes};
+
+/// No block.
+const NONE: u32 = u32::MAX;
+
+/// All blocks.
+pub(super) struct Caches {
+    settings: Settings,
+    blocks: Vec<Block>,
+    /// Entries of `blocks` to use again.
+    vacant: Vec<u32>,
+    pools: Vec<Shelf>,
+    pool_of: BTreeMap<Pool, u32>,
+    /// Free blocks of which something can be released.
+    releasable: BTreeSet<u32>,
+    segments: u32,
+    reserved: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Block {
+    pool: u32,
+    segment: u32,
+    /// Its place in the segment.
+    at: u64,
+    bytes: u64,
+    state: State,
+    before: u32,
+    after: u32,
+}
+
+/// A pool.
+struct Shelf {
+    pool: Pool,
+    /// By size, segment and place.
+    free: BTreeMap<(u64, u32, u64), u32>,
+    /// By segment and place.
+    unmapped: BTreeMap<(u32, u64), u32>,
+}
+
+impl Caches {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            blocks: Vec::new(),
+            vacant: Vec::new(),
+            pools: Vec::new(),
+            pool_of: BTreeMap::new(),
+            releasable: BTreeSet::new(),
+            segments: 0,
+            reserved: 0,
+        }
+    }
+
+    fn pool(&mut self, pool: Pool) -> u32 {
+        let pools = &mut self.pools;
+        *self.pool_of.entry(pool).or_insert_with(|| {
+            pools.push(Shelf { pool, free: BTreeMap::new(), unmapped: BTreeMap::new() });
+            pools.len() as u32 - 1
+        })
+    }
+
+    fn get(&self, block: u32) -> Block {
+        self.blocks[block as usize]
+    }
+
+    fn get_mut(&mut self, block: u32) -> &mut Block {
+        &mut self.blocks[block as usize]
+    }
+
+    fn add(&mut self, block: Block) -> u32 {
+        let id = self.vacant.pop().unwrap_or(self.blocks.len() as u32);
+        if id as usize == self.blocks.len() {
+            self.blocks.push(block);
+        } else {
+            self.blocks[id as usize] = block;
+        }
+        id
+    }
+
+    /// Adds a segment that is one block in use.
+    fn segment(&mut self, pool: u32, bytes: u64) -> u32 {
+        self.segments += 1;
+        let segment = self.segments;
+        self.add(Block { pool, segment, at: 0, bytes, state: State::Taken, before: NONE, after: NONE })
+    }
+
+    /// Puts a block with the free or the unmapped ones.
+    fn shelve(&mut self, id: u32, state: State) {
+        let Block { pool, segment, at, bytes, .. } = self.get(id);
+        self.get_mut(id).state = state;
+        let shelf = &mut self.pools[pool as usize];
+        if state == State::Unmapped {
+            shelf.unmapped.insert((segment, at), id);
+            return;
+        }
+        shelf.free.insert((bytes, segment, at), id);
+        if self.has_releasable(id) {
+            self.releasable.insert(id);
+        }
+    }
+
+    /// Takes a block from the free or the unmapped ones.
+    fn unshelve(&mut self, id: u32) {
+        let Block { pool, segment, at, bytes, state, .. } = self.get(id);
+        let shelf = &mut self.pools[pool as usize];
+        if state == State::Unmapped {
+            shelf.unmapped.remove(&(segment, at));
+        } else {
+            shelf.free.remove(&(bytes, segment, at));
+            self.releasable.remove(&id);
+        }
+        self.get_mut(id).state = State::Taken;
+    }
+
+    /// Whether a free block is a whole segment, or has a page.
+    fn has_releasable(&self, id: u32) -> bool {
+        let Block { before, after, .. } = self.get(id);
+        if self.settings.expandable_segments {
+            let (from, to) = self.pages(id);
+            from < to
+        } else {
+            before == NONE && after == NONE
+        }
+    }
+
+    /// Where the first page within a block begins and the last one ends.
+    fn pages(&self, id: u32) -> (u64, u64) {
+        let Block { pool, at, bytes, .. } = self.get(id);
+        let page = sizes::page(self.pools[pool as usize].pool.small);
+        (at.next_multiple_of(page), (at + bytes) / page * page)
+    }
+
+    /// Cuts a block that is on no shelf after `bytes`; returns what is behind.
+    fn cut(&mut self, id: u32, bytes: u64) -> u32 {
+        let block = self.get(id);
+        let behind =
+            self.add(Block { at: block.at + bytes, bytes: block.bytes - bytes, before: id, ..block });
+        if block.after != NONE {
+            self.get_mut(block.after).before = behind;
+        }
+        let front = self.get_mut(id);
+        (front.bytes, front.after) = (bytes, behind);
+        behind
+    }
+
+    /// Merges a block that is on no shelf with neighbours that are in `state`; returns the block that it is then.
+    fn merge(&mut self, id: u32, state: State) -> u32 {
+        let Block { before, after, .. } = self.get(id);
+        let alike = |this: &Self, neighbour| neighbour != NONE && this.get(neighbour).state == state;
+        if alike(self, after) {
+            self.unshelve(after);
+            self.join(id, after);
+        }
+        if alike(self, before) {
+            self.unshelve(before);
+            self.join(before, id);
+            return before;
+        }
+        id
+    }
+
+    /// Adds the block behind another to it.
+    fn join(&mut self, front: u32, behind: u32) {
+        let Block { bytes, after, .. } = self.get(behind);
+        let block = self.get_mut(front);
+        (block.bytes, block.after) = (block.bytes + bytes, after);
+        if after != NONE {
+            self.get_mut(after).before = front;
+        }
+        self.vacant.push(behind);
+    }
+
+    /// Hands out a block that is on no shelf; what is left of it is free.
+    fn hand_out(&mut self, id: u32, bytes: u64) -> Taken {
+        let Block { pool, bytes: whole, .. } = self.get(id);
+        let small = self.pools[pool as usize].pool.small;
+        if !sizes::splits(bytes, whole - bytes, small, &self.settings) {
+            return Taken { block: id, bytes: whole };
+        }
+        let rest = self.cut(id, bytes);
+        self.shelve(rest, State::Free);
+        Taken { block: id, bytes }
+    }
+
+    /// Bytes that a free block has or can grow to.
+    fn extent(&self, id: u32) -> u64 {
+        let Block { bytes, after, .. } = self.get(id);
+        let unmapped = after != NONE && self.get(after).state == State::Unmapped;
+        bytes + if unmapped { self.get(after).bytes } else { 0 }
+    }
+
+    /// The first free or unmapped block of the pool from which `bytes` follow that are free or unmapped.
+    fn expandable(&self, pool: u32, bytes: u64) -> Option<u32> {
+        let usable = |id: u32| id != NONE && self.get(id).state != State::Taken;
+        let starts = self.pools[pool as usize].unmapped.values().map(|&id| {
+            let before = self.get(id).before;
+            if usable(before) { before } else { id }
+        });
+        let follows = |start: u32| {
+            let (mut id, mut found) = (start, 0);
+            while found < bytes && usable(id) {
+                (found, id) = (found + self.get(id).bytes, self.get(id).after);
+            }
+            found >= bytes
+        };
+        starts.into_iter().find(|&start| follows(start))
+    }
+
+    /// Gives memory to the pages of an unmapped block that `bytes` of it need; returns the free block they are part of.
+    fn map(&mut self, id: u32, bytes: u64, room: u64) -> Option<u32> {
+        let Block { pool, bytes: whole, .. } = self.get(id);
+        let mapped = bytes.next_multiple_of(sizes::page(self.pools[pool as usize].pool.small)).min(whole);
+        if mapped > room {
+            return None;
+        }
+        self.unshelve(id);
+        if mapped < whole {
+            let rest = self.cut(id, mapped);
+            self.shelve(rest, State::Unmapped);
+        }
+        self.reserved += mapped;
+        let merged = self.merge(id, State::Free);
+        self.shelve(merged, State::Free);
+        Some(merged)
+    }
+
+    /// Takes the memory from the pages of a free block.
+    fn unmap(&mut self, id: u32) {
+        let (from, to) = self.pages(id);
+        let Block { at, bytes, .. } = self.get(id);
+        self.unshelve(id);
+        let mut pages = id;
+        if from > at {
+            pages = self.cut(id, from - at);
+            self.shelve(id, State::Free);
+        }
+        if to < at + bytes {
+            let behind = self.cut(pages, to - from);
+            self.shelve(behind, State::Free);
+        }
+        self.reserved -= to - from;
+        let merged = self.merge(pages, State::Unmapped);
+        self.shelve(merged, State::Unmapped);
+    }
+
+    /// Releases a free block that is a segment.
+    fn release_segment(&mut self, id: u32) {
+        self.unshelve(id);
+        self.reserved -= self.get(id).bytes;
+        self.vacant.push(id);
+    }
+}
+
+impl Blocks for Caches {
+    fn take(&mut self, pool: Pool, bytes: u64) -> Option<Taken> {
+        let pool = self.pool(pool);
+        let mut fits = self.pools[pool as usize].free.range((bytes, 0, 0)..).map(|(_, &id)| id);
+        let mut best = fits.next()?;
+        if self.settings.expandable_segments {
+            // What can grow counts as large as it can get.
+            for next in fits {
+                if self.extent(next) >= self.extent(best) {
+                    break;
+                }
+                best = next;
+            }
+        }
+        if !sizes::serves(bytes, self.get(best).bytes, &self.settings) {
+            return None;
+        }
+        self.unshelve(best);
+        Some(self.hand_out(best, bytes))
+    }
+
+    fn reserve(&mut self, pool: Pool, bytes: u64, room: u64) -> Option<Taken> {
+        let index = self.pool(pool);
+        if !self.settings.expandable_segments {
+            let segment = sizes::segment(bytes);
+            if segment > room {
+                return None;
+            }
+            self.reserved += segment;
+            let block = self.segment(index, segment);
+            return Some(self.hand_out(block, bytes));
+        }
+        if self.pools[index as usize].unmapped.is_empty() {
+            let block = self.segment(index, ADDRESSES);
+            self.shelve(block, State::Unmapped);
+        }
+        let before = self.reserved;
+        let mut block = self.expandable(index, bytes)?;
+        while self.get(block).state == State::Unmapped || self.get(block).bytes < bytes {
+            let Block { state, bytes: has, after, .. } = self.get(block);
+            let (next, missing) =
+                if state == State::Unmapped { (block, bytes) } else { (after, bytes - has) };
+            block = self.map(next, missing, room - (self.reserved - before))?;
+        }
+        self.unshelve(block);
+        Some(self.hand_out(block, bytes))
+    }
+
+    fn give_back(&mut self, block: u32) {
+        let merged = self.merge(block, State::Free);
+        self.shelve(merged, State::Free);
+    }
+
+    fn release_oversize(&mut self, pool: Pool, bytes: u64) -> bool {
+        let Some(oversize) = self.settings.max_split_size.filter(|_| !self.settings.expandable_segments)
+        else {
+            return false;
+        };
+        let (pool, wanted) = (self.pool(pool), bytes.max(oversize));
+        let free = &self.pools[pool as usize].free;
+        if let Some((_, &enough)) = free.range((wanted, 0, 0)..).next() {
+            self.release_segment(enough);
+            return true;
+        }
+        let mut released = 0;
+        let largest: Vec<(u64, u32)> =
+            free.range((oversize, 0, 0)..).rev().map(|(&(bytes, ..), &id)| (bytes, id)).collect();
+        for (bytes, id) in largest {
+            if released >= wanted {
+                break;
+            }
+            self.release_segment(id);
+            released += bytes;
+        }
+        released >= wanted
+    }
+
+    fn release(&mut self) {
+        for id in std::mem::take(&mut self.releasable) {
+            if self.settings.expandable_segments { self.unmap(id) } else { self.release_segment(id) }
+        }
+    }
+
+    fn reserved(&self) -> u64 {
+        self.reserved
+    }
+}
