@@ -2,7 +2,8 @@
 //!
 //! Parameters are searched as logarithms, which keeps them positive, from more than one start, as the choice of tiles
 //! makes valleys. What no sample shows stays as it is in the model: the factor of a layout or a pass, that of dimensions
-//! out of alignment, the exponent where full tiles always fill the GPU.
+//! out of alignment, the exponent where full tiles always fill the GPU, the memory time that is not hidden where few
+//! products were measured.
 
 use super::errors::{Errors, huber};
 use super::search::minimise;
@@ -15,6 +16,9 @@ use crate::kernels::{
 /// Highest exponent: operands per multiplication grow with the square root of a tile's area as it shrinks, and nothing
 /// else a tile does grows faster.
 const SQUARE_ROOT: f64 = 0.5;
+
+/// Products that tell memory time that is not hidden from slow tiles.
+const MANY: usize = 30;
 
 /// A measured kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -155,7 +159,7 @@ fn fit_gemm(
             of_layout(weight, p.weight_gradient),
             if misaligned { Searched::to(0.8, 1.0) } else { Searched::kept(p.misaligned) },
             Searched::to(0.85 * e_max, 1.0),
-            Searched::to(0.2, 1.0),
+            if samples.len() < MANY { Searched::kept(p.serial) } else { Searched::to(0.2, 1.0) },
         ]
     });
     search(model, samples, &starts, |model, x| {

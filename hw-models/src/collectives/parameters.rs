@@ -3,7 +3,9 @@
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::{BufferSizes, CollectiveKind, GroupShape, InsideLink, LogTable, PointToPointParameters, Protocol};
+use super::{
+    BufferSizes, CollectiveKind, GroupShape, InsideLink, LogTable, PointToPointParameters, Protocol,
+};
 use crate::provenance::Provenance;
 
 /// Constants of every generation.

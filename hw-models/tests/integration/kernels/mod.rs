@@ -6,13 +6,11 @@ use std::sync::LazyLock;
 
 use hw_models::catalogue::Catalogue;
 use hw_models::kernels::{
-    Attention, Convolution, ConvolutionPass, Correct, Corrections, Dtype, Gemm, GpuFacts, GroupedGemm, KERNELS,
-    KernelCatalogue, KernelCost, KernelError, KernelModel, Layout, Pass,
-    Stream, StreamClass,
+    Attention, Convolution, ConvolutionPass, Correct, Corrections, Dtype, Gemm, GpuFacts, GroupedGemm,
+    KERNELS, KernelCatalogue, KernelCost, KernelError, KernelModel, Layout, Pass, Stream, StreamClass,
 };
 use proptest::prelude::*;
 use sim_core::time::Time;
-
 
 #[test]
 fn a_product_of_132_tiles_beside_24_channels_takes_two_waves() {
@@ -44,7 +42,8 @@ fn attention_of_few_heads_wastes_the_end_of_the_kernel() {
 #[test]
 fn a_stream_reaches_its_share_of_the_bandwidth() {
     let model = model("a100-sxm4-80gb");
-    let shape = Stream { class: StreamClass::Elementwise, bytes_read: 1 << 32, bytes_written: 1 << 32, rows: None };
+    let shape =
+        Stream { class: StreamClass::Elementwise, bytes_read: 1 << 32, bytes_written: 1 << 32, rows: None };
     let cost = model.stream(&shape).unwrap();
     let achieved = model.parameters.stream(StreamClass::Elementwise).unwrap().achieved;
     let rate = (cost.bytes as f64) / (cost.alone() - cost.fixed).as_secs();
@@ -160,9 +159,13 @@ fn a_measured_shape_overrides_the_formula_unless_told_otherwise() {
     let never = exactly.clone().correcting(Correct::Never);
     // A row of OpenXLA's table that was fitted: 6.736 us.
     let shape = Gemm { batch: 1, m: 256, n: 512, k: 4096, ..square(1, Dtype::Bf16) };
-    let [exactly, near, never] = [exactly, near, never].map(|model| model.gemm(&shape).unwrap().alone().as_secs());
+    let [exactly, near, never] =
+        [exactly, near, never].map(|model| model.gemm(&shape).unwrap().alone().as_secs());
     assert!((near - never).abs() > 1e-9 && (exactly - near).abs() > 1e-9);
-    assert!((exactly / 6.736e-6 - 1.0).abs() < 0.05, "the start of the table and of the catalogue are near: {exactly}");
+    assert!(
+        (exactly / 6.736e-6 - 1.0).abs() < 0.05,
+        "the start of the table and of the catalogue are near: {exactly}"
+    );
 }
 
 #[test]
@@ -189,7 +192,8 @@ fn wide_rows_of_a_normalisation_are_read_twice() {
     let pass = |columns: u64| {
         let tensor = 1 << 30;
         let rows = Some(tensor / (4 * columns));
-        let stream = Stream { class: StreamClass::LayerNorm, bytes_read: tensor, bytes_written: tensor, rows };
+        let stream =
+            Stream { class: StreamClass::LayerNorm, bytes_read: tensor, bytes_written: tensor, rows };
         model.stream(&stream).unwrap().bytes
     };
     assert_eq!((pass(1024), pass(16_384)), (2 << 30, 3 << 30));

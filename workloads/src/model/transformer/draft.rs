@@ -62,6 +62,19 @@ impl Draft {
         self.push(name, Work::Stream(Stream { class, bytes_read, bytes_written, rows: None }), reads, writes)
     }
 
+    /// Appends a pass over memory that walks over so many rows one by one.
+    pub(super) fn walk(
+        &mut self,
+        name: &'static str,
+        (class, rows): (StreamClass, u64),
+        (bytes_read, bytes_written): (u64, u64),
+        reads: &[&'static str],
+        writes: &[(&'static str, u64)],
+    ) -> &mut Operator {
+        let rows = Some(rows);
+        self.push(name, Work::Stream(Stream { class, bytes_read, bytes_written, rows }), reads, writes)
+    }
+
     /// Appends a matrix product of `batch`, `m`, `n`, `k`.
     pub(super) fn gemm(
         &mut self,

@@ -27,7 +27,7 @@ impl NormNames {
         let bytes = on.bytes(on.residual_elements());
         let statistics = statistics(on);
         let writes = [(self.output, bytes), (self.statistics, statistics)];
-        draft.stream(self.norm, class(on), (bytes, bytes + statistics), &[input], &writes);
+        draft.walk(self.norm, rows(on), (bytes, bytes + statistics), &[input], &writes);
         self.output
     }
 
@@ -44,16 +44,18 @@ impl NormNames {
         let read = 2 * bytes + statistics(on);
         let reads = [input, self.statistics, gradient];
         draft.stream(self.weight_gradient, StreamClass::Reduction, (read, 0), &reads, &[]);
-        draft.stream(self.input_gradient, class(on), (read, bytes), &reads, &[(self.input_gradient, bytes)]);
+        draft.walk(self.input_gradient, rows(on), (read, bytes), &reads, &[(self.input_gradient, bytes)]);
         self.input_gradient
     }
 }
 
-const fn class(on: &ShardedTransformer) -> StreamClass {
-    match on.model().norm {
+/// A row for every token.
+const fn rows(on: &ShardedTransformer) -> (StreamClass, u64) {
+    let class = match on.model().norm {
         Norm::Layer => StreamClass::LayerNorm,
         Norm::Rms => StreamClass::RmsNorm,
-    }
+    };
+    (class, on.residual_tokens())
 }
 
 /// Bytes of the statistics of all tokens.

@@ -23,6 +23,8 @@ const SINGLE_GRADIENT: &str = "scores gradient in fp32";
 pub(super) struct Softmax {
     /// Elements.
     scores: u64,
+    /// Queries of all sequences and heads: rows of scores.
+    rows: u64,
     /// Bytes of an element before and after.
     element: u64,
     fused: bool,
@@ -36,23 +38,29 @@ impl Softmax {
         let sequence = u64::from(execution.sequence);
         let batches = u64::from(execution.micro_batch) * heads;
         let (fused, choice) = choose(execution.fusion, batches, sequence, execution.dtype);
-        Self { scores: batches * sequence * sequence, element: execution.dtype.bytes(), fused, choice }
+        Self {
+            scores: batches * sequence * sequence,
+            rows: batches * sequence,
+            element: execution.dtype.bytes(),
+            fused,
+            choice,
+        }
     }
 
     /// From scores to probabilities. The passes work in fp32, as Megatron-LM does with `attention_softmax_in_fp32`.
     pub(super) fn forward(&self, draft: &mut Draft) {
         let (bytes, single) = (self.scores * self.element, self.scores * 4);
-        let (copy, softmax) = (StreamClass::Elementwise, StreamClass::Softmax);
+        let (copy, softmax) = (StreamClass::Elementwise, (StreamClass::Softmax, self.rows));
         let result = [(PROBABILITIES, bytes)];
         if self.fused {
-            let kernel = draft.stream("scale, mask and softmax", softmax, (bytes, bytes), &[SCORES], &result);
+            let kernel = draft.walk("scale, mask and softmax", softmax, (bytes, bytes), &[SCORES], &result);
             kernel.choice = Some(self.choice.clone());
             return;
         }
         draft.stream("cast scores", copy, (bytes, single), &[SCORES], &[(SINGLE, single)]);
         draft.stream("scale", copy, (single, single), &[SINGLE], &[(SCALED, single)]);
         draft.stream("mask", copy, (single, single), &[SCALED], &[]);
-        let kernel = draft.stream("softmax", softmax, (single, single), &[SCALED], &[(SOFTMAX, single)]);
+        let kernel = draft.walk("softmax", softmax, (single, single), &[SCALED], &[(SOFTMAX, single)]);
         kernel.choice = Some(self.choice.clone());
         draft.stream("cast probabilities", copy, (single, bytes), &[SOFTMAX], &result);
     }
@@ -61,17 +69,17 @@ impl Softmax {
     /// place.
     pub(super) fn backward(&self, draft: &mut Draft) -> &'static str {
         let (bytes, single) = (self.scores * self.element, self.scores * 4);
-        let (copy, softmax) = (StreamClass::Elementwise, StreamClass::Softmax);
+        let (copy, softmax) = (StreamClass::Elementwise, (StreamClass::Softmax, self.rows));
         let from = PROBABILITIES_GRADIENT;
         if self.fused {
             let reads = [PROBABILITIES, from];
-            draft.stream("scale, mask and softmax gradient", softmax, (2 * bytes, bytes), &reads, &[]);
+            draft.walk("scale, mask and softmax gradient", softmax, (2 * bytes, bytes), &reads, &[]);
             return from;
         }
         let writes = [(SOFTMAX_GRADIENT, single)];
         draft.stream("cast probabilities gradient", copy, (bytes, single), &[from], &writes);
         let reads = [SOFTMAX, SOFTMAX_GRADIENT];
-        draft.stream("softmax gradient", softmax, (2 * single, single), &reads, &[(SCALED_GRADIENT, single)]);
+        draft.walk("softmax gradient", softmax, (2 * single, single), &reads, &[(SCALED_GRADIENT, single)]);
         draft.stream("mask gradient", copy, (single, single), &[SCALED_GRADIENT], &[]);
         let writes = [(SINGLE_GRADIENT, single)];
         draft.stream("scale gradient", copy, (single, single), &[SCALED_GRADIENT], &writes);
