@@ -9,12 +9,21 @@ use super::memory::published;
 
 type Scale = fn(&mut World, f64);
 
-const CONSTANTS: [(&str, Scale); 8] = [
+const CONSTANTS: [(&str, Scale); 9] = [
     ("matrix products, share of the peak", |world, factor| {
         let generations =
             world.kernels.generations.values_mut().flat_map(|kernels| kernels.gemm.values_mut());
         let devices = world.kernels.devices.values_mut().flat_map(|kernels| kernels.gemm.values_mut());
-        generations.chain(devices).for_each(|gemm| gemm.e_max *= factor);
+        for gemm in generations.chain(devices) {
+            gemm.e_max *= factor;
+            gemm.sustained *= factor;
+        }
+    }),
+    ("matrix products, memory time not hidden", |world, factor| {
+        let generations =
+            world.kernels.generations.values_mut().flat_map(|kernels| kernels.gemm.values_mut());
+        let devices = world.kernels.devices.values_mut().flat_map(|kernels| kernels.gemm.values_mut());
+        generations.chain(devices).for_each(|gemm| gemm.serial *= factor);
     }),
     ("streaming kernels, share of HBM", |world, factor| {
         let generations =
