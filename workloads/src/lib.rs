@@ -66,6 +66,7 @@ pub mod graph;
 pub mod hardware;
 pub mod limits;
 pub mod lower;
+pub mod memory;
 pub mod model;
 pub mod names;
 pub mod order;

@@ -36,10 +36,12 @@ mod plain;
 mod replay;
 mod settings;
 pub mod sizes;
+mod workspace;
 
 pub use mistakes::{Fault, Mistake};
 pub use replay::{Moment, Shortage, Usage, replay, replay_plainly};
 pub use settings::Settings;
+pub use workspace::{FrameworkMemory, MEMORY, Workspace, Workspaces};
 
 /// What a host asks of the allocator. Tensors are numbered in the order of their allocations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

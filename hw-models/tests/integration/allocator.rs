@@ -1,6 +1,8 @@
 //! The caching allocator: each rule with exact digits.
 
-use hw_models::allocator::{Fault, Mistake, Request, Settings, StreamNumber, Usage, replay, sizes};
+use hw_models::allocator::{
+    Fault, FrameworkMemory, MEMORY, Mistake, Request, Settings, StreamNumber, Usage, replay, sizes,
+};
 
 const MIB: u64 = 1 << 20;
 const EXPANDABLE: Settings =
@@ -117,6 +119,25 @@ fn what_another_stream_uses_is_returned_when_it_is_done() {
     let done_before =
         [tensor(40 * MIB), Request::Lend(0), Request::Done(0), Request::Free(0), tensor(40 * MIB)];
     assert_eq!(last(&done_before), 40 * MIB);
+}
+
+#[test]
+fn offloading_without_a_limiter_frees_nothing_in_time() {
+    // 48 layers leave 1 GiB each, which another stream copies out while the host goes on: it frees at once, but the
+    // block is returned only when the copy is done. So many copies are `done` when the host allocates for a layer.
+    let peak = |done: fn(u32) -> u32| {
+        let mut list = Vec::new();
+        for layer in 0..48 {
+            list.extend([tensor(1024 * MIB), Request::Lend(layer), Request::Free(layer)]);
+            list.extend((done(layer)..done(layer + 1)).map(Request::Done));
+        }
+        last(&list) / (1024 * MIB)
+    };
+    // A host ten times as fast as the device: a layer is computed in the time of ten, and copied in that of the next ten.
+    assert_eq!(peak(|layer| (layer / 10).saturating_sub(1)), 45);
+    // A limiter lets four layers be under way beside the one that is issued, or just one.
+    assert_eq!(peak(|layer| layer.saturating_sub(4)), 5);
+    assert_eq!(peak(|layer| layer.saturating_sub(1)), 2);
 }
 
 #[test]
@@ -263,6 +284,13 @@ fn every_mistake_of_a_list_is_told() {
         expected[3].to_string(),
         "request 3: tensor 0 has been freed: leave it out, or free the tensor later"
     );
+}
+
+#[test]
+fn workspaces_of_matrix_products_are_the_documented_ones() {
+    let memory: FrameworkMemory = serde_yaml::from_str(MEMORY).unwrap();
+    let bytes = |architecture| memory.matrix_workspace.of(architecture).bytes;
+    assert_eq!(["volta", "ampere", "hopper"].map(bytes), [8_519_680, 8_519_680, 32 * MIB]);
 }
 
 fn tensor(bytes: u64) -> Request {

@@ -25,6 +25,7 @@ use crate::techniques::recompute::{self, Recompute};
 use crate::timing::timing;
 
 pub use size::estimate_transformer;
+pub(crate) use transformer::parameters;
 pub use transformer::{TransformerPlan, build_on};
 
 /// How a profiled pipeline is trained.

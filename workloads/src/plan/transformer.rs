@@ -149,7 +149,7 @@ fn accounts(
 }
 
 /// Parameters of a rank of a stage.
-pub(super) fn parameters(model: &ShardedTransformer, chain: Chain, stage: u32) -> RankParameters {
+pub(crate) fn parameters(model: &ShardedTransformer, chain: Chain, stage: u32) -> RankParameters {
     let layers = model.execution().split.layers_per_chunk(model.model()) * chain.chunks;
     let (first, last) = (chain.stage(0) == stage, chain.stage(chain.positions() - 1) == stage);
     model.parameters(layers, first, last)

@@ -21,6 +21,18 @@ pub struct Block {
 }
 
 impl Block {
+    /// What the next block starts from: the last operator that fills anything fills it first. None for the head.
+    pub fn output(&self) -> Option<Tensor> {
+        self.output_gradient?;
+        last_filled(self.forward.iter())
+    }
+
+    /// The gradient of a block's input, filled in the same way on the way to it; that of tokens does not exist, and an
+    /// embedding has some other tensor there or none.
+    pub fn input_gradient(&self) -> Option<Tensor> {
+        last_filled(self.backward.iter().filter(|op| op.phase == Phase::BackwardInput))
+    }
+
     /// Tensors that live from the forward to the backward pass, including the input where it does.
     pub fn saved(&self) -> Vec<Tensor> {
         let made = self.forward.iter().flat_map(|op| &op.writes).chain([&self.input]);
@@ -99,6 +111,10 @@ fn transient(operators: &[Operator], outlive: &[Tensor]) -> u64 {
         still.chain(new).map(|tensor| tensor.bytes).sum::<u64>() + operators[now].workspace
     };
     (0..operators.len()).map(alive_at).max().unwrap_or(0)
+}
+
+fn last_filled<'a>(operators: impl DoubleEndedIterator<Item = &'a Operator>) -> Option<Tensor> {
+    operators.rev().find_map(|op| op.writes.first().copied())
 }
 
 fn position(operators: &[Operator], is: impl Fn(&Operator) -> bool) -> usize {

@@ -10,6 +10,7 @@ mod rejected;
 mod schedules;
 mod sensitivity;
 mod size;
+mod tensors;
 
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};

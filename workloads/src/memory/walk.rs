@@ -1,0 +1,245 @@
+//! Which operators a rank executes in a step, one after the other, and which tensors they fill and read.
+
+use std::collections::BTreeMap;
+
+use crate::chain::Chain;
+use crate::graph::Phase;
+use crate::model::transformer::{Block, Boundary, Operator, ShardedTransformer};
+use crate::order::{Order, Visit};
+use crate::plan::TransformerPlan;
+
+use super::Executed;
+
+/// The operators of a rank, and the tensors they fill in the order in which they do.
+pub(super) struct Walk {
+    pub(super) steps: Vec<Step>,
+    pub(super) tensors: Vec<Tensor>,
+    visits: u32,
+    /// By chunk and micro-batch, the tensor behind every name of every block.
+    named: BTreeMap<(u32, u32), Vec<Names>>,
+    /// What one chunk leaves for the next one on the same rank, by that one's position and micro-batch.
+    passed: BTreeMap<(Way, u32, u32), TensorIndex>,
+}
+
+/// An operator.
+pub(super) struct Step {
+    pub(super) execution: Executed,
+    pub(super) workspace: u64,
+}
+
+/// A tensor, from the operator that fills it to the last that reads it.
+pub(super) struct Tensor {
+    pub(super) bytes: u64,
+    pub(super) first_step: usize,
+    pub(super) last_step: usize,
+    pub(super) first_visit: u32,
+    pub(super) last_visit: u32,
+    pub(super) filled_in: Phase,
+    pub(super) last_read_in: Phase,
+}
+
+type Names = BTreeMap<&'static str, TensorIndex>;
+type TensorIndex = usize;
+
+/// Direction along the chain.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    Forward,
+    Backward,
+}
+
+/// What a rank is given.
+struct Stage<'a> {
+    chain: Chain,
+    boundary: Boundary,
+    /// Blocks of each chunk.
+    chunks: Vec<Vec<&'a Lists>>,
+}
+
+/// A block and the parts of its backward pass.
+struct Lists {
+    block: Block,
+    backward_input: Vec<Operator>,
+    backward_weight: Vec<Operator>,
+}
+
+impl Walk {
+    pub(super) fn of(plan: &TransformerPlan, model: &ShardedTransformer, order: &Order, stage: u32) -> Self {
+        let chain = order.shape.chain;
+        let (embedding, head) = (Lists::of(model.embedding()), Lists::of(model.head()));
+        let recompute = plan.recompute;
+        let (first, others) =
+            (Lists::of(model.layer(recompute.first)), Lists::of(model.layer(recompute.others)));
+        let layers = plan.execution.split.layers_per_chunk(&plan.model);
+        let recomputing = recompute.layers.unwrap_or(layers);
+        let chunk = |chunk| {
+            let position = chain.position(stage, chunk);
+            let mut blocks: Vec<&Lists> = (position == 0).then_some(&embedding).into_iter().collect();
+            blocks.extend((0..layers).map(|layer| if layer < recomputing { &first } else { &others }));
+            blocks.extend((position + 1 == chain.positions()).then_some(&head));
+            blocks
+        };
+        let boundary = model.boundary(plan.scatter_gather);
+        let stage_of = Stage { chain, boundary, chunks: (0..chain.chunks).map(chunk).collect() };
+        let mut walk = Self {
+            steps: Vec::new(),
+            tensors: Vec::new(),
+            visits: 0,
+            named: BTreeMap::new(),
+            passed: BTreeMap::new(),
+        };
+        for &visit in order.stages.get(stage as usize).into_iter().flatten() {
+            walk.visit(&stage_of, chain.position(stage, u32::from(visit.chunk)), visit);
+            walk.visits += 1;
+        }
+        walk
+    }
+
+    fn visit(&mut self, stage: &Stage<'_>, position: u32, visit: Visit) {
+        let chunk = u32::from(visit.chunk);
+        let blocks = &stage.chunks[visit.chunk as usize];
+        let execution = Executed {
+            operator: "receive",
+            phase: visit.phase,
+            chunk,
+            block: 0,
+            micro_batch: visit.micro_batch,
+        };
+        let key = (chunk, visit.micro_batch);
+        let mut names = self.named.remove(&key).unwrap_or_else(|| vec![Names::new(); blocks.len()]);
+        match visit.phase {
+            Phase::Forward => self.forward(stage, position, execution, &mut names),
+            Phase::Backward | Phase::BackwardInput => self.backward(stage, position, execution, &mut names),
+            Phase::BackwardWeight => {
+                for (n, block) in blocks.iter().enumerate().rev() {
+                    let execution = Executed { block: n as u32, ..execution };
+                    self.execute(&block.backward_weight, execution, &mut names[n]);
+                }
+            }
+            Phase::Recompute | Phase::Update => {}
+        }
+        if !matches!(visit.phase, Phase::Backward | Phase::BackwardWeight) {
+            self.named.insert(key, names);
+        }
+    }
+
+    fn forward(&mut self, stage: &Stage<'_>, position: u32, execution: Executed, names: &mut [Names]) {
+        let blocks = &stage.chunks[execution.chunk as usize];
+        let mut input = if position == 0 {
+            let tokens = blocks.first().map_or(0, |first| first.block.input.bytes);
+            Some(self.step(Executed { operator: "load tokens", ..execution }, 0, &[], &[tokens])[0])
+        } else {
+            self.arrive(stage, Way::Forward, position, execution)
+        };
+        for (n, Lists { block, .. }) in blocks.iter().enumerate() {
+            names[n].extend(input.map(|input| (block.input.name, input)));
+            self.execute(&block.forward, Executed { block: n as u32, ..execution }, &mut names[n]);
+            input = block.output().and_then(|output| names[n].get(output.name).copied());
+        }
+        self.leave(stage, Way::Forward, position, execution.micro_batch, input);
+    }
+
+    fn backward(&mut self, stage: &Stage<'_>, position: u32, execution: Executed, names: &mut [Names]) {
+        let blocks = &stage.chunks[execution.chunk as usize];
+        let is_last = position + 1 == stage.chain.positions();
+        let last = blocks.len().saturating_sub(1) as u32;
+        let execution = Executed { block: last, ..execution };
+        let mut gradient =
+            if is_last { None } else { self.arrive(stage, Way::Backward, position, execution) };
+        for (n, lists) in blocks.iter().enumerate().rev() {
+            names[n].extend(lists.block.output_gradient.zip(gradient));
+            let split = execution.phase == Phase::BackwardInput;
+            let list = if split { &lists.backward_input } else { &lists.block.backward };
+            self.execute(list, Executed { block: n as u32, ..execution }, &mut names[n]);
+            let result = lists.block.input_gradient();
+            gradient = result.and_then(|result| names[n].get(result.name).copied());
+        }
+        self.leave(stage, Way::Backward, position, execution.micro_batch, gradient);
+    }
+
+    /// What comes from the neighbour position: a message, made whole, or what another chunk of the rank has left.
+    fn arrive(
+        &mut self,
+        stage: &Stage<'_>,
+        way: Way,
+        position: u32,
+        execution: Executed,
+    ) -> Option<TensorIndex> {
+        let lower = if way == Way::Forward { position - 1 } else { position };
+        if stage.chain.hop(lower).is_none() {
+            return self.passed.remove(&(way, position, execution.micro_batch));
+        }
+        let mut arrived = self.step(execution, 0, &[], &[stage.boundary.bytes])[0];
+        for op in &stage.boundary.receive {
+            let bytes: Vec<u64> = op.writes.iter().map(|tensor| tensor.bytes).collect();
+            let whole = self.step(Executed { operator: op.name, ..execution }, 0, &[arrived], &bytes);
+            arrived = whole.first().copied().unwrap_or(arrived);
+        }
+        Some(arrived)
+    }
+
+    /// Leaves the result of a position for the next one, if that is on the same rank; else it has been sent.
+    fn leave(
+        &mut self,
+        stage: &Stage<'_>,
+        way: Way,
+        position: u32,
+        micro_batch: u32,
+        result: Option<TensorIndex>,
+    ) {
+        let next = if way == Way::Forward { Some(position + 1) } else { position.checked_sub(1) };
+        let lower = if way == Way::Forward { Some(position) } else { next };
+        if let (Some(next), Some(lower), Some(result)) = (next, lower, result)
+            && stage.chain.hop(lower).is_none()
+        {
+            self.passed.insert((way, next, micro_batch), result);
+        }
+    }
+
+    /// Executes a list of a block.
+    fn execute(&mut self, operators: &[Operator], execution: Executed, names: &mut Names) {
+        for op in operators {
+            let reads: Vec<TensorIndex> =
+                op.reads.iter().filter_map(|name| names.get(name).copied()).collect();
+            let bytes: Vec<u64> = op.writes.iter().map(|tensor| tensor.bytes).collect();
+            let phase = if op.phase == Phase::Recompute { Phase::Recompute } else { execution.phase };
+            let execution = Executed { operator: op.name, phase, ..execution };
+            let filled = self.step(execution, op.workspace, &reads, &bytes);
+            names.extend(op.writes.iter().map(|tensor| tensor.name).zip(filled));
+        }
+    }
+
+    /// Executes an operator; returns what it fills.
+    fn step(
+        &mut self,
+        execution: Executed,
+        workspace: u64,
+        reads: &[TensorIndex],
+        fills: &[u64],
+    ) -> Vec<TensorIndex> {
+        let (step, visit, phase) = (self.steps.len(), self.visits, execution.phase);
+        self.steps.push(Step { execution, workspace });
+        for &read in reads {
+            let tensor = &mut self.tensors[read];
+            (tensor.last_step, tensor.last_visit, tensor.last_read_in) = (step, visit, phase);
+        }
+        let first = self.tensors.len();
+        self.tensors.extend(fills.iter().map(|&bytes| Tensor {
+            bytes,
+            first_step: step,
+            last_step: step,
+            first_visit: visit,
+            last_visit: visit,
+            filled_in: phase,
+            last_read_in: phase,
+        }));
+        (first..self.tensors.len()).collect()
+    }
+}
+
+impl Lists {
+    fn of(block: Block) -> Self {
+        let (backward_input, backward_weight) = (block.backward_input(), block.backward_weight());
+        Self { block, backward_input, backward_weight }
+    }
+}

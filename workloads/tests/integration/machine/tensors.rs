@@ -1,0 +1,236 @@
+//! The tensors of a rank one by one, and what the caching allocator makes of them, beside the storages of the schedule.
+
+use hw_models::allocator::{FrameworkMemory, MEMORY, Request, Settings, Usage, replay};
+use workloads::chain::Chain;
+use workloads::memory::{RankList, list};
+use workloads::model::transformer::{
+    AttentionKernel, Bias, Dtype, Execution, Mlp, Norm, Phase, Positions, Recompute, ShardedTransformer,
+    Split, Transformer,
+};
+use workloads::names::kind;
+use workloads::order::{Order, PipelineSchedule, Shape, Timing, Visit, generate};
+use workloads::plan::TransformerPlan;
+
+use super::memory::published;
+use super::{GIB, World, every_layer, gpt, plan, schedule};
+
+const EXPANDABLE: Settings =
+    Settings { max_split_size: None, roundup_power2_divisions: None, expandable_segments: true };
+
+/// Kinds that are allocated before the step and stay.
+const STATES: [&str; 3] = [kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER];
+
+#[test]
+fn what_is_held_between_passes_is_what_the_blocks_save() {
+    for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
+        let mut plan = plan(gpt(4), [2, 1, 1], 3);
+        plan.recompute = every_layer(recompute);
+        schedule(&mut plan, PipelineSchedule::Gpipe);
+        let list = rank(&plan, 0);
+        let backward = |n: &usize| list.executing(*n).is_some_and(|op| op.phase != Phase::Forward);
+        let first_backward = (0..list.requests.len()).find(backward).unwrap();
+        let model = ShardedTransformer::new(&plan.model, &plan.execution).unwrap();
+        let saved = model.embedding().saved_bytes()
+            + 4 * model.layer(recompute).saved_bytes()
+            + model.head().saved_bytes();
+        let held = held(&list.requests[..first_backward]);
+        assert_eq!(held.iter().map(|(_, bytes)| bytes).sum::<u64>(), 3 * saved, "{recompute:?}");
+        assert!(held.iter().all(|&(kind, _)| kind == kind::ACTIVATIONS), "{recompute:?}: {held:?}");
+    }
+}
+
+#[test]
+fn a_step_leaves_nothing_behind() {
+    let schedules = [
+        (PipelineSchedule::Gpipe, 1),
+        (PipelineSchedule::OneFOneB, 1),
+        (PipelineSchedule::Interleaved { chunks: 2 }, 2),
+        (PipelineSchedule::ZbH1, 1),
+        (PipelineSchedule::ZbH2, 1),
+    ];
+    for (kind, chunks) in schedules {
+        for scatter_gather in [false, true] {
+            let mut plan = plan(gpt(8), [2, 4, 1], 8);
+            schedule(&mut plan, kind);
+            assert_eq!(plan.execution.split.chunks, chunks);
+            plan.execution.split.sequence_parallel = !scatter_gather;
+            plan.scatter_gather = scatter_gather;
+            for stage in 0..4 {
+                let list = rank(&plan, stage);
+                assert_eq!(held(&list.requests), [], "{kind:?}, stage {stage}");
+                let usage = used(&list, &Settings::default());
+                assert!(usage.peak_allocated.allocated <= usage.peak_reserved.reserved);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_v_passes_tensors_between_chunks_of_a_rank_without_a_message() {
+    // As on the last stage of a V, where the second chunk begins with what the first one ends with.
+    let chain = Chain { stages: 1, chunks: 2, folded: true };
+    let visit = |phase, chunk| Visit::new(phase, chunk, 0);
+    let order = Order {
+        shape: Shape { chain, micro_batches: 1 },
+        stages: vec![vec![
+            visit(Phase::Forward, 0),
+            visit(Phase::Forward, 1),
+            visit(Phase::BackwardInput, 1),
+            visit(Phase::BackwardWeight, 1),
+            visit(Phase::BackwardInput, 0),
+            visit(Phase::BackwardWeight, 0),
+        ]],
+    };
+    let mut folded = plan(gpt(4), [2, 1, 1], 1);
+    folded.execution.split.chunks = 2;
+    let list = list(&folded, &order, 0, 0).unwrap();
+    assert_eq!(held(&list.requests), []);
+    assert!((0..list.requests.len()).all(|n| list.executing(n).is_none_or(|op| op.operator != "receive")));
+}
+
+#[test]
+fn gradients_of_weights_that_wait_hold_their_inputs() {
+    let mut plan = plan(gpt(8), [2, 4, 1], 8);
+    schedule(&mut plan, PipelineSchedule::ZbH1);
+    let usage = used(&rank(&plan, 0), &Settings::default());
+    let held = usage.by_kind.iter().find(|(of, _)| *of == kind::FOR_WEIGHT_GRADIENTS);
+    assert!(held.is_some_and(|&(_, bytes)| bytes > 0), "{:?}", usage.by_kind);
+}
+
+#[test]
+fn recomputation_and_the_operator_at_the_peak() {
+    let mut plan = plan(gpt(4), [2, 1, 1], 1);
+    let mut at = |recompute| {
+        plan.recompute = every_layer(recompute);
+        let list = rank(&plan, 0);
+        let usage = used(&list, &Settings::default());
+        let op = list.executing(usage.peak_allocated.request).unwrap();
+        (usage.peak_allocated.allocated, op)
+    };
+    let [none, selective, full] = [Recompute::None, Recompute::Selective, Recompute::Full].map(&mut at);
+    assert!(none.0 > selective.0 && selective.0 > full.0);
+    let peaks = [none, selective, full].map(|(_, op)| (op.operator, op.phase, op.block));
+    let expected = [
+        // Everything is saved when the loss is taken, behind the embedding and four layers.
+        ("cast logits", Phase::Forward, 5),
+        ("value gradient", Phase::Backward, 4),
+        // The last layer is there again.
+        ("value gradient", Phase::Backward, 4),
+    ];
+    assert_eq!(peaks, expected);
+}
+
+#[test]
+fn blocks_pass_on_what_the_next_one_starts_from() {
+    for sequence_parallel in [false, true] {
+        for (dropout, micro_batch) in [(false, 1), (true, 2)] {
+            let mut plan = plan(Transformer { dropout, ..gpt(4) }, [2, 1, 1], 1);
+            plan.execution.split.sequence_parallel = sequence_parallel;
+            plan.execution.micro_batch = micro_batch;
+            let model = ShardedTransformer::new(&plan.model, &plan.execution).unwrap();
+            let (layer, head) = (model.layer(Recompute::Selective), model.head());
+            let bytes = Some(layer.input.bytes);
+            let passed =
+                [model.embedding().output(), layer.output(), layer.input_gradient(), head.input_gradient()];
+            assert_eq!(passed.map(|tensor| tensor.map(|tensor| tensor.bytes)), [bytes; 4]);
+            assert_eq!(passed[1].map(|tensor| tensor.name), Some("mlp residual"));
+            assert_eq!(head.output(), None);
+        }
+    }
+}
+
+/// GiB a rank of the first and of the last stage, without what is reserved and communicators: the storages of the schedule
+/// as simulated, most that tensors have at a time, segments, and expandable segments.
+#[test]
+fn tensors_beside_storages() {
+    let mut table = String::from(
+        "plan                          stage  storages  tensors  segments  expandable  fragmented  at the peak\n",
+    );
+    for (name, (world, plan)) in plans() {
+        let ran = world.completed(&plan);
+        let stages = plan.execution.split.stages;
+        for stage in [0, stages - 1].into_iter().take(stages as usize) {
+            let kinds = [kind::WORKSPACE, kind::ACTIVATIONS, kind::FOR_WEIGHT_GRADIENTS];
+            let kinds: Vec<&str> = STATES.into_iter().chain(kinds).collect();
+            let storages = ran.at_peak(stage as usize, &kinds);
+            let list = rank(&plan, stage);
+            let (usage, expandable) = (used(&list, &Settings::default()), used(&list, &EXPANDABLE));
+            let [storages, tensors, segments, grown] = [
+                storages,
+                usage.peak_allocated.allocated,
+                usage.peak_reserved.reserved,
+                expandable.peak_reserved.reserved,
+            ]
+            .map(|bytes| bytes as f64 / GIB);
+            let lost = 100.0 * (1.0 - tensors / segments);
+            let at = list.executing(usage.peak_allocated.request).unwrap();
+            table += &format!(
+                "{name:<28} {stage:>6} {storages:>9.3} {tensors:>8.3} {segments:>9.3} {grown:>11.3} {lost:>9.2} %  {} of {}\n",
+                at.operator,
+                at.phase.name(),
+            );
+            assert!(tensors <= segments);
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+fn plans() -> Vec<(&'static str, (World, TransformerPlan))> {
+    let llama = |layers, hidden, heads, kv_heads, ffn| Transformer {
+        kv_heads,
+        ffn,
+        tied_embedding: false,
+        norm: Norm::Rms,
+        mlp: Mlp::Swiglu,
+        bias: Bias::None,
+        positions: Positions::Rotary,
+        dropout: false,
+        ..Transformer::gpt(layers, hidden, heads, 32_000, 4_096)
+    };
+    let flash = |model, [tensor, stages]: [u32; 2], micro_batches| {
+        let mut plan = plan(model, [tensor, stages, 1], micro_batches);
+        let split = Split { tensor, sequence_parallel: tensor > 1, stages, chunks: 1 };
+        plan.execution = Execution::new(1, 4_096, split, Dtype::Bf16, AttentionKernel::Flash);
+        let nodes = (tensor * stages).div_ceil(8);
+        (World::dgx_a100(nodes).roomy(), plan)
+    };
+    vec![
+        ("22B", published("22B", false, Recompute::None)),
+        ("22B, sequence, selective", published("22B", true, Recompute::Selective)),
+        ("22B, full", published("22B", false, Recompute::Full)),
+        ("175B", published("175B", false, Recompute::None)),
+        ("175B, sequence, selective", published("175B", true, Recompute::Selective)),
+        ("175B, full", published("175B", false, Recompute::Full)),
+        ("Llama 2 7B", flash(llama(32, 4_096, 32, 32, 11_008), [1, 1], 1)),
+        ("Llama 2 7B, 4 stages", flash(llama(32, 4_096, 32, 32, 11_008), [2, 4], 16)),
+        ("Llama 2 70B, 4 stages", flash(llama(80, 8_192, 64, 8, 28_672), [8, 4], 16)),
+    ]
+}
+
+/// The list of a rank of a plan whose order follows a rule, with the workspace of an A100.
+fn rank(plan: &TransformerPlan, stage: u32) -> RankList {
+    let pipelining = &plan.pipelining;
+    let chain = pipelining.schedule.chain(plan.execution.split.stages);
+    let shape = Shape { chain, micro_batches: pipelining.micro_batches };
+    let nothing = Timing { chunks: Vec::new(), limit: Vec::new() };
+    let order = generate(&pipelining.schedule, shape, &nothing);
+    let framework: FrameworkMemory = serde_yaml::from_str(MEMORY).unwrap();
+    list(plan, &order, stage, framework.matrix_workspace.of("ampere").bytes).unwrap()
+}
+
+fn used(list: &RankList, settings: &Settings) -> Usage {
+    replay(&list.requests, u64::MAX, settings).unwrap()
+}
+
+/// Bytes asked for by tensors that are not freed, by kind, without what is there before the step.
+fn held(requests: &[Request]) -> Vec<(&'static str, u64)> {
+    let mut tensors: Vec<Option<(&'static str, u64)>> = Vec::new();
+    for request in requests {
+        match *request {
+            Request::Allocate { bytes, kind, .. } => tensors.push(Some((kind, bytes))),
+            Request::Free(id) => tensors[id as usize] = None,
+            Request::Lend(_) | Request::Done(_) => {}
+        }
+    }
+    tensors.into_iter().skip(STATES.len() + 1).flatten().filter(|&(_, bytes)| bytes > 0).collect()
+}
