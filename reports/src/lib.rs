@@ -1,6 +1,7 @@
 //! Summaries, tables, plots and the HTML report of foretrain.
 //!
-//! `scenarios` fills a [`Summary`] and hands it to a writer. Nothing here opens a file or touches a terminal.
+//! `scenarios` fills a [`Summary`] (or a [`Validation`], which has writers of its own) and hands it to a writer. Nothing here
+//! opens a file or touches a terminal.
 //!
 //! ```text
 //! Summary --+-- finding    one sentence
@@ -25,5 +26,7 @@ pub mod state;
 pub mod summary;
 mod table;
 pub mod terminal;
+pub mod validation;
 
 pub use summary::Summary;
+pub use validation::Validation;

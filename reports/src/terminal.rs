@@ -263,7 +263,7 @@ fn widest(text: &str) -> usize {
 }
 
 /// Lines of a table with a rule below its titles, which may have several lines; numbers to the right.
-fn grid(titles: Vec<(String, bool)>, rows: Vec<Vec<String>>) -> String {
+pub(crate) fn grid(titles: Vec<(String, bool)>, rows: Vec<Vec<String>>) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
     let lines = |title: &str| title.lines().map(shorten).collect::<Vec<_>>().join("\n");
@@ -285,7 +285,7 @@ fn bar(share: f64) -> String {
 }
 
 /// Without control characters, which could move the cursor or change colours.
-fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
@@ -299,7 +299,7 @@ fn shorten(text: &str) -> String {
 }
 
 impl Style {
-    fn bold(self, text: &str) -> String {
+    pub(crate) fn bold(self, text: &str) -> String {
         self.wrap("1", text)
     }
 

@@ -16,6 +16,7 @@ mod plans;
 pub mod run;
 pub mod schema;
 mod text;
+pub mod validation;
 
 pub use experiment::{Experiment, Files, Infeasible, Point, Resolved, load};
 pub use schema::{Scenario, json_schema};

@@ -65,31 +65,13 @@ impl<'a> Hardware<'a> {
         Ok((model, gpu))
     }
 
-    /// The kernels of the machine's GPU at a clock relative to that of its peak rates: products slow down with it, memory
-    /// does not.
+    /// The kernels of the machine's GPU at a clock relative to that of its peak rates.
     ///
     /// # Errors
     /// When there are no kernel parameters for its generation.
     pub fn kernel_model(&self, clock: f64) -> Result<KernelModel, HardwareError> {
         let (name, gpu) = self.gpu()?;
-        let peak = &gpu.peak_tflops;
-        let peaks = [
-            (kernels::Dtype::Fp32, Some(peak.fp32)),
-            (kernels::Dtype::Tf32, peak.tf32),
-            (kernels::Dtype::Fp16, peak.fp16),
-            (kernels::Dtype::Bf16, peak.bf16),
-            (kernels::Dtype::Fp8, peak.fp8),
-        ];
-        let facts = GpuFacts {
-            sms: gpu.sms,
-            peak_flops: peaks
-                .into_iter()
-                .filter_map(|(dtype, peak)| Some((dtype, peak? * 1e12 * clock)))
-                .collect(),
-            hbm_bytes_per_s: gpu.bandwidth_gb_per_s * 1e9,
-            l2_bytes: gpu.l2_mib * f64::from(1 << 20),
-        };
-        Ok(KernelModel::new(facts, self.kernels.parameters(name, &gpu.architecture)?))
+        Ok(KernelModel::new(GpuFacts::of(gpu, clock), self.kernels.parameters(name, &gpu.architecture)?))
     }
 }
 

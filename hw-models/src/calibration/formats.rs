@@ -45,7 +45,8 @@ pub fn measured(tables: &[Table]) -> Result<Vec<Measured>, Vec<TableError>> {
                         match seconds(&row, result) {
                             Ok(seconds) => {
                                 let hash = format.hash(&row, result);
-                                add(&mut sets, table, &device, Sample { shape, seconds, hash });
+                                let sample = Sample { shape, seconds, hash, line: row.line() };
+                                add(&mut sets, table, &device, sample);
                             }
                             Err(error) => wrong.push(error),
                         }

@@ -29,6 +29,8 @@ pub struct Sample {
     pub seconds: f64,
     /// Hash of the inputs of its row, see [`split`].
     pub hash: u64,
+    /// The line of its row.
+    pub line: u64,
 }
 
 /// A shape that the kernel model can time.

@@ -22,7 +22,7 @@ use crate::kernels::{Anchor, Correct, Corrections, KernelClass, KernelError, Ker
 pub use errors::Errors;
 pub use formats::{Measured, measured};
 pub use kernels::{KernelShape, Sample};
-pub use table::{Table, TableError};
+pub use table::{Row, Table, TableError};
 
 /// Most rows of a device and class that are fitted.
 pub const MOST: usize = 200;

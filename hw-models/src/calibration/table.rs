@@ -79,22 +79,27 @@ impl Table {
     }
 
     /// Its rows.
-    pub(super) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         self.rows.iter().map(|(line, cells)| Row { table: self, line: *line, cells })
     }
 }
 
 /// A row of a table.
 #[derive(Clone, Copy)]
-pub(super) struct Row<'a> {
+pub struct Row<'a> {
     table: &'a Table,
     line: u64,
     cells: &'a [String],
 }
 
 impl<'a> Row<'a> {
+    /// Its line in the table.
+    pub const fn line(&self) -> u64 {
+        self.line
+    }
+
     /// The cell of a column that the table has; empty for others.
-    pub(super) fn text(&self, column: &str) -> &'a str {
+    pub fn text(&self, column: &str) -> &'a str {
         let at = self.table.columns.iter().position(|name| name == column);
         at.and_then(|at| self.cells.get(at)).map_or("", String::as_str)
     }

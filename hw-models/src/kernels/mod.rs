@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sim_core::time::Time;
 
+use crate::catalogue::Gpu;
 use crate::provenance::Provenance;
 
 pub use attention::{Attention, Pass};
@@ -146,6 +147,28 @@ pub enum KernelError {
         /// The row.
         row: String,
     },
+}
+
+impl GpuFacts {
+    /// Those of a GPU of the catalogue at a clock relative to that of its peak rates: products slow down with it, memory
+    /// does not.
+    pub fn of(gpu: &Gpu, clock: f64) -> Self {
+        let peak = &gpu.peak_tflops;
+        let peaks = [
+            (Dtype::Fp32, Some(peak.fp32)),
+            (Dtype::Tf32, peak.tf32),
+            (Dtype::Fp16, peak.fp16),
+            (Dtype::Bf16, peak.bf16),
+            (Dtype::Fp8, peak.fp8),
+        ];
+        let known = peaks.into_iter().filter_map(|(dtype, peak)| Some((dtype, peak? * 1e12 * clock)));
+        Self {
+            sms: gpu.sms,
+            peak_flops: known.collect(),
+            hbm_bytes_per_s: gpu.bandwidth_gb_per_s * 1e9,
+            l2_bytes: gpu.l2_mib * f64::from(1 << 20),
+        }
+    }
 }
 
 impl KernelModel {

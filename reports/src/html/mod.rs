@@ -28,6 +28,9 @@ const RUNS_MAX: usize = 24;
 /// Rows of a table that stand on the page; more can be scrolled.
 const ROWS_AT_ONCE: usize = 20;
 
+/// The style sheet of every page.
+pub(crate) const STYLE: &str = include_str!("style.css");
+
 /// Writes the report.
 ///
 /// # Errors
@@ -112,7 +115,7 @@ fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="generator" content=(format!("foretrain {}", summary.version));
                 title { (summary.name) " · foretrain" }
-                style { (PreEscaped(include_str!("style.css"))) }
+                style { (PreEscaped(STYLE)) }
             }
             body {
                 main { @for section in sections { (section) } }
@@ -123,7 +126,7 @@ fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
 }
 
 /// A chart with the question it answers and one sentence on how to read it.
-fn figure(question: &str, aid: &str, legend: &[(&str, RGBAColor)], body: &Markup) -> Markup {
+pub(crate) fn figure(question: &str, aid: &str, legend: &[(&str, RGBAColor)], body: &Markup) -> Markup {
     html! {
         figure {
             figcaption {

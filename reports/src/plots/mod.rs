@@ -3,6 +3,7 @@
 //! Colours come from [`palette`] alone. Its neutral ones are replaced by the style sheet of the page, which finds them
 //! by their value, so that a picture follows light, dark and print, and still stands alone.
 
+pub(crate) mod agreement;
 pub(crate) mod curves;
 pub(crate) mod heat_map;
 pub(crate) mod machine;

@@ -8,3 +8,4 @@ mod odd_inputs;
 mod page;
 mod sentences;
 mod terminal_output;
+mod validation;

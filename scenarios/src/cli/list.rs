@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use reports::summary::SCHEMA_VERSION;
 use scenarios::library;
 use scenarios::schema::Shape;
+use scenarios::validation;
 use serde::Serialize;
 
 use super::input;
@@ -45,6 +46,8 @@ enum Topic {
     Techniques,
     /// Figures that expectations and citations can be about
     Metrics,
+    /// Sets of measurements that predictions are judged on
+    Validations,
 }
 
 /// What there is, for programs.
@@ -82,6 +85,7 @@ pub(super) fn list(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
         Some(Topic::Schedules) => settings(&["parallelism", "schedule"]),
         Some(Topic::Techniques) => settings(&["techniques"]),
         Some(Topic::Metrics) => settings(&["expect", "0", "metric"]),
+        Some(Topic::Validations) => validations(),
     };
     match (arguments.format, arguments.topic) {
         (Format::Json, _) => {
@@ -109,6 +113,15 @@ fn scenarios() -> Result<Vec<Item>, Trouble> {
         Ok(Item { name: name.to_owned(), description, ..Item::default() })
     };
     library::names().map(item).collect()
+}
+
+fn validations() -> Vec<Item> {
+    let item = |name: &str| Item {
+        name: name.to_owned(),
+        description: validation::title(name).unwrap_or_default(),
+        ..Item::default()
+    };
+    validation::names().map(item).collect()
 }
 
 /// The choices at a path of the schema.

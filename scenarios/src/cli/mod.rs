@@ -14,6 +14,7 @@ mod progress;
 mod run;
 mod show;
 mod trouble;
+mod validate;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -55,6 +56,8 @@ enum Verb {
     Check(check::Arguments),
     /// Print a scenario as it is run, every value with its origin
     Show(show::Arguments),
+    /// Say how far predictions are from measurements
+    Validate(validate::Arguments),
     /// List what there is to choose from
     List(list::Arguments),
     /// Begin a scenario file
@@ -82,7 +85,7 @@ enum Format {
 enum Exit {
     /// It did what it was asked; that something does not fit is a result.
     Fine = 0,
-    /// A promise of a file is broken.
+    /// A promise of a file is broken, or predictions are farther off than they may be.
     BrokenPromise = 1,
     /// The input is wrong, or there is nowhere to write.
     BadInput = 2,
@@ -135,6 +138,7 @@ fn perform(verb: Option<Verb>, printer: &Printer) -> Result<Exit, Trouble> {
         Some(Verb::Run(arguments)) => run::run(&arguments, printer),
         Some(Verb::Check(arguments)) => check::check(&arguments, printer),
         Some(Verb::Show(arguments)) => show::show(&arguments, printer),
+        Some(Verb::Validate(arguments)) => validate::validate(&arguments, printer),
         Some(Verb::List(arguments)) => list::list(&arguments, printer),
         Some(Verb::New(arguments)) => new::new(&arguments, printer),
         Some(Verb::Schema) => printer.print(&scenarios::json_schema()),

@@ -9,9 +9,9 @@ use reports::summary::Summary;
 use super::show;
 use super::trouble::Trouble;
 
-const JSON: &str = "results.json";
-const CSV: &str = "results.csv";
-const REPORT: &str = "report.html";
+pub(super) const JSON: &str = "results.json";
+pub(super) const CSV: &str = "results.csv";
+pub(super) const REPORT: &str = "report.html";
 const SCENARIO: &str = "scenario.yaml";
 
 /// What a run leaves behind, as bytes.
@@ -39,19 +39,31 @@ impl Results {
     /// # Errors
     /// A page that cannot be drawn.
     pub(super) fn of(summary: &Summary) -> Result<Self, Trouble> {
-        type Writer = fn(&mut Vec<u8>, &Summary) -> io::Result<()>;
-        let write = |name: &str, writer: Writer| {
-            let mut bytes = Vec::new();
-            let cannot = |error| Trouble::Mistake(format!("cannot make {name}: {error}"));
-            writer(&mut bytes, summary).map(|()| bytes).map_err(cannot)
-        };
         Ok(Self {
-            json: write(JSON, reports::json::write)?,
-            csv: write(CSV, reports::csv::write)?,
-            report: write(REPORT, reports::html::write)?,
+            json: page(JSON, |out| reports::json::write(out, summary))?,
+            csv: page(CSV, |out| reports::csv::write(out, summary))?,
+            report: page(REPORT, |out| reports::html::write(out, summary))?,
             scenario: show::named(&summary.name, &summary.resolved_scenario),
         })
     }
+
+    /// Every file with its name.
+    pub(super) fn files(&self) -> [(&'static str, &[u8]); 4] {
+        [(JSON, &self.json), (CSV, &self.csv), (REPORT, &self.report), (SCENARIO, self.scenario.as_bytes())]
+    }
+}
+
+/// What a writer makes.
+///
+/// # Errors
+/// A page that cannot be drawn.
+pub(super) fn page(
+    name: &str,
+    write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
+) -> Result<Vec<u8>, Trouble> {
+    let mut bytes = Vec::new();
+    write(&mut bytes).map_err(|error| Trouble::Mistake(format!("cannot make {name}: {error}")))?;
+    Ok(bytes)
 }
 
 impl Staging {
@@ -68,25 +80,17 @@ impl Staging {
         Ok(staging)
     }
 
-    /// Fills the folder and puts it in place.
+    /// Fills the folder with files, one of them the report, and puts it in place.
     ///
     /// # Returns
     /// The path of the report.
     ///
     /// # Errors
     /// A full or vanished disk; the old results are then still there.
-    pub(super) fn commit(self, results: &Results) -> Result<PathBuf, Trouble> {
-        self.fill(results)
-            .and_then(|()| self.replace())
-            .map_err(|error| cannot_write(&self.target, &error))?;
+    pub(super) fn commit(self, files: &[(&str, &[u8])]) -> Result<PathBuf, Trouble> {
+        let fill = || files.iter().try_for_each(|(name, bytes)| fs::write(self.staged.join(name), bytes));
+        fill().and_then(|()| self.replace()).map_err(|error| cannot_write(&self.target, &error))?;
         Ok(self.target.join(REPORT))
-    }
-
-    fn fill(&self, results: &Results) -> io::Result<()> {
-        fs::write(self.staged.join(JSON), &results.json)?;
-        fs::write(self.staged.join(CSV), &results.csv)?;
-        fs::write(self.staged.join(REPORT), &results.report)?;
-        fs::write(self.staged.join(SCENARIO), &results.scenario)
     }
 
     /// A folder with files cannot be renamed over; the old one steps aside first.

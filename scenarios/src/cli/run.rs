@@ -46,7 +46,7 @@ pub(super) struct Arguments {
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
+pub(super) enum Output {
     /// What was found, for people
     Table,
     /// As in results.json
@@ -89,7 +89,7 @@ fn simulate(
         return Ok(Exit::Interrupted);
     }
     let results = Results::of(&summary)?;
-    let report = staging.commit(&results)?;
+    let report = staging.commit(&results.files())?;
     match arguments.format {
         Output::Table => print_summary(&summary, &report, printer)?,
         Output::Json => printer.print_bytes(&results.json)?,

@@ -135,16 +135,33 @@ pub fn execute(
         progress.done();
         Some(run)
     };
-    let all = || pairs.par_iter().map(run).collect::<Vec<_>>();
-    let threads = rayon::ThreadPoolBuilder::new().num_threads(options.jobs.unwrap_or(0)).build();
-    let runs = match threads {
-        Ok(threads) => threads.install(all),
-        Err(_) => all(),
-    };
+    let runs = in_parallel(options.jobs, || pairs.par_iter().map(run).collect::<Vec<_>>());
     // In the order of the pairs, whatever the order in which they ended.
     let runs = runs.into_iter().flatten().collect::<Result<Vec<_>, _>>()?;
     let runs = picture::add(experiment, options, runs)?;
     Ok(summarise::summary(experiment, options, &variants, runs))
+}
+
+/// Runs the first variant of an experiment at its first point, without looking for remedies if it does not fit.
+///
+/// # Errors
+/// As [`execute`].
+pub(crate) fn alone(experiment: &Experiment, seed: u64) -> Result<RunSummary, Refusal> {
+    let options = Options { seed, jobs: None, variants: Vec::new(), reproduce: String::new() };
+    plan(experiment, &options)?;
+    let (variants, mut points) = (selected(experiment, &options)?, experiment.points());
+    let (Some(variant), Some(point)) = (variants.first(), points.next()) else {
+        return Ok(RunSummary::default());
+    };
+    Ok(one::simulated_at(experiment, variant, &point, seed)?.0)
+}
+
+/// Does something with so many threads; one per processor if none is given.
+pub(crate) fn in_parallel<T: Send>(jobs: Option<usize>, work: impl FnOnce() -> T + Send) -> T {
+    match rayon::ThreadPoolBuilder::new().num_threads(jobs.unwrap_or(0)).build() {
+        Ok(threads) => threads.install(work),
+        Err(_) => work(),
+    }
 }
 
 /// The variants to run, in the order of the file.

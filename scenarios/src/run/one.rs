@@ -27,22 +27,34 @@ pub(super) enum Unbuilt {
     Broken(String),
 }
 
-/// Runs a variant at a point.
+/// Runs a variant at a point; where it does not fit, looks for what would.
 pub(super) fn run(
     experiment: &Experiment,
     variant: &str,
     point: &Point,
     options: &Options,
 ) -> Result<RunSummary, Refusal> {
+    let (mut summary, scenario) = simulated_at(experiment, variant, point, options.seed)?;
+    if let Some(scenario) = scenario {
+        remedy::suggest(&scenario, &mut summary, options.seed);
+    }
+    Ok(summary)
+}
+
+/// Simulates a variant at a point; with its scenario if its sizes multiply.
+pub(super) fn simulated_at(
+    experiment: &Experiment,
+    variant: &str,
+    point: &Point,
+    seed: u64,
+) -> Result<(RunSummary, Option<Scenario>), Refusal> {
     let identity = RunSummary { variant: variant.to_owned(), point: point.values(), ..RunSummary::default() };
     let scenario = match experiment.resolve(variant, point) {
         Ok(resolved) => resolved.scenario,
-        Err(infeasible) => return Ok(failure::infeasible(identity, infeasible.reason)),
+        Err(infeasible) => return Ok((failure::infeasible(identity, infeasible.reason), None)),
     };
     let broken = |reason| Refusal::Broken { variant: variant.to_owned(), reason };
-    let mut summary = outcome(&scenario, identity, options.seed).map_err(broken)?;
-    remedy::suggest(&scenario, &mut summary, options.seed);
-    Ok(summary)
+    Ok((outcome(&scenario, identity, seed).map_err(broken)?, Some(scenario)))
 }
 
 /// Builds and simulates a scenario.

@@ -8,3 +8,4 @@ mod mistakes;
 mod output;
 mod running;
 mod support;
+mod validating;

@@ -10,3 +10,4 @@ mod schema;
 mod support;
 mod traffic;
 mod transformers;
+mod validation;

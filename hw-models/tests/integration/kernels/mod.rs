@@ -135,21 +135,7 @@ fn model(device: &str) -> KernelModel {
         LazyLock::new(|| (crate::catalogue::catalogue(), catalogue()));
     let (parts, kernels) = &*CATALOGUES;
     let gpu = parts.gpus.get(device).unwrap_or_else(|| panic!("no {device} in the catalogue"));
-    let peak = &gpu.peak_tflops;
-    let peaks = [
-        (Dtype::Fp32, Some(peak.fp32)),
-        (Dtype::Tf32, peak.tf32),
-        (Dtype::Fp16, peak.fp16),
-        (Dtype::Bf16, peak.bf16),
-        (Dtype::Fp8, peak.fp8),
-    ];
-    let facts = GpuFacts {
-        sms: gpu.sms,
-        peak_flops: peaks.into_iter().filter_map(|(dtype, peak)| Some((dtype, peak? * 1e12))).collect(),
-        hbm_bytes_per_s: gpu.bandwidth_gb_per_s * 1e9,
-        l2_bytes: gpu.l2_mib * f64::from(1 << 20),
-    };
-    KernelModel::new(facts, kernels.parameters(device, &gpu.architecture).unwrap())
+    KernelModel::new(GpuFacts::of(gpu, 1.0), kernels.parameters(device, &gpu.architecture).unwrap())
 }
 
 #[test]

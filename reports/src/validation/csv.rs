@@ -1,0 +1,33 @@
+//! Every row of every set beside its prediction, as CSV.
+
+use std::io::{self, Write};
+
+use super::Validation;
+
+/// Columns; what was measured is one of them, as `column value, column value`.
+const COLUMNS: [&str; 8] =
+    ["set", "part", "place", "measured_s", "predicted_s", "error", "inputs", "left_out"];
+
+/// Writes a line for each row.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(out: &mut impl Write, validation: &Validation) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(COLUMNS)?;
+    for (set, part) in validation.parts() {
+        for row in &part.rows {
+            let [measured, predicted] = [row.measured_s, row.predicted_s].map(|time| time.to_string());
+            let error = format!("{:.6}", row.error());
+            let label = row.label();
+            writer.write_record([
+                &set.name, &part.name, &row.place, &measured, &predicted, &error, &label, "",
+            ])?;
+        }
+        for row in &part.left_out {
+            let (label, reason) = (row.label(), row.reason.as_str());
+            writer.write_record([&set.name, &part.name, &row.place, "", "", "", label.as_str(), reason])?;
+        }
+    }
+    writer.flush()
+}

@@ -1,0 +1,210 @@
+//! How far predictions are from measurements: what `validate` found, and the only thing its writers read.
+//!
+//! Times are in seconds, errors and shares are fractions. An error is `ours / measured - 1`, above 0 where we are slow.
+
+pub mod csv;
+mod evidence;
+mod page;
+mod statistics;
+pub mod terminal;
+
+use std::io::{self, Write};
+
+use indexmap::IndexMap;
+use serde::Serialize;
+
+use crate::absent;
+
+pub use evidence::{ByInput, ByShare};
+pub use page::write as html;
+pub use statistics::Statistics;
+
+/// What every set of measurements says about the simulator.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Validation {
+    /// [`SCHEMA_VERSION`](crate::summary::SCHEMA_VERSION).
+    pub schema_version: u32,
+    /// The version of foretrain that was judged.
+    pub version: String,
+    /// A command line that gives the same bytes again.
+    pub reproduce: String,
+    /// The sets, in the order in which they are listed.
+    pub sets: Vec<SetResult>,
+}
+
+/// One set of measurements.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SetResult {
+    /// Its name on the command line.
+    pub name: String,
+    /// What was measured.
+    pub title: String,
+    /// Where the measurements are from, with their licence.
+    pub sources: Vec<String>,
+    /// What was fitted on what.
+    pub protocol: String,
+    /// What others reached on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best_known: Option<String>,
+    /// Its rows, in parts that are judged apart (devices, models of time).
+    pub parts: Vec<Part>,
+}
+
+/// Rows that are judged together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Part {
+    /// What they have in common; empty where the set is one part.
+    pub name: String,
+    /// How they are judged.
+    pub tolerance: Tolerance,
+    /// Whether they are within it.
+    pub passed: bool,
+    /// Their errors.
+    pub statistics: Statistics,
+    /// The rows, in the order of the data.
+    pub rows: Vec<Row>,
+    /// The rows without a prediction.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A measurement and its prediction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Row {
+    /// The data file and the line in it.
+    pub place: String,
+    /// What was measured, column by column.
+    pub inputs: IndexMap<String, String>,
+    /// The measurement (s).
+    pub measured_s: f64,
+    /// Our prediction (s).
+    pub predicted_s: f64,
+    /// What the prediction is made of, in fractions that add up to 1.
+    #[serde(skip_serializing_if = "IndexMap::is_empty", serialize_with = "absent::entries")]
+    pub shares: IndexMap<String, f64>,
+}
+
+/// A measurement without prediction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// The data file and the line in it.
+    pub place: String,
+    /// What was measured, column by column.
+    pub inputs: IndexMap<String, String>,
+    /// Why there is none.
+    pub reason: String,
+}
+
+/// The largest errors that a part may have; what is absent is not judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Tolerance {
+    /// Mean absolute error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mape: Option<f64>,
+    /// Median absolute error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub median: Option<f64>,
+    /// 95th percentile of the absolute error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95: Option<f64>,
+    /// Mean error, either way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bias: Option<f64>,
+    /// The least rank correlation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kendall_tau: Option<f64>,
+}
+
+impl Validation {
+    /// Whether every part is within its tolerance.
+    pub fn passed(&self) -> bool {
+        self.parts().all(|(_, part)| part.passed)
+    }
+
+    /// Writes it as indented JSON with a final line break.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn json(&self, out: &mut impl Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        writeln!(out)
+    }
+
+    /// Every part with its set.
+    fn parts(&self) -> impl Iterator<Item = (&SetResult, &Part)> {
+        self.sets.iter().flat_map(|set| set.parts.iter().map(move |part| (set, part)))
+    }
+}
+
+impl Part {
+    /// Judges rows.
+    pub fn new(name: String, tolerance: Tolerance, rows: Vec<Row>, left_out: Vec<LeftOut>) -> Self {
+        let pairs: Vec<(f64, f64)> = rows.iter().map(|row| (row.predicted_s, row.measured_s)).collect();
+        let statistics = Statistics::of(&pairs);
+        Self { name, tolerance, passed: tolerance.holds(&statistics), statistics, rows, left_out }
+    }
+
+    /// The rows that are farthest off, the worst first.
+    fn worst(&self, count: usize) -> Vec<&Row> {
+        let mut rows: Vec<&Row> = self.rows.iter().collect();
+        rows.sort_by(|a, b| b.error().abs().total_cmp(&a.error().abs()));
+        rows.truncate(count);
+        rows
+    }
+
+    /// Why rows were left out, each reason once with its number of rows and the first of them, most frequent first.
+    fn reasons(&self) -> Vec<(&str, usize, &LeftOut)> {
+        let mut reasons: IndexMap<&str, (usize, &LeftOut)> = IndexMap::new();
+        for row in &self.left_out {
+            reasons.entry(&row.reason).or_insert((0, row)).0 += 1;
+        }
+        let mut reasons: Vec<_> =
+            reasons.into_iter().map(|(reason, (count, row))| (reason, count, row)).collect();
+        reasons.sort_by_key(|&(_, count, _)| std::cmp::Reverse(count));
+        reasons
+    }
+}
+
+impl Row {
+    /// How far ours is off, above 0 where it is slow.
+    pub fn error(&self) -> f64 {
+        self.predicted_s / self.measured_s - 1.0
+    }
+
+    /// Its inputs in words: `num_gpus 64, micro_batch 2`.
+    fn label(&self) -> String {
+        label(&self.inputs)
+    }
+}
+
+impl LeftOut {
+    fn label(&self) -> String {
+        label(&self.inputs)
+    }
+}
+
+fn label(inputs: &IndexMap<String, String>) -> String {
+    inputs.iter().map(|(column, value)| format!("{column} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+impl Tolerance {
+    /// Whether errors are within it. Without any row nothing was shown.
+    fn holds(&self, errors: &Statistics) -> bool {
+        let most = |limit: Option<f64>, value: f64| limit.is_none_or(|limit| value <= limit);
+        errors.rows > 0
+            && most(self.mape, errors.mape)
+            && most(self.median, errors.median)
+            && most(self.p95, errors.p95)
+            && most(self.bias, errors.bias.abs())
+            && self.kendall_tau.is_none_or(|least| errors.kendall_tau.is_some_and(|tau| tau >= least))
+    }
+
+    /// In words: `MAPE 5 %, bias 3 %`.
+    fn in_words(&self) -> String {
+        let share = |value: f64| format!("{} %", 100.0 * value);
+        let limits = [("MAPE", self.mape), ("median", self.median), ("p95", self.p95), ("bias", self.bias)];
+        let limits =
+            limits.into_iter().filter_map(|(name, limit)| Some(format!("{name} ≤ {}", share(limit?))));
+        let rank = self.kendall_tau.map(|least| format!("τ ≥ {least}"));
+        limits.chain(rank).collect::<Vec<_>>().join(", ")
+    }
+}

@@ -1,0 +1,236 @@
+//! The page of `validate`: all sets in one table, then each with its protocol, a plot, what its errors go with, its worst
+//! rows, and what was left out.
+
+use std::io::{self, Write};
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::terminal::figures;
+use super::{Part, Row, SetResult, Validation};
+use crate::html::{STYLE, figure};
+use crate::plots::PlotError;
+use crate::plots::agreement::{self, Cloud};
+use crate::plots::palette::Categories;
+use crate::{quantity, state};
+
+/// Rows of a table of the worst.
+const WORST: usize = 10;
+/// Shares below this are not worth a word.
+const SHARE_MIN: f64 = 0.02;
+/// Fewer rows tell nothing by value.
+const ROWS_MIN: usize = 12;
+
+/// Writes the page.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(out: &mut impl Write, validation: &Validation) -> io::Result<()> {
+    let page = render(validation).map_err(io::Error::other)?;
+    out.write_all(page.into_string().as_bytes())
+}
+
+fn render(validation: &Validation) -> Result<Markup, PlotError> {
+    let sections = validation.sets.iter().map(section).collect::<Result<Vec<_>, _>>()?;
+    let beyond = validation.parts().filter(|(_, part)| !part.passed).count();
+    let parts = validation.parts().count();
+    let rows: usize = validation.parts().map(|(_, part)| part.rows.len()).sum();
+    Ok(html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="generator" content=(format!("foretrain {}", validation.version));
+                title { "Validation · foretrain" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    p.kicker { "foretrain " (validation.version) }
+                    h1 { "How far predictions are from measurements" }
+                    p.finding {
+                        (rows) " measurements in " (parts) @if parts == 1 { " part" } @else { " parts" } "; "
+                        @if beyond == 0 { "all within what is to be reached." }
+                        @else { (beyond) " beyond what is to be reached." }
+                    }
+                    p.aid {
+                        "An error is ours over the measurement less one: above 0 we are slow. What is to be reached was set \
+                         before the first run and is never the last result's. τ is the rank correlation: 1 where we put all \
+                         rows in the right order."
+                    }
+                    (overview(validation))
+                    p.fine { "The same again: " code { (validation.reproduce) } }
+                    @for section in sections { (section) }
+                }
+            }
+        }
+    })
+}
+
+const FIGURES: [&str; 7] = ["rows", "MAPE", "median", "p95", "worst", "bias", "τ"];
+
+fn overview(validation: &Validation) -> Markup {
+    let link = |set: &SetResult| html! { a href=(format!("#{}", set.name)) { (set.name) } };
+    html! {
+        div.wide {
+            table.judged {
+                thead { tr {
+                    th { "set" }
+                    @for title in FIGURES { th.number { (title) } }
+                    th { "to reach" } th { "verdict" }
+                } }
+                tbody {
+                    @for set in &validation.sets {
+                        @let named = set.parts.iter().any(|part| !part.name.is_empty());
+                        @if named { tr { td colspan=(FIGURES.len() + 3) { (link(set)) } } }
+                        @for part in &set.parts {
+                            tr {
+                                td.part[named] { @if named { (part.name) } @else { (link(set)) } }
+                                (judged(part))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn judged(part: &Part) -> Markup {
+    html! {
+        @for text in figures(&part.statistics) { td.number { (text) } }
+        td { (part.tolerance.in_words()) }
+        td { @if part.passed { span.good { "within" } } @else { span.bad { "beyond" } } }
+    }
+}
+
+fn section(set: &SetResult) -> Result<Markup, PlotError> {
+    let colours = Categories::new(set.parts.iter().map(|part| part.name.as_str()));
+    let clouds: Vec<Cloud> = set.parts.iter().map(cloud).collect();
+    let limits = set.parts.iter().filter_map(|part| part.tolerance.mape.or(part.tolerance.median));
+    let band = limits.reduce(f64::min);
+    let plot = agreement::draw(
+        &format!("Predictions of {} beside measurements", set.name),
+        &clouds,
+        band,
+        &colours,
+    )?;
+    let legend: Vec<_> = colours.iter().filter(|(name, _)| !name.is_empty()).collect();
+    let aid = "Left: each row, the black line is equality. Right: how many rows have which error. The grey lines, and the \
+               colour of the bars, tell the error to reach.";
+    Ok(html! {
+        section id=(set.name) {
+            h2 { (set.title) }
+            p { (set.protocol) }
+            @if let Some(known) = &set.best_known { p.fine { "Best known: " (known) } }
+            @for source in &set.sources { p.fine { "Data: " (source) } }
+            (figure("How close are predictions to measurements?", aid, &legend, &plot))
+            @for part in &set.parts { (details(part)) }
+        }
+    })
+}
+
+fn cloud(part: &Part) -> Cloud {
+    let pairs = part.rows.iter().map(|row| (row.measured_s, row.predicted_s)).collect();
+    Cloud { name: part.name.clone(), pairs }
+}
+
+fn details(part: &Part) -> Markup {
+    let worst = part.worst(WORST);
+    let made_of = worst.iter().any(|row| !row.shares.is_empty());
+    html! {
+        @if !part.name.is_empty() { h3 { (part.name) } }
+        @if !worst.is_empty() {
+            details open[part.name.is_empty()] {
+                summary { "The rows that are farthest off" }
+                div.wide { table {
+                    thead { tr {
+                        th.number { "error" } th.number { "measured" } th.number { "ours" } th { "row" }
+                        @if made_of { th { "what ours is made of" } }
+                    } }
+                    tbody { @for row in &worst { (far_off(row, made_of)) } }
+                } }
+            }
+        }
+        @if part.rows.len() >= ROWS_MIN { (by_share(part)) (by_input(part)) }
+        @if !part.left_out.is_empty() { (left_out(part)) }
+    }
+}
+
+fn far_off(row: &Row, made_of: bool) -> Markup {
+    let shares = state::in_order(&row.shares).filter(|(_, share)| *share >= SHARE_MIN);
+    let shares: Vec<String> =
+        shares.map(|(cause, share)| format!("{cause} {}", quantity::percent(share))).collect();
+    html! {
+        tr {
+            td.number { (quantity::change(row.error())) }
+            td.number { (quantity::seconds(row.measured_s)) }
+            td.number { (quantity::seconds(row.predicted_s)) }
+            td title=(row.place) { (row.label()) }
+            @if made_of { td { (shares.join(", ")) } }
+        }
+    }
+}
+
+/// Which causes are large where predictions are too fast, and where they are too slow.
+fn by_share(part: &Part) -> Markup {
+    let shares = part.by_share();
+    let told = || {
+        shares
+            .iter()
+            .filter(|share| [share.all, share.fastest, share.slowest].iter().any(|s| *s >= SHARE_MIN))
+    };
+    html! {
+        @if told().count() > 1 {
+            details {
+                summary { "Which causes go with errors" }
+                p.aid {
+                    "Mean share of a cause in our time: in all rows, in the tenth where we are farthest too fast, and in the \
+                     tenth where we are farthest too slow. τ is the rank correlation of share and error: a cause with a τ far \
+                     from 0 is likely to be timed wrongly, or stands for what is not modelled beside it."
+                }
+                div.wide { table {
+                    thead { tr { th { "cause" } th.number { "all" } th.number { "too fast" } th.number { "too slow" } th.number { "τ" } } }
+                    tbody { @for share in told() { tr {
+                        td { (share.cause) }
+                        @for value in [share.all, share.fastest, share.slowest] { td.number { (quantity::percent(value)) } }
+                        td.number { (share.kendall_tau.map_or(quantity::NONE.to_owned(), |tau| format!("{tau:+.2}"))) }
+                    } } }
+                } }
+            }
+        }
+    }
+}
+
+fn by_input(part: &Part) -> Markup {
+    let values = part.by_input();
+    html! {
+        @if !values.is_empty() {
+            details {
+                summary { "Errors by input" }
+                div.wide { table {
+                    thead { tr { th { "input" } th { "value" } @for title in FIGURES { th.number { (title) } } } }
+                    tbody { @for (index, one) in values.iter().enumerate() { tr {
+                        td { @if index == 0 || values[index - 1].column != one.column { (one.column) } }
+                        td { (one.value) }
+                        @for text in figures(&one.statistics) { td.number { (text) } }
+                    } } }
+                } }
+            }
+        }
+    }
+}
+
+fn left_out(part: &Part) -> Markup {
+    html! {
+        details {
+            summary { (part.left_out.len()) @if part.left_out.len() == 1 { " row" } @else { " rows" } " without a prediction" }
+            div.wide { table {
+                thead { tr { th.number { "rows" } th { "reason" } th { "for example" } } }
+                tbody { @for (reason, count, first) in part.reasons() { tr {
+                    td.number { (count) } td { (reason) } td title=(first.place) { (first.label()) }
+                } } }
+            } }
+        }
+    }
+}

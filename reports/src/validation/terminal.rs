@@ -1,0 +1,109 @@
+//! What `validate` found on a terminal: a line for each part, then its worst row, then what was left out.
+
+use std::io::{self, Write};
+
+use super::{Part, Statistics, Validation};
+use crate::quantity;
+use crate::state;
+use crate::terminal::{Style, clean, grid};
+
+/// Reasons of a part that are told; all rows are in the files.
+const REASONS_MAX: usize = 3;
+
+/// Writes the sets for people.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(out: &mut impl Write, validation: &Validation, style: Style) -> io::Result<()> {
+    let titles = [
+        ("set", false),
+        ("part", false),
+        ("n", true),
+        ("MAPE", true),
+        ("median", true),
+        ("p95", true),
+        ("worst", true),
+        ("bias", true),
+        ("τ", true),
+        ("to reach", false),
+        ("verdict", false),
+    ];
+    let titles = titles.map(|(title, numeric)| (title.to_owned(), numeric)).to_vec();
+    let mut rows = Vec::new();
+    for set in &validation.sets {
+        for (index, part) in set.parts.iter().enumerate() {
+            let name = if index == 0 { set.name.clone() } else { String::new() };
+            let verdict = if part.passed { "within" } else { "beyond" };
+            let ends = [part.tolerance.in_words(), verdict.to_owned()];
+            rows.push(
+                [name, part.name.clone()].into_iter().chain(figures(&part.statistics)).chain(ends).collect(),
+            );
+        }
+    }
+    writeln!(out, "{}", grid(titles, rows))?;
+    let worst: Vec<String> = validation.parts().filter_map(|(set, part)| worst(&set.name, part)).collect();
+    section(out, "the worst row of each", &worst, style)?;
+    let left_out: Vec<String> =
+        validation.parts().flat_map(|(set, part)| left_out(&set.name, part)).collect();
+    section(out, "rows without a prediction", &left_out, style)
+}
+
+/// `n`, MAPE, median, p95, worst, bias and rank correlation as text.
+pub(super) fn figures(errors: &Statistics) -> [String; 7] {
+    let Statistics { rows, mape, median, p95, worst, bias, kendall_tau } = *errors;
+    if rows == 0 {
+        return ["0", "", "", "", "", "", ""]
+            .map(|text| if text.is_empty() { quantity::NONE } else { text }.to_owned());
+    }
+    let [mape, median, p95] = [mape, median, p95].map(quantity::percent);
+    let [worst, bias] = [worst, bias].map(quantity::change);
+    let tau = kendall_tau.map_or(quantity::NONE.to_owned(), |tau| format!("{tau:.3}"));
+    [rows.to_string(), mape, median, p95, worst, bias, tau]
+}
+
+fn worst(set: &str, part: &Part) -> Option<String> {
+    let row = *part.worst(1).first()?;
+    let [measured, ours] = [row.measured_s, row.predicted_s].map(quantity::seconds);
+    let shares = state::in_order(&row.shares).filter(|(_, share)| *share >= 0.05);
+    let shares: Vec<String> =
+        shares.map(|(cause, share)| format!("{cause} {}", quantity::percent(share))).collect();
+    let made_of = if shares.is_empty() { String::new() } else { format!("; ours is {}", shares.join(", ")) };
+    let error = quantity::change(row.error());
+    Some(format!(
+        "{}: measured {measured}, ours {ours}, {error}{made_of}\n    {} ({})",
+        title(set, part),
+        row.label(),
+        row.place
+    ))
+}
+
+fn left_out(set: &str, part: &Part) -> Vec<String> {
+    let reasons = part.reasons();
+    let line = |&(reason, count, first): &(&str, usize, &super::LeftOut)| {
+        let rows = if count == 1 { "row" } else { "rows" };
+        format!(
+            "{}: {count} {rows}: {reason}\n    for example {} ({})",
+            title(set, part),
+            first.label(),
+            first.place
+        )
+    };
+    let more: usize = reasons.iter().skip(REASONS_MAX).map(|(_, count, _)| count).sum();
+    let others = (more > 0).then(|| format!("{}: {more} more; results.csv has all", title(set, part)));
+    reasons.iter().take(REASONS_MAX).map(line).chain(others).collect()
+}
+
+fn title(set: &str, part: &Part) -> String {
+    if part.name.is_empty() { set.to_owned() } else { format!("{set}, {}", part.name) }
+}
+
+fn section(out: &mut impl Write, heading: &str, lines: &[String], style: Style) -> io::Result<()> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", style.bold(heading))?;
+    for line in lines.iter().flat_map(|line| line.lines()) {
+        writeln!(out, "  {}", clean(line))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! What `validate` says of a tiny set, on the terminal, on the page and in files.
+
+use indexmap::IndexMap;
+use reports::terminal::Style;
+use reports::validation::{self, LeftOut, Part, Row, SetResult, Tolerance, Validation};
+
+#[test]
+fn the_terminal_names_the_worst_row_and_what_was_left_out() {
+    let mut text = Vec::new();
+    validation::terminal::write(&mut text, &tiny(), Style::default()).unwrap();
+    insta::assert_snapshot!("terminal_of_a_tiny_set", String::from_utf8(text).unwrap());
+}
+
+#[test]
+fn the_csv_has_every_row() {
+    let mut text = Vec::new();
+    validation::csv::write(&mut text, &tiny()).unwrap();
+    insta::assert_snapshot!("csv_of_a_tiny_set", String::from_utf8(text).unwrap());
+}
+
+#[test]
+fn the_page_has_a_plot_and_the_words_of_the_set() {
+    let mut page = Vec::new();
+    validation::html(&mut page, &tiny()).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    for expected in [
+        "<svg",
+        "Two clusters &amp; a &lt;script&gt;",
+        "Nothing was fitted.",
+        "within",
+        "beyond",
+        "no room",
+        "Best known: 8 %",
+        "tiny.csv, MIT",
+    ] {
+        assert!(page.contains(expected), "{expected}");
+    }
+    assert!(!page.contains("<script>") && !page.contains("NaN"), "cells are text, numbers are numbers");
+}
+
+#[test]
+fn a_set_passes_with_all_its_parts_and_never_without_rows() {
+    let part = |limit, rows| {
+        Part::new(String::new(), Tolerance { mape: Some(limit), ..Tolerance::default() }, rows, vec![])
+    };
+    assert!(part(0.1, rows()[..1].to_vec()).passed);
+    assert!(!part(0.04, rows()).passed);
+    assert!(!part(1.0, Vec::new()).passed);
+    assert!(!tiny().passed());
+    let ranked = Tolerance { kendall_tau: Some(0.9), ..Tolerance::default() };
+    assert!(Part::new(String::new(), ranked, rows(), Vec::new()).passed);
+    let biased = Tolerance { bias: Some(0.01), ..Tolerance::default() };
+    assert!(!Part::new(String::new(), biased, rows(), Vec::new()).passed, "too fast is as bad as too slow");
+}
+
+/// Two rows, 5 % slow and 25 % fast.
+fn rows() -> Vec<Row> {
+    let row = |line: u32, gpus: u32, measured_s: f64, predicted_s: f64, waiting: f64| Row {
+        place: format!("tiny.csv:{line}"),
+        inputs: IndexMap::from([("gpus".to_owned(), gpus.to_string())]),
+        measured_s,
+        predicted_s,
+        shares: IndexMap::from([
+            ("compute".to_owned(), 1.0 - waiting),
+            ("communication: all-reduce".to_owned(), waiting),
+        ]),
+    };
+    vec![row(3, 8, 1.0, 1.05, 0.1), row(4, 16, 4.0, 3.0, 0.4)]
+}
+
+fn tiny() -> Validation {
+    let close = Tolerance { mape: Some(0.2), bias: Some(0.15), ..Tolerance::default() };
+    let far = Tolerance { median: Some(0.04), p95: Some(0.2), ..Tolerance::default() };
+    let too_large = LeftOut {
+        place: "tiny.csv:5".to_owned(),
+        inputs: IndexMap::from([("gpus".to_owned(), "32".to_owned())]),
+        reason: "no room for 3.00 GB".to_owned(),
+    };
+    let set = SetResult {
+        name: "tiny".to_owned(),
+        title: "Two clusters & a <script>".to_owned(),
+        sources: vec!["tiny.csv, MIT".to_owned()],
+        protocol: "Nothing was fitted.".to_owned(),
+        best_known: Some("8 %".to_owned()),
+        parts: vec![
+            Part::new("a100".to_owned(), close, rows(), vec![too_large.clone(), too_large]),
+            Part::new("h100".to_owned(), far, rows(), Vec::new()),
+        ],
+    };
+    Validation {
+        schema_version: 1,
+        version: "0.0.0".to_owned(),
+        reproduce: "foretrain validate tiny".to_owned(),
+        sets: vec![set],
+    }
+}

@@ -1,0 +1,80 @@
+//! The sets and tables that come with foretrain, embedded so that they are there in any directory.
+
+use hw_models::calibration::Table;
+
+use super::set::Set;
+
+macro_rules! files {
+    ($folder:literal: $($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!($folder, $name)))),*]
+    };
+}
+
+/// File and text of each set, in the order in which they are listed.
+const SETS: &[(&str, &str)] = files![
+    "../../validation/":
+    "megatron.yaml",
+    "vtrain-single-node.yaml",
+    "vtrain-multi-node.yaml",
+    "gemm.yaml",
+    "streaming.yaml",
+    "attention.yaml",
+    "convolution.yaml",
+    "collectives.yaml",
+];
+
+/// Measured steps.
+const STEPS: &[(&str, &str)] = files![
+    "../../validation/":
+    "megatron.csv",
+    "vtrain-single-node.csv",
+    "vtrain-multi-node.csv",
+];
+
+/// Measured kernels, which the constants of the catalogue are fitted to, too: except for a quarter of the rows.
+const KERNELS: &[(&str, &str)] = files![
+    "../../../hw-models/measurements/kernels/":
+    "attention_bf16_simumax.csv",
+    "convolution_deepbench.csv",
+    "convolution_neusight_fp32.csv",
+    "gemm_bf16_a100_sxm_llmcompass.csv",
+    "gemm_bf16_simumax.csv",
+    "gemm_deepbench.csv",
+    "gemm_h100_xla.csv",
+    "gemm_neusight_fp32.csv",
+    "groupgemm_bf16_simumax.csv",
+    "vector_fp16_a100_sxm_llmcompass.csv",
+    "vector_neusight_fp32.csv",
+];
+
+/// Measured collectives.
+const COLLECTIVES: &[(&str, &str)] = files![
+    "../../../hw-models/measurements/collectives/":
+    "a100x8_superbench.csv",
+    "allreduce_vtrain.csv",
+    "h100x8_xla.csv",
+];
+
+const SUFFIX: &str = ".yaml";
+
+/// The names of the sets, in the order in which they are listed.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SETS.iter().map(|(file, _)| file.trim_end_matches(SUFFIX))
+}
+
+/// A set.
+pub(super) fn set(name: &str) -> Option<Set> {
+    let (file, text) = SETS.iter().find(|(file, _)| file.strip_suffix(SUFFIX) == Some(name))?;
+    Some(serde_yaml::from_str(text).unwrap_or_else(|error| panic!("validation/{file}: {error}")))
+}
+
+/// A table that a set names.
+///
+/// # Panics
+/// If there is none or it is no table, which a test would find.
+pub(super) fn table(name: &str) -> Table {
+    let known = [KERNELS, COLLECTIVES, STEPS].into_iter().flatten();
+    let text = known.copied().find(|(known, _)| *known == name).map(|(_, text)| text);
+    let text = text.unwrap_or_else(|| panic!("no table {name} is embedded"));
+    Table::read(name, text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
+}

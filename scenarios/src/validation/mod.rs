@@ -1,0 +1,124 @@
+//! Judging the simulator on measurements.
+//!
+//! ```text
+//! validation/NAME.yaml  what was measured, how rows become predictions, the error to reach
+//! validation/*.csv      the measurements, with source and licence
+//! ```
+//!
+//! Kernels and collectives are judged on the quarter of the rows that nothing is fitted to
+//! ([`split`](hw_models::calibration::split)). A set of training steps turns each row into settings on top of a scenario, and
+//! the scenario is checked, sized up and run as any other.
+
+mod collectives;
+mod embedded;
+mod kernels;
+mod set;
+mod settings;
+mod steps;
+
+use hw_models::catalogue::nearest;
+use indexmap::IndexMap;
+use reports::summary::SCHEMA_VERSION;
+use reports::validation::{LeftOut, Part, Row, SetResult, Validation};
+
+use crate::run::{Progress, in_parallel};
+use set::{Limits, Measurements, Set};
+
+pub use embedded::names;
+
+/// How to validate.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Predictions at a time; none: one per processor.
+    pub jobs: Option<usize>,
+    /// The version of foretrain.
+    pub version: String,
+    /// A command line that gives the same results again, for the report.
+    pub reproduce: String,
+}
+
+/// One row of a set, with or without a prediction.
+#[derive(Clone, Debug)]
+enum Judged {
+    Row(Row),
+    LeftOut(LeftOut),
+}
+
+/// What a set measures, in a sentence; none if there is no set of that name.
+pub fn title(name: &str) -> Option<String> {
+    embedded::set(name).map(|set| set.title)
+}
+
+/// Judges the sets of these names; all if there are none. None if `progress` stopped it.
+///
+/// # Errors
+/// Names that no set has, each with what may have been meant.
+pub fn validate(
+    chosen: &[String],
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<Option<Validation>, Vec<String>> {
+    let sets = sets(chosen)?;
+    progress.begin(sets.iter().map(|(_, set)| set.runs()).sum());
+    let judged = |(name, set): &(&str, Set)| Some(result(name, set, judged(set, progress)?));
+    let found = in_parallel(options.jobs, || sets.iter().map(judged).collect::<Option<Vec<_>>>());
+    Ok(found.map(|sets| Validation {
+        schema_version: SCHEMA_VERSION,
+        version: options.version.clone(),
+        reproduce: options.reproduce.clone(),
+        sets,
+    }))
+}
+
+fn sets(chosen: &[String]) -> Result<Vec<(&str, Set)>, Vec<String>> {
+    let known: Vec<&str> = names().collect();
+    let unknown = chosen.iter().filter(|name| !known.contains(&name.as_str()));
+    let wrong: Vec<String> = unknown
+        .map(|name| {
+            let remedy = nearest::remedy(name, &known, "validation set");
+            format!("there is no validation set `{name}`: {remedy}")
+        })
+        .collect();
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
+    let wanted = |name: &&str| chosen.is_empty() || chosen.iter().any(|wanted| wanted == name);
+    Ok(known.into_iter().filter(wanted).filter_map(|name| Some((name, embedded::set(name)?))).collect())
+}
+
+/// The rows of a set, each with its part.
+fn judged(set: &Set, progress: &dyn Progress) -> Option<Vec<(String, Judged)>> {
+    match &set.measurements {
+        Measurements::Kernels(tables) => Some(kernels::judged(tables)),
+        Measurements::Collectives(tables) => Some(tables.iter().flat_map(collectives::judged).collect()),
+        Measurements::Steps(steps) => steps::judged(&set.title, steps, progress),
+    }
+}
+
+fn result(name: &str, set: &Set, judged: Vec<(String, Judged)>) -> SetResult {
+    let mut parts: IndexMap<String, (Vec<Row>, Vec<LeftOut>)> = IndexMap::new();
+    for (part, judged) in judged {
+        let (rows, left_out) = parts.entry(part).or_default();
+        match judged {
+            Judged::Row(row) => rows.push(row),
+            Judged::LeftOut(row) => left_out.push(row),
+        }
+    }
+    let parts = parts.into_iter().map(|(part, (rows, left_out))| {
+        let limits = set.exceptions.get(&part).unwrap_or(&set.tolerance);
+        Part::new(part, Limits::tolerance(limits), rows, left_out)
+    });
+    SetResult {
+        name: name.to_owned(),
+        title: set.title.clone(),
+        sources: set.tables().map(|table| table.source).collect(),
+        protocol: set.protocol.trim().to_owned(),
+        best_known: set.best_known.clone(),
+        parts: parts.collect(),
+    }
+}
+
+/// The cells of a row, by column.
+fn cells(columns: &[String], row: &hw_models::calibration::Row<'_>) -> IndexMap<String, String> {
+    columns.iter().map(|column| (column.clone(), row.text(column).to_owned())).collect()
+}

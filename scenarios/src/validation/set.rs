@@ -1,0 +1,201 @@
+//! The file of a set.
+
+use hw_models::calibration::Table;
+use indexmap::IndexMap;
+use reports::validation::Tolerance;
+use serde::Deserialize;
+
+use super::embedded;
+use super::settings::Setting;
+use crate::expectation::Metric;
+use crate::schema::Share;
+
+/// A set of measurements and how it is judged.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Set {
+    /// What was measured, in a sentence.
+    pub(super) title: String,
+    /// What was fitted on what.
+    pub(super) protocol: String,
+    /// What others reached.
+    pub(super) best_known: Option<String>,
+    /// The errors to reach.
+    pub(super) tolerance: Limits,
+    /// Those of single parts.
+    #[serde(default)]
+    pub(super) exceptions: IndexMap<String, Limits>,
+    /// The measurements.
+    #[serde(with = "serde_yaml::with::singleton_map")]
+    pub(super) measurements: Measurements,
+}
+
+/// Largest errors, and the least rank correlation.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Limits {
+    mape: Option<Share>,
+    median: Option<Share>,
+    p95: Option<Share>,
+    bias: Option<Share>,
+    kendall_tau: Option<f64>,
+}
+
+/// What was measured.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Measurements {
+    /// Steps of training runs.
+    Steps(Steps),
+    /// Kernels, in these tables.
+    Kernels(Vec<String>),
+    /// Collectives, in these tables.
+    Collectives(Vec<CollectiveTable>),
+}
+
+/// A table of collectives.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CollectiveTable {
+    /// The table.
+    pub(super) data: String,
+    /// The node of the catalogue that it was measured on.
+    pub(super) node: Known,
+    /// Which collective.
+    pub(super) kind: Known,
+    /// The column with the number of GPUs that took part.
+    pub(super) ranks: String,
+    /// The column with the bytes of the whole tensor.
+    pub(super) bytes: String,
+    /// The column with the time (us).
+    pub(super) time_us: String,
+    /// The other columns that say what was run.
+    #[serde(default)]
+    pub(super) inputs: Vec<String>,
+    /// Smaller ones are not judged.
+    #[serde(default)]
+    pub(super) bytes_min: u64,
+    /// Why.
+    #[serde(default)]
+    pub(super) because: String,
+}
+
+/// What is the same for a whole table, or told by a column.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Known {
+    Always(String),
+    Told(Setting),
+}
+
+/// Rows that become scenarios.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Steps {
+    /// The table.
+    pub(super) data: String,
+    /// What a row says.
+    pub(super) measured: Measured,
+    /// What all rows have in common.
+    pub(super) scenario: serde_yaml::Mapping,
+    /// What each row sets, by path.
+    pub(super) settings: IndexMap<String, Setting>,
+    /// Rows that are not judged.
+    #[serde(default)]
+    pub(super) left_out: Vec<NotJudged>,
+}
+
+/// The measurement of a row.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Measured {
+    /// Its column.
+    pub(super) column: String,
+    /// The unit in the table.
+    pub(super) unit: Unit,
+    /// Which figure of a run it is.
+    pub(super) metric: Metric,
+}
+
+/// Units of measured times.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Unit {
+    S,
+    Ms,
+}
+
+/// Rows that are listed, not judged.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NotJudged {
+    /// The column that tells them.
+    pub(super) column: String,
+    /// What it says.
+    pub(super) is: Vec<String>,
+    /// Why.
+    pub(super) because: String,
+}
+
+impl Known {
+    /// For a row.
+    ///
+    /// # Errors
+    /// As [`Setting::of`].
+    pub(super) fn of(&self, cells: &IndexMap<String, String>) -> Result<String, String> {
+        match self {
+            Self::Always(value) => Ok(value.clone()),
+            Self::Told(setting) => setting.of(cells),
+        }
+    }
+
+    /// The column that tells it.
+    pub(super) fn column(&self) -> Option<&str> {
+        match self {
+            Self::Always(_) => None,
+            Self::Told(setting) => Some(&setting.column),
+        }
+    }
+}
+
+impl Unit {
+    pub(super) const fn seconds(self) -> f64 {
+        match self {
+            Self::S => 1.0,
+            Self::Ms => 1e-3,
+        }
+    }
+}
+
+impl Limits {
+    pub(super) fn tolerance(&self) -> Tolerance {
+        let share = |limit: Option<Share>| limit.map(Share::as_f64);
+        Tolerance {
+            mape: share(self.mape),
+            median: share(self.median),
+            p95: share(self.p95),
+            bias: share(self.bias),
+            kendall_tau: self.kendall_tau,
+        }
+    }
+}
+
+impl Set {
+    /// Its tables.
+    pub(super) fn tables(&self) -> impl Iterator<Item = Table> {
+        let names: Vec<&String> = match &self.measurements {
+            Measurements::Steps(steps) => vec![&steps.data],
+            Measurements::Kernels(tables) => tables.iter().collect(),
+            Measurements::Collectives(tables) => tables.iter().map(|table| &table.data).collect(),
+        };
+        names.into_iter().map(|name| embedded::table(name))
+    }
+
+    /// Scenarios that are run to judge it.
+    pub(super) fn runs(&self) -> u64 {
+        match &self.measurements {
+            Measurements::Steps(_) => self.tables().map(|table| table.rows().count() as u64).sum(),
+            Measurements::Kernels(_) | Measurements::Collectives(_) => 0,
+        }
+    }
+}

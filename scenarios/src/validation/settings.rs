@@ -1,0 +1,68 @@
+//! From a row of a table to settings of a scenario.
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+
+/// What a column says about a setting: its cell as it is, divided, or translated.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Setting {
+    pub(super) column: String,
+    divided_by: Option<u64>,
+    #[serde(default)]
+    values: IndexMap<String, String>,
+}
+
+impl Setting {
+    /// The value for a row, as YAML.
+    ///
+    /// # Errors
+    /// Why there is none, in a few words.
+    pub(super) fn of(&self, inputs: &IndexMap<String, String>) -> Result<String, String> {
+        let Self { column, divided_by, values } = self;
+        let cell = inputs.get(column).ok_or_else(|| format!("the table has no column `{column}`"))?;
+        if !values.is_empty() {
+            let known = || values.keys().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ");
+            let unknown =
+                || format!("`{column}` is `{cell}`, which the set has no setting for: it knows {}", known());
+            return values.get(cell).cloned().ok_or_else(unknown);
+        }
+        let Some(divisor) = *divided_by else { return Ok(cell.clone()) };
+        let whole = cell.parse().ok().filter(|count: &u64| divisor > 0 && count.is_multiple_of(divisor));
+        let divided = whole.and_then(|count| count.checked_div(divisor));
+        divided
+            .map(|count| count.to_string())
+            .ok_or_else(|| format!("`{column}` is {cell}, no multiple of {divisor}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(setting: &str, cell: &str) -> Result<String, String> {
+        let setting: Setting = serde_yaml::from_str(setting).expect("a setting");
+        setting.of(&IndexMap::from([("gpus".to_owned(), cell.to_owned())]))
+    }
+
+    #[test]
+    fn cells_are_taken_divided_or_translated() {
+        assert_eq!(of("{ column: gpus }", "fp16"), Ok("fp16".to_owned()));
+        assert_eq!(of("{ column: gpus, divided_by: 8 }", "64"), Ok("8".to_owned()));
+        let schedules = "{ column: gpus, values: { '': 1f1b, '3': '{ interleaved: { chunks: 3 } }' } }";
+        assert_eq!(of(schedules, ""), Ok("1f1b".to_owned()));
+        assert_eq!(of(schedules, "3"), Ok("{ interleaved: { chunks: 3 } }".to_owned()));
+    }
+
+    #[test]
+    fn what_has_no_value_says_why() {
+        let said = |setting, cell| of(setting, cell).expect_err("no value");
+        assert_eq!(said("{ column: gpus, divided_by: 8 }", "12"), "`gpus` is 12, no multiple of 8");
+        assert_eq!(said("{ column: gpus, divided_by: 8 }", "many"), "`gpus` is many, no multiple of 8");
+        assert_eq!(said("{ column: nodes }", "1"), "the table has no column `nodes`");
+        assert_eq!(
+            said("{ column: gpus, values: { A100: dgx-a100-80g } }", "V100"),
+            "`gpus` is `V100`, which the set has no setting for: it knows `A100`"
+        );
+    }
+}

@@ -1,0 +1,42 @@
+//! `validate`: the exit code, the files, the formats and wrong names.
+
+use super::support::Sandbox;
+
+#[test]
+fn what_is_beyond_its_tolerance_ends_with_1_and_leaves_a_report() {
+    let sandbox = Sandbox::new("validate");
+    let answer = sandbox.run("validate attention collectives --quiet");
+    let expected = if answer.out.contains("beyond") { 1 } else { 0 };
+    assert_eq!(answer.exit, expected, "{}", answer.err);
+    assert!(answer.out.contains("attention") && answer.out.contains("by formula"), "{}", answer.out);
+    assert!(answer.out.contains("report: out/validate/report.html"));
+    assert_eq!(sandbox.names("out/validate"), ["report.html", "results.csv", "results.json"]);
+    let again = sandbox.run("validate attention collectives --quiet --format json --jobs 1");
+    assert_eq!(again.exit, expected);
+    assert_eq!(again.out, sandbox.read("out/validate/results.json"));
+    let failed = |part: &serde_json::Value| part["passed"] == false;
+    let sets = again.json()["sets"].as_array().expect("sets").clone();
+    let any = sets.iter().flat_map(|set| set["parts"].as_array().expect("parts")).any(failed);
+    assert_eq!(i32::from(any), expected);
+    let csv = sandbox.run("validate attention collectives --quiet --format csv");
+    assert_eq!(csv.out, sandbox.read("out/validate/results.csv"));
+}
+
+#[test]
+fn wrong_names_are_told_and_nothing_is_written() {
+    let sandbox = Sandbox::new("validate-wrong");
+    let answer = sandbox.run("validate colectives vtrain");
+    assert_eq!((answer.exit, answer.out.as_str()), (2, ""));
+    assert!(answer.err.contains("did you mean `collectives`?"), "{}", answer.err);
+    assert!(answer.err.contains("`vtrain`"), "{}", answer.err);
+    assert!(!sandbox.path("out/validate").exists());
+}
+
+#[test]
+fn the_sets_are_listed() {
+    let sandbox = Sandbox::new("validate-list");
+    let listed = sandbox.run("list validations");
+    for name in ["megatron", "vtrain-single-node", "gemm", "collectives"] {
+        assert!(listed.out.lines().any(|line| line.starts_with(name)), "{}", listed.out);
+    }
+}

@@ -1,0 +1,118 @@
+//! The sets of measurements: every file is right, every row is told, and threads change nothing.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use hw_models::calibration::split;
+use reports::validation::{SetResult, Validation};
+use scenarios::run::Progress;
+use scenarios::validation::{Options, names, title, validate};
+
+struct Quiet;
+
+impl Progress for Quiet {
+    fn begin(&self, _: u64) {}
+    fn done(&self) {}
+}
+
+struct Stopped;
+
+impl Progress for Stopped {
+    fn begin(&self, _: u64) {}
+    fn done(&self) {}
+    fn stop(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn every_set_has_a_title_and_a_protocol_and_its_tables_a_licence() {
+    for name in names() {
+        assert!(title(name).is_some_and(|title| title.len() > 10), "{name}");
+    }
+    assert_eq!(title("no-such-set"), None);
+    for set in &found().sets {
+        assert!(set.protocol.len() > 100, "{}", set.name);
+        assert!(
+            set.sources.iter().all(|source| source.contains("licen") || source.contains("quoted")),
+            "{}",
+            set.name
+        );
+        assert!(!set.parts.is_empty());
+    }
+}
+
+#[test]
+fn every_row_of_a_table_is_judged_or_left_out_with_a_reason() {
+    let found = found();
+    let of = |name: &str| found.sets.iter().find(|set| set.name == name).expect("it was asked for");
+    let rows =
+        |set: &SetResult| set.parts.iter().map(|part| part.rows.len() + part.left_out.len()).sum::<usize>();
+    assert_eq!(rows(of("megatron")), 12);
+    let left_out = found.sets.iter().flat_map(|set| &set.parts).flat_map(|part| &part.left_out);
+    assert!(left_out.clone().all(|row| !row.reason.is_empty() && row.place.contains(".csv:")));
+    for part in found.sets.iter().flat_map(|set| &set.parts) {
+        assert_eq!(part.statistics.rows, part.rows.len());
+        for row in &part.rows {
+            assert!(
+                row.measured_s > 0.0 && row.predicted_s > 0.0 && row.error().is_finite(),
+                "{}",
+                row.place
+            );
+            let shares: f64 = row.shares.values().sum();
+            assert!(row.shares.is_empty() || (shares - 1.0).abs() < 1e-9, "{}: {shares}", row.place);
+        }
+    }
+}
+
+#[test]
+fn kernels_and_collectives_are_judged_on_a_quarter() {
+    let found = found();
+    let places: Vec<&str> = found
+        .sets
+        .iter()
+        .filter(|set| set.name == "collectives")
+        .flat_map(|set| &set.parts[0].rows)
+        .map(|row| row.place.as_str())
+        .collect();
+    assert_eq!(places.iter().collect::<BTreeSet<_>>().len(), places.len(), "each row once");
+    // Line 29 of vTrain's table, A100, 2, 8388608: the bytes `A100|2|8388608`.
+    let row = |inputs: &[&str]| split::judges(split::hash(inputs));
+    assert!(row(&["A100", "2", "8388608"]) && !row(&["A100", "2", "2097152"]));
+}
+
+#[test]
+fn results_are_the_same_on_one_thread_and_on_several() {
+    assert!(quick(Some(1)) == *found());
+}
+
+#[test]
+fn wrong_names_are_answered_together_each_with_a_suggestion() {
+    let asked = ["megatorn", "gemm", "unheard-of"].map(str::to_owned);
+    let wrong = validate(&asked, &options(None), &Quiet).expect_err("two names are wrong");
+    assert_eq!(wrong.len(), 2);
+    assert!(wrong[0].contains("`megatorn`") && wrong[0].contains("did you mean `megatron`?"), "{wrong:?}");
+    assert!(wrong[1].contains("`unheard-of`") && wrong[1].contains("`vtrain-multi-node`"), "{wrong:?}");
+}
+
+#[test]
+fn what_is_stopped_gives_no_result() {
+    let stopped = validate(&["megatron".to_owned()], &options(None), &Stopped).expect("the name is right");
+    assert!(stopped.is_none());
+}
+
+fn found() -> &'static Validation {
+    static FOUND: LazyLock<Validation> = LazyLock::new(|| quick(Some(3)));
+    &FOUND
+}
+
+/// All but the large sets.
+fn quick(jobs: Option<usize>) -> Validation {
+    let large = ["vtrain-single-node", "vtrain-multi-node", "gemm"];
+    let chosen: Vec<String> = names().filter(|name| !large.contains(name)).map(str::to_owned).collect();
+    validate(&chosen, &options(jobs), &Quiet).expect("the names are right").expect("nothing stopped it")
+}
+
+fn options(jobs: Option<usize>) -> Options {
+    Options { jobs, version: "0.0.0".to_owned(), reproduce: String::new() }
+}
