@@ -32,8 +32,9 @@ pub struct ByShare {
     pub kendall_tau: Option<f64>,
 }
 
-/// Values of an input that are told apart.
+/// Values of an input that are told apart, and rows that they have on average: fewer tell nothing.
 const VALUES_MAX: usize = 12;
+const ROWS_MIN: usize = 2;
 
 impl Part {
     /// Errors by value of each input that has a few.
@@ -45,7 +46,7 @@ impl Part {
                 let value = row.inputs.get(column).map_or("", String::as_str);
                 values.entry(value).or_default().push((row.predicted_s, row.measured_s));
             }
-            if !(2..=VALUES_MAX).contains(&values.len()) {
+            if !(2..=VALUES_MAX).contains(&values.len()) || self.rows.len() < ROWS_MIN * values.len() {
                 continue;
             }
             values.sort_by(|a, _, b, _| number(a).total_cmp(&number(b)).then_with(|| a.cmp(b)));

@@ -183,7 +183,8 @@ impl LeftOut {
 }
 
 fn label(inputs: &IndexMap<String, String>) -> String {
-    inputs.iter().map(|(column, value)| format!("{column} {value}")).collect::<Vec<_>>().join(", ")
+    let told = inputs.iter().filter(|(_, value)| !value.is_empty());
+    told.map(|(column, value)| format!("{column} {value}")).collect::<Vec<_>>().join(", ")
 }
 
 impl Tolerance {

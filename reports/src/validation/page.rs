@@ -75,9 +75,9 @@ fn overview(validation: &Validation) -> Markup {
         div.wide {
             table.judged {
                 thead { tr {
-                    th { "set" }
+                    th { "set" } th { "verdict" }
                     @for title in FIGURES { th.number { (title) } }
-                    th { "to reach" } th { "verdict" }
+                    th { "to reach" }
                 } }
                 tbody {
                     @for set in &validation.sets {
@@ -98,9 +98,9 @@ fn overview(validation: &Validation) -> Markup {
 
 fn judged(part: &Part) -> Markup {
     html! {
+        td { @if part.passed { span.good { "within" } } @else { span.bad { "beyond" } } }
         @for text in figures(&part.statistics) { td.number { (text) } }
         td { (part.tolerance.in_words()) }
-        td { @if part.passed { span.good { "within" } } @else { span.bad { "beyond" } } }
     }
 }
 
