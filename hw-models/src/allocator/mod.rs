@@ -1,4 +1,4 @@
-//! The caching allocator of PyTorch as a function of what a host asks of it (pytorch 2.6:
+//! The caching allocator of PyTorch as a function of what a host asks of it (pytorch @ 001074d:
 //! `c10/cuda/CUDACachingAllocator.cpp`; the rules below are those of its functions `malloc`, `free_block`,
 //! `should_split`, `get_free_block`, `release_cached_blocks` and of its note on expandable segments).
 //!

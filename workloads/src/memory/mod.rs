@@ -4,7 +4,8 @@
 //! A tensor is allocated by the operator that fills it and freed after the last one that reads it, as autograd does with
 //! what it saves: during a backward pass memory shrinks layer by layer. The lists of operators say who reads what; the
 //! order of a stage says which micro-batches are under way. Parameters, sums of gradients, states of the optimizer and
-//! the workspace of matrix products come first and stay.
+//! the workspace of matrix products come first and stay. A product that adds a weight gradient to its sum leaves autograd a
+//! [`Placeholder`] for it.
 //!
 //! What other streams use is taken to be done when the host frees it, as if it never ran ahead of collectives. Moves of
 //! activations (BPipe) are not part of the list.
@@ -31,6 +32,28 @@ pub struct RankList {
     operators: Vec<(usize, Executed)>,
 }
 
+/// What the framework adds to the tensors of the operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Framework {
+    /// Bytes of workspace that matrix products have.
+    pub workspace: u64,
+    /// In place of weight gradients.
+    pub placeholder: Placeholder,
+}
+
+/// What autograd is given in place of a weight gradient that a product has added to the sum over micro-batches: memory of
+/// its size, which nobody reads, so that what waits for the gradient is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placeholder {
+    /// Nothing (Megatron-LM up to 2022).
+    None,
+    /// New memory each time, freed at once (layers of Megatron-LM, `LinearWithGradAccumulationAndAsyncCommunication`).
+    Fresh,
+    /// One for each shape of a layer's weights, for good (`get_dummy_wgrad` of Transformer Engine); that of the logits,
+    /// which are a layer of Megatron-LM, is new each time.
+    Kept,
+}
+
 /// An operator in execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Executed {
@@ -54,8 +77,7 @@ impl RankList {
     }
 }
 
-/// The list of a rank of `stage`, which executes the operators of `plan` in `order`; matrix products have a `workspace`
-/// of so many bytes.
+/// The list of a rank of `stage`, which executes the operators of `plan` in `order`.
 ///
 /// # Errors
 /// What is wrong with the model or its split.
@@ -63,7 +85,7 @@ pub fn list(
     plan: &TransformerPlan,
     order: &Order,
     stage: u32,
-    workspace: u64,
+    framework: &Framework,
 ) -> Result<RankList, Vec<Invalid>> {
     let model = ShardedTransformer::new(&plan.model, &plan.execution)?;
     let count = parameters(&model, order.shape.chain, stage).total();
@@ -72,11 +94,11 @@ pub fn list(
         (kind::PARAMETERS, states.parameters),
         (kind::GRADIENTS, states.gradients),
         (kind::OPTIMIZER, states.optimizer),
-        (kind::WORKSPACE, workspace),
+        (kind::WORKSPACE, framework.workspace),
     ];
     let mut list = RankList { requests: Vec::new(), operators: Vec::new() };
     list.requests.extend(throughout.map(|(kind, bytes)| allocate(bytes, kind)));
-    list.extend(&Walk::of(plan, &model, order, stage), throughout.len() as u32);
+    list.extend(&Walk::of(plan, &model, order, stage, framework.placeholder), throughout.len() as u32);
     Ok(list)
 }
 

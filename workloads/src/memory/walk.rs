@@ -1,14 +1,14 @@
 //! Which operators a rank executes in a step, one after the other, and which tensors they fill and read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chain::Chain;
 use crate::graph::Phase;
-use crate::model::transformer::{Block, Boundary, Operator, ShardedTransformer};
+use crate::model::transformer::{Block, Boundary, Gemm, Operator, ShardedTransformer, Work};
 use crate::order::{Order, Visit};
 use crate::plan::TransformerPlan;
 
-use super::Executed;
+use super::{Executed, Placeholder};
 
 /// The operators of a rank, and the tensors they fill in the order in which they do.
 pub(super) struct Walk {
@@ -19,6 +19,9 @@ pub(super) struct Walk {
     named: BTreeMap<(u32, u32), Vec<Names>>,
     /// What one chunk leaves for the next one on the same rank, by that one's position and micro-batch.
     passed: BTreeMap<(Way, u32, u32), TensorIndex>,
+    placeholder: Placeholder,
+    /// Shapes of weights that have a placeholder.
+    kept: BTreeSet<(u64, u64)>,
 }
 
 /// An operator.
@@ -64,7 +67,13 @@ struct Lists {
 }
 
 impl Walk {
-    pub(super) fn of(plan: &TransformerPlan, model: &ShardedTransformer, order: &Order, stage: u32) -> Self {
+    pub(super) fn of(
+        plan: &TransformerPlan,
+        model: &ShardedTransformer,
+        order: &Order,
+        stage: u32,
+        placeholder: Placeholder,
+    ) -> Self {
         let chain = order.shape.chain;
         let (embedding, head) = (Lists::of(model.embedding()), Lists::of(model.head()));
         let recompute = plan.recompute;
@@ -87,6 +96,8 @@ impl Walk {
             visits: 0,
             named: BTreeMap::new(),
             passed: BTreeMap::new(),
+            placeholder,
+            kept: BTreeSet::new(),
         };
         for &visit in order.stages.get(stage as usize).into_iter().flatten() {
             walk.visit(&stage_of, chain.position(stage, u32::from(visit.chunk)), visit);
@@ -111,9 +122,9 @@ impl Walk {
             Phase::Forward => self.forward(stage, position, execution, &mut names),
             Phase::Backward | Phase::BackwardInput => self.backward(stage, position, execution, &mut names),
             Phase::BackwardWeight => {
-                for (n, block) in blocks.iter().enumerate().rev() {
+                for (n, lists) in blocks.iter().enumerate().rev() {
                     let execution = Executed { block: n as u32, ..execution };
-                    self.execute(&block.backward_weight, execution, &mut names[n]);
+                    self.execute(&lists.block, &lists.backward_weight, execution, &mut names[n]);
                 }
             }
             Phase::Recompute | Phase::Update => {}
@@ -133,7 +144,7 @@ impl Walk {
         };
         for (n, Lists { block, .. }) in blocks.iter().enumerate() {
             names[n].extend(input.map(|input| (block.input.name, input)));
-            self.execute(&block.forward, Executed { block: n as u32, ..execution }, &mut names[n]);
+            self.execute(block, &block.forward, Executed { block: n as u32, ..execution }, &mut names[n]);
             input = block.output().and_then(|output| names[n].get(output.name).copied());
         }
         self.leave(stage, Way::Forward, position, execution.micro_batch, input);
@@ -150,7 +161,7 @@ impl Walk {
             names[n].extend(lists.block.output_gradient.zip(gradient));
             let split = execution.phase == Phase::BackwardInput;
             let list = if split { &lists.backward_input } else { &lists.block.backward };
-            self.execute(list, Executed { block: n as u32, ..execution }, &mut names[n]);
+            self.execute(&lists.block, list, Executed { block: n as u32, ..execution }, &mut names[n]);
             let result = lists.block.input_gradient();
             gradient = result.and_then(|result| names[n].get(result.name).copied());
         }
@@ -197,15 +208,44 @@ impl Walk {
     }
 
     /// Executes a list of a block.
-    fn execute(&mut self, operators: &[Operator], execution: Executed, names: &mut Names) {
+    fn execute(&mut self, block: &Block, operators: &[Operator], execution: Executed, names: &mut Names) {
         for op in operators {
             let reads: Vec<TensorIndex> =
                 op.reads.iter().filter_map(|name| names.get(name).copied()).collect();
             let bytes: Vec<u64> = op.writes.iter().map(|tensor| tensor.bytes).collect();
             let phase = if op.phase == Phase::Recompute { Phase::Recompute } else { execution.phase };
             let execution = Executed { operator: op.name, phase, ..execution };
-            let filled = self.step(execution, op.workspace, &reads, &bytes);
+            let filled = match op.work {
+                Work::Gemm(gemm) if gemm.accumulate => {
+                    self.accumulate(block, &gemm, execution, op.workspace, &reads)
+                }
+                _ => self.step(execution, op.workspace, &reads, &bytes),
+            };
             names.extend(op.writes.iter().map(|tensor| tensor.name).zip(filled));
+        }
+    }
+
+    /// Executes a product that adds to a sum, which fills nothing, with its placeholder.
+    fn accumulate(
+        &mut self,
+        block: &Block,
+        gemm: &Gemm,
+        execution: Executed,
+        workspace: u64,
+        reads: &[TensorIndex],
+    ) -> Vec<TensorIndex> {
+        let bytes = gemm.m * gemm.n * gemm.dtype.bytes();
+        let of_layer = block.output_gradient.is_some();
+        match self.placeholder {
+            Placeholder::None => self.step(execution, workspace, reads, &[]),
+            Placeholder::Kept if of_layer => {
+                let fills = self.kept.insert((gemm.m, gemm.n)).then_some(bytes);
+                for tensor in self.step(execution, workspace, reads, fills.as_slice()) {
+                    self.tensors[tensor].last_step = usize::MAX;
+                }
+                Vec::new()
+            }
+            Placeholder::Fresh | Placeholder::Kept => self.step(execution, workspace + bytes, reads, &[]),
         }
     }
 

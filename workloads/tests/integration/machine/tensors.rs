@@ -2,10 +2,10 @@
 
 use hw_models::allocator::{FrameworkMemory, MEMORY, Request, Settings, Usage, replay};
 use workloads::chain::Chain;
-use workloads::memory::{RankList, list};
+use workloads::memory::{Framework, Placeholder, RankList, list};
 use workloads::model::transformer::{
     AttentionKernel, Bias, Dtype, Execution, Mlp, Norm, Phase, Positions, Recompute, ShardedTransformer,
-    Split, Transformer,
+    Sharding, Transformer,
 };
 use workloads::names::kind;
 use workloads::order::{Order, PipelineSchedule, Shape, Timing, Visit, generate};
@@ -16,6 +16,9 @@ use super::{GIB, World, every_layer, gpt, plan, schedule};
 
 const EXPANDABLE: Settings =
     Settings { max_split_size: None, roundup_power2_divisions: None, expandable_segments: true };
+
+/// A framework that adds nothing.
+const NOTHING: Framework = Framework { workspace: 0, placeholder: Placeholder::None };
 
 /// Kinds that are allocated before the step and stay.
 const STATES: [&str; 3] = [kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER];
@@ -83,9 +86,29 @@ fn a_v_passes_tensors_between_chunks_of_a_rank_without_a_message() {
     };
     let mut folded = plan(gpt(4), [2, 1, 1], 1);
     folded.execution.split.chunks = 2;
-    let list = list(&folded, &order, 0, 0).unwrap();
+    let list = list(&folded, &order, 0, &NOTHING).unwrap();
     assert_eq!(held(&list.requests), []);
     assert!((0..list.requests.len()).all(|n| list.executing(n).is_none_or(|op| op.operator != "receive")));
+}
+
+#[test]
+fn placeholders_of_weight_gradients_are_as_large_as_the_weights() {
+    // 4,096 wide over two ranks, in fp16: 12 h^2 / t weights of four shapes, whatever the layers and micro-batches.
+    let plan = plan(gpt(4), [2, 1, 1], 3);
+    let allocated = |placeholder| {
+        let requests = rank_of(&plan, 0, &Framework { placeholder, ..NOTHING }).requests;
+        let made = requests.iter().map(|request| match request {
+            Request::Allocate { bytes, .. } => *bytes,
+            _ => 0,
+        });
+        (made.sum::<u64>(), held(&requests).iter().map(|(_, bytes)| bytes).sum::<u64>())
+    };
+    let [none, fresh, kept] = [Placeholder::None, Placeholder::Fresh, Placeholder::Kept].map(allocated);
+    let layer = 2 * 12 * 4_096 * 4_096 / 2;
+    let logits = 2 * 51_200 * 4_096 / 2;
+    assert_eq!((none.1, fresh.1, kept.1), (0, 0, layer));
+    assert_eq!(fresh.0 - none.0, 3 * (4 * layer + logits));
+    assert_eq!(kept.0 - none.0, layer + 3 * logits);
 }
 
 #[test]
@@ -175,8 +198,66 @@ fn tensors_beside_storages() {
     insta::assert_snapshot!(table);
 }
 
+/// Peaks of `max_memory_allocated` of Megatron-LM with Transformer Engine on 8 B200, in MiB, the largest and the smallest
+/// of all ranks (github.com/MooreThreads/SimuMax @ 4dcaae5, docs/b200/b200_release_v1.2_summary.json; its dense models
+/// without context parallelism): bf16, micro-batches of one sequence of 4,096, distributed optimizer, nothing recomputed.
+/// Nothing here is fitted to them. Ours are 0.02 to 0.4 % less.
+#[test]
+fn peaks_of_megatron_on_eight_gpus_are_as_measured() {
+    let llama_70b = |layers| llama(layers, 8_192, 64, 8, 28_672, 128_256);
+    let llama_405b = |layers| llama(layers, 16_384, 128, 16, 53_248, 128_256);
+    let rows = [
+        (llama_70b(12), [1, 2, 4], [68_149.2, 64_478.55]),
+        (llama_70b(12), [2, 1, 4], [62_136.4, 62_136.25]),
+        (llama_70b(12), [4, 1, 2], [40_009.77, 40_009.74]),
+        (llama_70b(12), [8, 1, 1], [28_965.36, 28_965.36]),
+        (llama_405b(4), [1, 2, 4], [89_173.4, 88_688.76]),
+        (llama_405b(4), [2, 1, 4], [83_549.85, 83_549.63]),
+        (llama_405b(4), [4, 1, 2], [54_158.11, 54_158.02]),
+        (llama_405b(4), [8, 1, 1], [39_499.85, 39_499.85]),
+    ];
+    let memory: FrameworkMemory = serde_yaml::from_str(MEMORY).unwrap();
+    let workspace = memory.matrix_workspace.of("blackwell").bytes;
+    for (model, [tensor, stages, data], measured) in rows {
+        let (hidden, split) = (model.hidden, [tensor, stages, data]);
+        let mut plan = flash(model, [tensor, stages], 4);
+        (plan.data, plan.sharding) = (data, Sharding::Optimizer);
+        let framework = Framework { workspace, placeholder: Placeholder::Kept };
+        let peak = |stage| {
+            let usage = used(&rank_of(&plan, stage, &framework), &Settings::default());
+            usage.peak_allocated.allocated as f64 / f64::from(1 << 20)
+        };
+        let mut ours: Vec<f64> = (0..stages).map(peak).collect();
+        ours.sort_by(f64::total_cmp);
+        for (ours, measured) in [ours[ours.len() - 1], ours[0]].into_iter().zip(measured) {
+            let error = ours / measured - 1.0;
+            assert!(error.abs() < 0.01, "{hidden} wide on {split:?}: {ours:.1} MiB, measured {measured}");
+        }
+    }
+}
+
 fn plans() -> Vec<(&'static str, (World, TransformerPlan))> {
-    let llama = |layers, hidden, heads, kv_heads, ffn| Transformer {
+    let a100 = |plan: TransformerPlan| {
+        let nodes = plan.extent().ranks().div_ceil(8) as u32;
+        (World::dgx_a100(nodes).roomy(), plan)
+    };
+    let llama_7b = llama(32, 4_096, 32, 32, 11_008, 32_000);
+    let llama_70b = llama(80, 8_192, 64, 8, 28_672, 32_000);
+    vec![
+        ("22B", published("22B", false, Recompute::None)),
+        ("22B, sequence, selective", published("22B", true, Recompute::Selective)),
+        ("22B, full", published("22B", false, Recompute::Full)),
+        ("175B", published("175B", false, Recompute::None)),
+        ("175B, sequence, selective", published("175B", true, Recompute::Selective)),
+        ("175B, full", published("175B", false, Recompute::Full)),
+        ("Llama 2 7B", a100(flash(llama_7b.clone(), [1, 1], 1))),
+        ("Llama 2 7B, 4 stages", a100(flash(llama_7b, [2, 4], 16))),
+        ("Llama 2 70B, 4 stages", a100(flash(llama_70b, [8, 4], 16))),
+    ]
+}
+
+fn llama(layers: u32, hidden: u32, heads: u32, kv_heads: u32, ffn: u32, vocabulary: u32) -> Transformer {
+    Transformer {
         kv_heads,
         ffn,
         tied_embedding: false,
@@ -185,37 +266,33 @@ fn plans() -> Vec<(&'static str, (World, TransformerPlan))> {
         bias: Bias::None,
         positions: Positions::Rotary,
         dropout: false,
-        ..Transformer::gpt(layers, hidden, heads, 32_000, 4_096)
-    };
-    let flash = |model, [tensor, stages]: [u32; 2], micro_batches| {
-        let mut plan = plan(model, [tensor, stages, 1], micro_batches);
-        let split = Split { tensor, sequence_parallel: tensor > 1, stages, chunks: 1 };
-        plan.execution = Execution::new(1, 4_096, split, Dtype::Bf16, AttentionKernel::Flash);
-        let nodes = (tensor * stages).div_ceil(8);
-        (World::dgx_a100(nodes).roomy(), plan)
-    };
-    vec![
-        ("22B", published("22B", false, Recompute::None)),
-        ("22B, sequence, selective", published("22B", true, Recompute::Selective)),
-        ("22B, full", published("22B", false, Recompute::Full)),
-        ("175B", published("175B", false, Recompute::None)),
-        ("175B, sequence, selective", published("175B", true, Recompute::Selective)),
-        ("175B, full", published("175B", false, Recompute::Full)),
-        ("Llama 2 7B", flash(llama(32, 4_096, 32, 32, 11_008), [1, 1], 1)),
-        ("Llama 2 7B, 4 stages", flash(llama(32, 4_096, 32, 32, 11_008), [2, 4], 16)),
-        ("Llama 2 70B, 4 stages", flash(llama(80, 8_192, 64, 8, 28_672), [8, 4], 16)),
-    ]
+        ..Transformer::gpt(layers, hidden, heads, vocabulary, 4_096)
+    }
 }
 
-/// The list of a rank of a plan whose order follows a rule, with the workspace of an A100.
+/// bfloat16 with flash attention, sequences of 4,096.
+fn flash(model: Transformer, [tensor, stages]: [u32; 2], micro_batches: u32) -> TransformerPlan {
+    let mut plan = plan(model, [tensor, stages, 1], micro_batches);
+    let split = plan.execution.split;
+    plan.execution = Execution::new(1, 4_096, split, Dtype::Bf16, AttentionKernel::Flash);
+    plan
+}
+
+/// The list of a rank with the workspace of an A100.
 fn rank(plan: &TransformerPlan, stage: u32) -> RankList {
+    let memory: FrameworkMemory = serde_yaml::from_str(MEMORY).unwrap();
+    let workspace = memory.matrix_workspace.of("ampere").bytes;
+    rank_of(plan, stage, &Framework { workspace, ..NOTHING })
+}
+
+/// The list of a rank of a plan whose order follows a rule.
+fn rank_of(plan: &TransformerPlan, stage: u32, framework: &Framework) -> RankList {
     let pipelining = &plan.pipelining;
     let chain = pipelining.schedule.chain(plan.execution.split.stages);
     let shape = Shape { chain, micro_batches: pipelining.micro_batches };
     let nothing = Timing { chunks: Vec::new(), limit: Vec::new() };
     let order = generate(&pipelining.schedule, shape, &nothing);
-    let framework: FrameworkMemory = serde_yaml::from_str(MEMORY).unwrap();
-    list(plan, &order, stage, framework.matrix_workspace.of("ampere").bytes).unwrap()
+    list(plan, &order, stage, framework).unwrap()
 }
 
 fn used(list: &RankList, settings: &Settings) -> Usage {
