@@ -23,7 +23,7 @@ use workloads::model::transformer::{
 };
 use workloads::order::PipelineSchedule;
 use workloads::placement::Placement;
-use workloads::plan::{Pipelining, TransformerPlan, build_on};
+use workloads::plan::{Launch, Pipelining, TransformerPlan, build_on};
 use workloads::realise::messages::SendMode;
 
 fn main() {
@@ -81,6 +81,7 @@ fn lowered() -> Lowered {
         sharding: Sharding::None,
         scatter_gather: true,
         placement: Placement::Sequential,
+        launch: Launch::Eager,
         recompute: LayerRecompute { first: Recompute::Full, layers: None, others: Recompute::None },
         pipelining: Pipelining {
             micro_batches: 1_536 / 8,

@@ -27,6 +27,8 @@ pub enum TaskKind {
     Eviction,
     /// A copy back.
     Load,
+    /// Work of the host.
+    Issue,
 }
 
 /// What a task counts as.
@@ -61,6 +63,8 @@ pub struct Accounts {
     pub(crate) messages: Vec<Account>,
     /// Of copies between partner stages, the weakest of all pairs.
     pub(crate) copies: Origin,
+    /// Of what the host does.
+    pub(crate) host: Origin,
 }
 
 impl Accounts {
@@ -72,6 +76,7 @@ impl Accounts {
             TaskKind::Message(hop) => self.messages[boundary(hop)],
             TaskKind::Eviction => copy(Communication::Eviction),
             TaskKind::Load => copy(Communication::Load),
+            TaskKind::Issue => Account { communication: None, origin: self.host },
         }
     }
 }

@@ -19,6 +19,17 @@ pub struct CostBook {
     pub messages: Vec<Message>,
     /// By stage, the speed of a copy from it to its partner `p - 1 - s` when nothing contends.
     pub copies: Vec<Rate>,
+    /// What issuing costs the host; none: it is never late.
+    pub issue: Option<IssueCosts>,
+}
+
+/// What issuing work costs the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssueCosts {
+    /// For each operator, indexed by [`OpId`].
+    pub ops: Vec<Time>,
+    /// Once for all operators of a visit that are issued as one graph; none: they are issued one by one.
+    pub graph: Option<Time>,
 }
 
 /// What an operator takes.
@@ -89,6 +100,24 @@ impl CostBook {
                 sum.saturating_add(phase.latency).saturating_add(duration(phase.bytes, phase.cap))
             }),
         }
+    }
+
+    /// How long the host issues `ops` before the first may start, and how long it goes on. With operators one by one the
+    /// first starts so late that, when nothing contends, none of the others has to wait: they end when they would if each
+    /// started once it is issued.
+    pub fn issue(&self, ops: &[OpId]) -> (Time, Time) {
+        let Some(issue) = &self.issue else { return (Time::ZERO, Time::ZERO) };
+        let mut issued = issue.graph.unwrap_or(Time::ZERO);
+        let (mut executed, mut lead) = (Time::ZERO, Time::ZERO);
+        for &op in ops {
+            issued = issued.saturating_add(issue.ops[op.0 as usize]);
+            lead = lead.max(issued.saturating_sub(executed));
+            executed = executed.saturating_add(self.op(op));
+        }
+        if issue.graph.is_some() {
+            lead = issued;
+        }
+        (lead, issued.saturating_sub(lead))
     }
 
     /// A message between two stages.

@@ -19,6 +19,7 @@ use thiserror::Error;
 
 use crate::cost::{CollectivePhase, Message, OpCost};
 use crate::model::transformer::{Collective, CollectiveKind, Group, Operator, Work};
+use crate::plan::Launch;
 use crate::site::{ChannelSpec, Job};
 
 /// What is known of the hardware.
@@ -94,7 +95,11 @@ pub(crate) struct CostModels<'a> {
 }
 
 impl<'a> CostModels<'a> {
-    pub(crate) fn new(job: &'a Job<'a>, hardware: &Hardware<'_>) -> Result<Self, HardwareError> {
+    pub(crate) fn new(
+        job: &'a Job<'a>,
+        hardware: &Hardware<'_>,
+        launch: Launch,
+    ) -> Result<Self, HardwareError> {
         let (_, gpu) = hardware.gpu()?;
         Ok(Self {
             job,
@@ -104,7 +109,10 @@ impl<'a> CostModels<'a> {
                 .map(|clock| hardware.kernel_model(clock))
                 .collect::<Result<_, _>>()?,
             collectives: hardware.collectives.model(&gpu.architecture)?,
-            gap: hardware.host.gap_in_stream.time(),
+            gap: match launch {
+                Launch::Eager | Launch::Free => hardware.host.gap_in_stream.time(),
+                Launch::Graph => hardware.host.gap_in_graph.time(),
+            },
             hbm: Rate::per_second(gpu.bandwidth_gb_per_s * 1e9),
             speeds: Vec::new(),
             known: BTreeMap::new(),

@@ -13,7 +13,7 @@ use crate::account::{Task, TaskKind};
 use crate::cost::{CollectivePhase, CostBook, Message, OpCost};
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::names::{cause, kind};
-use crate::schedule::{Block, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, Why};
+use crate::schedule::{Block, IssueId, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, Why};
 use crate::site::Site;
 
 /// What the engine takes, `sim_core::simulate(&lowered.platform, &lowered.program, &lowered.start, ...)`, and what its
@@ -124,6 +124,7 @@ fn class(kind: LaneKind) -> u8 {
         LaneKind::Evict => 2,
         LaneKind::Load => 3,
         LaneKind::Collective => 4,
+        LaneKind::Host => 5,
     }
 }
 
@@ -324,6 +325,14 @@ impl<'a> LaneLowering<'a> {
                 let counter = self.slot(Object::Signal(signal.0));
                 ops.push(Op::Add { counter, amount: 1, after: None });
             }
+            Item::SignalStep(signal) => {
+                let done = self.tasks[self.begun..].last();
+                self.ends.extend(done.map(|&task| (signal, task)));
+                let counter = self.slot(Object::Signal(signal.0));
+                ops.push(Op::Add { counter, amount: self.schedule.micro_batches as _, after: None });
+            }
+            Item::Lead(list) => self.issue(list, |(lead, _)| lead, ops),
+            Item::Follow(list) => self.issue(list, |(_, rest)| rest, ops),
             Item::Send(signal, hop) => {
                 let counter = self.slot(Object::Signal(signal.0));
                 let cause = self.program.cause(cause::COMMUNICATION);
@@ -348,6 +357,7 @@ impl<'a> LaneLowering<'a> {
                     Why::Skew => cause::SKEW,
                     Why::Communication => cause::COMMUNICATION,
                     Why::Transfer => cause::TRANSFER,
+                    Why::Launch => cause::LAUNCH,
                 });
                 let at_least = match nth {
                     Nth::MicroBatch => Affine::offset(1, 0),
@@ -357,6 +367,14 @@ impl<'a> LaneLowering<'a> {
             }
             Item::Mark => ops.push(Op::Mark),
         }
+    }
+
+    fn issue(&mut self, list: IssueId, part: impl Fn((Time, Time)) -> Time, ops: &mut Vec<Op>) {
+        let cause = self.program.cause(cause::LAUNCH);
+        let time = part(self.costs.issue(&self.schedule.issues[list.0 as usize]));
+        let activity =
+            self.activity(Activity::lasting(time, cause), Task { kind: TaskKind::Issue, bytes: 0 });
+        ops.push(Op::Run { activity });
     }
 
     fn execute(&mut self, op: OpId, ops: &mut Vec<Op>) {

@@ -8,6 +8,8 @@ pub mod cause {
     pub const COMPUTE: &str = "compute";
     /// Forward operators executed again.
     pub const RECOMPUTE: &str = "recompute";
+    /// The host has not issued what comes next.
+    pub const LAUNCH: &str = "launch-bound";
     /// No room for what comes next.
     pub const MEMORY: &str = "waiting for memory";
     /// Bytes needed are being copied, or wait to be.
@@ -22,7 +24,8 @@ pub mod cause {
     pub const IDLE: &str = "idle at the end";
 
     /// All of them, in the order of the tables; the position is the [`sim_core::id::CauseId`] in every program.
-    pub const ALL: [&str; 8] = [COMPUTE, RECOMPUTE, MEMORY, TRANSFER, COMMUNICATION, SKEW, BUBBLE, IDLE];
+    pub const ALL: [&str; 9] =
+        [COMPUTE, RECOMPUTE, LAUNCH, MEMORY, TRANSFER, COMMUNICATION, SKEW, BUBBLE, IDLE];
 
     /// The id of one of them.
     pub(crate) fn id(name: &str) -> CauseId {

@@ -18,6 +18,8 @@ pub struct Schedule {
     pub lanes: Vec<Lane>,
     /// Counters that lanes wait for each other with; what each stands for, for errors.
     pub signals: Vec<String>,
+    /// Operators that hosts issue one after the other.
+    pub issues: Vec<Vec<OpId>>,
 }
 
 /// The memory of a stage.
@@ -41,6 +43,10 @@ impl StageMemory {
 /// A counter of a [`Schedule`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SignalId(pub u32);
+
+/// Operators that a host issues: index into [`Schedule::issues`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct IssueId(pub u32);
 
 /// An in-order stream of items of one stage, like a CUDA stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +79,8 @@ pub enum LaneKind {
     Load,
     /// Runs collectives beside the operators.
     Collective,
+    /// Issues what the others execute.
+    Host,
 }
 
 impl LaneKind {
@@ -84,6 +92,7 @@ impl LaneKind {
             Self::Evict => "evict".to_owned(),
             Self::Load => "load".to_owned(),
             Self::Collective => "collective".to_owned(),
+            Self::Host => "host".to_owned(),
         }
     }
 }
@@ -123,8 +132,14 @@ pub enum Item {
     Enter(Place),
     /// One less.
     Leave(Place),
+    /// Issues operators as far as the first may start without waiting for one of the others later.
+    Lead(IssueId),
+    /// Issues the rest of them.
+    Follow(IssueId),
     /// Counts a signal up.
     Signal(SignalId),
+    /// Counts a signal up for every micro-batch of the step.
+    SignalStep(SignalId),
     /// Sends a message: the signal counts up when it arrives, the lane goes on at once.
     Send(SignalId, Hop),
     /// Carries a message: the signal counts up when it arrives, the lane is busy until then.
@@ -180,6 +195,8 @@ pub enum Why {
     Communication,
     /// Bytes are being copied.
     Transfer,
+    /// The host has not issued the work yet.
+    Launch,
 }
 
 impl Schedule {

@@ -5,12 +5,12 @@ use workloads::model::transformer::{
     AttentionKernel, Dtype, Execution, Fusion, Recompute, Sharding, SoftmaxFusion, Split, States, Transformer,
 };
 use workloads::placement;
-use workloads::plan::TransformerPlan;
+use workloads::plan::{self, TransformerPlan};
 
 use super::pipelining::{pipelining, schedule};
 use crate::schema::{
-    self, Attention, Bias, Bytes, BytesPerParameter, Count, FusedSoftmax, Mlp, Norm, Placement, Positions,
-    Precision, RecomputeMode, Scenario,
+    self, Attention, Bias, Bytes, BytesPerParameter, Count, FusedSoftmax, Launch, Mlp, Norm, Placement,
+    Positions, Precision, RecomputeMode, Scenario,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -30,6 +30,11 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
             Placement::PairAdjacent => placement::Placement::PairAdjacent,
         },
         recompute: recompute(scenario.techniques.recompute.as_ref()),
+        launch: match scenario.software.as_ref().map_or(Launch::Eager, |software| software.launch) {
+            Launch::Eager => plan::Launch::Eager,
+            Launch::Graph => plan::Launch::Graph,
+            Launch::Free => plan::Launch::Free,
+        },
         pipelining: pipelining(scenario),
         reserved: scenario.memory.reserved.map_or(0, Bytes::bytes),
         limit: scenario.memory.limit.map(Bytes::bytes),

@@ -51,6 +51,7 @@ impl<'a> Words<'a> {
             LaneKind::Evict => format!("evictions of {name}"),
             LaneKind::Load => format!("loads of {name}"),
             LaneKind::Collective => format!("collectives of {name}"),
+            LaneKind::Host => format!("host of {name}"),
         }
     }
 

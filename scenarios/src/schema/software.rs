@@ -15,6 +15,8 @@ pub struct Software {
     pub fused_softmax: FusedSoftmax,
     /// Most keys that the kernel takes: 4096 in Megatron-LM, 2048 in older releases.
     pub fused_softmax_keys: Count<16, 1_048_576>,
+    /// How the host issues the work of the GPUs.
+    pub launch: Launch,
 }
 
 impl Default for Software {
@@ -23,6 +25,7 @@ impl Default for Software {
             attention: Attention::default(),
             fused_softmax: FusedSoftmax::default(),
             fused_softmax_keys: Count::new(4_096).expect("within the limits"),
+            launch: Launch::default(),
         }
     }
 }
@@ -49,4 +52,17 @@ pub enum FusedSoftmax {
     On,
     /// Never.
     Off,
+}
+
+/// How the host issues the work of the GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Launch {
+    /// Operator by operator, as PyTorch does; small models wait for it.
+    #[default]
+    Eager,
+    /// Every visit of a micro-batch as one captured CUDA graph.
+    Graph,
+    /// The host is never late.
+    Free,
 }

@@ -158,7 +158,12 @@ impl<'a> Replay<'a> {
             Item::Signal(signal) | Item::Send(signal, _) | Item::Carry(signal, _) => {
                 self.give(lane, micro_batch, signal);
             }
-            Item::Await { .. } | Item::Mark => {}
+            Item::SignalStep(signal) => {
+                for _ in 0..self.schedule.micro_batches {
+                    self.give(lane, micro_batch, signal);
+                }
+            }
+            Item::Await { .. } | Item::Mark | Item::Lead(_) | Item::Follow(_) => {}
         }
     }
 

@@ -126,6 +126,7 @@ impl ProfiledPipeline {
             speeds: Vec::new(),
             messages: self.stages.iter().map(|stage| Message::lasting(stage.transfer)).collect(),
             copies: vec![Rate::UNLIMITED; self.stages.len()],
+            issue: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! From a plan to what the engine takes: the passes, in their order, and the checks after each.
 
 mod communicators;
+mod launch;
 mod size;
 mod transformer;
 
@@ -24,6 +25,7 @@ use crate::techniques::bpipe::{self, Bpipe, BpipeError};
 use crate::techniques::recompute::{self, Recompute};
 use crate::timing::timing;
 
+pub use launch::Launch;
 pub use size::estimate_transformer;
 pub(crate) use transformer::parameters;
 pub use transformer::{TransformerPlan, build_on};
@@ -187,7 +189,7 @@ pub(crate) fn assemble(
 
 /// The schedule with every decision realised.
 fn realised(
-    Staged { graph, table, memory, .. }: &Staged,
+    Staged { graph, table, memory, costs, .. }: &Staged,
     order: &order::Order,
     pipelining: &Pipelining,
 ) -> Result<Schedule, PlanError> {
@@ -215,6 +217,15 @@ fn realised(
         let deadlock = |problem: &check::Problem| matches!(problem.fault, check::Fault::WaitsForever { .. });
         if pipelining.send != SendMode::Rendezvous && !found.is_empty() || !found.iter().all(deadlock) {
             return Err(PlanError::Broken(found));
+        }
+    }
+    if costs.issue.is_some() {
+        realise::launches::realise(
+            &mut schedule,
+            matches!(pipelining.send, SendMode::Blocking | SendMode::Rendezvous),
+        );
+        if pipelining.send != SendMode::Rendezvous {
+            check(realise::launches::PASS, &schedule)?;
         }
     }
     Ok(schedule)

@@ -6,6 +6,7 @@ use crate::model::transformer::{Block, Group, Operator, ShardedTransformer, Work
 use crate::placement::Extent;
 use crate::realise::messages::SendMode;
 
+use super::launch::Launch;
 use super::transformer::{TransformerPlan, parameters};
 use super::{Estimate, Pipelining};
 
@@ -35,11 +36,16 @@ pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
         of_micro_batch.on_ranks += 2 * hops;
     }
     of_micro_batch.on_ranks += copies(plan, layers);
+    // Two parts of what the host issues for every visit.
+    let issued = if plan.launch == Launch::Free { 0 } else { 2 };
+    let passes = if schedule.splits_backward() { 3 } else { 2 };
+    of_micro_batch.on_ranks += issued * passes * positions;
 
     let mut of_step = Tally::default();
     for stage in 0..chain.stages {
         let update = model.update(&parameters(&model, chain, stage), plan.sharding, plan.data);
         of_step.operators(&update, 1);
+        of_step.on_ranks += issued;
     }
 
     let micro_batches = u64::from(micro_batches);

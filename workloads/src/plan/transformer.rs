@@ -16,6 +16,7 @@ use crate::schedule::StageMemory;
 use crate::site::Job;
 
 use super::communicators::buffers;
+use super::launch::{Launch, issue};
 use super::{Built, Pipelining, PlanError, Staged, assemble};
 
 /// How a transformer is trained on a machine.
@@ -35,6 +36,8 @@ pub struct TransformerPlan {
     pub placement: Placement,
     /// What layers recompute.
     pub recompute: LayerRecompute,
+    /// How the host issues the work.
+    pub launch: Launch,
     /// How the stages work together.
     pub pipelining: Pipelining,
     /// Bytes of each GPU that are kept back beyond what the catalogue says.
@@ -67,8 +70,9 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
     let capacity = capacity(plan, hardware)?;
     let (machine, extent, placement) = (hardware.machine, plan.extent(), plan.placement);
     let job = Job { machine, extent, placement, capacity };
-    let mut models = CostModels::new(&job, hardware)?;
-    let costs = costs(&laid, chain, boundary.bytes, &mut models)?;
+    let mut models = CostModels::new(&job, hardware, plan.launch)?;
+    let mut costs = costs(&laid, chain, boundary.bytes, &mut models)?;
+    costs.issue = issue(&laid, hardware.host, plan.launch);
     let accounts = accounts(&laid, chain, &mut models, hardware)?;
     let buffers = buffers(&laid, chain, &job, hardware)?;
     let memory = memory(plan, hardware, &model, &laid, &buffers, capacity)?;
@@ -122,6 +126,7 @@ fn costs(
         messages,
         copies: (0..chain.stages).map(copy).collect::<Result<_, HardwareError>>()?,
         speeds: models.speeds(),
+        issue: None,
     })
 }
 
@@ -145,6 +150,7 @@ fn accounts(
         messages: (0..chain.stages).map(message).collect::<Result<_, HardwareError>>()?,
         copies: copies
             .try_fold(Origin::MeasuredHere, |weakest, copy| Ok::<_, HardwareError>(weakest.max(copy?)))?,
+        host: hardware.host.launch.provenance.origin,
     })
 }
 

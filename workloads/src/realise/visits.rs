@@ -15,7 +15,8 @@ pub const PASS: &str = "visits";
 pub fn realise(order: &Order, graph: &OpGraph, memory: Vec<StageMemory>) -> Schedule {
     let chain = order.shape.chain;
     let micro_batches = order.shape.micro_batches;
-    let mut schedule = Schedule { micro_batches, stages: memory, lanes: Vec::new(), signals: Vec::new() };
+    let (lanes, signals, issues) = Default::default();
+    let mut schedule = Schedule { micro_batches, stages: memory, lanes, signals, issues };
     let messages = Messages::between(chain, &mut schedule);
     let last_reads = graph.last_reads();
     for (stage, visits) in (0u32..).zip(&order.stages) {

@@ -10,7 +10,7 @@ use workloads::techniques::bpipe::{Bpipe, EvictionPolicy};
 
 use super::{Placement, Sharding, TransformerPlan, World, every_layer, gpt, plan, schedule};
 
-fn assert_same(world: &World, plan: &TransformerPlan, what: &str) {
+pub(super) fn assert_same(world: &World, plan: &TransformerPlan, what: &str) {
     let lowered = world.build(plan).unwrap_or_else(|error| panic!("{what}: {error}")).lowered;
     let folded = fold(&lowered.platform, &lowered.program, &lowered.start);
     let options = |segments| Options { segments, ..Options::default() };

@@ -4,6 +4,7 @@ mod balance;
 mod bounds;
 mod elasticity;
 mod folded;
+mod launches;
 mod layers;
 mod memory;
 mod rejected;
@@ -34,7 +35,7 @@ use workloads::model::transformer::{
 use workloads::names::{cause, kind};
 use workloads::order::PipelineSchedule;
 use workloads::placement::Placement;
-use workloads::plan::{Built, Pipelining, PlanError, TransformerPlan, build_on};
+use workloads::plan::{Built, Launch, Pipelining, PlanError, TransformerPlan, build_on};
 use workloads::realise::messages::SendMode;
 use workloads::schedule::LaneKind;
 
@@ -221,6 +222,7 @@ fn plan(model: Transformer, [tensor, stages, data]: [u32; 3], micro_batches: u32
         sharding: Sharding::None,
         scatter_gather: true,
         placement: Placement::Sequential,
+        launch: Launch::Free,
         recompute: every_layer(Recompute::None),
         pipelining: Pipelining {
             micro_batches,

@@ -6,7 +6,7 @@ use workloads::model::laid::LayerRecompute;
 use workloads::model::transformer::{AttentionKernel, Recompute, Sharding, States};
 use workloads::order::{MemoryLimit, PipelineSchedule};
 use workloads::placement::Placement;
-use workloads::plan::estimate_transformer;
+use workloads::plan::{Launch, estimate_transformer};
 use workloads::realise::messages::SendMode;
 use workloads::techniques::bpipe::{Bpipe, EvictionPolicy};
 
@@ -57,9 +57,12 @@ fn activities_are_counted_exactly() {
             schedule(plan, PipelineSchedule::ZbAuto { memory_limit });
         }),
     ];
-    for plan in plans {
-        let [estimated, counted] = activities(&plan);
-        assert_eq!(estimated, counted, "{plan:?}");
+    for mut plan in plans {
+        for launch in [Launch::Free, Launch::Eager, Launch::Graph] {
+            plan.launch = launch;
+            let [estimated, counted] = activities(&plan);
+            assert_eq!(estimated, counted, "{plan:?}");
+        }
     }
 }
 

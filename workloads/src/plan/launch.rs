@@ -1,0 +1,47 @@
+//! How the host issues the work of the devices, and what that costs it.
+
+use hw_models::host::{HostCosts, OpClass};
+
+use crate::cost::IssueCosts;
+use crate::graph::Phase;
+use crate::model::laid::Laid;
+use crate::model::transformer::{Operator, Work};
+
+/// How the host issues the work of the devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Launch {
+    /// Operator by operator, as eager frameworks do.
+    #[default]
+    Eager,
+    /// Each visit as one captured graph.
+    Graph,
+    /// The host is never late.
+    Free,
+}
+
+/// What issuing the operators costs the host.
+pub(super) fn issue(laid: &Laid, host: &HostCosts, launch: Launch) -> Option<IssueCosts> {
+    let operators = laid.operator_of.iter().map(|&operator| &laid.operators[operator as usize]);
+    match launch {
+        Launch::Eager => {
+            let ops = operators.map(|operator| host.issue(class(operator), 1)).collect();
+            Some(IssueCosts { ops, graph: None })
+        }
+        Launch::Graph => {
+            let ops = vec![host.graph_node.time(); laid.operator_of.len()];
+            Some(IssueCosts { ops, graph: Some(host.graph_launch.time()) })
+        }
+        Launch::Free => None,
+    }
+}
+
+/// What an operator is to the host. Passes of the update work on lists of all tensors.
+fn class(operator: &Operator) -> OpClass {
+    match operator.work {
+        Work::Gemm(_) => OpClass::MatrixProduct,
+        Work::Attention(_) => OpClass::Attention,
+        Work::Stream(_) if operator.phase == Phase::Update => OpClass::Optimizer,
+        Work::Stream(_) => OpClass::Pointwise,
+        Work::Collective(_) => OpClass::Communication,
+    }
+}

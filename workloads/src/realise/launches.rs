@@ -1,0 +1,104 @@
+//! Realises the host: a lane of each stage that issues the operators of one visit after the other, as an eager framework
+//! does; the compute lane executes nothing before it is issued.
+//!
+//! A visit waits once, at its first operator, as long as it takes that no later one has to wait, see
+//! [`CostBook::issue`](crate::cost::CostBook::issue). The host runs ahead of the device until the end of the step, where it
+//! reads the loss; where sends block it waits for every visit.
+
+use std::collections::BTreeMap;
+
+use crate::graph::OpId;
+use crate::schedule::{Call, IssueId, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
+
+/// The name of this pass in errors.
+pub const PASS: &str = "launches";
+
+/// Adds the host lanes. With `blocking` sends the host goes on when the visit before has ended and what the next one
+/// receives has come.
+pub fn realise(schedule: &mut Schedule, blocking: bool) {
+    for stage in 0..schedule.stages.len() as u32 {
+        let beside = collectives(schedule, stage);
+        let Some(index) = schedule.lanes.iter().position(|lane| is(lane, LaneKind::Compute, stage)) else {
+            continue;
+        };
+        let mut compute = schedule.lanes[index].clone();
+        let host = host(schedule, &mut compute, &beside, blocking);
+        schedule.lanes[index] = compute;
+        schedule.lanes.push(host);
+    }
+}
+
+fn is(lane: &Lane, kind: LaneKind, stage: u32) -> bool {
+    lane.kind == kind && lane.stage == stage
+}
+
+/// The collective that each signal starts on the lane beside the operators.
+fn collectives(schedule: &Schedule, stage: u32) -> BTreeMap<SignalId, OpId> {
+    let lanes = schedule.lanes.iter().filter(|lane| is(lane, LaneKind::Collective, stage));
+    let blocks = lanes.flat_map(|lane| &lane.blocks);
+    let pairs = blocks.flat_map(|block| block.items.windows(2)).filter_map(|pair| match *pair {
+        [Item::Await { signal, .. }, Item::Execute(op)] => Some((signal, op)),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+/// The host of a compute lane, which then waits for it.
+fn host(
+    schedule: &mut Schedule,
+    compute: &mut Lane,
+    beside: &BTreeMap<SignalId, OpId>,
+    blocking: bool,
+) -> Lane {
+    let stage = compute.stage;
+    let done = schedule.signal(format!("visits of stage {stage}, done"));
+    let mut host = Lane::new(stage, LaneKind::Host);
+    host.numbers = compute.calls.len() as u32;
+    // Variants of a visit are issued like the visit: one signal counts all its micro-batches.
+    let mut issued: BTreeMap<String, SignalId> = BTreeMap::new();
+    let end = compute.calls.last().map(|call| call.block);
+    let mut issues = Vec::with_capacity(compute.blocks.len());
+    for (index, block) in (0u32..).zip(&mut compute.blocks) {
+        let is_end = end == Some(index);
+        let ops: Vec<OpId> = block.items.iter().filter_map(|item| executed(item, beside)).collect();
+        let first = block.items.iter().position(|item| executed(item, beside).is_some());
+        let mut items = Vec::new();
+        if blocking {
+            items.push(Item::Await { signal: done, nth: Nth::Number(1), why: Why::Bubble });
+            items.extend(block.items[..first.unwrap_or(0)].iter().filter(|item| is_message(item)));
+        }
+        if let Some(first) = first {
+            let signal = *issued
+                .entry(block.name.clone())
+                .or_insert_with(|| schedule.signal(format!("{} of stage {stage}, issued", block.name)));
+            let wait = Item::Await { signal, nth: Nth::MicroBatch, why: Why::Launch };
+            block.items.insert(first, wait);
+            let list = IssueId(schedule.issues.len() as u32);
+            schedule.issues.push(ops);
+            let given = if is_end { Item::SignalStep(signal) } else { Item::Signal(signal) };
+            items.extend([Item::Lead(list), given, Item::Follow(list)]);
+        }
+        if is_end {
+            items.push(Item::Await { signal: done, nth: Nth::Number(0), why: Why::Bubble });
+        }
+        block.items.push(Item::Signal(done));
+        issues.push(host.block(block.name.clone(), items));
+    }
+    let call = |(number, call): (u32, &Call)| Call { block: issues[call.block as usize], number, ..*call };
+    host.calls = (0u32..).zip(&compute.calls).map(call).collect();
+    host
+}
+
+/// The operator that an item executes or starts.
+fn executed(item: &Item, beside: &BTreeMap<SignalId, OpId>) -> Option<OpId> {
+    match item {
+        Item::Execute(op) => Some(*op),
+        Item::Signal(signal) => beside.get(signal).copied(),
+        _ => None,
+    }
+}
+
+/// Whether an item waits for a message.
+fn is_message(item: &&Item) -> bool {
+    matches!(item, Item::Await { why: Why::Communication, .. })
+}

@@ -1,0 +1,128 @@
+//! Hosts that issue the work: a device starts nothing before it is issued, and nobody issues twice.
+
+use hw_models::host::OpClass;
+use hw_models::machine::{Machine, ModelSpec, PartsSpec};
+use sim_core::outcome::End;
+use sim_core::time::Time;
+use workloads::hardware::kernel;
+use workloads::model::transformer::{Operator, Phase, Recompute, ShardedTransformer, Transformer, Work};
+use workloads::names::cause;
+use workloads::plan::{Launch, build_on};
+use workloads::schedule::LaneKind;
+
+use super::folded::assert_same;
+use super::{Ran, SendMode, Sharding, World, every_layer, gpt, plan, schedule};
+use crate::plans::schedules;
+
+/// Operator by operator: each starts when it is issued and the one before has ended.
+#[test]
+fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
+    let mut world = World::dgx_a100(1);
+    let gpu = ModelSpec { name: "gpu".to_owned(), model: "a100-sxm4-80gb".to_owned() };
+    let parts = PartsSpec { gpus: vec![gpu], ..PartsSpec::default() };
+    let machine = Machine::from_parts(&world.catalogue, &parts, &[]).unwrap();
+    // From hardly waiting for the host to wholly.
+    for (launch_us, share) in [(0.0, 0.0..0.01), (8.0, 0.01..0.1), (20.0, 0.2..0.8), (200.0, 0.8..1.0)] {
+        world.host.launch.us = launch_us;
+        let hardware = world.hardware(&machine);
+        let kernels = hardware.kernel_model(1.0).unwrap();
+        let gap = hardware.host.gap_in_stream.time();
+        let (layers, micro_batches) = (3, 4);
+        let mut plan = plan(Transformer::gpt(layers, 512, 16, 50_257, 512), [1, 1, 1], micro_batches);
+        plan.recompute = every_layer(Recompute::Selective);
+        plan.launch = Launch::Eager;
+        let model = ShardedTransformer::new(&plan.model, &plan.execution).unwrap();
+        let (embedding, layer, head) = (model.embedding(), model.layer(Recompute::Selective), model.head());
+        let update = model.update(&model.parameters(layers, true, true), Sharding::None, 1);
+        let times = |pass: &[Operator], count: u32| vec![pass.to_vec(); count as usize].concat();
+        let forward = [&embedding.forward[..], &times(&layer.forward, layers), &head.forward].concat();
+        let backward = [&head.backward[..], &times(&layer.backward, layers), &embedding.backward].concat();
+        let micro_batch = [forward, backward].concat();
+        let step = [times(&micro_batch, micro_batches), update].concat();
+        let (mut issued, mut ended) = (Time::ZERO, Time::ZERO);
+        for op in &step {
+            let class = match op.work {
+                Work::Gemm(_) => OpClass::MatrixProduct,
+                Work::Stream(_) if op.phase == Phase::Update => OpClass::Optimizer,
+                _ => OpClass::Pointwise,
+            };
+            issued = issued + hardware.host.issue(class, 1);
+            let cost = kernel(&kernels, &op.work).unwrap().expect("one rank has no peers");
+            ended = issued.max(ended) + gap + cost.alone();
+        }
+        let ours = Ran::of(build_on(&plan, &hardware).unwrap().lowered);
+        let rounding = step.len() as u64;
+        assert!(ours.run.time.0.abs_diff(ended.0) <= rounding, "{launch_us}: {:?}, {ended:?}", ours.run.time);
+        let waited = ours.spent(0, 0, cause::LAUNCH).0 as f64 / ended.0 as f64;
+        assert!(share.contains(&waited), "{launch_us}: {waited}");
+    }
+}
+
+#[test]
+fn graphs_take_the_host_away_from_small_models() {
+    let mut world = World::dgx_a100(1);
+    world.host.launch.us = 20.0;
+    let time = |hidden, launch| {
+        let mut plan = plan(Transformer::gpt(4, hidden, 16, 50_257, 512), [2, 1, 1], 4);
+        plan.launch = launch;
+        world.completed(&plan).seconds()
+    };
+    let [eager, graph, free] = [Launch::Eager, Launch::Graph, Launch::Free].map(|launch| time(512, launch));
+    assert!(eager > 1.5 * graph && graph < 1.02 * free, "{eager}, {graph}, {free}");
+    let [eager, free] = [Launch::Eager, Launch::Free].map(|launch| time(8_192, launch));
+    assert!(eager < 1.01 * free, "{eager}, {free}");
+}
+
+#[test]
+fn every_schedule_completes_with_its_hosts() {
+    let world = World::dgx_a100(1).roomy();
+    for send in [SendMode::Latency, SendMode::Eager, SendMode::Blocking, SendMode::Rendezvous] {
+        for which in schedules(4) {
+            let mut plan = plan(gpt(24), [2, 4, 1], 8);
+            schedule(&mut plan, which);
+            plan.pipelining.send = send;
+            let free = world.run(&plan);
+            plan.launch = Launch::Eager;
+            let eager = world.run(&plan);
+            let what = format!("{which:?}, {send:?}");
+            assert_eq!(eager.run.end == End::Completed, free.run.end == End::Completed, "{what}");
+            assert!(eager.run.end != End::Completed || eager.run.time >= free.run.time, "{what}");
+        }
+    }
+}
+
+/// With sends that block, hosts cannot run ahead: they issue a visit when the one before is done.
+#[test]
+fn hosts_run_ahead_unless_sends_block() {
+    let launch_bound = |send| {
+        let mut plan = plan(gpt(8), [1, 4, 1], 8);
+        plan.pipelining.send = send;
+        plan.launch = Launch::Eager;
+        World::dgx_a100(1).completed(&plan).spent(1, 0, cause::LAUNCH)
+    };
+    let (ahead, blocked) = (launch_bound(SendMode::Eager), launch_bound(SendMode::Blocking));
+    // A visit of two layers begins with a norm: some 6 us of dispatch and launch, for 16 visits, unless it is a product
+    // that the host is late for.
+    assert!(ahead < Time::from_us(40), "{ahead:?}");
+    assert!(blocked > Time::from_us(16 * 6), "{blocked:?}");
+}
+
+#[test]
+fn hosts_fold_with_their_ranks() {
+    for (nodes, split, send) in [
+        (1, [2, 2, 2], SendMode::Eager),
+        (2, [4, 4, 1], SendMode::Blocking),
+        (1, [1, 1, 8], SendMode::Latency),
+    ] {
+        let mut plan = plan(gpt(8), split, 4);
+        plan.pipelining.send = send;
+        plan.pipelining.steps = 2;
+        plan.launch = Launch::Eager;
+        let world = World::dgx_a100(nodes).roomy();
+        assert_same(&world, &plan, &format!("{split:?}, {send:?}"));
+        let ran = world.completed(&plan);
+        let marks = &ran.run.streams[ran.lane(0, 0, LaneKind::Compute).index()].marks;
+        assert_eq!(marks.len(), 4, "a pair of marks for each step");
+        assert_eq!(marks[3] - marks[2], marks[1] - marks[0], "the second step is as long as the first");
+    }
+}
