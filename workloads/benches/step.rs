@@ -19,7 +19,7 @@ use workloads::hardware::Hardware;
 use workloads::lower::Lowered;
 use workloads::model::laid::LayerRecompute;
 use workloads::model::transformer::{
-    AttentionKernel, Dtype, Execution, Recompute, Sharding, Split, Transformer,
+    AttentionKernel, Dtype, Execution, Overlap, Recompute, Sharding, Split, Transformer,
 };
 use workloads::order::PipelineSchedule;
 use workloads::placement::Placement;
@@ -79,6 +79,7 @@ fn lowered() -> Lowered {
         execution: Execution::new(1, 2_048, split, Dtype::Fp16, AttentionKernel::Materialised),
         data: 8,
         sharding: Sharding::None,
+        overlap: Overlap::default(),
         scatter_gather: true,
         placement: Placement::Sequential,
         launch: Launch::Eager,

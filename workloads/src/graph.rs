@@ -71,6 +71,10 @@ pub enum Purpose {
     WeightGradientInput,
     /// What recomputation starts from.
     Checkpoint,
+    /// Parameters gathered from the ranks that share them.
+    Gathered,
+    /// Gradients of one micro-batch that are not summed over ranks yet.
+    Unreduced,
 }
 
 impl Purpose {
@@ -80,7 +84,14 @@ impl Purpose {
             Self::Activation => "activation",
             Self::WeightGradientInput => "activation kept for W",
             Self::Checkpoint => "checkpoint",
+            Self::Gathered => "gathered parameters",
+            Self::Unreduced => "gradients to be reduced",
         }
+    }
+
+    /// Whether a forward pass leaves it for the backward pass of its micro-batch.
+    pub const fn is_activation(self) -> bool {
+        matches!(self, Self::Activation | Self::WeightGradientInput | Self::Checkpoint)
     }
 }
 
@@ -120,10 +131,16 @@ impl OpGraph {
 
     /// Adds an operator, the last of the visit of another phase: what is recomputed in a backward pass.
     pub fn op_of(&mut self, phase: Phase, op: Op) -> OpId {
-        let id = OpId(self.ops.len() as u32);
-        self.visits.entry((op.stage, op.chunk, phase)).or_default().push(id);
-        self.ops.push(op);
+        let visit = (op.stage, op.chunk, phase);
+        let id = self.op_beside_visits(op);
+        self.visits.entry(visit).or_default().push(id);
         id
+    }
+
+    /// Adds an operator of no visit: it runs on a lane of its own ([`crate::exchange`]).
+    pub fn op_beside_visits(&mut self, op: Op) -> OpId {
+        self.ops.push(op);
+        OpId(self.ops.len() as u32 - 1)
     }
 
     /// The operators, indexed by [`OpId`].
@@ -161,11 +178,11 @@ impl OpGraph {
         &mut self.storages[storage.0 as usize]
     }
 
-    /// Per operator, the storages that it reads last: no later operator of the micro-batch reads them. A forward pass
-    /// reads nothing last; what recomputation starts from is read by the backward pass, too.
+    /// Per operator of a visit, the storages that it reads last: no later operator of the micro-batch reads them. What
+    /// recomputation starts from is read by the backward pass, too.
     pub fn last_reads(&self) -> Vec<Vec<StorageId>> {
         let mut last: Vec<Option<OpId>> = vec![None; self.storages.len()];
-        for phase in [Phase::Backward, Phase::BackwardInput, Phase::BackwardWeight] {
+        for phase in [Phase::Forward, Phase::Backward, Phase::BackwardInput, Phase::BackwardWeight] {
             for (_, ops) in self.visits.iter().filter(|((.., of), _)| *of == phase) {
                 for &op in ops {
                     for storage in &self.get(op).reads {
@@ -192,6 +209,8 @@ impl OpGraph {
             _ if recomputed => kind::RECOMPUTED,
             Purpose::WeightGradientInput => kind::FOR_WEIGHT_GRADIENTS,
             Purpose::Activation | Purpose::Checkpoint => kind::ACTIVATIONS,
+            Purpose::Gathered => kind::GATHERED,
+            Purpose::Unreduced => kind::UNREDUCED,
         }
     }
 

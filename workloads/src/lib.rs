@@ -62,6 +62,7 @@ pub mod chain;
 pub mod check;
 pub mod cost;
 pub mod disposition;
+pub mod exchange;
 pub mod graph;
 pub mod hardware;
 pub mod limits;

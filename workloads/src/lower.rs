@@ -124,7 +124,9 @@ fn class(kind: LaneKind) -> u8 {
         LaneKind::Evict => 2,
         LaneKind::Load => 3,
         LaneKind::Collective => 4,
-        LaneKind::Host => 5,
+        LaneKind::Gather => 5,
+        LaneKind::Reduce => 6,
+        LaneKind::Host => 7,
     }
 }
 
@@ -156,27 +158,27 @@ fn stores(lowered: &mut Lowered, schedule: &Schedule, site: &Site) {
     }
 }
 
-/// The engine's group of each group of a channel that somebody joins, by whether compute lanes do or collective lanes: a
-/// rank may be in one of each at the same time, and must not meet the other lane of its peers.
-type Groups = BTreeMap<(u32, bool, u32), GroupId>;
+/// The engine's group of each group of a channel that somebody joins, by the class of the lanes that do: a rank may be in
+/// one of each at the same time, and must not meet another lane of its peers.
+type Groups = BTreeMap<(u32, u8, u32), GroupId>;
 
 fn groups(program: &mut Program, schedule: &Schedule, costs: &CostBook, site: &Site) -> Groups {
-    let mut joined: BTreeSet<(u32, bool, u32)> = BTreeSet::new();
+    let mut joined: BTreeSet<(u32, u8, u32)> = BTreeSet::new();
     for lane in &schedule.lanes {
-        let beside = lane.kind == LaneKind::Collective;
+        let class = class(lane.kind);
         for item in lane.blocks.iter().flat_map(|block| &block.items) {
             let Item::Execute(op) = item else { continue };
             let OpCost::Collective(phases) = &costs.ops[op.0 as usize] else { continue };
             for &CollectivePhase { channel, .. } in phases {
                 let of_rank = &site.channels[channel as usize].of_rank;
                 let ranks = (0..site.replicas).map(|replica| site.rank(lane.stage, replica));
-                joined.extend(ranks.filter_map(|rank| Some((channel, beside, of_rank[rank]?))));
+                joined.extend(ranks.filter_map(|rank| Some((channel, class, of_rank[rank]?))));
             }
         }
     }
-    let group = |(channel, beside, group): (u32, bool, u32)| {
+    let group = |(channel, class, group): (u32, u8, u32)| {
         let (members, route) = site.channels[channel as usize].groups[group as usize];
-        ((channel, beside, group), program.group(members, Some(route)))
+        ((channel, class, group), program.group(members, Some(route)))
     };
     joined.into_iter().map(group).collect()
 }
@@ -192,8 +194,8 @@ enum Object {
     Sms,
     /// The way from one stage to another.
     Way(u32, u32),
-    /// A channel, and whether as a collective lane.
-    Channel(u32, bool),
+    /// A channel, and the class of the lane that joins.
+    Channel(u32, u8),
 }
 
 /// Finds the objects of a rank.
@@ -214,9 +216,9 @@ impl Objects<'_> {
             Object::Hbm => own.hbm.expect("a rank with kernels has HBM").0,
             Object::Sms => own.sms.expect("a rank with kernels has SMs").0,
             Object::Way(from, to) => self.site.ranks[rank(from)].to[&to].0,
-            Object::Channel(channel, beside) => {
+            Object::Channel(channel, class) => {
                 let group = self.site.channels[channel as usize].of_rank[rank(stage)];
-                self.groups[&(channel, beside, group.expect("it is in the channel"))].0
+                self.groups[&(channel, class, group.expect("it is in the channel"))].0
             }
         }
     }
@@ -319,17 +321,13 @@ impl<'a> LaneLowering<'a> {
                 let (store, bytes, kind) = self.resident(place);
                 ops.push(Op::Release { store, bytes, kind });
             }
-            Item::Signal(signal) => {
+            Item::Signal(signal) | Item::SignalStep(signal) => {
                 let done = self.tasks[self.begun..].last();
                 self.ends.extend(done.map(|&task| (signal, task)));
                 let counter = self.slot(Object::Signal(signal.0));
-                ops.push(Op::Add { counter, amount: 1, after: None });
-            }
-            Item::SignalStep(signal) => {
-                let done = self.tasks[self.begun..].last();
-                self.ends.extend(done.map(|&task| (signal, task)));
-                let counter = self.slot(Object::Signal(signal.0));
-                ops.push(Op::Add { counter, amount: self.schedule.micro_batches as _, after: None });
+                let all = matches!(item, Item::SignalStep(_));
+                let amount = if all { self.schedule.micro_batches } else { 1 };
+                ops.push(Op::Add { counter, amount, after: None });
             }
             Item::Lead(list) => self.issue(list, |(lead, _)| lead, ops),
             Item::Follow(list) => self.issue(list, |(_, rest)| rest, ops),
@@ -400,8 +398,7 @@ impl<'a> LaneLowering<'a> {
                 let (communication, skew) =
                     (self.program.cause(cause::COMMUNICATION), self.program.cause(cause::SKEW));
                 for phase in phases {
-                    let beside = self.lane.kind == LaneKind::Collective;
-                    let group = self.slot(Object::Channel(phase.channel, beside));
+                    let group = self.slot(Object::Channel(phase.channel, class(self.lane.kind)));
                     // The route is the group's.
                     let joined = Activity {
                         latency: phase.latency,
@@ -413,7 +410,7 @@ impl<'a> LaneLowering<'a> {
                     };
                     let activity = self.activity(joined, task(phase.bytes));
                     let sms = self.site.channels[phase.channel as usize].sms;
-                    let pool = (beside && sms > 0).then(|| self.slot(Object::Sms));
+                    let pool = (self.lane.kind.is_beside() && sms > 0).then(|| self.slot(Object::Sms));
                     ops.extend(pool.map(|pool| Op::Hold {
                         pool,
                         units: sms,

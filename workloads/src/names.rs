@@ -53,6 +53,10 @@ pub mod kind {
     pub const ACTIVATIONS: &str = "activations";
     /// The part of the activations that the weight gradient needs after the input gradient.
     pub const FOR_WEIGHT_GRADIENTS: &str = "activations for weight gradients";
+    /// Parameters of data-parallel ranks that share them, whole for as long as operators read them.
+    pub const GATHERED: &str = "gathered parameters";
+    /// Gradients of a micro-batch until data-parallel ranks that share them have summed them.
+    pub const UNREDUCED: &str = "gradients to be reduced";
     /// Activations of another stage.
     pub const HELD_FOR_PARTNER: &str = "activations held for a partner";
     /// Activations produced again right before the backward pass.

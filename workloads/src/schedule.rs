@@ -79,6 +79,10 @@ pub enum LaneKind {
     Load,
     /// Runs collectives beside the operators.
     Collective,
+    /// Gathers parameters that data-parallel ranks share, ahead of the operators that read them.
+    Gather,
+    /// Sums gradients over data-parallel ranks, behind the operators that write them.
+    Reduce,
     /// Issues what the others execute.
     Host,
 }
@@ -92,8 +96,15 @@ impl LaneKind {
             Self::Evict => "evict".to_owned(),
             Self::Load => "load".to_owned(),
             Self::Collective => "collective".to_owned(),
+            Self::Gather => "gather".to_owned(),
+            Self::Reduce => "reduce".to_owned(),
             Self::Host => "host".to_owned(),
         }
+    }
+
+    /// Whether it runs collectives while the compute lane goes on.
+    pub const fn is_beside(self) -> bool {
+        matches!(self, Self::Collective | Self::Gather | Self::Reduce)
     }
 }
 
@@ -118,7 +129,7 @@ pub struct Call {
 }
 
 /// One thing a lane does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Item {
     /// Executes an operator.
     Execute(OpId),
@@ -158,7 +169,7 @@ pub enum Item {
 }
 
 /// A stage's memory, as seen from an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// That of the stage the storage belongs to.
     Home(u32),
@@ -176,7 +187,7 @@ impl Place {
 }
 
 /// Which count of a signal to wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Nth {
     /// The one of the call's micro-batch.
     MicroBatch,
@@ -185,7 +196,7 @@ pub enum Nth {
 }
 
 /// What the time before an awaited signal is under way counts as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
     /// The producer has not finished.
     Bubble,

@@ -73,10 +73,11 @@ pub(crate) fn timing(schedule: &PipelineSchedule, staged: &Staged) -> Timing {
 
 fn sizes(graph: &OpGraph, table: &Dispositions, stage: u32, chunk: u32) -> Sizes {
     let recomputed = |storage| matches!(table.get(storage), Some(Disposition::Recompute(_)));
+    let is_activation = |storage| graph.stored(storage).purpose.is_activation();
     let bytes = |phase, counts: &dyn Fn(StorageId) -> bool| {
         let ops = graph.visit(stage, chunk, phase).iter().map(|&op| graph.get(op));
         let storages: BTreeSet<_> = ops.flat_map(|op| op.reads.iter().chain(&op.writes)).copied().collect();
-        storages.into_iter().filter(|&s| counts(s)).map(|s| graph.stored(s).bytes).sum()
+        storages.into_iter().filter(|&s| is_activation(s) && counts(s)).map(|s| graph.stored(s).bytes).sum()
     };
     Sizes {
         held: bytes(Phase::Forward, &|s| !recomputed(s)),

@@ -2,7 +2,7 @@
 
 use workloads::model::laid::LayerRecompute;
 use workloads::model::transformer::{
-    AttentionKernel, Dtype, Execution, Fusion, Recompute, Sharding, SoftmaxFusion, Split, States, Transformer,
+    AttentionKernel, Dtype, Execution, Fusion, Overlap, Recompute, Sharding, SoftmaxFusion, Split, States, Transformer,
 };
 use workloads::placement;
 use workloads::plan::{self, TransformerPlan};
@@ -24,6 +24,7 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
             Some(true) => Sharding::Optimizer,
             _ => Sharding::None,
         },
+        overlap: Overlap::default(),
         scatter_gather: parallelism.scatter_gather == Some(true),
         placement: match parallelism.placement.unwrap_or_default() {
             Placement::Sequential => placement::Placement::Sequential,

@@ -52,6 +52,8 @@ impl<'a> Words<'a> {
             LaneKind::Load => format!("loads of {name}"),
             LaneKind::Collective => format!("collectives of {name}"),
             LaneKind::Host => format!("host of {name}"),
+            LaneKind::Gather => format!("parameter gathers of {name}"),
+            LaneKind::Reduce => format!("gradient sums of {name}"),
         }
     }
 

@@ -46,7 +46,14 @@ pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
         storages
     };
     let size = |storage: &StorageId| graph.stored(*storage).bytes;
-    let bytes = |items: &[Item]| -> u64 { storages(items).iter().map(size).fold(0, u64::saturating_add) };
+    // Activations of a block are there at the same time; what ranks exchange beside it comes and goes.
+    let bytes = |items: &[Item]| -> u64 {
+        let storages = storages(items).into_iter();
+        let (activations, exchanged): (Vec<_>, Vec<_>) =
+            storages.partition(|&storage| graph.stored(storage).purpose.is_activation());
+        let largest = exchanged.iter().map(size).max().unwrap_or(0);
+        activations.iter().map(size).fold(largest, u64::saturating_add)
+    };
     let computes = schedule.lanes.iter().filter(|lane| lane.kind == LaneKind::Compute);
     computes
         .filter_map(|lane| {

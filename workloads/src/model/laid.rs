@@ -4,6 +4,8 @@
 //! save for their backward pass is one storage per block (two where the gradients are apart): it is allocated by the first
 //! operator of the block and freed after the last that needs it.
 
+use std::ops::Range;
+
 use crate::chain::Chain;
 use crate::graph::{Op, OpGraph, Phase, Purpose, Storage, StorageId};
 use crate::model::transformer::{Block, Operator, Recompute, ShardedTransformer, Tensor, beside};
@@ -18,6 +20,33 @@ pub(crate) struct Laid {
     pub(crate) operator_of: Vec<u32>,
     /// Per stage, the most bytes alive at once beyond what is saved.
     pub(crate) transient: Vec<u64>,
+    /// The blocks of the model, by position of the chain, then in the order of the forward pass.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// A block of the model in the graph: which operators it has in the visits, by number.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) stage: u32,
+    pub(crate) chunk: u32,
+    pub(crate) kind: PartKind,
+    pub(crate) forward: Range<u32>,
+    /// The whole backward pass, or that of the input.
+    pub(crate) backward: Range<u32>,
+    /// Those that gradients of weights come from.
+    pub(crate) weight: Range<u32>,
+    /// Parameters that are its own.
+    pub(crate) owned: u64,
+    /// Parameters that it reads, be they those of the embedding.
+    pub(crate) read: u64,
+}
+
+/// Which block of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartKind {
+    Embedding,
+    Layer,
+    Head,
 }
 
 /// What layers recompute: the first so many of each chunk in one mode, the others in another.
@@ -48,6 +77,7 @@ pub(crate) fn lay(
             operators: Vec::new(),
             operator_of: Vec::new(),
             transient: vec![0; chain.stages as usize],
+            parts: Vec::new(),
         },
         split_backward,
         stage: 0,
@@ -58,13 +88,20 @@ pub(crate) fn lay(
     let (first, others) =
         (laying.block(&model.layer(recompute.first)), laying.block(&model.layer(recompute.others)));
     let layers = model.execution().split.layers_per_chunk(model.model());
+    let read = model.parameters(1, true, false);
+    let read_by_head = model.parameters(0, false, true).total();
     for position in 0..chain.positions() {
         (laying.stage, laying.chunk) = (chain.stage(position), chain.chunk(position));
         let (is_first, is_last) = (position == 0, position + 1 == chain.positions());
-        let mut blocks: Vec<&Listed> = is_first.then_some(&embedding).into_iter().collect();
+        // The stage of both ends has a tied embedding once.
+        let of_stage = model.parameters(0, chain.stage(0) == laying.stage, is_last);
+        let embedding = (PartKind::Embedding, &embedding, [read.embedding; 2]);
+        let mut blocks: Vec<_> = is_first.then_some(embedding).into_iter().collect();
         let recomputing = recompute.layers.unwrap_or(layers).min(layers);
-        blocks.extend((0..layers).map(|layer| if layer < recomputing { &first } else { &others }));
-        blocks.extend(is_last.then_some(&head));
+        let layer = |layer| if layer < recomputing { &first } else { &others };
+        blocks.extend((0..layers).map(|n| (PartKind::Layer, layer(n), [read.layers; 2])));
+        let owned = of_stage.head + of_stage.final_norm;
+        blocks.extend(is_last.then_some((PartKind::Head, &head, [owned, read_by_head])));
         let nothing = List::default();
         let received = |needed: bool| if needed { &receive } else { &nothing };
         laying.visits(&blocks, received(!is_first), received(!is_last));
@@ -147,29 +184,37 @@ impl Laying {
     }
 
     /// The visits of a chunk: blocks forward, then backward in reverse.
-    fn visits(&mut self, blocks: &[&Listed], received: &List, received_back: &List) {
+    fn visits(&mut self, blocks: &[(PartKind, &Listed, [u64; 2])], received: &List, received_back: &List) {
         self.extend(Phase::Forward, received, &[], &[]);
+        let (stage, chunk, nothing) = (self.stage, self.chunk, 0..0);
         let mut storages = Vec::with_capacity(blocks.len());
-        for block in blocks {
+        let mut parts = Vec::with_capacity(blocks.len());
+        for &(kind, block, [owned, read]) in blocks {
             let saved = self.storage(Purpose::Activation, block.saved);
             let kept = self.storage(Purpose::WeightGradientInput, block.saved_for_weight);
             let made: Vec<StorageId> = saved.into_iter().chain(kept).collect();
-            self.extend(Phase::Forward, &block.forward, &[], &made);
+            let forward = self.extend(Phase::Forward, &block.forward, &[], &made);
+            let (backward, weight) = (nothing.clone(), nothing.clone());
+            parts.push(Part { stage, chunk, kind, forward, backward, weight, owned, read });
             let left = self.storage(Purpose::WeightGradientInput, block.left_for_weight);
             storages.push((made, kept.into_iter().chain(left).collect::<Vec<_>>(), left));
         }
-        let transient = blocks.iter().map(|block| block.transient).max().unwrap_or(0);
+        let transient = blocks.iter().map(|(_, block, _)| block.transient).max().unwrap_or(0);
         let most = &mut self.laid.transient[self.stage as usize];
         *most = (*most).max(transient);
         let backward = if self.split_backward { Phase::BackwardInput } else { Phase::Backward };
         self.extend(backward, received_back, &[], &[]);
-        for (block, (made, _, left)) in blocks.iter().zip(&storages).rev() {
+        for (((_, block, _), (made, _, left)), part) in blocks.iter().zip(&storages).zip(&mut parts).rev() {
             let left: Vec<StorageId> = left.iter().copied().collect();
-            self.extend(backward, &block.backward, made, &left);
+            part.backward = self.extend(backward, &block.backward, made, &left);
+            part.weight = part.backward.clone();
         }
-        for (block, (_, kept, _)) in blocks.iter().zip(&storages).rev() {
-            self.extend(Phase::BackwardWeight, &block.weight, kept, &[]);
+        if self.split_backward {
+            for (((_, block, _), (_, kept, _)), part) in blocks.iter().zip(&storages).zip(&mut parts).rev() {
+                part.weight = self.extend(Phase::BackwardWeight, &block.weight, kept, &[]);
+            }
         }
+        self.laid.parts.extend(parts);
     }
 
     fn storage(&mut self, purpose: Purpose, bytes: u64) -> Option<StorageId> {
@@ -177,9 +222,16 @@ impl Laying {
         (bytes > 0).then(|| self.laid.graph.storage(Storage { stage, chunk, purpose, bytes }))
     }
 
-    /// Appends a list to a visit; its first operator writes `writes`, and needs `reads` as its last does.
-    fn extend(&mut self, visit: Phase, List(list): &List, reads: &[StorageId], writes: &[StorageId]) {
-        let (stage, chunk) = (self.stage, self.chunk);
+    /// Appends a list to a visit; its first operator writes `writes`, and needs `reads` as its last does. Gives the numbers
+    /// of the operators.
+    fn extend(
+        &mut self,
+        visit: Phase,
+        List(list): &List,
+        reads: &[StorageId],
+        writes: &[StorageId],
+    ) -> Range<u32> {
+        let (stage, chunk, start) = (self.stage, self.chunk, self.laid.operator_of.len() as u32);
         for (n, &(operator, beside, again)) in list.iter().enumerate() {
             let (first, last) = (n == 0, n + 1 == list.len());
             let phase = if again { Phase::Recompute } else { visit };
@@ -188,5 +240,6 @@ impl Laying {
             self.laid.graph.op_of(visit, Op { stage, chunk, phase, reads, writes, beside });
             self.laid.operator_of.push(operator);
         }
+        start..self.laid.operator_of.len() as u32
     }
 }

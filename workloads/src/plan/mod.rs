@@ -12,6 +12,7 @@ use crate::chain::Chain;
 use crate::check::{self, memory::Shortfall};
 use crate::cost::CostBook;
 use crate::disposition::{Conflict, Dispositions};
+use crate::exchange::Exchange;
 use crate::graph::OpGraph;
 use crate::hardware::HardwareError;
 use crate::limits::{self, Invalid};
@@ -130,7 +131,7 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
         recompute::decide(recompute, chain.chunks, &mut graph, &mut table)?;
     }
     let costs = plan.model.costs(chain, &graph);
-    let staged = Staged { chain, graph, table, costs, memory: plan.model.memory() };
+    let staged = Staged { chain, graph, table, exchanges: Vec::new(), costs, memory: plan.model.memory() };
     let PipelinePlan { micro_batches, schedule, send, steps, bpipe, .. } = *plan;
     let pipelining = Pipelining { micro_batches, schedule, send, steps, bpipe };
     assemble(staged, &pipelining, |table| Ok(Site::of_profile(stages, plan.model.partner_rate(), table)))
@@ -143,6 +144,7 @@ pub(crate) struct Staged {
     pub(crate) graph: OpGraph,
     /// What has been decided so far: recomputation.
     pub(crate) table: Dispositions,
+    pub(crate) exchanges: Vec<Exchange>,
     pub(crate) costs: CostBook,
     pub(crate) memory: Vec<StageMemory>,
 }
@@ -189,7 +191,7 @@ pub(crate) fn assemble(
 
 /// The schedule with every decision realised.
 fn realised(
-    Staged { graph, table, memory, costs, .. }: &Staged,
+    Staged { graph, table, exchanges, memory, costs, .. }: &Staged,
     order: &order::Order,
     pipelining: &Pipelining,
 ) -> Result<Schedule, PlanError> {
@@ -199,12 +201,19 @@ fn realised(
         // Before this pass a recompute operator is not executed yet.
         realise::recompute::realise(&mut schedule, graph, table);
         check(realise::recompute::PASS, &schedule)?;
-    } else {
+    } else if exchanges.is_empty() {
         check(realise::visits::PASS, &schedule)?;
     }
     if graph.ops().iter().any(|op| op.beside > 0) {
         realise::collectives::realise(&mut schedule, graph);
-        check(realise::collectives::PASS, &schedule)?;
+        if exchanges.is_empty() {
+            check(realise::collectives::PASS, &schedule)?;
+        }
+    }
+    // Before this pass an exchange is not executed yet.
+    if !exchanges.is_empty() {
+        realise::exchanges::realise(&mut schedule, graph, exchanges);
+        check(realise::exchanges::PASS, &schedule)?;
     }
     if pipelining.bpipe.is_some() {
         realise::moves::realise(&mut schedule, table);

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::transformer::{Block, Group, Operator, ShardedTransformer, Work};
+use crate::graph::Phase;
+use crate::model::transformer::{Group, Operator, ShardedTransformer, Work};
 use crate::placement::Extent;
 use crate::realise::messages::SendMode;
 
 use super::launch::Launch;
-use super::transformer::{TransformerPlan, parameters};
+use super::transformer::TransformerPlan;
 use super::{Estimate, Pipelining};
 
 /// The size of a plan, without building it; a plan that cannot be built takes nothing. Saturates.
@@ -21,32 +22,23 @@ pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
     let Some(model) = model.filter(|_| chain.chunks == plan.execution.split.chunks) else {
         return Estimate { visits: 0, activities: 0 };
     };
-    let positions = u64::from(chain.positions());
     let hops = (0..chain.positions()).filter(|&position| chain.hop(position).is_some()).count() as u64;
-
-    let layers = u64::from(plan.execution.split.layers_per_chunk(model.model()));
-    let first = plan.recompute.layers.map_or(layers, |first| layers.min(first.into()));
-    let mut of_micro_batch = Tally::default();
-    of_micro_batch.block(&model.embedding(), 1);
-    of_micro_batch.block(&model.layer(plan.recompute.first), positions * first);
-    of_micro_batch.block(&model.layer(plan.recompute.others), positions * (layers - first));
-    of_micro_batch.block(&model.head(), 1);
-    of_micro_batch.operators(&model.boundary(plan.scatter_gather).receive, 2 * (positions - 1));
+    let (laid, _) = plan.lay(&model, chain);
+    let (mut of_micro_batch, mut of_step) = (Tally::default(), Tally::default());
+    for (op, &operator) in laid.graph.ops().iter().zip(&laid.operator_of) {
+        let tally = if op.phase == Phase::Update { &mut of_step } else { &mut of_micro_batch };
+        tally.operator(&laid.operators[operator as usize]);
+    }
     if send != SendMode::Latency {
         of_micro_batch.on_ranks += 2 * hops;
     }
-    of_micro_batch.on_ranks += copies(plan, layers);
+    let layers = plan.execution.split.layers_per_chunk(model.model());
+    of_micro_batch.on_ranks += copies(plan, layers.into());
     // Two parts of what the host issues for every visit.
     let issued = if plan.launch == Launch::Free { 0 } else { 2 };
     let passes = if schedule.splits_backward() { 3 } else { 2 };
-    of_micro_batch.on_ranks += issued * passes * positions;
-
-    let mut of_step = Tally::default();
-    for stage in 0..chain.stages {
-        let update = model.update(&parameters(&model, chain, stage), plan.sharding, plan.data);
-        of_step.operators(&update, 1);
-        of_step.on_ranks += issued;
-    }
+    of_micro_batch.on_ranks += issued * passes * u64::from(chain.positions());
+    of_step.on_ranks += issued * u64::from(chain.stages);
 
     let micro_batches = u64::from(micro_batches);
     let in_step = micro_batches.saturating_mul(of_micro_batch.activities(extent));
@@ -75,17 +67,10 @@ struct Tally {
 }
 
 impl Tally {
-    fn block(&mut self, block: &Block, times: u64) {
-        self.operators(&block.forward, times);
-        self.operators(&block.backward, times);
-    }
-
-    fn operators(&mut self, operators: &[Operator], times: u64) {
-        for operator in operators {
-            match operator.work {
-                Work::Collective(collective) => *self.of_groups.entry(collective.group).or_default() += times,
-                _ => self.on_ranks += times,
-            }
+    fn operator(&mut self, operator: &Operator) {
+        match operator.work {
+            Work::Collective(collective) => *self.of_groups.entry(collective.group).or_default() += 1,
+            _ => self.on_ranks += 1,
         }
     }
 

@@ -6,11 +6,16 @@ use crate::account::{Account, Accounts, Communication};
 use crate::chain::Chain;
 use crate::cost::{CostBook, Message};
 use crate::disposition::Dispositions;
+use crate::exchange::Exchange;
 use crate::hardware::{CostModels, Hardware, HardwareError};
 use crate::limits::Invalid;
+use crate::model::exchanged::exchange;
 use crate::model::laid::{Laid, LayerRecompute, lay};
-use crate::model::transformer::{Execution, RankParameters, ShardedTransformer, Sharding, Transformer};
+use crate::model::transformer::{
+    DataParallel, Execution, Overlap, RankParameters, ShardedTransformer, Sharding, Transformer,
+};
 use crate::names::kind;
+use crate::order::PipelineSchedule;
 use crate::placement::{Extent, Placement};
 use crate::schedule::StageMemory;
 use crate::site::Job;
@@ -30,6 +35,8 @@ pub struct TransformerPlan {
     pub data: u32,
     /// What data-parallel ranks share.
     pub sharding: Sharding,
+    /// What they exchange beside forward and backward passes.
+    pub overlap: Overlap,
     /// Each tensor rank sends its part of a tensor that all hold to the next stage.
     pub scatter_gather: bool,
     /// On which GPUs the stages are.
@@ -52,6 +59,29 @@ impl TransformerPlan {
         let split = self.execution.split;
         Extent { tensor: split.tensor, data: self.data, stages: split.stages }
     }
+
+    /// Its data-parallel ranks.
+    pub fn data_parallel(&self) -> DataParallel {
+        DataParallel { ranks: self.data, sharding: self.sharding, overlap: self.overlap }
+    }
+
+    /// Whether a stage ends the backward pass of a micro-batch before it begins the forward pass of the next.
+    fn one_at_a_time(&self) -> bool {
+        let Pipelining { micro_batches, schedule, .. } = self.pipelining;
+        let alone = self.execution.split.stages == 1 && schedule == PipelineSchedule::OneFOneB;
+        alone || micro_batches == 1
+    }
+
+    /// Its model on its stages, and what data-parallel ranks exchange beside the visits.
+    pub(super) fn lay(&self, model: &ShardedTransformer, chain: Chain) -> (Laid, Vec<Exchange>) {
+        let data = self.data_parallel();
+        let boundary = model.boundary(self.scatter_gather);
+        let update = |stage| model.update(&parameters(model, chain, stage), &data);
+        let splits = self.pipelining.schedule.splits_backward();
+        let mut laid = lay(model, chain, splits, self.recompute, &boundary.receive, update);
+        let exchanges = exchange(&mut laid, model, &data, self.one_at_a_time());
+        (laid, exchanges)
+    }
 }
 
 /// Builds a plan on a machine.
@@ -63,10 +93,8 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
     validate(plan, hardware)?;
     let pipelining = &plan.pipelining;
     let chain = pipelining.schedule.chain(plan.execution.split.stages);
+    let (laid, exchanges) = plan.lay(&model, chain);
     let boundary = model.boundary(plan.scatter_gather);
-    let update = |stage| model.update(&parameters(&model, chain, stage), plan.sharding, plan.data);
-    let splits = pipelining.schedule.splits_backward();
-    let laid = lay(&model, chain, splits, plan.recompute, &boundary.receive, update);
     let capacity = capacity(plan, hardware)?;
     let (machine, extent, placement) = (hardware.machine, plan.extent(), plan.placement);
     let job = Job { machine, extent, placement, capacity };
@@ -79,7 +107,8 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
     let channels = models.channels;
     let hops =
         (0..chain.positions()).filter_map(|position| chain.hop(position)).map(|hop| (hop.from, hop.to));
-    let staged = Staged { chain, graph: laid.graph, table: Dispositions::default(), costs, memory };
+    let staged =
+        Staged { chain, graph: laid.graph, table: Dispositions::default(), exchanges, costs, memory };
     let mut built = assemble(staged, pipelining, |table| {
         Ok(job.site(hops, table, &channels).map_err(HardwareError::from)?)
     })?;
@@ -107,7 +136,32 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
     if pipelining.steps == 0 {
         wrong("steps", "must be at least 1".to_owned());
     }
+    overlap(plan, &mut wrong);
     if found.is_empty() { Ok(()) } else { Err(PlanError::Invalid(found)) }
+}
+
+/// Exchanges that go with what data-parallel ranks share.
+fn overlap(plan: &TransformerPlan, wrong: &mut impl FnMut(&'static str, String)) {
+    let Overlap { bucket, gather } = plan.overlap;
+    if bucket == Some(0) {
+        wrong("bucket", "a bucket of 0 B is never filled: give it some, such as 25 MB".to_owned());
+    }
+    match (plan.sharding, gather) {
+        (Sharding::None, Some(_)) => {
+            let problem = "every rank has all parameters: leave it out, or let the ranks share something";
+            wrong("gather", problem.to_owned());
+        }
+        (Sharding::Parameters, None) => {
+            let problem = "ranks that share parameters gather them for every pass: say how";
+            wrong("gather", problem.to_owned());
+        }
+        (Sharding::Parameters, Some(gather)) if !gather.reshard_after_forward && !plan.one_at_a_time() => {
+            let problem = "a stage has several micro-batches under way, each of which would keep parameters of its own: \
+                           reshard after the forward pass, or let the ranks share only gradients and optimizer states";
+            wrong("reshard_after_forward", problem.to_owned());
+        }
+        _ => {}
+    }
 }
 
 fn costs(

@@ -2,6 +2,7 @@
 //! others each realise one kind of decision. None of them decides anything.
 
 pub mod collectives;
+pub mod exchanges;
 pub mod launches;
 pub mod messages;
 pub mod moves;

@@ -28,6 +28,7 @@
 
 mod attention;
 mod block;
+mod data;
 mod draft;
 mod embedding;
 mod execution;
@@ -51,6 +52,7 @@ mod update;
 
 pub use crate::graph::Phase;
 pub use block::{Block, beside};
+pub use data::{DataParallel, Gather, Overlap};
 pub use execution::{
     AttentionKernel, Boundary, Execution, Fusion, Recompute, ShardedTransformer, SoftmaxFusion,
 };

@@ -13,23 +13,23 @@ use crate::graph::Phase;
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass};
-use super::{RankParameters, Sharding, States};
+use super::{DataParallel, RankParameters, Sharding, States};
 
 const GRADIENTS: &str = "gradients";
 const STATES: &str = "optimizer states";
 const PARAMETERS: &str = "parameters";
 
 impl ShardedTransformer {
-    /// The operators of a rank with `parameters`, one of `data` ranks that hold the same ones. With
-    /// [`Sharding::Parameters`] gathers belong to the layers, not to this.
-    pub fn update(&self, parameters: &RankParameters, sharding: Sharding, data: u32) -> Vec<Operator> {
+    /// The operators of a rank with `parameters`, which ranks of `data` hold or share. What those exchange beside forward
+    /// and backward passes is not among them.
+    pub fn update(&self, parameters: &RankParameters, data: &DataParallel) -> Vec<Operator> {
         let mut draft = Draft::new(Phase::Update);
-        let held = self.execution().states.bytes(parameters.total(), sharding, data).gradients;
-        let data = u64::from(data.max(1));
-        let shard = if sharding == Sharding::None { 1 } else { data };
-        self.sum_gradients(&mut draft, parameters, held, sharding, data);
+        let DataParallel { ranks, sharding, .. } = *data;
+        let held = self.execution().states.bytes(parameters.total(), sharding, ranks).gradients;
+        let shard = if sharding == Sharding::None { 1 } else { u64::from(ranks.max(1)) };
+        self.sum_gradients(&mut draft, parameters, held, data);
         self.optimize(&mut draft, parameters.total().div_ceil(shard));
-        if sharding != Sharding::None && sharding != Sharding::Parameters && data > 1 {
+        if sharding != Sharding::None && ranks > 1 && data.gathers_beside().is_none() {
             let bytes = parameters.total() * self.execution().states.parameter_bytes();
             let gather = (CollectiveKind::AllGather, Group::Data, bytes);
             draft.collective("gather parameters", gather, Issue::Waiting, &[PARAMETERS], &[]);
@@ -39,14 +39,7 @@ impl ShardedTransformer {
     }
 
     /// Sums gradients, of which the rank has `held` bytes.
-    fn sum_gradients(
-        &self,
-        draft: &mut Draft,
-        parameters: &RankParameters,
-        held: u64,
-        sharding: Sharding,
-        data: u64,
-    ) {
+    fn sum_gradients(&self, draft: &mut Draft, parameters: &RankParameters, held: u64, data: &DataParallel) {
         let each = self.execution().states.gradient_bytes();
         let sum = |draft: &mut Draft, name, kind, group, count: u64| {
             draft.collective(name, (kind, group, count * each), Issue::Waiting, &[GRADIENTS], &[]);
@@ -58,8 +51,8 @@ impl ShardedTransformer {
         }
         // By the number of data ranks, even where that is one.
         draft.stream("average gradients", StreamClass::Elementwise, (held, held), &[GRADIENTS], &[]);
-        if data > 1 {
-            let kind = match sharding {
+        if data.ranks > 1 && !data.reduces_beside() {
+            let kind = match data.sharding {
                 Sharding::None => CollectiveKind::AllReduce,
                 _ => CollectiveKind::ReduceScatter,
             };

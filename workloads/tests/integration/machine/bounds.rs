@@ -3,7 +3,7 @@
 use hw_models::machine::{Machine, ModelSpec, PartsSpec};
 use sim_core::time::Time;
 use workloads::hardware::kernel;
-use workloads::model::transformer::{Operator, Recompute, ShardedTransformer};
+use workloads::model::transformer::{DataParallel, Operator, Recompute, ShardedTransformer};
 use workloads::plan::build_on;
 use workloads::schedule::LaneKind;
 
@@ -86,7 +86,7 @@ fn a_single_gpu_takes_the_sum_of_its_operators() {
         plan.recompute = every_layer(recompute);
         let model = ShardedTransformer::new(&plan.model, &plan.execution).unwrap();
         let parameters = model.parameters(layers, true, true);
-        let update = model.update(&parameters, Sharding::None, 1);
+        let update = model.update(&parameters, &DataParallel::new(1, Sharding::None));
         let blocks = [model.embedding(), model.layer(recompute), model.head()];
         let passes = blocks.iter().zip([1, layers, 1]).flat_map(|(block, count)| {
             [&block.forward, &block.backward].map(|pass| (pass, u64::from(count * micro_batches)))

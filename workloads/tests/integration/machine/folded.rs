@@ -8,6 +8,7 @@ use workloads::order::PipelineSchedule;
 use workloads::realise::messages::SendMode;
 use workloads::techniques::bpipe::{Bpipe, EvictionPolicy};
 
+use super::exchanged::overlaps;
 use super::{Placement, Sharding, TransformerPlan, World, every_layer, gpt, plan, schedule};
 
 pub(super) fn assert_same(world: &World, plan: &TransformerPlan, what: &str) {
@@ -100,5 +101,17 @@ fn balanced_and_sharded() {
         plan.placement = Placement::PairAdjacent;
         plan.pipelining.bpipe = Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: Some(2) });
         assert_same(&World::dgx_a100(2), &plan, &format!("bpipe, {sharding:?}"));
+    }
+}
+
+#[test]
+fn exchanged_beside_passes() {
+    for (sharding, overlap) in overlaps() {
+        for split in [[1, 1, 8], [2, 2, 2]] {
+            let mut plan = plan(gpt(4), split, 4);
+            (plan.sharding, plan.overlap) = (sharding, overlap);
+            plan.pipelining.steps = 2;
+            assert_same(&World::dgx_a100(1).roomy(), &plan, &format!("{split:?}, {sharding:?}, {overlap:?}"));
+        }
     }
 }

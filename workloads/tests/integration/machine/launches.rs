@@ -5,7 +5,9 @@ use hw_models::machine::{Machine, ModelSpec, PartsSpec};
 use sim_core::outcome::End;
 use sim_core::time::Time;
 use workloads::hardware::kernel;
-use workloads::model::transformer::{Operator, Phase, Recompute, ShardedTransformer, Transformer, Work};
+use workloads::model::transformer::{
+    DataParallel, Operator, Phase, Recompute, ShardedTransformer, Transformer, Work,
+};
 use workloads::names::cause;
 use workloads::plan::{Launch, build_on};
 use workloads::schedule::LaneKind;
@@ -33,7 +35,8 @@ fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
         plan.launch = Launch::Eager;
         let model = ShardedTransformer::new(&plan.model, &plan.execution).unwrap();
         let (embedding, layer, head) = (model.embedding(), model.layer(Recompute::Selective), model.head());
-        let update = model.update(&model.parameters(layers, true, true), Sharding::None, 1);
+        let update =
+            model.update(&model.parameters(layers, true, true), &DataParallel::new(1, Sharding::None));
         let times = |pass: &[Operator], count: u32| vec![pass.to_vec(); count as usize].concat();
         let forward = [&embedding.forward[..], &times(&layer.forward, layers), &head.forward].concat();
         let backward = [&head.backward[..], &times(&layer.backward, layers), &embedding.backward].concat();

@@ -3,6 +3,7 @@
 mod balance;
 mod bounds;
 mod elasticity;
+mod exchanged;
 mod folded;
 mod launches;
 mod layers;
@@ -30,7 +31,7 @@ use workloads::hardware::Hardware;
 use workloads::lower::Lowered;
 use workloads::model::laid::LayerRecompute;
 use workloads::model::transformer::{
-    AttentionKernel, Dtype, Execution, Recompute, Sharding, Split, Transformer,
+    AttentionKernel, Dtype, Execution, Overlap, Recompute, Sharding, Split, Transformer,
 };
 use workloads::names::{cause, kind};
 use workloads::order::PipelineSchedule;
@@ -220,6 +221,7 @@ fn plan(model: Transformer, [tensor, stages, data]: [u32; 3], micro_batches: u32
         execution: Execution::new(1, sequence, split, Dtype::Fp16, AttentionKernel::Materialised),
         data,
         sharding: Sharding::None,
+        overlap: Overlap::default(),
         scatter_gather: true,
         placement: Placement::Sequential,
         launch: Launch::Free,

@@ -10,6 +10,7 @@ use workloads::plan::{Launch, estimate_transformer};
 use workloads::realise::messages::SendMode;
 use workloads::techniques::bpipe::{Bpipe, EvictionPolicy};
 
+use super::exchanged::overlaps;
 use super::{TransformerPlan, World, every_layer, gpt, plan, schedule};
 
 /// A plan, changed.
@@ -62,6 +63,19 @@ fn activities_are_counted_exactly() {
             plan.launch = launch;
             let [estimated, counted] = activities(&plan);
             assert_eq!(estimated, counted, "{plan:?}");
+        }
+    }
+}
+
+#[test]
+fn exchanges_are_counted_exactly() {
+    for (sharding, overlap) in overlaps() {
+        for split in [[1, 1, 8], [2, 2, 2]] {
+            let [estimated, counted] = activities(&with(plan(gpt(4), split, 3), |plan| {
+                (plan.sharding, plan.overlap) = (sharding, overlap);
+                plan.pipelining.steps = 2;
+            }));
+            assert_eq!(estimated, counted, "{split:?}, {sharding:?}, {overlap:?}");
         }
     }
 }

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use workloads::limits::Invalid;
 use workloads::model::transformer::{
-    AttentionKernel, Dtype, Execution, Recompute, ShardedTransformer, Sharding, SoftmaxFusion, Split, States,
-    Transformer,
+    AttentionKernel, DataParallel, Dtype, Execution, Recompute, ShardedTransformer, Sharding, SoftmaxFusion,
+    Split, States, Transformer,
 };
 
 use super::{flash, materialised, preset, ranks};
@@ -160,7 +160,7 @@ proptest! {
             }
             let parameters = sharded.parameters(layers, true, true);
             prop_assert!(parameters.total() < 1 << 58);
-            prop_assert!(!sharded.update(&parameters, Sharding::Optimizer, data).is_empty());
+            prop_assert!(!sharded.update(&parameters, &DataParallel::new(data, Sharding::Optimizer)).is_empty());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The optimizer step.
 
 use workloads::model::transformer::{
-    AttentionKernel, Collective, CollectiveKind, Dtype, Execution, Group, Operator, Recompute,
+    AttentionKernel, Collective, CollectiveKind, DataParallel, Dtype, Execution, Group, Operator, Recompute,
     ShardedTransformer, Sharding, Split, States, Work,
 };
 
@@ -12,6 +12,11 @@ const SPLIT: Split = Split { tensor: 8, sequence_parallel: true, stages: 8, chun
 fn gpt(dtype: Dtype, states: States) -> ShardedTransformer {
     let execution = Execution::new(1, 2_048, SPLIT, dtype, AttentionKernel::Materialised);
     shard(&preset("megatron-175b"), &Execution { states, ..execution })
+}
+
+/// Ranks that share nothing.
+fn whole(ranks: u32) -> DataParallel {
+    DataParallel::new(ranks, Sharding::None)
 }
 
 fn collectives(operators: &[Operator]) -> Vec<(CollectiveKind, Group, u64)> {
@@ -37,7 +42,7 @@ fn streamed(operators: &[Operator], name: &str) -> Option<u64> {
 fn adam_moves_28_bytes_a_parameter() {
     let gpt = gpt(Dtype::Bf16, States::FullGradients);
     let parameters = gpt.parameters(12, false, false);
-    let operators = gpt.update(&parameters, Sharding::None, 1);
+    let operators = gpt.update(&parameters, &whole(1));
     let n = parameters.total();
     assert_eq!(streamed(&operators, "adam"), Some(28 * n));
     assert_eq!(streamed(&operators, "copy parameters"), Some(6 * n));
@@ -66,7 +71,7 @@ fn gradients_are_averaged_and_cleared() {
         (Sharding::Optimizer, 4, n),
         (Sharding::Gradients, 4, n.div_ceil(4)),
     ] {
-        let operators = gpt.update(&parameters, sharding, data);
+        let operators = gpt.update(&parameters, &DataParallel::new(data, sharding));
         assert_eq!(streamed(&operators, "average gradients"), Some(8 * held));
         assert_eq!(streamed(&operators, "clear gradients"), Some(4 * held));
     }
@@ -103,7 +108,7 @@ fn gradients_of_tables_are_added_whole() {
 
 fn gpt_fp16(states: States) -> Vec<Operator> {
     let gpt = gpt(Dtype::Fp16, states);
-    gpt.update(&gpt.parameters(12, false, false), Sharding::None, 1)
+    gpt.update(&gpt.parameters(12, false, false), &whole(1))
 }
 
 #[test]
@@ -116,16 +121,16 @@ fn gradients_are_summed_over_tensor_data_and_embedding_ranks() {
     let shared = (AllReduce, Group::Embedding, 4 * 51_200 / 8 * 12_288);
     let n = first.total();
     assert_eq!(
-        collectives(&gpt.update(&first, Sharding::None, 4)),
+        collectives(&gpt.update(&first, &whole(4))),
         [replicated, (AllReduce, Group::Data, 4 * n), shared, agree]
     );
-    let distributed = gpt.update(&first, Sharding::Optimizer, 4);
+    let distributed = gpt.update(&first, &DataParallel::new(4, Sharding::Optimizer));
     assert_eq!(
         collectives(&distributed),
         [replicated, (ReduceScatter, Group::Data, 4 * n), shared, agree, (AllGather, Group::Data, 2 * n)]
     );
     assert_eq!(streamed(&distributed, "adam"), Some(28 * n.div_ceil(4)));
-    assert_eq!(collectives(&gpt.update(&gpt.parameters(12, false, false), Sharding::None, 1)).len(), 2);
+    assert_eq!(collectives(&gpt.update(&gpt.parameters(12, false, false), &whole(1))).len(), 2);
 }
 
 #[test]
@@ -136,5 +141,5 @@ fn stages_agree_on_infinities_and_on_the_norm() {
         &preset("gpt2"),
         &Execution::new(1, 1_024, ranks(1, false), Dtype::Fp16, AttentionKernel::Materialised),
     );
-    assert_eq!(collectives(&alone.update(&alone.parameters(12, true, true), Sharding::None, 1)), []);
+    assert_eq!(collectives(&alone.update(&alone.parameters(12, true, true), &whole(1))), []);
 }

@@ -1,0 +1,34 @@
+//! Exchanges: collectives that belong to no visit. They run on lanes of their own, ahead of the operators that read what
+//! they fill or behind those that write what they sum; one realiser ties them to the compute lane
+//! ([`crate::realise::exchanges`]).
+//!
+//! An exchange whose operator is of phase [`Update`](crate::graph::Phase::Update) happens once a step, any other once for
+//! every micro-batch.
+
+use crate::graph::OpId;
+
+/// A collective beside the visits of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The collective, an operator of no visit.
+    pub op: OpId,
+    /// How it hangs on the operators of visits.
+    pub tie: Tie,
+}
+
+/// How an exchange hangs on the operators of visits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tie {
+    /// It fills what `reader` and operators after it read; once a step: before the first micro-batch.
+    Gather {
+        /// The operator that waits for it.
+        reader: OpId,
+        /// It is launched when the reader of so many gathers before it begins; 0: when its own would.
+        prefetch: u32,
+    },
+    /// It sums what `writer` completes; once a step: after the last micro-batch. The update waits for it.
+    Reduce {
+        /// The operator that launches it.
+        writer: OpId,
+    },
+}

@@ -1,0 +1,241 @@
+//! What data-parallel ranks exchange beside the passes of a transformer that is laid on stages.
+//!
+//! | shared (ZeRO, Rajbhandari et al., SC 2020) | gathers | sums of gradients |
+//! |---|---|---|
+//! | nothing | - | all-reduce of buckets, in the last backward pass |
+//! | optimizer states (1) | once a step, in the first forward pass | reduce-scatter of buckets, in the last backward pass |
+//! | gradients (2) | the same | reduce-scatter in every backward pass; a bucket is whole from its first gradient on |
+//! | parameters (3) | for every forward pass, and every backward pass | the same |
+//!
+//! Blocks of the model (embedding, layers, head) are gathered together. Where one stage has the whole model and works on
+//! one micro-batch at a time, embedding and head are one: the root of PyTorch's FSDP, which stays from the first forward to
+//! the last backward operator.
+
+use std::ops::Range;
+
+use crate::exchange::{Exchange, Tie};
+use crate::graph::{Op, OpId, Phase, Purpose, Storage, StorageId};
+
+use super::laid::{Laid, Part, PartKind};
+use super::transformer::{
+    Collective, CollectiveKind, DataParallel, Gather, Group, Layout, Operator, ShardedTransformer, Sharding,
+    Work,
+};
+
+/// Adds to `laid` what the ranks of `data` exchange beside passes. `one_at_a_time` says that a stage ends the backward pass
+/// of a micro-batch before it begins the next.
+pub(crate) fn exchange(
+    laid: &mut Laid,
+    model: &ShardedTransformer,
+    data: &DataParallel,
+    one_at_a_time: bool,
+) -> Vec<Exchange> {
+    let parts = std::mem::take(&mut laid.parts);
+    let has = |parts: &[Part], kind| parts.iter().any(|part| part.kind == kind);
+    let mut exchanging = Exchanging { laid, model, data, exchanges: Vec::new() };
+    for position in parts.chunk_by(|a, b| (a.stage, a.chunk) == (b.stage, b.chunk)) {
+        let whole = has(position, PartKind::Embedding) && has(position, PartKind::Head);
+        let root = whole && one_at_a_time && data.sharding == Sharding::Parameters;
+        if let Some(gather) = data.gathers_beside() {
+            exchanging.gathers(position, gather, root);
+        }
+        if data.reduces_beside() {
+            exchanging.sums(position, root);
+        }
+    }
+    let exchanges = exchanging.exchanges;
+    laid.parts = parts;
+    exchanges
+}
+
+struct Exchanging<'a> {
+    laid: &'a mut Laid,
+    model: &'a ShardedTransformer,
+    data: &'a DataParallel,
+    exchanges: Vec<Exchange>,
+}
+
+/// Operators that complete gradients of so many parameters, one after the other: the first, the last.
+#[derive(Clone, Copy)]
+struct Bucket {
+    first: OpId,
+    last: OpId,
+    parameters: u64,
+}
+
+impl Exchanging<'_> {
+    fn gathers(&mut self, position: &[Part], gather: Gather, root: bool) {
+        let Gather { forward_prefetch, backward_prefetch, reshard_after_forward } = gather;
+        for part in position {
+            let is_root = root && part.kind != PartKind::Layer;
+            let of_root = position.iter().filter(|other| other.kind != PartKind::Layer);
+            let parameters = match part.kind {
+                // It stays with the embedding.
+                PartKind::Head if is_root => continue,
+                _ if is_root => of_root.map(|part| part.owned).sum(),
+                _ if self.data.sharding == Sharding::Parameters => part.read,
+                _ => part.owned,
+            };
+            if parameters == 0 {
+                continue;
+            }
+            if self.data.sharding < Sharding::Parameters {
+                self.gather(part, (Phase::Update, part.forward.start), forward_prefetch, parameters);
+                continue;
+            }
+            let stays = is_root || !reshard_after_forward;
+            let ahead = self.gather(part, (Phase::Forward, part.forward.start), forward_prefetch, parameters);
+            self.hold(&ahead, &part.forward);
+            if stays {
+                self.hold(&ahead, &part.backward);
+                continue;
+            }
+            let phase = self.laid.graph.get(OpId(part.backward.end - 1)).phase;
+            let again = self.gather(part, (phase, part.backward.start), backward_prefetch, parameters);
+            self.hold(&again, &part.backward);
+        }
+    }
+
+    /// Adds a gather for `reader`; gives what it fills, if ranks share that.
+    fn gather(
+        &mut self,
+        part: &Part,
+        (phase, reader): (Phase, u32),
+        prefetch: u32,
+        parameters: u64,
+    ) -> Vec<StorageId> {
+        let bytes = parameters * self.model.execution().states.parameter_bytes();
+        let shared = self.data.sharding == Sharding::Parameters;
+        let fills = self.storage(part, Purpose::Gathered, shared.then_some(bytes));
+        let op = Op {
+            stage: part.stage,
+            chunk: part.chunk,
+            phase,
+            reads: Vec::new(),
+            writes: fills.clone(),
+            beside: 0,
+        };
+        let tie = Tie::Gather { reader: OpId(reader), prefetch };
+        self.exchange(op, ("gather parameters", CollectiveKind::AllGather, bytes), tie);
+        fills
+    }
+
+    /// The operators of a range need storages from the first to the last.
+    fn hold(&mut self, storages: &[StorageId], operators: &Range<u32>) {
+        for op in [operators.start, operators.end - 1] {
+            self.laid.graph.get_mut(OpId(op)).reads.extend(storages);
+        }
+    }
+
+    fn sums(&mut self, position: &[Part], root: bool) {
+        let mut buckets = Vec::new();
+        match self.data.overlap.bucket {
+            None => {
+                let mut of_root = Vec::new();
+                for part in position.iter().rev() {
+                    let mut completed = self.completed(part);
+                    if root && part.kind != PartKind::Layer {
+                        of_root.append(&mut completed);
+                        completed = if part.kind == PartKind::Embedding { of_root.clone() } else { continue };
+                    }
+                    buckets.extend(filled(&completed, u64::MAX));
+                }
+            }
+            Some(bytes) => {
+                let completed: Vec<_> = position.iter().rev().flat_map(|part| self.completed(part)).collect();
+                let parameters = bytes.div_ceil(self.model.execution().states.gradient_bytes());
+                buckets = filled(&completed, parameters);
+            }
+        }
+        for bucket in buckets {
+            self.sum(&position[0], bucket);
+        }
+    }
+
+    /// Which operators complete gradients of how many parameters of a part: products of linear layers those of their
+    /// weights, its last operator the rest.
+    fn completed(&self, part: &Part) -> Vec<(OpId, u64)> {
+        let mut left = part.owned;
+        let mut completed = Vec::new();
+        for op in part.weight.clone() {
+            let Operator { phase, work, .. } =
+                &self.laid.operators[self.laid.operator_of[op as usize] as usize];
+            match work {
+                Work::Gemm(gemm)
+                    if gemm.layout == Layout::WeightGradient && *phase == Phase::BackwardWeight =>
+                {
+                    let weights = gemm.batch * gemm.m * gemm.n;
+                    // The gradient of a tied embedding is complete with that of the embedding.
+                    if weights <= left {
+                        completed.push((OpId(op), weights));
+                        left -= weights;
+                    }
+                }
+                _ => {}
+            }
+        }
+        completed.extend((left > 0).then(|| (OpId(part.weight.end - 1), left)));
+        completed
+    }
+
+    fn sum(&mut self, part: &Part, Bucket { first, last, parameters }: Bucket) {
+        let bytes = parameters * self.model.execution().states.gradient_bytes();
+        let shared = self.data.sharding >= Sharding::Gradients;
+        let summed = self.storage(part, Purpose::Unreduced, shared.then_some(bytes));
+        self.laid.graph.get_mut(first).writes.extend(&summed);
+        let phase = if shared { self.laid.graph.get(last).phase } else { Phase::Update };
+        let op =
+            Op { stage: part.stage, chunk: part.chunk, phase, reads: summed, writes: Vec::new(), beside: 0 };
+        let kind = match self.data.sharding {
+            Sharding::None => CollectiveKind::AllReduce,
+            _ => CollectiveKind::ReduceScatter,
+        };
+        self.exchange(op, ("reduce gradients", kind, bytes), Tie::Reduce { writer: last });
+    }
+
+    fn storage(&mut self, part: &Part, purpose: Purpose, bytes: Option<u64>) -> Vec<StorageId> {
+        let Part { stage, chunk, .. } = *part;
+        bytes
+            .map(|bytes| self.laid.graph.storage(Storage { stage, chunk, purpose, bytes }))
+            .into_iter()
+            .collect()
+    }
+
+    /// Adds an operator of no visit; equal ones share what they cost.
+    fn exchange(&mut self, op: Op, (name, kind, bytes): (&'static str, CollectiveKind, u64), tie: Tie) {
+        let work = Collective { kind, group: Group::Data, bytes, overlaps_next: false };
+        let operator = Operator {
+            name,
+            phase: op.phase,
+            work: Work::Collective(work),
+            reads: Vec::new(),
+            writes: Vec::new(),
+            workspace: 0,
+            choice: None,
+        };
+        let operators = &mut self.laid.operators;
+        let known = operators.iter().position(|known| *known == operator).unwrap_or_else(|| {
+            operators.push(operator);
+            operators.len() - 1
+        });
+        self.laid.operator_of.push(known as u32);
+        let op = self.laid.graph.op_beside_visits(op);
+        self.exchanges.push(Exchange { op, tie });
+    }
+}
+
+/// Buckets of at least so many parameters, as gradients are completed; the last one has the rest. A gradient is in one
+/// bucket, as in PyTorch's `compute_bucket_assignment_by_size`.
+fn filled(completed: &[(OpId, u64)], parameters: u64) -> Vec<Bucket> {
+    let mut buckets: Vec<Bucket> = Vec::new();
+    for &(op, count) in completed {
+        match buckets.last_mut().filter(|bucket| bucket.parameters < parameters) {
+            Some(bucket) => {
+                bucket.last = op;
+                bucket.parameters += count;
+            }
+            None => buckets.push(Bucket { first: op, last: op, parameters: count }),
+        }
+    }
+    buckets
+}

@@ -1,0 +1,64 @@
+//! How data-parallel ranks share a model, and when they exchange its gradients and parameters.
+
+use super::Sharding;
+
+/// Ranks that hold the same parameters, or share them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataParallel {
+    /// How many they are.
+    pub ranks: u32,
+    /// What they share.
+    pub sharding: Sharding,
+    /// What they exchange beside forward and backward passes.
+    pub overlap: Overlap,
+}
+
+/// What data-parallel ranks exchange beside forward and backward passes. By default as little as can be: what is whole on
+/// every rank is exchanged once a step, after the last backward pass, as by Megatron-LM's own data parallelism (`local`)
+/// through 2022.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overlap {
+    /// Bytes of gradients that are summed together, as soon as the last of them is there: in the last backward pass of the
+    /// step, or in every one where gradients are shared. None: all at the end of the step, or those of a block of the model
+    /// where gradients are shared.
+    pub bucket: Option<u64>,
+    /// Parameters are gathered block by block: in the first forward pass of the step, or for every pass where parameters
+    /// are shared, which need this. None: all at the end of the step.
+    pub gather: Option<Gather>,
+}
+
+/// How parameters are gathered block by block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gather {
+    /// So many blocks ahead of the one that a forward pass is in.
+    pub forward_prefetch: u32,
+    /// So many blocks ahead of the one that a backward pass is in, where parameters are shared.
+    pub backward_prefetch: u32,
+    /// Gathered parameters go after the forward pass and are gathered again for the backward pass, where they are shared.
+    pub reshard_after_forward: bool,
+}
+
+impl Default for Gather {
+    /// As PyTorch's FSDP with its defaults: one block ahead (`limit_all_gathers`, `BACKWARD_PRE`), `FULL_SHARD`.
+    fn default() -> Self {
+        Self { forward_prefetch: 1, backward_prefetch: 1, reshard_after_forward: true }
+    }
+}
+
+impl DataParallel {
+    /// Ranks that exchange everything at the end of the step that they can.
+    pub fn new(ranks: u32, sharding: Sharding) -> Self {
+        let gather = (sharding == Sharding::Parameters).then(Gather::default);
+        Self { ranks, sharding, overlap: Overlap { bucket: None, gather } }
+    }
+
+    /// Whether gradients are summed beside backward passes.
+    pub fn reduces_beside(&self) -> bool {
+        self.ranks > 1 && (self.overlap.bucket.is_some() || self.sharding >= Sharding::Gradients)
+    }
+
+    /// How parameters are gathered beside passes, if they are.
+    pub fn gathers_beside(&self) -> Option<Gather> {
+        self.overlap.gather.filter(|_| self.ranks > 1 && self.sharding >= Sharding::Optimizer)
+    }
+}

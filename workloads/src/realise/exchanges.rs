@@ -1,0 +1,226 @@
+//! Realises [exchanges](crate::exchange): gathers on one lane, sums on another, in the order in which the compute lane
+//! comes to their operators.
+//!
+//! A gather begins when the compute lane begins the reader of the gather `prefetch` before it, and takes memory then. As a
+//! reader frees what the one before has read, at most `prefetch + 1` gathers hold memory at a time: `prefetch: 1` is what
+//! PyTorch's FSDP does with its limit of two all-gathers in flight (`_FreeEventQueue`). Those of a backward pass begin as
+//! early in the pass before it, those of a forward pass not before it does (`_root_pre_forward` lets its streams wait for
+//! computation), and none before the step.
+//!
+//! Sums of every micro-batch hold gradients: the next one of a visit is launched when the one before is done, as in
+//! PyTorch's FSDP2 (`post_backward` waits for the last reduce-scatter).
+
+use std::collections::BTreeMap;
+
+use crate::exchange::{Exchange, Tie};
+use crate::graph::{OpGraph, OpId, Phase};
+use crate::schedule::{Block, Call, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, Variants, Why};
+
+/// The name of this pass in errors.
+pub const PASS: &str = "exchanges";
+
+/// Adds the lanes of the exchanges, and what launches and awaits them.
+pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange]) {
+    let last = schedule.micro_batches - 1;
+    let mut lanes = Vec::new();
+    for stage in 0..schedule.stages.len() as u32 {
+        let of_stage = exchanges.iter().filter(|exchange| graph.get(exchange.op).stage == stage);
+        let (mut gathers, mut sums) = (Tied::default(), Tied::default());
+        for &Exchange { op, tie } in of_stage {
+            let once = graph.get(op).phase == Phase::Update;
+            let mut signal = |what| schedule.signal(format!("exchange {} of stage {stage}, {what}", op.0));
+            let (launched, done) = (signal("launched"), signal("done"));
+            let tied = |prefetch| Beside { op, once, prefetch, launched, done };
+            match tie {
+                Tie::Gather { reader, prefetch } => gathers.0.entry(reader).or_default().push(tied(prefetch)),
+                Tie::Reduce { writer } => sums.0.entry(writer).or_default().push(tied(0)),
+            }
+        }
+        let Some(compute) = schedule.compute(stage) else { continue };
+        // What goes before which item of each call.
+        let mut edits = vec![BTreeMap::<usize, Vec<Item>>::new(); compute.calls.len()];
+        lanes.extend(gather(compute, graph, &gathers, last, &mut edits));
+        lanes.extend(reduce(compute, graph, &sums, last, &mut edits));
+        await_gathers(compute, &gathers, &mut edits);
+        let mut variants = Variants::default();
+        for (call, edit) in edits.into_iter().enumerate().filter(|(_, edit)| !edit.is_empty()) {
+            variants.apply(compute, call, edit.clone(), |items| {
+                for (at, new) in edit.into_iter().rev() {
+                    items.splice(at..at, new);
+                }
+            });
+        }
+    }
+    schedule.lanes.extend(lanes);
+}
+
+/// An exchange with its signals.
+#[derive(Clone, Copy)]
+struct Beside {
+    op: OpId,
+    once: bool,
+    prefetch: u32,
+    launched: SignalId,
+    done: SignalId,
+}
+
+/// Exchanges by the operator of a visit that they hang on.
+#[derive(Default)]
+struct Tied(BTreeMap<OpId, Vec<Beside>>);
+
+impl Tied {
+    /// The exchanges of a block, each with the item it hangs on.
+    fn of(&self, block: &Block) -> Vec<(usize, Beside)> {
+        let tied = |(at, item): (usize, &Item)| match item {
+            Item::Execute(op) => self.0.get(op).map(|tied| (at, tied)),
+            _ => None,
+        };
+        let by_item = block.items.iter().enumerate().filter_map(tied);
+        by_item.flat_map(|(at, tied)| tied.iter().map(move |&beside| (at, beside))).collect()
+    }
+}
+
+impl Beside {
+    /// Counts for the micro-batch, or for all where it happens once.
+    const fn give(&self, signal: SignalId) -> Item {
+        if self.once { Item::SignalStep(signal) } else { Item::Signal(signal) }
+    }
+}
+
+const fn wait(signal: SignalId, why: Why) -> Item {
+    Item::Await { signal, nth: Nth::MicroBatch, why }
+}
+
+/// Launches the gathers of a compute lane; gives their lane.
+fn gather(
+    compute: &Lane,
+    graph: &OpGraph,
+    gathers: &Tied,
+    last: u32,
+    edits: &mut [BTreeMap<usize, Vec<Item>>],
+) -> Option<Lane> {
+    let of_block: Vec<_> = compute.blocks.iter().map(|block| gathers.of(block)).collect();
+    let place = Place::Home(compute.stage);
+    let mut calls = Calls::new(Lane::new(compute.stage, LaneKind::Gather));
+    // Call and item of every reader so far.
+    let mut readers: Vec<(usize, usize)> = Vec::new();
+    for (n, call) in compute.calls.iter().enumerate() {
+        let first = readers.len();
+        let happens = |(_, beside): &&(usize, Beside)| !beside.once || call.micro_batch == 0;
+        for &(at, beside) in of_block[call.block as usize].iter().filter(happens) {
+            readers.push((n, at));
+            let ahead = (readers.len() - 1).saturating_sub(beside.prefetch as usize);
+            let backward = !matches!(graph.get(beside.op).phase, Phase::Forward | Phase::Update);
+            let (call, at) = readers[if backward { ahead } else { ahead.max(first) }];
+            edits[call].entry(at).or_default().push(beside.give(beside.launched));
+        }
+        let happening = of_block[call.block as usize].iter().filter(happens).map(|&(_, beside)| beside);
+        calls.push(compute, n, last, happening, |beside| {
+            let writes = graph.get(beside.op).writes.iter();
+            let mut items = vec![wait(beside.launched, Why::Bubble)];
+            items.extend(writes.map(|&storage| Item::Allocate(storage, place)));
+            items.extend([Item::Execute(beside.op), beside.give(beside.done)]);
+            items
+        });
+    }
+    calls.lane()
+}
+
+/// Makes readers wait for their gathers.
+fn await_gathers(compute: &Lane, gathers: &Tied, edits: &mut [BTreeMap<usize, Vec<Item>>]) {
+    let of_block: Vec<_> = compute.blocks.iter().map(|block| gathers.of(block)).collect();
+    for (call, edit) in compute.calls.iter().zip(edits) {
+        for &(at, beside) in &of_block[call.block as usize] {
+            edit.entry(at).or_default().push(wait(beside.done, Why::Communication));
+        }
+    }
+}
+
+/// Launches the sums of a compute lane after the operators that complete them, and lets the update wait for them; gives
+/// their lane.
+fn reduce(
+    compute: &Lane,
+    graph: &OpGraph,
+    sums: &Tied,
+    last: u32,
+    edits: &mut [BTreeMap<usize, Vec<Item>>],
+) -> Option<Lane> {
+    let of_block: Vec<_> = compute.blocks.iter().map(|block| sums.of(block)).collect();
+    let place = Place::Home(compute.stage);
+    let mut calls = Calls::new(Lane::new(compute.stage, LaneKind::Reduce));
+    // Of the last micro-batch, those that nothing else waits for.
+    let mut awaited = Vec::new();
+    for (n, call) in compute.calls.iter().enumerate() {
+        let items = &compute.blocks[call.block as usize].items;
+        let happens = |(_, beside): &&(usize, Beside)| !beside.once || call.micro_batch == last;
+        let mut before: Option<Beside> = None;
+        for &(writer, beside) in of_block[call.block as usize].iter().filter(happens) {
+            // After what the writer's end frees and sends.
+            let next = items[writer + 1..].iter().position(|item| matches!(item, Item::Execute(_)));
+            let edit = edits[n].entry(next.map_or(items.len(), |next| writer + 1 + next)).or_default();
+            if beside.once {
+                awaited.push(wait(beside.done, Why::Communication));
+            } else if let Some(before) = before.replace(beside) {
+                edit.push(wait(before.done, Why::Communication));
+            }
+            edit.push(beside.give(beside.launched));
+        }
+        if call.micro_batch == last {
+            awaited.extend(before.map(|before| wait(before.done, Why::Communication)));
+        }
+        let happening = of_block[call.block as usize].iter().filter(happens).map(|&(_, beside)| beside);
+        calls.push(compute, n, last, happening, |beside| {
+            let mut items = vec![wait(beside.launched, Why::Bubble), Item::Execute(beside.op)];
+            items.extend(graph.get(beside.op).reads.iter().map(|&storage| Item::Free(storage, place)));
+            items.push(beside.give(beside.done));
+            items
+        });
+    }
+    // The last call of a compute lane is the end of the step.
+    if !awaited.is_empty() {
+        edits.last_mut()?.insert(0, awaited);
+    }
+    calls.lane()
+}
+
+/// The calls of a lane of exchanges, which follow those of the compute lane.
+struct Calls {
+    lane: Lane,
+    made: BTreeMap<(u32, bool), u32>,
+}
+
+impl Calls {
+    fn new(lane: Lane) -> Self {
+        Self { lane, made: BTreeMap::new() }
+    }
+
+    /// The exchanges that belong to call `n` of the compute lane; those that happen once a step belong to its last
+    /// micro-batch, as their signals count for all.
+    fn push(
+        &mut self,
+        compute: &Lane,
+        n: usize,
+        last: u32,
+        exchanges: impl Iterator<Item = Beside>,
+        items: impl Fn(&Beside) -> Vec<Item>,
+    ) {
+        let call = compute.calls[n];
+        let (once, each): (Vec<Beside>, Vec<Beside>) = exchanges.partition(|beside| beside.once);
+        for (is_once, exchanges) in [(true, once), (false, each)] {
+            if exchanges.is_empty() {
+                continue;
+            }
+            let lane = &mut self.lane;
+            let block = *self.made.entry((call.block, is_once)).or_insert_with(|| {
+                let name = compute.blocks[call.block as usize].name.clone();
+                lane.block(name, exchanges.iter().flat_map(&items).collect())
+            });
+            let micro_batch = if is_once { last } else { call.micro_batch };
+            self.lane.calls.push(Call { block, micro_batch, number: 0 });
+        }
+    }
+
+    fn lane(self) -> Option<Lane> {
+        (!self.lane.calls.is_empty()).then_some(self.lane)
+    }
+}

@@ -1,0 +1,278 @@
+//! What data-parallel ranks exchange beside passes: how much, when it is exposed, what it holds.
+
+use sim_core::program::{Body, Op};
+use sim_core::record::{Recorder, Selection, Span};
+use sim_core::time::Time;
+use sim_core::{Options, simulate_observed};
+use workloads::account::Communication;
+use workloads::model::transformer::{Gather, Group, States};
+use workloads::plan::Built;
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+/// Every way to exchange that differs.
+pub(super) fn overlaps() -> Vec<(Sharding, Overlap)> {
+    let gather = Some(Gather::default());
+    let (at_end, buckets) = (Overlap::default(), Overlap { bucket: Some(100 * MIB), gather: None });
+    let gathered = |bucket, gather| Overlap { bucket, gather };
+    vec![
+        (Sharding::None, buckets),
+        (Sharding::Optimizer, at_end),
+        (Sharding::Optimizer, buckets),
+        (Sharding::Optimizer, gathered(None, gather)),
+        (Sharding::Optimizer, gathered(Some(100 * MIB), gather)),
+        (Sharding::Gradients, at_end),
+        (Sharding::Gradients, gathered(Some(1 << 30), gather)),
+        (Sharding::Parameters, gathered(None, gather)),
+        (
+            Sharding::Parameters,
+            gathered(
+                Some(100 * MIB),
+                Some(Gather { forward_prefetch: 0, backward_prefetch: 2, ..Gather::default() }),
+            ),
+        ),
+    ]
+}
+
+/// A GPT on each of eight ranks, with 16 bytes a parameter.
+fn eight(sharding: Sharding, overlap: Overlap, micro_batches: u32) -> TransformerPlan {
+    let mut plan = plan(gpt(4), [1, 1, 8], micro_batches);
+    plan.execution.states = States::HalfGradients;
+    (plan.sharding, plan.overlap) = (sharding, overlap);
+    plan
+}
+
+fn fsdp(forward_prefetch: u32, backward_prefetch: u32, reshard_after_forward: bool) -> Overlap {
+    let gather = Gather { forward_prefetch, backward_prefetch, reshard_after_forward };
+    Overlap { bucket: None, gather: Some(gather) }
+}
+
+/// Parameters of the model, and those that are not in layers.
+fn parameters(plan: &TransformerPlan) -> (u64, u64) {
+    let model = workloads::model::transformer::ShardedTransformer::new(&plan.model, &plan.execution).unwrap();
+    (model.parameters(plan.model.layers, true, true).total(), model.parameters(0, true, true).total())
+}
+
+/// Bytes that the first rank sends to the others of its data group in a step.
+fn sent(built: &Built) -> u64 {
+    let (lowered, accounts) = (&built.lowered, built.accounts.as_ref().unwrap());
+    let mut bytes = 0;
+    let first = lowered.streams.iter().enumerate().filter(|(_, role)| (role.stage, role.replica) == (0, 0));
+    for (stream, role) in first {
+        let Body::Role(calls) = lowered.program.streams[stream].body else { continue };
+        for call in &lowered.program.roles[calls.index()].calls {
+            for op in &lowered.program.blocks[call.block.index()].ops {
+                let Op::Join { activity, .. } = op else { continue };
+                let task = lowered.tasks[role.lane as usize][activity.base as usize];
+                if let Some(Communication::Collective(Group::Data, _)) = accounts.of(task.kind).communication
+                {
+                    bytes += u64::from(call.repeat) * task.bytes;
+                }
+            }
+        }
+    }
+    bytes
+}
+
+/// Rajbhandari et al. 2020, section 7: 2 Psi elements a step for stages 0 to 2, 3 Psi for stage 3, of which a rank of a
+/// ring sends (N - 1) / N. The root of FSDP is gathered once. With several micro-batches, gradients that are shared are
+/// summed for each, and parameters that are shared gathered twice for each.
+#[test]
+fn bytes_are_those_of_the_zero_paper() {
+    let world = World::dgx_a100(1).roomy();
+    for micro_batches in [1, 3] {
+        for (sharding, overlap) in overlaps() {
+            let plan = eight(sharding, overlap, micro_batches);
+            let (all, root) = parameters(&plan);
+            let m = u64::from(micro_batches);
+            let elements = match sharding {
+                Sharding::None | Sharding::Optimizer => 2 * all,
+                Sharding::Gradients => (m + 1) * all,
+                Sharding::Parameters => m * (3 * all - root),
+            };
+            let expected = 2.0 * elements as f64 * 7.0 / 8.0;
+            let ours = sent(&world.build(&plan).unwrap()) as f64;
+            assert!((ours / expected - 1.0).abs() < 1e-6, "{sharding:?} {overlap:?}: {ours}, {expected}");
+        }
+    }
+}
+
+/// Figure 1 of the same paper, with K = 12: 16 Psi; 4 Psi + 12 Psi / N; 2 Psi + 14 Psi / N; 16 Psi / N.
+#[test]
+fn states_are_those_of_the_zero_paper() {
+    for (sharding, whole) in
+        [(Sharding::None, 16), (Sharding::Optimizer, 4), (Sharding::Gradients, 2), (Sharding::Parameters, 0)]
+    {
+        let gather = (sharding == Sharding::Parameters).then(Gather::default);
+        let plan = eight(sharding, Overlap { bucket: None, gather }, 1);
+        let (all, _) = parameters(&plan);
+        let ran = World::dgx_a100(1).roomy().completed(&plan);
+        let ours = ran.at_peak(0, &[kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER]) as f64;
+        let expected = all as f64 * (f64::from(whole) + f64::from(16 - whole) / 8.0);
+        assert!((ours / expected - 1.0).abs() < 1e-6, "{sharding:?}: {ours}, {expected}");
+    }
+}
+
+/// A run with everything recorded that the first rank does and holds.
+struct Recorded {
+    ran: Ran,
+    recorder: Recorder,
+}
+
+impl Recorded {
+    fn of(world: &World, plan: &TransformerPlan) -> Self {
+        let lowered = world.build(plan).unwrap_or_else(|error| panic!("{error}")).lowered;
+        let first = lowered.streams.iter().enumerate();
+        let first = first.filter(|(_, role)| (role.stage, role.replica) == (0, 0));
+        let mut recorder = Recorder::new(Selection {
+            streams: first.map(|(stream, _)| StreamId::from(stream)).collect(),
+            stores: vec![lowered.stages[0].memory],
+            fluids: Vec::new(),
+            from: Time::ZERO,
+            to: Time::NEVER,
+        });
+        let options = Options::default();
+        let run =
+            simulate_observed(&lowered.platform, &lowered.program, &lowered.start, &options, &mut recorder)
+                .unwrap();
+        assert_eq!(run.end, End::Completed);
+        Self { ran: Ran { lowered, run }, recorder }
+    }
+
+    /// Most bytes of a kind at any moment.
+    fn most(&self, name: &str) -> u64 {
+        let kinds = &self.ran.lowered.program.kinds;
+        let of_kind = self.recorder.stores.iter().filter(|(_, _, kind, _)| kinds[kind.index()] == name);
+        of_kind.map(|(.., bytes)| *bytes).max().unwrap_or(0)
+    }
+
+    /// What a lane does that takes time, without waits.
+    fn spans(&self, lane: LaneKind) -> impl Iterator<Item = &Span> {
+        let stream = self.ran.lane(0, 0, lane);
+        let works = |op| matches!(op, Op::Run { .. } | Op::Join { .. });
+        self.recorder.spans.iter().filter(move |span| span.place.stream == stream && works(span.op))
+    }
+}
+
+/// A pass holds the block it is in and as many as are gathered ahead, and the root; of gradients, those that are summed and
+/// those of the next block.
+#[test]
+fn fsdp_holds_as_many_layers_as_it_gathers_ahead_and_one() {
+    for (forward, backward) in [(0, 0), (1, 1), (2, 2), (0, 2), (2, 0)] {
+        let plan = eight(Sharding::Parameters, fsdp(forward, backward, true), 2);
+        let (all, root) = parameters(&plan);
+        let layer = (all - root) / 4;
+        let recorded = Recorded::of(&World::dgx_a100(1).roomy(), &plan);
+        let most = u64::from(forward.max(backward)) + 1;
+        assert_eq!(recorded.most(kind::GATHERED), 2 * (root + most * layer), "{forward}, {backward}");
+        let gradients = recorded.most(kind::UNREDUCED);
+        assert!((2 * layer..=2 * (root + 2 * layer)).contains(&gradients), "{gradients}");
+    }
+}
+
+/// Without resharding a micro-batch holds everything at the end of its forward pass, and gathers once.
+#[test]
+fn parameters_that_stay_are_gathered_once() {
+    let world = World::dgx_a100(1).roomy();
+    let plan = eight(Sharding::Parameters, fsdp(1, 1, false), 1);
+    let (all, _) = parameters(&plan);
+    assert_eq!(Recorded::of(&world, &plan).most(kind::GATHERED), 2 * all);
+    assert_eq!(sent(&world.build(&plan).unwrap()), 2 * 2 * all * 7 / 8);
+}
+
+/// One bucket has all gradients: nothing runs beside its sum, and the step is as long as with the sum at its end.
+#[test]
+fn a_bucket_of_all_gradients_hides_nothing() {
+    let world = World::dgx_a100(1).roomy();
+    let at_end = world.completed(&eight(Sharding::None, Overlap::default(), 2));
+    let bucket = Overlap { bucket: Some(u64::MAX), gather: None };
+    let beside = world.completed(&eight(Sharding::None, bucket, 2));
+    assert_eq!(beside.run.time, at_end.run.time);
+}
+
+/// Over a slow network sums follow each other without a gap: the last backward pass is over long before. What is exposed is
+/// what they take together, less the time from the first bucket to the end of the pass.
+#[test]
+fn sums_longer_than_the_backward_pass_are_exposed_exactly() {
+    let mut plan = plan(gpt(4), [1, 1, 16], 1);
+    plan.execution.sequence = 256;
+    plan.overlap.bucket = Some(400 * MIB);
+    let recorded = Recorded::of(&World::dgx_a100(2).roomy(), &plan);
+    let sums: Vec<&Span> = recorded.spans(LaneKind::Reduce).collect();
+    assert!(sums.len() >= 4);
+    assert!(sums.windows(2).all(|pair| pair[0].end == pair[1].start), "one after the other");
+    let update = recorded.spans(LaneKind::Compute).find(|span| span.start >= sums[sums.len() - 1].end);
+    let backward = recorded.spans(LaneKind::Compute).filter(|span| span.end <= update.unwrap().start);
+    let backward = backward.map(|span| span.end).max().unwrap();
+    let together = sum(sums.iter().map(|span| span.end - span.start));
+    let exposed = recorded.ran.spent(0, 0, cause::COMMUNICATION) + recorded.ran.spent(0, 0, cause::SKEW);
+    assert_eq!(exposed, together - (backward - sums[0].start));
+    assert_eq!(update.unwrap().start, sums[0].start + together);
+}
+
+/// Over NVLink they are shorter than what remains of the backward pass: only the last one is exposed, as nothing is left to
+/// compute beside it.
+#[test]
+fn sums_shorter_than_the_backward_pass_are_hidden_but_for_the_last() {
+    let mut plan = eight(Sharding::None, Overlap { bucket: Some(100 * MIB), gather: None }, 1);
+    plan.execution.micro_batch = 4;
+    let recorded = Recorded::of(&World::dgx_a100(1).roomy(), &plan);
+    let last = recorded.spans(LaneKind::Reduce).last().unwrap();
+    assert_eq!(recorded.ran.spent(0, 0, cause::COMMUNICATION), last.end - last.start);
+    let at_end =
+        World::dgx_a100(1).roomy().completed(&TransformerPlan { overlap: Overlap::default(), ..plan });
+    assert!(recorded.ran.run.time < at_end.run.time);
+}
+
+/// What is gathered ahead is there in time, once micro-batches take longer than parameters do to arrive.
+#[test]
+fn gathers_ahead_hide_what_gathers_in_time_expose() {
+    let world = World::dgx_a100(1).roomy();
+    let exposed = |overlap| {
+        let mut plan = eight(Sharding::Parameters, overlap, 2);
+        plan.execution.micro_batch = 4;
+        world.completed(&plan).spent(0, 0, cause::COMMUNICATION)
+    };
+    let [in_time, ahead] = [fsdp(0, 0, true), fsdp(1, 1, true)].map(exposed);
+    assert!(ahead.as_secs() < 0.3 * in_time.as_secs(), "{} s, {} s", ahead.as_secs(), in_time.as_secs());
+}
+
+#[test]
+fn every_schedule_ends() {
+    let schedules = [
+        PipelineSchedule::OneFOneB,
+        PipelineSchedule::Gpipe,
+        PipelineSchedule::Interleaved { chunks: 2 },
+        PipelineSchedule::ZbH1,
+        PipelineSchedule::ZbH2,
+        PipelineSchedule::ZbV,
+        PipelineSchedule::ZbAuto { memory_limit: workloads::order::MemoryLimit::MicroBatches(4) },
+    ];
+    for which in schedules {
+        for (sharding, overlap) in overlaps() {
+            for recompute in [Recompute::None, Recompute::Full] {
+                let mut plan = plan(gpt(8), [2, 4, 2], 8);
+                (plan.sharding, plan.overlap) = (sharding, overlap);
+                plan.recompute = every_layer(recompute);
+                schedule(&mut plan, which);
+                World::dgx_a100(2).roomy().completed(&plan);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let refused = |plan: &TransformerPlan| match World::dgx_a100(1).build(plan) {
+        Err(PlanError::Invalid(found)) => found.iter().map(|invalid| invalid.field).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(&eight(Sharding::Parameters, Overlap::default(), 2)), ["gather"]);
+    let both = Overlap { bucket: Some(0), ..fsdp(1, 1, true) };
+    assert_eq!(refused(&eight(Sharding::None, both, 2)), ["bucket", "gather"]);
+    let mut stays = eight(Sharding::Parameters, fsdp(1, 1, false), 2);
+    stays.pipelining.schedule = PipelineSchedule::Gpipe;
+    assert_eq!(refused(&stays), ["reshard_after_forward"]);
+}
