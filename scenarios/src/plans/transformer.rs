@@ -2,7 +2,8 @@
 
 use workloads::model::laid::LayerRecompute;
 use workloads::model::transformer::{
-    AttentionKernel, Dtype, Execution, Fusion, Overlap, Recompute, Sharding, SoftmaxFusion, Split, States, Transformer,
+    AttentionKernel, Dtype, Execution, Fusion, Gather, Overlap, Recompute, Sharding, SoftmaxFusion, Split,
+    States, Transformer,
 };
 use workloads::placement;
 use workloads::plan::{self, TransformerPlan};
@@ -20,11 +21,13 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
         model: dimensions(model),
         execution: execution(scenario),
         data: parallelism.data.map_or(1, |data| data.get() as u32),
-        sharding: match parallelism.distributed_optimizer {
-            Some(true) => Sharding::Optimizer,
-            _ => Sharding::None,
+        sharding: match parallelism.sharding {
+            None | Some(schema::Sharding::None) => Sharding::None,
+            Some(schema::Sharding::Optimizer) => Sharding::Optimizer,
+            Some(schema::Sharding::Gradients) => Sharding::Gradients,
+            Some(schema::Sharding::Parameters) => Sharding::Parameters,
         },
-        overlap: Overlap::default(),
+        overlap: overlap(scenario),
         scatter_gather: parallelism.scatter_gather == Some(true),
         placement: match parallelism.placement.unwrap_or_default() {
             Placement::Sequential => placement::Placement::Sequential,
@@ -40,6 +43,18 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
         reserved: scenario.memory.reserved.map_or(0, Bytes::bytes),
         limit: scenario.memory.limit.map(Bytes::bytes),
     }
+}
+
+/// What the copies of a transformer exchange beside passes.
+fn overlap(scenario: &Scenario) -> Overlap {
+    let parallelism = &scenario.parallelism;
+    let bucket = parallelism.overlap_gradient_reduce.as_ref().and_then(|overlap| overlap.bucket);
+    let gather = parallelism.overlap_parameter_gather.as_ref().map(|overlap| Gather {
+        forward_prefetch: overlap.forward_prefetch.get() as u32,
+        backward_prefetch: overlap.backward_prefetch.get() as u32,
+        reshard_after_forward: overlap.reshard_after_forward,
+    });
+    Overlap { bucket: bucket.map(Bytes::bytes), gather }
 }
 
 /// What a step computes, and what the GPUs of its ranks could.

@@ -5,7 +5,7 @@ use reports::summary::{FailureKind, RunSummary};
 
 use super::one;
 use crate::plans;
-use crate::schema::{BPipe, Count, Model, Recompute, RecomputeMode, Scenario, Schedule};
+use crate::schema::{BPipe, Count, Model, Recompute, RecomputeMode, Scenario, Schedule, Sharding};
 
 /// Activities of the largest transformer for which other settings are tried.
 const TRIED_MAX: u64 = 20_000_000;
@@ -127,9 +127,10 @@ fn smaller_micro_batch(scenario: &Scenario) -> Option<Change> {
 fn sharing(scenario: &Scenario) -> Option<Change> {
     let parallelism = &scenario.parallelism;
     let copies = parallelism.data.map_or(1, Count::get);
-    (copies > 1 && parallelism.distributed_optimizer != Some(true)).then(|| {
+    (copies > 1 && parallelism.sharding == Some(Sharding::None)).then(|| {
         Change::new(scenario, "use `parallelism: { distributed_optimizer: true }`", |scenario| {
             scenario.parallelism.distributed_optimizer = Some(true);
+            scenario.parallelism.sharding = Some(Sharding::Optimizer);
         })
     })
 }

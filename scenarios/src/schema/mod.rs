@@ -33,7 +33,10 @@ pub(crate) use figure::{meaning, same_meaning};
 pub use machine::{Cluster, Degrade, Ends, HostMemory, Machine, PartLink, PartSettings, Parts, SingleNode};
 pub use memory::{BytesPerParameter, MemoryLimit};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
-pub use parallelism::{Idle, Interleaved, MemoryAllowance, Parallelism, Placement, Schedule, Send, ZbAuto};
+pub use parallelism::{
+    Idle, Interleaved, MemoryAllowance, OverlapGradientReduce, OverlapParameterGather, Parallelism,
+    Placement, Schedule, Send, Sharding, ZbAuto,
+};
 pub use per_stage::PerStage;
 pub(crate) use quantity::split as split_quantity;
 pub use quantity::{Bytes, Dimension, Duration, Memory, Quantity, Rate, Share, Time, Transfer, Unit, Whole};

@@ -26,9 +26,21 @@ pub struct Parallelism {
     /// Copies of a transformer, each with micro-batches of its own; as many as the machine holds when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Count<1, 131_072>>,
-    /// Whether the copies share the optimizer states among them (ZeRO-1).
+    /// Whether the copies share the optimizer states among them (ZeRO-1): `sharding: optimizer` in other words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distributed_optimizer: Option<bool>,
+    /// What the copies share among them; nothing when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sharding: Option<Sharding>,
+    /// Gradients are summed over the copies beside the backward pass, in buckets; always so where they are shared. When
+    /// absent, gradients that are whole are summed at the end of the step, as by Megatron-LM's own data parallelism
+    /// through 2022.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap_gradient_reduce: Option<OverlapGradientReduce>,
+    /// Parameters are gathered from the copies beside passes, a block of the model (embedding, layer, head) at a time;
+    /// always so where they are shared. When absent, the others are gathered at the end of the step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap_parameter_gather: Option<OverlapParameterGather>,
     /// Whether GPUs of the machine may be left over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Idle>,
@@ -43,6 +55,51 @@ pub struct Parallelism {
     /// Whether each tensor rank sends a part of a boundary tensor that all of them hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scatter_gather: Option<bool>,
+}
+
+/// What copies of a model share among them, each what the one before does and more (Rajbhandari et al., SC 2020).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sharding {
+    /// Nothing.
+    #[default]
+    None,
+    /// Optimizer states: ZeRO-1, Megatron-LM's distributed optimizer.
+    Optimizer,
+    /// Gradients, too, which are summed for every micro-batch: ZeRO-2.
+    Gradients,
+    /// Parameters, too, which are gathered for every pass: ZeRO-3, PyTorch's FSDP.
+    Parameters,
+}
+
+/// Sums of gradients beside the backward pass: a bucket leaves when the last of its gradients is there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OverlapGradientReduce {
+    /// Gradients that are summed together. When absent: those of a block of the model where gradients are shared;
+    /// otherwise 40 million, or a million for each copy if that is more, as in Megatron-LM. PyTorch's DDP takes `25 MiB`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bucket: Option<Bytes>,
+}
+
+/// Gathers of parameters beside passes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OverlapParameterGather {
+    /// How many blocks ahead of the one that a forward pass is in; with 1, two blocks are whole at a time.
+    pub forward_prefetch: Count<0, 4_096>,
+    /// The same of backward passes, for which parameters that are shared are gathered again.
+    pub backward_prefetch: Count<0, 4_096>,
+    /// Whether parameters that are shared go after the forward pass.
+    pub reshard_after_forward: bool,
+}
+
+impl Default for OverlapParameterGather {
+    /// As PyTorch's FSDP with its defaults: `limit_all_gathers`, `BACKWARD_PRE`, `FULL_SHARD`.
+    fn default() -> Self {
+        let one = Count::new(1).expect("within its limits");
+        Self { forward_prefetch: one, backward_prefetch: one, reshard_after_forward: true }
+    }
 }
 
 /// Whether GPUs of the machine may be left over.

@@ -2,6 +2,7 @@
 
 mod batches;
 mod dimensions;
+mod exchange;
 mod machine;
 mod profiled;
 mod sharding;

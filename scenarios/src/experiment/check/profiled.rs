@@ -8,7 +8,7 @@ const PIPELINE: &str = "model.profiled_pipeline";
 const STAGES: &str = "model.profiled_pipeline.stages";
 
 /// Settings that are about transformers and machines.
-const FOREIGN: [(&str, &str); 17] = [
+const FOREIGN: [(&str, &str); 20] = [
     ("machine", "its stages have a `device`: `model: { profiled_pipeline: { device: { memory: 40 GB } } }`"),
     ("software", "the times of its kernels are given; remove it"),
     ("training.accumulate", "write `micro_batches`"),
@@ -18,6 +18,9 @@ const FOREIGN: [(&str, &str); 17] = [
     ("parallelism.sequence_parallel", "its times are given; remove it"),
     ("parallelism.data", "it is simulated once; remove it"),
     ("parallelism.distributed_optimizer", "its steps end without an update; remove it"),
+    ("parallelism.sharding", "it is simulated once; remove it"),
+    ("parallelism.overlap_gradient_reduce", "it is simulated once; remove it"),
+    ("parallelism.overlap_parameter_gather", "it is simulated once; remove it"),
     ("parallelism.idle", "every stage has its device; remove it"),
     ("parallelism.placement", "it is on no machine; remove it"),
     ("parallelism.scatter_gather", "the time of its messages is given; remove it"),

@@ -53,6 +53,7 @@ impl Check<'_> {
             self.report(&[("training", String::new())], message, "add `sequence: 2048`: tokens of a sample");
         }
         self.states(scenario);
+        self.exchange(scenario);
         if let Some(machine) = &machine {
             self.alike(machine);
             self.kernels(scenario, machine);
@@ -169,7 +170,6 @@ fn defaults(scenario: &mut Scenario) {
     parallelism.tensor = parallelism.tensor.or(Count::new(1));
     parallelism.pipeline = parallelism.pipeline.or(Count::new(1));
     parallelism.sequence_parallel.get_or_insert(false);
-    parallelism.distributed_optimizer.get_or_insert(false);
     parallelism.idle.get_or_insert_default();
     parallelism.placement.get_or_insert_default();
     parallelism.send.get_or_insert(Send::Eager);
