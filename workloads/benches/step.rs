@@ -14,6 +14,7 @@ use hw_models::machine::{ClusterSpec, Machine};
 use serde::de::DeserializeOwned;
 use sim_core::fold::fold;
 use sim_core::outcome::{End, Run};
+use sim_core::time::Time;
 use sim_core::{Options, simulate};
 use workloads::hardware::Hardware;
 use workloads::lower::Lowered;
@@ -83,6 +84,7 @@ fn lowered() -> Lowered {
         scatter_gather: true,
         placement: Placement::Sequential,
         launch: Launch::Eager,
+        host_overhead: Time::ZERO,
         recompute: LayerRecompute { first: Recompute::Full, layers: None, others: Recompute::None },
         pipelining: Pipelining {
             micro_batches: 1_536 / 8,

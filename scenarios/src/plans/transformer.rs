@@ -1,5 +1,6 @@
 //! The plan of a transformer.
 
+use sim_core::time::Time;
 use workloads::model::laid::LayerRecompute;
 use workloads::model::transformer::{
     AttentionKernel, Dtype, Execution, Fusion, Gather, Overlap, Recompute, Sharding, SoftmaxFusion, Split,
@@ -39,6 +40,10 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
             Launch::Graph => plan::Launch::Graph,
             Launch::Free => plan::Launch::Free,
         },
+        host_overhead: scenario
+            .software
+            .as_ref()
+            .map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds())),
         pipelining: pipelining(scenario),
         reserved: scenario.memory.reserved.map_or(0, Bytes::bytes),
         limit: scenario.memory.limit.map(Bytes::bytes),

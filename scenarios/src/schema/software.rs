@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Count;
+use super::{Count, Duration};
 
 /// Which kernels the training framework uses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -17,6 +17,8 @@ pub struct Software {
     pub fused_softmax_keys: Count<16, 1_048_576>,
     /// How the host issues the work of the GPUs.
     pub launch: Launch,
+    /// What the host spends on every operator beyond the catalogue's dispatch and launch: the layers of a framework.
+    pub host_overhead: Duration,
 }
 
 impl Default for Software {
@@ -26,6 +28,7 @@ impl Default for Software {
             fused_softmax: FusedSoftmax::default(),
             fused_softmax_keys: Count::new(4_096).expect("within the limits"),
             launch: Launch::default(),
+            host_overhead: Duration::parse("0 us").expect("a duration"),
         }
     }
 }

@@ -70,6 +70,16 @@ pub fn validate(
     }))
 }
 
+/// The mean absolute error of a set on the rows that it fits a constant on, were that constant `value`. None if it fits
+/// none.
+pub fn error_where_fitted(name: &str, value: &str) -> Option<f64> {
+    let set = embedded::set(name)?;
+    match &set.measurements {
+        Measurements::Steps(steps) => steps::error_where_fitted(&set.title, steps, value),
+        _ => None,
+    }
+}
+
 fn sets(chosen: &[String]) -> Result<Vec<(&str, Set)>, Vec<String>> {
     let known: Vec<&str> = names().collect();
     let unknown = chosen.iter().filter(|name| !known.contains(&name.as_str()));

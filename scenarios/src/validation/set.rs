@@ -103,6 +103,21 @@ pub(super) struct Steps {
     /// Rows that are not judged.
     #[serde(default)]
     pub(super) left_out: Vec<NotJudged>,
+    /// A constant of the software that was fitted on some rows.
+    pub(super) fitted: Option<Fitted>,
+}
+
+/// A constant of a software stack that no table of kernels or links has: it is found on the rows whose hash (see
+/// [`split`](hw_models::calibration::split)) is 0 by `of`, which do not judge.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fitted {
+    /// The setting.
+    pub(super) path: String,
+    /// Its value, as a scenario has it.
+    pub(super) value: String,
+    /// One row of so many is fitted.
+    pub(super) of: u64,
 }
 
 /// The measurement of a row.

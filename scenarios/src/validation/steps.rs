@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hw_models::calibration::Row;
+use hw_models::calibration::{Row, split};
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use reports::summary::RunSummary;
@@ -19,10 +19,7 @@ const SEED: u64 = 1;
 
 /// Runs the scenario of every row, in parallel. None if `progress` stopped it.
 pub(super) fn judged(title: &str, steps: &Steps, progress: &dyn Progress) -> Option<Vec<(String, Judged)>> {
-    let mut scenario = steps.scenario.clone();
-    scenario.insert("name".into(), title.into());
-    let text = serde_yaml::to_string(&scenario).expect("what was read from YAML can be written as YAML");
-    let files = BTreeMap::from([(FILE.to_owned(), text.into_bytes())]);
+    let files = files(title, steps);
     let table = embedded::table(&steps.data);
     let rows: Vec<Row<'_>> = table.rows().collect();
     let judge = |row: &Row<'_>| {
@@ -37,6 +34,31 @@ pub(super) fn judged(title: &str, steps: &Steps, progress: &dyn Progress) -> Opt
     rows.par_iter().map(judge).collect()
 }
 
+/// The scenario that all rows change.
+fn files(title: &str, steps: &Steps) -> BTreeMap<String, Vec<u8>> {
+    let mut scenario = steps.scenario.clone();
+    scenario.insert("name".into(), title.into());
+    let text = serde_yaml::to_string(&scenario).expect("what was read from YAML can be written as YAML");
+    BTreeMap::from([(FILE.to_owned(), text.into_bytes())])
+}
+
+/// The mean absolute error on the rows that a constant is fitted on, with another value of it. None where none is.
+pub(super) fn error_where_fitted(title: &str, steps: &Steps, constant: &str) -> Option<f64> {
+    let fitted = steps.fitted.as_ref()?;
+    let files = files(title, steps);
+    let table = embedded::table(&steps.data);
+    let rows: Vec<Row<'_>> = table.rows().collect();
+    let error = |row: &Row<'_>| {
+        let mut inputs = cells(table.columns(), row);
+        let measured = inputs.shift_remove(&steps.measured.column);
+        let measured = measurement(measured.as_deref(), steps).ok().filter(|_| fits(&inputs, fitted.of))?;
+        let (ours, _) = predicted(steps, &files, &inputs, Some(constant)).ok()?;
+        Some((ours / measured - 1.0).abs())
+    };
+    let errors: Vec<f64> = rows.par_iter().filter_map(error).collect();
+    (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
+}
+
 /// The name under which the common scenario is read.
 const FILE: &str = "scenario.yaml";
 
@@ -47,8 +69,13 @@ fn one(
     mut inputs: IndexMap<String, String>,
 ) -> Judged {
     let measured = inputs.shift_remove(&steps.measured.column);
-    let answer = measurement(measured.as_deref(), steps)
-        .and_then(|measured_s| predicted(steps, files, &inputs).map(|predicted| (measured_s, predicted)));
+    if let Some(fitted) = steps.fitted.as_ref().filter(|fitted| fits(&inputs, fitted.of)) {
+        let reason = format!("`{}` was fitted on it", fitted.path);
+        return Judged::LeftOut(validation::LeftOut { place, inputs, reason });
+    }
+    let answer = measurement(measured.as_deref(), steps).and_then(|measured_s| {
+        predicted(steps, files, &inputs, None).map(|predicted| (measured_s, predicted))
+    });
     match answer {
         Ok((measured_s, (predicted_s, run))) => {
             let shares = shares(&run);
@@ -56,6 +83,12 @@ fn one(
         }
         Err(reason) => Judged::LeftOut(validation::LeftOut { place, inputs, reason }),
     }
+}
+
+/// Whether a row is one of those that a constant is fitted on.
+fn fits(inputs: &IndexMap<String, String>, of: u64) -> bool {
+    let cells: Vec<&str> = inputs.values().map(String::as_str).collect();
+    split::hash(&cells).is_multiple_of(of)
 }
 
 /// The measured time (s).
@@ -68,11 +101,12 @@ fn measurement(cell: Option<&str>, steps: &Steps) -> Result<f64, String> {
         .ok_or_else(|| format!("`{column}` is `{cell}`, no time"))
 }
 
-/// The predicted time (s) with the run it is from.
+/// The predicted time (s) with the run it is from; what was fitted has its committed value, or `constant`.
 fn predicted(
     steps: &Steps,
     files: &BTreeMap<String, Vec<u8>>,
     inputs: &IndexMap<String, String>,
+    constant: Option<&str>,
 ) -> Result<(f64, RunSummary), String> {
     let says = |column: &str, values: &[String]| inputs.get(column).is_some_and(|cell| values.contains(cell));
     if let Some(row) = steps.left_out.iter().find(|row| says(&row.column, &row.is)) {
@@ -80,7 +114,10 @@ fn predicted(
     }
     let set =
         |(path, setting): (&String, &Setting)| setting.of(inputs).map(|value| format!("{path}={value}"));
-    let changes = steps.settings.iter().map(set).collect::<Result<Vec<_>, _>>()?;
+    let fitted =
+        steps.fitted.iter().map(|fitted| format!("{}={}", fitted.path, constant.unwrap_or(&fitted.value)));
+    let settings = steps.settings.iter().map(set).chain(fitted.map(Ok));
+    let changes = settings.collect::<Result<Vec<_>, _>>()?;
     let experiment = load(files, FILE, &changes).map_err(|failure| {
         failure.problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
     })?;

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use hw_models::calibration::split;
 use reports::validation::{SetResult, Validation};
 use scenarios::run::Progress;
-use scenarios::validation::{Options, names, title, validate};
+use scenarios::validation::{Options, error_where_fitted, names, title, validate};
 
 struct Quiet;
 
@@ -40,6 +40,18 @@ fn every_set_has_a_title_and_a_protocol_and_its_tables_a_licence() {
         );
         assert!(!set.parts.is_empty());
     }
+}
+
+/// A constant of a software stack is the best on the rows it was fitted on, which do not judge.
+#[test]
+fn fitted_constants_follow_from_their_rows() {
+    let error = |us: u32| error_where_fitted("vtrain-single-node", &format!("{us} us")).unwrap();
+    let best = error(44);
+    assert!(best < 0.1, "{best}");
+    for other in [0, 30, 42, 43, 45, 46, 60] {
+        assert!(error(other) > best, "{other} us: {} is not more than {best}", error(other));
+    }
+    assert_eq!(error_where_fitted("megatron", "1 us"), None);
 }
 
 #[test]

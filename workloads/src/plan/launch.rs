@@ -7,6 +7,8 @@ use crate::graph::Phase;
 use crate::model::laid::Laid;
 use crate::model::transformer::{Operator, Work};
 
+use super::TransformerPlan;
+
 /// How the host issues the work of the devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Launch {
@@ -20,11 +22,13 @@ pub enum Launch {
 }
 
 /// What issuing the operators costs the host.
-pub(super) fn issue(laid: &Laid, host: &HostCosts, launch: Launch) -> Option<IssueCosts> {
+pub(super) fn issue(laid: &Laid, host: &HostCosts, plan: &TransformerPlan) -> Option<IssueCosts> {
     let operators = laid.operator_of.iter().map(|&operator| &laid.operators[operator as usize]);
-    match launch {
+    match plan.launch {
         Launch::Eager => {
-            let ops = operators.map(|operator| host.issue(class(operator), 1)).collect();
+            let ops =
+                operators.map(|operator| plan.host_overhead.saturating_add(host.issue(class(operator), 1)));
+            let ops = ops.collect();
             Some(IssueCosts { ops, graph: None })
         }
         Launch::Graph => {

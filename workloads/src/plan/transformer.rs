@@ -1,6 +1,7 @@
 //! Plans of transformers on machines: from dimensions, a split and a machine to what the engine takes.
 
 use hw_models::provenance::Origin;
+use sim_core::time::Time;
 
 use crate::account::{Account, Accounts, Communication};
 use crate::chain::Chain;
@@ -45,6 +46,8 @@ pub struct TransformerPlan {
     pub recompute: LayerRecompute,
     /// How the host issues the work.
     pub launch: Launch,
+    /// What the host spends on an operator beyond what the catalogue says: layers of a framework above the operators.
+    pub host_overhead: Time,
     /// How the stages work together.
     pub pipelining: Pipelining,
     /// Bytes of each GPU that are kept back beyond what the catalogue says.
@@ -100,7 +103,7 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
     let job = Job { machine, extent, placement, capacity };
     let mut models = CostModels::new(&job, hardware, plan.launch)?;
     let mut costs = costs(&laid, chain, boundary.bytes, &mut models)?;
-    costs.issue = issue(&laid, hardware.host, plan.launch);
+    costs.issue = issue(&laid, hardware.host, plan);
     let accounts = accounts(&laid, chain, &mut models, hardware)?;
     let buffers = buffers(&laid, chain, &job, hardware)?;
     let memory = memory(plan, hardware, &model, &laid, &buffers, capacity)?;

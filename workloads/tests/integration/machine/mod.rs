@@ -225,6 +225,7 @@ fn plan(model: Transformer, [tensor, stages, data]: [u32; 3], micro_batches: u32
         scatter_gather: true,
         placement: Placement::Sequential,
         launch: Launch::Free,
+        host_overhead: Time::ZERO,
         recompute: every_layer(Recompute::None),
         pipelining: Pipelining {
             micro_batches,
