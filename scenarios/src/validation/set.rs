@@ -46,7 +46,7 @@ pub(super) struct Limits {
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Measurements {
     /// Steps of training runs.
-    Steps(Steps),
+    Steps(Box<Steps>),
     /// Kernels, in these tables.
     Kernels(Vec<String>),
     /// Collectives, in these tables.

@@ -5,7 +5,7 @@
 //! [`CostBook::issue`](crate::cost::CostBook::issue). The host runs ahead of the device until the end of the step, where it
 //! reads the loss; where sends block it waits for every visit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::OpId;
 use crate::schedule::{Call, IssueId, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
@@ -18,11 +18,12 @@ pub const PASS: &str = "launches";
 pub fn realise(schedule: &mut Schedule, blocking: bool) {
     for stage in 0..schedule.stages.len() as u32 {
         let beside = collectives(schedule, stage);
+        let messages = blocking.then(|| messages(schedule));
         let Some(index) = schedule.lanes.iter().position(|lane| is(lane, LaneKind::Compute, stage)) else {
             continue;
         };
         let mut compute = schedule.lanes[index].clone();
-        let host = host(schedule, &mut compute, &beside, blocking);
+        let host = host(schedule, &mut compute, &beside, messages.as_ref());
         schedule.lanes[index] = compute;
         schedule.lanes.push(host);
     }
@@ -43,12 +44,23 @@ fn collectives(schedule: &Schedule, stage: u32) -> BTreeMap<SignalId, OpId> {
     pairs.collect()
 }
 
-/// The host of a compute lane, which then waits for it.
+/// What arrives over links between stages.
+fn messages(schedule: &Schedule) -> BTreeSet<SignalId> {
+    let items = schedule.lanes.iter().flat_map(|lane| &lane.blocks).flat_map(|block| &block.items);
+    let carried = items.filter_map(|item| match *item {
+        Item::Carry(signal, _) => Some(signal),
+        _ => None,
+    });
+    carried.collect()
+}
+
+/// The host of a compute lane, which then waits for it; it waits itself for visits to be done, and for the messages
+/// `awaited`, if it does not run ahead.
 fn host(
     schedule: &mut Schedule,
     compute: &mut Lane,
     beside: &BTreeMap<SignalId, OpId>,
-    blocking: bool,
+    awaited: Option<&BTreeSet<SignalId>>,
 ) -> Lane {
     let stage = compute.stage;
     let done = schedule.signal(format!("visits of stage {stage}, done"));
@@ -63,9 +75,12 @@ fn host(
         let ops: Vec<OpId> = block.items.iter().filter_map(|item| executed(item, beside)).collect();
         let first = block.items.iter().position(|item| executed(item, beside).is_some());
         let mut items = Vec::new();
-        if blocking {
+        if let Some(messages) = awaited {
             items.push(Item::Await { signal: done, nth: Nth::Number(1), why: Why::Bubble });
-            items.extend(block.items[..first.unwrap_or(0)].iter().filter(|item| is_message(item)));
+            let before = &block.items[..first.unwrap_or(0)];
+            let message =
+                |item: &&Item| matches!(item, Item::Await { signal, .. } if messages.contains(signal));
+            items.extend(before.iter().filter(message));
         }
         if let Some(first) = first {
             let signal = *issued
@@ -96,9 +111,4 @@ fn executed(item: &Item, beside: &BTreeMap<SignalId, OpId>) -> Option<OpId> {
         Item::Signal(signal) => beside.get(signal).copied(),
         _ => None,
     }
-}
-
-/// Whether an item waits for a message.
-fn is_message(item: &&Item) -> bool {
-    matches!(item, Item::Await { why: Why::Communication, .. })
 }
