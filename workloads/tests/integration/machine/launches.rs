@@ -49,7 +49,7 @@ fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
                 Work::Stream(_) if op.phase == Phase::Update => OpClass::Optimizer,
                 _ => OpClass::Pointwise,
             };
-            issued = issued + hardware.host.issue(class, 1);
+            issued += hardware.host.issue(class, 1);
             let cost = kernel(&kernels, &op.work).unwrap().expect("one rank has no peers");
             ended = issued.max(ended) + gap + cost.alone();
         }
