@@ -33,6 +33,8 @@ pub(super) struct FixedPoint {
     local: Vec<u32>,
     /// The tier being filled: demands and the levels at which they have what they are offered.
     offers: Vec<(u64, u32)>,
+    /// Flows of which a share has changed in this round.
+    touched: Vec<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -53,7 +55,20 @@ struct Flow {
     cap: Rate,
     /// At the levels of its tiers.
     rate: Rate,
+    /// The demand that gives it the least, and the least that the others give.
+    least: u32,
+    second: Rate,
     demands: Range<u32>,
+    /// The tier whose level has changed in this round, if one alone has.
+    changed: Changed,
+}
+
+/// Tiers of a flow whose level has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Changed {
+    None,
+    One(u32),
+    Several,
 }
 
 #[derive(Clone, Debug)]
@@ -116,7 +131,8 @@ impl FixedPoint {
             }
             let demands = first..self.demands.len() as u32;
             let cap = arena.flows[id as usize].cap;
-            self.flows.push(Flow { cap, rate: cap, demands });
+            let (least, second, changed) = (u32::MAX, cap, Changed::None);
+            self.flows.push(Flow { cap, rate: cap, least, second, demands, changed });
         }
         self.by_tier.clear();
         self.by_tier.extend(0..self.demands.len() as u32);
@@ -157,6 +173,7 @@ impl FixedPoint {
                     self.set_level(tier, lowest);
                 }
             }
+            self.follow();
         }
         for round in 0..DAMPED_ROUNDS {
             self.reckon();
@@ -169,6 +186,7 @@ impl FixedPoint {
                     self.set_level(tier, part_way(level, candidate, shift));
                 }
             }
+            self.follow();
             if settled {
                 return true;
             }
@@ -215,8 +233,7 @@ impl FixedPoint {
     /// What the cap and the other tiers leave a flow on the tier of a demand.
     fn offer(&self, at: u32) -> Rate {
         let flow = &self.flows[self.demands[at as usize].flow as usize];
-        let others = flow.demands.clone().filter(|other| *other != at);
-        others.map(|other| self.demands[other as usize].share).fold(flow.cap, Rate::min)
+        if flow.least == at { flow.second } else { flow.rate }
     }
 
     /// Load of a tier, 2^-54 unit/ps.
@@ -230,7 +247,7 @@ impl FixedPoint {
         loads.fold(0u64, |sum, load| sum.saturating_add(u64::try_from(load).unwrap_or(u64::MAX)))
     }
 
-    /// Changes a level; what depends on it must be reckoned again.
+    /// Changes a level; [`FixedPoint::follow`] must follow before anything is reckoned.
     fn set_level(&mut self, tier: usize, level: u64) {
         self.tiers[tier].level = level;
         let Range { start, end } = self.tiers[tier].demands;
@@ -242,15 +259,37 @@ impl FixedPoint {
                 share(level, demand.weight, demand.coefficient)
             };
             let flow = &mut self.flows[demand.flow as usize];
-            flow.rate = flow.cap;
-            for other in &self.demands[flow.demands.start as usize..flow.demands.end as usize] {
-                flow.rate = flow.rate.min(other.share);
-                self.tiers[other.tier as usize].stale |= other.tier as usize != tier;
-            }
+            flow.changed = match flow.changed {
+                Changed::None => {
+                    self.touched.push(demand.flow);
+                    Changed::One(tier as u32)
+                }
+                Changed::One(other) if other == tier as u32 => flow.changed,
+                _ => Changed::Several,
+            };
         }
-        // What its flows now do on other prior tiers is what ordinary tiers get.
-        for tier in 0..self.tiers.len() {
-            self.tiers[tier].stale |= self.tiers[tier].prior.is_some();
+    }
+
+    /// Brings the rates of flows up to date with their shares: each once a round, however many of its tiers have changed,
+    /// as a collective has a tier on every link of its ring. What depends on them must be reckoned again.
+    fn follow(&mut self) {
+        for flow in self.touched.drain(..) {
+            let flow = &mut self.flows[flow as usize];
+            (flow.rate, flow.least, flow.second) = (flow.cap, u32::MAX, flow.cap);
+            for at in flow.demands.clone() {
+                let Demand { tier, share, .. } = self.demands[at as usize];
+                if share < flow.rate {
+                    (flow.second, flow.rate, flow.least) = (flow.rate, share, at);
+                } else {
+                    flow.second = flow.second.min(share);
+                }
+                self.tiers[tier as usize].stale |= flow.changed != Changed::One(tier);
+            }
+            flow.changed = Changed::None;
+        }
+        // What flows now do on prior tiers is what ordinary tiers get.
+        for tier in &mut self.tiers {
+            tier.stale |= tier.prior.is_some();
         }
     }
 
