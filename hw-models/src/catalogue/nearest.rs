@@ -89,6 +89,6 @@ mod tests {
     fn a_list_reads_as_a_sentence() {
         assert_eq!(list(["a"]), "`a`");
         assert_eq!(list(["a", "b", "c"]), "`a`, `b` and `c`");
-        assert_eq!(remedy("z", &["a", "b"], "link class"), "the link classes here are `a` and `b`");
+        assert_eq!(remedy("slot", &["a", "b"], "link class"), "the link classes here are `a` and `b`");
     }
 }
