@@ -29,7 +29,7 @@ const RUNS_MAX: usize = 24;
 const ROWS_AT_ONCE: usize = 20;
 
 /// The style sheet of every page.
-pub(crate) const STYLE: &str = include_str!("style.css");
+const STYLE: &str = include_str!("style.css");
 
 /// Writes the report.
 ///
@@ -107,22 +107,28 @@ fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
     sections.push(evidence::promises(page)?);
     sections.push(evidence::confidence(page)?);
     sections.push(constants::section(page));
-    Ok(html! {
+    let body = html! {
+        main { @for section in sections { (section) } }
+        script { (PreEscaped(include_str!("script.js"))) }
+    };
+    Ok(document(&summary.name, &summary.version, &body))
+}
+
+/// A page that needs nothing but itself.
+pub(crate) fn document(title: &str, version: &str, body: &Markup) -> Markup {
+    html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="generator" content=(format!("foretrain {}", summary.version));
-                title { (summary.name) " · foretrain" }
+                meta name="generator" content=(format!("foretrain {version}"));
+                title { (title) " · foretrain" }
                 style { (PreEscaped(STYLE)) }
             }
-            body {
-                main { @for section in sections { (section) } }
-                script { (PreEscaped(include_str!("script.js"))) }
-            }
+            body { (body) }
         }
-    })
+    }
 }
 
 /// A chart with the question it answers and one sentence on how to read it.

@@ -3,11 +3,11 @@
 
 use std::io::{self, Write};
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use super::terminal::figures;
 use super::{Part, Row, SetResult, Validation};
-use crate::html::{STYLE, figure};
+use crate::html::{document, figure};
 use crate::plots::PlotError;
 use crate::plots::agreement::{self, Cloud};
 use crate::plots::palette::Categories;
@@ -34,37 +34,26 @@ fn render(validation: &Validation) -> Result<Markup, PlotError> {
     let beyond = validation.parts().filter(|(_, part)| !part.passed).count();
     let parts = validation.parts().count();
     let rows: usize = validation.parts().map(|(_, part)| part.rows.len()).sum();
-    Ok(html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="generator" content=(format!("foretrain {}", validation.version));
-                title { "Validation · foretrain" }
-                style { (PreEscaped(STYLE)) }
+    let body = html! {
+        main {
+            p.kicker { "foretrain " (validation.version) }
+            h1 { "How far predictions are from measurements" }
+            p.finding {
+                (rows) " measurements in " (parts) @if parts == 1 { " part" } @else { " parts" } "; "
+                @if beyond == 0 { "all within what is to be reached." }
+                @else { (beyond) " beyond what is to be reached." }
             }
-            body {
-                main {
-                    p.kicker { "foretrain " (validation.version) }
-                    h1 { "How far predictions are from measurements" }
-                    p.finding {
-                        (rows) " measurements in " (parts) @if parts == 1 { " part" } @else { " parts" } "; "
-                        @if beyond == 0 { "all within what is to be reached." }
-                        @else { (beyond) " beyond what is to be reached." }
-                    }
-                    p.aid {
-                        "An error is ours over the measurement less one: above 0 we are slow. What is to be reached was set \
-                         before the first run and is never the last result's. τ is the rank correlation: 1 where we put all \
-                         rows in the right order."
-                    }
-                    (overview(validation))
-                    p.fine { "The same again: " code { (validation.reproduce) } }
-                    @for section in sections { (section) }
-                }
+            p.aid {
+                "An error is ours over the measurement less one: above 0 we are slow. What is to be reached was set \
+                 before the first run and is never the last result's. τ is the rank correlation: 1 where we put all \
+                 rows in the right order."
             }
+            (overview(validation))
+            p.fine { "The same again: " code { (validation.reproduce) } }
+            @for section in sections { (section) }
         }
-    })
+    };
+    Ok(document("Validation", &validation.version, &body))
 }
 
 const FIGURES: [&str; 7] = ["rows", "MAPE", "median", "p95", "worst", "bias", "τ"];
