@@ -1,7 +1,7 @@
 //! The plan of a transformer.
 
 use sim_core::time::Time;
-use workloads::model::laid::LayerRecompute;
+use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
     AttentionKernel, Dtype, Execution, Fusion, Gather, Overlap, Recompute, Sharding, SoftmaxFusion, Split,
     States, Transformer,

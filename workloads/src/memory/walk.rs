@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chain::Chain;
 use crate::graph::Phase;
+use crate::model::cut::Cut;
 use crate::model::transformer::{Block, Boundary, Gemm, Operator, ShardedTransformer, Work};
 use crate::order::{Order, Visit};
 use crate::plan::TransformerPlan;
@@ -75,18 +76,11 @@ impl Walk {
         placeholder: Placeholder,
     ) -> Self {
         let chain = order.shape.chain;
-        let (embedding, head) = (Lists::of(model.embedding()), Lists::of(model.head()));
-        let recompute = plan.recompute;
-        let (first, others) =
-            (Lists::of(model.layer(recompute.first)), Lists::of(model.layer(recompute.others)));
-        let layers = plan.execution.split.layers_per_chunk(&plan.model);
-        let recomputing = recompute.layers.unwrap_or(layers);
+        let Cut { blocks, positions } = model.cut(chain, plan.recompute);
+        let lists: Vec<Lists> = blocks.into_iter().map(Lists::of).collect();
         let chunk = |chunk| {
-            let position = chain.position(stage, chunk);
-            let mut blocks: Vec<&Lists> = (position == 0).then_some(&embedding).into_iter().collect();
-            blocks.extend((0..layers).map(|layer| if layer < recomputing { &first } else { &others }));
-            blocks.extend((position + 1 == chain.positions()).then_some(&head));
-            blocks
+            let pieces = &positions[chain.position(stage, chunk) as usize];
+            pieces.iter().map(|piece| &lists[piece.block]).collect()
         };
         let boundary = model.boundary(plan.scatter_gather);
         let stage_of = Stage { chain, boundary, chunks: (0..chain.chunks).map(chunk).collect() };

@@ -16,7 +16,8 @@ use std::ops::Range;
 use crate::exchange::{Exchange, Tie};
 use crate::graph::{Op, OpId, Phase, Purpose, Storage, StorageId};
 
-use super::laid::{Laid, Part, PartKind};
+use super::cut::PartKind;
+use super::laid::{Laid, Part};
 use super::transformer::{
     Collective, CollectiveKind, DataParallel, Gather, Group, Layout, Operator, ShardedTransformer, Sharding,
     Work,

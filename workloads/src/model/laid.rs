@@ -1,16 +1,16 @@
-//! Lays a transformer on pipeline stages: the operator graph of its blocks, and the operator behind each of its nodes.
+//! Lays a model on pipeline stages: the operator graph of its blocks, and the operator behind each of its nodes.
 //!
-//! The embedding is on the first position of the chain, the head on the last, layers are spread evenly. What the blocks
-//! save for their backward pass is one storage per block (two where the gradients are apart): it is allocated by the first
-//! operator of the block and freed after the last that needs it.
+//! What the blocks save for their backward pass is one storage per block (two where the gradients are apart): it is
+//! allocated by the first operator of the block and freed after the last that needs it.
 
 use std::ops::Range;
 
 use crate::chain::Chain;
 use crate::graph::{Op, OpGraph, Phase, Purpose, Storage, StorageId};
-use crate::model::transformer::{Block, Operator, Recompute, ShardedTransformer, Tensor, beside};
+use crate::model::cut::{Cut, PartKind};
+use crate::model::transformer::{Block, Operator, Tensor, beside};
 
-/// A transformer on its stages.
+/// A model on its stages.
 #[derive(Clone, Debug)]
 pub(crate) struct Laid {
     pub(crate) graph: OpGraph,
@@ -41,33 +41,13 @@ pub(crate) struct Part {
     pub(crate) read: u64,
 }
 
-/// Which block of the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PartKind {
-    Embedding,
-    Layer,
-    Head,
-}
-
-/// What layers recompute: the first so many of each chunk in one mode, the others in another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LayerRecompute {
-    /// Of the first layers of a chunk.
-    pub first: Recompute,
-    /// How many those are; none: all.
-    pub layers: Option<u32>,
-    /// Of the others.
-    pub others: Recompute,
-}
-
-/// Lays `model` on the positions of `chain`. With `split_backward` the gradients of inputs and of weights are visits of
-/// their own. `receive` is what a rank does with what it receives before it is its input; `update` what a stage does once
-/// a step.
+/// Lays the pieces of `model` on the positions of `chain`. With `split_backward` the gradients of inputs and of weights
+/// are visits of their own. `receive` is what a rank does with what it receives before it is its input; `update` what a
+/// stage does once a step.
 pub(crate) fn lay(
-    model: &ShardedTransformer,
+    model: &Cut,
     chain: Chain,
     split_backward: bool,
-    recompute: LayerRecompute,
     receive: &[Operator],
     update: impl Fn(u32) -> Vec<Operator>,
 ) -> Laid {
@@ -84,24 +64,14 @@ pub(crate) fn lay(
         chunk: 0,
     };
     let receive = laying.list(receive);
-    let (embedding, head) = (laying.block(&model.embedding()), laying.block(&model.head()));
-    let (first, others) =
-        (laying.block(&model.layer(recompute.first)), laying.block(&model.layer(recompute.others)));
-    let layers = model.execution().split.layers_per_chunk(model.model());
-    let read = model.parameters(1, true, false);
-    let read_by_head = model.parameters(0, false, true).total();
-    for position in 0..chain.positions() {
+    let listed: Vec<Listed> = model.blocks.iter().map(|block| laying.block(block)).collect();
+    for (position, pieces) in (0..).zip(&model.positions) {
         (laying.stage, laying.chunk) = (chain.stage(position), chain.chunk(position));
         let (is_first, is_last) = (position == 0, position + 1 == chain.positions());
-        // The stage of both ends has a tied embedding once.
-        let of_stage = model.parameters(0, chain.stage(0) == laying.stage, is_last);
-        let embedding = (PartKind::Embedding, &embedding, [read.embedding; 2]);
-        let mut blocks: Vec<_> = is_first.then_some(embedding).into_iter().collect();
-        let recomputing = recompute.layers.unwrap_or(layers).min(layers);
-        let layer = |layer| if layer < recomputing { &first } else { &others };
-        blocks.extend((0..layers).map(|n| (PartKind::Layer, layer(n), [read.layers; 2])));
-        let owned = of_stage.head + of_stage.final_norm;
-        blocks.extend(is_last.then_some((PartKind::Head, &head, [owned, read_by_head])));
+        let blocks: Vec<_> = pieces
+            .iter()
+            .map(|piece| (piece.kind, &listed[piece.block], [piece.owned, piece.read]))
+            .collect();
         let nothing = List::default();
         let received = |needed: bool| if needed { &receive } else { &nothing };
         laying.visits(&blocks, received(!is_first), received(!is_last));

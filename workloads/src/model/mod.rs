@@ -1,6 +1,7 @@
 //! Models: what the stages of a pipeline compute and hold.
 
+pub(crate) mod cut;
 pub(crate) mod exchanged;
-pub mod laid;
+pub(crate) mod laid;
 pub mod profiled;
 pub mod transformer;

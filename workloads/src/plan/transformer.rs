@@ -11,9 +11,10 @@ use crate::exchange::Exchange;
 use crate::hardware::{CostModels, Hardware, HardwareError};
 use crate::limits::Invalid;
 use crate::model::exchanged::exchange;
-use crate::model::laid::{Laid, LayerRecompute, lay};
+use crate::model::laid::{Laid, lay};
 use crate::model::transformer::{
-    DataParallel, Execution, Overlap, RankParameters, ShardedTransformer, Sharding, Transformer,
+    DataParallel, Execution, LayerRecompute, Overlap, RankParameters, ShardedTransformer, Sharding,
+    Transformer,
 };
 use crate::names::kind;
 use crate::order::PipelineSchedule;
@@ -81,7 +82,8 @@ impl TransformerPlan {
         let boundary = model.boundary(self.scatter_gather);
         let update = |stage| model.update(&parameters(model, chain, stage), &data);
         let splits = self.pipelining.schedule.splits_backward();
-        let mut laid = lay(model, chain, splits, self.recompute, &boundary.receive, update);
+        let cut = model.cut(chain, self.recompute);
+        let mut laid = lay(&cut, chain, splits, &boundary.receive, update);
         let exchanges = exchange(&mut laid, model, &data, self.one_at_a_time());
         (laid, exchanges)
     }

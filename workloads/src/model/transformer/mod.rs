@@ -28,6 +28,7 @@
 
 mod attention;
 mod block;
+mod cut;
 mod data;
 mod draft;
 mod embedding;
@@ -52,6 +53,7 @@ mod update;
 
 pub use crate::graph::Phase;
 pub use block::{Block, beside};
+pub use cut::LayerRecompute;
 pub use data::{DataParallel, Gather, Overlap};
 pub use execution::{
     AttentionKernel, Boundary, Execution, Fusion, Recompute, ShardedTransformer, SoftmaxFusion,

@@ -29,7 +29,7 @@ use sim_core::time::Time;
 use sim_core::{Options, simulate};
 use workloads::hardware::Hardware;
 use workloads::lower::Lowered;
-use workloads::model::laid::LayerRecompute;
+use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
     AttentionKernel, Dtype, Execution, Overlap, Recompute, Sharding, Split, Transformer,
 };

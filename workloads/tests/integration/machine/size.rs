@@ -2,7 +2,7 @@
 
 use sim_core::outcome::End;
 use sim_core::{Options, simulate};
-use workloads::model::laid::LayerRecompute;
+use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{AttentionKernel, Recompute, Sharding, States};
 use workloads::order::{MemoryLimit, PipelineSchedule};
 use workloads::placement::Placement;
