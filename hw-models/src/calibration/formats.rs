@@ -295,6 +295,8 @@ fn deepbench_convolution(row: &Row<'_>) -> Result<Kernels, TableError> {
             filter: [row.count("filter_h")?, row.count("filter_w")?],
             padding: [row.whole("pad_h")?, row.whole("pad_w")?],
             stride: [row.count("stride_h")?, row.count("stride_w")?],
+            dilation: [1; 2],
+            groups: 1,
             dtype,
         };
         Ok((KernelShape::Convolution(convolution), column))
@@ -350,6 +352,8 @@ fn neusight_convolution(row: &Row<'_>) -> Result<Kernels, TableError> {
         filter: [row.count("kernel")?; 2],
         padding: [row.whole("padding")?; 2],
         stride: [row.count("stride")?; 2],
+        dilation: [1; 2],
+        groups: 1,
         dtype: Dtype::Fp32,
     };
     Ok(vec![(KernelShape::Convolution(convolution), "latency_ms")])

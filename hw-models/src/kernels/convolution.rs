@@ -8,7 +8,8 @@
 //!
 //! Winograd's is F(4x4, 3x3) of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016, for filters
 //! 3 x 3 that move by one; it saves 3/4 of the multiplications. The gradients are products of the same size: that of the
-//! input sums over the output channels, that of the weight over the outputs of the batch.
+//! input sums over the output channels, that of the weight over the outputs of the batch. Channels in groups are a product
+//! for each group; where a group has one channel they are no product at all ([`depthwise`](super::depthwise)).
 
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,10 @@ pub struct Convolution {
     pub padding: [u64; 2],
     /// Step of the filter, vertically and horizontally.
     pub stride: [u64; 2],
+    /// Distance of the filter's elements, vertically and horizontally.
+    pub dilation: [u64; 2],
+    /// Groups that the channels are in, each with filters over its own channels only.
+    pub groups: u64,
     /// Type of the tensors.
     pub dtype: Dtype,
 }
@@ -83,6 +88,9 @@ impl KernelModel {
     /// # Errors
     /// When the GPU has no rate or the catalogue no parameters for the type.
     pub fn convolution(&self, shape: &Convolution) -> Result<KernelCost, KernelError> {
+        if shape.depthwise() {
+            return self.depthwise(shape);
+        }
         let parameters = self.parameters.convolution(shape.dtype)?;
         let peak = self.peak(shape.dtype)?;
         let achieved = self.parameters.stream(StreamClass::Elementwise)?.achieved;
@@ -92,7 +100,7 @@ impl KernelModel {
             Some(winograd) if winograd.alone() < implicit.alone() => winograd,
             _ => implicit,
         };
-        Ok(self.corrected(best, 0.0, || shape.among_measured()))
+        Ok(if shape.groups > 1 { best } else { self.corrected(best, 0.0, || shape.among_measured()) })
     }
 
     fn by_algorithm(
@@ -111,8 +119,8 @@ impl KernelModel {
             let tiles = algorithm.m.div_ceil(tile[0]).saturating_mul(algorithm.n.div_ceil(tile[1]));
             let count = algorithm.products.saturating_mul(tiles).saturating_mul(split);
             let sums = if split > 1 { (split + 1) * Dtype::Fp32.bytes() } else { 0 };
-            let apart =
-                algorithm.apart.saturating_add(algorithm.m.saturating_mul(algorithm.n).saturating_mul(sums));
+            let outputs = algorithm.m.saturating_mul(algorithm.n).saturating_mul(algorithm.products);
+            let apart = algorithm.apart.saturating_add(outputs.saturating_mul(sums));
             let bytes = algorithm.beside.saturating_add(apart).max(1);
             let beside = algorithm.beside as f64 / bytes as f64;
             // What is moved apart adds to the time, what is moved beside the products may hide.
@@ -158,7 +166,8 @@ impl Convolution {
     pub fn output(&self) -> [u64; 2] {
         [0, 1].map(|i| {
             let padded = self.input[i].saturating_add(self.padding[i].saturating_mul(2));
-            (padded.saturating_sub(self.filter[i]) / self.stride[i].max(1)).saturating_add(1)
+            let reach = self.filter[i].saturating_sub(1).saturating_mul(self.dilation[i]).saturating_add(1);
+            (padded.saturating_sub(reach) / self.stride[i].max(1)).saturating_add(1)
         })
     }
 
@@ -166,7 +175,23 @@ impl Convolution {
     pub fn flops(&self) -> f64 {
         let [height, width] = self.output();
         let outputs = self.batch as f64 * self.out_channels as f64 * height as f64 * width as f64;
-        2.0 * outputs * self.in_channels as f64 * self.filter[0] as f64 * self.filter[1] as f64
+        2.0 * outputs * self.group_inputs() as f64 * self.filter[0] as f64 * self.filter[1] as f64
+    }
+
+    /// Elements of its filters.
+    pub fn weights(&self) -> u64 {
+        let filter = self.filter[0].saturating_mul(self.filter[1]);
+        self.group_inputs().saturating_mul(self.out_channels).saturating_mul(filter)
+    }
+
+    /// Whether every filter sees one channel.
+    const fn depthwise(&self) -> bool {
+        self.groups > 1 && self.in_channels <= self.groups
+    }
+
+    /// Channels of the input that a filter sees.
+    const fn group_inputs(&self) -> u64 {
+        self.in_channels.div_ceil(if self.groups == 0 { 1 } else { self.groups })
     }
 
     fn implicit(&self, parameters: &ConvolutionParameters) -> Algorithm {
@@ -174,20 +199,22 @@ impl Convolution {
         let [height, width] = self.output();
         let outputs = product([self.batch, height, width]);
         let filter = self.filter[0].saturating_mul(self.filter[1]);
+        let (inputs_of_group, outputs_of_group) =
+            (self.group_inputs(), self.out_channels.div_ceil(self.groups.max(1)));
         let [m, n, k] = match self.pass {
-            ConvolutionPass::Forward => [outputs, self.out_channels, self.in_channels.saturating_mul(filter)],
+            ConvolutionPass::Forward => [outputs, outputs_of_group, inputs_of_group.saturating_mul(filter)],
             ConvolutionPass::InputGradient => {
                 let inputs = product([self.batch, self.input[0], self.input[1]]);
                 // A step of the filter leaves as many outputs to each input.
                 let steps = self.stride[0].max(1).saturating_mul(self.stride[1].max(1));
-                [inputs, self.in_channels, self.out_channels.saturating_mul(filter).div_ceil(steps)]
+                [inputs, inputs_of_group, outputs_of_group.saturating_mul(filter).div_ceil(steps)]
             }
             ConvolutionPass::WeightGradient => {
-                [self.in_channels.saturating_mul(filter), self.out_channels, outputs]
+                [inputs_of_group.saturating_mul(filter), outputs_of_group, outputs]
             }
         };
         Algorithm {
-            products: 1,
+            products: self.groups.max(1),
             m,
             n,
             k: k.max(1),
@@ -200,7 +227,8 @@ impl Convolution {
     }
 
     fn winograd(&self, parameters: &ConvolutionParameters) -> Option<Algorithm> {
-        let applies = self.filter == [3, 3] && self.stride == [1, 1];
+        let applies =
+            self.filter == [3, 3] && (self.stride, self.dilation, self.groups.max(1)) == ([1, 1], [1, 1], 1);
         if !applies || self.pass == ConvolutionPass::WeightGradient {
             return None;
         }
@@ -234,15 +262,14 @@ impl Convolution {
     }
 
     /// Input, output and filter once.
-    fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         let [height, width] = self.output();
         let image = |channels: u64, height: u64, width: u64| {
             self.batch.saturating_mul(channels).saturating_mul(height).saturating_mul(width)
         };
-        let filter = self.in_channels.saturating_mul(self.out_channels);
         image(self.in_channels, self.input[0], self.input[1])
             .saturating_add(image(self.out_channels, height, width))
-            .saturating_add(filter.saturating_mul(self.filter[0]).saturating_mul(self.filter[1]))
+            .saturating_add(self.weights())
             .saturating_mul(self.dtype.bytes())
             .max(1)
     }

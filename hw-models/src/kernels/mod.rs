@@ -15,6 +15,7 @@
 mod attention;
 mod convolution;
 mod corrections;
+mod depthwise;
 mod gemm;
 mod grouped;
 mod parameters;

@@ -208,6 +208,8 @@ fn filters_of_three_by_three_save_multiplications() {
         filter: [3, 3],
         padding: [1, 1],
         stride: [1, 1],
+        dilation: [1, 1],
+        groups: 1,
         dtype: Dtype::Fp32,
     };
     let rate = |layer: &Convolution| layer.flops() / model.convolution(layer).unwrap().alone().as_secs();
@@ -217,19 +219,46 @@ fn filters_of_three_by_three_save_multiplications() {
     assert!(rate(&layer) > 1.2 * rate(&strided), "{} {}", rate(&layer), rate(&strided));
 }
 
+#[test]
+fn channels_in_groups_are_products_of_their_own() {
+    let model = model("v100-pcie-32gb");
+    let layer = Convolution {
+        pass: ConvolutionPass::Forward,
+        batch: 32,
+        in_channels: 256,
+        out_channels: 256,
+        input: [28, 28],
+        filter: [3, 3],
+        padding: [1, 1],
+        stride: [1, 1],
+        dilation: [1, 1],
+        groups: 1,
+        dtype: Dtype::Fp32,
+    };
+    let cost = |groups| model.convolution(&Convolution { groups, ..layer }).unwrap();
+    assert_eq!(cost(32).flops * 32.0, cost(1).flops);
+    // A filter over one channel has nothing to reuse: 1/256 of the operations, but far more than that of the time.
+    assert_eq!(cost(256).flops * 256.0, cost(1).flops);
+    let seconds = |groups| cost(groups).alone().as_secs();
+    assert!(30.0 * seconds(256) > seconds(1) && seconds(256) < seconds(32));
+    let dilated = Convolution { dilation: [2, 2], padding: [2, 2], ..layer };
+    assert_eq!(dilated.output(), [28, 28]);
+}
+
 proptest! {
     #[test]
     fn no_convolution_breaks_the_model(
         sizes in prop::array::uniform12(any::<u64>()), small in 1u64..300, pass in 0usize..3,
     ) {
-        let [batch, in_channels, out_channels, h, w, fh, fw, ph, pw, sh, sw, _] = sizes;
+        let [batch, in_channels, out_channels, h, w, fh, fw, ph, pw, sh, sw, groups] = sizes;
         let pass = [ConvolutionPass::Forward, ConvolutionPass::InputGradient, ConvolutionPass::WeightGradient][pass];
         let any = Convolution {
             pass, batch, in_channels, out_channels, input: [h, w], filter: [fh, fw], padding: [ph, pw],
-            stride: [sh, sw], dtype: Dtype::Fp32,
+            stride: [sh, sw], dilation: [sw, sh], groups, dtype: Dtype::Fp32,
         };
         let modest = Convolution { batch: small, in_channels: small, filter: [3, 3], stride: [1, 1], ..any };
-        for shape in [any, modest] {
+        let depthwise = Convolution { groups: small, ..modest };
+        for shape in [any, modest, depthwise] {
             prop_assert!(model("v100-pcie-32gb").convolution(&shape).unwrap().alone() > Time::ZERO);
         }
     }
