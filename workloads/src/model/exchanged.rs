@@ -1,4 +1,4 @@
-//! What data-parallel ranks exchange beside the passes of a transformer that is laid on stages.
+//! What data-parallel ranks exchange beside the passes of a model that is laid on stages.
 //!
 //! | shared (ZeRO, Rajbhandari et al., SC 2020) | gathers | sums of gradients |
 //! |---|---|---|
@@ -19,21 +19,20 @@ use crate::graph::{Op, OpId, Phase, Purpose, Storage, StorageId};
 use super::cut::PartKind;
 use super::laid::{Laid, Part};
 use super::transformer::{
-    Collective, CollectiveKind, DataParallel, Gather, Group, Layout, Operator, ShardedTransformer, Sharding,
-    Work,
+    Collective, CollectiveKind, DataParallel, Gather, Group, Layout, Operator, Sharding, States, Work,
 };
 
-/// Adds to `laid` what the ranks of `data` exchange beside passes. `one_at_a_time` says that a stage ends the backward pass
+/// Adds to `laid` what the ranks of `data` exchange beside passes, in the types of `states`. `one_at_a_time` says that a stage ends the backward pass
 /// of a micro-batch before it begins the next.
 pub(crate) fn exchange(
     laid: &mut Laid,
-    model: &ShardedTransformer,
+    states: States,
     data: &DataParallel,
     one_at_a_time: bool,
 ) -> Vec<Exchange> {
     let parts = std::mem::take(&mut laid.parts);
     let has = |parts: &[Part], kind| parts.iter().any(|part| part.kind == kind);
-    let mut exchanging = Exchanging { laid, model, data, exchanges: Vec::new() };
+    let mut exchanging = Exchanging { laid, states, data, exchanges: Vec::new() };
     for position in parts.chunk_by(|a, b| (a.stage, a.chunk) == (b.stage, b.chunk)) {
         let whole = has(position, PartKind::Embedding) && has(position, PartKind::Head);
         let root = whole && one_at_a_time && data.sharding == Sharding::Parameters;
@@ -51,7 +50,7 @@ pub(crate) fn exchange(
 
 struct Exchanging<'a> {
     laid: &'a mut Laid,
-    model: &'a ShardedTransformer,
+    states: States,
     data: &'a DataParallel,
     exchanges: Vec<Exchange>,
 }
@@ -105,7 +104,7 @@ impl Exchanging<'_> {
         prefetch: u32,
         parameters: u64,
     ) -> Vec<StorageId> {
-        let bytes = parameters * self.model.execution().states.parameter_bytes();
+        let bytes = parameters * self.states.parameter_bytes();
         let shared = self.data.sharding == Sharding::Parameters;
         let fills = self.storage(part, Purpose::Gathered, shared.then_some(bytes));
         let op = Op {
@@ -144,7 +143,7 @@ impl Exchanging<'_> {
             }
             Some(bytes) => {
                 let completed: Vec<_> = position.iter().rev().flat_map(|part| self.completed(part)).collect();
-                let parameters = bytes.div_ceil(self.model.execution().states.gradient_bytes());
+                let parameters = bytes.div_ceil(self.states.gradient_bytes());
                 buckets = filled(&completed, parameters);
             }
         }
@@ -180,7 +179,7 @@ impl Exchanging<'_> {
     }
 
     fn sum(&mut self, part: &Part, Bucket { first, last, parameters }: Bucket) {
-        let bytes = parameters * self.model.execution().states.gradient_bytes();
+        let bytes = parameters * self.states.gradient_bytes();
         let shared = self.data.sharding >= Sharding::Gradients;
         let summed = self.storage(part, Purpose::Unreduced, shared.then_some(bytes));
         self.laid.graph.get_mut(first).writes.extend(&summed);

@@ -1,7 +1,10 @@
 //! Models: what the stages of a pipeline compute and hold.
 
+pub(crate) mod block;
 pub(crate) mod cut;
+pub(crate) mod draft;
 pub(crate) mod exchanged;
 pub(crate) mod laid;
+pub mod operator;
 pub mod profiled;
 pub mod transformer;

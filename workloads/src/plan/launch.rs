@@ -1,13 +1,12 @@
 //! How the host issues the work of the devices, and what that costs it.
 
 use hw_models::host::{HostCosts, OpClass};
+use sim_core::time::Time;
 
 use crate::cost::IssueCosts;
 use crate::graph::Phase;
 use crate::model::laid::Laid;
 use crate::model::transformer::{Operator, Work};
-
-use super::TransformerPlan;
 
 /// How the host issues the work of the devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,14 +20,13 @@ pub enum Launch {
     Free,
 }
 
-/// What issuing the operators costs the host.
-pub(super) fn issue(laid: &Laid, host: &HostCosts, plan: &TransformerPlan) -> Option<IssueCosts> {
+/// What issuing the operators costs the host; `overhead` beyond what the catalogue says.
+pub(super) fn issue(laid: &Laid, host: &HostCosts, launch: Launch, overhead: Time) -> Option<IssueCosts> {
     let operators = laid.operator_of.iter().map(|&operator| &laid.operators[operator as usize]);
-    match plan.launch {
+    match launch {
         Launch::Eager => {
             let ops =
-                operators.map(|operator| plan.host_overhead.saturating_add(host.issue(class(operator), 1)));
-            let ops = ops.collect();
+                operators.map(|operator| overhead.saturating_add(host.issue(class(operator), 1))).collect();
             Some(IssueCosts { ops, graph: None })
         }
         Launch::Graph => {

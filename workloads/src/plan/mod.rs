@@ -1,6 +1,7 @@
 //! From a plan to what the engine takes: the passes, in their order, and the checks after each.
 
 mod communicators;
+mod deployed;
 mod launch;
 mod size;
 mod transformer;

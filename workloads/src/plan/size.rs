@@ -1,8 +1,10 @@
-//! How large a plan of a transformer is, counted without building it.
+//! How large a plan on a machine is, counted without building it.
 
 use std::collections::BTreeMap;
 
+use crate::chain::Chain;
 use crate::graph::Phase;
+use crate::model::laid::Laid;
 use crate::model::transformer::{Group, Operator, ShardedTransformer, Work};
 use crate::placement::Extent;
 use crate::realise::messages::SendMode;
@@ -16,14 +18,28 @@ use super::{Estimate, Pipelining};
 /// Activities are counted as the engine does, a collective once for its whole group. Only with BPipe are they a bound: as
 /// if every micro-batch of a stage that lends some made a trip.
 pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
-    let Pipelining { micro_batches, schedule, send, steps, .. } = plan.pipelining;
-    let (extent, chain) = (plan.extent(), schedule.chain(plan.execution.split.stages));
+    let chain = plan.pipelining.schedule.chain(plan.execution.split.stages);
     let model = ShardedTransformer::new(&plan.model, &plan.execution).ok();
     let Some(model) = model.filter(|_| chain.chunks == plan.execution.split.chunks) else {
         return Estimate { visits: 0, activities: 0 };
     };
-    let hops = (0..chain.positions()).filter(|&position| chain.hop(position).is_some()).count() as u64;
     let (laid, _) = plan.lay(&model, chain);
+    let layers = plan.execution.split.layers_per_chunk(model.model());
+    let copies = copies(plan, layers.into());
+    estimate_laid(&laid, chain, plan.extent(), &plan.pipelining, plan.launch, copies)
+}
+
+/// The size of a plan of a model that is laid, whose stages make so many `copies` for each micro-batch.
+pub(super) fn estimate_laid(
+    laid: &Laid,
+    chain: Chain,
+    extent: Extent,
+    pipelining: &Pipelining,
+    launch: Launch,
+    copies: u64,
+) -> Estimate {
+    let Pipelining { micro_batches, schedule, send, steps, .. } = *pipelining;
+    let hops = (0..chain.positions()).filter(|&position| chain.hop(position).is_some()).count() as u64;
     let (mut of_micro_batch, mut of_step) = (Tally::default(), Tally::default());
     for (op, &operator) in laid.graph.ops().iter().zip(&laid.operator_of) {
         let tally = if op.phase == Phase::Update { &mut of_step } else { &mut of_micro_batch };
@@ -32,10 +48,9 @@ pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
     if send != SendMode::Latency {
         of_micro_batch.on_ranks += 2 * hops;
     }
-    let layers = plan.execution.split.layers_per_chunk(model.model());
-    of_micro_batch.on_ranks += copies(plan, layers.into());
+    of_micro_batch.on_ranks += copies;
     // Two parts of what the host issues for every visit.
-    let issued = if plan.launch == Launch::Free { 0 } else { 2 };
+    let issued = if launch == Launch::Free { 0 } else { 2 };
     let passes = if schedule.splits_backward() { 3 } else { 2 };
     of_micro_batch.on_ranks += issued * passes * u64::from(chain.positions());
     of_step.on_ranks += issued * u64::from(chain.stages);

@@ -1,14 +1,10 @@
 //! Plans of transformers on machines: from dimensions, a split and a machine to what the engine takes.
 
-use hw_models::provenance::Origin;
 use sim_core::time::Time;
 
-use crate::account::{Account, Accounts, Communication};
 use crate::chain::Chain;
-use crate::cost::{CostBook, Message};
-use crate::disposition::Dispositions;
 use crate::exchange::Exchange;
-use crate::hardware::{CostModels, Hardware, HardwareError};
+use crate::hardware::Hardware;
 use crate::limits::Invalid;
 use crate::model::exchanged::exchange;
 use crate::model::laid::{Laid, lay};
@@ -16,15 +12,12 @@ use crate::model::transformer::{
     DataParallel, Execution, LayerRecompute, Overlap, RankParameters, ShardedTransformer, Sharding,
     Transformer,
 };
-use crate::names::kind;
 use crate::order::PipelineSchedule;
 use crate::placement::{Extent, Placement};
-use crate::schedule::StageMemory;
-use crate::site::Job;
 
-use super::communicators::buffers;
-use super::launch::{Launch, issue};
-use super::{Built, Pipelining, PlanError, Staged, assemble};
+use super::deployed::Deployed;
+use super::launch::Launch;
+use super::{Built, Pipelining, PlanError};
 
 /// How a transformer is trained on a machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,7 +77,7 @@ impl TransformerPlan {
         let splits = self.pipelining.schedule.splits_backward();
         let cut = model.cut(chain, self.recompute);
         let mut laid = lay(&cut, chain, splits, &boundary.receive, update);
-        let exchanges = exchange(&mut laid, model, &data, self.one_at_a_time());
+        let exchanges = exchange(&mut laid, self.execution.states, &data, self.one_at_a_time());
         (laid, exchanges)
     }
 }
@@ -96,30 +89,28 @@ impl TransformerPlan {
 pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built, PlanError> {
     let model = ShardedTransformer::new(&plan.model, &plan.execution).map_err(PlanError::Invalid)?;
     validate(plan, hardware)?;
-    let pipelining = &plan.pipelining;
-    let chain = pipelining.schedule.chain(plan.execution.split.stages);
+    let chain = plan.pipelining.schedule.chain(plan.execution.split.stages);
     let (laid, exchanges) = plan.lay(&model, chain);
     let boundary = model.boundary(plan.scatter_gather);
-    let capacity = capacity(plan, hardware)?;
-    let (machine, extent, placement) = (hardware.machine, plan.extent(), plan.placement);
-    let job = Job { machine, extent, placement, capacity };
-    let mut models = CostModels::new(&job, hardware, plan.launch)?;
-    let mut costs = costs(&laid, chain, boundary.bytes, &mut models)?;
-    costs.issue = issue(&laid, hardware.host, plan);
-    let accounts = accounts(&laid, chain, &mut models, hardware)?;
-    let buffers = buffers(&laid, chain, &job, hardware)?;
-    let memory = memory(plan, hardware, &model, &laid, &buffers, capacity)?;
-    let channels = models.channels;
-    let hops =
-        (0..chain.positions()).filter_map(|position| chain.hop(position)).map(|hop| (hop.from, hop.to));
-    let staged =
-        Staged { chain, graph: laid.graph, table: Dispositions::default(), exchanges, costs, memory };
-    let mut built = assemble(staged, pipelining, |table| {
-        Ok(job.site(hops, table, &channels).map_err(HardwareError::from)?)
-    })?;
-    job.slow_clocks(&mut built.lowered);
-    built.accounts = Some(accounts);
-    Ok(built)
+    let states = |stage| {
+        let count = parameters(&model, chain, stage).total();
+        plan.execution.states.bytes(count, plan.sharding, plan.data)
+    };
+    let deployed = Deployed {
+        laid,
+        exchanges,
+        chain,
+        boundaries: vec![boundary.bytes; chain.stages as usize],
+        states: (0..chain.stages).map(states).collect(),
+        extent: plan.extent(),
+        placement: plan.placement,
+        launch: plan.launch,
+        host_overhead: plan.host_overhead,
+        pipelining: plan.pipelining,
+        reserved: plan.reserved,
+        limit: plan.limit,
+    };
+    deployed.build(hardware)
 }
 
 /// What only the plan as a whole can get wrong.
@@ -169,88 +160,9 @@ fn overlap(plan: &TransformerPlan, wrong: &mut impl FnMut(&'static str, String))
     }
 }
 
-fn costs(
-    laid: &Laid,
-    chain: Chain,
-    boundary: u64,
-    models: &mut CostModels<'_>,
-) -> Result<CostBook, HardwareError> {
-    let operators =
-        laid.operators.iter().map(|op| models.operator(op)).collect::<Result<Vec<_>, HardwareError>>()?;
-    let message = |stage: u32| models.message(stage, (stage + 1) % chain.stages, boundary);
-    let messages = (0..chain.stages).map(message).collect::<Result<Vec<Message>, HardwareError>>()?;
-    let copy = |stage: u32| Ok(models.message(stage, chain.stages - 1 - stage, 1)?.cap);
-    Ok(CostBook {
-        ops: laid.operator_of.iter().map(|&operator| operators[operator as usize].clone()).collect(),
-        messages,
-        copies: (0..chain.stages).map(copy).collect::<Result<_, HardwareError>>()?,
-        speeds: models.speeds(),
-        issue: None,
-    })
-}
-
-/// What operators, messages and copies count as.
-fn accounts(
-    laid: &Laid,
-    chain: Chain,
-    models: &mut CostModels<'_>,
-    hardware: &Hardware<'_>,
-) -> Result<Accounts, HardwareError> {
-    let operators = laid.operators.iter().map(|op| models.account(op, hardware)).collect::<Result<_, _>>()?;
-    let message = |stage: u32| {
-        let origin = models.message_origin(stage, (stage + 1) % chain.stages, hardware)?;
-        Ok(Account { communication: Some(Communication::Message), origin })
-    };
-    let mut copies =
-        (0..chain.stages).map(|stage| models.message_origin(stage, chain.stages - 1 - stage, hardware));
-    Ok(Accounts {
-        operator_of: laid.operator_of.clone(),
-        operators,
-        messages: (0..chain.stages).map(message).collect::<Result<_, HardwareError>>()?,
-        copies: copies
-            .try_fold(Origin::MeasuredHere, |weakest, copy| Ok::<_, HardwareError>(weakest.max(copy?)))?,
-        host: hardware.host.launch.provenance.origin,
-    })
-}
-
 /// Parameters of a rank of a stage.
 pub(crate) fn parameters(model: &ShardedTransformer, chain: Chain, stage: u32) -> RankParameters {
     let layers = model.execution().split.layers_per_chunk(model.model()) * chain.chunks;
     let (first, last) = (chain.stage(0) == stage, chain.stage(chain.positions() - 1) == stage);
     model.parameters(layers, first, last)
-}
-
-/// Bytes of each GPU that the plan may use, reserved ones included.
-fn capacity(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<u64, HardwareError> {
-    let (_, gpu) = hardware.gpu()?;
-    let all = (gpu.memory_gib * f64::from(1 << 30)) as u64;
-    Ok(plan.limit.map_or(all, |limit| limit.min(all)))
-}
-
-/// What each stage's ranks hold throughout.
-fn memory(
-    plan: &TransformerPlan,
-    hardware: &Hardware<'_>,
-    model: &ShardedTransformer,
-    laid: &Laid,
-    buffers: &[u64],
-    capacity: u64,
-) -> Result<Vec<StageMemory>, HardwareError> {
-    let (_, gpu) = hardware.gpu()?;
-    let reserved = (gpu.reserved_gib * f64::from(1 << 30)) as u64 + plan.reserved;
-    let chain = plan.pipelining.schedule.chain(plan.execution.split.stages);
-    let stage = |stage: u32| {
-        let count = parameters(model, chain, stage).total();
-        let states = plan.execution.states.bytes(count, plan.sharding, plan.data);
-        let persistent = vec![
-            (kind::PARAMETERS, states.parameters),
-            (kind::GRADIENTS, states.gradients),
-            (kind::OPTIMIZER, states.optimizer),
-            (kind::WORKSPACE, laid.transient[stage as usize]),
-            (kind::COMMUNICATION, buffers[stage as usize]),
-            (kind::RESERVED, reserved),
-        ];
-        StageMemory { capacity, persistent, resident_bound: None }
-    };
-    Ok((0..chain.stages).map(stage).collect())
 }

@@ -26,11 +26,10 @@
 //! # Ok::<(), Vec<workloads::limits::Invalid>>(())
 //! ```
 
+mod accumulate;
 mod attention;
-mod block;
 mod cut;
 mod data;
-mod draft;
 mod embedding;
 mod execution;
 mod flops;
@@ -41,7 +40,6 @@ mod linear;
 mod mlp;
 mod names;
 mod norm;
-pub mod operator;
 mod parameters;
 mod presets;
 mod residual;
@@ -51,8 +49,11 @@ mod split;
 mod states;
 mod update;
 
+use crate::model::{block, draft};
+
 pub use crate::graph::Phase;
-pub use block::{Block, beside};
+pub use crate::model::block::{Block, beside};
+pub use crate::model::operator;
 pub use cut::LayerRecompute;
 pub use data::{DataParallel, Gather, Overlap};
 pub use execution::{

@@ -2,20 +2,20 @@
 
 use crate::graph::Phase;
 
-use super::execution::ShardedTransformer;
-use super::operator::{Gemm, Layout, Operator, Stream, StreamClass, Tensor, Work};
-use super::{Collective, CollectiveKind, Dtype, Group};
+use super::operator::{
+    Collective, CollectiveKind, Dtype, Gemm, Group, Layout, Operator, Stream, StreamClass, Tensor, Work,
+};
 
 /// A list of operators under construction.
-pub(super) struct Draft {
-    pub(super) operators: Vec<Operator>,
+pub(crate) struct Draft {
+    pub(crate) operators: Vec<Operator>,
     /// What the next operators belong to.
-    pub(super) phase: Phase,
+    pub(crate) phase: Phase,
 }
 
 /// How a collective runs beside what follows it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Issue {
+pub(crate) enum Issue {
     /// What follows waits.
     Waiting,
     /// What follows runs beside it until it needs the result.
@@ -23,12 +23,12 @@ pub(super) enum Issue {
 }
 
 impl Draft {
-    pub(super) const fn new(phase: Phase) -> Self {
+    pub(crate) const fn new(phase: Phase) -> Self {
         Self { operators: Vec::new(), phase }
     }
 
     /// Appends an operator; `writes` are names and bytes.
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         name: &'static str,
         work: Work,
@@ -51,7 +51,7 @@ impl Draft {
     }
 
     /// Appends a pass over memory that reads and writes so many bytes.
-    pub(super) fn stream(
+    pub(crate) fn stream(
         &mut self,
         name: &'static str,
         class: StreamClass,
@@ -63,7 +63,7 @@ impl Draft {
     }
 
     /// Appends a pass over memory that walks over so many rows one by one.
-    pub(super) fn walk(
+    pub(crate) fn walk(
         &mut self,
         name: &'static str,
         (class, rows): (StreamClass, u64),
@@ -76,7 +76,7 @@ impl Draft {
     }
 
     /// Appends a matrix product of `batch`, `m`, `n`, `k`.
-    pub(super) fn gemm(
+    pub(crate) fn gemm(
         &mut self,
         name: &'static str,
         (batch, m, n, k): (u64, u64, u64, u64),
@@ -88,22 +88,8 @@ impl Draft {
         self.push(name, Work::Gemm(gemm), reads, writes)
     }
 
-    /// Appends a pass that adds the `gradient` of so many parameters, in the type of activations, to its sum over
-    /// micro-batches.
-    pub(super) fn accumulate(
-        &mut self,
-        name: &'static str,
-        on: &ShardedTransformer,
-        gradient: &'static str,
-        parameters: u64,
-    ) {
-        let sum = parameters * on.execution().states.gradient_bytes();
-        let traffic = (on.bytes(parameters) + sum, sum);
-        self.stream(name, StreamClass::Elementwise, traffic, &[gradient], &[]);
-    }
-
     /// Appends a collective over `bytes`, those of the whole tensor; one that writes nothing works in place.
-    pub(super) fn collective(
+    pub(crate) fn collective(
         &mut self,
         name: &'static str,
         (kind, group, bytes): (CollectiveKind, Group, u64),
@@ -116,7 +102,7 @@ impl Draft {
     }
 
     /// Appends, in another part of the step, what `write` does.
-    pub(super) fn within(&mut self, phase: Phase, write: impl FnOnce(&mut Self)) {
+    pub(crate) fn within(&mut self, phase: Phase, write: impl FnOnce(&mut Self)) {
         let outer = std::mem::replace(&mut self.phase, phase);
         write(self);
         self.phase = outer;

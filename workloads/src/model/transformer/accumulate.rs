@@ -1,0 +1,21 @@
+//! Sums of gradients over micro-batches.
+
+use super::draft::Draft;
+use super::execution::ShardedTransformer;
+use super::operator::StreamClass;
+
+impl Draft {
+    /// Appends a pass that adds the `gradient` of so many parameters, in the type of activations, to its sum over
+    /// micro-batches.
+    pub(super) fn accumulate(
+        &mut self,
+        name: &'static str,
+        on: &ShardedTransformer,
+        gradient: &'static str,
+        parameters: u64,
+    ) {
+        let sum = parameters * on.execution().states.gradient_bytes();
+        let traffic = (on.bytes(parameters) + sum, sum);
+        self.stream(name, StreamClass::Elementwise, traffic, &[gradient], &[]);
+    }
+}

@@ -1,0 +1,133 @@
+//! A model that is laid on stages, on a machine: what operators and messages cost there, what its memory holds
+//! throughout, and the passes that every plan goes through.
+
+use hw_models::provenance::Origin;
+use sim_core::time::Time;
+
+use crate::account::{Account, Accounts, Communication};
+use crate::chain::Chain;
+use crate::cost::{CostBook, Message};
+use crate::disposition::Dispositions;
+use crate::exchange::Exchange;
+use crate::hardware::{CostModels, Hardware, HardwareError};
+use crate::model::laid::Laid;
+use crate::model::transformer::StateBytes;
+use crate::names::kind;
+use crate::placement::{Extent, Placement};
+use crate::schedule::StageMemory;
+use crate::site::Job;
+
+use super::communicators::buffers;
+use super::launch::{Launch, issue};
+use super::{Built, Pipelining, PlanError, Staged, assemble};
+
+/// A model on its stages, whatever it is, and how they run.
+pub(super) struct Deployed {
+    pub(super) laid: Laid,
+    pub(super) exchanges: Vec<Exchange>,
+    pub(super) chain: Chain,
+    /// By stage, bytes that each rank sends to its like of the next stage for a micro-batch.
+    pub(super) boundaries: Vec<u64>,
+    /// By stage, what a rank holds of parameters, gradients and optimizer states.
+    pub(super) states: Vec<StateBytes>,
+    pub(super) extent: Extent,
+    pub(super) placement: Placement,
+    pub(super) launch: Launch,
+    /// What the host spends on an operator beyond what the catalogue says.
+    pub(super) host_overhead: Time,
+    pub(super) pipelining: Pipelining,
+    /// Bytes of each GPU that are kept back beyond what the catalogue says.
+    pub(super) reserved: u64,
+    /// Bytes of each GPU that may be used, reserved ones included; none: all.
+    pub(super) limit: Option<u64>,
+}
+
+impl Deployed {
+    /// Builds it on a machine that has GPUs for its ranks.
+    pub(super) fn build(self, hardware: &Hardware<'_>) -> Result<Built, PlanError> {
+        let chain = self.chain;
+        let (_, gpu) = hardware.gpu()?;
+        let all = (gpu.memory_gib * f64::from(1 << 30)) as u64;
+        let capacity = self.limit.map_or(all, |limit| limit.min(all));
+        let (machine, extent, placement) = (hardware.machine, self.extent, self.placement);
+        let job = Job { machine, extent, placement, capacity };
+        let mut models = CostModels::new(&job, hardware, self.launch)?;
+        let mut costs = self.costs(&mut models)?;
+        costs.issue = issue(&self.laid, hardware.host, self.launch, self.host_overhead);
+        let accounts = self.accounts(&mut models, hardware)?;
+        let buffers = buffers(&self.laid, chain, &job, hardware)?;
+        let reserved = (gpu.reserved_gib * f64::from(1 << 30)) as u64 + self.reserved;
+        let memory = self.memory(&buffers, reserved, capacity);
+        let channels = models.channels;
+        let hops =
+            (0..chain.positions()).filter_map(|position| chain.hop(position)).map(|hop| (hop.from, hop.to));
+        let Self { laid, exchanges, pipelining, .. } = self;
+        let staged =
+            Staged { chain, graph: laid.graph, table: Dispositions::default(), exchanges, costs, memory };
+        let mut built = assemble(staged, &pipelining, |table| {
+            Ok(job.site(hops, table, &channels).map_err(HardwareError::from)?)
+        })?;
+        job.slow_clocks(&mut built.lowered);
+        built.accounts = Some(accounts);
+        Ok(built)
+    }
+
+    fn costs(&self, models: &mut CostModels<'_>) -> Result<CostBook, HardwareError> {
+        let (laid, chain) = (&self.laid, self.chain);
+        let operators =
+            laid.operators.iter().map(|op| models.operator(op)).collect::<Result<Vec<_>, HardwareError>>()?;
+        let message = |(stage, &bytes): (u32, &u64)| models.message(stage, (stage + 1) % chain.stages, bytes);
+        let messages =
+            (0..).zip(&self.boundaries).map(message).collect::<Result<Vec<Message>, HardwareError>>()?;
+        let copy = |stage: u32| Ok(models.message(stage, chain.stages - 1 - stage, 1)?.cap);
+        Ok(CostBook {
+            ops: laid.operator_of.iter().map(|&operator| operators[operator as usize].clone()).collect(),
+            messages,
+            copies: (0..chain.stages).map(copy).collect::<Result<_, HardwareError>>()?,
+            speeds: models.speeds(),
+            issue: None,
+        })
+    }
+
+    /// What operators, messages and copies count as.
+    fn accounts(
+        &self,
+        models: &mut CostModels<'_>,
+        hardware: &Hardware<'_>,
+    ) -> Result<Accounts, HardwareError> {
+        let (laid, chain) = (&self.laid, self.chain);
+        let operators =
+            laid.operators.iter().map(|op| models.account(op, hardware)).collect::<Result<_, _>>()?;
+        let message = |stage: u32| {
+            let origin = models.message_origin(stage, (stage + 1) % chain.stages, hardware)?;
+            Ok(Account { communication: Some(Communication::Message), origin })
+        };
+        let mut copies =
+            (0..chain.stages).map(|stage| models.message_origin(stage, chain.stages - 1 - stage, hardware));
+        Ok(Accounts {
+            operator_of: laid.operator_of.clone(),
+            operators,
+            messages: (0..chain.stages).map(message).collect::<Result<_, HardwareError>>()?,
+            copies: copies
+                .try_fold(Origin::MeasuredHere, |weakest, copy| Ok::<_, HardwareError>(weakest.max(copy?)))?,
+            host: hardware.host.launch.provenance.origin,
+        })
+    }
+
+    /// What each stage's ranks hold throughout.
+    fn memory(&self, buffers: &[u64], reserved: u64, capacity: u64) -> Vec<StageMemory> {
+        let stages = self.states.iter().zip(&self.laid.transient).zip(buffers);
+        let memory = |((states, &transient), &buffers): ((&StateBytes, &u64), &u64)| {
+            let persistent = vec![
+                (kind::PARAMETERS, states.parameters),
+                (kind::GRADIENTS, states.gradients),
+                (kind::OPTIMIZER, states.optimizer),
+                (kind::WORKSPACE, transient),
+                (kind::COMMUNICATION, buffers),
+                (kind::RESERVED, reserved),
+            ];
+            StageMemory { capacity, persistent, resident_bound: None }
+        };
+        stages.map(memory).collect()
+    }
+}
