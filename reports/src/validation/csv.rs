@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use super::Validation;
 
 /// Columns; what was measured is one of them, as `column value, column value`.
-const COLUMNS: [&str; 8] =
-    ["set", "part", "place", "measured_s", "predicted_s", "error", "inputs", "left_out"];
+const COLUMNS: [&str; 9] =
+    ["set", "part", "place", "measured_s", "predicted_s", "error", "inputs", "left_out", "explanation"];
 
 /// Writes a line for each row.
 ///
@@ -20,13 +20,22 @@ pub fn write(out: &mut impl Write, validation: &Validation) -> io::Result<()> {
             let [measured, predicted] = [row.measured_s, row.predicted_s].map(|time| time.to_string());
             let error = format!("{:.6}", row.error());
             let label = row.label();
+            let explanation = row.explanation.as_deref().unwrap_or_default();
             writer.write_record([
-                &set.name, &part.name, &row.place, &measured, &predicted, &error, &label, "",
+                &*set.name,
+                &part.name,
+                &row.place,
+                &measured,
+                &predicted,
+                &error,
+                &label,
+                "",
+                explanation,
             ])?;
         }
         for row in &part.left_out {
             let (label, reason) = (row.label(), row.reason.as_str());
-            writer.write_record([&set.name, &part.name, &row.place, "", "", "", label.as_str(), reason])?;
+            writer.write_record([&*set.name, &part.name, &row.place, "", "", "", &label, reason, ""])?;
         }
     }
     writer.flush()

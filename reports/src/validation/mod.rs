@@ -81,6 +81,9 @@ pub struct Row {
     /// What the prediction is made of, in fractions that add up to 1.
     #[serde(skip_serializing_if = "IndexMap::is_empty", serialize_with = "absent::entries")]
     pub shares: IndexMap<String, f64>,
+    /// Why the prediction is likely to be off, where that was looked into.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<String>,
 }
 
 /// A measurement without prediction.

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use indexmap::IndexSet;
 use maud::{Markup, html};
 
 use super::terminal::figures;
@@ -127,6 +128,8 @@ fn cloud(part: &Part) -> Cloud {
 fn details(part: &Part) -> Markup {
     let worst = part.worst(WORST);
     let made_of = worst.iter().any(|row| !row.shares.is_empty());
+    // Told once, below the table; the rows name them by letter.
+    let reasons: IndexSet<&str> = worst.iter().filter_map(|row| row.explanation.as_deref()).collect();
     html! {
         @if !part.name.is_empty() { h3 { (part.name) } }
         @if !worst.is_empty() {
@@ -136,9 +139,11 @@ fn details(part: &Part) -> Markup {
                     thead { tr {
                         th.number { "error" } th.number { "measured" } th.number { "ours" } th { "row" }
                         @if made_of { th { "what ours is made of" } }
+                        @if !reasons.is_empty() { th { "likely reason" } }
                     } }
-                    tbody { @for row in &worst { (far_off(row, made_of)) } }
+                    tbody { @for row in &worst { (far_off(row, made_of, &reasons)) } }
                 } }
+                @if !reasons.is_empty() { ol type="A" { @for reason in &reasons { li { (reason) } } } }
             }
         }
         @if part.rows.len() >= ROWS_MIN { (by_share(part)) (by_input(part)) }
@@ -146,10 +151,11 @@ fn details(part: &Part) -> Markup {
     }
 }
 
-fn far_off(row: &Row, made_of: bool) -> Markup {
+fn far_off(row: &Row, made_of: bool, reasons: &IndexSet<&str>) -> Markup {
     let shares = state::in_order(&row.shares).filter(|(_, share)| *share >= SHARE_MIN);
     let shares: Vec<String> =
         shares.map(|(cause, share)| format!("{cause} {}", quantity::percent(share))).collect();
+    let reason = row.explanation.as_deref().and_then(|reason| reasons.get_index_of(reason));
     html! {
         tr {
             td.number { (quantity::change(row.error())) }
@@ -157,8 +163,14 @@ fn far_off(row: &Row, made_of: bool) -> Markup {
             td.number { (quantity::seconds(row.predicted_s)) }
             td title=(row.place) { (row.label()) }
             @if made_of { td { (shares.join(", ")) } }
+            @if !reasons.is_empty() { td { (reason.map_or("not known".to_owned(), letter)) } }
         }
     }
+}
+
+/// The name of an item of a list that counts in letters; the worst rows have fewer reasons than there are letters.
+fn letter(index: usize) -> String {
+    char::from(b'A' + index as u8).to_string()
 }
 
 /// Which causes are large where predictions are too fast, and where they are too slow.

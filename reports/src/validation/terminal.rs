@@ -69,8 +69,9 @@ fn worst(set: &str, part: &Part) -> Option<String> {
         shares.map(|(cause, share)| format!("{cause} {}", quantity::percent(share))).collect();
     let made_of = if shares.is_empty() { String::new() } else { format!("; ours is {}", shares.join(", ")) };
     let error = quantity::change(row.error());
+    let likely = row.explanation.iter().map(|reason| format!("\n    likely: {reason}")).collect::<String>();
     Some(format!(
-        "{}: measured {measured}, ours {ours}, {error}{made_of}\n    {} ({})",
+        "{}: measured {measured}, ours {ours}, {error}{made_of}\n    {} ({}){likely}",
         title(set, part),
         row.label(),
         row.place

@@ -80,7 +80,8 @@ fn judge(row: &Placed, cost: Result<KernelCost, String>, timing_s: f64) -> Judge
             let predicted_s = alone + timing_s;
             let parts = [("timing", timing_s), ("start", start), ("blocks", alone - start)];
             let shares = parts.map(|(name, time)| (name.to_owned(), time / predicted_s)).into();
-            Judged::Row(Row { place, inputs, measured_s: row.sample.seconds, predicted_s, shares })
+            let measured_s = row.sample.seconds;
+            Judged::Row(Row { place, inputs, measured_s, predicted_s, shares, explanation: None })
         }
         Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),
     }

@@ -110,7 +110,7 @@ fn result(name: &str, set: &Set, judged: Vec<(String, Judged)>) -> SetResult {
     for (part, judged) in judged {
         let (rows, left_out) = parts.entry(part).or_default();
         match judged {
-            Judged::Row(row) => rows.push(row),
+            Judged::Row(row) => rows.push(Row { explanation: set.explanation(&row.inputs), ..row }),
             Judged::LeftOut(row) => left_out.push(row),
         }
     }

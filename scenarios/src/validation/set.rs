@@ -25,9 +25,22 @@ pub(super) struct Set {
     /// Those of single parts.
     #[serde(default)]
     pub(super) exceptions: IndexMap<String, Limits>,
+    /// Why rows are off, where that was looked into; of several that tell of a row, the first.
+    #[serde(default)]
+    pub(super) explanations: Vec<Explanation>,
     /// The measurements.
     #[serde(with = "serde_yaml::with::singleton_map")]
     pub(super) measurements: Measurements,
+}
+
+/// What was found out about rows by evidence: a phase whose time is known, an operator of a known graph.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Explanation {
+    /// The rows: what each of these columns says.
+    rows: IndexMap<String, Vec<String>>,
+    /// The most likely reason.
+    pub(super) because: String,
 }
 
 /// Largest errors, and the least rank correlation.
@@ -195,7 +208,20 @@ impl Limits {
     }
 }
 
+impl Explanation {
+    /// Whether it tells of a row.
+    fn tells_of(&self, inputs: &IndexMap<String, String>) -> bool {
+        self.rows.iter().all(|(column, values)| inputs.get(column).is_some_and(|cell| values.contains(cell)))
+    }
+}
+
 impl Set {
+    /// Why a row is likely to be off.
+    pub(super) fn explanation(&self, inputs: &IndexMap<String, String>) -> Option<String> {
+        let found = self.explanations.iter().find(|explanation| explanation.tells_of(inputs));
+        found.map(|explanation| explanation.because.clone())
+    }
+
     /// Its tables.
     pub(super) fn tables(&self) -> impl Iterator<Item = Table> {
         let names: Vec<&String> = match &self.measurements {

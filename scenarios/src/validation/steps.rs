@@ -79,7 +79,7 @@ fn one(
     match answer {
         Ok((measured_s, (predicted_s, run))) => {
             let shares = shares(&run);
-            Judged::Row(validation::Row { place, inputs, measured_s, predicted_s, shares })
+            Judged::Row(validation::Row { place, inputs, measured_s, predicted_s, shares, explanation: None })
         }
         Err(reason) => Judged::LeftOut(validation::LeftOut { place, inputs, reason }),
     }
