@@ -2,10 +2,10 @@
 
 use std::sync::LazyLock;
 
-use hw_models::catalogue::Catalogue;
+use hw_models::catalogue::{Catalogue, look_up};
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
 use hw_models::host::{HOST, HostCosts};
-use hw_models::kernels::{KERNELS, KernelCatalogue};
+use hw_models::kernels::{GpuFacts, KERNELS, KernelCatalogue, KernelModel};
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 use workloads::model::transformer::{PRESETS, Preset};
@@ -21,6 +21,16 @@ pub fn devices() -> &'static Catalogue {
 pub fn kernels() -> &'static KernelCatalogue {
     static CONSTANTS: LazyLock<KernelCatalogue> = LazyLock::new(|| embedded(KERNELS));
     &CONSTANTS
+}
+
+/// The kernels of a GPU of the catalogue.
+///
+/// # Errors
+/// When there is no such GPU, or its generation is unknown: in words.
+pub fn kernels_of(gpu: &str) -> Result<KernelModel, String> {
+    let facts = look_up(&devices().gpus, "GPU", gpu).map_err(|error| error.to_string())?;
+    let parameters = kernels().parameters(gpu, &facts.architecture).map_err(|error| error.to_string())?;
+    Ok(KernelModel::new(GpuFacts::of(facts, 1.0), parameters))
 }
 
 /// Constants of collectives and messages.

@@ -8,6 +8,7 @@
 //!
 //! Only this crate opens files and talks to the terminal, and within it only the command line does.
 
+pub mod calibration;
 pub mod catalogue;
 pub mod expectation;
 pub mod experiment;

@@ -192,6 +192,7 @@ fn unknown(table: &Table) -> TableError {
     let known = FORMATS.iter().map(|format| [format.inputs, format.results].concat().join(","));
     TableError::UnknownColumns {
         file: table.name.clone(),
+        line: table.head,
         columns: table.columns().join(","),
         known: known.collect::<Vec<_>>().join("; "),
     }

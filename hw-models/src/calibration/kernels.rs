@@ -275,17 +275,17 @@ fn search(
     let mut best: Option<(f64, KernelModel)> = None;
     for start in starts {
         let free: Vec<usize> = (0..start.len()).filter(|&i| start[i].most.is_some()).collect();
-        let with = |logs: &[f64]| {
+        let with = |logs: &[f64], digits: fn(f64) -> f64| {
             let mut values: Vec<f64> = start.iter().map(|parameter| parameter.from).collect();
             for (&i, log) in free.iter().zip(logs) {
-                values[i] = start[i].most.map_or(log.exp(), |most| log.exp().min(most));
+                values[i] = digits(start[i].most.map_or(log.exp(), |most| log.exp().min(most)));
             }
             let mut model = model.clone();
             set(&mut model, &values);
             model
         };
         let loss = |logs: &[f64]| {
-            let model = with(logs);
+            let model = with(logs, |value| value);
             samples.iter().map(|sample| huber(sample.log_error(&model).unwrap_or(f64::INFINITY))).sum::<f64>()
         };
         let logs: Vec<f64> = free.iter().map(|&i| start[i].from.max(1e-6).ln()).collect();
@@ -294,8 +294,13 @@ fn search(
         let found = minimise(&once, 0.05, &loss);
         let least = loss(&found);
         if best.as_ref().is_none_or(|(known, _)| least < *known) {
-            best = Some((least, with(&found)));
+            best = Some((least, with(&found, as_written)));
         }
     }
     Ok(best.map_or_else(|| model.clone(), |(_, found)| found))
+}
+
+/// To four significant digits, as the catalogue has them: what is fitted next then rests on what is written.
+fn as_written(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
 }

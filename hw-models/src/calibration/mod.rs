@@ -9,6 +9,7 @@
 //! The start of kernels that were timed by events on the host contains the launch path and is no constant of the device:
 //! it is fitted with the rest, as the table cannot be explained without, but `kernels.yaml` does not take it over.
 
+mod constants;
 mod errors;
 mod formats;
 mod gaussian;
@@ -17,8 +18,12 @@ pub(crate) mod search;
 pub mod split;
 mod table;
 
-use crate::kernels::{Anchor, Correct, Corrections, KernelClass, KernelError, KernelModel};
+use std::collections::BTreeMap;
 
+use crate::kernels::{Anchor, Correct, Corrections, DeviceKernels, KernelClass, KernelError, KernelModel};
+use crate::provenance::{Confidence, Origin, Provenance};
+
+pub use constants::{Constants, corrections, devices};
 pub use errors::Errors;
 pub use formats::{Measured, measured};
 pub use kernels::{KernelShape, Sample};
@@ -38,6 +43,8 @@ pub struct Calibrated {
     pub sources: Vec<String>,
     /// The model with the parameters and corrections found.
     pub model: KernelModel,
+    /// What of the catalogue they replace.
+    pub kernels: DeviceKernels,
     /// Errors on what was fitted.
     pub fitted: Errors,
     /// Errors on the test quarter.
@@ -46,43 +53,55 @@ pub struct Calibrated {
     pub uncorrected: Errors,
 }
 
-/// Fits every class of kernels of every device that the tables measured, in the order of the tables. `model_of` gives the
-/// model of a device to start from; a device it does not know is left out.
+/// Fits every class of kernels of every device that the tables measured, one after the other as the iterator is asked,
+/// in the order of the tables. `model_of` gives the model of a device to start from; a device it does not know is left
+/// out. What was found for one class holds for the next ones of the device: grouped products are factors on single ones.
 ///
 /// # Errors
-/// When a model cannot time a kernel that was measured on its device.
-pub fn fit(
-    measured: &[Measured],
+/// An item where a model cannot time a kernel that was measured on its device.
+pub fn fit<'a>(
+    measured: impl IntoIterator<Item = &'a Measured>,
     model_of: impl Fn(&str) -> Option<KernelModel>,
-) -> Result<Vec<Calibrated>, KernelError> {
-    let known = measured.iter().filter_map(|set| Some((set, model_of(&set.device)?)));
-    known.map(|(set, model)| calibrated(set, &model)).collect()
+) -> impl Iterator<Item = Result<Calibrated, KernelError>> {
+    let mut models: BTreeMap<&str, KernelModel> = BTreeMap::new();
+    measured.into_iter().filter_map(move |set| {
+        if !models.contains_key(&*set.device) {
+            models.insert(&set.device, model_of(&set.device)?);
+        }
+        let model = models.get_mut(&*set.device)?;
+        Some(calibrated(set, model).inspect(|found| model.parameters.replace(found.kernels.clone())))
+    })
 }
 
-fn calibrated(set: &Measured, model: &KernelModel) -> Result<Calibrated, KernelError> {
+fn calibrated(set: &Measured, known: &KernelModel) -> Result<Calibrated, KernelError> {
     let (held_out, others): (Vec<Sample>, Vec<Sample>) =
         set.samples.iter().partition(|sample| sample.held_out());
     let fitted: Vec<Sample> = others.iter().copied().step_by(others.len().div_ceil(MOST).max(1)).collect();
-    let formula = kernels::fit(&model.clone().correcting(Correct::Never), &fitted)?;
+    let formula = kernels::fit(&known.clone().correcting(Correct::Never), &fitted)?;
     let mut model = formula.clone().correcting(Correct::Near);
-    let corrections = corrections(&formula, &fitted)?;
+    let corrections = unexplained(&formula, &fitted)?;
     if corrections.anchors.iter().any(|anchor| anchor.weight != 0.0) {
         model.parameters.corrections.insert(set.class, corrections);
     } else {
         model.parameters.corrections.remove(&set.class);
     }
+    let [in_fit, on_others] = [&fitted, &held_out].map(|samples| kernels::errors(&model, samples));
+    let (in_fit, on_others) = (in_fit?, on_others?);
+    let source = format!("{}; fitted {in_fit}; held out {on_others}", set.sources.join("; "));
+    let provenance = Provenance { origin: Origin::MeasuredElsewhere, source, confidence: Confidence::Medium };
     Ok(Calibrated {
         device: set.device.clone(),
         class: set.class,
         sources: set.sources.clone(),
-        fitted: kernels::errors(&model, &fitted)?,
-        held_out: kernels::errors(&model, &held_out)?,
+        kernels: constants::replacing(known, &model, set.class, provenance)?,
+        fitted: in_fit,
+        held_out: on_others,
         uncorrected: kernels::errors(&formula, &held_out)?,
         model,
     })
 }
 
-fn corrections(formula: &KernelModel, samples: &[Sample]) -> Result<Corrections, KernelError> {
+fn unexplained(formula: &KernelModel, samples: &[Sample]) -> Result<Corrections, KernelError> {
     let mut anchors = Vec::with_capacity(samples.len());
     for sample in samples {
         let Some(shape) = sample.shape.among_measured() else { continue };

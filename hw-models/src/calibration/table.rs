@@ -10,6 +10,8 @@ pub struct Table {
     /// Where it is from: its lines `# source: ...`.
     pub source: String,
     columns: Vec<String>,
+    /// The line of the names of its columns.
+    pub(super) head: u64,
     rows: Vec<(u64, Vec<String>)>,
 }
 
@@ -17,30 +19,36 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// It cannot be read as CSV.
-    #[error("{file}: {why}: a table is CSV with one line of column names; lines with `#` are notes")]
+    #[error("{file}:{line}: {why}: a table is CSV with one line of column names; lines with `#` are notes")]
     Unreadable {
         /// Its file.
         file: String,
-        /// What the reader says.
+        /// The line.
+        line: u64,
+        /// What is wrong with it.
         why: String,
     },
     /// Its columns are those of no known table.
-    #[error("{file}: no table of kernels has the columns {columns}; known are: {known}")]
+    #[error("{file}:{line}: no table of kernels has the columns {columns}; known are: {known}")]
     UnknownColumns {
         /// Its file.
         file: String,
+        /// The line of their names.
+        line: u64,
         /// Its columns.
         columns: String,
         /// The columns of the known ones.
         known: String,
     },
     /// A cell holds no number.
-    #[error("{file}:{line}: {column} is `{cell}`: expected {expected}")]
+    #[error("{file}:{line}:{at}: {column} is `{cell}`: expected {expected}")]
     NoNumber {
         /// Its file.
         file: String,
         /// Its line.
         line: u64,
+        /// Its first character in the line, from 1.
+        at: u64,
         /// The column.
         column: String,
         /// What is there.
@@ -50,27 +58,51 @@ pub enum TableError {
     },
 }
 
+impl TableError {
+    /// Its file, line, and first character in the line, from 1.
+    pub fn place(&self) -> (&str, u64, u64) {
+        match self {
+            Self::Unreadable { file, line, .. } | Self::UnknownColumns { file, line, .. } => (file, *line, 1),
+            Self::NoNumber { file, line, at, .. } => (file, *line, *at),
+        }
+    }
+}
+
 impl Table {
     /// Reads a table; `name` is for errors.
     ///
     /// # Errors
     /// When it is no CSV.
     pub fn read(name: &str, mut input: impl Read) -> Result<Self, TableError> {
-        let unreadable = |why: String| TableError::Unreadable { file: name.to_owned(), why };
-        let mut text = String::new();
-        input.read_to_string(&mut text).map_err(|error| unreadable(error.to_string()))?;
+        let unreadable = |line, why| TableError::Unreadable { file: name.to_owned(), line, why };
+        let (mut bytes, mut rows) = (Vec::new(), Vec::new());
+        input.read_to_end(&mut bytes).map_err(|error| unreadable(1, error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count() as u64;
+            unreadable(line, "it is not UTF-8".to_owned())
+        })?;
         let sources = text.lines().filter_map(|line| line.strip_prefix("# source:"));
         let source = sources.map(str::trim).collect::<Vec<_>>().join("; ");
         let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
-        let columns = reader.headers().map_err(|error| unreadable(error.to_string()))?;
+        let broken = |error: csv::Error| {
+            let line = error.position().map_or(1, csv::Position::line);
+            match error.kind() {
+                csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+                    unreadable(line, format!("it has {len} of {expected_len} cells"))
+                }
+                _ => unreadable(line, error.to_string()),
+            }
+        };
+        let columns = reader.headers().map_err(broken)?;
+        let head = columns.position().map_or(1, csv::Position::line);
         let columns = columns.iter().map(str::to_owned).collect();
-        let mut rows = Vec::new();
         for record in reader.records() {
-            let record = record.map_err(|error| unreadable(error.to_string()))?;
+            let record = record.map_err(broken)?;
             let line = record.position().map_or(0, csv::Position::line);
             rows.push((line, record.iter().map(str::to_owned).collect()));
         }
-        Ok(Self { name: name.to_owned(), source, columns, rows })
+        Ok(Self { name: name.to_owned(), source, columns, head, rows })
     }
 
     /// Its columns, in order.
@@ -126,12 +158,21 @@ impl<'a> Row<'a> {
     }
 
     fn wrong(&self, column: &str, expected: &'static str) -> TableError {
+        let before = self.table.columns.iter().zip(self.cells).take_while(|(name, _)| *name != column);
         TableError::NoNumber {
             file: self.table.name.clone(),
             line: self.line,
+            at: 1 + before.map(|(_, cell)| 1 + written(cell)).sum::<u64>(),
             column: column.to_owned(),
             cell: self.text(column).to_owned(),
             expected,
         }
     }
+}
+
+/// Characters of a cell as it is written: in quotation marks where it holds what would end it.
+fn written(cell: &str) -> u64 {
+    let marks = cell.matches('"').count();
+    let quoted = if marks > 0 || cell.contains([',', '\n', '\r']) { 2 + marks } else { 0 };
+    (cell.chars().count() + quoted) as u64
 }

@@ -47,20 +47,26 @@ pub struct KernelParameters {
 }
 
 /// What replaces the parameters of a generation for one device.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeviceKernels {
     /// Matrix products by type.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub gemm: IndexMap<Dtype, GemmParameters>,
     /// Batches of matrix products by type.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub batched: IndexMap<Dtype, GemmParameters>,
     /// Grouped matrix products.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub grouped: Option<GroupedParameters>,
     /// Convolutions by type.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub convolution: IndexMap<Dtype, ConvolutionParameters>,
     /// Flash attention.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<AttentionParameters>,
     /// Passes over memory by class.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub stream: IndexMap<StreamClass, StreamParameters>,
 }
 
@@ -177,20 +183,41 @@ impl KernelCatalogue {
                 what: format!("generation `{generation}` of `{device}`"),
                 known: self.generations.keys().cloned().collect::<Vec<_>>().join(", "),
             })?;
-        if let Some(known_better) = self.devices.get(device).cloned() {
-            parameters.gemm.extend(known_better.gemm);
-            parameters.batched.extend(known_better.batched);
-            parameters.grouped = known_better.grouped.unwrap_or(parameters.grouped);
-            parameters.convolution.extend(known_better.convolution);
-            parameters.stream.extend(known_better.stream);
-            parameters.attention = known_better.attention.unwrap_or(parameters.attention);
+        if let Some(known_better) = self.devices.get(device) {
+            parameters.replace(known_better.clone());
         }
         parameters.corrections = Corrections::of_device(CORRECTIONS, device)?;
         Ok(parameters)
     }
 }
 
+impl DeviceKernels {
+    /// Takes over everything that is in another.
+    pub fn replace(&mut self, better: Self) {
+        self.gemm.extend(better.gemm);
+        self.batched.extend(better.batched);
+        self.grouped = better.grouped.or(self.grouped.take());
+        self.convolution.extend(better.convolution);
+        self.attention = better.attention.or(self.attention.take());
+        self.stream.extend(better.stream);
+    }
+}
+
 impl KernelParameters {
+    /// Takes over everything that is known better.
+    pub fn replace(&mut self, better: DeviceKernels) {
+        self.gemm.extend(better.gemm);
+        self.batched.extend(better.batched);
+        if let Some(grouped) = better.grouped {
+            self.grouped = grouped;
+        }
+        self.convolution.extend(better.convolution);
+        if let Some(attention) = better.attention {
+            self.attention = attention;
+        }
+        self.stream.extend(better.stream);
+    }
+
     /// Parameters of matrix products of a type; the two 16-bit types run on the same units and stand in for each other.
     ///
     /// # Errors

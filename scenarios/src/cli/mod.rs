@@ -3,6 +3,7 @@
 //! Results go to standard output, everything else to standard error. The exit code says how it ended: [`Exit`].
 
 mod bug;
+mod calibrate;
 mod check;
 mod facts;
 mod input;
@@ -58,6 +59,8 @@ enum Verb {
     Show(show::Arguments),
     /// Say how far predictions are from measurements
     Validate(validate::Arguments),
+    /// Fit constants of kernels to measured tables, and say how far they predict rows that were not fitted
+    Calibrate(calibrate::Arguments),
     /// List what there is to choose from
     List(list::Arguments),
     /// Begin a scenario file
@@ -139,6 +142,7 @@ fn perform(verb: Option<Verb>, printer: &Printer) -> Result<Exit, Trouble> {
         Some(Verb::Check(arguments)) => check::check(&arguments, printer),
         Some(Verb::Show(arguments)) => show::show(&arguments, printer),
         Some(Verb::Validate(arguments)) => validate::validate(&arguments, printer),
+        Some(Verb::Calibrate(arguments)) => calibrate::calibrate(&arguments, printer),
         Some(Verb::List(arguments)) => list::list(&arguments, printer),
         Some(Verb::New(arguments)) => new::new(&arguments, printer),
         Some(Verb::Schema) => printer.print(&scenarios::json_schema()),

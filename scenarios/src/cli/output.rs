@@ -12,6 +12,8 @@ use super::trouble::Trouble;
 pub(super) const JSON: &str = "results.json";
 pub(super) const CSV: &str = "results.csv";
 pub(super) const REPORT: &str = "report.html";
+pub(super) const KERNELS: &str = "kernels.yaml";
+pub(super) const CORRECTIONS: &str = "corrections.csv";
 const SCENARIO: &str = "scenario.yaml";
 
 /// What a run leaves behind, as bytes.
@@ -80,17 +82,17 @@ impl Staging {
         Ok(staging)
     }
 
-    /// Fills the folder with files, one of them the report, and puts it in place.
+    /// Fills the folder with files and puts it in place.
     ///
     /// # Returns
-    /// The path of the report.
+    /// The path of the folder.
     ///
     /// # Errors
     /// A full or vanished disk; the old results are then still there.
     pub(super) fn commit(self, files: &[(&str, &[u8])]) -> Result<PathBuf, Trouble> {
         let fill = || files.iter().try_for_each(|(name, bytes)| fs::write(self.staged.join(name), bytes));
         fill().and_then(|()| self.replace()).map_err(|error| cannot_write(&self.target, &error))?;
-        Ok(self.target.join(REPORT))
+        Ok(self.target.clone())
     }
 
     /// A folder with files cannot be renamed over; the old one steps aside first.
@@ -124,7 +126,10 @@ fn refuse_strangers(target: &Path) -> Result<(), Trouble> {
         Err(error) => return Err(cannot_write(target, &error)),
     };
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    match names.filter(|name| ![JSON, CSV, REPORT, SCENARIO].contains(&name.as_str())).min() {
+    match names
+        .filter(|name| ![JSON, CSV, REPORT, SCENARIO, KERNELS, CORRECTIONS].contains(&name.as_str()))
+        .min()
+    {
         None => Ok(()),
         Some(stranger) => Err(Trouble::Mistake(format!(
             "`{}` would be replaced, but `{stranger}` in it is not a result: move it, or choose another folder with \

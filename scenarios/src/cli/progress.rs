@@ -1,4 +1,4 @@
-//! How far a run is, on standard error, and Ctrl-C.
+//! How far a verb is, on standard error, and Ctrl-C.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,14 +9,15 @@ use super::Exit;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// A line that says how many runs have ended.
+/// A line that says how much is done.
 pub(super) struct Bar(ProgressBar);
 
 impl Bar {
-    /// A bar on standard error; none where that is no terminal, or if `quiet`.
-    pub(super) fn new(quiet: bool) -> Self {
+    /// A bar on standard error that counts `things`; none where that is no terminal, or if `quiet`.
+    pub(super) fn new(quiet: bool, things: &str) -> Self {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-        let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} runs, {eta} left");
+        let style =
+            ProgressStyle::with_template(&format!("{{wide_bar}} {{pos}} of {{len}} {things}, {{eta}} left"));
         let style = style.expect("the template names only fields that every bar has");
         Self(ProgressBar::with_draw_target(None, target).with_style(style))
     }

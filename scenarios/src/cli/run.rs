@@ -10,7 +10,7 @@ use scenarios::run::{Options, execute};
 
 use super::check::Checked;
 use super::input::{self, Inputs};
-use super::output::{Results, Staging};
+use super::output::{REPORT, Results, Staging};
 use super::printer::Printer;
 use super::progress::{self, Bar};
 use super::trouble::{self, Trouble};
@@ -83,13 +83,13 @@ fn simulate(
     printer: &Printer,
 ) -> Result<Exit, Trouble> {
     let staging = Staging::open(&arguments.out, folder)?;
-    let summary = execute(experiment, options, &Bar::new(arguments.quiet))?;
+    let summary = execute(experiment, options, &Bar::new(arguments.quiet, "runs"))?;
     if progress::interrupted() && summary.variants.is_empty() {
         printer.complain("interrupted before any run had ended");
         return Ok(Exit::Interrupted);
     }
     let results = Results::of(&summary)?;
-    let report = staging.commit(&results.files())?;
+    let report = staging.commit(&results.files())?.join(REPORT);
     match arguments.format {
         Output::Table => print_summary(&summary, &report, printer)?,
         Output::Json => printer.print_bytes(&results.json)?,

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 
+use hw_models::calibration::TableError;
 use reports::summary::SCHEMA_VERSION;
 use scenarios::run::Refusal;
 use scenarios::{Failure, Mark, Problem, Sources};
@@ -17,6 +18,8 @@ pub(super) enum Trouble {
     Scenario(Failure),
     /// A scenario is right and still was not run.
     Refusal(Refusal),
+    /// Tables of measurements are wrong.
+    Tables(Vec<TableError>),
     /// Anything else that whoever called foretrain can mend.
     Mistake(String),
     /// Standard output takes no more.
@@ -61,6 +64,12 @@ impl Trouble {
                 printer.complain_about(failure);
                 Exit::BadInput
             }
+            Trouble::Tables(errors) => {
+                for error in errors {
+                    printer.complain(&error.to_string());
+                }
+                Exit::BadInput
+            }
             Trouble::Refusal(Refusal::Broken { .. }) => {
                 bug::report(&self.text());
                 Exit::Bug
@@ -83,6 +92,9 @@ impl Trouble {
         match self {
             Trouble::Scenario(failure) => failure.to_string(),
             Trouble::Refusal(refusal) => refusal.to_string(),
+            Trouble::Tables(errors) => {
+                errors.iter().map(TableError::to_string).collect::<Vec<_>>().join("\n")
+            }
             Trouble::Mistake(message) => message.clone(),
             Trouble::Output(error) => error.to_string(),
         }
@@ -91,10 +103,15 @@ impl Trouble {
     /// All problems with their places, as one JSON document.
     fn json(&self) -> String {
         let text = self.text();
+        let told: Vec<String> = match self {
+            Trouble::Tables(errors) => errors.iter().map(ToString::to_string).collect(),
+            _ => Vec::new(),
+        };
         let problems = match self {
             Trouble::Scenario(failure) => {
                 failure.problems.iter().map(|problem| entry(problem, &failure.sources)).collect()
             }
+            Trouble::Tables(errors) => errors.iter().zip(&told).map(entry_of_table).collect(),
             _ => vec![Entry { message: &text, places: Vec::new(), help: None }],
         };
         json(&Problems { schema_version: SCHEMA_VERSION, problems })
@@ -124,6 +141,13 @@ fn entry<'a>(problem: &'a Problem, sources: &Sources) -> Entry<'a> {
         places: problem.notes.iter().map(|note| place(note.mark, &note.label)).collect(),
         help: problem.help.as_deref(),
     }
+}
+
+fn entry_of_table<'a>((error, message): (&'a TableError, &'a String)) -> Entry<'a> {
+    let (file, line, column) = error.place();
+    let count = |at: u64| u32::try_from(at).unwrap_or(u32::MAX);
+    let place = Place { file: file.to_owned(), line: count(line), column: count(column), label: "" };
+    Entry { message, places: vec![place], help: None }
 }
 
 /// A document for programs, indented and with a final line break.

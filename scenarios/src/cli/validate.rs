@@ -45,7 +45,7 @@ pub(super) fn validate(arguments: &Arguments, printer: &Printer) -> Result<Exit,
         reproduce: command(["validate".to_owned()].into_iter().chain(arguments.names.iter().cloned())),
     };
     let staging = Staging::open(&arguments.out, FOLDER)?;
-    let judged = judge(&arguments.names, &options, &Bar::new(arguments.quiet));
+    let judged = judge(&arguments.names, &options, &Bar::new(arguments.quiet, "runs"));
     let Some(found) = judged.map_err(|wrong| Trouble::Mistake(wrong.join("; ")))? else {
         printer.complain("interrupted before all rows were predicted; nothing is kept");
         return Ok(Exit::Interrupted);
@@ -55,7 +55,7 @@ pub(super) fn validate(arguments: &Arguments, printer: &Printer) -> Result<Exit,
         page(CSV, |out| validation::csv::write(out, &found))?,
         page(REPORT, |out| validation::html(out, &found))?,
     ];
-    let report = staging.commit(&[(JSON, &json), (CSV, &csv), (REPORT, &report)])?;
+    let report = staging.commit(&[(JSON, &json), (CSV, &csv), (REPORT, &report)])?.join(REPORT);
     match arguments.format {
         Output::Table => {
             let mut text = page("the table", |out| {

@@ -68,6 +68,16 @@ pub(super) fn set(name: &str) -> Option<Set> {
     Some(serde_yaml::from_str(text).unwrap_or_else(|error| panic!("validation/{file}: {error}")))
 }
 
+/// The names of the tables of measured kernels.
+pub(crate) fn kernel_tables() -> impl Iterator<Item = &'static str> {
+    KERNELS.iter().map(|(name, _)| *name)
+}
+
+/// The text of a table of measured kernels.
+pub(crate) fn kernel_table(name: &str) -> Option<&'static str> {
+    KERNELS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
 /// A table that a set names.
 ///
 /// # Panics

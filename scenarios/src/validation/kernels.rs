@@ -1,9 +1,7 @@
 //! Kernels: the rows of the test quarter, each timed by the model of its device.
 
 use hw_models::calibration::{self, KernelShape, Sample};
-use hw_models::kernels::{
-    Attention, Convolution, Correct, Gemm, GpuFacts, KernelClass, KernelCost, KernelModel, Stream,
-};
+use hw_models::kernels::{Attention, Convolution, Correct, Gemm, KernelClass, KernelCost, Stream};
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use reports::validation::{LeftOut, Row};
@@ -34,7 +32,8 @@ pub(super) fn judged(tables: &[String]) -> Vec<(String, Judged)> {
 
 fn of_device(device: &str, class: KernelClass, rows: &[Placed]) -> Vec<(String, Judged)> {
     let (judging, others): (Vec<&Placed>, Vec<&Placed>) = rows.iter().partition(|row| row.sample.held_out());
-    let model = model(device);
+    // No shape is overridden by its own measurement.
+    let model = catalogue::kernels_of(device).map(|model| model.correcting(Correct::Near));
     let cost = |sample: &Sample| {
         let model = model.as_ref().map_err(Clone::clone)?;
         sample.shape.cost(model).map_err(|error| error.to_string())
@@ -44,17 +43,6 @@ fn of_device(device: &str, class: KernelClass, rows: &[Placed]) -> Vec<(String, 
     let timing_s = timing(&evenly.filter_map(pair).collect::<Vec<_>>());
     let part = format!("{device} {class}");
     judging.into_iter().map(|row| (part.clone(), judge(row, cost(&row.sample), timing_s))).collect()
-}
-
-/// The kernels of a device: corrected near measured shapes, but no shape overridden by its own measurement.
-fn model(device: &str) -> Result<KernelModel, String> {
-    let gpu = catalogue::devices()
-        .gpus
-        .get(device)
-        .ok_or_else(|| format!("the catalogue has no GPU `{device}`"))?;
-    let parameters = catalogue::kernels().parameters(device, &gpu.architecture);
-    let parameters = parameters.map_err(|error| error.to_string())?;
-    Ok(KernelModel::new(GpuFacts::of(gpu, 1.0), parameters).correcting(Correct::Near))
 }
 
 /// What the way of timing adds to every kernel (s), such as the launch path between two events of the host: of the

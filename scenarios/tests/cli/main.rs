@@ -1,6 +1,7 @@
 //! What the binary promises to whoever types.
 
 mod beginning;
+mod calibrating;
 mod determinism;
 mod help;
 mod looking;

@@ -1,14 +1,12 @@
 //! The committed constants of kernels follow from the committed measurements, and what was not fitted is predicted.
 //!
 //! `FORETRAIN_UPDATE=1 cargo test --release -p hw-models fitted -- --nocapture` renews `catalogue/corrections.csv` and
-//! prints the constants as `catalogue/kernels.yaml` writes them.
+//! prints the constants as `catalogue/kernels.yaml` has them under `devices`; `foretrain calibrate --from TABLE...` does the same.
 
 #![expect(clippy::print_stdout, reason = "errors on what was held out, for who asks with --nocapture")]
 
-use hw_models::calibration::{self, Calibrated, Table, split};
-use hw_models::kernels::{
-    CORRECTIONS, CORRECTIONS_HEADER, Dtype, KernelClass, KernelModel, Pass, StreamClass,
-};
+use hw_models::calibration::{self, Calibrated, Constants, Table, split};
+use hw_models::kernels::{CORRECTIONS, Dtype, KernelClass, KernelModel, StreamClass};
 
 use super::model;
 
@@ -63,22 +61,13 @@ const TABLES: [(&str, &str); 11] = tables![
 #[test]
 fn constants_and_corrections_follow_from_their_tables() {
     let found = calibrated();
-    let update = std::env::var_os("FORETRAIN_UPDATE").is_some();
-    let mut table = format!("{CORRECTIONS_HEADER}\n");
+    let table = calibration::corrections(&found);
     for one in &found {
         println!("{} {}: formula alone {}", one.device, one.class, one.uncorrected);
         println!("{} {}: held out {}; fitted {}", one.device, one.class, one.held_out, one.fitted);
-        if let Some(corrections) = one.model.parameters.corrections.get(&one.class) {
-            for row in corrections.rows(&one.device, one.class) {
-                table.push_str(&row);
-                table.push('\n');
-            }
-        }
-        if update {
-            println!("{}", constants(&one.model, one.class));
-        }
     }
-    if update {
+    if std::env::var_os("FORETRAIN_UPDATE").is_some() {
+        println!("{}", serde_yaml::to_string(&calibration::devices(&found)).unwrap());
         std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/catalogue/corrections.csv"), &table).unwrap();
         return;
     }
@@ -96,7 +85,7 @@ fn calibrated() -> Vec<Calibrated> {
     let tables: Vec<Table> =
         TABLES.iter().map(|(name, text)| Table::read(name, text.as_bytes()).unwrap()).collect();
     let measured = calibration::measured(&tables).unwrap();
-    calibration::fit(&measured, |device| Some(model(device))).unwrap()
+    calibration::fit(&measured, |device| Some(model(device))).collect::<Result<_, _>>().unwrap()
 }
 
 /// The goals: median and 95th percentile of the errors on the test quarter.
@@ -121,7 +110,7 @@ fn goals(device: &str, class: KernelClass) -> (f64, f64) {
 /// So is what single calls on the SXM part sustain.
 fn same_constants(what: &str, committed: &KernelModel, fitted: &Calibrated) {
     let numbers = |model: &KernelModel| {
-        let text = constants(model, fitted.class);
+        let text = serde_yaml::to_string(&Constants::of(model, fitted.class).unwrap()).unwrap();
         let burst = fitted.device.contains("sxm4");
         let kept = text.lines().filter(|line| !(line.contains("_us") || burst && line.contains("sustained")));
         let numbers = kept.filter_map(|line| {
@@ -152,20 +141,6 @@ fn same_corrections(committed: &str, fitted: &str) {
     }
 }
 
-fn constants(model: &KernelModel, class: KernelClass) -> String {
-    let parameters = &model.parameters;
-    match class {
-        KernelClass::Gemm(dtype) => serde_yaml::to_string(&parameters.gemm[&dtype]),
-        KernelClass::Batched(dtype) => serde_yaml::to_string(parameters.batched(dtype).unwrap()),
-        KernelClass::Grouped(_) => serde_yaml::to_string(&parameters.grouped),
-        KernelClass::Convolution(dtype) => serde_yaml::to_string(&parameters.convolution[&dtype]),
-        KernelClass::Attention(Pass::Forward) => serde_yaml::to_string(&parameters.attention.forward),
-        KernelClass::Attention(Pass::Backward) => serde_yaml::to_string(&parameters.attention.backward),
-        KernelClass::Stream(class) => serde_yaml::to_string(parameters.stream(class).unwrap()),
-    }
-    .unwrap()
-}
-
 #[test]
 fn the_split_is_fnv_1a_by_four() {
     // Test vectors of the authors (isthe.com/chongo/tech/comp/fnv).
@@ -181,12 +156,22 @@ fn a_broken_table_is_told_where_and_how() {
     let read = |text: &str| calibration::measured(&[Table::read("mine.csv", text.as_bytes()).unwrap()]);
     let errors = read("# source: me\ngpu,op,rows,cols,latency_ms\nt4,ln,8,x,1\nt4,ln,8,8,-1\n").unwrap_err();
     let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    assert_eq!(told[0], "mine.csv:3: cols is `x`: expected a whole number from 1");
-    assert_eq!(told[1], "mine.csv:4: latency_ms is `-1`: expected a number above 0");
+    assert_eq!(told[0], "mine.csv:3:9: cols is `x`: expected a whole number from 1");
+    assert_eq!(told[1], "mine.csv:4:11: latency_ms is `-1`: expected a number above 0");
     let errors = read("gpu,op,rows,latency_ms\nt4,ln,8,1\n").unwrap_err();
     assert!(errors[0].to_string().contains("gpu,op,rows,cols,latency_ms"), "{}", errors[0]);
-    assert!(Table::read("mine.csv", &b"a,b\n1\n"[..]).unwrap_err().to_string().starts_with("mine.csv: "));
-    assert!(Table::read("mine.csv", &[0xff, 0xfe][..]).is_err());
+    assert!(
+        Table::read("mine.csv", &b"a,b\n1\n"[..])
+            .unwrap_err()
+            .to_string()
+            .starts_with("mine.csv:2: it has 1 of 2 cells")
+    );
+    assert!(
+        Table::read("mine.csv", &b"a\n\xff"[..])
+            .unwrap_err()
+            .to_string()
+            .starts_with("mine.csv:2: it is not UTF-8")
+    );
 }
 
 #[test]
@@ -199,7 +184,9 @@ fn a_calibration_finds_the_constants_that_made_its_table() {
         text.push_str(&format!("t4,relu,{rows},8192,{}\n", seconds * 1e3));
     }
     let table = Table::read("made-up.csv", text.as_bytes()).unwrap();
-    let found = calibration::fit(&calibration::measured(&[table]).unwrap(), |_| Some(truth.clone())).unwrap();
+    let measured = calibration::measured(&[table]).unwrap();
+    let found: Vec<_> =
+        calibration::fit(&measured, |_| Some(truth.clone())).collect::<Result<_, _>>().unwrap();
     assert_eq!((found.len(), found[0].sources[0].as_str()), (1, "made up"));
     let stream = found[0].model.parameters.stream(StreamClass::Elementwise).unwrap();
     assert!((stream.achieved - 0.6).abs() < 0.006 && (stream.start_us - 7.0).abs() < 0.1, "{stream:?}");

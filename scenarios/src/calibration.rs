@@ -1,0 +1,181 @@
+//! Constants of kernels from measured tables: those that come with foretrain, or a user's own.
+
+use hw_models::calibration::{self, Calibrated, Errors, Measured, Table, TableError, fit};
+use hw_models::kernels::DeviceKernels;
+use indexmap::IndexMap;
+use rayon::prelude::*;
+use reports::summary::SCHEMA_VERSION;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::catalogue;
+use crate::run::{Progress, in_parallel};
+use crate::validation::{kernel_table, kernel_tables};
+
+/// What was found, in the order of the tables.
+#[derive(Clone, Debug, Serialize)]
+pub struct Calibration {
+    schema_version: u32,
+    version: String,
+    /// The tables.
+    tables: Vec<String>,
+    /// By device and class of kernels.
+    pub classes: Vec<Class>,
+    /// What could not be fitted.
+    pub left_out: Vec<LeftOut>,
+    #[serde(skip)]
+    found: Vec<Calibrated>,
+}
+
+/// What was found for one class of kernels of one device.
+#[derive(Clone, Debug, Serialize)]
+pub struct Class {
+    /// The device, by its name in the catalogue.
+    pub device: String,
+    /// The class.
+    pub kernels: String,
+    /// Where the measurements are from.
+    pub sources: Vec<String>,
+    /// The constants of its formula.
+    pub constants: IndexMap<String, f64>,
+    /// How many measured shapes correct the formula near them.
+    pub corrections: usize,
+    /// Errors on what was fitted.
+    pub fitted: Errors,
+    /// Errors on the quarter of the rows that nothing was fitted on.
+    pub held_out: Errors,
+    /// The same of the formula without corrections.
+    pub formula_alone: Errors,
+}
+
+/// Rows that were read and not fitted.
+#[derive(Clone, Debug, Serialize)]
+pub struct LeftOut {
+    /// The device, as the tables call it.
+    pub device: String,
+    /// The class.
+    pub kernels: String,
+    /// How many.
+    pub rows: usize,
+    /// Why.
+    pub reason: String,
+}
+
+/// How to calibrate.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Devices at a time; none: one per processor.
+    pub jobs: Option<usize>,
+    /// The version of foretrain.
+    pub version: String,
+}
+
+/// The text of a table that comes with foretrain.
+pub fn embedded(name: &str) -> Option<&'static str> {
+    kernel_table(name)
+}
+
+/// The names of the tables that come with foretrain.
+pub fn embedded_names() -> impl Iterator<Item = &'static str> {
+    kernel_tables()
+}
+
+/// Fits the constants of every class of kernels of every device in the tables. None if `progress` stopped it.
+///
+/// # Errors
+/// All that is wrong with any of the tables.
+pub fn calibrate(
+    tables: &[Table],
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<Option<Calibration>, Vec<TableError>> {
+    let measured = calibration::measured(tables)?;
+    progress.begin(measured.len() as u64);
+    let mut devices: IndexMap<&str, Vec<&Measured>> = IndexMap::new();
+    for set in &measured {
+        devices.entry(&set.device).or_default().push(set);
+    }
+    let devices: Vec<_> = devices.into_iter().collect();
+    let of_devices = || devices.par_iter().map(|(device, sets)| of_device(device, sets, progress)).collect();
+    let fitted: Option<Vec<_>> = in_parallel(options.jobs, of_devices);
+    let Some(fitted) = fitted else { return Ok(None) };
+    let (mut found, mut left_out) = (Vec::new(), Vec::new());
+    for one in fitted.into_iter().flatten() {
+        match one {
+            Ok(calibrated) => found.push(calibrated),
+            Err(rows) => left_out.push(rows),
+        }
+    }
+    Ok(Some(Calibration {
+        schema_version: SCHEMA_VERSION,
+        version: options.version.clone(),
+        tables: tables.iter().map(|table| table.name.clone()).collect(),
+        classes: found.iter().map(Class::of).collect(),
+        left_out,
+        found,
+    }))
+}
+
+/// None if it was stopped.
+fn of_device(
+    device: &str,
+    sets: &[&Measured],
+    progress: &dyn Progress,
+) -> Option<Vec<Result<Calibrated, LeftOut>>> {
+    let model = match catalogue::kernels_of(device) {
+        Ok(model) => model,
+        Err(reason) => return Some(sets.iter().map(|set| Err(LeftOut::of(set, &reason))).collect()),
+    };
+    let mut fits = fit(sets.iter().copied(), |_| Some(model.clone()));
+    let one = |set: &&Measured| {
+        if progress.stop() {
+            return None;
+        }
+        let found = fits.next()?.map_err(|error| LeftOut::of(set, &error.to_string()));
+        progress.done();
+        Some(found)
+    };
+    sets.iter().map(one).collect()
+}
+
+impl Calibration {
+    /// The constants, as the catalogue has them under `devices`.
+    pub fn kernels(&self) -> IndexMap<String, DeviceKernels> {
+        calibration::devices(&self.found)
+    }
+
+    /// What measured shapes add, as the catalogue has it.
+    pub fn corrections(&self) -> String {
+        calibration::corrections(&self.found)
+    }
+}
+
+impl Class {
+    fn of(found: &Calibrated) -> Self {
+        let corrections = found.model.parameters.corrections.get(&found.class);
+        Self {
+            device: found.device.clone(),
+            kernels: found.class.to_string(),
+            sources: found.sources.clone(),
+            constants: constants(found),
+            corrections: corrections.map_or(0, |corrections| corrections.anchors.len()),
+            fitted: found.fitted,
+            held_out: found.held_out,
+            formula_alone: found.uncorrected,
+        }
+    }
+}
+
+/// The numbers among the constants, by their names in the catalogue.
+fn constants(found: &Calibrated) -> IndexMap<String, f64> {
+    let written = found.constants().ok().and_then(|constants| serde_json::to_value(constants).ok());
+    let Some(Value::Object(fields)) = written else { return IndexMap::new() };
+    fields.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?))).collect()
+}
+
+impl LeftOut {
+    fn of(set: &Measured, reason: &str) -> Self {
+        let (device, kernels) = (set.device.clone(), set.class.to_string());
+        Self { device, kernels, rows: set.samples.len(), reason: reason.to_owned() }
+    }
+}

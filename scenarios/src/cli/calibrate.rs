@@ -1,0 +1,155 @@
+//! `foretrain calibrate`: constants of kernels from measured tables.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::PathBuf;
+
+use hw_models::calibration::{Errors, Table};
+use hw_models::catalogue::nearest::remedy;
+use reports::quantity;
+use scenarios::calibration::{Calibration, Class, Options, calibrate as fit, embedded, embedded_names};
+
+use super::output::{CORRECTIONS, KERNELS, Staging, page};
+use super::printer::Printer;
+use super::progress::{self, Bar};
+use super::trouble::{self, Trouble};
+use super::{Exit, Format, VERSION};
+
+/// What is fitted, and how it is told.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Tables of measured kernels: CSV files, or names of tables that come with foretrain (`gemm_h100_xla.csv`)
+    #[arg(long, required = true, num_args = 1.., value_name = "FILE|NAME")]
+    from: Vec<String>,
+    /// The folder in which the folder `calibration` of results is: kernels.yaml and corrections.csv, as the catalogue has
+    /// them; none is written if not given
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Devices at a time; as many as there are processors if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// What is printed
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// The folder of results.
+const FOLDER: &str = "calibration";
+
+/// Longest table that is read.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Fits what the tables measured.
+pub(super) fn calibrate(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    match fitted(arguments, printer) {
+        Err(end @ Trouble::Output(_)) => Err(end),
+        Err(trouble) => Ok(trouble.report(printer, arguments.format)),
+        Ok(exit) => Ok(exit),
+    }
+}
+
+fn fitted(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    progress::catch_interrupts();
+    let tables = tables(&arguments.from)?;
+    let staging = arguments.out.as_ref().map(|out| Staging::open(out, FOLDER)).transpose()?;
+    let options = Options { jobs: arguments.jobs.map(usize::from), version: VERSION.to_owned() };
+    let found = fit(&tables, &options, &Bar::new(arguments.quiet, "classes of kernels"));
+    let Some(found) = found.map_err(Trouble::Tables)? else {
+        printer.complain("interrupted before everything was fitted; nothing is kept");
+        return Ok(Exit::Interrupted);
+    };
+    for rows in &found.left_out {
+        let noun = if rows.rows == 1 { "row" } else { "rows" };
+        printer.tell(&format!(
+            "left out: {} {noun} of {} {}: {}\n",
+            rows.rows, rows.device, rows.kernels, rows.reason
+        ));
+    }
+    if found.classes.is_empty() {
+        return Err(Trouble::Mistake("no row of the tables can be fitted".to_owned()));
+    }
+    let folder = staging.map(|staging| write(staging, &found, &arguments.from)).transpose()?;
+    match arguments.format {
+        Format::Json => printer.print(&trouble::json(&found)),
+        Format::Table => {
+            let written = folder.map(|folder| format!("\nconstants: {}\n", folder.join(KERNELS).display()));
+            printer.print(&(text(&found) + &written.unwrap_or_default()))
+        }
+    }
+}
+
+/// The tables of these names; a file wins over a table of foretrain's.
+fn tables(names: &[String]) -> Result<Vec<Table>, Trouble> {
+    let (mut tables, mut wrong) = (Vec::new(), Vec::new());
+    for name in names {
+        match bytes(name)? {
+            bytes if bytes.len() as u64 > MOST_BYTES => {
+                let message =
+                    format!("`{name}` is longer than {} MiB: cut the table into several", MOST_BYTES >> 20);
+                return Err(Trouble::Mistake(message));
+            }
+            bytes => match Table::read(name, &bytes[..]) {
+                Ok(table) => tables.push(table),
+                Err(error) => wrong.push(error),
+            },
+        }
+    }
+    if wrong.is_empty() { Ok(tables) } else { Err(Trouble::Tables(wrong)) }
+}
+
+fn bytes(name: &str) -> Result<Vec<u8>, Trouble> {
+    let beginning = |file: File| {
+        let mut bytes = Vec::new();
+        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map(|_| bytes)
+    };
+    match (File::open(name).and_then(beginning), embedded(name)) {
+        (Ok(bytes), _) => Ok(bytes),
+        (Err(error), Some(text)) if error.kind() == ErrorKind::NotFound => Ok(text.as_bytes().to_vec()),
+        (Err(error), None) if error.kind() == ErrorKind::NotFound => {
+            let known: Vec<&str> = embedded_names().collect();
+            let remedy = remedy(name, &known, "table");
+            Err(Trouble::Mistake(format!("there is no file `{name}`: {remedy}")))
+        }
+        (Err(error), _) => Err(Trouble::Mistake(format!("cannot read `{name}`: {error}"))),
+    }
+}
+
+fn write(staging: Staging, found: &Calibration, from: &[String]) -> Result<PathBuf, Trouble> {
+    let kernels = page(KERNELS, |out| {
+        let head = format!(
+            "# Constants of kernels fitted by foretrain {VERSION} calibrate --from {}: the part `devices` of a catalogue of\n\
+             # kernels. Starts of kernels are those of the catalogue.\ndevices:\n",
+            from.join(" ")
+        );
+        let devices = serde_yaml::to_string(&found.kernels()).map_err(io::Error::other)?;
+        out.extend(head.bytes());
+        out.extend(devices.lines().flat_map(|line| format!("  {line}\n").into_bytes()));
+        Ok(())
+    })?;
+    staging.commit(&[(KERNELS, &kernels), (CORRECTIONS, found.corrections().as_bytes())])
+}
+
+fn text(found: &Calibration) -> String {
+    found.classes.iter().map(class).collect::<Vec<_>>().join("\n")
+}
+
+fn class(class: &Class) -> String {
+    let constants: Vec<String> =
+        class.constants.iter().map(|(name, value)| format!("{name} {}", quantity::count(*value))).collect();
+    let errors = |errors: &Errors| match errors.samples {
+        0 => "no row".to_owned(),
+        _ => errors.to_string(),
+    };
+    let [fitted, held_out, alone] = [&class.fitted, &class.held_out, &class.formula_alone].map(errors);
+    format!(
+        "{} {}\n  constants      {}\n  corrections    {} shapes\n  fitted         {fitted}\n  held out       {held_out}\n  \
+         formula alone  {alone}\n",
+        class.device,
+        class.kernels,
+        constants.join(", "),
+        class.corrections,
+    )
+}

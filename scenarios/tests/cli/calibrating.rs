@@ -1,0 +1,89 @@
+//! `calibrate`: constants from tables, the files, the formats and wrong tables.
+
+use super::support::{Sandbox, assert_session};
+
+/// Streaming kernels that reach 60 % of T4's 320 GB/s after 7 us, every other one a tenth slower.
+fn table() -> String {
+    let mut text = String::from("# source: made up\ngpu,op,rows,cols,latency_ms\n");
+    for (at, rows) in
+        [1u64, 2, 3, 5, 8, 10, 20, 30, 50, 80, 100, 200, 300, 500, 800, 1000, 2000, 3000].iter().enumerate()
+    {
+        let noise = [1.0, 1.1][at % 2];
+        let ms = noise * (7e-3 + (rows * 8192 * 8) as f64 / (0.6 * 320e9) * 1e3);
+        text += &format!("t4,relu,{rows},8192,{ms:.6}\n");
+    }
+    text
+}
+
+#[test]
+fn constants_are_fitted_and_written_as_the_catalogue_has_them() {
+    let sandbox = Sandbox::new("calibrate");
+    sandbox.write("mine.csv", table() + "gt4,relu,8,8192,1\n");
+    assert_session!("calibrate", sandbox.session(&["calibrate --from mine.csv --out ."]));
+    assert_eq!(sandbox.names("calibration"), ["corrections.csv", "kernels.yaml"]);
+    let kernels = sandbox.read("calibration/kernels.yaml");
+    assert!(
+        kernels.contains("devices:\n  t4:\n    stream:\n      elementwise:\n        achieved: 0."),
+        "{kernels}"
+    );
+    assert!(
+        kernels.contains("start_us: 2.5\n") && kernels.contains("source: made up; fitted n "),
+        "{kernels}"
+    );
+    assert!(sandbox.read("calibration/corrections.csv").starts_with("device,kernel,length,"));
+    let json = sandbox.run("calibrate --from mine.csv --format json --jobs 1 --quiet").json();
+    assert_eq!(json["classes"][0]["kernels"], "elementwise");
+    assert_eq!(json["left_out"][0]["rows"], 1);
+    let achieved = json["classes"][0]["constants"]["achieved"].as_f64().expect("a number");
+    assert!((0.54..0.61).contains(&achieved), "{achieved}");
+}
+
+#[test]
+fn tables_that_come_with_foretrain_give_the_committed_constants() {
+    let sandbox = Sandbox::new("calibrate-embedded");
+    let json = sandbox.run("calibrate --from attention_bf16_simumax.csv --format json").json();
+    let class = json["classes"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|class| class["device"] == "b200-sxm-180gb" && class["kernels"] == "attention-forward");
+    let found = class.expect("it was measured")["constants"]["e_max"].as_f64().expect("a number");
+    let catalogue = scenarios::catalogue::kernels_of("b200-sxm-180gb").expect("a known GPU").parameters;
+    let committed = catalogue.attention.forward.e_max;
+    assert!((found / committed - 1.0).abs() < 0.01, "committed {committed}, fitted {found}");
+}
+
+#[test]
+fn everything_that_is_wrong_with_tables_is_told_with_its_place() {
+    let sandbox = Sandbox::new("calibrate-wrong");
+    sandbox.write("cells.csv", "# source: me\ngpu,op,rows,cols,latency_ms\n\"t,4\",ln,8,x,1\nt4,ln,8,8,-1\n");
+    sandbox.write("columns.csv", "gpu,op,rows,time\nt4,ln,8,1\n");
+    sandbox.write("ragged.csv", "# source: me\na,b\n1\n");
+    sandbox.write("bytes.csv", b"a,b\n\xff,1\n");
+    sandbox.write("strange.csv", "gpu,op,rows,cols,latency_ms\na100,ln,8,8,1\n");
+    sandbox.write(
+        "huge.csv",
+        "gpu,op,rows,cols,latency_ms\nt4,relu,18446744073709551615,18446744073709551615,1e300\n",
+    );
+    assert_session!(
+        "calibrate-wrong",
+        sandbox.session(&[
+            "calibrate",
+            "calibrate --from cells.csv",
+            "calibrate --from cells.csv --format json",
+            "calibrate --from ragged.csv bytes.csv",
+            "calibrate --from strange.csv",
+            "calibrate --from gemm_h100_xl.csv",
+            "calibrate --from .",
+        ])
+    );
+    let unknown = sandbox.run("calibrate --from columns.csv");
+    assert_eq!(unknown.exit, 2);
+    assert!(
+        unknown.err.contains("columns.csv:1: no table of kernels has the columns gpu,op,rows,time"),
+        "{}",
+        unknown.err
+    );
+    let huge = sandbox.run("calibrate --from huge.csv --format json");
+    assert!(huge.exit == 0 && huge.json()["classes"][0]["device"] == "t4", "{}", huge.err);
+}
