@@ -16,6 +16,7 @@ const SETS: &[(&str, &str)] = files![
     "megatron.yaml",
     "vtrain-single-node.yaml",
     "vtrain-multi-node.yaml",
+    "llm-foundry.yaml",
     "gemm.yaml",
     "streaming.yaml",
     "attention.yaml",
@@ -29,6 +30,7 @@ const STEPS: &[(&str, &str)] = files![
     "megatron.csv",
     "vtrain-single-node.csv",
     "vtrain-multi-node.csv",
+    "llm-foundry.csv",
 ];
 
 /// Measured kernels, which the constants of the catalogue are fitted to, too: except for a quarter of the rows.

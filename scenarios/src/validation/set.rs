@@ -107,6 +107,8 @@ pub(super) enum Known {
 pub(super) struct Steps {
     /// The table.
     pub(super) data: String,
+    /// The column whose values are parts of the set, judged each by itself; none: all rows together.
+    pub(super) part: Option<String>,
     /// What a row says.
     pub(super) measured: Measured,
     /// What all rows have in common.

@@ -27,9 +27,11 @@ pub(super) fn judged(title: &str, steps: &Steps, progress: &dyn Progress) -> Opt
             return None;
         }
         let place = format!("{}:{}", table.name, row.line());
-        let judged = one(steps, &files, place, cells(table.columns(), row));
+        let cells = cells(table.columns(), row);
+        let part = steps.part.as_ref().and_then(|column| cells.get(column)).cloned().unwrap_or_default();
+        let judged = one(steps, &files, place, cells);
         progress.done();
-        Some((String::new(), judged))
+        Some((part, judged))
     };
     rows.par_iter().map(judge).collect()
 }
