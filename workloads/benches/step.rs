@@ -9,7 +9,7 @@ use std::time::Instant;
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
 use hw_models::host::{HOST, HostCosts};
-use hw_models::kernels::{KERNELS, KernelCatalogue};
+use hw_models::kernels::{KERNELS, KernelCatalogue, Libraries};
 use hw_models::machine::{ClusterSpec, Machine};
 use serde::de::DeserializeOwned;
 use sim_core::fold::fold;
@@ -103,6 +103,7 @@ fn lowered() -> Lowered {
         kernels: &kernels,
         collectives: &collectives,
         host: &host,
+        libraries: Libraries::default(),
     };
     build_on(&plan, &hardware).expect("a plan that can be built").lowered
 }

@@ -10,7 +10,7 @@ use hw_models::collectives::{
     self, CollectiveCatalogue, CollectiveError, CollectiveModel, CollectivePlan, GroupShape, PathKind,
 };
 use hw_models::host::HostCosts;
-use hw_models::kernels::{self, GpuFacts, KernelCatalogue, KernelCost, KernelError, KernelModel};
+use hw_models::kernels::{self, GpuFacts, KernelCatalogue, KernelCost, KernelError, KernelModel, Libraries};
 use hw_models::machine::{Machine, NoRoute, Route, RouteKind};
 use sim_core::fixed::Rate;
 use sim_core::program::{CapRow, CapTable};
@@ -35,6 +35,8 @@ pub struct Hardware<'a> {
     pub collectives: &'a CollectiveCatalogue,
     /// What issuing work costs.
     pub host: &'a HostCosts,
+    /// Where the framework takes its kernels from.
+    pub libraries: Libraries,
 }
 
 /// Why the hardware models cannot answer.
@@ -66,13 +68,14 @@ impl<'a> Hardware<'a> {
         Ok((model, gpu))
     }
 
-    /// The kernels of the machine's GPU at a clock relative to that of its peak rates.
+    /// The kernels of the machine's GPU in a training run, at a clock relative to that of its peak rates.
     ///
     /// # Errors
     /// When there are no kernel parameters for its generation.
     pub fn kernel_model(&self, clock: f64) -> Result<KernelModel, HardwareError> {
         let (name, gpu) = self.gpu()?;
-        Ok(KernelModel::new(GpuFacts::of(gpu, clock), self.kernels.parameters(name, &gpu.architecture)?))
+        let parameters = self.kernels.parameters(name, &gpu.architecture)?.in_training(self.libraries);
+        Ok(KernelModel::new(GpuFacts::of(gpu, clock), parameters))
     }
 }
 

@@ -18,6 +18,7 @@ mod corrections;
 mod depthwise;
 mod gemm;
 mod grouped;
+mod libraries;
 mod parameters;
 mod rows;
 mod stream;
@@ -35,6 +36,7 @@ pub use convolution::{Convolution, ConvolutionPass};
 pub use corrections::{Anchor, CORRECTIONS, CORRECTIONS_HEADER, Correct, Corrections, Shape};
 pub use gemm::{Gemm, Layout};
 pub use grouped::GroupedGemm;
+pub use libraries::{Flash, Libraries};
 pub use parameters::{
     AttentionParameters, ConvolutionParameters, DeviceKernels, GemmParameters, GroupedParameters,
     KernelCatalogue, KernelParameters, PassParameters, StreamParameters,

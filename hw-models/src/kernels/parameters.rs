@@ -90,6 +90,10 @@ pub struct GemmParameters {
     pub misaligned: f64,
     /// Fraction of peak that the board's power holds with all SMs at work.
     pub sustained: f64,
+    /// The same where products follow each other without end, of a part that was timed one product at a time; none: as
+    /// `sustained`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continuous: Option<f64>,
     /// Share of the shorter of compute and memory that the longer does not hide.
     pub serial: f64,
     /// Where they are from.

@@ -204,7 +204,8 @@ impl Tolerance {
 
     /// In words: `MAPE 5 %, bias 3 %`.
     fn in_words(&self) -> String {
-        let share = |value: f64| format!("{} %", 100.0 * value);
+        // To the digit as written: 100 times a share is no round number in binary.
+        let share = |value: f64| format!("{} %", (value * 1e9).round() / 1e7);
         let limits = [("MAPE", self.mape), ("median", self.median), ("p95", self.p95), ("bias", self.bias)];
         let limits =
             limits.into_iter().filter_map(|(name, limit)| Some(format!("{name} ≤ {}", share(limit?))));

@@ -1,5 +1,6 @@
 //! The machine of a scenario.
 
+use hw_models::kernels::{Flash, Libraries};
 use hw_models::machine::{
     self, ClusterSpec, LinkSpec, MachineError, MemorySpec, ModelSpec, PartChange, PartChanges, PartsSpec,
 };
@@ -10,7 +11,7 @@ use workloads::plan::PlanError;
 
 use crate::catalogue;
 use crate::schema::{
-    Bytes, Cluster, Degrade, Machine, PartSettings, Parts, Rate, Scenario, Share, SingleNode,
+    Attention, Bytes, Cluster, Degrade, Machine, PartSettings, Parts, Rate, Scenario, Share, SingleNode,
 };
 
 /// The machine of a scenario with one.
@@ -28,14 +29,24 @@ pub(crate) fn of(scenario: &Scenario) -> Result<machine::Machine, PlanError> {
     }
 }
 
+/// Where the framework of a scenario takes its kernels from.
+pub(crate) fn libraries(scenario: &Scenario) -> Libraries {
+    let Some(software) = &scenario.software else { return Libraries::default() };
+    Libraries {
+        flash: if software.attention == Attention::FlashTriton { Flash::Triton } else { Flash::default() },
+        products: software.sustained_products.map(Share::as_f64),
+    }
+}
+
 /// What is known of a machine's hardware.
-pub(crate) fn hardware(machine: &machine::Machine) -> Hardware<'_> {
+pub(crate) fn hardware(machine: &machine::Machine, libraries: Libraries) -> Hardware<'_> {
     Hardware {
         machine,
         catalogue: catalogue::devices(),
         kernels: catalogue::kernels(),
         collectives: catalogue::collectives(),
         host: catalogue::host(),
+        libraries,
     }
 }
 

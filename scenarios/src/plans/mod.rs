@@ -23,7 +23,10 @@ pub(crate) fn built(scenario: &Scenario) -> Result<Built, PlanError> {
         Model::ProfiledPipeline(pipeline) => build(&profiled::plan(scenario, pipeline)),
         Model::Transformer(model) => {
             let machine = machine::of(scenario)?;
-            build_on(&transformer::plan(scenario, model), &machine::hardware(&machine))
+            build_on(
+                &transformer::plan(scenario, model),
+                &machine::hardware(&machine, machine::libraries(scenario)),
+            )
         }
     }
 }

@@ -11,8 +11,8 @@ use workloads::plan::{self, TransformerPlan};
 
 use super::pipelining::{pipelining, schedule};
 use crate::schema::{
-    self, Attention, Bias, Bytes, BytesPerParameter, Count, FusedSoftmax, Launch, Mlp, Norm, Placement,
-    Positions, Precision, RecomputeMode, Scenario,
+    self, Attention, Bias, Bytes, BytesPerParameter, Count, CrossEntropy, FusedSoftmax, Launch, Mlp, Norm,
+    Placement, Positions, Precision, RecomputeMode, Scenario,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -134,7 +134,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
     let software = scenario.software.clone().unwrap_or_default();
     let attention = match software.attention {
         Attention::Materialised => AttentionKernel::Materialised,
-        Attention::Flash => AttentionKernel::Flash,
+        Attention::Flash | Attention::FlashTriton => AttentionKernel::Flash,
     };
     let softmax = match software.fused_softmax {
         FusedSoftmax::Auto => SoftmaxFusion::Auto { keys_max: software.fused_softmax_keys.get() as u32 },
@@ -148,7 +148,9 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         Some(bytes) if dtype != Dtype::Fp32 => states(bytes),
         _ => common.states,
     };
-    Execution { fusion: Fusion { softmax, ..Fusion::ALL }, states, ..common }
+    let cross_entropy = software.cross_entropy == CrossEntropy::Fused;
+    let loss_metrics = software.loss_metrics.get() as u32;
+    Execution { fusion: Fusion { softmax, cross_entropy, loss_metrics, ..Fusion::ALL }, states, ..common }
 }
 
 /// What so many bytes of a parameter in mixed precision are.

@@ -18,6 +18,7 @@ pub(super) fn constants(scenario: &Scenario) -> Vec<ConstantOrigin> {
     if let (Some(name), Some(gpu)) = (machine.part(first).model, machine.gpu_model(first))
         && let Ok(parameters) = catalogue::kernels().parameters(name, &gpu.architecture)
     {
+        let parameters = parameters.in_training(plans::machine::libraries(scenario));
         constants.extend(of_kernels(scenario, name, &parameters));
     }
     constants
@@ -38,7 +39,7 @@ fn of_kernels(scenario: &Scenario, gpu: &str, parameters: &KernelParameters) -> 
         let what = "matrix products, share of the peak of full tiles".to_owned();
         constants.push(share(what, gemm.e_max, &gemm.provenance));
     }
-    if scenario.software.as_ref().is_some_and(|software| software.attention == Attention::Flash) {
+    if scenario.software.as_ref().is_some_and(|software| software.attention != Attention::Materialised) {
         let attention = &parameters.attention;
         for (pass, of_pass) in [("forward", &attention.forward), ("backward", &attention.backward)] {
             let what = format!("flash attention {pass}, share of the peak");

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Count, Duration};
+use super::{Count, Duration, Share};
 
 /// Which kernels the training framework uses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -11,6 +11,15 @@ use super::{Count, Duration};
 pub struct Software {
     /// How attention is computed.
     pub attention: Attention,
+    /// Fraction of the peak that matrix products in 16 bits hold in a long run, where that of the catalogue is not of this
+    /// framework's library: cuBLAS of 2023 was slower on Hopper than it is now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["60 %"]))]
+    pub sustained_products: Option<Share>,
+    /// How the loss over the vocabulary is computed.
+    pub cross_entropy: CrossEntropy,
+    /// How often the loss is computed again, unfused, for metrics of the training batch: 2 in MosaicML's llm-foundry.
+    pub loss_metrics: Count<0, 16>,
     /// Whether scale, mask and softmax of materialised attention are one kernel.
     pub fused_softmax: FusedSoftmax,
     /// Most keys that the kernel takes: 4096 in Megatron-LM, 2048 in older releases.
@@ -25,6 +34,9 @@ impl Default for Software {
     fn default() -> Self {
         Self {
             attention: Attention::default(),
+            sustained_products: None,
+            cross_entropy: CrossEntropy::default(),
+            loss_metrics: Count::new(0).expect("within the limits"),
             fused_softmax: FusedSoftmax::default(),
             fused_softmax_keys: Count::new(4_096).expect("within the limits"),
             launch: Launch::default(),
@@ -42,6 +54,20 @@ pub enum Attention {
     Materialised,
     /// Flash attention: one kernel, no scores in memory.
     Flash,
+    /// The same in Triton, as of 2022 and 2023.
+    FlashTriton,
+}
+
+/// How the loss over the vocabulary is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CrossEntropy {
+    /// Pass after pass over an fp32 copy of the logits, as in Megatron-LM.
+    #[default]
+    Passes,
+    /// One kernel forward and one backward, which fills the logits with their gradient: flash-attention's and Transformer
+    /// Engine's.
+    Fused,
 }
 
 /// Whether scale, mask and softmax of materialised attention are one kernel.

@@ -4,6 +4,7 @@ use hw_models::calibration::split;
 use hw_models::collectives::{
     Collective, CollectiveCatalogue, CollectiveKind, CollectiveModel, GroupShape, LogTable, plan,
 };
+use hw_models::kernels::Libraries;
 use indexmap::IndexMap;
 use reports::validation::{LeftOut, Row};
 use workloads::model::transformer::Group;
@@ -129,7 +130,7 @@ impl Series {
         let node =
             SingleNode { name: self.node.clone(), gpu: None, set: IndexMap::new(), degrade: Vec::new() };
         let machine = machine::build(&Machine::Node(node)).map_err(|errors| format!("{errors:?}"))?;
-        let hardware = machine::hardware(&machine);
+        let hardware = machine::hardware(&machine, Libraries::default());
         let (_, gpu) = hardware.gpu().map_err(|error| error.to_string())?;
         let formulas = CollectiveCatalogue { tables: Vec::new(), ..catalogue::collectives().clone() };
         let extent = Extent { tensor: self.ranks, data: 1, stages: 1 };

@@ -35,7 +35,7 @@ pub enum AttentionKernel {
     Flash,
 }
 
-/// Which chains of small operators are one kernel.
+/// Which chains of small operators are one kernel, and which are there more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fusion {
     /// Scale, mask and softmax of materialised attention.
@@ -46,6 +46,10 @@ pub struct Fusion {
     pub residual: bool,
     /// Weight gradients are added to their sum by the product itself, where that sum is in fp32.
     pub gradient_accumulation: bool,
+    /// The loss over the vocabulary: a kernel that reads the logits, and one that fills them with their gradient.
+    pub cross_entropy: bool,
+    /// How often the loss is computed again from the logits, unfused, for metrics of the training batch.
+    pub loss_metrics: u32,
 }
 
 /// When scale, mask and softmax are one kernel.
@@ -108,12 +112,14 @@ impl Execution {
 }
 
 impl Fusion {
-    /// All that there is, the softmax where its kernel takes the shape.
+    /// All that Megatron-LM does by default, the softmax where its kernel takes the shape.
     pub const ALL: Self = Self {
         softmax: SoftmaxFusion::Auto { keys_max: 4_096 },
         activation: true,
         residual: true,
         gradient_accumulation: true,
+        cross_entropy: false,
+        loss_metrics: 0,
     };
 }
 

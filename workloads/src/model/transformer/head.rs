@@ -12,6 +12,9 @@ use super::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass, Tenso
 const INPUT: &str = "input";
 const NORM: &NormNames = norm_names!("final norm");
 const LOGITS: &Names = linear_names!("logits");
+const LOSS: &str = "loss";
+const METRIC: &str = "logits of metric";
+const LOG_SOFTMAX: &str = "log-softmax of metric";
 const SINGLE: &str = "logits in fp32";
 const LOGITS_GRADIENT: &str = "logits gradient";
 
@@ -42,12 +45,28 @@ fn forward(on: &ShardedTransformer) -> Vec<Operator> {
     let normed = NORM.forward(&mut draft, on, INPUT);
     projection(on).forward(&mut draft, on, normed);
     loss(&mut draft, on);
+    for _ in 0..on.execution().fusion.loss_metrics {
+        metric(&mut draft, on);
+    }
     draft.operators
+}
+
+/// The loss once more without a gradient, as PyTorch's `cross_entropy` computes it: a cast to fp32, a log-softmax (Composer's
+/// `_eval_train_metrics`, for each metric).
+fn metric(draft: &mut Draft, on: &ShardedTransformer) {
+    let single = 4 * on.logits();
+    let (class, bytes) = (StreamClass::Elementwise, on.bytes(on.logits()));
+    draft.stream("cast logits of metric", class, (bytes, single), &[LOGITS.output], &[(METRIC, single)]);
+    let class = (StreamClass::Softmax, on.tokens());
+    draft.walk("log-softmax of metric", class, (single, single), &[METRIC], &[(LOG_SOFTMAX, single)]);
 }
 
 /// The passes of Megatron-LM's `_VocabParallelCrossEntropy`, all in the fp32 copy of the logits: what the backward pass
 /// needs are the probabilities it ends with. Three numbers a token are summed over the tensor ranks.
 fn loss(draft: &mut Draft, on: &ShardedTransformer) {
+    if on.execution().fusion.cross_entropy {
+        return fused_loss(draft, on);
+    }
     let single = 4 * on.logits();
     let (elementwise, reduction) = (StreamClass::Elementwise, StreamClass::Reduction);
     let logits = fp32_logits(on);
@@ -71,9 +90,35 @@ fn loss(draft: &mut Draft, on: &ShardedTransformer) {
     draft.stream("normalise exponentials", elementwise, (single, single), &[logits], &[]);
 }
 
+/// One pass over the logits as they are, for the largest, the sum and the target's of each token; tensor ranks gather
+/// these three numbers of all (flash-attention's `cross_entropy`, Transformer Engine's `cross_entropy`).
+fn fused_loss(draft: &mut Draft, on: &ShardedTransformer) {
+    let each = 4 * on.tokens();
+    let class = (StreamClass::CrossEntropy, on.tokens());
+    let reads = [LOGITS.output];
+    draft.walk("cross entropy", class, (on.bytes(on.logits()), 3 * each), &reads, &[(LOSS, 3 * each)]);
+    if on.tensor() > 1 {
+        let gather = (CollectiveKind::AllGather, Group::Tensor, 3 * each * on.tensor());
+        draft.collective("gather parts of the loss", gather, Issue::Waiting, &[LOSS], &[]);
+    }
+}
+
 fn backward(on: &ShardedTransformer) -> Vec<Operator> {
     let mut draft = Draft::new(Phase::BackwardInput);
+    let gradient = loss_gradient(&mut draft, on);
+    let gradient = projection(on).backward(&mut draft, on, NORM.output, gradient);
+    NORM.backward(&mut draft, on, INPUT, gradient);
+    draft.operators
+}
+
+/// The gradient of the logits.
+fn loss_gradient(draft: &mut Draft, on: &ShardedTransformer) -> &'static str {
     let (bytes, single) = (on.bytes(on.logits()), 4 * on.logits());
+    if on.execution().fusion.cross_entropy {
+        let class = (StreamClass::CrossEntropy, on.tokens());
+        draft.walk(LOGITS_GRADIENT, class, (bytes, bytes), &[LOGITS.output, LOSS], &[]);
+        return LOGITS.output;
+    }
     let elementwise = StreamClass::Elementwise;
     let mut gradient = fp32_logits(on);
     draft.stream("loss gradient", elementwise, (single, single), &[gradient], &[]);
@@ -87,9 +132,7 @@ fn backward(on: &ShardedTransformer) -> Vec<Operator> {
         );
         gradient = LOGITS_GRADIENT;
     }
-    let gradient = projection(on).backward(&mut draft, on, NORM.output, gradient);
-    NORM.backward(&mut draft, on, INPUT, gradient);
-    draft.operators
+    gradient
 }
 
 /// The tensor that the loss works in.

@@ -17,7 +17,7 @@ mod tensors;
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
 use hw_models::host::{HOST, HostCosts};
-use hw_models::kernels::{KERNELS, KernelCatalogue};
+use hw_models::kernels::{KERNELS, KernelCatalogue, Libraries};
 use hw_models::machine::{ClusterSpec, Degrade, Machine};
 use serde::de::DeserializeOwned;
 use sim_core::fixed::RATE_BITS;
@@ -94,7 +94,7 @@ impl World {
 
     fn hardware<'a>(&'a self, machine: &'a Machine) -> Hardware<'a> {
         let Self { catalogue, kernels, collectives, host, .. } = self;
-        Hardware { machine, catalogue, kernels, collectives, host }
+        Hardware { machine, catalogue, kernels, collectives, host, libraries: Libraries::default() }
     }
 
     /// A run of a plan, however it ends.

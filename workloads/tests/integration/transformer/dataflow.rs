@@ -19,6 +19,8 @@ fn cases() -> Vec<(Transformer, Execution)> {
         activation: false,
         residual: false,
         gradient_accumulation: false,
+        cross_entropy: true,
+        loss_metrics: 1,
     };
     for model in models {
         for split in [ranks(1, false), ranks(4, false), ranks(4, true)] {
