@@ -228,6 +228,7 @@ fn path(route: &Route) -> PathKind {
 pub fn kernel(model: &KernelModel, work: &Work) -> Result<Option<KernelCost>, KernelError> {
     match work {
         Work::Gemm(gemm) => model.gemm(gemm).map(Some),
+        Work::Convolution(convolution) => model.convolution(convolution).map(Some),
         Work::Attention(attention) => model.attention(attention).map(Some),
         Work::Stream(stream) => model.stream(stream).map(Some),
         Work::Collective(_) => Ok(None),

@@ -19,7 +19,7 @@ use crate::graph::{Op, OpId, Phase, Purpose, Storage, StorageId};
 use super::cut::PartKind;
 use super::laid::{Laid, Part};
 use super::transformer::{
-    Collective, CollectiveKind, DataParallel, Gather, Group, Layout, Operator, Sharding, States, Work,
+    Collective, CollectiveKind, DataParallel, Gather, Group, Operator, Sharding, States, Work,
 };
 
 /// Adds to `laid` what the ranks of `data` exchange beside passes, in the types of `states`. `one_at_a_time` says that a stage ends the backward pass
@@ -152,26 +152,19 @@ impl Exchanging<'_> {
         }
     }
 
-    /// Which operators complete gradients of how many parameters of a part: products of linear layers those of their
-    /// weights, its last operator the rest.
+    /// Which operators complete gradients of how many parameters of a part: products and convolutions those of
+    /// their weights, its last operator the rest.
     fn completed(&self, part: &Part) -> Vec<(OpId, u64)> {
         let mut left = part.owned;
         let mut completed = Vec::new();
         for op in part.weight.clone() {
             let Operator { phase, work, .. } =
                 &self.laid.operators[self.laid.operator_of[op as usize] as usize];
-            match work {
-                Work::Gemm(gemm)
-                    if gemm.layout == Layout::WeightGradient && *phase == Phase::BackwardWeight =>
-                {
-                    let weights = gemm.batch * gemm.m * gemm.n;
-                    // The gradient of a tied embedding is complete with that of the embedding.
-                    if weights <= left {
-                        completed.push((OpId(op), weights));
-                        left -= weights;
-                    }
-                }
-                _ => {}
+            let weights = work.weights().filter(|_| *phase == Phase::BackwardWeight);
+            // The gradient of a tied embedding is complete with that of the embedding.
+            if let Some(weights) = weights.filter(|&weights| weights <= left) {
+                completed.push((OpId(op), weights));
+                left -= weights;
             }
         }
         completed.extend((left > 0).then(|| (OpId(part.weight.end - 1), left)));

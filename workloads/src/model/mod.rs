@@ -5,6 +5,7 @@ pub(crate) mod cut;
 pub(crate) mod draft;
 pub(crate) mod exchanged;
 pub(crate) mod laid;
+pub mod layered;
 pub mod operator;
 pub mod profiled;
 pub mod transformer;

@@ -1,7 +1,9 @@
 //! Operators of a model with their shapes: what a kernel or a collective works on, which tensors it reads and leaves.
 //! Nothing here says how long anything takes.
 
-pub use hw_models::kernels::{Attention, Dtype, Gemm, Layout, Pass, Stream, StreamClass};
+pub use hw_models::kernels::{
+    Attention, Convolution, ConvolutionPass, Dtype, Gemm, Layout, Pass, Stream, StreamClass,
+};
 
 use crate::graph::Phase;
 
@@ -42,6 +44,8 @@ pub struct Tensor {
 pub enum Work {
     /// A matrix product.
     Gemm(Gemm),
+    /// A convolution.
+    Convolution(Convolution),
     /// Flash attention.
     Attention(Attention),
     /// A pass over memory.
@@ -88,12 +92,24 @@ pub enum Group {
 }
 
 impl Work {
-    /// Multiplications and additions of matrix products and attention; the rest is bound by bytes and counts none.
+    /// Multiplications and additions of matrix products, convolutions and attention; the rest is bound by bytes and counts none.
     pub fn flops(&self) -> f64 {
         match self {
             Self::Gemm(gemm) => gemm.flops(),
+            Self::Convolution(convolution) => convolution.flops(),
             Self::Attention(attention) => attention.flops(),
             Self::Stream(_) | Self::Collective(_) => 0.0,
+        }
+    }
+
+    /// Elements of the weight whose gradient it makes, if it makes one.
+    pub(crate) fn weights(&self) -> Option<u64> {
+        match self {
+            Self::Gemm(gemm) if gemm.layout == Layout::WeightGradient => Some(gemm.batch * gemm.m * gemm.n),
+            Self::Convolution(convolution) if convolution.pass == ConvolutionPass::WeightGradient => {
+                Some(convolution.weights())
+            }
+            _ => None,
         }
     }
 }

@@ -3,6 +3,8 @@
 mod communicators;
 mod deployed;
 mod launch;
+mod layered;
+mod overlap;
 mod size;
 mod transformer;
 
@@ -28,6 +30,7 @@ use crate::techniques::recompute::{self, Recompute};
 use crate::timing::timing;
 
 pub use launch::Launch;
+pub use layered::{LayeredPlan, build_layered_on, estimate_layered};
 pub use size::estimate_transformer;
 pub(crate) use transformer::parameters;
 pub use transformer::{TransformerPlan, build_on};

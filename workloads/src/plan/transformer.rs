@@ -17,7 +17,7 @@ use crate::placement::{Extent, Placement};
 
 use super::deployed::Deployed;
 use super::launch::Launch;
-use super::{Built, Pipelining, PlanError};
+use super::{Built, Pipelining, PlanError, overlap};
 
 /// How a transformer is trained on a machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,32 +132,8 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
     if pipelining.steps == 0 {
         wrong("steps", "must be at least 1".to_owned());
     }
-    overlap(plan, &mut wrong);
+    overlap::check(&plan.data_parallel(), plan.one_at_a_time(), &mut wrong);
     if found.is_empty() { Ok(()) } else { Err(PlanError::Invalid(found)) }
-}
-
-/// Exchanges that go with what data-parallel ranks share.
-fn overlap(plan: &TransformerPlan, wrong: &mut impl FnMut(&'static str, String)) {
-    let Overlap { bucket, gather } = plan.overlap;
-    if bucket == Some(0) {
-        wrong("bucket", "a bucket of 0 B is never filled: give it some, such as 25 MB".to_owned());
-    }
-    match (plan.sharding, gather) {
-        (Sharding::None, Some(_)) => {
-            let problem = "every rank has all parameters: leave it out, or let the ranks share something";
-            wrong("gather", problem.to_owned());
-        }
-        (Sharding::Parameters, None) => {
-            let problem = "ranks that share parameters gather them for every pass: say how";
-            wrong("gather", problem.to_owned());
-        }
-        (Sharding::Parameters, Some(gather)) if !gather.reshard_after_forward && !plan.one_at_a_time() => {
-            let problem = "a stage has several micro-batches under way, each of which would keep parameters of its own: \
-                           reshard after the forward pass, or let the ranks share only gradients and optimizer states";
-            wrong("reshard_after_forward", problem.to_owned());
-        }
-        _ => {}
-    }
 }
 
 /// Parameters of a rank of a stage.

@@ -3,6 +3,7 @@
 mod balance;
 mod checks;
 mod engine;
+mod layered;
 mod machine;
 mod orders;
 mod plans;

@@ -1,0 +1,71 @@
+//! How a list of layers is executed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::operator::Dtype;
+use crate::model::transformer::{AttentionKernel, Sharding, StateBytes, States};
+
+use super::shape::Shape;
+
+/// How a list of layers is executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayeredExecution {
+    /// Samples of a micro-batch.
+    pub micro_batch: u32,
+    /// Type of activations and of the parameters that operators read.
+    pub dtype: Dtype,
+    /// How attention is computed where distances do not enter it; with them scores are in memory.
+    pub attention: AttentionKernel,
+    /// Types of gradients and optimizer states.
+    pub states: States,
+    /// What updates the parameters.
+    pub optimizer: Optimizer,
+    /// Blocks keep only their input, and are computed again for their backward pass.
+    pub recompute: bool,
+}
+
+/// What updates parameters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Optimizer {
+    /// Adam: two moments.
+    #[default]
+    Adam,
+    /// Stochastic gradient descent with momentum: one moment.
+    Momentum,
+}
+
+impl Optimizer {
+    /// Moments of a parameter, of 4 bytes each.
+    pub const fn moments(self) -> u64 {
+        match self {
+            Self::Adam => 2,
+            Self::Momentum => 1,
+        }
+    }
+}
+
+impl LayeredExecution {
+    /// Bytes of `parameters` parameters on each of `data` ranks that hold the same ones.
+    pub fn state_bytes(&self, parameters: u64, sharding: Sharding, data: u32) -> StateBytes {
+        let bytes = self.states.bytes(parameters, sharding, data);
+        let held = bytes.optimizer / self.states.optimizer_bytes();
+        let unneeded = 4 * (Optimizer::Adam.moments() - self.optimizer.moments());
+        StateBytes { optimizer: bytes.optimizer - held * unneeded, ..bytes }
+    }
+
+    /// Elements of a value of `shape`, of all samples.
+    pub(super) fn elements(&self, shape: Shape) -> u64 {
+        u64::from(self.micro_batch) * shape.elements()
+    }
+
+    /// Bytes of a value of `shape`, of all samples.
+    pub(super) fn bytes(&self, shape: Shape) -> u64 {
+        self.elements(shape) * self.dtype.bytes()
+    }
+
+    /// Places of all samples.
+    pub(super) fn rows(&self, shape: Shape) -> u64 {
+        u64::from(self.micro_batch) * shape.places()
+    }
+}

@@ -1,0 +1,68 @@
+//! Pooling over places.
+
+use crate::model::operator::StreamClass;
+
+use super::layer::Pool;
+use super::names::name;
+use super::shape::Shape;
+use super::tape::{Tape, Value};
+
+/// Bytes of the place that a maximum was found at, an integer of 64 bits.
+const PLACE_BYTES: u64 = 8;
+
+impl Tape<'_> {
+    /// Largest or mean of a window. PyTorch keeps the input of either, and the places of maxima.
+    pub(super) fn pool(&mut self, from: Value, pool: &Pool, largest: bool) -> Result<Value, String> {
+        let (kernel, padding) = (u64::from(pool.kernel), u64::from(pool.padding));
+        let stride = u64::from(pool.stride.unwrap_or(pool.kernel));
+        let along = |extent: u64| {
+            let padded = extent + 2 * padding;
+            let fits = kernel <= padded && 2 * padding <= kernel;
+            fits.then(|| (padded - kernel) / stride + 1).ok_or_else(|| {
+                format!("a window of {kernel} with a padding of {padding} does not fit {extent} places")
+            })
+        };
+        let made = match from.shape {
+            Shape::Image { channels, places: [height, width] } => {
+                Shape::Image { channels, places: [along(height)?, along(width)?] }
+            }
+            Shape::Signal { channels, length } => Shape::Signal { channels, length: along(length)? },
+            other => return Err(format!("pooling takes an image or a signal, not {other}")),
+        };
+        let layer = self.layer(if largest { "max pool" } else { "average pool" });
+        let (to, places) = (self.value(layer, made), name(layer, "places"));
+        let (read, written) = (self.on.bytes(from.shape), self.on.bytes(made));
+        let of_places = if largest { PLACE_BYTES * self.on.elements(made) } else { 0 };
+        let writes = [(to.tensor, written), (places, of_places)];
+        let writes = if largest { &writes[..] } else { &writes[..1] };
+        let traffic = (read, written + of_places);
+        self.draft.stream(layer, StreamClass::Elementwise, traffic, &[from.tensor], writes);
+        self.back(to, move |reverse, gradient| {
+            let result = name(layer, "input gradient");
+            let reads = [gradient, from.tensor, places];
+            let reads = if largest { &reads[..] } else { &reads[..2] };
+            let traffic = (written + of_places, read);
+            reverse.draft.stream(result, StreamClass::Elementwise, traffic, reads, &[(result, read)]);
+            reverse.give(from, result);
+        });
+        Ok(to)
+    }
+
+    /// The mean over all places: a vector of the channels.
+    pub(super) fn global_average_pool(&mut self, from: Value) -> Result<Value, String> {
+        if matches!(from.shape, Shape::Ids { .. } | Shape::Vector { .. }) {
+            return Err(format!("there are no places to average over in {}", from.shape));
+        }
+        let layer = self.layer("global average pool");
+        let to = self.value(layer, Shape::Vector { width: from.shape.channels() });
+        let (read, written) = (self.on.bytes(from.shape), self.on.bytes(to.shape));
+        let writes = [(to.tensor, written)];
+        self.draft.stream(layer, StreamClass::Reduction, (read, written), &[from.tensor], &writes);
+        self.back(to, move |reverse, gradient| {
+            let (result, class) = (name(layer, "input gradient"), StreamClass::Elementwise);
+            reverse.draft.stream(result, class, (written, read), &[gradient], &[(result, read)]);
+            reverse.give(from, result);
+        });
+        Ok(to)
+    }
+}

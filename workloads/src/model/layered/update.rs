@@ -1,0 +1,78 @@
+//! What a rank does once a step, as PyTorch does: gradients summed over the copies of the model and divided by their
+//! number, unscaled in fp16, the optimizer, copies of the parameters in half precision, gradients cleared.
+
+use crate::graph::Phase;
+use crate::model::draft::{Draft, Issue};
+use crate::model::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass};
+use crate::model::transformer::{DataParallel, Sharding, States};
+
+use super::execution::Optimizer;
+use super::model::LayeredModel;
+
+const GRADIENTS: &str = "gradients";
+const STATES: &str = "optimizer states";
+const PARAMETERS: &str = "parameters";
+
+impl LayeredModel {
+    /// The operators of a rank with so many `parameters`, which ranks of `data` hold or share. What those exchange beside
+    /// passes is not among them.
+    pub(crate) fn update(&self, parameters: u64, data: &DataParallel) -> Vec<Operator> {
+        let states = self.execution().states;
+        let DataParallel { ranks, sharding, .. } = *data;
+        let mut draft = Draft::new(Phase::Update);
+        let held = self.execution().state_bytes(parameters, sharding, ranks).gradients;
+        let elementwise = StreamClass::Elementwise;
+        if ranks > 1 {
+            if !data.reduces_beside() {
+                let kind = match sharding {
+                    Sharding::None => CollectiveKind::AllReduce,
+                    _ => CollectiveKind::ReduceScatter,
+                };
+                let sum = (kind, Group::Data, parameters * states.gradient_bytes());
+                draft.collective("reduce gradients", sum, Issue::Waiting, &[GRADIENTS], &[]);
+            }
+            draft.stream("average gradients", elementwise, (held, held), &[GRADIENTS], &[]);
+        }
+        let shard = if sharding == Sharding::None { 1 } else { u64::from(ranks.max(1)) };
+        self.optimize(&mut draft, parameters.div_ceil(shard));
+        if sharding != Sharding::None && ranks > 1 && data.gathers_beside().is_none() {
+            let gather = (CollectiveKind::AllGather, Group::Data, parameters * states.parameter_bytes());
+            draft.collective("gather parameters", gather, Issue::Waiting, &[PARAMETERS], &[]);
+        }
+        draft.stream("clear gradients", elementwise, (0, held), &[GRADIENTS], &[]);
+        draft.operators
+    }
+
+    /// The optimizer on `count` parameters.
+    fn optimize(&self, draft: &mut Draft, count: u64) {
+        let states = self.execution().states;
+        let (elementwise, half, single) =
+            (StreamClass::Elementwise, count * states.parameter_bytes(), 4 * count);
+        let copied = states == States::CopiedGradients;
+        if copied {
+            draft.stream("copy gradients", elementwise, (half, single), &[GRADIENTS], &[]);
+        }
+        let gradient = if copied { single } else { count * states.gradient_bytes() };
+        if self.execution().dtype == Dtype::Fp16 {
+            draft.stream("unscale gradients", elementwise, (gradient, gradient), &[GRADIENTS], &[]);
+        }
+        let reads = [GRADIENTS, STATES];
+        match self.execution().optimizer {
+            // Parameter and two moments, read and written in one pass.
+            Optimizer::Adam => {
+                let traffic = (gradient + 3 * single, 3 * single);
+                draft.stream("adam", StreamClass::Optimizer, traffic, &reads, &[]);
+            }
+            // Three passes (torch/optim/sgd.py): the moment shrinks, takes the gradient, and is added to the parameter.
+            Optimizer::Momentum => {
+                let class = StreamClass::Optimizer;
+                draft.stream("shrink momentum", class, (single, single), &[STATES], &[]);
+                draft.stream("add gradients to momentum", class, (single + gradient, single), &reads, &[]);
+                draft.stream("add momentum to parameters", class, (2 * single, single), &[STATES], &[]);
+            }
+        }
+        if states != States::Full {
+            draft.stream("copy parameters", elementwise, (single, half), &[STATES, PARAMETERS], &[]);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Plans of lists of layers on machines: copies of the model, or of its stages.
+
+use sim_core::time::Time;
+
+use crate::exchange::Exchange;
+use crate::hardware::Hardware;
+use crate::limits::Invalid;
+use crate::model::exchanged::exchange;
+use crate::model::laid::{Laid, lay};
+use crate::model::layered::LayeredModel;
+use crate::model::transformer::{DataParallel, Overlap, Sharding};
+use crate::order::PipelineSchedule;
+use crate::placement::{Extent, Placement};
+
+use super::deployed::Deployed;
+use super::launch::Launch;
+use super::size::estimate_laid;
+use super::{Built, Estimate, Pipelining, PlanError, overlap};
+
+/// How a list of layers is trained on a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayeredPlan {
+    /// Its layers, read.
+    pub model: LayeredModel,
+    /// Pipeline stages.
+    pub stages: u32,
+    /// Copies of the model, each with micro-batches of its own.
+    pub data: u32,
+    /// What data-parallel ranks share.
+    pub sharding: Sharding,
+    /// What they exchange beside forward and backward passes.
+    pub overlap: Overlap,
+    /// On which GPUs the stages are.
+    pub placement: Placement,
+    /// How the host issues the work.
+    pub launch: Launch,
+    /// What the host spends on an operator beyond what the catalogue says.
+    pub host_overhead: Time,
+    /// How the stages work together.
+    pub pipelining: Pipelining,
+    /// Bytes of each GPU that are kept back beyond what the catalogue says.
+    pub reserved: u64,
+    /// Bytes of each GPU that may be used, reserved ones included; none: all.
+    pub limit: Option<u64>,
+}
+
+impl LayeredPlan {
+    /// How many ranks it has.
+    pub const fn extent(&self) -> Extent {
+        Extent { tensor: 1, data: self.data, stages: self.stages }
+    }
+
+    /// What keeps it from being built: all of it.
+    ///
+    /// # Errors
+    /// Everything that is out of range or does not go together.
+    pub fn validate(&self) -> Result<(), Vec<Invalid>> {
+        let mut found = Vec::new();
+        let mut wrong = |field, problem| found.push(Invalid { field, problem });
+        let blocks = self.model.blocks().len();
+        if self.stages as usize > blocks {
+            let problem =
+                format!("{blocks} blocks cannot be cut into {} stages: use at most {blocks}", self.stages);
+            wrong("pipeline", problem);
+        }
+        if self.stages > 1 && self.model.has_decoder() {
+            let problem = "what the encoder makes goes to every layer of the decoder, which a pipeline does not carry: \
+                           use 1 stage";
+            wrong("pipeline", problem.to_owned());
+        }
+        let Pipelining { micro_batches, schedule, steps, bpipe, .. } = self.pipelining;
+        if schedule.chain(self.stages.max(1)).chunks > 1 {
+            let problem = format!(
+                "`{}` has several chunks per stage, but layers are cut once for each: use `1f1b`",
+                schedule.name()
+            );
+            wrong("schedule", problem);
+        }
+        if bpipe.is_some() {
+            wrong("bpipe", "stages of a list of layers hold what they hold: remove it".to_owned());
+        }
+        for (field, count) in [("pipeline", self.stages), ("micro_batches", micro_batches), ("steps", steps)]
+        {
+            if count == 0 {
+                wrong(field, "must be at least 1".to_owned());
+            }
+        }
+        overlap::check(&self.data_parallel(), self.one_at_a_time(), &mut wrong);
+        if found.is_empty() { Ok(()) } else { Err(found) }
+    }
+
+    /// Whether a stage ends the backward pass of a micro-batch before it begins the forward pass of the next.
+    fn one_at_a_time(&self) -> bool {
+        let alone = self.stages == 1 && self.pipelining.schedule == PipelineSchedule::OneFOneB;
+        alone || self.pipelining.micro_batches == 1
+    }
+
+    fn data_parallel(&self) -> DataParallel {
+        DataParallel { ranks: self.data, sharding: self.sharding, overlap: self.overlap }
+    }
+
+    fn lay(&self) -> (Laid, Vec<Exchange>) {
+        let Self { model, pipelining, stages, .. } = self;
+        let data = self.data_parallel();
+        let parameters = model.stage_parameters(*stages);
+        let update = |stage: u32| model.update(parameters[stage as usize], &data);
+        let chain = pipelining.schedule.chain(*stages);
+        let mut laid = lay(&model.cut(chain), chain, pipelining.schedule.splits_backward(), &[], update);
+        let exchanges = exchange(&mut laid, model.execution().states, &data, self.one_at_a_time());
+        (laid, exchanges)
+    }
+}
+
+/// Builds a plan on a machine.
+///
+/// # Errors
+/// See [`PlanError`].
+pub fn build_layered_on(plan: &LayeredPlan, hardware: &Hardware<'_>) -> Result<Built, PlanError> {
+    let mut found = plan.validate().err().unwrap_or_default();
+    found.extend(plan.extent().fits(hardware.machine.gpus()).err());
+    if !found.is_empty() {
+        return Err(PlanError::Invalid(found));
+    }
+    let (laid, exchanges) = plan.lay();
+    let (model, stages) = (&plan.model, plan.stages);
+    let states = |count| model.execution().state_bytes(count, plan.sharding, plan.data);
+    let deployed = Deployed {
+        laid,
+        exchanges,
+        chain: plan.pipelining.schedule.chain(stages),
+        boundaries: model.boundaries(stages),
+        states: model.stage_parameters(stages).into_iter().map(states).collect(),
+        extent: plan.extent(),
+        placement: plan.placement,
+        launch: plan.launch,
+        host_overhead: plan.host_overhead,
+        pipelining: plan.pipelining,
+        reserved: plan.reserved,
+        limit: plan.limit,
+    };
+    deployed.build(hardware)
+}
+
+/// The size of a plan, without building it; a plan that cannot be built takes nothing.
+pub fn estimate_layered(plan: &LayeredPlan) -> Estimate {
+    if plan.validate().is_err() {
+        return Estimate { visits: 0, activities: 0 };
+    }
+    let chain = plan.pipelining.schedule.chain(plan.stages);
+    estimate_laid(&plan.lay().0, chain, plan.extent(), &plan.pipelining, plan.launch, 0)
+}
