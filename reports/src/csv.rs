@@ -2,7 +2,8 @@
 //!
 //! Nested maps are flattened with dots (`time_breakdown_s.compute`, `point.training.micro_batch`), lists of words joined
 //! with semicolons. Communication goes by its kind (`communication.pipeline message.bytes`). Lists with an entry per rank,
-//! device, link or resource stay in `results.json`; of the devices the one closest to its capacity is kept.
+//! device, link or resource stay in `results.json`; of the devices, and of the allocators, the one closest to its
+//! capacity is kept.
 
 use std::io::{self, Write};
 
@@ -53,6 +54,10 @@ fn cells(run: &RunSummary) -> io::Result<IndexMap<String, String>> {
             ("peak_memory_bytes", Some(worst)) => {
                 cells.insert(name, worst.peak_bytes.to_string());
                 cells.insert("peak_memory_device".to_owned(), worst.device.clone());
+            }
+            ("allocator", _) => {
+                let fullest = run.fullest_allocator().map(serde_json::to_value).transpose()?;
+                flatten(&name, fullest.unwrap_or_default(), &mut cells);
             }
             ("communication", _) => flatten(&name, by_kind(value), &mut cells),
             _ => flatten(&name, value, &mut cells),

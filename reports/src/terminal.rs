@@ -10,7 +10,7 @@ use crate::published::{Grid, Line, Published};
 use crate::quantity;
 use crate::ranking::{Comparison, Point};
 use crate::state;
-use crate::summary::{Citation, CommunicationUse, RunSummary, Summary};
+use crate::summary::{AllocatorPeak, Citation, CommunicationUse, Moment, RunSummary, Summary};
 use crate::table::Table;
 
 /// Rows of a table; what is beyond stays in the files.
@@ -21,6 +21,8 @@ const WIDTH_MAX: usize = 100;
 const COLUMNS_MAX: usize = WIDTH_MAX / 4;
 /// Shares of the step below this are not worth a line; they are in the files.
 const SHARE_MIN: f64 = 0.0005;
+/// Stages whose memory is told.
+const STAGES_MAX: usize = 4;
 /// Runs without result that are explained at length.
 const FAILURES_MAX: usize = 3;
 /// Characters of the longest bar.
@@ -59,6 +61,7 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
     if let Some((_, run)) = best {
         time(out, run, &comparison, style)?;
         communication(out, run, &comparison, style)?;
+        allocator(out, run, &comparison, style)?;
         if let Some(line) = rests_on(run) {
             writeln!(out, "\nthe step rests on: {}", clean(&line))?;
         }
@@ -148,6 +151,47 @@ fn communication(
         vec![one.kind.clone(), one.count.to_string(), bytes, exposed, share]
     };
     writeln!(out, "{}", grid(titles, run.communication.iter().take(ROWS_MAX).map(row).collect()))
+}
+
+/// What the framework's allocator takes for each stage, the fullest ones if they are many.
+fn allocator(
+    out: &mut impl Write,
+    run: &RunSummary,
+    comparison: &Comparison<'_>,
+    style: Style,
+) -> io::Result<()> {
+    if let Some(reason) = &run.allocator_unknown {
+        return writeln!(out, "\nwhat the allocator takes is not known: {}", clean(reason));
+    }
+    if run.allocator.is_empty() {
+        return Ok(());
+    }
+    let heading = format!("what the allocator takes for {}", comparison.naming.run(run));
+    writeln!(out, "\n{}", style.bold(&clean(&heading)))?;
+    let titles = [
+        ("stage", false),
+        ("tensors", true),
+        ("segments", true),
+        ("and outside", true),
+        ("of the GPU", true),
+        ("most tensors in", false),
+    ];
+    let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
+    let row = |stage: &&AllocatorPeak| {
+        let bytes = [stage.peak_allocated_bytes, stage.peak_reserved_bytes, stage.needed_bytes()];
+        let mut cells = vec![stage.device.clone()];
+        cells.extend(bytes.map(quantity::bytes));
+        cells.push(quantity::percent(stage.fullness()));
+        cells.push(stage.allocated_in.as_ref().map(Moment::words).unwrap_or_default());
+        cells
+    };
+    let mut stages: Vec<_> = run.allocator.iter().collect();
+    stages.sort_by(|a, b| b.fullness().total_cmp(&a.fullness()));
+    writeln!(out, "{}", grid(titles, stages.iter().take(STAGES_MAX).map(row).collect()))?;
+    match stages.len().saturating_sub(STAGES_MAX) {
+        0 => Ok(()),
+        more => writeln!(out, "  {more} more stages take less of their GPUs"),
+    }
 }
 
 /// Explains the first run without result of each variant.

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use hw_models::allocator::{FrameworkMemory, MEMORY};
 use hw_models::catalogue::{Catalogue, look_up};
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
 use hw_models::host::{HOST, HostCosts};
@@ -43,6 +44,12 @@ pub fn collectives() -> &'static CollectiveCatalogue {
 pub fn host() -> &'static HostCosts {
     static COSTS: LazyLock<HostCosts> = LazyLock::new(|| embedded(HOST));
     &COSTS
+}
+
+/// Memory that a framework takes for libraries.
+pub fn memory() -> &'static FrameworkMemory {
+    static MEMORIES: LazyLock<FrameworkMemory> = LazyLock::new(|| embedded(MEMORY));
+    &MEMORIES
 }
 
 /// Published transformers by name.

@@ -22,7 +22,7 @@ const DIVISIONS_MAX: u32 = 64;
 
 impl Settings {
     /// What is wrong with them.
-    pub(super) fn faults(&self) -> impl Iterator<Item = Fault> {
+    pub fn faults(&self) -> impl Iterator<Item = Fault> {
         let split = self.max_split_size.filter(|&bytes| bytes <= LARGE_SEGMENT).map(Fault::MaxSplitSize);
         let divisions = self
             .roundup_power2_divisions

@@ -2,6 +2,7 @@
 //! the answer; over a sweep, where it holds; what was simulated; how fast; where the time goes; one step; memory; what was
 //! promised and published; how sure it is; the constants it rests on.
 
+mod allocator;
 mod answer;
 mod constants;
 mod evidence;
@@ -71,11 +72,13 @@ impl<'a> Page<'a> {
             .clone()
             .flat_map(|run| &run.peak_memory_bytes)
             .flat_map(|device| device.by_kind_bytes.keys());
+        let tensors =
+            runs.clone().flat_map(|run| &run.allocator).flat_map(|stage| stage.by_kind_bytes.keys());
         let curves = runs.clone().flat_map(|run| &run.memory_curves).flat_map(|curve| &curve.kinds);
         let failures = runs.filter_map(|run| run.failure.as_ref());
         let holders =
             failures.flat_map(|failure| failure.holders_bytes.keys().chain(&failure.requested_kind));
-        let kinds = Categories::new(devices.chain(curves).chain(holders).map(String::as_str));
+        let kinds = Categories::new(devices.chain(tensors).chain(curves).chain(holders).map(String::as_str));
         Page { summary, best: best_run, focus, place, variants, kinds, comparison }
     }
 

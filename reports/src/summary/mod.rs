@@ -3,6 +3,7 @@
 //! Names end in their unit (`_s`, `_bytes`). What has no meaning for a run is absent, never zero or null. Within one
 //! `schema_version` fields are only ever added.
 
+mod allocator;
 mod machine;
 mod traffic;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{absent, quantity};
 
+pub use allocator::{AllocatorPeak, Moment};
 pub use machine::{ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
 pub use traffic::{CommunicationUse, LinkUse};
 
@@ -104,6 +106,12 @@ pub struct RunSummary {
     /// The high-water mark of every memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peak_memory_bytes: Vec<DevicePeak>,
+    /// What the caching allocator of the framework takes for every stage; of a transformer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allocator: Vec<AllocatorPeak>,
+    /// Why nothing is known of the allocator, in one sentence without final full stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocator_unknown: Option<String>,
     /// What every link, memory or device carried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceUse>,
@@ -426,6 +434,14 @@ impl RunSummary {
     #[must_use]
     pub fn worst_device(&self) -> Option<&DevicePeak> {
         self.peak_memory_bytes
+            .iter()
+            .reduce(|worst, next| if next.fullness() > worst.fullness() { next } else { worst })
+    }
+
+    /// The stage whose allocator comes closest to what its GPU has.
+    #[must_use]
+    pub fn fullest_allocator(&self) -> Option<&AllocatorPeak> {
+        self.allocator
             .iter()
             .reduce(|worst, next| if next.fullness() > worst.fullness() { next } else { worst })
     }

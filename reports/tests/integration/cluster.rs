@@ -4,8 +4,8 @@
 use indexmap::IndexMap;
 use reports::Summary;
 use reports::summary::{
-    CommunicationUse, ConstantOrigin, DevicePeak, DrawnLink, DrawnPart, Failure, FailureKind, LinkKind,
-    LinkUse, MachineDrawing, PartKind, RunSummary,
+    AllocatorPeak, CommunicationUse, ConstantOrigin, DevicePeak, DrawnLink, DrawnPart, Failure, FailureKind,
+    LinkKind, LinkUse, MachineDrawing, Moment, PartKind, RunSummary,
 };
 
 use crate::fixture::{bare, short, summary};
@@ -147,8 +147,14 @@ pub(crate) fn machine(shape: &Shape, nodes: u32) -> MachineDrawing {
 pub(crate) fn cluster() -> Summary {
     let runs = vec![
         too_big(),
-        run("plain-recompute", 15.9, &[2.31, 0.402, 0.118, 0.0], [12.0, 3.1]),
-        run("bpipe", 12.1, &[1.62, 0.402, 0.118, 0.203], [13.4, 19.8]),
+        RunSummary {
+            allocator: (0..8).map(allocator).collect(),
+            ..run("plain-recompute", 15.9, &[2.31, 0.402, 0.118, 0.0], [12.0, 3.1])
+        },
+        RunSummary {
+            allocator_unknown: Some("activations move to other stages".to_owned()),
+            ..run("bpipe", 12.1, &[1.62, 0.402, 0.118, 0.203], [13.4, 19.8])
+        },
     ];
     Summary {
         machine: Some(machine(&DGX, 4)),
@@ -227,6 +233,25 @@ fn peak(stage: u64, [activation, partner]: [f64; 2]) -> DevicePeak {
         operation: Some("forward of micro-batch 7".to_owned()),
         by_kind_bytes: kinds.into_iter().map(|(kind, bytes)| (kind.to_owned(), bytes)).collect(),
         resident_micro_batches: Some(resident),
+    }
+}
+
+/// What the allocator takes for a stage, a little less for each.
+fn allocator(stage: u64) -> AllocatorPeak {
+    let by_kind = [("optimizer states", 36_200_000_000), ("activations", 21_700_000_000 - (stage << 30))];
+    let tensors = by_kind.iter().map(|(_, bytes)| bytes).sum();
+    let moment = |operator: &str, of: &str| Some(Moment { operator: operator.to_owned(), of: of.to_owned() });
+    AllocatorPeak {
+        device: format!("stage {stage}"),
+        capacity_bytes: CAPACITY,
+        outside_bytes: 1_850_000_000,
+        peak_allocated_bytes: tensors,
+        peak_reserved_bytes: tensors + 1_100_000_000,
+        fragmentation: short(1.1e9 / (tensors as f64 + 1.1e9)),
+        by_kind_bytes: by_kind.map(|(kind, bytes)| (kind.to_owned(), bytes)).into(),
+        allocated_in: moment("value gradient", "backward of micro-batch 0, block 10"),
+        reserved_in: moment("cast logits", "forward of micro-batch 3, block 11"),
+        retries: stage % 2,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The figures of a run that expectations can be about.
 
-use reports::summary::RunSummary;
+use reports::summary::{AllocatorPeak, RunSummary};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,10 @@ pub enum Metric {
     BubbleFraction,
     /// The most memory that any stage held, in bytes.
     PeakMemoryBytes,
+    /// The most bytes that tensors of any stage had at a time, as the framework's allocator counts them.
+    PeakAllocatedBytes,
+    /// The most bytes that the framework's allocator had taken from the driver on any stage.
+    PeakReservedBytes,
     /// The most micro-batches whose activations any stage held at once.
     ResidentMicroBatches,
 }
@@ -39,6 +43,8 @@ impl Metric {
             Self::Mfu => "mfu",
             Self::BubbleFraction => "bubble_fraction",
             Self::PeakMemoryBytes => "peak_memory_bytes",
+            Self::PeakAllocatedBytes => "peak_allocated_bytes",
+            Self::PeakReservedBytes => "peak_reserved_bytes",
             Self::ResidentMicroBatches => "resident_micro_batches",
         }
     }
@@ -47,7 +53,7 @@ impl Metric {
     pub(crate) fn kind(self) -> FigureKind {
         match self {
             Self::StepTimeS => FigureKind::Seconds,
-            Self::PeakMemoryBytes => FigureKind::Bytes,
+            Self::PeakMemoryBytes | Self::PeakAllocatedBytes | Self::PeakReservedBytes => FigureKind::Bytes,
             Self::SamplesPerS
             | Self::TokensPerS
             | Self::MicroBatchesPerS
@@ -74,6 +80,8 @@ impl Metric {
             Self::PeakMemoryBytes => {
                 run.peak_memory_bytes.iter().map(|device| device.peak_bytes as f64).reduce(f64::max)
             }
+            Self::PeakAllocatedBytes => most(run, |stage| stage.peak_allocated_bytes),
+            Self::PeakReservedBytes => most(run, |stage| stage.peak_reserved_bytes),
             Self::ResidentMicroBatches => {
                 let resident =
                     run.peak_memory_bytes.iter().filter_map(|device| device.resident_micro_batches);
@@ -81,6 +89,11 @@ impl Metric {
             }
         }
     }
+}
+
+/// The most over the allocators of all stages.
+fn most(run: &RunSummary, bytes: impl Fn(&AllocatorPeak) -> u64) -> Option<f64> {
+    run.allocator.iter().map(|stage| bytes(stage) as f64).reduce(f64::max)
 }
 
 #[cfg(test)]
@@ -97,6 +110,8 @@ mod tests {
             Metric::Mfu,
             Metric::BubbleFraction,
             Metric::PeakMemoryBytes,
+            Metric::PeakAllocatedBytes,
+            Metric::PeakReservedBytes,
             Metric::ResidentMicroBatches,
         ];
         for metric in all {

@@ -4,6 +4,7 @@
 //! uses the same translation as the run, so that what was checked is what runs.
 
 pub(crate) mod machine;
+pub(crate) mod memory;
 mod pipelining;
 pub(crate) mod profiled;
 pub(crate) mod transformer;

@@ -123,7 +123,8 @@ fn out_of_memory(built: &Built, words: &Words<'_>, oom: &OutOfMemory) -> Failure
     }
 }
 
-fn failed(run: RunSummary, failure: Failure) -> RunSummary {
+/// A run with its failure.
+pub(super) fn failed(run: RunSummary, failure: Failure) -> RunSummary {
     RunSummary { fits: false, failure: Some(failure), ..run }
 }
 

@@ -1,5 +1,6 @@
 //! Running an experiment: every variant at every point, in parallel, into one summary.
 
+mod allocation;
 mod communication;
 mod constants;
 mod drawing;

@@ -13,7 +13,7 @@ use workloads::plan::{Built, PlanError};
 use super::measure::Measured;
 use super::tally::Tally;
 use super::words::Words;
-use super::{Options, Refusal, failure, measure, remedy};
+use super::{Options, Refusal, allocation, failure, measure, remedy};
 use crate::experiment::{Experiment, Point};
 use crate::plans;
 use crate::schema::{Fold, Scenario, Segments};
@@ -112,6 +112,14 @@ fn simulated(
     summary.activities = Some(run.activities);
     if run.end != End::Completed {
         return Ok(failure::describe(summary, scenario, built, &words, &run));
+    }
+    summary = match plans::memory::used(scenario, built) {
+        Some(Ok(used)) => allocation::add(summary, scenario, &used),
+        Some(Err(reason)) => RunSummary { allocator_unknown: Some(reason.to_string()), ..summary },
+        None => summary,
+    };
+    if summary.failure.is_some() {
+        return Ok(summary);
     }
     let measured = Measured { scenario, built, words: &words, run: &run, tally: tally.as_ref() };
     measured.describe(&mut summary);

@@ -3,9 +3,10 @@
 use reports::quantity;
 use reports::summary::{FailureKind, RunSummary};
 
+use super::allocation::FRAGMENTS;
 use super::one;
 use crate::plans;
-use crate::schema::{BPipe, Count, Model, Recompute, RecomputeMode, Scenario, Schedule, Sharding};
+use crate::schema::{Allocator, BPipe, Count, Model, Recompute, RecomputeMode, Scenario, Schedule, Sharding};
 
 /// Activities of the largest transformer for which other settings are tried.
 const TRIED_MAX: u64 = 20_000_000;
@@ -16,12 +17,15 @@ pub(super) fn suggest(scenario: &Scenario, run: &mut RunSummary, seed: u64) {
     else {
         return;
     };
+    let fragmented = failure.holders_bytes.contains_key(FRAGMENTS);
     let frugal = matches!(scenario.model, Model::Transformer(_));
     if frugal && plans::activities(scenario) > TRIED_MAX {
         return;
     }
     let mut remedies: Vec<(f64, String)> = Vec::new();
-    for Change { words, scenario, together } in changes(scenario) {
+    for Change { words, scenario, together } in
+        growing_segments(scenario, fragmented).into_iter().chain(changes(scenario))
+    {
         // Where each is a large simulation, several changes at once are the last resort.
         if frugal && together && !remedies.is_empty() {
             continue;
@@ -81,6 +85,17 @@ fn changes(scenario: &Scenario) -> Vec<Change> {
         changes.push(Change::new(scenario, "use `parallelism: { schedule: 1f1b }`", plain));
     }
     changes
+}
+
+/// Segments that grow, where fragments are too many.
+fn growing_segments(scenario: &Scenario, fragmented: bool) -> Option<Change> {
+    let allocator = scenario.memory.allocator.unwrap_or_default();
+    (fragmented && !allocator.expandable_segments).then(|| {
+        let words = "use `memory: { allocator: { expandable_segments: true } }`";
+        Change::new(scenario, words, |scenario| {
+            scenario.memory.allocator = Some(Allocator { expandable_segments: true, ..allocator });
+        })
+    })
 }
 
 fn lending(scenario: &Scenario) -> Option<Change> {

@@ -7,8 +7,8 @@ use serde::de::{Deserializer, Error};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::Bytes;
 use super::written::{self, Scalar, Written};
+use super::{Bytes, Count};
 
 /// What limits memory, and what is held all the time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +25,40 @@ pub struct MemoryLimit {
     /// less `device.reserved`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
+    /// How PyTorch's caching allocator is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocator: Option<Allocator>,
+    /// What autograd is given for a weight gradient that a product has added to its sum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gradient_placeholders: Option<GradientPlaceholders>,
+}
+
+/// Settings of PyTorch's caching allocator, as `PYTORCH_CUDA_ALLOC_CONF` gives them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Allocator {
+    /// Segments grow and shrink by pages, which leaves fewer fragments.
+    pub expandable_segments: bool,
+    /// Blocks of this size and more are not split, and serve only requests that are as large; more than 20 MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_split_size: Option<Bytes>,
+    /// Steps between one power of two and the next that sizes are rounded up to; a power of two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub roundup_power2_divisions: Option<Count<1, 64>>,
+}
+
+/// What autograd is given for a weight gradient that a product has added to its sum over micro-batches: memory that nobody
+/// reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GradientPlaceholders {
+    /// Nothing (Megatron-LM up to 2022).
+    #[default]
+    None,
+    /// New memory each time, freed at once (layers of Megatron-LM).
+    Fresh,
+    /// One for each shape of weights, for good (Transformer Engine).
+    Kept,
 }
 
 /// Bytes of a parameter, its gradient and its optimizer state together.

@@ -31,7 +31,7 @@ pub use document::json_schema;
 pub use figure::{Figure, FigureKind};
 pub(crate) use figure::{meaning, same_meaning};
 pub use machine::{Cluster, Degrade, Ends, HostMemory, Machine, PartLink, PartSettings, Parts, SingleNode};
-pub use memory::{BytesPerParameter, MemoryLimit};
+pub use memory::{Allocator, BytesPerParameter, GradientPlaceholders, MemoryLimit};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
 pub use parallelism::{
     Idle, Interleaved, MemoryAllowance, OverlapGradientReduce, OverlapParameterGather, Parallelism,

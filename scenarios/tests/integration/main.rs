@@ -1,5 +1,6 @@
 //! What the scenario language promises.
 
+mod allocator;
 mod broken;
 mod expectations;
 mod hostile;

@@ -10,17 +10,20 @@
 //! What other streams use is taken to be done when the host frees it, as if it never ran ahead of collectives. Moves of
 //! activations (BPipe) are not part of the list.
 
+mod usage;
 mod walk;
 
 use hw_models::allocator::{Request, StreamNumber};
 
+use crate::chain::Chain;
 use crate::graph::Phase;
 use crate::limits::Invalid;
 use crate::model::transformer::ShardedTransformer;
 use crate::names::kind;
-use crate::order::Order;
+use crate::order::{Order, Visit};
 use crate::plan::{TransformerPlan, parameters};
 
+pub use usage::{NotReplayed, StageUsage, usage};
 use walk::{Tensor, Walk};
 
 /// What a rank asks of its allocator in one step.
@@ -88,7 +91,19 @@ pub fn list(
     framework: &Framework,
 ) -> Result<RankList, Vec<Invalid>> {
     let model = ShardedTransformer::new(&plan.model, &plan.execution)?;
-    let count = parameters(&model, order.shape.chain, stage).total();
+    let visits = order.stages.get(stage as usize).map_or(&[][..], Vec::as_slice);
+    Ok(list_of(plan, &model, (order.shape.chain, stage), visits, framework))
+}
+
+/// The list of a rank that executes `visits` as a stage of a chain, with `model`, which is that of the plan.
+fn list_of(
+    plan: &TransformerPlan,
+    model: &ShardedTransformer,
+    (chain, stage): (Chain, u32),
+    visits: &[Visit],
+    framework: &Framework,
+) -> RankList {
+    let count = parameters(model, chain, stage).total();
     let states = plan.execution.states.bytes(count, plan.sharding, plan.data);
     let throughout = [
         (kind::PARAMETERS, states.parameters),
@@ -98,8 +113,11 @@ pub fn list(
     ];
     let mut list = RankList { requests: Vec::new(), operators: Vec::new() };
     list.requests.extend(throughout.map(|(kind, bytes)| allocate(bytes, kind)));
-    list.extend(&Walk::of(plan, &model, order, stage, framework.placeholder), throughout.len() as u32);
-    Ok(list)
+    list.extend(
+        &Walk::of(plan, model, (chain, stage), visits, framework.placeholder),
+        throughout.len() as u32,
+    );
+    list
 }
 
 impl RankList {

@@ -6,7 +6,7 @@ use crate::chain::Chain;
 use crate::graph::Phase;
 use crate::model::cut::Cut;
 use crate::model::transformer::{Block, Boundary, Gemm, Operator, ShardedTransformer, Work};
-use crate::order::{Order, Visit};
+use crate::order::Visit;
 use crate::plan::TransformerPlan;
 
 use super::{Executed, Placeholder};
@@ -71,11 +71,10 @@ impl Walk {
     pub(super) fn of(
         plan: &TransformerPlan,
         model: &ShardedTransformer,
-        order: &Order,
-        stage: u32,
+        (chain, stage): (Chain, u32),
+        visits: &[Visit],
         placeholder: Placeholder,
     ) -> Self {
-        let chain = order.shape.chain;
         let Cut { blocks, positions } = model.cut(chain, plan.recompute);
         let lists: Vec<Lists> = blocks.into_iter().map(Lists::of).collect();
         let chunk = |chunk| {
@@ -93,7 +92,7 @@ impl Walk {
             placeholder,
             kept: BTreeSet::new(),
         };
-        for &visit in order.stages.get(stage as usize).into_iter().flatten() {
+        for &visit in visits {
             walk.visit(&stage_of, chain.position(stage, u32::from(visit.chunk)), visit);
             walk.visits += 1;
         }

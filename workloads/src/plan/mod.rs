@@ -21,7 +21,7 @@ use crate::hardware::HardwareError;
 use crate::limits::{self, Invalid};
 use crate::lower::{self, Lowered};
 use crate::model::profiled::ProfiledPipeline;
-use crate::order::{self, PipelineSchedule, Shape};
+use crate::order::{self, Order, PipelineSchedule, Shape};
 use crate::realise::{self, messages::SendMode};
 use crate::schedule::{Schedule, StageMemory};
 use crate::site::Site;
@@ -63,6 +63,10 @@ pub struct Built {
     pub chunks: u32,
     /// Micro-batches that leave each stage for its partner in one step.
     pub evictions: Vec<u32>,
+    /// What each stage executes after what.
+    pub order: Order,
+    /// What the memory of each stage has, and what is held throughout.
+    pub memory: Vec<StageMemory>,
     /// What the tasks of its activities count as; none for a profile, whose times are given.
     pub accounts: Option<Accounts>,
 }
@@ -180,7 +184,7 @@ pub(crate) fn assemble(
         bpipe::decide(bpipe, &pipelining.schedule, &order, &staged.graph, &mut staged.table)?;
     }
     let schedule = realised(&staged, &order, pipelining)?;
-    let Staged { chain, graph, table, costs, .. } = staged;
+    let Staged { chain, graph, table, costs, memory, .. } = staged;
     let shortfalls = check::memory::shortfalls(&schedule, &graph);
     if !shortfalls.is_empty() {
         return Err(PlanError::DoesNotFit(shortfalls));
@@ -189,6 +193,8 @@ pub(crate) fn assemble(
         lowered: lower::lower(&schedule, &graph, &costs, &site(&table)?, pipelining.steps),
         chunks: chain.chunks,
         evictions: evictions(chain.stages, &table),
+        order,
+        memory,
         accounts: None,
     })
 }
@@ -196,7 +202,7 @@ pub(crate) fn assemble(
 /// The schedule with every decision realised.
 fn realised(
     Staged { graph, table, exchanges, memory, costs, .. }: &Staged,
-    order: &order::Order,
+    order: &Order,
     pipelining: &Pipelining,
 ) -> Result<Schedule, PlanError> {
     let check = |pass, schedule: &Schedule| check::schedule(pass, schedule, graph).map_err(PlanError::Broken);

@@ -8,7 +8,7 @@ const PIPELINE: &str = "model.profiled_pipeline";
 const STAGES: &str = "model.profiled_pipeline.stages";
 
 /// Settings that are about transformers and machines.
-const FOREIGN: [(&str, &str); 20] = [
+const FOREIGN: [(&str, &str); 22] = [
     ("machine", "its stages have a `device`: `model: { profiled_pipeline: { device: { memory: 40 GB } } }`"),
     ("software", "the times of its kernels are given; remove it"),
     ("training.accumulate", "write `micro_batches`"),
@@ -25,6 +25,8 @@ const FOREIGN: [(&str, &str); 20] = [
     ("parallelism.placement", "it is on no machine; remove it"),
     ("parallelism.scatter_gather", "the time of its messages is given; remove it"),
     ("memory.bytes_per_parameter", "give `model.profiled_pipeline.weights`"),
+    ("memory.allocator", "its activations are given, whoever allocates them; remove it"),
+    ("memory.gradient_placeholders", "its activations are given, whoever allocates them; remove it"),
     ("memory.reserved", "give `model.profiled_pipeline.device.reserved`"),
     ("techniques.recompute.mode", "its stages recompute as a whole; give `stages` and what each `keeps`"),
     ("techniques.recompute.layers", "its stages recompute as a whole; give `stages` and what each `keeps`"),

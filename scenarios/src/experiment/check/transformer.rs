@@ -1,11 +1,13 @@
 //! What a transformer on a machine must satisfy.
 
+use hw_models::allocator::Fault;
 use hw_models::machine::Machine;
 use workloads::placement::Extent;
 
 use super::Check;
 use super::batches::Batches;
 use super::machine::message_and_help;
+use crate::plans;
 use crate::schema::{
     self, BytesPerParameter, Count, Idle, Model, Parallelism, Precision, RecomputeMode, Scenario, Send,
 };
@@ -58,6 +60,7 @@ impl Check<'_> {
             self.alike(machine);
             self.kernels(scenario, machine);
             self.limit(scenario, machine);
+            self.allocator(scenario);
         }
         if sized {
             self.sharding(scenario);
@@ -142,6 +145,18 @@ impl Check<'_> {
                 _ => format!("lower it, or write `set: {{ gpu: {{ memory: {limit} }} }}` in the machine"),
             };
             self.report_with("memory.limit", &["machine"], message, help);
+        }
+    }
+
+    /// The allocator can be set so.
+    fn allocator(&mut self, scenario: &Scenario) {
+        for fault in plans::memory::settings(scenario).faults() {
+            let (path, help) = match fault {
+                Fault::MaxSplitSize(_) => ("max_split_size", "write `max_split_size: 128 MiB`, or remove it"),
+                _ => ("roundup_power2_divisions", "write 1, 2, 4, 8, 16, 32 or 64, or remove it"),
+            };
+            let path = format!("memory.allocator.{path}");
+            self.report(&[(&path, String::new())], fault.to_string(), help);
         }
     }
 

@@ -1,0 +1,43 @@
+//! The allocator of a scenario's framework.
+
+use hw_models::allocator::Settings;
+use workloads::memory::{Framework, NotReplayed, Placeholder, StageUsage, usage};
+use workloads::plan::Built;
+
+use super::{machine, transformer};
+use crate::catalogue;
+use crate::schema::{Allocator, Bytes, Count, GradientPlaceholders, Model, Scenario};
+
+/// What the GPUs of a scenario must have when its framework's allocator serves them; none for a profile.
+///
+/// # Errors
+/// Why that cannot be told.
+pub(crate) fn used(scenario: &Scenario, built: &Built) -> Option<Result<Vec<StageUsage>, NotReplayed>> {
+    let Model::Transformer(model) = &scenario.model else { return None };
+    let plan = transformer::plan(scenario, model);
+    Some(usage(&plan, built, &framework(scenario)?, &settings(scenario)))
+}
+
+/// Settings of the allocator.
+pub(crate) fn settings(scenario: &Scenario) -> Settings {
+    let Allocator { expandable_segments, max_split_size, roundup_power2_divisions } =
+        scenario.memory.allocator.unwrap_or_default();
+    Settings {
+        max_split_size: max_split_size.map(Bytes::bytes),
+        roundup_power2_divisions: roundup_power2_divisions.map(|steps| Count::get(steps) as u32),
+        expandable_segments,
+    }
+}
+
+fn framework(scenario: &Scenario) -> Option<Framework> {
+    let machine = machine::of(scenario).ok()?;
+    let gpu = machine.gpu_model(machine.gpu(0))?;
+    Some(Framework {
+        workspace: catalogue::memory().matrix_workspace.of(&gpu.architecture).bytes,
+        placeholder: match scenario.memory.gradient_placeholders.unwrap_or_default() {
+            GradientPlaceholders::None => Placeholder::None,
+            GradientPlaceholders::Fresh => Placeholder::Fresh,
+            GradientPlaceholders::Kept => Placeholder::Kept,
+        },
+    })
+}
