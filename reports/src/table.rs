@@ -43,6 +43,7 @@ impl<'a> Table<'a> {
         }
         kinds.extend([
             Kind::StepTime,
+            Kind::Interval,
             Kind::Spread,
             Kind::Rate(speed),
             Kind::Bubble,
@@ -94,6 +95,7 @@ enum Kind<'a> {
     Variant,
     Axis { path: &'a str, name: &'a str },
     StepTime,
+    Interval,
     Spread,
     Rate(Speed),
     Bubble,
@@ -116,6 +118,7 @@ impl Kind<'_> {
             Kind::Variant => "variant".to_owned(),
             Kind::Axis { name, .. } => (*name).to_owned(),
             Kind::StepTime => "step time".to_owned(),
+            Kind::Interval => "90 % of cases".to_owned(),
             Kind::Spread => "over seeds".to_owned(),
             Kind::Rate(speed) => format!("{}/s", speed.thing()),
             Kind::Bubble => "bubble".to_owned(),
@@ -134,6 +137,13 @@ impl Kind<'_> {
                 (written.cloned(), written.and_then(|written| crate::axis::number(written)))
             }
             Kind::StepTime => (run.step_time().map(quantity::seconds), run.step_time()),
+            Kind::Interval => {
+                let ends = run.step_time_interval_s.filter(|_| run.step_time().is_some());
+                let text = |[least, most]: [f64; 2]| {
+                    format!("{} to {}", quantity::seconds(least), quantity::seconds(most))
+                };
+                (ends.map(text), ends.map(|[least, most]| most - least))
+            }
             Kind::Spread => {
                 let spread = run.step_time_spread.filter(|spread| spread.mean_s > 0.0);
                 let ends = spread

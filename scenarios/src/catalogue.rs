@@ -6,7 +6,7 @@ use hw_models::allocator::{FrameworkMemory, MEMORY};
 use hw_models::catalogue::{Catalogue, look_up};
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
 use hw_models::host::{HOST, HostCosts};
-use hw_models::kernels::{GpuFacts, KERNELS, KernelCatalogue, KernelModel};
+use hw_models::kernels::{GpuFacts, KERNELS, KernelCatalogue, KernelModel, SPREADS, Spreads};
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 use workloads::model::transformer::{PRESETS, Preset};
@@ -22,6 +22,12 @@ pub fn devices() -> &'static Catalogue {
 pub fn kernels() -> &'static KernelCatalogue {
     static CONSTANTS: LazyLock<KernelCatalogue> = LazyLock::new(|| embedded(KERNELS));
     &CONSTANTS
+}
+
+/// How far kernels were off on what was held out.
+pub fn spreads() -> &'static Spreads {
+    static FOUND: LazyLock<Spreads> = LazyLock::new(|| Spreads::read(SPREADS).expect(VALID));
+    &FOUND
 }
 
 /// The kernels of a GPU of the catalogue.

@@ -1,5 +1,6 @@
 //! What the activities of a program count as in results: which kind of communication they are, and what their times rest on.
 
+use hw_models::kernels::KernelClass;
 use hw_models::provenance::Origin;
 
 use crate::chain::Hop;
@@ -36,8 +37,25 @@ pub enum TaskKind {
 pub struct Account {
     /// Which communication it is; none: a kernel.
     pub communication: Option<Communication>,
+    /// Which model its time is from.
+    pub model: TimeModel,
     /// The weakest evidence that its time rests on.
     pub origin: Origin,
+}
+
+/// Models of time, each with errors of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TimeModel {
+    /// Kernels of a class.
+    Kernel(KernelClass),
+    /// A measured table of collectives.
+    CollectiveTable,
+    /// What the communication library computes for collectives.
+    CollectiveFormula,
+    /// Messages and copies between GPUs.
+    Transfer,
+    /// What the host does.
+    Host,
 }
 
 /// Kinds of communication.
@@ -70,13 +88,17 @@ pub struct Accounts {
 impl Accounts {
     /// The account of a task.
     pub fn of(&self, kind: TaskKind) -> Account {
-        let copy = |communication| Account { communication: Some(communication), origin: self.copies };
+        let copy = |communication| Account {
+            communication: Some(communication),
+            model: TimeModel::Transfer,
+            origin: self.copies,
+        };
         match kind {
             TaskKind::Operator(op) => self.operators[self.operator_of[op.0 as usize] as usize],
             TaskKind::Message(hop) => self.messages[boundary(hop)],
             TaskKind::Eviction => copy(Communication::Eviction),
             TaskKind::Load => copy(Communication::Load),
-            TaskKind::Issue => Account { communication: None, origin: self.host },
+            TaskKind::Issue => Account { communication: None, model: TimeModel::Host, origin: self.host },
         }
     }
 }

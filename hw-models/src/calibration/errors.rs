@@ -13,6 +13,8 @@ pub struct Errors {
     pub mean: f64,
     /// Median absolute error.
     pub median: f64,
+    /// 90th percentile of the absolute error, by nearest rank: under 10 samples the worst one.
+    pub p90: f64,
     /// 95th percentile of the absolute error, by nearest rank: under 20 samples the worst one.
     pub p95: f64,
     /// Worst absolute error.
@@ -36,6 +38,7 @@ impl Errors {
             samples,
             mean: mean(&absolute),
             median: at(0.5),
+            p90: at(0.9),
             p95: at(0.95),
             worst: at(1.0),
             bias: mean(signed),

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use crate::kernels::{Anchor, Correct, Corrections, DeviceKernels, KernelClass, KernelError, KernelModel};
 use crate::provenance::{Confidence, Origin, Provenance};
 
-pub use constants::{Constants, corrections, devices};
+pub use constants::{Constants, corrections, devices, spreads};
 pub use errors::Errors;
 pub use formats::{Measured, measured};
 pub use kernels::{KernelShape, Sample};

@@ -152,7 +152,7 @@ impl KernelCost {
 
 impl KernelClass {
     /// The class of a name as [`Display`](std::fmt::Display) writes it.
-    fn named(name: &str) -> Option<Self> {
+    pub(super) fn named(name: &str) -> Option<Self> {
         let all = Dtype::ALL.into_iter().flat_map(|dtype| {
             [Self::Gemm(dtype), Self::Batched(dtype), Self::Grouped(dtype), Self::Convolution(dtype)]
         });

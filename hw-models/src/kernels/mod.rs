@@ -21,6 +21,7 @@ mod grouped;
 mod libraries;
 mod parameters;
 mod rows;
+mod spread;
 mod stream;
 
 use std::collections::BTreeMap;
@@ -42,6 +43,7 @@ pub use parameters::{
     KernelCatalogue, KernelParameters, PassParameters, StreamParameters,
 };
 pub use rows::SpeedRow;
+pub use spread::{SPREADS, SPREADS_HEADER, Spreads};
 pub use stream::{Stream, StreamClass};
 
 /// The catalogue of kernel parameters, `hw-models/catalogue/kernels.yaml`.

@@ -32,9 +32,15 @@ pub(super) fn speed(page: &Page<'_>) -> Result<Markup, PlotError> {
         page.focus.iter().map(|run| one_value(page, run, value(run), text)).collect::<Vec<_>>()
     };
     let question = format!("How long does a step take{}?", page.place);
-    let spread = page.focus.iter().any(|run| run.step_time_spread.is_some());
-    let whiskers =
-        if spread { " The whisker goes from the shortest to the longest over the seeds." } else { "" };
+    let any = |known: fn(&RunSummary) -> bool| page.focus.iter().any(|&run| known(run));
+    let whiskers = if any(|run| run.step_time_spread.is_some()) {
+        " The whisker goes from the shortest to the longest over the seeds."
+    } else if any(|run| run.step_time_interval_s.is_some()) {
+        " In nine of ten cases a measurement should lie within the whisker, by what the models were off on measurements that \
+         nothing was fitted to."
+    } else {
+        ""
+    };
     let aid =
         format!("Time of one step of each variant; shorter is better where all do the same work.{whiskers}");
     let times = rows::draw(&question, &bars(&RunSummary::step_time, &quantity::seconds))?;
@@ -66,13 +72,14 @@ fn one_value(page: &Page<'_>, run: &RunSummary, value: Option<f64>, text: &dyn F
         label: String::new(),
         hover: format!("{}: {}", page.label(run), text(value)),
     };
-    let spread = run.step_time_spread.filter(|_| value == run.step_time());
+    let spread = run.step_time_spread.map(|spread| (spread.min_s, spread.max_s));
+    let interval = run.step_time_interval_s.map(|[least, most]| (least, most));
     Bar {
         name: run.variant.clone(),
         segments: value.map(segment).into_iter().collect(),
         note: value.map_or_else(|| verdict(run), text),
         limit: None,
-        range: spread.map(|spread| (spread.min_s, spread.max_s)),
+        range: spread.or(interval).filter(|_| value == run.step_time()),
     }
 }
 

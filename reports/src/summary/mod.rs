@@ -79,6 +79,10 @@ pub struct RunSummary {
     /// Time of one step, mean over the measured ones.
     #[serde(default, skip_serializing_if = "absent::number")]
     pub step_time_s: Option<f64>,
+    /// What nine of ten measurements of it should lie in, by the errors of the models on what nothing was fitted to: the least
+    /// and the most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_time_interval_s: Option<[f64; 2]>,
     /// Samples per second.
     #[serde(default, skip_serializing_if = "absent::number")]
     pub samples_per_s: Option<f64>,

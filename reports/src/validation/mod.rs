@@ -4,6 +4,7 @@
 
 pub mod csv;
 mod evidence;
+mod intervals;
 mod page;
 mod statistics;
 pub mod terminal;
@@ -16,6 +17,7 @@ use serde::Serialize;
 use crate::absent;
 
 pub use evidence::{ByInput, ByShare};
+pub use intervals::Intervals;
 pub use page::write as html;
 pub use statistics::Statistics;
 
@@ -61,6 +63,9 @@ pub struct Part {
     pub passed: bool,
     /// Their errors.
     pub statistics: Statistics,
+    /// Whether their intervals hold, where predictions have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<Intervals>,
     /// The rows, in the order of the data.
     pub rows: Vec<Row>,
     /// The rows without a prediction.
@@ -78,6 +83,9 @@ pub struct Row {
     pub measured_s: f64,
     /// Our prediction (s).
     pub predicted_s: f64,
+    /// What nine of ten measurements should lie in, where the prediction says so (s).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_s: Option<[f64; 2]>,
     /// What the prediction is made of, in fractions that add up to 1.
     #[serde(skip_serializing_if = "IndexMap::is_empty", serialize_with = "absent::entries")]
     pub shares: IndexMap<String, f64>,
@@ -143,7 +151,8 @@ impl Part {
     pub fn new(name: String, tolerance: Tolerance, rows: Vec<Row>, left_out: Vec<LeftOut>) -> Self {
         let pairs: Vec<(f64, f64)> = rows.iter().map(|row| (row.predicted_s, row.measured_s)).collect();
         let statistics = Statistics::of(&pairs);
-        Self { name, tolerance, passed: tolerance.holds(&statistics), statistics, rows, left_out }
+        let intervals = Intervals::of(&rows);
+        Self { name, tolerance, passed: tolerance.holds(&statistics), statistics, intervals, rows, left_out }
     }
 
     /// The rows that are farthest off, the worst first.

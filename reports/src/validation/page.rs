@@ -47,7 +47,8 @@ fn render(validation: &Validation) -> Result<Markup, PlotError> {
             p.aid {
                 "An error is ours over the measurement less one: above 0 we are slow. What is to be reached was set \
                  before the first run and is never the last result's. τ is the rank correlation: 1 where we put all \
-                 rows in the right order."
+                 rows in the right order. An interval is where nine of ten measurements should lie, by what the \
+                 models of kernels and collectives were off on what nothing was fitted to."
             }
             (overview(validation))
             p.fine { "The same again: " code { (validation.reproduce) } }
@@ -60,6 +61,7 @@ fn render(validation: &Validation) -> Result<Markup, PlotError> {
 const FIGURES: [&str; 7] = ["rows", "MAPE", "median", "p95", "worst", "bias", "τ"];
 
 fn overview(validation: &Validation) -> Markup {
+    let intervals = validation.parts().any(|(_, part)| part.intervals.is_some());
     let link = |set: &SetResult| html! { a href=(format!("#{}", set.name)) { (set.name) } };
     html! {
         div.wide {
@@ -67,16 +69,17 @@ fn overview(validation: &Validation) -> Markup {
                 thead { tr {
                     th { "set" } th { "verdict" }
                     @for title in FIGURES { th.number { (title) } }
+                    @if intervals { th { "90 % intervals" } }
                     th { "to reach" }
                 } }
                 tbody {
                     @for set in &validation.sets {
                         @let named = set.parts.iter().any(|part| !part.name.is_empty());
-                        @if named { tr { td colspan=(FIGURES.len() + 3) { (link(set)) } } }
+                        @if named { tr { td colspan=(FIGURES.len() + 3 + usize::from(intervals)) { (link(set)) } } }
                         @for part in &set.parts {
                             tr {
                                 td.part[named] { @if named { (part.name) } @else { (link(set)) } }
-                                (judged(part))
+                                (judged(part, intervals))
                             }
                         }
                     }
@@ -86,10 +89,11 @@ fn overview(validation: &Validation) -> Markup {
     }
 }
 
-fn judged(part: &Part) -> Markup {
+fn judged(part: &Part, intervals: bool) -> Markup {
     html! {
         td { @if part.passed { span.good { "within" } } @else { span.bad { "beyond" } } }
         @for text in figures(&part.statistics) { td.number { (text) } }
+        @if intervals { td { (part.intervals.map_or(quantity::NONE.to_owned(), |intervals| intervals.in_words())) } }
         td { (part.tolerance.in_words()) }
     }
 }

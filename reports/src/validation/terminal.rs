@@ -25,6 +25,7 @@ pub fn write(out: &mut impl Write, validation: &Validation, style: Style) -> io:
         ("worst", true),
         ("bias", true),
         ("τ", true),
+        ("90 % intervals", false),
         ("to reach", false),
         ("verdict", false),
     ];
@@ -34,7 +35,9 @@ pub fn write(out: &mut impl Write, validation: &Validation, style: Style) -> io:
         for (index, part) in set.parts.iter().enumerate() {
             let name = if index == 0 { set.name.clone() } else { String::new() };
             let verdict = if part.passed { "within" } else { "beyond" };
-            let ends = [part.tolerance.in_words(), verdict.to_owned()];
+            let intervals =
+                part.intervals.map_or(quantity::NONE.to_owned(), |intervals| intervals.in_words());
+            let ends = [intervals, part.tolerance.in_words(), verdict.to_owned()];
             rows.push(
                 [name, part.name.clone()].into_iter().chain(figures(&part.statistics)).chain(ends).collect(),
             );

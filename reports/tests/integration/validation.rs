@@ -64,6 +64,7 @@ fn rows() -> Vec<Row> {
             ("compute".to_owned(), 1.0 - waiting),
             ("communication: all-reduce".to_owned(), waiting),
         ]),
+        interval_s: Some([0.9 * predicted_s, 1.1 * predicted_s]),
         explanation: (gpus == 16).then(|| "its switch was shared".to_owned()),
     };
     vec![row(3, 8, 1.0, 1.05, 0.1), row(4, 16, 4.0, 3.0, 0.4)]

@@ -17,6 +17,7 @@ use workloads::plan::Built;
 use super::communication::communication;
 use super::drawing::link_kind;
 use super::idle::idle_gpus;
+use super::interval::interval;
 use super::ranks;
 use super::tally::Tally;
 use super::words::Words;
@@ -56,21 +57,35 @@ impl Measured<'_> {
         summary.resources = self.resources();
         summary.links = self.links();
         summary.critical_path_s = self.critical_path();
-        self.set_step_time(summary, self.step_time_s());
         self.set_breakdown(summary);
+        self.set_step_time(summary, self.step_time_s());
         summary.provenance = IndexMap::from([("given in the scenario".to_owned(), 1.0)]);
         if let Some((tally, accounts)) = self.tally.zip(self.built.accounts.as_ref()) {
             let steps = plans::steps(self.scenario);
             summary.communication =
                 communication(self.lowered(), accounts, tally, steps, self.measured_steps());
-            let slowest = summary.slowest_rank.as_ref().and_then(|rank| self.words.rank_called(&rank.name));
-            summary.provenance = tally.provenance(slowest.unwrap_or(0));
+            summary.provenance = tally.provenance(self.slowest(summary));
         }
+    }
+
+    /// The rank that keeps the others waiting.
+    fn slowest(&self, summary: &RunSummary) -> usize {
+        let named = summary.slowest_rank.as_ref().and_then(|rank| self.words.rank_called(&rank.name));
+        named.unwrap_or(0)
+    }
+
+    /// What nine of ten measurements of a step that takes so long should lie in, where its `rank` keeps the others waiting.
+    fn interval(&self, step_time_s: f64, rank: usize) -> Option<[f64; 2]> {
+        let machine = plans::machine::of(self.scenario).ok()?;
+        let hardware = plans::machine::hardware(&machine, plans::machine::libraries(self.scenario));
+        let (gpu, _) = hardware.gpu().ok()?;
+        interval(step_time_s, gpu, self.tally?.models(rank))
     }
 
     /// The time of a step and what follows from it.
     pub(super) fn set_step_time(&self, summary: &mut RunSummary, step_time_s: f64) {
         summary.step_time_s = Some(step_time_s);
+        summary.step_time_interval_s = self.interval(step_time_s, self.slowest(summary));
         let batch = self.scenario.training.global_batch.map(Count::get);
         summary.samples_per_s = batch.map(|samples| samples as f64 / step_time_s);
         if let Model::Transformer(model) = &self.scenario.model {

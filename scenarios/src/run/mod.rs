@@ -7,6 +7,7 @@ mod drawing;
 mod failure;
 mod headline;
 mod idle;
+pub mod interval;
 mod lanes;
 mod measure;
 mod one;

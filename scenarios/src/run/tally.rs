@@ -9,7 +9,7 @@ use sim_core::observe::Observer;
 use sim_core::outcome::Place;
 use sim_core::program::Op;
 use sim_core::time::Time;
-use workloads::account::{Account, Accounts, Communication};
+use workloads::account::{Account, Accounts, Communication, TimeModel};
 use workloads::lower::Lowered;
 use workloads::names::cause;
 use workloads::schedule::LaneKind;
@@ -104,6 +104,11 @@ impl<'a> Tally<'a> {
         }
         let all: u64 = times.values().map(|time| time.0).sum();
         times.into_iter().map(|(origin, time)| (origin.to_string(), time.0 as f64 / all as f64)).collect()
+    }
+
+    /// Which models a rank's work and communication are timed by, and for how long.
+    pub(super) fn models(&self, rank: usize) -> impl Iterator<Item = (TimeModel, Time)> {
+        self.spent(rank).map(|(account, time)| (account.model, time))
     }
 
     /// Time of a rank's last step in collectives within its stage, waiting for peers included.

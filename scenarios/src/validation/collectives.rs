@@ -154,6 +154,7 @@ impl Measured {
                 measured_s: self.time_us * 1e-6,
                 predicted_s,
                 shares: IndexMap::new(),
+                interval_s: None,
                 explanation: None,
             }),
             Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),

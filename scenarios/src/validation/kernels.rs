@@ -69,7 +69,15 @@ fn judge(row: &Placed, cost: Result<KernelCost, String>, timing_s: f64) -> Judge
             let parts = [("timing", timing_s), ("start", start), ("blocks", alone - start)];
             let shares = parts.map(|(name, time)| (name.to_owned(), time / predicted_s)).into();
             let measured_s = row.sample.seconds;
-            Judged::Row(Row { place, inputs, measured_s, predicted_s, shares, explanation: None })
+            Judged::Row(Row {
+                place,
+                inputs,
+                measured_s,
+                predicted_s,
+                interval_s: None,
+                shares,
+                explanation: None,
+            })
         }
         Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),
     }

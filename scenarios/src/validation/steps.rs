@@ -11,6 +11,7 @@ use reports::validation;
 use super::set::Steps;
 use super::settings::Setting;
 use super::{Judged, cells, embedded};
+use crate::expectation::Metric;
 use crate::experiment::load;
 use crate::run::{self, Progress};
 
@@ -81,7 +82,16 @@ fn one(
     match answer {
         Ok((measured_s, (predicted_s, run))) => {
             let shares = shares(&run);
-            Judged::Row(validation::Row { place, inputs, measured_s, predicted_s, shares, explanation: None })
+            let interval_s = run.step_time_interval_s.filter(|_| steps.measured.metric == Metric::StepTimeS);
+            Judged::Row(validation::Row {
+                place,
+                inputs,
+                measured_s,
+                predicted_s,
+                interval_s,
+                shares,
+                explanation: None,
+            })
         }
         Err(reason) => Judged::LeftOut(validation::LeftOut { place, inputs, reason }),
     }

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use hw_models::calibration::split;
 use reports::validation::{SetResult, Validation};
 use scenarios::run::Progress;
+use scenarios::run::interval::{COLLECTIVE_FORMULA, COLLECTIVE_TABLE};
 use scenarios::validation::{Options, error_where_fitted, names, title, validate};
 
 struct Quiet;
@@ -91,6 +92,19 @@ fn kernels_and_collectives_are_judged_on_a_quarter() {
     // Line 29 of vTrain's table, A100, 2, 8388608: the bytes `A100|2|8388608`.
     let row = |inputs: &[&str]| split::judges(split::hash(inputs));
     assert!(row(&["A100", "2", "8388608"]) && !row(&["A100", "2", "2097152"]));
+}
+
+/// Intervals of step times rest on these: of ten collectives on NVSwitch nine are within.
+#[test]
+fn spreads_of_collectives_follow_from_what_was_held_out() {
+    let collectives = found().sets.iter().find(|set| set.name == "collectives").expect("there is one");
+    for (part, spread) in collectives.parts.iter().zip([COLLECTIVE_TABLE, COLLECTIVE_FORMULA]) {
+        let switched = part.rows.iter().filter(|row| row.inputs.get("gpu").is_none_or(|gpu| gpu != "V100"));
+        let mut errors: Vec<f64> = switched.map(|row| row.error().abs()).collect();
+        errors.sort_by(f64::total_cmp);
+        let ninth = errors[(0.9 * errors.len() as f64).ceil() as usize - 1];
+        assert!((ninth / spread - 1.0).abs() < 0.1, "{}: {ninth}, not {spread}", part.name);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use hw_models::machine::Route;
 use hw_models::provenance::Origin;
 
 use super::{CostModels, Hardware, HardwareError, kernel, path};
-use crate::account::{Account, Communication};
+use crate::account::{Account, Communication, TimeModel};
 use crate::model::transformer::{Collective, Operator, Work};
 
 impl CostModels<'_> {
@@ -19,7 +19,8 @@ impl CostModels<'_> {
         }
         let model = self.kernels.first().ok_or(HardwareError::NoGpu)?;
         let cost = kernel(model, &operator.work)?.ok_or(HardwareError::NoGpu)?;
-        Ok(Account { communication: None, origin: model.provenance(cost.class)?.origin })
+        let origin = model.provenance(cost.class)?.origin;
+        Ok(Account { communication: None, model: TimeModel::Kernel(cost.class), origin })
     }
 
     /// A measured table speaks for itself; the tuner's estimate rests on its constants and on the links of a ring.
@@ -28,16 +29,16 @@ impl CostModels<'_> {
         collective: &Collective,
         hardware: &Hardware<'_>,
     ) -> Result<Account, HardwareError> {
-        let origin = match self.planned(collective)?.measured {
-            Some(table) => hardware.collectives.tables[table].provenance.origin,
+        let (model, origin) = match self.planned(collective)?.measured {
+            Some(table) => (TimeModel::CollectiveTable, hardware.collectives.tables[table].provenance.origin),
             None => {
                 let constants = hardware.collectives.tuner.provenance.origin;
                 let hops = self.job.hops_of(collective.group)?.map(|route| self.origin_of(&route));
-                hops.fold(constants, Origin::max)
+                (TimeModel::CollectiveFormula, hops.fold(constants, Origin::max))
             }
         };
         let communication = Some(Communication::Collective(collective.group, collective.kind));
-        Ok(Account { communication, origin })
+        Ok(Account { communication, model, origin })
     }
 
     /// What the time of a message from a stage to another rests on.

@@ -4,7 +4,7 @@
 use hw_models::provenance::Origin;
 use sim_core::time::Time;
 
-use crate::account::{Account, Accounts, Communication};
+use crate::account::{Account, Accounts, Communication, TimeModel};
 use crate::chain::Chain;
 use crate::cost::{CostBook, Message};
 use crate::disposition::Dispositions;
@@ -100,7 +100,7 @@ impl Deployed {
             laid.operators.iter().map(|op| models.account(op, hardware)).collect::<Result<_, _>>()?;
         let message = |stage: u32| {
             let origin = models.message_origin(stage, (stage + 1) % chain.stages, hardware)?;
-            Ok(Account { communication: Some(Communication::Message), origin })
+            Ok(Account { communication: Some(Communication::Message), model: TimeModel::Transfer, origin })
         };
         let mut copies =
             (0..chain.stages).map(|stage| models.message_origin(stage, chain.stages - 1 - stage, hardware));

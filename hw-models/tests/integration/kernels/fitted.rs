@@ -1,12 +1,12 @@
 //! The committed constants of kernels follow from the committed measurements, and what was not fitted is predicted.
 //!
 //! `FORETRAIN_UPDATE=1 cargo test --release -p hw-models fitted -- --nocapture` renews `catalogue/corrections.csv` and
-//! prints the constants as `catalogue/kernels.yaml` has them under `devices`; `foretrain calibrate --from TABLE...` does the same.
+//! `catalogue/spreads.csv`, and prints the constants as `catalogue/kernels.yaml` has them under `devices`; `foretrain calibrate --from TABLE...` does the same.
 
 #![expect(clippy::print_stdout, reason = "errors on what was held out, for who asks with --nocapture")]
 
 use hw_models::calibration::{self, Calibrated, Constants, Table, split};
-use hw_models::kernels::{CORRECTIONS, Dtype, KernelClass, KernelModel, StreamClass};
+use hw_models::kernels::{CORRECTIONS, Dtype, KernelClass, KernelModel, SPREADS, StreamClass};
 
 use super::model;
 
@@ -68,7 +68,9 @@ fn constants_and_corrections_follow_from_their_tables() {
     }
     if std::env::var_os("FORETRAIN_UPDATE").is_some() {
         println!("{}", serde_yaml::to_string(&calibration::devices(&found)).unwrap());
-        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/catalogue/corrections.csv"), &table).unwrap();
+        let catalogue = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("catalogue");
+        std::fs::write(catalogue.join("corrections.csv"), &table).unwrap();
+        std::fs::write(catalogue.join("spreads.csv"), calibration::spreads(&found)).unwrap();
         return;
     }
     for one in &found {
@@ -78,7 +80,8 @@ fn constants_and_corrections_follow_from_their_tables() {
         let errors = one.held_out;
         assert!(errors.median <= median && errors.p95 <= p95, "{what}: {errors} beyond {median}, {p95}");
     }
-    same_corrections(CORRECTIONS, &table);
+    same_rows(&without_weights(CORRECTIONS), &without_weights(&table));
+    same_rows(SPREADS, &calibration::spreads(&found));
 }
 
 fn calibrated() -> Vec<Calibrated> {
@@ -128,11 +131,15 @@ fn same_constants(what: &str, committed: &KernelModel, fitted: &Calibrated) {
 }
 
 /// Shapes and ratios; the weights follow from them, but in digits that depend on the machine.
-fn same_corrections(committed: &str, fitted: &str) {
+fn without_weights(corrections: &str) -> String {
+    corrections.lines().map(|row| row.rsplit_once(',').unwrap().0.to_owned() + "\n").collect()
+}
+
+/// The same rows but for the last digits of their last cells.
+fn same_rows(committed: &str, fitted: &str) {
     let rows = |text: &str| {
-        let cells =
-            text.lines().skip(1).map(|line| line.rsplit_once(',').unwrap().0.rsplit_once(',').unwrap());
-        cells.map(|(row, ratio)| (row.to_owned(), ratio.parse::<f64>().unwrap())).collect::<Vec<_>>()
+        let cells = text.lines().skip(1).map(|line| line.rsplit_once(',').unwrap());
+        cells.map(|(row, cell)| (row.to_owned(), cell.parse::<f64>().unwrap())).collect::<Vec<_>>()
     };
     let (committed, fitted) = (rows(committed), rows(fitted));
     assert_eq!(committed.len(), fitted.len());
