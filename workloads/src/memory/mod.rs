@@ -4,12 +4,13 @@
 //! A tensor is allocated by the operator that fills it and freed after the last one that reads it, as autograd does with
 //! what it saves: during a backward pass memory shrinks layer by layer. The lists of operators say who reads what; the
 //! order of a stage says which micro-batches are under way. Parameters, sums of gradients, states of the optimizer and
-//! the workspace of matrix products come first and stay. A product that adds a weight gradient to its sum leaves autograd a
+//! the workspace of matrix products stay; states of the optimizer come in two parts ([`training`]). A product that adds a weight gradient to its sum leaves autograd a
 //! [`Placeholder`] for it.
 //!
 //! What other streams use is taken to be done when the host frees it, as if it never ran ahead of collectives. Moves of
 //! activations (BPipe) are not part of the list.
 
+mod states;
 mod usage;
 mod walk;
 
@@ -18,21 +19,25 @@ use hw_models::allocator::{Request, StreamNumber};
 use crate::chain::Chain;
 use crate::graph::Phase;
 use crate::limits::Invalid;
+use crate::model::cut::Cut;
 use crate::model::transformer::ShardedTransformer;
 use crate::names::kind;
 use crate::order::{Order, Visit};
 use crate::plan::{TransformerPlan, parameters};
 
+use states::Held;
 pub use usage::{NotReplayed, StageUsage, usage};
 use walk::{Tensor, Walk};
 
-/// What a rank asks of its allocator in one step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a rank asks of its allocator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RankList {
     /// The requests, in the order of the host.
     pub requests: Vec<Request>,
     /// The first request of each operator that makes any, ascending.
     operators: Vec<(usize, Executed)>,
+    /// Tensors so far.
+    made: u32,
 }
 
 /// What the framework adds to the tensors of the operators.
@@ -80,7 +85,8 @@ impl RankList {
     }
 }
 
-/// The list of a rank of `stage`, which executes the operators of `plan` in `order`.
+/// The list of a step of a rank of `stage`, which executes the operators of `plan` in `order` and holds its parameters,
+/// gradients and states of the optimizer in one tensor each.
 ///
 /// # Errors
 /// What is wrong with the model or its split.
@@ -91,55 +97,115 @@ pub fn list(
     framework: &Framework,
 ) -> Result<RankList, Vec<Invalid>> {
     let model = ShardedTransformer::new(&plan.model, &plan.execution)?;
-    let visits = order.stages.get(stage as usize).map_or(&[][..], Vec::as_slice);
-    Ok(list_of(plan, &model, (order.shape.chain, stage), visits, framework))
-}
-
-/// The list of a rank that executes `visits` as a stage of a chain, with `model`, which is that of the plan.
-fn list_of(
-    plan: &TransformerPlan,
-    model: &ShardedTransformer,
-    (chain, stage): (Chain, u32),
-    visits: &[Visit],
-    framework: &Framework,
-) -> RankList {
-    let count = parameters(model, chain, stage).total();
+    let chain = order.shape.chain;
+    let cut = model.cut(chain, plan.recompute);
+    let rank = Rank { plan, model: &model, cut: &cut, chain, stage, visits: visits(order, stage) };
+    let count = parameters(&model, chain, stage).total();
     let states = plan.execution.states.bytes(count, plan.sharding, plan.data);
+    let mut list = RankList::default();
     let throughout = [
         (kind::PARAMETERS, states.parameters),
         (kind::GRADIENTS, states.gradients),
         (kind::OPTIMIZER, states.optimizer),
         (kind::WORKSPACE, framework.workspace),
     ];
-    let mut list = RankList { requests: Vec::new(), operators: Vec::new() };
-    list.requests.extend(throughout.map(|(kind, bytes)| allocate(bytes, kind)));
-    list.extend(
-        &Walk::of(plan, model, (chain, stage), visits, framework.placeholder),
-        throughout.len() as u32,
-    );
-    list
+    for (kind, bytes) in throughout {
+        list.allocate(bytes, kind);
+    }
+    list.step(&rank.walk(framework), true);
+    Ok(list)
+}
+
+/// The list of a rank of `stage` from the making of the model to the end of its second step, when it holds all that it will:
+/// parameters, gradients and states of the optimizer tensor by tensor. It is the copy `copy` of the model.
+///
+/// # Errors
+/// What is wrong with the model or its split.
+pub fn training(
+    plan: &TransformerPlan,
+    order: &Order,
+    (stage, copy): (u32, u32),
+    framework: &Framework,
+) -> Result<RankList, Vec<Invalid>> {
+    let model = ShardedTransformer::new(&plan.model, &plan.execution)?;
+    let chain = order.shape.chain;
+    let cut = model.cut(chain, plan.recompute);
+    let rank = Rank { plan, model: &model, cut: &cut, chain, stage, visits: visits(order, stage) };
+    Ok(rank.training(&rank.walk(framework), copy, framework))
+}
+
+fn visits(order: &Order, stage: u32) -> &[Visit] {
+    order.stages.get(stage as usize).map_or(&[], Vec::as_slice)
+}
+
+/// A rank of a stage, and what it executes.
+struct Rank<'a> {
+    plan: &'a TransformerPlan,
+    model: &'a ShardedTransformer,
+    cut: &'a Cut,
+    chain: Chain,
+    stage: u32,
+    visits: &'a [Visit],
+}
+
+impl Rank<'_> {
+    /// The operators of a step.
+    fn walk(&self, framework: &Framework) -> Walk {
+        let Self { plan, model, chain, stage, visits, .. } = *self;
+        Walk::of(plan, model, (chain, stage), visits, framework.placeholder)
+    }
+
+    /// Two steps of a walk, the model and its states.
+    fn training(&self, walk: &Walk, copy: u32, framework: &Framework) -> RankList {
+        let Self { plan, cut, chain, stage, visits, .. } = *self;
+        let positions = (0..chain.chunks).map(|chunk| chain.position(stage, chunk));
+        let pieces = positions.flat_map(|position| &cut.positions[position as usize]);
+        let held = Held::of(cut, pieces, (plan.execution.states, plan.sharding), (copy, plan.data));
+        let mut list = RankList::default();
+        held.make(&mut list);
+        list.allocate(framework.workspace, kind::WORKSPACE);
+        list.step(walk, true);
+        held.update(&mut list, visits.last().map_or(0, |visit| visit.micro_batch));
+        list.step(walk, false);
+        list
+    }
 }
 
 impl RankList {
-    /// Appends the requests of a walk; `made` tensors have been allocated before.
-    fn extend(&mut self, walk: &Walk, mut made: u32) {
-        let Walk { steps, tensors, .. } = walk;
+    /// Asks for a tensor, on the stream of the operators.
+    fn allocate(&mut self, bytes: u64, kind: &'static str) -> u32 {
+        self.requests.push(Request::Allocate { bytes, stream: StreamNumber(0), kind });
+        self.made += 1;
+        self.made - 1
+    }
+
+    /// Frees a tensor.
+    fn free(&mut self, tensor: u32) {
+        self.requests.push(Request::Free(tensor));
+    }
+
+    /// What follows is asked by an operator.
+    fn execute(&mut self, executed: Executed) {
+        self.operators.push((self.requests.len(), executed));
+    }
+
+    /// Appends the requests of a step; what it keeps for good is there after the first one.
+    fn step(&mut self, Walk { steps, tensors, .. }: &Walk, is_first: bool) {
         let mut by_end: Vec<usize> = (0..tensors.len()).collect();
         by_end.sort_by_key(|&tensor| tensors[tensor].last_step);
         let (mut ending, mut numbers) = (by_end.into_iter().peekable(), Vec::with_capacity(tensors.len()));
         for (n, step) in steps.iter().enumerate() {
             let first = self.requests.len();
             while let Some(tensor) = tensors.get(numbers.len()).filter(|tensor| tensor.first_step == n) {
-                self.requests.push(allocate(tensor.bytes, tensor.kind()));
-                numbers.push(made);
-                made += 1;
+                let bytes = if is_first || tensor.last_step < usize::MAX { tensor.bytes } else { 0 };
+                numbers.push(self.allocate(bytes, tensor.kind()));
             }
             if step.workspace > 0 {
-                self.requests.extend([allocate(step.workspace, kind::WORKSPACE), Request::Free(made)]);
-                made += 1;
+                let workspace = self.allocate(step.workspace, kind::WORKSPACE);
+                self.free(workspace);
             }
             while let Some(tensor) = ending.next_if(|&tensor| tensors[tensor].last_step == n) {
-                self.requests.push(Request::Free(numbers[tensor]));
+                self.free(numbers[tensor]);
             }
             if self.requests.len() > first {
                 self.operators.push((first, step.execution));
@@ -158,9 +224,4 @@ impl Tensor {
             (false, ..) => kind::ACTIVATIONS,
         }
     }
-}
-
-/// All on the stream of the operators.
-const fn allocate(bytes: u64, kind: &'static str) -> Request {
-    Request::Allocate { bytes, stream: StreamNumber(0), kind }
 }

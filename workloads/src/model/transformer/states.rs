@@ -79,6 +79,14 @@ impl States {
         }
     }
 
+    /// Bytes of the copy of a parameter that the optimizer updates, where it is not the parameter itself.
+    pub const fn copy_bytes(self) -> u64 {
+        match self {
+            Self::Full => 0,
+            Self::HalfGradients | Self::FullGradients | Self::CopiedGradients => 4,
+        }
+    }
+
     /// Bytes of optimizer state of a parameter.
     pub const fn optimizer_bytes(self) -> u64 {
         match self {
