@@ -12,7 +12,7 @@ use workloads::plan::{self, TransformerPlan};
 use super::pipelining::{pipelining, schedule};
 use crate::schema::{
     self, Attention, Bias, Bytes, BytesPerParameter, Count, CrossEntropy, FusedSoftmax, Launch, Mlp, Norm,
-    Placement, Positions, Precision, RecomputeMode, Scenario,
+    Optimizer, Placement, Positions, Precision, RecomputeMode, Scenario,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -149,8 +149,10 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         _ => common.states,
     };
     let cross_entropy = software.cross_entropy == CrossEntropy::Fused;
+    let optimizer = software.optimizer == Optimizer::Fused;
     let loss_metrics = software.loss_metrics.get() as u32;
-    Execution { fusion: Fusion { softmax, cross_entropy, loss_metrics, ..Fusion::ALL }, states, ..common }
+    let fusion = Fusion { softmax, optimizer, cross_entropy, loss_metrics, ..Fusion::ALL };
+    Execution { fusion, states, ..common }
 }
 
 /// What so many bytes of a parameter in mixed precision are.
@@ -163,14 +165,16 @@ fn states(bytes: BytesPerParameter) -> States {
 }
 
 fn recompute(settings: Option<&schema::Recompute>) -> LayerRecompute {
+    let early = settings.is_some_and(|settings| settings.early_stop);
+    let full = if early { Recompute::FullEarlyStop } else { Recompute::Full };
     let mode = |mode: Option<RecomputeMode>, absent| match mode {
         None => absent,
         Some(RecomputeMode::None) => Recompute::None,
         Some(RecomputeMode::Selective) => Recompute::Selective,
-        Some(RecomputeMode::Full) => Recompute::Full,
+        Some(RecomputeMode::Full) => full,
     };
     LayerRecompute {
-        first: settings.map_or(Recompute::None, |settings| mode(settings.mode, Recompute::Full)),
+        first: settings.map_or(Recompute::None, |settings| mode(settings.mode, full)),
         layers: settings.and_then(|settings| settings.layers).map(|layers| layers.get() as u32),
         others: settings.map_or(Recompute::None, |settings| mode(settings.others, Recompute::None)),
     }

@@ -42,7 +42,7 @@ pub(crate) use quantity::split as split_quantity;
 pub use quantity::{Bytes, Dimension, Duration, Memory, Quantity, Rate, Share, Time, Transfer, Unit, Whole};
 pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
-pub use software::{Attention, CrossEntropy, FusedSoftmax, Launch, Software};
+pub use software::{Attention, CrossEntropy, FusedSoftmax, Launch, Optimizer, Software};
 pub use techniques::{BPipe, EvictionPolicy, PairTransfer, Recompute, RecomputeMode, StageSet, Techniques};
 pub use training::{MicroBatches, Precision, Training};
 pub use transformer::{Bias, Layers, Mlp, Norm, Positions, Sequence, Transformer};

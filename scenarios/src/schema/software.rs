@@ -16,6 +16,8 @@ pub struct Software {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["60 %"]))]
     pub sustained_products: Option<Share>,
+    /// How parameters are updated.
+    pub optimizer: Optimizer,
     /// How the loss over the vocabulary is computed.
     pub cross_entropy: CrossEntropy,
     /// How often the loss is computed again, unfused, for metrics of the training batch: 2 in MosaicML's llm-foundry.
@@ -35,6 +37,7 @@ impl Default for Software {
         Self {
             attention: Attention::default(),
             sustained_products: None,
+            optimizer: Optimizer::default(),
             cross_entropy: CrossEntropy::default(),
             loss_metrics: Count::new(0).expect("within the limits"),
             fused_softmax: FusedSoftmax::default(),
@@ -56,6 +59,17 @@ pub enum Attention {
     Flash,
     /// The same in Triton, as of 2022 and 2023.
     FlashTriton,
+}
+
+/// How parameters are updated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Optimizer {
+    /// One kernel over lists of tensors: Apex, `fused` optimizers of PyTorch.
+    #[default]
+    Fused,
+    /// Operator by operator: optimizers written in Python, such as MosaicML's `DecoupledAdamW`.
+    Operators,
 }
 
 /// How the loss over the vocabulary is computed.

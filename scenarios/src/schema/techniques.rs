@@ -30,6 +30,9 @@ pub struct Recompute {
     /// What layers of a transformer recompute; `full` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<RecomputeMode>,
+    /// Whether `full` ends with the last tensor that the backward pass needs, as PyTorch's checkpoints without reentrance do
+    /// from 2.1 on, rather than with the layer, as Megatron-LM's.
+    pub early_stop: bool,
     /// The first so many layers of each chunk of a stage do; all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<Layers>,

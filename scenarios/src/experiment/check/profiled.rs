@@ -8,7 +8,7 @@ const PIPELINE: &str = "model.profiled_pipeline";
 const STAGES: &str = "model.profiled_pipeline.stages";
 
 /// Settings that are about transformers and machines.
-const FOREIGN: [(&str, &str); 22] = [
+const FOREIGN: [(&str, &str); 23] = [
     ("machine", "its stages have a `device`: `model: { profiled_pipeline: { device: { memory: 40 GB } } }`"),
     ("software", "the times of its kernels are given; remove it"),
     ("training.accumulate", "write `micro_batches`"),
@@ -29,6 +29,7 @@ const FOREIGN: [(&str, &str); 22] = [
     ("memory.gradient_placeholders", "its activations are given, whoever allocates them; remove it"),
     ("memory.reserved", "give `model.profiled_pipeline.device.reserved`"),
     ("techniques.recompute.mode", "its stages recompute as a whole; give `stages` and what each `keeps`"),
+    ("techniques.recompute.early_stop", "the time of what is computed again is given; remove it"),
     ("techniques.recompute.layers", "its stages recompute as a whole; give `stages` and what each `keeps`"),
     ("techniques.recompute.others", "its stages recompute as a whole; give `stages` and what each `keeps`"),
 ];

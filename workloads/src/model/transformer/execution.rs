@@ -46,6 +46,8 @@ pub struct Fusion {
     pub residual: bool,
     /// Weight gradients are added to their sum by the product itself, where that sum is in fp32.
     pub gradient_accumulation: bool,
+    /// The update of parameters: one kernel over lists of tensors, or operator by operator.
+    pub optimizer: bool,
     /// The loss over the vocabulary: a kernel that reads the logits, and one that fills them with their gradient.
     pub cross_entropy: bool,
     /// How often the loss is computed again from the logits, unfused, for metrics of the training batch.
@@ -76,6 +78,9 @@ pub enum Recompute {
     Selective,
     /// All but the input of the layer.
     Full,
+    /// The same, but recomputation ends with the last tensor that the backward pass needs: PyTorch's checkpoints without
+    /// reentrance, from 2.1 (`set_checkpoint_early_stop`). Where no dropout follows, the last product is not repeated.
+    FullEarlyStop,
 }
 
 /// What passes from one stage to the next for a micro-batch; its gradient passes back in the same way.
@@ -118,6 +123,7 @@ impl Fusion {
         activation: true,
         residual: true,
         gradient_accumulation: true,
+        optimizer: true,
         cross_entropy: false,
         loss_metrics: 0,
     };

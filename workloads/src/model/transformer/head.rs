@@ -59,6 +59,8 @@ fn metric(draft: &mut Draft, on: &ShardedTransformer) {
     draft.stream("cast logits of metric", class, (bytes, single), &[LOGITS.output], &[(METRIC, single)]);
     let class = (StreamClass::Softmax, on.tokens());
     draft.walk("log-softmax of metric", class, (single, single), &[METRIC], &[(LOG_SOFTMAX, single)]);
+    let targets = 4 * on.tokens();
+    draft.stream("loss of metric", StreamClass::Reduction, (targets, 0), &[LOG_SOFTMAX], &[]);
 }
 
 /// The passes of Megatron-LM's `_VocabParallelCrossEntropy`, all in the fp32 copy of the logits: what the backward pass

@@ -48,7 +48,7 @@ const fn mlp_input(on: &ShardedTransformer) -> &'static str {
 
 fn backward(on: &ShardedTransformer, recompute: Recompute) -> Vec<Operator> {
     let mut draft = Draft::new(Phase::BackwardInput);
-    if recompute == Recompute::Full {
+    if matches!(recompute, Recompute::Full | Recompute::FullEarlyStop) {
         draft.operators = forward(on, Phase::Recompute);
     }
     let branch = MLP.backward(&mut draft, on, OUTPUT_GRADIENT);
@@ -60,5 +60,17 @@ fn backward(on: &ShardedTransformer, recompute: Recompute) -> Vec<Operator> {
     let normed = attention::backward(&mut draft, on, recompute, ATTENTION_NORM.output, branch);
     let through_attention = ATTENTION_NORM.backward(&mut draft, on, INPUT, normed);
     add_gradients(&mut draft, on, [through_attention, residual], "input gradient");
+    if recompute == Recompute::FullEarlyStop {
+        stop_early(&mut draft.operators);
+    }
     draft.operators
+}
+
+/// Drops what is recomputed behind the last tensor that is needed.
+fn stop_early(operators: &mut Vec<Operator>) {
+    let recomputed = operators.iter().take_while(|op| op.phase == Phase::Recompute).count();
+    let (again, backward) = operators.split_at(recomputed);
+    let read = |tensor: &Tensor| backward.iter().any(|op| op.reads.contains(&tensor.name));
+    let needed = again.iter().rposition(|op| op.writes.iter().any(read)).map_or(0, |last| last + 1);
+    operators.drain(needed..recomputed);
 }

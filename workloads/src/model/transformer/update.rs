@@ -93,11 +93,32 @@ impl ShardedTransformer {
         draft.stream("gradient norm", StreamClass::Reduction, (gradient, 0), &[GRADIENTS], &[]);
         agree(draft, "reduce gradient norm");
         draft.stream("clip gradients", elementwise, (gradient, gradient), &[GRADIENTS], &[]);
-        // Parameter and two moments, read and written.
-        let traffic = (gradient + 3 * single, 3 * single);
-        draft.stream("adam", StreamClass::Optimizer, traffic, &[GRADIENTS, STATES], &[]);
+        if self.execution().fusion.optimizer {
+            // Parameter and two moments, read and written.
+            let traffic = (gradient + 3 * single, 3 * single);
+            draft.stream("adam", StreamClass::Optimizer, traffic, &[GRADIENTS, STATES], &[]);
+        } else {
+            adam(draft, gradient, single);
+        }
         if states != States::Full {
             draft.stream("copy parameters", elementwise, (single, half), &[STATES, PARAMETERS], &[]);
         }
     }
+}
+
+/// Adam operator by operator, as PyTorch's optimizers do without `fused` or `foreach`: mean and mean square of gradients
+/// decay and take in the new one, the root of the latter is scaled and bounded, the parameter moves by their ratio. `gradient` bytes of
+/// gradients, `single` of each state.
+fn adam(draft: &mut Draft, gradient: u64, single: u64) {
+    let mut pass = |name, read| {
+        draft.stream(name, StreamClass::Elementwise, (read, single), &[GRADIENTS, STATES], &[]);
+    };
+    pass("decay mean", single);
+    pass("add gradient", single + gradient);
+    pass("decay mean square", single);
+    pass("add square of gradient", single + gradient);
+    pass("root of mean square", single);
+    pass("scale root", single);
+    pass("bound root", single);
+    pass("move parameters", 3 * single);
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use workloads::model::transformer::{
-    AttentionKernel, Bias, Block, Dtype, Execution, Fusion, Mlp, Norm, Operator, Positions, Recompute,
-    SoftmaxFusion, States, Transformer, beside,
+    AttentionKernel, Bias, Block, Dtype, Execution, Fusion, Mlp, Norm, Operator, Phase, Positions, Recompute,
+    SoftmaxFusion, States, Transformer, Work, beside,
 };
 
 use super::{materialised, preset, ranks, shard};
@@ -19,6 +19,7 @@ fn cases() -> Vec<(Transformer, Execution)> {
         activation: false,
         residual: false,
         gradient_accumulation: false,
+        optimizer: false,
         cross_entropy: true,
         loss_metrics: 1,
     };
@@ -63,7 +64,7 @@ fn saved(block: &Block) -> BTreeSet<&'static str> {
 fn every_tensor_is_written_once_and_before_it_is_read() {
     for (model, execution) in cases() {
         let sharded = shard(&model, &execution);
-        let layers = [Recompute::None, Recompute::Selective, Recompute::Full]
+        let layers = [Recompute::None, Recompute::Selective, Recompute::Full, Recompute::FullEarlyStop]
             .map(|recompute| sharded.layer(recompute));
         for block in layers.iter().chain(&[sharded.embedding(), sharded.head()]) {
             run(&block.forward, &mut [block.input.name].into());
@@ -101,6 +102,21 @@ fn every_tensor_is_read_but_results() {
             }
         }
     }
+}
+
+/// Without dropout at its end a layer needs nothing from its last product again; with dropout it needs the mask.
+#[test]
+fn recomputation_that_stops_early_leaves_out_the_last_product() {
+    let products = |dropout, recompute| {
+        let model = Transformer { dropout, ..preset("mpt-7b") };
+        let execution = Execution::new(1, 2_048, ranks(1, false), Dtype::Bf16, AttentionKernel::Flash);
+        let block = shard(&model, &execution).layer(recompute);
+        let again = block.backward.iter().filter(|op| op.phase == Phase::Recompute);
+        again.filter(|op| matches!(op.work, Work::Gemm(_))).count()
+    };
+    assert_eq!(products(false, Recompute::Full), 4);
+    assert_eq!(products(false, Recompute::FullEarlyStop), 3);
+    assert_eq!(products(true, Recompute::FullEarlyStop), 4);
 }
 
 #[test]
