@@ -164,6 +164,8 @@ pub struct GenerationLimits {
     pub tree_per_channel_gb_per_s: [f64; 3],
     /// Factor on the latency of rings with counters between nodes.
     pub ring_simple_latency_factor: f64,
+    /// Of a step of a ring over NVLink, what the end of a message adds that sends nothing: copying in and out.
+    pub ring_local_step: f64,
     /// Sums made by the switches.
     #[serde(default)]
     pub nvls: Option<NvlsParameters>,

@@ -4,13 +4,16 @@
 //! nodes, and the bus bandwidth of [`GroupShape`]'s links:
 //!
 //! ```text
-//! ring:  latency = base + (steps - crossing) inside + crossing net,          bandwidth = bus n / steps
+//! ring:  latency = base + (steps - crossing) inside + crossing net,          bandwidth = bus n / (steps + local)
 //! tree:  latency = base + 2 ((n/N - 1) inside + log2(N) net),                bandwidth = bus / 2
-//! NVLS:  latency = base + nvls [+ 2 log2(N) nvls_net between nodes],         bandwidth = bus efficiency (c-1)/c
+//! NVLS:  latency = base + nvls [+ 2 log2(N) nvls_net between nodes],         bandwidth = bus efficiency (c-1)/c / (1 + N/n)
 //! ```
 //!
 //! with the bus lowered by the protocol. A tree's bandwidth has a correction by size, interpolated here, because steps
-//! would let a larger message be faster. The tuner ranks; it is no measurement: its latencies are optimistic.
+//! would let a larger message be faster. The tuner ranks; it is no measurement: its latencies are optimistic. What it
+//! leaves out is what makes small groups slow: a block that moves one chunk after the other is `local` steps at the ends
+//! of a ring inside a node, where it copies and sends nothing; and a switch that sums reads the tensor from every member
+//! and is given each member's part of the sum.
 
 use super::{Algorithm, Collective, CollectiveKind, CollectiveModel, GroupShape, InsideLink, Protocol};
 
@@ -84,7 +87,7 @@ fn estimate(
     let bytes = call.bytes as f64;
     let bus = bus(model, group, algorithm, protocol, channels);
     let bandwidth = match algorithm {
-        Algorithm::Ring => bus / passes(group, call.kind),
+        Algorithm::Ring => bus / (passes(group, call.kind) * (1.0 + local(model, group, call.kind))),
         Algorithm::Tree => bus / 2.0 * model.tuner.tree_correction(protocol, bytes),
         Algorithm::Nvls | Algorithm::NvlsTree | Algorithm::Pairwise => bus,
     };
@@ -100,6 +103,21 @@ fn passes(group: &GroupShape, kind: CollectiveKind) -> f64 {
         CollectiveKind::AllReduce => 2.0 * (n - 1.0) / n,
         CollectiveKind::Broadcast => 1.0,
         _ => (n - 1.0) / n,
+    }
+}
+
+/// What the ends of a ring inside a node add to its steps, as a share of them.
+fn local(model: &CollectiveModel, group: &GroupShape, kind: CollectiveKind) -> f64 {
+    let over_nvlink = group.nodes() == 1 && group.inside.link != InsideLink::Pcie;
+    let steps = rounds(kind) * (f64::from(group.ranks) - 1.0);
+    if over_nvlink { model.limits.ring_local_step / steps.max(1.0) } else { 0.0 }
+}
+
+/// How often a ring goes round.
+const fn rounds(kind: CollectiveKind) -> f64 {
+    match kind {
+        CollectiveKind::AllReduce => 2.0,
+        _ => 1.0,
     }
 }
 
@@ -128,7 +146,8 @@ fn bus(
         (Algorithm::Nvls | Algorithm::NvlsTree, _) => {
             let efficiency = limits.nvls.as_ref().map_or(1.0, |nvls| nvls.efficiency);
             let channels = f64::from(channels.max(2));
-            let inside = group.inside.bytes_per_s * efficiency * (channels - 1.0) / channels;
+            let part = 1.0 / f64::from(group.ranks_per_node.max(1));
+            let inside = group.inside.bytes_per_s * efficiency * (channels - 1.0) / channels / (1.0 + part);
             // Between nodes every byte passes the cards of a node twice, up and down the trees.
             if group.nodes() > 1 { inside.min(full / 2.0) } else { inside }
         }
@@ -149,8 +168,7 @@ fn latency_us(
     let net_overhead = tuner.net_overhead_us * if protocol == Protocol::Simple { 3.0 } else { 1.0 };
     match algorithm {
         Algorithm::Ring => {
-            let passes = if kind == CollectiveKind::AllReduce { 2.0 } else { 1.0 };
-            let (steps, crossing) = (passes * (ranks - 1.0), passes * (nodes - 1.0));
+            let (steps, crossing) = (rounds(kind) * (ranks - 1.0), rounds(kind) * (nodes - 1.0));
             let inside = if nodes > 1.0 { at(&hops.ring).max(net_overhead) } else { at(&hops.ring) };
             let plateau = nodes > 1.0 && protocol == Protocol::Simple;
             let factor = if plateau { model.limits.ring_simple_latency_factor } else { 1.0 };

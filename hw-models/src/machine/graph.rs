@@ -30,6 +30,8 @@ pub(super) struct Wire {
     pub nominal: [f64; 2],
     /// (byte/s)
     pub effective: [f64; 2],
+    /// NVLinks side by side; 0 of other kinds.
+    pub nvlinks: u32,
     pub latency: Time,
     pub half_duplex: bool,
     pub provenance: Provenance,

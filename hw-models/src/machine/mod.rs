@@ -19,6 +19,7 @@ mod names;
 mod node;
 mod part;
 mod resources;
+mod rings;
 mod route;
 mod set;
 mod spelled;
@@ -28,6 +29,7 @@ pub use degrade::Degrade;
 pub use error::{MachineError, NoRoute, UnknownPart};
 pub use part::{Constant, DirectedLink, Link, Part, PartId, PartKind};
 pub use resources::{GpuResources, MachineResources, ResourceKind};
+pub use rings::Rings;
 pub use route::{Route, RouteKind};
 pub use set::{PartChange, PartChanges, SetError};
 pub use spelled::{LinkSpec, MemorySpec, ModelSpec, PartsSpec};
@@ -235,6 +237,7 @@ impl Machine {
                 kind: wire.kind,
                 bytes_per_s: wire.effective[direction],
                 nominal_bytes_per_s: wire.nominal[direction],
+                nvlinks: wire.nvlinks,
                 latency: wire.latency,
                 half_duplex: wire.half_duplex,
                 provenance: &wire.provenance,
@@ -344,7 +347,8 @@ impl Machine {
         let [from, to] = if hop.is_multiple_of(2) { ends } else { [ends[1], ends[0]] };
         let [nominal_bytes_per_s, bytes_per_s] = rates;
         let kind = LinkKind::Network;
-        Link { from, to, kind, bytes_per_s, nominal_bytes_per_s, latency, half_duplex: false, provenance }
+        let (half_duplex, nvlinks) = (false, 0);
+        Link { from, to, kind, bytes_per_s, nominal_bytes_per_s, nvlinks, latency, half_duplex, provenance }
     }
 
     fn links_from_fabric(&self, part: PartId) -> Vec<DirectedLink> {

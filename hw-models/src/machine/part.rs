@@ -83,6 +83,8 @@ pub struct Link<'a> {
     pub bytes_per_s: f64,
     /// What the wire carries (byte/s).
     pub nominal_bytes_per_s: f64,
+    /// NVLinks side by side; 0 of other kinds.
+    pub nvlinks: u32,
     /// Time to cross it.
     pub latency: Time,
     /// Whether both directions share one capacity, as the reads and writes of a memory do.

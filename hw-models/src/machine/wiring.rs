@@ -186,6 +186,7 @@ impl<'a> Wiring<'a> {
             kind: LinkKind::Memory,
             nominal: [nominal; 2],
             effective: [effective; 2],
+            nvlinks: 0,
             // What the socket adds is part of its links; see their latencies.
             latency: Time(0),
             half_duplex: true,
@@ -210,6 +211,7 @@ impl<'a> Wiring<'a> {
             kind: class.kind,
             nominal: [nominal; 2],
             effective: [effective; 2],
+            nvlinks: if class.kind == LinkKind::NvLink { lanes.lanes } else { 0 },
             latency: microseconds(class.latency_us),
             half_duplex: false,
             provenance: class.sources.of("effective_gb_per_s").clone(),
@@ -257,6 +259,7 @@ impl<'a> Wiring<'a> {
             kind: LinkKind::Network,
             nominal: [entry.rate_gbit_per_s * 1e9 / 8.0; 2],
             effective: [entry.effective_gb_per_s * 1e9; 2],
+            nvlinks: 0,
             latency: microseconds(entry.latency_us),
             half_duplex: false,
             provenance: entry.sources.of("effective_gb_per_s").clone(),

@@ -76,12 +76,12 @@ fn sizes_between_measured_ones_are_predicted() {
     // Every second point is left out and predicted from its neighbours; the limits are those of a table that is not
     // smoothed, in per cent of the mean.
     for (gpu, ranks, limit) in [
-        ("A100", 2, 1.6),
-        ("A100", 4, 2.8),
-        ("A100", 8, 2.4),
-        ("V100", 2, 0.9),
+        ("A100", 2, 1.0),
+        ("A100", 4, 2.3),
+        ("A100", 8, 1.4),
+        ("V100", 2, 0.7),
         ("V100", 4, 1.3),
-        ("V100", 8, 2.9),
+        ("V100", 8, 1.2),
     ] {
         let error = held_out(vtrain(gpu, ranks));
         println!("{ranks} x {gpu} all-reduce, held out: {error:.2} %");
@@ -90,7 +90,7 @@ fn sizes_between_measured_ones_are_predicted() {
     for op in ["allreduce", "allgather", "alltoall", "broadcast", "reducescatter"] {
         let error = held_out(superbench(op));
         println!("8 x A100 {op}, held out: {error:.2} %");
-        assert!(error < 12.0, "8 x A100 {op}: {error:.2} %");
+        assert!(error < 3.0, "8 x A100 {op}: {error:.2} %");
     }
 }
 
@@ -107,7 +107,69 @@ fn another_source_of_the_same_collective_is_predicted() {
     let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / points.len() as f64;
     let (absolute, bias) = (mean(&mut errors.iter().map(|e| e.abs())), mean(&mut errors.iter().copied()));
     println!("8 x A100 all-reduce, other source: {:.1} %, bias {:.1} %", absolute * 100.0, bias * 100.0);
-    assert!(absolute < 0.08, "{absolute}");
+    assert!(absolute < 0.05, "{absolute}");
+}
+
+/// nccl-tests on 8 x H200 and 8 x B200: bus bandwidths of large messages. Links: 18 of 20.6 and 40.1 GB/s.
+#[test]
+fn switches_sum_at_the_rates_of_nccl_tests() {
+    let bus = |generation: &str, link: f64, switched: bool, kind: CollectiveKind| {
+        let mut catalogue = CollectiveCatalogue { tables: Vec::new(), ..catalogue() };
+        if !switched {
+            catalogue.generations[generation].nvls = None;
+        }
+        let model = catalogue.model(generation).unwrap();
+        let inside = Inside { link: InsideLink::NvSwitch, bytes_per_s: 18.0 * link };
+        let group = GroupShape { inside, ..on_one_node("hopper", InsideLink::NvSwitch, 8) };
+        let planned = plan(&model, &group, &Collective { kind, bytes: 8 << 30 });
+        let passes = if kind == AllReduce { 14.0 / 8.0 } else { 7.0 / 8.0 };
+        (planned.algorithm, passes * (8u64 << 30) as f64 / planned.alone().as_secs() / 1e9)
+    };
+    for (generation, link, switched, kind, algorithm, measured) in [
+        ("hopper", 20.6e9, true, AllReduce, Algorithm::Nvls, 478.0),
+        ("hopper", 20.6e9, false, AllReduce, Algorithm::Ring, 367.0),
+        ("hopper", 20.6e9, true, AllGather, Algorithm::Ring, 361.0),
+        ("hopper", 20.6e9, true, ReduceScatter, Algorithm::Ring, 363.0),
+        ("blackwell", 40.1e9, true, AllReduce, Algorithm::Nvls, 838.0),
+        ("blackwell", 40.1e9, false, AllReduce, Algorithm::Ring, 682.0),
+    ] {
+        let (chosen, found) = bus(generation, link, switched, kind);
+        assert_eq!(chosen, algorithm);
+        assert!((found / measured - 1.0).abs() < 0.055, "{generation} {kind:?}: {found} of {measured} GB/s");
+    }
+}
+
+#[test]
+fn rings_of_small_groups_lose_the_steps_at_their_ends() {
+    let rate = |ranks: u32| {
+        let mut catalogue = catalogue();
+        catalogue.tables.clear();
+        let group = on_one_node("ampere", InsideLink::NvSwitch, ranks);
+        let planned = plan(
+            &catalogue.model("ampere").unwrap(),
+            &group,
+            &Collective { kind: AllReduce, bytes: 8 << 30 },
+        );
+        2.0 * f64::from(ranks - 1) / f64::from(ranks) * (8u64 << 30) as f64 / planned.alone().as_secs() / 1e9
+    };
+    // Slopes of vTrain's tables on A100.
+    for (ranks, measured) in [(2, 200.0), (4, 223.0), (8, 232.0)] {
+        assert!((rate(ranks) / measured - 1.0).abs() < 0.05, "{ranks}: {} of {measured} GB/s", rate(ranks));
+    }
+}
+
+#[test]
+fn between_points_a_table_grows_as_the_model_does() {
+    let table = LogTable::from(vec![[1e6, 30.0], [2e6, 26.0], [10e6, 110.0]]);
+    let mean = (30.0f64 * 26.0).sqrt();
+    assert!((table.points()[0][1] - mean).abs() < 1e-9 && table.points()[0][1] == table.points()[1][1]);
+    // 5 us and 10 us a megabyte; the table's start is another.
+    let model = |bytes: f64| 5e-6 + bytes * 1e-11;
+    let at = |bytes: f64| table.seconds(bytes, model) * 1e6;
+    assert!((at(6e6) - (mean + 110.0) / 2.0).abs() < 1e-9, "half of what the model adds");
+    assert!((at(20e6) - 210.0).abs() < 1e-9, "beyond it what the model adds");
+    assert!((at(5e5) - mean * 10.0 / 15.0).abs() < 1e-9, "below it the model, scaled");
+    assert!((LogTable::default().seconds(1e6, model) - 15e-6).abs() < 1e-12);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use workloads::placement::{Extent, Placement};
 use workloads::site::Job;
 
 use super::set::CollectiveTable;
+use super::timing::timing;
 use super::{Judged, cells, embedded};
 use crate::catalogue;
 use crate::plans::machine;
@@ -37,6 +38,13 @@ struct Series {
     ranks: u32,
 }
 
+/// The rows of a series that judge and the others, with what predicts them.
+struct Split {
+    judging: Vec<Measured>,
+    others: Vec<Measured>,
+    predictor: Result<(CollectiveModel, GroupShape), String>,
+}
+
 /// Every row of the test quarter twice, each with its part.
 pub(super) fn judged(table: &CollectiveTable) -> Vec<(String, Judged)> {
     let (mut series, mut found) = (IndexMap::<Series, Vec<Measured>>::new(), Vec::new());
@@ -46,26 +54,50 @@ pub(super) fn judged(table: &CollectiveTable) -> Vec<(String, Judged)> {
             Err(row) => found.extend(PARTS.map(|part| (part.to_owned(), Judged::LeftOut(row.clone())))),
         }
     }
+    // What a node does in one way is timed in one way, whatever the size of its groups.
+    let mut timed_alike: IndexMap<(String, CollectiveKind), Vec<Split>> = IndexMap::new();
     for (series, rows) in series {
-        let (judging, others): (Vec<Measured>, Vec<Measured>) = rows.into_iter().partition(Measured::judges);
-        let points: Vec<[f64; 2]> = others.iter().map(|row| [row.bytes as f64, row.time_us]).collect();
-        let predictor = series.model().map(|(model, group)| (model, group, LogTable::from(points)));
-        for row in judging {
-            let both = predictor.as_ref().map(|(model, group, table)| {
-                let formula = |bytes: f64| {
-                    plan(model, group, &Collective { kind: series.kind, bytes: bytes as u64 })
-                        .alone()
-                        .as_secs()
-                };
-                [table.seconds(row.bytes as f64, formula), formula(row.bytes as f64)]
-            });
-            for (part, index) in PARTS.into_iter().zip(0..) {
-                let predicted = both.map(|both| both[index]).map_err(Clone::clone);
-                found.push((part.to_owned(), row.judged(predicted)));
+        let (judging, others) = rows.into_iter().partition(Measured::judges);
+        let split = Split { judging, others, predictor: series.model() };
+        timed_alike.entry((series.node, series.kind)).or_default().push(split);
+    }
+    for splits in timed_alike.values() {
+        let pairs = splits.iter().flat_map(|split| {
+            let pair = |row: &Measured| Some((split.formula(row.call()).ok()?, row.time_us * 1e-6));
+            split.others.iter().filter_map(pair)
+        });
+        let timing_s = timing(&pairs.collect::<Vec<_>>());
+        for split in splits {
+            let table = split.table();
+            for row in &split.judging {
+                let (by_table, by_formula) = (split.by_table(&table, row), split.formula(row.call()));
+                let by_formula = by_formula.map(|seconds| [("timing", timing_s), ("formula", seconds)]);
+                found.push((PARTS[0].to_owned(), row.judged(by_table.map(|seconds| [("table", seconds)]))));
+                found.push((PARTS[1].to_owned(), row.judged(by_formula)));
             }
         }
     }
     found
+}
+
+impl Split {
+    /// What NCCL's constants say, without a table (s).
+    fn formula(&self, call: Collective) -> Result<f64, String> {
+        let (model, group) = self.predictor.as_ref().map_err(Clone::clone)?;
+        Ok(plan(model, group, &call).alone().as_secs())
+    }
+
+    fn table(&self) -> LogTable {
+        self.others.iter().map(|row| [row.bytes as f64, row.time_us]).collect::<Vec<_>>().into()
+    }
+
+    fn by_table(&self, table: &LogTable, row: &Measured) -> Result<f64, String> {
+        self.formula(row.call())?;
+        let formula = |bytes: f64| {
+            self.formula(Collective { bytes: bytes as u64, ..row.call() }).unwrap_or(f64::INFINITY)
+        };
+        Ok(table.seconds(row.bytes as f64, formula))
+    }
 }
 
 /// The rows of a table, or why they are not judged.
@@ -145,18 +177,28 @@ impl Measured {
         split::judges(split::hash(&self.inputs.values().collect::<Vec<_>>()))
     }
 
-    fn judged(&self, predicted: Result<f64, String>) -> Judged {
+    const fn call(&self) -> Collective {
+        Collective { kind: self.series.kind, bytes: self.bytes }
+    }
+
+    /// With the parts of the prediction (s).
+    fn judged<const N: usize>(&self, predicted: Result<[(&str, f64); N], String>) -> Judged {
         let (place, inputs) = (self.place.clone(), self.inputs.clone());
         match predicted {
-            Ok(predicted_s) => Judged::Row(Row {
-                place,
-                inputs,
-                measured_s: self.time_us * 1e-6,
-                predicted_s,
-                shares: IndexMap::new(),
-                interval_s: None,
-                explanation: None,
-            }),
+            Ok(parts) => {
+                let predicted_s: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
+                let shares =
+                    parts.iter().map(|(name, seconds)| ((*name).to_owned(), seconds / predicted_s)).collect();
+                Judged::Row(Row {
+                    place,
+                    inputs,
+                    measured_s: self.time_us * 1e-6,
+                    predicted_s,
+                    interval_s: None,
+                    shares,
+                    explanation: None,
+                })
+            }
             Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),
         }
     }

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use reports::validation::{LeftOut, Row};
 use serde::Serialize;
 
+use super::timing::timing;
 use super::{Judged, embedded};
 use crate::catalogue;
 
@@ -43,21 +44,6 @@ fn of_device(device: &str, class: KernelClass, rows: &[Placed]) -> Vec<(String, 
     let timing_s = timing(&evenly.filter_map(pair).collect::<Vec<_>>());
     let part = format!("{device} {class}");
     judging.into_iter().map(|row| (part.clone(), judge(row, cost(&row.sample), timing_s))).collect()
-}
-
-/// What the way of timing adds to every kernel (s), such as the launch path between two events of the host: of the
-/// differences in pairs of a prediction and a measurement, the one with which the predictions are nearest, by the mean
-/// absolute logarithm of their ratios. It is a property of the table, not of the device, and the catalogue leaves it out.
-fn timing(pairs: &[(f64, f64)]) -> f64 {
-    let distance = |added: f64| -> f64 {
-        let far = |(predicted, measured): &(f64, f64)| match predicted + added {
-            sum if sum > 0.0 => (sum / measured).ln().abs(),
-            _ => f64::INFINITY,
-        };
-        pairs.iter().map(far).sum()
-    };
-    let differences = pairs.iter().map(|(predicted, measured)| measured - predicted);
-    differences.chain([0.0]).min_by(|&a, &b| distance(a).total_cmp(&distance(b))).unwrap_or_default()
 }
 
 fn judge(row: &Placed, cost: Result<KernelCost, String>, timing_s: f64) -> Judged {
@@ -142,19 +128,4 @@ fn word(choice: &impl Serialize) -> String {
 
 fn by([height, width]: [u64; 2]) -> String {
     format!("{height} x {width}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_timing_adds_is_found_beside_other_errors() {
-        // 27 us on top of kernels of 1 us to 1 ms, of which one is 30 % off.
-        let pairs = [1e-6, 1e-5, 1e-4, 1e-3].map(|time| (time, time + 27e-6));
-        assert!((timing(&pairs) - 27e-6).abs() < 1e-12);
-        let with_error = [&pairs[..], &[(5e-4, 3.5e-4)]].concat();
-        assert!((timing(&with_error) - 27e-6).abs() < 1e-12);
-        assert_eq!(timing(&[]), 0.0);
-    }
 }

@@ -15,6 +15,7 @@ mod kernels;
 mod set;
 mod settings;
 mod steps;
+mod timing;
 
 use hw_models::catalogue::nearest;
 use indexmap::IndexMap;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use hw_models::collectives::{Between, GroupShape, Inside, InsideLink};
-use hw_models::machine::{Machine, MachineResources, NoRoute, ResourceKind, Route, RouteKind};
+use hw_models::machine::{Machine, MachineResources, NoRoute, PartId, ResourceKind, Rings, Route, RouteKind};
 use sim_core::fixed::Ratio;
 use sim_core::id::{CauseId, FluidId, RouteId};
 use sim_core::platform::{Demand, Platform};
@@ -146,14 +146,13 @@ impl Job<'_> {
         let local = &nodes[0];
         let (inside, between) = self.hops(&nodes)?;
         let inside = match inside {
-            Some(route) => {
-                let link = match route.kind {
-                    RouteKind::NvLink if route.links.len() > 1 => InsideLink::NvSwitch,
-                    RouteKind::NvLink => InsideLink::CubeMesh,
-                    _ => InsideLink::Pcie,
-                };
-                Inside { link, bytes_per_s: self.machine.bytes_per_s(&route) }
-            }
+            Some(route) => match route.kind {
+                RouteKind::NvLink if route.links.len() > 1 => {
+                    Inside { link: InsideLink::NvSwitch, bytes_per_s: self.machine.bytes_per_s(&route) }
+                }
+                RouteKind::NvLink => self.over_pairs(local)?,
+                _ => Inside { link: InsideLink::Pcie, bytes_per_s: self.machine.bytes_per_s(&route) },
+            },
             // Alone on its node it uses no link inside.
             None => Inside { link: InsideLink::NvSwitch, bytes_per_s: f64::MAX },
         };
@@ -163,6 +162,24 @@ impl Job<'_> {
         });
         let ranks_per_node = local.len() as u32;
         Ok(GroupShape { ranks: members as u32, ranks_per_node, inside, between })
+    }
+
+    /// Links of GPUs that are wired to each other: their rings, or the slowest hop of a round where they have none.
+    fn over_pairs(&self, gpus: &[u32]) -> Result<Inside, NoRoute> {
+        let rings = self.rings(gpus);
+        if !rings.rounds.is_empty() {
+            return Ok(Inside { link: InsideLink::CubeMesh, bytes_per_s: rings.bytes_per_s });
+        }
+        let mut slowest = f64::INFINITY;
+        for (&from, &to) in gpus.iter().zip(gpus.iter().cycle().skip(1)) {
+            slowest = slowest.min(self.machine.bytes_per_s(&self.route(from, to)?));
+        }
+        Ok(Inside { link: InsideLink::Pcie, bytes_per_s: slowest })
+    }
+
+    fn rings(&self, gpus: &[u32]) -> Rings {
+        let gpus: Vec<PartId> = gpus.iter().map(|&gpu| self.machine.gpu(gpu)).collect();
+        self.machine.rings(&gpus)
     }
 
     /// A hop inside a node and one between nodes of a group, where it has them.
@@ -280,8 +297,8 @@ impl Building<'_> {
         Ok(channel)
     }
 
-    /// A group in steady state is one coupled activity: on each node a ring over its members, between nodes one for each
-    /// network interface.
+    /// A group in steady state is one coupled activity: on each node a ring over its members, or the rings that NVLinks
+    /// between pairs allow, between nodes one for each network interface.
     fn ring(&mut self, nodes: &[Vec<u32>], spec: &ChannelSpec) -> Result<RouteId, NoRoute> {
         let mut coefficients: BTreeMap<FluidId, f64> = BTreeMap::new();
         let mut edge = |from: u32, to: u32, coefficient: f64| -> Result<(), NoRoute> {
@@ -292,8 +309,15 @@ impl Building<'_> {
             Ok(())
         };
         for gpus in nodes.iter().filter(|gpus| gpus.len() > 1) {
-            for (at, &from) in gpus.iter().enumerate() {
-                edge(from, gpus[(at + 1) % gpus.len()], spec.inside)?;
+            let mut rounds = self.job.rings(gpus).rounds;
+            if rounds.is_empty() {
+                rounds.push((0..gpus.len()).collect());
+            }
+            let each = spec.inside / rounds.len() as f64;
+            for round in &rounds {
+                for (&from, &to) in round.iter().zip(round.iter().cycle().skip(1)) {
+                    edge(gpus[from], gpus[to], each)?;
+                }
             }
         }
         if nodes.len() > 1 {
