@@ -5,6 +5,7 @@ mod bounds;
 mod elasticity;
 mod exchanged;
 mod folded;
+mod groups;
 mod launches;
 mod layers;
 mod memory;

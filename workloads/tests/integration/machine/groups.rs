@@ -1,0 +1,76 @@
+//! What the groups of a node get of its links, alone and at once.
+
+use std::collections::BTreeSet;
+
+use hw_models::collectives::{Collective, CollectiveKind, InsideLink, plan};
+use hw_models::machine::ClusterSpec;
+use sim_core::fixed::Ratio;
+use sim_core::id::FluidId;
+use workloads::disposition::Dispositions;
+use workloads::model::transformer::Group;
+use workloads::placement::{Extent, Placement};
+use workloads::site::{ChannelSpec, Job, Site};
+
+use super::World;
+
+/// A node whose ranks form tensor groups of so many.
+fn groups_of(node: &str, tensor: u32, check: impl Fn(&Job<'_>, &Site)) {
+    let world = World::of(ClusterSpec { node: node.to_owned(), count: 1, ..ClusterSpec::default() });
+    let machine = world.machine();
+    let extent = Extent { tensor, data: 8 / tensor, stages: 1 };
+    let job = Job { machine: &machine, extent, placement: Placement::Sequential, capacity: 1 << 34 };
+    let spec = ChannelSpec { group: Group::Tensor, inside: 1.0, between: 0.0, hbm: 2.5, sms: 1 };
+    check(&job, &job.site([], &Dispositions::default(), &[spec]).expect("all GPUs are joined"));
+}
+
+/// Bytes per second that a group could send if its links and memories were all that limits it, and what it uses of them.
+fn used(site: &Site, group: usize) -> (f64, BTreeSet<FluidId>) {
+    let (_, route) = site.channels[0].groups[group];
+    let demands = &site.platform.routes[route.index()].demands;
+    let rate = |demand: &sim_core::platform::Demand| {
+        let coefficient = f64::from(demand.coefficient.0) / f64::from(Ratio::ONE.0);
+        site.platform.fluids[demand.fluid.index()].capacity.units_per_second() / coefficient
+    };
+    (
+        demands.iter().map(rate).fold(f64::INFINITY, f64::min),
+        demands.iter().map(|demand| demand.fluid).collect(),
+    )
+}
+
+/// One link carries 25 GB/s; four of eight V100 have four rings, all of them six.
+#[test]
+fn rings_over_pairs_are_not_held_up_by_a_pair_with_a_single_link() {
+    for (tensor, rings) in [(4, 4.0), (8, 6.0)] {
+        groups_of("dgx-1v-32g", tensor, |job, site| {
+            let shape = job.shape(Group::Tensor).expect("all GPUs are joined");
+            assert_eq!(shape.inside.link, InsideLink::CubeMesh);
+            let (rate, _) = used(site, 0);
+            assert!(rate >= rings * 24.9e9, "{tensor}: {rate}");
+            assert!(shape.inside.bytes_per_s <= rate, "{tensor}: {shape:?}, links {rate}");
+            // What the measured tables say is within what the links carry.
+            let model = World::dgx_a100(1).collectives.model("volta").expect("a known generation");
+            let call = Collective { kind: CollectiveKind::AllReduce, bytes: 1 << 30 };
+            let planned = plan(&model, &shape, &call);
+            assert!(planned.measured.is_some() && planned.bytes_per_s * planned.inside < rate, "{planned:?}");
+        });
+    }
+    // GPUs 0 and 1 have one link, 2 and 3 have two.
+    groups_of("dgx-1v-32g", 2, |_, site| {
+        let rates = [0, 1].map(|group| (used(site, group).0 / 25e9).round());
+        assert_eq!(rates, [1.0, 2.0]);
+    });
+}
+
+/// Two groups of four or four of two at once take as long as one: OpenXLA's tables on 8 x H100 are of groups at once.
+#[test]
+fn groups_of_a_node_share_no_link() {
+    for (node, tensor) in [("dgx-h100", 4), ("dgx-h100", 2), ("dgx-1v-32g", 4), ("dgx-1v-32g", 2)] {
+        groups_of(node, tensor, |_, site| {
+            let groups = site.channels[0].groups.len();
+            let all: Vec<BTreeSet<FluidId>> = (0..groups).map(|group| used(site, group).1).collect();
+            for (at, a) in all.iter().enumerate() {
+                assert!(all[..at].iter().all(|b| a.is_disjoint(b)), "{node}, groups of {tensor}");
+            }
+        });
+    }
+}
