@@ -1,7 +1,7 @@
 //! Constants of kernels from measured tables: those that come with foretrain, or a user's own.
 
 use hw_models::calibration::{self, Calibrated, Errors, Measured, Table, TableError, fit};
-use hw_models::kernels::DeviceKernels;
+use hw_models::kernels::{DeviceKernels, KernelClass};
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use reports::summary::SCHEMA_VERSION;
@@ -94,6 +94,10 @@ pub fn calibrate(
     let mut devices: IndexMap<&str, Vec<&Measured>> = IndexMap::new();
     for set in &measured {
         devices.entry(&set.device).or_default().push(set);
+    }
+    // Grouped products are factors on single ones, in whichever table those are.
+    for sets in devices.values_mut() {
+        sets.sort_by_key(|set| matches!(set.class, KernelClass::Grouped(_)));
     }
     let devices: Vec<_> = devices.into_iter().collect();
     let of_devices = || devices.par_iter().map(|(device, sets)| of_device(device, sets, progress)).collect();

@@ -106,7 +106,7 @@ type Kernels = Vec<(KernelShape, &'static str)>;
 /// The time in a column, whose name has the unit.
 fn seconds(row: &Row<'_>, column: &str) -> Result<f64, TableError> {
     let unit = if column.ends_with("_ms") { 1e-3 } else { 1e-6 };
-    row.positive(column).map(|time| time * unit)
+    row.positive(column, 1e-12 / unit).map(|time| time * unit)
 }
 
 impl Format {

@@ -7,7 +7,7 @@ use std::io::Read;
 pub struct Table {
     /// Its file, for errors.
     pub name: String,
-    /// Where it is from: its lines `# source: ...`.
+    /// Where it is from: its lines `# source: ...`, or its file where it has none.
     pub source: String,
     columns: Vec<String>,
     /// The line of the names of its columns.
@@ -83,7 +83,10 @@ impl Table {
             unreadable(line, "it is not UTF-8".to_owned())
         })?;
         let sources = text.lines().filter_map(|line| line.strip_prefix("# source:"));
-        let source = sources.map(str::trim).collect::<Vec<_>>().join("; ");
+        let source = match sources.map(str::trim).collect::<Vec<_>>().join("; ") {
+            none if none.is_empty() => name.to_owned(),
+            sources => sources,
+        };
         let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
         let broken = |error: csv::Error| {
             let line = error.position().map_or(1, csv::Position::line);
@@ -150,11 +153,14 @@ impl<'a> Row<'a> {
         self.text(column).parse().map_err(|_| self.wrong(column, "a whole number"))
     }
 
-    /// A positive number.
-    pub(super) fn positive(&self, column: &str) -> Result<f64, TableError> {
-        let number =
-            self.text(column).parse().ok().filter(|&number: &f64| number > 0.0 && number.is_finite());
-        number.ok_or_else(|| self.wrong(column, "a number above 0"))
+    /// A positive number, not under `least`.
+    pub(super) fn positive(&self, column: &str, least: f64) -> Result<f64, TableError> {
+        let number: Option<f64> = self.text(column).parse().ok().filter(|number: &f64| number.is_finite());
+        match number {
+            Some(number) if number >= least => Ok(number),
+            Some(number) if number > 0.0 => Err(self.wrong(column, "a picosecond or more")),
+            _ => Err(self.wrong(column, "a number above 0")),
+        }
     }
 
     fn wrong(&self, column: &str, expected: &'static str) -> TableError {

@@ -56,7 +56,10 @@ fn tables_that_come_with_foretrain_give_the_committed_constants() {
 #[test]
 fn everything_that_is_wrong_with_tables_is_told_with_its_place() {
     let sandbox = Sandbox::new("calibrate-wrong");
-    sandbox.write("cells.csv", "# source: me\ngpu,op,rows,cols,latency_ms\n\"t,4\",ln,8,x,1\nt4,ln,8,8,-1\n");
+    sandbox.write(
+        "cells.csv",
+        "# source: me\ngpu,op,rows,cols,latency_ms\n\"t,4\",ln,8,x,1\nt4,ln,8,8,-1\nt4,ln,8,8,1e-320\n",
+    );
     sandbox.write("columns.csv", "gpu,op,rows,time\nt4,ln,8,1\n");
     sandbox.write("ragged.csv", "# source: me\na,b\n1\n");
     sandbox.write("bytes.csv", b"a,b\n\xff,1\n");
