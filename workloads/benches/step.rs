@@ -74,7 +74,7 @@ fn lowered() -> Lowered {
     let (kernels, collectives): (KernelCatalogue, CollectiveCatalogue) = (parse(KERNELS), parse(COLLECTIVES));
     let cluster = ClusterSpec { node: "dgx-a100-80g".to_owned(), count: 128, ..ClusterSpec::default() };
     let machine = Machine::build(&catalogue, &cluster).expect("a cluster of the catalogue");
-    let split = Split { tensor: 8, sequence_parallel: false, stages: 16, chunks: 1 };
+    let split = Split { tensor: 8, sequence_parallel: false, stages: 16, chunks: 1, ..Split::NONE };
     let plan = TransformerPlan {
         model: Transformer::gpt(96, 12_288, 96, 51_200, 2_048),
         execution: Execution::new(1, 2_048, split, Dtype::Fp16, AttentionKernel::Materialised),

@@ -110,7 +110,10 @@ impl Communication {
             Self::Collective(group, kind) => {
                 let group = match group {
                     Group::Tensor => "tensor",
+                    Group::Context => "context",
+                    Group::Expert => "expert",
                     Group::Data => "data",
+                    Group::ExpertData => "expert-data",
                     Group::Embedding => "embedding",
                     Group::Model => "model",
                 };
@@ -118,6 +121,7 @@ impl Communication {
                     CollectiveKind::AllReduce => "all-reduce",
                     CollectiveKind::AllGather => "all-gather",
                     CollectiveKind::ReduceScatter => "reduce-scatter",
+                    CollectiveKind::AllToAll => "all-to-all",
                 };
                 format!("{group} {kind}")
             }
@@ -129,6 +133,9 @@ impl Communication {
 
     /// Whether only ranks of one stage take part.
     pub const fn within_stage(self) -> bool {
-        matches!(self, Self::Collective(Group::Tensor | Group::Data, _))
+        match self {
+            Self::Collective(group, _) => !matches!(group, Group::Embedding | Group::Model),
+            Self::Message | Self::Eviction | Self::Load => false,
+        }
     }
 }

@@ -161,6 +161,7 @@ impl<'a> CostModels<'a> {
             CollectiveKind::AllReduce => collectives::CollectiveKind::AllReduce,
             CollectiveKind::AllGather => collectives::CollectiveKind::AllGather,
             CollectiveKind::ReduceScatter => collectives::CollectiveKind::ReduceScatter,
+            CollectiveKind::AllToAll => collectives::CollectiveKind::AllToAll,
         };
         let call = collectives::Collective { kind, bytes: collective.bytes };
         Ok(collectives::plan(&self.collectives, &shape, &call))
@@ -229,6 +230,7 @@ pub fn kernel(model: &KernelModel, work: &Work) -> Result<Option<KernelCost>, Ke
     match work {
         Work::Gemm(gemm) => model.gemm(gemm).map(Some),
         Work::Convolution(convolution) => model.convolution(convolution).map(Some),
+        Work::Grouped(grouped) => model.grouped(grouped).map(Some),
         Work::Attention(attention) => model.attention(attention).map(Some),
         Work::Stream(stream) => model.stream(stream).map(Some),
         Work::Collective(_) => Ok(None),

@@ -243,6 +243,7 @@ fn simumax_attention(row: &Row<'_>) -> Result<Kernels, TableError> {
         queries: row.count("seq_len")?,
         keys: row.count("seq_len")?,
         head_dim: 128,
+        value_dim: 128,
         causal: true,
         dtype: Dtype::Bf16,
     };

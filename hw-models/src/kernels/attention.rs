@@ -1,14 +1,15 @@
 //! Flash attention: blocks of 128 rows that walk over the other side.
 //!
 //! The forward pass deals out blocks of queries, each walking over the keys; the backward pass deals out blocks of keys
-//! (Dao, "FlashAttention-2", 2023, sections 3.1 and 3.2). One step multiplies 128 x 128 x head_dim twice (forward) or
-//! five times (backward). A causal mask skips the steps above the diagonal, so that blocks differ in length, and list
+//! (Dao, "FlashAttention-2", 2023, sections 3.1 and 3.2). One step multiplies 128 x 128 x head_dim twice (forward: scores,
+//! output) or five times (backward: scores and the gradients of queries and keys over their width, those of probabilities
+//! and values over theirs). A causal mask skips the steps above the diagonal, so that blocks differ in length, and list
 //! scheduling on S SMs ends between `total/S` and `total/S + longest` (Graham, 1966):
 //!
 //! ```text
 //! full:    steps = ceil(blocks / S) longest
 //! causal:  steps = max(total / S + tail longest, longest)
-//! compute = steps 2 {2 | 5} 128 128 head_dim / (P/S e_max(head_dim))
+//! compute = steps 2 {d_qk + d_v | 3 d_qk + 2 d_v} 128 128 / (P/S e_max(d_qk))
 //! ```
 //!
 //! `tail` is fitted; it is what makes few heads slow.
@@ -33,8 +34,10 @@ pub struct Attention {
     pub queries: u64,
     /// Keys of a sequence; the last query sees the last key.
     pub keys: u64,
-    /// Width of a head.
+    /// Width of a head of queries and keys.
     pub head_dim: u64,
+    /// Width of a head of values; with latent attention not that of queries and keys.
+    pub value_dim: u64,
     /// Queries see no later keys.
     pub causal: bool,
     /// Type of the operands.
@@ -68,7 +71,7 @@ impl KernelModel {
         let rate = self.peak(shape.dtype)? / f64::from(self.facts.sms.max(1))
             * pass.e_max
             * parameters.narrow(shape.head_dim);
-        let step = 2.0 * shape.products() * (ROWS * ROWS) as f64 * shape.head_dim as f64 / rate;
+        let step = 2.0 * shape.depth() * (ROWS * ROWS) as f64 / rate;
         let walk = shape.walk();
         let tail = pass.tail;
         let blocks = Blocks {
@@ -110,19 +113,20 @@ impl Walk {
 }
 
 impl Attention {
-    /// Multiplications and additions: `4 batch heads pairs head_dim` forward and 10 backward, where `pairs` counts the
-    /// queries and keys that see each other.
+    /// Multiplications and additions: `4 batch heads pairs head_dim` forward and 10 backward where values are as wide as
+    /// keys; `pairs` counts the queries and keys that see each other.
     pub fn flops(&self) -> f64 {
         let heads = self.batch as f64 * self.heads as f64;
         let pairs = visible(self.queries as f64, self.keys as f64, self.causal);
-        2.0 * self.products() * heads * pairs * self.head_dim as f64
+        2.0 * self.depth() * heads * pairs
     }
 
-    /// Matrix products per pair: QK and PV forward; QK, dV, dP, dQ and dK backward.
-    const fn products(&self) -> f64 {
+    /// Multiplications of a pair: QK and PV forward; QK, dQ and dK, dP and dV backward.
+    fn depth(&self) -> f64 {
+        let (keys, values) = (self.head_dim as f64, self.value_dim as f64);
         match self.pass {
-            Pass::Forward => 2.0,
-            Pass::Backward => 5.0,
+            Pass::Forward => keys + values,
+            Pass::Backward => 3.0 * keys + 2.0 * values,
         }
     }
 
@@ -145,19 +149,19 @@ impl Attention {
     /// dQ once more, summed in fp32 (written and read); log-sum and row sums.
     fn bytes(&self) -> u64 {
         let rows = self.batch.saturating_mul(self.heads).saturating_mul(self.queries);
-        let queries = rows.saturating_mul(self.head_dim);
-        let keys =
-            self.batch.saturating_mul(self.kv_heads).saturating_mul(self.keys).saturating_mul(self.head_dim);
+        let keys = self.batch.saturating_mul(self.kv_heads).saturating_mul(self.keys);
         let element = self.dtype.bytes();
-        let (per_query, per_key, per_row) = match self.pass {
-            Pass::Forward => (2 * element, 2 * element, 4),
-            Pass::Backward => (4 * element + 8, 4 * element, 8),
+        let widths = self.head_dim.saturating_add(self.value_dim);
+        // A row of Q and O, or of K and V; a row of dQ in fp32, twice.
+        let row = widths.saturating_mul(element);
+        let (per_row, per_key) = match self.pass {
+            Pass::Forward => (row.saturating_add(4), row),
+            Pass::Backward => {
+                let summed = self.head_dim.saturating_mul(8);
+                (row.saturating_mul(2).saturating_add(summed).saturating_add(8), row.saturating_mul(2))
+            }
         };
-        queries
-            .saturating_mul(per_query)
-            .saturating_add(keys.saturating_mul(per_key))
-            .saturating_add(rows.saturating_mul(per_row))
-            .max(1)
+        rows.saturating_mul(per_row).saturating_add(keys.saturating_mul(per_key)).max(1)
     }
 }
 

@@ -152,12 +152,18 @@ fn ssd_facts(ssd: &Ssd) -> String {
 
 fn model_facts(model: &Transformer) -> String {
     let keys = (model.kv_heads != model.heads).then(|| format!("{} of keys and values", model.kv_heads));
+    let billions = |count: u64| quantity::significant(count as f64 / 1e9);
+    let experts = model.experts.as_ref().map(|experts| {
+        let active = billions(model.active_parameters());
+        format!("{} of {} experts for each token ({active} billion active)", experts.top_k, experts.count)
+    });
     sentence([
-        Some(format!("{} billion parameters", quantity::significant(model.parameters() as f64 / 1e9))),
+        Some(format!("{} billion parameters", billions(model.parameters()))),
         Some(format!("{} layers", model.layers)),
         Some(format!("hidden {}", model.hidden)),
         Some(format!("{} heads", model.heads)),
         keys,
+        experts,
         Some(format!("{} positions", model.max_positions)),
     ])
 }

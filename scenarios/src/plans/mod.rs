@@ -43,6 +43,7 @@ pub(crate) fn activities(scenario: &Scenario) -> u64 {
 /// Ranks of a checked scenario.
 pub(crate) fn ranks(scenario: &Scenario) -> u64 {
     let parallelism = &scenario.parallelism;
-    let copies = [parallelism.tensor, parallelism.data].map(|count| count.map_or(1, Count::get));
+    let copies =
+        [parallelism.tensor, parallelism.context, parallelism.data].map(|count| count.map_or(1, Count::get));
     copies.iter().product::<u64>() * scenario.stages() as u64
 }

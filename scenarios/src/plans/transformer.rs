@@ -3,8 +3,8 @@
 use sim_core::time::Time;
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
-    AttentionKernel, Dtype, Execution, Fusion, Gather, Overlap, Recompute, Sharding, SoftmaxFusion, Split,
-    States, Transformer,
+    AttentionKernel, Dtype, Execution, Experts, Fusion, Gather, LatentAttention, Overlap, Recompute,
+    Sharding, SoftmaxFusion, Split, States, Transformer,
 };
 use workloads::placement;
 use workloads::plan::{self, TransformerPlan};
@@ -115,6 +115,19 @@ pub(crate) fn dimensions(model: &schema::Transformer) -> Transformer {
         dropout: model.dropout.unwrap_or(gpt.dropout),
         parallel_residual: model.parallel_residual.unwrap_or(gpt.parallel_residual),
         window: model.window.map(|count| count.get() as u32),
+        experts: model.experts.as_ref().map(|experts| Experts {
+            count: number(experts.count),
+            top_k: number(experts.top_k),
+            ffn: number(experts.ffn),
+            shared_ffn: experts.shared_ffn.map(|count| count.get() as u32),
+            dense_layers: number(experts.dense_layers),
+        }),
+        latent: model.latent.as_ref().map(|latent| LatentAttention {
+            query_rank: latent.query_rank.map(|count| count.get() as u32),
+            kv_rank: number(latent.kv_rank),
+            rotary_dim: number(latent.rotary_dim),
+            value_dim: number(latent.value_dim),
+        }),
         ..gpt
     }
 }
@@ -129,6 +142,8 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         sequence_parallel: parallelism.sequence_parallel == Some(true),
         stages,
         chunks: schedule(scenario).chain(stages).chunks,
+        context: parallelism.context.map_or(1, |ranks| ranks.get() as u32),
+        expert: parallelism.expert.map_or(1, |ranks| ranks.get() as u32),
     };
     let dtype = dtype(scenario);
     let software = scenario.software.clone().unwrap_or_default();

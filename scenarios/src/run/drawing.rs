@@ -55,17 +55,20 @@ pub(super) fn drawing(variants: &[(&str, Scenario)]) -> Option<MachineDrawing> {
 fn placement(scenario: &Scenario, machine: &Machine) -> IndexMap<String, String> {
     let Model::Transformer(model) = &scenario.model else { return IndexMap::new() };
     let plan = plans::transformer::plan(scenario, model);
-    let Extent { tensor, data, stages } = plan.extent();
-    let ranks = (0..stages).flat_map(|stage| (0..tensor * data).map(move |replica| (stage, replica)));
+    let extent = plan.extent();
+    let Extent { tensor, context, data, stages, expert } = extent;
+    let ranks = (0..stages).flat_map(|stage| (0..extent.replicas()).map(move |replica| (stage, replica)));
     let placed = ranks.map(|(stage, replica)| {
         let coordinates = [
             ("stage", stage, stages),
             ("tensor", replica % tensor, tensor),
-            ("copy", replica / tensor, data),
+            ("context", replica / tensor % context, context),
+            ("expert", replica / tensor % expert, expert),
+            ("copy", replica / (tensor * context), data),
         ];
         let told = coordinates.into_iter().filter(|(.., extent)| *extent > 1);
         let told: Vec<String> = told.map(|(what, number, _)| format!("{what} {number}")).collect();
-        (plan.extent().gpu(plan.placement, stage, replica), told.join(", "))
+        (extent.gpu(plan.placement, stage, replica), told.join(", "))
     });
     let here: BTreeMap<u32, String> = placed
         .filter(|(gpu, held)| *gpu < machine.gpus_per_node().min(machine.gpus()) && !held.is_empty())

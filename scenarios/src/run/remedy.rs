@@ -141,7 +141,7 @@ fn smaller_micro_batch(scenario: &Scenario) -> Option<Change> {
 /// Optimizer states shared by the copies of the model.
 fn sharing(scenario: &Scenario) -> Option<Change> {
     let parallelism = &scenario.parallelism;
-    let copies = parallelism.data.map_or(1, Count::get);
+    let copies = parallelism.data.map_or(1, Count::get) * parallelism.context.map_or(1, Count::get);
     (copies > 1 && parallelism.sharding == Some(Sharding::None)).then(|| {
         Change::new(scenario, "use `parallelism: { distributed_optimizer: true }`", |scenario| {
             scenario.parallelism.distributed_optimizer = Some(true);

@@ -45,7 +45,7 @@ pub use shape::Shape;
 pub use software::{Attention, CrossEntropy, FusedSoftmax, Launch, Optimizer, Software};
 pub use techniques::{BPipe, EvictionPolicy, PairTransfer, Recompute, RecomputeMode, StageSet, Techniques};
 pub use training::{MicroBatches, Precision, Training};
-pub use transformer::{Bias, Layers, Mlp, Norm, Positions, Sequence, Transformer};
+pub use transformer::{Bias, Experts, LatentAttention, Layers, Mlp, Norm, Positions, Sequence, Transformer};
 
 /// Everything that determines a run: what is trained, on what, how, and with which techniques.
 ///

@@ -23,6 +23,13 @@ pub struct Parallelism {
     /// Pipeline stages; of a profiled pipeline its number of stages when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pipeline: Option<Stages>,
+    /// Ranks that have parts of the same sequences; for attention they exchange parts for heads (all-to-all).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<Count<1, 131_072>>,
+    /// Ranks that share the experts of each layer. They are taken from those that hold the same parameters otherwise:
+    /// a divisor of `data` times `context`, next to each other; tensor ranks share each expert as they do any MLP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expert: Option<Count<1, 16_384>>,
     /// Copies of a transformer, each with micro-batches of its own; as many as the machine holds when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Count<1, 131_072>>,
@@ -44,7 +51,8 @@ pub struct Parallelism {
     /// Whether GPUs of the machine may be left over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Idle>,
-    /// In which order stages take GPUs; tensor ranks are next to each other, then copies of the model.
+    /// In which order stages take GPUs; tensor ranks are next to each other, then those with parts of the same sequences,
+    /// then copies of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
     /// Order in which a stage works on its micro-batches.

@@ -74,6 +74,58 @@ pub struct Transformer {
     /// Tokens that attention looks back at; all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Sequence>,
+    /// A mixture of experts in place of the MLP; `ffn` is that of the layers before the first with experts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub experts: Option<Experts>,
+    /// Queries, keys and values of all heads come from two narrow vectors of a token (multi-head latent attention);
+    /// `head_dim` is without the rotated part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latent: Option<LatentAttention>,
+}
+
+/// A mixture of experts: a router sends each token to a few of them. `count`, `top_k` and `ffn` are needed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Experts {
+    /// Experts of a layer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [8]))]
+    pub count: Option<Count<1, 16_384>>,
+    /// Experts that a token goes to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [2]))]
+    pub top_k: Option<Count<1, 16_384>>,
+    /// Inner width of an expert.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [14336]))]
+    pub ffn: Option<Count<1, 4_194_304>>,
+    /// Inner width of the MLP that all tokens go through beside; none when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_ffn: Option<Count<1, 4_194_304>>,
+    /// Layers before the first with experts; none when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dense_layers: Option<Count<0, 4_095>>,
+}
+
+/// Multi-head latent attention (DeepSeek-V2). `kv_rank`, `rotary_dim` and `value_dim` are needed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LatentAttention {
+    /// Width of the vector that queries come from; without it they come from the residual stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query_rank: Option<Count<1, 1_048_576>>,
+    /// Width of the vector that keys and values come from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [512]))]
+    pub kv_rank: Option<Count<1, 1_048_576>>,
+    /// Width of the part of a head of queries and keys that is rotated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [64]))]
+    pub rotary_dim: Option<Count<1, 4_096>>,
+    /// Width of a head of values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [128]))]
+    pub value_dim: Option<Count<1, 4_096>>,
 }
 
 /// Tokens of a sequence.

@@ -165,7 +165,7 @@ impl Series {
         let hardware = machine::hardware(&machine, Libraries::default());
         let (_, gpu) = hardware.gpu().map_err(|error| error.to_string())?;
         let formulas = CollectiveCatalogue { tables: Vec::new(), ..catalogue::collectives().clone() };
-        let extent = Extent { tensor: self.ranks, data: 1, stages: 1 };
+        let extent = Extent::new(self.ranks, 1, 1);
         let job = Job { machine: &machine, extent, placement: Placement::Sequential, capacity: 0 };
         let group = job.shape(Group::Tensor).map_err(|error| error.to_string())?;
         Ok((formulas.model(&gpu.architecture).map_err(|error| error.to_string())?, group))

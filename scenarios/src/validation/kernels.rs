@@ -101,7 +101,15 @@ fn inputs(shape: &KernelShape) -> IndexMap<String, String> {
             ("stride", by(*stride)),
         ],
         KernelShape::Attention(Attention {
-            batch, heads, kv_heads, queries, keys, head_dim, causal, ..
+            batch,
+            heads,
+            kv_heads,
+            queries,
+            keys,
+            head_dim,
+            value_dim,
+            causal,
+            ..
         }) => vec![
             ("batch", batch.to_string()),
             ("heads", heads.to_string()),
@@ -109,6 +117,7 @@ fn inputs(shape: &KernelShape) -> IndexMap<String, String> {
             ("queries", queries.to_string()),
             ("keys", keys.to_string()),
             ("head_dim", head_dim.to_string()),
+            ("value_dim", value_dim.to_string()),
             ("causal", causal.to_string()),
         ],
         KernelShape::Stream(Stream { bytes_read, bytes_written, rows, .. }) => {

@@ -100,8 +100,7 @@ pub fn list(
     let chain = order.shape.chain;
     let cut = model.cut(chain, plan.recompute);
     let rank = Rank { plan, model: &model, cut: &cut, chain, stage, visits: visits(order, stage) };
-    let count = parameters(&model, chain, stage).total();
-    let states = plan.execution.states.bytes(count, plan.sharding, plan.data);
+    let states = model.state_bytes(&parameters(&model, chain, stage), &plan.data_parallel());
     let mut list = RankList::default();
     let throughout = [
         (kind::PARAMETERS, states.parameters),
@@ -160,7 +159,7 @@ impl Rank<'_> {
         let Self { plan, cut, chain, stage, visits, .. } = *self;
         let positions = (0..chain.chunks).map(|chunk| chain.position(stage, chunk));
         let pieces = positions.flat_map(|position| &cut.positions[position as usize]);
-        let held = Held::of(cut, pieces, (plan.execution.states, plan.sharding), (copy, plan.data));
+        let held = Held::of(cut, pieces, plan.execution.states, &plan.data_parallel(), copy);
         let mut list = RankList::default();
         held.make(&mut list);
         list.allocate(framework.workspace, kind::WORKSPACE);

@@ -8,53 +8,60 @@
 
 use crate::graph::Phase;
 use crate::model::cut::{Cut, Piece};
-use crate::model::transformer::{Sharding, States};
+use crate::model::transformer::{DataParallel, Group, GroupedGemm, Sharding, States, Work};
 use crate::names::kind;
 
 use super::{Executed, RankList};
 
 /// What a rank holds of a model throughout.
 pub(super) struct Held {
-    /// Elements of its parameters, in the order of the model.
-    parameters: Vec<u64>,
+    /// Parameters but for experts that ranks share, and those.
+    buffers: [Buffer; 2],
     states: States,
     sharding: Sharding,
-    /// Ranks that share, and which of them it is.
+}
+
+/// Parameters that the same ranks hold, or share.
+struct Buffer {
+    /// Elements of each, in the order of the model.
+    parameters: Vec<u64>,
+    /// How many ranks that are, and which of them it is.
     ranks: u32,
     rank: u32,
 }
 
 impl Held {
-    /// What a rank of a stage that executes `pieces` holds, if it is `rank` of `ranks` that share.
+    /// What rank `rank` of those of `data` holds on a stage that executes `pieces`.
     pub(super) fn of<'p>(
         cut: &Cut,
         pieces: impl Iterator<Item = &'p Piece>,
-        (states, sharding): (States, Sharding),
-        (rank, ranks): (u32, u32),
+        states: States,
+        data: &DataParallel,
+        rank: u32,
     ) -> Self {
-        Self {
-            parameters: pieces.flat_map(|piece| tensors(cut, piece)).collect(),
-            states,
-            sharding,
-            ranks,
-            rank,
+        let (mut others, mut experts) = (Vec::new(), Vec::new());
+        for piece in pieces {
+            tensors(cut, piece, &mut others, &mut experts);
         }
-    }
-
-    /// Elements of all parameters.
-    fn count(&self) -> u64 {
-        self.parameters.iter().sum()
+        let buffer = |parameters, group| {
+            let ranks = data.holding(group);
+            Buffer { parameters, ranks, rank: rank / (data.ranks / ranks).max(1) }
+        };
+        let buffers = [buffer(others, Group::Data), buffer(experts, Group::ExpertData)];
+        Self { buffers, states, sharding: data.sharding }
     }
 
     /// Makes the model, its gradients and the optimizer.
     pub(super) fn make(&self, list: &mut RankList) {
         let bytes = self.states.parameter_bytes();
-        let made: Vec<u32> =
-            self.parameters.iter().map(|count| list.allocate(count * bytes, kind::PARAMETERS)).collect();
-        if self.sharding >= Sharding::Optimizer {
-            list.allocate(self.count() * bytes, kind::PARAMETERS);
+        let parameters = self.buffers.iter().flat_map(|buffer| &buffer.parameters);
+        let made: Vec<u32> = parameters.map(|count| list.allocate(count * bytes, kind::PARAMETERS)).collect();
+        for buffer in self.buffers.iter().filter(|buffer| buffer.count() > 0) {
+            if self.sharding >= Sharding::Optimizer {
+                list.allocate(buffer.count() * bytes, kind::PARAMETERS);
+            }
+            list.allocate(buffer.count() * self.states.gradient_bytes(), kind::GRADIENTS);
         }
-        list.allocate(self.count() * self.states.gradient_bytes(), kind::GRADIENTS);
         if self.sharding >= Sharding::Optimizer {
             made.into_iter().for_each(|tensor| list.free(tensor));
         }
@@ -80,11 +87,22 @@ impl Held {
         }
     }
 
-    /// Elements of the parameters, or parts of them, that the optimizer of this rank updates: all, or its even share of the
-    /// buffer, which has the parameters in reverse.
+    /// Elements of the parameters, or parts of them, that the optimizer of this rank updates.
     fn of_optimizer(&self) -> impl Iterator<Item = u64> {
-        let share = self.count().div_ceil(u64::from(self.ranks.max(1)));
-        let (from, to) = match self.sharding {
+        self.buffers.iter().flat_map(|buffer| buffer.of_optimizer(self.sharding))
+    }
+}
+
+impl Buffer {
+    /// Elements of all parameters.
+    fn count(&self) -> u64 {
+        self.parameters.iter().sum()
+    }
+
+    /// What the optimizer of this rank updates: all, or its even share of the buffer, which has the parameters in reverse.
+    fn of_optimizer(&self, sharding: Sharding) -> impl Iterator<Item = u64> {
+        let share = self.count().div_ceil(u64::from(self.ranks));
+        let (from, to) = match sharding {
             Sharding::None => (0, u64::MAX),
             _ => (share * u64::from(self.rank), share * (u64::from(self.rank) + 1)),
         };
@@ -98,19 +116,22 @@ impl Held {
     }
 }
 
-/// Elements of the parameters of a piece: weights of its products in the order of the forward pass, and the rest.
-fn tensors(cut: &Cut, piece: &Piece) -> Vec<u64> {
+/// Adds the elements of the parameters of a piece: weights of its products in the order of the forward pass, and the rest.
+/// Each expert has tensors of its own.
+fn tensors(cut: &Cut, piece: &Piece, others: &mut Vec<u64>, experts: &mut Vec<u64>) {
     let mut left = piece.owned;
     let backward = cut.blocks[piece.block].backward.iter().rev();
-    let weights = backward.filter(|op| op.phase == Phase::BackwardWeight).filter_map(|op| op.work.weights());
-    let mut tensors: Vec<u64> = Vec::new();
-    for count in weights {
+    for op in backward.filter(|op| op.phase == Phase::BackwardWeight) {
         // A tied embedding belongs to the embedding.
-        if count <= left {
-            tensors.push(count);
-            left -= count;
+        let Some(count) = op.work.weights().filter(|&count| count <= left) else { continue };
+        left -= count;
+        match op.work {
+            Work::Grouped(GroupedGemm { groups }) => {
+                let of_group = if piece.experts > 0 { &mut *experts } else { &mut *others };
+                of_group.extend((0..groups.batch).map(|_| count / groups.batch));
+            }
+            _ => others.push(count),
         }
     }
-    tensors.extend((left > 0).then_some(left));
-    tensors
+    others.extend((left > 0).then_some(left));
 }

@@ -160,8 +160,9 @@ fn until_they_repeat(visits: &[Visit], chain: Chain) -> &[Visit] {
 
 /// Copies of the model that are replayed: their parts of the states of the optimizer fill segments differently.
 fn copies(plan: &TransformerPlan) -> impl Iterator<Item = u32> + Clone {
-    let several = if plan.sharding == Sharding::None { 1 } else { COPIES_MAX.min(plan.data.max(1)) };
-    let data = u64::from(plan.data);
+    let ranks = plan.data_parallel().ranks.max(1);
+    let several = if plan.sharding == Sharding::None { 1 } else { COPIES_MAX.min(ranks) };
+    let data = u64::from(ranks);
     (0..several).map(move |n| (u64::from(n) * data / u64::from(several)) as u32)
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::chain::Chain;
 use crate::graph::Phase;
 use crate::model::cut::Cut;
-use crate::model::transformer::{Block, Boundary, Gemm, Operator, ShardedTransformer, Work};
+use crate::model::transformer::{Block, Boundary, Gemm, GroupedGemm, Operator, ShardedTransformer, Work};
 use crate::order::Visit;
 use crate::plan::TransformerPlan;
 
@@ -209,7 +209,7 @@ impl Walk {
             let phase = if op.phase == Phase::Recompute { Phase::Recompute } else { execution.phase };
             let execution = Executed { operator: op.name, phase, ..execution };
             let filled = match op.work {
-                Work::Gemm(gemm) if gemm.accumulate => {
+                Work::Gemm(gemm) | Work::Grouped(GroupedGemm { groups: gemm }) if gemm.accumulate => {
                     self.accumulate(block, &gemm, execution, op.workspace, &reads)
                 }
                 _ => self.step(execution, op.workspace, &reads, &bytes),

@@ -21,6 +21,8 @@ pub(crate) struct Piece {
     pub(crate) owned: u64,
     /// Parameters that it reads, be they those of another piece.
     pub(crate) read: u64,
+    /// Those of both that are experts which ranks share.
+    pub(crate) experts: u64,
 }
 
 /// Which part of a model.

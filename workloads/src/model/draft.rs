@@ -3,7 +3,8 @@
 use crate::graph::Phase;
 
 use super::operator::{
-    Collective, CollectiveKind, Dtype, Gemm, Group, Layout, Operator, Stream, StreamClass, Tensor, Work,
+    Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, Layout, Operator, Stream, StreamClass,
+    Tensor, Work,
 };
 
 /// A list of operators under construction.
@@ -86,6 +87,19 @@ impl Draft {
     ) -> &mut Operator {
         let gemm = Gemm { batch, m, n, k, dtype, layout, accumulate: false };
         self.push(name, Work::Gemm(gemm), reads, writes)
+    }
+
+    /// Appends a grouped matrix product of so many groups of `m`, `n`, `k`.
+    pub(crate) fn grouped(
+        &mut self,
+        name: &'static str,
+        (batch, m, n, k): (u64, u64, u64, u64),
+        (dtype, layout, accumulate): (Dtype, Layout, bool),
+        reads: &[&'static str],
+        writes: &[(&'static str, u64)],
+    ) {
+        let groups = Gemm { batch, m, n, k, dtype, layout, accumulate };
+        self.push(name, Work::Grouped(GroupedGemm { groups }), reads, writes);
     }
 
     /// Appends a collective over `bytes`, those of the whole tensor; one that writes nothing works in place.

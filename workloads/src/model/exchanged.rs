@@ -61,7 +61,11 @@ struct Bucket {
     first: OpId,
     last: OpId,
     parameters: u64,
+    group: Group,
 }
+
+/// An operator that completes gradients of so many parameters, and who holds those.
+type Completed = (OpId, u64, Group);
 
 impl Exchanging<'_> {
     fn gathers(&mut self, position: &[Part], gather: Gather, root: bool) {
@@ -76,24 +80,31 @@ impl Exchanging<'_> {
                 _ if self.data.sharding == Sharding::Parameters => part.read,
                 _ => part.owned,
             };
-            if parameters == 0 {
-                continue;
+            for held in [(Group::Data, parameters - part.experts), (Group::ExpertData, part.experts)] {
+                if !self.exchanges(held) {
+                    continue;
+                }
+                if self.data.sharding < Sharding::Parameters {
+                    self.gather(part, (Phase::Update, part.forward.start), forward_prefetch, held);
+                    continue;
+                }
+                let stays = is_root || !reshard_after_forward;
+                let ahead = self.gather(part, (Phase::Forward, part.forward.start), forward_prefetch, held);
+                self.hold(&ahead, &part.forward);
+                if stays {
+                    self.hold(&ahead, &part.backward);
+                    continue;
+                }
+                let phase = self.laid.graph.get(OpId(part.backward.end - 1)).phase;
+                let again = self.gather(part, (phase, part.backward.start), backward_prefetch, held);
+                self.hold(&again, &part.backward);
             }
-            if self.data.sharding < Sharding::Parameters {
-                self.gather(part, (Phase::Update, part.forward.start), forward_prefetch, parameters);
-                continue;
-            }
-            let stays = is_root || !reshard_after_forward;
-            let ahead = self.gather(part, (Phase::Forward, part.forward.start), forward_prefetch, parameters);
-            self.hold(&ahead, &part.forward);
-            if stays {
-                self.hold(&ahead, &part.backward);
-                continue;
-            }
-            let phase = self.laid.graph.get(OpId(part.backward.end - 1)).phase;
-            let again = self.gather(part, (phase, part.backward.start), backward_prefetch, parameters);
-            self.hold(&again, &part.backward);
         }
+    }
+
+    /// Whether several ranks hold parameters, if there are any.
+    fn exchanges(&self, (group, parameters): (Group, u64)) -> bool {
+        parameters > 0 && self.data.holding(group) > 1
     }
 
     /// Adds a gather for `reader`; gives what it fills, if ranks share that.
@@ -102,7 +113,7 @@ impl Exchanging<'_> {
         part: &Part,
         (phase, reader): (Phase, u32),
         prefetch: u32,
-        parameters: u64,
+        (group, parameters): (Group, u64),
     ) -> Vec<StorageId> {
         let bytes = parameters * self.states.parameter_bytes();
         let shared = self.data.sharding == Sharding::Parameters;
@@ -116,7 +127,7 @@ impl Exchanging<'_> {
             beside: 0,
         };
         let tie = Tie::Gather { reader: OpId(reader), prefetch };
-        self.exchange(op, ("gather parameters", CollectiveKind::AllGather, bytes), tie);
+        self.exchange(op, ("gather parameters", CollectiveKind::AllGather, group, bytes), tie);
         fills
     }
 
@@ -145,16 +156,19 @@ impl Exchanging<'_> {
                 let completed: Vec<_> = position.iter().rev().flat_map(|part| self.completed(part)).collect();
                 let parameters = bytes.div_ceil(self.states.gradient_bytes());
                 buckets = filled(&completed, parameters);
+                buckets.sort_by_key(|bucket| bucket.last);
             }
         }
         for bucket in buckets {
-            self.sum(&position[0], bucket);
+            if self.exchanges((bucket.group, bucket.parameters)) {
+                self.sum(&position[0], bucket);
+            }
         }
     }
 
     /// Which operators complete gradients of how many parameters of a part: products and convolutions those of
     /// their weights, its last operator the rest.
-    fn completed(&self, part: &Part) -> Vec<(OpId, u64)> {
+    fn completed(&self, part: &Part) -> Vec<Completed> {
         let mut left = part.owned;
         let mut completed = Vec::new();
         for op in part.weight.clone() {
@@ -163,15 +177,17 @@ impl Exchanging<'_> {
             let weights = work.weights().filter(|_| *phase == Phase::BackwardWeight);
             // The gradient of a tied embedding is complete with that of the embedding.
             if let Some(weights) = weights.filter(|&weights| weights <= left) {
-                completed.push((OpId(op), weights));
+                let of_experts = part.experts > 0 && matches!(work, Work::Grouped(_));
+                let group = if of_experts { Group::ExpertData } else { Group::Data };
+                completed.push((OpId(op), weights, group));
                 left -= weights;
             }
         }
-        completed.extend((left > 0).then(|| (OpId(part.weight.end - 1), left)));
+        completed.extend((left > 0).then(|| (OpId(part.weight.end - 1), left, Group::Data)));
         completed
     }
 
-    fn sum(&mut self, part: &Part, Bucket { first, last, parameters }: Bucket) {
+    fn sum(&mut self, part: &Part, Bucket { first, last, parameters, group }: Bucket) {
         let bytes = parameters * self.states.gradient_bytes();
         let shared = self.data.sharding >= Sharding::Gradients;
         let summed = self.storage(part, Purpose::Unreduced, shared.then_some(bytes));
@@ -183,7 +199,7 @@ impl Exchanging<'_> {
             Sharding::None => CollectiveKind::AllReduce,
             _ => CollectiveKind::ReduceScatter,
         };
-        self.exchange(op, ("reduce gradients", kind, bytes), Tie::Reduce { writer: last });
+        self.exchange(op, ("reduce gradients", kind, group, bytes), Tie::Reduce { writer: last });
     }
 
     fn storage(&mut self, part: &Part, purpose: Purpose, bytes: Option<u64>) -> Vec<StorageId> {
@@ -195,8 +211,13 @@ impl Exchanging<'_> {
     }
 
     /// Adds an operator of no visit; equal ones share what they cost.
-    fn exchange(&mut self, op: Op, (name, kind, bytes): (&'static str, CollectiveKind, u64), tie: Tie) {
-        let work = Collective { kind, group: Group::Data, bytes, overlaps_next: false };
+    fn exchange(
+        &mut self,
+        op: Op,
+        (name, kind, group, bytes): (&'static str, CollectiveKind, Group, u64),
+        tie: Tie,
+    ) {
+        let work = Collective { kind, group, bytes, overlaps_next: false };
         let operator = Operator {
             name,
             phase: op.phase,
@@ -217,17 +238,18 @@ impl Exchanging<'_> {
     }
 }
 
-/// Buckets of at least so many parameters, as gradients are completed; the last one has the rest. A gradient is in one
-/// bucket, as in PyTorch's `compute_bucket_assignment_by_size`.
-fn filled(completed: &[(OpId, u64)], parameters: u64) -> Vec<Bucket> {
+/// Buckets of at least so many parameters of a group, as gradients are completed; the last one of each group has the rest.
+/// A gradient is in one bucket, as in PyTorch's `compute_bucket_assignment_by_size`.
+fn filled(completed: &[Completed], parameters: u64) -> Vec<Bucket> {
     let mut buckets: Vec<Bucket> = Vec::new();
-    for &(op, count) in completed {
-        match buckets.last_mut().filter(|bucket| bucket.parameters < parameters) {
+    for &(op, count, group) in completed {
+        let open = buckets.iter_mut().rev().find(|bucket| bucket.group == group);
+        match open.filter(|bucket| bucket.parameters < parameters) {
             Some(bucket) => {
                 bucket.last = op;
                 bucket.parameters += count;
             }
-            None => buckets.push(Bucket { first: op, last: op, parameters: count }),
+            None => buckets.push(Bucket { first: op, last: op, parameters: count, group }),
         }
     }
     buckets

@@ -39,6 +39,8 @@ pub(crate) struct Part {
     pub(crate) owned: u64,
     /// Parameters that it reads, be they those of the embedding.
     pub(crate) read: u64,
+    /// Those of both that are experts which ranks share.
+    pub(crate) experts: u64,
 }
 
 /// Lays the pieces of `model` on the positions of `chain`. With `split_backward` the gradients of inputs and of weights
@@ -70,7 +72,7 @@ pub(crate) fn lay(
         let (is_first, is_last) = (position == 0, position + 1 == chain.positions());
         let blocks: Vec<_> = pieces
             .iter()
-            .map(|piece| (piece.kind, &listed[piece.block], [piece.owned, piece.read]))
+            .map(|piece| (piece.kind, &listed[piece.block], [piece.owned, piece.read, piece.experts]))
             .collect();
         let nothing = List::default();
         let received = |needed: bool| if needed { &receive } else { &nothing };
@@ -154,18 +156,18 @@ impl Laying {
     }
 
     /// The visits of a chunk: blocks forward, then backward in reverse.
-    fn visits(&mut self, blocks: &[(PartKind, &Listed, [u64; 2])], received: &List, received_back: &List) {
+    fn visits(&mut self, blocks: &[(PartKind, &Listed, [u64; 3])], received: &List, received_back: &List) {
         self.extend(Phase::Forward, received, &[], &[]);
         let (stage, chunk, nothing) = (self.stage, self.chunk, 0..0);
         let mut storages = Vec::with_capacity(blocks.len());
         let mut parts = Vec::with_capacity(blocks.len());
-        for &(kind, block, [owned, read]) in blocks {
+        for &(kind, block, [owned, read, experts]) in blocks {
             let saved = self.storage(Purpose::Activation, block.saved);
             let kept = self.storage(Purpose::WeightGradientInput, block.saved_for_weight);
             let made: Vec<StorageId> = saved.into_iter().chain(kept).collect();
             let forward = self.extend(Phase::Forward, &block.forward, &[], &made);
             let (backward, weight) = (nothing.clone(), nothing.clone());
-            parts.push(Part { stage, chunk, kind, forward, backward, weight, owned, read });
+            parts.push(Part { stage, chunk, kind, forward, backward, weight, owned, read, experts });
             let left = self.storage(Purpose::WeightGradientInput, block.left_for_weight);
             storages.push((made, kept.into_iter().chain(left).collect::<Vec<_>>(), left));
         }

@@ -2,7 +2,7 @@
 //! Nothing here says how long anything takes.
 
 pub use hw_models::kernels::{
-    Attention, Convolution, ConvolutionPass, Dtype, Gemm, Layout, Pass, Stream, StreamClass,
+    Attention, Convolution, ConvolutionPass, Dtype, Gemm, GroupedGemm, Layout, Pass, Stream, StreamClass,
 };
 
 use crate::graph::Phase;
@@ -46,6 +46,8 @@ pub enum Work {
     Gemm(Gemm),
     /// A convolution.
     Convolution(Convolution),
+    /// Matrix products of several experts in one kernel.
+    Grouped(GroupedGemm),
     /// Flash attention.
     Attention(Attention),
     /// A pass over memory.
@@ -61,7 +63,8 @@ pub struct Collective {
     pub kind: CollectiveKind,
     /// Among whom.
     pub group: Group,
-    /// Bytes of the whole tensor: what every rank holds after an all-gather, before a reduce-scatter.
+    /// Bytes of the whole tensor: what every rank holds after an all-gather, before a reduce-scatter, before and after an
+    /// all-to-all.
     pub bytes: u64,
     /// It runs beside the operators that follow, until one of them reads what it fills.
     pub overlaps_next: bool,
@@ -76,6 +79,8 @@ pub enum CollectiveKind {
     AllGather,
     /// Every rank ends with a part of the sum.
     ReduceScatter,
+    /// Every rank sends a part to every other.
+    AllToAll,
 }
 
 /// Groups of ranks.
@@ -83,8 +88,15 @@ pub enum CollectiveKind {
 pub enum Group {
     /// Ranks that share each layer.
     Tensor,
-    /// Ranks that hold the same parameters.
+    /// Ranks that have parts of the same sequences.
+    Context,
+    /// Ranks that share the experts of each layer: of those that hold the same parameters otherwise, so many next to each
+    /// other.
+    Expert,
+    /// Ranks that hold the same parameters but for experts: the data ranks of all parts of a sequence.
     Data,
+    /// Ranks that hold the same experts.
+    ExpertData,
     /// The first and the last stage, which hold the same word embedding.
     Embedding,
     /// All ranks of one copy of the model: tensor ranks of all stages.
@@ -97,6 +109,7 @@ impl Work {
         match self {
             Self::Gemm(gemm) => gemm.flops(),
             Self::Convolution(convolution) => convolution.flops(),
+            Self::Grouped(grouped) => grouped.groups.flops(),
             Self::Attention(attention) => attention.flops(),
             Self::Stream(_) | Self::Collective(_) => 0.0,
         }
@@ -106,6 +119,9 @@ impl Work {
     pub(crate) fn weights(&self) -> Option<u64> {
         match self {
             Self::Gemm(gemm) if gemm.layout == Layout::WeightGradient => Some(gemm.batch * gemm.m * gemm.n),
+            Self::Grouped(GroupedGemm { groups }) if groups.layout == Layout::WeightGradient => {
+                Some(groups.batch * groups.m * groups.n)
+            }
             Self::Convolution(convolution) if convolution.pass == ConvolutionPass::WeightGradient => {
                 Some(convolution.weights())
             }

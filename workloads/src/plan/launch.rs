@@ -40,7 +40,7 @@ pub(super) fn issue(laid: &Laid, host: &HostCosts, launch: Launch, overhead: Tim
 /// What an operator is to the host. Passes of the update work on lists of all tensors.
 fn class(operator: &Operator) -> OpClass {
     match operator.work {
-        Work::Gemm(_) | Work::Convolution(_) => OpClass::MatrixProduct,
+        Work::Gemm(_) | Work::Grouped(_) | Work::Convolution(_) => OpClass::MatrixProduct,
         Work::Attention(_) => OpClass::Attention,
         Work::Stream(_) if operator.phase == Phase::Update => OpClass::Optimizer,
         Work::Stream(_) => OpClass::Pointwise,

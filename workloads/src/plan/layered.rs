@@ -47,7 +47,7 @@ pub struct LayeredPlan {
 impl LayeredPlan {
     /// How many ranks it has.
     pub const fn extent(&self) -> Extent {
-        Extent { tensor: 1, data: self.data, stages: self.stages }
+        Extent::new(1, self.data, self.stages)
     }
 
     /// What keeps it from being built: all of it.
@@ -96,7 +96,7 @@ impl LayeredPlan {
     }
 
     fn data_parallel(&self) -> DataParallel {
-        DataParallel { ranks: self.data, sharding: self.sharding, overlap: self.overlap }
+        DataParallel { overlap: self.overlap, ..DataParallel::new(self.data, self.sharding) }
     }
 
     fn lay(&self) -> (Laid, Vec<Exchange>) {

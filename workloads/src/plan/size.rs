@@ -90,7 +90,7 @@ impl Tally {
     }
 
     fn activities(&self, extent: Extent) -> u64 {
-        let replicas = u128::from(extent.tensor) * u128::from(extent.data);
+        let replicas = u128::from(extent.replicas());
         let of_groups = self
             .of_groups
             .iter()
@@ -104,7 +104,10 @@ impl Tally {
 fn members(extent: Extent, group: Group) -> u64 {
     match group {
         Group::Tensor => extent.tensor.into(),
-        Group::Data => extent.data.into(),
+        Group::Context => extent.context.into(),
+        Group::Expert => extent.expert.into(),
+        Group::Data => extent.copies(),
+        Group::ExpertData => extent.copies() / u64::from(extent.expert.max(1)),
         Group::Embedding => 2,
         Group::Model => u64::from(extent.tensor) * u64::from(extent.stages),
     }

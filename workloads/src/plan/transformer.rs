@@ -54,12 +54,21 @@ impl TransformerPlan {
     /// How many ranks it has.
     pub fn extent(&self) -> Extent {
         let split = self.execution.split;
-        Extent { tensor: split.tensor, data: self.data, stages: split.stages }
+        Extent {
+            tensor: split.tensor,
+            context: split.context,
+            data: self.data,
+            stages: split.stages,
+            expert: split.expert,
+        }
     }
 
-    /// Its data-parallel ranks.
+    /// The ranks that hold the same parameters but for experts: copies of the model, each of as many as have parts of its
+    /// sequences.
     pub fn data_parallel(&self) -> DataParallel {
-        DataParallel { ranks: self.data, sharding: self.sharding, overlap: self.overlap }
+        let ranks = self.data.saturating_mul(self.execution.split.context);
+        let expert = self.execution.split.expert;
+        DataParallel { ranks, expert, sharding: self.sharding, overlap: self.overlap }
     }
 
     /// Whether a stage ends the backward pass of a micro-batch before it begins the forward pass of the next.
@@ -92,10 +101,7 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
     let chain = plan.pipelining.schedule.chain(plan.execution.split.stages);
     let (laid, exchanges) = plan.lay(&model, chain);
     let boundary = model.boundary(plan.scatter_gather);
-    let states = |stage| {
-        let count = parameters(&model, chain, stage).total();
-        plan.execution.states.bytes(count, plan.sharding, plan.data)
-    };
+    let states = |stage| model.state_bytes(&parameters(&model, chain, stage), &plan.data_parallel());
     let deployed = Deployed {
         laid,
         exchanges,
@@ -132,13 +138,21 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
     if pipelining.steps == 0 {
         wrong("steps", "must be at least 1".to_owned());
     }
+    let ranks = plan.data_parallel().ranks;
+    if !ranks.is_multiple_of(split.expert) {
+        let problem = format!(
+            "{} ranks cannot share experts out of {ranks}, data {} x context {}: use a divisor of {ranks}",
+            split.expert, plan.data, split.context
+        );
+        wrong("expert", problem);
+    }
     overlap::check(&plan.data_parallel(), plan.one_at_a_time(), &mut wrong);
     if found.is_empty() { Ok(()) } else { Err(PlanError::Invalid(found)) }
 }
 
 /// Parameters of a rank of a stage.
 pub(crate) fn parameters(model: &ShardedTransformer, chain: Chain, stage: u32) -> RankParameters {
-    let layers = model.execution().split.layers_per_chunk(model.model()) * chain.chunks;
+    let layers = model.layers_on(chain, stage);
     let (first, last) = (chain.stage(0) == stage, chain.stage(chain.positions() - 1) == stage);
     model.parameters(layers, first, last)
 }

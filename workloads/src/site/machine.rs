@@ -88,19 +88,27 @@ impl Job<'_> {
 
     /// The ranks of every group, as stages and replicas.
     pub fn groups(&self, group: Group) -> Vec<Vec<(u32, u32)>> {
-        let Extent { tensor, data, stages } = self.extent;
-        let replica = |i: u32, j: u32| i + tensor * j;
-        let last = stages - 1;
+        let Extent { tensor, context, data, stages, expert } = self.extent;
+        let (last, copies) = (stages - 1, context * data);
+        // Of every stage, ranks `apart` from each other, of each block of `span` ranks.
+        let within_stages = |apart: u32, span: u32| {
+            let blocks = (0..stages).flat_map(|s| (0..tensor * copies / span).map(move |block| (s, block)));
+            let of_block = |(s, block): (u32, u32)| {
+                (0..apart).map(move |first| {
+                    (first..span).step_by(apart as usize).map(|at| (s, block * span + at)).collect()
+                })
+            };
+            blocks.flat_map(of_block).collect()
+        };
         match group {
-            Group::Tensor => (0..stages)
-                .flat_map(|s| (0..data).map(move |j| (0..tensor).map(|i| (s, replica(i, j))).collect()))
-                .collect(),
-            Group::Data => (0..stages)
-                .flat_map(|s| (0..tensor).map(move |i| (0..data).map(|j| (s, replica(i, j))).collect()))
-                .collect(),
-            Group::Embedding => (0..tensor * data).map(|r| vec![(0, r), (last, r)]).collect(),
-            Group::Model => (0..data)
-                .map(|j| (0..stages).flat_map(|s| (0..tensor).map(move |i| (s, replica(i, j)))).collect())
+            Group::Tensor => within_stages(1, tensor),
+            Group::Context => within_stages(tensor, tensor * context),
+            Group::Expert => within_stages(tensor, tensor * expert),
+            Group::Data => within_stages(tensor, tensor * copies),
+            Group::ExpertData => within_stages(tensor * expert, tensor * copies),
+            Group::Embedding => (0..tensor * copies).map(|r| vec![(0, r), (last, r)]).collect(),
+            Group::Model => (0..copies)
+                .map(|j| (0..stages).flat_map(|s| (0..tensor).map(move |i| (s, i + tensor * j))).collect())
                 .collect(),
         }
     }

@@ -98,7 +98,7 @@ proptest! {
         let model = model("h100-sxm5-80gb");
         let gemm = Gemm { batch, m, n, k, ..square(1, Dtype::Fp8) };
         prop_assert!(model.gemm(&gemm).unwrap().alone() > Time::ZERO);
-        let attention = Attention { batch, queries: m, keys: n, head_dim: k, ..causal(Pass::Forward, 2) };
+        let attention = Attention { batch, queries: m, keys: n, head_dim: k, value_dim: k, ..causal(Pass::Forward, 2) };
         prop_assert!(model.attention(&attention).unwrap().alone() > Time::ZERO);
     }
 }
@@ -116,6 +116,7 @@ fn causal(pass: Pass, heads: u64) -> Attention {
         queries: 4096,
         keys: 4096,
         head_dim: 128,
+        value_dim: 128,
         causal: true,
         dtype: Dtype::Bf16,
     }

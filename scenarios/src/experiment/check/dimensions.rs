@@ -11,6 +11,8 @@ use crate::text::node::shorten;
 
 const MODEL: &str = "model.transformer";
 const PRESET: &str = "model.transformer.preset";
+const EXPERTS: &str = "model.transformer.experts";
+const LATENT: &str = "model.transformer.latent";
 const CONFIG: &str = "model.transformer.config";
 
 impl Check<'_> {
@@ -72,7 +74,7 @@ impl Check<'_> {
         if base.kv_heads != base.heads {
             taking.count(&mut settings.kv_heads, base.kv_heads, "model.transformer.kv_heads");
         }
-        if base.attention_width() != u64::from(base.hidden) {
+        if u64::from(base.heads) * u64::from(base.head_dim) != u64::from(base.hidden) {
             taking.count(&mut settings.head_dim, base.head_dim, "model.transformer.head_dim");
         }
         if u64::from(base.ffn) != 4 * u64::from(base.hidden) {
@@ -90,6 +92,26 @@ impl Check<'_> {
         taking.word(&mut settings.parallel_residual, parallel, "model.transformer.parallel_residual");
         if let Some(window) = base.window {
             taking.count(&mut settings.window, window, "model.transformer.window");
+        }
+        if let Some(base) = &base.experts {
+            let experts = settings.experts.get_or_insert_default();
+            taking.count(&mut experts.count, base.count, "model.transformer.experts.count");
+            taking.count(&mut experts.top_k, base.top_k, "model.transformer.experts.top_k");
+            taking.count(&mut experts.ffn, base.ffn, "model.transformer.experts.ffn");
+            let dense = base.dense_layers;
+            taking.count(&mut experts.dense_layers, dense, "model.transformer.experts.dense_layers");
+            if let Some(shared) = base.shared_ffn {
+                taking.count(&mut experts.shared_ffn, shared, "model.transformer.experts.shared_ffn");
+            }
+        }
+        if let Some(base) = &base.latent {
+            let latent = settings.latent.get_or_insert_default();
+            taking.count(&mut latent.kv_rank, base.kv_rank, "model.transformer.latent.kv_rank");
+            taking.count(&mut latent.rotary_dim, base.rotary_dim, "model.transformer.latent.rotary_dim");
+            taking.count(&mut latent.value_dim, base.value_dim, "model.transformer.latent.value_dim");
+            if let Some(rank) = base.query_rank {
+                taking.count(&mut latent.query_rank, rank, "model.transformer.latent.query_rank");
+            }
         }
     }
 
@@ -110,6 +132,9 @@ impl Check<'_> {
                 message,
                 "add them, or a `preset`: `foretrain list models` has the names",
             );
+            return false;
+        }
+        if !self.parts(settings) {
             return false;
         }
         let (Some(hidden), Some(heads)) = (settings.hidden, settings.heads) else { return false };
@@ -144,6 +169,33 @@ impl Check<'_> {
         settings.dropout.get_or_insert(full.dropout);
         settings.parallel_residual.get_or_insert(full.parallel_residual);
         true
+    }
+}
+
+impl Check<'_> {
+    /// Completes what only some models have; whether it can be.
+    fn parts(&mut self, settings: &mut schema::Transformer) -> bool {
+        let mut missing = Vec::new();
+        if let Some(experts) = &mut settings.experts {
+            experts.dense_layers = experts.dense_layers.or(Count::new(0));
+            let needed = [experts.count.is_some(), experts.top_k.is_some(), experts.ffn.is_some()];
+            missing.push((EXPERTS, needed.into_iter().zip(["count", "top_k", "ffn"])));
+        }
+        if let Some(latent) = &settings.latent {
+            let needed = [latent.kv_rank.is_some(), latent.rotary_dim.is_some(), latent.value_dim.is_some()];
+            missing.push((LATENT, needed.into_iter().zip(["kv_rank", "rotary_dim", "value_dim"])));
+        }
+        let mut complete = true;
+        for (path, needed) in missing {
+            let names: Vec<&str> = needed.filter(|(there, _)| !there).map(|(_, name)| name).collect();
+            if !names.is_empty() {
+                complete = false;
+                let message = format!("`{path}` lacks {}", nearest::list(names));
+                let help = "add them, or a `preset` that has them: `foretrain list models` has the names";
+                self.report(&[(path, String::new())], message, help);
+            }
+        }
+        complete
     }
 }
 

@@ -9,7 +9,7 @@ use crate::plans::transformer::{dimensions, execution};
 use crate::schema::{Count, Model, Scenario};
 
 /// What the workloads call wrong: the setting that says it, and others that have a part in it.
-const SETTINGS: [(&str, &str, &[&str]); 15] = [
+const SETTINGS: [(&str, &str, &[&str]); 26] = [
     ("layers", "model.transformer.layers", &[]),
     ("hidden", "model.transformer.hidden", &[]),
     ("heads", "model.transformer.heads", &[]),
@@ -30,6 +30,21 @@ const SETTINGS: [(&str, &str, &[&str]); 15] = [
         ],
     ),
     ("sequence_parallel", "parallelism.sequence_parallel", &["parallelism.tensor"]),
+    (
+        "context",
+        "parallelism.context",
+        &["parallelism.tensor", "training.sequence", "model.transformer.kv_heads", "software.attention"],
+    ),
+    ("expert", "parallelism.expert", &["model.transformer.experts.count"]),
+    ("experts.count", "model.transformer.experts.count", &[]),
+    ("experts.top_k", "model.transformer.experts.top_k", &["model.transformer.experts.count"]),
+    ("experts.ffn", "model.transformer.experts.ffn", &[]),
+    ("experts.shared_ffn", "model.transformer.experts.shared_ffn", &[]),
+    ("experts.dense_layers", "model.transformer.experts.dense_layers", &["model.transformer.layers"]),
+    ("latent.query_rank", "model.transformer.latent.query_rank", &[]),
+    ("latent.kv_rank", "model.transformer.latent.kv_rank", &[]),
+    ("latent.rotary_dim", "model.transformer.latent.rotary_dim", &[]),
+    ("latent.value_dim", "model.transformer.latent.value_dim", &[]),
     ("pipeline", "parallelism.pipeline", &["model.transformer.layers", "parallelism.schedule"]),
     ("micro_batch", "training.micro_batch", &["training.sequence"]),
     ("sequence", "training.sequence", &["model.transformer.max_positions", "model.transformer.window"]),
@@ -44,6 +59,7 @@ impl Check<'_> {
         for invalid in ShardedTransformer::new(&model, &execution).err().into_iter().flatten() {
             self.invalid(&invalid);
         }
+        self.expert_ranks(scenario);
         let recomputed = scenario.techniques.recompute.as_ref().and_then(|recompute| recompute.layers);
         let layers = execution.split.layers_per_chunk(&model);
         if let Some(recomputed) = recomputed.map(Count::get).filter(|&count| count > layers.into()) {
@@ -51,6 +67,24 @@ impl Check<'_> {
             let parts = ["model.transformer.layers", "parallelism.pipeline", "parallelism.schedule"];
             let help = format!("use at most {layers}, or leave `layers` out for all");
             self.report_with("techniques.recompute.layers", &parts, message, help);
+        }
+    }
+
+    /// Ranks that share experts are of those that hold the same parameters otherwise.
+    fn expert_ranks(&mut self, scenario: &Scenario) {
+        let parallelism = &scenario.parallelism;
+        let [data, context] =
+            [parallelism.data, parallelism.context].map(|count| count.map_or(1, Count::get));
+        let expert = parallelism.expert.map_or(1, Count::get);
+        let copies = data * context;
+        if !copies.is_multiple_of(expert) {
+            let of =
+                if context > 1 { format!("data {data} x context {context}") } else { format!("data {data}") };
+            let message = format!("{expert} ranks cannot share the experts out of the {copies} of {of}");
+            let parts = ["parallelism.data", "parallelism.context", "machine"];
+            let help =
+                format!("use a divisor of {copies}, or split the model less so that there are more copies");
+            self.report_with("parallelism.expert", &parts, message, &help);
         }
     }
 

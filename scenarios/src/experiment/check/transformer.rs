@@ -70,9 +70,17 @@ impl Check<'_> {
     /// Copies of the model on the GPUs of the machine; whether they fit on it.
     fn copies(&mut self, parallelism: &mut Parallelism, machine: &Machine) -> bool {
         let (tensor, stages) = (number(parallelism.tensor), number(parallelism.pipeline));
-        let (gpus, each) = (u64::from(machine.gpus()), tensor * stages);
+        let context = number(parallelism.context);
+        let (gpus, each) = (u64::from(machine.gpus()), tensor * stages * context);
         let data = parallelism.data.map_or((gpus / each).max(1), Count::get);
-        let extent = Extent { tensor: tensor as u32, data: data as u32, stages: stages as u32 };
+        let extent = Extent {
+            tensor: tensor as u32,
+            context: context as u32,
+            data: data as u32,
+            stages: stages as u32,
+            expert: 1,
+        };
+        let parts = if context > 1 { format!(" x context {context}") } else { String::new() };
         if let Err(invalid) = extent.fits(machine.gpus()) {
             let (message, help) = message_and_help(&invalid.problem);
             self.misplaced(gpus, message, &help);
@@ -81,7 +89,7 @@ impl Check<'_> {
         let (ranks, over) = (extent.ranks(), gpus - extent.ranks());
         if over > 0 && parallelism.idle != Some(Idle::Allow) {
             let message = format!(
-                "tensor {tensor} x pipeline {stages} x data {data} are {ranks} GPUs, which leaves {over} of the machine's \
+                "tensor {tensor} x pipeline {stages}{parts} x data {data} are {ranks} GPUs, which leaves {over} of the machine's \
                  {gpus} over"
             );
             let all = if gpus.is_multiple_of(each) {
@@ -94,14 +102,16 @@ impl Check<'_> {
         }
         if parallelism.data.is_none() {
             parallelism.data = Count::new(data);
-            self.derived.insert("parallelism.data", format!("{gpus} GPUs / ({tensor} x {stages})"));
+            let of_context = if context > 1 { format!(" x {context}") } else { String::new() };
+            self.derived
+                .insert("parallelism.data", format!("{gpus} GPUs / ({tensor} x {stages}{of_context})"));
         }
         true
     }
 
     /// Reports a number of ranks that the machine is not made for.
     fn misplaced(&mut self, gpus: u64, message: String, help: &str) {
-        let sizes = ["parallelism.tensor", "parallelism.pipeline", "parallelism.data"];
+        let sizes = ["parallelism.tensor", "parallelism.pipeline", "parallelism.context", "parallelism.data"];
         let written = sizes.iter().filter(|path| self.tree.at(&super::paths::keys(path)).is_some());
         let mut about: Vec<(&str, String)> = written.map(|path| (*path, String::new())).collect();
         about.push(("machine", format!("{gpus} GPUs")));
@@ -184,6 +194,8 @@ fn defaults(scenario: &mut Scenario) {
     let parallelism = &mut scenario.parallelism;
     parallelism.tensor = parallelism.tensor.or(Count::new(1));
     parallelism.pipeline = parallelism.pipeline.or(Count::new(1));
+    parallelism.context = parallelism.context.or(Count::new(1));
+    parallelism.expert = parallelism.expert.or(Count::new(1));
     parallelism.sequence_parallel.get_or_insert(false);
     parallelism.idle.get_or_insert_default();
     parallelism.placement.get_or_insert_default();

@@ -55,6 +55,7 @@ impl Scores {
             queries,
             keys,
             head_dim,
+            value_dim: head_dim,
             causal,
             dtype,
         })

@@ -1,9 +1,12 @@
-//! Attention: projections, and between them either flash attention or scores in memory.
+//! Attention: projections, and between them either flash attention or scores in memory. Where ranks have parts of the same
+//! sequences, each has some heads of whole sequences for what is between.
 
 use crate::graph::Phase;
 
+use super::context::{Exchange, Passage, exchange, exchange_names};
 use super::draft::Draft;
 use super::execution::{AttentionKernel, ShardedTransformer};
+use super::latent::{KEYS, Projections, VALUES};
 use super::linear::{Linear, Names, Side, linear_names};
 use super::operator::{Attention, Layout, Pass, StreamClass, Work};
 use super::softmax::{PROBABILITIES, PROBABILITIES_GRADIENT, SCORES, Softmax};
@@ -22,20 +25,26 @@ const QUERY_GRADIENT: &str = "query gradient";
 const KEY_GRADIENT: &str = "key gradient";
 const VALUE_GRADIENT: &str = "value gradient";
 const QKV_GRADIENT: &str = "qkv output gradient";
+const GRADIENTS: [&str; 3] = [QUERY_GRADIENT, KEY_GRADIENT, VALUE_GRADIENT];
+const BY_HEADS: [&str; 3] = ["query by heads", "key by heads", "value by heads"];
+const GRADIENTS_BY_HEADS: [&str; 3] =
+    ["query gradient by heads", "key gradient by heads", "value gradient by heads"];
+const CONTEXT_BY_HEADS: &str = "context by heads";
+const CONTEXT_GRADIENT_BY_HEADS: &str = "context gradient by heads";
+const TO_HEADS: [&Exchange; 3] = [exchange_names!("query"), exchange_names!("key"), exchange_names!("value")];
+const TO_TOKENS: &Exchange = exchange_names!("context");
+const GRADIENT_TO_HEADS: &Exchange = exchange_names!("context gradient");
+const GRADIENTS_TO_TOKENS: [&Exchange; 3] =
+    [exchange_names!("query gradient"), exchange_names!("key gradient"), exchange_names!("value gradient")];
 
 /// The forward pass from the output of the norm; returns the name of the result.
 pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, input: &'static str) -> &'static str {
     let shape = Shape::of(on);
-    let (class, qkv) = (StreamClass::Elementwise, on.bytes(on.tokens() * shape.qkv_width()));
-    shape.qkv(on).forward(draft, on, input);
-    if on.model().bias != Bias::None {
-        draft.stream("qkv bias", class, (qkv, qkv), &[QKV.output], &[]);
+    match &on.model().latent {
+        Some(latent) => Projections::of(on, latent).forward(draft, on, input),
+        None => shape.project(draft, on, input),
     }
-    if on.model().positions == Positions::Rotary {
-        let turned = on.bytes(on.tokens() * (shape.width() + shape.kv_width()));
-        draft.stream("rotary positions", class, (turned, turned), &[QKV.output], &[]);
-    }
-    core(draft, on, CONTEXT);
+    attend(draft, on, CONTEXT);
     shape.projection(on).forward(draft, on, CONTEXT)
 }
 
@@ -48,60 +57,62 @@ pub(super) fn backward(
     gradient: &'static str,
 ) -> &'static str {
     let shape = Shape::of(on);
-    let class = StreamClass::Elementwise;
     let gradient = shape.projection(on).backward(draft, on, CONTEXT, gradient);
     if recompute == Recompute::Selective {
-        draft.within(Phase::Recompute, |draft| core(draft, on, CONTEXT_AGAIN));
+        draft.within(Phase::Recompute, |draft| attend(draft, on, CONTEXT_AGAIN));
     }
-    core_gradient(draft, on, gradient);
-    // The three are slices of one tensor in the forward pass, whose gradient is put together.
-    let bytes = on.bytes(on.tokens() * shape.qkv_width());
-    let parts = [QUERY_GRADIENT, KEY_GRADIENT, VALUE_GRADIENT];
-    draft.stream("concatenate qkv gradient", class, (bytes, bytes), &parts, &[(QKV_GRADIENT, bytes)]);
-    if on.model().positions == Positions::Rotary {
-        let turned = on.bytes(on.tokens() * (shape.width() + shape.kv_width()));
-        draft.stream("rotary positions gradient", class, (turned, turned), &[QKV_GRADIENT], &[]);
+    attend_gradient(draft, on, gradient);
+    match &on.model().latent {
+        Some(latent) => Projections::of(on, latent).backward(draft, on, input, GRADIENTS),
+        None => shape.project_backward(draft, on, input),
     }
-    let result = shape.qkv(on).backward(draft, on, input, QKV_GRADIENT);
-    if on.model().bias != Bias::None {
-        draft.within(Phase::BackwardWeight, |draft| {
-            draft.stream("qkv bias gradient", StreamClass::Reduction, (bytes, 0), &[QKV_GRADIENT], &[]);
-        });
-    }
-    result
 }
 
 /// Heads of a rank.
 struct Shape {
     batch: u64,
     sequence: u64,
+    /// Heads that it computes attention for, of whole sequences.
     heads: u64,
     kv_heads: u64,
+    /// Width of a head of queries and keys, and of values.
     head_dim: u64,
+    value_dim: u64,
+    /// Ranks that have parts of the same sequences: a rank projects to so many times its heads, for a part of the tokens.
+    context: u64,
 }
 
 impl Shape {
     fn of(on: &ShardedTransformer) -> Self {
         let (model, execution) = (on.model(), on.execution());
+        let ranks = on.tensor() * on.context();
+        let latent = model.latent.as_ref();
+        let rotated = latent.map_or(0, |latent| u64::from(latent.rotary_dim));
         Self {
             batch: u64::from(execution.micro_batch),
             sequence: u64::from(execution.sequence),
-            heads: u64::from(model.heads) / on.tensor(),
-            kv_heads: u64::from(model.kv_heads) / on.tensor(),
-            head_dim: u64::from(model.head_dim),
+            heads: u64::from(model.heads) / ranks,
+            kv_heads: u64::from(model.kv_heads) / ranks,
+            head_dim: u64::from(model.head_dim) + rotated,
+            value_dim: latent.map_or(model.head_dim, |latent| latent.value_dim).into(),
+            context: on.context(),
         }
     }
 
-    const fn width(&self) -> u64 {
-        self.heads * self.head_dim
-    }
-
-    const fn kv_width(&self) -> u64 {
-        self.kv_heads * self.head_dim
+    /// Columns of the queries, the keys and the values of a rank's tokens.
+    const fn widths(&self) -> [u64; 3] {
+        let &Self { heads, kv_heads, head_dim, value_dim, context, .. } = self;
+        [context * heads * head_dim, context * kv_heads * head_dim, context * kv_heads * value_dim]
     }
 
     const fn qkv_width(&self) -> u64 {
-        self.width() + 2 * self.kv_width()
+        let [queries, keys, values] = self.widths();
+        queries + keys + values
+    }
+
+    /// Columns of what attention gives for a rank's tokens.
+    const fn context_width(&self) -> u64 {
+        self.context * self.heads * self.value_dim
     }
 
     fn qkv(&self, on: &ShardedTransformer) -> Linear {
@@ -109,7 +120,61 @@ impl Shape {
     }
 
     fn projection(&self, on: &ShardedTransformer) -> Linear {
-        Linear { names: PROJECTION, side: Side::Rows, inputs: self.width(), outputs: on.hidden() }
+        Linear { names: PROJECTION, side: Side::Rows, inputs: self.context_width(), outputs: on.hidden() }
+    }
+
+    /// From the output of the norm to queries, keys and values, slices of one tensor.
+    fn project(&self, draft: &mut Draft, on: &ShardedTransformer, input: &'static str) {
+        let (class, qkv) = (StreamClass::Elementwise, on.bytes(on.tokens() * self.qkv_width()));
+        self.qkv(on).forward(draft, on, input);
+        if on.model().bias != Bias::None {
+            draft.stream("qkv bias", class, (qkv, qkv), &[QKV.output], &[]);
+        }
+        if on.model().positions == Positions::Rotary {
+            let turned = self.turned(on);
+            draft.stream("rotary positions", class, (turned, turned), &[QKV.output], &[]);
+        }
+    }
+
+    fn project_backward(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        input: &'static str,
+    ) -> &'static str {
+        let class = StreamClass::Elementwise;
+        // The three are slices of one tensor in the forward pass, whose gradient is put together.
+        let bytes = on.bytes(on.tokens() * self.qkv_width());
+        let writes = [(QKV_GRADIENT, bytes)];
+        draft.stream("concatenate qkv gradient", class, (bytes, bytes), &GRADIENTS, &writes);
+        if on.model().positions == Positions::Rotary {
+            let turned = self.turned(on);
+            draft.stream("rotary positions gradient", class, (turned, turned), &[QKV_GRADIENT], &[]);
+        }
+        let result = self.qkv(on).backward(draft, on, input, QKV_GRADIENT);
+        if on.model().bias != Bias::None {
+            draft.within(Phase::BackwardWeight, |draft| {
+                draft.stream("qkv bias gradient", StreamClass::Reduction, (bytes, 0), &[QKV_GRADIENT], &[]);
+            });
+        }
+        result
+    }
+
+    /// Bytes of queries and keys, which are rotated.
+    fn turned(&self, on: &ShardedTransformer) -> u64 {
+        let [queries, keys, _] = self.widths();
+        on.bytes(on.tokens() * (queries + keys))
+    }
+
+    /// The passage of what attention gives, or of its gradient.
+    fn passage(
+        &self,
+        on: &ShardedTransformer,
+        names: &'static Exchange,
+        from: &'static str,
+        to: &'static str,
+    ) -> Passage {
+        Passage { names, from, to, bytes: on.bytes(on.tokens() * self.context_width()) }
     }
 
     const fn scores(&self) -> u64 {
@@ -127,33 +192,79 @@ impl Shape {
     }
 
     fn flash(&self, on: &ShardedTransformer, pass: Pass) -> Work {
-        let &Self { batch, heads, kv_heads, sequence, head_dim } = self;
+        let &Self { batch, heads, kv_heads, sequence, head_dim, value_dim, .. } = self;
         let dtype = on.execution().dtype;
         let (queries, keys, causal) = (sequence, sequence, true);
-        Work::Attention(Attention { pass, batch, heads, kv_heads, queries, keys, head_dim, causal, dtype })
+        let attention =
+            Attention { pass, batch, heads, kv_heads, queries, keys, head_dim, value_dim, causal, dtype };
+        Work::Attention(attention)
     }
 }
 
-/// From queries, keys and values to `context`: what selective recomputation repeats.
-fn core(draft: &mut Draft, on: &ShardedTransformer, context: &'static str) {
-    let shape = Shape::of(on);
-    let bytes = on.bytes(on.tokens() * shape.width());
-    if on.execution().attention == AttentionKernel::Flash {
-        let writes = [(context, bytes), (LOG_SUMS, shape.log_sums())];
-        draft.push("flash attention", shape.flash(on, Pass::Forward), &[QKV.output], &writes);
+/// The tensors of queries, keys and values as projected.
+fn operands(on: &ShardedTransformer) -> [&'static str; 3] {
+    match &on.model().latent {
+        Some(latent) => [Projections::of(on, latent).queries(), KEYS, VALUES],
+        None => [QKV.output; 3],
+    }
+}
+
+/// From queries, keys and values to `context`, for all tokens and heads of a rank: what selective recomputation repeats.
+fn attend(draft: &mut Draft, on: &ShardedTransformer, context: &'static str) {
+    if on.context() == 1 {
+        core(draft, on, operands(on), context);
         return;
     }
+    let widths = Shape::of(on).widths();
+    exchange(draft, on, &passages(on, TO_HEADS, operands(on), BY_HEADS, widths));
+    core(draft, on, BY_HEADS, CONTEXT_BY_HEADS);
+    exchange(draft, on, &[Shape::of(on).passage(on, TO_TOKENS, CONTEXT_BY_HEADS, context)]);
+}
+
+/// From the gradient of the context to those of queries, keys and values.
+fn attend_gradient(draft: &mut Draft, on: &ShardedTransformer, gradient: &'static str) {
+    if on.context() == 1 {
+        core_gradient(draft, on, operands(on), (CONTEXT, gradient), GRADIENTS);
+        return;
+    }
+    let shape = Shape::of(on);
+    exchange(draft, on, &[shape.passage(on, GRADIENT_TO_HEADS, gradient, CONTEXT_GRADIENT_BY_HEADS)]);
+    let (context, results) = ((CONTEXT_BY_HEADS, CONTEXT_GRADIENT_BY_HEADS), GRADIENTS_BY_HEADS);
+    core_gradient(draft, on, BY_HEADS, context, results);
+    exchange(draft, on, &passages(on, GRADIENTS_TO_TOKENS, GRADIENTS_BY_HEADS, GRADIENTS, shape.widths()));
+}
+
+/// The passages of queries, keys and values, or of their gradients, of so many columns.
+fn passages(
+    on: &ShardedTransformer,
+    names: [&'static Exchange; 3],
+    from: [&'static str; 3],
+    to: [&'static str; 3],
+    widths: [u64; 3],
+) -> [Passage; 3] {
+    let bytes = widths.map(|width| on.bytes(on.tokens() * width));
+    [0, 1, 2].map(|n| Passage { names: names[n], from: from[n], to: to[n], bytes: bytes[n] })
+}
+
+/// Attention of a rank's heads.
+fn core(draft: &mut Draft, on: &ShardedTransformer, operands: [&'static str; 3], context: &'static str) {
+    let shape = Shape::of(on);
+    let bytes = on.bytes(on.tokens() * shape.context_width());
+    let mut reads = operands.to_vec();
+    reads.dedup();
+    if on.execution().attention == AttentionKernel::Flash {
+        let writes = [(context, bytes), (LOG_SUMS, shape.log_sums())];
+        draft.push("flash attention", shape.flash(on, Pass::Forward), &reads, &writes);
+        return;
+    }
+    let [query, key, value] = operands;
     let (class, dtype) = (StreamClass::Elementwise, on.execution().dtype);
     let (scores, (batch, rows)) = (shape.scores(), shape.grouped());
     let score_bytes = on.bytes(scores);
     let product = (batch, rows, shape.sequence, shape.head_dim);
-    draft.gemm(
-        "query key product",
-        product,
-        (dtype, Layout::Forward),
-        &[QKV.output],
-        &[(SCORES, score_bytes)],
-    );
+    let mut reads = vec![query, key];
+    reads.dedup();
+    draft.gemm("query key product", product, (dtype, Layout::Forward), &reads, &[(SCORES, score_bytes)]);
     if on.model().positions == Positions::Alibi {
         draft.stream("position bias", class, (score_bytes, score_bytes), &[SCORES], &[]);
     }
@@ -169,8 +280,8 @@ fn core(draft: &mut Draft, on: &ShardedTransformer, context: &'static str) {
             &writes,
         );
     }
-    let product = (batch, rows, shape.head_dim, shape.sequence);
-    let reads = [weights, QKV.output];
+    let product = (batch, rows, shape.value_dim, shape.sequence);
+    let reads = [weights, value];
     draft.gemm("value product", product, (dtype, Layout::InputGradient), &reads, &[(CONTEXT_BY_HEAD, bytes)]);
     draft.stream("transpose context", class, (bytes, bytes), &[CONTEXT_BY_HEAD], &[(context, bytes)]);
 }
@@ -181,37 +292,46 @@ const fn weights(on: &ShardedTransformer) -> &'static str {
 }
 
 /// From the gradient of the context to those of queries, keys and values.
-fn core_gradient(draft: &mut Draft, on: &ShardedTransformer, gradient: &'static str) {
+fn core_gradient(
+    draft: &mut Draft,
+    on: &ShardedTransformer,
+    operands: [&'static str; 3],
+    (context, gradient): (&'static str, &'static str),
+    [query_gradient, key_gradient, value_gradient]: [&'static str; 3],
+) {
     let shape = Shape::of(on);
-    let query = on.bytes(on.tokens() * shape.width());
-    let key = on.bytes(on.tokens() * shape.kv_width());
+    let [queries, keys, values] = shape.widths().map(|width| on.bytes(on.tokens() * width));
     if on.execution().attention == AttentionKernel::Flash {
-        let reads = [QKV.output, CONTEXT, LOG_SUMS, gradient];
-        let writes = [(QUERY_GRADIENT, query), (KEY_GRADIENT, key), (VALUE_GRADIENT, key)];
+        let mut reads = operands.to_vec();
+        reads.dedup();
+        reads.extend([context, LOG_SUMS, gradient]);
+        let writes = [(query_gradient, queries), (key_gradient, keys), (value_gradient, values)];
         let work = shape.flash(on, Pass::Backward);
         let kernel = draft.push("flash attention gradient", work, &reads, &writes);
         // Gradients of queries are summed in fp32; a row sum for every query (Dao 2023, algorithm 2).
-        kernel.workspace = 4 * shape.batch * shape.sequence * shape.width() + shape.log_sums();
+        let elements = shape.batch * shape.sequence * shape.heads * shape.head_dim;
+        kernel.workspace = 4 * elements + shape.log_sums();
         return;
     }
+    let [query, key, value] = operands;
     let (class, dtype) = (StreamClass::Elementwise, on.execution().dtype);
     let (scores, (batch, rows)) = (shape.scores(), shape.grouped());
     let score_bytes = on.bytes(scores);
-    let product = (batch, rows, shape.sequence, shape.head_dim);
-    let transposed = (batch, shape.sequence, shape.head_dim, rows);
     let incoming = if on.model().dropout { DROPPED_GRADIENT } else { PROBABILITIES_GRADIENT };
-    let reads = [gradient, QKV.output];
+    let (reads, product) = ([gradient, value], (batch, rows, shape.sequence, shape.value_dim));
     draft.gemm(incoming, product, (dtype, Layout::Forward), &reads, &[(incoming, score_bytes)]);
-    let reads = [weights(on), gradient];
-    draft.gemm(VALUE_GRADIENT, transposed, (dtype, Layout::WeightGradient), &reads, &[(VALUE_GRADIENT, key)]);
+    let (reads, product) = ([weights(on), gradient], (batch, shape.sequence, shape.value_dim, rows));
+    let layout = (dtype, Layout::WeightGradient);
+    draft.gemm(VALUE_GRADIENT, product, layout, &reads, &[(value_gradient, values)]);
     if on.model().dropout {
         let writes = [(PROBABILITIES_GRADIENT, score_bytes)];
         let traffic = (score_bytes + scores, score_bytes);
         draft.stream("softmax dropout gradient", class, traffic, &[incoming, MASK], &writes);
     }
     let scores_gradient = Softmax::new(on).backward(draft);
-    let reads = [scores_gradient, QKV.output];
-    let product = (batch, rows, shape.head_dim, shape.sequence);
-    draft.gemm(QUERY_GRADIENT, product, (dtype, Layout::InputGradient), &reads, &[(QUERY_GRADIENT, query)]);
-    draft.gemm(KEY_GRADIENT, transposed, (dtype, Layout::WeightGradient), &reads, &[(KEY_GRADIENT, key)]);
+    let (reads, product) = ([scores_gradient, key], (batch, rows, shape.head_dim, shape.sequence));
+    let writes = [(query_gradient, queries)];
+    draft.gemm(QUERY_GRADIENT, product, (dtype, Layout::InputGradient), &reads, &writes);
+    let (reads, product) = ([scores_gradient, query], (batch, shape.sequence, shape.head_dim, rows));
+    draft.gemm(KEY_GRADIENT, product, layout, &reads, &[(key_gradient, keys)]);
 }

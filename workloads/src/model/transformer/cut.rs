@@ -3,7 +3,7 @@
 use crate::chain::Chain;
 use crate::model::cut::{Cut, PartKind, Piece};
 
-use super::{Recompute, ShardedTransformer};
+use super::{LayerKind, Layers, RankParameters, Recompute, ShardedTransformer};
 
 /// What layers recompute: the first so many of each chunk in one mode, the others in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,21 +37,40 @@ impl ShardedTransformer {
             let mut pieces = Vec::new();
             if is_first {
                 let count = self.parameters(0, true, false).embedding;
-                pieces.push(Piece { kind: PartKind::Embedding, block: embedding, owned: count, read: count });
+                pieces.push(Piece {
+                    kind: PartKind::Embedding,
+                    block: embedding,
+                    owned: count,
+                    read: count,
+                    experts: 0,
+                });
             }
             for n in 0..layers {
-                let block = cut.block(self.layer(recompute.of(n)));
-                let count = self.parameters(1, false, false).layers;
-                pieces.push(Piece { kind: PartKind::Layer, block, owned: count, read: count });
+                let kind = self.model().layer_kind(position * layers + n);
+                let block = cut.block(match kind {
+                    LayerKind::Dense => self.layer(recompute.of(n)),
+                    LayerKind::Experts => self.expert_layer(recompute.of(n)),
+                });
+                let RankParameters { layers: count, experts, .. } =
+                    self.parameters(Layers::from_iter([kind]), false, false);
+                pieces.push(Piece { kind: PartKind::Layer, block, owned: count, read: count, experts });
             }
             if is_last {
                 let of_stage = self.parameters(0, chain.stage(0) == chain.stage(position), true);
                 let owned = of_stage.head + of_stage.final_norm;
                 let read = self.parameters(0, false, true).total();
-                pieces.push(Piece { kind: PartKind::Head, block: head, owned, read });
+                pieces.push(Piece { kind: PartKind::Head, block: head, owned, read, experts: 0 });
             }
             cut.positions.push(pieces);
         }
         cut
+    }
+
+    /// The layers on a stage of `chain`.
+    pub(crate) fn layers_on(&self, chain: Chain, stage: u32) -> Layers {
+        let each = self.execution().split.layers_per_chunk(self.model());
+        let positions = (0..chain.chunks).map(|chunk| chain.position(stage, chunk));
+        let layers = positions.flat_map(|position| position * each..(position + 1) * each);
+        layers.map(|layer| self.model().layer_kind(layer)).collect()
     }
 }

@@ -1,12 +1,14 @@
 //! How data-parallel ranks share a model, and when they exchange its gradients and parameters.
 
-use super::Sharding;
+use super::{Group, RankParameters, ShardedTransformer, Sharding, StateBytes};
 
-/// Ranks that hold the same parameters, or share them.
+/// Ranks that hold the same parameters but for experts, or share them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataParallel {
     /// How many they are.
     pub ranks: u32,
+    /// So many of them share the experts, e.
+    pub expert: u32,
     /// What they share.
     pub sharding: Sharding,
     /// What they exchange beside forward and backward passes.
@@ -49,7 +51,13 @@ impl DataParallel {
     /// Ranks that exchange everything at the end of the step that they can.
     pub fn new(ranks: u32, sharding: Sharding) -> Self {
         let gather = (sharding == Sharding::Parameters).then(Gather::default);
-        Self { ranks, sharding, overlap: Overlap { bucket: None, gather } }
+        Self { ranks, expert: 1, sharding, overlap: Overlap { bucket: None, gather } }
+    }
+
+    /// Ranks of a group of those that hold the same parameters, at least one.
+    pub(crate) fn holding(&self, group: Group) -> u32 {
+        let sharing = if group == Group::ExpertData { self.expert.max(1) } else { 1 };
+        (self.ranks / sharing).max(1)
     }
 
     /// Whether gradients are summed beside backward passes.
@@ -60,5 +68,42 @@ impl DataParallel {
     /// How parameters are gathered beside passes, if they are.
     pub fn gathers_beside(&self) -> Option<Gather> {
         self.overlap.gather.filter(|_| self.ranks > 1 && self.sharding >= Sharding::Optimizer)
+    }
+}
+
+/// Parameters that the ranks of a group hold, or share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) group: Group,
+    /// How many ranks that are, at least one.
+    pub(crate) ranks: u32,
+    pub(crate) parameters: u64,
+}
+
+impl Held {
+    /// Whether there is anything to exchange.
+    pub(crate) const fn is_exchanged(&self) -> bool {
+        self.ranks > 1 && self.parameters > 0
+    }
+}
+
+impl ShardedTransformer {
+    /// Who holds the parameters of a rank: all but experts, and experts that ranks of `data` share.
+    pub(crate) fn held(&self, parameters: &RankParameters, data: &DataParallel) -> [Held; 2] {
+        let experts = parameters.experts;
+        let held = |group, parameters| Held { group, ranks: data.holding(group), parameters };
+        [held(Group::Data, parameters.total() - experts), held(Group::ExpertData, experts)]
+    }
+
+    /// Bytes of the parameters of a rank, their gradients and states, of which ranks of `data` hold or share the same.
+    pub fn state_bytes(&self, parameters: &RankParameters, data: &DataParallel) -> StateBytes {
+        let states = self.execution().states;
+        let bytes =
+            self.held(parameters, data).map(|held| states.bytes(held.parameters, data.sharding, held.ranks));
+        StateBytes {
+            parameters: bytes.iter().map(|bytes| bytes.parameters).sum(),
+            gradients: bytes.iter().map(|bytes| bytes.gradients).sum(),
+            optimizer: bytes.iter().map(|bytes| bytes.optimizer).sum(),
+        }
     }
 }

@@ -24,6 +24,16 @@ pub struct Execution {
     pub fusion: Fusion,
     /// Types of gradients and optimizer states.
     pub states: States,
+    /// How ranks that have parts of the same sequences compute attention.
+    pub context_exchange: ContextExchange,
+}
+
+/// How ranks that have parts of the same sequences compute attention.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContextExchange {
+    /// Each has some heads of whole sequences for it.
+    #[default]
+    AllToAll,
 }
 
 /// How attention is computed.
@@ -112,7 +122,8 @@ impl Execution {
             Dtype::Fp32 => States::Full,
             _ => States::FullGradients,
         };
-        Self { micro_batch, sequence, split, dtype, attention, fusion: Fusion::ALL, states }
+        let context_exchange = ContextExchange::AllToAll;
+        Self { micro_batch, sequence, split, dtype, attention, fusion: Fusion::ALL, states, context_exchange }
     }
 }
 
@@ -183,12 +194,17 @@ impl ShardedTransformer {
         Boundary { bytes, receive: receive.operators }
     }
 
-    /// Tokens of a micro-batch, s b.
+    /// Tokens of a micro-batch that a rank has, s b / c.
     pub(super) const fn tokens(&self) -> u64 {
-        self.execution.micro_batch as u64 * self.execution.sequence as u64
+        self.execution.micro_batch as u64 * self.execution.sequence as u64 / self.context()
     }
 
-    /// Tokens whose norms and residuals a rank works on: s b, or s b / t with sequence parallelism.
+    /// Ranks that have parts of the same sequences, c.
+    pub(super) const fn context(&self) -> u64 {
+        self.execution.split.context as u64
+    }
+
+    /// Tokens whose norms and residuals a rank works on: s b / c, or s b / (c t) with sequence parallelism.
     pub(super) const fn residual_tokens(&self) -> u64 {
         if self.execution.split.sequence_parallel { self.tokens() / self.tensor() } else { self.tokens() }
     }
@@ -283,6 +299,10 @@ fn precision(execution: &Execution, wrong: &mut impl FnMut(&'static str, String)
             "attention",
             "flash attention takes fp16 or bf16: use one of them, or materialised attention".to_owned(),
         );
+    }
+    if execution.split.context > 1 && execution.attention != AttentionKernel::Flash {
+        let problem = "parts of a sequence go through flash attention: ask for it, or leave `context` out";
+        wrong("context", problem.to_owned());
     }
     if single != (execution.states == States::Full) {
         let (dtype, states) = (execution.dtype.name(), execution.states.name());

@@ -1,17 +1,30 @@
 //! FLOPs by convention: what a model needs, whatever the hardware executes.
 
-use super::Transformer;
+use super::{Layers, Transformer};
 
 impl Transformer {
     /// Multiplications and additions of a training step over `sequences` sequences of `length` tokens: three times the
-    /// forward pass, nothing recomputed, attention over the whole square also where half is masked. For GPT it is
+    /// forward pass, nothing recomputed, attention over the whole square also where half is masked, of experts those that a token goes to. For GPT it is
     /// `72 B L s h^2 (1 + s/(6h) + V/(12 h L))` (Korthikanti et al. 2023, appendix A). MFU is this over time and peak.
     pub fn model_flops(&self, sequences: u64, length: u64) -> f64 {
         let (hidden, width) = (f64::from(self.hidden), self.attention_width() as f64);
-        let attention = 2.0 * width + 2.0 * self.kv_width() as f64;
-        let mlp = (self.mlp_branches() + 1) as f64 * f64::from(self.ffn);
-        let layer = 2.0 * hidden * (attention + mlp) + 4.0 * length as f64 * width;
+        let context = self.context_width() as f64;
+        let projections = match &self.latent {
+            Some(latent) => (self.latent_share(latent) + latent.down(self.hidden.into())) as f64,
+            None => hidden * (width + 2.0 * self.kv_width() as f64 + context),
+        };
+        let attention = 2.0 * projections + 2.0 * length as f64 * (width + context);
+        let kinds: Layers = (0..self.layers).map(|layer| self.layer_kind(layer)).collect();
+        let columns = |columns: f64| 2.0 * hidden * (self.mlp_branches() + 1) as f64 * columns;
+        let mixture = self.experts.as_ref().map_or(0.0, |experts| {
+            let met = f64::from(experts.top_k) * f64::from(experts.ffn);
+            let shared = experts.shared_ffn.map_or(0.0, f64::from);
+            columns(met + shared) + 2.0 * hidden * f64::from(experts.count)
+        });
+        let layers = f64::from(self.layers) * attention
+            + f64::from(kinds.dense) * columns(self.ffn.into())
+            + f64::from(kinds.experts) * mixture;
         let logits = 2.0 * hidden * f64::from(self.vocabulary);
-        3.0 * sequences as f64 * length as f64 * (f64::from(self.layers) * layer + logits)
+        3.0 * sequences as f64 * length as f64 * (layers + logits)
     }
 }

@@ -42,7 +42,7 @@ fn projection(on: &ShardedTransformer) -> Linear {
 
 fn forward(on: &ShardedTransformer) -> Vec<Operator> {
     let mut draft = Draft::new(Phase::Forward);
-    let normed = NORM.forward(&mut draft, on, INPUT);
+    let normed = NORM.forward(&mut draft, on, INPUT, on.hidden());
     projection(on).forward(&mut draft, on, normed);
     loss(&mut draft, on);
     for _ in 0..on.execution().fusion.loss_metrics {
@@ -109,7 +109,7 @@ fn backward(on: &ShardedTransformer) -> Vec<Operator> {
     let mut draft = Draft::new(Phase::BackwardInput);
     let gradient = loss_gradient(&mut draft, on);
     let gradient = projection(on).backward(&mut draft, on, NORM.output, gradient);
-    NORM.backward(&mut draft, on, INPUT, gradient);
+    NORM.backward(&mut draft, on, INPUT, gradient, on.hidden());
     draft.operators
 }
 

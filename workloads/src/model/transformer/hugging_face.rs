@@ -5,7 +5,7 @@ use std::io::Read;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::{Bias, Mlp, Norm, Positions, Transformer};
+use super::{Bias, Experts, LatentAttention, Mlp, Norm, Positions, Transformer};
 
 /// Why a `config.json` is not understood.
 #[derive(Debug, Error)]
@@ -34,11 +34,14 @@ const BYTES_MAX: u64 = 1 << 20;
 type Reader = fn(&mut Fields) -> Transformer;
 
 /// The architectures, by `model_type`.
-const ARCHITECTURES: [(&str, Reader); 6] = [
+const ARCHITECTURES: [(&str, Reader); 9] = [
+    ("deepseek_v2", deepseek),
+    ("deepseek_v3", deepseek),
     ("gpt2", gpt2),
     ("gpt_neox", gpt_neox),
     ("llama", llama),
     ("mistral", mistral),
+    ("mixtral", mixtral),
     ("mpt", mpt),
     ("qwen2", qwen2),
 ];
@@ -139,6 +142,43 @@ fn llama(fields: &mut Fields) -> Transformer {
 fn mistral(fields: &mut Fields) -> Transformer {
     let llama = llama(fields);
     Transformer { window: fields.optional("sliding_window"), ..llama }
+}
+
+fn mixtral(fields: &mut Fields) -> Transformer {
+    let mistral = mistral(fields);
+    let experts = Experts {
+        count: fields.number("num_local_experts"),
+        top_k: fields.number("num_experts_per_tok"),
+        ffn: mistral.ffn,
+        shared_ffn: None,
+        dense_layers: 0,
+    };
+    Transformer { experts: Some(experts), ..mistral }
+}
+
+/// Every layer after the first so many has experts, and shared ones are one MLP.
+fn deepseek(fields: &mut Fields) -> Transformer {
+    let llama = llama(fields);
+    if fields.number_or("moe_layer_freq", 1) != 1 {
+        fields.problem("`moe_layer_freq` must be 1: every layer after the dense ones has experts".to_owned());
+    }
+    let ffn = fields.number("moe_intermediate_size");
+    let shared = fields.number_or("n_shared_experts", 0).saturating_mul(ffn);
+    let experts = Experts {
+        count: fields.number("n_routed_experts"),
+        top_k: fields.number("num_experts_per_tok"),
+        ffn,
+        shared_ffn: (shared > 0).then_some(shared),
+        dense_layers: fields.number_or("first_k_dense_replace", 0),
+    };
+    let latent = LatentAttention {
+        query_rank: fields.optional("q_lora_rank"),
+        kv_rank: fields.number("kv_lora_rank"),
+        rotary_dim: fields.number("qk_rope_head_dim"),
+        value_dim: fields.number("v_head_dim"),
+    };
+    let head_dim = fields.number("qk_nope_head_dim");
+    Transformer { head_dim, experts: Some(experts), latent: Some(latent), ..llama }
 }
 
 fn qwen2(fields: &mut Fields) -> Transformer {

@@ -5,10 +5,11 @@ use crate::graph::Phase;
 use super::block::Block;
 use super::draft::Draft;
 use super::execution::ShardedTransformer;
+use super::mlp::DenseMlp;
 use super::norm::{NormNames, norm_names};
 use super::operator::{Operator, Tensor};
 use super::residual::{ResidualNames, add_gradients, residual_names};
-use super::{Recompute, attention, mlp};
+use super::{Experts, Recompute, attention, mixture};
 
 const INPUT: &str = "input";
 const OUTPUT_GRADIENT: &str = "output gradient";
@@ -18,25 +19,37 @@ const ATTENTION: &ResidualNames = residual_names!("attention");
 const MLP: &ResidualNames = residual_names!("mlp");
 
 impl ShardedTransformer {
-    /// A layer, on one rank and for one micro-batch. Its output is the tensor `mlp residual`, its input gradient
-    /// `input gradient`.
+    /// A layer with one MLP, on one rank and for one micro-batch. Its output is the tensor `mlp residual`, its input
+    /// gradient `input gradient`.
     pub fn layer(&self, recompute: Recompute) -> Block {
+        self.block(None, recompute)
+    }
+
+    /// The same of a layer with a mixture of experts; without experts, one with an MLP.
+    pub fn expert_layer(&self, recompute: Recompute) -> Block {
+        self.block(self.model().experts.as_ref(), recompute)
+    }
+
+    fn block(&self, experts: Option<&Experts>, recompute: Recompute) -> Block {
         Block {
             input: Tensor { name: INPUT, bytes: self.bytes(self.residual_elements()) },
             output_gradient: Some(OUTPUT_GRADIENT),
-            forward: forward(self, Phase::Forward),
-            backward: backward(self, recompute),
+            forward: forward(self, experts, Phase::Forward),
+            backward: backward(self, experts, recompute),
         }
     }
 }
 
-fn forward(on: &ShardedTransformer, phase: Phase) -> Vec<Operator> {
+fn forward(on: &ShardedTransformer, experts: Option<&Experts>, phase: Phase) -> Vec<Operator> {
     let mut draft = Draft::new(phase);
-    let normed = ATTENTION_NORM.forward(&mut draft, on, INPUT);
+    let normed = ATTENTION_NORM.forward(&mut draft, on, INPUT, on.hidden());
     let branch = attention::forward(&mut draft, on, normed);
     let residual = ATTENTION.forward(&mut draft, on, branch, INPUT);
-    let normed = MLP_NORM.forward(&mut draft, on, mlp_input(on));
-    let branch = mlp::forward(&mut draft, on, normed);
+    let normed = MLP_NORM.forward(&mut draft, on, mlp_input(on), on.hidden());
+    let branch = match experts {
+        Some(experts) => mixture::forward(&mut draft, on, experts, normed),
+        None => DenseMlp::of(on).forward(&mut draft, on, normed),
+    };
     MLP.forward(&mut draft, on, branch, residual);
     draft.operators
 }
@@ -46,19 +59,22 @@ const fn mlp_input(on: &ShardedTransformer) -> &'static str {
     if on.model().parallel_residual { INPUT } else { ATTENTION.output }
 }
 
-fn backward(on: &ShardedTransformer, recompute: Recompute) -> Vec<Operator> {
+fn backward(on: &ShardedTransformer, experts: Option<&Experts>, recompute: Recompute) -> Vec<Operator> {
     let mut draft = Draft::new(Phase::BackwardInput);
     if matches!(recompute, Recompute::Full | Recompute::FullEarlyStop) {
-        draft.operators = forward(on, Phase::Recompute);
+        draft.operators = forward(on, experts, Phase::Recompute);
     }
     let branch = MLP.backward(&mut draft, on, OUTPUT_GRADIENT);
-    let normed = mlp::backward(&mut draft, on, MLP_NORM.output, branch);
-    let through_mlp = MLP_NORM.backward(&mut draft, on, mlp_input(on), normed);
+    let normed = match experts {
+        Some(experts) => mixture::backward(&mut draft, on, experts, MLP_NORM.output, branch),
+        None => DenseMlp::of(on).backward(&mut draft, on, MLP_NORM.output, branch),
+    };
+    let through_mlp = MLP_NORM.backward(&mut draft, on, mlp_input(on), normed, on.hidden());
     let residual = add_gradients(&mut draft, on, [through_mlp, OUTPUT_GRADIENT], "residual gradient");
     let branch_gradient = if on.model().parallel_residual { OUTPUT_GRADIENT } else { residual };
     let branch = ATTENTION.backward(&mut draft, on, branch_gradient);
     let normed = attention::backward(&mut draft, on, recompute, ATTENTION_NORM.output, branch);
-    let through_attention = ATTENTION_NORM.backward(&mut draft, on, INPUT, normed);
+    let through_attention = ATTENTION_NORM.backward(&mut draft, on, INPUT, normed, on.hidden());
     add_gradients(&mut draft, on, [through_attention, residual], "input gradient");
     if recompute == Recompute::FullEarlyStop {
         stop_early(&mut draft.operators);

@@ -8,6 +8,9 @@
 //! | columns, SP | all-gather of the input | reduce-scatter of the gradient | weight gradient |
 //! | | | all-gather of the input, kept sharded, again | input gradient |
 //! | rows, SP | reduce-scatter of the output | all-gather of the gradient | |
+//! | whole | - | - | |
+//!
+//! A layer that every rank has whole works on the rank's part of the sequence under sequence parallelism.
 //!
 //! The order is that of Megatron-LM's `LinearWithGradAccumulationAndAsyncCommunication`: input gradient, its
 //! collective, weight gradient.
@@ -34,6 +37,8 @@ pub(super) struct Linear {
 pub(super) enum Side {
     Columns,
     Rows,
+    /// Along none.
+    Whole,
 }
 
 names! { $
@@ -64,7 +69,7 @@ impl Linear {
         on: &ShardedTransformer,
         input: &'static str,
     ) -> &'static str {
-        let (names, tokens) = (self.names, on.tokens());
+        let (names, tokens) = (self.names, self.tokens(on));
         let shards = on.sequence_parallel();
         let mut operand = input;
         if shards && self.side == Side::Columns {
@@ -88,7 +93,7 @@ impl Linear {
             &[operand],
             &[(names.output, bytes)],
         );
-        if on.tensor() == 1 || self.side == Side::Columns {
+        if on.tensor() == 1 || self.side != Side::Rows {
             return names.output;
         }
         reduce(draft, on, names.reduce_output, Issue::Waiting, (names.output, names.reduced), bytes)
@@ -103,7 +108,7 @@ impl Linear {
         input: &'static str,
         gradient: &'static str,
     ) -> &'static str {
-        let (names, tokens, dtype) = (self.names, on.tokens(), on.execution().dtype);
+        let (names, tokens, dtype) = (self.names, self.tokens(on), on.execution().dtype);
         let shards = on.sequence_parallel();
         let (mut input, mut gradient) = (input, gradient);
         if shards && self.side == Side::Rows {
@@ -134,6 +139,11 @@ impl Linear {
         result
     }
 
+    /// Tokens that it works on.
+    fn tokens(&self, on: &ShardedTransformer) -> u64 {
+        if self.side == Side::Whole { on.residual_tokens() } else { on.tokens() }
+    }
+
     /// The gradient of the weight, added to the sum over micro-batches by the product itself or by a pass of its own.
     fn weight_gradient(
         &self,
@@ -143,7 +153,8 @@ impl Linear {
         gradient: &'static str,
     ) {
         let (names, dtype) = (self.names, on.execution().dtype);
-        let (shape, layout) = ((1, self.outputs, self.inputs, on.tokens()), (dtype, Layout::WeightGradient));
+        let (shape, layout) =
+            ((1, self.outputs, self.inputs, self.tokens(on)), (dtype, Layout::WeightGradient));
         if on.products_accumulate() {
             let operator = draft.gemm(names.weight_gradient, shape, layout, &[gradient, input], &[]);
             if let Work::Gemm(gemm) = &mut operator.work {

@@ -3,101 +3,154 @@
 use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use super::linear::{Linear, Names, Side, linear_names};
+use super::names::names;
 use super::operator::StreamClass;
 use super::{Bias, Mlp};
 
-const UP: &Names = linear_names!("mlp up");
-const DOWN: &Names = linear_names!("mlp down");
-const ACTIVATION: &str = "mlp activation";
-const GATE: &str = "mlp gate";
-const GATE_GRADIENT: &str = "mlp gate gradient";
-const ACTIVATION_GRADIENT: &str = "mlp activation gradient";
-
-/// The forward pass from the output of the norm; returns the name of the result.
-pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, input: &'static str) -> &'static str {
-    up(on).forward(draft, on, input);
-    activation(draft, on);
-    down(on).forward(draft, on, ACTIVATION)
+names! { $
+    /// Names of the operators and tensors between the linear layers.
+    Between by between_names;
+    activation: "" _ " activation",
+    bias: "" _ " up bias",
+    gelu: "" _ " gelu",
+    swiglu: "" _ " swiglu",
+    silu: "" _ " silu",
+    product: "" _ " product with gate",
+    gate: "" _ " gate",
+    activation_gradient: "" _ " activation gradient",
+    gelu_gradient: "" _ " gelu gradient",
+    swiglu_gradient: "" _ " swiglu gradient",
+    silu_gradient: "" _ " silu gradient",
+    gate_gradient: "" _ " gate gradient",
+    bias_gradient: "" _ " up bias gradient",
 }
 
-/// The backward pass from the gradient of the result; returns the name of the gradient of the input.
-pub(super) fn backward(
-    draft: &mut Draft,
-    on: &ShardedTransformer,
-    input: &'static str,
-    gradient: &'static str,
-) -> &'static str {
-    let gradient = down(on).backward(draft, on, ACTIVATION, gradient);
-    activation_gradient(draft, on, gradient);
-    up(on).backward(draft, on, input, ACTIVATION_GRADIENT)
+/// Names of the operators and tensors of an MLP.
+struct MlpNames {
+    up: &'static Names,
+    between: &'static Between,
+    down: &'static Names,
 }
 
-/// Columns of the inner width on a rank.
-fn columns(on: &ShardedTransformer) -> u64 {
-    u64::from(on.model().ffn) / on.tensor()
+/// The MLP of a layer that has one.
+const MLP: &MlpNames = &MlpNames {
+    up: linear_names!("mlp up"),
+    between: between_names!("mlp"),
+    down: linear_names!("mlp down"),
+};
+/// The MLP beside a mixture of experts.
+const SHARED: &MlpNames = &MlpNames {
+    up: linear_names!("shared expert up"),
+    between: between_names!("shared expert"),
+    down: linear_names!("shared expert down"),
+};
+
+/// An MLP of a rank.
+pub(super) struct DenseMlp {
+    names: &'static MlpNames,
+    /// Columns of the inner width on a rank.
+    columns: u64,
 }
 
-fn up(on: &ShardedTransformer) -> Linear {
-    let outputs = columns(on) * on.model().mlp_branches();
-    Linear { names: UP, side: Side::Columns, inputs: on.hidden(), outputs }
-}
+impl DenseMlp {
+    /// That of a layer.
+    pub(super) fn of(on: &ShardedTransformer) -> Self {
+        Self { names: MLP, columns: u64::from(on.model().ffn) / on.tensor() }
+    }
 
-fn down(on: &ShardedTransformer) -> Linear {
-    Linear { names: DOWN, side: Side::Rows, inputs: columns(on), outputs: on.hidden() }
-}
+    /// That beside a mixture of experts, `ffn` wide.
+    pub(super) fn shared(on: &ShardedTransformer, ffn: u32) -> Self {
+        Self { names: SHARED, columns: u64::from(ffn) / on.tensor() }
+    }
 
-/// GeLU with its bias, or the product with the gate. One kernel keeps nothing but its input; as two, SiLU leaves its
-/// output for the product.
-fn activation(draft: &mut Draft, on: &ShardedTransformer) {
-    let bytes = on.bytes(on.tokens() * columns(on));
-    let fused = on.execution().fusion.activation;
-    let class = StreamClass::Elementwise;
-    let result = [(ACTIVATION, bytes)];
-    match on.model().mlp {
-        Mlp::Gelu => {
-            if on.model().bias == Bias::All && !fused {
-                draft.stream("mlp up bias", class, (bytes, bytes), &[UP.output], &[]);
+    /// The forward pass from the output of the norm; returns the name of the result.
+    pub(super) fn forward(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        input: &'static str,
+    ) -> &'static str {
+        self.up(on).forward(draft, on, input);
+        self.activation(draft, on);
+        self.down(on).forward(draft, on, self.names.between.activation)
+    }
+
+    /// The backward pass from the gradient of the result; returns the name of the gradient of the input.
+    pub(super) fn backward(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        input: &'static str,
+        gradient: &'static str,
+    ) -> &'static str {
+        let Between { activation, activation_gradient, .. } = self.names.between;
+        let gradient = self.down(on).backward(draft, on, activation, gradient);
+        self.activation_gradient(draft, on, gradient);
+        self.up(on).backward(draft, on, input, activation_gradient)
+    }
+
+    fn up(&self, on: &ShardedTransformer) -> Linear {
+        let outputs = self.columns * on.model().mlp_branches();
+        Linear { names: self.names.up, side: Side::Columns, inputs: on.hidden(), outputs }
+    }
+
+    fn down(&self, on: &ShardedTransformer) -> Linear {
+        Linear { names: self.names.down, side: Side::Rows, inputs: self.columns, outputs: on.hidden() }
+    }
+
+    /// GeLU with its bias, or the product with the gate. One kernel keeps nothing but its input; as two, SiLU leaves its
+    /// output for the product.
+    fn activation(&self, draft: &mut Draft, on: &ShardedTransformer) {
+        let MlpNames { up, between: names, .. } = self.names;
+        let bytes = on.bytes(on.tokens() * self.columns);
+        let fused = on.execution().fusion.activation;
+        let class = StreamClass::Elementwise;
+        let result = [(names.activation, bytes)];
+        match on.model().mlp {
+            Mlp::Gelu => {
+                if on.model().bias == Bias::All && !fused {
+                    draft.stream(names.bias, class, (bytes, bytes), &[up.output], &[]);
+                }
+                draft.stream(names.gelu, class, (bytes, bytes), &[up.output], &result);
             }
-            draft.stream("gelu", class, (bytes, bytes), &[UP.output], &result);
-        }
-        Mlp::Swiglu if fused => {
-            draft.stream("swiglu", class, (2 * bytes, bytes), &[UP.output], &result);
-        }
-        Mlp::Swiglu => {
-            draft.stream("silu", class, (bytes, bytes), &[UP.output], &[(GATE, bytes)]);
-            draft.stream("gate", class, (2 * bytes, bytes), &[UP.output, GATE], &result);
+            Mlp::Swiglu if fused => {
+                draft.stream(names.swiglu, class, (2 * bytes, bytes), &[up.output], &result);
+            }
+            Mlp::Swiglu => {
+                draft.stream(names.silu, class, (bytes, bytes), &[up.output], &[(names.gate, bytes)]);
+                let reads = [up.output, names.gate];
+                draft.stream(names.product, class, (2 * bytes, bytes), &reads, &result);
+            }
         }
     }
-}
 
-fn activation_gradient(draft: &mut Draft, on: &ShardedTransformer, gradient: &'static str) {
-    let bytes = on.bytes(on.tokens() * columns(on));
-    let class = StreamClass::Elementwise;
-    let reads = [UP.output, gradient];
-    match on.model().mlp {
-        Mlp::Gelu => {
-            draft.stream("gelu gradient", class, (2 * bytes, bytes), &reads, &[(ACTIVATION_GRADIENT, bytes)]);
-            if on.model().bias == Bias::All {
-                draft.stream(
-                    "mlp up bias gradient",
-                    StreamClass::Reduction,
-                    (bytes, 0),
-                    &[ACTIVATION_GRADIENT],
-                    &[],
-                );
+    fn activation_gradient(&self, draft: &mut Draft, on: &ShardedTransformer, gradient: &'static str) {
+        let MlpNames { up, between: names, .. } = self.names;
+        let bytes = on.bytes(on.tokens() * self.columns);
+        let class = StreamClass::Elementwise;
+        let reads = [up.output, gradient];
+        match on.model().mlp {
+            Mlp::Gelu => {
+                let writes = [(names.activation_gradient, bytes)];
+                draft.stream(names.gelu_gradient, class, (2 * bytes, bytes), &reads, &writes);
+                if on.model().bias == Bias::All {
+                    let reads = [names.activation_gradient];
+                    draft.stream(names.bias_gradient, StreamClass::Reduction, (bytes, 0), &reads, &[]);
+                }
             }
-        }
-        Mlp::Swiglu if on.execution().fusion.activation => {
-            let writes = [(ACTIVATION_GRADIENT, 2 * bytes)];
-            draft.stream("swiglu gradient", class, (3 * bytes, 2 * bytes), &reads, &writes);
-        }
-        Mlp::Swiglu => {
-            // The halves of one tensor: the product's gradient fills one half and that of its other factor, SiLU's the other.
-            let reads = [UP.output, GATE, gradient];
-            let writes = [(ACTIVATION_GRADIENT, 2 * bytes), (GATE_GRADIENT, bytes)];
-            draft.stream(GATE_GRADIENT, class, (3 * bytes, 2 * bytes), &reads, &writes);
-            let reads = [UP.output, GATE_GRADIENT, ACTIVATION_GRADIENT];
-            draft.stream("silu gradient", class, (2 * bytes, bytes), &reads, &[]);
+            Mlp::Swiglu if on.execution().fusion.activation => {
+                let writes = [(names.activation_gradient, 2 * bytes)];
+                draft.stream(names.swiglu_gradient, class, (3 * bytes, 2 * bytes), &reads, &writes);
+            }
+            Mlp::Swiglu => {
+                // The halves of one tensor: the product's gradient fills one half and that of its other factor, SiLU's the
+                // other.
+                let reads = [up.output, names.gate, gradient];
+                let writes = [(names.activation_gradient, 2 * bytes), (names.gate_gradient, bytes)];
+                draft.stream(names.gate_gradient, class, (3 * bytes, 2 * bytes), &reads, &writes);
+                let reads = [up.output, names.gate_gradient, names.activation_gradient];
+                draft.stream(names.silu_gradient, class, (2 * bytes, bytes), &reads, &[]);
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Decoder transformers of the GPT and Llama families, as one tensor rank executes them.
+//! Decoder transformers of the GPT, Llama, Mixtral and DeepSeek families, as one rank executes them.
 //!
 //! ```text
 //!   Transformer        dimensions: a preset, a scenario, a Hugging Face config.json
@@ -17,7 +17,7 @@
 //! use workloads::model::transformer::{AttentionKernel, Dtype, Execution, Recompute, ShardedTransformer, Split, Transformer};
 //!
 //! let model = Transformer::gpt(96, 12_288, 96, 51_200, 2_048);
-//! let split = Split { tensor: 8, sequence_parallel: true, stages: 8, chunks: 3 };
+//! let split = Split { tensor: 8, sequence_parallel: true, stages: 8, chunks: 3, ..Split::NONE };
 //! let execution = Execution::new(1, 2_048, split, Dtype::Fp16, AttentionKernel::Materialised);
 //! let gpt = ShardedTransformer::new(&model, &execution)?;
 //! // 34 s b h / t (Korthikanti et al. 2023, table 2) and 8 bytes of statistics a token and norm.
@@ -28,15 +28,19 @@
 
 mod accumulate;
 mod attention;
+mod context;
 mod cut;
 mod data;
 mod embedding;
 mod execution;
+mod experts;
 mod flops;
 mod head;
 mod hugging_face;
+mod latent;
 mod layer;
 mod linear;
+mod mixture;
 mod mlp;
 mod names;
 mod norm;
@@ -55,17 +59,21 @@ pub use crate::graph::Phase;
 pub use crate::model::block::{Block, beside};
 pub use crate::model::operator;
 pub use cut::LayerRecompute;
+pub(crate) use data::Held;
 pub use data::{DataParallel, Gather, Overlap};
 pub use execution::{
-    AttentionKernel, Boundary, Execution, Fusion, Recompute, ShardedTransformer, SoftmaxFusion,
+    AttentionKernel, Boundary, ContextExchange, Execution, Fusion, Recompute, ShardedTransformer,
+    SoftmaxFusion,
 };
+pub use experts::Experts;
 pub use hugging_face::HuggingFaceError;
+pub use latent::LatentAttention;
 pub use operator::{
-    Attention, Collective, CollectiveKind, Dtype, Gemm, Group, Layout, Operator, Pass, Stream, StreamClass,
-    Tensor, Work,
+    Attention, Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, Layout, Operator, Pass, Stream,
+    StreamClass, Tensor, Work,
 };
 pub use parameters::RankParameters;
 pub use presets::{PRESETS, Preset};
-pub use shape::{Bias, Mlp, Norm, Positions, Transformer};
+pub use shape::{Bias, LayerKind, Layers, Mlp, Norm, Positions, Transformer};
 pub use split::Split;
 pub use states::{Sharding, StateBytes, States};

@@ -17,6 +17,7 @@ macro_rules! names {
                 &$names { $($name: concat!($before, $dollar stem, $after),)+ }
             };
         }
+        #[allow(unused_imports, reason = "some stems are only of the file of the names")]
         pub(super) use $make;
     };
 }

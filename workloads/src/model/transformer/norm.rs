@@ -17,14 +17,15 @@ names! { $
 }
 
 impl NormNames {
-    /// Reads the input, writes the output, and fp32 mean and deviation of every token (RMSNorm: deviation only).
+    /// Over rows of `width`. Reads the input, writes the output, and fp32 mean and deviation of every token (RMSNorm: deviation only).
     pub(super) fn forward(
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
         input: &'static str,
+        width: u64,
     ) -> &'static str {
-        let bytes = on.bytes(on.residual_elements());
+        let bytes = on.bytes(on.residual_tokens() * width);
         let statistics = statistics(on);
         let writes = [(self.output, bytes), (self.statistics, statistics)];
         draft.walk(self.norm, rows(on), (bytes, bytes + statistics), &[input], &writes);
@@ -39,8 +40,9 @@ impl NormNames {
         on: &ShardedTransformer,
         input: &'static str,
         gradient: &'static str,
+        width: u64,
     ) -> &'static str {
-        let bytes = on.bytes(on.residual_elements());
+        let bytes = on.bytes(on.residual_tokens() * width);
         let read = 2 * bytes + statistics(on);
         let reads = [input, self.statistics, gradient];
         draft.stream(self.weight_gradient, StreamClass::Reduction, (read, 0), &reads, &[]);

@@ -1,7 +1,7 @@
 //! How many parameters a transformer has, and how many of them a rank.
 
 use super::execution::ShardedTransformer;
-use super::{Bias, Norm, Positions, Transformer};
+use super::{Bias, Experts, LatentAttention, Layers, Norm, Positions, Transformer};
 
 /// Parameters of a rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct RankParameters {
     /// Those of the above that all tensor ranks hold and that see only a part of the sequence under sequence
     /// parallelism: norms, and biases that are added after a sum over ranks.
     pub replicated: u64,
+    /// Those of the above that are experts which ranks share: fewer ranks hold the same ones.
+    pub experts: u64,
     /// Those of the above that the first and the last stage both hold, because the embedding is tied.
     pub shared: u64,
 }
@@ -36,16 +38,26 @@ impl Transformer {
     pub fn parameters(&self) -> u64 {
         let words = u64::from(self.vocabulary) * u64::from(self.hidden);
         let head = if self.tied_embedding { 0 } else { words };
-        u64::from(self.layers) * self.layer_parameters()
+        self.all_layers(self.experts.as_ref().map_or(0, |experts| experts.count))
             + words
             + head
             + self.position_parameters()
             + self.norm_parameters()
     }
 
-    /// Parameters of a layer.
-    pub fn layer_parameters(&self) -> u64 {
-        self.layer_share(1)
+    /// Those of [`Transformer::parameters`] that a token meets: of experts, as many as it goes to.
+    pub fn active_parameters(&self) -> u64 {
+        let met = self.experts.as_ref().map_or(0, |experts| experts.top_k);
+        self.parameters() - self.all_layers(self.experts.as_ref().map_or(0, |experts| experts.count))
+            + self.all_layers(met)
+    }
+
+    /// Those of all layers if those with experts had so many.
+    fn all_layers(&self, experts: u32) -> u64 {
+        let kinds: Layers = (0..self.layers).map(|layer| self.layer_kind(layer)).collect();
+        let of_expert = self.experts.as_ref().map_or(0, |experts| self.expert_parameters(experts));
+        let mixture = self.layer_share(1, true) + u64::from(experts) * of_expert;
+        u64::from(kinds.dense) * self.layer_share(1, false) + u64::from(kinds.experts) * mixture
     }
 
     /// The vocabulary as `tensor` ranks share it.
@@ -53,24 +65,49 @@ impl Transformer {
         (self.vocabulary as u64).next_multiple_of(VOCABULARY_MULTIPLE * tensor as u64)
     }
 
-    /// Parameters of a layer on each of `tensor` ranks.
-    fn layer_share(&self, tensor: u64) -> u64 {
-        let (hidden, ffn) = (u64::from(self.hidden), u64::from(self.ffn));
+    /// Parameters of a layer on each of `tensor` ranks; without its experts, where it has a `mixture` of them.
+    fn layer_share(&self, tensor: u64, mixture: bool) -> u64 {
+        let hidden = u64::from(self.hidden);
+        let mlp = match self.experts.as_ref().filter(|_| mixture) {
+            Some(experts) => experts.shared_ffn.map_or(0, u64::from),
+            None => u64::from(self.ffn),
+        };
         let qkv = self.attention_width() + 2 * self.kv_width();
-        let up = self.mlp_branches() * ffn;
-        let weights = hidden * (qkv + self.attention_width() + up + ffn);
+        let up = self.mlp_branches() * mlp;
+        let attention = match &self.latent {
+            Some(latent) => self.latent_share(latent),
+            None => hidden * (qkv + self.context_width()),
+        };
+        let weights = attention + hidden * (up + mlp);
         let biases = match self.bias {
             Bias::None => 0,
             Bias::Qkv => qkv,
             Bias::All => qkv + up,
         };
-        (weights + biases) / tensor + self.layer_replicated()
+        (weights + biases) / tensor + self.layer_replicated(mixture)
     }
 
-    /// Those of a layer that every tensor rank holds: two norms, and the biases of the layers split by rows.
-    fn layer_replicated(&self) -> u64 {
-        let biases = if self.bias == Bias::All { 2 * u64::from(self.hidden) } else { 0 };
-        2 * self.norm_parameters() + biases
+    /// Those of a layer that every tensor rank holds: two norms, the biases of the layers split by rows, the router, what
+    /// latent vectors come from and their norms.
+    fn layer_replicated(&self, mixture: bool) -> u64 {
+        let hidden = u64::from(self.hidden);
+        let biases = if self.bias == Bias::All { 2 * hidden } else { 0 };
+        let router = self.experts.as_ref().filter(|_| mixture).map_or(0, |experts| u64::from(experts.count));
+        let latent = self.latent.as_ref().map_or(0, |latent| latent.replicated(hidden));
+        2 * self.norm_parameters() + biases + hidden * router + latent
+    }
+
+    /// Those of an expert.
+    fn expert_parameters(&self, experts: &Experts) -> u64 {
+        (self.mlp_branches() + 1) * u64::from(self.hidden) * u64::from(experts.ffn)
+    }
+
+    /// Those of latent attention that tensor ranks share: from latent vectors to heads, and back to the residual stream.
+    pub(super) fn latent_share(&self, latent: &LatentAttention) -> u64 {
+        let queries = latent.query_rank.map_or(u64::from(self.hidden), u64::from) * self.attention_width();
+        let heads = u64::from(self.heads);
+        let keys_and_values = heads * u64::from(self.head_dim) + self.context_width();
+        queries + u64::from(latent.kv_rank) * keys_and_values + self.context_width() * u64::from(self.hidden)
     }
 
     fn norm_parameters(&self) -> u64 {
@@ -87,20 +124,30 @@ impl Transformer {
 }
 
 impl ShardedTransformer {
-    /// Parameters of a rank that holds `layers` layers, and the embedding if it is `first`, final norm and output matrix
-    /// if it is `last`. The word embedding is the output matrix where one rank is both and it is tied.
-    pub fn parameters(&self, layers: u32, first: bool, last: bool) -> RankParameters {
-        let (model, layers) = (self.model(), u64::from(layers));
+    /// Parameters of a rank that holds so many layers, and the embedding if it is `first`, final norm and output matrix if
+    /// it is `last`. The word embedding is the output matrix where one rank is both and it is tied.
+    pub fn parameters(&self, layers: impl Into<Layers>, first: bool, last: bool) -> RankParameters {
+        let (model, layers) = (self.model(), layers.into());
+        let (dense, mixtures) = (u64::from(layers.dense), u64::from(layers.experts));
         let words = self.vocabulary_share() * self.hidden();
         let if_ = |is: bool, count: u64| if is { count } else { 0 };
         let tied = model.tied_embedding;
         let final_norm = if_(last, model.norm_parameters());
+        let expert_ranks = u64::from(self.execution().split.expert);
+        let of_mixture = model.experts.as_ref().map_or(0, |experts| {
+            u64::from(experts.count) / expert_ranks * (model.expert_parameters(experts) / self.tensor())
+        });
+        let shared = dense * model.layer_share(self.tensor(), false)
+            + mixtures * model.layer_share(self.tensor(), true);
         RankParameters {
-            layers: layers * model.layer_share(self.tensor()),
+            layers: shared + mixtures * of_mixture,
             embedding: if_(first, words + model.position_parameters()),
             final_norm,
             head: if_(last && !(first && tied), words),
-            replicated: layers * model.layer_replicated() + final_norm,
+            replicated: dense * model.layer_replicated(false)
+                + mixtures * model.layer_replicated(true)
+                + final_norm,
+            experts: if_(expert_ranks > 1, mixtures * of_mixture),
             shared: if_(tied && first != last, words),
         }
     }

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::Invalid;
 
+use super::{Experts, LatentAttention};
+
 /// A decoder transformer. In files `kv_heads`, `head_dim` and `ffn` may be left out (`heads`, `hidden / heads` and
 /// `4 hidden`), and what is not a number is that of GPT-2 and GPT-3.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +43,47 @@ pub struct Transformer {
     pub parallel_residual: bool,
     /// Tokens that attention looks back at; none: all.
     pub window: Option<u32>,
+    /// Layers whose MLP is a mixture of experts, where there are such; `ffn` is that of the others.
+    pub experts: Option<Experts>,
+    /// Queries, keys and values come from a latent vector, where they do; `head_dim` is without their rotated part.
+    pub latent: Option<LatentAttention>,
+}
+
+/// What the MLP of a layer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LayerKind {
+    /// One MLP for all tokens.
+    Dense,
+    /// A mixture of experts.
+    Experts,
+}
+
+/// How many layers of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layers {
+    /// Of [`LayerKind::Dense`].
+    pub dense: u32,
+    /// Of [`LayerKind::Experts`].
+    pub experts: u32,
+}
+
+impl From<u32> for Layers {
+    /// So many with one MLP.
+    fn from(dense: u32) -> Self {
+        Self { dense, experts: 0 }
+    }
+}
+
+impl FromIterator<LayerKind> for Layers {
+    fn from_iter<T: IntoIterator<Item = LayerKind>>(kinds: T) -> Self {
+        kinds.into_iter().fold(Self::default(), |mut layers, kind| {
+            match kind {
+                LayerKind::Dense => layers.dense += 1,
+                LayerKind::Experts => layers.experts += 1,
+            }
+            layers
+        })
+    }
 }
 
 /// Normalisation.
@@ -120,6 +163,8 @@ impl Transformer {
             dropout: true,
             parallel_residual: false,
             window: None,
+            experts: None,
+            latent: None,
         }
     }
 
@@ -168,12 +213,36 @@ impl Transformer {
         if self.window == Some(0) {
             wrong("window", "0 tokens; leave it out for attention over all".to_owned());
         }
+        if self.experts.is_some() && self.bias == Bias::All {
+            wrong("bias", "experts are computed without biases: use `none` or `qkv`".to_owned());
+        }
+        if let Some(experts) = &self.experts {
+            experts.validate(self.layers, &mut wrong);
+        }
+        if let Some(latent) = &self.latent {
+            latent.validate(self, &mut wrong);
+        }
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
 
-    /// Width of all heads together.
-    pub const fn attention_width(&self) -> u64 {
-        self.heads as u64 * self.head_dim as u64
+    /// What the MLP of a layer is, counted from 0.
+    pub fn layer_kind(&self, layer: u32) -> LayerKind {
+        match &self.experts {
+            Some(experts) if layer >= experts.dense_layers => LayerKind::Experts,
+            _ => LayerKind::Dense,
+        }
+    }
+
+    /// Width of the queries of all heads together.
+    pub fn attention_width(&self) -> u64 {
+        let rotated = self.latent.as_ref().map_or(0, |latent| latent.rotary_dim);
+        u64::from(self.heads) * u64::from(self.head_dim.saturating_add(rotated))
+    }
+
+    /// Width of what attention gives for all heads together.
+    pub fn context_width(&self) -> u64 {
+        let width = self.latent.as_ref().map_or(self.head_dim, |latent| latent.value_dim);
+        u64::from(self.heads) * u64::from(width)
     }
 
     /// Width of the keys of all heads together, and of the values.
@@ -210,6 +279,8 @@ struct Written {
     dropout: Option<bool>,
     parallel_residual: Option<bool>,
     window: Option<u32>,
+    experts: Option<Experts>,
+    latent: Option<LatentAttention>,
 }
 
 impl TryFrom<Written> for Transformer {
@@ -235,6 +306,8 @@ impl TryFrom<Written> for Transformer {
             dropout: written.dropout.unwrap_or(gpt.dropout),
             parallel_residual: written.parallel_residual.unwrap_or(gpt.parallel_residual),
             window: written.window,
+            experts: written.experts,
+            latent: written.latent,
             ..gpt
         })
     }

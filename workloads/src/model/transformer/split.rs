@@ -1,8 +1,9 @@
-//! How a transformer is split over tensor ranks and pipeline stages, and which splits come out even.
+//! How a transformer is split over tensor ranks, pipeline stages, parts of a sequence and experts, and which splits come
+//! out even.
 
 use crate::limits::Invalid;
 
-use super::Transformer;
+use super::{Experts, Transformer};
 
 /// A split of a transformer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,11 +16,16 @@ pub struct Split {
     pub stages: u32,
     /// Chunks of layers per stage, v.
     pub chunks: u32,
+    /// Ranks that have parts of the same sequences, c.
+    pub context: u32,
+    /// Ranks that share the experts of each layer, e. They are of those that hold the same parameters otherwise.
+    pub expert: u32,
 }
 
 impl Split {
     /// Everything on one device.
-    pub const NONE: Self = Self { tensor: 1, sequence_parallel: false, stages: 1, chunks: 1 };
+    pub const NONE: Self =
+        Self { tensor: 1, sequence_parallel: false, stages: 1, chunks: 1, context: 1, expert: 1 };
 
     /// Layers of each chunk of each stage.
     pub fn layers_per_chunk(&self, model: &Transformer) -> u32 {
@@ -34,6 +40,8 @@ impl Split {
         let mut found = Vec::new();
         self.tensor_ranks(model, sequence, &mut found);
         self.pipeline(model, &mut found);
+        self.context_ranks(model, sequence, &mut found);
+        self.expert_ranks(model, &mut found);
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
 
@@ -61,9 +69,62 @@ impl Split {
             );
             found.push(Invalid { field: "tensor", problem });
         }
+        if let Some(experts) = &model.experts {
+            shared_experts(experts, t, found);
+            if t > 1 && !self.sequence_parallel {
+                let problem = "a mixture of experts deals out each rank's part of the tokens: with several tensor ranks \
+                               it needs `sequence_parallel: true`";
+                found.push(Invalid { field: "sequence_parallel", problem: problem.to_owned() });
+            }
+        }
         if self.sequence_parallel && t == 1 {
             let problem = "needs at least 2 tensor ranks: raise `tensor` or leave it out".to_owned();
             found.push(Invalid { field: "sequence_parallel", problem });
+        }
+    }
+
+    /// Each rank has two pieces of a sequence, one from the front and one from the back, so that a causal mask leaves all
+    /// the same work; an all-to-all deals out heads.
+    fn context_ranks(&self, model: &Transformer, sequence: u32, found: &mut Vec<Invalid>) {
+        let (c, t) = (self.context, self.tensor);
+        let mut wrong = |problem| found.push(Invalid { field: "context", problem });
+        if c == 0 {
+            wrong("there must be at least one rank".to_owned());
+            return;
+        }
+        if c == 1 || t == 0 {
+            return;
+        }
+        let ranks = if self.sequence_parallel { t } else { 1 };
+        let pieces = c.saturating_mul(2).saturating_mul(ranks);
+        if !sequence.is_multiple_of(pieces) {
+            let of_tensor = if ranks > 1 { format!(" of {ranks} tensor ranks each") } else { String::new() };
+            wrong(format!(
+                "{sequence} tokens cannot be cut into two pieces for each of {c} ranks{of_tensor}: use a sequence that is \
+                 a multiple of {pieces}"
+            ));
+        }
+        let heads = model.kv_heads / t;
+        if model.kv_heads.is_multiple_of(t) && !heads.is_multiple_of(c) {
+            wrong(format!(
+                "{heads} heads of keys and values of a tensor rank cannot be dealt out to {c} ranks; {} would do",
+                nearest_divisors(heads, c)
+            ));
+        }
+    }
+
+    fn expert_ranks(&self, model: &Transformer, found: &mut Vec<Invalid>) {
+        let e = self.expert;
+        let mut wrong = |problem| found.push(Invalid { field: "expert", problem });
+        match &model.experts {
+            _ if e == 0 => wrong("there must be at least one rank".to_owned()),
+            None if e > 1 => wrong("the model has no experts: leave it out, or give it `experts`".to_owned()),
+            Some(experts) if !experts.count.is_multiple_of(e) => wrong(format!(
+                "{} experts cannot be split evenly over {e} ranks; {} would do",
+                experts.count,
+                nearest_divisors(experts.count, e)
+            )),
+            _ => {}
         }
     }
 
@@ -86,6 +147,20 @@ impl Split {
             format!("{} stages of one chunk would do", nearest_divisors(layers, p))
         };
         wrong(format!("{layers} layers cannot be split evenly over {p} stages{of_chunks}; {remedy}"));
+    }
+}
+
+/// Columns of experts, which tensor ranks share as those of any MLP.
+fn shared_experts(experts: &Experts, t: u32, found: &mut Vec<Invalid>) {
+    let widths = [("an expert", Some(experts.ffn)), ("the shared expert", experts.shared_ffn)];
+    for (what, width) in widths.into_iter().filter_map(|(what, width)| Some((what, width?))) {
+        if !width.is_multiple_of(t) {
+            let problem = format!(
+                "{width} columns of {what} cannot be split evenly over {t} ranks; {} would do",
+                nearest_divisors(width, t)
+            );
+            found.push(Invalid { field: "tensor", problem });
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::graph::Phase;
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass};
-use super::{DataParallel, RankParameters, Sharding, States};
+use super::{DataParallel, Held, RankParameters, Sharding, States};
 
 const GRADIENTS: &str = "gradients";
 const STATES: &str = "optimizer states";
@@ -24,15 +24,23 @@ impl ShardedTransformer {
     /// and backward passes is not among them.
     pub fn update(&self, parameters: &RankParameters, data: &DataParallel) -> Vec<Operator> {
         let mut draft = Draft::new(Phase::Update);
-        let DataParallel { ranks, sharding, .. } = *data;
-        let held = self.execution().states.bytes(parameters.total(), sharding, ranks).gradients;
-        let shard = if sharding == Sharding::None { 1 } else { u64::from(ranks.max(1)) };
+        let sharding = data.sharding;
+        let held = self.state_bytes(parameters, data).gradients;
         self.sum_gradients(&mut draft, parameters, held, data);
-        self.optimize(&mut draft, parameters.total().div_ceil(shard));
-        if sharding != Sharding::None && ranks > 1 && data.gathers_beside().is_none() {
-            let bytes = parameters.total() * self.execution().states.parameter_bytes();
-            let gather = (CollectiveKind::AllGather, Group::Data, bytes);
-            draft.collective("gather parameters", gather, Issue::Waiting, &[PARAMETERS], &[]);
+        let held_by = self.held(parameters, data);
+        let share = |held: &Held| match sharding {
+            Sharding::None => held.parameters,
+            _ => held.parameters.div_ceil(u64::from(held.ranks)),
+        };
+        self.optimize(&mut draft, held_by.iter().map(share).sum());
+        if sharding != Sharding::None && data.gathers_beside().is_none() {
+            for (held, name) in held_by.iter().zip(["gather parameters", "gather experts"]) {
+                if held.is_exchanged() {
+                    let bytes = held.parameters * self.execution().states.parameter_bytes();
+                    let gather = (CollectiveKind::AllGather, held.group, bytes);
+                    draft.collective(name, gather, Issue::Waiting, &[PARAMETERS], &[]);
+                }
+            }
         }
         draft.stream("clear gradients", StreamClass::Elementwise, (0, held), &[GRADIENTS], &[]);
         draft.operators
@@ -51,12 +59,17 @@ impl ShardedTransformer {
         }
         // By the number of data ranks, even where that is one.
         draft.stream("average gradients", StreamClass::Elementwise, (held, held), &[GRADIENTS], &[]);
-        if data.ranks > 1 && !data.reduces_beside() {
+        if !data.reduces_beside() {
             let kind = match data.sharding {
                 Sharding::None => CollectiveKind::AllReduce,
                 _ => CollectiveKind::ReduceScatter,
             };
-            sum(draft, "reduce gradients", kind, Group::Data, parameters.total());
+            let names = ["reduce gradients", "reduce gradients of experts"];
+            for (held, name) in self.held(parameters, data).iter().zip(names) {
+                if held.is_exchanged() {
+                    sum(draft, name, kind, held.group, held.parameters);
+                }
+            }
         }
         if parameters.shared > 0 {
             let count = parameters.shared;

@@ -216,7 +216,7 @@ fn gpt(layers: u32) -> Transformer {
 /// A plan for tensor, pipeline and data parallel ranks: sequence parallel, no recomputation, 1F1B, all scores in memory.
 fn plan(model: Transformer, [tensor, stages, data]: [u32; 3], micro_batches: u32) -> TransformerPlan {
     let sequence = model.max_positions;
-    let split = Split { tensor, sequence_parallel: tensor > 1, stages, chunks: 1 };
+    let split = Split { tensor, sequence_parallel: tensor > 1, stages, chunks: 1, ..Split::NONE };
     TransformerPlan {
         model,
         execution: Execution::new(1, sequence, split, Dtype::Fp16, AttentionKernel::Materialised),

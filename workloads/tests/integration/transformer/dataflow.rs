@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use workloads::model::transformer::{
-    AttentionKernel, Bias, Block, Dtype, Execution, Fusion, Mlp, Norm, Operator, Phase, Positions, Recompute,
-    SoftmaxFusion, States, Transformer, Work, beside,
+    AttentionKernel, Bias, Block, Dtype, Execution, Experts, Fusion, LatentAttention, Mlp, Norm, Operator,
+    Phase, Positions, Recompute, SoftmaxFusion, Split, States, Transformer, Work, beside,
 };
 
-use super::{materialised, preset, ranks, shard};
+use super::{flash, materialised, preset, ranks, shard};
 
 /// Models and ways to execute them that differ in every choice.
 fn cases() -> Vec<(Transformer, Execution)> {
@@ -39,6 +39,26 @@ fn cases() -> Vec<(Transformer, Execution)> {
             }
         }
     }
+    // Experts, latent vectors, parts of sequences.
+    for (name, context, expert) in
+        [("mixtral-8x7b", 1, 1), ("mixtral-8x7b", 2, 4), ("deepseek-v2", 1, 8), ("llama-3-8b", 2, 1)]
+    {
+        for split in [ranks(1, false), ranks(4, true)] {
+            for fusion in [Fusion::ALL, unfused] {
+                let split = Split { context, expert, ..split };
+                let states = States::HalfGradients;
+                cases.push((preset(name), Execution { fusion, ..flash(2, 512, split) }));
+                cases.push((preset(name), Execution { fusion, states, ..flash(2, 512, split) }));
+            }
+        }
+    }
+    // With scores in memory.
+    cases.push((preset("deepseek-v3"), materialised(2, 512, ranks(4, true))));
+    let direct = LatentAttention { query_rank: None, ..preset("deepseek-v2").latent.unwrap() };
+    let alone = Experts { shared_ffn: None, ..preset("deepseek-v2").experts.unwrap() };
+    let model =
+        Transformer { latent: Some(direct), experts: Some(alone), mlp: Mlp::Gelu, ..preset("deepseek-v2") };
+    cases.push((model, flash(2, 512, Split { expert: 160, ..ranks(2, true) })));
     cases
 }
 
@@ -64,9 +84,10 @@ fn saved(block: &Block) -> BTreeSet<&'static str> {
 fn every_tensor_is_written_once_and_before_it_is_read() {
     for (model, execution) in cases() {
         let sharded = shard(&model, &execution);
-        let layers = [Recompute::None, Recompute::Selective, Recompute::Full, Recompute::FullEarlyStop]
-            .map(|recompute| sharded.layer(recompute));
-        for block in layers.iter().chain(&[sharded.embedding(), sharded.head()]) {
+        let recomputes = [Recompute::None, Recompute::Selective, Recompute::Full, Recompute::FullEarlyStop];
+        let layers = recomputes.map(|recompute| sharded.layer(recompute));
+        let mixtures = recomputes.map(|recompute| sharded.expert_layer(recompute));
+        for block in layers.iter().chain(&mixtures).chain(&[sharded.embedding(), sharded.head()]) {
             run(&block.forward, &mut [block.input.name].into());
             run(&block.backward, &mut saved(block));
             // Apart, weight gradients find what they keep and nothing else.
@@ -83,7 +104,8 @@ fn every_tensor_is_written_once_and_before_it_is_read() {
 fn every_tensor_is_read_but_results() {
     for (model, execution) in cases() {
         let sharded = shard(&model, &execution);
-        for block in [sharded.layer(Recompute::None), sharded.embedding(), sharded.head()] {
+        let layers = [sharded.layer(Recompute::None), sharded.expert_layer(Recompute::None)];
+        for block in layers.into_iter().chain([sharded.embedding(), sharded.head()]) {
             let all = || block.forward.iter().chain(&block.backward);
             let read: BTreeSet<_> = all().flat_map(|op| &op.reads).copied().collect();
             let unread: Vec<_> =
@@ -96,6 +118,7 @@ fn every_tensor_is_read_but_results() {
                     "embedding",
                     "word embedding",
                     "final norm input gradient",
+                    "log-softmax of metric",
                 ];
                 let is_result = result.iter().any(|name| tensor.name.starts_with(name));
                 assert!(is_result, "nobody reads {}", tensor.name);
@@ -122,7 +145,7 @@ fn recomputation_that_stops_early_leaves_out_the_last_product() {
 #[test]
 fn operators_have_names_of_their_own() {
     for (model, execution) in cases() {
-        let layer = shard(&model, &execution).layer(Recompute::None);
+        let layer = shard(&model, &execution).expert_layer(Recompute::None);
         let names: BTreeSet<_> = layer.forward.iter().chain(&layer.backward).map(|op| op.name).collect();
         assert_eq!(names.len(), layer.forward.len() + layer.backward.len());
     }
@@ -131,7 +154,7 @@ fn operators_have_names_of_their_own() {
 #[test]
 fn input_and_weight_gradients_together_are_the_backward_pass() {
     for (model, execution) in cases() {
-        let layer = shard(&model, &execution).layer(Recompute::Selective);
+        let layer = shard(&model, &execution).expert_layer(Recompute::Selective);
         let (input, weight) = (layer.backward_input(), layer.backward_weight());
         assert_eq!(input.len() + weight.len(), layer.backward.len());
         assert!(weight.iter().filter(|op| op.name.ends_with("weight gradient")).count() >= 4);
@@ -159,7 +182,7 @@ fn the_choices_of_a_model_show_in_its_operators() {
     };
     without(|model| model.dropout = false, &["softmax dropout"]);
     without(|model| model.bias = Bias::None, &["qkv bias"]);
-    without(|model| model.mlp = Mlp::Swiglu, &["gelu", "swiglu"]);
+    without(|model| model.mlp = Mlp::Swiglu, &["mlp gelu", "mlp swiglu"]);
     without(|model| model.positions = Positions::Rotary, &["rotary positions"]);
     without(|model| model.positions = Positions::Alibi, &["position bias"]);
     without(|model| model.norm = Norm::Rms, &[]);

@@ -29,6 +29,16 @@ const MPT: &str = r#"{ "attn_config": { "alibi": true, "attn_impl": "torch", "at
 const NEOX: &str = r#"{ "hidden_act": "gelu_fast", "hidden_size": 6144, "intermediate_size": 24576,
     "max_position_embeddings": 2048, "model_type": "gpt_neox", "num_attention_heads": 64, "num_hidden_layers": 44,
     "rotary_pct": 0.25, "tie_word_embeddings": false, "use_parallel_residual": true, "vocab_size": 50432 }"#;
+const MIXTRAL: &str = r#"{ "attention_dropout": 0.0, "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 14336,
+    "max_position_embeddings": 32768, "model_type": "mixtral", "num_attention_heads": 32, "num_experts_per_tok": 2,
+    "num_hidden_layers": 32, "num_key_value_heads": 8, "num_local_experts": 8, "router_aux_loss_coef": 0.02,
+    "sliding_window": null, "tie_word_embeddings": false, "vocab_size": 32000 }"#;
+const DEEPSEEK_V3: &str = r#"{ "attention_bias": false, "attention_dropout": 0.0, "first_k_dense_replace": 3, "hidden_act":
+    "silu", "hidden_size": 7168, "intermediate_size": 18432, "kv_lora_rank": 512, "max_position_embeddings": 163840,
+    "model_type": "deepseek_v3", "moe_intermediate_size": 2048, "moe_layer_freq": 1, "n_group": 8, "n_routed_experts": 256,
+    "n_shared_experts": 1, "num_attention_heads": 128, "num_experts_per_tok": 8, "num_hidden_layers": 61,
+    "num_key_value_heads": 128, "num_nextn_predict_layers": 1, "q_lora_rank": 1536, "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64, "tie_word_embeddings": false, "v_head_dim": 128, "vocab_size": 129280 }"#;
 
 #[test]
 fn published_files_give_the_presets() {
@@ -39,6 +49,8 @@ fn published_files_give_the_presets() {
         (QWEN2, "qwen2-7b"),
         (MPT, "mpt-7b"),
         (NEOX, "gpt-neox-20b"),
+        (MIXTRAL, "mixtral-8x7b"),
+        (DEEPSEEK_V3, "deepseek-v3"),
     ] {
         assert_eq!(read(file), Ok(preset(name)), "{name}");
     }
@@ -46,7 +58,8 @@ fn published_files_give_the_presets() {
 
 #[test]
 fn an_unknown_architecture_names_the_known_ones() {
-    let supported = "supported are gpt2, gpt_neox, llama, mistral, mpt, qwen2";
+    let supported =
+        "supported are deepseek_v2, deepseek_v3, gpt2, gpt_neox, llama, mistral, mixtral, mpt, qwen2";
     assert_eq!(
         read(r#"{ "model_type": "mamba" }"#),
         Err(format!("config.json: `model_type` is `mamba`; {supported}"))

@@ -5,6 +5,7 @@ mod dataflow;
 mod flops;
 mod hugging_face;
 mod memory;
+mod mixture;
 mod parameters;
 mod softmax;
 mod splits;

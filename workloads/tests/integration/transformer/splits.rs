@@ -148,7 +148,7 @@ proptest! {
         let layers = layers.saturating_mul(stages).saturating_mul(chunks);
         let (heads, sequence) = (heads.saturating_mul(tensor), sequence.saturating_mul(tensor));
         let model = Transformer::gpt(layers, heads.saturating_mul(head_dim), heads, vocabulary, u32::MAX >> 8);
-        let split = Split { tensor, sequence_parallel, stages, chunks };
+        let split = Split { tensor, sequence_parallel, stages, chunks, ..Split::NONE };
         let attention = if flash { AttentionKernel::Flash } else { AttentionKernel::Materialised };
         let mut execution = Execution::new(micro_batch, sequence, split, Dtype::Fp16, attention);
         execution.states = States::CopiedGradients;

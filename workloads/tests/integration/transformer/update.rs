@@ -7,7 +7,7 @@ use workloads::model::transformer::{
 
 use super::{preset, ranks, shard};
 
-const SPLIT: Split = Split { tensor: 8, sequence_parallel: true, stages: 8, chunks: 1 };
+const SPLIT: Split = Split { tensor: 8, sequence_parallel: true, stages: 8, ..Split::NONE };
 
 fn gpt(dtype: Dtype, states: States) -> ShardedTransformer {
     let execution = Execution::new(1, 2_048, SPLIT, dtype, AttentionKernel::Materialised);

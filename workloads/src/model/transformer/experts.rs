@@ -1,0 +1,55 @@
+//! The dimensions of a mixture of experts.
+
+use serde::{Deserialize, Serialize};
+
+/// Layers whose MLP is a mixture of experts: a router sends each token to a few of them (Shazeer et al. 2017).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experts {
+    /// Experts of a layer, E.
+    pub count: u32,
+    /// Experts that a token goes to, k.
+    pub top_k: u32,
+    /// Inner width of an expert.
+    pub ffn: u32,
+    /// Inner width of the MLP that all tokens go through beside, where there is one; several are as one of their widths
+    /// together.
+    #[serde(default)]
+    pub shared_ffn: Option<u32>,
+    /// Layers before the first with experts.
+    #[serde(default)]
+    pub dense_layers: u32,
+}
+
+/// Most experts of a layer.
+const COUNT_MAX: u32 = 1 << 14;
+const FFN_MAX: u32 = 1 << 22;
+
+impl Experts {
+    /// Checks the dimensions beside those of a model of so many layers.
+    pub(super) fn validate(&self, layers: u32, wrong: &mut impl FnMut(&'static str, String)) {
+        let widths = [("experts.ffn", Some(self.ffn)), ("experts.shared_ffn", self.shared_ffn)];
+        let extents = [("experts.count", Some(self.count), COUNT_MAX)]
+            .into_iter()
+            .chain(widths.map(|(field, width)| (field, width, FFN_MAX)));
+        for (field, value, most) in extents.filter_map(|(field, value, most)| Some((field, value?, most))) {
+            if !(1..=most).contains(&value) {
+                wrong(field, format!("{value} is not between 1 and {most}"));
+            }
+        }
+        if !(1..=self.count).contains(&self.top_k) {
+            let (top_k, count) = (self.top_k, self.count);
+            wrong(
+                "experts.top_k",
+                format!("a token goes to 1 to {count} of {count} experts, not to {top_k}"),
+            );
+        }
+        if self.dense_layers >= layers {
+            let dense = self.dense_layers;
+            let problem = format!(
+                "{dense} layers before the first with experts are all {layers} of the model: use fewer, or leave out `experts`"
+            );
+            wrong("experts.dense_layers", problem);
+        }
+    }
+}
