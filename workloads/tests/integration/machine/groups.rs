@@ -17,7 +17,7 @@ use super::World;
 fn groups_of(node: &str, tensor: u32, check: impl Fn(&Job<'_>, &Site)) {
     let world = World::of(ClusterSpec { node: node.to_owned(), count: 1, ..ClusterSpec::default() });
     let machine = world.machine();
-    let extent = Extent { tensor, data: 8 / tensor, stages: 1 };
+    let extent = Extent::new(tensor, 8 / tensor, 1);
     let job = Job { machine: &machine, extent, placement: Placement::Sequential, capacity: 1 << 34 };
     let spec = ChannelSpec { group: Group::Tensor, inside: 1.0, between: 0.0, hbm: 2.5, sms: 1 };
     check(&job, &job.site([], &Dispositions::default(), &[spec]).expect("all GPUs are joined"));
