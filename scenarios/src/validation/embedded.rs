@@ -17,6 +17,7 @@ const SETS: &[(&str, &str)] = files![
     "vtrain-single-node.yaml",
     "vtrain-multi-node.yaml",
     "llm-foundry.yaml",
+    "simumax.yaml",
     "gemm.yaml",
     "streaming.yaml",
     "attention.yaml",
@@ -31,6 +32,7 @@ const STEPS: &[(&str, &str)] = files![
     "vtrain-single-node.csv",
     "vtrain-multi-node.csv",
     "llm-foundry.csv",
+    "simumax.csv",
 ];
 
 /// Measured kernels, which the constants of the catalogue are fitted to, too: except for a quarter of the rows.
