@@ -5,7 +5,7 @@ use plotters::prelude::*;
 
 use super::palette::{BED, BLUE, Categories, GRID, INK, MUTED, VERMILLION};
 use super::{Anchor, Area, PlotError, WIDTH, picture, style, write};
-use crate::quantity;
+use crate::validation::Unit;
 
 const HEIGHT: i32 = 400;
 const SPLIT: i32 = 470;
@@ -19,7 +19,7 @@ const BARS: usize = 41;
 /// Pairs of one colour.
 pub(crate) struct Cloud {
     pub(crate) name: String,
-    /// (measured, predicted), positive (s).
+    /// (measured, predicted), positive.
     pub(crate) pairs: Vec<(f64, f64)>,
 }
 
@@ -27,12 +27,13 @@ pub(crate) struct Cloud {
 pub(crate) fn draw(
     name: &str,
     clouds: &[Cloud],
+    unit: Unit,
     band: Option<f64>,
     colours: &Categories,
 ) -> Result<Markup, PlotError> {
     picture(HEIGHT as u32, name, |area| {
         let (left, right) = area.split_horizontally(SPLIT);
-        pairs(&left, clouds, band, colours)?;
+        pairs(&left, clouds, unit, band, colours)?;
         errors(&right, clouds, band)?;
         Ok(Vec::new())
     })
@@ -42,6 +43,7 @@ pub(crate) fn draw(
 fn pairs(
     area: &Area<'_>,
     clouds: &[Cloud],
+    unit: Unit,
     band: Option<f64>,
     colours: &Categories,
 ) -> Result<(), PlotError> {
@@ -57,7 +59,7 @@ fn pairs(
     let x = |value: f64| ends.0 + (place(value) * f64::from(ends.1 - ends.0)).round() as i32;
     let y = |value: f64| TOP + size - (place(value) * f64::from(size)).round() as i32;
     for tick in ticks(least, most) {
-        let label = quantity::seconds(tick);
+        let label = unit.words(tick);
         area.draw(&PathElement::new(vec![(x(tick), TOP), (x(tick), TOP + size)], GRID.stroke_width(1)))?;
         area.draw(&PathElement::new(vec![(ends.0, y(tick)), (ends.1, y(tick))], GRID.stroke_width(1)))?;
         area.draw_text(&label, &style(MUTED, Anchor::Middle), (x(tick), TOP + size + 14))?;

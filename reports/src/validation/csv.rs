@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use super::Validation;
 
 /// Columns; what was measured is one of them, as `column value, column value`.
-const COLUMNS: [&str; 9] =
-    ["set", "part", "place", "measured_s", "predicted_s", "error", "inputs", "left_out", "explanation"];
+const COLUMNS: [&str; 10] =
+    ["set", "part", "place", "unit", "measured", "predicted", "error", "inputs", "left_out", "explanation"];
 
 /// Writes a line for each row.
 ///
@@ -17,7 +17,7 @@ pub fn write(out: &mut impl Write, validation: &Validation) -> io::Result<()> {
     writer.write_record(COLUMNS)?;
     for (set, part) in validation.parts() {
         for row in &part.rows {
-            let [measured, predicted] = [row.measured_s, row.predicted_s].map(|time| time.to_string());
+            let [measured, predicted] = [row.measured, row.predicted].map(|value| value.to_string());
             let error = format!("{:.6}", row.error());
             let label = row.label();
             let explanation = row.explanation.as_deref().unwrap_or_default();
@@ -25,6 +25,7 @@ pub fn write(out: &mut impl Write, validation: &Validation) -> io::Result<()> {
                 &*set.name,
                 &part.name,
                 &row.place,
+                row.unit.name(),
                 &measured,
                 &predicted,
                 &error,
@@ -35,7 +36,7 @@ pub fn write(out: &mut impl Write, validation: &Validation) -> io::Result<()> {
         }
         for row in &part.left_out {
             let (label, reason) = (row.label(), row.reason.as_str());
-            writer.write_record([&*set.name, &part.name, &row.place, "", "", "", &label, reason, ""])?;
+            writer.write_record([&*set.name, &part.name, &row.place, "", "", "", "", &label, reason, ""])?;
         }
     }
     writer.flush()

@@ -44,7 +44,7 @@ impl Part {
             let mut values: IndexMap<&str, Vec<(f64, f64)>> = IndexMap::new();
             for row in &self.rows {
                 let value = row.inputs.get(column).map_or("", String::as_str);
-                values.entry(value).or_default().push((row.predicted_s, row.measured_s));
+                values.entry(value).or_default().push((row.predicted, row.measured));
             }
             if !(2..=VALUES_MAX).contains(&values.len()) || self.rows.len() < ROWS_MIN * values.len() {
                 continue;
@@ -96,14 +96,14 @@ mod tests {
     use super::*;
     use crate::validation::Tolerance;
 
-    fn row(tensor: &str, predicted_s: f64, waiting: f64) -> Row {
+    fn row(tensor: &str, predicted: f64, waiting: f64) -> Row {
         Row {
             inputs: IndexMap::from([
                 ("tensor".to_owned(), tensor.to_owned()),
                 ("id".to_owned(), tensor.to_owned()),
             ]),
-            measured_s: 1.0,
-            predicted_s,
+            measured: 1.0,
+            predicted,
             shares: IndexMap::from([("compute".to_owned(), 1.0 - waiting), ("waiting".to_owned(), waiting)]),
             ..Row::default()
         }

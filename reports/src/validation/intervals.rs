@@ -29,8 +29,8 @@ impl Intervals {
         let mean = |value: &dyn Fn(&Row, [f64; 2]) -> f64| {
             known.iter().map(|&(row, ends)| value(row, ends)).sum::<f64>() / known.len() as f64
         };
-        let within = |row: &Row, [least, most]: [f64; 2]| (least..=most).contains(&row.measured_s);
-        let width = mean(&|row, [least, most]| (most - least) / row.predicted_s);
+        let within = |row: &Row, [least, most]: [f64; 2]| (least..=most).contains(&row.measured);
+        let width = mean(&|row, [least, most]| (most - least) / row.predicted);
         let error = mean(&|row, _| row.error().abs());
         (!known.is_empty()).then(|| Self {
             coverage: mean(&|row, ends| f64::from(u8::from(within(row, ends)))),
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn three_rows_by_hand() {
-        let row = |measured_s, interval_s| Row { measured_s, predicted_s: 1.0, interval_s, ..Row::default() };
+        let row = |measured, interval_s| Row { measured, predicted: 1.0, interval_s, ..Row::default() };
         let rows = [row(1.1, Some([0.9, 1.2])), row(0.5, Some([0.9, 1.1])), row(2.0, None)];
         let found = Intervals::of(&rows).expect("two have an interval");
         assert!((found.coverage - 0.5).abs() < 1e-12 && (found.width - 0.25).abs() < 1e-12);

@@ -1,6 +1,6 @@
 //! How far predictions are from measurements: what `validate` found, and the only thing its writers read.
 //!
-//! Times are in seconds, errors and shares are fractions. An error is `ours / measured - 1`, above 0 where we are slow.
+//! Times are in seconds, memory in bytes, errors and shares are fractions. An error is `ours / measured - 1`, above 0 where we are slow.
 
 pub mod csv;
 mod evidence;
@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use crate::absent;
+use crate::{absent, quantity};
 
 pub use evidence::{ByInput, ByShare};
 pub use intervals::Intervals;
@@ -79,10 +79,12 @@ pub struct Row {
     pub place: String,
     /// What was measured, column by column.
     pub inputs: IndexMap<String, String>,
-    /// The measurement (s).
-    pub measured_s: f64,
-    /// Our prediction (s).
-    pub predicted_s: f64,
+    /// What both are in.
+    pub unit: Unit,
+    /// The measurement.
+    pub measured: f64,
+    /// Our prediction.
+    pub predicted: f64,
     /// What nine of ten measurements should lie in, where the prediction says so (s).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_s: Option<[f64; 2]>,
@@ -92,6 +94,35 @@ pub struct Row {
     /// Why the prediction is likely to be off, where that was looked into.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<String>,
+}
+
+/// What a measurement is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// A time (s).
+    #[default]
+    Seconds,
+    /// Memory (B).
+    Bytes,
+}
+
+impl Unit {
+    /// A value with its unit.
+    pub(crate) fn words(self, value: f64) -> String {
+        match self {
+            Self::Seconds => quantity::seconds(value),
+            Self::Bytes => quantity::bytes(value as u64),
+        }
+    }
+
+    /// Its name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Seconds => "seconds",
+            Self::Bytes => "bytes",
+        }
+    }
 }
 
 /// A measurement without prediction.
@@ -149,7 +180,7 @@ impl Validation {
 impl Part {
     /// Judges rows.
     pub fn new(name: String, tolerance: Tolerance, rows: Vec<Row>, left_out: Vec<LeftOut>) -> Self {
-        let pairs: Vec<(f64, f64)> = rows.iter().map(|row| (row.predicted_s, row.measured_s)).collect();
+        let pairs: Vec<(f64, f64)> = rows.iter().map(|row| (row.predicted, row.measured)).collect();
         let statistics = Statistics::of(&pairs);
         let intervals = Intervals::of(&rows);
         Self { name, tolerance, passed: tolerance.holds(&statistics), statistics, intervals, rows, left_out }
@@ -179,7 +210,7 @@ impl Part {
 impl Row {
     /// How far ours is off, above 0 where it is slow.
     pub fn error(&self) -> f64 {
-        self.predicted_s / self.measured_s - 1.0
+        self.predicted / self.measured - 1.0
     }
 
     /// Its inputs in words: `num_gpus 64, micro_batch 2`.

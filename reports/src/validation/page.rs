@@ -103,12 +103,9 @@ fn section(set: &SetResult) -> Result<Markup, PlotError> {
     let clouds: Vec<Cloud> = set.parts.iter().map(cloud).collect();
     let limits = set.parts.iter().filter_map(|part| part.tolerance.mape.or(part.tolerance.median));
     let band = limits.reduce(f64::min);
-    let plot = agreement::draw(
-        &format!("Predictions of {} beside measurements", set.name),
-        &clouds,
-        band,
-        &colours,
-    )?;
+    let unit = set.parts.iter().flat_map(|part| &part.rows).map(|row| row.unit).next().unwrap_or_default();
+    let name = format!("Predictions of {} beside measurements", set.name);
+    let plot = agreement::draw(&name, &clouds, unit, band, &colours)?;
     let legend: Vec<_> = colours.iter().filter(|(name, _)| !name.is_empty()).collect();
     let aid = "Left: each row, the black line is equality. Right: how many rows have which error. The grey lines, and the \
                colour of the bars, tell the error to reach.";
@@ -125,7 +122,7 @@ fn section(set: &SetResult) -> Result<Markup, PlotError> {
 }
 
 fn cloud(part: &Part) -> Cloud {
-    let pairs = part.rows.iter().map(|row| (row.measured_s, row.predicted_s)).collect();
+    let pairs = part.rows.iter().map(|row| (row.measured, row.predicted)).collect();
     Cloud { name: part.name.clone(), pairs }
 }
 
@@ -163,8 +160,8 @@ fn far_off(row: &Row, made_of: bool, reasons: &IndexSet<&str>) -> Markup {
     html! {
         tr {
             td.number { (quantity::change(row.error())) }
-            td.number { (quantity::seconds(row.measured_s)) }
-            td.number { (quantity::seconds(row.predicted_s)) }
+            td.number { (row.unit.words(row.measured)) }
+            td.number { (row.unit.words(row.predicted)) }
             td title=(row.place) { (row.label()) }
             @if made_of { td { (shares.join(", ")) } }
             @if !reasons.is_empty() { td { (reason.map_or("not known".to_owned(), letter)) } }

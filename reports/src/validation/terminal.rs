@@ -66,7 +66,7 @@ pub(super) fn figures(errors: &Statistics) -> [String; 7] {
 
 fn worst(set: &str, part: &Part) -> Option<String> {
     let row = *part.worst(1).first()?;
-    let [measured, ours] = [row.measured_s, row.predicted_s].map(quantity::seconds);
+    let [measured, ours] = [row.measured, row.predicted].map(|value| row.unit.words(value));
     let shares = state::in_order(&row.shares).filter(|(_, share)| *share >= 0.05);
     let shares: Vec<String> =
         shares.map(|(cause, share)| format!("{cause} {}", quantity::percent(share))).collect();

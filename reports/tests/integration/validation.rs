@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use reports::terminal::Style;
-use reports::validation::{self, LeftOut, Part, Row, SetResult, Tolerance, Validation};
+use reports::validation::{self, LeftOut, Part, Row, SetResult, Tolerance, Unit, Validation};
 
 #[test]
 fn the_terminal_names_the_worst_row_and_what_was_left_out() {
@@ -55,16 +55,17 @@ fn a_set_passes_with_all_its_parts_and_never_without_rows() {
 
 /// Two rows, 5 % slow and 25 % fast.
 fn rows() -> Vec<Row> {
-    let row = |line: u32, gpus: u32, measured_s: f64, predicted_s: f64, waiting: f64| Row {
+    let row = |line: u32, gpus: u32, measured: f64, predicted: f64, waiting: f64| Row {
         place: format!("tiny.csv:{line}"),
         inputs: IndexMap::from([("gpus".to_owned(), gpus.to_string())]),
-        measured_s,
-        predicted_s,
+        unit: Unit::Seconds,
+        measured,
+        predicted,
         shares: IndexMap::from([
             ("compute".to_owned(), 1.0 - waiting),
             ("communication: all-reduce".to_owned(), waiting),
         ]),
-        interval_s: Some([0.9 * predicted_s, 1.1 * predicted_s]),
+        interval_s: Some([0.9 * predicted, 1.1 * predicted]),
         explanation: (gpus == 16).then(|| "its switch was shared".to_owned()),
     };
     vec![row(3, 8, 1.0, 1.05, 0.1), row(4, 16, 4.0, 3.0, 0.4)]

@@ -6,7 +6,7 @@ use hw_models::collectives::{
 };
 use hw_models::kernels::Libraries;
 use indexmap::IndexMap;
-use reports::validation::{LeftOut, Row};
+use reports::validation::{LeftOut, Row, Unit};
 use workloads::model::transformer::Group;
 use workloads::placement::{Extent, Placement};
 use workloads::site::Job;
@@ -186,14 +186,15 @@ impl Measured {
         let (place, inputs) = (self.place.clone(), self.inputs.clone());
         match predicted {
             Ok(parts) => {
-                let predicted_s: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
+                let predicted: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
                 let shares =
-                    parts.iter().map(|(name, seconds)| ((*name).to_owned(), seconds / predicted_s)).collect();
+                    parts.iter().map(|(name, seconds)| ((*name).to_owned(), seconds / predicted)).collect();
                 Judged::Row(Row {
                     place,
                     inputs,
-                    measured_s: self.time_us * 1e-6,
-                    predicted_s,
+                    unit: Unit::Seconds,
+                    measured: self.time_us * 1e-6,
+                    predicted,
                     interval_s: None,
                     shares,
                     explanation: None,

@@ -18,6 +18,7 @@ const SETS: &[(&str, &str)] = files![
     "vtrain-multi-node.yaml",
     "llm-foundry.yaml",
     "simumax.yaml",
+    "simumax-memory.yaml",
     "gemm.yaml",
     "streaming.yaml",
     "attention.yaml",

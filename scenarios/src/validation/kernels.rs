@@ -4,7 +4,7 @@ use hw_models::calibration::{self, KernelShape, Sample};
 use hw_models::kernels::{Attention, Convolution, Correct, Gemm, KernelClass, KernelCost, Stream};
 use indexmap::IndexMap;
 use rayon::prelude::*;
-use reports::validation::{LeftOut, Row};
+use reports::validation::{LeftOut, Row, Unit};
 use serde::Serialize;
 
 use super::timing::timing;
@@ -51,18 +51,19 @@ fn judge(row: &Placed, cost: Result<KernelCost, String>, timing_s: f64) -> Judge
     match cost {
         Ok(cost) => {
             let (start, alone) = (cost.fixed.as_secs(), cost.alone().as_secs());
-            let predicted_s = alone + timing_s;
+            let predicted = alone + timing_s;
             let parts = [("timing", timing_s), ("start", start), ("blocks", alone - start)];
-            let shares = parts.map(|(name, time)| (name.to_owned(), time / predicted_s)).into();
-            let measured_s = row.sample.seconds;
+            let shares = parts.map(|(name, time)| (name.to_owned(), time / predicted)).into();
+            let measured = row.sample.seconds;
             Judged::Row(Row {
                 place,
                 inputs,
-                measured_s,
-                predicted_s,
+                measured,
+                predicted,
                 interval_s: None,
                 shares,
                 explanation: None,
+                unit: Unit::Seconds,
             })
         }
         Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),

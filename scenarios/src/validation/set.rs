@@ -2,7 +2,7 @@
 
 use hw_models::calibration::Table;
 use indexmap::IndexMap;
-use reports::validation::Tolerance;
+use reports::validation::{self, Tolerance};
 use serde::Deserialize;
 
 use super::embedded;
@@ -111,6 +111,12 @@ pub(super) struct Steps {
     pub(super) part: Option<String>,
     /// What a row says.
     pub(super) measured: Measured,
+    /// What else it says, each a part of the set.
+    #[serde(default)]
+    pub(super) also: Vec<Measured>,
+    /// Columns with what came out that is not judged here.
+    #[serde(default)]
+    pub(super) outcomes: Vec<String>,
     /// What all rows have in common.
     pub(super) scenario: serde_yaml::Mapping,
     /// What each row sets, by path.
@@ -145,14 +151,17 @@ pub(super) struct Measured {
     pub(super) unit: Unit,
     /// Which figure of a run it is.
     pub(super) metric: Metric,
+    /// The part of the set that it is, in place of that of a column.
+    pub(super) part: Option<String>,
 }
 
-/// Units of measured times.
+/// Units of measured times and memory.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Unit {
     S,
     Ms,
+    Gib,
 }
 
 /// Rows that are listed, not judged.
@@ -189,10 +198,12 @@ impl Known {
 }
 
 impl Unit {
-    pub(super) const fn seconds(self) -> f64 {
+    /// How many seconds or bytes it is, and which of them.
+    pub(super) const fn value(self) -> (f64, validation::Unit) {
         match self {
-            Self::S => 1.0,
-            Self::Ms => 1e-3,
+            Self::S => (1.0, validation::Unit::Seconds),
+            Self::Ms => (1e-3, validation::Unit::Seconds),
+            Self::Gib => ((1_u64 << 30) as f64, validation::Unit::Bytes),
         }
     }
 }

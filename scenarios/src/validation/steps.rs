@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use reports::summary::RunSummary;
 use reports::validation;
 
-use super::set::Steps;
+use super::set::{Measured, Steps};
 use super::settings::Setting;
 use super::{Judged, cells, embedded};
 use crate::expectation::Metric;
@@ -29,12 +29,12 @@ pub(super) fn judged(title: &str, steps: &Steps, progress: &dyn Progress) -> Opt
         }
         let place = format!("{}:{}", table.name, row.line());
         let cells = cells(table.columns(), row);
-        let part = steps.part.as_ref().and_then(|column| cells.get(column)).cloned().unwrap_or_default();
-        let judged = one(steps, &files, place, cells);
+        let judged = one(steps, &files, &place, &cells);
         progress.done();
-        Some((part, judged))
+        Some(judged)
     };
-    rows.par_iter().map(judge).collect()
+    let judged: Option<Vec<_>> = rows.par_iter().map(judge).collect();
+    judged.map(|rows| rows.into_iter().flatten().collect())
 }
 
 /// The scenario that all rows change.
@@ -52,11 +52,11 @@ pub(super) fn error_where_fitted(title: &str, steps: &Steps, constant: &str) -> 
     let table = embedded::table(&steps.data);
     let rows: Vec<Row<'_>> = table.rows().collect();
     let error = |row: &Row<'_>| {
-        let mut inputs = cells(table.columns(), row);
-        let measured = inputs.shift_remove(&steps.measured.column);
-        let measured = measurement(measured.as_deref(), steps).ok().filter(|_| fits(&inputs, fitted.of))?;
-        let (ours, _) = predicted(steps, &files, &inputs, Some(constant)).ok()?;
-        Some((ours / measured - 1.0).abs())
+        let all = cells(table.columns(), row);
+        let inputs = inputs(steps, &all);
+        let (measured, _) = measurement(&all, &steps.measured).ok().filter(|_| fits(&inputs, fitted.of))?;
+        let run = predicted(steps, &files, &inputs, Some(constant)).ok()?;
+        Some((figure(&run, steps.measured.metric).ok()? / measured - 1.0).abs())
     };
     let errors: Vec<f64> = rows.par_iter().filter_map(error).collect();
     (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
@@ -65,36 +65,55 @@ pub(super) fn error_where_fitted(title: &str, steps: &Steps, constant: &str) -> 
 /// The name under which the common scenario is read.
 const FILE: &str = "scenario.yaml";
 
+/// What a row measured, each with its part.
 fn one(
     steps: &Steps,
     files: &BTreeMap<String, Vec<u8>>,
-    place: String,
-    mut inputs: IndexMap<String, String>,
-) -> Judged {
-    let measured = inputs.shift_remove(&steps.measured.column);
-    if let Some(fitted) = steps.fitted.as_ref().filter(|fitted| fits(&inputs, fitted.of)) {
-        let reason = format!("`{}` was fitted on it", fitted.path);
-        return Judged::LeftOut(validation::LeftOut { place, inputs, reason });
-    }
-    let answer = measurement(measured.as_deref(), steps).and_then(|measured_s| {
-        predicted(steps, files, &inputs, None).map(|predicted| (measured_s, predicted))
-    });
-    match answer {
-        Ok((measured_s, (predicted_s, run))) => {
-            let shares = shares(&run);
-            let interval_s = run.step_time_interval_s.filter(|_| steps.measured.metric == Metric::StepTimeS);
-            Judged::Row(validation::Row {
-                place,
-                inputs,
-                measured_s,
-                predicted_s,
-                interval_s,
-                shares,
-                explanation: None,
-            })
-        }
-        Err(reason) => Judged::LeftOut(validation::LeftOut { place, inputs, reason }),
-    }
+    place: &str,
+    cells: &IndexMap<String, String>,
+) -> Vec<(String, Judged)> {
+    let inputs = inputs(steps, cells);
+    let run = match steps.fitted.as_ref().filter(|fitted| fits(&inputs, fitted.of)) {
+        Some(fitted) => Err(format!("`{}` was fitted on it", fitted.path)),
+        None => predicted(steps, files, &inputs, None),
+    };
+    let of_row = steps.part.as_ref().and_then(|column| cells.get(column)).cloned().unwrap_or_default();
+    let judged = |figure: &Measured| {
+        let part = figure.part.clone().unwrap_or_else(|| of_row.clone());
+        let (place, inputs) = (place.to_owned(), inputs.clone());
+        let judged = match run.as_ref().map_err(String::clone).and_then(|run| row(run, cells, figure)) {
+            Ok(row) => Judged::Row(validation::Row { place, inputs, ..row }),
+            Err(reason) => Judged::LeftOut(validation::LeftOut { place, inputs, reason }),
+        };
+        (part, judged)
+    };
+    [&steps.measured].into_iter().chain(&steps.also).map(judged).collect()
+}
+
+/// A measurement beside what a run says.
+fn row(
+    run: &RunSummary,
+    cells: &IndexMap<String, String>,
+    figure: &Measured,
+) -> Result<validation::Row, String> {
+    let (measured, unit) = measurement(cells, figure)?;
+    let is_time = unit == validation::Unit::Seconds;
+    Ok(validation::Row {
+        unit,
+        measured,
+        predicted: self::figure(run, figure.metric)?,
+        interval_s: run.step_time_interval_s.filter(|_| figure.metric == Metric::StepTimeS),
+        shares: if is_time { shares(run) } else { IndexMap::new() },
+        ..validation::Row::default()
+    })
+}
+
+/// The cells of a row that say what was run.
+fn inputs(steps: &Steps, cells: &IndexMap<String, String>) -> IndexMap<String, String> {
+    let measured = [&steps.measured].into_iter().chain(&steps.also).map(|measured| &measured.column);
+    let outcomes: Vec<&String> = measured.chain(&steps.outcomes).collect();
+    let inputs = cells.iter().filter(|(column, _)| !outcomes.contains(column));
+    inputs.map(|(column, cell)| (column.clone(), cell.clone())).collect()
 }
 
 /// Whether a row is one of those that a constant is fitted on.
@@ -103,23 +122,35 @@ fn fits(inputs: &IndexMap<String, String>, of: u64) -> bool {
     split::hash(&cells).is_multiple_of(of)
 }
 
-/// The measured time (s).
-fn measurement(cell: Option<&str>, steps: &Steps) -> Result<f64, String> {
-    let column = &steps.measured.column;
-    let cell = cell.ok_or_else(|| format!("the table has no column `{column}`"))?;
+/// The measurement, in seconds or bytes.
+fn measurement(
+    cells: &IndexMap<String, String>,
+    figure: &Measured,
+) -> Result<(f64, validation::Unit), String> {
+    let column = &figure.column;
+    let cell = cells.get(column).ok_or_else(|| format!("the table has no column `{column}`"))?;
     let number = cell.parse().ok().filter(|number: &f64| *number > 0.0 && number.is_finite());
+    let (value, unit) = figure.unit.value();
     number
-        .map(|number| number * steps.measured.unit.seconds())
-        .ok_or_else(|| format!("`{column}` is `{cell}`, no time"))
+        .map(|number| (number * value, unit))
+        .ok_or_else(|| format!("`{column}` is `{cell}`, no measurement"))
 }
 
-/// The predicted time (s) with the run it is from; what was fitted has its committed value, or `constant`.
+/// A figure of a run, or why it has none.
+fn figure(run: &RunSummary, metric: Metric) -> Result<f64, String> {
+    metric.of(run).ok_or_else(|| match &run.failure {
+        Some(failure) => failure.message.clone(),
+        None => format!("the run has no {}", metric.name()),
+    })
+}
+
+/// The run of a row; what was fitted has its committed value, or `constant`.
 fn predicted(
     steps: &Steps,
     files: &BTreeMap<String, Vec<u8>>,
     inputs: &IndexMap<String, String>,
     constant: Option<&str>,
-) -> Result<(f64, RunSummary), String> {
+) -> Result<RunSummary, String> {
     let says = |column: &str, values: &[String]| inputs.get(column).is_some_and(|cell| values.contains(cell));
     if let Some(row) = steps.left_out.iter().find(|row| says(&row.column, &row.is)) {
         return Err(row.because.clone());
@@ -133,14 +164,7 @@ fn predicted(
     let experiment = load(files, FILE, &changes).map_err(|failure| {
         failure.problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
     })?;
-    let run = run::alone(&experiment, SEED).map_err(|refusal| refusal.to_string())?;
-    let metric = steps.measured.metric;
-    match metric.of(&run) {
-        Some(value) => Ok((value, run)),
-        None => Err(run
-            .failure
-            .map_or_else(|| format!("the run has no {}", metric.name()), |failure| failure.message)),
-    }
+    run::alone(&experiment, SEED).map_err(|refusal| refusal.to_string())
 }
 
 /// What the step is made of.

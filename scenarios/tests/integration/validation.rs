@@ -67,11 +67,7 @@ fn every_row_of_a_table_is_judged_or_left_out_with_a_reason() {
     for part in found.sets.iter().flat_map(|set| &set.parts) {
         assert_eq!(part.statistics.rows, part.rows.len());
         for row in &part.rows {
-            assert!(
-                row.measured_s > 0.0 && row.predicted_s > 0.0 && row.error().is_finite(),
-                "{}",
-                row.place
-            );
+            assert!(row.measured > 0.0 && row.predicted > 0.0 && row.error().is_finite(), "{}", row.place);
             let shares: f64 = row.shares.values().sum();
             assert!(row.shares.is_empty() || (shares - 1.0).abs() < 1e-9, "{}: {shares}", row.place);
         }
