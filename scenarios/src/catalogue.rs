@@ -9,6 +9,8 @@ use hw_models::host::{HOST, HostCosts};
 use hw_models::kernels::{GpuFacts, KERNELS, KernelCatalogue, KernelModel, SPREADS, Spreads};
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
+use serde_yaml::with::singleton_map_recursive;
+use workloads::model::layered::{LAYERED_PRESETS, LayeredPreset};
 use workloads::model::transformer::{PRESETS, Preset};
 
 /// GPUs, nodes, links, network interfaces, fabrics and drives.
@@ -61,6 +63,18 @@ pub fn memory() -> &'static FrameworkMemory {
 /// Published transformers by name.
 pub fn presets() -> &'static IndexMap<String, Preset> {
     static MODELS: LazyLock<IndexMap<String, Preset>> = LazyLock::new(|| embedded(PRESETS));
+    &MODELS
+}
+
+/// Published models that are lists of layers by name.
+pub fn layered_presets() -> &'static IndexMap<String, LayeredPreset> {
+    static MODELS: LazyLock<IndexMap<String, LayeredPreset>> = LazyLock::new(|| {
+        // Choices are maps of one key, where YAML would have tags.
+        let family = |text: &&str| -> IndexMap<String, LayeredPreset> {
+            singleton_map_recursive::deserialize(serde_yaml::Deserializer::from_str(text)).expect(VALID)
+        };
+        LAYERED_PRESETS.iter().flat_map(family).collect()
+    });
     &MODELS
 }
 

@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 10] = [
+const LIBRARY: [(&str, &str); 11] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-fused-softmax", include_str!("../library/bpipe-fused-softmax.yaml")),
@@ -9,6 +9,7 @@ const LIBRARY: [(&str, &str); 10] = [
     ("bpipe-pcie-box", include_str!("../library/bpipe-pcie-box.yaml")),
     ("megatron-22b", include_str!("../library/megatron-22b.yaml")),
     ("megatron-175b", include_str!("../library/megatron-175b.yaml")),
+    ("resnet-50-data-parallel", include_str!("../library/resnet-50-data-parallel.yaml")),
     ("pipeline-schedules", include_str!("../library/pipeline-schedules.yaml")),
     ("moe-expert-parallel", include_str!("../library/moe-expert-parallel.yaml")),
     ("bpipe-profiled", include_str!("../library/bpipe-profiled.yaml")),

@@ -4,7 +4,8 @@ use hw_models::catalogue::{Fabric, Gpu, LinkClass, LinkUnit, Nic, Node, Ssd, Top
 use hw_models::provenance::Sources;
 use reports::quantity;
 use scenarios::catalogue;
-use workloads::model::transformer::Transformer;
+use workloads::model::layered::{LayeredExecution, LayeredModel, Optimizer};
+use workloads::model::transformer::{AttentionKernel, Dtype, States, Transformer};
 
 use super::list::Item;
 
@@ -47,7 +48,7 @@ pub(super) fn ssds() -> Vec<Item> {
     catalogue::devices().ssds.iter().map(|(name, ssd)| item(name, ssd_facts(ssd), &ssd.sources)).collect()
 }
 
-/// Published transformers.
+/// Published transformers, then lists of layers.
 pub(super) fn models() -> Vec<Item> {
     let presets = catalogue::presets().iter();
     presets
@@ -57,7 +58,34 @@ pub(super) fn models() -> Vec<Item> {
             confidence: None,
             source: Some(preset.source.clone()),
         })
+        .chain(layered_models())
         .collect()
+}
+
+/// Published models that are lists of layers.
+fn layered_models() -> impl Iterator<Item = Item> {
+    let on = LayeredExecution {
+        micro_batch: 1,
+        dtype: Dtype::Fp32,
+        attention: AttentionKernel::Materialised,
+        states: States::Full,
+        optimizer: Optimizer::Adam,
+        recompute: false,
+    };
+    catalogue::layered_presets().iter().map(move |(name, preset)| {
+        let model = LayeredModel::new(&preset.model, &on).ok();
+        let told = model.map(|model| {
+            let parameters = quantity::count(model.parameters() as f64);
+            let products = quantity::count(model.forward_flops() / 2.0);
+            format!("layers, {parameters} parameters, {products} multiplications a sample")
+        });
+        Item {
+            name: name.clone(),
+            description: told.unwrap_or_default(),
+            confidence: None,
+            source: Some(preset.source.clone()),
+        }
+    })
 }
 
 fn item(name: &str, description: String, sources: &Sources) -> Item {

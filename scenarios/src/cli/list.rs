@@ -38,7 +38,7 @@ enum Topic {
     Fabrics,
     /// NVMe drives
     Ssds,
-    /// Published transformers
+    /// Published transformers and lists of layers
     Models,
     /// Orders in which pipeline stages work on their micro-batches
     Schedules,

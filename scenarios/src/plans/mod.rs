@@ -3,13 +3,17 @@
 //! Settings are the language; their counterparts in other crates know neither units nor files. The check of an experiment
 //! uses the same translation as the run, so that what was checked is what runs.
 
+pub(crate) mod layered;
 pub(crate) mod machine;
 pub(crate) mod memory;
 mod pipelining;
 pub(crate) mod profiled;
 pub(crate) mod transformer;
 
-use workloads::plan::{Built, PlanError, build, build_on, estimate, estimate_transformer};
+use workloads::placement::{Extent, Placement};
+use workloads::plan::{
+    Built, PlanError, build, build_layered_on, build_on, estimate, estimate_layered, estimate_transformer,
+};
 
 use crate::schema::{Count, Model, Scenario};
 
@@ -29,6 +33,11 @@ pub(crate) fn built(scenario: &Scenario) -> Result<Built, PlanError> {
                 &machine::hardware(&machine, machine::libraries(scenario)),
             )
         }
+        Model::Layers(model) => {
+            let machine = machine::of(scenario)?;
+            let hardware = machine::hardware(&machine, machine::libraries(scenario));
+            build_layered_on(&layered::plan(scenario, model)?, &hardware)
+        }
     }
 }
 
@@ -37,7 +46,23 @@ pub(crate) fn activities(scenario: &Scenario) -> u64 {
     match &scenario.model {
         Model::ProfiledPipeline(pipeline) => estimate(&profiled::plan(scenario, pipeline)).activities,
         Model::Transformer(model) => estimate_transformer(&transformer::plan(scenario, model)).activities,
+        Model::Layers(model) => {
+            layered::plan(scenario, model).map_or(0, |plan| estimate_layered(&plan).activities)
+        }
     }
+}
+
+/// How many ranks a checked scenario has in each direction, and in which order they take GPUs; none for a profile.
+pub(crate) fn placed(scenario: &Scenario) -> Option<(Extent, Placement)> {
+    let extent = match &scenario.model {
+        Model::ProfiledPipeline(_) => return None,
+        Model::Transformer(model) => transformer::plan(scenario, model).extent(),
+        Model::Layers(_) => {
+            let data = scenario.parallelism.data.map_or(1, |data| data.get() as u32);
+            Extent::new(1, data, scenario.stages() as u32)
+        }
+    };
+    Some((extent, transformer::placement(scenario)))
 }
 
 /// Ranks of a checked scenario.

@@ -22,36 +22,53 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
         model: dimensions(model),
         execution: execution(scenario),
         data: parallelism.data.map_or(1, |data| data.get() as u32),
-        sharding: match parallelism.sharding {
-            None | Some(schema::Sharding::None) => Sharding::None,
-            Some(schema::Sharding::Optimizer) => Sharding::Optimizer,
-            Some(schema::Sharding::Gradients) => Sharding::Gradients,
-            Some(schema::Sharding::Parameters) => Sharding::Parameters,
-        },
+        sharding: sharding(scenario),
         overlap: overlap(scenario),
         scatter_gather: parallelism.scatter_gather == Some(true),
-        placement: match parallelism.placement.unwrap_or_default() {
-            Placement::Sequential => placement::Placement::Sequential,
-            Placement::PairAdjacent => placement::Placement::PairAdjacent,
-        },
+        placement: placement(scenario),
         recompute: recompute(scenario.techniques.recompute.as_ref()),
-        launch: match scenario.software.as_ref().map_or(Launch::Eager, |software| software.launch) {
-            Launch::Eager => plan::Launch::Eager,
-            Launch::Graph => plan::Launch::Graph,
-            Launch::Free => plan::Launch::Free,
-        },
-        host_overhead: scenario
-            .software
-            .as_ref()
-            .map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds())),
+        launch: launch(scenario),
+        host_overhead: host_overhead(scenario),
         pipelining: pipelining(scenario),
         reserved: scenario.memory.reserved.map_or(0, Bytes::bytes),
         limit: scenario.memory.limit.map(Bytes::bytes),
     }
 }
 
-/// What the copies of a transformer exchange beside passes.
-fn overlap(scenario: &Scenario) -> Overlap {
+/// What the copies of a model share.
+pub(super) fn sharding(scenario: &Scenario) -> Sharding {
+    match scenario.parallelism.sharding {
+        None | Some(schema::Sharding::None) => Sharding::None,
+        Some(schema::Sharding::Optimizer) => Sharding::Optimizer,
+        Some(schema::Sharding::Gradients) => Sharding::Gradients,
+        Some(schema::Sharding::Parameters) => Sharding::Parameters,
+    }
+}
+
+/// On which GPUs stages are.
+pub(super) fn placement(scenario: &Scenario) -> placement::Placement {
+    match scenario.parallelism.placement.unwrap_or_default() {
+        Placement::Sequential => placement::Placement::Sequential,
+        Placement::PairAdjacent => placement::Placement::PairAdjacent,
+    }
+}
+
+/// How the host issues work.
+pub(super) fn launch(scenario: &Scenario) -> plan::Launch {
+    match scenario.software.as_ref().map_or(Launch::Eager, |software| software.launch) {
+        Launch::Eager => plan::Launch::Eager,
+        Launch::Graph => plan::Launch::Graph,
+        Launch::Free => plan::Launch::Free,
+    }
+}
+
+/// What the host spends on an operator beyond what the catalogue says.
+pub(super) fn host_overhead(scenario: &Scenario) -> Time {
+    scenario.software.as_ref().map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds()))
+}
+
+/// What the copies of a model exchange beside passes.
+pub(super) fn overlap(scenario: &Scenario) -> Overlap {
     let parallelism = &scenario.parallelism;
     let bucket = parallelism.overlap_gradient_reduce.as_ref().and_then(|overlap| overlap.bucket);
     let gather = parallelism.overlap_parameter_gather.as_ref().map(|overlap| Gather {
@@ -64,8 +81,8 @@ fn overlap(scenario: &Scenario) -> Overlap {
 
 /// What a step computes, and what the GPUs of its ranks could.
 pub(crate) struct Effort {
-    /// Tokens of a step.
-    pub(crate) tokens: f64,
+    /// Tokens of a step, where samples have any.
+    pub(crate) tokens: Option<f64>,
     /// What the model needs for them, whatever is executed [FLOP].
     pub(crate) model_flops: f64,
     /// Peak of all ranks in the precision of the scenario [FLOP/s]; none if a GPU has no such units.
@@ -76,19 +93,23 @@ pub(crate) struct Effort {
 pub(crate) fn effort(scenario: &Scenario, model: &schema::Transformer) -> Effort {
     let samples = scenario.training.global_batch.map_or(0, Count::get);
     let length = scenario.training.sequence.map_or(0, Count::get);
-    let peak = super::machine::of(scenario).ok().and_then(|machine| {
-        let peak = &machine.gpu_model(machine.gpu(0))?.peak_tflops;
-        match scenario.training.precision {
-            Some(Precision::Fp16Mixed) => peak.fp16,
-            None | Some(Precision::Bf16Mixed) => peak.bf16,
-            Some(Precision::Fp32) => Some(peak.fp32),
-        }
-    });
     Effort {
-        tokens: (samples * length) as f64,
+        tokens: Some((samples * length) as f64),
         model_flops: dimensions(model).model_flops(samples, length),
-        peak_flops_per_s: peak.map(|tera| tera * 1e12 * super::ranks(scenario) as f64),
+        peak_flops_per_s: peak_flops_per_s(scenario),
     }
+}
+
+/// Peak of all ranks in the precision of the scenario.
+pub(super) fn peak_flops_per_s(scenario: &Scenario) -> Option<f64> {
+    let machine = super::machine::of(scenario).ok()?;
+    let peak = &machine.gpu_model(machine.gpu(0))?.peak_tflops;
+    let tera = match scenario.training.precision {
+        Some(Precision::Fp16Mixed) => peak.fp16,
+        None | Some(Precision::Bf16Mixed) => peak.bf16,
+        Some(Precision::Fp32) => Some(peak.fp32),
+    };
+    tera.map(|tera| tera * 1e12 * super::ranks(scenario) as f64)
 }
 
 /// Dimensions that are all given, be it by the check.

@@ -9,7 +9,7 @@ use reports::summary::{DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind 
 use workloads::placement::Extent;
 
 use crate::plans;
-use crate::schema::{Machine as settings, Model, Scenario};
+use crate::schema::{Machine as settings, Scenario};
 
 /// The machine of the first of some variants, with what that places where; none for a scenario without machine.
 pub(super) fn drawing(variants: &[(&str, Scenario)]) -> Option<MachineDrawing> {
@@ -53,9 +53,7 @@ pub(super) fn drawing(variants: &[(&str, Scenario)]) -> Option<MachineDrawing> {
 
 /// What the GPUs of the first node hold: `stage 0, tensor 3`.
 fn placement(scenario: &Scenario, machine: &Machine) -> IndexMap<String, String> {
-    let Model::Transformer(model) = &scenario.model else { return IndexMap::new() };
-    let plan = plans::transformer::plan(scenario, model);
-    let extent = plan.extent();
+    let Some((extent, placement)) = plans::placed(scenario) else { return IndexMap::new() };
     let Extent { tensor, context, data, stages, expert } = extent;
     let ranks = (0..stages).flat_map(|stage| (0..extent.replicas()).map(move |replica| (stage, replica)));
     let placed = ranks.map(|(stage, replica)| {
@@ -68,7 +66,7 @@ fn placement(scenario: &Scenario, machine: &Machine) -> IndexMap<String, String>
         ];
         let told = coordinates.into_iter().filter(|(.., extent)| *extent > 1);
         let told: Vec<String> = told.map(|(what, number, _)| format!("{what} {number}")).collect();
-        (extent.gpu(plan.placement, stage, replica), told.join(", "))
+        (extent.gpu(placement, stage, replica), told.join(", "))
     });
     let here: BTreeMap<u32, String> = placed
         .filter(|(gpu, held)| *gpu < machine.gpus_per_node().min(machine.gpus()) && !held.is_empty())

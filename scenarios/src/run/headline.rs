@@ -3,15 +3,19 @@
 use indexmap::IndexMap;
 use reports::quantity;
 use reports::summary::{Assumption, RunSummary};
+use workloads::model::layered::Shape;
 
 use crate::plans;
-use crate::schema::{Bytes, BytesPerParameter, Count, Model, ProfiledPipeline, Scenario, Transformer};
+use crate::schema::{
+    Bytes, BytesPerParameter, Count, LayerList, Model, ProfiledPipeline, Scenario, Transformer,
+};
 
 /// The few numbers a reader wants first; those that a sweep changes are in the table.
 pub(super) fn parameters(scenario: &Scenario, runs: &[RunSummary]) -> IndexMap<String, String> {
     let of_model = match &scenario.model {
         Model::ProfiledPipeline(pipeline) => profiled(scenario, pipeline),
         Model::Transformer(model) => transformer(scenario, model),
+        Model::Layers(model) => layers(scenario, model),
     };
     let seeds = Some(scenario.run.seeds.get()).filter(|&seeds| seeds > 1);
     let of_run = [
@@ -56,6 +60,21 @@ fn transformer(scenario: &Scenario, model: &Transformer) -> Vec<Parameter> {
     ]
 }
 
+fn layers(scenario: &Scenario, model: &LayerList) -> Vec<Parameter> {
+    let parameters = plans::layered::read(scenario, model).ok().map(|model| model.parameters());
+    let (training, parallelism) = (&scenario.training, &scenario.parallelism);
+    vec![
+        (".preset", "model", model.preset.clone()),
+        (".list", "parameters", parameters.map(|count| quantity::count(count as f64))),
+        ("machine", "GPUs", Some(plans::ranks(scenario).to_string())),
+        (".pipeline", "pipeline", number(parallelism.pipeline.filter(|count| count.get() > 1))),
+        (".data", "data", number(parallelism.data.filter(|count| count.get() > 1))),
+        (".global_batch", "samples per step", number(training.global_batch)),
+        (".micro_batch", "samples per micro-batch", number(training.micro_batch)),
+        (".accumulate", "micro-batches per step", number(training.accumulate)),
+    ]
+}
+
 fn number<const MIN: u64, const MAX: u64>(count: Option<Count<MIN, MAX>>) -> Option<String> {
     count.map(|count| count.get().to_string())
 }
@@ -65,6 +84,7 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<Assumption> {
     let mut assumptions = match &scenario.model {
         Model::ProfiledPipeline(pipeline) => of_profile(scenario, pipeline),
         Model::Transformer(_) => of_transformer(scenario),
+        Model::Layers(model) => of_layers(scenario, model),
     };
     if scenario.run.noise.is_none() {
         let origin = "default: every step takes the same time; real ones vary";
@@ -99,24 +119,42 @@ fn of_profile(scenario: &Scenario, pipeline: &ProfiledPipeline) -> Vec<Assumptio
 }
 
 fn of_transformer(scenario: &Scenario) -> Vec<Assumption> {
-    let memory = &scenario.memory;
-    let bytes = memory.bytes_per_parameter.map_or(0, BytesPerParameter::bytes);
-    let reserved = memory.reserved.map_or(0, Bytes::bytes);
+    let bytes = scenario.memory.bytes_per_parameter.map_or(0, BytesPerParameter::bytes);
     vec![
         assumption(
             "memory.bytes_per_parameter",
             bytes.to_string(),
             "parameter, gradient and optimizer state; whether a plan fits can hang on it",
         ),
-        assumption(
-            "memory.reserved",
-            quantity::bytes(reserved),
-            "kept back on each GPU beyond what the catalogue says of driver and context",
-        ),
+        reserved(scenario),
         assumption(
             "software.attention",
             word(&scenario.software.as_ref().map(|s| s.attention)),
             "how attention is computed",
         ),
     ]
+}
+
+fn of_layers(scenario: &Scenario, model: &LayerList) -> Vec<Assumption> {
+    let mut assumptions = vec![
+        assumption(
+            "training.optimizer",
+            word(&scenario.training.optimizer),
+            "what updates the parameters, and how many moments of each it holds",
+        ),
+        reserved(scenario),
+    ];
+    let list = plans::layered::layers(scenario, model);
+    if let Some(input) = Shape::of(&list.input) {
+        assumptions.push(assumption("model.layers.input", input.to_string(), "the shape of a sample"));
+    }
+    assumptions
+}
+
+fn reserved(scenario: &Scenario) -> Assumption {
+    assumption(
+        "memory.reserved",
+        quantity::bytes(scenario.memory.reserved.map_or(0, Bytes::bytes)),
+        "kept back on each GPU beyond what the catalogue says of driver and context",
+    )
 }

@@ -5,9 +5,11 @@ use reports::summary::IdleGpus;
 use crate::plans;
 use crate::schema::{Model, Scenario};
 
-/// The GPUs that a transformer leaves over: ranks take them from the first on.
+/// The GPUs that a model leaves over: ranks take them from the first on.
 pub(super) fn idle_gpus(scenario: &Scenario) -> Option<IdleGpus> {
-    let Model::Transformer(_) = scenario.model else { return None };
+    if matches!(scenario.model, Model::ProfiledPipeline(_)) {
+        return None;
+    }
     let machine = plans::machine::of(scenario).ok()?;
     let first = u32::try_from(plans::ranks(scenario)).ok().filter(|&ranks| ranks < machine.gpus())?;
     let name = |gpu| machine.part(machine.gpu(gpu)).name;

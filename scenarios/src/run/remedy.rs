@@ -8,7 +8,7 @@ use super::one;
 use crate::plans;
 use crate::schema::{Allocator, BPipe, Count, Model, Recompute, RecomputeMode, Scenario, Schedule, Sharding};
 
-/// Activities of the largest transformer for which other settings are tried.
+/// Activities of the largest model on a machine for which other settings are tried.
 const TRIED_MAX: u64 = 20_000_000;
 
 /// Adds to a run that does not fit the changes with which it does, the fastest first.
@@ -18,7 +18,7 @@ pub(super) fn suggest(scenario: &Scenario, run: &mut RunSummary, seed: u64) {
         return;
     };
     let fragmented = failure.holders_bytes.contains_key(FRAGMENTS);
-    let frugal = matches!(scenario.model, Model::Transformer(_));
+    let frugal = !matches!(scenario.model, Model::ProfiledPipeline(_));
     if frugal && plans::activities(scenario) > TRIED_MAX {
         return;
     }
@@ -78,6 +78,12 @@ fn changes(scenario: &Scenario) -> Vec<Change> {
             changes.extend(smaller_micro_batch(scenario));
             changes.extend(sharing(scenario));
             changes.sort_by_key(|change| change.together);
+        }
+        Model::Layers(_) => {
+            let full = recomputing(scenario, Some(RecomputeMode::Full), "recompute: { mode: full }");
+            changes.extend(full.into_iter().filter(|change| !change.together));
+            changes.extend(smaller_micro_batch(scenario));
+            changes.extend(sharing(scenario));
         }
     }
     if !balanced {

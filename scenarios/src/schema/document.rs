@@ -7,6 +7,9 @@ use crate::expectation::Statement;
 use crate::experiment::sweep::{MAX_LISTED, MAX_POINTS, Spacing};
 use crate::run::{MAX_RUNS, MAX_STAGES};
 
+/// Levels of what is within itself that are told; layers are hardly nested deeper.
+const LEVELS_MAX: usize = 3;
+
 /// Keys of a file that are about the experiment, not about one run.
 pub(crate) const EXPERIMENT_KEYS: [&str; 8] =
     ["name", "description", "extends", "variants", "sweep", "where", "expect", "published"];
@@ -22,13 +25,13 @@ pub fn json_schema() -> String {
 /// The schema of a file with everything it refers to in place.
 pub(super) fn file() -> Json {
     let document = with_references();
-    in_place(&document, &document)
+    in_place(&document, &document, &mut Vec::new())
 }
 
 /// The schema of one type with everything it refers to in place.
 pub(crate) fn of<T: JsonSchema>() -> Json {
     let schema = generated::<T>();
-    in_place(&schema, &schema)
+    in_place(&schema, &schema, &mut Vec::new())
 }
 
 fn with_references() -> Json {
@@ -88,11 +91,20 @@ fn parts<T: JsonSchema>() -> (Json, Map<String, Json>) {
 }
 
 /// `here` with what it refers to in `root` in place of the references. What a reference says about itself stands beside
-/// an `allOf` around it and takes the place of what its target says.
-fn in_place(here: &Json, root: &Json) -> Json {
-    let referred = || root.pointer(here.get("$ref")?.as_str()?.strip_prefix('#')?);
+/// an `allOf` around it and takes the place of what its target says. Of what is within itself (`open`), as layers are in
+/// layers, only some levels are told.
+fn in_place<'a>(here: &'a Json, root: &'a Json, open: &mut Vec<&'a str>) -> Json {
+    let reference = here.get("$ref").and_then(Json::as_str);
+    let levels = open.iter().filter(|&&outer| Some(outer) == reference).count();
+    if levels == LEVELS_MAX {
+        return json!({});
+    }
+    let referred = || root.pointer(reference?.strip_prefix('#')?);
     if let Some(target) = here.get("allOf").and_then(|all| all.get(0)).or_else(referred) {
-        let mut target = in_place(target, root);
+        let outer = open.len();
+        open.extend(reference);
+        let mut target = in_place(target, root, open);
+        open.truncate(outer);
         if let (Some(map), Some(own)) = (target.as_object_mut(), here.get("description")) {
             map.insert("description".to_owned(), own.clone());
         }
@@ -101,9 +113,9 @@ fn in_place(here: &Json, root: &Json) -> Json {
     match here {
         Json::Object(map) => {
             let parts = map.iter().filter(|(key, _)| *key != "definitions");
-            parts.map(|(key, part)| (key.clone(), in_place(part, root))).collect()
+            parts.map(|(key, part)| (key.clone(), in_place(part, root, open))).collect()
         }
-        Json::Array(items) => items.iter().map(|item| in_place(item, root)).collect(),
+        Json::Array(items) => items.iter().map(|item| in_place(item, root, open)).collect(),
         scalar => scalar.clone(),
     }
 }

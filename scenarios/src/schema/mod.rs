@@ -11,6 +11,7 @@ mod count;
 mod decimal;
 pub(crate) mod document;
 mod figure;
+mod layers;
 mod machine;
 mod memory;
 mod model;
@@ -30,6 +31,7 @@ pub use decimal::Decimal;
 pub use document::json_schema;
 pub use figure::{Figure, FigureKind};
 pub(crate) use figure::{meaning, same_meaning};
+pub use layers::LayerList;
 pub use machine::{Cluster, Degrade, Ends, HostMemory, Machine, PartLink, PartSettings, Parts, SingleNode};
 pub use memory::{Allocator, BytesPerParameter, GradientPlaceholders, MemoryLimit};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
@@ -44,7 +46,7 @@ pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
 pub use software::{Attention, CrossEntropy, FusedSoftmax, Launch, Optimizer, Software};
 pub use techniques::{BPipe, EvictionPolicy, PairTransfer, Recompute, RecomputeMode, StageSet, Techniques};
-pub use training::{MicroBatches, Precision, Training};
+pub use training::{MicroBatches, Precision, Training, UpdateRule};
 pub use transformer::{Bias, Experts, LatentAttention, Layers, Mlp, Norm, Positions, Sequence, Transformer};
 
 /// Everything that determines a run: what is trained, on what, how, and with which techniques.
@@ -82,7 +84,9 @@ impl Scenario {
     pub fn stages(&self) -> usize {
         match &self.model {
             Model::ProfiledPipeline(pipeline) => pipeline.stages.get() as usize,
-            Model::Transformer(_) => self.parallelism.pipeline.map_or(1, Count::get) as usize,
+            Model::Transformer(_) | Model::Layers(_) => {
+                self.parallelism.pipeline.map_or(1, Count::get) as usize
+            }
         }
     }
 }

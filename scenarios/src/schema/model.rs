@@ -1,9 +1,10 @@
-//! What is trained: a pipeline whose stage times are known from a profile, or a transformer on a machine.
+//! What is trained: a pipeline whose stage times are known from a profile, a transformer or a list of layers on
+//! a machine.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Count, Duration, PerStage, Transformer};
+use super::{Bytes, Count, Duration, LayerList, PerStage, Transformer};
 
 /// Pipeline stages; at most the 4,096 layers of the deepest model.
 pub type Stages = Count<1, 4096>;
@@ -16,6 +17,8 @@ pub enum Model {
     ProfiledPipeline(Box<ProfiledPipeline>),
     /// A decoder transformer; it needs a machine.
     Transformer(Box<Transformer>),
+    /// A list of layers; it needs a machine.
+    Layers(Box<LayerList>),
 }
 
 /// A pipeline whose stage times and sizes are known from a profile. Times and sizes are those of one micro-batch.

@@ -34,6 +34,9 @@ pub struct Training {
     /// Number formats of a transformer; `bf16-mixed` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<Precision>,
+    /// What updates the parameters of a list of layers; `adam` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optimizer: Option<UpdateRule>,
     /// Whether every step ends before the next one begins on the same stage.
     #[serde(default = "yes")]
     pub flush: bool,
@@ -49,6 +52,16 @@ pub enum Precision {
     Bf16Mixed,
     /// Everything in fp32.
     Fp32,
+}
+
+/// What updates parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum UpdateRule {
+    /// Adam: two moments of each parameter.
+    Adam,
+    /// Stochastic gradient descent with momentum: one moment, 4 bytes a parameter less.
+    SgdMomentum,
 }
 
 fn yes() -> bool {

@@ -2,7 +2,7 @@
 
 use super::Check;
 use crate::plans::transformer::execution;
-use crate::schema::{Bytes, Count, OverlapParameterGather, Parallelism, Scenario, Schedule, Sharding};
+use crate::schema::{Bytes, Count, Model, OverlapParameterGather, Parallelism, Scenario, Schedule, Sharding};
 
 const SHARDING: &str = "parallelism.sharding";
 const DISTRIBUTED: &str = "parallelism.distributed_optimizer";
@@ -68,6 +68,11 @@ impl Check<'_> {
             self.report(&[(BUCKET, String::new())], format!("`{BUCKET}` is never filled"), help);
         }
         if overlap.bucket.is_none() && sharding < Sharding::Gradients {
+            if matches!(scenario.model, Model::Layers(_)) {
+                overlap.bucket = Bytes::parse("25 MiB").ok();
+                self.derived.insert(BUCKET, "as in PyTorch's DistributedDataParallel".to_owned());
+                return;
+            }
             let copies = data.map_or(1, Count::get);
             let gradients = BUCKET_GRADIENTS.max(BUCKET_GRADIENTS_PER_COPY * copies);
             overlap.bucket = Bytes::parse(&format!("{} MB", gradients * each / 1_000_000)).ok();

@@ -3,7 +3,9 @@
 mod batches;
 mod dimensions;
 mod exchange;
+mod layered;
 mod machine;
+mod on_machine;
 mod profiled;
 mod sharding;
 mod transformer;
@@ -38,6 +40,7 @@ pub(super) fn check(
     match scenario.model {
         Model::ProfiledPipeline(_) => check.profiled(scenario),
         Model::Transformer(_) => check.transformer(scenario),
+        Model::Layers(_) => check.layered(scenario),
     }
     check.techniques(scenario);
     check.noise(scenario);

@@ -5,70 +5,45 @@ use hw_models::machine::Machine;
 use workloads::placement::Extent;
 
 use super::Check;
-use super::batches::Batches;
 use super::machine::message_and_help;
 use crate::plans;
 use crate::schema::{
-    self, BytesPerParameter, Count, Idle, Model, Parallelism, Precision, RecomputeMode, Scenario, Send,
+    self, BytesPerParameter, Count, Idle, Model, Parallelism, Precision, RecomputeMode, Scenario,
 };
 
-/// Settings that are about profiled pipelines.
-const FOREIGN: [(&str, &str); 5] = [
+/// Settings that are about other models.
+const FOREIGN: [(&str, &str); 6] = [
     ("training.micro_batches", "write `accumulate`: the micro-batches of each copy of the model"),
     ("techniques.recompute.forward", "it follows from the operators that run again; remove it"),
     ("techniques.recompute.stages", "give `mode`, and with `layers` how many of each chunk"),
     ("techniques.recompute.keeps", "it follows from `mode`; remove it"),
+    ("training.optimizer", "transformers are trained with Adam; remove it"),
     ("techniques.bpipe.transfer", "activations move over the links of the machine; remove it"),
 ];
 
 impl Check<'_> {
     pub(super) fn transformer(&mut self, scenario: &mut Scenario) {
         self.foreign(&FOREIGN, "a transformer");
-        if !scenario.training.flush {
-            let message = "`training.flush: false` has no meaning for a transformer";
-            let help = "its weights are updated at the end of every step; remove it";
-            self.report(&[("training.flush", String::new())], message, help);
+        // As Megatron-LM does.
+        scenario.parallelism.scatter_gather.get_or_insert(true);
+        if let Some(recompute) = &mut scenario.techniques.recompute {
+            recompute.mode.get_or_insert(RecomputeMode::Full);
         }
-        defaults(scenario);
         let Model::Transformer(model) = &mut scenario.model else { return };
         let sized = self.dimensions(model);
-        let machine = match &scenario.machine {
-            Some(settings) => self.machine(settings),
-            None => {
-                let help = "add `machine: { cluster: { node: dgx-a100-80g, count: 4 } }`; `foretrain list machines` has the names";
-                self.report(
-                    &[("model.transformer", String::new())],
-                    "a transformer needs a machine to run on",
-                    help,
-                );
-                None
-            }
-        };
-        let placed = machine.as_ref().is_some_and(|machine| self.copies(&mut scenario.parallelism, machine));
-        if placed {
-            let copies = scenario.parallelism.data.map_or(1, Count::get);
-            self.batches(&mut scenario.training, Batches::Copies(copies));
-            self.interleaving(scenario, "training.accumulate", "parallelism.pipeline");
-        }
         if scenario.training.sequence.is_none() {
             let message = "`training` does not say how long a sample is";
             self.report(&[("training", String::new())], message, "add `sequence: 2048`: tokens of a sample");
         }
-        self.states(scenario);
-        self.exchange(scenario);
-        if let Some(machine) = &machine {
-            self.alike(machine);
-            self.kernels(scenario, machine);
-            self.limit(scenario, machine);
-            self.allocator(scenario);
-        }
+        self.on_machine(scenario, "model.transformer", "a transformer");
+        self.allocator(scenario);
         if sized {
             self.sharding(scenario);
         }
     }
 
     /// Copies of the model on the GPUs of the machine; whether they fit on it.
-    fn copies(&mut self, parallelism: &mut Parallelism, machine: &Machine) -> bool {
+    pub(super) fn copies(&mut self, parallelism: &mut Parallelism, machine: &Machine) -> bool {
         let (tensor, stages) = (number(parallelism.tensor), number(parallelism.pipeline));
         let context = number(parallelism.context);
         let (gpus, each) = (u64::from(machine.gpus()), tensor * stages * context);
@@ -119,7 +94,7 @@ impl Check<'_> {
     }
 
     /// Bytes of a parameter go with the precision.
-    fn states(&mut self, scenario: &mut Scenario) {
+    pub(super) fn states(&mut self, scenario: &mut Scenario) {
         let single = scenario.training.precision == Some(Precision::Fp32);
         let usual = if single { BytesPerParameter::Sixteen } else { BytesPerParameter::Eighteen };
         let bytes = *scenario.memory.bytes_per_parameter.get_or_insert(usual);
@@ -131,20 +106,20 @@ impl Check<'_> {
     }
 
     /// All ranks run on the same kind of GPU.
-    fn alike(&mut self, machine: &Machine) {
+    pub(super) fn alike(&mut self, machine: &Machine) {
         let gpus = (0..machine.gpus_per_node()).map(|gpu| machine.part(machine.gpu(gpu)));
         let mut others = gpus.clone().filter(|gpu| gpu.model != machine.part(machine.gpu(0)).model);
         if let (Some(first), Some(other)) = (gpus.clone().next(), others.next()) {
             let told = |model: Option<&str>| format!("`{}`", model.unwrap_or_default());
             let path = |name: &str| format!("machine.parts.gpus.{name}");
             let about = [(&*path(&other.name), told(other.model)), (&*path(&first.name), told(first.model))];
-            let message = "a transformer runs on GPUs of one kind";
+            let message = "a model runs on GPUs of one kind";
             self.report(&about, message, "give them all the same, or leave the others out");
         }
     }
 
     /// What may be used of a GPU's memory is no more than it has.
-    fn limit(&mut self, scenario: &Scenario, machine: &Machine) {
+    pub(super) fn limit(&mut self, scenario: &Scenario, machine: &Machine) {
         let (Some(limit), Some(gpu)) = (scenario.memory.limit, machine.gpu_model(machine.gpu(0))) else {
             return;
         };
@@ -171,7 +146,7 @@ impl Check<'_> {
     }
 
     /// The GPU computes in the precision.
-    fn kernels(&mut self, scenario: &Scenario, machine: &Machine) {
+    pub(super) fn kernels(&mut self, scenario: &Scenario, machine: &Machine) {
         let first = machine.gpu(0);
         let Some(gpu) = machine.gpu_model(first) else { return };
         let (name, there) = match scenario.training.precision {
@@ -186,26 +161,6 @@ impl Check<'_> {
             let help = format!("write `training: {{ precision: {other} }}`, or take another machine");
             self.report_with("training.precision", &["machine"], message, help);
         }
-    }
-}
-
-/// What holds where nothing is written.
-fn defaults(scenario: &mut Scenario) {
-    let parallelism = &mut scenario.parallelism;
-    parallelism.tensor = parallelism.tensor.or(Count::new(1));
-    parallelism.pipeline = parallelism.pipeline.or(Count::new(1));
-    parallelism.context = parallelism.context.or(Count::new(1));
-    parallelism.expert = parallelism.expert.or(Count::new(1));
-    parallelism.sequence_parallel.get_or_insert(false);
-    parallelism.idle.get_or_insert_default();
-    parallelism.placement.get_or_insert_default();
-    parallelism.send.get_or_insert(Send::Eager);
-    // As Megatron-LM does.
-    parallelism.scatter_gather.get_or_insert(true);
-    scenario.software.get_or_insert_default();
-    scenario.training.precision.get_or_insert(Precision::Bf16Mixed);
-    if let Some(recompute) = &mut scenario.techniques.recompute {
-        recompute.mode.get_or_insert(RecomputeMode::Full);
     }
 }
 

@@ -7,7 +7,7 @@ use super::layer::{Attention, Distances};
 use super::names::name;
 use super::scores::Scores;
 use super::shape::Shape;
-use super::tape::{Tape, Value};
+use super::tape::{Tape, Value, in_bounds};
 
 /// Buckets of distances (Raffel et al., JMLR 2020, section 2.1).
 const BUCKETS: u64 = 32;
@@ -38,6 +38,9 @@ impl Tape<'_> {
             (true, Some(memory)) => memory,
             (true, None) => return Err("attention with `cross: true` stands in a `decoder`".to_owned()),
         };
+        in_bounds("the heads of attention", &[heads, head_dim])?;
+        let keys = source.shape.places();
+        in_bounds("the scores of attention", &[self.on.micro_batch.into(), heads, queries, keys])?;
         let layer = self.layer("attention");
         let inner = heads * head_dim;
         let projected = |tape: &mut Self, from: Value, what: &'static str, outputs: u64| {
@@ -45,12 +48,12 @@ impl Tape<'_> {
         };
         let packed = settings.packed && !settings.cross;
         let parts = if packed {
-            vec![projected(self, from, "query, key and value", 3 * inner)]
+            vec![projected(self, from, "query, key and value", 3 * inner)?]
         } else {
             vec![
-                projected(self, from, "query", inner),
-                projected(self, source, "key", inner),
-                projected(self, source, "value", inner),
+                projected(self, from, "query", inner)?,
+                projected(self, source, "key", inner)?,
+                projected(self, source, "value", inner)?,
             ]
         };
         let scores = Scores {
@@ -58,7 +61,7 @@ impl Tape<'_> {
             batch: self.on.micro_batch.into(),
             heads,
             queries,
-            keys: source.shape.places(),
+            keys,
             head_dim,
             width,
             causal: settings.causal,
@@ -73,7 +76,7 @@ impl Tape<'_> {
         } else {
             self.materialised(scores, parts, context);
         }
-        Ok(projected(self, context, "projection", width))
+        projected(self, context, "projection", width)
     }
 
     /// Parameters of what distances add to scores, and what is done for them before.

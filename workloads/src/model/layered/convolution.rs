@@ -7,7 +7,7 @@ use crate::model::operator::{StreamClass, Work};
 
 use super::names::name;
 use super::shape::Shape;
-use super::tape::{Tape, Value};
+use super::tape::{Tape, Value, in_bounds};
 
 /// Filters over the channels of an image; of a signal with one row.
 #[derive(Clone, Copy)]
@@ -32,6 +32,10 @@ impl Tape<'_> {
         };
         let in_channels = from.shape.channels();
         check(&filters, in_channels, input)?;
+        let padded = [0, 1].map(|side| input[side] + 2 * filters.padding[side]);
+        let images = [u64::from(self.on.micro_batch), filters.channels, padded[0], padded[1]];
+        in_bounds("what a convolution makes", &images)?;
+        in_bounds("a filter", &[filters.channels, in_channels, filters.kernel[0], filters.kernel[1]])?;
         let shape = kernels::Convolution {
             pass: ConvolutionPass::Forward,
             batch: self.on.micro_batch.into(),

@@ -56,16 +56,16 @@ impl LayeredExecution {
 
     /// Elements of a value of `shape`, of all samples.
     pub(super) fn elements(&self, shape: Shape) -> u64 {
-        u64::from(self.micro_batch) * shape.elements()
+        u64::from(self.micro_batch).saturating_mul(shape.elements())
     }
 
     /// Bytes of a value of `shape`, of all samples.
     pub(super) fn bytes(&self, shape: Shape) -> u64 {
-        self.elements(shape) * self.dtype.bytes()
+        self.elements(shape).saturating_mul(self.dtype.bytes())
     }
 
     /// Places of all samples.
     pub(super) fn rows(&self, shape: Shape) -> u64 {
-        u64::from(self.micro_batch) * shape.places()
+        u64::from(self.micro_batch).saturating_mul(shape.places())
     }
 }

@@ -5,7 +5,7 @@ use crate::model::operator::Layout;
 
 use super::names::name;
 use super::shape::Shape;
-use super::tape::{Tape, Value};
+use super::tape::{Tape, Value, in_bounds};
 
 impl Tape<'_> {
     /// The product of `from` and a matrix of so many `outputs`, whose parameters are its own unless it is `tied`.
@@ -23,7 +23,7 @@ impl Tape<'_> {
             ));
         }
         let layer = self.layer("linear");
-        Ok(self.product(layer, from, outputs, bias, tied))
+        self.product(layer, from, outputs, bias, tied)
     }
 
     /// The same by the name of its layer.
@@ -34,8 +34,10 @@ impl Tape<'_> {
         outputs: u64,
         bias: bool,
         tied: bool,
-    ) -> Value {
+    ) -> Result<Value, String> {
         let (inputs, rows, dtype) = (from.shape.channels(), self.on.rows(from.shape), self.on.dtype);
+        in_bounds("the matrix of a linear layer", &[inputs, outputs])?;
+        in_bounds("what a linear layer makes", &[rows, outputs])?;
         let to = self.value(layer, from.shape.with_channels(outputs));
         let weights = inputs * outputs;
         self.parameters += if tied { 0 } else { weights } + if bias { outputs } else { 0 };
@@ -60,6 +62,6 @@ impl Tape<'_> {
                 reverse.reduced(layer, "bias gradient", &[gradient], written, outputs);
             }
         });
-        to
+        Ok(to)
     }
 }

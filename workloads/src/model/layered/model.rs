@@ -7,7 +7,7 @@ use super::execution::LayeredExecution;
 use super::layer::{DecoderList, Layer, LayerList};
 use super::read::Misfit;
 use super::shape::Shape;
-use super::tape::Tape;
+use super::tape::{Tape, in_bounds};
 
 /// A list of layers as a rank executes it: every shape fits.
 ///
@@ -46,14 +46,15 @@ impl LayeredModel {
             Misfit::new("an input is an image (`channels`, `height`, `width`), a signal (`channels`, `length`) or `tokens`")
                 .under(&["input"])
         })?;
-        if input.elements() == 0 {
-            return Err(Misfit::new("an input has at least 1 of everything").under(&["input"]));
-        }
+        let sizes = [u64::from(execution.micro_batch), input.channels(), input.places()];
+        in_bounds("an input", &sizes).map_err(|problem| Misfit::new(problem).under(&["input"]))?;
         let mut reading = Reading { on: execution, blocks: Vec::new() };
         let decoder = model.decoder.as_ref();
         let made = reading.list(Start::Input(input), &model.list, decoder.is_none());
         let made = made.map_err(|misfit| misfit.under(&["list"]))?;
         if let Some(DecoderList { tokens, list }) = decoder {
+            in_bounds("the input of a decoder", &[execution.micro_batch.into(), (*tokens).into()])
+                .map_err(|problem| Misfit::new(problem).under(&["decoder", "tokens"]))?;
             let tokens = Shape::Ids { tokens: (*tokens).into() };
             reading
                 .list(Start::Decoder { memory: made, tokens }, list, true)

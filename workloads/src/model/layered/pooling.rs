@@ -5,7 +5,7 @@ use crate::model::operator::StreamClass;
 use super::layer::Pool;
 use super::names::name;
 use super::shape::Shape;
-use super::tape::{Tape, Value};
+use super::tape::{Tape, Value, in_bounds};
 
 /// Bytes of the place that a maximum was found at, an integer of 64 bits.
 const PLACE_BYTES: u64 = 8;
@@ -15,6 +15,7 @@ impl Tape<'_> {
     pub(super) fn pool(&mut self, from: Value, pool: &Pool, largest: bool) -> Result<Value, String> {
         let (kernel, padding) = (u64::from(pool.kernel), u64::from(pool.padding));
         let stride = u64::from(pool.stride.unwrap_or(pool.kernel));
+        in_bounds("a window", &[kernel, stride])?;
         let along = |extent: u64| {
             let padded = extent + 2 * padding;
             let fits = kernel <= padded && 2 * padding <= kernel;

@@ -3,7 +3,7 @@
 use super::convolution::Filters;
 use super::layer::{Activation, Convolution, Depthwise, Layer, Mlp, SqueezeExcite};
 use super::shape::Shape;
-use super::tape::{Kept, Tape, Value};
+use super::tape::{Kept, Tape, Value, in_bounds};
 
 /// A layer that does not fit what it is given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,8 +28,8 @@ impl Misfit {
     }
 }
 
-/// Most elements of a value of a micro-batch: its bytes, and sums of many, stay far below 2^64.
-const ELEMENTS_MAX: u128 = 1 << 50;
+/// Most operators of a block: who reads what is looked up in it.
+const OPERATORS_MAX: usize = 512;
 
 impl Tape<'_> {
     /// A list of layers, one after the other.
@@ -87,11 +87,12 @@ impl Tape<'_> {
             Layer::Attention(attention) => self.attention(from, memory, attention).map_err(Misfit::new)?,
             simple => self.simple(from, simple).map_err(Misfit::new)?,
         };
-        let elements = u128::from(self.on.micro_batch) * u128::from(made.shape.elements());
-        if elements > ELEMENTS_MAX {
+        let sizes = [u64::from(self.on.micro_batch), made.shape.channels(), made.shape.places()];
+        in_bounds("what a layer makes", &sizes).map_err(Misfit::new)?;
+        if self.draft.operators.len() > OPERATORS_MAX {
             return Err(Misfit::new(format!(
-                "{} for each of {} samples is more than foretrain computes with",
-                made.shape, self.on.micro_batch
+                "a block has more than {OPERATORS_MAX} operators: have a layer with a matrix product begin another, or fewer \
+                 layers in one `residual` or `concat`"
             )));
         }
         Ok(made)

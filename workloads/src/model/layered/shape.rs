@@ -40,7 +40,7 @@ pub enum Shape {
 
 impl Shape {
     /// The shape that an input says, if it says one.
-    pub(super) fn of(input: &Input) -> Option<Self> {
+    pub fn of(input: &Input) -> Option<Self> {
         let Input { channels, height, width, length, tokens } = *input;
         match (channels, height, width, length, tokens) {
             (Some(channels), Some(height), Some(width), None, None) => {
@@ -67,7 +67,7 @@ impl Shape {
     pub(super) const fn places(self) -> u64 {
         match self {
             Self::Ids { tokens } | Self::Tokens { tokens, .. } => tokens,
-            Self::Image { places: [height, width], .. } => height * width,
+            Self::Image { places: [height, width], .. } => height.saturating_mul(width),
             Self::Signal { length, .. } => length,
             Self::Vector { .. } => 1,
         }
@@ -75,7 +75,7 @@ impl Shape {
 
     /// Elements of a sample.
     pub(super) const fn elements(self) -> u64 {
-        self.channels() * self.places()
+        self.channels().saturating_mul(self.places())
     }
 
     /// The same places with other channels.

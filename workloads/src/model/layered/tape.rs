@@ -64,6 +64,8 @@ pub(super) struct Reverse<'a> {
     pub(super) draft: Draft,
     /// By value, the tensor that holds its gradient as far as it is known.
     gradients: BTreeMap<usize, &'static str>,
+    /// How many gradients have met.
+    sums: u32,
 }
 
 impl<'a> Tape<'a> {
@@ -154,7 +156,8 @@ impl<'a> Tape<'a> {
     /// use, too, is added to what they have made of it.
     pub(super) fn block(self, last: Value, memory: Option<Value>, is_loss: bool) -> Block {
         let Self { on, draft, input, input_bytes, steps, .. } = self;
-        let mut reverse = Reverse { on, draft: Draft::new(Phase::BackwardInput), gradients: BTreeMap::new() };
+        let (draft_back, gradients) = (Draft::new(Phase::BackwardInput), BTreeMap::new());
+        let mut reverse = Reverse { on, draft: draft_back, gradients, sums: 0 };
         if on.recompute {
             reverse.draft.operators = draft.operators.clone();
             reverse.draft.operators.iter_mut().for_each(|op| op.phase = Phase::Recompute);
@@ -200,7 +203,8 @@ impl Reverse<'_> {
             self.gradients.insert(to.id, gradient);
             return;
         };
-        let (sum, bytes) = (name(gradient, "and others"), self.on.bytes(to.shape));
+        self.sums += 1;
+        let (sum, bytes) = (name("gradient sum", &self.sums.to_string()), self.on.bytes(to.shape));
         let traffic = (2 * bytes, bytes);
         self.draft.stream(sum, StreamClass::Elementwise, traffic, &[other, gradient], &[(sum, bytes)]);
         self.gradients.insert(to.id, sum);
@@ -251,6 +255,21 @@ impl Reverse<'_> {
             draft.stream(accumulate, StreamClass::Elementwise, traffic, &[gradient], &[]);
         });
     }
+}
+
+/// Most elements of a value of a micro-batch, and of a matrix of parameters: sums of many stay far below 2^64.
+const ELEMENTS_MAX: u128 = 1 << 40;
+
+/// Whether so many elements of `what` are none and not too many.
+pub(super) fn in_bounds(what: &str, sizes: &[u64]) -> Result<(), String> {
+    if sizes.contains(&0) {
+        return Err(format!("{what} must have at least 1 of everything"));
+    }
+    let elements = sizes.iter().map(|&size| u128::from(size)).fold(1, u128::saturating_mul);
+    if elements > ELEMENTS_MAX {
+        return Err(format!("{what} would have {elements} elements, more than {ELEMENTS_MAX}"));
+    }
+    Ok(())
 }
 
 /// Bytes of an element of losses and statistics, which are in fp32 in every precision.

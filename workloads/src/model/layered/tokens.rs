@@ -6,7 +6,7 @@ use crate::model::operator::StreamClass;
 use super::layer::Embedding;
 use super::names::name;
 use super::shape::Shape;
-use super::tape::{Tape, Value};
+use super::tape::{Tape, Value, in_bounds};
 
 /// Bytes of an entry of a vocabulary, an integer of 64 bits.
 const ENTRY_BYTES: u64 = 8;
@@ -18,6 +18,8 @@ impl Tape<'_> {
             return Err(format!("`embedding` takes entries of a vocabulary, not {}", from.shape));
         };
         let (rows, width) = (u64::from(embedding.vocabulary), u64::from(embedding.width));
+        in_bounds("a table", &[rows, width])?;
+        in_bounds("what an embedding makes", &[self.on.rows(from.shape), width])?;
         let layer = self.layer("embedding");
         let to = self.value(layer, Shape::Tokens { tokens, width });
         let (whole, entries) = (self.on.bytes(to.shape), ENTRY_BYTES * self.on.rows(from.shape));

@@ -2,6 +2,7 @@
 
 mod dataflow;
 mod presets;
+mod trace;
 
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;

@@ -1,0 +1,145 @@
+//! What a list of layers on a machine must satisfy.
+
+use hw_models::catalogue::nearest;
+use workloads::limits::Invalid;
+use workloads::model::layered::Misfit;
+
+use super::Check;
+use super::machine::message_and_help;
+use crate::catalogue;
+use crate::plans::layered;
+use crate::schema::{Count, LayerList, Model, Parallelism, RecomputeMode, Scenario, UpdateRule};
+use crate::text::node::{Value, shorten};
+
+const MODEL: &str = "model.layers";
+const PRESET: &str = "model.layers.preset";
+const LIST: &str = "model.layers.list";
+const TENSOR: &str = "parallelism.tensor";
+const CONTEXT: &str = "parallelism.context";
+const EXPERT: &str = "parallelism.expert";
+const MODE: &str = "techniques.recompute.mode";
+
+/// Settings that mean nothing for a list of layers.
+const FOREIGN: [(&str, &str); 11] = [
+    ("training.micro_batches", "write `accumulate`: the micro-batches of each copy of the model"),
+    ("parallelism.sequence_parallel", "layers of a list are not split over ranks; remove it"),
+    ("parallelism.scatter_gather", "layers of a list are not split over ranks; remove it"),
+    ("techniques.recompute.forward", "it follows from the operators that run again; remove it"),
+    ("techniques.recompute.stages", "all blocks recompute; remove it"),
+    ("techniques.recompute.keeps", "a block keeps its input; remove it"),
+    ("techniques.recompute.layers", "all blocks recompute; remove it"),
+    ("techniques.recompute.others", "all blocks recompute; remove it"),
+    ("memory.allocator", "its tensors are not allocated one by one; remove it"),
+    ("memory.gradient_placeholders", "its products leave their gradients in memory of their own; remove it"),
+    ("techniques.bpipe", "it lends activations of stages that are alike; remove it"),
+];
+
+/// What the workloads call wrong, and the setting that says it.
+const SETTINGS: [(&str, &str); 2] =
+    [("pipeline", "parallelism.pipeline"), ("schedule", "parallelism.schedule")];
+
+impl Check<'_> {
+    pub(super) fn layered(&mut self, scenario: &mut Scenario) {
+        self.foreign(&FOREIGN, "a list of layers");
+        let Parallelism { tensor, context, expert, .. } = scenario.parallelism;
+        let expert = expert.map_or(1, Count::get);
+        let shared = [(TENSOR, tensor.map_or(1, Count::get)), (CONTEXT, context.map_or(1, Count::get))];
+        for (path, ranks) in shared.into_iter().chain([(EXPERT, expert)]) {
+            if ranks > 1 {
+                let help = "use `data` for more copies, or `pipeline` to cut the list into stages";
+                let message =
+                    format!("`{path}` has no meaning for a list of layers, which are not split over ranks");
+                self.report(&[(path, String::new())], message, help);
+                return;
+            }
+        }
+        if let Some(recompute) = &mut scenario.techniques.recompute
+            && *recompute.mode.get_or_insert(RecomputeMode::Full) == RecomputeMode::Selective
+        {
+            let message = format!("`{MODE}: selective` has no meaning for a list of layers");
+            self.report(&[(MODE, String::new())], message, "write `full`: blocks keep only their input");
+        }
+        scenario.training.optimizer.get_or_insert(UpdateRule::Adam);
+        let Model::Layers(settings) = &scenario.model else { return };
+        let settings = settings.clone();
+        let given = self.given(&settings);
+        self.on_machine(scenario, MODEL, "a list of layers");
+        if given {
+            self.read(scenario, &settings);
+        }
+    }
+
+    /// Whether there are layers to read.
+    fn given(&mut self, settings: &LayerList) -> bool {
+        match (&settings.preset, &settings.list) {
+            (Some(name), None) => {
+                let presets = catalogue::layered_presets();
+                let known = presets.contains_key(name);
+                if !known {
+                    let help = nearest::closest(name, presets.keys().map(String::as_str)).map_or_else(
+                        || "`foretrain list models` has the names".to_owned(),
+                        |near| format!("did you mean `{near}`?"),
+                    );
+                    let message = format!("there is no list of layers `{}`", shorten(name));
+                    self.report(&[(PRESET, String::new())], message, help);
+                }
+                if settings.decoder.is_some() {
+                    let about = [("model.layers.decoder", String::new()), (PRESET, String::new())];
+                    self.report(&about, "a preset has its decoder, if any, with it", "remove one of them");
+                }
+                known && settings.decoder.is_none()
+            }
+            (Some(_), Some(_)) => {
+                let about = [(LIST, String::new()), (PRESET, String::new())];
+                self.report(&about, "a model has a `preset` or a `list`, not both", "remove one of them");
+                false
+            }
+            (None, list) => {
+                let missing = [("input", settings.input.is_none()), ("list", list.is_none())];
+                let missing: Vec<&str> =
+                    missing.iter().filter(|(_, absent)| *absent).map(|(key, _)| *key).collect();
+                if !missing.is_empty() {
+                    let message = format!("`{MODEL}` lacks {}", nearest::list(missing.iter().copied()));
+                    let help = "add them, or a `preset`: `foretrain list models` has the names";
+                    self.report(&[(MODEL, String::new())], message, help);
+                }
+                missing.is_empty()
+            }
+        }
+    }
+
+    /// Whether every layer fits, and the model its stages.
+    fn read(&mut self, scenario: &Scenario, settings: &LayerList) {
+        let sequence = "training.sequence";
+        let tokens = layered::layers(scenario, settings).input.tokens;
+        if let (Some(_), None) = (scenario.training.sequence.map(Count::get), tokens) {
+            let message = format!("`{sequence}` has no meaning for samples without tokens");
+            self.report_with(sequence, &[PRESET], message, "remove it, and write `input` for other samples");
+        }
+        match layered::read(scenario, settings) {
+            Err(Misfit { path, problem }) => {
+                let mut here = format!("{MODEL}.{}", path.join("."));
+                // A layer with options is found by its name.
+                let layer = self.tree.at(&super::paths::keys(&here)).map(|node| &node.value);
+                if let Some(Value::Map(map)) = layer
+                    && let Some((name, _)) = map.first()
+                {
+                    here = format!("{here}.{name}");
+                }
+                let parts = [PRESET, "model.layers.input"];
+                let parts = if settings.preset.is_some() { &parts[..] } else { &[] };
+                self.report_with(&here, parts, problem, "each layer takes what the one before makes");
+            }
+            Ok(model) => {
+                let found = layered::plan_of(scenario, model).validate().err();
+                for Invalid { field, problem } in found.into_iter().flatten() {
+                    let Some((_, path)) = SETTINGS.iter().find(|(known, _)| *known == field) else {
+                        continue;
+                    };
+                    let (message, help) = message_and_help(&problem);
+                    self.report_with(path, &[], format!("`{path}`: {message}"), help);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What every model on a machine must satisfy, and what holds where nothing is written.
+
+use super::Check;
+use super::batches::Batches;
+use crate::schema::{Count, Precision, Scenario, Send};
+
+impl Check<'_> {
+    /// Checks the machine and what is on it of the model at `path`, which users know as `words`.
+    pub(super) fn on_machine(&mut self, scenario: &mut Scenario, path: &str, words: &str) {
+        if !scenario.training.flush {
+            let message = format!("`training.flush: false` has no meaning for {words}");
+            let help = "its weights are updated at the end of every step; remove it";
+            self.report(&[("training.flush", String::new())], message, help);
+        }
+        defaults(scenario);
+        let machine = match &scenario.machine {
+            Some(settings) => self.machine(settings),
+            None => {
+                let help = "add `machine: { cluster: { node: dgx-a100-80g, count: 4 } }`; `foretrain list machines` has the names";
+                self.report(&[(path, String::new())], format!("{words} needs a machine to run on"), help);
+                None
+            }
+        };
+        let placed = machine.as_ref().is_some_and(|machine| self.copies(&mut scenario.parallelism, machine));
+        if placed {
+            let copies = scenario.parallelism.data.map_or(1, Count::get);
+            self.batches(&mut scenario.training, Batches::Copies(copies));
+            self.interleaving(scenario, "training.accumulate", "parallelism.pipeline");
+        }
+        self.states(scenario);
+        self.exchange(scenario);
+        if let Some(machine) = &machine {
+            self.alike(machine);
+            self.kernels(scenario, machine);
+            self.limit(scenario, machine);
+        }
+    }
+}
+
+fn defaults(scenario: &mut Scenario) {
+    let parallelism = &mut scenario.parallelism;
+    parallelism.tensor = parallelism.tensor.or(Count::new(1));
+    parallelism.pipeline = parallelism.pipeline.or(Count::new(1));
+    parallelism.context = parallelism.context.or(Count::new(1));
+    parallelism.expert = parallelism.expert.or(Count::new(1));
+    parallelism.sequence_parallel.get_or_insert(false);
+    parallelism.idle.get_or_insert_default();
+    parallelism.placement.get_or_insert_default();
+    parallelism.send.get_or_insert(Send::Eager);
+    scenario.software.get_or_insert_default();
+    scenario.training.precision.get_or_insert(Precision::Bf16Mixed);
+}

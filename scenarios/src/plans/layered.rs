@@ -1,0 +1,99 @@
+//! The plan of a list of layers.
+
+use workloads::limits::Invalid;
+use workloads::model::layered::{self, LayeredExecution, LayeredModel, Misfit, Shape};
+use workloads::model::transformer::{AttentionKernel, States};
+use workloads::plan::{LayeredPlan, PlanError};
+
+use super::pipelining::pipelining;
+use super::transformer::{self, Effort};
+use crate::catalogue;
+use crate::schema::{Bytes, Count, LayerList, RecomputeMode, Scenario, UpdateRule};
+
+/// The plan of a checked scenario whose model is `settings`.
+///
+/// # Errors
+/// What the check of the scenario would have found.
+pub(crate) fn plan(scenario: &Scenario, settings: &LayerList) -> Result<LayeredPlan, PlanError> {
+    let model = read(scenario, settings).map_err(|misfit| {
+        PlanError::Invalid(vec![Invalid { field: "model.layers", problem: misfit.to_string() }])
+    })?;
+    Ok(plan_of(scenario, model))
+}
+
+/// The plan of a scenario whose model has been read.
+pub(crate) fn plan_of(scenario: &Scenario, model: LayeredModel) -> LayeredPlan {
+    LayeredPlan {
+        model,
+        stages: scenario.stages() as u32,
+        data: scenario.parallelism.data.map_or(1, |data| data.get() as u32),
+        sharding: transformer::sharding(scenario),
+        overlap: transformer::overlap(scenario),
+        placement: transformer::placement(scenario),
+        launch: transformer::launch(scenario),
+        host_overhead: transformer::host_overhead(scenario),
+        pipelining: pipelining(scenario),
+        reserved: scenario.memory.reserved.map_or(0, Bytes::bytes),
+        limit: scenario.memory.limit.map(Bytes::bytes),
+    }
+}
+
+/// The layers of a model: its own or those of its preset, for samples as long as the scenario says.
+pub(crate) fn layers(scenario: &Scenario, settings: &LayerList) -> layered::LayerList {
+    let preset = settings.preset.as_ref().and_then(|name| catalogue::layered_presets().get(name));
+    let mut layers = match preset {
+        Some(preset) => preset.model.clone(),
+        None => layered::LayerList {
+            input: settings.input.unwrap_or_default(),
+            list: settings.list.clone().unwrap_or_default(),
+            decoder: settings.decoder.clone(),
+        },
+    };
+    layers.input = settings.input.unwrap_or(layers.input);
+    if let (Some(tokens), Some(sequence)) = (&mut layers.input.tokens, scenario.training.sequence) {
+        *tokens = sequence.get() as u32;
+    }
+    layers
+}
+
+/// The model of a scenario.
+///
+/// # Errors
+/// The first layer that does not fit what it is given.
+pub(crate) fn read(scenario: &Scenario, settings: &LayerList) -> Result<LayeredModel, Misfit> {
+    LayeredModel::new(&layers(scenario, settings), &execution(scenario))
+}
+
+fn execution(scenario: &Scenario) -> LayeredExecution {
+    let common = transformer::execution(scenario);
+    let recompute = scenario.techniques.recompute.as_ref().and_then(|recompute| recompute.mode);
+    // Flash attention takes fp16 or bf16.
+    let single = common.states == States::Full;
+    LayeredExecution {
+        micro_batch: common.micro_batch,
+        dtype: common.dtype,
+        attention: if single { AttentionKernel::Materialised } else { common.attention },
+        states: common.states,
+        optimizer: match scenario.training.optimizer {
+            None | Some(UpdateRule::Adam) => layered::Optimizer::Adam,
+            Some(UpdateRule::SgdMomentum) => layered::Optimizer::Momentum,
+        },
+        recompute: recompute == Some(RecomputeMode::Full),
+    }
+}
+
+/// What a step of a checked scenario computes: three times the forward pass.
+pub(crate) fn effort(scenario: &Scenario, settings: &LayerList) -> Option<Effort> {
+    let samples = scenario.training.global_batch.map_or(0, Count::get) as f64;
+    let model = read(scenario, settings).ok()?;
+    let of_sample = model.forward_flops() / f64::from(model.execution().micro_batch);
+    let tokens = match Shape::of(&layers(scenario, settings).input) {
+        Some(Shape::Ids { tokens }) => Some(samples * tokens as f64),
+        _ => None,
+    };
+    Some(Effort {
+        tokens,
+        model_flops: 3.0 * samples * of_sample,
+        peak_flops_per_s: transformer::peak_flops_per_s(scenario),
+    })
+}
