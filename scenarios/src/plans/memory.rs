@@ -6,14 +6,18 @@ use workloads::plan::Built;
 
 use super::{machine, transformer};
 use crate::catalogue;
-use crate::schema::{Allocator, Bytes, Count, GradientPlaceholders, Model, Scenario};
+use crate::schema::{Allocator, Bytes, Count, GradientPlaceholders, Model, Scenario, Step};
 
-/// What the GPUs of a scenario must have when its framework's allocator serves them; none for a profile.
+/// What the GPUs of a scenario must have when its framework's allocator serves them; none for a profile, and for steps that
+/// are not whole, which are not replayed.
 ///
 /// # Errors
 /// Why that cannot be told.
 pub(crate) fn used(scenario: &Scenario, built: &Built) -> Option<Result<Vec<StageUsage>, NotReplayed>> {
     let Model::Transformer(model) = &scenario.model else { return None };
+    if scenario.training.step.unwrap_or_default() != Step::Full {
+        return None;
+    }
     let plan = transformer::plan(scenario, model);
     Some(usage(&plan, built, &framework(scenario)?, &settings(scenario)))
 }

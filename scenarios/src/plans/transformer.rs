@@ -4,15 +4,15 @@ use sim_core::time::Time;
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
     AttentionKernel, Dtype, Execution, Experts, Fusion, Gather, LatentAttention, Overlap, Recompute,
-    Sharding, SoftmaxFusion, Split, States, Transformer,
+    Sharding, SoftmaxFusion, Split, States, Step, Transformer,
 };
 use workloads::placement;
 use workloads::plan::{self, TransformerPlan};
 
 use super::pipelining::{pipelining, schedule};
 use crate::schema::{
-    self, Attention, Bias, Bytes, BytesPerParameter, Count, CrossEntropy, FusedSoftmax, Launch, Mlp, Norm,
-    Optimizer, Placement, Positions, Precision, RecomputeMode, Scenario,
+    self, Attention, Bias, Bytes, BytesPerParameter, Count, CrossEntropy, FusedSoftmax, Gelu, Launch,
+    LayersOf, Mlp, Norm, Optimizer, Placement, Positions, Precision, RecomputeMode, Scenario,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -95,7 +95,9 @@ pub(crate) fn effort(scenario: &Scenario, model: &schema::Transformer) -> Effort
     let length = scenario.training.sequence.map_or(0, Count::get);
     Effort {
         tokens: Some((samples * length) as f64),
-        model_flops: dimensions(model).model_flops(samples, length),
+        // Two thirds are of the backward pass.
+        model_flops: dimensions(model).model_flops(samples, length)
+            / if scenario.training.step == Some(schema::Step::Forward) { 3.0 } else { 1.0 },
         peak_flops_per_s: peak_flops_per_s(scenario),
     }
 }
@@ -184,11 +186,24 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         Some(bytes) if dtype != Dtype::Fp32 => states(bytes),
         _ => common.states,
     };
-    let cross_entropy = software.cross_entropy == CrossEntropy::Fused;
-    let optimizer = software.optimizer == Optimizer::Fused;
-    let loss_metrics = software.loss_metrics.get() as u32;
-    let fusion = Fusion { softmax, optimizer, cross_entropy, loss_metrics, ..Fusion::ALL };
-    Execution { fusion, states, ..common }
+    let megatron = software.layers == LayersOf::MegatronLm;
+    let fusion = Fusion {
+        softmax,
+        activation: megatron,
+        residual: megatron,
+        gradient_accumulation: true,
+        bias: !megatron,
+        gelu: software.gelu == Gelu::Kernel,
+        optimizer: software.optimizer == Optimizer::Fused,
+        cross_entropy: software.cross_entropy == CrossEntropy::Fused,
+        loss_metrics: software.loss_metrics.get() as u32,
+    };
+    let step = match training.step.unwrap_or_default() {
+        schema::Step::Full => Step::Whole,
+        schema::Step::Gradients => Step::Gradients,
+        schema::Step::Forward => Step::Forward,
+    };
+    Execution { fusion, states, step, ..common }
 }
 
 /// What so many bytes of a parameter in mixed precision are.
@@ -201,7 +216,7 @@ fn states(bytes: BytesPerParameter) -> States {
 }
 
 fn recompute(settings: Option<&schema::Recompute>) -> LayerRecompute {
-    let early = settings.is_some_and(|settings| settings.early_stop);
+    let early = settings.is_some_and(|settings| settings.early_stop == Some(true));
     let full = if early { Recompute::FullEarlyStop } else { Recompute::Full };
     let mode = |mode: Option<RecomputeMode>, absent| match mode {
         None => absent,

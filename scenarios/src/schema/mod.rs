@@ -44,9 +44,9 @@ pub(crate) use quantity::split as split_quantity;
 pub use quantity::{Bytes, Dimension, Duration, Memory, Quantity, Rate, Share, Time, Transfer, Unit, Whole};
 pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
-pub use software::{Attention, CrossEntropy, FusedSoftmax, Launch, Optimizer, Software};
+pub use software::{Attention, CrossEntropy, FusedSoftmax, Gelu, Launch, LayersOf, Optimizer, Software};
 pub use techniques::{BPipe, EvictionPolicy, PairTransfer, Recompute, RecomputeMode, StageSet, Techniques};
-pub use training::{MicroBatches, Precision, Training, UpdateRule};
+pub use training::{MicroBatches, Precision, Step, Training, UpdateRule};
 pub use transformer::{Bias, Experts, LatentAttention, Layers, Mlp, Norm, Positions, Sequence, Transformer};
 
 /// Everything that determines a run: what is trained, on what, how, and with which techniques.

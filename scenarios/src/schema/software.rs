@@ -16,6 +16,10 @@ pub struct Software {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["60 %"]))]
     pub sustained_products: Option<Share>,
+    /// Whose layers they are: which chains of small operators are one kernel.
+    pub layers: LayersOf,
+    /// How GeLU is computed.
+    pub gelu: Gelu,
     /// How parameters are updated.
     pub optimizer: Optimizer,
     /// How the loss over the vocabulary is computed.
@@ -37,6 +41,8 @@ impl Default for Software {
         Self {
             attention: Attention::default(),
             sustained_products: None,
+            layers: LayersOf::default(),
+            gelu: Gelu::default(),
             optimizer: Optimizer::default(),
             cross_entropy: CrossEntropy::default(),
             loss_metrics: Count::new(0).expect("within the limits"),
@@ -59,6 +65,28 @@ pub enum Attention {
     Flash,
     /// The same in Triton, as of 2022 and 2023.
     FlashTriton,
+}
+
+/// Whose layers they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LayersOf {
+    /// Megatron-LM's: bias, dropout and addition are one kernel, and so are bias and activation.
+    #[default]
+    MegatronLm,
+    /// Hugging Face Transformers', eager: products add biases, dropout and additions are kernels of their own.
+    HuggingFace,
+}
+
+/// How GeLU is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gelu {
+    /// As one kernel.
+    #[default]
+    Kernel,
+    /// The tanh form in eight operators, as Hugging Face Transformers do for GPT-2 (`gelu_new`).
+    Operators,
 }
 
 /// How parameters are updated.

@@ -32,7 +32,8 @@ pub struct Recompute {
     pub mode: Option<RecomputeMode>,
     /// Whether `full` ends with the last tensor that the backward pass needs, as PyTorch's checkpoints without reentrance do
     /// from 2.1 on, rather than with the layer, as Megatron-LM's.
-    pub early_stop: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub early_stop: Option<bool>,
     /// The first so many layers of each chunk of a stage do; all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<Layers>,

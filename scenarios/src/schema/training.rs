@@ -37,9 +37,25 @@ pub struct Training {
     /// What updates the parameters of a list of layers; `adam` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimizer: Option<UpdateRule>,
+    /// What a step of a transformer does; `full` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Step>,
     /// Whether every step ends before the next one begins on the same stage.
     #[serde(default = "yes")]
     pub flush: bool,
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// Forward and backward passes, sums of gradients, an update of the parameters.
+    #[default]
+    Full,
+    /// The same without the update, and without what an optimizer holds.
+    Gradients,
+    /// Forward passes only, without gradients: inference on whole sequences, or validation.
+    Forward,
 }
 
 /// Number formats of activations and of the parameters that kernels read.

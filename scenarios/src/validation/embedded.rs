@@ -19,6 +19,7 @@ const SETS: &[(&str, &str)] = files![
     "llm-foundry.yaml",
     "simumax.yaml",
     "simumax-memory.yaml",
+    "neusight.yaml",
     "gemm.yaml",
     "streaming.yaml",
     "attention.yaml",
@@ -34,6 +35,7 @@ const STEPS: &[(&str, &str)] = files![
     "vtrain-multi-node.csv",
     "llm-foundry.csv",
     "simumax.csv",
+    "neusight.csv",
 ];
 
 /// Measured kernels, which the constants of the catalogue are fitted to, too: except for a quarter of the rows.

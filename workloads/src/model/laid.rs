@@ -67,6 +67,7 @@ pub(crate) fn lay(
     };
     let receive = laying.list(receive);
     let listed: Vec<Listed> = model.blocks.iter().map(|block| laying.block(block)).collect();
+    let returns = model.blocks.iter().any(|block| !block.backward.is_empty());
     for (position, pieces) in (0..).zip(&model.positions) {
         (laying.stage, laying.chunk) = (chain.stage(position), chain.chunk(position));
         let (is_first, is_last) = (position == 0, position + 1 == chain.positions());
@@ -76,7 +77,7 @@ pub(crate) fn lay(
             .collect();
         let nothing = List::default();
         let received = |needed: bool| if needed { &receive } else { &nothing };
-        laying.visits(&blocks, received(!is_first), received(!is_last));
+        laying.visits(&blocks, received(!is_first), received(!is_last && returns));
     }
     for stage in 0..chain.stages {
         let list = laying.list(&update(stage));

@@ -9,7 +9,7 @@ use crate::limits::Invalid;
 use crate::model::exchanged::exchange;
 use crate::model::laid::{Laid, lay};
 use crate::model::transformer::{
-    DataParallel, Execution, LayerRecompute, Overlap, RankParameters, ShardedTransformer, Sharding,
+    DataParallel, Execution, LayerRecompute, Overlap, RankParameters, ShardedTransformer, Sharding, Step,
     Transformer,
 };
 use crate::order::PipelineSchedule;
@@ -86,6 +86,9 @@ impl TransformerPlan {
         let splits = self.pipelining.schedule.splits_backward();
         let cut = model.cut(chain, self.recompute);
         let mut laid = lay(&cut, chain, splits, &boundary.receive, update);
+        if self.execution.step == Step::Forward {
+            return (laid, Vec::new());
+        }
         let exchanges = exchange(&mut laid, self.execution.states, &data, self.one_at_a_time());
         (laid, exchanges)
     }
@@ -101,7 +104,10 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
     let chain = plan.pipelining.schedule.chain(plan.execution.split.stages);
     let (laid, exchanges) = plan.lay(&model, chain);
     let boundary = model.boundary(plan.scatter_gather);
-    let states = |stage| model.state_bytes(&parameters(&model, chain, stage), &plan.data_parallel());
+    let states = |stage| {
+        let bytes = model.state_bytes(&parameters(&model, chain, stage), &plan.data_parallel());
+        bytes.of_step(plan.execution.step)
+    };
     let deployed = Deployed {
         laid,
         exchanges,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chain::{Chain, Hop};
-use crate::graph::{OpGraph, OpId, Phase, StorageId};
+use crate::graph::{Op, OpGraph, OpId, Phase, StorageId};
 use crate::order::{Order, Visit};
 use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, StageMemory, Why};
 
@@ -83,7 +83,7 @@ impl Messages {
 
 /// What a visit does: wait for its message, execute its operators, send. A storage is allocated right before the first
 /// operator that writes it and freed after the last that reads it; a micro-batch is resident from its forward to its
-/// input gradient.
+/// input gradient, or while it is in its forward pass where there is no other.
 fn items(
     graph: &OpGraph,
     (phase, ops): (Phase, &[OpId]),
@@ -110,10 +110,16 @@ fn items(
         }
         items.extend(last_reads[op.0 as usize].iter().map(|&storage| Item::Free(storage, home)));
     }
-    if matches!(phase, Phase::Backward | Phase::BackwardInput) {
+    if matches!(phase, Phase::Backward | Phase::BackwardInput) || !returns(graph, ops[0]) {
         items.push(Item::Leave(home));
     }
     items
+}
+
+/// Whether a backward visit follows that of an operator.
+fn returns(graph: &OpGraph, op: OpId) -> bool {
+    let Op { stage, chunk, .. } = *graph.get(op);
+    [Phase::Backward, Phase::BackwardInput].iter().any(|&phase| !graph.visit(stage, chunk, phase).is_empty())
 }
 
 fn name(chain: Chain, visit: Visit) -> String {

@@ -26,6 +26,7 @@ impl Check<'_> {
         self.foreign(&FOREIGN, "a transformer");
         // As Megatron-LM does.
         scenario.parallelism.scatter_gather.get_or_insert(true);
+        scenario.training.step.get_or_insert_default();
         if let Some(recompute) = &mut scenario.techniques.recompute {
             recompute.mode.get_or_insert(RecomputeMode::Full);
         }
@@ -37,6 +38,12 @@ impl Check<'_> {
         }
         self.on_machine(scenario, "model.transformer", "a transformer");
         self.allocator(scenario);
+        let shared = scenario.parallelism.sharding == Some(schema::Sharding::Parameters);
+        if scenario.training.step == Some(schema::Step::Forward) && shared {
+            let message = "steps without a backward pass do not gather parameters that are shared";
+            let help = "let every rank hold them (`sharding: none`), or split the model over tensor ranks and stages";
+            self.report_with("parallelism.sharding", &["training.step"], message, help);
+        }
         if sized {
             self.sharding(scenario);
         }

@@ -127,7 +127,7 @@ impl Shape {
     fn project(&self, draft: &mut Draft, on: &ShardedTransformer, input: &'static str) {
         let (class, qkv) = (StreamClass::Elementwise, on.bytes(on.tokens() * self.qkv_width()));
         self.qkv(on).forward(draft, on, input);
-        if on.model().bias != Bias::None {
+        if on.model().bias != Bias::None && !on.execution().fusion.bias {
             draft.stream("qkv bias", class, (qkv, qkv), &[QKV.output], &[]);
         }
         if on.model().positions == Positions::Rotary {

@@ -3,7 +3,7 @@
 use crate::chain::Chain;
 use crate::model::cut::{Cut, PartKind, Piece};
 
-use super::{LayerKind, Layers, RankParameters, Recompute, ShardedTransformer};
+use super::{Block, LayerKind, Layers, RankParameters, Recompute, ShardedTransformer, Step};
 
 /// What layers recompute: the first so many of each chunk in one mode, the others in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,8 @@ impl ShardedTransformer {
     /// The blocks of every position of `chain`. The stage of both ends has a tied embedding once.
     pub(crate) fn cut(&self, chain: Chain, recompute: LayerRecompute) -> Cut {
         let mut cut = Cut::default();
-        let (embedding, head) = (cut.block(self.embedding()), cut.block(self.head()));
+        let (embedding, head) =
+            (cut.block(self.of_step(self.embedding())), cut.block(self.of_step(self.head())));
         let layers = self.execution().split.layers_per_chunk(self.model());
         for position in 0..chain.positions() {
             let (is_first, is_last) = (position == 0, position + 1 == chain.positions());
@@ -47,10 +48,10 @@ impl ShardedTransformer {
             }
             for n in 0..layers {
                 let kind = self.model().layer_kind(position * layers + n);
-                let block = cut.block(match kind {
+                let block = cut.block(self.of_step(match kind {
                     LayerKind::Dense => self.layer(recompute.of(n)),
                     LayerKind::Experts => self.expert_layer(recompute.of(n)),
-                });
+                }));
                 let RankParameters { layers: count, experts, .. } =
                     self.parameters(Layers::from_iter([kind]), false, false);
                 pieces.push(Piece { kind: PartKind::Layer, block, owned: count, read: count, experts });
@@ -72,5 +73,13 @@ impl ShardedTransformer {
         let positions = (0..chain.chunks).map(|chunk| chain.position(stage, chunk));
         let layers = positions.flat_map(|position| position * each..(position + 1) * each);
         layers.map(|layer| self.model().layer_kind(layer)).collect()
+    }
+
+    /// A block as a step executes it.
+    fn of_step(&self, mut block: Block) -> Block {
+        if self.execution().step == Step::Forward {
+            block.backward.clear();
+        }
+        block
     }
 }

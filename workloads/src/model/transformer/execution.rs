@@ -26,6 +26,8 @@ pub struct Execution {
     pub states: States,
     /// How ranks that have parts of the same sequences compute attention.
     pub context_exchange: ContextExchange,
+    /// What a step does.
+    pub step: Step,
 }
 
 /// How ranks that have parts of the same sequences compute attention.
@@ -34,6 +36,18 @@ pub enum ContextExchange {
     /// Each has some heads of whole sequences for it.
     #[default]
     AllToAll,
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Step {
+    /// Forward and backward passes, sums of gradients, an update.
+    #[default]
+    Whole,
+    /// The same without the update: ranks have no states of an optimizer.
+    Gradients,
+    /// Forward passes: ranks have no gradients either.
+    Forward,
 }
 
 /// How attention is computed.
@@ -56,6 +70,10 @@ pub struct Fusion {
     pub residual: bool,
     /// Weight gradients are added to their sum by the product itself, where that sum is in fp32.
     pub gradient_accumulation: bool,
+    /// Products add biases themselves (`addmm`), rather than what follows them.
+    pub bias: bool,
+    /// GeLU is one kernel; else the tanh form in eight operators (`NewGELUActivation` of Hugging Face Transformers).
+    pub gelu: bool,
     /// The update of parameters: one kernel over lists of tensors, or operator by operator.
     pub optimizer: bool,
     /// The loss over the vocabulary: a kernel that reads the logits, and one that fills them with their gradient.
@@ -123,7 +141,17 @@ impl Execution {
             _ => States::FullGradients,
         };
         let context_exchange = ContextExchange::AllToAll;
-        Self { micro_batch, sequence, split, dtype, attention, fusion: Fusion::ALL, states, context_exchange }
+        Self {
+            micro_batch,
+            sequence,
+            split,
+            dtype,
+            attention,
+            fusion: Fusion::ALL,
+            states,
+            context_exchange,
+            step: Step::Whole,
+        }
     }
 }
 
@@ -134,6 +162,8 @@ impl Fusion {
         activation: true,
         residual: true,
         gradient_accumulation: true,
+        bias: false,
+        gelu: true,
         optimizer: true,
         cross_entropy: false,
         loss_metrics: 0,

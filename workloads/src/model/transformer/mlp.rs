@@ -2,6 +2,7 @@
 
 use super::draft::Draft;
 use super::execution::ShardedTransformer;
+use super::gelu::{GeluNames, gelu_names};
 use super::linear::{Linear, Names, Side, linear_names};
 use super::names::names;
 use super::operator::StreamClass;
@@ -29,6 +30,7 @@ names! { $
 struct MlpNames {
     up: &'static Names,
     between: &'static Between,
+    gelu: &'static GeluNames,
     down: &'static Names,
 }
 
@@ -36,12 +38,14 @@ struct MlpNames {
 const MLP: &MlpNames = &MlpNames {
     up: linear_names!("mlp up"),
     between: between_names!("mlp"),
+    gelu: gelu_names!("mlp gelu"),
     down: linear_names!("mlp down"),
 };
 /// The MLP beside a mixture of experts.
 const SHARED: &MlpNames = &MlpNames {
     up: linear_names!("shared expert up"),
     between: between_names!("shared expert"),
+    gelu: gelu_names!("shared expert gelu"),
     down: linear_names!("shared expert down"),
 };
 
@@ -108,10 +112,15 @@ impl DenseMlp {
         let result = [(names.activation, bytes)];
         match on.model().mlp {
             Mlp::Gelu => {
-                if on.model().bias == Bias::All && !fused {
+                let fusion = on.execution().fusion;
+                if on.model().bias == Bias::All && !fused && !fusion.bias {
                     draft.stream(names.bias, class, (bytes, bytes), &[up.output], &[]);
                 }
-                draft.stream(names.gelu, class, (bytes, bytes), &[up.output], &result);
+                if fusion.gelu {
+                    draft.stream(names.gelu, class, (bytes, bytes), &[up.output], &result);
+                } else {
+                    self.names.gelu.forward(draft, up.output, names.activation, bytes);
+                }
             }
             Mlp::Swiglu if fused => {
                 draft.stream(names.swiglu, class, (2 * bytes, bytes), &[up.output], &result);
@@ -131,8 +140,12 @@ impl DenseMlp {
         let reads = [up.output, gradient];
         match on.model().mlp {
             Mlp::Gelu => {
-                let writes = [(names.activation_gradient, bytes)];
-                draft.stream(names.gelu_gradient, class, (2 * bytes, bytes), &reads, &writes);
+                if on.execution().fusion.gelu {
+                    let writes = [(names.activation_gradient, bytes)];
+                    draft.stream(names.gelu_gradient, class, (2 * bytes, bytes), &reads, &writes);
+                } else {
+                    self.names.gelu.backward(draft, reads, names.activation_gradient, bytes);
+                }
                 if on.model().bias == Bias::All {
                     let reads = [names.activation_gradient];
                     draft.stream(names.bias_gradient, StreamClass::Reduction, (bytes, 0), &reads, &[]);

@@ -35,6 +35,7 @@ mod embedding;
 mod execution;
 mod experts;
 mod flops;
+mod gelu;
 mod head;
 mod hugging_face;
 mod latent;
@@ -63,7 +64,7 @@ pub(crate) use data::Held;
 pub use data::{DataParallel, Gather, Overlap};
 pub use execution::{
     AttentionKernel, Boundary, ContextExchange, Execution, Fusion, Recompute, ShardedTransformer,
-    SoftmaxFusion,
+    SoftmaxFusion, Step,
 };
 pub use experts::Experts;
 pub use hugging_face::HuggingFaceError;

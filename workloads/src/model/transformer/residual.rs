@@ -40,7 +40,7 @@ impl ResidualNames {
             draft.stream(self.fused, class, (2 * bytes, bytes + mask), &[branch, residual], result);
             return self.output;
         }
-        if on.model().bias == Bias::All {
+        if on.model().bias == Bias::All && !on.execution().fusion.bias {
             draft.stream(self.bias, class, (bytes, bytes), &[branch], &[]);
         }
         let mut branch = branch;

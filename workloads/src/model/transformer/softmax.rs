@@ -57,12 +57,19 @@ impl Softmax {
             kernel.choice = Some(self.choice.clone());
             return;
         }
-        draft.stream("cast scores", copy, (bytes, single), &[SCORES], &[(SINGLE, single)]);
-        draft.stream("scale", copy, (single, single), &[SINGLE], &[(SCALED, single)]);
+        let casts = self.casts();
+        if casts {
+            draft.stream("cast scores", copy, (bytes, single), &[SCORES], &[(SINGLE, single)]);
+        }
+        let scores = if casts { SINGLE } else { SCORES };
+        draft.stream("scale", copy, (single, single), &[scores], &[(SCALED, single)]);
         draft.stream("mask", copy, (single, single), &[SCALED], &[]);
-        let kernel = draft.walk("softmax", softmax, (single, single), &[SCALED], &[(SOFTMAX, single)]);
+        let writes = if casts { [(SOFTMAX, single)] } else { result };
+        let kernel = draft.walk("softmax", softmax, (single, single), &[SCALED], &writes);
         kernel.choice = Some(self.choice.clone());
-        draft.stream("cast probabilities", copy, (single, bytes), &[SOFTMAX], &result);
+        if casts {
+            draft.stream("cast probabilities", copy, (single, bytes), &[SOFTMAX], &result);
+        }
     }
 
     /// From the gradient of the probabilities to that of the scores; returns the name of the latter. The kernel works in
@@ -76,16 +83,26 @@ impl Softmax {
             draft.walk("scale, mask and softmax gradient", softmax, (2 * bytes, bytes), &reads, &[]);
             return from;
         }
-        let writes = [(SOFTMAX_GRADIENT, single)];
-        draft.stream("cast probabilities gradient", copy, (bytes, single), &[from], &writes);
-        let reads = [SOFTMAX, SOFTMAX_GRADIENT];
+        let casts = self.casts();
+        if casts {
+            let writes = [(SOFTMAX_GRADIENT, single)];
+            draft.stream("cast probabilities gradient", copy, (bytes, single), &[from], &writes);
+        }
+        let reads = if casts { [SOFTMAX, SOFTMAX_GRADIENT] } else { [PROBABILITIES, from] };
         draft.walk("softmax gradient", softmax, (2 * single, single), &reads, &[(SCALED_GRADIENT, single)]);
         draft.stream("mask gradient", copy, (single, single), &[SCALED_GRADIENT], &[]);
-        let writes = [(SINGLE_GRADIENT, single)];
-        draft.stream("scale gradient", copy, (single, single), &[SCALED_GRADIENT], &writes);
-        let writes = [(SCORES_GRADIENT, bytes)];
-        draft.stream("cast scores gradient", copy, (single, bytes), &[SINGLE_GRADIENT], &writes);
+        let scores = if casts { SINGLE_GRADIENT } else { SCORES_GRADIENT };
+        draft.stream("scale gradient", copy, (single, single), &[SCALED_GRADIENT], &[(scores, single)]);
+        if casts {
+            let writes = [(SCORES_GRADIENT, bytes)];
+            draft.stream("cast scores gradient", copy, (single, bytes), &[SINGLE_GRADIENT], &writes);
+        }
         SCORES_GRADIENT
+    }
+
+    /// Whether scores are in half precision, from and to which the passes cast.
+    fn casts(&self) -> bool {
+        self.element != Dtype::Fp32.bytes()
     }
 }
 

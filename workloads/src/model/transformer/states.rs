@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Step;
+
 /// Types in which parameters, gradients and states of Adam are held; bytes per parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -98,6 +100,17 @@ impl States {
 }
 
 impl StateBytes {
+    /// Those of a step: what it has no use for is not there.
+    pub(crate) const fn of_step(mut self, step: Step) -> Self {
+        if !matches!(step, Step::Whole) {
+            self.optimizer = 0;
+        }
+        if matches!(step, Step::Forward) {
+            self.gradients = 0;
+        }
+        self
+    }
+
     /// All together.
     pub const fn total(&self) -> u64 {
         self.parameters + self.gradients + self.optimizer

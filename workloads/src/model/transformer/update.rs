@@ -13,7 +13,7 @@ use crate::graph::Phase;
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass};
-use super::{DataParallel, Held, RankParameters, Sharding, States};
+use super::{DataParallel, Held, RankParameters, Sharding, States, Step};
 
 const GRADIENTS: &str = "gradients";
 const STATES: &str = "optimizer states";
@@ -24,9 +24,16 @@ impl ShardedTransformer {
     /// and backward passes is not among them.
     pub fn update(&self, parameters: &RankParameters, data: &DataParallel) -> Vec<Operator> {
         let mut draft = Draft::new(Phase::Update);
+        let step = self.execution().step;
+        if step == Step::Forward {
+            return Vec::new();
+        }
         let sharding = data.sharding;
         let held = self.state_bytes(parameters, data).gradients;
         self.sum_gradients(&mut draft, parameters, held, data);
+        if step == Step::Gradients {
+            return draft.operators;
+        }
         let held_by = self.held(parameters, data);
         let share = |held: &Held| match sharding {
             Sharding::None => held.parameters,
@@ -57,8 +64,10 @@ impl ShardedTransformer {
             let count = parameters.replicated;
             sum(draft, "reduce replicated gradients", CollectiveKind::AllReduce, Group::Tensor, count);
         }
-        // By the number of data ranks, even where that is one.
-        draft.stream("average gradients", StreamClass::Elementwise, (held, held), &[GRADIENTS], &[]);
+        // By the number of data ranks, even where that is one and an update follows.
+        if data.ranks > 1 || self.execution().step == Step::Whole {
+            draft.stream("average gradients", StreamClass::Elementwise, (held, held), &[GRADIENTS], &[]);
+        }
         if !data.reduces_beside() {
             let kind = match data.sharding {
                 Sharding::None => CollectiveKind::AllReduce,

@@ -13,6 +13,7 @@ mod rejected;
 mod schedules;
 mod sensitivity;
 mod size;
+mod steps;
 mod tensors;
 
 use hw_models::catalogue::Catalogue;

@@ -19,6 +19,8 @@ fn cases() -> Vec<(Transformer, Execution)> {
         activation: false,
         residual: false,
         gradient_accumulation: false,
+        bias: true,
+        gelu: false,
         optimizer: false,
         cross_entropy: true,
         loss_metrics: 1,
