@@ -14,6 +14,28 @@ const SUPERBENCH: &str = include_str!("../../measurements/collectives/a100x8_sup
 const VTRAIN: &str = include_str!("../../measurements/collectives/allreduce_vtrain.csv");
 const XLA: &str = include_str!("../../measurements/collectives/h100x8_xla.csv");
 
+/// Of gathers, reduce-scatters and all-to-alls of 2, 4 and 8 B200: share of 900 GiB/s, us of a step, us of a call by ranks
+/// (github.com/MooreThreads/SimuMax @ 4dcaae5, configs/system/b200_bf16_ceperm.json, Apache-2.0).
+const SIMUMAX: [(f64, f64, [f64; 3]); 3] = [
+    (0.6735, 9.1828, [23.1049; 3]),
+    (0.6731, 8.0325, [25.5604; 3]),
+    (0.5968, 7.3039, [51.0578, 19.2102, 0.0]),
+];
+
+/// A fit, read off.
+fn simumax((share, step, call): (f64, f64, [f64; 3]), ranks: u32) -> Vec<[f64; 2]> {
+    let others = f64::from(ranks - 1);
+    let us = |bytes: f64| {
+        let sent = bytes * others / f64::from(ranks);
+        let rate = share * 900.0 * f64::from(1 << 30);
+        call[ranks.ilog2() as usize - 1] + step * others + sent / rate * 1e6
+    };
+    [20, 24, 28, 32]
+        .map(|log| 2_f64.powi(log))
+        .map(|bytes| [bytes, (100.0 * us(bytes)).round() / 100.0])
+        .to_vec()
+}
+
 use CollectiveKind::{AllGather, AllReduce, AllToAll, Broadcast, ReduceScatter};
 
 #[test]
@@ -40,7 +62,13 @@ fn the_catalogue_has_the_measured_tables() {
     .flat_map(|(kind, op)| {
         [2, 4, 8].map(|ranks| table("hopper", InsideLink::NvSwitch, ranks, kind, xla(op, ranks)))
     });
-    let expected: Vec<Expected> = tables.into_iter().chain(hopper).collect();
+    let blackwell = [(AllGather, SIMUMAX[0]), (ReduceScatter, SIMUMAX[1]), (AllToAll, SIMUMAX[2])]
+        .into_iter()
+        .flat_map(|(kind, fit)| {
+            let of = move |ranks| table("blackwell", InsideLink::NvSwitch, ranks, kind, simumax(fit, ranks));
+            [2, 4, 8].map(of)
+        });
+    let expected: Vec<Expected> = tables.into_iter().chain(hopper).chain(blackwell).collect();
     let catalogue = catalogue();
     assert_eq!(catalogue.tables.len(), expected.len());
     for expected in expected {
