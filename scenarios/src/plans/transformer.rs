@@ -203,7 +203,8 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         schema::Step::Gradients => Step::Gradients,
         schema::Step::Forward => Step::Forward,
     };
-    Execution { fusion, states, step, ..common }
+    let reduces_beside = parallelism.overlap_tensor_reduce != Some(false);
+    Execution { fusion, states, step, reduces_beside, ..common }
 }
 
 /// What so many bytes of a parameter in mixed precision are.

@@ -22,10 +22,13 @@ pub(super) fn infeasible(run: RunSummary, reason: String) -> RunSummary {
 pub(super) fn too_small(run: RunSummary, shortfalls: &[Shortfall]) -> RunSummary {
     let Some(worst) = shortfalls.iter().max_by_key(|s| s.needed - s.capacity) else { return run };
     let message = format!(
-        "stage {} needs {} for one micro-batch alone, and {} stages cannot hold theirs",
+        "stage {} needs {} for one micro-batch alone, and {}",
         worst.stage,
         quantity::bytes(worst.needed),
-        shortfalls.len()
+        match shortfalls.len() {
+            1 => "no other stage is short".to_owned(),
+            stages => format!("{stages} stages cannot hold theirs"),
+        }
     );
     let held = worst.holders.iter().filter(|(_, bytes)| *bytes > 0);
     failed(

@@ -48,6 +48,10 @@ pub struct Parallelism {
     /// always so where they are shared. When absent, the others are gathered at the end of the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_parameter_gather: Option<OverlapParameterGather>,
+    /// Tensor ranks sum the gradient of a layer's input beside the product for that of its weight, as Megatron-LM does since
+    /// September 2021; `false`: before it, as until then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap_tensor_reduce: Option<bool>,
     /// Whether GPUs of the machine may be left over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Idle>,

@@ -20,10 +20,11 @@ const EXPERT: &str = "parallelism.expert";
 const MODE: &str = "techniques.recompute.mode";
 
 /// Settings that mean nothing for a list of layers.
-const FOREIGN: [(&str, &str); 12] = [
+const FOREIGN: [(&str, &str); 13] = [
     ("training.step", "lists of layers are trained in whole steps; remove it"),
     ("training.micro_batches", "write `accumulate`: the micro-batches of each copy of the model"),
     ("parallelism.sequence_parallel", "layers of a list are not split over ranks; remove it"),
+    ("parallelism.overlap_tensor_reduce", "layers of a list are not split over ranks; remove it"),
     ("parallelism.scatter_gather", "layers of a list are not split over ranks; remove it"),
     ("techniques.recompute.forward", "it follows from the operators that run again; remove it"),
     ("techniques.recompute.stages", "all blocks recompute; remove it"),

@@ -26,6 +26,7 @@ impl Check<'_> {
         self.foreign(&FOREIGN, "a transformer");
         // As Megatron-LM does.
         scenario.parallelism.scatter_gather.get_or_insert(true);
+        scenario.parallelism.overlap_tensor_reduce.get_or_insert(true);
         scenario.training.step.get_or_insert_default();
         if let Some(recompute) = &mut scenario.techniques.recompute {
             recompute.mode.get_or_insert(RecomputeMode::Full);

@@ -28,6 +28,9 @@ pub struct Execution {
     pub context_exchange: ContextExchange,
     /// What a step does.
     pub step: Step,
+    /// Tensor ranks sum the gradient of a layer's input beside the product for that of its weight, as Megatron-LM does since
+    /// September 2021 (`async_tensor_model_parallel_allreduce`).
+    pub reduces_beside: bool,
 }
 
 /// How ranks that have parts of the same sequences compute attention.
@@ -151,6 +154,7 @@ impl Execution {
             states,
             context_exchange,
             step: Step::Whole,
+            reduces_beside: true,
         }
     }
 }

@@ -133,7 +133,8 @@ impl Linear {
         let mut result = names.input_gradient;
         if on.tensor() > 1 && self.side == Side::Columns {
             let tensors = (names.input_gradient, names.gradient_reduced);
-            result = reduce(draft, on, names.reduce_input_gradient, Issue::Beside, tensors, bytes);
+            let issue = if on.execution().reduces_beside { Issue::Beside } else { Issue::Waiting };
+            result = reduce(draft, on, names.reduce_input_gradient, issue, tensors, bytes);
         }
         draft.within(Phase::BackwardWeight, |draft| self.weight_gradient(draft, on, input, gradient));
         result

@@ -218,3 +218,21 @@ fn nothing_here_knows_a_time() {
     }
     assert!(files > 15, "the sources are there");
 }
+
+/// Megatron-LM until September 2021: what follows waits for the sums of input gradients, which are the same.
+#[test]
+fn sums_of_input_gradients_wait_where_they_are_not_beside() {
+    let sums = |reduces_beside| {
+        let execution = Execution { reduces_beside, ..materialised(1, 2_048, ranks(8, false)) };
+        let gpt = shard(&preset("gpt3-175b"), &execution);
+        let layer = gpt.layer(Recompute::None);
+        let sum = |operator: &Operator| match operator.work {
+            Work::Collective(sum) => Some((sum.bytes, sum.overlaps_next)),
+            _ => None,
+        };
+        layer.backward.iter().filter_map(sum).collect::<Vec<_>>()
+    };
+    // 2048 x 12288 in fp16, after attention and after the MLP.
+    assert_eq!(sums(true), [(50_331_648, true); 2]);
+    assert_eq!(sums(false), [(50_331_648, false); 2]);
+}
