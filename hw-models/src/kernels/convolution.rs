@@ -8,7 +8,9 @@
 //!
 //! Winograd's is F(4x4, 3x3) of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016, for filters
 //! 3 x 3 that move by one; it saves 3/4 of the multiplications. The gradients are products of the same size: that of the
-//! input sums over the output channels, that of the weight over the outputs of the batch. Channels in groups are a product
+//! input sums over the output channels, that of the weight over the outputs of the batch or, in the domain, over the tiles
+//! (`CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED`: `winogradWgradData4x4` and `winogradWgradDelta4x4` beside
+//! products in a trace of ResNet-50). Channels in groups are a product
 //! for each group; where a group has one channel they are no product at all ([`depthwise`](super::depthwise)).
 
 use serde::{Deserialize, Serialize};
@@ -62,7 +64,7 @@ pub enum ConvolutionPass {
 const TILES: [[u64; 2]; 6] = [[128, 128], [128, 64], [64, 128], [64, 64], [128, 32], [32, 128]];
 /// Area of the tile of full efficiency.
 const FULL_TILE: f64 = 128.0 * 128.0;
-/// Parts the contraction of an implicit product is cut into.
+/// Parts a contraction is cut into: of an implicit product, or over the tiles.
 const SPLITS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 /// Products in Winograd's domain: a tile of 4 x 4 outputs comes from 6 x 6 inputs.
 const WINOGRAD_PRODUCTS: u64 = 36;
@@ -229,23 +231,27 @@ impl Convolution {
     fn winograd(&self, parameters: &ConvolutionParameters) -> Option<Algorithm> {
         let applies =
             self.filter == [3, 3] && (self.stride, self.dilation, self.groups.max(1)) == ([1, 1], [1, 1], 1);
-        if !applies || self.pass == ConvolutionPass::WeightGradient {
+        if !applies {
             return None;
         }
         let [height, width] = self.output();
         let tiles = self.batch.saturating_mul(height.div_ceil(4)).saturating_mul(width.div_ceil(4));
-        let (n, k) = match self.pass {
-            ConvolutionPass::InputGradient => (self.in_channels, self.out_channels),
-            _ => (self.out_channels, self.in_channels),
-        };
-        let elements = tiles.saturating_mul(n.saturating_add(k)).saturating_add(n.saturating_mul(k));
+        let (inputs, outputs) = (self.in_channels, self.out_channels);
+        // Of each tile the transform of the input and that of the output or its gradient, and those of the filters.
+        let elements = tiles.saturating_mul(inputs.saturating_add(outputs));
+        let elements = elements.saturating_add(inputs.saturating_mul(outputs));
         let transformed = WINOGRAD_PRODUCTS.saturating_mul(elements).saturating_mul(self.dtype.bytes());
+        let (m, n, k, splits) = match self.pass {
+            ConvolutionPass::Forward => (tiles, outputs, inputs, &SPLITS[..1]),
+            ConvolutionPass::InputGradient => (tiles, inputs, outputs, &SPLITS[..1]),
+            ConvolutionPass::WeightGradient => (inputs, outputs, tiles, &SPLITS[..]),
+        };
         Some(Algorithm {
             products: WINOGRAD_PRODUCTS,
-            m: tiles,
+            m,
             n,
             k,
-            splits: &SPLITS[..1],
+            splits,
             efficiency: parameters.winograd * self.factor(parameters),
             beside: transformed,
             apart: transformed.saturating_add(self.bytes()),

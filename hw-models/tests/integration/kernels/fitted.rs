@@ -13,7 +13,7 @@ use super::model;
 /// What is beyond the goals, with a limit just above its error (median, 95th percentile). Under 20 rows the percentile is
 /// the worst row: the A100's 18 have two products of 4,096 x 1,024 for which the library took tiles that fill 1.2 waves.
 /// Consumer and inference parts throttle, and products of odd sizes run in kernels of the library's choice.
-const BEYOND: [(&str, &str, f64, f64); 22] = [
+const BEYOND: [(&str, &str, f64, f64); 20] = [
     ("a100-pcie-80gb", "gemm-bf16", 0.05, 0.25),
     ("h100-sxm5-80gb", "gemm-tf32", 0.065, 0.3),
     ("v100-sxm2-16gb", "gemm-fp16", 0.057, 0.33),
@@ -34,8 +34,6 @@ const BEYOND: [(&str, &str, f64, f64); 22] = [
     ("p100-pcie-16gb", "softmax", 0.058, f64::INFINITY),
     ("t4", "softmax", 0.056, f64::INFINITY),
     ("t4", "convolution-fp16", 0.225, f64::INFINITY),
-    ("v100-sxm2-16gb", "convolution-fp16", 0.206, f64::INFINITY),
-    ("v100-sxm2-16gb", "convolution-fp32", 0.173, f64::INFINITY),
 ];
 
 macro_rules! tables {
