@@ -11,8 +11,8 @@ use workloads::plan::{self, TransformerPlan};
 
 use super::pipelining::{pipelining, schedule};
 use crate::schema::{
-    self, Attention, Bias, Bytes, BytesPerParameter, Count, CrossEntropy, FusedSoftmax, Gelu, Launch,
-    LayersOf, Mlp, Norm, Optimizer, Placement, Positions, Precision, RecomputeMode, Scenario,
+    self, Attention, Bias, Bytes, BytesPerParameter, Count, CrossEntropy, Encoder, FusedSoftmax, Gelu,
+    Launch, LayersOf, Mlp, Norm, Optimizer, Placement, Positions, Precision, RecomputeMode, Scenario,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -151,6 +151,7 @@ pub(crate) fn dimensions(model: &schema::Transformer) -> Transformer {
             rotary_dim: number(latent.rotary_dim),
             value_dim: number(latent.value_dim),
         }),
+        encoder: model.encoder.map(Into::into),
         ..gpt
     }
 }
@@ -253,6 +254,7 @@ same!(Norm: Layer, Rms);
 same!(Mlp: Gelu, Swiglu);
 same!(Bias: None, Qkv, All);
 same!(Positions: Learned, Rotary, Alibi);
+same!(Encoder: Bert, Roberta);
 
 /// Type of activations and of the parameters that kernels read.
 pub(crate) fn dtype(scenario: &Scenario) -> Dtype {

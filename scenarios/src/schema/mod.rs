@@ -47,7 +47,9 @@ pub use shape::Shape;
 pub use software::{Attention, CrossEntropy, FusedSoftmax, Gelu, Launch, LayersOf, Optimizer, Software};
 pub use techniques::{BPipe, EvictionPolicy, PairTransfer, Recompute, RecomputeMode, StageSet, Techniques};
 pub use training::{MicroBatches, Precision, Step, Training, UpdateRule};
-pub use transformer::{Bias, Experts, LatentAttention, Layers, Mlp, Norm, Positions, Sequence, Transformer};
+pub use transformer::{
+    Bias, Encoder, Experts, LatentAttention, Layers, Mlp, Norm, Positions, Sequence, Transformer,
+};
 
 /// Everything that determines a run: what is trained, on what, how, and with which techniques.
 ///

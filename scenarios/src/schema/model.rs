@@ -15,7 +15,7 @@ pub type Stages = Count<1, 4096>;
 pub enum Model {
     /// A pipeline with given stage times; it needs no machine.
     ProfiledPipeline(Box<ProfiledPipeline>),
-    /// A decoder transformer; it needs a machine.
+    /// A transformer, decoder or encoder; it needs a machine.
     Transformer(Box<Transformer>),
     /// A list of layers; it needs a machine.
     Layers(Box<LayerList>),

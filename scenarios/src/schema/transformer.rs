@@ -1,4 +1,4 @@
-//! A decoder transformer: a preset, a Hugging Face `config.json`, or its dimensions.
+//! A transformer: a preset, a Hugging Face `config.json`, or its dimensions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use super::Count;
 /// Layers of a transformer.
 pub type Layers = Count<1, 4_096>;
 
-/// A decoder transformer. Dimensions that are written take the place of those of the preset or the `config.json`; without
+/// A decoder transformer, or with `encoder` an encoder. Dimensions that are written take the place of those of the preset or the `config.json`; without
 /// either `layers`, `hidden`, `heads`, `vocabulary` and `max_positions` are needed, and the rest is that of GPT-3.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -53,7 +53,7 @@ pub struct Transformer {
     /// Whether the output matrix is the word embedding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tied_embedding: Option<bool>,
-    /// Normalisation before attention and MLP, and at the end.
+    /// Normalisation before attention and MLP, and at the end; of encoders after them, and after the embedding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub norm: Option<Norm>,
     /// The MLP of a layer.
@@ -81,6 +81,19 @@ pub struct Transformer {
     /// `head_dim` is without the rotated part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latent: Option<LatentAttention>,
+    /// An encoder that is trained on masked words: attention to all of the sequence, norms after the sums, token types.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoder: Option<Encoder>,
+}
+
+/// Encoders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Encoder {
+    /// Two token types.
+    Bert,
+    /// One token type, and two positions that no token has.
+    Roberta,
 }
 
 /// A mixture of experts: a router sends each token to a few of them. `count`, `top_k` and `ffn` are needed.

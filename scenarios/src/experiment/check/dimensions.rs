@@ -93,6 +93,9 @@ impl Check<'_> {
         if let Some(window) = base.window {
             taking.count(&mut settings.window, window, "model.transformer.window");
         }
+        if let Some(encoder) = base.encoder {
+            taking.word(&mut settings.encoder, encoder.into(), "model.transformer.encoder");
+        }
         if let Some(base) = &base.experts {
             let experts = settings.experts.get_or_insert_default();
             taking.count(&mut experts.count, base.count, "model.transformer.experts.count");

@@ -9,7 +9,7 @@ use crate::plans::transformer::{dimensions, execution};
 use crate::schema::{Count, Model, Scenario};
 
 /// What the workloads call wrong: the setting that says it, and others that have a part in it.
-const SETTINGS: [(&str, &str, &[&str]); 26] = [
+const SETTINGS: [(&str, &str, &[&str]); 27] = [
     ("layers", "model.transformer.layers", &[]),
     ("hidden", "model.transformer.hidden", &[]),
     ("heads", "model.transformer.heads", &[]),
@@ -19,6 +19,7 @@ const SETTINGS: [(&str, &str, &[&str]); 26] = [
     ("vocabulary", "model.transformer.vocabulary", &[]),
     ("max_positions", "model.transformer.max_positions", &[]),
     ("window", "model.transformer.window", &[]),
+    ("encoder", "model.transformer.encoder", &[]),
     (
         "tensor",
         "parallelism.tensor",

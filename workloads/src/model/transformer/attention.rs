@@ -194,7 +194,7 @@ impl Shape {
     fn flash(&self, on: &ShardedTransformer, pass: Pass) -> Work {
         let &Self { batch, heads, kv_heads, sequence, head_dim, value_dim, .. } = self;
         let dtype = on.execution().dtype;
-        let (queries, keys, causal) = (sequence, sequence, true);
+        let (queries, keys, causal) = (sequence, sequence, on.model().encoder.is_none());
         let attention =
             Attention { pass, batch, heads, kv_heads, queries, keys, head_dim, value_dim, causal, dtype };
         Work::Attention(attention)

@@ -1,4 +1,5 @@
-//! The embedding: rows of words and positions, summed over the tensor ranks that share the vocabulary.
+//! The embedding: rows of words and positions, summed over the tensor ranks that share the vocabulary. That of encoders
+//! adds rows of token types, and has a norm.
 
 use crate::graph::Phase;
 
@@ -6,11 +7,15 @@ use super::Positions;
 use super::block::Block;
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
+use super::norm::{NormNames, norm_names};
 use super::operator::{CollectiveKind, Group, Operator, StreamClass, Tensor};
 
 const TOKENS: &str = "tokens";
 const WORDS: &str = "word embedding";
 const EMBEDDING: &str = "embedding";
+const TYPES: &str = "token type embedding";
+const TYPED: &str = "embedding with token types";
+const NORM: &NormNames = norm_names!("embedding norm");
 const SCATTERED: &str = "embedding, scattered";
 const DROPPED: &str = "embedding dropped";
 const MASK: &str = "embedding dropout mask";
@@ -20,6 +25,7 @@ const GATHERED_GRADIENT: &str = "embedding gradient, gathered";
 const IN_ORDER: &str = "embedding in order";
 const WORD_GRADIENT: &str = "word gradient";
 const POSITION_GRADIENT: &str = "position gradient";
+const TYPE_GRADIENT: &str = "token type gradient";
 
 /// Bytes of a token, an integer of 64 bits.
 const TOKEN_BYTES: u64 = 8;
@@ -51,8 +57,15 @@ fn forward(on: &ShardedTransformer) -> Vec<Operator> {
         let sum = (CollectiveKind::AllReduce, Group::Tensor, whole);
         draft.collective("reduce words", sum, Issue::Waiting, &[WORDS], &[]);
     }
+    if on.model().encoder.is_some() {
+        let looked_up = [(TYPES, whole)];
+        draft.stream("look up token types", StreamClass::Embedding, (read, whole), &[TOKENS], &looked_up);
+        let reads = [WORDS, TYPES];
+        draft.stream("add token types", elementwise, (2 * whole, whole), &reads, &[(TYPED, whole)]);
+        result = TYPED;
+    }
     if on.model().positions == Positions::Learned {
-        draft.stream("add positions", elementwise, (2 * whole, whole), &[WORDS], &[(EMBEDDING, whole)]);
+        draft.stream("add positions", elementwise, (2 * whole, whole), &[result], &[(EMBEDDING, whole)]);
         result = EMBEDDING;
     }
     if on.execution().micro_batch > 1 {
@@ -62,6 +75,9 @@ fn forward(on: &ShardedTransformer) -> Vec<Operator> {
     if on.sequence_parallel() {
         draft.stream("split sequence", elementwise, (part, part), &[result], &[(SCATTERED, part)]);
         result = SCATTERED;
+    }
+    if on.model().encoder.is_some() {
+        result = NORM.forward(&mut draft, on, result, on.hidden());
     }
     if on.model().dropout {
         let mask = on.residual_elements();
@@ -80,6 +96,9 @@ fn backward(on: &ShardedTransformer) -> Vec<Operator> {
         draft.stream(DROPOUT_GRADIENT, StreamClass::Elementwise, traffic, &[gradient, MASK], &writes);
         gradient = DROPOUT_GRADIENT;
     }
+    if on.model().encoder.is_some() {
+        gradient = NORM.backward(&mut draft, on, norm_input(on), gradient, on.hidden());
+    }
     draft.phase = Phase::BackwardWeight;
     if on.sequence_parallel() {
         let gather = (CollectiveKind::AllGather, Group::Tensor, whole);
@@ -92,9 +111,25 @@ fn backward(on: &ShardedTransformer) -> Vec<Operator> {
         let names = ["clear position gradient", POSITION_GRADIENT, "accumulate position gradient"];
         table_gradient(&mut draft, on, names, positions, &[gradient]);
     }
+    let types = on.model().token_type_parameters();
+    if types > 0 {
+        let names = ["clear token type gradient", TYPE_GRADIENT, "accumulate token type gradient"];
+        table_gradient(&mut draft, on, names, types, &[gradient]);
+    }
     let names = ["clear word gradient", WORD_GRADIENT, "accumulate word gradient"];
     table_gradient(&mut draft, on, names, on.vocabulary_share() * on.hidden(), &[gradient, TOKENS]);
     draft.operators
+}
+
+/// What the norm of an encoder's embedding reads.
+const fn norm_input(on: &ShardedTransformer) -> &'static str {
+    if on.sequence_parallel() {
+        SCATTERED
+    } else if on.execution().micro_batch > 1 {
+        IN_ORDER
+    } else {
+        EMBEDDING
+    }
 }
 
 /// The gradient of a table: cleared, then what `reads` say is scattered into the rows that were read (gradient and row

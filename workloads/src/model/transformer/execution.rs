@@ -285,8 +285,8 @@ fn sizes(model: &Transformer, execution: &Execution, wrong: &mut impl FnMut(&'st
     if !(1..=SEQUENCE_MAX).contains(&sequence) {
         wrong("sequence", format!("{sequence} is not between 1 and {SEQUENCE_MAX}"));
     }
-    if model.positions == Positions::Learned && sequence > model.max_positions {
-        let most = model.max_positions;
+    if model.positions == Positions::Learned && sequence > model.longest_sequence() {
+        let most = model.longest_sequence();
         let problem = format!(
             "{sequence} tokens are more than the {most} learned positions: use at most {most}, or raise `max_positions`"
         );

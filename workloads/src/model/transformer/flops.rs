@@ -24,7 +24,8 @@ impl Transformer {
         let layers = f64::from(self.layers) * attention
             + f64::from(kinds.dense) * columns(self.ffn.into())
             + f64::from(kinds.experts) * mixture;
-        let logits = 2.0 * hidden * f64::from(self.vocabulary);
+        let transform = if self.encoder.is_some() { 2.0 * hidden * hidden } else { 0.0 };
+        let logits = transform + 2.0 * hidden * f64::from(self.vocabulary);
         3.0 * sequences as f64 * length as f64 * (layers + logits)
     }
 }

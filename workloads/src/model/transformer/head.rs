@@ -1,4 +1,5 @@
-//! The end of the last stage: norm, logits, and the loss over a vocabulary that the tensor ranks share.
+//! The end of the last stage: norm, of encoders the transform of masked words, logits, and the loss over a vocabulary that
+//! the tensor ranks share.
 
 use crate::graph::Phase;
 
@@ -11,6 +12,10 @@ use super::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass, Tenso
 
 const INPUT: &str = "input";
 const NORM: &NormNames = norm_names!("final norm");
+const DENSE: &Names = linear_names!("head dense");
+const ACTIVATION: &str = "head activation";
+const ACTIVATION_GRADIENT: &str = "head activation gradient";
+const TRANSFORM_NORM: &NormNames = norm_names!("head norm");
 const LOGITS: &Names = linear_names!("logits");
 const LOSS: &str = "loss";
 const METRIC: &str = "logits of metric";
@@ -20,7 +25,7 @@ const LOGITS_GRADIENT: &str = "logits gradient";
 
 impl ShardedTransformer {
     /// Final norm, logits and loss of a micro-batch on a rank of the last stage. The gradient of its input is the tensor
-    /// `final norm input gradient`.
+    /// `final norm input gradient`, of an encoder, whose transform is in the place of the norm, `head dense input gradient`.
     pub fn head(&self) -> Block {
         Block {
             input: Tensor { name: INPUT, bytes: self.bytes(self.residual_elements()) },
@@ -42,13 +47,46 @@ fn projection(on: &ShardedTransformer) -> Linear {
 
 fn forward(on: &ShardedTransformer) -> Vec<Operator> {
     let mut draft = Draft::new(Phase::Forward);
-    let normed = NORM.forward(&mut draft, on, INPUT, on.hidden());
+    let normed = match on.model().encoder {
+        Some(_) => transform(&mut draft, on),
+        None => NORM.forward(&mut draft, on, INPUT, on.hidden()),
+    };
     projection(on).forward(&mut draft, on, normed);
     loss(&mut draft, on);
     for _ in 0..on.execution().fusion.loss_metrics {
         metric(&mut draft, on);
     }
     draft.operators
+}
+
+/// `norm(gelu(W x + b))` of an encoder (`BertPredictionHeadTransform` of Hugging Face Transformers, `BertLMHead` of
+/// Megatron-LM): whole on every tensor rank, GeLU one kernel, the product adds its bias, as that of the logits does.
+fn transform(draft: &mut Draft, on: &ShardedTransformer) -> &'static str {
+    let bytes = on.bytes(on.residual_elements());
+    let output = dense(on).forward(draft, on, INPUT);
+    draft.stream("head gelu", StreamClass::Elementwise, (bytes, bytes), &[output], &[(ACTIVATION, bytes)]);
+    TRANSFORM_NORM.forward(draft, on, ACTIVATION, on.hidden())
+}
+
+fn dense(on: &ShardedTransformer) -> Linear {
+    Linear { names: DENSE, side: Side::Whole, inputs: on.hidden(), outputs: on.hidden() }
+}
+
+/// From the gradient of the logits to that of the input.
+fn transform_gradient(draft: &mut Draft, on: &ShardedTransformer, gradient: &'static str) {
+    let (logits, bytes) = (on.bytes(on.logits()), on.bytes(on.residual_elements()));
+    draft.within(Phase::BackwardWeight, |draft| {
+        draft.stream("logits bias gradient", StreamClass::Reduction, (logits, 0), &[gradient], &[]);
+    });
+    let gradient = projection(on).backward(draft, on, TRANSFORM_NORM.output, gradient);
+    let gradient = TRANSFORM_NORM.backward(draft, on, ACTIVATION, gradient, on.hidden());
+    let (reads, writes) = ([DENSE.output, gradient], [(ACTIVATION_GRADIENT, bytes)]);
+    draft.stream("head gelu gradient", StreamClass::Elementwise, (2 * bytes, bytes), &reads, &writes);
+    draft.within(Phase::BackwardWeight, |draft| {
+        let reads = [ACTIVATION_GRADIENT];
+        draft.stream("head dense bias gradient", StreamClass::Reduction, (bytes, 0), &reads, &[]);
+    });
+    dense(on).backward(draft, on, INPUT, ACTIVATION_GRADIENT);
 }
 
 /// The loss once more without a gradient, as PyTorch's `cross_entropy` computes it: a cast to fp32, a log-softmax (Composer's
@@ -108,6 +146,10 @@ fn fused_loss(draft: &mut Draft, on: &ShardedTransformer) {
 fn backward(on: &ShardedTransformer) -> Vec<Operator> {
     let mut draft = Draft::new(Phase::BackwardInput);
     let gradient = loss_gradient(&mut draft, on);
+    if on.model().encoder.is_some() {
+        transform_gradient(&mut draft, on, gradient);
+        return draft.operators;
+    }
     let gradient = projection(on).backward(&mut draft, on, NORM.output, gradient);
     NORM.backward(&mut draft, on, INPUT, gradient, on.hidden());
     draft.operators

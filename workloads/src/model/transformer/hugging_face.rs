@@ -5,7 +5,7 @@ use std::io::Read;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::{Bias, Experts, LatentAttention, Mlp, Norm, Positions, Transformer};
+use super::{Bias, Encoder, Experts, LatentAttention, Mlp, Norm, Positions, Transformer};
 
 /// Why a `config.json` is not understood.
 #[derive(Debug, Error)]
@@ -34,7 +34,8 @@ const BYTES_MAX: u64 = 1 << 20;
 type Reader = fn(&mut Fields) -> Transformer;
 
 /// The architectures, by `model_type`.
-const ARCHITECTURES: [(&str, Reader); 9] = [
+const ARCHITECTURES: [(&str, Reader); 11] = [
+    ("bert", bert),
     ("deepseek_v2", deepseek),
     ("deepseek_v3", deepseek),
     ("gpt2", gpt2),
@@ -44,6 +45,7 @@ const ARCHITECTURES: [(&str, Reader); 9] = [
     ("mixtral", mixtral),
     ("mpt", mpt),
     ("qwen2", qwen2),
+    ("roberta", roberta),
 ];
 
 impl Transformer {
@@ -85,6 +87,37 @@ impl Transformer {
 
 fn names() -> String {
     ARCHITECTURES.map(|(name, _)| name).join(", ")
+}
+
+fn bert(fields: &mut Fields) -> Transformer {
+    encoder(fields, Encoder::Bert)
+}
+
+fn roberta(fields: &mut Fields) -> Transformer {
+    encoder(fields, Encoder::Roberta)
+}
+
+/// With the head of masked words, whatever `architectures` says.
+fn encoder(fields: &mut Fields, encoder: Encoder) -> Transformer {
+    fields.activation("gelu");
+    let types = encoder.token_types();
+    if fields.number_or("type_vocab_size", 2) != types {
+        fields.problem(format!("`type_vocab_size` must be {types}"));
+    }
+    if fields.value("position_embedding_type").is_some_and(|kind| kind.as_str() != Some("absolute")) {
+        fields.problem("`position_embedding_type` must be \"absolute\"".to_owned());
+    }
+    if fields.flag_or("is_decoder", false) {
+        fields.problem("`is_decoder` must be false: tokens attend to all of the sequence".to_owned());
+    }
+    let model = fields.decoder();
+    Transformer {
+        ffn: fields.number("intermediate_size"),
+        tied_embedding: fields.flag_or("tie_word_embeddings", true),
+        dropout: fields.any_dropout(&["attention_probs_dropout_prob", "hidden_dropout_prob"], 0.1),
+        encoder: Some(encoder),
+        ..model
+    }
 }
 
 fn gpt2(fields: &mut Fields) -> Transformer {
@@ -226,7 +259,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// What GPT-NeoX and the Llama family share.
+    /// What encoders, GPT-NeoX and the Llama family share.
     fn decoder(&mut self) -> Transformer {
         let model = Transformer::gpt(
             self.number("num_hidden_layers"),

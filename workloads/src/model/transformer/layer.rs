@@ -1,4 +1,4 @@
-//! A layer: attention and MLP, each after a norm and added to the residual stream.
+//! A layer: attention and MLP, each added to the residual stream, after a norm or, in encoders, before one.
 
 use crate::graph::Phase;
 
@@ -19,8 +19,8 @@ const ATTENTION: &ResidualNames = residual_names!("attention");
 const MLP: &ResidualNames = residual_names!("mlp");
 
 impl ShardedTransformer {
-    /// A layer with one MLP, on one rank and for one micro-batch. Its output is the tensor `mlp residual`, its input
-    /// gradient `input gradient`.
+    /// A layer with one MLP, on one rank and for one micro-batch. Its output is the tensor `mlp residual`, of an encoder
+    /// `mlp norm output`, its input gradient `input gradient`.
     pub fn layer(&self, recompute: Recompute) -> Block {
         self.block(None, recompute)
     }
@@ -42,6 +42,10 @@ impl ShardedTransformer {
 
 fn forward(on: &ShardedTransformer, experts: Option<&Experts>, phase: Phase) -> Vec<Operator> {
     let mut draft = Draft::new(phase);
+    if on.model().encoder.is_some() {
+        forward_norms_after(&mut draft, on);
+        return draft.operators;
+    }
     let normed = ATTENTION_NORM.forward(&mut draft, on, INPUT, on.hidden());
     let branch = attention::forward(&mut draft, on, normed);
     let residual = ATTENTION.forward(&mut draft, on, branch, INPUT);
@@ -54,6 +58,16 @@ fn forward(on: &ShardedTransformer, experts: Option<&Experts>, phase: Phase) -> 
     draft.operators
 }
 
+/// The forward pass of an encoder's layer, whose residual stream is what the norms give.
+fn forward_norms_after(draft: &mut Draft, on: &ShardedTransformer) {
+    let branch = attention::forward(draft, on, INPUT);
+    let sum = ATTENTION.forward(draft, on, branch, INPUT);
+    let normed = ATTENTION_NORM.forward(draft, on, sum, on.hidden());
+    let branch = DenseMlp::of(on).forward(draft, on, normed);
+    let sum = MLP.forward(draft, on, branch, normed);
+    MLP_NORM.forward(draft, on, sum, on.hidden());
+}
+
 /// What the MLP's norm reads.
 const fn mlp_input(on: &ShardedTransformer) -> &'static str {
     if on.model().parallel_residual { INPUT } else { ATTENTION.output }
@@ -64,22 +78,46 @@ fn backward(on: &ShardedTransformer, experts: Option<&Experts>, recompute: Recom
     if matches!(recompute, Recompute::Full | Recompute::FullEarlyStop) {
         draft.operators = forward(on, experts, Phase::Recompute);
     }
-    let branch = MLP.backward(&mut draft, on, OUTPUT_GRADIENT);
-    let normed = match experts {
-        Some(experts) => mixture::backward(&mut draft, on, experts, MLP_NORM.output, branch),
-        None => DenseMlp::of(on).backward(&mut draft, on, MLP_NORM.output, branch),
-    };
-    let through_mlp = MLP_NORM.backward(&mut draft, on, mlp_input(on), normed, on.hidden());
-    let residual = add_gradients(&mut draft, on, [through_mlp, OUTPUT_GRADIENT], "residual gradient");
-    let branch_gradient = if on.model().parallel_residual { OUTPUT_GRADIENT } else { residual };
-    let branch = ATTENTION.backward(&mut draft, on, branch_gradient);
-    let normed = attention::backward(&mut draft, on, recompute, ATTENTION_NORM.output, branch);
-    let through_attention = ATTENTION_NORM.backward(&mut draft, on, INPUT, normed, on.hidden());
-    add_gradients(&mut draft, on, [through_attention, residual], "input gradient");
+    if on.model().encoder.is_some() {
+        backward_norms_after(&mut draft, on, recompute);
+    } else {
+        backward_norms_before(&mut draft, on, experts, recompute);
+    }
     if recompute == Recompute::FullEarlyStop {
         stop_early(&mut draft.operators);
     }
     draft.operators
+}
+
+fn backward_norms_before(
+    draft: &mut Draft,
+    on: &ShardedTransformer,
+    experts: Option<&Experts>,
+    recompute: Recompute,
+) {
+    let branch = MLP.backward(draft, on, OUTPUT_GRADIENT);
+    let normed = match experts {
+        Some(experts) => mixture::backward(draft, on, experts, MLP_NORM.output, branch),
+        None => DenseMlp::of(on).backward(draft, on, MLP_NORM.output, branch),
+    };
+    let through_mlp = MLP_NORM.backward(draft, on, mlp_input(on), normed, on.hidden());
+    let residual = add_gradients(draft, on, [through_mlp, OUTPUT_GRADIENT], "residual gradient");
+    let branch_gradient = if on.model().parallel_residual { OUTPUT_GRADIENT } else { residual };
+    let branch = ATTENTION.backward(draft, on, branch_gradient);
+    let normed = attention::backward(draft, on, recompute, ATTENTION_NORM.output, branch);
+    let through_attention = ATTENTION_NORM.backward(draft, on, INPUT, normed, on.hidden());
+    add_gradients(draft, on, [through_attention, residual], "input gradient");
+}
+
+fn backward_norms_after(draft: &mut Draft, on: &ShardedTransformer, recompute: Recompute) {
+    let sum = MLP_NORM.backward(draft, on, MLP.output, OUTPUT_GRADIENT, on.hidden());
+    let branch = MLP.backward(draft, on, sum);
+    let through_mlp = DenseMlp::of(on).backward(draft, on, ATTENTION_NORM.output, branch);
+    let normed = add_gradients(draft, on, [through_mlp, sum], "residual gradient");
+    let sum = ATTENTION_NORM.backward(draft, on, ATTENTION.output, normed, on.hidden());
+    let branch = ATTENTION.backward(draft, on, sum);
+    let through_attention = attention::backward(draft, on, recompute, INPUT, branch);
+    add_gradients(draft, on, [through_attention, sum], "input gradient");
 }
 
 /// Drops what is recomputed behind the last tensor that is needed.

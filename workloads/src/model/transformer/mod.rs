@@ -1,4 +1,5 @@
-//! Decoder transformers of the GPT, Llama, Mixtral and DeepSeek families, as one rank executes them.
+//! Decoder transformers of the GPT, Llama, Mixtral and DeepSeek families and the encoders BERT and RoBERTa, as one rank
+//! executes them.
 //!
 //! ```text
 //!   Transformer        dimensions: a preset, a scenario, a Hugging Face config.json
@@ -32,6 +33,7 @@ mod context;
 mod cut;
 mod data;
 mod embedding;
+mod encoder;
 mod execution;
 mod experts;
 mod flops;
@@ -62,6 +64,7 @@ pub use crate::model::operator;
 pub use cut::LayerRecompute;
 pub(crate) use data::Held;
 pub use data::{DataParallel, Gather, Overlap};
+pub use encoder::Encoder;
 pub use execution::{
     AttentionKernel, Boundary, ContextExchange, Execution, Fusion, Recompute, ShardedTransformer,
     SoftmaxFusion, Step,

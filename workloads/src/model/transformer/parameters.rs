@@ -8,11 +8,11 @@ use super::{Bias, Experts, LatentAttention, Layers, Norm, Positions, Transformer
 pub struct RankParameters {
     /// Of its layers.
     pub layers: u64,
-    /// Word and position embedding.
+    /// Word, position and token-type embedding, with the norm of the latter.
     pub embedding: u64,
     /// Final norm.
     pub final_norm: u64,
-    /// Output matrix, where it is not the embedding of the same rank.
+    /// Output matrix, where it is not the embedding of the same rank; of an encoder also its bias and what comes before it.
     pub head: u64,
     /// Those of the above that all tensor ranks hold and that see only a part of the sequence under sequence
     /// parallelism: norms, and biases that are added after a sum over ranks.
@@ -42,7 +42,11 @@ impl Transformer {
             + words
             + head
             + self.position_parameters()
-            + self.norm_parameters()
+            + self.token_type_parameters()
+            + self.embedding_norm_parameters()
+            + self.final_norm_parameters()
+            + self.transform_parameters()
+            + self.output_biases(u64::from(self.vocabulary))
     }
 
     /// Those of [`Transformer::parameters`] that a token meets: of experts, as many as it goes to.
@@ -115,6 +119,31 @@ impl Transformer {
         vectors * u64::from(self.hidden)
     }
 
+    /// Decoders end with a norm; the last layer of an encoder already has.
+    fn final_norm_parameters(&self) -> u64 {
+        if self.encoder.is_some() { 0 } else { self.norm_parameters() }
+    }
+
+    /// Those of the norm of an encoder's embedding.
+    fn embedding_norm_parameters(&self) -> u64 {
+        if self.encoder.is_some() { self.norm_parameters() } else { 0 }
+    }
+
+    /// Those of an encoder's head before the output matrix: dense layer and norm.
+    fn transform_parameters(&self) -> u64 {
+        let hidden = u64::from(self.hidden);
+        if self.encoder.is_some() { hidden * hidden + hidden + self.norm_parameters() } else { 0 }
+    }
+
+    /// Of so many words that an encoder's head gives logits for.
+    fn output_biases(&self, words: u64) -> u64 {
+        if self.encoder.is_some() { words } else { 0 }
+    }
+
+    pub(super) fn token_type_parameters(&self) -> u64 {
+        self.encoder.map_or(0, |encoder| u64::from(encoder.token_types())) * u64::from(self.hidden)
+    }
+
     pub(super) fn position_parameters(&self) -> u64 {
         match self.positions {
             Positions::Learned => u64::from(self.max_positions) * u64::from(self.hidden),
@@ -132,7 +161,10 @@ impl ShardedTransformer {
         let words = self.vocabulary_share() * self.hidden();
         let if_ = |is: bool, count: u64| if is { count } else { 0 };
         let tied = model.tied_embedding;
-        let final_norm = if_(last, model.norm_parameters());
+        let final_norm = if_(last, model.final_norm_parameters());
+        let (embedding_norm, transform) =
+            (if_(first, model.embedding_norm_parameters()), if_(last, model.transform_parameters()));
+        let output_biases = if_(last, model.output_biases(self.vocabulary_share()));
         let expert_ranks = u64::from(self.execution().split.expert);
         let of_mixture = model.experts.as_ref().map_or(0, |experts| {
             u64::from(experts.count) / expert_ranks * (model.expert_parameters(experts) / self.tensor())
@@ -141,12 +173,15 @@ impl ShardedTransformer {
             + mixtures * model.layer_share(self.tensor(), true);
         RankParameters {
             layers: shared + mixtures * of_mixture,
-            embedding: if_(first, words + model.position_parameters()),
+            embedding: if_(first, words + model.position_parameters() + model.token_type_parameters())
+                + embedding_norm,
             final_norm,
-            head: if_(last && !(first && tied), words),
+            head: if_(last && !(first && tied), words) + transform + output_biases,
             replicated: dense * model.layer_replicated(false)
                 + mixtures * model.layer_replicated(true)
-                + final_norm,
+                + final_norm
+                + embedding_norm
+                + transform,
             experts: if_(expert_ranks > 1, mixtures * of_mixture),
             shared: if_(tied && first != last, words),
         }

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::Invalid;
 
-use super::{Experts, LatentAttention};
+use super::{Encoder, Experts, LatentAttention};
 
-/// A decoder transformer. In files `kv_heads`, `head_dim` and `ffn` may be left out (`heads`, `hidden / heads` and
+/// A decoder or encoder transformer. In files `kv_heads`, `head_dim` and `ffn` may be left out (`heads`, `hidden / heads` and
 /// `4 hidden`), and what is not a number is that of GPT-2 and GPT-3.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Written")]
@@ -29,7 +29,7 @@ pub struct Transformer {
     pub max_positions: u32,
     /// The output matrix is the word embedding.
     pub tied_embedding: bool,
-    /// Normalisation before attention and MLP, and at the end.
+    /// Normalisation before attention and MLP, and at the end; of encoders after them, and after the embedding.
     pub norm: Norm,
     /// The MLP.
     pub mlp: Mlp,
@@ -47,6 +47,8 @@ pub struct Transformer {
     pub experts: Option<Experts>,
     /// Queries, keys and values come from a latent vector, where they do; `head_dim` is without their rotated part.
     pub latent: Option<LatentAttention>,
+    /// Which encoder it is, where it is no decoder.
+    pub encoder: Option<Encoder>,
 }
 
 /// What the MLP of a layer is.
@@ -165,6 +167,7 @@ impl Transformer {
             window: None,
             experts: None,
             latent: None,
+            encoder: None,
         }
     }
 
@@ -222,6 +225,9 @@ impl Transformer {
         if let Some(latent) = &self.latent {
             latent.validate(self, &mut wrong);
         }
+        if let Some(encoder) = self.encoder {
+            encoder.validate(self, &mut wrong);
+        }
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
 
@@ -231,6 +237,11 @@ impl Transformer {
             Some(experts) if layer >= experts.dense_layers => LayerKind::Experts,
             _ => LayerKind::Dense,
         }
+    }
+
+    /// Longest sequence that learned positions take.
+    pub(super) fn longest_sequence(&self) -> u32 {
+        self.max_positions.saturating_sub(self.encoder.map_or(0, Encoder::unused_positions))
     }
 
     /// Width of the queries of all heads together.
@@ -281,6 +292,7 @@ struct Written {
     window: Option<u32>,
     experts: Option<Experts>,
     latent: Option<LatentAttention>,
+    encoder: Option<Encoder>,
 }
 
 impl TryFrom<Written> for Transformer {
@@ -308,6 +320,7 @@ impl TryFrom<Written> for Transformer {
             window: written.window,
             experts: written.experts,
             latent: written.latent,
+            encoder: written.encoder,
             ..gpt
         })
     }

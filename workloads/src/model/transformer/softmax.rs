@@ -27,6 +27,9 @@ pub(super) struct Softmax {
     rows: u64,
     /// Bytes of an element before and after.
     element: u64,
+    /// A triangle of scores is masked by filling it in; the padding of encoders by adding to them, which needs nothing of
+    /// the backward pass.
+    causal: bool,
     fused: bool,
     choice: String,
 }
@@ -42,6 +45,7 @@ impl Softmax {
             scores: batches * sequence * sequence,
             rows: batches * sequence,
             element: execution.dtype.bytes(),
+            causal: on.model().encoder.is_none(),
             fused,
             choice,
         }
@@ -90,7 +94,9 @@ impl Softmax {
         }
         let reads = if casts { [SOFTMAX, SOFTMAX_GRADIENT] } else { [PROBABILITIES, from] };
         draft.walk("softmax gradient", softmax, (2 * single, single), &reads, &[(SCALED_GRADIENT, single)]);
-        draft.stream("mask gradient", copy, (single, single), &[SCALED_GRADIENT], &[]);
+        if self.causal {
+            draft.stream("mask gradient", copy, (single, single), &[SCALED_GRADIENT], &[]);
+        }
         let scores = if casts { SINGLE_GRADIENT } else { SCORES_GRADIENT };
         draft.stream("scale gradient", copy, (single, single), &[SCALED_GRADIENT], &[(scores, single)]);
         if casts {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use workloads::model::transformer::{
     AttentionKernel, Bias, Block, Dtype, Execution, Experts, Fusion, LatentAttention, Mlp, Norm, Operator,
-    Phase, Positions, Recompute, SoftmaxFusion, Split, States, Transformer, Work, beside,
+    Phase, Positions, Recompute, ShardedTransformer, SoftmaxFusion, Split, States, Transformer, Work, beside,
 };
 
 use super::{flash, materialised, preset, ranks, shard};
@@ -37,6 +37,17 @@ fn cases() -> Vec<(Transformer, Execution)> {
                         model.clone(),
                         Execution { dtype, attention, states, fusion, ..materialised(2, 512, split) },
                     ));
+                }
+            }
+        }
+    }
+    for name in ["bert-base", "roberta-base"] {
+        for split in [ranks(1, false), ranks(4, true)] {
+            for fusion in [Fusion::ALL, unfused] {
+                for micro_batch in [1, 2] {
+                    let execution = Execution { fusion, ..materialised(micro_batch, 512, split) };
+                    cases.push((preset(name), execution.clone()));
+                    cases.push((Transformer { dropout: false, ..preset(name) }, execution));
                 }
             }
         }
@@ -116,10 +127,12 @@ fn every_tensor_is_read_but_results() {
             for tensor in unread {
                 let result = [
                     "mlp residual",
+                    "mlp norm output",
                     "input gradient",
                     "embedding",
                     "word embedding",
                     "final norm input gradient",
+                    "head dense input gradient",
                     "log-softmax of metric",
                 ];
                 let is_result = result.iter().any(|name| tensor.name.starts_with(name));
@@ -235,4 +248,55 @@ fn sums_of_input_gradients_wait_where_they_are_not_beside() {
     // 2048 x 12288 in fp16, after attention and after the MLP.
     assert_eq!(sums(true), [(50_331_648, true); 2]);
     assert_eq!(sums(false), [(50_331_648, false); 2]);
+}
+
+/// BERT's norms come after the sums, its mask is added and its flash attention skips nothing.
+#[test]
+fn encoders_attend_to_all_of_the_sequence_and_norm_after_the_sums() {
+    let layer = |model: &Transformer, execution: &Execution| shard(model, execution).layer(Recompute::None);
+    let fusion = Fusion { softmax: SoftmaxFusion::Off, ..Fusion::ALL };
+    let unfused = Execution { fusion, ..materialised(1, 512, ranks(1, false)) };
+    let bert = layer(&preset("bert-base"), &unfused);
+    let place = |name| bert.forward.iter().position(|op| op.name == name);
+    assert_eq!(place("qkv"), Some(0));
+    assert!(
+        place("attention to residual") < place("attention norm") && place("attention norm") < place("mlp up")
+    );
+    assert_eq!(place("mlp norm"), Some(bert.forward.len() - 1));
+    assert!(place("mask").is_some() && bert.backward.iter().all(|op| op.name != "mask gradient"));
+    let causal = |model: &Transformer| {
+        let operators = layer(model, &flash(1, 512, ranks(1, false))).forward;
+        operators.into_iter().find_map(|op| match op.work {
+            Work::Attention(attention) => Some(attention.causal),
+            _ => None,
+        })
+    };
+    assert_eq!(causal(&preset("bert-base")), Some(false));
+    assert_eq!(causal(&preset("gpt2")), Some(true));
+}
+
+/// A row of positions too many for RoBERTa, which counts them from 2.
+#[test]
+fn roberta_has_two_positions_that_no_token_has() {
+    let longest = |name, sequence| {
+        ShardedTransformer::new(&preset(name), &materialised(1, sequence, ranks(1, false))).is_ok()
+    };
+    assert!(longest("roberta-base", 512) && !longest("roberta-base", 513));
+    assert!(longest("bert-base", 512) && !longest("bert-base", 513));
+}
+
+#[test]
+fn encoders_are_those_of_bert() {
+    let bert = preset("bert-base");
+    for model in [
+        Transformer { norm: Norm::Rms, ..bert.clone() },
+        Transformer { mlp: Mlp::Swiglu, ..bert.clone() },
+        Transformer { bias: Bias::None, ..bert.clone() },
+        Transformer { positions: Positions::Rotary, ..bert.clone() },
+        Transformer { parallel_residual: true, ..bert.clone() },
+        Transformer { window: Some(128), ..bert.clone() },
+    ] {
+        let problems = model.validate().expect_err("no such encoder");
+        assert_eq!(problems.iter().map(|problem| problem.field).collect::<Vec<_>>(), ["encoder"]);
+    }
 }

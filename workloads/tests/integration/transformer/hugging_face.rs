@@ -12,6 +12,13 @@ fn read(text: &str) -> Result<Transformer, String> {
 const GPT2: &str = r#"{ "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
     "embd_pdrop": 0.1, "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12,
     "n_positions": 1024, "resid_pdrop": 0.1, "vocab_size": 50257 }"#;
+const BERT: &str = r#"{ "architectures": ["BertForMaskedLM"], "attention_probs_dropout_prob": 0.1, "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1, "hidden_size": 768, "intermediate_size": 3072, "max_position_embeddings": 512, "model_type":
+    "bert", "num_attention_heads": 12, "num_hidden_layers": 12, "position_embedding_type": "absolute", "type_vocab_size": 2,
+    "vocab_size": 30522 }"#;
+const ROBERTA: &str = r#"{ "architectures": ["RobertaForMaskedLM"], "attention_probs_dropout_prob": 0.1, "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1, "hidden_size": 1024, "intermediate_size": 4096, "max_position_embeddings": 514, "model_type":
+    "roberta", "num_attention_heads": 16, "num_hidden_layers": 24, "type_vocab_size": 1, "vocab_size": 50265 }"#;
 const LLAMA_3: &str = r#"{ "attention_bias": false, "attention_dropout": 0.0, "hidden_act": "silu", "hidden_size": 4096,
     "intermediate_size": 14336, "max_position_embeddings": 8192, "model_type": "llama", "num_attention_heads": 32,
     "num_hidden_layers": 32, "num_key_value_heads": 8, "rope_scaling": null, "tie_word_embeddings": false,
@@ -43,6 +50,8 @@ const DEEPSEEK_V3: &str = r#"{ "attention_bias": false, "attention_dropout": 0.0
 #[test]
 fn published_files_give_the_presets() {
     for (file, name) in [
+        (BERT, "bert-base"),
+        (ROBERTA, "roberta-large"),
         (GPT2, "gpt2"),
         (LLAMA_3, "llama-3-8b"),
         (MISTRAL, "mistral-7b"),
@@ -57,9 +66,21 @@ fn published_files_give_the_presets() {
 }
 
 #[test]
+fn encoders_of_other_kinds_are_refused() {
+    for (from, to) in [
+        ("\"type_vocab_size\": 2", "\"type_vocab_size\": 1"),
+        ("\"absolute\"", "\"relative_key\""),
+        ("\"type_vocab_size\"", "\"is_decoder\": true, \"type_vocab_size\""),
+        ("\"gelu\"", "\"relu\""),
+    ] {
+        let said = read(&BERT.replace(from, to)).expect_err(to);
+        assert!(said.contains("must be"), "{said}");
+    }
+}
+
+#[test]
 fn an_unknown_architecture_names_the_known_ones() {
-    let supported =
-        "supported are deepseek_v2, deepseek_v3, gpt2, gpt_neox, llama, mistral, mixtral, mpt, qwen2";
+    let supported = "supported are bert, deepseek_v2, deepseek_v3, gpt2, gpt_neox, llama, mistral, mixtral, mpt, qwen2, roberta";
     assert_eq!(
         read(r#"{ "model_type": "mamba" }"#),
         Err(format!("config.json: `model_type` is `mamba`; {supported}"))

@@ -1,4 +1,4 @@
-//! Decoder transformers: what they execute, hold and count, against published formulas and figures.
+//! Transformers: what they execute, hold and count, against published formulas and figures.
 
 mod collectives;
 mod dataflow;

@@ -30,6 +30,28 @@ fn counts_equal_those_of_published_checkpoints() {
     }
 }
 
+/// `BertForMaskedLM` and `RobertaForMaskedLM`, tied: embedding of V words, p positions and t token types with its norm,
+/// layers with biases and two norms, dense layer and norm of the head, a bias for every word.
+#[test]
+fn encoders_for_masked_words_have_a_closed_form() {
+    for (name, published, [layers, h, words, positions, types]) in [
+        ("bert-base", 109_514_298, [12, 768, 30_522, 512, 2]),
+        ("bert-large", 335_174_458, [24, 1_024, 30_522, 512, 2]),
+        ("roberta-base", 124_697_433, [12, 768, 50_265, 514, 1]),
+        ("roberta-large", 355_412_057, [24, 1_024, 50_265, 514, 1]),
+    ] {
+        let embedding = (words + positions + types) * h + 2 * h;
+        let formula = embedding + layers * (12 * h * h + 13 * h) + (h * h + 3 * h) + words;
+        assert_eq!(formula, published, "{name}");
+        assert_eq!(preset(name).parameters(), published, "{name}");
+        // Padding: embedding and biases.
+        let one_rank = shard(&preset(name), &materialised(1, 512, ranks(1, false)));
+        let padding = (words.next_multiple_of(128) - words) * (h + 1);
+        let held = one_rank.parameters(layers as u32, true, true).total();
+        assert_eq!(held, published + padding, "{name}");
+    }
+}
+
 /// Names of the Megatron-LM models state billions to one digit, from 12 L h^2 (1 + 13/(12h) + (V + s)/(12 L h)).
 #[test]
 fn counts_equal_those_of_the_megatron_papers() {

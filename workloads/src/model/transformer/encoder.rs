@@ -1,0 +1,60 @@
+//! Encoders: BERT and RoBERTa, trained to restore masked words.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Bias, Mlp, Norm, Positions, Transformer};
+
+/// An encoder (Devlin et al. 2019; Liu et al. 2019): tokens attend to all of the sequence, norms come after the sums with
+/// the residual stream and after the embedding, and the head is that of masked words: dense layer, GeLU, norm, output
+/// matrix with a bias. A pooler, which masked words do not need, is no part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Encoder {
+    /// Embeds to which of two segments a token belongs.
+    Bert,
+    /// One segment; positions count from that of the padding word, 1, so that two rows embed no token.
+    Roberta,
+}
+
+impl Encoder {
+    /// Rows of the token-type embedding.
+    pub const fn token_types(self) -> u32 {
+        match self {
+            Self::Bert => 2,
+            Self::Roberta => 1,
+        }
+    }
+
+    /// Rows of the position embedding that no token has.
+    pub const fn unused_positions(self) -> u32 {
+        match self {
+            Self::Bert => 0,
+            Self::Roberta => 2,
+        }
+    }
+
+    /// Checks what `model` has beside.
+    pub(super) fn validate(self, model: &Transformer, wrong: &mut impl FnMut(&'static str, String)) {
+        let needed = [
+            ("norm", model.norm == Norm::Layer, "`layer`"),
+            ("mlp", model.mlp == Mlp::Gelu, "`gelu`"),
+            ("bias", model.bias == Bias::All, "`all`"),
+            ("positions", model.positions == Positions::Learned, "`learned`"),
+            ("parallel_residual", !model.parallel_residual, "`false`"),
+            ("window", model.window.is_none(), "none"),
+            ("experts", model.experts.is_none(), "none"),
+            ("latent", model.latent.is_none(), "none"),
+        ];
+        for (field, _, needed) in needed.into_iter().filter(|(_, fits, _)| !fits) {
+            let problem =
+                format!("BERT and RoBERTa have `{field}` {needed}: change it, or leave `encoder` out");
+            wrong("encoder", problem);
+        }
+        let unused = self.unused_positions();
+        if model.max_positions <= unused {
+            let problem =
+                format!("{} rows are not more than the {unused} that embed no token", model.max_positions);
+            wrong("max_positions", problem);
+        }
+    }
+}
