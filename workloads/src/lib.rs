@@ -16,8 +16,9 @@
 //!   Program      streams of operations on resources, for sim_core::simulate
 //! ```
 //!
-//! A transformer takes the same way from its blocks ([`model::transformer`], laid on stages by [`model::laid`]), with costs from
-//! the hardware models ([`hardware`]) and ranks on the GPUs of a machine ([`site`]): [`plan::build_on`].
+//! A transformer ([`model::transformer`]) and a list of layers ([`model::layered`]) take the same way from their blocks, which
+//! are laid on stages, with costs from the hardware models ([`hardware`]) and ranks on the GPUs of a machine ([`site`]):
+//! [`plan::build_on`], [`plan::build_layered_on`].
 //!
 //! A technique *decides* and never says how long anything takes; contention, bubbles, stalls and running out of memory
 //! emerge in the engine. The whole chain is [`plan::build`]:

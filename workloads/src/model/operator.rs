@@ -10,7 +10,7 @@ use crate::graph::Phase;
 /// A kernel or a collective of one rank.
 ///
 /// Which tensors live from the forward to the backward pass is nobody's to declare: a tensor lives from the operator
-/// that writes it to the last one that reads it ([`Block`](super::Block)).
+/// that writes it to the last one that reads it ([`Block`](super::transformer::Block)).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operator {
     /// What it does, unique within its list but for what is recomputed: `qkv weight gradient`.
@@ -33,7 +33,7 @@ pub struct Operator {
 /// A tensor of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// Its name, unique within a [`Block`](super::Block).
+    /// Its name, unique within a [`Block`](super::transformer::Block).
     pub name: &'static str,
     /// Its size.
     pub bytes: u64,
