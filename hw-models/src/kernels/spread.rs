@@ -51,7 +51,9 @@ impl Spreads {
 
     /// What nine of ten kernels of a class on a GPU are within, relative to the prediction.
     pub fn of(&self, catalogue: &Catalogue, device: &str, class: KernelClass) -> f64 {
-        let generation = |name: &str| catalogue.gpus.get(name).map(|gpu| gpu.architecture.as_str());
+        let generation = |name: &str| catalogue.gpus.get(name).map(|gpu| &gpu.architecture);
+        let own = generation(device);
+        let of_generation = |other: &str| own.is_some() && generation(other) == own;
         let told = |like: &dyn Fn(&Spread) -> bool| {
             let like = self.0.iter().filter(|spread| like(spread));
             let mut within: Vec<f64> = like.map(|spread| spread.within).collect();
@@ -59,9 +61,7 @@ impl Spreads {
             within.get(within.len() / 2).copied()
         };
         told(&|spread| spread.class == class && spread.device == device)
-            .or_else(|| {
-                told(&|spread| spread.class == class && generation(&spread.device) == generation(device))
-            })
+            .or_else(|| told(&|spread| spread.class == class && of_generation(&spread.device)))
             .or_else(|| told(&|spread| spread.class == class))
             .or_else(|| told(&|spread| discriminant(&spread.class) == discriminant(&class)))
             .or_else(|| told(&|_| true))

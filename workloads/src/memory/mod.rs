@@ -96,23 +96,7 @@ pub fn list(
     stage: u32,
     framework: &Framework,
 ) -> Result<RankList, Vec<Invalid>> {
-    let model = ShardedTransformer::new(&plan.model, &plan.execution)?;
-    let chain = order.shape.chain;
-    let cut = model.cut(chain, plan.recompute);
-    let rank = Rank { plan, model: &model, cut: &cut, chain, stage, visits: visits(order, stage) };
-    let states = model.state_bytes(&parameters(&model, chain, stage), &plan.data_parallel());
-    let mut list = RankList::default();
-    let throughout = [
-        (kind::PARAMETERS, states.parameters),
-        (kind::GRADIENTS, states.gradients),
-        (kind::OPTIMIZER, states.optimizer),
-        (kind::WORKSPACE, framework.workspace),
-    ];
-    for (kind, bytes) in throughout {
-        list.allocate(bytes, kind);
-    }
-    list.step(&rank.walk(framework), true);
-    Ok(list)
+    of_rank(plan, order, stage, |rank| rank.step(framework))
 }
 
 /// The list of a rank of `stage` from the making of the model to the end of its second step, when it holds all that it will:
@@ -126,15 +110,21 @@ pub fn training(
     (stage, copy): (u32, u32),
     framework: &Framework,
 ) -> Result<RankList, Vec<Invalid>> {
+    of_rank(plan, order, stage, |rank| rank.training(&rank.walk(framework), copy, framework))
+}
+
+/// What a rank of `stage` lists.
+fn of_rank(
+    plan: &TransformerPlan,
+    order: &Order,
+    stage: u32,
+    list: impl FnOnce(&Rank<'_>) -> RankList,
+) -> Result<RankList, Vec<Invalid>> {
     let model = ShardedTransformer::new(&plan.model, &plan.execution)?;
     let chain = order.shape.chain;
     let cut = model.cut(chain, plan.recompute);
-    let rank = Rank { plan, model: &model, cut: &cut, chain, stage, visits: visits(order, stage) };
-    Ok(rank.training(&rank.walk(framework), copy, framework))
-}
-
-fn visits(order: &Order, stage: u32) -> &[Visit] {
-    order.stages.get(stage as usize).map_or(&[], Vec::as_slice)
+    let visits = order.stages.get(stage as usize).map_or(&[][..], Vec::as_slice);
+    Ok(list(&Rank { plan, model: &model, cut: &cut, chain, stage, visits }))
 }
 
 /// A rank of a stage, and what it executes.
@@ -152,6 +142,24 @@ impl Rank<'_> {
     fn walk(&self, framework: &Framework) -> Walk {
         let Self { plan, model, chain, stage, visits, .. } = *self;
         Walk::of(plan, model, (chain, stage), visits, framework.placeholder)
+    }
+
+    /// One step, beside states in a tensor each.
+    fn step(&self, framework: &Framework) -> RankList {
+        let Self { plan, model, chain, stage, .. } = *self;
+        let states = model.state_bytes(&parameters(model, chain, stage), &plan.data_parallel());
+        let mut list = RankList::default();
+        let throughout = [
+            (kind::PARAMETERS, states.parameters),
+            (kind::GRADIENTS, states.gradients),
+            (kind::OPTIMIZER, states.optimizer),
+            (kind::WORKSPACE, framework.workspace),
+        ];
+        for (kind, bytes) in throughout {
+            list.allocate(bytes, kind);
+        }
+        list.step(&self.walk(framework), true);
+        list
     }
 
     /// Two steps of a walk, the model and its states.

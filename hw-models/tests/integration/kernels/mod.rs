@@ -197,22 +197,27 @@ fn a_grouped_product_counts_waves_over_all_groups() {
     assert!(together.as_secs() < 40.0 * apart.as_secs(), "{together:?} {apart:?}");
 }
 
-#[test]
-fn filters_of_three_by_three_save_multiplications() {
-    let model = model("a100-pcie-80gb").correcting(Correct::Never);
-    let layer = Convolution {
+/// A convolution of 256 to 256 channels over square inputs, in fp32.
+const fn three_by_three(batch: u64, side: u64) -> Convolution {
+    Convolution {
         pass: ConvolutionPass::Forward,
-        batch: 64,
+        batch,
         in_channels: 256,
         out_channels: 256,
-        input: [56, 56],
+        input: [side, side],
         filter: [3, 3],
         padding: [1, 1],
         stride: [1, 1],
         dilation: [1, 1],
         groups: 1,
         dtype: Dtype::Fp32,
-    };
+    }
+}
+
+#[test]
+fn filters_of_three_by_three_save_multiplications() {
+    let model = model("a100-pcie-80gb").correcting(Correct::Never);
+    let layer = three_by_three(64, 56);
     let rate = |layer: &Convolution| layer.flops() / model.convolution(layer).unwrap().alone().as_secs();
     assert_eq!(layer.output(), [56, 56]);
     let strided = Convolution { stride: [2, 2], ..layer };
@@ -223,19 +228,7 @@ fn filters_of_three_by_three_save_multiplications() {
 #[test]
 fn channels_in_groups_are_products_of_their_own() {
     let model = model("v100-pcie-32gb");
-    let layer = Convolution {
-        pass: ConvolutionPass::Forward,
-        batch: 32,
-        in_channels: 256,
-        out_channels: 256,
-        input: [28, 28],
-        filter: [3, 3],
-        padding: [1, 1],
-        stride: [1, 1],
-        dilation: [1, 1],
-        groups: 1,
-        dtype: Dtype::Fp32,
-    };
+    let layer = three_by_three(32, 28);
     let cost = |groups| model.convolution(&Convolution { groups, ..layer }).unwrap();
     assert_eq!(cost(32).flops * 32.0, cost(1).flops);
     // A filter over one channel has nothing to reuse: 1/256 of the operations, but far more than that of the time.

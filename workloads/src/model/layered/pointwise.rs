@@ -76,10 +76,8 @@ impl Tape<'_> {
         }
         let layer = self.layer("concatenation");
         let channels = parts.iter().map(|part| part.shape.channels()).sum();
-        let to = self.value(layer, first.with_channels(channels));
-        let bytes = self.on.bytes(to.shape);
         let tensors: Vec<&'static str> = parts.iter().map(|part| part.tensor).collect();
-        self.draft.stream(layer, COPY, (bytes, bytes), &tensors, &[(to.tensor, bytes)]);
+        let to = self.copied(layer, &tensors, first.with_channels(channels));
         let parts = parts.to_vec();
         self.back(to, move |reverse, gradient| parts.iter().for_each(|&part| reverse.give(part, gradient)));
         Ok(to)
@@ -88,10 +86,9 @@ impl Tape<'_> {
     /// Channels times parameters (Touvron et al., ICCV 2021).
     pub(super) fn layer_scale(&mut self, from: Value) -> Value {
         let layer = self.layer("layer scale");
-        let (to, bytes) = (self.value(layer, from.shape), self.on.bytes(from.shape));
-        let channels = from.shape.channels();
+        let to = self.copied(layer, &[from.tensor], from.shape);
+        let (bytes, channels) = (self.on.bytes(from.shape), from.shape.channels());
         self.parameters += channels;
-        self.draft.stream(layer, COPY, (bytes, bytes), &[from.tensor], &[(to.tensor, bytes)]);
         self.back(to, move |reverse, gradient| {
             reverse.pass_gradient(layer, from, gradient, None);
             reverse.reduced(layer, "weight gradient", &[gradient, from.tensor], 2 * bytes, channels);

@@ -108,6 +108,13 @@ impl<'a> Tape<'a> {
         self.named_value(tensor, shape, true)
     }
 
+    /// A value in a tensor of its own, that a pass over memory fills, which reads as many bytes from other tensors.
+    pub(super) fn copied(&mut self, layer: &'static str, from: &[&'static str], shape: Shape) -> Value {
+        let (to, bytes) = (self.value(layer, shape), self.on.bytes(shape));
+        self.draft.stream(layer, StreamClass::Elementwise, (bytes, bytes), from, &[(to.tensor, bytes)]);
+        to
+    }
+
     /// A value in the tensor of another: a view of it, or it was changed in place.
     pub(super) fn view(&mut self, of: Value, shape: Shape) -> Value {
         let value = self.named_value(of.tensor, shape, of.tracked);
@@ -132,15 +139,7 @@ impl<'a> Tape<'a> {
     /// A pass over memory with one input, whose backward pass reads the gradient and `kept` tensors of so many bytes.
     pub(super) fn pass(&mut self, kind: &'static str, from: Value, kept: Kept) -> Value {
         let layer = self.layer(kind);
-        let to = self.value(layer, from.shape);
-        let bytes = self.on.bytes(from.shape);
-        self.draft.stream(
-            layer,
-            StreamClass::Elementwise,
-            (bytes, bytes),
-            &[from.tensor],
-            &[(to.tensor, bytes)],
-        );
+        let to = self.copied(layer, &[from.tensor], from.shape);
         self.back(to, move |reverse, gradient| {
             let kept = match kept {
                 Kept::Input => Some(from.tensor),

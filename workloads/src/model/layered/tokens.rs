@@ -63,16 +63,8 @@ impl Tape<'_> {
             return Err(format!("`class_token` takes tokens, not {}", from.shape));
         };
         let layer = self.layer("class token");
-        let to = self.value(layer, Shape::Tokens { tokens: tokens + 1, width });
-        let bytes = self.on.bytes(to.shape);
         self.parameters += width;
-        self.draft.stream(
-            layer,
-            StreamClass::Elementwise,
-            (bytes, bytes),
-            &[from.tensor],
-            &[(to.tensor, bytes)],
-        );
+        let to = self.copied(layer, &[from.tensor], Shape::Tokens { tokens: tokens + 1, width });
         self.back(to, move |reverse, gradient| {
             let of_token = u64::from(reverse.on.micro_batch) * width * reverse.on.dtype.bytes();
             reverse.reduced(layer, "gradient", &[gradient], of_token, width);
