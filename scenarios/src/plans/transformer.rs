@@ -75,6 +75,7 @@ pub(super) fn overlap(scenario: &Scenario) -> Overlap {
         forward_prefetch: overlap.forward_prefetch.get() as u32,
         backward_prefetch: overlap.backward_prefetch.get() as u32,
         reshard_after_forward: overlap.reshard_after_forward,
+        per_parameter: overlap.per_parameter,
     });
     Overlap { bucket: bucket.map(Bytes::bytes), gather }
 }
@@ -187,25 +188,30 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         Some(bytes) if dtype != Dtype::Fp32 => states(bytes),
         _ => common.states,
     };
-    let megatron = software.layers == LayersOf::MegatronLm;
+    let torchtitan = software.layers == LayersOf::Torchtitan;
+    let layers = match software.layers {
+        LayersOf::MegatronLm => Fusion::ALL,
+        LayersOf::HuggingFace => Fusion { activation: false, residual: false, bias: true, ..Fusion::ALL },
+        LayersOf::Torchtitan if software.compile => {
+            Fusion { activation: true, residual: true, norm: true, ..Fusion::TORCHTITAN }
+        }
+        LayersOf::Torchtitan => Fusion::TORCHTITAN,
+    };
     let fusion = Fusion {
         softmax,
-        activation: megatron,
-        residual: megatron,
-        gradient_accumulation: true,
-        bias: !megatron,
         gelu: software.gelu == Gelu::Kernel,
         optimizer: software.optimizer == Optimizer::Fused,
         cross_entropy: software.cross_entropy == CrossEntropy::Fused,
         loss_metrics: software.loss_metrics.get() as u32,
+        ..layers
     };
     let step = match training.step.unwrap_or_default() {
         schema::Step::Full => Step::Whole,
         schema::Step::Gradients => Step::Gradients,
         schema::Step::Forward => Step::Forward,
     };
-    let reduces_beside = parallelism.overlap_tensor_reduce != Some(false);
-    Execution { fusion, states, step, reduces_beside, ..common }
+    let reduces_beside = parallelism.overlap_tensor_reduce.unwrap_or(!torchtitan);
+    Execution { fusion, states, step, reduces_beside, gathers_again: !torchtitan, ..common }
 }
 
 /// What so many bytes of a parameter in mixed precision are.
@@ -225,6 +231,7 @@ fn recompute(settings: Option<&schema::Recompute>) -> LayerRecompute {
         Some(RecomputeMode::None) => Recompute::None,
         Some(RecomputeMode::Selective) => Recompute::Selective,
         Some(RecomputeMode::Full) => full,
+        Some(RecomputeMode::Operators) => Recompute::Operators,
     };
     LayerRecompute {
         first: settings.map_or(Recompute::None, |settings| mode(settings.mode, full)),

@@ -104,13 +104,21 @@ pub struct OverlapParameterGather {
     pub backward_prefetch: Count<0, 4_096>,
     /// Whether parameters that are shared go after the forward pass.
     pub reshard_after_forward: bool,
+    /// Whether each parameter is shared by itself, so that what is gathered is copied to each of them, as in PyTorch's FSDP2; in
+    /// FSDP1 those of a block are one flat tensor.
+    pub per_parameter: bool,
 }
 
 impl Default for OverlapParameterGather {
     /// As PyTorch's FSDP with its defaults: `limit_all_gathers`, `BACKWARD_PRE`, `FULL_SHARD`.
     fn default() -> Self {
         let one = Count::new(1).expect("within its limits");
-        Self { forward_prefetch: one, backward_prefetch: one, reshard_after_forward: true }
+        Self {
+            forward_prefetch: one,
+            backward_prefetch: one,
+            reshard_after_forward: true,
+            per_parameter: false,
+        }
     }
 }
 

@@ -18,6 +18,9 @@ pub struct Software {
     pub sustained_products: Option<Share>,
     /// Whose layers they are: which chains of small operators are one kernel.
     pub layers: LayersOf,
+    /// Whether torchtitan's layers are compiled (`torch.compile`), which makes one kernel of a norm, and of an activation with
+    /// its gate.
+    pub compile: bool,
     /// How GeLU is computed.
     pub gelu: Gelu,
     /// How parameters are updated.
@@ -42,6 +45,7 @@ impl Default for Software {
             attention: Attention::default(),
             sustained_products: None,
             layers: LayersOf::default(),
+            compile: false,
             gelu: Gelu::default(),
             optimizer: Optimizer::default(),
             cross_entropy: CrossEntropy::default(),
@@ -76,6 +80,10 @@ pub enum LayersOf {
     MegatronLm,
     /// Hugging Face Transformers', eager: products add biases, dropout and additions are kernels of their own.
     HuggingFace,
+    /// torchtitan's, which are those of the authors of Llama: queries, keys and values are three products, an MLP's gate is
+    /// one of its own, RMSNorm and the gate are operators (see `compile`), positions turn as complex numbers in fp32, keys and
+    /// values are repeated for each query; inputs that sequence parallelism gathers are kept, and nothing runs beside its sums.
+    Torchtitan,
 }
 
 /// How GeLU is computed.

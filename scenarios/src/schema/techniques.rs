@@ -61,6 +61,9 @@ pub enum RecomputeMode {
     Selective,
     /// Everything but the input of the layer.
     Full,
+    /// Everything but the input of the layer and the results of attention, of every second product beginning with the first, and
+    /// of reduce-scatters: torchtitan's `selective` with option `op`.
+    Operators,
 }
 
 /// Balance activation memory between the stages `x` and `p - 1 - x`.

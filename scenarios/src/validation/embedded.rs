@@ -20,6 +20,7 @@ const SETS: &[(&str, &str)] = files![
     "simumax.yaml",
     "simumax-memory.yaml",
     "neusight.yaml",
+    "torchtitan.yaml",
     "gemm.yaml",
     "streaming.yaml",
     "attention.yaml",
@@ -36,6 +37,7 @@ const STEPS: &[(&str, &str)] = files![
     "llm-foundry.csv",
     "simumax.csv",
     "neusight.csv",
+    "torchtitan.csv",
 ];
 
 /// Measured kernels, which the constants of the catalogue are fitted to, too: except for a quarter of the rows.

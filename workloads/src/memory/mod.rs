@@ -122,7 +122,7 @@ fn of_rank(
 ) -> Result<RankList, Vec<Invalid>> {
     let model = ShardedTransformer::new(&plan.model, &plan.execution)?;
     let chain = order.shape.chain;
-    let cut = model.cut(chain, plan.recompute);
+    let cut = model.cut(chain, plan.recompute, &plan.data_parallel());
     let visits = order.stages.get(stage as usize).map_or(&[][..], Vec::as_slice);
     Ok(list(&Rank { plan, model: &model, cut: &cut, chain, stage, visits }))
 }

@@ -82,7 +82,7 @@ pub fn usage(
     // A plan that was built has a model.
     let Ok(model) = ShardedTransformer::new(&plan.model, &plan.execution) else { return Ok(Vec::new()) };
     let chain = built.order.shape.chain;
-    let cut = model.cut(chain, plan.recompute);
+    let cut = model.cut(chain, plan.recompute, &plan.data_parallel());
     let mut kinds: Vec<Kind<'_>> = Vec::new();
     let mut kind_of = Vec::new();
     for stage in 0..chain.stages {

@@ -75,7 +75,7 @@ impl Walk {
         visits: &[Visit],
         placeholder: Placeholder,
     ) -> Self {
-        let Cut { blocks, positions } = model.cut(chain, plan.recompute);
+        let Cut { blocks, positions } = model.cut(chain, plan.recompute, &plan.data_parallel());
         let lists: Vec<Lists> = blocks.into_iter().map(Lists::of).collect();
         let chunk = |chunk| {
             let pieces = &positions[chain.position(stage, chunk) as usize];

@@ -69,7 +69,7 @@ type Completed = (OpId, u64, Group);
 
 impl Exchanging<'_> {
     fn gathers(&mut self, position: &[Part], gather: Gather, root: bool) {
-        let Gather { forward_prefetch, backward_prefetch, reshard_after_forward } = gather;
+        let Gather { forward_prefetch, backward_prefetch, reshard_after_forward, .. } = gather;
         for part in position {
             let is_root = root && part.kind != PartKind::Layer;
             let of_root = position.iter().filter(|other| other.kind != PartKind::Layer);

@@ -84,7 +84,7 @@ impl TransformerPlan {
         let boundary = model.boundary(self.scatter_gather);
         let update = |stage| model.update(&parameters(model, chain, stage), &data);
         let splits = self.pipelining.schedule.splits_backward();
-        let cut = model.cut(chain, self.recompute);
+        let cut = model.cut(chain, self.recompute, &data);
         let mut laid = lay(&cut, chain, splits, &boundary.receive, update);
         if self.execution.step == Step::Forward {
             return (laid, Vec::new());

@@ -56,9 +56,14 @@ impl Check<'_> {
             }
         }
         if let Some(recompute) = &mut scenario.techniques.recompute
-            && *recompute.mode.get_or_insert(RecomputeMode::Full) == RecomputeMode::Selective
+            && let mode = *recompute.mode.get_or_insert(RecomputeMode::Full)
+            && let Some(word) = match mode {
+                RecomputeMode::Selective => Some("selective"),
+                RecomputeMode::Operators => Some("operators"),
+                RecomputeMode::None | RecomputeMode::Full => None,
+            }
         {
-            let message = format!("`{MODE}: selective` has no meaning for a list of layers");
+            let message = format!("`{MODE}: {word}` has no meaning for a list of layers");
             self.report(&[(MODE, String::new())], message, "write `full`: blocks keep only their input");
         }
         scenario.training.optimizer.get_or_insert(UpdateRule::Adam);

@@ -3,6 +3,7 @@
 
 use crate::graph::Phase;
 
+use super::apart::Apart;
 use super::context::{Exchange, Passage, exchange, exchange_names};
 use super::draft::Draft;
 use super::execution::{AttentionKernel, ShardedTransformer};
@@ -42,6 +43,7 @@ pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, input: &'stati
     let shape = Shape::of(on);
     match &on.model().latent {
         Some(latent) => Projections::of(on, latent).forward(draft, on, input),
+        None if is_apart(on) => shape.apart().forward(draft, on, input),
         None => shape.project(draft, on, input),
     }
     attend(draft, on, CONTEXT);
@@ -64,8 +66,14 @@ pub(super) fn backward(
     attend_gradient(draft, on, gradient);
     match &on.model().latent {
         Some(latent) => Projections::of(on, latent).backward(draft, on, input, GRADIENTS),
+        None if is_apart(on) => shape.apart().backward(draft, on, input, GRADIENTS),
         None => shape.project_backward(draft, on, input),
     }
+}
+
+/// Whether queries, keys and values are three products.
+const fn is_apart(on: &ShardedTransformer) -> bool {
+    !on.execution().fusion.projections
 }
 
 /// Heads of a rank.
@@ -75,6 +83,8 @@ struct Shape {
     /// Heads that it computes attention for, of whole sequences.
     heads: u64,
     kv_heads: u64,
+    /// Heads of keys and values before these are repeated for each query.
+    kv_projected: u64,
     /// Width of a head of queries and keys, and of values.
     head_dim: u64,
     value_dim: u64,
@@ -88,11 +98,15 @@ impl Shape {
         let ranks = on.tensor() * on.context();
         let latent = model.latent.as_ref();
         let rotated = latent.map_or(0, |latent| u64::from(latent.rotary_dim));
+        let heads = u64::from(model.heads) / ranks;
+        let repeats = !execution.fusion.grouped_queries && is_apart(on) && on.context() == 1;
+        let kv_projected = u64::from(model.kv_heads) / ranks;
         Self {
             batch: u64::from(execution.micro_batch),
             sequence: u64::from(execution.sequence),
-            heads: u64::from(model.heads) / ranks,
-            kv_heads: u64::from(model.kv_heads) / ranks,
+            heads,
+            kv_heads: if repeats { heads } else { kv_projected },
+            kv_projected,
             head_dim: u64::from(model.head_dim) + rotated,
             value_dim: latent.map_or(model.head_dim, |latent| latent.value_dim).into(),
             context: on.context(),
@@ -108,6 +122,12 @@ impl Shape {
     const fn qkv_width(&self) -> u64 {
         let [queries, keys, values] = self.widths();
         queries + keys + values
+    }
+
+    const fn apart(&self) -> Apart {
+        let [queries, keys, values] = self.widths();
+        let repeats = self.kv_heads / self.kv_projected;
+        Apart { columns: [queries, keys / repeats, values / repeats], repeats }
     }
 
     /// Columns of what attention gives for a rank's tokens.
@@ -205,6 +225,7 @@ impl Shape {
 fn operands(on: &ShardedTransformer) -> [&'static str; 3] {
     match &on.model().latent {
         Some(latent) => [Projections::of(on, latent).queries(), KEYS, VALUES],
+        None if is_apart(on) => Shape::of(on).apart().operands(on),
         None => [QKV.output; 3],
     }
 }

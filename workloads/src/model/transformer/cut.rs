@@ -1,9 +1,14 @@
 //! A transformer on the positions of a chain: the embedding on the first, the head on the last, layers spread evenly.
 
 use crate::chain::Chain;
+use crate::graph::Phase;
 use crate::model::cut::{Cut, PartKind, Piece};
 
-use super::{Block, LayerKind, Layers, RankParameters, Recompute, ShardedTransformer, Step};
+use super::draft::Draft;
+use super::operator::{Operator, StreamClass};
+use super::{
+    Block, DataParallel, LayerKind, Layers, RankParameters, Recompute, ShardedTransformer, Sharding, Step,
+};
 
 /// What layers recompute: the first so many of each chunk in one mode, the others in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +32,14 @@ impl LayerRecompute {
 }
 
 impl ShardedTransformer {
-    /// The blocks of every position of `chain`. The stage of both ends has a tied embedding once.
-    pub(crate) fn cut(&self, chain: Chain, recompute: LayerRecompute) -> Cut {
+    /// The blocks of every position of `chain`, whose parameters ranks of `data` may share. The stage of both ends has a
+    /// tied embedding once.
+    pub(crate) fn cut(&self, chain: Chain, recompute: LayerRecompute, data: &DataParallel) -> Cut {
         let mut cut = Cut::default();
-        let (embedding, head) =
-            (cut.block(self.of_step(self.embedding())), cut.block(self.of_step(self.head())));
+        let ends = self.parameters(0, true, true);
+        let outer = |block, parameters| self.of_step(self.copied_out(block, parameters, data, false));
+        let embedding = cut.block(outer(self.embedding(), ends.embedding));
+        let head = cut.block(outer(self.head(), ends.head + ends.final_norm));
         let layers = self.execution().split.layers_per_chunk(self.model());
         for position in 0..chain.positions() {
             let (is_first, is_last) = (position == 0, position + 1 == chain.positions());
@@ -48,12 +56,13 @@ impl ShardedTransformer {
             }
             for n in 0..layers {
                 let kind = self.model().layer_kind(position * layers + n);
-                let block = cut.block(self.of_step(match kind {
-                    LayerKind::Dense => self.layer(recompute.of(n)),
-                    LayerKind::Experts => self.expert_layer(recompute.of(n)),
-                }));
                 let RankParameters { layers: count, experts, .. } =
                     self.parameters(Layers::from_iter([kind]), false, false);
+                let layer = match kind {
+                    LayerKind::Dense => self.layer(recompute.of(n)),
+                    LayerKind::Experts => self.expert_layer(recompute.of(n)),
+                };
+                let block = cut.block(self.of_step(self.copied_out(layer, count, data, true)));
                 pieces.push(Piece { kind: PartKind::Layer, block, owned: count, read: count, experts });
             }
             if is_last {
@@ -73,6 +82,24 @@ impl ShardedTransformer {
         let positions = (0..chain.chunks).map(|chunk| chain.position(stage, chunk));
         let layers = positions.flat_map(|position| position * each..(position + 1) * each);
         layers.map(|layer| self.model().layer_kind(layer)).collect()
+    }
+
+    /// A block that begins with copies of its gathered parameters to each of them, where ranks share them one by one;
+    /// `again` in the backward pass, if they are gathered for that.
+    fn copied_out(&self, mut block: Block, parameters: u64, data: &DataParallel, again: bool) -> Block {
+        let gather = data.gathers_beside().filter(|gather| gather.per_parameter);
+        let Some(gather) = gather.filter(|_| data.sharding == Sharding::Parameters) else { return block };
+        let bytes = parameters * self.execution().states.parameter_bytes();
+        let copy = |operators: &mut Vec<Operator>, phase| {
+            let mut draft = Draft::new(phase);
+            draft.stream("copy gathered parameters", StreamClass::Elementwise, (bytes, bytes), &[], &[]);
+            operators.splice(..0, draft.operators);
+        };
+        copy(&mut block.forward, Phase::Forward);
+        if again && gather.reshard_after_forward {
+            copy(&mut block.backward, Phase::BackwardInput);
+        }
+        block
     }
 
     /// A block as a step executes it.

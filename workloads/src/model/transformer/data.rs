@@ -38,12 +38,15 @@ pub struct Gather {
     pub backward_prefetch: u32,
     /// Gathered parameters go after the forward pass and are gathered again for the backward pass, where they are shared.
     pub reshard_after_forward: bool,
+    /// Ranks share each parameter by itself, so that what is gathered is copied to each of them (PyTorch's FSDP2); else a block's are
+    /// one flat tensor.
+    pub per_parameter: bool,
 }
 
 impl Default for Gather {
     /// As PyTorch's FSDP with its defaults: one block ahead (`limit_all_gathers`, `BACKWARD_PRE`), `FULL_SHARD`.
     fn default() -> Self {
-        Self { forward_prefetch: 1, backward_prefetch: 1, reshard_after_forward: true }
+        Self { forward_prefetch: 1, backward_prefetch: 1, reshard_after_forward: true, per_parameter: false }
     }
 }
 

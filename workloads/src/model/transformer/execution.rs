@@ -31,6 +31,9 @@ pub struct Execution {
     /// Tensor ranks sum the gradient of a layer's input beside the product for that of its weight, as Megatron-LM does since
     /// September 2021 (`async_tensor_model_parallel_allreduce`).
     pub reduces_beside: bool,
+    /// With sequence parallelism the inputs of layers that are split by columns are kept in parts, and gathered again for the
+    /// gradients of weights, as in Megatron-LM; else as they were multiplied.
+    pub gathers_again: bool,
 }
 
 /// How ranks that have parts of the same sequences compute attention.
@@ -75,6 +78,14 @@ pub struct Fusion {
     pub gradient_accumulation: bool,
     /// Products add biases themselves (`addmm`), rather than what follows them.
     pub bias: bool,
+    /// Queries, keys and values are one product, and so are an MLP's gate and what it gates.
+    pub projections: bool,
+    /// A norm is one kernel; else RMSNorm in operators on fp32 copies.
+    pub norm: bool,
+    /// Positions rotate queries and keys in place, in one kernel; else as complex numbers in fp32, by three.
+    pub rotary: bool,
+    /// Attention reads the keys and values of a group of queries where they are; else they are repeated for each query.
+    pub grouped_queries: bool,
     /// GeLU is one kernel; else the tanh form in eight operators (`NewGELUActivation` of Hugging Face Transformers).
     pub gelu: bool,
     /// The update of parameters: one kernel over lists of tensors, or operator by operator.
@@ -112,6 +123,9 @@ pub enum Recompute {
     /// The same, but recomputation ends with the last tensor that the backward pass needs: PyTorch's checkpoints without
     /// reentrance, from 2.1 (`set_checkpoint_early_stop`). Where no dropout follows, the last product is not repeated.
     FullEarlyStop,
+    /// The results of some operators are kept: attention, every second product beginning with the first, reduce-scatters
+    /// (torchtitan's `selective_ac_option = "op"`). Of the rest, what the backward pass needs is produced again.
+    Operators,
 }
 
 /// What passes from one stage to the next for a micro-batch; its gradient passes back in the same way.
@@ -155,6 +169,7 @@ impl Execution {
             context_exchange,
             step: Step::Whole,
             reduces_beside: true,
+            gathers_again: true,
         }
     }
 }
@@ -167,10 +182,27 @@ impl Fusion {
         residual: true,
         gradient_accumulation: true,
         bias: false,
+        projections: true,
+        norm: true,
+        rotary: true,
+        grouped_queries: true,
         gelu: true,
         optimizer: true,
         cross_entropy: false,
         loss_metrics: 0,
+    };
+
+    /// torchtitan's layers, which are those of the authors of Llama, operator by operator; compiled they have `norm`,
+    /// `activation` and `residual`.
+    pub const TORCHTITAN: Self = Self {
+        activation: false,
+        residual: false,
+        bias: true,
+        projections: false,
+        norm: false,
+        rotary: false,
+        grouped_queries: false,
+        ..Self::ALL
     };
 }
 

@@ -1,5 +1,7 @@
 //! A layer: attention and MLP, each added to the residual stream, after a norm or, in encoders, before one.
 
+use std::collections::BTreeSet;
+
 use crate::graph::Phase;
 
 use super::block::Block;
@@ -7,7 +9,7 @@ use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use super::mlp::DenseMlp;
 use super::norm::{NormNames, norm_names};
-use super::operator::{Operator, Tensor};
+use super::operator::{CollectiveKind, Operator, Tensor, Work};
 use super::residual::{ResidualNames, add_gradients, residual_names};
 use super::{Experts, Recompute, attention, mixture};
 
@@ -75,7 +77,7 @@ const fn mlp_input(on: &ShardedTransformer) -> &'static str {
 
 fn backward(on: &ShardedTransformer, experts: Option<&Experts>, recompute: Recompute) -> Vec<Operator> {
     let mut draft = Draft::new(Phase::BackwardInput);
-    if matches!(recompute, Recompute::Full | Recompute::FullEarlyStop) {
+    if matches!(recompute, Recompute::Full | Recompute::FullEarlyStop | Recompute::Operators) {
         draft.operators = forward(on, experts, Phase::Recompute);
     }
     if on.model().encoder.is_some() {
@@ -83,8 +85,10 @@ fn backward(on: &ShardedTransformer, experts: Option<&Experts>, recompute: Recom
     } else {
         backward_norms_before(&mut draft, on, experts, recompute);
     }
-    if recompute == Recompute::FullEarlyStop {
-        stop_early(&mut draft.operators);
+    match recompute {
+        Recompute::FullEarlyStop => stop_early(&mut draft.operators),
+        Recompute::Operators => keep_some(&mut draft.operators),
+        Recompute::None | Recompute::Selective | Recompute::Full => {}
     }
     draft.operators
 }
@@ -127,4 +131,40 @@ fn stop_early(operators: &mut Vec<Operator>) {
     let read = |tensor: &Tensor| backward.iter().any(|op| op.reads.contains(&tensor.name));
     let needed = again.iter().rposition(|op| op.writes.iter().any(read)).map_or(0, |last| last + 1);
     operators.drain(needed..recomputed);
+}
+
+/// Drops what is recomputed of the operators whose results are kept, and of what nobody needs then.
+fn keep_some(operators: &mut Vec<Operator>) {
+    let recomputed = operators.iter().take_while(|op| op.phase == Phase::Recompute).count();
+    let backward = operators.split_off(recomputed);
+    let (mut products, mut kept) = (0, BTreeSet::new());
+    operators.retain(|op| {
+        products += u32::from(matches!(op.work, Work::Gemm(_)));
+        let keeps = match op.work {
+            Work::Gemm(_) => products % 2 == 1,
+            Work::Attention(_) => true,
+            Work::Collective(collective) => collective.kind == CollectiveKind::ReduceScatter,
+            _ => false,
+        };
+        if keeps {
+            kept.extend(op.writes.iter().map(|tensor| tensor.name));
+        }
+        // What has changed a kept tensor in place has done so for good.
+        let for_good = op.writes.is_empty() && op.reads.iter().any(|name| kept.contains(name));
+        !(keeps || for_good)
+    });
+    let mut needed: BTreeSet<&str> = backward.iter().flat_map(|op| &op.reads).copied().collect();
+    let mut again: Vec<Operator> = Vec::new();
+    for op in operators.drain(..).rev() {
+        // What changes a tensor in place is needed where that is.
+        let results: Vec<&str> = op.writes.iter().map(|tensor| tensor.name).collect();
+        let changed = if results.is_empty() { &op.reads } else { &results };
+        if changed.iter().any(|name| needed.contains(name)) {
+            needed.extend(&op.reads);
+            again.push(op);
+        }
+    }
+    again.reverse();
+    again.extend(backward);
+    *operators = again;
 }

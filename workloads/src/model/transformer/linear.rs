@@ -10,7 +10,9 @@
 //! | rows, SP | reduce-scatter of the output | all-gather of the gradient | |
 //! | whole | - | - | |
 //!
-//! A layer that every rank has whole works on the rank's part of the sequence under sequence parallelism.
+//! A layer that every rank has whole works on the rank's part of the sequence under sequence parallelism. Where the gathered
+//! input is kept ([`gathers_again`](super::Execution::gathers_again) is false), it is not gathered again. Layers that
+//! read the same input gather it once, and sum its gradients before ranks do.
 //!
 //! The order is that of Megatron-LM's `LinearWithGradAccumulationAndAsyncCommunication`: input gradient, its
 //! collective, weight gradient.
@@ -20,7 +22,7 @@ use crate::graph::Phase;
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::names::names;
-use super::operator::{CollectiveKind, Group, Layout, Work};
+use super::operator::{CollectiveKind, Group, Layout, StreamClass, Work};
 
 /// A linear layer of a rank.
 pub(super) struct Linear {
@@ -50,6 +52,7 @@ names! { $
     gather_output_gradient: "gather " _ " output gradient",
     gather_input_again: "gather " _ " input again",
     input_gradient: "" _ " input gradient",
+    sum: "" _ " input gradient, added",
     reduce_input_gradient: "reduce " _ " input gradient",
     weight_gradient: "" _ " weight gradient",
     accumulate: "accumulate " _ " weight gradient",
@@ -64,85 +67,89 @@ names! { $
 impl Linear {
     /// The forward pass from tensor `input`; returns the name of the result.
     pub(super) fn forward(
-        &self,
+        self,
         draft: &mut Draft,
         on: &ShardedTransformer,
         input: &'static str,
     ) -> &'static str {
-        let (names, tokens) = (self.names, self.tokens(on));
-        let shards = on.sequence_parallel();
-        let mut operand = input;
-        if shards && self.side == Side::Columns {
-            let bytes = on.bytes(tokens * self.inputs);
-            let gather = (CollectiveKind::AllGather, Group::Tensor, bytes);
-            draft.collective(
-                names.gather_input,
-                gather,
-                Issue::Waiting,
-                &[input],
-                &[(names.gathered, bytes)],
-            );
-            operand = names.gathered;
-        }
-        let bytes = on.bytes(tokens * self.outputs);
-        let shape = (1, tokens, self.outputs, self.inputs);
-        draft.gemm(
-            names.product,
-            shape,
-            (on.execution().dtype, Layout::Forward),
-            &[operand],
-            &[(names.output, bytes)],
-        );
-        if on.tensor() == 1 || self.side != Side::Rows {
-            return names.output;
-        }
-        reduce(draft, on, names.reduce_output, Issue::Waiting, (names.output, names.reduced), bytes)
+        forward(&[self], draft, on, input)
     }
 
     /// The backward pass from `gradient`, that of the output, with the `input` of the forward pass; returns the name of
     /// the gradient of the input.
     pub(super) fn backward(
-        &self,
+        self,
         draft: &mut Draft,
         on: &ShardedTransformer,
         input: &'static str,
         gradient: &'static str,
     ) -> &'static str {
-        let (names, tokens, dtype) = (self.names, self.tokens(on), on.execution().dtype);
-        let shards = on.sequence_parallel();
-        let (mut input, mut gradient) = (input, gradient);
-        if shards && self.side == Side::Rows {
-            let bytes = on.bytes(tokens * self.outputs);
-            let gather = (CollectiveKind::AllGather, Group::Tensor, bytes);
-            let writes = [(names.gradient_gathered, bytes)];
-            draft.collective(names.gather_output_gradient, gather, Issue::Waiting, &[gradient], &writes);
-            gradient = names.gradient_gathered;
-        }
-        let bytes = on.bytes(tokens * self.inputs);
-        if shards && self.side == Side::Columns {
-            let gather = (CollectiveKind::AllGather, Group::Tensor, bytes);
-            draft.within(Phase::BackwardWeight, |draft| {
-                let writes = [(names.gathered_again, bytes)];
-                draft.collective(names.gather_input_again, gather, Issue::Beside, &[input], &writes);
-            });
-            input = names.gathered_again;
-        }
-        let shape = (1, tokens, self.inputs, self.outputs);
-        let writes = [(names.input_gradient, bytes)];
-        draft.gemm(names.input_gradient, shape, (dtype, Layout::InputGradient), &[gradient], &writes);
-        let mut result = names.input_gradient;
-        if on.tensor() > 1 && self.side == Side::Columns {
-            let tensors = (names.input_gradient, names.gradient_reduced);
-            let issue = if on.execution().reduces_beside { Issue::Beside } else { Issue::Waiting };
-            result = reduce(draft, on, names.reduce_input_gradient, issue, tensors, bytes);
-        }
-        draft.within(Phase::BackwardWeight, |draft| self.weight_gradient(draft, on, input, gradient));
-        result
+        backward(&[self], draft, on, input, &[gradient])
     }
 
     /// Tokens that it works on.
     fn tokens(&self, on: &ShardedTransformer) -> u64 {
         if self.side == Side::Whole { on.residual_tokens() } else { on.tokens() }
+    }
+
+    /// Bytes of its output on this rank, before any sum over ranks.
+    fn output_bytes(&self, on: &ShardedTransformer) -> u64 {
+        on.bytes(self.tokens(on) * self.outputs)
+    }
+
+    /// Whether ranks have parts of its input that each needs whole.
+    fn gathers(&self, on: &ShardedTransformer) -> bool {
+        on.sequence_parallel() && self.side == Side::Columns
+    }
+
+    fn gather_input(&self, draft: &mut Draft, on: &ShardedTransformer, input: &'static str) -> &'static str {
+        if !self.gathers(on) {
+            return input;
+        }
+        let bytes = on.bytes(self.tokens(on) * self.inputs);
+        let gather = (CollectiveKind::AllGather, Group::Tensor, bytes);
+        let writes = [(self.names.gathered, bytes)];
+        draft.collective(self.names.gather_input, gather, Issue::Waiting, &[input], &writes);
+        self.names.gathered
+    }
+
+    /// The input for the gradients of weights: kept as it was multiplied, or only as it came in.
+    fn gather_input_again(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        input: &'static str,
+    ) -> &'static str {
+        if !self.gathers(on) {
+            return input;
+        }
+        if !on.execution().gathers_again {
+            return self.names.gathered;
+        }
+        let bytes = on.bytes(self.tokens(on) * self.inputs);
+        let gather = (CollectiveKind::AllGather, Group::Tensor, bytes);
+        draft.within(Phase::BackwardWeight, |draft| {
+            let writes = [(self.names.gathered_again, bytes)];
+            draft.collective(self.names.gather_input_again, gather, Issue::Beside, &[input], &writes);
+        });
+        self.names.gathered_again
+    }
+
+    fn gather_gradient(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        gradient: &'static str,
+    ) -> &'static str {
+        if !on.sequence_parallel() || self.side != Side::Rows {
+            return gradient;
+        }
+        let bytes = self.output_bytes(on);
+        let gather = (CollectiveKind::AllGather, Group::Tensor, bytes);
+        let writes = [(self.names.gradient_gathered, bytes)];
+        let name = self.names.gather_output_gradient;
+        draft.collective(name, gather, Issue::Waiting, &[gradient], &writes);
+        self.names.gradient_gathered
     }
 
     /// The gradient of the weight, added to the sum over micro-batches by the product itself or by a pass of its own.
@@ -168,6 +175,71 @@ impl Linear {
         draft.gemm(names.weight_gradient, shape, layout, &[gradient, input], &writes);
         draft.accumulate(names.accumulate, on, names.weight_gradient, weights);
     }
+}
+
+/// The forward pass of layers that read one `input`; returns the name of the first one's result. What they share is named
+/// after the first.
+pub(super) fn forward(
+    layers: &[Linear],
+    draft: &mut Draft,
+    on: &ShardedTransformer,
+    input: &'static str,
+) -> &'static str {
+    let first = &layers[0];
+    let operand = first.gather_input(draft, on, input);
+    for layer in layers {
+        let shape = (1, layer.tokens(on), layer.outputs, layer.inputs);
+        let writes = [(layer.names.output, layer.output_bytes(on))];
+        let kind = (on.execution().dtype, Layout::Forward);
+        draft.gemm(layer.names.product, shape, kind, &[operand], &writes);
+    }
+    let names = first.names;
+    if on.tensor() == 1 || first.side != Side::Rows {
+        return names.output;
+    }
+    let tensors = (names.output, names.reduced);
+    reduce(draft, on, names.reduce_output, Issue::Waiting, tensors, first.output_bytes(on))
+}
+
+/// The backward pass of layers that read one `input`, from the `gradients` of their outputs; returns the name of the gradient
+/// of the input.
+pub(super) fn backward(
+    layers: &[Linear],
+    draft: &mut Draft,
+    on: &ShardedTransformer,
+    input: &'static str,
+    gradients: &[&'static str],
+) -> &'static str {
+    let first = &layers[0];
+    let gathered = |layer: &Linear, draft: &mut Draft, gradient| layer.gather_gradient(draft, on, gradient);
+    let gradients: Vec<_> =
+        layers.iter().zip(gradients).map(|(layer, gradient)| gathered(layer, draft, gradient)).collect();
+    let input = first.gather_input_again(draft, on, input);
+    let bytes = on.bytes(first.tokens(on) * first.inputs);
+    let mut sum = None;
+    for (layer, &gradient) in layers.iter().zip(&gradients) {
+        let names = layer.names;
+        let shape = (1, layer.tokens(on), layer.inputs, layer.outputs);
+        let kind = (on.execution().dtype, Layout::InputGradient);
+        let writes = [(names.input_gradient, bytes)];
+        draft.gemm(names.input_gradient, shape, kind, &[gradient], &writes);
+        let Some(before) = sum.replace(names.input_gradient) else { continue };
+        let (addends, writes) = ([before, names.input_gradient], [(names.sum, bytes)]);
+        draft.stream(names.sum, StreamClass::Elementwise, (2 * bytes, bytes), &addends, &writes);
+        sum = Some(names.sum);
+    }
+    let mut result = sum.unwrap_or(first.names.input_gradient);
+    if on.tensor() > 1 && first.side == Side::Columns {
+        let issue = if on.execution().reduces_beside { Issue::Beside } else { Issue::Waiting };
+        let tensors = (result, first.names.gradient_reduced);
+        result = reduce(draft, on, first.names.reduce_input_gradient, issue, tensors, bytes);
+    }
+    draft.within(Phase::BackwardWeight, |draft| {
+        for (layer, &gradient) in layers.iter().zip(&gradients) {
+            layer.weight_gradient(draft, on, input, gradient);
+        }
+    });
+    result
 }
 
 /// Sums a tensor of `bytes` over the tensor ranks: in place, or each its part of the sequence; returns the result.

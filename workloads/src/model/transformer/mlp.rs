@@ -3,7 +3,7 @@
 use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use super::gelu::{GeluNames, gelu_names};
-use super::linear::{Linear, Names, Side, linear_names};
+use super::linear::{self, Linear, Names, Side, linear_names};
 use super::names::names;
 use super::operator::StreamClass;
 use super::{Bias, Mlp};
@@ -19,6 +19,7 @@ names! { $
     product: "" _ " product with gate",
     gate: "" _ " gate",
     activation_gradient: "" _ " activation gradient",
+    up_gradient: "" _ " up output gradient",
     gelu_gradient: "" _ " gelu gradient",
     swiglu_gradient: "" _ " swiglu gradient",
     silu_gradient: "" _ " silu gradient",
@@ -28,7 +29,10 @@ names! { $
 
 /// Names of the operators and tensors of an MLP.
 struct MlpNames {
+    /// Of the gate and what it gates, where they are one product.
     up: &'static Names,
+    /// Of the gate, where they are two.
+    gate: &'static Names,
     between: &'static Between,
     gelu: &'static GeluNames,
     down: &'static Names,
@@ -37,6 +41,7 @@ struct MlpNames {
 /// The MLP of a layer that has one.
 const MLP: &MlpNames = &MlpNames {
     up: linear_names!("mlp up"),
+    gate: linear_names!("mlp gate"),
     between: between_names!("mlp"),
     gelu: gelu_names!("mlp gelu"),
     down: linear_names!("mlp down"),
@@ -44,6 +49,7 @@ const MLP: &MlpNames = &MlpNames {
 /// The MLP beside a mixture of experts.
 const SHARED: &MlpNames = &MlpNames {
     up: linear_names!("shared expert up"),
+    gate: linear_names!("shared expert gate"),
     between: between_names!("shared expert"),
     gelu: gelu_names!("shared expert gelu"),
     down: linear_names!("shared expert down"),
@@ -74,7 +80,7 @@ impl DenseMlp {
         on: &ShardedTransformer,
         input: &'static str,
     ) -> &'static str {
-        self.up(on).forward(draft, on, input);
+        linear::forward(&self.up(on), draft, on, input);
         self.activation(draft, on);
         self.down(on).forward(draft, on, self.names.between.activation)
     }
@@ -87,15 +93,29 @@ impl DenseMlp {
         input: &'static str,
         gradient: &'static str,
     ) -> &'static str {
-        let Between { activation, activation_gradient, .. } = self.names.between;
+        let Between { activation, activation_gradient, up_gradient, .. } = self.names.between;
         let gradient = self.down(on).backward(draft, on, activation, gradient);
         self.activation_gradient(draft, on, gradient);
-        self.up(on).backward(draft, on, input, activation_gradient)
+        let up = self.up(on);
+        linear::backward(&up, draft, on, input, &[*activation_gradient, *up_gradient][..up.len()])
     }
 
-    fn up(&self, on: &ShardedTransformer) -> Linear {
-        let outputs = self.columns * on.model().mlp_branches();
-        Linear { names: self.names.up, side: Side::Columns, inputs: on.hidden(), outputs }
+    /// One layer, or the gate and what it gates.
+    fn up(&self, on: &ShardedTransformer) -> Vec<Linear> {
+        let layer = |names, outputs| Linear { names, side: Side::Columns, inputs: on.hidden(), outputs };
+        if self.is_gated_apart(on) {
+            return vec![layer(self.names.gate, self.columns), layer(self.names.up, self.columns)];
+        }
+        vec![layer(self.names.up, self.columns * on.model().mlp_branches())]
+    }
+
+    fn is_gated_apart(&self, on: &ShardedTransformer) -> bool {
+        on.model().mlp == Mlp::Swiglu && !on.execution().fusion.projections
+    }
+
+    /// The tensors of the gate and of what it gates: halves of one, or two.
+    fn gated(&self, on: &ShardedTransformer) -> Vec<&'static str> {
+        self.up(on).iter().map(|layer| layer.names.output).collect()
     }
 
     fn down(&self, on: &ShardedTransformer) -> Linear {
@@ -123,10 +143,11 @@ impl DenseMlp {
                 }
             }
             Mlp::Swiglu if fused => {
-                draft.stream(names.swiglu, class, (2 * bytes, bytes), &[up.output], &result);
+                draft.stream(names.swiglu, class, (2 * bytes, bytes), &self.gated(on), &result);
             }
             Mlp::Swiglu => {
-                draft.stream(names.silu, class, (bytes, bytes), &[up.output], &[(names.gate, bytes)]);
+                let gate = self.gated(on)[0];
+                draft.stream(names.silu, class, (bytes, bytes), &[gate], &[(names.gate, bytes)]);
                 let reads = [up.output, names.gate];
                 draft.stream(names.product, class, (2 * bytes, bytes), &reads, &result);
             }
@@ -151,19 +172,34 @@ impl DenseMlp {
                     draft.stream(names.bias_gradient, StreamClass::Reduction, (bytes, 0), &reads, &[]);
                 }
             }
-            Mlp::Swiglu if on.execution().fusion.activation => {
-                let writes = [(names.activation_gradient, 2 * bytes)];
-                draft.stream(names.swiglu_gradient, class, (3 * bytes, 2 * bytes), &reads, &writes);
-            }
-            Mlp::Swiglu => {
-                // The halves of one tensor: the product's gradient fills one half and that of its other factor, SiLU's the
-                // other.
-                let reads = [up.output, names.gate, gradient];
-                let writes = [(names.activation_gradient, 2 * bytes), (names.gate_gradient, bytes)];
-                draft.stream(names.gate_gradient, class, (3 * bytes, 2 * bytes), &reads, &writes);
-                let reads = [up.output, names.gate_gradient, names.activation_gradient];
-                draft.stream(names.silu_gradient, class, (2 * bytes, bytes), &reads, &[]);
-            }
+            Mlp::Swiglu => self.swiglu_gradient(draft, on, gradient, bytes),
         }
+    }
+
+    /// The gradients of the gate and of what it gates: halves of one tensor, or two.
+    fn swiglu_gradient(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        gradient: &'static str,
+        bytes: u64,
+    ) {
+        let MlpNames { up, between: names, .. } = self.names;
+        let (class, gated) = (StreamClass::Elementwise, self.gated(on));
+        let writes = match gated.len() {
+            1 => vec![(names.activation_gradient, 2 * bytes)],
+            _ => vec![(names.activation_gradient, bytes), (names.up_gradient, bytes)],
+        };
+        if on.execution().fusion.activation {
+            let reads: Vec<_> = gated.iter().copied().chain([gradient]).collect();
+            draft.stream(names.swiglu_gradient, class, (3 * bytes, 2 * bytes), &reads, &writes);
+            return;
+        }
+        // The product's gradient fills that of what is gated and that of its other factor, from which SiLU's is made.
+        let reads = [up.output, names.gate, gradient];
+        let writes: Vec<_> = writes.into_iter().chain([(names.gate_gradient, bytes)]).collect();
+        draft.stream(names.gate_gradient, class, (3 * bytes, 2 * bytes), &reads, &writes);
+        let reads = [gated[0], names.gate_gradient, names.activation_gradient];
+        draft.stream(names.silu_gradient, class, (2 * bytes, bytes), &reads, &[]);
     }
 }

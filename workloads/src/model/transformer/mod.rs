@@ -28,6 +28,7 @@
 //! ```
 
 mod accumulate;
+mod apart;
 mod attention;
 mod context;
 mod cut;
@@ -50,6 +51,8 @@ mod norm;
 mod parameters;
 mod presets;
 mod residual;
+mod rms;
+mod rotary;
 mod shape;
 mod softmax;
 mod split;

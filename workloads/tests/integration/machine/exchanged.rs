@@ -45,7 +45,7 @@ fn eight(sharding: Sharding, overlap: Overlap, micro_batches: u32) -> Transforme
 }
 
 fn fsdp(forward_prefetch: u32, backward_prefetch: u32, reshard_after_forward: bool) -> Overlap {
-    let gather = Gather { forward_prefetch, backward_prefetch, reshard_after_forward };
+    let gather = Gather { forward_prefetch, backward_prefetch, reshard_after_forward, per_parameter: false };
     Overlap { bucket: None, gather: Some(gather) }
 }
 
@@ -237,6 +237,21 @@ fn gathers_ahead_hide_what_gathers_in_time_expose() {
     };
     let [in_time, ahead] = [fsdp(0, 0, true), fsdp(1, 1, true)].map(exposed);
     assert!(ahead.as_secs() < 0.3 * in_time.as_secs(), "{} s, {} s", ahead.as_secs(), in_time.as_secs());
+}
+
+/// Parameters of FSDP2 are copied out of what was gathered: read and written in half precision, those of layers twice.
+#[test]
+fn parameters_that_are_shared_one_by_one_are_copied() {
+    let world = World::dgx_a100(1).roomy();
+    let moved = |per_parameter| {
+        let gather = Some(Gather { per_parameter, ..Gather::default() });
+        let plan = eight(Sharding::Parameters, Overlap { bucket: None, gather }, 3);
+        let ran = world.completed(&plan);
+        let hbm = ran.lowered.platform.fluids.iter().position(|fluid| fluid.name == "node[0].gpu[0].hbm");
+        (ran.run.fluids[hbm.expect("memory of the first GPU")].served, parameters(&plan))
+    };
+    let ((flat, (all, root)), (each, _)) = (moved(false), moved(true));
+    assert_eq!(each - flat, u128::from(3 * 2 * 2 * (2 * all - root)));
 }
 
 #[test]

@@ -24,10 +24,13 @@ fn cases() -> Vec<(Transformer, Execution)> {
         optimizer: false,
         cross_entropy: true,
         loss_metrics: 1,
+        ..Fusion::TORCHTITAN
     };
     for model in models {
         for split in [ranks(1, false), ranks(4, false), ranks(4, true)] {
             for fusion in [Fusion::ALL, unfused] {
+                // Inputs that are gathered are kept.
+                let gathers_again = fusion.projections;
                 for (dtype, attention, states) in [
                     (Dtype::Fp16, AttentionKernel::Materialised, States::CopiedGradients),
                     (Dtype::Bf16, AttentionKernel::Flash, States::FullGradients),
@@ -35,7 +38,14 @@ fn cases() -> Vec<(Transformer, Execution)> {
                 ] {
                     cases.push((
                         model.clone(),
-                        Execution { dtype, attention, states, fusion, ..materialised(2, 512, split) },
+                        Execution {
+                            dtype,
+                            attention,
+                            states,
+                            fusion,
+                            gathers_again,
+                            ..materialised(2, 512, split)
+                        },
                     ));
                 }
             }
@@ -97,7 +107,13 @@ fn saved(block: &Block) -> BTreeSet<&'static str> {
 fn every_tensor_is_written_once_and_before_it_is_read() {
     for (model, execution) in cases() {
         let sharded = shard(&model, &execution);
-        let recomputes = [Recompute::None, Recompute::Selective, Recompute::Full, Recompute::FullEarlyStop];
+        let recomputes = [
+            Recompute::None,
+            Recompute::Selective,
+            Recompute::Full,
+            Recompute::FullEarlyStop,
+            Recompute::Operators,
+        ];
         let layers = recomputes.map(|recompute| sharded.layer(recompute));
         let mixtures = recomputes.map(|recompute| sharded.expert_layer(recompute));
         for block in layers.iter().chain(&mixtures).chain(&[sharded.embedding(), sharded.head()]) {

@@ -9,6 +9,7 @@ mod mixture;
 mod parameters;
 mod softmax;
 mod splits;
+mod torchtitan;
 mod update;
 
 use indexmap::IndexMap;

@@ -1,0 +1,121 @@
+//! Queries, keys and values as three products of one input, which add their biases, rather than slices of one; keys and
+//! values repeated for the queries of their group, where attention takes as many of each.
+
+use crate::graph::Phase;
+
+use super::draft::Draft;
+use super::execution::ShardedTransformer;
+use super::linear::{self, Linear, Names, Side, linear_names};
+use super::operator::StreamClass;
+use super::rotary::{Rotation, rotation_names};
+use super::{Bias, Positions};
+
+const QUERY: &Names = linear_names!("query");
+const KEY: &Names = linear_names!("key");
+const VALUE: &Names = linear_names!("value");
+const ROTATIONS: [&Rotation; 2] = [rotation_names!("query"), rotation_names!("key")];
+const ROTATIONS_BACK: [&Rotation; 2] = [rotation_names!("query gradient"), rotation_names!("key gradient")];
+const REPEATED: [&str; 2] = ["key, repeated", "value, repeated"];
+const REPEAT: [&str; 2] = ["repeat key", "repeat value"];
+const BIASES: [&str; 3] = ["query bias gradient", "key bias gradient", "value bias gradient"];
+const SUMMED: [&str; 2] = ["key gradient of the group", "value gradient of the group"];
+
+/// The projections to queries, keys and values of a rank.
+pub(super) struct Apart {
+    /// Columns of each.
+    pub(super) columns: [u64; 3],
+    /// Queries that share a key and a value, where these are repeated; else 1.
+    pub(super) repeats: u64,
+}
+
+impl Apart {
+    /// The forward pass from the output of the norm to the tensors of [`Self::operands`].
+    pub(super) fn forward(&self, draft: &mut Draft, on: &ShardedTransformer, input: &'static str) {
+        linear::forward(&self.layers(on), draft, on, input);
+        if on.model().positions == Positions::Rotary {
+            let tensors = [QUERY.output, KEY.output];
+            let [queries, keys, _] = self.bytes(on);
+            if on.execution().fusion.rotary {
+                let turned = queries + keys;
+                draft.stream("rotary positions", StreamClass::Elementwise, (turned, turned), &tensors, &[]);
+            } else {
+                ROTATIONS[0].apply(draft, on, QUERY.output, queries);
+                ROTATIONS[1].apply(draft, on, KEY.output, keys);
+            }
+        }
+        if self.repeats > 1 {
+            let [_, key, value] = self.projected(on);
+            for ((from, bytes), (name, to)) in
+                [key, value].into_iter().zip(&self.bytes(on)[1..]).zip(REPEAT.into_iter().zip(REPEATED))
+            {
+                let many = self.repeats * bytes;
+                draft.stream(name, StreamClass::Elementwise, (*bytes, many), &[from], &[(to, many)]);
+            }
+        }
+    }
+
+    /// The backward pass from the gradients of the operands; returns the name of the gradient of the input.
+    pub(super) fn backward(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        input: &'static str,
+        mut gradients: [&'static str; 3],
+    ) -> &'static str {
+        let [queries, keys, values] = self.bytes(on);
+        if self.repeats > 1 {
+            for (n, bytes) in [keys, values].into_iter().enumerate() {
+                let many = self.repeats * bytes;
+                let writes = [(SUMMED[n], bytes)];
+                let reads = [gradients[n + 1]];
+                draft.stream(SUMMED[n], StreamClass::Elementwise, (many, bytes), &reads, &writes);
+                gradients[n + 1] = SUMMED[n];
+            }
+        }
+        if on.model().positions == Positions::Rotary {
+            if on.execution().fusion.rotary {
+                let (turned, tensors) = (queries + keys, [gradients[0], gradients[1]]);
+                let name = "rotary positions gradient";
+                draft.stream(name, StreamClass::Elementwise, (turned, turned), &tensors, &[]);
+            } else {
+                for (n, bytes) in [queries, keys].into_iter().enumerate() {
+                    gradients[n] = ROTATIONS_BACK[n].apply(draft, on, gradients[n], bytes);
+                }
+            }
+        }
+        if on.model().bias != Bias::None {
+            draft.within(Phase::BackwardWeight, |draft| {
+                for ((name, gradient), bytes) in BIASES.into_iter().zip(gradients).zip(self.bytes(on)) {
+                    draft.stream(name, StreamClass::Reduction, (bytes, 0), &[gradient], &[]);
+                }
+            });
+        }
+        linear::backward(&self.layers(on), draft, on, input, &gradients)
+    }
+
+    /// The tensors of queries, keys and values that attention reads.
+    pub(super) fn operands(&self, on: &ShardedTransformer) -> [&'static str; 3] {
+        let [query, key, value] = self.projected(on);
+        if self.repeats > 1 { [query, REPEATED[0], REPEATED[1]] } else { [query, key, value] }
+    }
+
+    /// Their tensors before any repetition.
+    fn projected(&self, on: &ShardedTransformer) -> [&'static str; 3] {
+        let complex = on.model().positions == Positions::Rotary && !on.execution().fusion.rotary;
+        if complex {
+            [ROTATIONS[0].rotated, ROTATIONS[1].rotated, VALUE.output]
+        } else {
+            [QUERY.output, KEY.output, VALUE.output]
+        }
+    }
+
+    fn layers(&self, on: &ShardedTransformer) -> [Linear; 3] {
+        let layer = |names, outputs| Linear { names, side: Side::Columns, inputs: on.hidden(), outputs };
+        let [queries, keys, values] = self.columns;
+        [layer(QUERY, queries), layer(KEY, keys), layer(VALUE, values)]
+    }
+
+    fn bytes(&self, on: &ShardedTransformer) -> [u64; 3] {
+        self.columns.map(|columns| on.bytes(on.tokens() * columns))
+    }
+}
