@@ -187,10 +187,10 @@ impl Reading<'_> {
     }
 }
 
-/// Layers with all that is repeated, however deep.
+/// Layers with all that is repeated, however deep; to repeat nothing takes its time, too.
 fn expanded(list: &[Layer]) -> u64 {
     let count = |layer: &Layer| match layer {
-        Layer::Repeat(repeat) => u64::from(repeat.count).saturating_mul(expanded(&repeat.layers)),
+        Layer::Repeat(repeat) => u64::from(repeat.count).saturating_mul(expanded(&repeat.layers).max(1)),
         Layer::Residual(residual) => {
             1 + expanded(&residual.body).saturating_add(expanded(&residual.shortcut))
         }

@@ -96,6 +96,7 @@ fn a_layer_that_does_not_fit_is_told_with_its_place() {
             "[flatten, { attention: { heads: 4 } }, cross_entropy]",
             "[{ concat: { branches: [[], [{ conv2d: { channels: 4, kernel: 3 } }]] } }, flatten, cross_entropy]",
             "[{ repeat: { count: 4000000000, layers: [relu] } }]",
+            "[{ repeat: { count: 4000000000, layers: [{ repeat: { count: 4000000000, layers: [] } }] } }, cross_entropy]",
             "[{ repeat: { count: 60000, layers: [relu] } }, flatten, cross_entropy]",
             "[{ conv2d: { channels: 4294967295, kernel: 1, padding: 4294967295 } }, flatten, cross_entropy]",
             "[flatten, { linear: { outputs: 4294967295 } }, { linear: { outputs: 4294967295 } }, cross_entropy]",
@@ -111,6 +112,7 @@ fn a_layer_that_does_not_fit_is_told_with_its_place() {
     list.0.repeat.layers.0: a sum takes equal shapes: the body makes an image of 4 x 8 x 8, the shortcut an image of 3 x 8 x 8
     list.1: `attention` takes tokens, not a vector of 192
     list.0: branches differ by more than their channels: an image of 3 x 8 x 8 and an image of 4 x 6 x 6
+    list: there are more than 65536 layers
     list: there are more than 65536 layers
     list.0.repeat.layers.0: a block has more than 512 operators: have a layer with a matrix product begin another, or fewer layers in one `residual` or `concat`
     list.0: what a convolution makes would have 316912650425992231899906441180 elements, more than 1099511627776
