@@ -1,10 +1,10 @@
 //! The allocator of a scenario's framework.
 
 use hw_models::allocator::Settings;
-use workloads::memory::{Framework, NotReplayed, Placeholder, StageUsage, usage};
+use workloads::memory::{Framework, NotReplayed, Placeholder, Ranks, StageUsage};
 use workloads::plan::Built;
 
-use super::{machine, transformer};
+use super::{layered, machine, transformer};
 use crate::catalogue;
 use crate::schema::{Allocator, Bytes, Count, GradientPlaceholders, Model, Scenario, Step};
 
@@ -14,12 +14,16 @@ use crate::schema::{Allocator, Bytes, Count, GradientPlaceholders, Model, Scenar
 /// # Errors
 /// Why that cannot be told.
 pub(crate) fn used(scenario: &Scenario, built: &Built) -> Option<Result<Vec<StageUsage>, NotReplayed>> {
-    let Model::Transformer(model) = &scenario.model else { return None };
     if scenario.training.step.unwrap_or_default() != Step::Full {
         return None;
     }
-    let plan = transformer::plan(scenario, model);
-    Some(usage(&plan, built, &framework(scenario)?, &settings(scenario)))
+    // A plan that was built has a model.
+    let ranks = match &scenario.model {
+        Model::ProfiledPipeline(_) => return None,
+        Model::Transformer(model) => Ranks::of_transformer(&transformer::plan(scenario, model)).ok()?,
+        Model::Layers(model) => Ranks::of_layers(&layered::plan(scenario, model).ok()?),
+    };
+    Some(ranks.usage(built, &framework(scenario)?, &settings(scenario)))
 }
 
 /// Settings of the allocator.

@@ -16,6 +16,12 @@ training: { global_batch: 32, micro_batch: 4, sequence: 1024 }
 parallelism: { tensor: 2, pipeline: 2 }
 ";
 
+const LAYERS: &str = "name: test
+machine: { node: dgx-a100-80g }
+model: { layers: { preset: vit-b-16 } }
+training: { micro_batch: 4, accumulate: 2, precision: fp32 }
+";
+
 fn ran(text: &str, variant: &str, settings: &[&str]) -> RunSummary {
     let summary = run(&read(text, settings).unwrap_or_else(|failure| panic!("{failure}")));
     summary.variants.into_iter().find(|run| run.variant == variant).expect("the variant")
@@ -62,16 +68,26 @@ fn fragments_decide_where_memory_is_short() {
 }
 
 #[test]
-fn what_moves_or_is_gathered_is_not_replayed() {
-    let unknown = |settings: &[&str]| {
-        let found = ran(SMALL, "base", settings);
-        assert!(found.fits && found.allocator.is_empty());
-        found.allocator_unknown.expect("a reason")
+fn what_moves_is_not_replayed() {
+    let settings = ["parallelism.tensor=1", "parallelism.pipeline=4", "techniques.bpipe={}"];
+    let found = ran(SMALL, "base", &settings);
+    assert!(found.fits && found.allocator.is_empty());
+    assert!(found.allocator_unknown.expect("a reason").contains("move"));
+}
+
+/// What ranks share they hold less of; lists of layers are replayed as well.
+#[test]
+fn sharing_leaves_room() {
+    let reserved = |text: &str, sharding: &str| {
+        let settings =
+            ["parallelism.tensor=1", "parallelism.pipeline=1", &format!("parallelism.sharding={sharding}")];
+        let found = ran(text, "base", if text == SMALL { &settings } else { &settings[2..] });
+        found.allocator[0].peak_reserved_bytes
     };
-    assert!(
-        unknown(&["parallelism.tensor=1", "parallelism.pipeline=4", "techniques.bpipe={}"]).contains("move")
-    );
-    assert!(unknown(&["parallelism.pipeline=1", "parallelism.sharding=parameters"]).contains("share"));
+    for text in [SMALL, LAYERS] {
+        let all = ["none", "optimizer", "gradients", "parameters"].map(|sharding| reserved(text, sharding));
+        assert!(all.windows(2).all(|pair| pair[1] < pair[0]), "{all:?}");
+    }
 }
 
 #[test]

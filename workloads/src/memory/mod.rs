@@ -7,27 +7,29 @@
 //! the workspace of matrix products stay; states of the optimizer come in two parts ([`training`]). A product that adds a weight gradient to its sum leaves autograd a
 //! [`Placeholder`] for it.
 //!
-//! What other streams use is taken to be done when the host frees it, as if it never ran ahead of collectives. Moves of
-//! activations (BPipe) are not part of the list.
+//! What ranks share is gathered and summed in tensors of their own ([`exchanges`]). Moves of activations (BPipe) are not part
+//! of the list.
 
+mod exchanges;
+mod ranks;
+mod shared;
 mod states;
 mod usage;
 mod walk;
 
 use hw_models::allocator::{Request, StreamNumber};
 
-use crate::chain::Chain;
 use crate::graph::Phase;
-use crate::limits::Invalid;
-use crate::model::cut::Cut;
-use crate::model::transformer::ShardedTransformer;
 use crate::names::kind;
-use crate::order::{Order, Visit};
-use crate::plan::{TransformerPlan, parameters};
 
-use states::Held;
-pub use usage::{NotReplayed, StageUsage, usage};
+pub use ranks::Ranks;
+pub use usage::{NotReplayed, StageUsage};
 use walk::{Tensor, Walk};
+
+/// The stream of the operators.
+const COMPUTE: StreamNumber = StreamNumber(0);
+/// The stream on which parameters are gathered.
+const GATHERS: StreamNumber = StreamNumber(1);
 
 /// What a rank asks of its allocator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,103 +87,14 @@ impl RankList {
     }
 }
 
-/// The list of a step of a rank of `stage`, which executes the operators of `plan` in `order` and holds its parameters,
-/// gradients and states of the optimizer in one tensor each.
-///
-/// # Errors
-/// What is wrong with the model or its split.
-pub fn list(
-    plan: &TransformerPlan,
-    order: &Order,
-    stage: u32,
-    framework: &Framework,
-) -> Result<RankList, Vec<Invalid>> {
-    of_rank(plan, order, stage, |rank| rank.step(framework))
-}
-
-/// The list of a rank of `stage` from the making of the model to the end of its second step, when it holds all that it will:
-/// parameters, gradients and states of the optimizer tensor by tensor. It is the copy `copy` of the model.
-///
-/// # Errors
-/// What is wrong with the model or its split.
-pub fn training(
-    plan: &TransformerPlan,
-    order: &Order,
-    (stage, copy): (u32, u32),
-    framework: &Framework,
-) -> Result<RankList, Vec<Invalid>> {
-    of_rank(plan, order, stage, |rank| rank.training(&rank.walk(framework), copy, framework))
-}
-
-/// What a rank of `stage` lists.
-fn of_rank(
-    plan: &TransformerPlan,
-    order: &Order,
-    stage: u32,
-    list: impl FnOnce(&Rank<'_>) -> RankList,
-) -> Result<RankList, Vec<Invalid>> {
-    let model = ShardedTransformer::new(&plan.model, &plan.execution)?;
-    let chain = order.shape.chain;
-    let cut = model.cut(chain, plan.recompute, &plan.data_parallel());
-    let visits = order.stages.get(stage as usize).map_or(&[][..], Vec::as_slice);
-    Ok(list(&Rank { plan, model: &model, cut: &cut, chain, stage, visits }))
-}
-
-/// A rank of a stage, and what it executes.
-struct Rank<'a> {
-    plan: &'a TransformerPlan,
-    model: &'a ShardedTransformer,
-    cut: &'a Cut,
-    chain: Chain,
-    stage: u32,
-    visits: &'a [Visit],
-}
-
-impl Rank<'_> {
-    /// The operators of a step.
-    fn walk(&self, framework: &Framework) -> Walk {
-        let Self { plan, model, chain, stage, visits, .. } = *self;
-        Walk::of(plan, model, (chain, stage), visits, framework.placeholder)
-    }
-
-    /// One step, beside states in a tensor each.
-    fn step(&self, framework: &Framework) -> RankList {
-        let Self { plan, model, chain, stage, .. } = *self;
-        let states = model.state_bytes(&parameters(model, chain, stage), &plan.data_parallel());
-        let mut list = RankList::default();
-        let throughout = [
-            (kind::PARAMETERS, states.parameters),
-            (kind::GRADIENTS, states.gradients),
-            (kind::OPTIMIZER, states.optimizer),
-            (kind::WORKSPACE, framework.workspace),
-        ];
-        for (kind, bytes) in throughout {
-            list.allocate(bytes, kind);
-        }
-        list.step(&self.walk(framework), true);
-        list
-    }
-
-    /// Two steps of a walk, the model and its states.
-    fn training(&self, walk: &Walk, copy: u32, framework: &Framework) -> RankList {
-        let Self { plan, cut, chain, stage, visits, .. } = *self;
-        let positions = (0..chain.chunks).map(|chunk| chain.position(stage, chunk));
-        let pieces = positions.flat_map(|position| &cut.positions[position as usize]);
-        let held = Held::of(cut, pieces, plan.execution.states, &plan.data_parallel(), copy);
-        let mut list = RankList::default();
-        held.make(&mut list);
-        list.allocate(framework.workspace, kind::WORKSPACE);
-        list.step(walk, true);
-        held.update(&mut list, visits.last().map_or(0, |visit| visit.micro_batch));
-        list.step(walk, false);
-        list
-    }
-}
-
 impl RankList {
     /// Asks for a tensor, on the stream of the operators.
     fn allocate(&mut self, bytes: u64, kind: &'static str) -> u32 {
-        self.requests.push(Request::Allocate { bytes, stream: StreamNumber(0), kind });
+        self.allocate_on(COMPUTE, bytes, kind)
+    }
+
+    fn allocate_on(&mut self, stream: StreamNumber, bytes: u64, kind: &'static str) -> u32 {
+        self.requests.push(Request::Allocate { bytes, stream, kind });
         self.made += 1;
         self.made - 1
     }
@@ -205,7 +118,7 @@ impl RankList {
             let first = self.requests.len();
             while let Some(tensor) = tensors.get(numbers.len()).filter(|tensor| tensor.first_step == n) {
                 let bytes = if is_first || tensor.last_step < usize::MAX { tensor.bytes } else { 0 };
-                numbers.push(self.allocate(bytes, tensor.kind()));
+                numbers.push(self.allocate_on(tensor.stream, bytes, tensor.kind()));
             }
             if step.workspace > 0 {
                 let workspace = self.allocate(step.workspace, kind::WORKSPACE);
@@ -224,11 +137,12 @@ impl RankList {
 impl Tensor {
     /// What its bytes count as.
     fn kind(&self) -> &'static str {
-        match (self.first_visit == self.last_visit, self.filled_in, self.last_read_in) {
+        let follows = match (self.first_visit == self.last_visit, self.filled_in, self.last_read_in) {
             (true, Phase::Recompute, _) => kind::RECOMPUTED,
             (true, ..) => kind::WORKSPACE,
             (false, _, Phase::BackwardWeight) => kind::FOR_WEIGHT_GRADIENTS,
             (false, ..) => kind::ACTIVATIONS,
-        }
+        };
+        self.kind.unwrap_or(follows)
     }
 }

@@ -1,24 +1,31 @@
-//! Parameters, gradients and states of the optimizer tensor by tensor, in the order in which Megatron-LM allocates them
-//! (`DistributedDataParallel`, `_ParamAndGradBuffer`, `DistributedOptimizer`, `Float16OptimizerWithFloat16Params`).
+//! Parameters, gradients and states of the optimizer tensor by tensor, in the order in which frameworks allocate them.
 //!
-//! Each parameter is a tensor when the model is made. Gradients are one buffer; where ranks share states of the optimizer
-//! parameters are one, too, and the tensors that they were made in are freed. The optimizer then copies its part in fp32,
-//! tensor by tensor. Its moments are allocated by its first update, in between what the first step has left of the
-//! segments: that is why a training run holds more segments than tensors of a step need.
+//! Each parameter is a tensor when the model is made. In Megatron-LM (`DistributedDataParallel`, `_ParamAndGradBuffer`,
+//! `DistributedOptimizer`, `Float16OptimizerWithFloat16Params`) gradients are one buffer; where ranks share states of the
+//! optimizer parameters are one, too, and the tensors that they were made in are freed. In PyTorch gradients are tensors,
+//! with buckets beside them where sums run beside backward passes. Where ranks share parameters every rank has its part of
+//! each (`fully_shard`). The optimizer then copies its part in fp32, tensor by tensor. Its moments are allocated by its first
+//! update, in between what the first step has left of the segments: that is why a training run holds more segments than
+//! tensors of a step need.
 
 use crate::graph::Phase;
 use crate::model::cut::{Cut, Piece};
-use crate::model::transformer::{DataParallel, Group, GroupedGemm, Sharding, States, Work};
+use crate::model::transformer::{Group, GroupedGemm, Sharding, States, Work};
 use crate::names::kind;
 
+use super::ranks::{Gradients, Ranks};
 use super::{Executed, RankList};
 
 /// What a rank holds of a model throughout.
-pub(super) struct Held {
+pub(super) struct Held<'a> {
     /// Parameters but for experts that ranks share, and those.
     buffers: [Buffer; 2],
+    /// Bytes of buckets that gradients are copied to.
+    buckets: &'a [u64],
     states: States,
+    moments: u64,
     sharding: Sharding,
+    gradients: Gradients,
 }
 
 /// Parameters that the same ranks hold, or share.
@@ -30,29 +37,73 @@ struct Buffer {
     rank: u32,
 }
 
-impl Held {
-    /// What rank `rank` of those of `data` holds on a stage that executes `pieces`.
-    pub(super) fn of<'p>(
-        cut: &Cut,
-        pieces: impl Iterator<Item = &'p Piece>,
-        states: States,
-        data: &DataParallel,
-        rank: u32,
-    ) -> Self {
+impl<'a> Held<'a> {
+    /// What rank `copy` of those that hold the same parameters holds on a stage.
+    pub(super) fn of(ranks: &'a Ranks, stage: u32, copy: u32) -> Self {
+        let Ranks { cut, data, states, moments, gradients, .. } = ranks;
         let (mut others, mut experts) = (Vec::new(), Vec::new());
-        for piece in pieces {
+        for piece in ranks.pieces(stage).flatten() {
             tensors(cut, piece, &mut others, &mut experts);
         }
         let buffer = |parameters, group| {
             let ranks = data.holding(group);
-            Buffer { parameters, ranks, rank: rank / (data.ranks / ranks).max(1) }
+            Buffer { parameters, ranks, rank: copy / (data.ranks / ranks).max(1) }
         };
-        let buffers = [buffer(others, Group::Data), buffer(experts, Group::ExpertData)];
-        Self { buffers, states, sharding: data.sharding }
+        Self {
+            buffers: [buffer(others, Group::Data), buffer(experts, Group::ExpertData)],
+            buckets: &ranks.buckets[stage as usize],
+            states: *states,
+            moments: *moments,
+            sharding: data.sharding,
+            gradients: *gradients,
+        }
+    }
+
+    /// Bytes of parameters, gradients and states of the optimizer.
+    pub(super) fn bytes(&self) -> [u64; 3] {
+        let mut bytes = [0, self.buckets.iter().sum(), 0];
+        for buffer in &self.buffers {
+            let held = self.states.bytes(buffer.count(), self.sharding, buffer.ranks);
+            let optimizer = held.optimizer / self.states.optimizer_bytes();
+            bytes[0] += held.parameters;
+            bytes[1] += held.gradients;
+            bytes[2] += optimizer * (self.states.copy_bytes() + self.moments);
+        }
+        bytes
     }
 
     /// Makes the model, its gradients and the optimizer.
     pub(super) fn make(&self, list: &mut RankList) {
+        match (self.sharding, self.gradients) {
+            (Sharding::Parameters, _) | (Sharding::None, Gradients::Tensors) => self.make_tensors(list),
+            _ => self.make_buffers(list),
+        }
+        for &bytes in self.buckets {
+            list.allocate(bytes, kind::GRADIENTS);
+        }
+        let (bytes, copy) = (self.states.parameter_bytes(), self.states.copy_bytes());
+        for count in self.of_optimizer().filter(|_| copy > 0) {
+            let short = list.allocate(count * bytes, kind::OPTIMIZER);
+            list.allocate(count * copy, kind::OPTIMIZER);
+            list.free(short);
+        }
+    }
+
+    /// Parameters and gradients, or the rank's part of each, as tensors.
+    fn make_tensors(&self, list: &mut RankList) {
+        let kinds = [
+            (kind::PARAMETERS, self.states.parameter_bytes()),
+            (kind::GRADIENTS, self.states.gradient_bytes()),
+        ];
+        for (kind, bytes) in kinds {
+            for count in self.of_optimizer() {
+                list.allocate(count * bytes, kind);
+            }
+        }
+    }
+
+    /// Parameters and gradients as buffers.
+    fn make_buffers(&self, list: &mut RankList) {
         let bytes = self.states.parameter_bytes();
         let parameters = self.buffers.iter().flat_map(|buffer| &buffer.parameters);
         let made: Vec<u32> = parameters.map(|count| list.allocate(count * bytes, kind::PARAMETERS)).collect();
@@ -60,16 +111,11 @@ impl Held {
             if self.sharding >= Sharding::Optimizer {
                 list.allocate(buffer.count() * bytes, kind::PARAMETERS);
             }
-            list.allocate(buffer.count() * self.states.gradient_bytes(), kind::GRADIENTS);
+            let held = self.states.bytes(buffer.count(), self.sharding, buffer.ranks);
+            list.allocate(held.gradients, kind::GRADIENTS);
         }
         if self.sharding >= Sharding::Optimizer {
             made.into_iter().for_each(|tensor| list.free(tensor));
-        }
-        let copy = self.states.copy_bytes();
-        for count in self.of_optimizer().filter(|_| copy > 0) {
-            let short = list.allocate(count * bytes, kind::OPTIMIZER);
-            list.allocate(count * copy, kind::OPTIMIZER);
-            list.free(short);
         }
     }
 
@@ -78,10 +124,9 @@ impl Held {
         let execution =
             Executed { operator: "first update", phase: Phase::Update, chunk: 0, block: 0, micro_batch };
         list.execute(execution);
-        let rest = self.states.optimizer_bytes() - self.states.copy_bytes();
         // Moments are tensors of fp32, as is a copy of the gradient.
         for count in self.of_optimizer() {
-            for _ in 0..rest / 4 {
+            for _ in 0..self.moments / 4 {
                 list.allocate(4 * count, kind::OPTIMIZER);
             }
         }
@@ -99,25 +144,30 @@ impl Buffer {
         self.parameters.iter().sum()
     }
 
-    /// What the optimizer of this rank updates: all, or its even share of the buffer, which has the parameters in reverse.
+    /// What the optimizer of this rank updates: all, its part of every parameter, or its even share of the buffer, which has
+    /// the parameters in reverse.
     fn of_optimizer(&self, sharding: Sharding) -> impl Iterator<Item = u64> {
-        let share = self.count().div_ceil(u64::from(self.ranks));
+        let ranks = u64::from(self.ranks);
+        let share = self.count().div_ceil(ranks);
         let (from, to) = match sharding {
-            Sharding::None => (0, u64::MAX),
-            _ => (share * u64::from(self.rank), share * (u64::from(self.rank) + 1)),
+            Sharding::None | Sharding::Parameters => (0, u64::MAX),
+            Sharding::Optimizer | Sharding::Gradients => {
+                (share * u64::from(self.rank), share * (u64::from(self.rank) + 1))
+            }
         };
+        let of_each = if sharding == Sharding::Parameters { ranks } else { 1 };
         let mut end = self.count();
         let parts = self.parameters.iter().map(move |count| {
             // Counted from the end of the model.
             end -= count;
-            (end + count).min(to).saturating_sub(end.max(from))
+            (end + count).min(to).saturating_sub(end.max(from)).div_ceil(of_each)
         });
         parts.filter(|&count| count > 0)
     }
 }
 
-/// Adds the elements of the parameters of a piece: weights of its products in the order of the forward pass, and the rest.
-/// Each expert has tensors of its own.
+/// Adds the elements of the parameters of a piece: weights of its products and convolutions in the order of the forward
+/// pass, and the rest. Each expert has tensors of its own.
 fn tensors(cut: &Cut, piece: &Piece, others: &mut Vec<u64>, experts: &mut Vec<u64>) {
     let mut left = piece.owned;
     let backward = cut.blocks[piece.block].backward.iter().rev();

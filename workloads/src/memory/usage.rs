@@ -10,12 +10,14 @@ use thiserror::Error;
 use crate::chain::Chain;
 use crate::graph::Phase;
 use crate::model::cut::{Cut, Piece};
-use crate::model::transformer::{Block, ShardedTransformer, Sharding};
+use crate::model::transformer::Block;
 use crate::names::kind;
 use crate::order::Visit;
-use crate::plan::{Built, TransformerPlan, parameters};
+use crate::plan::Built;
 
-use super::{Executed, Framework, Rank};
+use super::ranks::Ranks;
+use super::walk::Walk;
+use super::{Executed, Framework};
 
 /// Operators that are replayed at most, over all ranks that differ, which takes some seconds.
 const OPERATORS_MAX: u64 = 8_000_000;
@@ -47,9 +49,6 @@ pub enum NotReplayed {
     /// The list of a rank has no copies to other ranks.
     #[error("activations move to other stages, which the list of tensors does not follow")]
     Moves,
-    /// The list of a rank has no gathered parameters.
-    #[error("data-parallel ranks share gradients or parameters, which the list of tensors does not follow")]
-    Shared,
     /// It would take too long.
     #[error(
         "the ranks that differ execute {operators} operators in two steps, more than the {OPERATORS_MAX} that are replayed"
@@ -63,80 +62,95 @@ pub enum NotReplayed {
     Mistakes(Vec<Mistake>),
 }
 
-/// What a rank of each stage needs by the end of its second step, in the order of the stages.
-///
-/// # Errors
-/// Why that cannot be told.
-pub fn usage(
-    plan: &TransformerPlan,
-    built: &Built,
-    framework: &Framework,
-    settings: &Settings,
-) -> Result<Vec<StageUsage>, NotReplayed> {
-    if built.evictions.iter().any(|&count| count > 0) {
-        return Err(NotReplayed::Moves);
-    }
-    if plan.sharding >= Sharding::Gradients {
-        return Err(NotReplayed::Shared);
-    }
-    // A plan that was built has a model.
-    let Ok(model) = ShardedTransformer::new(&plan.model, &plan.execution) else { return Ok(Vec::new()) };
-    let chain = built.order.shape.chain;
-    let cut = model.cut(chain, plan.recompute, &plan.data_parallel());
-    let mut kinds: Vec<Kind<'_>> = Vec::new();
-    let mut kind_of = Vec::new();
-    for stage in 0..chain.stages {
-        let kind = Kind::of(built, &model, &cut, stage);
-        kind_of.push(kinds.iter().position(|known| known.is_like(&kind)).unwrap_or(kinds.len()));
-        if kind_of.last() == Some(&kinds.len()) {
-            kinds.push(kind);
+impl Ranks {
+    /// What a rank of each stage needs by the end of its second step, in the order of the stages.
+    ///
+    /// # Errors
+    /// Why that cannot be told.
+    pub fn usage(
+        &self,
+        built: &Built,
+        framework: &Framework,
+        settings: &Settings,
+    ) -> Result<Vec<StageUsage>, NotReplayed> {
+        if built.evictions.iter().any(|&count| count > 0) {
+            return Err(NotReplayed::Moves);
         }
-    }
-    let copies = copies(plan);
-    // Two steps of each copy.
-    let steps = 2 * copies.clone().count() as u64;
-    let operators = |kinds: &[Kind<'_>]| {
-        let in_step = kinds.iter().map(|kind| kind.operators(&cut)).fold(0, u64::saturating_add);
-        in_step.saturating_mul(steps)
-    };
-    if operators(&kinds) > WHOLE_MAX {
-        for kind in &mut kinds {
-            kind.visits = until_they_repeat(kind.visits, chain);
-        }
-    }
-    let operators = operators(&kinds);
-    if operators > OPERATORS_MAX {
-        return Err(NotReplayed::TooLong { operators });
-    }
-    let replayed = |kind: &Kind<'_>| {
-        let capacity = built.memory[kind.first as usize].capacity;
-        let rank = Rank { plan, model: &model, cut: &cut, chain, stage: kind.first, visits: kind.visits };
-        let walk = rank.walk(framework);
-        let of_copy = |copy: u32| {
-            let list = rank.training(&walk, copy, framework);
-            let usage = replay(&list.requests, capacity.saturating_sub(kind.outside()), settings);
-            let usage = usage.map_err(NotReplayed::Mistakes)?;
-            let executing = |request| list.executing(request);
-            Ok(StageUsage {
-                capacity,
-                outside: kind.outside.clone(),
-                allocated_in: executing(usage.peak_allocated.request),
-                reserved_in: executing(usage.peak_reserved.request),
-                short_in: usage.shortage.as_ref().and_then(|shortage| executing(shortage.moment.request)),
-                usage,
-            })
+        let (mut kinds, kind_of) = self.kinds(built);
+        // Two steps of each copy.
+        let steps = 2 * self.copies().count() as u64;
+        let operators = |kinds: &[Kind<'_>]| {
+            let in_step = kinds.iter().map(|kind| kind.operators(&self.cut)).fold(0, u64::saturating_add);
+            in_step.saturating_mul(steps)
         };
-        let mut worst = of_copy(0)?;
-        for copy in copies.clone().skip(1) {
-            let next = of_copy(copy)?;
-            if next.need() > worst.need() {
-                worst = next;
+        if operators(&kinds) > WHOLE_MAX {
+            for kind in &mut kinds {
+                kind.visits = until_they_repeat(kind.visits, self.chain);
             }
         }
-        Ok(worst)
-    };
-    let usages = kinds.iter().map(replayed).collect::<Result<Vec<_>, _>>()?;
-    Ok(kind_of.into_iter().map(|kind| usages[kind].clone()).collect())
+        let operators = operators(&kinds);
+        if operators > OPERATORS_MAX {
+            return Err(NotReplayed::TooLong { operators });
+        }
+        let replayed = |kind: &Kind<'_>| {
+            let walk = Walk::of(self, kind.first, kind.visits, framework.placeholder);
+            let of_copy = |copy| self.used(kind, &walk, copy, framework, settings);
+            let mut worst = of_copy(0)?;
+            for copy in self.copies().skip(1) {
+                let next = of_copy(copy)?;
+                if next.need() > worst.need() {
+                    worst = next;
+                }
+            }
+            Ok(worst)
+        };
+        let usages = kinds.iter().map(replayed).collect::<Result<Vec<_>, _>>()?;
+        Ok(kind_of.into_iter().map(|kind| usages[kind].clone()).collect())
+    }
+
+    /// The stages that differ, and which of them each stage is like.
+    fn kinds<'a>(&'a self, built: &'a Built) -> (Vec<Kind<'a>>, Vec<usize>) {
+        let mut kinds: Vec<Kind<'_>> = Vec::new();
+        let mut kind_of = Vec::new();
+        for stage in 0..self.chain.stages {
+            let kind = Kind::of(self, built, stage);
+            kind_of.push(kinds.iter().position(|known| known.is_like(&kind)).unwrap_or(kinds.len()));
+            if kind_of.last() == Some(&kinds.len()) {
+                kinds.push(kind);
+            }
+        }
+        (kinds, kind_of)
+    }
+
+    /// Copies of the model that are replayed: their parts of the states of the optimizer fill segments differently.
+    fn copies(&self) -> impl Iterator<Item = u32> {
+        let ranks = self.data.ranks.max(1);
+        let several = if self.copies_differ() { COPIES_MAX.min(ranks) } else { 1 };
+        (0..several).map(move |n| (u64::from(n) * u64::from(ranks) / u64::from(several)) as u32)
+    }
+
+    /// What copy `copy` of a rank needs.
+    fn used(
+        &self,
+        kind: &Kind<'_>,
+        walk: &Walk,
+        copy: u32,
+        framework: &Framework,
+        settings: &Settings,
+    ) -> Result<StageUsage, NotReplayed> {
+        let list = self.two_steps(walk, (kind.first, copy), kind.visits, framework);
+        let usage = replay(&list.requests, kind.capacity.saturating_sub(kind.outside()), settings);
+        let usage = usage.map_err(NotReplayed::Mistakes)?;
+        let executing = |request| list.executing(request);
+        Ok(StageUsage {
+            capacity: kind.capacity,
+            outside: kind.outside.clone(),
+            allocated_in: executing(usage.peak_allocated.request),
+            reserved_in: executing(usage.peak_reserved.request),
+            short_in: usage.shortage.as_ref().and_then(|shortage| executing(shortage.moment.request)),
+            usage,
+        })
+    }
 }
 
 /// The visits of a step until most micro-batches are under way, and two rounds of all chunks on all stages: what follows
@@ -158,14 +172,6 @@ fn until_they_repeat(visits: &[Visit], chain: Chain) -> &[Visit] {
     &visits[..visits.len().min(reached + 1 + 2 * round)]
 }
 
-/// Copies of the model that are replayed: their parts of the states of the optimizer fill segments differently.
-fn copies(plan: &TransformerPlan) -> impl Iterator<Item = u32> + Clone {
-    let ranks = plan.data_parallel().ranks.max(1);
-    let several = if plan.sharding == Sharding::None { 1 } else { COPIES_MAX.min(ranks) };
-    let data = u64::from(ranks);
-    (0..several).map(move |n| (u64::from(n) * data / u64::from(several)) as u32)
-}
-
 impl StageUsage {
     /// Sorts by what is short, then by what is reserved.
     fn need(&self) -> (bool, u64) {
@@ -180,34 +186,33 @@ struct Kind<'a> {
     visits: &'a [Visit],
     /// By chunk, its blocks.
     pieces: Vec<&'a [Piece]>,
-    /// By chunk, whether its input comes from another rank, and its output goes to one.
-    crosses: Vec<[bool; 2]>,
-    parameters: u64,
+    /// By chunk, bytes that come from another rank on the way forward, and on the way back.
+    crosses: Vec<[Option<u64>; 2]>,
+    capacity: u64,
     outside: Vec<(&'static str, u64)>,
 }
 
 impl<'a> Kind<'a> {
-    fn of(built: &'a Built, model: &ShardedTransformer, cut: &'a Cut, stage: u32) -> Self {
-        let chain = built.order.shape.chain;
-        let positions = || (0..chain.chunks).map(|chunk| chain.position(stage, chunk));
+    fn of(ranks: &'a Ranks, built: &'a Built, stage: u32) -> Self {
+        let chain = ranks.chain;
         let crosses = |position: u32| {
-            let before = position.checked_sub(1).and_then(|before| chain.hop(before));
-            [before.is_some(), chain.hop(position).is_some()]
+            let bytes = |lower: u32| chain.hop(lower).map(|_| ranks.boundaries[chain.stage(lower) as usize]);
+            [position.checked_sub(1).and_then(bytes), bytes(position)]
         };
         let is_outside = |&&(of, _): &&(&str, u64)| [kind::COMMUNICATION, kind::RESERVED].contains(&of);
+        let memory = &built.memory[stage as usize];
         Self {
             first: stage,
             visits: &built.order.stages[stage as usize],
-            pieces: positions().map(|position| cut.positions[position as usize].as_slice()).collect(),
-            crosses: positions().map(crosses).collect(),
-            parameters: parameters(model, chain, stage).total(),
-            outside: built.memory[stage as usize].persistent.iter().filter(is_outside).copied().collect(),
+            pieces: ranks.pieces(stage).collect(),
+            crosses: (0..chain.chunks).map(|chunk| crosses(chain.position(stage, chunk))).collect(),
+            capacity: memory.capacity,
+            outside: memory.persistent.iter().filter(is_outside).copied().collect(),
         }
     }
 
     fn is_like(&self, other: &Self) -> bool {
-        let parts = |kind: &Self| (kind.parameters, kind.outside());
-        parts(self) == parts(other)
+        self.outside() == other.outside()
             && self.visits == other.visits
             && self.pieces == other.pieces
             && self.crosses == other.crosses

@@ -2,14 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::chain::Chain;
-use crate::graph::Phase;
-use crate::model::cut::Cut;
-use crate::model::transformer::{Block, Boundary, Gemm, GroupedGemm, Operator, ShardedTransformer, Work};
-use crate::order::Visit;
-use crate::plan::TransformerPlan;
+use hw_models::allocator::StreamNumber;
 
-use super::{Executed, Placeholder};
+use crate::chain::Chain;
+use crate::graph::{OpId, Phase};
+use crate::model::cut::Piece;
+use crate::model::transformer::{Block, Gemm, GroupedGemm, Operator, Work};
+use crate::order::Visit;
+
+use super::exchanges::UnderWay;
+use super::ranks::Ranks;
+use super::{COMPUTE, Executed, Placeholder};
 
 /// The operators of a rank, and the tensors they fill in the order in which they do.
 pub(super) struct Walk {
@@ -20,6 +23,7 @@ pub(super) struct Walk {
     named: BTreeMap<(u32, u32), Vec<Names>>,
     /// What one chunk leaves for the next one on the same rank, by that one's position and micro-batch.
     passed: BTreeMap<(Way, u32, u32), TensorIndex>,
+    pub(super) under_way: UnderWay,
     placeholder: Placeholder,
     /// Shapes of weights that have a placeholder.
     kept: BTreeSet<(u64, u64)>,
@@ -40,10 +44,13 @@ pub(super) struct Tensor {
     pub(super) last_visit: u32,
     pub(super) filled_in: Phase,
     pub(super) last_read_in: Phase,
+    /// What its bytes count as, where that does not follow from who reads it.
+    pub(super) kind: Option<&'static str>,
+    pub(super) stream: StreamNumber,
 }
 
 type Names = BTreeMap<&'static str, TensorIndex>;
-type TensorIndex = usize;
+pub(super) type TensorIndex = usize;
 
 /// Direction along the chain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,8 +61,9 @@ enum Way {
 
 /// What a rank is given.
 struct Stage<'a> {
+    ranks: &'a Ranks,
+    stage: u32,
     chain: Chain,
-    boundary: Boundary,
     /// Blocks of each chunk.
     chunks: Vec<Vec<&'a Lists>>,
 }
@@ -68,34 +76,28 @@ struct Lists {
 }
 
 impl Walk {
-    pub(super) fn of(
-        plan: &TransformerPlan,
-        model: &ShardedTransformer,
-        (chain, stage): (Chain, u32),
-        visits: &[Visit],
-        placeholder: Placeholder,
-    ) -> Self {
-        let Cut { blocks, positions } = model.cut(chain, plan.recompute, &plan.data_parallel());
-        let lists: Vec<Lists> = blocks.into_iter().map(Lists::of).collect();
-        let chunk = |chunk| {
-            let pieces = &positions[chain.position(stage, chunk) as usize];
-            pieces.iter().map(|piece| &lists[piece.block]).collect()
-        };
-        let boundary = model.boundary(plan.scatter_gather);
-        let stage_of = Stage { chain, boundary, chunks: (0..chain.chunks).map(chunk).collect() };
+    pub(super) fn of(ranks: &Ranks, stage: u32, visits: &[Visit], placeholder: Placeholder) -> Self {
+        let chain = ranks.chain;
+        let lists: Vec<Lists> = ranks.cut.blocks.iter().cloned().map(Lists::of).collect();
+        let of_chunk = |pieces: &[Piece]| pieces.iter().map(|piece| &lists[piece.block]).collect();
+        let stage_of = Stage { ranks, stage, chain, chunks: ranks.pieces(stage).map(of_chunk).collect() };
         let mut walk = Self {
             steps: Vec::new(),
             tensors: Vec::new(),
             visits: 0,
             named: BTreeMap::new(),
             passed: BTreeMap::new(),
+            under_way: UnderWay::default(),
             placeholder,
             kept: BTreeSet::new(),
         };
         for &visit in visits {
             walk.visit(&stage_of, chain.position(stage, u32::from(visit.chunk)), visit);
+            walk.end_exchanges();
             walk.visits += 1;
         }
+        // What is gathered ahead was noted late.
+        walk.tensors.sort_by_key(|tensor| tensor.first_step);
         walk
     }
 
@@ -117,7 +119,7 @@ impl Walk {
             Phase::BackwardWeight => {
                 for (n, lists) in blocks.iter().enumerate().rev() {
                     let execution = Executed { block: n as u32, ..execution };
-                    self.execute(&lists.block, &lists.backward_weight, execution, &mut names[n]);
+                    self.execute(stage, &lists.block, &lists.backward_weight, execution, &mut names[n]);
                 }
             }
             Phase::Recompute | Phase::Update => {}
@@ -137,7 +139,8 @@ impl Walk {
         };
         for (n, Lists { block, .. }) in blocks.iter().enumerate() {
             names[n].extend(input.map(|input| (block.input.name, input)));
-            self.execute(block, &block.forward, Executed { block: n as u32, ..execution }, &mut names[n]);
+            let execution = Executed { block: n as u32, ..execution };
+            self.execute(stage, block, &block.forward, execution, &mut names[n]);
             input = block.output().and_then(|output| names[n].get(output.name).copied());
         }
         self.leave(stage, Way::Forward, position, execution.micro_batch, input);
@@ -154,7 +157,8 @@ impl Walk {
             names[n].extend(lists.block.output_gradient.zip(gradient));
             let split = execution.phase == Phase::BackwardInput;
             let list = if split { &lists.backward_input } else { &lists.block.backward };
-            self.execute(&lists.block, list, Executed { block: n as u32, ..execution }, &mut names[n]);
+            let execution = Executed { block: n as u32, ..execution };
+            self.execute(stage, &lists.block, list, execution, &mut names[n]);
             let result = lists.block.input_gradient();
             gradient = result.and_then(|result| names[n].get(result.name).copied());
         }
@@ -173,8 +177,9 @@ impl Walk {
         if stage.chain.hop(lower).is_none() {
             return self.passed.remove(&(way, position, execution.micro_batch));
         }
-        let mut arrived = self.step(execution, 0, &[], &[stage.boundary.bytes])[0];
-        for op in &stage.boundary.receive {
+        let bytes = stage.ranks.boundaries[stage.chain.stage(lower) as usize];
+        let mut arrived = self.step(execution, 0, &[], &[bytes])[0];
+        for op in &stage.ranks.receive {
             let bytes: Vec<u64> = op.writes.iter().map(|tensor| tensor.bytes).collect();
             let whole = self.step(Executed { operator: op.name, ..execution }, 0, &[arrived], &bytes);
             arrived = whole.first().copied().unwrap_or(arrived);
@@ -201,8 +206,19 @@ impl Walk {
     }
 
     /// Executes a list of a block.
-    fn execute(&mut self, block: &Block, operators: &[Operator], execution: Executed, names: &mut Names) {
-        for op in operators {
+    fn execute(
+        &mut self,
+        stage: &Stage<'_>,
+        block: &Block,
+        operators: &[Operator],
+        execution: Executed,
+        names: &mut Names,
+    ) {
+        let shared = &stage.ranks.shared;
+        let first = shared.first((stage.stage, execution.chunk), execution.block, execution.phase);
+        for (n, op) in (0u32..).zip(operators) {
+            let id = first.map(|first| OpId(first.0 + n));
+            self.begin_exchanges(shared, id, execution);
             let reads: Vec<TensorIndex> =
                 op.reads.iter().filter_map(|name| names.get(name).copied()).collect();
             let bytes: Vec<u64> = op.writes.iter().map(|tensor| tensor.bytes).collect();
@@ -214,6 +230,7 @@ impl Walk {
                 }
                 _ => self.step(execution, op.workspace, &reads, &bytes),
             };
+            self.follow_exchanges(shared, id, execution, &filled);
             names.extend(op.writes.iter().map(|tensor| tensor.name).zip(filled));
         }
     }
@@ -243,7 +260,7 @@ impl Walk {
     }
 
     /// Executes an operator; returns what it fills.
-    fn step(
+    pub(super) fn step(
         &mut self,
         execution: Executed,
         workspace: u64,
@@ -265,6 +282,8 @@ impl Walk {
             last_visit: visit,
             filled_in: phase,
             last_read_in: phase,
+            kind: None,
+            stream: COMPUTE,
         }));
         (first..self.tensors.len()).collect()
     }

@@ -64,12 +64,15 @@ impl Block {
 
     /// Most bytes alive at once in the forward pass, beyond what is saved.
     pub fn transient_forward(&self) -> u64 {
-        transient(&self.forward, &self.saved())
+        transient(&self.forward, None, &self.saved())
     }
 
-    /// Most bytes alive at once in the backward pass, beyond what was saved, as if that were held to the end.
+    /// Most bytes alive at once in the backward pass, beyond what was saved, as if that were held to the end. The gradient
+    /// that it starts from is as large as the output.
     pub fn transient_backward(&self) -> u64 {
-        transient(&self.backward, &[])
+        let start = self.output_gradient.zip(self.output());
+        let start = start.map(|(name, output)| Tensor { name, bytes: output.bytes });
+        transient(&self.backward, start, &[])
     }
 }
 
@@ -99,13 +102,13 @@ fn needed<'a>(operators: &[Operator], made: impl Iterator<Item = &'a Tensor>) ->
     needed
 }
 
-/// Most bytes alive at once of what `operators` write, each tensor until its last reader, and of their workspaces;
-/// without those that `outlive` them. The results that nobody here reads live as long as the operator that writes them:
+/// Most bytes alive at once of what `operators` write and of the tensor they `start` from, each tensor until its last reader,
+/// and of their workspaces; without those that `outlive` them. The results that nobody here reads live as long as the operator that writes them:
 /// they belong to the block that follows.
-fn transient(operators: &[Operator], outlive: &[Tensor]) -> u64 {
+fn transient(operators: &[Operator], start: Option<Tensor>, outlive: &[Tensor]) -> u64 {
     let counted = |tensor: &&Tensor| outlive.iter().all(|other| other.name != tensor.name);
     let alive_at = |now: usize| {
-        let before = operators[..now].iter().flat_map(|op| &op.writes).filter(counted);
+        let before = operators[..now].iter().flat_map(|op| &op.writes).chain(&start).filter(counted);
         let still = before.filter(|tensor| operators[now..].iter().any(|op| op.reads.contains(&tensor.name)));
         let new = operators[now].writes.iter().filter(counted);
         still.chain(new).map(|tensor| tensor.bytes).sum::<u64>() + operators[now].workspace

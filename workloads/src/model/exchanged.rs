@@ -65,7 +65,7 @@ struct Bucket {
 }
 
 /// An operator that completes gradients of so many parameters, and who holds those.
-type Completed = (OpId, u64, Group);
+pub(crate) type Completed = (OpId, u64, Group);
 
 impl Exchanging<'_> {
     fn gathers(&mut self, position: &[Part], gather: Gather, root: bool) {
@@ -144,7 +144,7 @@ impl Exchanging<'_> {
             None => {
                 let mut of_root = Vec::new();
                 for part in position.iter().rev() {
-                    let mut completed = self.completed(part);
+                    let mut completed = completed(self.laid, part);
                     if root && part.kind != PartKind::Layer {
                         of_root.append(&mut completed);
                         completed = if part.kind == PartKind::Embedding { of_root.clone() } else { continue };
@@ -153,7 +153,8 @@ impl Exchanging<'_> {
                 }
             }
             Some(bytes) => {
-                let completed: Vec<_> = position.iter().rev().flat_map(|part| self.completed(part)).collect();
+                let completed: Vec<_> =
+                    position.iter().rev().flat_map(|part| completed(self.laid, part)).collect();
                 let parameters = bytes.div_ceil(self.states.gradient_bytes());
                 buckets = filled(&completed, parameters);
                 buckets.sort_by_key(|bucket| bucket.last);
@@ -164,27 +165,6 @@ impl Exchanging<'_> {
                 self.sum(&position[0], bucket);
             }
         }
-    }
-
-    /// Which operators complete gradients of how many parameters of a part: products and convolutions those of
-    /// their weights, its last operator the rest.
-    fn completed(&self, part: &Part) -> Vec<Completed> {
-        let mut left = part.owned;
-        let mut completed = Vec::new();
-        for op in part.weight.clone() {
-            let Operator { phase, work, .. } =
-                &self.laid.operators[self.laid.operator_of[op as usize] as usize];
-            let weights = work.weights().filter(|_| *phase == Phase::BackwardWeight);
-            // The gradient of a tied embedding is complete with that of the embedding.
-            if let Some(weights) = weights.filter(|&weights| weights <= left) {
-                let of_experts = part.experts > 0 && matches!(work, Work::Grouped(_));
-                let group = if of_experts { Group::ExpertData } else { Group::Data };
-                completed.push((OpId(op), weights, group));
-                left -= weights;
-            }
-        }
-        completed.extend((left > 0).then(|| (OpId(part.weight.end - 1), left, Group::Data)));
-        completed
     }
 
     fn sum(&mut self, part: &Part, Bucket { first, last, parameters, group }: Bucket) {
@@ -236,6 +216,26 @@ impl Exchanging<'_> {
         let op = self.laid.graph.op_beside_visits(op);
         self.exchanges.push(Exchange { op, tie });
     }
+}
+
+/// Which operators complete gradients of how many parameters of a part: products and convolutions those of
+/// their weights, its last operator the rest.
+pub(crate) fn completed(laid: &Laid, part: &Part) -> Vec<Completed> {
+    let mut left = part.owned;
+    let mut completed = Vec::new();
+    for op in part.weight.clone() {
+        let Operator { phase, work, .. } = laid.operator(OpId(op));
+        let weights = work.weights().filter(|_| *phase == Phase::BackwardWeight);
+        // The gradient of a tied embedding is complete with that of the embedding.
+        if let Some(weights) = weights.filter(|&weights| weights <= left) {
+            let of_experts = part.experts > 0 && matches!(work, Work::Grouped(_));
+            let group = if of_experts { Group::ExpertData } else { Group::Data };
+            completed.push((OpId(op), weights, group));
+            left -= weights;
+        }
+    }
+    completed.extend((left > 0).then(|| (OpId(part.weight.end - 1), left, Group::Data)));
+    completed
 }
 
 /// Buckets of at least so many parameters of a group, as gradients are completed; the last one of each group has the rest.

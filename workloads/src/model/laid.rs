@@ -6,9 +6,9 @@
 use std::ops::Range;
 
 use crate::chain::Chain;
-use crate::graph::{Op, OpGraph, Phase, Purpose, Storage, StorageId};
+use crate::graph::{Op, OpGraph, OpId, Phase, Purpose, Storage, StorageId};
 use crate::model::cut::{Cut, PartKind};
-use crate::model::transformer::{Block, Operator, Tensor, beside};
+use crate::model::transformer::{Block, Collective, Operator, Tensor, Work, beside};
 
 /// A model on its stages.
 #[derive(Clone, Debug)]
@@ -18,10 +18,25 @@ pub(crate) struct Laid {
     pub(crate) operators: Vec<Operator>,
     /// By [`OpId`](crate::graph::OpId), which of them it is.
     pub(crate) operator_of: Vec<u32>,
-    /// Per stage, the most bytes alive at once beyond what is saved.
+    /// Per stage, the most bytes alive at once beyond the most that is saved.
     pub(crate) transient: Vec<u64>,
     /// The blocks of the model, by position of the chain, then in the order of the forward pass.
     pub(crate) parts: Vec<Part>,
+}
+
+impl Laid {
+    /// The operator behind a node.
+    pub(crate) fn operator(&self, op: OpId) -> &Operator {
+        &self.operators[self.operator_of[op.0 as usize] as usize]
+    }
+
+    /// The collective behind a node.
+    pub(crate) fn exchanged(&self, op: OpId) -> Option<Collective> {
+        match self.operator(op).work {
+            Work::Collective(collective) => Some(collective),
+            _ => None,
+        }
+    }
 }
 
 /// A block of the model in the graph: which operators it has in the visits, by number.
@@ -104,6 +119,10 @@ struct Listed {
     /// Bytes that the gradient of the input leaves for that of the weights.
     left_for_weight: u64,
     transient: u64,
+    /// Of what is saved, its input.
+    saved_input: u64,
+    /// Whether what is saved has its output, which is the input of the next block.
+    saves_output: bool,
 }
 
 struct Laying {
@@ -127,10 +146,15 @@ impl Laying {
     fn block(&mut self, block: &Block) -> Listed {
         let transient = block.transient_forward().max(block.transient_backward());
         let forward = self.list(&block.forward);
+        let has = |saved: &[Tensor], name| saved.iter().any(|tensor| tensor.name == name);
+        let saves_output = block.output().is_some_and(|output| has(&block.saved(), output.name));
+        let input = |saved: &[Tensor]| if has(saved, block.input.name) { block.input.bytes } else { 0 };
         if !self.split_backward {
             let backward = self.list(&block.backward);
             let (saved, weight) = (block.saved_bytes(), List::default());
             return Listed {
+                saved_input: input(&block.saved()),
+                saves_output,
                 forward,
                 backward,
                 weight,
@@ -141,11 +165,13 @@ impl Laying {
             };
         }
         let (saved, kept) = (block.saved(), block.kept_for_weight());
-        let is_saved = |tensor: &Tensor| saved.iter().any(|other| other.name == tensor.name);
+        let is_saved = |tensor: &Tensor| has(&saved, tensor.name);
         let bytes = |of_saved: bool| {
             kept.iter().filter(|tensor| is_saved(tensor) == of_saved).map(|tensor| tensor.bytes).sum::<u64>()
         };
         Listed {
+            saved_input: input(&saved) - input(&kept),
+            saves_output,
             forward,
             backward: self.list(&block.backward_input()),
             weight: self.list(&block.backward_weight()),
@@ -162,8 +188,8 @@ impl Laying {
         let (stage, chunk, nothing) = (self.stage, self.chunk, 0..0);
         let mut storages = Vec::with_capacity(blocks.len());
         let mut parts = Vec::with_capacity(blocks.len());
-        for &(kind, block, [owned, read, experts]) in blocks {
-            let saved = self.storage(Purpose::Activation, block.saved);
+        for (&(kind, block, [owned, read, experts]), bytes) in blocks.iter().zip(saved(blocks)) {
+            let saved = self.storage(Purpose::Activation, bytes);
             let kept = self.storage(Purpose::WeightGradientInput, block.saved_for_weight);
             let made: Vec<StorageId> = saved.into_iter().chain(kept).collect();
             let forward = self.extend(Phase::Forward, &block.forward, &[], &made);
@@ -172,9 +198,8 @@ impl Laying {
             let left = self.storage(Purpose::WeightGradientInput, block.left_for_weight);
             storages.push((made, kept.into_iter().chain(left).collect::<Vec<_>>(), left));
         }
-        let transient = blocks.iter().map(|(_, block, _)| block.transient).max().unwrap_or(0);
         let most = &mut self.laid.transient[self.stage as usize];
-        *most = (*most).max(transient);
+        *most = (*most).max(beyond_saved(blocks));
         let backward = if self.split_backward { Phase::BackwardInput } else { Phase::Backward };
         self.extend(backward, received_back, &[], &[]);
         for (((_, block, _), (made, _, left)), part) in blocks.iter().zip(&storages).zip(&mut parts).rev() {
@@ -215,4 +240,29 @@ impl Laying {
         }
         start..self.laid.operator_of.len() as u32
     }
+}
+
+/// Bytes that each of some blocks saves for its backward pass, one after the other: an input that the block before has saved
+/// is not saved again.
+fn saved(blocks: &[(PartKind, &Listed, [u64; 3])]) -> Vec<u64> {
+    let mut is_there = false;
+    let mut saved = Vec::with_capacity(blocks.len());
+    for (_, block, _) in blocks {
+        saved.push(block.saved - if is_there { block.saved_input } else { 0 });
+        is_there = block.saves_output;
+    }
+    saved
+}
+
+/// Most bytes alive at once in the visits of a chunk, beyond all that its blocks save: in a block those before it are saved,
+/// and those behind it only for gradients of weights that are still to come.
+fn beyond_saved(blocks: &[(PartKind, &Listed, [u64; 3])]) -> u64 {
+    let saved = saved(blocks);
+    let mut behind: u64 = saved.iter().sum();
+    let mut beyond = 0;
+    for ((_, block, _), saved) in blocks.iter().zip(saved) {
+        behind -= saved;
+        beyond = block.transient.saturating_sub(behind).max(beyond);
+    }
+    beyond
 }

@@ -8,7 +8,7 @@ use crate::limits::Invalid;
 use crate::model::exchanged::exchange;
 use crate::model::laid::{Laid, lay};
 use crate::model::layered::LayeredModel;
-use crate::model::transformer::{DataParallel, Overlap, Sharding};
+use crate::model::transformer::{DataParallel, Overlap, Sharding, StateBytes};
 use crate::order::PipelineSchedule;
 use crate::placement::{Extent, Placement};
 
@@ -95,11 +95,28 @@ impl LayeredPlan {
         alone || self.pipelining.micro_batches == 1
     }
 
-    fn data_parallel(&self) -> DataParallel {
+    /// The ranks that hold the same parameters: copies of the model.
+    pub(crate) fn data_parallel(&self) -> DataParallel {
         DataParallel { overlap: self.overlap, ..DataParallel::new(self.data, self.sharding) }
     }
 
-    fn lay(&self) -> (Laid, Vec<Exchange>) {
+    /// By stage, bytes of the buckets that gradients which are whole are copied to, as PyTorch's `DistributedDataParallel`
+    /// does unless it is told that gradients are views of them (`gradient_as_bucket_view`).
+    pub(crate) fn buckets(&self) -> Vec<Vec<u64>> {
+        let mut buckets = vec![Vec::new(); self.stages as usize];
+        if self.sharding == Sharding::None {
+            let (laid, exchanges) = self.lay();
+            for exchange in exchanges {
+                let stage = laid.graph.get(exchange.op).stage;
+                buckets[stage as usize]
+                    .extend(laid.exchanged(exchange.op).map(|collective| collective.bytes));
+            }
+        }
+        buckets
+    }
+
+    /// Its model on its stages, and what ranks exchange beside the visits.
+    pub(crate) fn lay(&self) -> (Laid, Vec<Exchange>) {
         let Self { model, pipelining, stages, .. } = self;
         let data = self.data_parallel();
         let parameters = model.stage_parameters(*stages);
@@ -123,13 +140,16 @@ pub fn build_layered_on(plan: &LayeredPlan, hardware: &Hardware<'_>) -> Result<B
     }
     let (laid, exchanges) = plan.lay();
     let (model, stages) = (&plan.model, plan.stages);
-    let states = |count| model.execution().state_bytes(count, plan.sharding, plan.data);
+    let states = |(count, buckets): (u64, Vec<u64>)| {
+        let states = model.execution().state_bytes(count, plan.sharding, plan.data);
+        StateBytes { gradients: states.gradients + buckets.iter().sum::<u64>(), ..states }
+    };
     let deployed = Deployed {
         laid,
         exchanges,
         chain: plan.pipelining.schedule.chain(stages),
         boundaries: model.boundaries(stages),
-        states: model.stage_parameters(stages).into_iter().map(states).collect(),
+        states: model.stage_parameters(stages).into_iter().zip(plan.buckets()).map(states).collect(),
         extent: plan.extent(),
         placement: plan.placement,
         launch: plan.launch,

@@ -32,7 +32,6 @@ use crate::timing::timing;
 pub use launch::Launch;
 pub use layered::{LayeredPlan, build_layered_on, estimate_layered};
 pub use size::estimate_transformer;
-pub(crate) use transformer::parameters;
 pub use transformer::{TransformerPlan, build_on};
 
 /// How a profiled pipeline is trained.

@@ -79,7 +79,7 @@ impl TransformerPlan {
     }
 
     /// Its model on its stages, and what data-parallel ranks exchange beside the visits.
-    pub(super) fn lay(&self, model: &ShardedTransformer, chain: Chain) -> (Laid, Vec<Exchange>) {
+    pub(crate) fn lay(&self, model: &ShardedTransformer, chain: Chain) -> (Laid, Vec<Exchange>) {
         let data = self.data_parallel();
         let boundary = model.boundary(self.scatter_gather);
         let update = |stage| model.update(&parameters(model, chain, stage), &data);
@@ -157,7 +157,7 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
 }
 
 /// Parameters of a rank of a stage.
-pub(crate) fn parameters(model: &ShardedTransformer, chain: Chain, stage: u32) -> RankParameters {
+fn parameters(model: &ShardedTransformer, chain: Chain, stage: u32) -> RankParameters {
     let layers = model.layers_on(chain, stage);
     let (first, last) = (chain.stage(0) == stage, chain.stage(chain.positions() - 1) == stage);
     model.parameters(layers, first, last)

@@ -50,8 +50,12 @@ impl LayeredExecution {
     pub fn state_bytes(&self, parameters: u64, sharding: Sharding, data: u32) -> StateBytes {
         let bytes = self.states.bytes(parameters, sharding, data);
         let held = bytes.optimizer / self.states.optimizer_bytes();
-        let unneeded = 4 * (Optimizer::Adam.moments() - self.optimizer.moments());
-        StateBytes { optimizer: bytes.optimizer - held * unneeded, ..bytes }
+        StateBytes { optimizer: held * self.optimizer_bytes(), ..bytes }
+    }
+
+    /// Bytes of optimizer state of a parameter.
+    pub const fn optimizer_bytes(&self) -> u64 {
+        self.states.optimizer_bytes() - 4 * (Optimizer::Adam.moments() - self.optimizer.moments())
     }
 
     /// Elements of a value of `shape`, of all samples.

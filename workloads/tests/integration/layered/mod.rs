@@ -1,6 +1,7 @@
 //! Lists of layers: what published models have, to the digit, and what their operators keep.
 
 mod dataflow;
+mod memory;
 mod presets;
 mod trace;
 

@@ -37,20 +37,20 @@ pub(super) fn overlaps() -> Vec<(Sharding, Overlap)> {
 }
 
 /// A GPT on each of eight ranks, with 16 bytes a parameter.
-fn eight(sharding: Sharding, overlap: Overlap, micro_batches: u32) -> TransformerPlan {
+pub(super) fn eight(sharding: Sharding, overlap: Overlap, micro_batches: u32) -> TransformerPlan {
     let mut plan = plan(gpt(4), [1, 1, 8], micro_batches);
     plan.execution.states = States::HalfGradients;
     (plan.sharding, plan.overlap) = (sharding, overlap);
     plan
 }
 
-fn fsdp(forward_prefetch: u32, backward_prefetch: u32, reshard_after_forward: bool) -> Overlap {
+pub(super) fn fsdp(forward_prefetch: u32, backward_prefetch: u32, reshard_after_forward: bool) -> Overlap {
     let gather = Gather { forward_prefetch, backward_prefetch, reshard_after_forward, per_parameter: false };
     Overlap { bucket: None, gather: Some(gather) }
 }
 
 /// Parameters of the model, and those that are not in layers.
-fn parameters(plan: &TransformerPlan) -> (u64, u64) {
+pub(super) fn parameters(plan: &TransformerPlan) -> (u64, u64) {
     let model = workloads::model::transformer::ShardedTransformer::new(&plan.model, &plan.execution).unwrap();
     (model.parameters(plan.model.layers, true, true).total(), model.parameters(0, true, true).total())
 }

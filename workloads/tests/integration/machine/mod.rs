@@ -12,6 +12,7 @@ mod memory;
 mod rejected;
 mod schedules;
 mod sensitivity;
+mod shared;
 mod size;
 mod steps;
 mod tensors;

@@ -2,7 +2,7 @@
 
 use hw_models::allocator::{FrameworkMemory, MEMORY, Request, Settings, Usage, replay};
 use workloads::chain::Chain;
-use workloads::memory::{Framework, Placeholder, RankList, list, training};
+use workloads::memory::{Framework, Placeholder, RankList, Ranks};
 use workloads::model::transformer::{
     AttentionKernel, Bias, Dtype, Execution, Mlp, Norm, Phase, Positions, Recompute, ShardedTransformer,
     Sharding, Transformer,
@@ -18,7 +18,7 @@ const EXPANDABLE: Settings =
     Settings { max_split_size: None, roundup_power2_divisions: None, expandable_segments: true };
 
 /// A framework that adds nothing.
-const NOTHING: Framework = Framework { workspace: 0, placeholder: Placeholder::None };
+pub(super) const NOTHING: Framework = Framework { workspace: 0, placeholder: Placeholder::None };
 
 /// Kinds that are allocated before the step and stay.
 const STATES: [&str; 3] = [kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER];
@@ -86,7 +86,8 @@ fn a_v_passes_tensors_between_chunks_of_a_rank_without_a_message() {
     };
     let mut folded = plan(gpt(4), [2, 1, 1], 1);
     folded.execution.split.chunks = 2;
-    let list = list(&folded, &order, 0, &NOTHING).unwrap();
+    folded.pipelining.schedule = PipelineSchedule::ZbV;
+    let list = Ranks::of_transformer(&folded).unwrap().step(&order, 0, &NOTHING);
     assert_eq!(held(&list.requests), []);
     assert!((0..list.requests.len()).all(|n| list.executing(n).is_none_or(|op| op.operator != "receive")));
 }
@@ -243,9 +244,10 @@ fn peaks_of_megatron_on_eight_gpus_are_as_measured() {
         (plan.data, plan.sharding) = (data, Sharding::Optimizer);
         plan.execution.fusion.cross_entropy = true;
         let framework = Framework { workspace, placeholder: Placeholder::Kept };
+        let ranks = Ranks::of_transformer(&plan).unwrap();
         for (stage, &(allocated, reserved)) in (0u32..).zip(measured) {
             for (copy, &reserved) in (0u32..).zip(reserved) {
-                let list = training(&plan, &order(&plan), (stage, copy), &framework).unwrap();
+                let list = ranks.training(&order(&plan), (stage, copy), &framework);
                 let usage = used(&list, &Settings::default());
                 let mib = |bytes| bytes as f64 / f64::from(1 << 20);
                 let ours = [mib(usage.peak_allocated.allocated), mib(usage.peak_reserved.reserved)];
@@ -314,8 +316,8 @@ fn rank(plan: &TransformerPlan, stage: u32) -> RankList {
 }
 
 /// The list of a rank of a plan whose order follows a rule.
-fn rank_of(plan: &TransformerPlan, stage: u32, framework: &Framework) -> RankList {
-    list(plan, &order(plan), stage, framework).unwrap()
+pub(super) fn rank_of(plan: &TransformerPlan, stage: u32, framework: &Framework) -> RankList {
+    Ranks::of_transformer(plan).unwrap().step(&order(plan), stage, framework)
 }
 
 /// An order that follows a rule.
@@ -332,7 +334,7 @@ fn used(list: &RankList, settings: &Settings) -> Usage {
 }
 
 /// Bytes asked for by tensors that are not freed, by kind, without what is there before the step.
-fn held(requests: &[Request]) -> Vec<(&'static str, u64)> {
+pub(super) fn held(requests: &[Request]) -> Vec<(&'static str, u64)> {
     let mut tensors: Vec<Option<(&'static str, u64)>> = Vec::new();
     for request in requests {
         match *request {

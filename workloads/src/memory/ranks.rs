@@ -1,0 +1,152 @@
+//! The ranks of a plan, whatever its model: what they execute and hold.
+
+use crate::chain::Chain;
+use crate::limits::Invalid;
+use crate::model::cut::{Cut, Piece};
+use crate::model::operator::Operator;
+use crate::model::transformer::{DataParallel, ShardedTransformer, Sharding, States};
+use crate::names::kind;
+use crate::order::{Order, Visit};
+use crate::plan::{LayeredPlan, TransformerPlan};
+
+use super::shared::Shared;
+use super::states::Held;
+use super::walk::Walk;
+use super::{Framework, RankList};
+
+/// The ranks of a plan.
+#[derive(Clone, Debug)]
+pub struct Ranks {
+    pub(super) chain: Chain,
+    pub(super) cut: Cut,
+    /// By stage, bytes that it sends to the next for a micro-batch.
+    pub(super) boundaries: Vec<u64>,
+    /// What a rank does with what it receives.
+    pub(super) receive: Vec<Operator>,
+    pub(super) states: States,
+    /// Bytes of a parameter's states that the first update allocates.
+    pub(super) moments: u64,
+    pub(super) data: DataParallel,
+    pub(super) shared: Shared,
+    pub(super) gradients: Gradients,
+    /// By stage, bytes of the buckets that gradients are copied to.
+    pub(super) buckets: Vec<Vec<u64>>,
+}
+
+/// How sums of gradients are allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gradients {
+    /// As one buffer (Megatron-LM).
+    Buffer,
+    /// As a tensor for each parameter, which is copied to a bucket where buckets are summed (`DistributedDataParallel` of
+    /// PyTorch without `gradient_as_bucket_view`).
+    Tensors,
+}
+
+impl Ranks {
+    /// Those of a transformer.
+    ///
+    /// # Errors
+    /// What is wrong with the model or its split.
+    pub fn of_transformer(plan: &TransformerPlan) -> Result<Self, Vec<Invalid>> {
+        let model = ShardedTransformer::new(&plan.model, &plan.execution)?;
+        let chain = plan.pipelining.schedule.chain(plan.execution.split.stages);
+        let boundary = model.boundary(plan.scatter_gather);
+        let (states, data) = (plan.execution.states, plan.data_parallel());
+        let (laid, exchanges) = plan.lay(&model, chain);
+        Ok(Self {
+            chain,
+            cut: model.cut(chain, plan.recompute, &data),
+            boundaries: vec![boundary.bytes; chain.stages as usize],
+            receive: boundary.receive,
+            states,
+            moments: states.optimizer_bytes() - states.copy_bytes(),
+            data,
+            shared: Shared::of(&laid, &exchanges, states, &data),
+            gradients: Gradients::Buffer,
+            buckets: vec![Vec::new(); chain.stages as usize],
+        })
+    }
+
+    /// Those of a list of layers.
+    pub fn of_layers(plan: &LayeredPlan) -> Self {
+        let chain = plan.pipelining.schedule.chain(plan.stages);
+        let (execution, data) = (plan.model.execution(), plan.data_parallel());
+        let (laid, exchanges) = plan.lay();
+        Self {
+            chain,
+            cut: plan.model.cut(chain),
+            boundaries: plan.model.boundaries(plan.stages),
+            receive: Vec::new(),
+            states: execution.states,
+            moments: execution.optimizer_bytes() - execution.states.copy_bytes(),
+            data,
+            shared: Shared::of(&laid, &exchanges, execution.states, &data),
+            gradients: Gradients::Tensors,
+            buckets: plan.buckets(),
+        }
+    }
+
+    /// The list of a step of a rank of `stage`, which executes its operators in `order` and holds its parameters, gradients
+    /// and states of the optimizer in one tensor each.
+    pub fn step(&self, order: &Order, stage: u32, framework: &Framework) -> RankList {
+        let held = Held::of(self, stage, 0);
+        let mut list = RankList::default();
+        let [parameters, gradients, optimizer] = held.bytes();
+        let throughout = [
+            (kind::PARAMETERS, parameters),
+            (kind::GRADIENTS, gradients),
+            (kind::OPTIMIZER, optimizer),
+            (kind::WORKSPACE, framework.workspace),
+        ];
+        for (kind, bytes) in throughout {
+            list.allocate(bytes, kind);
+        }
+        let walk = Walk::of(self, stage, visits(order, stage), framework.placeholder);
+        list.step(&walk, true);
+        list
+    }
+
+    /// The list of a rank of `stage` from the making of the model to the end of its second step, when it holds all that it
+    /// will: parameters, gradients and states of the optimizer tensor by tensor. It is the copy `copy` of the model.
+    pub fn training(&self, order: &Order, (stage, copy): (u32, u32), framework: &Framework) -> RankList {
+        let visits = visits(order, stage);
+        let walk = Walk::of(self, stage, visits, framework.placeholder);
+        self.two_steps(&walk, (stage, copy), visits, framework)
+    }
+
+    /// Two steps of a walk, the model and its states.
+    pub(super) fn two_steps(
+        &self,
+        walk: &Walk,
+        (stage, copy): (u32, u32),
+        visits: &[Visit],
+        framework: &Framework,
+    ) -> RankList {
+        let held = Held::of(self, stage, copy);
+        let mut list = RankList::default();
+        held.make(&mut list);
+        list.allocate(framework.workspace, kind::WORKSPACE);
+        list.step(walk, true);
+        held.update(&mut list, visits.last().map_or(0, |visit| visit.micro_batch));
+        list.step(walk, false);
+        list
+    }
+
+    /// By chunk of a stage, the pieces that it executes.
+    pub(super) fn pieces(&self, stage: u32) -> impl Iterator<Item = &[Piece]> {
+        let Self { chain, cut, .. } = self;
+        let positions = (0..chain.chunks).map(move |chunk| chain.position(stage, chunk));
+        positions.map(|position| cut.positions[position as usize].as_slice())
+    }
+
+    /// Whether copies of the model hold different parts of the states of its optimizer.
+    pub(super) fn copies_differ(&self) -> bool {
+        [Sharding::Optimizer, Sharding::Gradients].contains(&self.data.sharding)
+    }
+}
+
+/// What a stage executes.
+fn visits(order: &Order, stage: u32) -> &[Visit] {
+    order.stages.get(stage as usize).map_or(&[][..], Vec::as_slice)
+}

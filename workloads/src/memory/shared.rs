@@ -1,0 +1,133 @@
+//! What ranks that share parameters or gradients gather and sum, by the operators of their visits.
+
+use std::collections::BTreeMap;
+
+use crate::exchange::{Exchange, Tie};
+use crate::graph::{OpId, Phase, StorageId};
+use crate::model::exchanged::completed;
+use crate::model::laid::{Laid, Part};
+use crate::model::transformer::{Collective, DataParallel, Group, Sharding, States};
+
+/// What is gathered and summed. Nothing where every rank has all parameters and gradients.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shared {
+    /// By stage and chunk, its blocks.
+    blocks: BTreeMap<(u32, u32), Vec<Part>>,
+    /// By the operator that reads it first.
+    pub(super) gathers: BTreeMap<OpId, Vec<Gather>>,
+    /// By the operator that reads it last, what is gathered.
+    pub(super) last_reads: BTreeMap<OpId, Vec<StorageId>>,
+    /// By the operator that completes them, gradients of parameters.
+    pub(super) completed: BTreeMap<OpId, Vec<Gradient>>,
+    /// By the operator that completes the first gradient of a bucket, the buffer that those are copied to one by one.
+    pub(super) buffers: BTreeMap<OpId, Vec<(StorageId, u64)>>,
+    /// By the operator that completes them, gradients that are summed.
+    pub(super) sums: BTreeMap<OpId, Vec<Sum>>,
+}
+
+/// A gradient of parameters that ranks share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gradient {
+    pub(super) group: Group,
+    pub(super) bytes: u64,
+    /// Whether it is what its operator is for, which may have a tensor for it.
+    pub(super) of_product: bool,
+}
+
+/// Gradients that are summed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sum {
+    pub(super) group: Group,
+    pub(super) bytes: u64,
+    /// The buffer that has them; none: they are copied to one when all are there.
+    pub(super) buffer: Option<StorageId>,
+}
+
+/// Parameters that become whole.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gather {
+    pub(super) storage: StorageId,
+    pub(super) bytes: u64,
+    /// So many gathers before its own reader the host issues it: one less in a forward pass, where what the host issues in
+    /// time is ahead of the device.
+    pub(super) ahead: usize,
+    pub(super) is_forward: bool,
+    /// Whether what is gathered is copied to each parameter.
+    pub(super) is_copied: bool,
+}
+
+impl Shared {
+    pub(super) fn of(laid: &Laid, exchanges: &[Exchange], states: States, data: &DataParallel) -> Self {
+        let mut shared = Self::default();
+        if data.sharding < Sharding::Gradients || data.ranks < 2 {
+            return shared;
+        }
+        for &Exchange { op, tie } in exchanges {
+            match tie {
+                Tie::Gather { reader, prefetch } => {
+                    let is_copied = data.overlap.gather.is_some_and(|gather| gather.per_parameter);
+                    shared.gather(laid, op, (reader, prefetch as usize), is_copied);
+                }
+                Tie::Reduce { writer } => {
+                    let Some(Collective { group, bytes, .. }) = laid.exchanged(op) else { continue };
+                    let summed = laid.graph.get(op).reads.first().copied();
+                    let buffer = summed.filter(|_| data.overlap.bucket.is_some());
+                    shared.sums.entry(writer).or_default().push(Sum { group, bytes, buffer });
+                }
+            }
+        }
+        for (op, storages) in (0u32..).map(OpId).zip(laid.graph.last_reads()) {
+            let gathered = |storage: &StorageId| {
+                shared.gathers.values().flatten().any(|gather| gather.storage == *storage)
+            };
+            let last: Vec<StorageId> = storages.into_iter().filter(gathered).collect();
+            if !last.is_empty() {
+                shared.last_reads.insert(op, last);
+            }
+        }
+        let buffers: BTreeMap<StorageId, u64> =
+            shared.sums.values().flatten().filter_map(|sum| Some((sum.buffer?, sum.bytes))).collect();
+        for (op, node) in (0u32..).map(OpId).zip(laid.graph.ops()) {
+            let first = node.writes.iter().filter_map(|storage| Some((*storage, *buffers.get(storage)?)));
+            let first: Vec<(StorageId, u64)> = first.collect();
+            if !first.is_empty() {
+                shared.buffers.insert(op, first);
+            }
+        }
+        for part in &laid.parts {
+            for (op, parameters, group) in completed(laid, part) {
+                if data.holding(group) > 1 {
+                    let of_product = laid.operator(op).work.weights() == Some(parameters);
+                    let bytes = parameters * states.parameter_bytes();
+                    shared.completed.entry(op).or_default().push(Gradient { group, bytes, of_product });
+                }
+            }
+            shared.blocks.entry((part.stage, part.chunk)).or_default().push(part.clone());
+        }
+        shared
+    }
+
+    fn gather(&mut self, laid: &Laid, op: OpId, (reader, prefetch): (OpId, usize), is_copied: bool) {
+        let is_forward = laid.graph.get(op).phase == Phase::Forward;
+        let ahead = if is_forward { prefetch.saturating_sub(1) } else { prefetch };
+        let gather = |&storage: &StorageId| {
+            let bytes = laid.graph.stored(storage).bytes;
+            Gather { storage, bytes, ahead, is_forward, is_copied }
+        };
+        let gathers: Vec<Gather> = laid.graph.get(op).writes.iter().map(gather).collect();
+        if !gathers.is_empty() {
+            self.gathers.entry(reader).or_default().extend(gathers);
+        }
+    }
+
+    /// The first operator of a block in the visit of a phase.
+    pub(super) fn first(&self, (stage, chunk): (u32, u32), block: u32, phase: Phase) -> Option<OpId> {
+        let part = self.blocks.get(&(stage, chunk))?.get(block as usize)?;
+        let operators = match phase {
+            Phase::Forward => &part.forward,
+            Phase::BackwardWeight => &part.weight,
+            _ => &part.backward,
+        };
+        Some(OpId(operators.start))
+    }
+}
