@@ -35,7 +35,7 @@ pub struct Gemm {
     pub n: u64,
     /// Contraction.
     pub k: u64,
-    /// Type of both operands, and of the output unless it accumulates.
+    /// Type of both operands, and of the output unless it accumulates; products in 8 bits leave 16.
     pub dtype: Dtype,
     /// Which operand is transposed.
     pub layout: Layout,
@@ -159,7 +159,11 @@ impl Gemm {
     fn bytes(&self, split: u64) -> u64 {
         let output = self.m.saturating_mul(self.n);
         let operands = self.m.saturating_mul(self.k).saturating_add(self.k.saturating_mul(self.n));
-        let each = if self.accumulate { 2 * Dtype::Fp32.bytes() } else { self.dtype.bytes() };
+        let each = match self.dtype {
+            _ if self.accumulate => 2 * Dtype::Fp32.bytes(),
+            Dtype::Fp8 => Dtype::Bf16.bytes(),
+            dtype => dtype.bytes(),
+        };
         let partial = if split > 1 { (split + 1) * Dtype::Fp32.bytes() } else { 0 };
         let once =
             operands.saturating_mul(self.dtype.bytes()).saturating_add(output.saturating_mul(each + partial));

@@ -3,7 +3,7 @@
 use sim_core::time::Time;
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
-    AttentionKernel, Dtype, Execution, Experts, Fusion, Gather, LatentAttention, Overlap, Recompute,
+    AttentionKernel, Dtype, Execution, Experts, Fp8, Fusion, Gather, LatentAttention, Overlap, Recompute,
     Sharding, SoftmaxFusion, Split, States, Step, Transformer,
 };
 use workloads::placement;
@@ -12,7 +12,8 @@ use workloads::plan::{self, TransformerPlan};
 use super::pipelining::{pipelining, schedule};
 use crate::schema::{
     self, Attention, Bias, Bytes, BytesPerParameter, Count, CrossEntropy, Encoder, FusedSoftmax, Gelu,
-    Launch, LayersOf, Mlp, Norm, Optimizer, Placement, Positions, Precision, RecomputeMode, Scenario,
+    Launch, LayersOf, Mlp, Norm, Optimizer, Placement, Positions, Precision, RecomputeMode, Scaling,
+    Scenario,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -108,6 +109,7 @@ pub(super) fn peak_flops_per_s(scenario: &Scenario) -> Option<f64> {
     let machine = super::machine::of(scenario).ok()?;
     let peak = &machine.gpu_model(machine.gpu(0))?.peak_tflops;
     let tera = match scenario.training.precision {
+        _ if scenario.training.fp8.is_some() => peak.fp8,
         Some(Precision::Fp16Mixed) => peak.fp16,
         None | Some(Precision::Bf16Mixed) => peak.bf16,
         Some(Precision::Fp32) => Some(peak.fp32),
@@ -211,7 +213,8 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         schema::Step::Forward => Step::Forward,
     };
     let reduces_beside = parallelism.overlap_tensor_reduce.unwrap_or(!torchtitan);
-    Execution { fusion, states, step, reduces_beside, gathers_again: !torchtitan, ..common }
+    let fp8 = training.fp8.map(|fp8| Fp8 { scaling: fp8.scaling.into(), gathers: fp8.gather_parameters });
+    Execution { fusion, states, step, fp8, reduces_beside, gathers_again: !torchtitan, ..common }
 }
 
 /// What so many bytes of a parameter in mixed precision are.
@@ -262,6 +265,7 @@ same!(Mlp: Gelu, Swiglu);
 same!(Bias: None, Qkv, All);
 same!(Positions: Learned, Rotary, Alibi);
 same!(Encoder: Bert, Roberta);
+same!(Scaling: Tensorwise, Rowwise, Delayed);
 
 /// Type of activations and of the parameters that kernels read.
 pub(crate) fn dtype(scenario: &Scenario) -> Dtype {

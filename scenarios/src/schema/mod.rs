@@ -46,7 +46,7 @@ pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
 pub use software::{Attention, CrossEntropy, FusedSoftmax, Gelu, Launch, LayersOf, Optimizer, Software};
 pub use techniques::{BPipe, EvictionPolicy, PairTransfer, Recompute, RecomputeMode, StageSet, Techniques};
-pub use training::{MicroBatches, Precision, Step, Training, UpdateRule};
+pub use training::{Fp8, MicroBatches, Precision, Scaling, Step, Training, UpdateRule};
 pub use transformer::{
     Bias, Encoder, Experts, LatentAttention, Layers, Mlp, Norm, Positions, Sequence, Transformer,
 };

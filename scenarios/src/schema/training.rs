@@ -34,6 +34,9 @@ pub struct Training {
     /// Number formats of a transformer; `bf16-mixed` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<Precision>,
+    /// Linear layers of a transformer multiply in 8 bits; the head, attention and everything between stay in 16.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fp8: Option<Fp8>,
     /// What updates the parameters of a list of layers; `adam` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimizer: Option<UpdateRule>,
@@ -43,6 +46,31 @@ pub struct Training {
     /// Whether every step ends before the next one begins on the same stage.
     #[serde(default = "yes")]
     pub flush: bool,
+}
+
+/// Linear layers in 8 bits: inputs and weights with four bits of exponent, gradients with five.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("examples" = [{ "scaling": "delayed" }]))]
+pub struct Fp8 {
+    /// What of a tensor shares a scale, and when that is found.
+    pub scaling: Scaling,
+    /// Whether weights that copies of the model share are gathered in 8 bits, too (torchao's `enable_fsdp_float8_all_gather`);
+    /// with `tensorwise` scales.
+    pub gather_parameters: bool,
+}
+
+/// What of a tensor in 8 bits shares a scale, and when that is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scaling {
+    /// All of it, from its largest value, for which it is read before the cast: torchao's default.
+    #[default]
+    Tensorwise,
+    /// Each row, and each column of what is transposed: torchao's `rowwise`.
+    Rowwise,
+    /// All of it, from largest values of steps before; weights are cast once a step: Transformer Engine's default on Hopper.
+    Delayed,
 }
 
 /// What a step does.

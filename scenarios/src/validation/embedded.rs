@@ -21,6 +21,7 @@ const SETS: &[(&str, &str)] = files![
     "simumax-memory.yaml",
     "neusight.yaml",
     "torchtitan.yaml",
+    "nemo.yaml",
     "gemm.yaml",
     "streaming.yaml",
     "attention.yaml",
@@ -38,6 +39,7 @@ const STEPS: &[(&str, &str)] = files![
     "simumax.csv",
     "neusight.csv",
     "torchtitan.csv",
+    "nemo.csv",
 ];
 
 /// Measured kernels, which the constants of the catalogue are fitted to, too: except for a quarter of the rows.

@@ -44,6 +44,11 @@ impl Block {
         sum(&self.saved())
     }
 
+    /// Elements of weights that are multiplied in 8 bits.
+    pub(crate) fn narrow_weights(&self) -> u64 {
+        self.backward.iter().filter_map(|op| op.work.narrow_weights()).sum()
+    }
+
     /// The backward pass without what only gradients of weights need (B of zero-bubble schedules).
     pub fn backward_input(&self) -> Vec<Operator> {
         self.backward.iter().filter(|op| op.phase != Phase::BackwardWeight).cloned().collect()

@@ -116,9 +116,10 @@ impl Draft {
     }
 
     /// Appends, in another part of the step, what `write` does.
-    pub(crate) fn within(&mut self, phase: Phase, write: impl FnOnce(&mut Self)) {
+    pub(crate) fn within<R>(&mut self, phase: Phase, write: impl FnOnce(&mut Self) -> R) -> R {
         let outer = std::mem::replace(&mut self.phase, phase);
-        write(self);
+        let written = write(self);
         self.phase = outer;
+        written
     }
 }

@@ -19,20 +19,21 @@ use crate::graph::{Op, OpId, Phase, Purpose, Storage, StorageId};
 use super::cut::PartKind;
 use super::laid::{Laid, Part};
 use super::transformer::{
-    Collective, CollectiveKind, DataParallel, Gather, Group, Operator, Sharding, States, Work,
+    Collective, CollectiveKind, DataParallel, Dtype, Gather, Group, Operator, Sharding, States, Work,
 };
 
 /// Adds to `laid` what the ranks of `data` exchange beside passes, in the types of `states`. `one_at_a_time` says that a stage ends the backward pass
-/// of a micro-batch before it begins the next.
+/// of a micro-batch before it begins the next, `narrow` that weights which are multiplied in 8 bits are gathered so.
 pub(crate) fn exchange(
     laid: &mut Laid,
     states: States,
     data: &DataParallel,
     one_at_a_time: bool,
+    narrow: bool,
 ) -> Vec<Exchange> {
     let parts = std::mem::take(&mut laid.parts);
     let has = |parts: &[Part], kind| parts.iter().any(|part| part.kind == kind);
-    let mut exchanging = Exchanging { laid, states, data, exchanges: Vec::new() };
+    let mut exchanging = Exchanging { laid, states, data, narrow, exchanges: Vec::new() };
     for position in parts.chunk_by(|a, b| (a.stage, a.chunk) == (b.stage, b.chunk)) {
         let whole = has(position, PartKind::Embedding) && has(position, PartKind::Head);
         let root = whole && one_at_a_time && data.sharding == Sharding::Parameters;
@@ -52,6 +53,8 @@ struct Exchanging<'a> {
     laid: &'a mut Laid,
     states: States,
     data: &'a DataParallel,
+    /// Weights that are multiplied in 8 bits are gathered so.
+    narrow: bool,
     exchanges: Vec<Exchange>,
 }
 
@@ -115,7 +118,8 @@ impl Exchanging<'_> {
         prefetch: u32,
         (group, parameters): (Group, u64),
     ) -> Vec<StorageId> {
-        let bytes = parameters * self.states.parameter_bytes();
+        let half = self.states.parameter_bytes();
+        let bytes = parameters * half - self.narrow_weights(part) * (half - Dtype::Fp8.bytes());
         let shared = self.data.sharding == Sharding::Parameters;
         let fills = self.storage(part, Purpose::Gathered, shared.then_some(bytes));
         let op = Op {
@@ -129,6 +133,15 @@ impl Exchanging<'_> {
         let tie = Tie::Gather { reader: OpId(reader), prefetch };
         self.exchange(op, ("gather parameters", CollectiveKind::AllGather, group, bytes), tie);
         fills
+    }
+
+    /// Weights of a part that are gathered in 8 bits.
+    fn narrow_weights(&self, part: &Part) -> u64 {
+        if !self.narrow {
+            return 0;
+        }
+        let work = |op: u32| &self.laid.operators[self.laid.operator_of[op as usize] as usize].work;
+        part.weight.clone().filter_map(|op| work(op).narrow_weights()).sum()
     }
 
     /// The operators of a range need storages from the first to the last.

@@ -128,4 +128,12 @@ impl Work {
             _ => None,
         }
     }
+
+    /// The same if it makes it in 8 bits.
+    pub(crate) fn narrow_weights(&self) -> Option<u64> {
+        match self {
+            Self::Gemm(gemm) if gemm.dtype == Dtype::Fp8 => self.weights(),
+            _ => None,
+        }
+    }
 }

@@ -123,7 +123,7 @@ impl LayeredPlan {
         let update = |stage: u32| model.update(parameters[stage as usize], &data);
         let chain = pipelining.schedule.chain(*stages);
         let mut laid = lay(&model.cut(chain), chain, pipelining.schedule.splits_backward(), &[], update);
-        let exchanges = exchange(&mut laid, model.execution().states, &data, self.one_at_a_time());
+        let exchanges = exchange(&mut laid, model.execution().states, &data, self.one_at_a_time(), false);
         (laid, exchanges)
     }
 }

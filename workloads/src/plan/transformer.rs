@@ -89,7 +89,8 @@ impl TransformerPlan {
         if self.execution.step == Step::Forward {
             return (laid, Vec::new());
         }
-        let exchanges = exchange(&mut laid, self.execution.states, &data, self.one_at_a_time());
+        let narrow = self.execution.gathers_narrow();
+        let exchanges = exchange(&mut laid, self.execution.states, &data, self.one_at_a_time(), narrow);
         (laid, exchanges)
     }
 }

@@ -8,12 +8,13 @@ const PIPELINE: &str = "model.profiled_pipeline";
 const STAGES: &str = "model.profiled_pipeline.stages";
 
 /// Settings that are about transformers and machines.
-const FOREIGN: [(&str, &str); 25] = [
+const FOREIGN: [(&str, &str); 26] = [
     ("machine", "its stages have a `device`: `model: { profiled_pipeline: { device: { memory: 40 GB } } }`"),
     ("software", "the times of its kernels are given; remove it"),
     ("training.accumulate", "write `micro_batches`"),
     ("training.sequence", "its times are given, whatever a sample is; remove it"),
     ("training.step", "give the times of the phases that it has; remove it"),
+    ("training.fp8", "its times are given, whatever the numbers are; remove it"),
     ("training.precision", "its times are given, whatever the numbers are; remove it"),
     ("parallelism.tensor", "its times are given; remove it"),
     ("parallelism.sequence_parallel", "its times are given; remove it"),

@@ -47,6 +47,11 @@ impl Check<'_> {
             let help = "let every rank hold them (`sharding: none`), or split the model over tensor ranks and stages";
             self.report_with("parallelism.sharding", &["training.step"], message, help);
         }
+        if scenario.training.fp8.is_some_and(|fp8| fp8.gather_parameters) && !shared {
+            let message = "`training.fp8.gather_parameters` is for parameters that copies of the model share";
+            let help = "remove it, or write `parallelism: { sharding: parameters }`";
+            self.report_with("training.fp8.gather_parameters", &["parallelism.sharding"], message, help);
+        }
         if sized {
             self.sharding(scenario);
         }
@@ -180,6 +185,12 @@ impl Check<'_> {
             let message = format!("the GPU `{model}` does not compute in {name}");
             let help = format!("write `training: {{ precision: {other} }}`, or take another machine");
             self.report_with("training.precision", &["machine"], message, help);
+        }
+        if scenario.training.fp8.is_some() && gpu.peak_tflops.fp8.is_none() {
+            let model = machine.part(first).model.unwrap_or_default();
+            let message = format!("the GPU `{model}` does not compute in fp8");
+            let help = "remove it, or take GPUs that do, such as those of `dgx-h100`";
+            self.report_with("training.fp8", &["machine"], message, help);
         }
     }
 }

@@ -110,7 +110,13 @@ impl Apart {
     }
 
     fn layers(&self, on: &ShardedTransformer) -> [Linear; 3] {
-        let layer = |names, outputs| Linear { names, side: Side::Columns, inputs: on.hidden(), outputs };
+        let layer = |names, outputs| Linear {
+            names,
+            side: Side::Columns,
+            inputs: on.hidden(),
+            outputs,
+            narrow: true,
+        };
         let [queries, keys, values] = self.columns;
         [layer(QUERY, queries), layer(KEY, keys), layer(VALUE, values)]
     }

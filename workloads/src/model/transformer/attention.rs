@@ -136,11 +136,23 @@ impl Shape {
     }
 
     fn qkv(&self, on: &ShardedTransformer) -> Linear {
-        Linear { names: QKV, side: Side::Columns, inputs: on.hidden(), outputs: self.qkv_width() }
+        Linear {
+            names: QKV,
+            side: Side::Columns,
+            inputs: on.hidden(),
+            outputs: self.qkv_width(),
+            narrow: true,
+        }
     }
 
     fn projection(&self, on: &ShardedTransformer) -> Linear {
-        Linear { names: PROJECTION, side: Side::Rows, inputs: self.context_width(), outputs: on.hidden() }
+        Linear {
+            names: PROJECTION,
+            side: Side::Rows,
+            inputs: self.context_width(),
+            outputs: on.hidden(),
+            narrow: true,
+        }
     }
 
     /// From the output of the norm to queries, keys and values, slices of one tensor.

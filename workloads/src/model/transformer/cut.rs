@@ -5,7 +5,7 @@ use crate::graph::Phase;
 use crate::model::cut::{Cut, PartKind, Piece};
 
 use super::draft::Draft;
-use super::operator::{Operator, StreamClass};
+use super::operator::{Dtype, Operator, StreamClass};
 use super::{
     Block, DataParallel, LayerKind, Layers, RankParameters, Recompute, ShardedTransformer, Sharding, Step,
 };
@@ -89,7 +89,7 @@ impl ShardedTransformer {
     fn copied_out(&self, mut block: Block, parameters: u64, data: &DataParallel, again: bool) -> Block {
         let gather = data.gathers_beside().filter(|gather| gather.per_parameter);
         let Some(gather) = gather.filter(|_| data.sharding == Sharding::Parameters) else { return block };
-        let bytes = parameters * self.execution().states.parameter_bytes();
+        let bytes = parameters * self.execution().states.parameter_bytes() - self.saved_by_narrow(&block);
         let copy = |operators: &mut Vec<Operator>, phase| {
             let mut draft = Draft::new(phase);
             draft.stream("copy gathered parameters", StreamClass::Elementwise, (bytes, bytes), &[], &[]);
@@ -100,6 +100,12 @@ impl ShardedTransformer {
             copy(&mut block.backward, Phase::BackwardInput);
         }
         block
+    }
+
+    /// Bytes that weights of a block take less where they are gathered in 8 bits.
+    fn saved_by_narrow(&self, block: &Block) -> u64 {
+        let each = self.execution().states.parameter_bytes() - Dtype::Fp8.bytes();
+        if self.execution().gathers_narrow() { each * block.narrow_weights() } else { 0 }
     }
 
     /// A block as a step executes it.

@@ -5,7 +5,7 @@ use crate::limits::Invalid;
 
 use super::draft::{Draft, Issue};
 use super::operator::{CollectiveKind, Dtype, Group, Operator};
-use super::{Positions, Split, States, Transformer};
+use super::{Fp8, Positions, Scaling, Split, States, Transformer};
 
 /// How a transformer is executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct Execution {
     /// With sequence parallelism the inputs of layers that are split by columns are kept in parts, and gathered again for the
     /// gradients of weights, as in Megatron-LM; else as they were multiplied.
     pub gathers_again: bool,
+    /// Linear layers multiply in 8 bits.
+    pub fp8: Option<Fp8>,
 }
 
 /// How ranks that have parts of the same sequences compute attention.
@@ -170,7 +172,15 @@ impl Execution {
             step: Step::Whole,
             reduces_beside: true,
             gathers_again: true,
+            fp8: None,
         }
+    }
+}
+
+impl Execution {
+    /// Whether ranks that share parameters gather weights in 8 bits.
+    pub(crate) fn gathers_narrow(&self) -> bool {
+        self.fp8.is_some_and(|fp8| fp8.gathers)
     }
 }
 
@@ -226,6 +236,7 @@ impl ShardedTransformer {
         let mut wrong = |field, problem| found.push(Invalid { field, problem });
         sizes(model, execution, &mut wrong);
         precision(execution, &mut wrong);
+        narrow(model, execution, &mut wrong);
         found.extend(execution.split.validate(model, execution.sequence).err().into_iter().flatten());
         if found.is_empty() {
             Ok(Self { model: model.clone(), execution: execution.clone() })
@@ -376,5 +387,21 @@ fn precision(execution: &Execution, wrong: &mut impl FnMut(&'static str, String)
             "states",
             format!("{states} do not go with {dtype}: fp32 takes `full`, fp16 and bf16 the others"),
         );
+    }
+}
+
+/// What is multiplied in 8 bits.
+fn narrow(model: &Transformer, execution: &Execution, wrong: &mut impl FnMut(&'static str, String)) {
+    let Some(Fp8 { scaling, gathers }) = execution.fp8 else { return };
+    if execution.dtype == Dtype::Fp32 {
+        wrong("fp8", "linear layers in 8 bits go with the rest in fp16 or bf16, not in fp32".to_owned());
+    }
+    if model.experts.is_some() {
+        wrong("fp8", "products of experts are not computed in 8 bits: leave it out".to_owned());
+    }
+    if gathers && scaling != Scaling::Tensorwise {
+        let problem =
+            "weights are gathered in 8 bits with one scale each, of their present values: use `tensorwise`";
+        wrong("fp8", problem.to_owned());
     }
 }

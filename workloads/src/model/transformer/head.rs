@@ -42,7 +42,13 @@ impl ShardedTransformer {
 }
 
 fn projection(on: &ShardedTransformer) -> Linear {
-    Linear { names: LOGITS, side: Side::Columns, inputs: on.hidden(), outputs: on.vocabulary_share() }
+    Linear {
+        names: LOGITS,
+        side: Side::Columns,
+        inputs: on.hidden(),
+        outputs: on.vocabulary_share(),
+        narrow: false,
+    }
 }
 
 fn forward(on: &ShardedTransformer) -> Vec<Operator> {
@@ -69,7 +75,7 @@ fn transform(draft: &mut Draft, on: &ShardedTransformer) -> &'static str {
 }
 
 fn dense(on: &ShardedTransformer) -> Linear {
-    Linear { names: DENSE, side: Side::Whole, inputs: on.hidden(), outputs: on.hidden() }
+    Linear { names: DENSE, side: Side::Whole, inputs: on.hidden(), outputs: on.hidden(), narrow: false }
 }
 
 /// From the gradient of the logits to that of the input.

@@ -200,24 +200,48 @@ impl<'a> Projections<'a> {
     }
 
     fn query_down(&self, rank: u32) -> Linear {
-        Linear { names: QUERY_DOWN, side: Side::Whole, inputs: self.hidden, outputs: rank.into() }
+        Linear {
+            names: QUERY_DOWN,
+            side: Side::Whole,
+            inputs: self.hidden,
+            outputs: rank.into(),
+            narrow: true,
+        }
     }
 
     fn query_up(&self, rank: u32) -> Linear {
-        Linear { names: QUERY_UP, side: Side::Columns, inputs: rank.into(), outputs: self.query_width() }
+        Linear {
+            names: QUERY_UP,
+            side: Side::Columns,
+            inputs: rank.into(),
+            outputs: self.query_width(),
+            narrow: true,
+        }
     }
 
     fn query(&self) -> Linear {
-        Linear { names: QUERY, side: Side::Columns, inputs: self.hidden, outputs: self.query_width() }
+        Linear {
+            names: QUERY,
+            side: Side::Columns,
+            inputs: self.hidden,
+            outputs: self.query_width(),
+            narrow: true,
+        }
     }
 
     fn kv_down(&self) -> Linear {
         let outputs = u64::from(self.latent.kv_rank) + self.rotary();
-        Linear { names: KV_DOWN, side: Side::Whole, inputs: self.hidden, outputs }
+        Linear { names: KV_DOWN, side: Side::Whole, inputs: self.hidden, outputs, narrow: true }
     }
 
     fn kv_up(&self) -> Linear {
         let outputs = self.heads * (self.head_dim + u64::from(self.latent.value_dim));
-        Linear { names: KV_UP, side: Side::Columns, inputs: self.latent.kv_rank.into(), outputs }
+        Linear {
+            names: KV_UP,
+            side: Side::Columns,
+            inputs: self.latent.kv_rank.into(),
+            outputs,
+            narrow: true,
+        }
     }
 }

@@ -22,6 +22,7 @@ use crate::graph::Phase;
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::names::names;
+use super::narrow::When;
 use super::operator::{CollectiveKind, Group, Layout, StreamClass, Work};
 
 /// A linear layer of a rank.
@@ -32,6 +33,8 @@ pub(super) struct Linear {
     pub(super) inputs: u64,
     /// Columns of its output on this rank.
     pub(super) outputs: u64,
+    /// It multiplies in 8 bits where linear layers do; routers and heads do not.
+    pub(super) narrow: bool,
 }
 
 /// Along which side of the weight ranks share it.
@@ -62,6 +65,24 @@ names! { $
     reduced: "" _ " output, scattered",
     gradient_gathered: "" _ " output gradient, gathered",
     gradient_reduced: "" _ " input gradient, scattered",
+    input_largest: "largest of " _ " input",
+    input_agree: "reduce largest of " _ " input",
+    input_cast: "cast " _ " input",
+    input_turn: "cast " _ " input, transposed",
+    input_narrow: "" _ " input in 8 bits",
+    input_turned: "" _ " input in 8 bits, transposed",
+    weight_largest: "largest of " _ " weight",
+    weight_agree: "reduce largest of " _ " weight",
+    weight_cast: "cast " _ " weight",
+    weight_turn: "cast " _ " weight, transposed",
+    weight_narrow: "" _ " weight in 8 bits",
+    weight_turned: "" _ " weight in 8 bits, transposed",
+    gradient_largest: "largest of " _ " output gradient",
+    gradient_agree: "reduce largest of " _ " output gradient",
+    gradient_cast: "cast " _ " output gradient",
+    gradient_turn: "cast " _ " output gradient, transposed",
+    gradient_narrow: "" _ " output gradient in 8 bits",
+    gradient_turned: "" _ " output gradient in 8 bits, transposed",
 }
 
 impl Linear {
@@ -88,7 +109,7 @@ impl Linear {
     }
 
     /// Tokens that it works on.
-    fn tokens(&self, on: &ShardedTransformer) -> u64 {
+    pub(super) fn tokens(&self, on: &ShardedTransformer) -> u64 {
         if self.side == Side::Whole { on.residual_tokens() } else { on.tokens() }
     }
 
@@ -97,42 +118,76 @@ impl Linear {
         on.bytes(self.tokens(on) * self.outputs)
     }
 
-    /// Whether ranks have parts of its input that each needs whole.
-    fn gathers(&self, on: &ShardedTransformer) -> bool {
-        on.sequence_parallel() && self.side == Side::Columns
-    }
-
-    fn gather_input(&self, draft: &mut Draft, on: &ShardedTransformer, input: &'static str) -> &'static str {
-        if !self.gathers(on) {
-            return input;
+    /// Its input as it is multiplied: whole, and in 8 bits where it is so.
+    fn operand(&self, draft: &mut Draft, on: &ShardedTransformer, input: &'static str) -> &'static str {
+        let gather = |draft: &mut Draft, input| {
+            let (issue, to) = ((self.names.gather_input, Issue::Waiting), self.names.gathered);
+            self.gather_input(draft, on, issue, input, to)
+        };
+        if self.narrow_when(on) == When::BeforeExchange {
+            let input = self.narrow_input(draft, on, input);
+            return gather(draft, input);
         }
-        let bytes = on.bytes(self.tokens(on) * self.inputs);
-        let gather = (CollectiveKind::AllGather, Group::Tensor, bytes);
-        let writes = [(self.names.gathered, bytes)];
-        draft.collective(self.names.gather_input, gather, Issue::Waiting, &[input], &writes);
-        self.names.gathered
+        let input = gather(draft, input);
+        self.narrow_input(draft, on, input)
     }
 
     /// The input for the gradients of weights: kept as it was multiplied, or only as it came in.
-    fn gather_input_again(
+    fn kept_operand(&self, draft: &mut Draft, on: &ShardedTransformer, input: &'static str) -> &'static str {
+        let input = match self.narrow_when(on) {
+            When::Never => input,
+            When::BeforeExchange => self.names.input_narrow,
+            When::AfterExchange => return self.names.input_narrow,
+        };
+        if !self.gathers_input(on) || on.execution().gathers_again {
+            return draft.within(Phase::BackwardWeight, |draft| {
+                let issue = (self.names.gather_input_again, Issue::Beside);
+                self.gather_input(draft, on, issue, input, self.names.gathered_again)
+            });
+        }
+        self.names.gathered
+    }
+
+    /// The gradient of its output as it is multiplied: whole, and in 8 bits where it is so.
+    fn gradient_operand(
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
-        input: &'static str,
+        gradient: &'static str,
     ) -> &'static str {
-        if !self.gathers(on) {
+        if self.narrow_when(on) == When::BeforeExchange {
+            let gradient = self.narrow_gradient(draft, on, gradient);
+            return self.gather_gradient(draft, on, gradient);
+        }
+        let gradient = self.gather_gradient(draft, on, gradient);
+        self.narrow_gradient(draft, on, gradient)
+    }
+
+    /// Whether ranks have parts of its input that each needs whole.
+    pub(super) fn gathers_input(&self, on: &ShardedTransformer) -> bool {
+        on.sequence_parallel() && self.side == Side::Columns
+    }
+
+    /// The same of the gradient of its output.
+    pub(super) fn gathers_gradient(&self, on: &ShardedTransformer) -> bool {
+        on.sequence_parallel() && self.side == Side::Rows
+    }
+
+    fn gather_input(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        (name, issue): (&'static str, Issue),
+        input: &'static str,
+        gathered: &'static str,
+    ) -> &'static str {
+        if !self.gathers_input(on) {
             return input;
         }
-        if !on.execution().gathers_again {
-            return self.names.gathered;
-        }
-        let bytes = on.bytes(self.tokens(on) * self.inputs);
+        let bytes = self.exchanged_bytes(on, self.tokens(on) * self.inputs);
         let gather = (CollectiveKind::AllGather, Group::Tensor, bytes);
-        draft.within(Phase::BackwardWeight, |draft| {
-            let writes = [(self.names.gathered_again, bytes)];
-            draft.collective(self.names.gather_input_again, gather, Issue::Beside, &[input], &writes);
-        });
-        self.names.gathered_again
+        draft.collective(name, gather, issue, &[input], &[(gathered, bytes)]);
+        gathered
     }
 
     fn gather_gradient(
@@ -141,15 +196,19 @@ impl Linear {
         on: &ShardedTransformer,
         gradient: &'static str,
     ) -> &'static str {
-        if !on.sequence_parallel() || self.side != Side::Rows {
+        if !self.gathers_gradient(on) {
             return gradient;
         }
-        let bytes = self.output_bytes(on);
+        let bytes = self.exchanged_bytes(on, self.tokens(on) * self.outputs);
         let gather = (CollectiveKind::AllGather, Group::Tensor, bytes);
-        let writes = [(self.names.gradient_gathered, bytes)];
-        let name = self.names.gather_output_gradient;
-        draft.collective(name, gather, Issue::Waiting, &[gradient], &writes);
-        self.names.gradient_gathered
+        let (name, gathered) = (self.names.gather_output_gradient, self.names.gradient_gathered);
+        draft.collective(name, gather, Issue::Waiting, &[gradient], &[(gathered, bytes)]);
+        gathered
+    }
+
+    /// Bytes of so many elements that ranks gather.
+    fn exchanged_bytes(&self, on: &ShardedTransformer, elements: u64) -> u64 {
+        if self.narrow_when(on) == When::BeforeExchange { elements } else { on.bytes(elements) }
     }
 
     /// The gradient of the weight, added to the sum over micro-batches by the product itself or by a pass of its own.
@@ -160,7 +219,7 @@ impl Linear {
         input: &'static str,
         gradient: &'static str,
     ) {
-        let (names, dtype) = (self.names, on.execution().dtype);
+        let (names, dtype) = (self.names, self.dtype(on));
         let (shape, layout) =
             ((1, self.outputs, self.inputs, self.tokens(on)), (dtype, Layout::WeightGradient));
         if on.products_accumulate() {
@@ -186,12 +245,13 @@ pub(super) fn forward(
     input: &'static str,
 ) -> &'static str {
     let first = &layers[0];
-    let operand = first.gather_input(draft, on, input);
+    let operand = first.operand(draft, on, input);
     for layer in layers {
+        let reads: Vec<_> = [operand].into_iter().chain(layer.weight(draft, on)).collect();
         let shape = (1, layer.tokens(on), layer.outputs, layer.inputs);
         let writes = [(layer.names.output, layer.output_bytes(on))];
-        let kind = (on.execution().dtype, Layout::Forward);
-        draft.gemm(layer.names.product, shape, kind, &[operand], &writes);
+        let kind = (layer.dtype(on), Layout::Forward);
+        draft.gemm(layer.names.product, shape, kind, &reads, &writes);
     }
     let names = first.names;
     if on.tensor() == 1 || first.side != Side::Rows {
@@ -211,18 +271,21 @@ pub(super) fn backward(
     gradients: &[&'static str],
 ) -> &'static str {
     let first = &layers[0];
-    let gathered = |layer: &Linear, draft: &mut Draft, gradient| layer.gather_gradient(draft, on, gradient);
-    let gradients: Vec<_> =
-        layers.iter().zip(gradients).map(|(layer, gradient)| gathered(layer, draft, gradient)).collect();
-    let input = first.gather_input_again(draft, on, input);
+    let operands: Vec<_> = layers
+        .iter()
+        .zip(gradients)
+        .map(|(layer, gradient)| layer.gradient_operand(draft, on, gradient))
+        .collect();
+    let input = first.kept_operand(draft, on, input);
     let bytes = on.bytes(first.tokens(on) * first.inputs);
     let mut sum = None;
-    for (layer, &gradient) in layers.iter().zip(&gradients) {
+    for (layer, &gradient) in layers.iter().zip(&operands) {
         let names = layer.names;
+        let reads: Vec<_> = [gradient].into_iter().chain(layer.weight_turned(draft, on)).collect();
         let shape = (1, layer.tokens(on), layer.inputs, layer.outputs);
-        let kind = (on.execution().dtype, Layout::InputGradient);
+        let kind = (layer.dtype(on), Layout::InputGradient);
         let writes = [(names.input_gradient, bytes)];
-        draft.gemm(names.input_gradient, shape, kind, &[gradient], &writes);
+        draft.gemm(names.input_gradient, shape, kind, &reads, &writes);
         let Some(before) = sum.replace(names.input_gradient) else { continue };
         let (addends, writes) = ([before, names.input_gradient], [(names.sum, bytes)]);
         draft.stream(names.sum, StreamClass::Elementwise, (2 * bytes, bytes), &addends, &writes);
@@ -235,7 +298,9 @@ pub(super) fn backward(
         result = reduce(draft, on, first.names.reduce_input_gradient, issue, tensors, bytes);
     }
     draft.within(Phase::BackwardWeight, |draft| {
-        for (layer, &gradient) in layers.iter().zip(&gradients) {
+        let input = first.input_turned(draft, on, input);
+        for (layer, &gradient) in layers.iter().zip(&operands) {
+            let gradient = layer.gradient_turned(draft, on, gradient);
             layer.weight_gradient(draft, on, input, gradient);
         }
     });

@@ -229,7 +229,7 @@ impl Tokens {
     }
 
     fn router(&self, on: &ShardedTransformer) -> Linear {
-        Linear { names: ROUTER, side: Side::Whole, inputs: on.hidden(), outputs: self.experts }
+        Linear { names: ROUTER, side: Side::Whole, inputs: on.hidden(), outputs: self.experts, narrow: false }
     }
 
     /// Copies each token to as many rows as it has experts, ordered by expert (`moe_permute_with_probs`): a map of rows

@@ -47,6 +47,7 @@ mod linear;
 mod mixture;
 mod mlp;
 mod names;
+mod narrow;
 mod norm;
 mod parameters;
 mod presets;
@@ -75,6 +76,7 @@ pub use execution::{
 pub use experts::Experts;
 pub use hugging_face::HuggingFaceError;
 pub use latent::LatentAttention;
+pub use narrow::{Fp8, Scaling};
 pub use operator::{
     Attention, Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, Layout, Operator, Pass, Stream,
     StreamClass, Tensor, Work,

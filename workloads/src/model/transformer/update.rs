@@ -13,7 +13,7 @@ use crate::graph::Phase;
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass};
-use super::{DataParallel, Held, RankParameters, Sharding, States, Step};
+use super::{DataParallel, Fp8, Held, RankParameters, Scaling, Sharding, States, Step};
 
 const GRADIENTS: &str = "gradients";
 const STATES: &str = "optimizer states";
@@ -49,8 +49,26 @@ impl ShardedTransformer {
                 }
             }
         }
+        self.narrow_weights(&mut draft, parameters, data);
         draft.stream("clear gradients", StreamClass::Elementwise, (0, held), &[GRADIENTS], &[]);
         draft.operators
+    }
+
+    /// Weights in 8 bits for the micro-batches to come: cast with their transposes, or for ranks that gather them only their
+    /// largest values, which these agree on. Norms and biases of layers count among them.
+    fn narrow_weights(&self, draft: &mut Draft, parameters: &RankParameters, data: &DataParallel) {
+        let Some(Fp8 { scaling, gathers }) = self.execution().fp8 else { return };
+        let half = self.execution().states.parameter_bytes() * parameters.layers;
+        if scaling == Scaling::Delayed {
+            let traffic = (half, 2 * parameters.layers);
+            draft.stream("cast weights", StreamClass::Elementwise, traffic, &[PARAMETERS], &[]);
+        }
+        if gathers && data.ranks > 1 {
+            let single = 4 * parameters.layers.div_ceil(u64::from(data.ranks));
+            draft.stream("largest of weights", StreamClass::Reduction, (single, 0), &[PARAMETERS], &[]);
+            let agree = (CollectiveKind::AllReduce, Group::Data, 4);
+            draft.collective("reduce largest of weights", agree, Issue::Waiting, &[PARAMETERS], &[]);
+        }
     }
 
     /// Sums gradients, of which the rank has `held` bytes.

@@ -5,7 +5,7 @@ use sim_core::record::{Recorder, Selection, Span};
 use sim_core::time::Time;
 use sim_core::{Options, simulate_observed};
 use workloads::account::Communication;
-use workloads::model::transformer::{Gather, Group, States};
+use workloads::model::transformer::{Fp8, Gather, Group, Layout, Scaling, ShardedTransformer, States, Work};
 use workloads::plan::Built;
 
 use super::*;
@@ -51,7 +51,7 @@ pub(super) fn fsdp(forward_prefetch: u32, backward_prefetch: u32, reshard_after_
 
 /// Parameters of the model, and those that are not in layers.
 pub(super) fn parameters(plan: &TransformerPlan) -> (u64, u64) {
-    let model = workloads::model::transformer::ShardedTransformer::new(&plan.model, &plan.execution).unwrap();
+    let model = ShardedTransformer::new(&plan.model, &plan.execution).unwrap();
     (model.parameters(plan.model.layers, true, true).total(), model.parameters(0, true, true).total())
 }
 
@@ -252,6 +252,31 @@ fn parameters_that_are_shared_one_by_one_are_copied() {
     };
     let ((flat, (all, root)), (each, _)) = (moved(false), moved(true));
     assert_eq!(each - flat, u128::from(3 * 2 * 2 * (2 * all - root)));
+}
+
+/// Weights of linear layers take one byte of two in each gather: of the 3 Psi elements (see above) 2 are gathered.
+#[test]
+fn weights_in_8_bits_are_gathered_so() {
+    let cluster = ClusterSpec { node: "dgx-h100".to_owned(), count: 1, ..ClusterSpec::default() };
+    let world = World::of(cluster).roomy();
+    let sent = |gathers| {
+        let mut plan = eight(Sharding::Parameters, fsdp(1, 1, true), 2);
+        plan.execution.dtype = Dtype::Bf16;
+        plan.execution.fp8 = Some(Fp8 { scaling: Scaling::Tensorwise, gathers });
+        let block = ShardedTransformer::new(&plan.model, &plan.execution).unwrap().layer(Recompute::None);
+        let products = block.backward.iter().filter_map(|op| match op.work {
+            Work::Gemm(gemm) if (gemm.layout, gemm.dtype) == (Layout::WeightGradient, Dtype::Fp8) => {
+                Some(gemm.m * gemm.n)
+            }
+            _ => None,
+        });
+        let weights: u64 = u64::from(plan.model.layers) * products.sum::<u64>();
+        (sent(&world.build(&plan).unwrap()), weights)
+    };
+    let ((whole, weights), (narrow, _)) = (sent(false), sent(true));
+    let saved = 2.0 * 2.0 * weights as f64 * 7.0 / 8.0;
+    // Ranks also agree on the largest of all weights, four bytes.
+    assert!(((whole - narrow) as f64 / saved - 1.0).abs() < 1e-6, "{whole} {narrow} {saved}");
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use workloads::model::transformer::{
-    AttentionKernel, Bias, Block, Dtype, Execution, Experts, Fusion, LatentAttention, Mlp, Norm, Operator,
-    Phase, Positions, Recompute, ShardedTransformer, SoftmaxFusion, Split, States, Transformer, Work, beside,
+    AttentionKernel, Bias, Block, Dtype, Execution, Experts, Fp8, Fusion, LatentAttention, Mlp, Norm,
+    Operator, Phase, Positions, Recompute, Scaling, ShardedTransformer, SoftmaxFusion, Split, States,
+    Transformer, Work, beside,
 };
 
 use super::{flash, materialised, preset, ranks, shard};
@@ -72,6 +73,18 @@ fn cases() -> Vec<(Transformer, Execution)> {
                 let states = States::HalfGradients;
                 cases.push((preset(name), Execution { fusion, ..flash(2, 512, split) }));
                 cases.push((preset(name), Execution { fusion, states, ..flash(2, 512, split) }));
+            }
+        }
+    }
+    // Linear layers in 8 bits.
+    for scaling in [Scaling::Tensorwise, Scaling::Rowwise, Scaling::Delayed] {
+        for gathers in [false, scaling == Scaling::Tensorwise] {
+            for split in [ranks(1, false), ranks(4, false), ranks(4, true)] {
+                for (fusion, gathers_again) in [(Fusion::ALL, true), (Fusion::TORCHTITAN, false)] {
+                    let fp8 = Some(Fp8 { scaling, gathers });
+                    let execution = Execution { fusion, gathers_again, fp8, ..flash(2, 512, split) };
+                    cases.push((preset("llama-3-8b"), execution));
+                }
             }
         }
     }

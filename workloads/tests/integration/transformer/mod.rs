@@ -6,6 +6,7 @@ mod flops;
 mod hugging_face;
 mod memory;
 mod mixture;
+mod narrow;
 mod parameters;
 mod softmax;
 mod splits;

@@ -1,0 +1,231 @@
+//! Linear layers in 8 bits: inputs and weights with four bits of exponent, gradients with five (Micikevicius et al. 2022),
+//! weight gradients and results in 16 or 32. Tensor cores of Hopper take 8-bit operands only along the contraction, so that
+//! each operand is there twice, as it is and transposed.
+//!
+//! | bytes of an element | tensorwise | rowwise | delayed |
+//! |---|---|---|---|
+//! | largest | read 2 | - | - |
+//! | cast with transpose | read 2, write 1 + 1 | read 2, write 1 + 2; read 2, write 1 | read 2, write 1 + 1 |
+//! | of a weight, forward | read 2; read 2, write 1 | read 2, write 1 | once a step |
+//! | of a weight, backward | read 2, write 1 | read 2, write 2; read 2, write 1 | - |
+//!
+//! Tensorwise and rowwise: kernels that PyTorch's compiler makes of torchao's casts (`get_tensor_memory_traffic_ovhd_s` of
+//! its `roofline_utils.py`). Delayed scaling is Transformer Engine's: the scale is from steps before, weights are cast for the first
+//! micro-batch. What ranks gather under sequence parallelism is cast before and transposed after, but for rowwise
+//! scales. A largest value of parts is agreed on among the tensor ranks.
+
+use serde::{Deserialize, Serialize};
+
+use super::draft::{Draft, Issue};
+use super::execution::ShardedTransformer;
+use super::linear::{Linear, Side};
+use super::operator::{CollectiveKind, Dtype, Group, StreamClass};
+
+/// How linear layers multiply in 8 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fp8 {
+    /// What shares a scale.
+    pub scaling: Scaling,
+    /// Ranks that share parameters gather weights in 8 bits, too, of which the largest are found once a step.
+    pub gathers: bool,
+}
+
+/// What of a tensor in 8 bits shares a scale, and when that is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scaling {
+    /// All of it, from its largest value: a pass over it before the cast.
+    #[default]
+    Tensorwise,
+    /// Each row, and each column of what is transposed.
+    Rowwise,
+    /// All of it, from largest values of steps before.
+    Delayed,
+}
+
+/// When an operand of a linear layer is cast to 8 bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    Never,
+    /// Each rank its part.
+    BeforeExchange,
+    AfterExchange,
+}
+
+/// Names around a cast: the pass for the largest value, its agreement, the cast, a second one, the result.
+type Names = [&'static str; 5];
+
+impl Linear {
+    pub(super) fn narrow_when(&self, on: &ShardedTransformer) -> When {
+        match self.scaling(on) {
+            None => When::Never,
+            Some(Scaling::Tensorwise | Scaling::Delayed) => When::BeforeExchange,
+            Some(Scaling::Rowwise) => When::AfterExchange,
+        }
+    }
+
+    /// Type that it multiplies in.
+    pub(super) fn dtype(&self, on: &ShardedTransformer) -> Dtype {
+        if self.scaling(on).is_some() { Dtype::Fp8 } else { on.execution().dtype }
+    }
+
+    /// Casts its input: what ranks gather as it is, else transposed, too.
+    pub(super) fn narrow_input(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        input: &'static str,
+    ) -> &'static str {
+        let names = self.names;
+        let cast =
+            [names.input_largest, names.input_agree, names.input_cast, names.input_turn, names.input_narrow];
+        let in_parts = self.gathers_input(on) || self.side == Side::Rows;
+        self.cast(draft, on, (input, self.inputs), self.gathers_input(on), in_parts, cast)
+    }
+
+    /// The same of the gradient of its output.
+    pub(super) fn narrow_gradient(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        gradient: &'static str,
+    ) -> &'static str {
+        let names = self.names;
+        let cast = [
+            names.gradient_largest,
+            names.gradient_agree,
+            names.gradient_cast,
+            names.gradient_turn,
+            names.gradient_narrow,
+        ];
+        let in_parts = self.gathers_gradient(on) || self.side == Side::Columns;
+        self.cast(draft, on, (gradient, self.outputs), self.gathers_gradient(on), in_parts, cast)
+    }
+
+    /// A gathered input, transposed.
+    pub(super) fn input_turned(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        input: &'static str,
+    ) -> &'static str {
+        let names = [self.names.input_turn, self.names.input_turned];
+        self.turn(draft, on, (input, self.inputs), self.gathers_input(on), names)
+    }
+
+    /// A gathered gradient, transposed.
+    pub(super) fn gradient_turned(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        gradient: &'static str,
+    ) -> &'static str {
+        let names = [self.names.gradient_turn, self.names.gradient_turned];
+        self.turn(draft, on, (gradient, self.outputs), self.gathers_gradient(on), names)
+    }
+
+    /// The weight of the forward pass in 8 bits, where it is made for it.
+    pub(super) fn weight(&self, draft: &mut Draft, on: &ShardedTransformer) -> Option<&'static str> {
+        let (names, weights) = (self.names, self.inputs * self.outputs);
+        let half = on.bytes(weights);
+        match self.scaling(on)? {
+            Scaling::Delayed => return None,
+            Scaling::Tensorwise if self.gathers_weights(on) => return None,
+            Scaling::Tensorwise => {
+                draft.stream(names.weight_largest, StreamClass::Reduction, (half, 0), &[], &[]);
+                if self.side != Side::Whole {
+                    agree(draft, on, names.weight_agree, &[]);
+                }
+            }
+            Scaling::Rowwise => {}
+        }
+        let writes = [(names.weight_narrow, weights)];
+        draft.stream(names.weight_cast, StreamClass::Elementwise, (half, weights), &[], &writes);
+        Some(names.weight_narrow)
+    }
+
+    /// The weight of the backward pass, transposed.
+    pub(super) fn weight_turned(&self, draft: &mut Draft, on: &ShardedTransformer) -> Option<&'static str> {
+        let (names, weights) = (self.names, self.inputs * self.outputs);
+        let half = on.bytes(weights);
+        let traffic = match self.scaling(on)? {
+            Scaling::Delayed => return None,
+            Scaling::Tensorwise if self.gathers_weights(on) => (weights, weights),
+            Scaling::Tensorwise => (half, weights),
+            // In 16 bits first: the scales are of what are rows then.
+            Scaling::Rowwise => (2 * half, half + weights),
+        };
+        let writes = [(names.weight_turned, weights)];
+        draft.stream(names.weight_turn, StreamClass::Elementwise, traffic, &[], &writes);
+        Some(names.weight_turned)
+    }
+
+    /// How it multiplies in 8 bits, if it does.
+    fn scaling(&self, on: &ShardedTransformer) -> Option<Scaling> {
+        on.execution().fp8.filter(|_| self.narrow).map(|fp8| fp8.scaling)
+    }
+
+    /// Whether its weight comes in 8 bits.
+    fn gathers_weights(&self, on: &ShardedTransformer) -> bool {
+        on.execution().fp8.is_some_and(|fp8| fp8.gathers)
+    }
+
+    /// Casts tensor `from` with rows of so many columns, of which a rank may have parts that are `gathered` or that others
+    /// have, too (`in_parts`). Returns the name of the result.
+    fn cast(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        (from, columns): (&'static str, u64),
+        gathered: bool,
+        in_parts: bool,
+        [largest, agreed, cast, turn, narrow]: Names,
+    ) -> &'static str {
+        let (class, whole) = (StreamClass::Elementwise, self.tokens(on) * columns);
+        let local = if gathered { whole / on.tensor() } else { whole };
+        match self.scaling(on) {
+            None => return from,
+            Some(Scaling::Rowwise) => {
+                let half = on.bytes(whole);
+                draft.stream(cast, class, (half, whole + half), &[from], &[(narrow, 2 * whole)]);
+                draft.stream(turn, class, (half, whole), &[narrow], &[]);
+                return narrow;
+            }
+            Some(Scaling::Tensorwise) => {
+                draft.stream(largest, StreamClass::Reduction, (on.bytes(local), 0), &[from], &[]);
+                if in_parts {
+                    agree(draft, on, agreed, &[from]);
+                }
+            }
+            Some(Scaling::Delayed) => {}
+        }
+        let written = if gathered { local } else { 2 * local };
+        draft.stream(cast, class, (on.bytes(local), written), &[from], &[(narrow, written)]);
+        narrow
+    }
+
+    /// Transposes what was gathered in 8 bits.
+    fn turn(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        (from, columns): (&'static str, u64),
+        gathered: bool,
+        [name, to]: [&'static str; 2],
+    ) -> &'static str {
+        if !gathered || self.narrow_when(on) != When::BeforeExchange {
+            return from;
+        }
+        let elements = self.tokens(on) * columns;
+        draft.stream(name, StreamClass::Elementwise, (elements, elements), &[from], &[(to, elements)]);
+        to
+    }
+}
+
+/// The largest value of all tensor ranks, one number.
+fn agree(draft: &mut Draft, on: &ShardedTransformer, name: &'static str, reads: &[&'static str]) {
+    if on.tensor() > 1 {
+        let work = (CollectiveKind::AllReduce, Group::Tensor, Dtype::Fp32.bytes());
+        draft.collective(name, work, Issue::Waiting, reads, &[]);
+    }
+}
