@@ -2,15 +2,21 @@
 
 use crate::limits::Invalid;
 
-/// In which order the stages of a pipeline take GPUs. Within a stage tensor ranks are next to each other, then those
-/// that have parts of the same sequences, then data ranks, as in Megatron-LM.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// In which order ranks take GPUs. Tensor ranks are next to each other, then those that have parts of the same sequences;
+/// then come copies or stages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// Stage after stage.
+    /// All copies of a stage, then the next stage: Megatron-LM's `tp-cp-ep-dp-pp`.
     #[default]
     Sequential,
-    /// A stage and its partner `p - 1 - x` next to each other (Kim et al. 2023): what BPipe moves stays in a node.
+    /// As `Sequential`, a stage and its partner `p - 1 - x` next to each other (Kim et al. 2023): what BPipe moves stays in
+    /// a node.
     PairAdjacent,
+    /// All stages of a copy, then the next copy: Megatron-LM's `tp-cp-ep-pp-dp` (`use_tp_pp_dp_mapping`). Boundary tensors
+    /// stay in a node, gradients leave it.
+    CopyAfterCopy,
+    /// The GPU of every rank, in the order of `Sequential`.
+    Listed(Vec<u32>),
 }
 
 /// The extent of a job.
@@ -50,13 +56,39 @@ impl Extent {
     }
 
     /// The number of the GPU of replica `replica` of a stage.
-    pub const fn gpu(self, placement: Placement, stage: u32, replica: u32) -> u32 {
-        let position = match placement {
-            Placement::Sequential => stage,
-            Placement::PairAdjacent if 2 * stage < self.stages => 2 * stage,
-            Placement::PairAdjacent => 2 * (self.stages - 1 - stage) + 1,
+    pub fn gpu(self, placement: &Placement, stage: u32, replica: u32) -> u32 {
+        let rank = |position: u32| position * self.replicas() + replica;
+        match placement {
+            Placement::Sequential => rank(stage),
+            Placement::PairAdjacent if 2 * stage < self.stages => rank(2 * stage),
+            Placement::PairAdjacent => rank(2 * (self.stages - 1 - stage) + 1),
+            Placement::CopyAfterCopy => {
+                let of_stage = self.tensor * self.context;
+                (replica / of_stage * self.stages + stage) * of_stage + replica % of_stage
+            }
+            Placement::Listed(gpus) => gpus[rank(stage) as usize],
+        }
+    }
+
+    /// Checks that `placement` gives every rank one of so many GPUs, and no two the same.
+    ///
+    /// # Errors
+    /// If a list is too short or too long, or names a GPU twice or one that there is not.
+    pub fn placed(self, placement: &Placement, gpus: u32) -> Result<(), Invalid> {
+        let Placement::Listed(list) = placement else { return Ok(()) };
+        let ranks = self.ranks();
+        let mut sorted = list.clone();
+        sorted.sort_unstable();
+        let problem = if list.len() as u64 != ranks {
+            format!("`gpus` lists {} for {ranks} ranks: give one for each", list.len())
+        } else if let Some(absent) = list.iter().find(|&&gpu| gpu >= gpus) {
+            format!("there is no GPU {absent}: the machine's are 0 to {}", gpus.saturating_sub(1))
+        } else if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            format!("GPU {} is listed twice: a rank needs one of its own", twice[0])
+        } else {
+            return Ok(());
         };
-        position * self.replicas() + replica
+        Err(Invalid { field: "placement", problem })
     }
 
     /// Checks that there are GPUs for all ranks; those above the last rank are idle.

@@ -29,7 +29,7 @@ pub(crate) fn plan_of(scenario: &Scenario, model: LayeredModel) -> LayeredPlan {
         data: scenario.parallelism.data.map_or(1, |data| data.get() as u32),
         sharding: transformer::sharding(scenario),
         overlap: transformer::overlap(scenario),
-        placement: transformer::placement(scenario),
+        placement: transformer::placement(&scenario.parallelism),
         launch: transformer::launch(scenario),
         host_overhead: transformer::host_overhead(scenario),
         pipelining: pipelining(scenario),

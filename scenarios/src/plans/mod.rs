@@ -62,7 +62,7 @@ pub(crate) fn placed(scenario: &Scenario) -> Option<(Extent, Placement)> {
             Extent::new(1, data, scenario.stages() as u32)
         }
     };
-    Some((extent, transformer::placement(scenario)))
+    Some((extent, transformer::placement(&scenario.parallelism)))
 }
 
 /// Ranks of a checked scenario.

@@ -26,7 +26,7 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
         sharding: sharding(scenario),
         overlap: overlap(scenario),
         scatter_gather: parallelism.scatter_gather == Some(true),
-        placement: placement(scenario),
+        placement: placement(&scenario.parallelism),
         recompute: recompute(scenario.techniques.recompute.as_ref()),
         launch: launch(scenario),
         host_overhead: host_overhead(scenario),
@@ -46,11 +46,15 @@ pub(super) fn sharding(scenario: &Scenario) -> Sharding {
     }
 }
 
-/// On which GPUs stages are.
-pub(super) fn placement(scenario: &Scenario) -> placement::Placement {
-    match scenario.parallelism.placement.unwrap_or_default() {
-        Placement::Sequential => placement::Placement::Sequential,
-        Placement::PairAdjacent => placement::Placement::PairAdjacent,
+/// On which GPUs ranks are.
+pub(crate) fn placement(parallelism: &schema::Parallelism) -> placement::Placement {
+    match &parallelism.placement {
+        None | Some(Placement::Sequential) => placement::Placement::Sequential,
+        Some(Placement::PairAdjacent) => placement::Placement::PairAdjacent,
+        Some(Placement::CopyAfterCopy) => placement::Placement::CopyAfterCopy,
+        Some(Placement::Gpus(gpus)) => {
+            placement::Placement::Listed(gpus.iter().map(|gpu| gpu.get() as u32).collect())
+        }
     }
 }
 

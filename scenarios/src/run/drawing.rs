@@ -66,7 +66,7 @@ fn placement(scenario: &Scenario, machine: &Machine) -> IndexMap<String, String>
         ];
         let told = coordinates.into_iter().filter(|(.., extent)| *extent > 1);
         let told: Vec<String> = told.map(|(what, number, _)| format!("{what} {number}")).collect();
-        (extent.gpu(placement, stage, replica), told.join(", "))
+        (extent.gpu(&placement, stage, replica), told.join(", "))
     });
     let here: BTreeMap<u32, String> = placed
         .filter(|(gpu, held)| *gpu < machine.gpus_per_node().min(machine.gpus()) && !held.is_empty())

@@ -55,8 +55,7 @@ pub struct Parallelism {
     /// Whether GPUs of the machine may be left over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Idle>,
-    /// In which order stages take GPUs; tensor ranks are next to each other, then those with parts of the same sequences,
-    /// then copies of the model.
+    /// In which order ranks take GPUs; tensor ranks are next to each other, then those with parts of the same sequences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
     /// Order in which a stage works on its micro-batches.
@@ -133,15 +132,20 @@ pub enum Idle {
     Allow,
 }
 
-/// In which order stages take GPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// In which order ranks take GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// Stage after stage.
+    /// All copies of a stage, then the next stage: Megatron-LM's `tp-cp-ep-dp-pp`.
     #[default]
     Sequential,
-    /// The stages `x` and `p - 1 - x` next to each other, so that what BPipe moves stays in a node.
+    /// The same, but the stages `x` and `p - 1 - x` next to each other, so that what BPipe moves stays in a node.
     PairAdjacent,
+    /// All stages of a copy, then the next copy: Megatron-LM's `tp-cp-ep-pp-dp` (`use_tp_pp_dp_mapping`), so that boundary
+    /// tensors stay in a node and gradients leave it.
+    CopyAfterCopy,
+    /// The GPU of every rank, in the order of `sequential`. GPUs are numbered node by node from 0.
+    Gpus(Vec<Count<0, 1_048_575>>),
 }
 
 /// Order in which a stage works on its micro-batches.

@@ -166,7 +166,7 @@ impl Series {
         let (_, gpu) = hardware.gpu().map_err(|error| error.to_string())?;
         let formulas = CollectiveCatalogue { tables: Vec::new(), ..catalogue::collectives().clone() };
         let extent = Extent::new(self.ranks, 1, 1);
-        let job = Job { machine: &machine, extent, placement: Placement::Sequential, capacity: 0 };
+        let job = Job { machine: &machine, extent, placement: &Placement::Sequential, capacity: 0 };
         let group = job.shape(Group::Tensor).map_err(|error| error.to_string())?;
         Ok((formulas.model(&gpu.architecture).map_err(|error| error.to_string())?, group))
     }

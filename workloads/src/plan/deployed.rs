@@ -49,8 +49,10 @@ impl Deployed {
         let (_, gpu) = hardware.gpu()?;
         let all = (gpu.memory_gib * f64::from(1 << 30)) as u64;
         let capacity = self.limit.map_or(all, |limit| limit.min(all));
-        let (machine, extent, placement) = (hardware.machine, self.extent, self.placement);
-        let job = Job { machine, extent, placement, capacity };
+        let (machine, extent) = (hardware.machine, self.extent);
+        let placement = self.placement.clone();
+        extent.placed(&placement, machine.gpus()).map_err(|invalid| PlanError::Invalid(vec![invalid]))?;
+        let job = Job { machine, extent, placement: &placement, capacity };
         let mut models = CostModels::new(&job, hardware, self.launch)?;
         let mut costs = self.costs(&mut models)?;
         costs.issue = issue(&self.laid, hardware.host, self.launch, self.host_overhead);

@@ -151,7 +151,7 @@ pub fn build_layered_on(plan: &LayeredPlan, hardware: &Hardware<'_>) -> Result<B
         boundaries: model.boundaries(stages),
         states: model.stage_parameters(stages).into_iter().zip(plan.buckets()).map(states).collect(),
         extent: plan.extent(),
-        placement: plan.placement,
+        placement: plan.placement.clone(),
         launch: plan.launch,
         host_overhead: plan.host_overhead,
         pipelining: plan.pipelining,

@@ -116,7 +116,7 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
         boundaries: vec![boundary.bytes; chain.stages as usize],
         states: (0..chain.stages).map(states).collect(),
         extent: plan.extent(),
-        placement: plan.placement,
+        placement: plan.placement.clone(),
         launch: plan.launch,
         host_overhead: plan.host_overhead,
         pipelining: plan.pipelining,

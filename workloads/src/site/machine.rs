@@ -1,5 +1,6 @@
 //! The site of a job on a machine: its ranks on GPUs, their ways to each other, and the rings of their groups.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -23,7 +24,7 @@ pub struct Job<'a> {
     /// How many ranks.
     pub extent: Extent,
     /// On which GPUs.
-    pub placement: Placement,
+    pub placement: &'a Placement,
     /// Bytes of every GPU's memory that the job may use.
     pub capacity: u64,
 }
@@ -115,16 +116,15 @@ impl Job<'_> {
 }
 
 impl Job<'_> {
-    /// Where the members of a kind of group are: those of its first group, which stands for all, with the rates of the
-    /// fastest, as links that are slower slow those that cross them and nobody else.
+    /// Where the members of a kind of group are: those of the one that stands for all, with the rates of the fastest that
+    /// is spread like it, as links that are slower slow those that cross them and nobody else.
     ///
     /// # Errors
     /// If nothing joins two of them.
     pub fn shape(&self, group: Group) -> Result<GroupShape, NoRoute> {
-        let groups = self.groups(group);
-        let mut shape = self.shape_of(&groups[0])?;
-        for members in &groups[1..] {
-            let other = self.shape_of(members)?;
+        let mut shape = self.shape_of(&self.standing_for(group))?;
+        for members in self.groups(group) {
+            let other = self.shape_of(&members)?;
             if (other.ranks, other.ranks_per_node) != (shape.ranks, shape.ranks_per_node) {
                 continue;
             }
@@ -137,6 +137,12 @@ impl Job<'_> {
             };
         }
         Ok(shape)
+    }
+
+    /// The first of the groups that are spread over the most nodes, whose time all others of the kind take at least.
+    fn standing_for(&self, group: Group) -> Vec<(u32, u32)> {
+        let nodes = |members: &Vec<(u32, u32)>| Reverse(self.by_node(members).len());
+        self.groups(group).into_iter().min_by_key(nodes).unwrap_or_default()
     }
 
     /// Where the stages of a pipeline are: those of the first replica, which stands for all.
@@ -200,12 +206,12 @@ impl Job<'_> {
         Ok((inside, between))
     }
 
-    /// What collectives of a kind of group cross: the hops of its first group, which stands for all.
+    /// What collectives of a kind of group cross: the hops of the one that stands for all.
     ///
     /// # Errors
     /// If nothing joins two of them.
     pub fn hops_of(&self, group: Group) -> Result<impl Iterator<Item = Route>, NoRoute> {
-        let (inside, between) = self.hops(&self.by_node(&self.groups(group)[0]))?;
+        let (inside, between) = self.hops(&self.by_node(&self.standing_for(group)))?;
         Ok(inside.into_iter().chain(between))
     }
 

@@ -106,6 +106,11 @@ impl Check<'_> {
             self.derived
                 .insert("parallelism.data", format!("{gpus} GPUs / ({tensor} x {stages}{of_context})"));
         }
+        if let Err(invalid) = extent.placed(&plans::transformer::placement(parallelism), machine.gpus()) {
+            let (message, help) = message_and_help(&invalid.problem);
+            self.report_with("parallelism.placement", &["machine"], message, help);
+            return false;
+        }
         true
     }
 

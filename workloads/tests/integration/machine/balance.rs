@@ -165,7 +165,8 @@ fn no_stage_holds_more_than_the_bound() {
 fn pairs_are_on_one_node() {
     let extent = Extent::new(4, 1, 8);
     for (stage, replica) in (0..8).flat_map(|stage| (0..4).map(move |replica| (stage, replica))) {
-        let nodes = |placement| [stage, 7 - stage].map(|stage| extent.gpu(placement, stage, replica) / 8);
+        let nodes =
+            |placement: Placement| [stage, 7 - stage].map(|stage| extent.gpu(&placement, stage, replica) / 8);
         let [own, partner] = nodes(Placement::PairAdjacent);
         assert_eq!(own, partner, "stage {stage}, replica {replica}");
         let [own, partner] = nodes(Placement::Sequential);

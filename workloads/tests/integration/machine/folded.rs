@@ -105,6 +105,18 @@ fn balanced_and_sharded() {
 }
 
 #[test]
+fn placed_in_every_order() {
+    // The first and the last copy change places, tensor ranks stay together.
+    let listed = (0..16).map(|rank| if rank % 4 < 2 { rank } else { (rank + 8) % 16 }).collect();
+    for placement in [Placement::PairAdjacent, Placement::CopyAfterCopy, Placement::Listed(listed)] {
+        let what = format!("{placement:?}");
+        let mut plan = plan(gpt(8), [2, 4, 2], 8);
+        plan.placement = placement;
+        assert_same(&World::dgx_a100(2), &plan, &what);
+    }
+}
+
+#[test]
 fn exchanged_beside_passes() {
     for (sharding, overlap) in overlaps() {
         for split in [[1, 1, 8], [2, 2, 2]] {

@@ -18,7 +18,7 @@ fn groups_of(node: &str, tensor: u32, check: impl Fn(&Job<'_>, &Site)) {
     let world = World::of(ClusterSpec { node: node.to_owned(), count: 1, ..ClusterSpec::default() });
     let machine = world.machine();
     let extent = Extent::new(tensor, 8 / tensor, 1);
-    let job = Job { machine: &machine, extent, placement: Placement::Sequential, capacity: 1 << 34 };
+    let job = Job { machine: &machine, extent, placement: &Placement::Sequential, capacity: 1 << 34 };
     let spec = ChannelSpec { group: Group::Tensor, inside: 1.0, between: 0.0, hbm: 2.5, sms: 1 };
     check(&job, &job.site([], &Dispositions::default(), &[spec]).expect("all GPUs are joined"));
 }
@@ -73,4 +73,36 @@ fn groups_of_a_node_share_no_link() {
             }
         });
     }
+}
+
+/// The GPUs of every group of a kind, where ranks of two nodes are placed so.
+fn gpus(extent: Extent, placement: &Placement, group: Group) -> Vec<Vec<u32>> {
+    let machine = World::dgx_a100(2).machine();
+    let job = Job { machine: &machine, extent, placement, capacity: 1 << 34 };
+    let members =
+        |group: Vec<(u32, u32)>| group.into_iter().map(|(stage, rank)| job.gpu(stage, rank)).collect();
+    job.groups(group).into_iter().map(members).collect()
+}
+
+/// Megatron-LM's two orders of 16 ranks: tensor 2, 4 copies, 2 stages.
+#[test]
+fn copies_or_stages_are_next_to_each_other() {
+    let extent = Extent::new(2, 4, 2);
+    let [sequential, copies] = [Placement::Sequential, Placement::CopyAfterCopy]
+        .map(|placement| gpus(extent, &placement, Group::Data));
+    assert_eq!(sequential, [[0, 2, 4, 6], [1, 3, 5, 7], [8, 10, 12, 14], [9, 11, 13, 15]]);
+    assert_eq!(copies, [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]]);
+    assert_eq!(gpus(extent, &Placement::CopyAfterCopy, Group::Tensor)[..2], [[0, 1], [4, 5]]);
+    assert_eq!(extent.gpu(&Placement::CopyAfterCopy, 1, 0), 2);
+}
+
+/// Ranks 0 and 1 on one node, 2 and 3 on two: the pair that is apart takes longest, and stands for both.
+#[test]
+fn the_group_that_is_spread_most_stands_for_all() {
+    let machine = World::dgx_a100(2).machine();
+    let placement = Placement::Listed(vec![0, 1, 2, 8]);
+    let job =
+        Job { machine: &machine, extent: Extent::new(2, 2, 1), placement: &placement, capacity: 1 << 34 };
+    let shape = job.shape(Group::Tensor).expect("all GPUs are joined");
+    assert_eq!((shape.ranks, shape.ranks_per_node, shape.between.is_some()), (2, 1, true));
 }
