@@ -16,6 +16,21 @@ pub struct Exchange {
     pub tie: Tie,
 }
 
+/// Who launches a gather, and takes memory for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaunchedBy {
+    /// The device, when it comes to the reader `prefetch` before.
+    Device,
+    /// The host, before it issues the reader so many gathers `ahead`; if it `waits`, not before the device has come to the
+    /// reader `prefetch` before that one.
+    Host {
+        /// How many gathers ahead, within the visit.
+        ahead: u32,
+        /// Whether it waits.
+        waits: bool,
+    },
+}
+
 /// How an exchange hangs on the operators of visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tie {
@@ -25,6 +40,8 @@ pub enum Tie {
         reader: OpId,
         /// It is launched when the reader of so many gathers before it begins; 0: when its own would.
         prefetch: u32,
+        /// Who launches it.
+        launched: LaunchedBy,
     },
     /// It sums what `writer` completes; once a step: after the last micro-batch. The update waits for it.
     Reduce {

@@ -356,6 +356,7 @@ impl<'a> LaneLowering<'a> {
                     Why::Communication => cause::COMMUNICATION,
                     Why::Transfer => cause::TRANSFER,
                     Why::Launch => cause::LAUNCH,
+                    Why::Memory => cause::MEMORY,
                 });
                 let at_least = match nth {
                     Nth::MicroBatch => Affine::offset(1, 0),

@@ -208,6 +208,8 @@ pub enum Why {
     Transfer,
     /// The host has not issued the work yet.
     Launch,
+    /// Memory that is to be used again has not been given back.
+    Memory,
 }
 
 impl Schedule {

@@ -8,22 +8,31 @@ use super::{layered, machine, transformer};
 use crate::catalogue;
 use crate::schema::{Allocator, Bytes, Count, GradientPlaceholders, Model, Scenario, Step};
 
-/// What the GPUs of a scenario must have when its framework's allocator serves them; none for a profile, and for steps that
-/// are not whole, which are not replayed.
-///
-/// # Errors
-/// Why that cannot be told.
-pub(crate) fn used(scenario: &Scenario, built: &Built) -> Option<Result<Vec<StageUsage>, NotReplayed>> {
+/// The ranks of a scenario, whose tensors its framework's allocator serves; none for a profile, and for steps that are not
+/// whole, which are not replayed.
+pub(crate) fn ranks(scenario: &Scenario) -> Option<Ranks> {
     if scenario.training.step.unwrap_or_default() != Step::Full {
         return None;
     }
     // A plan that was built has a model.
-    let ranks = match &scenario.model {
-        Model::ProfiledPipeline(_) => return None,
-        Model::Transformer(model) => Ranks::of_transformer(&transformer::plan(scenario, model)).ok()?,
-        Model::Layers(model) => Ranks::of_layers(&layered::plan(scenario, model).ok()?),
-    };
-    Some(ranks.usage(built, &framework(scenario)?, &settings(scenario)))
+    match &scenario.model {
+        Model::ProfiledPipeline(_) => None,
+        Model::Transformer(model) => Ranks::of_transformer(&transformer::plan(scenario, model)).ok(),
+        Model::Layers(model) => Some(Ranks::of_layers(&layered::plan(scenario, model).ok()?)),
+    }
+}
+
+/// What the GPUs of a scenario must have; `returned` says when memory came back that was lent to the device.
+///
+/// # Errors
+/// Why that cannot be told.
+pub(crate) fn used(
+    scenario: &Scenario,
+    ranks: &Ranks,
+    built: &Built,
+    returned: &[Vec<u32>],
+) -> Option<Result<Vec<StageUsage>, NotReplayed>> {
+    Some(ranks.usage(built, returned, &framework(scenario)?, &settings(scenario)))
 }
 
 /// Settings of the allocator.

@@ -3,8 +3,8 @@
 use sim_core::time::Time;
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
-    AttentionKernel, Dtype, Execution, Experts, Fp8, Fusion, Gather, LatentAttention, Overlap, Recompute,
-    Sharding, SoftmaxFusion, Split, States, Step, Transformer,
+    AttentionKernel, Dtype, Execution, Experts, Fp8, Fusion, Gather, GatherLimit, LatentAttention, Overlap,
+    Recompute, Sharding, SoftmaxFusion, Split, States, Step, Transformer,
 };
 use workloads::placement;
 use workloads::plan::{self, TransformerPlan};
@@ -81,6 +81,11 @@ pub(super) fn overlap(scenario: &Scenario) -> Overlap {
         backward_prefetch: overlap.backward_prefetch.get() as u32,
         reshard_after_forward: overlap.reshard_after_forward,
         per_parameter: overlap.per_parameter,
+        limit: match overlap.limit {
+            schema::GatherLimit::Device => GatherLimit::Device,
+            schema::GatherLimit::Host => GatherLimit::Host,
+            schema::GatherLimit::None => GatherLimit::Nothing,
+        },
     });
     Overlap { bucket: bucket.map(Bytes::bytes), gather }
 }

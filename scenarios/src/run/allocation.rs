@@ -4,8 +4,10 @@ use hw_models::allocator::{Shortage, Usage, sizes};
 use reports::quantity;
 use reports::summary::{AllocatorPeak, Failure, FailureKind, Moment, RunSummary};
 use workloads::memory::{Executed, StageUsage};
+use workloads::plan::Built;
 
 use super::failure;
+use super::returned::returned;
 use super::words::Words;
 use crate::plans;
 use crate::schema::Scenario;
@@ -14,7 +16,25 @@ use crate::schema::Scenario;
 pub(super) const FRAGMENTS: &str = "fragments of the allocator";
 
 /// Adds to a run that completed what the allocator of each stage takes. If one runs out the run does not fit.
-pub(super) fn add(summary: RunSummary, scenario: &Scenario, used: &[StageUsage]) -> RunSummary {
+///
+/// # Errors
+/// A mistake in foretrain, in words.
+pub(super) fn add(
+    summary: RunSummary,
+    scenario: &Scenario,
+    built: &Built,
+    seed: u64,
+) -> Result<RunSummary, String> {
+    let Some(ranks) = plans::memory::ranks(scenario) else { return Ok(summary) };
+    let returned = if ranks.lends() { returned(scenario, built, seed)? } else { Vec::new() };
+    Ok(match plans::memory::used(scenario, &ranks, built, &returned) {
+        Some(Ok(used)) => with(summary, scenario, &used),
+        Some(Err(reason)) => RunSummary { allocator_unknown: Some(reason.to_string()), ..summary },
+        None => summary,
+    })
+}
+
+fn with(summary: RunSummary, scenario: &Scenario, used: &[StageUsage]) -> RunSummary {
     let short = used
         .iter()
         .enumerate()

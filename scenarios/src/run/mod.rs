@@ -15,6 +15,7 @@ mod picture;
 mod plan;
 mod ranks;
 mod remedy;
+mod returned;
 mod summarise;
 mod tally;
 mod words;

@@ -113,11 +113,7 @@ fn simulated(
     if run.end != End::Completed {
         return Ok(failure::describe(summary, scenario, built, &words, &run));
     }
-    summary = match plans::memory::used(scenario, built) {
-        Some(Ok(used)) => allocation::add(summary, scenario, &used),
-        Some(Err(reason)) => RunSummary { allocator_unknown: Some(reason.to_string()), ..summary },
-        None => summary,
-    };
+    summary = allocation::add(summary, scenario, built, seed)?;
     if summary.failure.is_some() {
         return Ok(summary);
     }

@@ -36,8 +36,8 @@ pub use machine::{Cluster, Degrade, Ends, HostMemory, Machine, PartLink, PartSet
 pub use memory::{Allocator, BytesPerParameter, GradientPlaceholders, MemoryLimit};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
 pub use parallelism::{
-    Idle, Interleaved, MemoryAllowance, OverlapGradientReduce, OverlapParameterGather, Parallelism,
-    Placement, Schedule, Send, Sharding, ZbAuto,
+    GatherLimit, Idle, Interleaved, MemoryAllowance, OverlapGradientReduce, OverlapParameterGather,
+    Parallelism, Placement, Schedule, Send, Sharding, ZbAuto,
 };
 pub use per_stage::PerStage;
 pub(crate) use quantity::split as split_quantity;

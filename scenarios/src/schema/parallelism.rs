@@ -106,6 +106,22 @@ pub struct OverlapParameterGather {
     /// Whether each parameter is shared by itself, so that what is gathered is copied to each of them, as in PyTorch's FSDP2; in
     /// FSDP1 those of a block are one flat tensor.
     pub per_parameter: bool,
+    /// What keeps gathers from taking memory long before it is needed.
+    pub limit: GatherLimit,
+}
+
+/// What keeps gathers from taking memory long before it is needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GatherLimit {
+    /// The device: gathers wait there for the computation before them, and the host goes on, as in PyTorch's FSDP2.
+    #[default]
+    Device,
+    /// The host: it waits until the device is done with what was gathered before, as FSDP1 with `limit_all_gathers`.
+    Host,
+    /// Nothing: the host takes memory as far ahead of the device as it is, as FSDP1 without `limit_all_gathers`. Where PyTorch
+    /// would wait for the device and ask once more, memory runs out.
+    None,
 }
 
 impl Default for OverlapParameterGather {
@@ -117,6 +133,7 @@ impl Default for OverlapParameterGather {
             backward_prefetch: one,
             reshard_after_forward: true,
             per_parameter: false,
+            limit: GatherLimit::Device,
         }
     }
 }

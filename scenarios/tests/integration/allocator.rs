@@ -90,6 +90,33 @@ fn sharing_leaves_room() {
     }
 }
 
+const FSDP: [&str; 3] = ["parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.sharding=parameters"];
+
+/// Without a limit the host takes memory long before the device is done with what it gathered before.
+#[test]
+fn a_host_without_a_limit_needs_more_segments() {
+    let run = |limit: &str| {
+        let limit = format!("parallelism.overlap_parameter_gather.limit={limit}");
+        let found = ran(SMALL, "base", &[&FSDP[..], &[&limit]].concat());
+        (
+            found.allocator[0].peak_reserved_bytes,
+            found.peak_memory_bytes[0].by_kind_bytes["gathered parameters"],
+        )
+    };
+    let [device, host, none] = ["device", "host", "none"].map(run);
+    assert!(device.1 <= host.1 && 2 * host.1 < none.1, "{device:?} {host:?} {none:?}");
+    assert!(none.0 > host.0, "{device:?} {host:?} {none:?}");
+}
+
+#[test]
+fn who_limits_gathers_must_issue_them() {
+    let limit = "parallelism.overlap_parameter_gather.limit=host";
+    let settings = [&FSDP[..2], &[limit, "parallelism.sharding=optimizer", "software.launch=graph"]].concat();
+    let failure = read(SMALL, &settings).expect_err("two mistakes");
+    let [sharding, launch] = messages(&failure)[..] else { panic!("{failure}") };
+    assert!(launch.contains("operator by operator") && sharding.contains("copies share"), "{failure}");
+}
+
 #[test]
 fn placeholders_of_gradients_take_memory() {
     let peak = |kind| {

@@ -4,7 +4,8 @@
 //! A gather fills memory of the stream that gathers. Where ranks share each parameter by itself (FSDP2) that is a buffer, from
 //! which parameters are copied to memory of the stream of the operators: in a forward pass it goes when the next one is copied
 //! (`AllGatherState`), in a backward pass when it is copied itself. In a backward pass the next gather is issued right after.
-//! Parameters go after the last operator that reads them.
+//! Parameters go after the last operator that reads them. Where the host takes memory for gathers it is lent to the operators
+//! (`record_stream`): the allocator has it again when the device has executed them, as a run tells.
 //!
 //! Gradients are made one by one, in the type of the parameters. Those of a block are copied to the buffer that is summed when
 //! all are there; those of a bucket are copied one by one, to a buffer that is there from the first one on (DeepSpeed's
@@ -90,7 +91,7 @@ impl Walk {
     }
 
     fn gather(&mut self, gather: &Gather, execution: Executed) {
-        let &Gather { storage, bytes, ahead, is_forward, is_copied } = gather;
+        let &Gather { storage, bytes, ahead, is_forward, is_copied, is_lent } = gather;
         let execution = Executed { operator: "gather parameters", ..execution };
         let here = self.steps.len();
         self.step(execution, 0, &[], &[]);
@@ -100,7 +101,7 @@ impl Walk {
             _ => there.get(there.len().saturating_sub(ahead)).copied().unwrap_or(here),
         };
         let gathered = self.tensor(bytes, issued, execution, GATHERS);
-        self.tensors[gathered].kind = Some(kind::GATHERED);
+        (self.tensors[gathered].kind, self.tensors[gathered].is_lent) = (Some(kind::GATHERED), is_lent);
         let whole = if is_copied { self.copied(gathered, is_forward, execution) } else { gathered };
         self.tensors[whole].last_step = usize::MAX;
         self.under_way.whole.insert((storage, execution.micro_batch), whole);

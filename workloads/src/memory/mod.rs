@@ -110,7 +110,9 @@ impl RankList {
     }
 
     /// Appends the requests of a step; what it keeps for good is there after the first one.
-    fn step(&mut self, Walk { steps, tensors, .. }: &Walk, is_first: bool) {
+    /// `returned` says for every tensor that is lent, in their order, how many of those the device has returned before.
+    fn step(&mut self, Walk { steps, tensors, .. }: &Walk, returned: &[u32], is_first: bool) {
+        let mut lent = Lent { returned, ..Lent::default() };
         let mut by_end: Vec<usize> = (0..tensors.len()).collect();
         by_end.sort_by_key(|&tensor| tensors[tensor].last_step);
         let (mut ending, mut numbers) = (by_end.into_iter().peekable(), Vec::with_capacity(tensors.len()));
@@ -118,7 +120,13 @@ impl RankList {
             let first = self.requests.len();
             while let Some(tensor) = tensors.get(numbers.len()).filter(|tensor| tensor.first_step == n) {
                 let bytes = if is_first || tensor.last_step < usize::MAX { tensor.bytes } else { 0 };
+                if tensor.is_lent {
+                    self.requests.extend(lent.done());
+                }
                 numbers.push(self.allocate_on(tensor.stream, bytes, tensor.kind()));
+                if tensor.is_lent {
+                    self.requests.push(Request::Lend(self.made - 1));
+                }
             }
             if step.workspace > 0 {
                 let workspace = self.allocate(step.workspace, kind::WORKSPACE);
@@ -126,11 +134,38 @@ impl RankList {
             }
             while let Some(tensor) = ending.next_if(|&tensor| tensors[tensor].last_step == n) {
                 self.free(numbers[tensor]);
+                lent.freed.extend(tensors[tensor].is_lent.then_some(numbers[tensor]));
             }
             if self.requests.len() > first {
                 self.operators.push((first, step.execution));
             }
         }
+        // The host ends a step when the device has.
+        self.requests.extend(lent.freed.into_iter().skip(lent.done).map(Request::Done));
+    }
+}
+
+/// Tensors of a step that are lent to the device.
+#[derive(Default)]
+struct Lent<'a> {
+    /// Before each of them, how many the device has returned.
+    returned: &'a [u32],
+    /// How many there were.
+    count: usize,
+    /// Those that the host has freed, in this order, which is that of the device.
+    freed: Vec<u32>,
+    /// How many of those the allocator knows to be returned.
+    done: usize,
+}
+
+impl Lent<'_> {
+    /// What the device has returned before the next one is allocated.
+    fn done(&mut self) -> Vec<Request> {
+        let returned = self.returned.get(self.count).map_or(usize::MAX, |&count| count as usize);
+        let until = returned.min(self.freed.len()).max(self.done);
+        let done = self.freed[self.done..until].iter().map(|&tensor| Request::Done(tensor)).collect();
+        (self.count, self.done) = (self.count + 1, until);
+        done
     }
 }
 

@@ -103,7 +103,7 @@ impl Ranks {
             list.allocate(bytes, kind);
         }
         let walk = Walk::of(self, stage, visits(order, stage), framework.placeholder);
-        list.step(&walk, true);
+        list.step(&walk, &[], true);
         list
     }
 
@@ -112,24 +112,25 @@ impl Ranks {
     pub fn training(&self, order: &Order, (stage, copy): (u32, u32), framework: &Framework) -> RankList {
         let visits = visits(order, stage);
         let walk = Walk::of(self, stage, visits, framework.placeholder);
-        self.two_steps(&walk, (stage, copy), visits, framework)
+        self.two_steps(&walk, (stage, copy), visits, &[], framework)
     }
 
-    /// Two steps of a walk, the model and its states.
+    /// Two steps of a walk, the model and its states. `returned`: see [`RankList::step`].
     pub(super) fn two_steps(
         &self,
         walk: &Walk,
         (stage, copy): (u32, u32),
         visits: &[Visit],
+        returned: &[u32],
         framework: &Framework,
     ) -> RankList {
         let held = Held::of(self, stage, copy);
         let mut list = RankList::default();
         held.make(&mut list);
         list.allocate(framework.workspace, kind::WORKSPACE);
-        list.step(walk, true);
+        list.step(walk, returned, true);
         held.update(&mut list, visits.last().map_or(0, |visit| visit.micro_batch));
-        list.step(walk, false);
+        list.step(walk, returned, false);
         list
     }
 
@@ -138,6 +139,11 @@ impl Ranks {
         let Self { chain, cut, .. } = self;
         let positions = (0..chain.chunks).map(move |chunk| chain.position(stage, chunk));
         positions.map(|position| cut.positions[position as usize].as_slice())
+    }
+
+    /// Whether it takes a run to tell when memory comes back: what ranks gather is lent to the device.
+    pub fn lends(&self) -> bool {
+        self.shared.gathers.values().flatten().any(|gather| gather.is_lent)
     }
 
     /// Whether copies of the model hold different parts of the states of its optimizer.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::exchange::{Exchange, Tie};
+use crate::exchange::{Exchange, LaunchedBy, Tie};
 use crate::graph::{OpId, Phase, StorageId};
 use crate::model::exchanged::completed;
 use crate::model::laid::{Laid, Part};
@@ -48,12 +48,13 @@ pub(super) struct Sum {
 pub(super) struct Gather {
     pub(super) storage: StorageId,
     pub(super) bytes: u64,
-    /// So many gathers before its own reader the host issues it: one less in a forward pass, where what the host issues in
-    /// time is ahead of the device.
+    /// So many gathers before its own reader the host issues it.
     pub(super) ahead: usize,
     pub(super) is_forward: bool,
     /// Whether what is gathered is copied to each parameter.
     pub(super) is_copied: bool,
+    /// Whether the device tells the allocator when it is done with it (`record_stream`).
+    pub(super) is_lent: bool,
 }
 
 impl Shared {
@@ -64,9 +65,19 @@ impl Shared {
         }
         for &Exchange { op, tie } in exchanges {
             match tie {
-                Tie::Gather { reader, prefetch } => {
+                Tie::Gather { reader, prefetch, launched } => {
                     let is_copied = data.overlap.gather.is_some_and(|gather| gather.per_parameter);
-                    shared.gather(laid, op, (reader, prefetch as usize), is_copied);
+                    let phase = laid.graph.get(op).phase;
+                    let gather = |&storage: &StorageId| Gather {
+                        storage,
+                        bytes: laid.graph.stored(storage).bytes,
+                        ahead: ahead(phase, prefetch, launched),
+                        is_forward: phase == Phase::Forward,
+                        is_copied,
+                        is_lent: launched != LaunchedBy::Device,
+                    };
+                    let gathers = laid.graph.get(op).writes.iter().map(gather);
+                    shared.gathers.entry(reader).or_default().extend(gathers);
                 }
                 Tie::Reduce { writer } => {
                     let Some(Collective { group, bytes, .. }) = laid.exchanged(op) else { continue };
@@ -107,19 +118,6 @@ impl Shared {
         shared
     }
 
-    fn gather(&mut self, laid: &Laid, op: OpId, (reader, prefetch): (OpId, usize), is_copied: bool) {
-        let is_forward = laid.graph.get(op).phase == Phase::Forward;
-        let ahead = if is_forward { prefetch.saturating_sub(1) } else { prefetch };
-        let gather = |&storage: &StorageId| {
-            let bytes = laid.graph.stored(storage).bytes;
-            Gather { storage, bytes, ahead, is_forward, is_copied }
-        };
-        let gathers: Vec<Gather> = laid.graph.get(op).writes.iter().map(gather).collect();
-        if !gathers.is_empty() {
-            self.gathers.entry(reader).or_default().extend(gathers);
-        }
-    }
-
     /// The first operator of a block in the visit of a phase.
     pub(super) fn first(&self, (stage, chunk): (u32, u32), block: u32, phase: Phase) -> Option<OpId> {
         let part = self.blocks.get(&(stage, chunk))?.get(block as usize)?;
@@ -130,4 +128,15 @@ impl Shared {
         };
         Some(OpId(operators.start))
     }
+}
+
+/// So many gathers before its own reader the host issues a gather: in a forward pass one less than is gathered ahead, as what
+/// the host issues in time is ahead of the device.
+fn ahead(phase: Phase, prefetch: u32, launched: LaunchedBy) -> usize {
+    let ahead = match launched {
+        LaunchedBy::Host { ahead, .. } => ahead,
+        LaunchedBy::Device if phase == Phase::Forward => prefetch.saturating_sub(1),
+        LaunchedBy::Device => prefetch,
+    };
+    ahead as usize
 }

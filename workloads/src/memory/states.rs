@@ -102,11 +102,16 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Parameters and gradients as buffers.
+    /// Parameters and gradients as buffers: Megatron-LM copies parameters to theirs on the device, ZeRO-2 (DeepSpeed,
+    /// `stage_1_and_2.py`) takes them to the host before.
     fn make_buffers(&self, list: &mut RankList) {
         let bytes = self.states.parameter_bytes();
         let parameters = self.buffers.iter().flat_map(|buffer| &buffer.parameters);
-        let made: Vec<u32> = parameters.map(|count| list.allocate(count * bytes, kind::PARAMETERS)).collect();
+        let mut made: Vec<u32> =
+            parameters.map(|count| list.allocate(count * bytes, kind::PARAMETERS)).collect();
+        if self.sharding == Sharding::Gradients {
+            made.drain(..).for_each(|tensor| list.free(tensor));
+        }
         for buffer in self.buffers.iter().filter(|buffer| buffer.count() > 0) {
             if self.sharding >= Sharding::Optimizer {
                 list.allocate(buffer.count() * bytes, kind::PARAMETERS);
@@ -114,7 +119,7 @@ impl<'a> Held<'a> {
             let held = self.states.bytes(buffer.count(), self.sharding, buffer.ranks);
             list.allocate(held.gradients, kind::GRADIENTS);
         }
-        if self.sharding >= Sharding::Optimizer {
+        if self.sharding == Sharding::Optimizer {
             made.into_iter().for_each(|tensor| list.free(tensor));
         }
     }

@@ -17,7 +17,7 @@ use crate::plan::Built;
 
 use super::ranks::Ranks;
 use super::walk::Walk;
-use super::{Executed, Framework};
+use super::{Executed, Framework, RankList};
 
 /// Operators that are replayed at most, over all ranks that differ, which takes some seconds.
 const OPERATORS_MAX: u64 = 8_000_000;
@@ -63,13 +63,16 @@ pub enum NotReplayed {
 }
 
 impl Ranks {
-    /// What a rank of each stage needs by the end of its second step, in the order of the stages.
+    /// What a rank of each stage needs by the end of its second step, in the order of the stages. `returned` says by stage, for
+    /// every gather that the host takes memory for, how many the device had returned by then in a run of a step; nothing:
+    /// all that the host has freed.
     ///
     /// # Errors
     /// Why that cannot be told.
     pub fn usage(
         &self,
         built: &Built,
+        returned: &[Vec<u32>],
         framework: &Framework,
         settings: &Settings,
     ) -> Result<Vec<StageUsage>, NotReplayed> {
@@ -94,7 +97,11 @@ impl Ranks {
         }
         let replayed = |kind: &Kind<'_>| {
             let walk = Walk::of(self, kind.first, kind.visits, framework.placeholder);
-            let of_copy = |copy| self.used(kind, &walk, copy, framework, settings);
+            let returned = returned.get(kind.first as usize).map_or(&[][..], Vec::as_slice);
+            let of_copy = |copy| {
+                let list = self.two_steps(&walk, (kind.first, copy), kind.visits, returned, framework);
+                kind.used(&list, settings)
+            };
             let mut worst = of_copy(0)?;
             for copy in self.copies().skip(1) {
                 let next = of_copy(copy)?;
@@ -127,29 +134,6 @@ impl Ranks {
         let ranks = self.data.ranks.max(1);
         let several = if self.copies_differ() { COPIES_MAX.min(ranks) } else { 1 };
         (0..several).map(move |n| (u64::from(n) * u64::from(ranks) / u64::from(several)) as u32)
-    }
-
-    /// What copy `copy` of a rank needs.
-    fn used(
-        &self,
-        kind: &Kind<'_>,
-        walk: &Walk,
-        copy: u32,
-        framework: &Framework,
-        settings: &Settings,
-    ) -> Result<StageUsage, NotReplayed> {
-        let list = self.two_steps(walk, (kind.first, copy), kind.visits, framework);
-        let usage = replay(&list.requests, kind.capacity.saturating_sub(kind.outside()), settings);
-        let usage = usage.map_err(NotReplayed::Mistakes)?;
-        let executing = |request| list.executing(request);
-        Ok(StageUsage {
-            capacity: kind.capacity,
-            outside: kind.outside.clone(),
-            allocated_in: executing(usage.peak_allocated.request),
-            reserved_in: executing(usage.peak_reserved.request),
-            short_in: usage.shortage.as_ref().and_then(|shortage| executing(shortage.moment.request)),
-            usage,
-        })
     }
 }
 
@@ -216,6 +200,21 @@ impl<'a> Kind<'a> {
             && self.visits == other.visits
             && self.pieces == other.pieces
             && self.crosses == other.crosses
+    }
+
+    /// What a rank with this list needs.
+    fn used(&self, list: &RankList, settings: &Settings) -> Result<StageUsage, NotReplayed> {
+        let usage = replay(&list.requests, self.capacity.saturating_sub(self.outside()), settings);
+        let usage = usage.map_err(NotReplayed::Mistakes)?;
+        let executing = |request| list.executing(request);
+        Ok(StageUsage {
+            capacity: self.capacity,
+            outside: self.outside.clone(),
+            allocated_in: executing(usage.peak_allocated.request),
+            reserved_in: executing(usage.peak_reserved.request),
+            short_in: usage.shortage.as_ref().and_then(|shortage| executing(shortage.moment.request)),
+            usage,
+        })
     }
 
     /// Bytes that are not the allocator's.

@@ -47,6 +47,8 @@ pub(super) struct Tensor {
     /// What its bytes count as, where that does not follow from who reads it.
     pub(super) kind: Option<&'static str>,
     pub(super) stream: StreamNumber,
+    /// Whether the allocator waits for the device to be done with it.
+    pub(super) is_lent: bool,
 }
 
 type Names = BTreeMap<&'static str, TensorIndex>;
@@ -284,6 +286,7 @@ impl Walk {
             last_read_in: phase,
             kind: None,
             stream: COMPUTE,
+            is_lent: false,
         }));
         (first..self.tensors.len()).collect()
     }

@@ -13,13 +13,14 @@
 
 use std::ops::Range;
 
-use crate::exchange::{Exchange, Tie};
+use crate::exchange::{Exchange, LaunchedBy, Tie};
 use crate::graph::{Op, OpId, Phase, Purpose, Storage, StorageId};
 
 use super::cut::PartKind;
 use super::laid::{Laid, Part};
 use super::transformer::{
-    Collective, CollectiveKind, DataParallel, Dtype, Gather, Group, Operator, Sharding, States, Work,
+    Collective, CollectiveKind, DataParallel, Dtype, Gather, GatherLimit, Group, Operator, Sharding, States,
+    Work,
 };
 
 /// Adds to `laid` what the ranks of `data` exchange beside passes, in the types of `states`. `one_at_a_time` says that a stage ends the backward pass
@@ -130,7 +131,7 @@ impl Exchanging<'_> {
             writes: fills.clone(),
             beside: 0,
         };
-        let tie = Tie::Gather { reader: OpId(reader), prefetch };
+        let tie = Tie::Gather { reader: OpId(reader), prefetch, launched: self.launched_by(phase, prefetch) };
         self.exchange(op, ("gather parameters", CollectiveKind::AllGather, group, bytes), tie);
         fills
     }
@@ -140,8 +141,21 @@ impl Exchanging<'_> {
         if !self.narrow {
             return 0;
         }
-        let work = |op: u32| &self.laid.operators[self.laid.operator_of[op as usize] as usize].work;
+        let work = |op: u32| &self.laid.operator(OpId(op)).work;
         part.weight.clone().filter_map(|op| work(op).narrow_weights()).sum()
+    }
+
+    /// Who launches gathers: the host issues those of forward passes in time, those of backward passes one block ahead
+    /// (`BACKWARD_PRE`). Without parameters that ranks share it takes no memory for them.
+    fn launched_by(&self, phase: Phase, prefetch: u32) -> LaunchedBy {
+        let limit = self.data.overlap.gather.map_or(GatherLimit::Device, |gather| gather.limit);
+        let ahead = if phase == Phase::Forward { 0 } else { prefetch.min(1) };
+        match limit {
+            GatherLimit::Device => LaunchedBy::Device,
+            _ if self.data.sharding < Sharding::Parameters => LaunchedBy::Device,
+            GatherLimit::Host => LaunchedBy::Host { ahead, waits: true },
+            GatherLimit::Nothing => LaunchedBy::Host { ahead, waits: false },
+        }
     }
 
     /// The operators of a range need storages from the first to the last.

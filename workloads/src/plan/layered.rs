@@ -85,7 +85,7 @@ impl LayeredPlan {
                 wrong(field, "must be at least 1".to_owned());
             }
         }
-        overlap::check(&self.data_parallel(), self.one_at_a_time(), &mut wrong);
+        overlap::check(&self.data_parallel(), self.one_at_a_time(), self.launch, &mut wrong);
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
 

@@ -240,6 +240,7 @@ fn realised(
     if costs.issue.is_some() {
         realise::launches::realise(
             &mut schedule,
+            graph,
             matches!(pipelining.send, SendMode::Blocking | SendMode::Rendezvous),
         );
         if pipelining.send != SendMode::Rendezvous {

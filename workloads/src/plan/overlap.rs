@@ -1,13 +1,32 @@
 //! Exchanges that go with what data-parallel ranks share.
 
-use crate::model::transformer::{DataParallel, Overlap, Sharding};
+use crate::model::transformer::{DataParallel, GatherLimit, Overlap, Sharding};
+
+use super::launch::Launch;
 
 /// Reports what `data` cannot exchange beside passes. `one_at_a_time` says that a stage ends the backward pass of a
 /// micro-batch before it begins the forward pass of the next.
-pub(super) fn check(data: &DataParallel, one_at_a_time: bool, wrong: &mut impl FnMut(&'static str, String)) {
+pub(super) fn check(
+    data: &DataParallel,
+    one_at_a_time: bool,
+    launch: Launch,
+    wrong: &mut impl FnMut(&'static str, String),
+) {
     let Overlap { bucket, gather } = data.overlap;
     if bucket == Some(0) {
         wrong("bucket", "a bucket of 0 B is never filled: give it some, such as 25 MB".to_owned());
+    }
+    if let Some(gather) = gather.filter(|gather| gather.limit != GatherLimit::Device) {
+        if launch != Launch::Eager {
+            let problem = "gathers take memory when the host issues them, but it does not issue operator by operator: \
+                           let it, or let the device limit them";
+            wrong("limit", problem.to_owned());
+        }
+        if data.sharding < Sharding::Parameters || gather.per_parameter {
+            let problem = "the host takes memory only for parameters that ranks share, block by block as one flat tensor: \
+                           let them do so, or let the device limit gathers";
+            wrong("limit", problem.to_owned());
+        }
     }
     match (data.sharding, gather) {
         (Sharding::None, Some(_)) => {

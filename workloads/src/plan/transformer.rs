@@ -153,7 +153,7 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
         );
         wrong("expert", problem);
     }
-    overlap::check(&plan.data_parallel(), plan.one_at_a_time(), &mut wrong);
+    overlap::check(&plan.data_parallel(), plan.one_at_a_time(), plan.launch, &mut wrong);
     if found.is_empty() { Ok(()) } else { Err(PlanError::Invalid(found)) }
 }
 

@@ -7,12 +7,16 @@
 //! early in the pass before it, those of a forward pass not before it does (`_root_pre_forward` lets its streams wait for
 //! computation), and none before the step.
 //!
+//! Where the host launches gathers it takes their memory when it comes to them, before it issues the operators that follow; the
+//! items that do stand on the compute lane until the host has a lane ([`launches`](super::launches)). As memory comes back
+//! when the device has read it, the farther the host is ahead the more is held, unless it waits.
+//!
 //! Sums of every micro-batch hold gradients: the next one of a visit is launched when the one before is done, as in
 //! PyTorch's FSDP2 (`post_backward` waits for the last reduce-scatter).
 
 use std::collections::BTreeMap;
 
-use crate::exchange::{Exchange, Tie};
+use crate::exchange::{Exchange, LaunchedBy, Tie};
 use crate::graph::{OpGraph, OpId, Phase};
 use crate::schedule::{Block, Call, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, Variants, Why};
 
@@ -30,10 +34,15 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange])
             let once = graph.get(op).phase == Phase::Update;
             let mut signal = |what| schedule.signal(format!("exchange {} of stage {stage}, {what}", op.0));
             let (launched, done) = (signal("launched"), signal("done"));
-            let tied = |prefetch| Beside { op, once, prefetch, launched, done };
+            let tied = Beside { op, once, prefetch: 0, by: LaunchedBy::Device, begun: None, launched, done };
             match tie {
-                Tie::Gather { reader, prefetch } => gathers.0.entry(reader).or_default().push(tied(prefetch)),
-                Tie::Reduce { writer } => sums.0.entry(writer).or_default().push(tied(0)),
+                Tie::Gather { reader, prefetch, launched: by } => {
+                    let begun = matches!(by, LaunchedBy::Host { waits: true, .. });
+                    let begun = begun.then(|| signal("may begin"));
+                    let gather = Beside { prefetch, by, begun, ..tied };
+                    gathers.0.entry(reader).or_default().push(gather);
+                }
+                Tie::Reduce { writer } => sums.0.entry(writer).or_default().push(tied),
             }
         }
         let Some(compute) = schedule.compute(stage) else { continue };
@@ -60,6 +69,9 @@ struct Beside {
     op: OpId,
     once: bool,
     prefetch: u32,
+    by: LaunchedBy,
+    /// The device has come so far that the host may launch it, where that waits.
+    begun: Option<SignalId>,
     launched: SignalId,
     done: SignalId,
 }
@@ -109,16 +121,37 @@ fn gather(
         let happens = |(_, beside): &&(usize, Beside)| !beside.once || call.micro_batch == 0;
         for &(at, beside) in of_block[call.block as usize].iter().filter(happens) {
             readers.push((n, at));
-            let ahead = (readers.len() - 1).saturating_sub(beside.prefetch as usize);
-            let backward = !matches!(graph.get(beside.op).phase, Phase::Forward | Phase::Update);
-            let (call, at) = readers[if backward { ahead } else { ahead.max(first) }];
-            edits[call].entry(at).or_default().push(beside.give(beside.launched));
+            let mut edit = |(call, at): (usize, usize), items: Vec<Item>| {
+                edits[call].entry(at).or_default().extend(items);
+            };
+            let own = readers.len() - 1;
+            match beside.by {
+                LaunchedBy::Device => {
+                    let begun = own.saturating_sub(beside.prefetch as usize);
+                    let backward = !matches!(graph.get(beside.op).phase, Phase::Forward | Phase::Update);
+                    let reader = readers[if backward { begun } else { begun.max(first) }];
+                    edit(reader, vec![beside.give(beside.launched)]);
+                }
+                LaunchedBy::Host { ahead, .. } => {
+                    let issued = own.saturating_sub(ahead as usize).max(first);
+                    let begun = readers[issued.saturating_sub(beside.prefetch as usize)];
+                    edit(begun, beside.begun.map(Item::Signal).into_iter().collect());
+                    let writes = graph.get(beside.op).writes.iter();
+                    let mut items: Vec<Item> =
+                        beside.begun.map(|begun| wait(begun, Why::Memory)).into_iter().collect();
+                    items.extend(writes.map(|&storage| Item::Allocate(storage, place)));
+                    items.push(Item::Signal(beside.launched));
+                    edit(readers[issued], items);
+                }
+            }
         }
         let happening = of_block[call.block as usize].iter().filter(happens).map(|&(_, beside)| beside);
         calls.push(compute, n, last, happening, |beside| {
             let writes = graph.get(beside.op).writes.iter();
             let mut items = vec![wait(beside.launched, Why::Bubble)];
-            items.extend(writes.map(|&storage| Item::Allocate(storage, place)));
+            if beside.by == LaunchedBy::Device {
+                items.extend(writes.map(|&storage| Item::Allocate(storage, place)));
+            }
             items.extend([Item::Execute(beside.op), beside.give(beside.done)]);
             items
         });

@@ -2,12 +2,13 @@
 //! does; the compute lane executes nothing before it is issued.
 //!
 //! A visit waits once, at its first operator, as long as it takes that no later one has to wait, see
-//! [`CostBook::issue`](crate::cost::CostBook::issue). The host runs ahead of the device until the end of the step, where it
+//! [`CostBook::issue`](crate::cost::CostBook::issue); so does each part of it that follows the launch of a gather whose memory the
+//! host takes. The host runs ahead of the device until the end of the step, where it
 //! reads the loss; where sends block it waits for every visit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::graph::OpId;
+use crate::graph::{OpGraph, OpId};
 use crate::schedule::{Call, IssueId, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
 
 /// The name of this pass in errors.
@@ -15,15 +16,17 @@ pub const PASS: &str = "launches";
 
 /// Adds the host lanes. With `blocking` sends the host goes on when the visit before has ended and what the next one
 /// receives has come.
-pub fn realise(schedule: &mut Schedule, blocking: bool) {
+pub fn realise(schedule: &mut Schedule, graph: &OpGraph, blocking: bool) {
     for stage in 0..schedule.stages.len() as u32 {
-        let beside = collectives(schedule, stage);
+        let beside = launched(schedule, stage, LaneKind::Collective);
+        let gathers = launched(schedule, stage, LaneKind::Gather);
+        let memory = gathers.into_iter().map(|(signal, op)| (signal, graph.get(op).writes.len())).collect();
         let messages = blocking.then(|| messages(schedule));
         let Some(index) = schedule.lanes.iter().position(|lane| is(lane, LaneKind::Compute, stage)) else {
             continue;
         };
         let mut compute = schedule.lanes[index].clone();
-        let host = host(schedule, &mut compute, &beside, messages.as_ref());
+        let host = host(schedule, &mut compute, &Launched { beside, memory }, messages.as_ref());
         schedule.lanes[index] = compute;
         schedule.lanes.push(host);
     }
@@ -33,9 +36,17 @@ fn is(lane: &Lane, kind: LaneKind, stage: u32) -> bool {
     lane.kind == kind && lane.stage == stage
 }
 
-/// The collective that each signal starts on the lane beside the operators.
-fn collectives(schedule: &Schedule, stage: u32) -> BTreeMap<SignalId, OpId> {
-    let lanes = schedule.lanes.iter().filter(|lane| is(lane, LaneKind::Collective, stage));
+/// What the host launches beside operators.
+struct Launched {
+    /// The collective that each signal starts on the lane beside the operators.
+    beside: BTreeMap<SignalId, OpId>,
+    /// For each signal that starts a gather whose memory is taken before, how many storages that fills.
+    memory: BTreeMap<SignalId, usize>,
+}
+
+/// The operator that each signal starts on a lane, where that does nothing else before it.
+fn launched(schedule: &Schedule, stage: u32, kind: LaneKind) -> BTreeMap<SignalId, OpId> {
+    let lanes = schedule.lanes.iter().filter(|lane| is(lane, kind, stage));
     let blocks = lanes.flat_map(|lane| &lane.blocks);
     let pairs = blocks.flat_map(|block| block.items.windows(2)).filter_map(|pair| match *pair {
         [Item::Await { signal, .. }, Item::Execute(op)] => Some((signal, op)),
@@ -59,7 +70,7 @@ fn messages(schedule: &Schedule) -> BTreeSet<SignalId> {
 fn host(
     schedule: &mut Schedule,
     compute: &mut Lane,
-    beside: &BTreeMap<SignalId, OpId>,
+    launched: &Launched,
     awaited: Option<&BTreeSet<SignalId>>,
 ) -> Lane {
     let stage = compute.stage;
@@ -67,31 +78,38 @@ fn host(
     let mut host = Lane::new(stage, LaneKind::Host);
     host.numbers = compute.calls.len() as u32;
     // Variants of a visit are issued like the visit: one signal counts all its micro-batches.
-    let mut issued: BTreeMap<String, SignalId> = BTreeMap::new();
+    let mut issued: BTreeMap<(String, usize), SignalId> = BTreeMap::new();
     let end = compute.calls.last().map(|call| call.block);
     let mut issues = Vec::with_capacity(compute.blocks.len());
     for (index, block) in (0u32..).zip(&mut compute.blocks) {
         let is_end = end == Some(index);
-        let ops: Vec<OpId> = block.items.iter().filter_map(|item| executed(item, beside)).collect();
-        let first = block.items.iter().position(|item| executed(item, beside).is_some());
         let mut items = Vec::new();
         if let Some(messages) = awaited {
             items.push(Item::Await { signal: done, nth: Nth::Number(1), why: Why::Bubble });
+            let first = block.items.iter().position(|item| executed(item, &launched.beside).is_some());
             let before = &block.items[..first.unwrap_or(0)];
             let message =
                 |item: &&Item| matches!(item, Item::Await { signal, .. } if messages.contains(signal));
             items.extend(before.iter().filter(message));
         }
-        if let Some(first) = first {
-            let signal = *issued
-                .entry(block.name.clone())
-                .or_insert_with(|| schedule.signal(format!("{} of stage {stage}, issued", block.name)));
-            let wait = Item::Await { signal, nth: Nth::MicroBatch, why: Why::Launch };
-            block.items.insert(first, wait);
-            let list = IssueId(schedule.issues.len() as u32);
-            schedule.issues.push(ops);
-            let given = if is_end { Item::SignalStep(signal) } else { Item::Signal(signal) };
-            items.extend([Item::Lead(list), given, Item::Follow(list)]);
+        let parts = parts(&block.items, &launched.memory);
+        block.items.clear();
+        for (number, (launches, mut part)) in parts.into_iter().enumerate() {
+            items.extend(launches);
+            let ops: Vec<OpId> = part.iter().filter_map(|item| executed(item, &launched.beside)).collect();
+            let first = part.iter().position(|item| executed(item, &launched.beside).is_some());
+            if let Some(first) = first {
+                let signal = *issued.entry((block.name.clone(), number)).or_insert_with(|| {
+                    let part = if number > 0 { format!(", part {number}") } else { String::new() };
+                    schedule.signal(format!("{}{part} of stage {stage}, issued", block.name))
+                });
+                part.insert(first, Item::Await { signal, nth: Nth::MicroBatch, why: Why::Launch });
+                let list = IssueId(schedule.issues.len() as u32);
+                schedule.issues.push(ops);
+                let given = if is_end { Item::SignalStep(signal) } else { Item::Signal(signal) };
+                items.extend([Item::Lead(list), given, Item::Follow(list)]);
+            }
+            block.items.extend(part);
         }
         if is_end {
             items.push(Item::Await { signal: done, nth: Nth::Number(0), why: Why::Bubble });
@@ -102,6 +120,29 @@ fn host(
     let call = |(number, call): (u32, &Call)| Call { block: issues[call.block as usize], number, ..*call };
     host.calls = (0u32..).zip(&compute.calls).map(call).collect();
     host
+}
+
+/// The items of a visit in parts, each with the launch of a gather that the host takes memory for before it: its wait,
+/// storages and signal.
+fn parts(items: &[Item], memory: &BTreeMap<SignalId, usize>) -> Vec<(Vec<Item>, Vec<Item>)> {
+    let mut parts = Vec::new();
+    let (mut launch, mut part) = (Vec::new(), Vec::new());
+    for &item in items {
+        part.push(item);
+        let storages = match item {
+            Item::Signal(signal) => memory.get(&signal),
+            _ => None,
+        };
+        let Some(&storages) = storages else { continue };
+        let mut from = part.len() - 1 - storages;
+        if from > 0 && matches!(part[from - 1], Item::Await { why: Why::Memory, .. }) {
+            from -= 1;
+        }
+        let next = part.split_off(from);
+        parts.push((std::mem::replace(&mut launch, next), std::mem::take(&mut part)));
+    }
+    parts.push((launch, part));
+    parts
 }
 
 /// The operator that an item executes or starts.

@@ -2,12 +2,17 @@
 
 use super::Check;
 use crate::plans::transformer::execution;
-use crate::schema::{Bytes, Count, Model, OverlapParameterGather, Parallelism, Scenario, Schedule, Sharding};
+use crate::schema::{
+    Bytes, Count, GatherLimit, Launch, Model, OverlapParameterGather, Parallelism, Scenario, Schedule,
+    Sharding,
+};
 
+const PER_PARAMETER: &str = "parallelism.overlap_parameter_gather.per_parameter";
 const SHARDING: &str = "parallelism.sharding";
 const DISTRIBUTED: &str = "parallelism.distributed_optimizer";
 const BUCKET: &str = "parallelism.overlap_gradient_reduce.bucket";
 const GATHER: &str = "parallelism.overlap_parameter_gather";
+const LIMIT: &str = "parallelism.overlap_parameter_gather.limit";
 const RESHARD: &str = "parallelism.overlap_parameter_gather.reshard_after_forward";
 
 /// Gradients of a bucket, at least (Megatron-LM, `DistributedDataParallel`: 40 million, or a million for each copy).
@@ -19,6 +24,7 @@ impl Check<'_> {
     pub(super) fn exchange(&mut self, scenario: &mut Scenario) {
         let sharding = self.sharing(&mut scenario.parallelism);
         self.buckets(scenario, sharding);
+        self.gather_limit(scenario, sharding);
         let one_at_a_time = one_at_a_time(scenario);
         let overlap = &mut scenario.parallelism.overlap_parameter_gather;
         if overlap.is_some() && sharding == Sharding::None {
@@ -41,6 +47,29 @@ impl Check<'_> {
                 let help = "remove it, or write `sharding: gradients`, with which all have the same ones";
                 self.report_with(RESHARD, &parts, message, help);
             }
+        }
+    }
+
+    /// Whether a host takes memory for gathers that are limited by it.
+    fn gather_limit(&mut self, scenario: &Scenario, sharding: Sharding) {
+        let Some(overlap) = &scenario.parallelism.overlap_parameter_gather else { return };
+        if overlap.limit == GatherLimit::Device {
+            return;
+        }
+        let launch = scenario.software.as_ref().map_or(Launch::Eager, |software| software.launch);
+        if launch != Launch::Eager {
+            let message = format!(
+                "`{LIMIT}` is about what a host issues operator by operator, which this one does not"
+            );
+            let help = "write `launch: eager`, or `limit: device`";
+            self.report_with(LIMIT, &["software.launch"], message, help);
+        }
+        if sharding < Sharding::Parameters || overlap.per_parameter {
+            let message = format!(
+                "`{LIMIT}` is about memory that the host takes for parameters which copies share, block by block as one flat tensor"
+            );
+            let help = "write `sharding: parameters` without `per_parameter`, or `limit: device`";
+            self.report_with(LIMIT, &[SHARDING, PER_PARAMETER], message, help);
         }
     }
 

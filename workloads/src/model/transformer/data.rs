@@ -41,12 +41,32 @@ pub struct Gather {
     /// Ranks share each parameter by itself, so that what is gathered is copied to each of them (PyTorch's FSDP2); else a block's are
     /// one flat tensor.
     pub per_parameter: bool,
+    /// What keeps gathers from taking memory long before it is needed.
+    pub limit: GatherLimit,
+}
+
+/// What keeps gathers from taking memory long before it is needed: their memory is taken when they are issued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GatherLimit {
+    /// The device: a gather waits there for the computation before it, and the host goes on (FSDP2).
+    #[default]
+    Device,
+    /// The host: it waits until the device is done with what was gathered before (FSDP1, `limit_all_gathers`).
+    Host,
+    /// Nothing but the host itself, as far ahead of the device as it is (FSDP1 without).
+    Nothing,
 }
 
 impl Default for Gather {
     /// As PyTorch's FSDP with its defaults: one block ahead (`limit_all_gathers`, `BACKWARD_PRE`), `FULL_SHARD`.
     fn default() -> Self {
-        Self { forward_prefetch: 1, backward_prefetch: 1, reshard_after_forward: true, per_parameter: false }
+        Self {
+            forward_prefetch: 1,
+            backward_prefetch: 1,
+            reshard_after_forward: true,
+            per_parameter: false,
+            limit: GatherLimit::Device,
+        }
     }
 }
 

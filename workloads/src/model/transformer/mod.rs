@@ -67,7 +67,7 @@ pub use crate::model::block::{Block, beside};
 pub use crate::model::operator;
 pub use cut::LayerRecompute;
 pub(crate) use data::Held;
-pub use data::{DataParallel, Gather, Overlap};
+pub use data::{DataParallel, Gather, GatherLimit, Overlap};
 pub use encoder::Encoder;
 pub use execution::{
     AttentionKernel, Boundary, ContextExchange, Execution, Fusion, Recompute, ShardedTransformer,

@@ -45,7 +45,7 @@ pub(super) fn eight(sharding: Sharding, overlap: Overlap, micro_batches: u32) ->
 }
 
 pub(super) fn fsdp(forward_prefetch: u32, backward_prefetch: u32, reshard_after_forward: bool) -> Overlap {
-    let gather = Gather { forward_prefetch, backward_prefetch, reshard_after_forward, per_parameter: false };
+    let gather = Gather { forward_prefetch, backward_prefetch, reshard_after_forward, ..Gather::default() };
     Overlap { bucket: None, gather: Some(gather) }
 }
 
@@ -116,13 +116,13 @@ fn states_are_those_of_the_zero_paper() {
 }
 
 /// A run with everything recorded that the first rank does and holds.
-struct Recorded {
-    ran: Ran,
+pub(super) struct Recorded {
+    pub(super) ran: Ran,
     recorder: Recorder,
 }
 
 impl Recorded {
-    fn of(world: &World, plan: &TransformerPlan) -> Self {
+    pub(super) fn of(world: &World, plan: &TransformerPlan) -> Self {
         let lowered = world.build(plan).unwrap_or_else(|error| panic!("{error}")).lowered;
         let first = lowered.streams.iter().enumerate();
         let first = first.filter(|(_, role)| (role.stage, role.replica) == (0, 0));
@@ -142,7 +142,7 @@ impl Recorded {
     }
 
     /// Most bytes of a kind at any moment.
-    fn most(&self, name: &str) -> u64 {
+    pub(super) fn most(&self, name: &str) -> u64 {
         let kinds = &self.ran.lowered.program.kinds;
         let of_kind = self.recorder.stores.iter().filter(|(_, _, kind, _)| kinds[kind.index()] == name);
         of_kind.map(|(.., bytes)| *bytes).max().unwrap_or(0)

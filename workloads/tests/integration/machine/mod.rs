@@ -10,6 +10,7 @@ mod launches;
 mod layers;
 mod memory;
 mod rejected;
+mod run_ahead;
 mod schedules;
 mod sensitivity;
 mod shared;

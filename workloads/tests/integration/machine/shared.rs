@@ -1,7 +1,7 @@
 //! Tensors of ranks that share parameters and gradients, one by one.
 
 use hw_models::allocator::Request;
-use workloads::memory::RankList;
+use workloads::memory::{RankList, Ranks};
 use workloads::model::transformer::{Gather, States};
 
 use super::exchanged::{eight, fsdp, overlaps, parameters};
@@ -102,8 +102,8 @@ fn tensors_are_about_as_many_bytes_as_storages() {
         let plan = eight(sharding, overlap, 2);
         let world = World::dgx_a100(1).roomy();
         let built = world.build(&plan).unwrap();
-        let ranks = workloads::memory::Ranks::of_transformer(&plan).unwrap();
-        let used = ranks.usage(&built, &NOTHING, &Default::default()).unwrap();
+        let ranks = Ranks::of_transformer(&plan).unwrap();
+        let used = ranks.usage(&built, &[], &NOTHING, &Default::default()).unwrap();
         let of_tensors = used[0].usage.peak_allocated.allocated as f64;
         let ran = world.completed(&plan);
         let peak = &ran.run.stores[ran.lowered.stages[0].memory.index()].peak;

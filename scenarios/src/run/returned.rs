@@ -1,0 +1,60 @@
+//! When the device returned memory that the host had taken for gathers: a run tells, and the allocator must know.
+
+use sim_core::fold::fold;
+use sim_core::id::{KindId, StoreId};
+use sim_core::observe::Observer;
+use sim_core::simulate_observed;
+use sim_core::time::Time;
+use workloads::names::kind;
+use workloads::plan::Built;
+
+use super::one;
+use crate::schema::Scenario;
+
+/// By stage, for every gather of its first rank in the order in which the host took memory, how many it had back.
+///
+/// # Errors
+/// A mistake in foretrain, in words.
+pub(super) fn returned(scenario: &Scenario, built: &Built, seed: u64) -> Result<Vec<Vec<u32>>, String> {
+    let lowered = &built.lowered;
+    let folded = fold(&lowered.platform, &lowered.program, &lowered.start);
+    let mut kinds = (0u32..).map(KindId).zip(&lowered.program.kinds);
+    let Some((kind, _)) = kinds.find(|(_, name)| *name == kind::GATHERED) else { return Ok(Vec::new()) };
+    let of_stage = |store: StoreId| Gathers { store, held: 0, returned: 0, before: Vec::new() };
+    let stages = lowered.stages.iter().map(|ids| of_stage(folded.stores[ids.memory.index()])).collect();
+    let mut observer = Returns { kind, stages };
+    let options = one::engine(scenario, seed);
+    simulate_observed(&folded.platform, &folded.program, &folded.start, &options, &mut observer)
+        .map_err(|errors| errors[0].to_string())?;
+    Ok(observer.stages.into_iter().map(|gathers| gathers.before).collect())
+}
+
+/// Watches the memory of a rank of each stage.
+struct Returns {
+    kind: KindId,
+    stages: Vec<Gathers>,
+}
+
+/// What a rank has gathered.
+struct Gathers {
+    store: StoreId,
+    held: u64,
+    returned: u32,
+    before: Vec<u32>,
+}
+
+impl Observer for Returns {
+    const SPANS: bool = false;
+
+    fn store(&mut self, _now: Time, store: StoreId, kind: KindId, held: u64) {
+        let watched = self.stages.iter_mut().filter(|gathers| kind == self.kind && gathers.store == store);
+        for gathers in watched {
+            if held > gathers.held {
+                gathers.before.push(gathers.returned);
+            } else {
+                gathers.returned += 1;
+            }
+            gathers.held = held;
+        }
+    }
+}
