@@ -174,7 +174,7 @@ impl<'a> CostModels<'a> {
             inside: plan.inside,
             between: plan.between,
             hbm: plan.hbm,
-            sms: plan.sms,
+            sms: if collective.copied { 0 } else { plan.sms },
         };
         let channel = self.channels.iter().position(|known| *known == spec).unwrap_or_else(|| {
             self.channels.push(spec);

@@ -52,6 +52,10 @@ pub struct Parallelism {
     /// September 2021; `false`: before it, as until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_tensor_reduce: Option<bool>,
+    /// Products and what sequence parallelism gathers or scatters for them go in as many pieces as tensor ranks, one beside the
+    /// other, by copy engines: asynchronous tensor parallelism as in PyTorch. Tensor ranks are in one node then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asynchronous_tensor: Option<bool>,
     /// Whether GPUs of the machine may be left over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Idle>,

@@ -224,7 +224,7 @@ impl Exchanging<'_> {
         (name, kind, group, bytes): (&'static str, CollectiveKind, Group, u64),
         tie: Tie,
     ) {
-        let work = Collective { kind, group, bytes, overlaps_next: false };
+        let work = Collective { kind, group, bytes, overlaps_next: false, copied: false };
         let operator = Operator {
             name,
             phase: op.phase,
