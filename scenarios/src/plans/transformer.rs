@@ -24,6 +24,7 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
         execution: execution(scenario),
         data: parallelism.data.map_or(1, |data| data.get() as u32),
         sharding: sharding(scenario),
+        sharing: parallelism.sharding_group.map(|group| group.get() as u32),
         overlap: overlap(scenario),
         scatter_gather: parallelism.scatter_gather == Some(true),
         placement: placement(&scenario.parallelism),

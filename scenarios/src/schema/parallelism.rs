@@ -44,6 +44,10 @@ pub struct Parallelism {
     /// through 2022.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_gradient_reduce: Option<OverlapGradientReduce>,
+    /// So many copies, next to each other, share what `sharding` says, and groups of them hold the same: hybrid sharding.
+    /// Gradients are scattered within a group and then summed over groups. All share when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sharding_group: Option<Count<2, 131_072>>,
     /// Parameters are gathered from the copies beside passes, a block of the model (embedding, layer, head) at a time;
     /// always so where they are shared. When absent, the others are gathered at the end of the step.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -99,6 +99,10 @@ pub enum Group {
     Data,
     /// Ranks that hold the same experts.
     ExpertData,
+    /// Of data ranks those that share (hybrid sharding): what they scatter the sum of is then summed among [`Self::Replica`].
+    Shard,
+    /// Data ranks that hold the same part of what others share.
+    Replica,
     /// The first and the last stage, which hold the same word embedding.
     Embedding,
     /// All ranks of one copy of the model: tensor ranks of all stages.

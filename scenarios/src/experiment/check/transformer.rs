@@ -79,6 +79,7 @@ impl Check<'_> {
             data: data as u32,
             stages: stages as u32,
             expert: 1,
+            sharing: 1,
         };
         let parts = if context > 1 { format!(" x context {context}") } else { String::new() };
         if let Err(invalid) = extent.fits(machine.gpus()) {
