@@ -54,7 +54,7 @@ fn gathered(gather: &Operator, operators: &mut Vec<Operator>, ranks: u64) -> Vec
         |op: &Operator| matches!(op.work, Work::Gemm(gemm) if gemm.layout != Layout::WeightGradient);
     // The products before any other reader, and what stands between them.
     let end = operators.iter().position(|op| reads(op) && !multiplies(op)).unwrap_or(operators.len());
-    let Some(last) = operators[..end].iter().rposition(|op| reads(op)) else { return Vec::new() };
+    let Some(last) = operators[..end].iter().rposition(reads) else { return Vec::new() };
     let (mut first_pieces, mut last_pieces) = (Vec::new(), Vec::new());
     for op in operators.drain(..=last) {
         if !reads(&op) {
