@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use hw_models::allocator::{FrameworkMemory, MEMORY};
 use hw_models::catalogue::{Catalogue, look_up};
-use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
+use hw_models::collectives::{COLLECTIVE_SPREADS, COLLECTIVES, CollectiveCatalogue, CollectiveSpreads};
 use hw_models::host::{HOST, HostCosts};
 use hw_models::kernels::{GpuFacts, KERNELS, KernelCatalogue, KernelModel, SPREADS, Spreads};
 use indexmap::IndexMap;
@@ -29,6 +29,13 @@ pub fn kernels() -> &'static KernelCatalogue {
 /// How far kernels were off on what was held out.
 pub fn spreads() -> &'static Spreads {
     static FOUND: LazyLock<Spreads> = LazyLock::new(|| Spreads::read(SPREADS).expect(VALID));
+    &FOUND
+}
+
+/// How far collectives were off on what was held out.
+pub fn collective_spreads() -> &'static CollectiveSpreads {
+    static FOUND: LazyLock<CollectiveSpreads> =
+        LazyLock::new(|| CollectiveSpreads::read(COLLECTIVE_SPREADS).expect(VALID));
     &FOUND
 }
 

@@ -114,8 +114,6 @@ impl Communication {
                     Group::Expert => "expert",
                     Group::Data => "data",
                     Group::ExpertData => "expert-data",
-                    Group::Shard => "shard",
-                    Group::Replica => "replica",
                     Group::Embedding => "embedding",
                     Group::Model => "model",
                 };

@@ -274,7 +274,8 @@ fn deepbench_gemm(row: &Row<'_>) -> Result<Kernels, TableError> {
         (_, "N") => Layout::InputGradient,
         _ => Layout::WeightGradient,
     };
-    let [m, n, k] = [row.count("M")?, row.count("N")?, row.count("K")?];
+    // By columns, as BLAS stores matrices, they are transposed.
+    let [n, m, k] = [row.count("M")?, row.count("N")?, row.count("K")?];
     let gemm = Gemm { batch: 1, m, n, k, dtype, layout, accumulate: false };
     Ok(vec![(KernelShape::Gemm(gemm), "time_ms")])
 }

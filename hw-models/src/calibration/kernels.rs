@@ -2,8 +2,8 @@
 //!
 //! Parameters are searched as logarithms, which keeps them positive, from more than one start, as the choice of tiles
 //! makes valleys. What no sample shows stays as it is in the model: the factor of a layout or a pass, that of dimensions
-//! out of alignment, the exponent where full tiles always fill the GPU, the memory time that is not hidden where few
-//! products were measured.
+//! out of alignment, the exponent where full tiles always fill the GPU, the memory time that is not hidden and the issue of
+//! groups where few products were measured.
 
 use super::errors::{Errors, huber};
 use super::search::minimise;
@@ -17,7 +17,7 @@ use crate::kernels::{
 /// else a tile does grows faster.
 const SQUARE_ROOT: f64 = 0.5;
 
-/// Products that tell memory time that is not hidden from slow tiles.
+/// Products that tell memory time that is not hidden from slow tiles, or groups that wait to be issued.
 const MANY: usize = 30;
 
 /// A measured kernel.
@@ -186,10 +186,12 @@ fn fit_grouped(
         of_layout(Layout::Forward, p.forward),
         of_layout(Layout::InputGradient, p.input_gradient),
         of_layout(Layout::WeightGradient, p.weight_gradient),
+        if samples.len() < MANY { Searched::kept(p.issue_us) } else { Searched::to(5.0, 50.0) },
     ];
     search(model, samples, &[start], |model, x| {
         let grouped = &mut model.parameters.grouped;
         (grouped.forward, grouped.input_gradient, grouped.weight_gradient) = (x[0], x[1], x[2]);
+        grouped.issue_us = x[3];
     })
 }
 

@@ -1,10 +1,10 @@
 //! Constants of kernels from measured tables, by code: what is committed in `catalogue/kernels.yaml` and
 //! `catalogue/corrections.csv` follows from `measurements/kernels` through [`fit`].
 //!
-//! Rows of a table are split by their inputs ([`split`]): a quarter judges, nothing is fitted on it. Of the others, at
-//! most [`MOST`] of a device and class are fitted, evenly spread over the tables. First the parameters of the formula, by
-//! relative least squares, then the corrections near the fitted shapes, by a Gaussian process over what is left. Errors
-//! are those of the model as it judges: corrected near measured shapes, no shape overridden by its own measurement.
+//! Rows of a table are split by their inputs ([`split`]): a quarter judges, nothing is fitted on it. The others are fitted:
+//! first the parameters of the formula, by relative least squares over at most [`MOST`] of a device and class, evenly
+//! spread over the tables, then the corrections near all of them, by a Gaussian process over what is left. Errors are those
+//! of the model as it judges: corrected near measured shapes, no shape overridden by its own measurement.
 //!
 //! The start of kernels that were timed by events on the host contains the launch path and is no constant of the device:
 //! it is fitted with the rest, as the table cannot be explained without, but `kernels.yaml` does not take it over.
@@ -20,8 +20,9 @@ mod table;
 
 use std::collections::BTreeMap;
 
-use crate::kernels::{Anchor, Correct, Corrections, DeviceKernels, KernelClass, KernelError, KernelModel};
+use crate::kernels::{Anchor, Correct, DeviceKernels, KernelClass, KernelError, KernelModel};
 use crate::provenance::{Confidence, Origin, Provenance};
+use gaussian::Unexplained;
 
 pub use constants::{Constants, corrections, devices, spreads};
 pub use errors::Errors;
@@ -29,8 +30,11 @@ pub use formats::{Measured, measured};
 pub use kernels::{KernelShape, Sample};
 pub use table::{Row, Table, TableError};
 
-/// Most rows of a device and class that are fitted.
+/// Most rows of a device and class that parameters, of a formula or a covariance, are fitted to.
 pub const MOST: usize = 200;
+
+/// Least share of the formula's time that the blocks of a kernel are taken to have.
+const LEAST: f64 = 0.25;
 
 /// What was found for one class of kernels of one device.
 #[derive(Clone, Debug)]
@@ -76,16 +80,17 @@ pub fn fit<'a>(
 fn calibrated(set: &Measured, known: &KernelModel) -> Result<Calibrated, KernelError> {
     let (held_out, others): (Vec<Sample>, Vec<Sample>) =
         set.samples.iter().partition(|sample| sample.held_out());
-    let fitted: Vec<Sample> = others.iter().copied().step_by(others.len().div_ceil(MOST).max(1)).collect();
-    let formula = kernels::fit(&known.clone().correcting(Correct::Never), &fitted)?;
+    let step = others.len().div_ceil(MOST).max(1);
+    let some: Vec<Sample> = others.iter().copied().step_by(step).collect();
+    let formula = kernels::fit(&known.clone().correcting(Correct::Never), &some)?;
     let mut model = formula.clone().correcting(Correct::Near);
-    let corrections = unexplained(&formula, &fitted)?;
-    if corrections.anchors.iter().any(|anchor| anchor.weight != 0.0) {
-        model.parameters.corrections.insert(set.class, corrections);
-    } else {
+    let corrections = gaussian::corrections(&unexplained(&formula, &others)?, step);
+    if corrections.anchors.is_empty() {
         model.parameters.corrections.remove(&set.class);
+    } else {
+        model.parameters.corrections.insert(set.class, corrections);
     }
-    let [in_fit, on_others] = [&fitted, &held_out].map(|samples| kernels::errors(&model, samples));
+    let [in_fit, on_others] = [&others, &held_out].map(|samples| kernels::errors(&model, samples));
     let (in_fit, on_others) = (in_fit?, on_others?);
     let source = format!("{}; fitted {in_fit}; held out {on_others}", set.sources.join("; "));
     let provenance = Provenance { origin: Origin::MeasuredElsewhere, source, confidence: Confidence::Medium };
@@ -101,12 +106,18 @@ fn calibrated(set: &Measured, known: &KernelModel) -> Result<Calibrated, KernelE
     })
 }
 
-fn unexplained(formula: &KernelModel, samples: &[Sample]) -> Result<Corrections, KernelError> {
-    let mut anchors = Vec::with_capacity(samples.len());
+/// What a formula leaves unexplained of samples.
+fn unexplained(formula: &KernelModel, samples: &[Sample]) -> Result<Vec<Unexplained>, KernelError> {
+    let mut rows = Vec::with_capacity(samples.len());
     for sample in samples {
         let Some(shape) = sample.shape.among_measured() else { continue };
-        let log_ratio = -sample.log_error(formula)?;
-        anchors.push(Anchor { shape, log_ratio, weight: 0.0 });
+        let cost = sample.shape.cost(formula)?;
+        let (start, of_blocks) = (cost.fixed.as_secs(), cost.of_blocks());
+        // What was measured may be under the start.
+        let measured = (sample.seconds - start).max(LEAST * of_blocks);
+        let place = shape.place(sample.shape.class());
+        let anchor = Anchor { shape, place, log_ratio: (measured / of_blocks).ln(), weight: 0.0 };
+        rows.push(Unexplained { anchor, diluted: (start + of_blocks) / of_blocks });
     }
-    Ok(gaussian::corrections(anchors))
+    Ok(rows)
 }

@@ -16,6 +16,7 @@
 mod buffers;
 mod parameters;
 mod point_to_point;
+mod spread;
 mod table;
 mod tuner;
 
@@ -30,6 +31,7 @@ pub use parameters::{
     NvlsParameters, PointToPointPaths, TunerConstants,
 };
 pub use point_to_point::{PathKind, PointToPoint, PointToPointParameters};
+pub use spread::{COLLECTIVE_SPREADS, COLLECTIVE_SPREADS_HEADER, CollectiveSpreads};
 pub use table::LogTable;
 
 /// The catalogue of collective constants, `hw-models/catalogue/collectives.yaml`.

@@ -1,22 +1,24 @@
 //! What a formula leaves unexplained, known near measured shapes.
 //!
 //! ```text
-//! time = formula exp( sum over anchors of weight exp(-distance^2 / 2 length^2) )
+//! time = start + blocks exp( sum over anchors of weight (1 + r) exp(-r) ),    r = sqrt(3) distance / length
 //! ```
 //!
-//! The distance is between the logarithms of the shapes, plus one step between kinds of kernels (layouts, passes). Away
-//! from the anchors the sum falls to 0 and the formula stands alone. At an anchor itself the measured time may override
-//! both. No correction takes a kernel below its roofline.
+//! (Matérn's covariance of 3/2, whose functions may bend sharply, as times do where a library changes its kernel.) The
+//! distance is between the places of the shapes, see [`place`](super::place). Away from the anchors the sum falls to 0 and
+//! the formula stands alone. At an anchor itself the measured time may override both. No correction takes a kernel below
+//! its roofline.
 
 use std::collections::BTreeMap;
 
+use super::place::{Place, Shape};
 use super::{Dtype, KernelClass, KernelCost, KernelError, KernelModel, Pass, StreamClass};
 
 /// The committed corrections, `hw-models/catalogue/corrections.csv`.
 pub const CORRECTIONS: &str = include_str!("../../catalogue/corrections.csv");
 
 /// First line of a table of corrections.
-pub const CORRECTIONS_HEADER: &str = "device,kernel,length,kind,shape,log_ratio,weight";
+pub const CORRECTIONS_HEADER: &str = "device,kernel,length,traits,kind,shape,log_ratio,weight";
 
 /// How far measured shapes correct the formulas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub enum Correct {
 pub struct Corrections {
     /// How far an anchor reaches (in logarithms of a dimension).
     pub length: f64,
+    /// How much traits of a shape beside its dimensions count.
+    pub traits: f64,
     /// Measured shapes.
     pub anchors: Vec<Anchor>,
 }
@@ -44,44 +48,35 @@ pub struct Corrections {
 pub struct Anchor {
     /// The shape.
     pub shape: Shape,
-    /// `ln(measured / formula)`.
+    /// Where it lies among others.
+    pub place: Place,
+    /// `ln(measured / formula)`, both without the start of the kernel.
     pub log_ratio: f64,
     /// Weight in the sum.
     pub weight: f64,
 }
 
-/// Dimensions that place a kernel among measured ones.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Which kind of kernel: a layout, a pass.
-    pub kind: u8,
-    /// Its dimensions, all positive.
-    pub dimensions: Vec<u64>,
-}
-
 impl Corrections {
-    /// `ln` of the factor on the time of a shape.
-    pub fn log_factor(&self, shape: &Shape, correct: Correct) -> f64 {
+    /// `ln` of the factor on the time that the blocks of a shape take.
+    pub fn log_factor(&self, class: KernelClass, shape: &Shape, correct: Correct) -> f64 {
         if correct == Correct::Never {
             return 0.0;
         }
         let exact = self.anchors.iter().find(|anchor| correct == Correct::Exactly && anchor.shape == *shape);
         exact.map_or_else(
-            || self.anchors.iter().map(|anchor| anchor.weight * self.closeness(shape, &anchor.shape)).sum(),
+            || {
+                let place = shape.place(class);
+                self.anchors.iter().map(|anchor| anchor.weight * self.covariance(&place, &anchor.place)).sum()
+            },
             |anchor| anchor.log_ratio,
         )
     }
 
-    /// Covariance of two anchors.
-    pub(crate) fn kernel(&self, a: &Anchor, b: &Anchor) -> f64 {
-        self.closeness(&a.shape, &b.shape)
-    }
-
-    fn closeness(&self, a: &Shape, b: &Shape) -> f64 {
-        let along = |(&a, &b): (&u64, &u64)| (a.max(1) as f64 / b.max(1) as f64).ln().powi(2);
-        let kinds = f64::from(u8::from(a.kind != b.kind));
-        let squared = kinds + a.dimensions.iter().zip(&b.dimensions).map(along).sum::<f64>();
-        (-squared / (2.0 * self.length * self.length)).exp()
+    /// How alike two places are, from 1 to 0.
+    pub(crate) fn covariance(&self, a: &Place, b: &Place) -> f64 {
+        let distance = a.distance(b, self.traits) / self.length;
+        let scaled = 3_f64.sqrt() * distance;
+        (1.0 + scaled) * (-scaled).exp()
     }
 
     /// The rows of a table of corrections that a device has, by class.
@@ -94,10 +89,10 @@ impl Corrections {
             let Some(row) = line.strip_prefix(device).and_then(|rest| rest.strip_prefix(',')) else {
                 continue;
             };
-            let (class, length, anchor) =
+            let (class, length, traits, anchor) =
                 parsed(row).ok_or_else(|| KernelError::Correction { line: at + 1, row: line.to_owned() })?;
             let corrections = found.entry(class).or_default();
-            corrections.length = length;
+            (corrections.length, corrections.traits) = (length, traits);
             corrections.anchors.push(anchor);
         }
         Ok(found)
@@ -105,22 +100,25 @@ impl Corrections {
 
     /// The rows of a table of corrections, as [`Self::of_device`] reads them.
     pub fn rows<'a>(&'a self, device: &'a str, class: KernelClass) -> impl Iterator<Item = String> + 'a {
-        self.anchors.iter().map(move |Anchor { shape, log_ratio, weight }| {
+        self.anchors.iter().map(move |Anchor { shape, log_ratio, weight, .. }| {
             let dimensions: Vec<String> = shape.dimensions.iter().map(u64::to_string).collect();
-            let (length, kind, shape) = (self.length, shape.kind, dimensions.join(" "));
-            format!("{device},{class},{length},{kind},{shape},{log_ratio:.4},{weight:.4}")
+            let (length, traits, kind, shape) = (self.length, self.traits, shape.kind, dimensions.join(" "));
+            format!("{device},{class},{length},{traits},{kind},{shape},{log_ratio:.4},{weight:.4}")
         })
     }
 }
 
-fn parsed(row: &str) -> Option<(KernelClass, f64, Anchor)> {
+fn parsed(row: &str) -> Option<(KernelClass, f64, f64, Anchor)> {
     let mut cells = row.split(',');
     let class = KernelClass::named(cells.next()?)?;
     let length = cells.next()?.parse().ok().filter(|&length: &f64| length > 0.0)?;
+    let traits = cells.next()?.parse().ok()?;
     let kind = cells.next()?.parse().ok()?;
     let dimensions = cells.next()?.split(' ').map(|size| size.parse().ok()).collect::<Option<_>>()?;
     let (log_ratio, weight) = (cells.next()?.parse().ok()?, cells.next()?.parse().ok()?);
-    Some((class, length, Anchor { shape: Shape { kind, dimensions }, log_ratio, weight }))
+    let shape = Shape { kind, dimensions };
+    let place = shape.place(class);
+    Some((class, length, traits, Anchor { shape, place, log_ratio, weight }))
 }
 
 impl KernelModel {
@@ -132,17 +130,16 @@ impl KernelModel {
         shape: impl FnOnce() -> Shape,
     ) -> KernelCost {
         let Some(corrections) = self.parameters.corrections(cost.class) else { return cost };
-        let factor = corrections.log_factor(&shape(), self.correct).exp();
+        let factor = corrections.log_factor(cost.class, &shape(), self.correct).exp();
         let roofline = compute.max(cost.bytes as f64 / self.facts.hbm_bytes_per_s);
-        let least = roofline / cost.alone().as_secs();
+        let least = (roofline - cost.fixed.as_secs()) / cost.of_blocks();
         cost.stretched(if factor.is_finite() { factor.max(least) } else { 1.0 })
     }
 }
 
 impl KernelCost {
-    /// The cost of a kernel that takes `factor` times as long.
+    /// The cost of a kernel whose blocks take `factor` times as long.
     fn stretched(mut self, factor: f64) -> Self {
-        self.fixed = super::picoseconds(self.fixed.as_secs() * factor);
         for row in &mut self.rows {
             row.bytes_per_s /= factor;
         }

@@ -61,7 +61,7 @@ const SPLITS: [u64; 11] = [1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64];
 const ORDINARY_STEP: u32 = 8;
 /// Area of the tile of full efficiency.
 const FULL_TILE: f64 = 256.0 * 128.0;
-/// Rows and columns in memory start at multiples of 16 bytes, or tensor cores load them element by element.
+/// Rows in memory start at multiples of 16 bytes, or tensor cores load them element by element.
 const ALIGNMENT: u64 = 16;
 
 impl KernelModel {
@@ -114,7 +114,10 @@ impl KernelModel {
             let blocks = blocks(tile, split);
             blocks.bytes as f64 / blocks.speed(self, blocks.sms_wanted(self))
         };
-        let (tile, split) = candidates(&self.parameters.tiles, shape)
+        let tiles = if parameters.tiles.is_empty() { &self.parameters.tiles } else { &parameters.tiles };
+        let (tile, split) = tiles
+            .iter()
+            .flat_map(|&tile| self.splits(shape, tile, parameters).map(move |split| (tile, split)))
             .map(|(tile, split)| (duration(tile, split), (tile, split)))
             .min_by(|a, b| a.0.total_cmp(&b.0))
             .map_or(([128, 128], 1), |(_, best)| best);
@@ -128,14 +131,13 @@ impl KernelModel {
             class,
         })
     }
-}
 
-/// Tiles and splits that make sense: a split leaves at least 256 of the contraction to each part.
-fn candidates(tiles: &[[u32; 2]], shape: &Gemm) -> impl Iterator<Item = ([u32; 2], u64)> {
-    let deepest = (shape.k / 256).max(1);
-    tiles.iter().flat_map(move |&tile| {
-        SPLITS.into_iter().take_while(move |&split| split <= deepest).map(move |split| (tile, split))
-    })
+    /// Splits that make sense: at least 256 of the contraction is left to each part.
+    fn splits(&self, shape: &Gemm, tile: [u32; 2], parameters: &GemmParameters) -> impl Iterator<Item = u64> {
+        let idle = shape.tiles(tile) < u64::from(self.facts.sms);
+        let most = if idle || !parameters.whole_when_full { (shape.k / 256).max(1) } else { 1 };
+        SPLITS.into_iter().take_while(move |&split| split <= most)
+    }
 }
 
 impl Gemm {
@@ -188,8 +190,13 @@ impl Gemm {
         Shape { kind, dimensions: vec![self.batch, self.m, self.n, self.k] }
     }
 
-    /// Rows and columns in memory start at multiples of 16 bytes.
+    /// Operands and output lie in memory in rows that start at multiples of 16 bytes. Rows of the output are `n` long; those of
+    /// the operands are along the contraction, or across it where both were stored by token.
     pub(crate) fn aligned(&self) -> bool {
-        [self.m, self.n, self.k].iter().all(|size| size % (ALIGNMENT / self.dtype.bytes()) == 0)
+        let across = match self.layout {
+            Layout::Forward | Layout::InputGradient => self.k,
+            Layout::WeightGradient => self.m,
+        };
+        [self.n, across].iter().all(|size| size % (ALIGNMENT / self.dtype.bytes()) == 0)
     }
 }

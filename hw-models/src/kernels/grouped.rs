@@ -1,8 +1,9 @@
 //! Grouped matrix products: the experts of a mixture, the types of a graph.
 //!
-//! One kernel works through the tiles of all groups, so that waves are counted over all of them together and the start
-//! is paid once; it is a product with a batch, at rates that were measured on grouped kernels. Groups of unequal rows
-//! count as so many of their mean.
+//! The tiles of all groups share the SMs, so that waves are counted over all of them together and the start is paid once:
+//! a product with a batch, at rates that were measured on grouped products. Where a library launches each group on its own
+//! (TransformerEngine's loop over streams), the next group cannot start before it is issued: 160 groups of 154 rows take
+//! twice as long on B200 as 80 of 308, which are the same products. Groups of unequal rows count as so many of their mean.
 
 use super::{Gemm, KernelClass, KernelCost, KernelError, KernelModel, Shape};
 
@@ -21,9 +22,13 @@ impl KernelModel {
     /// When the GPU has no rate or the catalogue no parameters for the type.
     pub fn grouped(&self, shape: &GroupedGemm) -> Result<KernelCost, KernelError> {
         let gemm = &shape.groups;
-        let factor = self.parameters.grouped(gemm.dtype)?.layout(gemm.layout);
+        let grouped = self.parameters.grouped(gemm.dtype)?;
+        let (factor, issued) = (grouped.layout(gemm.layout), gemm.batch as f64 * grouped.issue_us * 1e-6);
         let parameters = self.parameters.gemm(gemm.dtype)?;
-        let cost = self.product(gemm, parameters, factor, KernelClass::Grouped(gemm.dtype))?;
+        let mut cost = self.product(gemm, parameters, factor, KernelClass::Grouped(gemm.dtype))?;
+        for row in &mut cost.rows {
+            row.bytes_per_s = row.bytes_per_s.min(cost.bytes as f64 / issued);
+        }
         let compute = gemm.flops() / self.peak(gemm.dtype)?;
         Ok(self.corrected(cost, compute, || shape.among_measured()))
     }

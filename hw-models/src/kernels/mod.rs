@@ -20,6 +20,7 @@ mod gemm;
 mod grouped;
 mod libraries;
 mod parameters;
+mod place;
 mod rows;
 mod spread;
 mod stream;
@@ -34,7 +35,7 @@ use crate::provenance::Provenance;
 
 pub use attention::{Attention, Pass};
 pub use convolution::{Convolution, ConvolutionPass};
-pub use corrections::{Anchor, CORRECTIONS, CORRECTIONS_HEADER, Correct, Corrections, Shape};
+pub use corrections::{Anchor, CORRECTIONS, CORRECTIONS_HEADER, Correct, Corrections};
 pub use gemm::{Gemm, Layout};
 pub use grouped::GroupedGemm;
 pub use libraries::{Flash, Libraries};
@@ -42,6 +43,7 @@ pub use parameters::{
     AttentionParameters, ConvolutionParameters, DeviceKernels, GemmParameters, GroupedParameters,
     KernelCatalogue, KernelParameters, PassParameters, StreamParameters,
 };
+pub use place::{Place, Shape};
 pub use rows::SpeedRow;
 pub use spread::{SPREADS, SPREADS_HEADER, Spreads};
 pub use stream::{Stream, StreamClass};
@@ -223,8 +225,12 @@ impl KernelModel {
 impl KernelCost {
     /// Its time with all the SMs it wants and HBM for itself.
     pub fn alone(&self) -> Time {
-        let speed = self.rows.last().map_or(f64::INFINITY, |row| row.bytes_per_s);
-        self.fixed.saturating_add(picoseconds(self.bytes as f64 / speed))
+        self.fixed.saturating_add(picoseconds(self.of_blocks()))
+    }
+
+    /// The same without its start (s).
+    pub(crate) fn of_blocks(&self) -> f64 {
+        self.bytes as f64 / self.rows.last().map_or(f64::INFINITY, |row| row.bytes_per_s)
     }
 }
 

@@ -96,6 +96,12 @@ pub struct GemmParameters {
     pub continuous: Option<f64>,
     /// Share of the shorter of compute and memory that the longer does not hide.
     pub serial: f64,
+    /// Output tiles (rows, columns) where kernels of the class have others than most of the generation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tiles: Vec<[u32; 2]>,
+    /// The library cuts the contraction only where the tiles leave SMs idle.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole_when_full: bool,
     /// Where they are from.
     pub provenance: Provenance,
 }
@@ -110,6 +116,10 @@ pub struct GroupedParameters {
     pub input_gradient: f64,
     /// Gradients of the weights.
     pub weight_gradient: f64,
+    /// From one group to the next where each is launched on its own (us); 0 where one kernel takes them all, or none was
+    /// measured that waited.
+    #[serde(default)]
+    pub issue_us: f64,
     /// Where they are from.
     pub provenance: Provenance,
 }

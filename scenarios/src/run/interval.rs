@@ -16,10 +16,6 @@ use workloads::account::TimeModel;
 
 use crate::catalogue;
 
-/// Nine of ten of the held-out collectives on NVSwitch are within this of a measured table (`foretrain validate collectives`).
-pub const COLLECTIVE_TABLE: f64 = 0.145;
-/// And of what the communication library's own constants say.
-pub const COLLECTIVE_FORMULA: f64 = 0.3;
 /// Copies and messages follow a rate and a latency; fits of sweeps over sizes leave 3 to 7 % on the mean.
 const TRANSFER: f64 = 0.1;
 /// What issuing an operator takes differs between hosts by about this, as the rows of vTrain show that its constant is fitted
@@ -47,8 +43,8 @@ fn spread(gpu: &str, model: TimeModel) -> f64 {
     let kernels = |class: KernelClass| catalogue::spreads().of(catalogue::devices(), gpu, class);
     match model {
         TimeModel::Kernel(class) => kernels(class),
-        TimeModel::CollectiveTable => COLLECTIVE_TABLE,
-        TimeModel::CollectiveFormula => COLLECTIVE_FORMULA,
+        TimeModel::CollectiveTable => catalogue::collective_spreads().table,
+        TimeModel::CollectiveFormula => catalogue::collective_spreads().formula,
         TimeModel::Transfer => TRANSFER,
         TimeModel::Host => HOST,
     }

@@ -110,9 +110,9 @@ fn judged(set: &Set, progress: &dyn Progress) -> Option<Vec<(String, Judged)>> {
 fn result(name: &str, set: &Set, judged: Vec<(String, Judged)>) -> SetResult {
     let mut parts: IndexMap<String, (Vec<Row>, Vec<LeftOut>)> = IndexMap::new();
     for (part, judged) in judged {
-        let (rows, left_out) = parts.entry(part).or_default();
+        let (rows, left_out) = parts.entry(part.clone()).or_default();
         match judged {
-            Judged::Row(row) => rows.push(Row { explanation: set.explanation(&row.inputs), ..row }),
+            Judged::Row(row) => rows.push(Row { explanation: set.explanation(&part, &row.inputs), ..row }),
             Judged::LeftOut(row) => left_out.push(row),
         }
     }

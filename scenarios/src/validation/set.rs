@@ -37,7 +37,11 @@ pub(super) struct Set {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Explanation {
+    /// The parts it tells of; all, if none is named.
+    #[serde(default)]
+    parts: Vec<String>,
     /// The rows: what each of these columns says.
+    #[serde(default)]
     rows: IndexMap<String, Vec<String>>,
     /// The most likely reason.
     pub(super) because: String,
@@ -223,15 +227,19 @@ impl Limits {
 
 impl Explanation {
     /// Whether it tells of a row.
-    fn tells_of(&self, inputs: &IndexMap<String, String>) -> bool {
-        self.rows.iter().all(|(column, values)| inputs.get(column).is_some_and(|cell| values.contains(cell)))
+    fn tells_of(&self, part: &str, inputs: &IndexMap<String, String>) -> bool {
+        (self.parts.is_empty() || self.parts.iter().any(|name| name == part))
+            && self
+                .rows
+                .iter()
+                .all(|(column, values)| inputs.get(column).is_some_and(|cell| values.contains(cell)))
     }
 }
 
 impl Set {
     /// Why a row is likely to be off.
-    pub(super) fn explanation(&self, inputs: &IndexMap<String, String>) -> Option<String> {
-        let found = self.explanations.iter().find(|explanation| explanation.tells_of(inputs));
+    pub(super) fn explanation(&self, part: &str, inputs: &IndexMap<String, String>) -> Option<String> {
+        let found = self.explanations.iter().find(|explanation| explanation.tells_of(part, inputs));
         found.map(|explanation| explanation.because.clone())
     }
 

@@ -47,11 +47,10 @@ impl<'a> Held<'a> {
         }
         let buffer = |parameters, group| {
             let ranks = data.holding(group);
-            let rank = if group == Group::Shard { copy % ranks } else { copy / (data.ranks / ranks).max(1) };
-            Buffer { parameters, ranks, rank }
+            Buffer { parameters, ranks, rank: copy / (data.ranks / ranks).max(1) }
         };
         Self {
-            buffers: [buffer(others, data.sharers()), buffer(experts, Group::ExpertData)],
+            buffers: [buffer(others, Group::Data), buffer(experts, Group::ExpertData)],
             buckets: &ranks.buckets[stage as usize],
             states: *states,
             moments: *moments,

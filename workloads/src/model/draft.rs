@@ -112,8 +112,7 @@ impl Draft {
         writes: &[(&'static str, u64)],
     ) {
         let overlaps_next = issue == Issue::Beside;
-        let work = Collective { kind, group, bytes, overlaps_next, copied: false };
-        self.push(name, Work::Collective(work), reads, writes);
+        self.push(name, Work::Collective(Collective { kind, group, bytes, overlaps_next }), reads, writes);
     }
 
     /// Appends, in another part of the step, what `write` does.

@@ -156,6 +156,28 @@ fn a_measured_shape_overrides_the_formula_unless_told_otherwise() {
 }
 
 #[test]
+fn a_correction_leaves_the_start_of_a_kernel_as_it_is() {
+    let near = model("h100-sxm5-80gb").correcting(Correct::Near);
+    let never = near.clone().correcting(Correct::Never);
+    let shape = Gemm { batch: 1, m: 256, n: 512, k: 4096, ..square(1, Dtype::Bf16) };
+    let [near, never] = [near, never].map(|model| model.gemm(&shape).unwrap());
+    assert_eq!(near.fixed, never.fixed);
+    assert_ne!(near.alone(), never.alone());
+}
+
+#[test]
+fn a_library_that_cuts_no_contraction_when_full_leaves_it_whole() {
+    // 128 x 128 tiles of 128: A100 is full; of 8: it is not, and the contraction is cut.
+    let model = model("a100-pcie-80gb").correcting(Correct::Never);
+    let bytes = |side: u64| {
+        let shape = Gemm { m: 128 * side, n: 128 * side, k: 1 << 16, ..square(1, Dtype::Fp32) };
+        let once = 4 * (2 * shape.m * shape.k + shape.m * shape.n);
+        model.gemm(&shape).unwrap().bytes > once
+    };
+    assert_eq!((bytes(2), bytes(64)), (true, false));
+}
+
+#[test]
 fn corrections_fade_away_from_what_was_measured() {
     let model = model("h100-sxm5-80gb");
     let far = Gemm { batch: 1 << 20, m: 1 << 20, n: 1 << 20, k: 1 << 20, ..square(1, Dtype::Bf16) };
@@ -166,7 +188,7 @@ fn corrections_fade_away_from_what_was_measured() {
 
 #[test]
 fn a_broken_row_of_corrections_is_named() {
-    let table = "device,kernel,length,kind,shape,log_ratio,weight\nt4,gemm-bf16,1,0,1 2 x,0,0\n";
+    let table = "device,kernel,length,traits,kind,shape,log_ratio,weight\nt4,gemm-bf16,1,0,0,1 2 x,0,0\n";
     let error = Corrections::of_device(table, "t4").unwrap_err().to_string();
     assert!(error.contains("line 2") && error.contains("1 2 x"), "{error}");
     assert!(Corrections::of_device(table, "t40").unwrap().is_empty());
@@ -184,6 +206,23 @@ fn wide_rows_of_a_normalisation_are_read_twice() {
         model.stream(&stream).unwrap().bytes
     };
     assert_eq!((pass(1024), pass(16_384)), (2 << 30, 3 << 30));
+}
+
+#[test]
+fn rows_of_memory_are_aligned_whatever_the_number_of_tokens() {
+    // Without corrections, 616 tokens and 617 are alike; their gradient of weights too; a width of 3,071 is not.
+    let model = model("a100-pcie-80gb").correcting(Correct::Never);
+    let time = |m, n, k, layout| {
+        let shape = Gemm { batch: 1, m, n, k, layout, ..square(1, Dtype::Bf16) };
+        model.gemm(&shape).unwrap().alone().as_secs()
+    };
+    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.1;
+    assert!(near(time(616, 3072, 5120, Layout::Forward), time(617, 3072, 5120, Layout::Forward)));
+    assert!(near(
+        time(3072, 5120, 616, Layout::WeightGradient),
+        time(3072, 5120, 617, Layout::WeightGradient)
+    ));
+    assert!(!near(time(616, 3072, 5120, Layout::Forward), time(616, 3071, 5120, Layout::Forward)));
 }
 
 #[test]

@@ -50,7 +50,6 @@ mod names;
 mod narrow;
 mod norm;
 mod parameters;
-mod pieces;
 mod presets;
 mod residual;
 mod rms;

@@ -8,7 +8,6 @@ mod memory;
 mod mixture;
 mod narrow;
 mod parameters;
-mod pieces;
 mod softmax;
 mod splits;
 mod torchtitan;
