@@ -79,6 +79,7 @@ fn lowered() -> Lowered {
         model: Transformer::gpt(96, 12_288, 96, 51_200, 2_048),
         execution: Execution::new(1, 2_048, split, Dtype::Fp16, AttentionKernel::Materialised),
         data: 8,
+        sharing: None,
         sharding: Sharding::None,
         overlap: Overlap::default(),
         scatter_gather: true,

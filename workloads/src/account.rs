@@ -114,6 +114,8 @@ impl Communication {
                     Group::Expert => "expert",
                     Group::Data => "data",
                     Group::ExpertData => "expert-data",
+                    Group::Shard => "shard",
+                    Group::Replica => "replica",
                     Group::Embedding => "embedding",
                     Group::Model => "model",
                 };

@@ -167,22 +167,33 @@ impl<'a> CostModels<'a> {
         Ok(collectives::plan(&self.collectives, &shape, &call))
     }
 
+    /// A collective; what a part of the data ranks scatters the sum of is then summed with the other parts, in one stream, so
+    /// that nothing waits in between.
     fn collective(&mut self, collective: &Collective) -> Result<OpCost, HardwareError> {
+        let mut phases = vec![self.collective_phase(collective)?];
+        if (collective.group, collective.kind) == (Group::Shard, CollectiveKind::ReduceScatter) {
+            let bytes = collective.bytes.div_ceil(self.job.extent.sharing.into());
+            let (kind, group) = (CollectiveKind::AllReduce, Group::Replica);
+            phases.push(self.collective_phase(&Collective { kind, group, bytes, ..*collective })?);
+        }
+        Ok(OpCost::Collective(phases))
+    }
+
+    fn collective_phase(&mut self, collective: &Collective) -> Result<CollectivePhase, HardwareError> {
         let plan = self.planned(collective)?;
         let spec = ChannelSpec {
             group: collective.group,
             inside: plan.inside,
             between: plan.between,
             hbm: plan.hbm,
-            sms: plan.sms,
+            sms: if collective.copied { 0 } else { plan.sms },
         };
         let channel = self.channels.iter().position(|known| *known == spec).unwrap_or_else(|| {
             self.channels.push(spec);
             self.channels.len() - 1
         });
         let cap = Rate::per_second(plan.bytes_per_s);
-        let phase = CollectivePhase { channel: channel as u32, latency: plan.latency, bytes: plan.work, cap };
-        Ok(OpCost::Collective(vec![phase]))
+        Ok(CollectivePhase { channel: channel as u32, latency: plan.latency, bytes: plan.work, cap })
     }
 
     /// The speeds of a kernel that moves `bytes`. At another clock another tile may be best, with other traffic: it is as

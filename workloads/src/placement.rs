@@ -32,12 +32,14 @@ pub struct Extent {
     pub stages: u32,
     /// Of the c d ranks that hold the same parameters otherwise, so many next to each other share the experts, e.
     pub expert: u32,
+    /// Of the same ranks, so many next to each other share what copies of a model do.
+    pub sharing: u32,
 }
 
 impl Extent {
     /// The common case: nobody shares sequences or experts.
     pub const fn new(tensor: u32, data: u32, stages: u32) -> Self {
-        Self { tensor, context: 1, data, stages, expert: 1 }
+        Self { tensor, context: 1, data, stages, expert: 1, sharing: data }
     }
 
     /// Ranks per stage.

@@ -24,6 +24,7 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
         execution: execution(scenario),
         data: parallelism.data.map_or(1, |data| data.get() as u32),
         sharding: sharding(scenario),
+        sharing: parallelism.sharding_group.map(|group| group.get() as u32),
         overlap: overlap(scenario),
         scatter_gather: parallelism.scatter_gather == Some(true),
         placement: placement(&scenario.parallelism),
@@ -223,7 +224,8 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
     };
     let reduces_beside = parallelism.overlap_tensor_reduce.unwrap_or(!torchtitan);
     let fp8 = training.fp8.map(|fp8| Fp8 { scaling: fp8.scaling.into(), gathers: fp8.gather_parameters });
-    Execution { fusion, states, step, fp8, reduces_beside, gathers_again: !torchtitan, ..common }
+    let in_pieces = parallelism.asynchronous_tensor == Some(true);
+    Execution { fusion, states, step, fp8, in_pieces, reduces_beside, gathers_again: !torchtitan, ..common }
 }
 
 /// What so many bytes of a parameter in mixed precision are.

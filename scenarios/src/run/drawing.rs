@@ -54,7 +54,7 @@ pub(super) fn drawing(variants: &[(&str, Scenario)]) -> Option<MachineDrawing> {
 /// What the GPUs of the first node hold: `stage 0, tensor 3`.
 fn placement(scenario: &Scenario, machine: &Machine) -> IndexMap<String, String> {
     let Some((extent, placement)) = plans::placed(scenario) else { return IndexMap::new() };
-    let Extent { tensor, context, data, stages, expert } = extent;
+    let Extent { tensor, context, data, stages, expert, .. } = extent;
     let ranks = (0..stages).flat_map(|stage| (0..extent.replicas()).map(move |replica| (stage, replica)));
     let placed = ranks.map(|(stage, replica)| {
         let coordinates = [

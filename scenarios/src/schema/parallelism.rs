@@ -44,6 +44,10 @@ pub struct Parallelism {
     /// through 2022.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_gradient_reduce: Option<OverlapGradientReduce>,
+    /// So many copies, next to each other, share what `sharding` says, and groups of them hold the same: hybrid sharding.
+    /// Gradients are scattered within a group and then summed over groups. All share when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sharding_group: Option<Count<2, 131_072>>,
     /// Parameters are gathered from the copies beside passes, a block of the model (embedding, layer, head) at a time;
     /// always so where they are shared. When absent, the others are gathered at the end of the step.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,6 +56,10 @@ pub struct Parallelism {
     /// September 2021; `false`: before it, as until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_tensor_reduce: Option<bool>,
+    /// Products and what sequence parallelism gathers or scatters for them go in as many pieces as tensor ranks, one beside the
+    /// other, by copy engines: asynchronous tensor parallelism as in PyTorch. Tensor ranks are in one node then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asynchronous_tensor: Option<bool>,
     /// Whether GPUs of the machine may be left over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Idle>,

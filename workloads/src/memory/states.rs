@@ -47,10 +47,11 @@ impl<'a> Held<'a> {
         }
         let buffer = |parameters, group| {
             let ranks = data.holding(group);
-            Buffer { parameters, ranks, rank: copy / (data.ranks / ranks).max(1) }
+            let rank = if group == Group::Shard { copy % ranks } else { copy / (data.ranks / ranks).max(1) };
+            Buffer { parameters, ranks, rank }
         };
         Self {
-            buffers: [buffer(others, Group::Data), buffer(experts, Group::ExpertData)],
+            buffers: [buffer(others, data.sharers()), buffer(experts, Group::ExpertData)],
             buckets: &ranks.buckets[stage as usize],
             states: *states,
             moments: *moments,

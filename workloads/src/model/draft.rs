@@ -112,7 +112,8 @@ impl Draft {
         writes: &[(&'static str, u64)],
     ) {
         let overlaps_next = issue == Issue::Beside;
-        self.push(name, Work::Collective(Collective { kind, group, bytes, overlaps_next }), reads, writes);
+        let work = Collective { kind, group, bytes, overlaps_next, copied: false };
+        self.push(name, Work::Collective(work), reads, writes);
     }
 
     /// Appends, in another part of the step, what `write` does.

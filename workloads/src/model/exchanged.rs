@@ -84,7 +84,8 @@ impl Exchanging<'_> {
                 _ if self.data.sharding == Sharding::Parameters => part.read,
                 _ => part.owned,
             };
-            for held in [(Group::Data, parameters - part.experts), (Group::ExpertData, part.experts)] {
+            for held in [(self.data.sharers(), parameters - part.experts), (Group::ExpertData, part.experts)]
+            {
                 if !self.exchanges(held) {
                     continue;
                 }
@@ -195,6 +196,7 @@ impl Exchanging<'_> {
     }
 
     fn sum(&mut self, part: &Part, Bucket { first, last, parameters, group }: Bucket) {
+        let group = if group == Group::Data { self.data.sharers() } else { group };
         let bytes = parameters * self.states.gradient_bytes();
         let shared = self.data.sharding >= Sharding::Gradients;
         let summed = self.storage(part, Purpose::Unreduced, shared.then_some(bytes));
@@ -224,7 +226,7 @@ impl Exchanging<'_> {
         (name, kind, group, bytes): (&'static str, CollectiveKind, Group, u64),
         tie: Tie,
     ) {
-        let work = Collective { kind, group, bytes, overlaps_next: false };
+        let work = Collective { kind, group, bytes, overlaps_next: false, copied: false };
         let operator = Operator {
             name,
             phase: op.phase,

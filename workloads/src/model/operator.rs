@@ -13,7 +13,7 @@ use crate::graph::Phase;
 /// that writes it to the last one that reads it ([`Block`](super::transformer::Block)).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operator {
-    /// What it does, unique within its list but for what is recomputed: `qkv weight gradient`.
+    /// What it does, unique within its list but for what is recomputed or done in pieces: `qkv weight gradient`.
     pub name: &'static str,
     /// Part of the step it belongs to; in a backward pass those on the way to the gradient of the input and those only
     /// for gradients of weights are told apart.
@@ -68,6 +68,8 @@ pub struct Collective {
     pub bytes: u64,
     /// It runs beside the operators that follow, until one of them reads what it fills.
     pub overlaps_next: bool,
+    /// Copy engines do it, so that it holds no SMs.
+    pub copied: bool,
 }
 
 /// Kinds of collectives.
@@ -97,6 +99,10 @@ pub enum Group {
     Data,
     /// Ranks that hold the same experts.
     ExpertData,
+    /// Of data ranks those that share (hybrid sharding): what they scatter the sum of is then summed among [`Self::Replica`].
+    Shard,
+    /// Data ranks that hold the same part of what others share.
+    Replica,
     /// The first and the last stage, which hold the same word embedding.
     Embedding,
     /// All ranks of one copy of the model: tensor ranks of all stages.

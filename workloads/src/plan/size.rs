@@ -107,6 +107,8 @@ fn members(extent: Extent, group: Group) -> u64 {
         Group::Context => extent.context.into(),
         Group::Expert => extent.expert.into(),
         Group::Data => extent.copies(),
+        Group::Shard => extent.sharing.into(),
+        Group::Replica => extent.copies() / u64::from(extent.sharing.max(1)),
         Group::ExpertData => extent.copies() / u64::from(extent.expert.max(1)),
         Group::Embedding => 2,
         Group::Model => u64::from(extent.tensor) * u64::from(extent.stages),

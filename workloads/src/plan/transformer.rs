@@ -30,6 +30,8 @@ pub struct TransformerPlan {
     pub data: u32,
     /// What data-parallel ranks share.
     pub sharding: Sharding,
+    /// So many of them share, next to each other, and others hold the same (hybrid sharding); none: all.
+    pub sharing: Option<u32>,
     /// What they exchange beside forward and backward passes.
     pub overlap: Overlap,
     /// Each tensor rank sends its part of a tensor that all hold to the next stage.
@@ -60,6 +62,7 @@ impl TransformerPlan {
             data: self.data,
             stages: split.stages,
             expert: split.expert,
+            sharing: self.data_parallel().sharing,
         }
     }
 
@@ -68,7 +71,8 @@ impl TransformerPlan {
     pub fn data_parallel(&self) -> DataParallel {
         let ranks = self.data.saturating_mul(self.execution.split.context);
         let expert = self.execution.split.expert;
-        DataParallel { ranks, expert, sharding: self.sharding, overlap: self.overlap }
+        let sharing = self.sharing.unwrap_or(ranks);
+        DataParallel { ranks, expert, sharding: self.sharding, sharing, overlap: self.overlap }
     }
 
     /// Whether a stage ends the backward pass of a micro-batch before it begins the forward pass of the next.
@@ -153,8 +157,29 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
         );
         wrong("expert", problem);
     }
+    sharing(plan, &mut wrong);
     overlap::check(&plan.data_parallel(), plan.one_at_a_time(), plan.launch, &mut wrong);
     if found.is_empty() { Ok(()) } else { Err(PlanError::Invalid(found)) }
+}
+
+/// Hybrid sharding: groups of data ranks that each share everything.
+fn sharing(plan: &TransformerPlan, wrong: &mut impl FnMut(&'static str, String)) {
+    let (Some(sharing), ranks) = (plan.sharing, plan.data_parallel().ranks) else { return };
+    if sharing < 2 || !ranks.is_multiple_of(sharing) {
+        wrong(
+            "sharing",
+            format!("{ranks} copies cannot share by groups of {sharing}: use a divisor of {ranks} from 2 on"),
+        );
+    }
+    if plan.sharding == Sharding::None {
+        wrong("sharing", "copies that share nothing are in no groups: let them share something".to_owned());
+    }
+    if plan.execution.split.expert > 1 {
+        wrong(
+            "sharing",
+            "groups that share experts are groups of their own: leave one of the two out".to_owned(),
+        );
+    }
 }
 
 /// Parameters of a rank of a stage.

@@ -89,7 +89,7 @@ impl Job<'_> {
 
     /// The ranks of every group, as stages and replicas.
     pub fn groups(&self, group: Group) -> Vec<Vec<(u32, u32)>> {
-        let Extent { tensor, context, data, stages, expert } = self.extent;
+        let Extent { tensor, context, data, stages, expert, sharing } = self.extent;
         let (last, copies) = (stages - 1, context * data);
         // Of every stage, ranks `apart` from each other, of each block of `span` ranks.
         let within_stages = |apart: u32, span: u32| {
@@ -106,6 +106,8 @@ impl Job<'_> {
             Group::Context => within_stages(tensor, tensor * context),
             Group::Expert => within_stages(tensor, tensor * expert),
             Group::Data => within_stages(tensor, tensor * copies),
+            Group::Shard => within_stages(tensor, tensor * sharing),
+            Group::Replica => within_stages(tensor * sharing, tensor * copies),
             Group::ExpertData => within_stages(tensor * expert, tensor * copies),
             Group::Embedding => (0..tensor * copies).map(|r| vec![(0, r), (last, r)]).collect(),
             Group::Model => (0..copies)

@@ -23,6 +23,7 @@ impl Check<'_> {
     /// Fills in what copies share and exchange, and checks that it goes together.
     pub(super) fn exchange(&mut self, scenario: &mut Scenario) {
         let sharding = self.sharing(&mut scenario.parallelism);
+        self.groups(&scenario.parallelism);
         self.buckets(scenario, sharding);
         self.gather_limit(scenario, sharding);
         let one_at_a_time = one_at_a_time(scenario);
@@ -86,6 +87,28 @@ impl Check<'_> {
         }
         parallelism.distributed_optimizer = Some(distributed);
         sharding
+    }
+
+    /// Groups of copies that share: hybrid sharding.
+    fn groups(&mut self, parallelism: &Parallelism) {
+        const GROUP: &str = "parallelism.sharding_group";
+        let (Some(group), Some(data)) = (parallelism.sharding_group, parallelism.data) else { return };
+        let (group, copies) = (group.get(), data.get() * parallelism.context.map_or(1, Count::get));
+        if !copies.is_multiple_of(group) {
+            let message = format!("{copies} copies cannot share by groups of {group}");
+            let help = format!("use a divisor of {copies}, or leave it out so that all share");
+            self.report_with(GROUP, &["parallelism.data", "parallelism.context", "machine"], message, help);
+        }
+        if parallelism.sharding == Some(Sharding::None) {
+            let message = format!("`{GROUP}` is for copies that share something");
+            let help = "remove it, or write `sharding: parameters`";
+            self.report_with(GROUP, &["parallelism.sharding"], message, help);
+        }
+        if parallelism.expert.map_or(1, Count::get) > 1 {
+            let message =
+                format!("`{GROUP}` does not go with ranks that share experts, which are groups of their own");
+            self.report_with(GROUP, &["parallelism.expert"], message, "remove one of the two");
+        }
     }
 
     fn buckets(&mut self, scenario: &mut Scenario, sharding: Sharding) {

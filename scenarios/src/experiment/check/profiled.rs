@@ -8,7 +8,7 @@ const PIPELINE: &str = "model.profiled_pipeline";
 const STAGES: &str = "model.profiled_pipeline.stages";
 
 /// Settings that are about transformers and machines.
-const FOREIGN: [(&str, &str); 26] = [
+const FOREIGN: [(&str, &str); 28] = [
     ("machine", "its stages have a `device`: `model: { profiled_pipeline: { device: { memory: 40 GB } } }`"),
     ("software", "the times of its kernels are given; remove it"),
     ("training.accumulate", "write `micro_batches`"),
@@ -25,6 +25,8 @@ const FOREIGN: [(&str, &str); 26] = [
     ("parallelism.overlap_parameter_gather", "it is simulated once; remove it"),
     ("parallelism.idle", "every stage has its device; remove it"),
     ("parallelism.placement", "it is on no machine; remove it"),
+    ("parallelism.sharding_group", "it is simulated once; remove it"),
+    ("parallelism.asynchronous_tensor", "its times are given; remove it"),
     ("parallelism.overlap_tensor_reduce", "its times are given; remove it"),
     ("parallelism.scatter_gather", "the time of its messages is given; remove it"),
     ("memory.bytes_per_parameter", "give `model.profiled_pipeline.weights`"),

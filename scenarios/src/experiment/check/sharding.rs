@@ -9,7 +9,7 @@ use crate::plans::transformer::{dimensions, execution};
 use crate::schema::{Count, Model, Scenario};
 
 /// What the workloads call wrong: the setting that says it, and others that have a part in it.
-const SETTINGS: [(&str, &str, &[&str]); 28] = [
+const SETTINGS: [(&str, &str, &[&str]); 29] = [
     ("layers", "model.transformer.layers", &[]),
     ("hidden", "model.transformer.hidden", &[]),
     ("heads", "model.transformer.heads", &[]),
@@ -49,6 +49,7 @@ const SETTINGS: [(&str, &str, &[&str]); 28] = [
     ("pipeline", "parallelism.pipeline", &["model.transformer.layers", "parallelism.schedule"]),
     ("micro_batch", "training.micro_batch", &["training.sequence"]),
     ("sequence", "training.sequence", &["model.transformer.max_positions", "model.transformer.window"]),
+    ("in_pieces", "parallelism.asynchronous_tensor", &["parallelism.sequence_parallel"]),
     ("fp8", "training.fp8", &["training.precision", "training.fp8.scaling"]),
     ("attention", "software.attention", &["training.precision"]),
 ];

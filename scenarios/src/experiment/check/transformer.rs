@@ -79,6 +79,7 @@ impl Check<'_> {
             data: data as u32,
             stages: stages as u32,
             expert: 1,
+            sharing: 1,
         };
         let parts = if context > 1 { format!(" x context {context}") } else { String::new() };
         if let Err(invalid) = extent.fits(machine.gpus()) {
@@ -175,8 +176,22 @@ impl Check<'_> {
         }
     }
 
+    /// Copies between tensor ranks that go in pieces reach the memory of their GPUs directly.
+    fn pieces(&mut self, scenario: &Scenario, machine: &Machine) {
+        let (tensor, node) = (number(scenario.parallelism.tensor), u64::from(machine.gpus_per_node()));
+        if scenario.parallelism.asynchronous_tensor == Some(true) && tensor > node {
+            let message = format!(
+                "copies go to GPUs of the same node, which has {node}, not to all {tensor} tensor ranks"
+            );
+            let help = format!("use at most {node} tensor ranks, or remove it");
+            let parts = ["parallelism.tensor", "machine"];
+            self.report_with("parallelism.asynchronous_tensor", &parts, message, help);
+        }
+    }
+
     /// The GPU computes in the precision.
     pub(super) fn kernels(&mut self, scenario: &Scenario, machine: &Machine) {
+        self.pieces(scenario, machine);
         let first = machine.gpu(0);
         let Some(gpu) = machine.gpu_model(first) else { return };
         let (name, there) = match scenario.training.precision {

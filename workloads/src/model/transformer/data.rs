@@ -11,6 +11,9 @@ pub struct DataParallel {
     pub expert: u32,
     /// What they share.
     pub sharding: Sharding,
+    /// So many of them, next to each other, share; others hold the same: all, or hybrid sharding (Zhao et al., VLDB 2023, section
+    /// 3.2.2; MiCS, Zhang et al., VLDB 2022).
+    pub sharing: u32,
     /// What they exchange beside forward and backward passes.
     pub overlap: Overlap,
 }
@@ -74,13 +77,21 @@ impl DataParallel {
     /// Ranks that exchange everything at the end of the step that they can.
     pub fn new(ranks: u32, sharding: Sharding) -> Self {
         let gather = (sharding == Sharding::Parameters).then(Gather::default);
-        Self { ranks, expert: 1, sharding, overlap: Overlap { bucket: None, gather } }
+        Self { ranks, expert: 1, sharding, sharing: ranks, overlap: Overlap { bucket: None, gather } }
     }
 
     /// Ranks of a group of those that hold the same parameters, at least one.
     pub(crate) fn holding(&self, group: Group) -> u32 {
+        if group == Group::Shard {
+            return self.sharing.max(1);
+        }
         let sharing = if group == Group::ExpertData { self.expert.max(1) } else { 1 };
         (self.ranks / sharing).max(1)
+    }
+
+    /// Those that share what is not experts'.
+    pub(crate) const fn sharers(&self) -> Group {
+        if self.sharing < self.ranks { Group::Shard } else { Group::Data }
     }
 
     /// Whether gradients are summed beside backward passes.
@@ -115,7 +126,7 @@ impl ShardedTransformer {
     pub(crate) fn held(&self, parameters: &RankParameters, data: &DataParallel) -> [Held; 2] {
         let experts = parameters.experts;
         let held = |group, parameters| Held { group, ranks: data.holding(group), parameters };
-        [held(Group::Data, parameters.total() - experts), held(Group::ExpertData, experts)]
+        [held(data.sharers(), parameters.total() - experts), held(Group::ExpertData, experts)]
     }
 
     /// Bytes of the parameters of a rank, their gradients and states, of which ranks of `data` hold or share the same.

@@ -34,6 +34,8 @@ pub struct Execution {
     /// With sequence parallelism the inputs of layers that are split by columns are kept in parts, and gathered again for the
     /// gradients of weights, as in Megatron-LM; else as they were multiplied.
     pub gathers_again: bool,
+    /// Products of layers and what tensor ranks exchange for them go in pieces, one beside the other.
+    pub in_pieces: bool,
     /// Linear layers multiply in 8 bits.
     pub fp8: Option<Fp8>,
 }
@@ -172,6 +174,7 @@ impl Execution {
             step: Step::Whole,
             reduces_beside: true,
             gathers_again: true,
+            in_pieces: false,
             fp8: None,
         }
     }
@@ -237,6 +240,10 @@ impl ShardedTransformer {
         sizes(model, execution, &mut wrong);
         precision(execution, &mut wrong);
         narrow(model, execution, &mut wrong);
+        if execution.in_pieces && !execution.split.sequence_parallel {
+            let problem = "products go in pieces with what sequence parallelism gathers and scatters: ask for that, too";
+            wrong("in_pieces", problem.to_owned());
+        }
         found.extend(execution.split.validate(model, execution.sequence).err().into_iter().flatten());
         if found.is_empty() {
             Ok(Self { model: model.clone(), execution: execution.clone() })

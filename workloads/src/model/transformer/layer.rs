@@ -10,6 +10,7 @@ use super::execution::ShardedTransformer;
 use super::mlp::DenseMlp;
 use super::norm::{NormNames, norm_names};
 use super::operator::{CollectiveKind, Operator, Tensor, Work};
+use super::pieces::in_pieces;
 use super::residual::{ResidualNames, add_gradients, residual_names};
 use super::{Experts, Recompute, attention, mixture};
 
@@ -33,11 +34,14 @@ impl ShardedTransformer {
     }
 
     fn block(&self, experts: Option<&Experts>, recompute: Recompute) -> Block {
+        let cut = |operators| {
+            if self.execution().in_pieces { in_pieces(operators, self.tensor()) } else { operators }
+        };
         Block {
             input: Tensor { name: INPUT, bytes: self.bytes(self.residual_elements()) },
             output_gradient: Some(OUTPUT_GRADIENT),
-            forward: forward(self, experts, Phase::Forward),
-            backward: backward(self, experts, recompute),
+            forward: cut(forward(self, experts, Phase::Forward)),
+            backward: cut(backward(self, experts, recompute)),
         }
     }
 }

@@ -50,6 +50,7 @@ mod names;
 mod narrow;
 mod norm;
 mod parameters;
+mod pieces;
 mod presets;
 mod residual;
 mod rms;

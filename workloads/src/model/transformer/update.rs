@@ -64,7 +64,7 @@ impl ShardedTransformer {
             draft.stream("cast weights", StreamClass::Elementwise, traffic, &[PARAMETERS], &[]);
         }
         if gathers && data.ranks > 1 {
-            let single = 4 * parameters.layers.div_ceil(u64::from(data.ranks));
+            let single = 4 * parameters.layers.div_ceil(u64::from(data.sharing.max(1)));
             draft.stream("largest of weights", StreamClass::Reduction, (single, 0), &[PARAMETERS], &[]);
             let agree = (CollectiveKind::AllReduce, Group::Data, 4);
             draft.collective("reduce largest of weights", agree, Issue::Waiting, &[PARAMETERS], &[]);

@@ -57,6 +57,11 @@ pub(super) fn parameters(plan: &TransformerPlan) -> (u64, u64) {
 
 /// Bytes that the first rank sends to the others of its data group in a step.
 fn sent(built: &Built) -> u64 {
+    sent_among(built, Group::Data)
+}
+
+/// The same of a kind of group.
+fn sent_among(built: &Built, group: Group) -> u64 {
     let (lowered, accounts) = (&built.lowered, built.accounts.as_ref().unwrap());
     let mut bytes = 0;
     let first = lowered.streams.iter().enumerate().filter(|(_, role)| (role.stage, role.replica) == (0, 0));
@@ -66,8 +71,8 @@ fn sent(built: &Built) -> u64 {
             for op in &lowered.program.blocks[call.block.index()].ops {
                 let Op::Join { activity, .. } = op else { continue };
                 let task = lowered.tasks[role.lane as usize][activity.base as usize];
-                if let Some(Communication::Collective(Group::Data, _)) = accounts.of(task.kind).communication
-                {
+                let communication = accounts.of(task.kind).communication;
+                if matches!(communication, Some(Communication::Collective(among, _)) if among == group) {
                     bytes += u64::from(call.repeat) * task.bytes;
                 }
             }
@@ -315,4 +320,61 @@ fn what_cannot_be_is_refused() {
     let mut stays = eight(Sharding::Parameters, fsdp(1, 1, false), 2);
     stays.pipelining.schedule = PipelineSchedule::Gpipe;
     assert_eq!(refused(&stays), ["reshard_after_forward"]);
+}
+
+/// Two groups of four of eight ranks share everything: a rank has a quarter of all states; within its group it sends three
+/// quarters of three times all parameters but those of the root, which is gathered once; of its quarter of the gradients it
+/// sends half twice, to the rank of the other group that has the same. Nothing else changes with groups of all.
+#[test]
+fn groups_share_and_sum_what_they_share() {
+    let world = World::dgx_a100(1).roomy();
+    let plan = |sharing| TransformerPlan { sharing, ..eight(Sharding::Parameters, fsdp(1, 1, true), 1) };
+    let (all, root) = parameters(&plan(None));
+    let states = |sharing| {
+        let ran = world.completed(&plan(sharing));
+        ran.at_peak(0, &[kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER])
+    };
+    assert_eq!(states(Some(4)), 16 * all.div_ceil(4));
+    let within = |built: &Built, group| sent_among(built, group) as f64;
+    let built = world.build(&plan(Some(4))).unwrap();
+    let expected = 2.0 * (3 * all - root) as f64 * 3.0 / 4.0;
+    // What follows a scatter is accounted with it.
+    let over = 2.0 * 2.0 * (all / 4) as f64 / 2.0;
+    let ours = within(&built, Group::Shard);
+    assert!((ours / (expected + over) - 1.0).abs() < 1e-6, "{ours} {expected} {over}");
+    let [whole, none] = [Some(8), None].map(|sharing| world.build(&plan(sharing)).unwrap());
+    assert!(whole.lowered.program == none.lowered.program);
+}
+
+/// Over two nodes, groups of a node gather over NVLink alone, and only a rank's part of the gradients leaves it.
+#[test]
+fn groups_of_a_node_keep_gathers_inside() {
+    let world = World::dgx_a100(2).roomy();
+    let between = |sharing| {
+        let mut plan = plan(gpt(4), [1, 1, 16], 1);
+        plan.execution.states = States::HalfGradients;
+        (plan.sharding, plan.overlap, plan.sharing) = (Sharding::Parameters, fsdp(1, 1, true), sharing);
+        let (all, _) = parameters(&plan);
+        let ran = world.completed(&plan);
+        let carried = ran.lowered.platform.fluids.iter().zip(&ran.run.fluids);
+        let of_nic =
+            carried.filter(|(fluid, _)| fluid.name.starts_with("node[0].nic") && fluid.name.contains("->"));
+        (of_nic.map(|(_, used)| used.served).sum::<u128>(), u128::from(all))
+    };
+    let ((hybrid, all), (whole, _)) = (between(Some(8)), between(None));
+    // Of two nodes each sends half of a sum, and the sum of the other half, and gets as much: 2 Psi elements of half precision, where
+    // rings over all ranks send and get 6 Psi less what is gathered once, of which each node has one end.
+    assert!((hybrid as f64 / (4 * all) as f64 - 1.0).abs() < 0.01, "{hybrid} {all}");
+    assert!(whole as f64 > 2.5 * hybrid as f64, "{hybrid} {whole}");
+}
+
+#[test]
+fn groups_that_do_not_divide_are_refused() {
+    let refused = |plan: &TransformerPlan| match World::dgx_a100(1).build(plan) {
+        Err(PlanError::Invalid(found)) => found.iter().map(|invalid| invalid.field).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let plan = |sharding, overlap, sharing| TransformerPlan { sharing, ..eight(sharding, overlap, 1) };
+    assert_eq!(refused(&plan(Sharding::Parameters, fsdp(1, 1, true), Some(3))), ["sharing"]);
+    assert_eq!(refused(&plan(Sharding::None, Overlap::default(), Some(4))), ["sharing"]);
 }

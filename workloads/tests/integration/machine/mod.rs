@@ -225,6 +225,7 @@ fn plan(model: Transformer, [tensor, stages, data]: [u32; 3], micro_batches: u32
         execution: Execution::new(1, sequence, split, Dtype::Fp16, AttentionKernel::Materialised),
         data,
         sharding: Sharding::None,
+        sharing: None,
         overlap: Overlap::default(),
         scatter_gather: true,
         placement: Placement::Sequential,

@@ -20,7 +20,7 @@ fn exchanged(operators: &[Operator]) -> Vec<(CollectiveKind, bool)> {
         _ => None,
     });
     collectives
-        .map(|Collective { kind, group, bytes, overlaps_next }| {
+        .map(|Collective { kind, group, bytes, overlaps_next, .. }| {
             assert_eq!(
                 (group, bytes),
                 (Group::Tensor, 2 * TOKENS * HIDDEN),

@@ -82,8 +82,11 @@ fn cases() -> Vec<(Transformer, Execution)> {
             for split in [ranks(1, false), ranks(4, false), ranks(4, true)] {
                 for (fusion, gathers_again) in [(Fusion::ALL, true), (Fusion::TORCHTITAN, false)] {
                     let fp8 = Some(Fp8 { scaling, gathers });
-                    let execution = Execution { fusion, gathers_again, fp8, ..flash(2, 512, split) };
-                    cases.push((preset("llama-3-8b"), execution));
+                    let common = flash(2, 512, split);
+                    for in_pieces in [false, split.sequence_parallel] {
+                        let execution = Execution { fusion, gathers_again, fp8, in_pieces, ..common.clone() };
+                        cases.push((preset("llama-3-8b"), execution));
+                    }
                 }
             }
         }
@@ -188,7 +191,7 @@ fn recomputation_that_stops_early_leaves_out_the_last_product() {
 
 #[test]
 fn operators_have_names_of_their_own() {
-    for (model, execution) in cases() {
+    for (model, execution) in cases().into_iter().filter(|(_, execution)| !execution.in_pieces) {
         let layer = shard(&model, &execution).expert_layer(Recompute::None);
         let names: BTreeSet<_> = layer.forward.iter().chain(&layer.backward).map(|op| op.name).collect();
         assert_eq!(names.len(), layer.forward.len() + layer.backward.len());

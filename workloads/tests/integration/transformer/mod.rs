@@ -8,6 +8,7 @@ mod memory;
 mod mixture;
 mod narrow;
 mod parameters;
+mod pieces;
 mod softmax;
 mod splits;
 mod torchtitan;
