@@ -124,6 +124,7 @@ impl Communication {
                     CollectiveKind::AllGather => "all-gather",
                     CollectiveKind::ReduceScatter => "reduce-scatter",
                     CollectiveKind::AllToAll => "all-to-all",
+                    CollectiveKind::SendReceive => "send-receive",
                 };
                 format!("{group} {kind}")
             }

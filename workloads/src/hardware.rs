@@ -162,6 +162,9 @@ impl<'a> CostModels<'a> {
             CollectiveKind::AllGather => collectives::CollectiveKind::AllGather,
             CollectiveKind::ReduceScatter => collectives::CollectiveKind::ReduceScatter,
             CollectiveKind::AllToAll => collectives::CollectiveKind::AllToAll,
+            CollectiveKind::SendReceive => {
+                return Ok(collectives::send_receive(&self.collectives, &shape, collective.bytes));
+            }
         };
         let call = collectives::Collective { kind, bytes: collective.bytes };
         Ok(collectives::plan(&self.collectives, &shape, &call))

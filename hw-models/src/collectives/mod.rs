@@ -30,7 +30,7 @@ pub use parameters::{
     CollectiveCatalogue, CollectiveError, CollectiveModel, GenerationLimits, HbmTraffic, MeasuredTable,
     NvlsParameters, PointToPointPaths, TunerConstants,
 };
-pub use point_to_point::{PathKind, PointToPoint, PointToPointParameters};
+pub use point_to_point::{PathKind, PointToPoint, PointToPointParameters, send_receive};
 pub use spread::{COLLECTIVE_SPREADS, COLLECTIVE_SPREADS_HEADER, CollectiveSpreads};
 pub use table::LogTable;
 

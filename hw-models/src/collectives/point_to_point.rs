@@ -1,9 +1,12 @@
-//! Messages between two ranks: pipeline sends, activation exchanges.
+//! Messages between two ranks: pipeline sends, activation exchanges, rings in which each sends to the next.
 
 use serde::{Deserialize, Serialize};
 use sim_core::time::Time;
 
-use super::{CollectiveModel, PointToPointPaths};
+use super::{
+    Algorithm, CollectiveKind, CollectiveModel, CollectivePlan, Coupling, GroupShape, InsideLink,
+    PointToPointPaths, Protocol,
+};
 use crate::kernels::picoseconds;
 use crate::provenance::Provenance;
 
@@ -60,6 +63,33 @@ impl PointToPointPaths {
             PathKind::Pcie => &self.pcie,
             PathKind::Network => &self.network,
         }
+    }
+}
+
+/// What it costs a group that each rank sends `bytes` to the next one, and gets as many: all move in step, as fast as the
+/// slowest hop. Between nodes one rank of each sends, spread over the cards of its node as rings are.
+pub fn send_receive(model: &CollectiveModel, group: &GroupShape, bytes: u64) -> CollectivePlan {
+    let (crosses, hops_inside) = (group.nodes() > 1, group.ranks_per_node > 1);
+    let inside = hops_inside.then(|| {
+        let link = if group.inside.link == InsideLink::Pcie { PathKind::Pcie } else { PathKind::NvLink };
+        model.point_to_point(link, group.inside.bytes_per_s)
+    });
+    let cards = group.between.filter(|_| crosses);
+    let between = cards.map(|cards| model.point_to_point(PathKind::Network, cards.bytes_per_s));
+    let hops = || inside.iter().chain(&between);
+    let latency = hops().map(|hop| hop.latency.saturating_add(hop.rendezvous)).max();
+    CollectivePlan {
+        algorithm: Algorithm::Ring,
+        protocol: Protocol::Simple,
+        coupling: Coupling::Group,
+        latency: latency.unwrap_or(Time::ZERO),
+        work: if group.ranks > 1 { bytes } else { 0 },
+        bytes_per_s: hops().map(|hop| hop.bytes_per_s).fold(f64::INFINITY, f64::min),
+        inside: if hops_inside { 1.0 } else { 0.0 },
+        between: cards.map_or(0.0, |cards| 1.0 / f64::from(cards.nics.max(1))),
+        hbm: model.hbm.of(CollectiveKind::AllToAll),
+        sms: hops().map(|hop| hop.sms).max().unwrap_or(0),
+        measured: None,
     }
 }
 

@@ -71,6 +71,7 @@ fn layered_models() -> impl Iterator<Item = Item> {
         states: States::Full,
         optimizer: Optimizer::Adam,
         recompute: false,
+        compiled: false,
     };
     catalogue::layered_presets().iter().map(move |(name, preset)| {
         let model = LayeredModel::new(&preset.model, &on).ok();

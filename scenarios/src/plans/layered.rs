@@ -79,6 +79,7 @@ fn execution(scenario: &Scenario) -> LayeredExecution {
             Some(UpdateRule::SgdMomentum) => layered::Optimizer::Momentum,
         },
         recompute: recompute == Some(RecomputeMode::Full),
+        compiled: common.fusion.compiled,
     }
 }
 

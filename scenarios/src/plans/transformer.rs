@@ -3,17 +3,17 @@
 use sim_core::time::Time;
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
-    AttentionKernel, Dtype, Execution, Experts, Fp8, Fusion, Gather, GatherLimit, LatentAttention, Overlap,
-    Recompute, Sharding, SoftmaxFusion, Split, States, Step, Transformer,
+    AttentionKernel, Capacity, Dtype, Execution, Experts, Fp8, Fusion, Gather, GatherLimit, LatentAttention,
+    Load, Overlap, Recompute, Routing, Sharding, SoftmaxFusion, Split, States, Step, Transformer,
 };
 use workloads::placement;
 use workloads::plan::{self, TransformerPlan};
 
 use super::pipelining::{pipelining, schedule};
 use crate::schema::{
-    self, Attention, Bias, Bytes, BytesPerParameter, Count, CrossEntropy, Encoder, FusedSoftmax, Gelu,
-    Launch, LayersOf, Mlp, Norm, Optimizer, Placement, Positions, Precision, RecomputeMode, Scaling,
-    Scenario,
+    self, Attention, Bias, Bytes, BytesPerParameter, ContextExchange, Count, CrossEntropy, DrawnLoad,
+    Encoder, ExpertLoad, FusedSoftmax, Gelu, Launch, LayersOf, Mlp, Model, Norm, Optimizer, Placement,
+    Positions, Precision, RecomputeMode, Scaling, Scenario,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -157,6 +157,7 @@ pub(crate) fn dimensions(model: &schema::Transformer) -> Transformer {
             ffn: number(experts.ffn),
             shared_ffn: experts.shared_ffn.map(|count| count.get() as u32),
             dense_layers: number(experts.dense_layers),
+            routing: routing(experts),
         }),
         latent: model.latent.as_ref().map(|latent| LatentAttention {
             query_rank: latent.query_rank.map(|count| count.get() as u32),
@@ -165,7 +166,26 @@ pub(crate) fn dimensions(model: &schema::Transformer) -> Transformer {
             value_dim: number(latent.value_dim),
         }),
         encoder: model.encoder.map(Into::into),
+        classes: model.classes.map(|count| count.get() as u32),
         ..gpt
+    }
+}
+
+/// How a router deals tokens out.
+fn routing(experts: &schema::Experts) -> Routing {
+    let pad = experts.pad_to_capacity == Some(true);
+    let load = match &experts.load {
+        None | Some(ExpertLoad::Even) => Load::Even,
+        Some(ExpertLoad::Busiest(share)) => Load::Busiest(share.billionths()),
+        Some(ExpertLoad::Drawn(DrawnLoad { concentration, seed })) => {
+            Load::Drawn { concentration: concentration.billionths(), seed: *seed }
+        }
+    };
+    Routing {
+        load,
+        capacity: experts.capacity_factor.map(|factor| Capacity { factor: factor.billionths(), pad }),
+        balance_loss: experts.balance_loss != Some(false),
+        z_loss: experts.z_loss == Some(true),
     }
 }
 
@@ -180,6 +200,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         stages,
         chunks: schedule(scenario).chain(stages).chunks,
         context: parallelism.context.map_or(1, |ranks| ranks.get() as u32),
+        context_exchange: parallelism.context_exchange.unwrap_or_default().into(),
         expert: parallelism.expert.map_or(1, |ranks| ranks.get() as u32),
     };
     let dtype = dtype(scenario);
@@ -203,7 +224,14 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
     let torchtitan = software.layers == LayersOf::Torchtitan;
     let layers = match software.layers {
         LayersOf::MegatronLm => Fusion::ALL,
-        LayersOf::HuggingFace => Fusion { activation: false, residual: false, bias: true, ..Fusion::ALL },
+        LayersOf::HuggingFace => Fusion {
+            activation: false,
+            residual: false,
+            bias: true,
+            strided_heads: false,
+            projections: !projects_apart(&scenario.model),
+            ..Fusion::ALL
+        },
         LayersOf::Torchtitan if software.compile => {
             Fusion { activation: true, residual: true, norm: true, ..Fusion::TORCHTITAN }
         }
@@ -211,6 +239,8 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
     };
     let fusion = Fusion {
         softmax,
+        // What is made of torchtitan's layers is said above.
+        compiled: software.compile && !torchtitan,
         gelu: software.gelu == Gelu::Kernel,
         optimizer: software.optimizer == Optimizer::Fused,
         cross_entropy: software.cross_entropy == CrossEntropy::Fused,
@@ -226,6 +256,12 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
     let fp8 = training.fp8.map(|fp8| Fp8 { scaling: fp8.scaling.into(), gathers: fp8.gather_parameters });
     let in_pieces = parallelism.asynchronous_tensor == Some(true);
     Execution { fusion, states, step, fp8, in_pieces, reduces_beside, gathers_again: !torchtitan, ..common }
+}
+
+/// Whether Hugging Face Transformers project to queries, keys and values, and to an MLP's gate, by products of their own: in
+/// BERT and in models of the Llama family, not in those of the GPT family.
+fn projects_apart(model: &Model) -> bool {
+    matches!(model, Model::Transformer(model) if model.encoder.is_some() || model.mlp == Some(Mlp::Swiglu))
 }
 
 /// What so many bytes of a parameter in mixed precision are.
@@ -277,6 +313,7 @@ same!(Bias: None, Qkv, All);
 same!(Positions: Learned, Rotary, Alibi);
 same!(Encoder: Bert, Roberta);
 same!(Scaling: Tensorwise, Rowwise, Delayed);
+same!(ContextExchange: AllToAll, Ring, AllGather);
 
 /// Type of activations and of the parameters that kernels read.
 pub(crate) fn dtype(scenario: &Scenario) -> Dtype {

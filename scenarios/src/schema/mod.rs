@@ -36,8 +36,8 @@ pub use machine::{Cluster, Degrade, Ends, HostMemory, Machine, PartLink, PartSet
 pub use memory::{Allocator, BytesPerParameter, GradientPlaceholders, MemoryLimit};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
 pub use parallelism::{
-    GatherLimit, Idle, Interleaved, MemoryAllowance, OverlapGradientReduce, OverlapParameterGather,
-    Parallelism, Placement, Schedule, Send, Sharding, ZbAuto,
+    ContextExchange, GatherLimit, Idle, Interleaved, MemoryAllowance, OverlapGradientReduce,
+    OverlapParameterGather, Parallelism, Placement, Schedule, Send, Sharding, ZbAuto,
 };
 pub use per_stage::PerStage;
 pub(crate) use quantity::split as split_quantity;
@@ -48,7 +48,8 @@ pub use software::{Attention, CrossEntropy, FusedSoftmax, Gelu, Launch, LayersOf
 pub use techniques::{BPipe, EvictionPolicy, PairTransfer, Recompute, RecomputeMode, StageSet, Techniques};
 pub use training::{Fp8, MicroBatches, Precision, Scaling, Step, Training, UpdateRule};
 pub use transformer::{
-    Bias, Encoder, Experts, LatentAttention, Layers, Mlp, Norm, Positions, Sequence, Transformer,
+    Bias, DrawnLoad, Encoder, ExpertLoad, Experts, LatentAttention, Layers, Mlp, Norm, Positions, Sequence,
+    Transformer,
 };
 
 /// Everything that determines a run: what is trained, on what, how, and with which techniques.

@@ -23,9 +23,12 @@ pub struct Parallelism {
     /// Pipeline stages; of a profiled pipeline its number of stages when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pipeline: Option<Stages>,
-    /// Ranks that have parts of the same sequences; for attention they exchange parts for heads (all-to-all).
+    /// Ranks that have parts of the same sequences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Count<1, 131_072>>,
+    /// What those exchange for attention; `all-to-all` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_exchange: Option<ContextExchange>,
     /// Ranks that share the experts of each layer. They are taken from those that hold the same parameters otherwise:
     /// a divisor of `data` times `context`, next to each other; tensor ranks share each expert as they do any MLP.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,6 +77,19 @@ pub struct Parallelism {
     /// Whether each tensor rank sends a part of a boundary tensor that all of them hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scatter_gather: Option<bool>,
+}
+
+/// What ranks that have parts of the same sequences exchange for attention.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ContextExchange {
+    /// Parts of sequences for some heads of whole ones (DeepSpeed-Ulysses): `context` divides the heads of keys and values.
+    #[default]
+    AllToAll,
+    /// Keys and values, from rank to rank beside the attention to those that are there (Ring Attention).
+    Ring,
+    /// Keys and values of whole sequences, gathered before attention, their gradients reduced behind it (Llama 3).
+    AllGather,
 }
 
 /// What copies of a model share among them, each what the one before does and more (Rajbhandari et al., SC 2020).

@@ -162,6 +162,11 @@ impl Share {
     pub fn as_f64(self) -> f64 {
         self.value as f64 / 1e9
     }
+
+    /// The share in billionths.
+    pub fn billionths(self) -> u64 {
+        self.value
+    }
 }
 
 impl<D: Dimension> Quantity<D> {

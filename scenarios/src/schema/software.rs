@@ -18,8 +18,9 @@ pub struct Software {
     pub sustained_products: Option<Share>,
     /// Whose layers they are: which chains of small operators are one kernel.
     pub layers: LayersOf,
-    /// Whether torchtitan's layers are compiled (`torch.compile`), which makes one kernel of a norm, and of an activation with
-    /// its gate.
+    /// Whether layers are compiled (`torch.compile`): passes over memory that follow each other are one kernel, which reads
+    /// and writes once; products and attention stay what they are. Of torchtitan's layers a norm is one, and an activation
+    /// with its gate.
     pub compile: bool,
     /// How GeLU is computed.
     pub gelu: Gelu,
@@ -78,7 +79,9 @@ pub enum LayersOf {
     /// Megatron-LM's: bias, dropout and addition are one kernel, and so are bias and activation.
     #[default]
     MegatronLm,
-    /// Hugging Face Transformers', eager: products add biases, dropout and additions are kernels of their own.
+    /// Hugging Face Transformers', eager: products add biases, dropout and additions are kernels of their own, heads of
+    /// several sequences are copied together for batched products; of BERT and of the Llama family queries, keys and values
+    /// are three products, an MLP's gate is one of its own.
     HuggingFace,
     /// torchtitan's, which are those of the authors of Llama: queries, keys and values are three products, an MLP's gate is
     /// one of its own, RMSNorm and the gate are operators (see `compile`), positions turn as complex numbers in fp32, keys and

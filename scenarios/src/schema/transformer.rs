@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Count;
+use super::{Count, Share};
 
 /// Layers of a transformer.
 pub type Layers = Count<1, 4_096>;
@@ -81,9 +81,13 @@ pub struct Transformer {
     /// `head_dim` is without the rotated part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latent: Option<LatentAttention>,
-    /// An encoder that is trained on masked words: attention to all of the sequence, norms after the sums, token types.
+    /// An encoder that is trained on masked words, or to tell `classes` apart: attention to all of the sequence, norms after the sums, token types.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoder: Option<Encoder>,
+    /// Classes that the encoder tells sequences apart by, from their first tokens; without it, it restores masked words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [2]))]
+    pub classes: Option<Count<1, 1_048_576>>,
 }
 
 /// Encoders.
@@ -118,6 +122,50 @@ pub struct Experts {
     /// Layers before the first with experts; none when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dense_layers: Option<Count<0, 4_095>>,
+    /// Most rows of an expert, over the even share: what is more is dropped. None when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [1.25]))]
+    pub capacity_factor: Option<Share>,
+    /// Whether an expert gets as many rows as `capacity_factor` leaves room for, whoever chooses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pad_to_capacity: Option<bool>,
+    /// Which experts tokens choose; all alike when absent. The rank whose experts get most decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<ExpertLoad>,
+    /// Whether a loss keeps experts in balance; when absent, one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub balance_loss: Option<bool>,
+    /// Whether a loss keeps the logits of the router small; when absent, none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub z_loss: Option<bool>,
+}
+
+/// Which experts tokens choose.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExpertLoad {
+    /// All alike.
+    Even,
+    /// One gets such a share of all rows, the others as much each.
+    Busiest(Share),
+    /// Shares are drawn from a symmetric Dirichlet distribution.
+    Drawn(DrawnLoad),
+}
+
+/// A draw of the shares of experts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DrawnLoad {
+    /// Concentration of the distribution: 1 makes all shares equally likely, 100 makes them nearly even.
+    #[schemars(extend("examples" = [10]))]
+    pub concentration: Share,
+    /// The root of the draw; 1 when absent.
+    #[serde(default = "first_seed")]
+    pub seed: u64,
+}
+
+const fn first_seed() -> u64 {
+    1
 }
 
 /// Multi-head latent attention (DeepSeek-V2). `kv_rank`, `rotary_dim` and `value_dim` are needed.

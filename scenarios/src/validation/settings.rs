@@ -3,11 +3,13 @@
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-/// What a column says about a setting: its cell as it is, divided, or translated.
+/// What a column says about a setting: its cell as it is, divided, or translated, alone or with that of another column.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Setting {
     pub(super) column: String,
+    /// Values are for this column's cell, too: `bert inf`.
+    and: Option<String>,
     divided_by: Option<u64>,
     #[serde(default)]
     values: IndexMap<String, String>,
@@ -19,15 +21,20 @@ impl Setting {
     /// # Errors
     /// Why there is none, in a few words.
     pub(super) fn of(&self, inputs: &IndexMap<String, String>) -> Result<String, String> {
-        let Self { column, divided_by, values } = self;
-        let cell = inputs.get(column).ok_or_else(|| format!("the table has no column `{column}`"))?;
+        let Self { column, and, divided_by, values } = self;
+        let of_column =
+            |column: &String| inputs.get(column).ok_or_else(|| format!("the table has no column `{column}`"));
+        let mut cell = of_column(column)?.clone();
+        if let Some(other) = and {
+            cell = format!("{cell} {}", of_column(other)?);
+        }
         if !values.is_empty() {
             let known = || values.keys().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ");
             let unknown =
                 || format!("`{column}` is `{cell}`, which the set has no setting for: it knows {}", known());
-            return values.get(cell).cloned().ok_or_else(unknown);
+            return values.get(&cell).cloned().ok_or_else(unknown);
         }
-        let Some(divisor) = *divided_by else { return Ok(cell.clone()) };
+        let Some(divisor) = *divided_by else { return Ok(cell) };
         let whole = cell.parse().ok().filter(|count: &u64| divisor > 0 && count.is_multiple_of(divisor));
         let divided = whole.and_then(|count| count.checked_div(divisor));
         divided
@@ -52,6 +59,7 @@ mod tests {
         let schedules = "{ column: gpus, values: { '': 1f1b, '3': '{ interleaved: { chunks: 3 } }' } }";
         assert_eq!(of(schedules, ""), Ok("1f1b".to_owned()));
         assert_eq!(of(schedules, "3"), Ok("{ interleaved: { chunks: 3 } }".to_owned()));
+        assert_eq!(of("{ column: gpus, and: gpus, values: { 8 8: both } }", "8"), Ok("both".to_owned()));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use hw_models::provenance::Origin;
 
 use super::{CostModels, Hardware, HardwareError, kernel, path};
 use crate::account::{Account, Communication, TimeModel};
-use crate::model::transformer::{Collective, Operator, Work};
+use crate::model::transformer::{Collective, CollectiveKind, Operator, Work};
 
 impl CostModels<'_> {
     /// What an operator counts as.
@@ -23,7 +23,8 @@ impl CostModels<'_> {
         Ok(Account { communication: None, model: TimeModel::Kernel(cost.class), origin })
     }
 
-    /// A measured table speaks for itself; the tuner's estimate rests on its constants and on the links of a ring.
+    /// A measured table speaks for itself; the tuner's estimate rests on its constants and on the links of a ring, messages to
+    /// the next rank on theirs.
     fn account_of_collective(
         &mut self,
         collective: &Collective,
@@ -31,6 +32,14 @@ impl CostModels<'_> {
     ) -> Result<Account, HardwareError> {
         let (model, origin) = match self.planned(collective)?.measured {
             Some(table) => (TimeModel::CollectiveTable, hardware.collectives.tables[table].provenance.origin),
+            None if collective.kind == CollectiveKind::SendReceive => {
+                let of_hop = |route: Route| {
+                    let constants = hardware.collectives.point_to_point.of(path(&route)).provenance.origin;
+                    self.origin_of(&route).max(constants)
+                };
+                let hops = self.job.hops_of(collective.group)?.map(of_hop);
+                (TimeModel::Transfer, hops.fold(Origin::MeasuredHere, Origin::max))
+            }
             None => {
                 let constants = hardware.collectives.tuner.provenance.origin;
                 let hops = self.job.hops_of(collective.group)?.map(|route| self.origin_of(&route));

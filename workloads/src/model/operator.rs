@@ -64,7 +64,7 @@ pub struct Collective {
     /// Among whom.
     pub group: Group,
     /// Bytes of the whole tensor: what every rank holds after an all-gather, before a reduce-scatter, before and after an
-    /// all-to-all.
+    /// all-to-all or a message to the next one.
     pub bytes: u64,
     /// It runs beside the operators that follow, until one of them reads what it fills.
     pub overlaps_next: bool,
@@ -83,6 +83,8 @@ pub enum CollectiveKind {
     ReduceScatter,
     /// Every rank sends a part to every other.
     AllToAll,
+    /// Every rank sends what it has to the next one, and gets that of the one before.
+    SendReceive,
 }
 
 /// Groups of ranks.

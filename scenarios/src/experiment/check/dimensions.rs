@@ -12,6 +12,7 @@ use crate::text::node::shorten;
 const MODEL: &str = "model.transformer";
 const PRESET: &str = "model.transformer.preset";
 const EXPERTS: &str = "model.transformer.experts";
+const PAD: &str = "model.transformer.experts.pad_to_capacity";
 const LATENT: &str = "model.transformer.latent";
 const CONFIG: &str = "model.transformer.config";
 
@@ -95,6 +96,9 @@ impl Check<'_> {
         }
         if let Some(encoder) = base.encoder {
             taking.word(&mut settings.encoder, encoder.into(), "model.transformer.encoder");
+        }
+        if let Some(classes) = base.classes {
+            taking.count(&mut settings.classes, classes, "model.transformer.classes");
         }
         if let Some(base) = &base.experts {
             let experts = settings.experts.get_or_insert_default();
@@ -181,6 +185,10 @@ impl Check<'_> {
         let mut missing = Vec::new();
         if let Some(experts) = &mut settings.experts {
             experts.dense_layers = experts.dense_layers.or(Count::new(0));
+            if experts.pad_to_capacity == Some(true) && experts.capacity_factor.is_none() {
+                let message = format!("`{PAD}` fills rooms that have no size");
+                self.report_with(PAD, &[], message, "add `capacity_factor: 1.25`, or remove it");
+            }
             let needed = [experts.count.is_some(), experts.top_k.is_some(), experts.ffn.is_some()];
             missing.push((EXPERTS, needed.into_iter().zip(["count", "top_k", "ffn"])));
         }

@@ -20,7 +20,7 @@ const EXPERT: &str = "parallelism.expert";
 const MODE: &str = "techniques.recompute.mode";
 
 /// Settings that mean nothing for a list of layers.
-const FOREIGN: [(&str, &str); 16] = [
+const FOREIGN: [(&str, &str); 17] = [
     ("training.step", "lists of layers are trained in whole steps; remove it"),
     ("training.fp8", "layers of a list multiply in `precision`; remove it"),
     ("training.micro_batches", "write `accumulate`: the micro-batches of each copy of the model"),
@@ -28,6 +28,7 @@ const FOREIGN: [(&str, &str); 16] = [
     ("parallelism.sharding_group", "all copies of a list of layers share; remove it"),
     ("parallelism.asynchronous_tensor", "layers of a list are not split over ranks; remove it"),
     ("parallelism.overlap_tensor_reduce", "layers of a list are not split over ranks; remove it"),
+    ("parallelism.context_exchange", "layers of a list are not split over ranks; remove it"),
     ("parallelism.scatter_gather", "layers of a list are not split over ranks; remove it"),
     ("techniques.recompute.forward", "it follows from the operators that run again; remove it"),
     ("techniques.recompute.stages", "all blocks recompute; remove it"),

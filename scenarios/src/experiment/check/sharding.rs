@@ -9,7 +9,7 @@ use crate::plans::transformer::{dimensions, execution};
 use crate::schema::{Count, Model, Scenario};
 
 /// What the workloads call wrong: the setting that says it, and others that have a part in it.
-const SETTINGS: [(&str, &str, &[&str]); 29] = [
+const SETTINGS: [(&str, &str, &[&str]); 33] = [
     ("layers", "model.transformer.layers", &[]),
     ("hidden", "model.transformer.hidden", &[]),
     ("heads", "model.transformer.heads", &[]),
@@ -20,6 +20,7 @@ const SETTINGS: [(&str, &str, &[&str]); 29] = [
     ("max_positions", "model.transformer.max_positions", &[]),
     ("window", "model.transformer.window", &[]),
     ("encoder", "model.transformer.encoder", &[]),
+    ("classes", "model.transformer.classes", &["model.transformer.encoder"]),
     (
         "tensor",
         "parallelism.tensor",
@@ -34,12 +35,25 @@ const SETTINGS: [(&str, &str, &[&str]); 29] = [
     (
         "context",
         "parallelism.context",
-        &["parallelism.tensor", "training.sequence", "model.transformer.kv_heads", "software.attention"],
+        &[
+            "parallelism.context_exchange",
+            "parallelism.tensor",
+            "training.sequence",
+            "model.transformer.kv_heads",
+            "software.attention",
+        ],
     ),
     ("expert", "parallelism.expert", &["model.transformer.experts.count"]),
     ("experts.count", "model.transformer.experts.count", &[]),
     ("experts.top_k", "model.transformer.experts.top_k", &["model.transformer.experts.count"]),
     ("experts.ffn", "model.transformer.experts.ffn", &[]),
+    (
+        "experts.busiest",
+        "model.transformer.experts.load.busiest",
+        &["model.transformer.experts.count", "model.transformer.experts.top_k"],
+    ),
+    ("experts.drawn", "model.transformer.experts.load.drawn.concentration", &[]),
+    ("experts.capacity_factor", "model.transformer.experts.capacity_factor", &[]),
     ("experts.shared_ffn", "model.transformer.experts.shared_ffn", &[]),
     ("experts.dense_layers", "model.transformer.experts.dense_layers", &["model.transformer.layers"]),
     ("latent.query_rank", "model.transformer.latent.query_rank", &[]),

@@ -28,7 +28,6 @@ impl Check<'_> {
         scenario.parallelism.scatter_gather.get_or_insert(true);
         let layers = scenario.software.as_ref().map(|software| software.layers).unwrap_or_default();
         scenario.parallelism.overlap_tensor_reduce.get_or_insert(layers != LayersOf::Torchtitan);
-        self.compiled(scenario);
         scenario.training.step.get_or_insert_default();
         if let Some(recompute) = &mut scenario.techniques.recompute {
             recompute.mode.get_or_insert(RecomputeMode::Full);
@@ -54,16 +53,6 @@ impl Check<'_> {
         }
         if sized {
             self.sharding(scenario);
-        }
-    }
-
-    /// Only layers of which is known what a compiler makes of them are compiled.
-    fn compiled(&mut self, scenario: &Scenario) {
-        let compiled = scenario.software.as_ref().filter(|software| software.compile);
-        if compiled.is_some_and(|software| software.layers != LayersOf::Torchtitan) {
-            let message = "`software.compile` is for torchtitan's layers: others are not compiled here";
-            let help = "write `layers: torchtitan` beside it, or remove it";
-            self.report_with("software.compile", &["software.layers"], message, help);
         }
     }
 

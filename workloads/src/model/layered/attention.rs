@@ -4,10 +4,10 @@ use crate::model::operator::StreamClass;
 use crate::model::transformer::AttentionKernel;
 
 use super::layer::{Attention, Distances};
-use super::names::name;
 use super::scores::Scores;
 use super::shape::Shape;
 use super::tape::{Tape, Value, in_bounds};
+use crate::model::names::name;
 
 /// Buckets of distances (Raffel et al., JMLR 2020, section 2.1).
 const BUCKETS: u64 = 32;

@@ -5,9 +5,9 @@ use hw_models::kernels::{self, ConvolutionPass};
 use crate::graph::Phase;
 use crate::model::operator::{StreamClass, Work};
 
-use super::names::name;
 use super::shape::Shape;
 use super::tape::{Tape, Value, in_bounds};
+use crate::model::names::name;
 
 /// Filters over the channels of an image; of a signal with one row.
 #[derive(Clone, Copy)]

@@ -3,6 +3,7 @@
 
 use crate::chain::Chain;
 use crate::model::cut::{Cut, PartKind, Piece};
+use crate::model::fuse::fused;
 
 use super::model::{LayeredModel, ModelBlock, flops};
 
@@ -20,7 +21,8 @@ impl LayeredModel {
                     n if n == last => PartKind::Head,
                     _ => PartKind::Layer,
                 };
-                let block = cut.block(block.clone());
+                let compiled = self.execution().compiled;
+                let block = cut.block(if compiled { fused(block) } else { block.clone() });
                 Piece { kind, block, owned: *parameters, read: *parameters, experts: 0 }
             };
             let pieces = self.blocks()[first..first + count].iter().enumerate().map(piece).collect();

@@ -22,6 +22,8 @@ pub struct LayeredExecution {
     pub optimizer: Optimizer,
     /// Blocks keep only their input, and are computed again for their backward pass.
     pub recompute: bool,
+    /// Passes that follow each other are one kernel (`torch.compile`).
+    pub compiled: bool,
 }
 
 /// What updates parameters.

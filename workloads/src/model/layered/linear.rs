@@ -3,9 +3,9 @@
 use crate::graph::Phase;
 use crate::model::operator::Layout;
 
-use super::names::name;
 use super::shape::Shape;
 use super::tape::{Tape, Value, in_bounds};
+use crate::model::names::name;
 
 impl Tape<'_> {
     /// The product of `from` and a matrix of so many `outputs`, whose parameters are its own unless it is `tied`.

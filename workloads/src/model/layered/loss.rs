@@ -2,9 +2,9 @@
 
 use crate::model::operator::{Dtype, StreamClass};
 
-use super::names::name;
 use super::shape::Shape;
 use super::tape::{SINGLE, Tape, Value};
+use crate::model::names::name;
 
 impl Tape<'_> {
     /// Logarithms of the softmax, of which one a row is picked. In mixed precision all of it is in fp32.

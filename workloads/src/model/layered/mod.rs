@@ -18,7 +18,6 @@ mod layer;
 mod linear;
 mod loss;
 mod model;
-mod names;
 mod normalisation;
 mod pointwise;
 mod pooling;

@@ -3,9 +3,9 @@
 
 use crate::model::operator::StreamClass;
 
-use super::names::name;
 use super::shape::Shape;
 use super::tape::{Kept, SINGLE, Tape, Value};
+use crate::model::names::name;
 
 impl Tape<'_> {
     /// Over the batch (Ioffe and Szegedy, ICML 2015): one kernel each way (cuDNN), and a count of batches. Kept are the

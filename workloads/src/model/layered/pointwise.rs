@@ -3,9 +3,9 @@
 use crate::model::operator::StreamClass;
 
 use super::layer::Activation;
-use super::names::name;
 use super::shape::Shape;
 use super::tape::{Kept, Tape, Value};
+use crate::model::names::name;
 
 const COPY: StreamClass = StreamClass::Elementwise;
 

@@ -3,9 +3,9 @@
 use crate::model::operator::StreamClass;
 
 use super::layer::Pool;
-use super::names::name;
 use super::shape::Shape;
 use super::tape::{Tape, Value, in_bounds};
+use crate::model::names::name;
 
 /// Bytes of the place that a maximum was found at, an integer of 64 bits.
 const PLACE_BYTES: u64 = 8;

@@ -5,8 +5,8 @@ use crate::model::draft::Draft;
 use crate::model::operator::{self, Dtype, Layout, Pass, StreamClass, Work};
 
 use super::layer::Distances;
-use super::names::name;
 use super::tape::{Reverse, SINGLE, Value};
+use crate::model::names::name;
 
 const COPY: StreamClass = StreamClass::Elementwise;
 
@@ -196,8 +196,11 @@ impl Scores {
             let (traffic, writes) = ((bytes + elements, bytes), [(of_probabilities, bytes)]);
             draft.stream(of_probabilities, COPY, traffic, &[incoming, of("dropout mask")], &writes);
         }
-        let of_scores = of("scores gradient");
+        // PyTorch multiplies both before the kernel that sums over rows (`softmax_backward_cuda_out`).
+        let (of_scores, product) = (of("scores gradient"), of("probabilities times gradient"));
         let reads = [of("probabilities"), of_probabilities];
+        draft.stream(product, COPY, (2 * bytes, bytes), &reads, &[(product, bytes)]);
+        let reads = [reads[0], product];
         let softmax = (StreamClass::Softmax, batch * self.queries);
         draft.walk(of_scores, softmax, (2 * bytes, bytes), &reads, &[(of_scores, bytes)]);
         if self.causal {

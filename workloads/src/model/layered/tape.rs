@@ -10,8 +10,8 @@ use crate::model::draft::Draft;
 use crate::model::operator::{Dtype, StreamClass, Tensor};
 
 use super::execution::LayeredExecution;
-use super::names::name;
 use super::shape::Shape;
+use crate::model::names::name;
 
 const INPUT: &str = "input";
 const OUTPUT_GRADIENT: &str = "output gradient";

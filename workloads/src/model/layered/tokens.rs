@@ -4,9 +4,9 @@ use crate::graph::Phase;
 use crate::model::operator::StreamClass;
 
 use super::layer::Embedding;
-use super::names::name;
 use super::shape::Shape;
 use super::tape::{Tape, Value, in_bounds};
+use crate::model::names::name;
 
 /// Bytes of an entry of a vocabulary, an integer of 64 bits.
 const ENTRY_BYTES: u64 = 8;

@@ -1,17 +1,18 @@
 //! Attention: projections, and between them either flash attention or scores in memory. Where ranks have parts of the same
-//! sequences, each has some heads of whole sequences for what is between.
+//! sequences, they exchange something for what is between ([context parallelism](super::context)).
 
 use crate::graph::Phase;
 
 use super::apart::Apart;
-use super::context::{Exchange, Passage, exchange, exchange_names};
+use super::context::all_to_all::{Exchange, Passage, exchange, exchange_names};
+use super::context::{all_gather, ring};
 use super::draft::Draft;
 use super::execution::{AttentionKernel, ShardedTransformer};
 use super::latent::{KEYS, Projections, VALUES};
 use super::linear::{Linear, Names, Side, linear_names};
 use super::operator::{Attention, Layout, Pass, StreamClass, Work};
 use super::softmax::{PROBABILITIES, PROBABILITIES_GRADIENT, SCORES, Softmax};
-use super::{Bias, Positions, Recompute};
+use super::{Bias, ContextExchange, Positions, Recompute};
 
 const QKV: &Names = linear_names!("qkv");
 const PROJECTION: &Names = linear_names!("projection");
@@ -27,6 +28,8 @@ const KEY_GRADIENT: &str = "key gradient";
 const VALUE_GRADIENT: &str = "value gradient";
 const QKV_GRADIENT: &str = "qkv output gradient";
 const GRADIENTS: [&str; 3] = [QUERY_GRADIENT, KEY_GRADIENT, VALUE_GRADIENT];
+const HEADS: [&str; 3] = ["heads of query", "heads of key", "heads of value"];
+const HEADS_GRADIENT: &str = "heads of context gradient";
 const BY_HEADS: [&str; 3] = ["query by heads", "key by heads", "value by heads"];
 const GRADIENTS_BY_HEADS: [&str; 3] =
     ["query gradient by heads", "key gradient by heads", "value gradient by heads"];
@@ -77,10 +80,10 @@ const fn is_apart(on: &ShardedTransformer) -> bool {
 }
 
 /// Heads of a rank.
-struct Shape {
+pub(super) struct Shape {
     batch: u64,
     sequence: u64,
-    /// Heads that it computes attention for, of whole sequences.
+    /// Heads that it computes attention for.
     heads: u64,
     kv_heads: u64,
     /// Heads of keys and values before these are repeated for each query.
@@ -88,14 +91,26 @@ struct Shape {
     /// Width of a head of queries and keys, and of values.
     head_dim: u64,
     value_dim: u64,
-    /// Ranks that have parts of the same sequences: a rank projects to so many times its heads, for a part of the tokens.
-    context: u64,
+    /// Ranks that deal out heads of whole sequences for it: a rank projects to so many times its heads, for a part of the
+    /// tokens.
+    dealt: u64,
+}
+
+/// Queries and keys of a sequence that meet in a kernel; the last query sees the last key.
+#[derive(Clone, Copy)]
+pub(super) struct Meeting {
+    pub(super) queries: u64,
+    pub(super) keys: u64,
+    /// Queries see no later keys.
+    pub(super) causal: bool,
 }
 
 impl Shape {
-    fn of(on: &ShardedTransformer) -> Self {
+    pub(super) fn of(on: &ShardedTransformer) -> Self {
         let (model, execution) = (on.model(), on.execution());
-        let ranks = on.tensor() * on.context();
+        let deals = on.context_exchange() == Some(ContextExchange::AllToAll);
+        let dealt = if deals { on.context() } else { 1 };
+        let ranks = on.tensor() * dealt;
         let latent = model.latent.as_ref();
         let rotated = latent.map_or(0, |latent| u64::from(latent.rotary_dim));
         let heads = u64::from(model.heads) / ranks;
@@ -109,14 +124,14 @@ impl Shape {
             kv_projected,
             head_dim: u64::from(model.head_dim) + rotated,
             value_dim: latent.map_or(model.head_dim, |latent| latent.value_dim).into(),
-            context: on.context(),
+            dealt,
         }
     }
 
     /// Columns of the queries, the keys and the values of a rank's tokens.
-    const fn widths(&self) -> [u64; 3] {
-        let &Self { heads, kv_heads, head_dim, value_dim, context, .. } = self;
-        [context * heads * head_dim, context * kv_heads * head_dim, context * kv_heads * value_dim]
+    pub(super) const fn widths(&self) -> [u64; 3] {
+        let &Self { heads, kv_heads, head_dim, value_dim, dealt, .. } = self;
+        [dealt * heads * head_dim, dealt * kv_heads * head_dim, dealt * kv_heads * value_dim]
     }
 
     const fn qkv_width(&self) -> u64 {
@@ -131,8 +146,8 @@ impl Shape {
     }
 
     /// Columns of what attention gives for a rank's tokens.
-    const fn context_width(&self) -> u64 {
-        self.context * self.heads * self.value_dim
+    pub(super) const fn context_width(&self) -> u64 {
+        self.dealt * self.heads * self.value_dim
     }
 
     fn qkv(&self, on: &ShardedTransformer) -> Linear {
@@ -218,18 +233,30 @@ impl Shape {
         (self.batch * self.kv_heads, self.sequence * (self.heads / self.kv_heads))
     }
 
-    /// Bytes of the fp32 log-sum of every query and head.
-    const fn log_sums(&self) -> u64 {
-        4 * self.batch * self.heads * self.sequence
+    /// Bytes of the fp32 log-sum of so many queries of a sequence, for every head.
+    pub(super) const fn log_sums(&self, queries: u64) -> u64 {
+        4 * self.batch * self.heads * queries
     }
 
-    fn flash(&self, on: &ShardedTransformer, pass: Pass) -> Work {
-        let &Self { batch, heads, kv_heads, sequence, head_dim, value_dim, .. } = self;
-        let dtype = on.execution().dtype;
-        let (queries, keys, causal) = (sequence, sequence, on.model().encoder.is_none());
+    /// What the gradient of flash attention needs beside: gradients of queries are summed in fp32; a row sum for every query
+    /// (Dao 2023, algorithm 2).
+    pub(super) const fn gradient_workspace(&self, queries: u64) -> u64 {
+        4 * self.batch * queries * self.heads * self.head_dim + self.log_sums(queries)
+    }
+
+    /// Flash attention of all sequences and heads.
+    pub(super) fn attention(&self, on: &ShardedTransformer, pass: Pass, meeting: Meeting) -> Work {
+        let &Self { batch, heads, kv_heads, head_dim, value_dim, .. } = self;
+        let (Meeting { queries, keys, causal }, dtype) = (meeting, on.execution().dtype);
         let attention =
             Attention { pass, batch, heads, kv_heads, queries, keys, head_dim, value_dim, causal, dtype };
         Work::Attention(attention)
+    }
+
+    /// The same of whole sequences.
+    fn flash(&self, on: &ShardedTransformer, pass: Pass) -> Work {
+        let causal = on.model().encoder.is_none();
+        self.attention(on, pass, Meeting { queries: self.sequence, keys: self.sequence, causal })
     }
 }
 
@@ -244,27 +271,39 @@ fn operands(on: &ShardedTransformer) -> [&'static str; 3] {
 
 /// From queries, keys and values to `context`, for all tokens and heads of a rank: what selective recomputation repeats.
 fn attend(draft: &mut Draft, on: &ShardedTransformer, context: &'static str) {
-    if on.context() == 1 {
-        core(draft, on, operands(on), context);
-        return;
+    match on.context_exchange() {
+        None => core(draft, on, operands(on), context),
+        Some(ContextExchange::AllToAll) => {
+            let shape = Shape::of(on);
+            exchange(draft, on, &passages(on, TO_HEADS, operands(on), BY_HEADS, shape.widths()));
+            core(draft, on, BY_HEADS, CONTEXT_BY_HEADS);
+            exchange(draft, on, &[shape.passage(on, TO_TOKENS, CONTEXT_BY_HEADS, context)]);
+        }
+        Some(ContextExchange::Ring) => ring::forward(draft, on, operands(on), context),
+        Some(ContextExchange::AllGather) => all_gather::forward(draft, on, operands(on), context),
     }
-    let widths = Shape::of(on).widths();
-    exchange(draft, on, &passages(on, TO_HEADS, operands(on), BY_HEADS, widths));
-    core(draft, on, BY_HEADS, CONTEXT_BY_HEADS);
-    exchange(draft, on, &[Shape::of(on).passage(on, TO_TOKENS, CONTEXT_BY_HEADS, context)]);
 }
 
 /// From the gradient of the context to those of queries, keys and values.
 fn attend_gradient(draft: &mut Draft, on: &ShardedTransformer, gradient: &'static str) {
-    if on.context() == 1 {
-        core_gradient(draft, on, operands(on), (CONTEXT, gradient), GRADIENTS);
-        return;
+    match on.context_exchange() {
+        None => core_gradient(draft, on, operands(on), (CONTEXT, gradient), GRADIENTS),
+        Some(ContextExchange::AllToAll) => {
+            let shape = Shape::of(on);
+            let to_heads = shape.passage(on, GRADIENT_TO_HEADS, gradient, CONTEXT_GRADIENT_BY_HEADS);
+            exchange(draft, on, &[to_heads]);
+            let (context, results) = ((CONTEXT_BY_HEADS, CONTEXT_GRADIENT_BY_HEADS), GRADIENTS_BY_HEADS);
+            core_gradient(draft, on, BY_HEADS, context, results);
+            let to_tokens = passages(on, GRADIENTS_TO_TOKENS, GRADIENTS_BY_HEADS, GRADIENTS, shape.widths());
+            exchange(draft, on, &to_tokens);
+        }
+        Some(ContextExchange::Ring) => {
+            ring::backward(draft, on, operands(on)[0], (CONTEXT, gradient), GRADIENTS);
+        }
+        Some(ContextExchange::AllGather) => {
+            all_gather::backward(draft, on, operands(on), gradient, GRADIENTS);
+        }
     }
-    let shape = Shape::of(on);
-    exchange(draft, on, &[shape.passage(on, GRADIENT_TO_HEADS, gradient, CONTEXT_GRADIENT_BY_HEADS)]);
-    let (context, results) = ((CONTEXT_BY_HEADS, CONTEXT_GRADIENT_BY_HEADS), GRADIENTS_BY_HEADS);
-    core_gradient(draft, on, BY_HEADS, context, results);
-    exchange(draft, on, &passages(on, GRADIENTS_TO_TOKENS, GRADIENTS_BY_HEADS, GRADIENTS, shape.widths()));
 }
 
 /// The passages of queries, keys and values, or of their gradients, of so many columns.
@@ -286,12 +325,18 @@ fn core(draft: &mut Draft, on: &ShardedTransformer, operands: [&'static str; 3],
     let mut reads = operands.to_vec();
     reads.dedup();
     if on.execution().attention == AttentionKernel::Flash {
-        let writes = [(context, bytes), (LOG_SUMS, shape.log_sums())];
+        let writes = [(context, bytes), (LOG_SUMS, shape.log_sums(shape.sequence))];
         draft.push("flash attention", shape.flash(on, Pass::Forward), &reads, &writes);
         return;
     }
-    let [query, key, value] = operands;
     let (class, dtype) = (StreamClass::Elementwise, on.execution().dtype);
+    if copies_heads(on) {
+        for (n, width) in shape.widths().into_iter().enumerate() {
+            let (copied, bytes) = (HEADS[n], on.bytes(on.tokens() * width));
+            draft.stream(copied, class, (bytes, bytes), &[operands[n]], &[(copied, bytes)]);
+        }
+    }
+    let [query, key, value] = by_head(on, operands);
     let (scores, (batch, rows)) = (shape.scores(), shape.grouped());
     let score_bytes = on.bytes(scores);
     let product = (batch, rows, shape.sequence, shape.head_dim);
@@ -319,6 +364,16 @@ fn core(draft: &mut Draft, on: &ShardedTransformer, operands: [&'static str; 3],
     draft.stream("transpose context", class, (bytes, bytes), &[CONTEXT_BY_HEAD], &[(context, bytes)]);
 }
 
+/// Whether operands of batched products are copied together first: of one sequence the heads are evenly apart.
+fn copies_heads(on: &ShardedTransformer) -> bool {
+    !on.execution().fusion.strided_heads && on.execution().micro_batch > 1
+}
+
+/// The tensors of queries, keys and values that products take.
+fn by_head(on: &ShardedTransformer, operands: [&'static str; 3]) -> [&'static str; 3] {
+    if copies_heads(on) { HEADS } else { operands }
+}
+
 /// What values are weighted with.
 const fn weights(on: &ShardedTransformer) -> &'static str {
     if on.model().dropout { DROPPED } else { PROBABILITIES }
@@ -341,15 +396,19 @@ fn core_gradient(
         let writes = [(query_gradient, queries), (key_gradient, keys), (value_gradient, values)];
         let work = shape.flash(on, Pass::Backward);
         let kernel = draft.push("flash attention gradient", work, &reads, &writes);
-        // Gradients of queries are summed in fp32; a row sum for every query (Dao 2023, algorithm 2).
-        let elements = shape.batch * shape.sequence * shape.heads * shape.head_dim;
-        kernel.workspace = 4 * elements + shape.log_sums();
+        kernel.workspace = shape.gradient_workspace(shape.sequence);
         return;
     }
-    let [query, key, value] = operands;
+    let [query, key, value] = by_head(on, operands);
     let (class, dtype) = (StreamClass::Elementwise, on.execution().dtype);
     let (scores, (batch, rows)) = (shape.scores(), shape.grouped());
     let score_bytes = on.bytes(scores);
+    let mut gradient = gradient;
+    if copies_heads(on) {
+        let bytes = on.bytes(on.tokens() * shape.context_width());
+        draft.stream(HEADS_GRADIENT, class, (bytes, bytes), &[gradient], &[(HEADS_GRADIENT, bytes)]);
+        gradient = HEADS_GRADIENT;
+    }
     let incoming = if on.model().dropout { DROPPED_GRADIENT } else { PROBABILITIES_GRADIENT };
     let (reads, product) = ([gradient, value], (batch, rows, shape.sequence, shape.value_dim));
     draft.gemm(incoming, product, (dtype, Layout::Forward), &reads, &[(incoming, score_bytes)]);

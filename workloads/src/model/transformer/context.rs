@@ -1,50 +1,69 @@
-//! Context parallelism by all-to-all (Jacobs et al. 2023, DeepSpeed-Ulysses): ranks have parts of the same sequences for
-//! everything but attention, where each has some heads of whole sequences.
+//! Context parallelism: ranks have parts of the same sequences, and exchange something for attention. With c ranks, and Q,
+//! K and V the bytes of a rank's part:
 //!
-//! The passes are those of Transformer Engine's `AttnFuncWithCPAndQKVOA2A`: a tensor is arranged by receiver, exchanged,
-//! and its pieces are put in the order of the sequence, as each rank has one from the front and one from the back. Queries,
-//! keys and values go one after the other, each exchange beside the passes of the next.
+//! | | sent by a rank, forward | backward | a rank computes |
+//! |---|---|---|---|
+//! | all-to-all (Jacobs et al. 2023, DeepSpeed-Ulysses) | (c-1)/c (Q + K + V + O) | the same of gradients | some heads of whole sequences |
+//! | ring (Liu et al. 2023, Ring Attention) | (c-1) (K + V) | (c-1) (K + V), and of their gradients | its queries and the keys of every part, one after the other |
+//! | all-gather (Llama Team 2024, section 3.3.2) | (c-1) (K + V) | the same, and of gradients, reduced | its queries and all keys before them |
+//!
+//! The passes are those of Transformer Engine (`context_parallel.py`: `AttnFuncWithCPAndQKVOA2A`, `AttnFuncWithCPAndKVP2P`,
+//! `AttnFuncWithCPAndKVAllGather`). A rank r has two pieces of each sequence, number r from the front and number r from the
+//! back, so that a causal mask leaves all ranks the same work. Kernels differ in shape by rank all the same: the list is that
+//! of the rank in the middle.
 
-use super::draft::{Draft, Issue};
+pub(super) mod all_gather;
+pub(super) mod all_to_all;
+pub(super) mod ring;
+
 use super::execution::ShardedTransformer;
-use super::names::names;
-use super::operator::{CollectiveKind, Group, StreamClass};
 
-names! { $
-    /// Names of the operators and tensors of an exchange.
-    Exchange by exchange_names;
-    arrange: "arrange " _ "",
-    arranged: "" _ ", arranged",
-    exchange: "exchange " _ "",
-    exchanged: "" _ ", exchanged",
-    order: "order " _ "",
+/// How ranks that have parts of the same sequences compute attention.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContextExchange {
+    /// Each has some heads of whole sequences for it.
+    #[default]
+    AllToAll,
+    /// Keys and values go round from rank to rank, beside the attention to those that are there.
+    Ring,
+    /// Each gathers all keys and values before it.
+    AllGather,
 }
 
-/// A tensor on its way: from one name to another, with its bytes.
-pub(super) struct Passage {
-    pub(super) names: &'static Exchange,
-    pub(super) from: &'static str,
-    pub(super) to: &'static str,
-    pub(super) bytes: u64,
-}
-
-/// Takes tensors from parts of the sequence to heads, or back.
-pub(super) fn exchange(draft: &mut Draft, on: &ShardedTransformer, passages: &[Passage]) {
-    debug_assert!(on.context() > 1, "a rank alone has all heads and tokens");
-    for Passage { names, from, bytes, .. } in passages {
-        let class = StreamClass::Embedding;
-        draft.stream(names.arrange, class, (*bytes, *bytes), &[from], &[(names.arranged, *bytes)]);
-        let work = (CollectiveKind::AllToAll, Group::Context, *bytes);
-        draft.collective(
-            names.exchange,
-            work,
-            Issue::Beside,
-            &[names.arranged],
-            &[(names.exchanged, *bytes)],
-        );
+impl ContextExchange {
+    /// The name used in errors.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AllToAll => "all-to-all",
+            Self::Ring => "ring",
+            Self::AllGather => "all-gather",
+        }
     }
-    for Passage { names, to, bytes, .. } in passages {
-        let class = StreamClass::Embedding;
-        draft.stream(names.order, class, (*bytes, *bytes), &[names.exchanged], &[(to, *bytes)]);
+}
+
+/// Which part of the sequences the rank in the middle has.
+struct Part {
+    ranks: u64,
+    rank: u64,
+    /// Tokens of a sequence that a rank has, in two pieces.
+    tokens: u64,
+    /// Queries see no later keys.
+    causal: bool,
+}
+
+impl Part {
+    fn of(on: &ShardedTransformer) -> Self {
+        let ranks = on.context();
+        Self {
+            ranks,
+            rank: ranks / 2,
+            tokens: u64::from(on.execution().sequence) / ranks,
+            causal: on.model().encoder.is_none(),
+        }
+    }
+
+    /// Tokens of a piece.
+    const fn piece(&self) -> u64 {
+        self.tokens / 2
     }
 }

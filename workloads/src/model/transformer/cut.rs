@@ -7,7 +7,7 @@ use crate::model::cut::{Cut, PartKind, Piece};
 use super::draft::Draft;
 use super::operator::{Dtype, Operator, StreamClass};
 use super::{
-    Block, DataParallel, LayerKind, Layers, RankParameters, Recompute, ShardedTransformer, Sharding, Step,
+    Block, DataParallel, LayerKind, Layers, RankParameters, Recompute, ShardedTransformer, Sharding,
 };
 
 /// What layers recompute: the first so many of each chunk in one mode, the others in another.
@@ -37,7 +37,7 @@ impl ShardedTransformer {
     pub(crate) fn cut(&self, chain: Chain, recompute: LayerRecompute, data: &DataParallel) -> Cut {
         let mut cut = Cut::default();
         let ends = self.parameters(0, true, true);
-        let outer = |block, parameters| self.of_step(self.copied_out(block, parameters, data, false));
+        let outer = |block, parameters| self.copied_out(block, parameters, data, false);
         let embedding = cut.block(outer(self.embedding(), ends.embedding));
         let head = cut.block(outer(self.head(), ends.head + ends.final_norm));
         let layers = self.execution().split.layers_per_chunk(self.model());
@@ -62,7 +62,7 @@ impl ShardedTransformer {
                     LayerKind::Dense => self.layer(recompute.of(n)),
                     LayerKind::Experts => self.expert_layer(recompute.of(n)),
                 };
-                let block = cut.block(self.of_step(self.copied_out(layer, count, data, true)));
+                let block = cut.block(self.copied_out(layer, count, data, true));
                 pieces.push(Piece { kind: PartKind::Layer, block, owned: count, read: count, experts });
             }
             if is_last {
@@ -106,13 +106,5 @@ impl ShardedTransformer {
     fn saved_by_narrow(&self, block: &Block) -> u64 {
         let each = self.execution().states.parameter_bytes() - Dtype::Fp8.bytes();
         if self.execution().gathers_narrow() { each * block.narrow_weights() } else { 0 }
-    }
-
-    /// A block as a step executes it.
-    fn of_step(&self, mut block: Block) -> Block {
-        if self.execution().step == Step::Forward {
-            block.backward.clear();
-        }
-        block
     }
 }

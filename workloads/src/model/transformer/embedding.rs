@@ -33,12 +33,12 @@ const TOKEN_BYTES: u64 = 8;
 impl ShardedTransformer {
     /// The embedding of a micro-batch on a rank of the first stage.
     pub fn embedding(&self) -> Block {
-        Block {
+        self.as_executed(Block {
             input: Tensor { name: TOKENS, bytes: TOKEN_BYTES * self.tokens() },
             output_gradient: Some(OUTPUT_GRADIENT),
             forward: forward(self),
             backward: backward(self),
-        }
+        })
     }
 }
 

@@ -2,10 +2,12 @@
 
 use crate::graph::Phase;
 use crate::limits::Invalid;
+use crate::model::fuse::fused;
 
+use super::block::Block;
 use super::draft::{Draft, Issue};
 use super::operator::{CollectiveKind, Dtype, Group, Operator};
-use super::{Fp8, Positions, Scaling, Split, States, Transformer};
+use super::{ContextExchange, Fp8, Positions, Scaling, Split, States, Transformer};
 
 /// How a transformer is executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +26,6 @@ pub struct Execution {
     pub fusion: Fusion,
     /// Types of gradients and optimizer states.
     pub states: States,
-    /// How ranks that have parts of the same sequences compute attention.
-    pub context_exchange: ContextExchange,
     /// What a step does.
     pub step: Step,
     /// Tensor ranks sum the gradient of a layer's input beside the product for that of its weight, as Megatron-LM does since
@@ -38,14 +38,6 @@ pub struct Execution {
     pub in_pieces: bool,
     /// Linear layers multiply in 8 bits.
     pub fp8: Option<Fp8>,
-}
-
-/// How ranks that have parts of the same sequences compute attention.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ContextExchange {
-    /// Each has some heads of whole sequences for it.
-    #[default]
-    AllToAll,
 }
 
 /// What a step does.
@@ -90,6 +82,11 @@ pub struct Fusion {
     pub rotary: bool,
     /// Attention reads the keys and values of a group of queries where they are; else they are repeated for each query.
     pub grouped_queries: bool,
+    /// Batched products take the heads of several sequences where they are; else each operand is copied together first, as
+    /// `torch.matmul` does with tensors of four dimensions.
+    pub strided_heads: bool,
+    /// Passes that follow each other are one kernel, whatever they are (`torch.compile`).
+    pub compiled: bool,
     /// GeLU is one kernel; else the tanh form in eight operators (`NewGELUActivation` of Hugging Face Transformers).
     pub gelu: bool,
     /// The update of parameters: one kernel over lists of tensors, or operator by operator.
@@ -161,7 +158,6 @@ impl Execution {
             Dtype::Fp32 => States::Full,
             _ => States::FullGradients,
         };
-        let context_exchange = ContextExchange::AllToAll;
         Self {
             micro_batch,
             sequence,
@@ -170,7 +166,6 @@ impl Execution {
             attention,
             fusion: Fusion::ALL,
             states,
-            context_exchange,
             step: Step::Whole,
             reduces_beside: true,
             gathers_again: true,
@@ -199,6 +194,8 @@ impl Fusion {
         norm: true,
         rotary: true,
         grouped_queries: true,
+        strided_heads: true,
+        compiled: false,
         gelu: true,
         optimizer: true,
         cross_entropy: false,
@@ -278,6 +275,14 @@ impl ShardedTransformer {
         Boundary { bytes, receive: receive.operators }
     }
 
+    /// A block as a step executes it.
+    pub(super) fn as_executed(&self, mut block: Block) -> Block {
+        if self.execution.step == Step::Forward {
+            block.backward.clear();
+        }
+        if self.execution.fusion.compiled { fused(&block) } else { block }
+    }
+
     /// Tokens of a micro-batch that a rank has, s b / c.
     pub(super) const fn tokens(&self) -> u64 {
         self.execution.micro_batch as u64 * self.execution.sequence as u64 / self.context()
@@ -286,6 +291,11 @@ impl ShardedTransformer {
     /// Ranks that have parts of the same sequences, c.
     pub(super) const fn context(&self) -> u64 {
         self.execution.split.context as u64
+    }
+
+    /// How those exchange what attention needs; none: a rank alone has all of it.
+    pub(super) const fn context_exchange(&self) -> Option<ContextExchange> {
+        if self.context() > 1 { Some(self.execution.split.context_exchange) } else { None }
     }
 
     /// Tokens whose norms and residuals a rank works on: s b / c, or s b / (c t) with sequence parallelism.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Routing;
+
 /// Layers whose MLP is a mixture of experts: a router sends each token to a few of them (Shazeer et al. 2017).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,6 +21,9 @@ pub struct Experts {
     /// Layers before the first with experts.
     #[serde(default)]
     pub dense_layers: u32,
+    /// How the router deals tokens out.
+    #[serde(default)]
+    pub routing: Routing,
 }
 
 /// Most experts of a layer.
@@ -43,6 +48,9 @@ impl Experts {
                 "experts.top_k",
                 format!("a token goes to 1 to {count} of {count} experts, not to {top_k}"),
             );
+        }
+        if self.count > 0 && self.top_k > 0 {
+            self.validate_routing(wrong);
         }
         if self.dense_layers >= layers {
             let dense = self.dense_layers;

@@ -24,8 +24,13 @@ impl Transformer {
         let layers = f64::from(self.layers) * attention
             + f64::from(kinds.dense) * columns(self.ffn.into())
             + f64::from(kinds.experts) * mixture;
-        let transform = if self.encoder.is_some() { 2.0 * hidden * hidden } else { 0.0 };
-        let logits = transform + 2.0 * hidden * f64::from(self.vocabulary);
-        3.0 * sequences as f64 * length as f64 * (layers + logits)
+        let dense = if self.encoder.is_some() { 2.0 * hidden * hidden } else { 0.0 };
+        let tokens = sequences as f64 * length as f64;
+        // A head of classes sees one token of a sequence.
+        let (seen, outputs) = match self.classes {
+            Some(classes) => (sequences as f64, classes),
+            None => (tokens, self.vocabulary),
+        };
+        3.0 * (tokens * layers + seen * (dense + 2.0 * hidden * f64::from(outputs)))
     }
 }

@@ -1,9 +1,10 @@
 //! The end of the last stage: norm, of encoders the transform of masked words, logits, and the loss over a vocabulary that
-//! the tensor ranks share.
+//! the tensor ranks share; or a head of [classes](super::classes).
 
 use crate::graph::Phase;
 
 use super::block::Block;
+use super::classes;
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::linear::{Linear, Names, Side, linear_names};
@@ -25,14 +26,15 @@ const LOGITS_GRADIENT: &str = "logits gradient";
 
 impl ShardedTransformer {
     /// Final norm, logits and loss of a micro-batch on a rank of the last stage. The gradient of its input is the tensor
-    /// `final norm input gradient`, of an encoder, whose transform is in the place of the norm, `head dense input gradient`.
+    /// `final norm input gradient`, of an encoder, whose transform is in the place of the norm, `head dense input gradient`,
+    /// of classes `sequence gradient`.
     pub fn head(&self) -> Block {
-        Block {
+        self.as_executed(Block {
             input: Tensor { name: INPUT, bytes: self.bytes(self.residual_elements()) },
             output_gradient: None,
             forward: forward(self),
             backward: backward(self),
-        }
+        })
     }
 
     /// Logits of a micro-batch on a rank.
@@ -53,6 +55,10 @@ fn projection(on: &ShardedTransformer) -> Linear {
 
 fn forward(on: &ShardedTransformer) -> Vec<Operator> {
     let mut draft = Draft::new(Phase::Forward);
+    if let Some(count) = on.model().classes {
+        classes::forward(&mut draft, on, count.into(), INPUT);
+        return draft.operators;
+    }
     let normed = match on.model().encoder {
         Some(_) => transform(&mut draft, on),
         None => NORM.forward(&mut draft, on, INPUT, on.hidden()),
@@ -151,6 +157,10 @@ fn fused_loss(draft: &mut Draft, on: &ShardedTransformer) {
 
 fn backward(on: &ShardedTransformer) -> Vec<Operator> {
     let mut draft = Draft::new(Phase::BackwardInput);
+    if let Some(count) = on.model().classes {
+        classes::backward(&mut draft, on, count.into());
+        return draft.operators;
+    }
     let gradient = loss_gradient(&mut draft, on);
     if on.model().encoder.is_some() {
         transform_gradient(&mut draft, on, gradient);

@@ -5,7 +5,7 @@ use std::io::Read;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::{Bias, Encoder, Experts, LatentAttention, Mlp, Norm, Positions, Transformer};
+use super::{Bias, Encoder, Experts, LatentAttention, Mlp, Norm, Positions, Routing, Transformer};
 
 /// Why a `config.json` is not understood.
 #[derive(Debug, Error)]
@@ -48,6 +48,10 @@ const ARCHITECTURES: [(&str, Reader); 11] = [
     ("roberta", roberta),
 ];
 
+/// Architectures that are lists of layers, with presets of their own.
+const LISTS: [&str; 7] =
+    ["convnext", "efficientnet", "resnet", "t5", "vit", "wav2vec2", "wav2vec2-conformer"];
+
 impl Transformer {
     /// Reads a `config.json`.
     ///
@@ -72,7 +76,10 @@ impl Transformer {
         };
         let name = fields.get("model_type").and_then(Value::as_str);
         let Some((_, read)) = ARCHITECTURES.iter().find(|(known, _)| Some(*known) == name) else {
-            let found = name.map_or_else(|| "missing".to_owned(), |name| format!("`{name}`"));
+            let list = name
+                .filter(|name| LISTS.contains(name))
+                .map_or("", |_| " (a list of layers: see `model.layers`)");
+            let found = name.map_or_else(|| "missing".to_owned(), |name| format!("`{name}`{list}"));
             return Err(HuggingFaceError::Architecture { found });
         };
         let mut fields = Fields { fields, problems: Vec::new() };
@@ -97,7 +104,7 @@ fn roberta(fields: &mut Fields) -> Transformer {
     encoder(fields, Encoder::Roberta)
 }
 
-/// With the head of masked words, whatever `architectures` says.
+/// With the head of masked words, unless `architectures` says that sequences are told apart.
 fn encoder(fields: &mut Fields, encoder: Encoder) -> Transformer {
     fields.activation("gelu");
     let types = encoder.token_types();
@@ -111,7 +118,9 @@ fn encoder(fields: &mut Fields, encoder: Encoder) -> Transformer {
         fields.problem("`is_decoder` must be false: tokens attend to all of the sequence".to_owned());
     }
     let model = fields.decoder();
+    let classes = fields.architecture_has("ForSequenceClassification").then(|| fields.labels());
     Transformer {
+        classes,
         ffn: fields.number("intermediate_size"),
         tied_embedding: fields.flag_or("tie_word_embeddings", true),
         dropout: fields.any_dropout(&["attention_probs_dropout_prob", "hidden_dropout_prob"], 0.1),
@@ -185,6 +194,7 @@ fn mixtral(fields: &mut Fields) -> Transformer {
         ffn: mistral.ffn,
         shared_ffn: None,
         dense_layers: 0,
+        routing: Routing::default(),
     };
     Transformer { experts: Some(experts), ..mistral }
 }
@@ -203,6 +213,7 @@ fn deepseek(fields: &mut Fields) -> Transformer {
         ffn,
         shared_ffn: (shared > 0).then_some(shared),
         dense_layers: fields.number_or("first_k_dense_replace", 0),
+        routing: Routing::default(),
     };
     let latent = LatentAttention {
         query_rank: fields.optional("q_lora_rank"),
@@ -323,6 +334,18 @@ impl Fields {
             let problem = format!("`hidden_act` must be \"{expected}\", not {}", abridged(value));
             self.problem(problem);
         }
+    }
+
+    /// Whether a name of `architectures` ends so.
+    fn architecture_has(&self, end: &str) -> bool {
+        let names = self.value("architectures").and_then(Value::as_array).into_iter().flatten();
+        names.filter_map(Value::as_str).any(|name| name.ends_with(end))
+    }
+
+    /// Classes: as many as have names, two where none have.
+    fn labels(&mut self) -> u32 {
+        let named = self.value("id2label").and_then(Value::as_object).map(|names| names.len() as u32);
+        named.unwrap_or_else(|| self.number_or("num_labels", 2))
     }
 
     fn value(&self, name: &str) -> Option<&Value> {

@@ -37,12 +37,12 @@ impl ShardedTransformer {
         let cut = |operators| {
             if self.execution().in_pieces { in_pieces(operators, self.tensor()) } else { operators }
         };
-        Block {
+        self.as_executed(Block {
             input: Tensor { name: INPUT, bytes: self.bytes(self.residual_elements()) },
             output_gradient: Some(OUTPUT_GRADIENT),
             forward: cut(forward(self, experts, Phase::Forward)),
             backward: cut(backward(self, experts, recompute)),
-        }
+        })
     }
 }
 

@@ -2,8 +2,9 @@
 //! have them and back.
 //!
 //! The operators are those of Megatron-LM's `MoELayer` with the `alltoall` dispatcher, grouped products of Transformer
-//! Engine and its fused permutation (core 0.13 to 0.15). Routing is even: every expert gets `ceil(T k / E)` of the T tokens
-//! of each rank, what a capacity factor of 1 with padding enforces and losses for balance aim at.
+//! Engine and its fused permutation (core 0.13 to 0.15). How many rows go to which expert says its
+//! [routing](super::Routing), the same on every rank. Where experts are not chosen alike, the list is that of the rank whose
+//! experts get most, which the others wait for.
 //!
 //! ```text
 //! T tokens -> router -> permute -> all-to-all -> (gather over tensor ranks) -> sort by expert
@@ -11,29 +12,25 @@
 //!   -> unsort -> (reduce-scatter) -> all-to-all -> unpermute: sum over experts
 //! ```
 //!
-//! Tensor ranks share each expert by columns and rows as they do any MLP. Weights of the router see each rank's part of
-//! the tokens.
+//! Tensor ranks share each expert by columns and rows as they do any MLP, and see each other's rows and their weights.
 
 use crate::graph::Phase;
 
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
-use super::linear::{Linear, Names, Side, linear_names};
 use super::mlp::DenseMlp;
 use super::names::names;
 use super::operator::{CollectiveKind, Group, Layout, StreamClass};
 use super::residual::add_gradients;
+use super::router::{MAP, PROBABILITIES, Router, SCORES_GRADIENT};
 use super::{Experts, Mlp};
 
-const ROUTER: &Names = linear_names!("router");
-const SCORES: &str = "router scores";
-const CHOSEN: &str = "chosen experts";
-const PROBABILITIES: &str = "router probabilities";
-const MAP: &str = "routing map";
 const ROWS: &str = "rows of permuted tokens";
 const WEIGHTS: &str = "weights of permuted tokens";
 const WEIGHTS_ARRIVED: &str = "weights of arrived tokens";
+const WEIGHTS_GATHERED: &str = "weights of gathered tokens";
 const WEIGHTS_GRADIENT: &str = "weights gradient";
+const WEIGHTS_SCATTERED: &str = "weights gradient, scattered";
 const WEIGHTS_RETURNED: &str = "weights gradient, returned";
 const DISPATCH: &Travel = travel_names!("tokens");
 const COMBINE: &Travel = travel_names!("expert output");
@@ -46,8 +43,6 @@ const DOWN: &Grouped = grouped_names!("expert down");
 const COMBINED: &str = "combined tokens";
 const OUTPUT: &str = "mixture output";
 const PERMUTED_GRADIENT: &str = "permuted tokens gradient";
-const SCORES_GRADIENT: &str = "router scores gradient";
-const LOGITS_GRADIENT: &str = "router output gradient";
 
 names! { $
     /// Names of the operators and tensors of tokens on their way to experts, or back.
@@ -83,9 +78,9 @@ pub(super) fn forward(
 ) -> &'static str {
     let tokens = Tokens::of(on, experts);
     let shared = experts.shared_ffn.map(|ffn| DenseMlp::shared(on, ffn).forward(draft, on, input));
-    tokens.route(draft, on, input);
+    tokens.router.forward(draft, on, input);
     tokens.permute(draft, on, input);
-    let sorted = tokens.dispatch(draft, on, DISPATCH, Some((WEIGHTS, WEIGHTS_ARRIVED)));
+    let sorted = tokens.dispatch(draft, on, DISPATCH, true);
     tokens.grouped(draft, on, UP, (tokens.up(), tokens.hidden), sorted);
     tokens.activation(draft, on);
     tokens.grouped(draft, on, DOWN, (tokens.hidden, tokens.ffn), ACTIVATION);
@@ -118,7 +113,7 @@ pub(super) fn backward(
     let (embedding, sent) = (StreamClass::Embedding, tokens.bytes_sent(on));
     let writes = [(COMBINE_BACK.permuted, sent)];
     draft.stream(COMBINE_BACK.permute, embedding, (whole, sent), &[gradient, ROWS], &writes);
-    let sorted = tokens.dispatch(draft, on, COMBINE_BACK, None);
+    let sorted = tokens.dispatch(draft, on, COMBINE_BACK, false);
     tokens.grouped_backward(draft, on, DOWN, (tokens.hidden, tokens.ffn), (ACTIVATION, sorted));
     tokens.activation_gradient(draft, on);
     let saved = tokens.sorted(DISPATCH);
@@ -126,9 +121,9 @@ pub(super) fn backward(
     let returned = tokens.combine(draft, on, DISPATCH_BACK, UP.input_gradient);
     let weights = tokens.return_weights(draft);
     let reads = [returned, weights, ROWS];
-    let writes = [(PERMUTED_GRADIENT, whole), (SCORES_GRADIENT, on.bytes(tokens.scores()))];
+    let writes = [(PERMUTED_GRADIENT, whole), (SCORES_GRADIENT, on.bytes(tokens.router.table()))];
     draft.stream("permute tokens gradient", embedding, (sent, whole), &reads, &writes);
-    let through_router = tokens.route_backward(draft, on, input);
+    let through_router = tokens.router.backward(draft, on, input);
     let mut sum = add_gradients(draft, on, [PERMUTED_GRADIENT, through_router], "routed gradient");
     if let Some(ffn) = experts.shared_ffn {
         let shared = DenseMlp::shared(on, ffn).backward(draft, on, input, gradient);
@@ -138,36 +133,41 @@ pub(super) fn backward(
 }
 
 /// The tokens of a rank and where they go.
-struct Tokens {
+struct Tokens<'a> {
+    router: Router<'a>,
     /// Of this rank.
     here: u64,
     hidden: u64,
-    /// Experts of the layer, those of this rank, and those that a token goes to.
+    /// Experts of the layer, and those of this rank.
     experts: u64,
     local: u64,
-    top_k: u64,
     /// Columns of an expert on this rank.
     ffn: u64,
-    /// Rows that go to each expert from here.
-    capacity: u64,
+    /// Rows that leave this rank, and those that arrive.
+    sent: u64,
+    arrived: u64,
     expert_ranks: u64,
     tensor: u64,
     branches: u64,
 }
 
-impl Tokens {
-    fn of(on: &ShardedTransformer, experts: &Experts) -> Self {
+impl<'a> Tokens<'a> {
+    fn of(on: &ShardedTransformer, experts: &'a Experts) -> Self {
         let (here, tensor) = (on.residual_tokens(), on.tensor());
         let expert_ranks = u64::from(on.execution().split.expert);
-        let (count, top_k) = (u64::from(experts.count), u64::from(experts.top_k));
+        let (count, rows) = (u64::from(experts.count), experts.deal(here).rows);
+        let local = count / expert_ranks;
+        // Every rank sends as many to the same experts.
+        let of_ranks = rows.chunks(local as usize).map(|rows| rows.iter().sum::<u64>());
         Self {
+            router: Router::of(on, experts),
             here,
             hidden: on.hidden(),
             experts: count,
-            local: count / expert_ranks,
-            top_k,
+            local,
             ffn: u64::from(experts.ffn) / tensor,
-            capacity: (here * top_k).div_ceil(count),
+            sent: rows.iter().sum(),
+            arrived: of_ranks.max().unwrap_or(0) * expert_ranks,
             expert_ranks,
             tensor,
             branches: on.model().mlp_branches(),
@@ -179,57 +179,22 @@ impl Tokens {
         self.branches * self.ffn
     }
 
-    const fn scores(&self) -> u64 {
-        self.here * self.experts
-    }
-
-    /// Rows that leave this rank.
-    const fn sent(&self) -> u64 {
-        self.capacity * self.experts
-    }
-
     const fn bytes_sent(&self, on: &ShardedTransformer) -> u64 {
-        on.bytes(self.sent() * self.hidden)
+        on.bytes(self.sent * self.hidden)
     }
 
-    /// Rows that arrive for each expert of this rank.
+    const fn bytes_arrived(&self, on: &ShardedTransformer) -> u64 {
+        on.bytes(self.arrived * self.hidden)
+    }
+
+    /// Rows for all experts of this rank, of all tensor ranks.
     const fn rows(&self) -> u64 {
-        self.capacity * self.expert_ranks * self.tensor
+        self.arrived * self.tensor
     }
 
-    /// Logits, softmax, the best experts, and the two tables of tokens and experts (`topk_routing_with_score_function`);
-    /// the loss for balance reads the scores once more.
-    fn route(&self, draft: &mut Draft, on: &ShardedTransformer, input: &'static str) {
-        self.router(on).forward(draft, on, input);
-        let (scores, single) = (on.bytes(self.scores()), 4 * self.scores());
-        let softmax = (StreamClass::Softmax, self.here);
-        draft.walk("router softmax", softmax, (scores, scores), &[ROUTER.output], &[(SCORES, scores)]);
-        let chosen = self.here * self.top_k * (on.execution().dtype.bytes() + INDEX_BYTES);
-        let reduction = (StreamClass::Reduction, self.here);
-        draft.walk("choose experts", reduction, (scores, chosen), &[SCORES], &[(CHOSEN, chosen)]);
-        let (embedding, none) = (StreamClass::Embedding, self.scores());
-        let traffic = (chosen, scores + none);
-        let writes = [(PROBABILITIES, scores), (MAP, none)];
-        draft.stream("tabulate choices", embedding, traffic, &[CHOSEN], &writes);
-        draft.stream("balance loss", StreamClass::Reduction, (single, 0), &[SCORES, MAP], &[]);
-    }
-
-    /// From the gradient of the probabilities to that of the input.
-    fn route_backward(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        input: &'static str,
-    ) -> &'static str {
-        let scores = on.bytes(self.scores());
-        let (softmax, reads) = ((StreamClass::Softmax, self.here), [SCORES, SCORES_GRADIENT]);
-        let writes = [(LOGITS_GRADIENT, scores)];
-        draft.walk("router softmax gradient", softmax, (2 * scores, scores), &reads, &writes);
-        self.router(on).backward(draft, on, input, LOGITS_GRADIENT)
-    }
-
-    fn router(&self, on: &ShardedTransformer) -> Linear {
-        Linear { names: ROUTER, side: Side::Whole, inputs: on.hidden(), outputs: self.experts, narrow: false }
+    /// Rows for each of them; where they differ, the mean.
+    const fn rows_each(&self) -> u64 {
+        self.rows().div_ceil(self.local)
     }
 
     /// Copies each token to as many rows as it has experts, ordered by expert (`moe_permute_with_probs`): a map of rows
@@ -239,32 +204,34 @@ impl Tokens {
         // Where the rows of each token are, and from which expert; a count.
         let rows = self.here * (2 * self.experts + 1) * ROW_BYTES;
         let embedding = StreamClass::Embedding;
-        draft.stream("map rows", embedding, (self.scores(), rows), &[MAP], &[(ROWS, rows)]);
-        let weights = self.sent() * WEIGHT_BYTES;
+        let table = self.router.table();
+        draft.stream("map rows", embedding, (table, rows), &[MAP], &[(ROWS, rows)]);
+        let weights = self.sent * WEIGHT_BYTES;
         let reads = [input, PROBABILITIES, ROWS];
         let writes = [(DISPATCH.permuted, sent), (WEIGHTS, weights)];
         draft.stream(DISPATCH.permute, embedding, (whole + rows, sent + weights), &reads, &writes);
     }
 
-    /// Rows go to the ranks of their experts, with their weights where there are some; tensor ranks get each other's, and
-    /// those of one expert come together. Returns the name of the result.
+    /// Rows go to the ranks of their experts, `weighted` with their weights; tensor ranks get each other's, and those of one
+    /// expert come together. Returns the name of the result.
     fn dispatch(
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
         names: &'static Travel,
-        weights: Option<(&'static str, &'static str)>,
+        weighted: bool,
     ) -> &'static str {
-        let bytes = self.bytes_sent(on);
+        let bytes = self.bytes_arrived(on);
         let mut tokens = names.permuted;
         if self.expert_ranks > 1 {
             let work = (CollectiveKind::AllToAll, Group::Expert, bytes);
             draft.collective(names.exchange, work, Issue::Waiting, &[tokens], &[(names.arrived, bytes)]);
             tokens = names.arrived;
-            if let Some((from, to)) = weights {
-                let bytes = self.sent() * WEIGHT_BYTES;
-                let work = (CollectiveKind::AllToAll, Group::Expert, bytes);
-                draft.collective("exchange weights", work, Issue::Waiting, &[from], &[(to, bytes)]);
+            if weighted {
+                let bytes = self.arrived * WEIGHT_BYTES;
+                let (work, writes) =
+                    ((CollectiveKind::AllToAll, Group::Expert, bytes), [(WEIGHTS_ARRIVED, bytes)]);
+                draft.collective("exchange weights", work, Issue::Waiting, &[WEIGHTS], &writes);
             }
         }
         let bytes = bytes * self.tensor;
@@ -272,6 +239,18 @@ impl Tokens {
             let work = (CollectiveKind::AllGather, Group::Tensor, bytes);
             draft.collective(names.gather, work, Issue::Waiting, &[tokens], &[(names.gathered, bytes)]);
             tokens = names.gathered;
+            if weighted {
+                let bytes = self.rows() * WEIGHT_BYTES;
+                let work = (CollectiveKind::AllGather, Group::Tensor, bytes);
+                let from = if self.expert_ranks > 1 { WEIGHTS_ARRIVED } else { WEIGHTS };
+                draft.collective(
+                    "gather weights",
+                    work,
+                    Issue::Waiting,
+                    &[from],
+                    &[(WEIGHTS_GATHERED, bytes)],
+                );
+            }
         }
         if self.local > 1 {
             let writes = [(names.sorted, bytes)];
@@ -298,7 +277,7 @@ impl Tokens {
         names: &'static Travel,
         rows: &'static str,
     ) -> &'static str {
-        let bytes = self.bytes_sent(on);
+        let bytes = self.bytes_arrived(on);
         let (mut tokens, gathered) = (rows, bytes * self.tensor);
         if self.local > 1 {
             let writes = [(names.sorted, gathered)];
@@ -311,8 +290,8 @@ impl Tokens {
             tokens = names.scattered;
         }
         if self.expert_ranks > 1 {
-            let work = (CollectiveKind::AllToAll, Group::Expert, bytes);
-            draft.collective(names.exchange, work, Issue::Waiting, &[tokens], &[(names.arrived, bytes)]);
+            let (work, sent) = ((CollectiveKind::AllToAll, Group::Expert, bytes), self.bytes_sent(on));
+            draft.collective(names.exchange, work, Issue::Waiting, &[tokens], &[(names.arrived, sent)]);
             tokens = names.arrived;
         }
         tokens
@@ -320,19 +299,29 @@ impl Tokens {
 
     /// Gradients of the weights go back to where the tokens are from. Returns the name of the result.
     fn return_weights(&self, draft: &mut Draft) -> &'static str {
-        if self.expert_ranks == 1 {
-            return WEIGHTS_GRADIENT;
+        let (mut gradient, arrived) = (WEIGHTS_GRADIENT, self.arrived * WEIGHT_BYTES);
+        if self.tensor > 1 {
+            let work = (CollectiveKind::ReduceScatter, Group::Tensor, self.rows() * WEIGHT_BYTES);
+            let writes = [(WEIGHTS_SCATTERED, arrived)];
+            draft.collective("reduce weights gradient", work, Issue::Waiting, &[gradient], &writes);
+            gradient = WEIGHTS_SCATTERED;
         }
-        let bytes = self.sent() * WEIGHT_BYTES;
-        let work = (CollectiveKind::AllToAll, Group::Expert, bytes);
-        let writes = [(WEIGHTS_RETURNED, bytes)];
-        draft.collective("exchange weights gradient", work, Issue::Waiting, &[WEIGHTS_GRADIENT], &writes);
-        WEIGHTS_RETURNED
+        if self.expert_ranks > 1 {
+            let work = (CollectiveKind::AllToAll, Group::Expert, arrived);
+            let writes = [(WEIGHTS_RETURNED, self.sent * WEIGHT_BYTES)];
+            draft.collective("exchange weights gradient", work, Issue::Waiting, &[gradient], &writes);
+            gradient = WEIGHTS_RETURNED;
+        }
+        gradient
     }
 
     /// The weights that the activation multiplies with.
     const fn weights(&self) -> &'static str {
-        if self.expert_ranks > 1 { WEIGHTS_ARRIVED } else { WEIGHTS }
+        match (self.tensor > 1, self.expert_ranks > 1) {
+            (true, _) => WEIGHTS_GATHERED,
+            (_, true) => WEIGHTS_ARRIVED,
+            _ => WEIGHTS,
+        }
     }
 
     /// A product of every expert, from `inputs` to `outputs` columns.
@@ -344,9 +333,9 @@ impl Tokens {
         (outputs, inputs): (u64, u64),
         input: &'static str,
     ) {
-        let shape = (self.local, self.rows(), outputs, inputs);
+        let shape = (self.local, self.rows_each(), outputs, inputs);
         let layout = (on.execution().dtype, Layout::Forward, false);
-        let writes = [(names.output, on.bytes(self.local * self.rows() * outputs))];
+        let writes = [(names.output, on.bytes(self.rows() * outputs))];
         draft.grouped(names.product, shape, layout, &[input], &writes);
     }
 
@@ -359,9 +348,9 @@ impl Tokens {
         (input, gradient): (&'static str, &'static str),
     ) {
         let dtype = on.execution().dtype;
-        let rows = self.rows();
+        let rows = self.rows_each();
         let layout = (dtype, Layout::InputGradient, false);
-        let writes = [(names.input_gradient, on.bytes(self.local * rows * inputs))];
+        let writes = [(names.input_gradient, on.bytes(self.rows() * inputs))];
         draft.grouped(
             names.input_gradient,
             (self.local, rows, inputs, outputs),
@@ -384,7 +373,7 @@ impl Tokens {
 
     /// The activation times the weight of each row, in one kernel (`weighted_bias_swiglu_impl`).
     fn activation(&self, draft: &mut Draft, on: &ShardedTransformer) {
-        let rows = self.local * self.rows();
+        let rows = self.rows();
         let (up, down) = (on.bytes(rows * self.up()), on.bytes(rows * self.ffn));
         let reads = [UP.output, self.weights()];
         let name = match on.model().mlp {
@@ -395,7 +384,7 @@ impl Tokens {
     }
 
     fn activation_gradient(&self, draft: &mut Draft, on: &ShardedTransformer) {
-        let rows = self.local * self.rows();
+        let rows = self.rows();
         let (up, down) = (on.bytes(rows * self.up()), on.bytes(rows * self.ffn));
         let reads = [UP.output, self.weights(), DOWN.input_gradient];
         let writes = [(ACTIVATION_GRADIENT, up), (WEIGHTS_GRADIENT, rows * WEIGHT_BYTES)];
@@ -409,7 +398,6 @@ impl Tokens {
     }
 }
 
-/// Bytes of the number of an expert, of a row, and of a weight on its way.
-const INDEX_BYTES: u64 = 8;
+/// Bytes of the number of a row, and of a weight on its way.
 const ROW_BYTES: u64 = 4;
 const WEIGHT_BYTES: u64 = 4;

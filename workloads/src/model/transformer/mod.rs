@@ -30,6 +30,7 @@
 mod accumulate;
 mod apart;
 mod attention;
+mod classes;
 mod context;
 mod cut;
 mod data;
@@ -55,6 +56,8 @@ mod presets;
 mod residual;
 mod rms;
 mod rotary;
+mod router;
+mod routing;
 mod shape;
 mod softmax;
 mod split;
@@ -66,13 +69,13 @@ use crate::model::{block, draft};
 pub use crate::graph::Phase;
 pub use crate::model::block::{Block, beside};
 pub use crate::model::operator;
+pub use context::ContextExchange;
 pub use cut::LayerRecompute;
 pub(crate) use data::Held;
 pub use data::{DataParallel, Gather, GatherLimit, Overlap};
 pub use encoder::Encoder;
 pub use execution::{
-    AttentionKernel, Boundary, ContextExchange, Execution, Fusion, Recompute, ShardedTransformer,
-    SoftmaxFusion, Step,
+    AttentionKernel, Boundary, Execution, Fusion, Recompute, ShardedTransformer, SoftmaxFusion, Step,
 };
 pub use experts::Experts;
 pub use hugging_face::HuggingFaceError;
@@ -84,6 +87,7 @@ pub use operator::{
 };
 pub use parameters::RankParameters;
 pub use presets::{PRESETS, Preset};
+pub use routing::{Capacity, Dealt, Load, Routing};
 pub use shape::{Bias, LayerKind, Layers, Mlp, Norm, Positions, Transformer};
 pub use split::Split;
 pub use states::{Sharding, StateBytes, States};

@@ -8,8 +8,8 @@ macro_rules! names {
         $($name:ident: $before:literal _ $after:literal,)+
     ) => {
         $(#[$doc])*
-        pub(super) struct $names {
-            $(pub(super) $name: &'static str,)+
+        pub(in crate::model::transformer) struct $names {
+            $(pub(in crate::model::transformer) $name: &'static str,)+
         }
 
         macro_rules! $make {
@@ -18,7 +18,7 @@ macro_rules! names {
             };
         }
         #[allow(unused_imports, reason = "some stems are only of the file of the names")]
-        pub(super) use $make;
+        pub(in crate::model::transformer) use $make;
     };
 }
 pub(super) use names;

@@ -1,5 +1,6 @@
 //! How many parameters a transformer has, and how many of them a rank.
 
+use super::classes;
 use super::execution::ShardedTransformer;
 use super::{Bias, Experts, LatentAttention, Layers, Norm, Positions, Transformer};
 
@@ -37,7 +38,7 @@ impl Transformer {
     /// Parameters of the model, without padding.
     pub fn parameters(&self) -> u64 {
         let words = u64::from(self.vocabulary) * u64::from(self.hidden);
-        let head = if self.tied_embedding { 0 } else { words };
+        let head = if self.tied_embedding || self.classes.is_some() { 0 } else { words };
         self.all_layers(self.experts.as_ref().map_or(0, |experts| experts.count))
             + words
             + head
@@ -45,7 +46,7 @@ impl Transformer {
             + self.token_type_parameters()
             + self.embedding_norm_parameters()
             + self.final_norm_parameters()
-            + self.transform_parameters()
+            + self.head_parameters()
             + self.output_biases(u64::from(self.vocabulary))
     }
 
@@ -129,15 +130,19 @@ impl Transformer {
         if self.encoder.is_some() { self.norm_parameters() } else { 0 }
     }
 
-    /// Those of an encoder's head before the output matrix: dense layer and norm.
-    fn transform_parameters(&self) -> u64 {
+    /// Those of an encoder's head beside the output matrix, dense layer and norm, or of its head of classes.
+    fn head_parameters(&self) -> u64 {
         let hidden = u64::from(self.hidden);
-        if self.encoder.is_some() { hidden * hidden + hidden + self.norm_parameters() } else { 0 }
+        match (self.encoder, self.classes) {
+            (None, _) => 0,
+            (Some(_), Some(count)) => classes::parameters(hidden, count.into()),
+            (Some(_), None) => hidden * hidden + hidden + self.norm_parameters(),
+        }
     }
 
     /// Of so many words that an encoder's head gives logits for.
     fn output_biases(&self, words: u64) -> u64 {
-        if self.encoder.is_some() { words } else { 0 }
+        if self.encoder.is_some() && self.classes.is_none() { words } else { 0 }
     }
 
     pub(super) fn token_type_parameters(&self) -> u64 {
@@ -160,10 +165,10 @@ impl ShardedTransformer {
         let (dense, mixtures) = (u64::from(layers.dense), u64::from(layers.experts));
         let words = self.vocabulary_share() * self.hidden();
         let if_ = |is: bool, count: u64| if is { count } else { 0 };
-        let tied = model.tied_embedding;
+        let (tied, ends_in_words) = (model.tied_embedding, model.classes.is_none());
         let final_norm = if_(last, model.final_norm_parameters());
-        let (embedding_norm, transform) =
-            (if_(first, model.embedding_norm_parameters()), if_(last, model.transform_parameters()));
+        let (embedding_norm, of_head) =
+            (if_(first, model.embedding_norm_parameters()), if_(last, model.head_parameters()));
         let output_biases = if_(last, model.output_biases(self.vocabulary_share()));
         let expert_ranks = u64::from(self.execution().split.expert);
         let of_mixture = model.experts.as_ref().map_or(0, |experts| {
@@ -176,14 +181,14 @@ impl ShardedTransformer {
             embedding: if_(first, words + model.position_parameters() + model.token_type_parameters())
                 + embedding_norm,
             final_norm,
-            head: if_(last && !(first && tied), words) + transform + output_biases,
+            head: if_(last && ends_in_words && !(first && tied), words) + of_head + output_biases,
             replicated: dense * model.layer_replicated(false)
                 + mixtures * model.layer_replicated(true)
                 + final_norm
                 + embedding_norm
-                + transform,
+                + of_head,
             experts: if_(expert_ranks > 1, mixtures * of_mixture),
-            shared: if_(tied && first != last, words),
+            shared: if_(tied && ends_in_words && first != last, words),
         }
     }
 

@@ -49,6 +49,8 @@ pub struct Transformer {
     pub latent: Option<LatentAttention>,
     /// Which encoder it is, where it is no decoder.
     pub encoder: Option<Encoder>,
+    /// Classes that an encoder tells sequences apart by, where it has a head for that and not for masked words.
+    pub classes: Option<u32>,
 }
 
 /// What the MLP of a layer is.
@@ -141,6 +143,7 @@ const ATTENTION_MAX: u64 = 1 << 21;
 const FFN_MAX: u32 = 1 << 22;
 const VOCABULARY_MAX: u32 = 1 << 24;
 const POSITIONS_MAX: u32 = 1 << 24;
+const CLASSES_MAX: u32 = 1 << 20;
 
 impl Transformer {
     /// A model of the GPT-2 and GPT-3 family, with dropout and a tied embedding.
@@ -168,6 +171,7 @@ impl Transformer {
             experts: None,
             latent: None,
             encoder: None,
+            classes: None,
         }
     }
 
@@ -227,6 +231,15 @@ impl Transformer {
         }
         if let Some(encoder) = self.encoder {
             encoder.validate(self, &mut wrong);
+        }
+        match self.classes {
+            Some(_) if self.encoder.is_none() => {
+                wrong("classes", "a decoder ends in words: give an `encoder`, or leave it out".to_owned());
+            }
+            Some(count) if !(1..=CLASSES_MAX).contains(&count) => {
+                wrong("classes", format!("{count} is not between 1 and {CLASSES_MAX}"));
+            }
+            _ => {}
         }
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
@@ -293,6 +306,7 @@ struct Written {
     experts: Option<Experts>,
     latent: Option<LatentAttention>,
     encoder: Option<Encoder>,
+    classes: Option<u32>,
 }
 
 impl TryFrom<Written> for Transformer {
@@ -321,6 +335,7 @@ impl TryFrom<Written> for Transformer {
             experts: written.experts,
             latent: written.latent,
             encoder: written.encoder,
+            classes: written.classes,
             ..gpt
         })
     }

@@ -16,6 +16,7 @@ const SINGLE: &str = "scores in fp32";
 const SCALED: &str = "scaled scores";
 const SOFTMAX: &str = "softmax output";
 const SOFTMAX_GRADIENT: &str = "softmax output gradient";
+const PRODUCT: &str = "softmax output times gradient";
 const SCALED_GRADIENT: &str = "scaled scores gradient";
 const SINGLE_GRADIENT: &str = "scores gradient in fp32";
 
@@ -77,7 +78,7 @@ impl Softmax {
     }
 
     /// From the gradient of the probabilities to that of the scores; returns the name of the latter. The kernel works in
-    /// place.
+    /// place. PyTorch multiplies output and gradient before the kernel that sums over rows (`softmax_backward_cuda_out`).
     pub(super) fn backward(&self, draft: &mut Draft) -> &'static str {
         let (bytes, single) = (self.scores * self.element, self.scores * 4);
         let (copy, softmax) = (StreamClass::Elementwise, (StreamClass::Softmax, self.rows));
@@ -93,7 +94,9 @@ impl Softmax {
             draft.stream("cast probabilities gradient", copy, (bytes, single), &[from], &writes);
         }
         let reads = if casts { [SOFTMAX, SOFTMAX_GRADIENT] } else { [PROBABILITIES, from] };
-        draft.walk("softmax gradient", softmax, (2 * single, single), &reads, &[(SCALED_GRADIENT, single)]);
+        draft.stream(PRODUCT, copy, (2 * single, single), &reads, &[(PRODUCT, single)]);
+        let (reads, writes) = ([reads[0], PRODUCT], [(SCALED_GRADIENT, single)]);
+        draft.walk("softmax gradient", softmax, (2 * single, single), &reads, &writes);
         if self.causal {
             draft.stream("mask gradient", copy, (single, single), &[SCALED_GRADIENT], &[]);
         }

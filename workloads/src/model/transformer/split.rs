@@ -3,7 +3,7 @@
 
 use crate::limits::Invalid;
 
-use super::{Experts, Transformer};
+use super::{ContextExchange, Experts, Transformer};
 
 /// A split of a transformer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,14 +18,26 @@ pub struct Split {
     pub chunks: u32,
     /// Ranks that have parts of the same sequences, c.
     pub context: u32,
+    /// How those compute attention.
+    pub context_exchange: ContextExchange,
     /// Ranks that share the experts of each layer, e. They are of those that hold the same parameters otherwise.
     pub expert: u32,
 }
 
+/// Most ranks of a ring: each is a step of every layer.
+const RING_MAX: u32 = 1 << 10;
+
 impl Split {
     /// Everything on one device.
-    pub const NONE: Self =
-        Self { tensor: 1, sequence_parallel: false, stages: 1, chunks: 1, context: 1, expert: 1 };
+    pub const NONE: Self = Self {
+        tensor: 1,
+        sequence_parallel: false,
+        stages: 1,
+        chunks: 1,
+        context: 1,
+        context_exchange: ContextExchange::AllToAll,
+        expert: 1,
+    };
 
     /// Layers of each chunk of each stage.
     pub fn layers_per_chunk(&self, model: &Transformer) -> u32 {
@@ -84,7 +96,7 @@ impl Split {
     }
 
     /// Each rank has two pieces of a sequence, one from the front and one from the back, so that a causal mask leaves all
-    /// the same work; an all-to-all deals out heads.
+    /// the same work; an all-to-all deals out heads, a ring takes a step for each rank.
     fn context_ranks(&self, model: &Transformer, sequence: u32, found: &mut Vec<Invalid>) {
         let (c, t) = (self.context, self.tensor);
         let mut wrong = |problem| found.push(Invalid { field: "context", problem });
@@ -104,10 +116,17 @@ impl Split {
                  a multiple of {pieces}"
             ));
         }
+        if self.context_exchange == ContextExchange::Ring && c > RING_MAX {
+            wrong(format!("a ring of {c} ranks has more steps than {RING_MAX}: use fewer, or all-gather"));
+        }
         let heads = model.kv_heads / t;
-        if model.kv_heads.is_multiple_of(t) && !heads.is_multiple_of(c) {
+        if self.context_exchange == ContextExchange::AllToAll
+            && model.kv_heads.is_multiple_of(t)
+            && !heads.is_multiple_of(c)
+        {
             wrong(format!(
-                "{heads} heads of keys and values of a tensor rank cannot be dealt out to {c} ranks; {} would do",
+                "{heads} heads of keys and values of a tensor rank cannot be dealt out to {c} ranks; {} would do, or \
+                 another exchange: ring, all-gather",
                 nearest_divisors(heads, c)
             ));
         }

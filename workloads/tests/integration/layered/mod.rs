@@ -21,6 +21,7 @@ fn execution(micro_batch: u32) -> LayeredExecution {
         states: States::Full,
         optimizer: Optimizer::Momentum,
         recompute: false,
+        compiled: false,
     }
 }
 

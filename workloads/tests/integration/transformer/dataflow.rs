@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use workloads::model::transformer::{
-    AttentionKernel, Bias, Block, Dtype, Execution, Experts, Fp8, Fusion, LatentAttention, Mlp, Norm,
-    Operator, Phase, Positions, Recompute, Scaling, ShardedTransformer, SoftmaxFusion, Split, States,
-    Transformer, Work, beside,
+    AttentionKernel, Bias, Block, Capacity, ContextExchange, Dtype, Execution, Experts, Fp8, Fusion,
+    LatentAttention, Load, Mlp, Norm, Operator, Phase, Positions, Recompute, Routing, Scaling,
+    ShardedTransformer, SoftmaxFusion, Split, States, Transformer, Work, beside,
 };
 
 use super::{flash, materialised, preset, ranks, shard};
@@ -21,15 +21,18 @@ fn cases() -> Vec<(Transformer, Execution)> {
         residual: false,
         gradient_accumulation: false,
         bias: true,
+        strided_heads: false,
+        compiled: false,
         gelu: false,
         optimizer: false,
         cross_entropy: true,
         loss_metrics: 1,
         ..Fusion::TORCHTITAN
     };
+    let compiled = Fusion { compiled: true, ..unfused };
     for model in models {
         for split in [ranks(1, false), ranks(4, false), ranks(4, true)] {
-            for fusion in [Fusion::ALL, unfused] {
+            for fusion in [Fusion::ALL, unfused, compiled] {
                 // Inputs that are gathered are kept.
                 let gathers_again = fusion.projections;
                 for (dtype, attention, states) in [
@@ -54,10 +57,11 @@ fn cases() -> Vec<(Transformer, Execution)> {
     }
     for name in ["bert-base", "roberta-base"] {
         for split in [ranks(1, false), ranks(4, true)] {
-            for fusion in [Fusion::ALL, unfused] {
+            for fusion in [Fusion::ALL, unfused, compiled] {
                 for micro_batch in [1, 2] {
                     let execution = Execution { fusion, ..materialised(micro_batch, 512, split) };
                     cases.push((preset(name), execution.clone()));
+                    cases.push((Transformer { classes: Some(2), ..preset(name) }, execution.clone()));
                     cases.push((Transformer { dropout: false, ..preset(name) }, execution));
                 }
             }
@@ -91,6 +95,21 @@ fn cases() -> Vec<(Transformer, Execution)> {
             }
         }
     }
+    for exchange in [ContextExchange::Ring, ContextExchange::AllGather] {
+        for name in ["llama-3-8b", "deepseek-v2", "bert-base"] {
+            for context in [2, 4] {
+                let split = Split { context, context_exchange: exchange, ..ranks(2, true) };
+                cases.push((preset(name), flash(2, 512, split)));
+            }
+        }
+    }
+    // Experts that are not chosen alike, with rooms and all losses.
+    let load = Load::Drawn { concentration: 1_000_000_000, seed: 1 };
+    let capacity = Some(Capacity { factor: 1_100_000_000, pad: false });
+    let routing = Routing { load, capacity, balance_loss: true, z_loss: true };
+    let experts = Experts { routing, ..preset("mixtral-8x7b").experts.unwrap() };
+    let model = Transformer { experts: Some(experts), ..preset("mixtral-8x7b") };
+    cases.push((model, flash(2, 512, Split { expert: 4, ..ranks(2, true) })));
     // With scores in memory.
     cases.push((preset("deepseek-v3"), materialised(2, 512, ranks(4, true))));
     let direct = LatentAttention { query_rank: None, ..preset("deepseek-v2").latent.unwrap() };
@@ -165,6 +184,7 @@ fn every_tensor_is_read_but_results() {
                     "word embedding",
                     "final norm input gradient",
                     "head dense input gradient",
+                    "sequence gradient",
                     "log-softmax of metric",
                 ];
                 let is_result = result.iter().any(|name| tensor.name.starts_with(name));
@@ -240,8 +260,11 @@ fn the_choices_of_a_model_show_in_its_operators() {
 fn nothing_here_knows_a_time() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/model/transformer");
     let mut files = 0;
-    for entry in std::fs::read_dir(folder).expect("the folder") {
-        let text = std::fs::read_to_string(entry.expect("an entry").path()).expect("UTF-8");
+    let entries =
+        |folder| std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let (folders, here): (Vec<_>, Vec<_>) = entries(folder).partition(|path| path.is_dir());
+    for path in here.into_iter().chain(folders.into_iter().flat_map(entries)) {
+        let text = std::fs::read_to_string(path).expect("UTF-8");
         files += 1;
         let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
         for line in code {

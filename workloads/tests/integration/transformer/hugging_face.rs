@@ -78,6 +78,19 @@ fn encoders_of_other_kinds_are_refused() {
     }
 }
 
+/// `BertForSequenceClassification` has as many classes as have names.
+#[test]
+fn architectures_say_what_an_encoder_ends_in() {
+    let classes = |architecture: &str, more: &str| {
+        let text = BERT.replace("BertForMaskedLM", architecture).replacen('{', &format!("{{ {more}"), 1);
+        read(&text).expect("a BERT").classes
+    };
+    let classifier = "BertForSequenceClassification";
+    assert_eq!(classes("BertForMaskedLM", ""), None);
+    assert_eq!(classes(classifier, ""), Some(2));
+    assert_eq!(classes(classifier, r#""id2label": { "0": "a", "1": "b", "2": "c" }, "#), Some(3));
+}
+
 #[test]
 fn an_unknown_architecture_names_the_known_ones() {
     let supported = "supported are bert, deepseek_v2, deepseek_v3, gpt2, gpt_neox, llama, mistral, mixtral, mpt, qwen2, roberta";
@@ -86,6 +99,10 @@ fn an_unknown_architecture_names_the_known_ones() {
         Err(format!("config.json: `model_type` is `mamba`; {supported}"))
     );
     assert_eq!(read("{}"), Err(format!("config.json: `model_type` is missing; {supported}")));
+    assert_eq!(
+        read(r#"{ "model_type": "t5" }"#),
+        Err(format!("config.json: `model_type` is `t5` (a list of layers: see `model.layers`); {supported}"))
+    );
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Transformers: what they execute, hold and count, against published formulas and figures.
 
+mod classes;
 mod collectives;
+mod compiled;
+mod context;
 mod dataflow;
 mod flops;
 mod hugging_face;
@@ -9,6 +12,7 @@ mod mixture;
 mod narrow;
 mod parameters;
 mod pieces;
+mod routing;
 mod softmax;
 mod splits;
 mod torchtitan;

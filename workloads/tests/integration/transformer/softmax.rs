@@ -88,5 +88,6 @@ fn passes_over_the_scores_cross_memory() {
         (sum(&layer.forward), sum(&layer.backward))
     };
     assert_eq!(bytes_per_score(SoftmaxFusion::On), (4 + 5, 6 + 5));
-    assert_eq!(bytes_per_score(SoftmaxFusion::Off), (36 + 5, 40 + 5));
+    // PyTorch multiplies output and gradient in a pass of its own: two reads and a write in fp32.
+    assert_eq!(bytes_per_score(SoftmaxFusion::Off), (36 + 5, 40 + 12 + 5));
 }

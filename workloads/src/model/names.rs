@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// A name that lives as long as the program, as those of operators do. Names repeat from block to block and from model to
 /// model, so that few are ever made.
-pub(super) fn name(stem: &str, ending: &str) -> &'static str {
+pub(crate) fn name(stem: &str, ending: &str) -> &'static str {
     static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let text = if ending.is_empty() { stem.to_owned() } else { format!("{stem} {ending}") };
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

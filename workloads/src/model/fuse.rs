@@ -1,0 +1,121 @@
+//! Merges passes over memory that follow each other, as compilers of graphs do (`torch.compile`: Ansel et al., ASPLOS 2024,
+//! section 4): an operator joins the ones before it if it reads what they make or read, tensor by tensor or row by row.
+//! Products, attention, sums over columns and collectives stay what they are, and nothing is merged across them or between
+//! blocks.
+//!
+//! A merged kernel reads once what it does not make itself, and writes only what somebody else reads:
+//!
+//! ```text
+//! scale: S -> A, mask: A in place, softmax: A -> P      3 S read, 3 S written
+//! merged: S -> P                                        1 S read, 1 S written
+//! ```
+
+use std::collections::BTreeMap;
+
+use super::block::Block;
+use super::names::name;
+use super::operator::{Operator, Stream, StreamClass, Tensor, Work};
+
+/// A block with its passes merged.
+pub(crate) fn fused(block: &Block) -> Block {
+    let sizes: BTreeMap<&str, u64> = tensors(block).map(|tensor| (tensor.name, tensor.bytes)).collect();
+    let results = [block.output(), block.input_gradient()];
+    let kept = |name: &str| results.iter().flatten().any(|tensor| tensor.name == name);
+    let reads = |list: &[Operator], name: &str| list.iter().any(|op| op.reads.contains(&name));
+    let forward = merge(&block.forward, &sizes, |name| kept(name) || reads(&block.backward, name));
+    let backward = merge(&block.backward, &sizes, kept);
+    Block { forward, backward, ..block.clone() }
+}
+
+fn tensors(block: &Block) -> impl Iterator<Item = &Tensor> {
+    let made = block.forward.iter().chain(&block.backward).flat_map(|op| &op.writes);
+    made.chain([&block.input])
+}
+
+/// Merges the operators of a list; `outlives` says which tensors are read behind it.
+fn merge(list: &[Operator], sizes: &BTreeMap<&str, u64>, outlives: impl Fn(&str) -> bool) -> Vec<Operator> {
+    let mut merged: Vec<Operator> = Vec::new();
+    let mut start = 0;
+    while start < list.len() {
+        let mut end = start + 1;
+        while end < list.len() && joins(&list[start..end], &list[end]) {
+            end += 1;
+        }
+        let needed = |name: &str| outlives(name) || list[end..].iter().any(|op| op.reads.contains(&name));
+        merged.push(one(&list[start..end], sizes, needed));
+        start = end;
+    }
+    merged
+}
+
+/// Whether an operator is merged with those before it.
+fn joins(group: &[Operator], next: &Operator) -> bool {
+    let passes = |op: &Operator| stream(op).is_some_and(|stream| merges(stream.class));
+    let knows = |op: &Operator, name: &&str| {
+        op.writes.iter().any(|tensor| tensor.name == *name) || op.reads.contains(name)
+    };
+    group.iter().all(passes)
+        && passes(next)
+        && group.iter().all(|op| op.phase == next.phase)
+        && next.reads.iter().any(|name| group.iter().any(|op| knows(op, name)))
+}
+
+/// Whether passes of a class work tensor by tensor or row by row.
+const fn merges(class: StreamClass) -> bool {
+    matches!(
+        class,
+        StreamClass::Elementwise | StreamClass::Softmax | StreamClass::LayerNorm | StreamClass::RmsNorm
+    )
+}
+
+const fn stream(op: &Operator) -> Option<&Stream> {
+    match &op.work {
+        Work::Stream(stream) => Some(stream),
+        _ => None,
+    }
+}
+
+/// The operator that does what a group does.
+fn one(group: &[Operator], sizes: &BTreeMap<&str, u64>, needed: impl Fn(&str) -> bool) -> Operator {
+    let [first, .., last] = group else { return group[0].clone() };
+    let size = |name: &str| sizes.get(name).copied().unwrap_or(0);
+    let (mut read, mut written) = (0, 0);
+    // What the group makes, and changes in place.
+    let mut made: Vec<&'static str> = Vec::new();
+    let mut reads: Vec<&'static str> = Vec::new();
+    for op in group {
+        let Some(stream) = stream(op) else { continue };
+        let there = |name: &&&'static str| made.contains(*name) || reads.contains(*name);
+        let known: u64 = op.reads.iter().filter(there).map(|name| size(name)).sum();
+        read += stream.bytes_read.saturating_sub(known);
+        written += stream.bytes_written;
+        if op.writes.is_empty() {
+            // It changes what it reads first, which was written before if it was made here.
+            let changed = op.reads[0];
+            written -= if made.contains(&changed) { size(changed).min(stream.bytes_written) } else { 0 };
+        }
+        for name in op.reads.iter().filter(|name| !made.contains(name)) {
+            if !reads.contains(name) {
+                reads.push(name);
+            }
+        }
+        made.extend(op.writes.iter().map(|tensor| tensor.name));
+    }
+    let all = group.iter().flat_map(|op| &op.writes);
+    let (writes, inner): (Vec<Tensor>, Vec<Tensor>) = all.partition(|tensor| needed(tensor.name));
+    written = written.saturating_sub(inner.iter().map(|tensor| tensor.bytes).sum());
+    let rows = group.iter().filter_map(stream).find(|stream| stream.class != StreamClass::Elementwise);
+    Operator {
+        name: name(first.name, &format!("to {}", last.name)),
+        work: Work::Stream(Stream {
+            class: rows.map_or(StreamClass::Elementwise, |stream| stream.class),
+            bytes_read: read,
+            bytes_written: written,
+            rows: rows.and_then(|stream| stream.rows),
+        }),
+        reads,
+        writes,
+        workspace: group.iter().map(|op| op.workspace).max().unwrap_or(0),
+        ..first.clone()
+    }
+}

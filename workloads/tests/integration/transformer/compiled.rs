@@ -1,0 +1,88 @@
+//! Layers whose passes are merged, as `torch.compile` does.
+
+use workloads::model::transformer::{
+    AttentionKernel, Block, Dtype, Execution, Fusion, Operator, Recompute, SoftmaxFusion, Stream,
+    StreamClass, Transformer, Work,
+};
+
+use super::{preset, ranks, shard};
+
+/// GPT-2 as Hugging Face runs it, in fp32.
+fn execution(compiled: bool) -> Execution {
+    let fusion = Fusion {
+        softmax: SoftmaxFusion::Off,
+        activation: false,
+        residual: false,
+        bias: true,
+        gelu: false,
+        compiled,
+        ..Fusion::ALL
+    };
+    Execution {
+        fusion,
+        ..Execution::new(4, 1_024, ranks(1, false), Dtype::Fp32, AttentionKernel::Materialised)
+    }
+}
+
+fn layer(compiled: bool) -> Block {
+    let model = Transformer { dropout: false, ..preset("gpt2-large") };
+    shard(&model, &execution(compiled)).layer(Recompute::None)
+}
+
+fn streams(operators: &[Operator]) -> Vec<(&'static str, Stream)> {
+    let stream = |op: &Operator| match op.work {
+        Work::Stream(stream) => Some((op.name, stream)),
+        _ => None,
+    };
+    operators.iter().filter_map(stream).collect()
+}
+
+/// Between the products of a layer there is one kernel each: scale, mask and softmax, that of the context's layout, sum and
+/// norm, GeLU, sum. Scores are read once and written once.
+#[test]
+fn a_pass_is_left_between_products() {
+    let forward = layer(true).forward;
+    let names: Vec<&str> = streams(&forward).iter().map(|(name, _)| *name).collect();
+    assert_eq!(
+        names,
+        [
+            "attention norm",
+            "scale to softmax",
+            "transpose context",
+            "attention residual addition to mlp norm",
+            "mlp gelu half to mlp gelu product",
+            "mlp residual addition"
+        ]
+    );
+    let (scores, hidden) = (4 * 4 * 20 * 1_024 * 1_024, 4 * 4_096 * 1_280);
+    let (_, softmax) = streams(&forward)[1];
+    assert_eq!((softmax.class, softmax.rows), (StreamClass::Softmax, Some(4 * 20 * 1_024)));
+    assert_eq!((softmax.bytes_read, softmax.bytes_written), (scores, scores));
+    // Branch and stream are read; their sum, its norm and the statistics of a row are written.
+    let (_, norm) = streams(&forward)[3];
+    assert_eq!((norm.bytes_read, norm.bytes_written), (2 * hidden, 2 * hidden + 8 * 4_096));
+}
+
+/// Products stay what they are, what the backward pass reads is still kept, and no byte is moved that was not before.
+#[test]
+fn merging_takes_passes_away_and_nothing_else() {
+    let (plain, merged) = (layer(false), layer(true));
+    for (plain, merged) in [(&plain.forward, &merged.forward), (&plain.backward, &merged.backward)] {
+        let others = |list: &[Operator]| -> Vec<Operator> {
+            list.iter().filter(|op| !matches!(op.work, Work::Stream(_))).cloned().collect()
+        };
+        assert_eq!(others(plain), others(merged));
+        let bytes = |list: &[Operator]| -> u64 {
+            streams(list).iter().map(|(_, stream)| stream.bytes_read + stream.bytes_written).sum()
+        };
+        assert!(bytes(merged) < bytes(plain), "{} and {}", bytes(merged), bytes(plain));
+        for op in merged {
+            let made_before = |name: &&str| plain.iter().all(|op| op.writes.iter().all(|t| t.name != *name));
+            let still_made = |name: &&str| merged.iter().any(|op| op.writes.iter().any(|t| t.name == *name));
+            assert!(op.reads.iter().all(|name| made_before(name) || still_made(name)), "{} reads", op.name);
+        }
+    }
+    assert_eq!(plain.output(), merged.output());
+    assert_eq!(plain.input_gradient(), merged.input_gradient());
+    assert_eq!(plain.saved_bytes(), merged.saved_bytes());
+}

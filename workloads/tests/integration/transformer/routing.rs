@@ -1,0 +1,143 @@
+//! What routers deal out: rows of experts, what is dropped and what travels.
+
+use workloads::model::transformer::{
+    Capacity, Collective, CollectiveKind, Experts, Group, Load, Operator, Recompute, Routing, Split,
+    Transformer, Work,
+};
+
+use super::{flash, preset, shard};
+
+const TOKENS: u64 = 4_096;
+const BILLION: u64 = 1_000_000_000;
+
+/// Mixtral 8x7B: two of eight experts.
+fn mixtral(routing: Routing) -> Transformer {
+    let model = preset("mixtral-8x7b");
+    let experts = Experts { routing, ..model.experts.clone().expect("experts") };
+    Transformer { experts: Some(experts), ..model }
+}
+
+fn layer(routing: Routing, expert: u32) -> Vec<Operator> {
+    let execution = flash(1, TOKENS as u32, Split { expert, ..Split::NONE });
+    let block = shard(&mixtral(routing), &execution).expert_layer(Recompute::None);
+    [block.forward, block.backward].concat()
+}
+
+fn deal(routing: Routing) -> (Vec<u64>, u64) {
+    let dealt = mixtral(routing).experts.expect("experts").deal(TOKENS);
+    (dealt.rows, dealt.dropped)
+}
+
+fn exchanged(operators: &[Operator]) -> Vec<u64> {
+    let bytes = operators.iter().filter_map(|op| match op.work {
+        Work::Collective(Collective {
+            kind: CollectiveKind::AllToAll, group: Group::Expert, bytes, ..
+        }) => Some(bytes),
+        _ => None,
+    });
+    bytes.collect()
+}
+
+/// A quarter of 8,192 rows go to one of eight experts; with a factor of 1.25 it takes 1,280 of its 2,048.
+#[test]
+fn rows_beyond_the_capacity_are_dropped() {
+    let busy = Routing { load: Load::Busiest(BILLION / 4), ..Routing::default() };
+    let (others, capacity) = (878, Capacity { factor: BILLION * 5 / 4, pad: false });
+    assert_eq!(deal(busy.clone()), ([vec![2_048], vec![others; 7]].concat(), 0));
+    let dropping = Routing { capacity: Some(capacity), ..busy.clone() };
+    assert_eq!(deal(dropping), ([vec![1_280], vec![others; 7]].concat(), 768));
+    let padding = Routing { capacity: Some(Capacity { pad: true, ..capacity }), ..busy };
+    assert_eq!(deal(padding), (vec![1_280; 8], 768));
+}
+
+/// The rank with the busy expert gets its 1,280 rows and 878 for the other, from each of four; both ways, forward and
+/// backward; a weight of each row twice.
+#[test]
+fn the_busiest_rank_decides_what_travels() {
+    let load = Load::Busiest(BILLION / 4);
+    let capacity = Some(Capacity { factor: BILLION * 5 / 4, pad: false });
+    let operators = layer(Routing { load, capacity, ..Routing::default() }, 4);
+    let rows = 4 * (1_280 + 878);
+    let (tokens, weights) = (2 * rows * 4_096, 4 * rows);
+    assert_eq!(exchanged(&operators), [tokens, weights, tokens, tokens, tokens, weights]);
+    let grouped = operators.iter().filter_map(|op| match op.work {
+        Work::Grouped(grouped) => Some((grouped.groups.batch, grouped.groups.m)),
+        _ => None,
+    });
+    assert_eq!(grouped.clone().next(), Some((2, rows / 2)), "of two experts the mean");
+}
+
+/// Room for all, and all experts alike: every operator is as without either.
+#[test]
+fn without_limit_and_imbalance_nothing_changes() {
+    for expert in [1, 4] {
+        let plain = layer(Routing::default(), expert);
+        let load = Load::Busiest(BILLION / 8);
+        assert_eq!(layer(Routing { load, ..Routing::default() }, expert), plain);
+        // Four times the even share is a row of every token.
+        let capacity = Some(Capacity { factor: 4 * BILLION, pad: false });
+        assert_eq!(layer(Routing { capacity, ..Routing::default() }, expert), plain);
+    }
+}
+
+/// The largest of eight shares that are all equally likely is (1 + 1/2 + ... + 1/8) / 8 on average: 0.3397.
+#[test]
+fn shares_are_drawn_from_a_dirichlet_distribution() {
+    let model = preset("deepseek-v3");
+    let largest = |concentration: u64, seed: u64| {
+        let routing = Routing { load: Load::Drawn { concentration, seed }, ..Routing::default() };
+        let experts = Experts { count: 8, top_k: 1, routing, ..model.experts.clone().expect("experts") };
+        let rows = experts.deal(1 << 20).rows;
+        let all: u64 = rows.iter().sum();
+        assert!(((1 << 20)..(1 << 20) + 8).contains(&all), "{rows:?}");
+        rows.into_iter().max().unwrap_or(0) as f64 / all as f64
+    };
+    let mean = |concentration| (0..100).map(|seed| largest(concentration, seed)).sum::<f64>() / 100.0;
+    let uniform: f64 = (1..=8).map(|n| 1.0 / f64::from(n)).sum::<f64>() / 8.0;
+    // A standard deviation of the largest share is 0.09, of the mean of a hundred 0.009.
+    assert!((mean(BILLION) - uniform).abs() < 0.027, "{} and {uniform}", mean(BILLION));
+    assert!(mean(1_000 * BILLION) < 0.135, "{}", mean(1_000 * BILLION));
+    assert!((largest(BILLION, 1) - largest(BILLION, 1)).abs() < f64::EPSILON);
+    assert!((largest(BILLION, 1) - largest(BILLION, 2)).abs() > f64::EPSILON);
+}
+
+/// A token goes to an expert once: what a draw gives one beyond that goes to the others.
+#[test]
+fn no_expert_gets_a_token_twice() {
+    let routing =
+        Routing { load: Load::Drawn { concentration: BILLION / 100, seed: 3 }, ..Routing::default() };
+    let (rows, dropped) = deal(routing);
+    assert!(rows.iter().all(|&rows| rows <= TOKENS) && dropped == 0, "{rows:?}");
+    assert!((2 * TOKENS..2 * TOKENS + 8).contains(&rows.iter().sum()), "{rows:?}");
+}
+
+/// Each loss is a pass over the table of tokens and experts, and one more for its gradient.
+#[test]
+fn losses_of_the_router_are_passes() {
+    let passes = |balance_loss, z_loss| {
+        let routing = Routing { balance_loss, z_loss, ..Routing::default() };
+        layer(routing, 1).len()
+    };
+    let none = passes(false, false);
+    assert_eq!(
+        [passes(true, false), passes(false, true), passes(true, true)],
+        [none + 2, none + 2, none + 4]
+    );
+}
+
+#[test]
+fn what_cannot_be_dealt_is_refused() {
+    let said = |routing| {
+        let problems = mixtral(routing).validate().expect_err("refused");
+        problems.into_iter().map(|invalid| (invalid.field, invalid.problem)).collect::<Vec<_>>()
+    };
+    for share in [BILLION / 10, BILLION / 4 * 3] {
+        let found = said(Routing { load: Load::Busiest(share), ..Routing::default() });
+        assert_eq!(found[0].0, "experts.busiest");
+        assert!(found[0].1.contains("use 12.5000 to 50.0000 %"), "{found:?}");
+    }
+    let drawn = Load::Drawn { concentration: 0, seed: 1 };
+    assert_eq!(said(Routing { load: drawn, ..Routing::default() })[0].0, "experts.drawn");
+    let capacity = Some(Capacity { factor: 0, pad: true });
+    assert_eq!(said(Routing { capacity, ..Routing::default() })[0].0, "experts.capacity_factor");
+}
