@@ -7,10 +7,11 @@
 //! the workspace of matrix products stay; states of the optimizer come in two parts ([`training`]). A product that adds a weight gradient to its sum leaves autograd a
 //! [`Placeholder`] for it.
 //!
-//! What ranks share is gathered and summed in tensors of their own ([`exchanges`]). Moves of activations (BPipe) are not part
-//! of the list.
+//! What ranks share is gathered and summed in tensors of their own ([`exchanges`]); what is with another stage for a while is
+//! not there ([`moves`]).
 
 mod exchanges;
+mod moves;
 mod ranks;
 mod shared;
 mod states;

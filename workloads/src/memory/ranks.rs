@@ -33,6 +33,15 @@ pub struct Ranks {
     pub(super) buckets: Vec<Vec<u64>>,
 }
 
+/// What a rank's memory hangs on beside its own operators.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Between<'a> {
+    /// See [`RankList::step`].
+    pub(super) returned: &'a [u32],
+    /// How many micro-batches of another stage it keeps at a time, and the bytes of each.
+    pub(super) kept: (u32, u64),
+}
+
 /// How sums of gradients are allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gradients {
@@ -102,7 +111,7 @@ impl Ranks {
         for (kind, bytes) in throughout {
             list.allocate(bytes, kind);
         }
-        let walk = Walk::of(self, stage, visits(order, stage), framework.placeholder);
+        let walk = Walk::of(self, stage, visits(order, stage), (&[], 0), framework.placeholder);
         list.step(&walk, &[], true);
         list
     }
@@ -111,23 +120,26 @@ impl Ranks {
     /// will: parameters, gradients and states of the optimizer tensor by tensor. It is the copy `copy` of the model.
     pub fn training(&self, order: &Order, (stage, copy): (u32, u32), framework: &Framework) -> RankList {
         let visits = visits(order, stage);
-        let walk = Walk::of(self, stage, visits, framework.placeholder);
-        self.two_steps(&walk, (stage, copy), visits, &[], framework)
+        let walk = Walk::of(self, stage, visits, (&[], 0), framework.placeholder);
+        self.two_steps(&walk, (stage, copy), visits, Between::default(), framework)
     }
 
-    /// Two steps of a walk, the model and its states. `returned`: see [`RankList::step`].
+    /// Two steps of a walk, the model and its states.
     pub(super) fn two_steps(
         &self,
         walk: &Walk,
         (stage, copy): (u32, u32),
         visits: &[Visit],
-        returned: &[u32],
+        Between { returned, kept: (count, bytes) }: Between<'_>,
         framework: &Framework,
     ) -> RankList {
         let held = Held::of(self, stage, copy);
         let mut list = RankList::default();
         held.make(&mut list);
         list.allocate(framework.workspace, kind::WORKSPACE);
+        for _ in 0..count {
+            list.allocate(bytes, kind::HELD_FOR_PARTNER);
+        }
         list.step(walk, returned, true);
         held.update(&mut list, visits.last().map_or(0, |visit| visit.micro_batch));
         list.step(walk, returned, false);

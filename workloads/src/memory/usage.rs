@@ -15,7 +15,8 @@ use crate::names::kind;
 use crate::order::Visit;
 use crate::plan::Built;
 
-use super::ranks::Ranks;
+use super::moves::Lending;
+use super::ranks::{Between, Ranks};
 use super::walk::Walk;
 use super::{Executed, Framework, RankList};
 
@@ -46,9 +47,6 @@ pub struct StageUsage {
 /// Why nothing is known of the allocator.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotReplayed {
-    /// The list of a rank has no copies to other ranks.
-    #[error("activations move to other stages, which the list of tensors does not follow")]
-    Moves,
     /// It would take too long.
     #[error(
         "the ranks that differ execute {operators} operators in two steps, more than the {OPERATORS_MAX} that are replayed"
@@ -76,9 +74,6 @@ impl Ranks {
         framework: &Framework,
         settings: &Settings,
     ) -> Result<Vec<StageUsage>, NotReplayed> {
-        if built.evictions.iter().any(|&count| count > 0) {
-            return Err(NotReplayed::Moves);
-        }
         let (mut kinds, kind_of) = self.kinds(built);
         // Two steps of each copy.
         let steps = 2 * self.copies().count() as u64;
@@ -96,10 +91,17 @@ impl Ranks {
             return Err(NotReplayed::TooLong { operators });
         }
         let replayed = |kind: &Kind<'_>| {
-            let walk = Walk::of(self, kind.first, kind.visits, framework.placeholder);
+            let Lending { trips, bound, kept } = kind.lending;
+            let walk = Walk::of(self, kind.first, kind.visits, (trips, bound), framework.placeholder);
             let returned = returned.get(kind.first as usize).map_or(&[][..], Vec::as_slice);
             let of_copy = |copy| {
-                let list = self.two_steps(&walk, (kind.first, copy), kind.visits, returned, framework);
+                let list = self.two_steps(
+                    &walk,
+                    (kind.first, copy),
+                    kind.visits,
+                    Between { returned, kept },
+                    framework,
+                );
                 kind.used(&list, settings)
             };
             let mut worst = of_copy(0)?;
@@ -172,6 +174,7 @@ struct Kind<'a> {
     pieces: Vec<&'a [Piece]>,
     /// By chunk, bytes that come from another rank on the way forward, and on the way back.
     crosses: Vec<[Option<u64>; 2]>,
+    lending: Lending<'a>,
     capacity: u64,
     outside: Vec<(&'static str, u64)>,
 }
@@ -190,6 +193,7 @@ impl<'a> Kind<'a> {
             visits: &built.order.stages[stage as usize],
             pieces: ranks.pieces(stage).collect(),
             crosses: (0..chain.chunks).map(|chunk| crosses(chain.position(stage, chunk))).collect(),
+            lending: Lending::of(built, stage),
             capacity: memory.capacity,
             outside: memory.persistent.iter().filter(is_outside).copied().collect(),
         }
@@ -200,6 +204,7 @@ impl<'a> Kind<'a> {
             && self.visits == other.visits
             && self.pieces == other.pieces
             && self.crosses == other.crosses
+            && self.lending == other.lending
     }
 
     /// What a rank with this list needs.

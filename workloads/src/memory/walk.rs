@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use hw_models::allocator::StreamNumber;
 
 use crate::chain::Chain;
+use crate::disposition::Trip;
 use crate::graph::{OpId, Phase};
 use crate::model::cut::Piece;
 use crate::model::transformer::{Block, Gemm, GroupedGemm, Operator, Work};
 use crate::order::Visit;
 
 use super::exchanges::UnderWay;
+use super::moves::Away;
 use super::ranks::Ranks;
 use super::{COMPUTE, Executed, Placeholder};
 
@@ -20,10 +22,14 @@ pub(super) struct Walk {
     pub(super) tensors: Vec<Tensor>,
     visits: u32,
     /// By chunk and micro-batch, the tensor behind every name of every block.
-    named: BTreeMap<(u32, u32), Vec<Names>>,
+    pub(super) named: BTreeMap<(u32, u32), Vec<Names>>,
     /// What one chunk leaves for the next one on the same rank, by that one's position and micro-batch.
     passed: BTreeMap<(Way, u32, u32), TensorIndex>,
     pub(super) under_way: UnderWay,
+    /// By micro-batch, what is with the partner.
+    pub(super) away: BTreeMap<u32, Vec<Away>>,
+    /// What has been.
+    pub(super) returned: Vec<Away>,
     placeholder: Placeholder,
     /// Shapes of weights that have a placeholder.
     kept: BTreeSet<(u64, u64)>,
@@ -51,7 +57,7 @@ pub(super) struct Tensor {
     pub(super) is_lent: bool,
 }
 
-type Names = BTreeMap<&'static str, TensorIndex>;
+pub(super) type Names = BTreeMap<&'static str, TensorIndex>;
 pub(super) type TensorIndex = usize;
 
 /// Direction along the chain.
@@ -78,7 +84,13 @@ struct Lists {
 }
 
 impl Walk {
-    pub(super) fn of(ranks: &Ranks, stage: u32, visits: &[Visit], placeholder: Placeholder) -> Self {
+    pub(super) fn of(
+        ranks: &Ranks,
+        stage: u32,
+        visits: &[Visit],
+        (trips, bound): (&[Trip], u32),
+        placeholder: Placeholder,
+    ) -> Self {
         let chain = ranks.chain;
         let lists: Vec<Lists> = ranks.cut.blocks.iter().cloned().map(Lists::of).collect();
         let of_chunk = |pieces: &[Piece]| pieces.iter().map(|piece| &lists[piece.block]).collect();
@@ -90,14 +102,18 @@ impl Walk {
             named: BTreeMap::new(),
             passed: BTreeMap::new(),
             under_way: UnderWay::default(),
+            away: BTreeMap::new(),
+            returned: Vec::new(),
             placeholder,
             kept: BTreeSet::new(),
         };
         for &visit in visits {
             walk.visit(&stage_of, chain.position(stage, u32::from(visit.chunk)), visit);
             walk.end_exchanges();
+            walk.travel(trips, bound as usize, walk.visits);
             walk.visits += 1;
         }
+        walk.arrive_home();
         // What is gathered ahead was noted late.
         walk.tensors.sort_by_key(|tensor| tensor.first_step);
         walk

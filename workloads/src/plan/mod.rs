@@ -14,9 +14,9 @@ use crate::account::Accounts;
 use crate::chain::Chain;
 use crate::check::{self, memory::Shortfall};
 use crate::cost::CostBook;
-use crate::disposition::{Conflict, Dispositions};
+use crate::disposition::{Conflict, Dispositions, Move};
 use crate::exchange::Exchange;
-use crate::graph::OpGraph;
+use crate::graph::{OpGraph, StorageId};
 use crate::hardware::HardwareError;
 use crate::limits::{self, Invalid};
 use crate::lower::{self, Lowered};
@@ -62,6 +62,8 @@ pub struct Built {
     pub chunks: u32,
     /// Micro-batches that leave each stage for its partner in one step.
     pub evictions: Vec<u32>,
+    /// Trips of storages to partners, each with the bytes that a micro-batch moves.
+    pub moves: Vec<(Move, u64)>,
     /// What each stage executes after what.
     pub order: Order,
     /// What the memory of each stage has, and what is held throughout.
@@ -192,6 +194,7 @@ pub(crate) fn assemble(
         lowered: lower::lower(&schedule, &graph, &costs, &site(&table)?, pipelining.steps),
         chunks: chain.chunks,
         evictions: evictions(chain.stages, &table),
+        moves: moves(&table, &graph),
         order,
         memory,
         accounts: None,
@@ -248,6 +251,11 @@ fn realised(
         }
     }
     Ok(schedule)
+}
+
+fn moves(table: &Dispositions, graph: &OpGraph) -> Vec<(Move, u64)> {
+    let bytes = |storages: Vec<StorageId>| storages.iter().map(|&moved| graph.stored(moved).bytes).sum();
+    table.moves().map(|(planned, storages)| (planned.clone(), bytes(storages))).collect()
 }
 
 fn evictions(stages: u32, table: &Dispositions) -> Vec<u32> {
