@@ -4,11 +4,10 @@
 //! A tensor is allocated by the operator that fills it and freed after the last one that reads it, as autograd does with
 //! what it saves: during a backward pass memory shrinks layer by layer. The lists of operators say who reads what; the
 //! order of a stage says which micro-batches are under way. Parameters, sums of gradients, states of the optimizer and
-//! the workspace of matrix products stay; states of the optimizer come in two parts ([`training`]). A product that adds a weight gradient to its sum leaves autograd a
-//! [`Placeholder`] for it.
+//! the workspace of matrix products stay; states of the optimizer come in two parts. A product that adds a weight
+//! gradient to its sum leaves autograd a [`Placeholder`] for it.
 //!
-//! What ranks share is gathered and summed in tensors of their own ([`exchanges`]); what is with another stage for a while is
-//! not there ([`moves`]).
+//! What ranks share is gathered and summed in tensors of their own; what is with another stage for a while is not there.
 
 mod exchanges;
 mod moves;
