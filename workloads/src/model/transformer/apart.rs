@@ -110,13 +110,7 @@ impl Apart {
     }
 
     fn layers(&self, on: &ShardedTransformer) -> [Linear; 3] {
-        let layer = |names, outputs| Linear {
-            names,
-            side: Side::Columns,
-            inputs: on.hidden(),
-            outputs,
-            narrow: true,
-        };
+        let layer = |names, outputs| Linear::new(names, Side::Columns, on.hidden(), outputs);
         let [queries, keys, values] = self.columns;
         [layer(QUERY, queries), layer(KEY, keys), layer(VALUE, values)]
     }

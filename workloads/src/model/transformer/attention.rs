@@ -151,23 +151,11 @@ impl Shape {
     }
 
     fn qkv(&self, on: &ShardedTransformer) -> Linear {
-        Linear {
-            names: QKV,
-            side: Side::Columns,
-            inputs: on.hidden(),
-            outputs: self.qkv_width(),
-            narrow: true,
-        }
+        Linear::new(QKV, Side::Columns, on.hidden(), self.qkv_width())
     }
 
     fn projection(&self, on: &ShardedTransformer) -> Linear {
-        Linear {
-            names: PROJECTION,
-            side: Side::Rows,
-            inputs: self.context_width(),
-            outputs: on.hidden(),
-            narrow: true,
-        }
+        Linear::new(PROJECTION, Side::Rows, self.context_width(), on.hidden())
     }
 
     /// From the output of the norm to queries, keys and values, slices of one tensor.

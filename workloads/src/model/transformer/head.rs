@@ -44,13 +44,7 @@ impl ShardedTransformer {
 }
 
 fn projection(on: &ShardedTransformer) -> Linear {
-    Linear {
-        names: LOGITS,
-        side: Side::Columns,
-        inputs: on.hidden(),
-        outputs: on.vocabulary_share(),
-        narrow: false,
-    }
+    Linear::new(LOGITS, Side::Columns, on.hidden(), on.vocabulary_share()).never_narrow()
 }
 
 fn forward(on: &ShardedTransformer) -> Vec<Operator> {
@@ -81,7 +75,7 @@ fn transform(draft: &mut Draft, on: &ShardedTransformer) -> &'static str {
 }
 
 fn dense(on: &ShardedTransformer) -> Linear {
-    Linear { names: DENSE, side: Side::Whole, inputs: on.hidden(), outputs: on.hidden(), narrow: false }
+    Linear::new(DENSE, Side::Whole, on.hidden(), on.hidden()).never_narrow()
 }
 
 /// From the gradient of the logits to that of the input.

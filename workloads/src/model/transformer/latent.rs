@@ -200,48 +200,24 @@ impl<'a> Projections<'a> {
     }
 
     fn query_down(&self, rank: u32) -> Linear {
-        Linear {
-            names: QUERY_DOWN,
-            side: Side::Whole,
-            inputs: self.hidden,
-            outputs: rank.into(),
-            narrow: true,
-        }
+        Linear::new(QUERY_DOWN, Side::Whole, self.hidden, rank.into())
     }
 
     fn query_up(&self, rank: u32) -> Linear {
-        Linear {
-            names: QUERY_UP,
-            side: Side::Columns,
-            inputs: rank.into(),
-            outputs: self.query_width(),
-            narrow: true,
-        }
+        Linear::new(QUERY_UP, Side::Columns, rank.into(), self.query_width())
     }
 
     fn query(&self) -> Linear {
-        Linear {
-            names: QUERY,
-            side: Side::Columns,
-            inputs: self.hidden,
-            outputs: self.query_width(),
-            narrow: true,
-        }
+        Linear::new(QUERY, Side::Columns, self.hidden, self.query_width())
     }
 
     fn kv_down(&self) -> Linear {
         let outputs = u64::from(self.latent.kv_rank) + self.rotary();
-        Linear { names: KV_DOWN, side: Side::Whole, inputs: self.hidden, outputs, narrow: true }
+        Linear::new(KV_DOWN, Side::Whole, self.hidden, outputs)
     }
 
     fn kv_up(&self) -> Linear {
         let outputs = self.heads * (self.head_dim + u64::from(self.latent.value_dim));
-        Linear {
-            names: KV_UP,
-            side: Side::Columns,
-            inputs: self.latent.kv_rank.into(),
-            outputs,
-            narrow: true,
-        }
+        Linear::new(KV_UP, Side::Columns, self.latent.kv_rank.into(), outputs)
     }
 }

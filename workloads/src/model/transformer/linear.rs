@@ -86,6 +86,16 @@ names! { $
 }
 
 impl Linear {
+    /// A layer whose weight ranks share along `side`, with so many columns of its input and of its output on this rank.
+    pub(super) const fn new(names: &'static Names, side: Side, inputs: u64, outputs: u64) -> Self {
+        Self { names, side, inputs, outputs, narrow: true }
+    }
+
+    /// The same layer, which never multiplies in 8 bits.
+    pub(super) const fn never_narrow(self) -> Self {
+        Self { narrow: false, ..self }
+    }
+
     /// The forward pass from tensor `input`; returns the name of the result.
     pub(super) fn forward(
         self,
@@ -125,11 +135,11 @@ impl Linear {
             self.gather_input(draft, on, issue, input, to)
         };
         if self.narrow_when(on) == When::BeforeExchange {
-            let input = self.narrow_input(draft, on, input);
+            let input = self.narrow(draft, on, &self.input(on), input);
             return gather(draft, input);
         }
         let input = gather(draft, input);
-        self.narrow_input(draft, on, input)
+        self.narrow(draft, on, &self.input(on), input)
     }
 
     /// The input for the gradients of weights: kept as it was multiplied, or only as it came in.
@@ -156,11 +166,11 @@ impl Linear {
         gradient: &'static str,
     ) -> &'static str {
         if self.narrow_when(on) == When::BeforeExchange {
-            let gradient = self.narrow_gradient(draft, on, gradient);
+            let gradient = self.narrow(draft, on, &self.gradient(on), gradient);
             return self.gather_gradient(draft, on, gradient);
         }
         let gradient = self.gather_gradient(draft, on, gradient);
-        self.narrow_gradient(draft, on, gradient)
+        self.narrow(draft, on, &self.gradient(on), gradient)
     }
 
     /// Whether ranks have parts of its input that each needs whole.
@@ -298,9 +308,9 @@ pub(super) fn backward(
         result = reduce(draft, on, first.names.reduce_input_gradient, issue, tensors, bytes);
     }
     draft.within(Phase::BackwardWeight, |draft| {
-        let input = first.input_turned(draft, on, input);
+        let input = first.turned(draft, on, &first.input(on), input);
         for (layer, &gradient) in layers.iter().zip(&operands) {
-            let gradient = layer.gradient_turned(draft, on, gradient);
+            let gradient = layer.turned(draft, on, &layer.gradient(on), gradient);
             layer.weight_gradient(draft, on, input, gradient);
         }
     });

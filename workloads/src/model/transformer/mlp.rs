@@ -102,13 +102,7 @@ impl DenseMlp {
 
     /// One layer, or the gate and what it gates.
     fn up(&self, on: &ShardedTransformer) -> Vec<Linear> {
-        let layer = |names, outputs| Linear {
-            names,
-            side: Side::Columns,
-            inputs: on.hidden(),
-            outputs,
-            narrow: true,
-        };
+        let layer = |names, outputs| Linear::new(names, Side::Columns, on.hidden(), outputs);
         if self.is_gated_apart(on) {
             return vec![layer(self.names.gate, self.columns), layer(self.names.up, self.columns)];
         }
@@ -125,13 +119,7 @@ impl DenseMlp {
     }
 
     fn down(&self, on: &ShardedTransformer) -> Linear {
-        Linear {
-            names: self.names.down,
-            side: Side::Rows,
-            inputs: self.columns,
-            outputs: on.hidden(),
-            narrow: true,
-        }
+        Linear::new(self.names.down, Side::Rows, self.columns, on.hidden())
     }
 
     /// GeLU with its bias, or the product with the gate. One kernel keeps nothing but its input; as two, SiLU leaves its

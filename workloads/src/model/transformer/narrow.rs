@@ -52,8 +52,21 @@ pub(super) enum When {
     AfterExchange,
 }
 
-/// Names around a cast: the pass for the largest value, its agreement, the cast, a second one, the result.
-type Names = [&'static str; 5];
+/// What a layer multiplies that has a row for every token.
+pub(super) struct Operand {
+    columns: u64,
+    /// Whether ranks have parts that each needs whole.
+    gathered: bool,
+    /// Whether ranks have parts of it.
+    in_parts: bool,
+    /// The pass for the largest value, and its agreement.
+    largest: [&'static str; 2],
+    cast: &'static str,
+    narrow: &'static str,
+    /// The pass that transposes.
+    turn: &'static str,
+    turned: &'static str,
+}
 
 impl Linear {
     pub(super) fn narrow_when(&self, on: &ShardedTransformer) -> When {
@@ -69,59 +82,34 @@ impl Linear {
         if self.scaling(on).is_some() { Dtype::Fp8 } else { on.execution().dtype }
     }
 
-    /// Casts its input: what ranks gather as it is, else transposed, too.
-    pub(super) fn narrow_input(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        input: &'static str,
-    ) -> &'static str {
-        let names = self.names;
-        let cast =
-            [names.input_largest, names.input_agree, names.input_cast, names.input_turn, names.input_narrow];
-        let in_parts = self.gathers_input(on) || self.side == Side::Rows;
-        self.cast(draft, on, (input, self.inputs), self.gathers_input(on), in_parts, cast)
+    /// Its input.
+    pub(super) fn input(&self, on: &ShardedTransformer) -> Operand {
+        let (names, gathered) = (self.names, self.gathers_input(on));
+        Operand {
+            columns: self.inputs,
+            gathered,
+            in_parts: gathered || self.side == Side::Rows,
+            largest: [names.input_largest, names.input_agree],
+            cast: names.input_cast,
+            narrow: names.input_narrow,
+            turn: names.input_turn,
+            turned: names.input_turned,
+        }
     }
 
-    /// The same of the gradient of its output.
-    pub(super) fn narrow_gradient(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        gradient: &'static str,
-    ) -> &'static str {
-        let names = self.names;
-        let cast = [
-            names.gradient_largest,
-            names.gradient_agree,
-            names.gradient_cast,
-            names.gradient_turn,
-            names.gradient_narrow,
-        ];
-        let in_parts = self.gathers_gradient(on) || self.side == Side::Columns;
-        self.cast(draft, on, (gradient, self.outputs), self.gathers_gradient(on), in_parts, cast)
-    }
-
-    /// A gathered input, transposed.
-    pub(super) fn input_turned(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        input: &'static str,
-    ) -> &'static str {
-        let names = [self.names.input_turn, self.names.input_turned];
-        self.turn(draft, on, (input, self.inputs), self.gathers_input(on), names)
-    }
-
-    /// A gathered gradient, transposed.
-    pub(super) fn gradient_turned(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        gradient: &'static str,
-    ) -> &'static str {
-        let names = [self.names.gradient_turn, self.names.gradient_turned];
-        self.turn(draft, on, (gradient, self.outputs), self.gathers_gradient(on), names)
+    /// The gradient of its output.
+    pub(super) fn gradient(&self, on: &ShardedTransformer) -> Operand {
+        let (names, gathered) = (self.names, self.gathers_gradient(on));
+        Operand {
+            columns: self.outputs,
+            gathered,
+            in_parts: gathered || self.side == Side::Columns,
+            largest: [names.gradient_largest, names.gradient_agree],
+            cast: names.gradient_cast,
+            narrow: names.gradient_narrow,
+            turn: names.gradient_turn,
+            turned: names.gradient_turned,
+        }
     }
 
     /// The weight of the forward pass in 8 bits, where it is made for it.
@@ -170,17 +158,15 @@ impl Linear {
         on.execution().fp8.is_some_and(|fp8| fp8.gathers)
     }
 
-    /// Casts tensor `from` with rows of so many columns, of which a rank may have parts that are `gathered` or that others
-    /// have, too (`in_parts`). Returns the name of the result.
-    fn cast(
+    /// Casts an operand, tensor `from`: what ranks gather as it is, else transposed, too. Returns the name of the result.
+    pub(super) fn narrow(
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
-        (from, columns): (&'static str, u64),
-        gathered: bool,
-        in_parts: bool,
-        [largest, agreed, cast, turn, narrow]: Names,
+        operand: &Operand,
+        from: &'static str,
     ) -> &'static str {
+        let &Operand { columns, gathered, in_parts, cast, narrow, turn, .. } = operand;
         let (class, whole) = (StreamClass::Elementwise, self.tokens(on) * columns);
         let local = if gathered { whole / on.tensor() } else { whole };
         match self.scaling(on) {
@@ -192,6 +178,7 @@ impl Linear {
                 return narrow;
             }
             Some(Scaling::Tensorwise) => {
+                let [largest, agreed] = operand.largest;
                 draft.stream(largest, StreamClass::Reduction, (on.bytes(local), 0), &[from], &[]);
                 if in_parts {
                     agree(draft, on, agreed, &[from]);
@@ -204,21 +191,20 @@ impl Linear {
         narrow
     }
 
-    /// Transposes what was gathered in 8 bits.
-    fn turn(
+    /// Transposes an operand that was gathered in 8 bits; returns the name of the result.
+    pub(super) fn turned(
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
-        (from, columns): (&'static str, u64),
-        gathered: bool,
-        [name, to]: [&'static str; 2],
+        &Operand { columns, gathered, turn, turned, .. }: &Operand,
+        from: &'static str,
     ) -> &'static str {
         if !gathered || self.narrow_when(on) != When::BeforeExchange {
             return from;
         }
         let elements = self.tokens(on) * columns;
-        draft.stream(name, StreamClass::Elementwise, (elements, elements), &[from], &[(to, elements)]);
-        to
+        draft.stream(turn, StreamClass::Elementwise, (elements, elements), &[from], &[(turned, elements)]);
+        turned
     }
 }
 

@@ -95,6 +95,6 @@ impl<'a> Router<'a> {
 
     fn layer(&self, on: &ShardedTransformer) -> Linear {
         let outputs = self.experts.count.into();
-        Linear { names: ROUTER, side: Side::Whole, inputs: on.hidden(), outputs, narrow: false }
+        Linear::new(ROUTER, Side::Whole, on.hidden(), outputs).never_narrow()
     }
 }
