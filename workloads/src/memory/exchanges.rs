@@ -13,15 +13,13 @@
 
 use std::collections::BTreeMap;
 
-use hw_models::allocator::StreamNumber;
-
 use crate::graph::{OpId, StorageId};
 use crate::model::transformer::Group;
 use crate::names::kind;
 
 use super::shared::{Gather, Gradient, Shared, Sum};
 use super::walk::{TensorIndex, Walk};
-use super::{COMPUTE, Executed, GATHERS};
+use super::{Executed, GATHERS};
 
 /// Exchanges under way.
 #[derive(Default)]
@@ -100,8 +98,9 @@ impl Walk {
             0 => here,
             _ => there.get(there.len().saturating_sub(ahead)).copied().unwrap_or(here),
         };
-        let gathered = self.tensor(bytes, issued, execution, GATHERS);
-        (self.tensors[gathered].kind, self.tensors[gathered].is_lent) = (Some(kind::GATHERED), is_lent);
+        let gathered = self.note(bytes, issued, execution);
+        let noted = &mut self.tensors[gathered];
+        (noted.kind, noted.stream, noted.is_lent) = (Some(kind::GATHERED), GATHERS, is_lent);
         let whole = if is_copied { self.copied(gathered, is_forward, execution) } else { gathered };
         self.tensors[whole].last_step = usize::MAX;
         self.under_way.whole.insert((storage, execution.micro_batch), whole);
@@ -142,25 +141,9 @@ impl Walk {
 
     /// Notes gradients that stay until they are summed.
     fn unreduced(&mut self, bytes: u64, first_step: usize, execution: Executed) -> TensorIndex {
-        let tensor = self.tensor(bytes, first_step, execution, COMPUTE);
+        let tensor = self.note(bytes, first_step, execution);
         let noted = &mut self.tensors[tensor];
         (noted.last_step, noted.kind) = (usize::MAX, Some(kind::UNREDUCED));
-        tensor
-    }
-
-    /// Notes a tensor that is allocated at a step that was.
-    fn tensor(
-        &mut self,
-        bytes: u64,
-        first_step: usize,
-        execution: Executed,
-        stream: StreamNumber,
-    ) -> TensorIndex {
-        let before = self.steps.len();
-        let tensor = self.step(execution, 0, &[], &[bytes])[0];
-        self.steps.truncate(before);
-        let noted = &mut self.tensors[tensor];
-        (noted.first_step, noted.last_step, noted.stream) = (first_step, first_step, stream);
         tensor
     }
 }

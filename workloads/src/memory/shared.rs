@@ -1,6 +1,6 @@
 //! What ranks that share parameters or gradients gather and sum, by the operators of their visits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::exchange::{Exchange, LaunchedBy, Tie};
 use crate::graph::{OpId, Phase, StorageId};
@@ -87,11 +87,11 @@ impl Shared {
                 }
             }
         }
+        let gathered: BTreeSet<StorageId> =
+            shared.gathers.values().flatten().map(|gather| gather.storage).collect();
         for (op, storages) in (0u32..).map(OpId).zip(laid.graph.last_reads()) {
-            let gathered = |storage: &StorageId| {
-                shared.gathers.values().flatten().any(|gather| gather.storage == *storage)
-            };
-            let last: Vec<StorageId> = storages.into_iter().filter(gathered).collect();
+            let last: Vec<StorageId> =
+                storages.into_iter().filter(|storage| gathered.contains(storage)).collect();
             if !last.is_empty() {
                 shared.last_reads.insert(op, last);
             }

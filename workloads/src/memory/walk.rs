@@ -291,20 +291,24 @@ impl Walk {
             let tensor = &mut self.tensors[read];
             (tensor.last_step, tensor.last_visit, tensor.last_read_in) = (step, visit, phase);
         }
-        let first = self.tensors.len();
-        self.tensors.extend(fills.iter().map(|&bytes| Tensor {
+        fills.iter().map(|&bytes| self.note(bytes, step, execution)).collect()
+    }
+
+    /// Notes a tensor that is filled at a step and, so far, read by none after.
+    pub(super) fn note(&mut self, bytes: u64, step: usize, execution: Executed) -> TensorIndex {
+        self.tensors.push(Tensor {
             bytes,
             first_step: step,
             last_step: step,
-            first_visit: visit,
-            last_visit: visit,
-            filled_in: phase,
-            last_read_in: phase,
+            first_visit: self.visits,
+            last_visit: self.visits,
+            filled_in: execution.phase,
+            last_read_in: execution.phase,
             kind: None,
             stream: COMPUTE,
             is_lent: false,
-        }));
-        (first..self.tensors.len()).collect()
+        });
+        self.tensors.len() - 1
     }
 }
 

@@ -14,8 +14,6 @@
 //! micro-batch. What ranks gather under sequence parallelism is cast before and transposed after, but for rowwise
 //! scales. A largest value of parts is agreed on among the tensor ranks.
 
-use serde::{Deserialize, Serialize};
-
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::linear::{Linear, Side};
@@ -31,11 +29,9 @@ pub struct Fp8 {
 }
 
 /// What of a tensor in 8 bits shares a scale, and when that is found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scaling {
     /// All of it, from its largest value: a pass over it before the cast.
-    #[default]
     Tensorwise,
     /// Each row, and each column of what is transposed.
     Rowwise,
