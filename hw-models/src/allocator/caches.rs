@@ -14,8 +14,8 @@ pub(super) struct Caches {
     blocks: Vec<Block>,
     /// Entries of `blocks` to use again.
     vacant: Vec<u32>,
+    /// Few: two for each stream.
     pools: Vec<Shelf>,
-    pool_of: BTreeMap<Pool, u32>,
     /// Free blocks of which something can be released.
     releasable: BTreeSet<u32>,
     segments: u32,
@@ -37,10 +37,40 @@ struct Block {
 /// A pool.
 struct Shelf {
     pool: Pool,
-    /// By size, segment and place.
-    free: BTreeMap<(u64, u32, u64), u32>,
+    free: Row,
     /// By segment and place.
     unmapped: BTreeMap<(u32, u64), u32>,
+}
+
+/// Free blocks by size, segment and place. There are some hundreds at a time, as neighbours are merged: for so few a sorted
+/// row is faster than a tree.
+#[derive(Default)]
+struct Row(Vec<(Key, u32)>);
+
+/// Size, segment and place of a block.
+type Key = (u64, u32, u64);
+
+impl Row {
+    fn position(&self, key: Key) -> usize {
+        self.0.partition_point(|&(other, _)| other < key)
+    }
+
+    fn insert(&mut self, key: Key, block: u32) {
+        let position = self.position(key);
+        self.0.insert(position, (key, block));
+    }
+
+    fn remove(&mut self, key: Key) {
+        let position = self.position(key);
+        if self.0.get(position).is_some_and(|&(other, _)| other == key) {
+            self.0.remove(position);
+        }
+    }
+
+    /// Blocks of at least so many bytes, the smallest first.
+    fn from(&self, bytes: u64) -> &[(Key, u32)] {
+        &self.0[self.position((bytes, 0, 0))..]
+    }
 }
 
 impl Caches {
@@ -50,7 +80,6 @@ impl Caches {
             blocks: Vec::new(),
             vacant: Vec::new(),
             pools: Vec::new(),
-            pool_of: BTreeMap::new(),
             releasable: BTreeSet::new(),
             segments: 0,
             reserved: 0,
@@ -58,11 +87,11 @@ impl Caches {
     }
 
     fn pool(&mut self, pool: Pool) -> u32 {
-        let pools = &mut self.pools;
-        *self.pool_of.entry(pool).or_insert_with(|| {
-            pools.push(Shelf { pool, free: BTreeMap::new(), unmapped: BTreeMap::new() });
-            pools.len() as u32 - 1
-        })
+        let known = self.pools.iter().position(|shelf| shelf.pool == pool);
+        known.unwrap_or_else(|| {
+            self.pools.push(Shelf { pool, free: Row::default(), unmapped: BTreeMap::new() });
+            self.pools.len() - 1
+        }) as u32
     }
 
     fn get(&self, block: u32) -> Block {
@@ -112,8 +141,10 @@ impl Caches {
         if state == State::Unmapped {
             shelf.unmapped.remove(&(segment, at));
         } else {
-            shelf.free.remove(&(bytes, segment, at));
-            self.releasable.remove(&id);
+            shelf.free.remove((bytes, segment, at));
+            if self.has_releasable(id) {
+                self.releasable.remove(&id);
+            }
         }
         self.get_mut(id).state = State::Taken;
     }
@@ -260,7 +291,7 @@ impl Caches {
 impl Blocks for Caches {
     fn take(&mut self, pool: Pool, bytes: u64) -> Option<Taken> {
         let pool = self.pool(pool);
-        let mut fits = self.pools[pool as usize].free.range((bytes, 0, 0)..).map(|(_, &id)| id);
+        let mut fits = self.pools[pool as usize].free.from(bytes).iter().map(|&(_, id)| id);
         let mut best = fits.next()?;
         if self.settings.expandable_segments {
             // What can grow counts as large as it can get.
@@ -317,13 +348,13 @@ impl Blocks for Caches {
         };
         let (pool, wanted) = (self.pool(pool), bytes.max(oversize));
         let free = &self.pools[pool as usize].free;
-        if let Some((_, &enough)) = free.range((wanted, 0, 0)..).next() {
+        if let Some(&(_, enough)) = free.from(wanted).first() {
             self.release_segment(enough);
             return true;
         }
         let mut released = 0;
         let largest: Vec<(u64, u32)> =
-            free.range((oversize, 0, 0)..).rev().map(|(&(bytes, ..), &id)| (bytes, id)).collect();
+            free.from(oversize).iter().rev().map(|&((bytes, ..), id)| (bytes, id)).collect();
         for (bytes, id) in largest {
             if released >= wanted {
                 break;

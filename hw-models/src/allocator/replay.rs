@@ -225,21 +225,19 @@ impl<B: Blocks> Replay<'_, B> {
 
 /// Bytes of the blocks that are allocated after `requests`, by kind.
 fn by_kind(requests: &[Request], tensors: &[Tensor]) -> Vec<(&'static str, u64)> {
-    let mut held: BTreeMap<&'static str, u64> = BTreeMap::new();
-    let mut kinds = Vec::new();
-    // One that could not be served is no tensor.
-    let bytes = |id| tensors.get(id).and_then(|tensor: &Tensor| tensor.taken).map_or(0, |taken| taken.bytes);
+    let mut kinds: Vec<Option<&'static str>> = Vec::new();
     for request in requests {
         match *request {
-            Request::Allocate { kind, .. } => {
-                *held.entry(kind).or_default() += bytes(kinds.len());
-                kinds.push(kind);
-            }
-            Request::Free(id) => {
-                let freed = bytes(id as usize);
-                held.entry(kinds[id as usize]).and_modify(|held| *held -= freed);
-            }
+            Request::Allocate { kind, .. } => kinds.push(Some(kind)),
+            Request::Free(id) => kinds[id as usize] = None,
             Request::Lend(_) | Request::Done(_) => {}
+        }
+    }
+    let mut held: BTreeMap<&'static str, u64> = BTreeMap::new();
+    // One that could not be served is no tensor.
+    for (kind, tensor) in kinds.into_iter().zip(tensors) {
+        if let (Some(kind), Some(taken)) = (kind, tensor.taken) {
+            *held.entry(kind).or_default() += taken.bytes;
         }
     }
     let mut held: Vec<_> = held.into_iter().filter(|&(_, bytes)| bytes > 0).collect();
