@@ -199,6 +199,10 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         sequence_parallel: parallelism.sequence_parallel == Some(true),
         stages,
         chunks: schedule(scenario).chain(stages).chunks,
+        layers: parallelism
+            .stage_layers
+            .as_ref()
+            .map(|layers| layers.iter().map(|layers| layers.get() as u32).collect()),
         context: parallelism.context.map_or(1, |ranks| ranks.get() as u32),
         context_exchange: parallelism.context_exchange.unwrap_or_default().into(),
         expert: parallelism.expert.map_or(1, |ranks| ranks.get() as u32),

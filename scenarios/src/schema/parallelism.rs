@@ -23,6 +23,12 @@ pub struct Parallelism {
     /// Pipeline stages; of a profiled pipeline its number of stages when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pipeline: Option<Stages>,
+    /// Layers of each stage of a transformer, the first stage first, which add up to all. Where a schedule gives stages several
+    /// chunks: of each chunk in the order of the model, so first of the first chunk of every stage. All have as many when absent.
+    /// The first and the last, with the embedding and the head, often have fewer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [[15, 16, 16, 15]]))]
+    pub stage_layers: Option<Vec<Count<1, 131_072>>>,
     /// Ranks that have parts of the same sequences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Count<1, 131_072>>,

@@ -24,8 +24,7 @@ pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
         return Estimate { visits: 0, activities: 0 };
     };
     let (laid, _) = plan.lay(&model, chain);
-    let layers = plan.execution.split.layers_per_chunk(model.model());
-    let copies = copies(plan, layers.into());
+    let copies = copies(plan, &model);
     estimate_laid(&laid, chain, plan.extent(), &plan.pipelining, plan.launch, copies)
 }
 
@@ -64,12 +63,15 @@ pub(super) fn estimate_laid(
 
 /// Copies that the stages with more micro-batches in flight than the bound of BPipe make for each: the storages of their
 /// blocks, out and back.
-fn copies(plan: &TransformerPlan, layers: u64) -> u64 {
-    let stages = plan.execution.split.stages;
+fn copies(plan: &TransformerPlan, model: &ShardedTransformer) -> u64 {
+    let split = &plan.execution.split;
+    let stages = split.stages;
     let Some(bpipe) = &plan.pipelining.bpipe else { return 0 };
     let bound = bpipe.bound(stages);
     let lending = (0..stages / 2).filter(|stage| stages - stage > bound);
-    lending.map(|stage| 2 * (layers + u64::from(stage == 0))).sum()
+    // A stage has one chunk under BPipe.
+    let blocks = |stage| split.layers_at(stage, model.model()).len() as u64 + u64::from(stage == 0);
+    lending.map(|stage| 2 * blocks(stage)).sum()
 }
 
 /// Operators over all stages, by who executes them.

@@ -55,7 +55,7 @@ pub struct TransformerPlan {
 impl TransformerPlan {
     /// How many ranks it has.
     pub fn extent(&self) -> Extent {
-        let split = self.execution.split;
+        let split = &self.execution.split;
         Extent {
             tensor: split.tensor,
             context: split.context,
@@ -134,7 +134,7 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
 fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanError> {
     let mut found = Vec::new();
     found.extend(plan.extent().fits(hardware.machine.gpus()).err());
-    let (split, pipelining) = (plan.execution.split, &plan.pipelining);
+    let (split, pipelining) = (&plan.execution.split, &plan.pipelining);
     let chunks = pipelining.schedule.chain(split.stages).chunks;
     let mut wrong = |field, problem| found.push(Invalid { field, problem });
     if split.chunks != chunks {

@@ -20,10 +20,11 @@ const EXPERT: &str = "parallelism.expert";
 const MODE: &str = "techniques.recompute.mode";
 
 /// Settings that mean nothing for a list of layers.
-const FOREIGN: [(&str, &str); 17] = [
+const FOREIGN: [(&str, &str); 18] = [
     ("training.step", "lists of layers are trained in whole steps; remove it"),
     ("training.fp8", "layers of a list multiply in `precision`; remove it"),
     ("training.micro_batches", "write `accumulate`: the micro-batches of each copy of the model"),
+    ("parallelism.stage_layers", "stages of a list of layers follow from what they take; remove it"),
     ("parallelism.sequence_parallel", "layers of a list are not split over ranks; remove it"),
     ("parallelism.sharding_group", "all copies of a list of layers share; remove it"),
     ("parallelism.asynchronous_tensor", "layers of a list are not split over ranks; remove it"),

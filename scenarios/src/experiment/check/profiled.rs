@@ -8,7 +8,7 @@ const PIPELINE: &str = "model.profiled_pipeline";
 const STAGES: &str = "model.profiled_pipeline.stages";
 
 /// Settings that are about transformers and machines.
-const FOREIGN: [(&str, &str); 28] = [
+const FOREIGN: [(&str, &str); 29] = [
     ("machine", "its stages have a `device`: `model: { profiled_pipeline: { device: { memory: 40 GB } } }`"),
     ("software", "the times of its kernels are given; remove it"),
     ("training.accumulate", "write `micro_batches`"),
@@ -17,6 +17,7 @@ const FOREIGN: [(&str, &str); 28] = [
     ("training.fp8", "its times are given, whatever the numbers are; remove it"),
     ("training.precision", "its times are given, whatever the numbers are; remove it"),
     ("parallelism.tensor", "its times are given; remove it"),
+    ("parallelism.stage_layers", "its times are given; remove it"),
     ("parallelism.sequence_parallel", "its times are given; remove it"),
     ("parallelism.data", "it is simulated once; remove it"),
     ("parallelism.distributed_optimizer", "its steps end without an update; remove it"),

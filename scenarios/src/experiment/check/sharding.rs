@@ -9,7 +9,7 @@ use crate::plans::transformer::{dimensions, execution};
 use crate::schema::{Count, Model, Scenario};
 
 /// What the workloads call wrong: the setting that says it, and others that have a part in it.
-const SETTINGS: [(&str, &str, &[&str]); 33] = [
+const SETTINGS: [(&str, &str, &[&str]); 34] = [
     ("layers", "model.transformer.layers", &[]),
     ("hidden", "model.transformer.hidden", &[]),
     ("heads", "model.transformer.heads", &[]),
@@ -61,6 +61,11 @@ const SETTINGS: [(&str, &str, &[&str]); 33] = [
     ("latent.rotary_dim", "model.transformer.latent.rotary_dim", &[]),
     ("latent.value_dim", "model.transformer.latent.value_dim", &[]),
     ("pipeline", "parallelism.pipeline", &["model.transformer.layers", "parallelism.schedule"]),
+    (
+        "stage_layers",
+        "parallelism.stage_layers",
+        &["model.transformer.layers", "parallelism.pipeline", "parallelism.schedule"],
+    ),
     ("micro_batch", "training.micro_batch", &["training.sequence"]),
     ("sequence", "training.sequence", &["model.transformer.max_positions", "model.transformer.window"]),
     ("in_pieces", "parallelism.asynchronous_tensor", &["parallelism.sequence_parallel"]),
@@ -78,7 +83,7 @@ impl Check<'_> {
         }
         self.expert_ranks(scenario);
         let recomputed = scenario.techniques.recompute.as_ref().and_then(|recompute| recompute.layers);
-        let layers = execution.split.layers_per_chunk(&model);
+        let layers = execution.split.layers_max(&model);
         if let Some(recomputed) = recomputed.map(Count::get).filter(|&count| count > layers.into()) {
             let message = format!("{recomputed} layers cannot recompute: a chunk of a stage has {layers}");
             let parts = ["model.transformer.layers", "parallelism.pipeline", "parallelism.schedule"];

@@ -1,4 +1,5 @@
-//! A transformer on the positions of a chain: the embedding on the first, the head on the last, layers spread evenly.
+//! A transformer on the positions of a chain: the embedding on the first, the head on the last, layers spread evenly or as
+//! listed.
 
 use crate::chain::Chain;
 use crate::graph::Phase;
@@ -40,7 +41,6 @@ impl ShardedTransformer {
         let outer = |block, parameters| self.copied_out(block, parameters, data, false);
         let embedding = cut.block(outer(self.embedding(), ends.embedding));
         let head = cut.block(outer(self.head(), ends.head + ends.final_norm));
-        let layers = self.execution().split.layers_per_chunk(self.model());
         for position in 0..chain.positions() {
             let (is_first, is_last) = (position == 0, position + 1 == chain.positions());
             let mut pieces = Vec::new();
@@ -54,8 +54,8 @@ impl ShardedTransformer {
                     experts: 0,
                 });
             }
-            for n in 0..layers {
-                let kind = self.model().layer_kind(position * layers + n);
+            for (n, layer) in (0..).zip(self.execution().split.layers_at(position, self.model())) {
+                let kind = self.model().layer_kind(layer);
                 let RankParameters { layers: count, experts, .. } =
                     self.parameters(Layers::from_iter([kind]), false, false);
                 let layer = match kind {
@@ -78,9 +78,8 @@ impl ShardedTransformer {
 
     /// The layers on a stage of `chain`.
     pub(crate) fn layers_on(&self, chain: Chain, stage: u32) -> Layers {
-        let each = self.execution().split.layers_per_chunk(self.model());
         let positions = (0..chain.chunks).map(|chunk| chain.position(stage, chunk));
-        let layers = positions.flat_map(|position| position * each..(position + 1) * each);
+        let layers = positions.flat_map(|position| self.execution().split.layers_at(position, self.model()));
         layers.map(|layer| self.model().layer_kind(layer)).collect()
     }
 

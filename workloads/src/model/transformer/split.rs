@@ -1,12 +1,14 @@
 //! How a transformer is split over tensor ranks, pipeline stages, parts of a sequence and experts, and which splits come
 //! out even.
 
+use std::ops::Range;
+
 use crate::limits::Invalid;
 
 use super::{ContextExchange, Experts, Transformer};
 
 /// A split of a transformer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
     /// Ranks that share each layer, t.
     pub tensor: u32,
@@ -16,6 +18,8 @@ pub struct Split {
     pub stages: u32,
     /// Chunks of layers per stage, v.
     pub chunks: u32,
+    /// Layers of each chunk in the order of the model, p v of them; none: all have as many.
+    pub layers: Option<Vec<u32>>,
     /// Ranks that have parts of the same sequences, c.
     pub context: u32,
     /// How those compute attention.
@@ -34,14 +38,41 @@ impl Split {
         sequence_parallel: false,
         stages: 1,
         chunks: 1,
+        layers: None,
         context: 1,
         context_exchange: ContextExchange::AllToAll,
         expert: 1,
     };
 
-    /// Layers of each chunk of each stage.
-    pub fn layers_per_chunk(&self, model: &Transformer) -> u32 {
-        model.layers / self.stages.saturating_mul(self.chunks).max(1)
+    /// The layers of the chunk at a position of the chain of stages. The split is valid.
+    pub fn layers_at(&self, position: u32, model: &Transformer) -> Range<u32> {
+        match &self.layers {
+            Some(layers) => {
+                let (before, from) = layers.split_at(layers.len().min(position as usize));
+                let before = before.iter().sum();
+                before..before + from.first().copied().unwrap_or_default()
+            }
+            None => {
+                let each = self.layers_each(model);
+                position * each..(position + 1) * each
+            }
+        }
+    }
+
+    /// Most layers of a chunk.
+    pub fn layers_max(&self, model: &Transformer) -> u32 {
+        let most = self.layers.iter().flatten().max();
+        most.copied().unwrap_or_else(|| self.layers_each(model))
+    }
+
+    /// Layers of a chunk where all have as many.
+    fn layers_each(&self, model: &Transformer) -> u32 {
+        model.layers / self.positions().max(1)
+    }
+
+    /// Chunks of all stages, p v.
+    const fn positions(&self) -> u32 {
+        self.stages.saturating_mul(self.chunks)
     }
 
     /// Checks that a model and its sequences are split evenly.
@@ -154,6 +185,10 @@ impl Split {
             wrong(format!("{p} stages of {v} chunks: there must be at least one of each"));
             return;
         }
+        if let Some(listed) = &self.layers {
+            self.listed(listed, layers, found);
+            return;
+        }
         if u64::from(layers).is_multiple_of(u64::from(p) * u64::from(v)) {
             return;
         }
@@ -165,7 +200,27 @@ impl Split {
         } else {
             format!("{} stages of one chunk would do", nearest_divisors(layers, p))
         };
-        wrong(format!("{layers} layers cannot be split evenly over {p} stages{of_chunks}; {remedy}"));
+        wrong(format!(
+            "{layers} layers cannot be split evenly over {p} stages{of_chunks}; {remedy}, or a list (`stage_layers`)"
+        ));
+    }
+
+    /// A list has as many chunks as the stages, each has a layer, and together they have all.
+    fn listed(&self, listed: &[u32], layers: u32, found: &mut Vec<Invalid>) {
+        let (p, v, positions) = (self.stages, self.chunks, self.positions());
+        let mut wrong = |problem| found.push(Invalid { field: "stage_layers", problem });
+        let sum: u64 = listed.iter().copied().map(u64::from).sum();
+        if listed.len() != positions as usize {
+            let of_chunks = if v > 1 { format!(" of {v} chunks") } else { String::new() };
+            wrong(format!(
+                "{} numbers of layers are not for {p} stages{of_chunks}: list {positions}",
+                listed.len()
+            ));
+        } else if listed.contains(&0) {
+            wrong("a chunk has no layers: give each at least one".to_owned());
+        } else if sum != u64::from(layers) {
+            wrong(format!("the numbers add up to {sum} layers: list all {layers} of the model"));
+        }
     }
 }
 

@@ -115,7 +115,7 @@ impl ShardedTransformer {
         }
         let gradient = if copied { single } else { count * states.gradient_bytes() };
         let agree = |draft: &mut Draft, name| {
-            let split = self.execution().split;
+            let split = &self.execution().split;
             if split.tensor > 1 || split.stages > 1 {
                 draft.collective(
                     name,

@@ -17,6 +17,7 @@ mod shared;
 mod size;
 mod steps;
 mod tensors;
+mod uneven;
 
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};

@@ -48,7 +48,7 @@ fn cases() -> Vec<(Transformer, Execution)> {
                             states,
                             fusion,
                             gathers_again,
-                            ..materialised(2, 512, split)
+                            ..materialised(2, 512, split.clone())
                         },
                     ));
                 }
@@ -59,7 +59,7 @@ fn cases() -> Vec<(Transformer, Execution)> {
         for split in [ranks(1, false), ranks(4, true)] {
             for fusion in [Fusion::ALL, unfused, compiled] {
                 for micro_batch in [1, 2] {
-                    let execution = Execution { fusion, ..materialised(micro_batch, 512, split) };
+                    let execution = Execution { fusion, ..materialised(micro_batch, 512, split.clone()) };
                     cases.push((preset(name), execution.clone()));
                     cases.push((Transformer { classes: Some(2), ..preset(name) }, execution.clone()));
                     cases.push((Transformer { dropout: false, ..preset(name) }, execution));
@@ -73,9 +73,9 @@ fn cases() -> Vec<(Transformer, Execution)> {
     {
         for split in [ranks(1, false), ranks(4, true)] {
             for fusion in [Fusion::ALL, unfused] {
-                let split = Split { context, expert, ..split };
+                let split = Split { context, expert, ..split.clone() };
                 let states = States::HalfGradients;
-                cases.push((preset(name), Execution { fusion, ..flash(2, 512, split) }));
+                cases.push((preset(name), Execution { fusion, ..flash(2, 512, split.clone()) }));
                 cases.push((preset(name), Execution { fusion, states, ..flash(2, 512, split) }));
             }
         }
@@ -86,7 +86,7 @@ fn cases() -> Vec<(Transformer, Execution)> {
             for split in [ranks(1, false), ranks(4, false), ranks(4, true)] {
                 for (fusion, gathers_again) in [(Fusion::ALL, true), (Fusion::TORCHTITAN, false)] {
                     let fp8 = Some(Fp8 { scaling, gathers });
-                    let common = flash(2, 512, split);
+                    let common = flash(2, 512, split.clone());
                     for in_pieces in [false, split.sequence_parallel] {
                         let execution = Execution { fusion, gathers_again, fp8, in_pieces, ..common.clone() };
                         cases.push((preset("llama-3-8b"), execution));

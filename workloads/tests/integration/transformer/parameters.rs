@@ -84,8 +84,8 @@ fn ranks_hold_the_model_together() {
     for (name, tensor, stages) in [("megatron-175b", 8, 8), ("megatron-22b", 8, 1), ("llama-3-70b", 4, 8)] {
         let model = preset(name);
         let split = Split { stages, ..ranks(tensor, true) };
+        let layers = split.layers_max(&model);
         let sharded = shard(&model, &materialised(1, 1_024, split));
-        let layers = split.layers_per_chunk(&model);
         let stage = |n| sharded.parameters(layers, n == 0, n + 1 == stages);
         let held: u64 = (0..stages).map(|n| u64::from(tensor) * stage(n).total()).sum();
         let copies: u64 = (0..stages).map(|n| u64::from(tensor - 1) * stage(n).replicated).sum();

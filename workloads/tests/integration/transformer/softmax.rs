@@ -19,19 +19,19 @@ fn sequences_times_heads_must_fill_blocks_of_four() {
     let split = ranks(4, true);
     let gpt = preset("gpt3-96b");
     assert_eq!(
-        choice(&gpt, &materialised(1, 2_048, split)),
+        choice(&gpt, &materialised(1, 2_048, split.clone())),
         (
             "softmax",
             "unfused: 26 matrices of scores (sequences x heads of a rank) are not a multiple of 4".to_owned()
         )
     );
     assert_eq!(
-        choice(&gpt, &materialised(2, 2_048, split)),
+        choice(&gpt, &materialised(2, 2_048, split.clone())),
         ("scale, mask and softmax", "fused: 52 matrices of scores, 2048 keys, fp16".to_owned())
     );
     for micro_batch in 1..=4 {
         assert_eq!(
-            choice(&preset("llama-65b"), &materialised(micro_batch, 2_048, split)).0,
+            choice(&preset("llama-65b"), &materialised(micro_batch, 2_048, split.clone())).0,
             "scale, mask and softmax"
         );
     }

@@ -46,25 +46,49 @@ fn layers_name_the_stages_and_chunks_around() {
     assert_eq!(pipeline(8, 1), "");
     assert_eq!(
         pipeline(6, 1),
-        "pipeline: 80 layers cannot be split evenly over 6 stages; 5 or 8 stages would do"
+        "pipeline: 80 layers cannot be split evenly over 6 stages; 5 or 8 stages would do, or a list (`stage_layers`)"
     );
     assert_eq!(
         pipeline(8, 3),
-        "pipeline: 80 layers cannot be split evenly over 8 stages of 3 chunks; 2 or 5 chunks would do"
+        "pipeline: 80 layers cannot be split evenly over 8 stages of 3 chunks; 2 or 5 chunks would do, or a list (`stage_layers`)"
     );
     assert_eq!(
         pipeline(6, 2),
-        "pipeline: 80 layers cannot be split evenly over 6 stages of 2 chunks; 5 or 8 stages would do"
+        "pipeline: 80 layers cannot be split evenly over 6 stages of 2 chunks; 5 or 8 stages would do, or a list (`stage_layers`)"
     );
     assert_eq!(
         pipeline(6, 3),
-        "pipeline: 80 layers cannot be split evenly over 6 stages of 3 chunks; 5 or 8 stages of one chunk would do"
+        "pipeline: 80 layers cannot be split evenly over 6 stages of 3 chunks; 5 or 8 stages of one chunk would do, or a list (`stage_layers`)"
     );
     assert_eq!(
         pipeline(160, 1),
-        "pipeline: 80 layers cannot be split evenly over 160 stages; 80 stages would do"
+        "pipeline: 80 layers cannot be split evenly over 160 stages; 80 stages would do, or a list (`stage_layers`)"
     );
     assert_eq!(pipeline(0, 1), "pipeline: 0 stages of 1 chunks: there must be at least one of each");
+}
+
+#[test]
+fn listed_layers_are_all_of_the_model() {
+    let gpt = preset("gpt3-96b");
+    let listed = |chunks, layers: &[u32]| {
+        let split = Split { stages: 4, chunks, layers: Some(layers.to_vec()), ..ranks(4, true) };
+        problems(&gpt, &with(split)).join("\n")
+    };
+    assert_eq!(listed(1, &[19, 21, 21, 19]), "");
+    assert_eq!(listed(1, &[40, 40]), "stage_layers: 2 numbers of layers are not for 4 stages: list 4");
+    assert_eq!(
+        listed(2, &[19, 21, 21, 19]),
+        "stage_layers: 4 numbers of layers are not for 4 stages of 2 chunks: list 8"
+    );
+    assert_eq!(listed(1, &[0, 40, 40, 0]), "stage_layers: a chunk has no layers: give each at least one");
+    assert_eq!(
+        listed(1, &[20, 20, 20, 21]),
+        "stage_layers: the numbers add up to 81 layers: list all 80 of the model"
+    );
+    assert_eq!(
+        listed(1, &[u32::MAX; 4]),
+        "stage_layers: the numbers add up to 17179869180 layers: list all 80 of the model"
+    );
 }
 
 #[test]
