@@ -16,6 +16,17 @@
 //! and the split that are fastest (the tile and wave quantisation of NVIDIA, "Matrix Multiplication Background User's
 //! Guide", DU-09799; splitting k as in CUTLASS). A kernel that finds fewer SMs free keeps its tile: that is why a product
 //! of 132 tiles beside a collective on 24 of 132 SMs takes two waves.
+//!
+//! A [persistent](super::KernelParameters::persistent) product launches one block for each SM, or for each tile if there are
+//! fewer, and has dealt the tiles to them before it starts. Blocks that find no SM begin when others have ended: with U of
+//! the SMs
+//!
+//! ```text
+//! dealt = ceil(blocks / min(blocks, S))            waves = ceil(min(blocks, S) / U), each of so many tiles
+//! ```
+//!
+//! so that a product of any size takes twice as long beside a collective, and a collective that finds one running waits for its
+//! end.
 
 use serde::{Deserialize, Serialize};
 
@@ -93,21 +104,26 @@ impl KernelModel {
         let factor = factor * if shape.aligned() { 1.0 } else { parameters.misaligned };
         let per_sm = peak / f64::from(self.facts.sms.max(1)) * parameters.e_max * factor;
         let sustained = peak * parameters.sustained * factor;
+        let persistent = self.parameters.persistent && shape.dtype != Dtype::Fp32;
         let step = if shape.dtype == Dtype::Fp32 { ORDINARY_STEP } else { self.parameters.k_step };
         let blocks = |tile: [u32; 2], split: u64| {
             let depth = shape.depth(split, step);
             let area = f64::from(tile[0]) * f64::from(tile[1]);
             let rate = per_sm * (area / FULL_TILE).min(1.0).powf(parameters.exponent);
             let seconds = 2.0 * area * (depth + parameters.prologue_k) / rate;
-            let count = shape.tiles(tile).saturating_mul(split);
-            let at_full_power = count as f64 * 2.0 * area * depth / sustained;
+            let tiles = shape.tiles(tile).saturating_mul(split);
+            let at_full_power = tiles as f64 * 2.0 * area * depth / sustained;
+            let count = if persistent { tiles.min(u64::from(self.facts.sms.max(1))) } else { tiles };
+            let dealt = tiles.div_ceil(count.max(1)) as f64;
             Blocks {
                 count,
                 resident: 1,
                 bytes: shape.bytes(split),
                 achieved,
                 serial: parameters.serial,
-                seconds: move |sms: u32| (count.div_ceil(u64::from(sms)) as f64 * seconds).max(at_full_power),
+                seconds: move |sms: u32| {
+                    (count.div_ceil(u64::from(sms)) as f64 * dealt * seconds).max(at_full_power)
+                },
             }
         };
         let duration = |tile, split| {

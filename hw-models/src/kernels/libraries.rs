@@ -13,6 +13,8 @@ pub struct Libraries {
     pub flash: Flash,
     /// Fraction of peak that matrix products of 16 bits hold; none: what the catalogue has.
     pub products: Option<f64>,
+    /// Whether products are [persistent](KernelParameters::persistent); none: what the catalogue has.
+    pub persistent: Option<bool>,
 }
 
 /// Implementations of flash attention.
@@ -39,6 +41,7 @@ impl KernelParameters {
             let held = libraries.products.filter(|_| dtype.bytes() == 2).or(gemm.continuous);
             gemm.sustained = held.unwrap_or(gemm.sustained);
         }
+        self.persistent = libraries.persistent.unwrap_or(self.persistent);
         if libraries.flash == Flash::Triton {
             self.attention.slow_down(FORWARD, BACKWARD);
         }

@@ -28,6 +28,9 @@ pub struct KernelParameters {
     pub k_step: u32,
     /// Fraction of the SMs that saturates HBM.
     pub saturating_sms: f64,
+    /// Products on tensor cores have as many blocks as there are SMs, each with its share of the tiles from the start.
+    #[serde(default)]
+    pub persistent: bool,
     /// Matrix products by type.
     pub gemm: IndexMap<Dtype, GemmParameters>,
     /// Batches of matrix products by type, where they were measured; elsewhere they count as single ones.

@@ -35,6 +35,7 @@ pub(crate) fn libraries(scenario: &Scenario) -> Libraries {
     Libraries {
         flash: if software.attention == Attention::FlashTriton { Flash::Triton } else { Flash::default() },
         products: software.sustained_products.map(Share::as_f64),
+        persistent: software.persistent_products,
     }
 }
 

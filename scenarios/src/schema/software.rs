@@ -16,6 +16,11 @@ pub struct Software {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["60 %"]))]
     pub sustained_products: Option<Share>,
+    /// Whether matrix products on tensor cores deal their tiles to as many blocks as there are SMs before they start: beside a
+    /// collective, which holds some of the SMs, they then take up to twice as long. If not given, they do on Hopper, as in
+    /// PyTorch; a framework that leaves SMs to its collectives (`set_sm_margin` of Transformer Engine) does without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persistent_products: Option<bool>,
     /// Whose layers they are: which chains of small operators are one kernel.
     pub layers: LayersOf,
     /// Whether layers are compiled (`torch.compile`): passes over memory that follow each other are one kernel, which reads
@@ -45,6 +50,7 @@ impl Default for Software {
         Self {
             attention: Attention::default(),
             sustained_products: None,
+            persistent_products: None,
             layers: LayersOf::default(),
             compile: false,
             gelu: Gelu::default(),

@@ -25,6 +25,27 @@ fn a_product_of_132_tiles_beside_24_channels_takes_two_waves() {
 }
 
 #[test]
+fn a_persistent_product_beside_a_collective_takes_twice_as_long() {
+    // Eight tiles for each SM, dealt before the start: what 24 blocks have to do begins when the others have ended. On A100
+    // and B200 tiles go to whichever SM is free.
+    let slower = |device: &str, held: u32| {
+        let kernels = model(device).correcting(Correct::Never);
+        let shape =
+            Gemm { m: 32 * 256, n: u64::from(kernels.facts.sms) * 256, k: 8192, ..square(1, Dtype::Bf16) };
+        let cost = kernels.gemm(&shape).unwrap();
+        let (alone, beside) = (row_at(&cost, kernels.facts.sms), row_at(&cost, kernels.facts.sms - held));
+        (alone.waves, beside.waves, alone.bytes_per_s / beside.bytes_per_s)
+    };
+    let (alone, beside, times) = slower("h100-sxm5-80gb", 24);
+    assert_eq!((alone, beside), (1, 2));
+    assert!((1.85..=2.0).contains(&times), "{times}");
+    for device in ["a100-sxm4-80gb", "b200-sxm-180gb"] {
+        let (alone, _, times) = slower(device, 24);
+        assert!(alone > 8 && times < 1.35, "{device}: {times}");
+    }
+}
+
+#[test]
 fn attention_of_few_heads_wastes_the_end_of_the_kernel() {
     let model = model("a100-pcie-80gb");
     let rate = |heads| {
