@@ -37,6 +37,23 @@ pub(super) struct Linear {
     pub(super) narrow: bool,
 }
 
+/// What a layer multiplies that has a row for every token: its input, or the gradient of its output.
+pub(super) struct Operand {
+    pub(super) columns: u64,
+    /// Whether ranks have parts of it.
+    pub(super) in_parts: bool,
+    /// Whether each rank needs it whole.
+    pub(super) gathered: bool,
+    /// The collective that makes it whole, and its result.
+    pub(super) gather: [&'static str; 2],
+    /// The pass for the largest value, and its agreement.
+    pub(super) largest: [&'static str; 2],
+    /// The pass that casts it to 8 bits, and its result.
+    pub(super) cast: [&'static str; 2],
+    /// The pass that transposes that, and its result.
+    pub(super) turn: [&'static str; 2],
+}
+
 /// Along which side of the weight ranks share it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
@@ -128,18 +145,48 @@ impl Linear {
         on.bytes(self.tokens(on) * self.outputs)
     }
 
-    /// Its input as it is multiplied: whole, and in 8 bits where it is so.
-    fn operand(&self, draft: &mut Draft, on: &ShardedTransformer, input: &'static str) -> &'static str {
-        let gather = |draft: &mut Draft, input| {
-            let (issue, to) = ((self.names.gather_input, Issue::Waiting), self.names.gathered);
-            self.gather_input(draft, on, issue, input, to)
-        };
-        if self.narrow_when(on) == When::BeforeExchange {
-            let input = self.narrow(draft, on, &self.input(on), input);
-            return gather(draft, input);
+    /// Its input.
+    fn input(&self, on: &ShardedTransformer) -> Operand {
+        let (names, gathered) = (self.names, on.sequence_parallel() && self.side == Side::Columns);
+        Operand {
+            columns: self.inputs,
+            in_parts: gathered || self.side == Side::Rows,
+            gathered,
+            gather: [names.gather_input, names.gathered],
+            largest: [names.input_largest, names.input_agree],
+            cast: [names.input_cast, names.input_narrow],
+            turn: [names.input_turn, names.input_turned],
         }
-        let input = gather(draft, input);
-        self.narrow(draft, on, &self.input(on), input)
+    }
+
+    /// The gradient of its output.
+    fn gradient(&self, on: &ShardedTransformer) -> Operand {
+        let (names, gathered) = (self.names, on.sequence_parallel() && self.side == Side::Rows);
+        Operand {
+            columns: self.outputs,
+            in_parts: gathered || self.side == Side::Columns,
+            gathered,
+            gather: [names.gather_output_gradient, names.gradient_gathered],
+            largest: [names.gradient_largest, names.gradient_agree],
+            cast: [names.gradient_cast, names.gradient_narrow],
+            turn: [names.gradient_turn, names.gradient_turned],
+        }
+    }
+
+    /// An operand, tensor `from`, as it is multiplied: whole, and in 8 bits where it is so.
+    fn prepare(
+        &self,
+        draft: &mut Draft,
+        on: &ShardedTransformer,
+        operand: &Operand,
+        from: &'static str,
+    ) -> &'static str {
+        if self.narrow_when(on) == When::BeforeExchange {
+            let narrow = self.narrow(draft, on, operand, from);
+            return self.gather(draft, on, operand, Issue::Waiting, narrow);
+        }
+        let whole = self.gather(draft, on, operand, Issue::Waiting, from);
+        self.narrow(draft, on, operand, whole)
     }
 
     /// The input for the gradients of weights: kept as it was multiplied, or only as it came in.
@@ -149,76 +196,32 @@ impl Linear {
             When::BeforeExchange => self.names.input_narrow,
             When::AfterExchange => return self.names.input_narrow,
         };
-        if !self.gathers_input(on) || on.execution().gathers_again {
-            return draft.within(Phase::BackwardWeight, |draft| {
-                let issue = (self.names.gather_input_again, Issue::Beside);
-                self.gather_input(draft, on, issue, input, self.names.gathered_again)
-            });
+        let operand = self.input(on);
+        if operand.gathered && !on.execution().gathers_again {
+            return self.names.gathered;
         }
-        self.names.gathered
+        let again = Operand { gather: [self.names.gather_input_again, self.names.gathered_again], ..operand };
+        draft.within(Phase::BackwardWeight, |draft| self.gather(draft, on, &again, Issue::Beside, input))
     }
 
-    /// The gradient of its output as it is multiplied: whole, and in 8 bits where it is so.
-    fn gradient_operand(
+    /// Makes an operand whole where ranks have parts that each needs; returns the name of the result.
+    fn gather(
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
-        gradient: &'static str,
+        &Operand { columns, gathered, gather: [name, whole], .. }: &Operand,
+        issue: Issue,
+        from: &'static str,
     ) -> &'static str {
-        if self.narrow_when(on) == When::BeforeExchange {
-            let gradient = self.narrow(draft, on, &self.gradient(on), gradient);
-            return self.gather_gradient(draft, on, gradient);
+        if !gathered {
+            return from;
         }
-        let gradient = self.gather_gradient(draft, on, gradient);
-        self.narrow(draft, on, &self.gradient(on), gradient)
-    }
-
-    /// Whether ranks have parts of its input that each needs whole.
-    pub(super) fn gathers_input(&self, on: &ShardedTransformer) -> bool {
-        on.sequence_parallel() && self.side == Side::Columns
-    }
-
-    /// The same of the gradient of its output.
-    pub(super) fn gathers_gradient(&self, on: &ShardedTransformer) -> bool {
-        on.sequence_parallel() && self.side == Side::Rows
-    }
-
-    fn gather_input(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        (name, issue): (&'static str, Issue),
-        input: &'static str,
-        gathered: &'static str,
-    ) -> &'static str {
-        if !self.gathers_input(on) {
-            return input;
-        }
-        let bytes = self.exchanged_bytes(on, self.tokens(on) * self.inputs);
-        let gather = (CollectiveKind::AllGather, Group::Tensor, bytes);
-        draft.collective(name, gather, issue, &[input], &[(gathered, bytes)]);
-        gathered
-    }
-
-    fn gather_gradient(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        gradient: &'static str,
-    ) -> &'static str {
-        if !self.gathers_gradient(on) {
-            return gradient;
-        }
-        let bytes = self.exchanged_bytes(on, self.tokens(on) * self.outputs);
-        let gather = (CollectiveKind::AllGather, Group::Tensor, bytes);
-        let (name, gathered) = (self.names.gather_output_gradient, self.names.gradient_gathered);
-        draft.collective(name, gather, Issue::Waiting, &[gradient], &[(gathered, bytes)]);
-        gathered
-    }
-
-    /// Bytes of so many elements that ranks gather.
-    fn exchanged_bytes(&self, on: &ShardedTransformer, elements: u64) -> u64 {
-        if self.narrow_when(on) == When::BeforeExchange { elements } else { on.bytes(elements) }
+        let elements = self.tokens(on) * columns;
+        let narrow = self.narrow_when(on) == When::BeforeExchange;
+        let bytes = if narrow { elements } else { on.bytes(elements) };
+        let work = (CollectiveKind::AllGather, Group::Tensor, bytes);
+        draft.collective(name, work, issue, &[from], &[(whole, bytes)]);
+        whole
     }
 
     /// The gradient of the weight, added to the sum over micro-batches by the product itself or by a pass of its own.
@@ -255,7 +258,7 @@ pub(super) fn forward(
     input: &'static str,
 ) -> &'static str {
     let first = &layers[0];
-    let operand = first.operand(draft, on, input);
+    let operand = first.prepare(draft, on, &first.input(on), input);
     for layer in layers {
         let reads: Vec<_> = [operand].into_iter().chain(layer.weight(draft, on)).collect();
         let shape = (1, layer.tokens(on), layer.outputs, layer.inputs);
@@ -284,7 +287,7 @@ pub(super) fn backward(
     let operands: Vec<_> = layers
         .iter()
         .zip(gradients)
-        .map(|(layer, gradient)| layer.gradient_operand(draft, on, gradient))
+        .map(|(layer, gradient)| layer.prepare(draft, on, &layer.gradient(on), gradient))
         .collect();
     let input = first.kept_operand(draft, on, input);
     let bytes = on.bytes(first.tokens(on) * first.inputs);

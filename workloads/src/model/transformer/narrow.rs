@@ -16,7 +16,7 @@
 
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
-use super::linear::{Linear, Side};
+use super::linear::{Linear, Operand, Side};
 use super::operator::{CollectiveKind, Dtype, Group, StreamClass};
 
 /// How linear layers multiply in 8 bits.
@@ -48,22 +48,6 @@ pub(super) enum When {
     AfterExchange,
 }
 
-/// What a layer multiplies that has a row for every token.
-pub(super) struct Operand {
-    columns: u64,
-    /// Whether ranks have parts that each needs whole.
-    gathered: bool,
-    /// Whether ranks have parts of it.
-    in_parts: bool,
-    /// The pass for the largest value, and its agreement.
-    largest: [&'static str; 2],
-    cast: &'static str,
-    narrow: &'static str,
-    /// The pass that transposes.
-    turn: &'static str,
-    turned: &'static str,
-}
-
 impl Linear {
     pub(super) fn narrow_when(&self, on: &ShardedTransformer) -> When {
         match self.scaling(on) {
@@ -76,36 +60,6 @@ impl Linear {
     /// Type that it multiplies in.
     pub(super) fn dtype(&self, on: &ShardedTransformer) -> Dtype {
         if self.scaling(on).is_some() { Dtype::Fp8 } else { on.execution().dtype }
-    }
-
-    /// Its input.
-    pub(super) fn input(&self, on: &ShardedTransformer) -> Operand {
-        let (names, gathered) = (self.names, self.gathers_input(on));
-        Operand {
-            columns: self.inputs,
-            gathered,
-            in_parts: gathered || self.side == Side::Rows,
-            largest: [names.input_largest, names.input_agree],
-            cast: names.input_cast,
-            narrow: names.input_narrow,
-            turn: names.input_turn,
-            turned: names.input_turned,
-        }
-    }
-
-    /// The gradient of its output.
-    pub(super) fn gradient(&self, on: &ShardedTransformer) -> Operand {
-        let (names, gathered) = (self.names, self.gathers_gradient(on));
-        Operand {
-            columns: self.outputs,
-            gathered,
-            in_parts: gathered || self.side == Side::Columns,
-            largest: [names.gradient_largest, names.gradient_agree],
-            cast: names.gradient_cast,
-            narrow: names.gradient_narrow,
-            turn: names.gradient_turn,
-            turned: names.gradient_turned,
-        }
     }
 
     /// The weight of the forward pass in 8 bits, where it is made for it.
@@ -162,7 +116,8 @@ impl Linear {
         operand: &Operand,
         from: &'static str,
     ) -> &'static str {
-        let &Operand { columns, gathered, in_parts, cast, narrow, turn, .. } = operand;
+        let &Operand { columns, gathered, in_parts, largest, cast: [cast, narrow], turn: [turn, _], .. } =
+            operand;
         let (class, whole) = (StreamClass::Elementwise, self.tokens(on) * columns);
         let local = if gathered { whole / on.tensor() } else { whole };
         match self.scaling(on) {
@@ -174,7 +129,7 @@ impl Linear {
                 return narrow;
             }
             Some(Scaling::Tensorwise) => {
-                let [largest, agreed] = operand.largest;
+                let [largest, agreed] = largest;
                 draft.stream(largest, StreamClass::Reduction, (on.bytes(local), 0), &[from], &[]);
                 if in_parts {
                     agree(draft, on, agreed, &[from]);
@@ -192,7 +147,7 @@ impl Linear {
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
-        &Operand { columns, gathered, turn, turned, .. }: &Operand,
+        &Operand { columns, gathered, turn: [turn, turned], .. }: &Operand,
         from: &'static str,
     ) -> &'static str {
         if !gathered || self.narrow_when(on) != When::BeforeExchange {

@@ -295,17 +295,27 @@ fn every_schedule_ends() {
         PipelineSchedule::ZbV,
         PipelineSchedule::ZbAuto { memory_limit: workloads::order::MemoryLimit::MicroBatches(4) },
     ];
-    for which in schedules {
+    for plan in every_way(&schedules) {
+        World::dgx_a100(2).roomy().completed(&plan);
+    }
+}
+
+/// A small model in each of the schedules, whatever two copies share and however they exchange it, with and without
+/// recomputation.
+pub(super) fn every_way(schedules: &[PipelineSchedule]) -> Vec<TransformerPlan> {
+    let mut plans = Vec::new();
+    for &which in schedules {
         for (sharding, overlap) in overlaps() {
             for recompute in [Recompute::None, Recompute::Full] {
                 let mut plan = plan(gpt(8), [2, 4, 2], 8);
                 (plan.sharding, plan.overlap) = (sharding, overlap);
                 plan.recompute = every_layer(recompute);
                 schedule(&mut plan, which);
-                World::dgx_a100(2).roomy().completed(&plan);
+                plans.push(plan);
             }
         }
     }
+    plans
 }
 
 #[test]

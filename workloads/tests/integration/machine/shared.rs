@@ -4,28 +4,16 @@ use hw_models::allocator::Request;
 use workloads::memory::{RankList, Ranks};
 use workloads::model::transformer::{Gather, States};
 
-use super::exchanged::{eight, fsdp, overlaps, parameters};
+use super::exchanged::{eight, every_way, fsdp, overlaps, parameters};
 use super::tensors::{NOTHING, held, rank_of};
 use super::*;
 
 #[test]
 fn a_step_leaves_nothing_behind() {
-    for which in [PipelineSchedule::OneFOneB, PipelineSchedule::Gpipe, PipelineSchedule::ZbH1] {
-        for (sharding, overlap) in overlaps() {
-            for recompute in [Recompute::None, Recompute::Full] {
-                let mut plan = plan(gpt(8), [2, 4, 2], 8);
-                (plan.sharding, plan.overlap) = (sharding, overlap);
-                plan.recompute = every_layer(recompute);
-                schedule(&mut plan, which);
-                for stage in 0..4 {
-                    let list = rank_of(&plan, stage, &NOTHING);
-                    assert_eq!(
-                        held(&list.requests),
-                        [],
-                        "{which:?}, {sharding:?}, {overlap:?}, stage {stage}"
-                    );
-                }
-            }
+    for plan in every_way(&[PipelineSchedule::OneFOneB, PipelineSchedule::Gpipe, PipelineSchedule::ZbH1]) {
+        for stage in 0..4 {
+            let list = rank_of(&plan, stage, &NOTHING);
+            assert_eq!(held(&list.requests), [], "{plan:?}, stage {stage}");
         }
     }
 }
