@@ -259,7 +259,18 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
     let reduces_beside = parallelism.overlap_tensor_reduce.unwrap_or(!torchtitan);
     let fp8 = training.fp8.map(|fp8| Fp8 { scaling: fp8.scaling.into(), gathers: fp8.gather_parameters });
     let in_pieces = parallelism.asynchronous_tensor == Some(true);
-    Execution { fusion, states, step, fp8, in_pieces, reduces_beside, gathers_again: !torchtitan, ..common }
+    let (exchanges_beside, gathers_again) = (!software.compile, !torchtitan);
+    Execution {
+        fusion,
+        states,
+        step,
+        fp8,
+        in_pieces,
+        reduces_beside,
+        exchanges_beside,
+        gathers_again,
+        ..common
+    }
 }
 
 /// Whether Hugging Face Transformers project to queries, keys and values, and to an MLP's gate, by products of their own: in
@@ -317,7 +328,7 @@ same!(Bias: None, Qkv, All);
 same!(Positions: Learned, Rotary, Alibi);
 same!(Encoder: Bert, Roberta);
 same!(Scaling: Tensorwise, Rowwise, Delayed);
-same!(ContextExchange: AllToAll, Ring, AllGather);
+same!(ContextExchange: AllToAll, Ring, AllGather, GatheredRing);
 
 /// Type of activations and of the parameters that kernels read.
 pub(crate) fn dtype(scenario: &Scenario) -> Dtype {

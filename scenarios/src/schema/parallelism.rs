@@ -96,6 +96,9 @@ pub enum ContextExchange {
     Ring,
     /// Keys and values of whole sequences, gathered before attention, their gradients reduced behind it (Llama 3).
     AllGather,
+    /// Keys and values, gathered beside the attention to the rank's own and met part by part, sums in fp32; their gradients go
+    /// from rank to rank in fp32 (PyTorch's `context_parallel`). Of torchtitan's layers they are repeated for each query.
+    GatheredRing,
 }
 
 /// What copies of a model share among them, each what the one before does and more (Rajbhandari et al., SC 2020).

@@ -5,7 +5,7 @@ use crate::graph::Phase;
 
 use super::apart::Apart;
 use super::context::all_to_all::{Exchange, Passage, exchange, exchange_names};
-use super::context::{all_gather, ring};
+use super::context::{all_gather, gathered_ring, ring};
 use super::draft::Draft;
 use super::execution::{AttentionKernel, ShardedTransformer};
 use super::latent::{KEYS, Projections, VALUES};
@@ -114,7 +114,9 @@ impl Shape {
         let latent = model.latent.as_ref();
         let rotated = latent.map_or(0, |latent| u64::from(latent.rotary_dim));
         let heads = u64::from(model.heads) / ranks;
-        let repeats = !execution.fusion.grouped_queries && is_apart(on) && on.context() == 1;
+        // The others exchange keys and values as they are projected.
+        let as_one = matches!(on.context_exchange(), None | Some(ContextExchange::GatheredRing));
+        let repeats = !execution.fusion.grouped_queries && is_apart(on) && as_one;
         let kv_projected = u64::from(model.kv_heads) / ranks;
         Self {
             batch: u64::from(execution.micro_batch),
@@ -269,6 +271,7 @@ fn attend(draft: &mut Draft, on: &ShardedTransformer, context: &'static str) {
         }
         Some(ContextExchange::Ring) => ring::forward(draft, on, operands(on), context),
         Some(ContextExchange::AllGather) => all_gather::forward(draft, on, operands(on), context),
+        Some(ContextExchange::GatheredRing) => gathered_ring::forward(draft, on, operands(on), context),
     }
 }
 
@@ -290,6 +293,9 @@ fn attend_gradient(draft: &mut Draft, on: &ShardedTransformer, gradient: &'stati
         }
         Some(ContextExchange::AllGather) => {
             all_gather::backward(draft, on, operands(on), gradient, GRADIENTS);
+        }
+        Some(ContextExchange::GatheredRing) => {
+            gathered_ring::backward(draft, on, operands(on), (CONTEXT, gradient), GRADIENTS);
         }
     }
 }

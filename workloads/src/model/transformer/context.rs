@@ -6,16 +6,21 @@
 //! | all-to-all (Jacobs et al. 2023, DeepSpeed-Ulysses) | (c-1)/c (Q + K + V + O) | the same of gradients | some heads of whole sequences |
 //! | ring (Liu et al. 2023, Ring Attention) | (c-1) (K + V) | (c-1) (K + V), and of their gradients | its queries and the keys of every part, one after the other |
 //! | all-gather (Llama Team 2024, section 3.3.2) | (c-1) (K + V) | the same, and of gradients, reduced | its queries and all keys before them |
+//! | gathered ring (PyTorch, `context_parallel`) | (c-1) (K + V) | the same, and c times gradients in fp32 | as in a ring |
 //!
-//! The passes are those of Transformer Engine (`context_parallel.py`: `AttnFuncWithCPAndQKVOA2A`, `AttnFuncWithCPAndKVP2P`,
-//! `AttnFuncWithCPAndKVAllGather`). A rank r has two pieces of each sequence, number r from the front and number r from the
+//! The passes of the first three are those of Transformer Engine (`context_parallel.py`: `AttnFuncWithCPAndQKVOA2A`,
+//! `AttnFuncWithCPAndKVP2P`, `AttnFuncWithCPAndKVAllGather`). A rank r has two pieces of each sequence, number r from the front and number r from the
 //! back, so that a causal mask leaves all ranks the same work. Kernels differ in shape by rank all the same: the list is that
 //! of the rank in the middle.
 
 pub(super) mod all_gather;
 pub(super) mod all_to_all;
+pub(super) mod gathered_ring;
 pub(super) mod ring;
 
+use crate::model::names::name;
+
+use super::attention::Meeting;
 use super::execution::ShardedTransformer;
 
 /// How ranks that have parts of the same sequences compute attention.
@@ -28,6 +33,8 @@ pub enum ContextExchange {
     Ring,
     /// Each gathers all keys and values before it.
     AllGather,
+    /// Each gathers all keys and values and meets them part by part; their gradients go round.
+    GatheredRing,
 }
 
 impl ContextExchange {
@@ -37,6 +44,7 @@ impl ContextExchange {
             Self::AllToAll => "all-to-all",
             Self::Ring => "ring",
             Self::AllGather => "all-gather",
+            Self::GatheredRing => "gathered-ring",
         }
     }
 }
@@ -66,4 +74,21 @@ impl Part {
     const fn piece(&self) -> u64 {
         self.tokens / 2
     }
+
+    /// What meets in a step of a ring: the rank's own keys first, then those of the ranks before it, of which queries see the
+    /// piece from the front, then those of the ranks behind it, which only the piece from the back sees.
+    const fn meeting(&self, step: u64) -> Meeting {
+        let (tokens, piece) = (self.tokens, self.piece());
+        match step {
+            _ if !self.causal => Meeting { queries: tokens, keys: tokens, causal: false },
+            0 => Meeting { queries: tokens, keys: tokens, causal: true },
+            _ if step <= self.rank => Meeting { queries: tokens, keys: piece, causal: false },
+            _ => Meeting { queries: piece, keys: tokens, causal: false },
+        }
+    }
+}
+
+/// The name of what a step of a ring has of its own.
+fn numbered(stem: &str, step: u64) -> &'static str {
+    name(stem, &step.to_string())
 }

@@ -31,6 +31,9 @@ pub struct Execution {
     /// Tensor ranks sum the gradient of a layer's input beside the product for that of its weight, as Megatron-LM does since
     /// September 2021 (`async_tensor_model_parallel_allreduce`).
     pub reduces_beside: bool,
+    /// What a gathered ring exchanges goes beside attention. Compiled by PyTorch it is waited for where it is issued
+    /// (`_maybe_wrap_tensor` of its functional collectives, when traced).
+    pub exchanges_beside: bool,
     /// With sequence parallelism the inputs of layers that are split by columns are kept in parts, and gathered again for the
     /// gradients of weights, as in Megatron-LM; else as they were multiplied.
     pub gathers_again: bool,
@@ -168,6 +171,7 @@ impl Execution {
             states,
             step: Step::Whole,
             reduces_beside: true,
+            exchanges_beside: true,
             gathers_again: true,
             in_pieces: false,
             fp8: None,

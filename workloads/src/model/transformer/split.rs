@@ -147,7 +147,8 @@ impl Split {
                  a multiple of {pieces}"
             ));
         }
-        if self.context_exchange == ContextExchange::Ring && c > RING_MAX {
+        let is_ring = matches!(self.context_exchange, ContextExchange::Ring | ContextExchange::GatheredRing);
+        if is_ring && c > RING_MAX {
             wrong(format!("a ring of {c} ranks has more steps than {RING_MAX}: use fewer, or all-gather"));
         }
         let heads = model.kv_heads / t;
@@ -157,7 +158,7 @@ impl Split {
         {
             wrong(format!(
                 "{heads} heads of keys and values of a tensor rank cannot be dealt out to {c} ranks; {} would do, or \
-                 another exchange: ring, all-gather",
+                 another exchange: ring, all-gather, gathered-ring",
                 nearest_divisors(heads, c)
             ));
         }

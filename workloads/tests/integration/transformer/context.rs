@@ -1,7 +1,7 @@
 //! Parts of sequences: what ranks send each other for attention, by the formulas of those who proposed it.
 
 use workloads::model::transformer::{
-    Block, Collective, CollectiveKind, ContextExchange, Execution, Group, Operator, Recompute,
+    Block, Collective, CollectiveKind, ContextExchange, Execution, Fusion, Group, Operator, Recompute,
     ShardedTransformer, Split, Work, beside,
 };
 
@@ -11,8 +11,12 @@ const SEQUENCE: u32 = 8_192;
 const RANKS: u32 = 4;
 /// Keys and values of a rank of Llama 3 8B: 1,024 columns each, two bytes an element.
 const PAIR: u64 = 2 * (SEQUENCE / RANKS) as u64 * 2_048;
-const EXCHANGES: [ContextExchange; 3] =
-    [ContextExchange::AllToAll, ContextExchange::Ring, ContextExchange::AllGather];
+const EXCHANGES: [ContextExchange; 4] = [
+    ContextExchange::AllToAll,
+    ContextExchange::Ring,
+    ContextExchange::AllGather,
+    ContextExchange::GatheredRing,
+];
 
 fn split(context: u32, context_exchange: ContextExchange) -> Split {
     Split { context, context_exchange, ..Split::NONE }
@@ -94,6 +98,35 @@ fn keys_and_values_are_gathered_or_their_gradients_reduced() {
     assert_eq!(exchanged(&gathering.backward, CollectiveKind::ReduceScatter), [of_sequence; 2]);
 }
 
+/// PyTorch: one gather each way, beside the attention to what is there; gradients go round in fp32, home in as many sends as
+/// ranks.
+#[test]
+fn a_gathered_ring_sends_gradients_round() {
+    let ring = llama(ContextExchange::GatheredRing);
+    let of_sequence = u64::from(RANKS) * PAIR;
+    for operators in [&ring.forward, &ring.backward] {
+        assert_eq!(exchanged(operators, CollectiveKind::AllGather), [of_sequence]);
+        let at = operators.iter().position(|op| op.name.starts_with("gather keys and values")).unwrap();
+        assert!(operators[at + 1].name.starts_with("flash attention") && beside(&operators[at..]) >= 1);
+    }
+    assert!(exchanged(&ring.forward, CollectiveKind::SendReceive).is_empty());
+    assert_eq!(exchanged(&ring.backward, CollectiveKind::SendReceive), [2 * PAIR; RANKS as usize]);
+}
+
+/// What torchtitan's layers give attention are keys and values for each of 32 queries, not for 8; compiled, attention waits.
+#[test]
+fn torchtitan_exchanges_repeated_keys_and_waits_when_compiled() {
+    let split = split(RANKS, ContextExchange::GatheredRing);
+    let common = flash(1, SEQUENCE, split);
+    let execution = Execution { fusion: Fusion::TORCHTITAN, exchanges_beside: false, ..common };
+    let layer = shard(&preset("llama-3-8b"), &execution).layer(Recompute::None);
+    assert_eq!(exchanged(&layer.forward, CollectiveKind::AllGather), [4 * u64::from(RANKS) * PAIR]);
+    assert_eq!(exchanged(&layer.backward, CollectiveKind::SendReceive), [8 * PAIR; RANKS as usize]);
+    for operators in [&layer.forward, &layer.backward] {
+        assert!((0..operators.len()).all(|at| beside(&operators[at..]) == 0));
+    }
+}
+
 /// A ring keeps the keys and values that came last, gathering the results of its pieces; else a rank keeps its part of all.
 #[test]
 fn ranks_keep_their_part_and_what_is_under_way() {
@@ -102,6 +135,7 @@ fn ranks_keep_their_part_and_what_is_under_way() {
     let context = 2 * u64::from(SEQUENCE / RANKS) * 4_096;
     assert_eq!(llama(ContextExchange::Ring).saved_bytes(), part + PAIR);
     assert_eq!(llama(ContextExchange::AllGather).saved_bytes(), part + context);
+    assert_eq!(llama(ContextExchange::GatheredRing).saved_bytes(), part);
 }
 
 /// Only all-to-all deals out heads; only a ring has a step for each rank.
@@ -122,6 +156,7 @@ fn what_cannot_be_exchanged_is_refused() {
         (16, ContextExchange::AllGather, None),
         (2_048, ContextExchange::Ring, Some("a ring of 2048 ranks has more steps than 1024")),
         (2_048, ContextExchange::AllGather, None),
+        (2_048, ContextExchange::GatheredRing, Some("a ring of 2048 ranks has more steps than 1024")),
     ] {
         let found = refused(split(ranks, exchange), 1 << 17);
         assert_eq!(found.is_empty(), said.is_none(), "{ranks} {exchange:?}: {found:?}");

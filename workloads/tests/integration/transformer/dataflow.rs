@@ -95,7 +95,7 @@ fn cases() -> Vec<(Transformer, Execution)> {
             }
         }
     }
-    for exchange in [ContextExchange::Ring, ContextExchange::AllGather] {
+    for exchange in [ContextExchange::Ring, ContextExchange::AllGather, ContextExchange::GatheredRing] {
         for name in ["llama-3-8b", "deepseek-v2", "bert-base"] {
             for context in [2, 4] {
                 let split = Split { context, context_exchange: exchange, ..ranks(2, true) };

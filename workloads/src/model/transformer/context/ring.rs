@@ -7,7 +7,7 @@ use super::super::attention::{Meeting, Shape};
 use super::super::draft::{Draft, Issue};
 use super::super::execution::ShardedTransformer;
 use super::super::operator::{CollectiveKind, Group, Pass, StreamClass};
-use super::Part;
+use super::{Part, numbered};
 
 /// What it computes with is joined, so that one message carries both.
 const PAIR: &str = "keys and values";
@@ -32,7 +32,7 @@ pub(in super::super) fn forward(
         if step + 1 < ring.part.ranks {
             ring.pass_on(draft, numbered("pass on", step), &[here], &[(next, *pair)]);
         }
-        let meeting = ring.meeting(step);
+        let meeting = ring.part.meeting(step);
         let (partial, sums) = (numbered("context", step), numbered(LOG_SUMS, step));
         let result = ring.of_queries(ring.result, meeting);
         let writes = [(partial, result), (sums, shape.log_sums(meeting.queries))];
@@ -41,7 +41,7 @@ pub(in super::super) fn forward(
         ring.add_log_sums(draft, step);
     }
     for step in 0..ring.part.ranks {
-        let meeting = ring.meeting(step);
+        let meeting = ring.part.meeting(step);
         let (result, sums) = (ring.of_queries(ring.result, meeting), shape.log_sums(meeting.queries));
         let reads = [numbered("context", step), numbered(LOG_SUMS, step), LOG_SUMS];
         if step == 0 {
@@ -79,7 +79,7 @@ pub(in super::super) fn backward(
         }
         ring.pass_on(draft, numbered("pass back", step), &sent, &arriving);
 
-        let meeting = ring.meeting(ranks - 1 - step);
+        let meeting = ring.part.meeting(ranks - 1 - step);
         let (of_queries, of_pair) = (ring.of_queries(ring.queries, meeting), ring.of_keys(meeting));
         let (partial, of_keys) =
             (numbered("query gradient", step), name(numbered(PAIR_GRADIENT, step), "of part"));
@@ -127,18 +127,6 @@ impl Ring {
         Self { part: Part::of(on), shape, queries, keys, pair: keys + values, result }
     }
 
-    /// What meets in a step: the rank's own keys first, then those of the ranks before it, of which queries see the piece
-    /// from the front, then those of the ranks behind it, which only the piece from the back sees.
-    fn meeting(&self, step: u64) -> Meeting {
-        let (tokens, piece) = (self.part.tokens, self.part.piece());
-        match step {
-            _ if !self.part.causal => Meeting { queries: tokens, keys: tokens, causal: false },
-            0 => Meeting { queries: tokens, keys: tokens, causal: true },
-            _ if step <= self.part.rank => Meeting { queries: tokens, keys: piece, causal: false },
-            _ => Meeting { queries: piece, keys: tokens, causal: false },
-        }
-    }
-
     /// Of so many bytes of all the rank's queries, those that take part.
     const fn of_queries(&self, bytes: u64, meeting: Meeting) -> u64 {
         bytes * meeting.queries / self.part.tokens
@@ -168,7 +156,7 @@ impl Ring {
 
     /// Adds the sums of a step to those of all before it.
     fn add_log_sums(&self, draft: &mut Draft, step: u64) {
-        let sums = self.shape.log_sums(self.meeting(step).queries);
+        let sums = self.shape.log_sums(self.part.meeting(step).queries);
         let of_step = numbered(LOG_SUMS, step);
         if step == 0 {
             draft.stream("copy log-sum-exp", COPY, (sums, sums), &[of_step], &[(LOG_SUMS, sums)]);
@@ -177,8 +165,4 @@ impl Ring {
             draft.stream(name, COPY, (2 * sums, sums), &[LOG_SUMS, of_step], &[]);
         }
     }
-}
-
-fn numbered(stem: &str, step: u64) -> &'static str {
-    name(stem, &step.to_string())
 }
