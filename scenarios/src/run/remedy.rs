@@ -6,7 +6,9 @@ use reports::summary::{FailureKind, RunSummary};
 use super::allocation::FRAGMENTS;
 use super::one;
 use crate::plans;
-use crate::schema::{Allocator, BPipe, Count, Model, Recompute, RecomputeMode, Scenario, Schedule, Sharding};
+use crate::schema::{
+    Allocator, BPipe, Count, GatherLimit, Model, Recompute, RecomputeMode, Scenario, Schedule, Sharding,
+};
 
 /// Activities of the largest model on a machine for which other settings are tried.
 const TRIED_MAX: u64 = 20_000_000;
@@ -24,7 +26,7 @@ pub(super) fn suggest(scenario: &Scenario, run: &mut RunSummary, seed: u64) {
     }
     let mut remedies: Vec<(f64, String)> = Vec::new();
     for Change { words, scenario, together } in
-        growing_segments(scenario, fragmented).into_iter().chain(changes(scenario))
+        growing_segments(scenario, fragmented).into_iter().chain(waiting(scenario)).chain(changes(scenario))
     {
         // Where each is a large simulation, several changes at once are the last resort.
         if frugal && together && !remedies.is_empty() {
@@ -100,6 +102,19 @@ fn growing_segments(scenario: &Scenario, fragmented: bool) -> Option<Change> {
         let words = "use `memory: { allocator: { expandable_segments: true } }`";
         Change::new(scenario, words, |scenario| {
             scenario.memory.allocator = Some(Allocator { expandable_segments: true, ..allocator });
+        })
+    })
+}
+
+/// A host that waits for memory to come back, where it takes memory as far ahead of its device as it is.
+fn waiting(scenario: &Scenario) -> Option<Change> {
+    let gather = scenario.parallelism.overlap_parameter_gather.as_ref()?;
+    (gather.limit == GatherLimit::None).then(|| {
+        let words = "use `parallelism: { overlap_parameter_gather: { limit: host } }`";
+        Change::new(scenario, words, |scenario| {
+            if let Some(gather) = &mut scenario.parallelism.overlap_parameter_gather {
+                gather.limit = GatherLimit::Host;
+            }
         })
     })
 }

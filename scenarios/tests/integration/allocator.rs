@@ -118,6 +118,23 @@ fn a_host_without_a_limit_needs_more_segments() {
     assert!(none.0 > host.0, "{device:?} {host:?} {none:?}");
 }
 
+/// Where a host runs out of memory that waits for none to come back, it is told to.
+#[test]
+fn a_host_that_waits_is_a_remedy() {
+    let text = "name: test
+machine: { cluster: { node: dgx-a100-80g, count: 2 } }
+model: { transformer: { preset: llama-2-13b } }
+training: { global_batch: 16, micro_batch: 1, sequence: 4096 }
+parallelism: { data: 16, sharding: parameters, overlap_parameter_gather: { limit: none } }
+software: { attention: flash }
+techniques: { recompute: { mode: full } }
+memory: { limit: 40 GiB }
+";
+    let remedies = ran(text, "base", &[]).failure.expect("it does not fit").remedies;
+    let told = "use `parallelism: { overlap_parameter_gather: { limit: host } }`";
+    assert!(remedies.iter().any(|remedy| remedy.starts_with(told)), "{remedies:?}");
+}
+
 #[test]
 fn who_limits_gathers_must_issue_them() {
     let limit = "parallelism.overlap_parameter_gather.limit=host";

@@ -259,6 +259,18 @@ fn parameters_that_are_shared_one_by_one_are_copied() {
     assert_eq!(each - flat, u128::from(3 * 2 * 2 * (2 * all - root)));
 }
 
+/// Weights of all layers that are multiplied in 8 bits.
+pub(super) fn narrow_weights(plan: &TransformerPlan) -> u64 {
+    let block = ShardedTransformer::new(&plan.model, &plan.execution).unwrap().layer(Recompute::None);
+    let products = block.backward.iter().filter_map(|op| match op.work {
+        Work::Gemm(gemm) if (gemm.layout, gemm.dtype) == (Layout::WeightGradient, Dtype::Fp8) => {
+            Some(gemm.m * gemm.n)
+        }
+        _ => None,
+    });
+    u64::from(plan.model.layers) * products.sum::<u64>()
+}
+
 /// Weights of linear layers take one byte of two in each gather: of the 3 Psi elements (see above) 2 are gathered.
 #[test]
 fn weights_in_8_bits_are_gathered_so() {
@@ -268,15 +280,7 @@ fn weights_in_8_bits_are_gathered_so() {
         let mut plan = eight(Sharding::Parameters, fsdp(1, 1, true), 2);
         plan.execution.dtype = Dtype::Bf16;
         plan.execution.fp8 = Some(Fp8 { scaling: Scaling::Tensorwise, gathers });
-        let block = ShardedTransformer::new(&plan.model, &plan.execution).unwrap().layer(Recompute::None);
-        let products = block.backward.iter().filter_map(|op| match op.work {
-            Work::Gemm(gemm) if (gemm.layout, gemm.dtype) == (Layout::WeightGradient, Dtype::Fp8) => {
-                Some(gemm.m * gemm.n)
-            }
-            _ => None,
-        });
-        let weights: u64 = u64::from(plan.model.layers) * products.sum::<u64>();
-        (sent(&world.build(&plan).unwrap()), weights)
+        (sent(&world.build(&plan).unwrap()), narrow_weights(&plan))
     };
     let ((whole, weights), (narrow, _)) = (sent(false), sent(true));
     let saved = 2.0 * 2.0 * weights as f64 * 7.0 / 8.0;

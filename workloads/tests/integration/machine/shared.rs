@@ -2,10 +2,10 @@
 
 use hw_models::allocator::Request;
 use workloads::memory::{RankList, Ranks};
-use workloads::model::transformer::{Gather, States};
+use workloads::model::transformer::{Fp8, Gather, Scaling, States};
 
-use super::exchanged::{eight, every_way, fsdp, overlaps, parameters};
-use super::tensors::{NOTHING, held, rank_of};
+use super::exchanged::{eight, every_way, fsdp, narrow_weights, overlaps, parameters};
+use super::tensors::{NOTHING, held, order, rank_of};
 use super::*;
 
 #[test]
@@ -60,6 +60,39 @@ fn gathered_parameters_are_whole_and_copied() {
             assert_eq!(gathered, times * 2 * 2 * (2 * all - root), "{backward}, {per_parameter}");
         }
     }
+}
+
+/// Weights of linear layers take one byte of two in what is gathered, and where FSDP2 copies it: in both passes of two
+/// micro-batches.
+#[test]
+fn weights_in_8_bits_are_as_small_where_they_are_gathered() {
+    for (per_parameter, times) in [(false, 1), (true, 2)] {
+        let gathered = |gathers| {
+            let gather = Gather { per_parameter, ..Gather::default() };
+            let overlap = Overlap { bucket: None, gather: Some(gather) };
+            let mut plan = eight(Sharding::Parameters, overlap, 2);
+            plan.execution.dtype = Dtype::Bf16;
+            plan.execution.fp8 = Some(Fp8 { scaling: Scaling::Tensorwise, gathers });
+            (bytes(&rank_of(&plan, 0, &NOTHING), kind::GATHERED).1, narrow_weights(&plan))
+        };
+        let ((whole, weights), (narrow, _)) = (gathered(false), gathered(true));
+        assert_eq!(whole - narrow, times * 2 * 2 * weights, "{per_parameter}");
+    }
+}
+
+/// A rank of two groups of four has a quarter of every tensor, not an eighth; what it gathers is as large.
+#[test]
+fn ranks_of_a_group_have_larger_parts() {
+    let tensors = |sharing| {
+        let overlap = fsdp(1, 1, true);
+        let plan = TransformerPlan { sharing, ..eight(Sharding::Parameters, overlap, 2) };
+        let list = Ranks::of_transformer(&plan).unwrap().training(&order(&plan), (0, 0), &NOTHING);
+        [kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER, kind::GATHERED].map(|of| bytes(&list, of).0)
+    };
+    let (all, groups) = (tensors(None), tensors(Some(4)));
+    let ratio = |n: usize| groups[n] as f64 / all[n] as f64;
+    assert!((0..3).all(|n| (ratio(n) - 2.0).abs() < 1e-3), "{all:?} {groups:?}");
+    assert_eq!(all[3], groups[3]);
 }
 
 /// Gradients are made in 2 B and summed in as many as their sums have. Two layers' worth is there when those of a layer are

@@ -321,7 +321,7 @@ pub(super) fn rank_of(plan: &TransformerPlan, stage: u32, framework: &Framework)
 }
 
 /// An order that follows a rule.
-fn order(plan: &TransformerPlan) -> Order {
+pub(super) fn order(plan: &TransformerPlan) -> Order {
     let pipelining = &plan.pipelining;
     let chain = pipelining.schedule.chain(plan.execution.split.stages);
     let shape = Shape { chain, micro_batches: pipelining.micro_batches };
