@@ -60,6 +60,8 @@ pub struct Op {
     pub writes: Vec<StorageId>,
     /// Operators of its visit that follow and run beside it: it is a collective whose result is waited for after them.
     pub beside: u32,
+    /// Whether the host issues what follows when it is done.
+    pub awaited: bool,
 }
 
 /// What a storage is for; it decides the kind its bytes count as.

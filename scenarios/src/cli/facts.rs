@@ -5,7 +5,7 @@ use hw_models::provenance::Sources;
 use reports::quantity;
 use scenarios::catalogue;
 use workloads::model::layered::{LayeredExecution, LayeredModel, Optimizer};
-use workloads::model::transformer::{AttentionKernel, Dtype, States, Transformer};
+use workloads::model::transformer::{AttentionKernel, Dtype, States, Step, Transformer};
 
 use super::list::Item;
 
@@ -72,6 +72,8 @@ fn layered_models() -> impl Iterator<Item = Item> {
         optimizer: Optimizer::Adam,
         recompute: false,
         compiled: false,
+        step: Step::Whole,
+        in_operators: false,
     };
     catalogue::layered_presets().iter().map(move |(name, preset)| {
         let model = LayeredModel::new(&preset.model, &on).ok();

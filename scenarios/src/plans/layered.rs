@@ -8,7 +8,7 @@ use workloads::plan::{LayeredPlan, PlanError};
 use super::pipelining::pipelining;
 use super::transformer::{self, Effort};
 use crate::catalogue;
-use crate::schema::{Bytes, Count, LayerList, RecomputeMode, Scenario, UpdateRule};
+use crate::schema::{Bytes, Count, LayerList, LayersOf, RecomputeMode, Scenario, Step, UpdateRule};
 
 /// The plan of a checked scenario whose model is `settings`.
 ///
@@ -80,10 +80,15 @@ fn execution(scenario: &Scenario) -> LayeredExecution {
         },
         recompute: recompute == Some(RecomputeMode::Full),
         compiled: common.fusion.compiled,
+        step: common.step,
+        in_operators: scenario
+            .software
+            .as_ref()
+            .is_some_and(|software| software.layers == LayersOf::HuggingFace),
     }
 }
 
-/// What a step of a checked scenario computes: three times the forward pass.
+/// What a step of a checked scenario computes: three times the forward pass, unless that is all.
 pub(crate) fn effort(scenario: &Scenario, settings: &LayerList) -> Option<Effort> {
     let samples = scenario.training.global_batch.map_or(0, Count::get) as f64;
     let model = read(scenario, settings).ok()?;
@@ -94,7 +99,9 @@ pub(crate) fn effort(scenario: &Scenario, settings: &LayerList) -> Option<Effort
     };
     Some(Effort {
         tokens,
-        model_flops: 3.0 * samples * of_sample,
+        model_flops: if scenario.training.step == Some(Step::Forward) { 1.0 } else { 3.0 }
+            * samples
+            * of_sample,
         peak_flops_per_s: transformer::peak_flops_per_s(scenario),
     })
 }

@@ -40,7 +40,7 @@ pub struct Training {
     /// What updates the parameters of a list of layers; `adam` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimizer: Option<UpdateRule>,
-    /// What a step of a transformer does; `full` when absent.
+    /// What a step of a transformer or a list of layers does; `full` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<Step>,
     /// Whether every step ends before the next one begins on the same stage.
@@ -82,7 +82,8 @@ pub enum Step {
     Full,
     /// The same without the update, and without what an optimizer holds.
     Gradients,
-    /// Forward passes only, without gradients: inference on whole sequences, or validation.
+    /// Forward passes only, without gradients: inference on whole sequences, or validation. Layers of a list then drop nothing,
+    /// and the list needs no loss.
     Forward,
 }
 

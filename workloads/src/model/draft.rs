@@ -45,6 +45,7 @@ impl Draft {
             writes,
             workspace: 0,
             choice: None,
+            awaited: false,
         };
         self.operators.push(operator);
         let last = self.operators.len() - 1;

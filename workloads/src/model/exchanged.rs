@@ -131,6 +131,7 @@ impl Exchanging<'_> {
             reads: Vec::new(),
             writes: fills.clone(),
             beside: 0,
+            awaited: false,
         };
         let tie = Tie::Gather { reader: OpId(reader), prefetch, launched: self.launched_by(phase, prefetch) };
         self.exchange(op, ("gather parameters", CollectiveKind::AllGather, group, bytes), tie);
@@ -202,8 +203,15 @@ impl Exchanging<'_> {
         let summed = self.storage(part, Purpose::Unreduced, shared.then_some(bytes));
         self.laid.graph.get_mut(first).writes.extend(&summed);
         let phase = if shared { self.laid.graph.get(last).phase } else { Phase::Update };
-        let op =
-            Op { stage: part.stage, chunk: part.chunk, phase, reads: summed, writes: Vec::new(), beside: 0 };
+        let op = Op {
+            stage: part.stage,
+            chunk: part.chunk,
+            phase,
+            reads: summed,
+            writes: Vec::new(),
+            beside: 0,
+            awaited: false,
+        };
         let kind = match self.data.sharding {
             Sharding::None => CollectiveKind::AllReduce,
             _ => CollectiveKind::ReduceScatter,
@@ -235,6 +243,7 @@ impl Exchanging<'_> {
             writes: Vec::new(),
             workspace: 0,
             choice: None,
+            awaited: false,
         };
         let operators = &mut self.laid.operators;
         let known = operators.iter().position(|known| *known == operator).unwrap_or_else(|| {

@@ -50,7 +50,7 @@ fn merge(list: &[Operator], sizes: &BTreeMap<&str, u64>, outlives: impl Fn(&str)
 
 /// Whether an operator is merged with those before it.
 fn joins(group: &[Operator], next: &Operator) -> bool {
-    let passes = |op: &Operator| stream(op).is_some_and(|stream| merges(stream.class));
+    let passes = |op: &Operator| !op.awaited && stream(op).is_some_and(|stream| merges(stream.class));
     let knows = |op: &Operator, name: &&str| {
         op.writes.iter().any(|tensor| tensor.name == *name) || op.reads.contains(name)
     };

@@ -102,10 +102,22 @@ pub(crate) fn lay(
     laying.laid
 }
 
-/// Operators by their index in [`Laid::operators`], with how many of those that follow run beside each, and which are
-/// executed again.
+/// A list of operators.
 #[derive(Clone, Debug, Default)]
-struct List(Vec<(u32, u32, bool)>);
+struct List(Vec<Entry>);
+
+/// An operator of a list.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Its index in [`Laid::operators`].
+    operator: u32,
+    /// How many of those that follow run beside it.
+    beside: u32,
+    /// Whether it is executed again.
+    again: bool,
+    /// Whether the host waits for it.
+    awaited: bool,
+}
 
 /// A block, listed.
 struct Listed {
@@ -135,9 +147,12 @@ struct Laying {
 impl Laying {
     fn list(&mut self, operators: &[Operator]) -> List {
         let start = self.laid.operators.len() as u32;
-        let again = |op: &Operator| op.phase == Phase::Recompute;
-        let entry =
-            |(n, op): (usize, &Operator)| (start + n as u32, beside(&operators[n..]) as u32, again(op));
+        let entry = |(n, op): (usize, &Operator)| Entry {
+            operator: start + n as u32,
+            beside: beside(&operators[n..]) as u32,
+            again: op.phase == Phase::Recompute,
+            awaited: op.awaited,
+        };
         let list = List(operators.iter().enumerate().map(entry).collect());
         self.laid.operators.extend_from_slice(operators);
         list
@@ -230,12 +245,12 @@ impl Laying {
         writes: &[StorageId],
     ) -> Range<u32> {
         let (stage, chunk, start) = (self.stage, self.chunk, self.laid.operator_of.len() as u32);
-        for (n, &(operator, beside, again)) in list.iter().enumerate() {
+        for (n, &Entry { operator, beside, again, awaited }) in list.iter().enumerate() {
             let (first, last) = (n == 0, n + 1 == list.len());
             let phase = if again { Phase::Recompute } else { visit };
             let reads = if first || last { reads.to_vec() } else { Vec::new() };
             let writes = if first { writes.to_vec() } else { Vec::new() };
-            self.laid.graph.op_of(visit, Op { stage, chunk, phase, reads, writes, beside });
+            self.laid.graph.op_of(visit, Op { stage, chunk, phase, reads, writes, beside, awaited });
             self.laid.operator_of.push(operator);
         }
         start..self.laid.operator_of.len() as u32

@@ -28,6 +28,8 @@ pub struct Operator {
     pub workspace: u64,
     /// Why this kernel, where a predicate chose it.
     pub choice: Option<String>,
+    /// Whether the host waits for its result before it issues what follows.
+    pub awaited: bool,
 }
 
 /// A tensor of one rank.

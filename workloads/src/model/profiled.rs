@@ -76,7 +76,15 @@ impl ProfiledPipeline {
                 } else {
                     (vec![save(Purpose::Activation, share(profile.activation))], Vec::new())
                 };
-                let op = |phase, reads, writes| Op { stage, chunk, phase, reads, writes, beside: 0 };
+                let op = |phase, reads, writes| Op {
+                    stage,
+                    chunk,
+                    phase,
+                    reads,
+                    writes,
+                    beside: 0,
+                    awaited: false,
+                };
                 graph.op(op(Phase::Forward, Vec::new(), saved.clone()));
                 if split_backward {
                     graph.op(op(Phase::BackwardInput, saved, Vec::new()));

@@ -25,9 +25,14 @@ pub(super) fn issue(laid: &Laid, host: &HostCosts, launch: Launch, overhead: Tim
     let operators = laid.operator_of.iter().map(|&operator| &laid.operators[operator as usize]);
     match launch {
         Launch::Eager => {
-            let ops =
-                operators.map(|operator| overhead.saturating_add(host.issue(class(operator), 1))).collect();
-            Some(IssueCosts { ops, graph: None })
+            let mut waited = Time::ZERO;
+            let issued = |operator: &Operator| {
+                // What follows a wait is issued when the host knows of its end.
+                let after = if operator.awaited { host.synchronise.time() } else { Time::ZERO };
+                let before = std::mem::replace(&mut waited, after);
+                before.saturating_add(overhead).saturating_add(host.issue(class(operator), 1))
+            };
+            Some(IssueCosts { ops: operators.map(issued).collect(), graph: None })
         }
         Launch::Graph => {
             let ops = vec![host.graph_node.time(); laid.operator_of.len()];

@@ -8,7 +8,7 @@ use crate::limits::Invalid;
 use crate::model::exchanged::exchange;
 use crate::model::laid::{Laid, lay};
 use crate::model::layered::LayeredModel;
-use crate::model::transformer::{DataParallel, Overlap, Sharding, StateBytes};
+use crate::model::transformer::{DataParallel, Overlap, Sharding, StateBytes, Step};
 use crate::order::PipelineSchedule;
 use crate::placement::{Extent, Placement};
 
@@ -85,6 +85,10 @@ impl LayeredPlan {
                 wrong(field, "must be at least 1".to_owned());
             }
         }
+        if self.launch == Launch::Graph && self.model.makes_host_wait() {
+            let problem = "the host waits for what a router chose, which a graph cannot hold: use `eager`";
+            wrong("launch", problem.to_owned());
+        }
         overlap::check(&self.data_parallel(), self.one_at_a_time(), self.launch, &mut wrong);
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
@@ -123,6 +127,9 @@ impl LayeredPlan {
         let update = |stage: u32| model.update(parameters[stage as usize], &data);
         let chain = pipelining.schedule.chain(*stages);
         let mut laid = lay(&model.cut(chain), chain, pipelining.schedule.splits_backward(), &[], update);
+        if model.execution().step == Step::Forward {
+            return (laid, Vec::new());
+        }
         let exchanges = exchange(&mut laid, model.execution().states, &data, self.one_at_a_time(), false);
         (laid, exchanges)
     }

@@ -3,7 +3,7 @@
 //!
 //! A visit waits once, at its first operator, as long as it takes that no later one has to wait, see
 //! [`CostBook::issue`](crate::cost::CostBook::issue); so does each part of it that follows the launch of a gather whose memory the
-//! host takes. The host runs ahead of the device until the end of the step, where it
+//! host takes, or an operator whose result the host waits for. The host runs ahead of the device until the end of the step, where it
 //! reads the loss; where sends block it waits for every visit.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,12 +21,14 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, blocking: bool) {
         let beside = launched(schedule, stage, LaneKind::Collective);
         let gathers = launched(schedule, stage, LaneKind::Gather);
         let memory = gathers.into_iter().map(|(signal, op)| (signal, graph.get(op).writes.len())).collect();
+        let awaited = (0u32..).map(OpId).zip(graph.ops()).filter(|(_, op)| op.stage == stage && op.awaited);
+        let awaited = awaited.map(|(op, _)| op).collect();
         let messages = blocking.then(|| messages(schedule));
         let Some(index) = schedule.lanes.iter().position(|lane| is(lane, LaneKind::Compute, stage)) else {
             continue;
         };
         let mut compute = schedule.lanes[index].clone();
-        let host = host(schedule, &mut compute, &Launched { beside, memory }, messages.as_ref());
+        let host = host(schedule, &mut compute, &Launched { beside, memory, awaited }, messages.as_ref());
         schedule.lanes[index] = compute;
         schedule.lanes.push(host);
     }
@@ -42,6 +44,8 @@ struct Launched {
     beside: BTreeMap<SignalId, OpId>,
     /// For each signal that starts a gather whose memory is taken before, how many storages that fills.
     memory: BTreeMap<SignalId, usize>,
+    /// Operators that the host waits for.
+    awaited: BTreeSet<OpId>,
 }
 
 /// The operator that each signal starts on a lane, where that does nothing else before it.
@@ -92,7 +96,7 @@ fn host(
                 |item: &&Item| matches!(item, Item::Await { signal, .. } if messages.contains(signal));
             items.extend(before.iter().filter(message));
         }
-        let parts = parts(&block.items, &launched.memory);
+        let parts = parts(schedule, &block.items, launched);
         block.items.clear();
         for (number, (launches, mut part)) in parts.into_iter().enumerate() {
             items.extend(launches);
@@ -122,26 +126,33 @@ fn host(
     host
 }
 
-/// The items of a visit in parts, each with the launch of a gather that the host takes memory for before it: its wait,
-/// storages and signal.
-fn parts(items: &[Item], memory: &BTreeMap<SignalId, usize>) -> Vec<(Vec<Item>, Vec<Item>)> {
+/// The items of a visit in parts, each with what the host does before it: it waits for an operator to be done, or takes memory
+/// for a gather (its wait, storages and signal).
+fn parts(schedule: &mut Schedule, items: &[Item], launched: &Launched) -> Vec<(Vec<Item>, Vec<Item>)> {
     let mut parts = Vec::new();
-    let (mut launch, mut part) = (Vec::new(), Vec::new());
+    let (mut before, mut part) = (Vec::new(), Vec::new());
     for &item in items {
         part.push(item);
-        let storages = match item {
-            Item::Signal(signal) => memory.get(&signal),
-            _ => None,
-        };
-        let Some(&storages) = storages else { continue };
-        let mut from = part.len() - 1 - storages;
-        if from > 0 && matches!(part[from - 1], Item::Await { why: Why::Memory, .. }) {
-            from -= 1;
+        match item {
+            Item::Execute(op) if launched.awaited.contains(&op) => {
+                let signal = schedule.signal(format!("operator {}, awaited by the host", op.0));
+                part.push(Item::Signal(signal));
+                let wait = Item::Await { signal, nth: Nth::MicroBatch, why: Why::Bubble };
+                parts.push((std::mem::replace(&mut before, vec![wait]), std::mem::take(&mut part)));
+            }
+            Item::Signal(signal) => {
+                let Some(&storages) = launched.memory.get(&signal) else { continue };
+                let mut from = part.len() - 1 - storages;
+                if from > 0 && matches!(part[from - 1], Item::Await { why: Why::Memory, .. }) {
+                    from -= 1;
+                }
+                let next = part.split_off(from);
+                parts.push((std::mem::replace(&mut before, next), std::mem::take(&mut part)));
+            }
+            _ => {}
         }
-        let next = part.split_off(from);
-        parts.push((std::mem::replace(&mut launch, next), std::mem::take(&mut part)));
     }
-    parts.push((launch, part));
+    parts.push((before, part));
     parts
 }
 

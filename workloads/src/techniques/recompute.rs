@@ -69,8 +69,8 @@ pub fn decide(
             graph.get_mut(backward).reads.push(checkpoint);
             graph.get_mut(forward).writes.push(checkpoint);
         }
-        let (phase, writes, beside) = (Phase::Recompute, saved.clone(), 0);
-        let again = graph.op(Op { stage, chunk, phase, reads, writes, beside });
+        let (phase, writes) = (Phase::Recompute, saved.clone());
+        let again = graph.op(Op { stage, chunk, phase, reads, writes, beside: 0, awaited: false });
         for storage in saved {
             table.decide(NAME, graph, storage, Disposition::Recompute(vec![again]))?;
         }

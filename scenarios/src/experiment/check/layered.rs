@@ -20,8 +20,7 @@ const EXPERT: &str = "parallelism.expert";
 const MODE: &str = "techniques.recompute.mode";
 
 /// Settings that mean nothing for a list of layers.
-const FOREIGN: [(&str, &str); 18] = [
-    ("training.step", "lists of layers are trained in whole steps; remove it"),
+const FOREIGN: [(&str, &str); 17] = [
     ("training.fp8", "layers of a list multiply in `precision`; remove it"),
     ("training.micro_batches", "write `accumulate`: the micro-batches of each copy of the model"),
     ("parallelism.stage_layers", "stages of a list of layers follow from what they take; remove it"),
@@ -42,8 +41,11 @@ const FOREIGN: [(&str, &str); 18] = [
 ];
 
 /// What the workloads call wrong, and the setting that says it.
-const SETTINGS: [(&str, &str); 2] =
-    [("pipeline", "parallelism.pipeline"), ("schedule", "parallelism.schedule")];
+const SETTINGS: [(&str, &str); 3] = [
+    ("pipeline", "parallelism.pipeline"),
+    ("schedule", "parallelism.schedule"),
+    ("launch", "software.launch"),
+];
 
 impl Check<'_> {
     pub(super) fn layered(&mut self, scenario: &mut Scenario) {
@@ -72,6 +74,8 @@ impl Check<'_> {
             self.report(&[(MODE, String::new())], message, "write `full`: blocks keep only their input");
         }
         scenario.training.optimizer.get_or_insert(UpdateRule::Adam);
+        scenario.training.step.get_or_insert_default();
+        self.without_backward(scenario);
         let Model::Layers(settings) = &scenario.model else { return };
         let settings = settings.clone();
         let given = self.given(&settings);

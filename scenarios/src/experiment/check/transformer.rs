@@ -40,12 +40,8 @@ impl Check<'_> {
         }
         self.on_machine(scenario, "model.transformer", "a transformer");
         self.allocator(scenario);
+        self.without_backward(scenario);
         let shared = scenario.parallelism.sharding == Some(schema::Sharding::Parameters);
-        if scenario.training.step == Some(schema::Step::Forward) && shared {
-            let message = "steps without a backward pass do not gather parameters that are shared";
-            let help = "let every rank hold them (`sharding: none`), or split the model over tensor ranks and stages";
-            self.report_with("parallelism.sharding", &["training.step"], message, help);
-        }
         if scenario.training.fp8.is_some_and(|fp8| fp8.gather_parameters) && !shared {
             let message = "`training.fp8.gather_parameters` is for parameters that copies of the model share";
             let help = "remove it, or write `parallelism: { sharding: parameters }`";
@@ -53,6 +49,16 @@ impl Check<'_> {
         }
         if sized {
             self.sharding(scenario);
+        }
+    }
+
+    /// Steps without a backward pass gather nothing.
+    pub(super) fn without_backward(&mut self, scenario: &Scenario) {
+        let shared = scenario.parallelism.sharding == Some(schema::Sharding::Parameters);
+        if scenario.training.step == Some(schema::Step::Forward) && shared {
+            let message = "steps without a backward pass do not gather parameters that are shared";
+            let help = "let every rank hold them (`sharding: none`), or split the model over tensor ranks and stages";
+            self.report_with("parallelism.sharding", &["training.step"], message, help);
         }
     }
 

@@ -11,6 +11,25 @@ use crate::model::names::name;
 
 /// Buckets of distances (Raffel et al., JMLR 2020, section 2.1).
 const BUCKETS: u64 = 32;
+/// How the bucket of every distance is found (`_relative_position_bucket` of Hugging Face Transformers).
+const BUCKETED: [&str; 16] = [
+    "distances",
+    "later ones",
+    "later ones as numbers",
+    "half of the buckets",
+    "add halves",
+    "lengths",
+    "short ones",
+    "lengths as fractions",
+    "over the short ones",
+    "logarithms",
+    "over that of the longest",
+    "buckets of long ones",
+    "as whole numbers",
+    "behind the short ones",
+    "limit buckets",
+    "choose buckets",
+];
 
 impl Tape<'_> {
     /// Attention of `from` to itself or to `memory`, what an encoder made.
@@ -65,8 +84,9 @@ impl Tape<'_> {
             head_dim,
             width,
             causal: settings.causal,
-            dropout: settings.dropout,
+            dropout: settings.dropout && self.on.trains(),
             distances: settings.distances,
+            gathered_biases: self.on.in_operators,
             dtype: self.on.dtype,
         };
         self.distances(&scores);
@@ -86,6 +106,13 @@ impl Tape<'_> {
                 self.parameters += BUCKETS * scores.heads;
                 let bias = scores.bias_bytes();
                 let look_up = name(scores.layer, "look up biases");
+                if self.on.in_operators {
+                    let indices = 8 * scores.queries * scores.keys;
+                    for step in BUCKETED {
+                        let step = name(scores.layer, step);
+                        self.draft.stream(step, StreamClass::Elementwise, (indices, indices), &[], &[]);
+                    }
+                }
                 self.draft.stream(
                     look_up,
                     StreamClass::Embedding,
@@ -93,6 +120,10 @@ impl Tape<'_> {
                     &[],
                     &[],
                 );
+                if scores.causal {
+                    let mask = name(scores.layer, "mask biases");
+                    self.draft.stream(mask, StreamClass::Elementwise, (bias, bias), &[], &[]);
+                }
             }
             // A matrix for encodings of distances, a vector for queries with keys and one for those with distances.
             Some(Distances::Encodings) => {

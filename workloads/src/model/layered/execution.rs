@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::operator::Dtype;
-use crate::model::transformer::{AttentionKernel, Sharding, StateBytes, States};
+use crate::model::transformer::{AttentionKernel, Sharding, StateBytes, States, Step};
 
 use super::shape::Shape;
 
@@ -24,6 +24,10 @@ pub struct LayeredExecution {
     pub recompute: bool,
     /// Passes that follow each other are one kernel (`torch.compile`).
     pub compiled: bool,
+    /// What a step does; forward alone nothing is dropped.
+    pub step: Step,
+    /// RMSNorm, and what finds biases for distances, are operators, as Hugging Face Transformers write T5; else a kernel each.
+    pub in_operators: bool,
 }
 
 /// What updates parameters.
@@ -52,7 +56,12 @@ impl LayeredExecution {
     pub fn state_bytes(&self, parameters: u64, sharding: Sharding, data: u32) -> StateBytes {
         let bytes = self.states.bytes(parameters, sharding, data);
         let held = bytes.optimizer / self.states.optimizer_bytes();
-        StateBytes { optimizer: held * self.optimizer_bytes(), ..bytes }
+        StateBytes { optimizer: held * self.optimizer_bytes(), ..bytes }.of_step(self.step)
+    }
+
+    /// Whether the model is in training, not in evaluation.
+    pub(super) fn trains(&self) -> bool {
+        self.step != Step::Forward
     }
 
     /// Bytes of optimizer state of a parameter.

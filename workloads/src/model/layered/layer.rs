@@ -21,8 +21,9 @@ pub struct LayerList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecoderList {
-    /// Tokens of a sample.
-    pub tokens: u32,
+    /// Tokens of a sample; as many as go into the encoder when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u32>,
     /// Layers, one after the other, of which an `embedding` comes first.
     #[schemars(extend("examples" = [[{ "embedding": { "vocabulary": 100, "width": 64 } }, "cross_entropy"]]))]
     pub list: Vec<Layer>,
@@ -125,6 +126,8 @@ pub enum Layer {
     Attention(Attention),
     /// Two matrix products with an activation between them.
     Mlp(Mlp),
+    /// A mixture of experts: each token goes through one of several MLPs.
+    Experts(Experts),
     /// Channels are weighted by what a small network makes of their means.
     SqueezeExcite(SqueezeExcite),
     /// What the body makes of the input is added to it.
@@ -312,6 +315,49 @@ pub struct Mlp {
     /// Whether elements are dropped after the activation.
     #[serde(default = "yes")]
     pub dropout: bool,
+}
+
+/// A mixture of experts (Fedus et al., JMLR 2022): a router sends each token to one of several MLPs, which take theirs one after
+/// the other, as Hugging Face Transformers have it. `model.transformer.experts` has several experts a token, and experts on
+/// several ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Experts {
+    /// How many.
+    #[schemars(extend("examples" = [8]))]
+    pub count: u32,
+    /// Inner width of each.
+    #[schemars(extend("examples" = [3072]))]
+    pub width: u32,
+    /// Most tokens of a sample that an expert takes; later ones pass by. All when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u32>,
+    /// How many experts are chosen, all by as many tokens; the others get none. All when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<u32>,
+    /// Between the products.
+    #[serde(default)]
+    pub activation: Activation,
+    /// Whether another product of the input is multiplied with that of the activation.
+    #[serde(default)]
+    pub gated: bool,
+    /// Whether the products have a bias.
+    #[serde(default = "yes")]
+    pub bias: bool,
+    /// Whether elements are dropped after the activation.
+    #[serde(default = "yes")]
+    pub dropout: bool,
+    /// Whether what the router reads is multiplied with noise in training.
+    #[serde(default)]
+    pub jitter: bool,
+}
+
+impl Experts {
+    /// One of them.
+    pub(super) const fn mlp(&self) -> Mlp {
+        let Self { width, activation, gated, bias, dropout, .. } = *self;
+        Mlp { width, activation, gated, bias, dropout }
+    }
 }
 
 /// Activations.

@@ -14,6 +14,7 @@ mod attention;
 mod convolution;
 mod cut;
 mod execution;
+mod experts;
 mod layer;
 mod linear;
 mod loss;
@@ -23,6 +24,7 @@ mod pointwise;
 mod pooling;
 mod presets;
 mod read;
+mod rms;
 mod scores;
 mod shape;
 mod tape;
@@ -31,8 +33,8 @@ mod update;
 
 pub use execution::{LayeredExecution, Optimizer};
 pub use layer::{
-    Activation, Attention, Concat, Convolution, DecoderList, Depthwise, Distances, Embedding, Groups, Input,
-    Layer, LayerList, Linear, Mlp, PatchEmbedding, Pool, Repeat, Residual, SqueezeExcite,
+    Activation, Attention, Concat, Convolution, DecoderList, Depthwise, Distances, Embedding, Experts,
+    Groups, Input, Layer, LayerList, Linear, Mlp, PatchEmbedding, Pool, Repeat, Residual, SqueezeExcite,
 };
 pub use model::{LayeredModel, ModelBlock};
 pub use presets::{LAYERED_PRESETS, LayeredPreset};

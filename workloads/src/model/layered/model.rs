@@ -2,6 +2,7 @@
 
 use crate::model::block::Block;
 use crate::model::operator::Operator;
+use crate::model::transformer::Step;
 
 use super::execution::LayeredExecution;
 use super::layer::{DecoderList, Layer, LayerList};
@@ -53,11 +54,11 @@ impl LayeredModel {
         let made = reading.list(Start::Input(input), &model.list, decoder.is_none());
         let made = made.map_err(|misfit| misfit.under(&["list"]))?;
         if let Some(DecoderList { tokens, list }) = decoder {
-            in_bounds("the input of a decoder", &[execution.micro_batch.into(), (*tokens).into()])
+            let tokens = tokens.map_or(input.places(), u64::from);
+            in_bounds("the input of a decoder", &[execution.micro_batch.into(), tokens])
                 .map_err(|problem| Misfit::new(problem).under(&["decoder", "tokens"]))?;
-            let tokens = Shape::Ids { tokens: (*tokens).into() };
             reading
-                .list(Start::Decoder { memory: made, tokens }, list, true)
+                .list(Start::Decoder { memory: made, tokens: Shape::Ids { tokens } }, list, true)
                 .map_err(|misfit| misfit.under(&["decoder", "list"]))?;
         }
         let has_decoder = decoder.is_some();
@@ -77,6 +78,11 @@ impl LayeredModel {
     /// Whether what an encoder made goes to every layer of a decoder.
     pub const fn has_decoder(&self) -> bool {
         self.has_decoder
+    }
+
+    /// Whether the host waits for some of its operators.
+    pub fn makes_host_wait(&self) -> bool {
+        self.blocks.iter().any(|block| block.block.forward.iter().any(|op| op.awaited))
     }
 
     /// Its parameters.
@@ -118,7 +124,7 @@ impl Reading<'_> {
         let mut layers = Vec::new();
         flatten(list, &mut Vec::new(), &mut layers);
         let ends_with_loss = matches!(layers.last(), Some((_, Layer::CrossEntropy)));
-        if is_last && !ends_with_loss {
+        if is_last && !ends_with_loss && self.on.step != Step::Forward {
             return Err(Misfit::new("a list ends with a loss: add `cross_entropy`"));
         }
         let losses = layers.iter().filter(|(_, layer)| matches!(layer, Layer::CrossEntropy)).count();
@@ -175,6 +181,9 @@ impl Reading<'_> {
         let is_loss = matches!(layers.last(), Some((_, Layer::CrossEntropy)));
         let parameters = tape.parameters;
         let mut block = tape.block(value, memory.filter(|memory| memory.tracked), is_loss);
+        if self.on.step == Step::Forward {
+            block.backward.clear();
+        }
         if let (Start::Decoder { .. }, true) = (start, is_first)
             && let Some(last) = block.backward.last_mut()
         {
@@ -232,6 +241,7 @@ const fn begins_block(layer: &Layer) -> bool {
             | Layer::Embedding(_)
             | Layer::Attention(_)
             | Layer::Mlp(_)
+            | Layer::Experts(_)
             | Layer::Residual(_)
             | Layer::Concat(_)
     )

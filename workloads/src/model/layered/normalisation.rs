@@ -32,6 +32,9 @@ impl Tape<'_> {
     pub(super) fn rms_norm(&mut self, from: Value) -> Result<Value, String> {
         let rows = self.on.rows(placed(from)?);
         let layer = self.layer("rms norm");
+        if self.on.in_operators {
+            return Ok(self.rms_in_operators(layer, from));
+        }
         Ok(self.norm(layer, from, (StreamClass::RmsNorm, rows), SINGLE * rows, 1, true))
     }
 

@@ -33,8 +33,11 @@ impl Tape<'_> {
         to
     }
 
-    /// Multiplies with a mask of one byte an element.
+    /// Multiplies with a mask of one byte an element, in training.
     pub(super) fn dropout(&mut self, from: Value) -> Value {
+        if !self.on.trains() {
+            return from;
+        }
         let layer = self.layer("dropout");
         let (to, mask) = (self.value(layer, from.shape), name(layer, "mask"));
         let (bytes, of_mask) = (self.on.bytes(from.shape), self.on.elements(from.shape));

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::LayerList;
 
 /// The texts of the presets, by family: YAML maps from names to [`LayeredPreset`]s.
-pub const LAYERED_PRESETS: [&str; 8] = [
+pub const LAYERED_PRESETS: [&str; 9] = [
     include_str!("../../../presets/layered/vgg.yaml"),
     include_str!("../../../presets/layered/resnet.yaml"),
     include_str!("../../../presets/layered/densenet.yaml"),
@@ -14,6 +14,7 @@ pub const LAYERED_PRESETS: [&str; 8] = [
     include_str!("../../../presets/layered/vit.yaml"),
     include_str!("../../../presets/layered/speech.yaml"),
     include_str!("../../../presets/layered/t5.yaml"),
+    include_str!("../../../presets/layered/switch.yaml"),
 ];
 
 /// A published model.

@@ -126,7 +126,10 @@ impl Tape<'_> {
             Layer::GlobalAveragePool => self.global_average_pool(from),
             Layer::Linear(linear) => self.linear(from, linear.outputs.into(), linear.bias, linear.tied),
             Layer::Dropout => Ok(self.dropout(from)),
-            Layer::StochasticDepth => Ok(self.pass("stochastic depth", from, Kept::Nothing)),
+            Layer::StochasticDepth if self.on.trains() => {
+                Ok(self.pass("stochastic depth", from, Kept::Nothing))
+            }
+            Layer::StochasticDepth => Ok(from),
             Layer::Scale => Ok(self.pass("scale", from, Kept::Nothing)),
             Layer::LayerScale => Ok(self.layer_scale(from)),
             Layer::Flatten => Ok(self.reshaped(from, Shape::Vector { width: from.shape.elements() })),
@@ -173,13 +176,14 @@ impl Tape<'_> {
             Layer::PositionEmbedding => self.position_embedding(from),
             Layer::Embedding(embedding) => self.embedding(from, embedding),
             Layer::Mlp(mlp) => self.mlp(from, mlp),
+            Layer::Experts(experts) => self.experts(from, experts),
             Layer::SqueezeExcite(squeeze) => self.squeeze_excite(from, squeeze),
             Layer::CrossEntropy => self.cross_entropy(from),
             Layer::Residual(_) | Layer::Concat(_) | Layer::Repeat(_) | Layer::Attention(_) => Ok(from),
         }
     }
 
-    fn mlp(&mut self, from: Value, mlp: &Mlp) -> Result<Value, String> {
+    pub(super) fn mlp(&mut self, from: Value, mlp: &Mlp) -> Result<Value, String> {
         let width = u64::from(mlp.width);
         let up = self.linear(from, width, mlp.bias, false)?;
         let mut inner = self.activate(up, mlp.activation);

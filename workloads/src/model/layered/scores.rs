@@ -9,6 +9,8 @@ use super::tape::{Reverse, SINGLE, Value};
 use crate::model::names::name;
 
 const COPY: StreamClass = StreamClass::Elementwise;
+/// Least bytes that memory transfers (CUDA C++ Best Practices Guide, section 10.2.1).
+const SECTOR: u64 = 32;
 
 /// The scores of a layer.
 #[derive(Clone, Copy)]
@@ -24,6 +26,8 @@ pub(super) struct Scores {
     pub(super) causal: bool,
     pub(super) dropout: bool,
     pub(super) distances: Option<Distances>,
+    /// Whether biases for distances are as they were looked up, with heads side by side.
+    pub(super) gathered_biases: bool,
     pub(super) dtype: Dtype,
 }
 
@@ -41,6 +45,13 @@ impl Scores {
     /// Bytes of a bias for every score, the same for all samples.
     pub(super) const fn bias_bytes(&self) -> u64 {
         self.heads * self.queries * self.keys * self.dtype.bytes()
+    }
+
+    /// Bytes that are read to add biases. Rows of a table, one for every distance, have the heads side by side; seen head by
+    /// head each element is in a sector of memory of its own, which is gone when the next head comes. A layer that holds
+    /// biases head by head reads them once.
+    const fn bias_traffic(&self) -> u64 {
+        if self.gathered_biases { SECTOR * self.elements() } else { self.bias_bytes() }
     }
 
     pub(super) const fn flash(&self, backward: bool) -> Work {
@@ -116,7 +127,7 @@ impl Scores {
         match self.distances {
             None => draft.stream(of("scale"), COPY, (bytes, bytes), &[raw], &[]),
             Some(Distances::Bias | Distances::SharedBias) => {
-                let traffic = (bytes + self.bias_bytes(), bytes);
+                let traffic = (bytes + self.bias_traffic(), bytes);
                 draft.stream(of("add biases"), COPY, traffic, &[raw], &[])
             }
             Some(Distances::Encodings) => {
@@ -124,7 +135,8 @@ impl Scores {
                 draft.stream(of("add distance scores"), COPY, (2 * bytes, bytes), &reads, &[])
             }
         };
-        if self.causal {
+        // Biases for distances have the mask with them.
+        if self.causal && (self.distances.is_none() || self.encoded()) {
             draft.stream(of("mask"), COPY, (bytes, bytes), &[raw], &[]);
         }
         let probabilities = of("probabilities");

@@ -4,7 +4,7 @@
 use crate::graph::Phase;
 use crate::model::draft::{Draft, Issue};
 use crate::model::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass};
-use crate::model::transformer::{DataParallel, Sharding, States};
+use crate::model::transformer::{DataParallel, Sharding, States, Step};
 
 use super::execution::Optimizer;
 use super::model::LayeredModel;
@@ -20,6 +20,10 @@ impl LayeredModel {
         let states = self.execution().states;
         let DataParallel { ranks, sharding, .. } = *data;
         let mut draft = Draft::new(Phase::Update);
+        let step = self.execution().step;
+        if step == Step::Forward {
+            return Vec::new();
+        }
         let held = self.execution().state_bytes(parameters, sharding, ranks).gradients;
         let elementwise = StreamClass::Elementwise;
         if ranks > 1 {
@@ -32,6 +36,9 @@ impl LayeredModel {
                 draft.collective("reduce gradients", sum, Issue::Waiting, &[GRADIENTS], &[]);
             }
             draft.stream("average gradients", elementwise, (held, held), &[GRADIENTS], &[]);
+        }
+        if step == Step::Gradients {
+            return draft.operators;
         }
         let shard = if sharding == Sharding::None { 1 } else { u64::from(ranks.max(1)) };
         self.optimize(&mut draft, parameters.div_ceil(shard));

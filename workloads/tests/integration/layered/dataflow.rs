@@ -37,8 +37,9 @@ fn operators_read_what_was_made() {
         ..execution(2)
     };
     let again = LayeredExecution { recompute: true, ..execution(2) };
+    let written = LayeredExecution { in_operators: true, ..half.clone() };
     for name in names() {
-        for on in [&execution(2), &half, &again] {
+        for on in [&execution(2), &half, &again, &written] {
             let model = LayeredModel::new(&preset(&name), on).unwrap();
             for block in model.blocks() {
                 let mut made: BTreeSet<&str> = made_before.into();

@@ -1,6 +1,7 @@
 //! Lists of layers: what published models have, to the digit, and what their operators keep.
 
 mod dataflow;
+mod experts;
 mod memory;
 mod presets;
 mod trace;
@@ -11,7 +12,7 @@ use serde_yaml::with::singleton_map_recursive;
 use workloads::model::layered::{
     LAYERED_PRESETS, LayerList, LayeredExecution, LayeredModel, LayeredPreset, Misfit, Optimizer,
 };
-use workloads::model::transformer::{AttentionKernel, Dtype, States};
+use workloads::model::transformer::{AttentionKernel, Dtype, States, Step};
 
 fn execution(micro_batch: u32) -> LayeredExecution {
     LayeredExecution {
@@ -22,6 +23,8 @@ fn execution(micro_batch: u32) -> LayeredExecution {
         optimizer: Optimizer::Momentum,
         recompute: false,
         compiled: false,
+        step: Step::Whole,
+        in_operators: false,
     }
 }
 

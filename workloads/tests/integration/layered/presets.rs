@@ -38,6 +38,8 @@ fn published_models_have_their_parameters_and_multiplications() {
         ("t5-large", 737_668_096, None),
         ("t5-3b", 2_851_598_336, None),
         ("t5-11b", 11_307_321_344, None),
+        ("switch-base-8", 619_339_008, None),
+        ("switch-base-16", 1_072_397_568, None),
     ];
     for &(name, parameters, multiplications) in published {
         let model = LayeredModel::new(&preset(name), &execution(1)).unwrap();
