@@ -19,6 +19,8 @@ const SQUARE_ROOT: f64 = 0.5;
 
 /// Products that tell memory time that is not hidden from slow tiles, or groups that wait to be issued.
 const MANY: usize = 30;
+/// Heads wider than this take other blocks in flash attention.
+const WIDE: u64 = 128;
 
 /// A measured kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -226,13 +228,16 @@ fn fit_convolution(
 
 /// The start of the kernel is that of the model.
 fn fit_attention(model: &KernelModel, samples: &[Sample], pass: Pass) -> Result<KernelModel, KernelError> {
-    let start = vec![Searched::to(0.6, 1.0), Searched::to(0.5, 1.0)];
+    let is_wide =
+        |sample: &Sample| matches!(sample.shape, KernelShape::Attention(shape) if shape.head_dim > WIDE);
+    let wide = if samples.iter().any(is_wide) { Searched::to(0.9, 1.2) } else { Searched::kept(1.0) };
+    let start = vec![Searched::to(0.6, 1.0), Searched::to(0.5, 1.0), wide];
     search(model, samples, &[start], |model, x| {
         let fitted = match pass {
             Pass::Forward => &mut model.parameters.attention.forward,
             Pass::Backward => &mut model.parameters.attention.backward,
         };
-        (fitted.e_max, fitted.tail) = (x[0], x[1]);
+        (fitted.e_max, fitted.tail, fitted.head_dim_192) = (x[0], x[1], x[2]);
     })
 }
 

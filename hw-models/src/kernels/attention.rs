@@ -64,13 +64,10 @@ impl KernelModel {
     /// When the GPU has no rate or the catalogue no parameters for the type.
     pub fn attention(&self, shape: &Attention) -> Result<KernelCost, KernelError> {
         let parameters = &self.parameters.attention;
-        let pass = match shape.pass {
-            Pass::Forward => &parameters.forward,
-            Pass::Backward => &parameters.backward,
-        };
+        let pass = parameters.pass(shape.pass);
         let rate = self.peak(shape.dtype)? / f64::from(self.facts.sms.max(1))
             * pass.e_max
-            * parameters.narrow(shape.head_dim);
+            * parameters.width(shape.pass, shape.head_dim);
         let step = 2.0 * shape.depth() * (ROWS * ROWS) as f64 / rate;
         let walk = shape.walk();
         let tail = pass.tail;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::{CORRECTIONS, Corrections, Dtype, KernelClass, KernelError, Layout, StreamClass};
+use super::{CORRECTIONS, Corrections, Dtype, KernelClass, KernelError, Layout, Pass, StreamClass};
 use crate::provenance::Provenance;
 
 /// Parameters of every generation, and what is known better of single devices.
@@ -175,6 +175,17 @@ pub struct PassParameters {
     pub e_max: f64,
     /// Part of the longest block that is left over when causal blocks are dealt out.
     pub tail: f64,
+    /// Factor on `e_max` of heads 192 wide or wider, of which fewer rows fit into a block; from 128 on it is linear.
+    #[serde(default = "as_narrow", skip_serializing_if = "is_as_narrow")]
+    pub head_dim_192: f64,
+}
+
+const fn as_narrow() -> f64 {
+    1.0
+}
+
+fn is_as_narrow(factor: &f64) -> bool {
+    *factor == as_narrow()
 }
 
 /// Parameters of a class of streaming kernels.
@@ -338,9 +349,18 @@ impl GroupedParameters {
 }
 
 impl AttentionParameters {
-    /// Factor on `e_max` for a width of head.
-    pub(super) fn narrow(&self, head_dim: u64) -> f64 {
-        let wide = ((head_dim as f64 - 64.0) / 64.0).clamp(0.0, 1.0);
-        self.head_dim_64 + (1.0 - self.head_dim_64) * wide
+    /// The parameters of a pass.
+    pub(super) const fn pass(&self, pass: Pass) -> &PassParameters {
+        match pass {
+            Pass::Forward => &self.forward,
+            Pass::Backward => &self.backward,
+        }
+    }
+
+    /// Factor on `e_max` of a pass for a width of head.
+    pub(super) fn width(&self, pass: Pass, head_dim: u64) -> f64 {
+        let above = |width: f64| ((head_dim as f64 - width) / 64.0).clamp(0.0, 1.0);
+        let narrow = self.head_dim_64 + (1.0 - self.head_dim_64) * above(64.0);
+        narrow * (1.0 - (1.0 - self.pass(pass).head_dim_192) * above(128.0))
     }
 }

@@ -61,6 +61,19 @@ fn attention_of_few_heads_wastes_the_end_of_the_kernel() {
 }
 
 #[test]
+fn gradients_of_wide_heads_are_slow() {
+    // Queries and keys 192 wide, values 128 (DeepSeek-V2), against 128: two thirds more steps for the keys, at 0.83 of the rate.
+    let model = model("b200-sxm-180gb");
+    let rate = |head_dim| {
+        let cost = model.attention(&Attention { head_dim, ..causal(Pass::Backward, 64) }).unwrap();
+        cost.flops / (cost.alone() - cost.fixed).as_secs()
+    };
+    let wide = model.parameters.attention.backward.head_dim_192;
+    assert!((rate(192) / rate(128) - wide).abs() < 1e-6 && (rate(256) / rate(192) - 1.0).abs() < 1e-6);
+    assert!((rate(160) / rate(128) - (1.0 + wide) / 2.0).abs() < 1e-6);
+}
+
+#[test]
 fn a_stream_reaches_its_share_of_the_bandwidth() {
     let model = model("a100-sxm4-80gb");
     let shape =
