@@ -247,7 +247,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         compiled: software.compile && !torchtitan,
         gelu: software.gelu == Gelu::Kernel,
         optimizer: software.optimizer == Optimizer::Fused,
-        cross_entropy: software.cross_entropy == CrossEntropy::Fused,
+        cross_entropy: software.cross_entropy.into(),
         loss_metrics: software.loss_metrics.get() as u32,
         ..layers
     };
@@ -328,6 +328,7 @@ same!(Bias: None, Qkv, All);
 same!(Positions: Learned, Rotary, Alibi);
 same!(Encoder: Bert, Roberta);
 same!(Scaling: Tensorwise, Rowwise, Delayed);
+same!(CrossEntropy: Passes, Operators, Fused);
 same!(ContextExchange: AllToAll, Ring, AllGather, GatheredRing);
 
 /// Type of activations and of the parameters that kernels read.

@@ -124,6 +124,9 @@ pub enum CrossEntropy {
     /// Pass after pass over an fp32 copy of the logits, as in Megatron-LM.
     #[default]
     Passes,
+    /// As PyTorch's `cross_entropy` of an fp32 copy, operator by operator, each with memory of its own; over tensor ranks as its
+    /// `loss_parallel`. So torchtitan does, whose `compile` is of layers alone.
+    Operators,
     /// One kernel forward and one backward, which fills the logits with their gradient: flash-attention's and Transformer
     /// Engine's.
     Fused,

@@ -7,7 +7,7 @@ use crate::model::fuse::fused;
 use super::block::Block;
 use super::draft::{Draft, Issue};
 use super::operator::{CollectiveKind, Dtype, Group, Operator};
-use super::{ContextExchange, Fp8, Positions, Scaling, Split, States, Transformer};
+use super::{ContextExchange, CrossEntropy, Fp8, Positions, Scaling, Split, States, Transformer};
 
 /// How a transformer is executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,8 +94,8 @@ pub struct Fusion {
     pub gelu: bool,
     /// The update of parameters: one kernel over lists of tensors, or operator by operator.
     pub optimizer: bool,
-    /// The loss over the vocabulary: a kernel that reads the logits, and one that fills them with their gradient.
-    pub cross_entropy: bool,
+    /// The loss over the vocabulary.
+    pub cross_entropy: CrossEntropy,
     /// How often the loss is computed again from the logits, unfused, for metrics of the training batch.
     pub loss_metrics: u32,
 }
@@ -202,7 +202,7 @@ impl Fusion {
         compiled: false,
         gelu: true,
         optimizer: true,
-        cross_entropy: false,
+        cross_entropy: CrossEntropy::Passes,
         loss_metrics: 0,
     };
 

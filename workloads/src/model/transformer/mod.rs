@@ -45,6 +45,7 @@ mod hugging_face;
 mod latent;
 mod layer;
 mod linear;
+mod loss;
 mod mixture;
 mod mlp;
 mod names;
@@ -80,6 +81,7 @@ pub use execution::{
 pub use experts::Experts;
 pub use hugging_face::HuggingFaceError;
 pub use latent::LatentAttention;
+pub use loss::CrossEntropy;
 pub use narrow::{Fp8, Scaling};
 pub use operator::{
     Attention, Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, Layout, Operator, Pass, Stream,

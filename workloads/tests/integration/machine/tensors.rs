@@ -4,8 +4,8 @@ use hw_models::allocator::{FrameworkMemory, MEMORY, Request, Settings, Usage, re
 use workloads::chain::Chain;
 use workloads::memory::{Framework, Placeholder, RankList, Ranks};
 use workloads::model::transformer::{
-    AttentionKernel, Bias, Dtype, Execution, Mlp, Norm, Phase, Positions, Recompute, ShardedTransformer,
-    Sharding, Transformer,
+    AttentionKernel, Bias, CrossEntropy, Dtype, Execution, Mlp, Norm, Phase, Positions, Recompute,
+    ShardedTransformer, Sharding, Transformer,
 };
 use workloads::names::kind;
 use workloads::order::{Order, PipelineSchedule, Shape, Timing, Visit, generate};
@@ -242,7 +242,7 @@ fn peaks_of_megatron_on_eight_gpus_are_as_measured() {
         let hidden = model.hidden;
         let mut plan = flash(model, [tensor, stages], 4);
         (plan.data, plan.sharding) = (data, Sharding::Optimizer);
-        plan.execution.fusion.cross_entropy = true;
+        plan.execution.fusion.cross_entropy = CrossEntropy::Fused;
         let framework = Framework { workspace, placeholder: Placeholder::Kept };
         let ranks = Ranks::of_transformer(&plan).unwrap();
         for (stage, &(allocated, reserved)) in (0u32..).zip(measured) {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use workloads::model::transformer::{
-    AttentionKernel, Bias, Block, Capacity, ContextExchange, Dtype, Execution, Experts, Fp8, Fusion,
-    LatentAttention, Load, Mlp, Norm, Operator, Phase, Positions, Recompute, Routing, Scaling,
+    AttentionKernel, Bias, Block, Capacity, ContextExchange, CrossEntropy, Dtype, Execution, Experts, Fp8,
+    Fusion, LatentAttention, Load, Mlp, Norm, Operator, Phase, Positions, Recompute, Routing, Scaling,
     ShardedTransformer, SoftmaxFusion, Split, States, Transformer, Work, beside,
 };
 
@@ -25,11 +25,11 @@ fn cases() -> Vec<(Transformer, Execution)> {
         compiled: false,
         gelu: false,
         optimizer: false,
-        cross_entropy: true,
+        cross_entropy: CrossEntropy::Fused,
         loss_metrics: 1,
         ..Fusion::TORCHTITAN
     };
-    let compiled = Fusion { compiled: true, ..unfused };
+    let compiled = Fusion { compiled: true, cross_entropy: CrossEntropy::Operators, ..unfused };
     for model in models {
         for split in [ranks(1, false), ranks(4, false), ranks(4, true)] {
             for fusion in [Fusion::ALL, unfused, compiled] {

@@ -7,6 +7,7 @@ mod context;
 mod dataflow;
 mod flops;
 mod hugging_face;
+mod loss;
 mod memory;
 mod mixture;
 mod narrow;

@@ -1,0 +1,179 @@
+//! The loss over a vocabulary that the tensor ranks share, and its gradient: pass after pass as Megatron-LM or PyTorch compute
+//! it, or one kernel each way.
+
+use super::draft::{Draft, Issue};
+use super::execution::ShardedTransformer;
+use super::operator::{CollectiveKind, Dtype, Group, StreamClass};
+
+const LOSS: &str = "loss";
+const METRIC: &str = "logits of metric";
+const METRIC_LOG_SOFTMAX: &str = "log-softmax of metric";
+const SINGLE: &str = "logits in fp32";
+const SHIFTED: &str = "shifted logits";
+const EXPONENTIALS: &str = "exponentials";
+const LOG_SOFTMAX: &str = "log-softmax";
+const LOSS_GRADIENT: &str = "loss gradient";
+const PROBABILITIES: &str = "probabilities";
+const ADDED: &str = "loss gradient and probabilities";
+const SINGLE_GRADIENT: &str = "logits gradient in fp32";
+const LOGITS_GRADIENT: &str = "logits gradient";
+const ELEMENTWISE: StreamClass = StreamClass::Elementwise;
+const REDUCTION: StreamClass = StreamClass::Reduction;
+
+/// How the loss is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CrossEntropy {
+    /// The passes of Megatron-LM's `_VocabParallelCrossEntropy`, all in the fp32 copy of the logits: what the backward pass
+    /// needs are the probabilities it ends with.
+    #[default]
+    Passes,
+    /// The operators of PyTorch's `cross_entropy` of an fp32 copy, each with a result of its own; where tensor ranks share
+    /// the vocabulary those of its `loss_parallel`.
+    Operators,
+    /// A kernel that reads the logits, and one that fills them with their gradient (flash-attention's and Transformer
+    /// Engine's `cross_entropy`).
+    Fused,
+}
+
+/// From the logits to the loss.
+pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) {
+    match on.execution().fusion.cross_entropy {
+        CrossEntropy::Passes => passes(draft, on, logits),
+        CrossEntropy::Operators => operators(draft, on, logits),
+        CrossEntropy::Fused => fused(draft, on, logits),
+    }
+}
+
+/// Fills the gradient of the logits; returns its name.
+pub(super) fn backward(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) -> &'static str {
+    match on.execution().fusion.cross_entropy {
+        CrossEntropy::Passes => {
+            let (work_in, single) = (fp32_logits(on, logits), single(on));
+            draft.stream(LOSS_GRADIENT, ELEMENTWISE, (single, single), &[work_in], &[]);
+            narrowed(draft, on, work_in)
+        }
+        CrossEntropy::Operators => operators_gradient(draft, on),
+        CrossEntropy::Fused => {
+            let (class, bytes) = ((StreamClass::CrossEntropy, on.tokens()), on.bytes(on.logits()));
+            draft.walk(LOGITS_GRADIENT, class, (bytes, bytes), &[logits, LOSS], &[]);
+            logits
+        }
+    }
+}
+
+/// The loss once more without a gradient, as PyTorch's `cross_entropy` computes it: a cast to fp32, a log-softmax (Composer's
+/// `_eval_train_metrics`, for each metric).
+pub(super) fn metric(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) {
+    let (bytes, single) = (on.bytes(on.logits()), single(on));
+    draft.stream("cast logits of metric", ELEMENTWISE, (bytes, single), &[logits], &[(METRIC, single)]);
+    let class = (StreamClass::Softmax, on.tokens());
+    let writes = [(METRIC_LOG_SOFTMAX, single)];
+    draft.walk(METRIC_LOG_SOFTMAX, class, (single, single), &[METRIC], &writes);
+    draft.stream("loss of metric", REDUCTION, (4 * on.tokens(), 0), &[METRIC_LOG_SOFTMAX], &[]);
+}
+
+/// Three numbers a token are summed over the tensor ranks.
+fn passes(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) {
+    let single = single(on);
+    let logits = cast(draft, on, logits);
+    draft.stream("largest logit", REDUCTION, (single, 0), &[logits], &[]);
+    all_reduce(draft, on, "reduce largest logit", logits);
+    draft.stream("subtract largest logit", ELEMENTWISE, (single, single), &[logits], &[]);
+    all_reduce(draft, on, "reduce logit of the target", logits);
+    draft.stream("exponentials", ELEMENTWISE, (single, single), &[logits], &[]);
+    draft.stream("sum of exponentials", REDUCTION, (single, 0), &[logits], &[]);
+    all_reduce(draft, on, "reduce sum of exponentials", logits);
+    draft.stream("normalise exponentials", ELEMENTWISE, (single, single), &[logits], &[]);
+}
+
+/// A log-softmax, of which the loss takes a number a token; in parts with the largest and the sum of all ranks.
+fn operators(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) {
+    let (single, targets) = (single(on), 4 * on.tokens());
+    let logits = cast(draft, on, logits);
+    if on.tensor() == 1 {
+        let class = (StreamClass::Softmax, on.tokens());
+        draft.walk(LOG_SOFTMAX, class, (single, single), &[logits], &[(LOG_SOFTMAX, single)]);
+    } else {
+        draft.stream("largest logit", REDUCTION, (single, 0), &[logits], &[]);
+        all_reduce(draft, on, "reduce largest logit", logits);
+        let pass = |draft: &mut Draft, from, to| {
+            draft.stream(to, ELEMENTWISE, (single, single), &[from], &[(to, single)]);
+        };
+        pass(draft, logits, SHIFTED);
+        pass(draft, SHIFTED, EXPONENTIALS);
+        draft.stream("sum of exponentials", REDUCTION, (single, 0), &[EXPONENTIALS], &[]);
+        all_reduce(draft, on, "reduce sum of exponentials", EXPONENTIALS);
+        pass(draft, SHIFTED, LOG_SOFTMAX);
+    }
+    draft.stream("loss of targets", REDUCTION, (targets, 0), &[LOG_SOFTMAX], &[]);
+    all_reduce(draft, on, "reduce loss of targets", LOG_SOFTMAX);
+}
+
+/// One pass over the logits as they are, for the largest, the sum and the target's of each token; tensor ranks gather
+/// these three numbers of all.
+fn fused(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) {
+    let each = 4 * on.tokens();
+    let class = (StreamClass::CrossEntropy, on.tokens());
+    draft.walk("cross entropy", class, (on.bytes(on.logits()), 3 * each), &[logits], &[(LOSS, 3 * each)]);
+    if on.tensor() > 1 {
+        let gather = (CollectiveKind::AllGather, Group::Tensor, 3 * each * on.tensor());
+        draft.collective("gather parts of the loss", gather, Issue::Waiting, &[LOSS], &[]);
+    }
+}
+
+/// The gradient of a loss that takes a number a token is zero elsewhere; that of the log-softmax adds the probabilities.
+fn operators_gradient(draft: &mut Draft, on: &ShardedTransformer) -> &'static str {
+    let single = single(on);
+    draft.stream(LOSS_GRADIENT, ELEMENTWISE, (0, single), &[], &[(LOSS_GRADIENT, single)]);
+    let writes = [(SINGLE_GRADIENT, single)];
+    if on.tensor() == 1 {
+        let (class, reads) = ((StreamClass::Softmax, on.tokens()), [LOSS_GRADIENT, LOG_SOFTMAX]);
+        draft.walk(SINGLE_GRADIENT, class, (2 * single, single), &reads, &writes);
+    } else {
+        let probabilities = [(PROBABILITIES, single)];
+        draft.stream(PROBABILITIES, ELEMENTWISE, (single, single), &[LOG_SOFTMAX], &probabilities);
+        let reads = [LOSS_GRADIENT, PROBABILITIES];
+        draft.stream(ADDED, ELEMENTWISE, (2 * single, single), &reads, &[(ADDED, single)]);
+        draft.stream(SINGLE_GRADIENT, ELEMENTWISE, (single, single), &[ADDED], &writes);
+    }
+    narrowed(draft, on, SINGLE_GRADIENT)
+}
+
+/// The logits in fp32, in a copy unless they are.
+fn cast(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) -> &'static str {
+    let copy = fp32_logits(on, logits);
+    if copy != logits {
+        let traffic = (on.bytes(on.logits()), single(on));
+        draft.stream("cast logits", ELEMENTWISE, traffic, &[logits], &[(copy, single(on))]);
+    }
+    copy
+}
+
+/// A gradient in fp32 in the type of the logits.
+fn narrowed(draft: &mut Draft, on: &ShardedTransformer, gradient: &'static str) -> &'static str {
+    if on.execution().dtype == Dtype::Fp32 {
+        return gradient;
+    }
+    let bytes = on.bytes(on.logits());
+    let writes = [(LOGITS_GRADIENT, bytes)];
+    draft.stream("cast logits gradient", ELEMENTWISE, (single(on), bytes), &[gradient], &writes);
+    LOGITS_GRADIENT
+}
+
+/// Sums a number of each token over tensor ranks, where there are any.
+fn all_reduce(draft: &mut Draft, on: &ShardedTransformer, name: &'static str, of: &'static str) {
+    if on.tensor() > 1 {
+        let sum = (CollectiveKind::AllReduce, Group::Tensor, 4 * on.tokens());
+        draft.collective(name, sum, Issue::Waiting, &[of], &[]);
+    }
+}
+
+/// The tensor that the loss starts from.
+fn fp32_logits(on: &ShardedTransformer, logits: &'static str) -> &'static str {
+    if on.execution().dtype == Dtype::Fp32 { logits } else { SINGLE }
+}
+
+/// Bytes of the logits in fp32.
+fn single(on: &ShardedTransformer) -> u64 {
+    Dtype::Fp32.bytes() * on.logits()
+}
