@@ -18,6 +18,8 @@ use sim_core::time::Time;
 use thiserror::Error;
 
 use crate::cost::{CollectivePhase, Message, OpCost};
+use crate::model::operator::Stream;
+use crate::model::reuse::Reuse;
 use crate::model::transformer::{Collective, CollectiveKind, Group, Operator, Work};
 use crate::plan::Launch;
 use crate::site::{ChannelSpec, Job};
@@ -124,12 +126,16 @@ impl<'a> CostModels<'a> {
         })
     }
 
-    /// What an operator takes.
-    pub(crate) fn operator(&mut self, operator: &Operator) -> Result<OpCost, HardwareError> {
+    /// What an operator takes, which reads some of its tensors again.
+    pub(crate) fn operator(
+        &mut self,
+        operator: &Operator,
+        reused: &[Reuse],
+    ) -> Result<OpCost, HardwareError> {
         if let Work::Collective(collective) = &operator.work {
             return self.collective(collective);
         }
-        let costs = self.kernels.iter().filter_map(|model| kernel(model, &operator.work).transpose());
+        let costs = self.kernels.iter().filter_map(|model| kernel(model, &operator.work, reused).transpose());
         let costs = costs.collect::<Result<Vec<_>, KernelError>>()?;
         let fastest = costs.first().ok_or(HardwareError::NoGpu)?;
         let speed = self.speed(&costs, fastest.bytes);
@@ -236,17 +242,21 @@ fn path(route: &Route) -> PathKind {
     }
 }
 
-/// What a kernel costs; none for a collective, which is none.
+/// What a kernel costs that reads some of its tensors again; none for a collective, which is none.
 ///
 /// # Errors
 /// When the GPU has no rate or the catalogue no parameters for it.
-pub fn kernel(model: &KernelModel, work: &Work) -> Result<Option<KernelCost>, KernelError> {
+pub fn kernel(model: &KernelModel, work: &Work, reused: &[Reuse]) -> Result<Option<KernelCost>, KernelError> {
     match work {
         Work::Gemm(gemm) => model.gemm(gemm).map(Some),
         Work::Convolution(convolution) => model.convolution(convolution).map(Some),
         Work::Grouped(grouped) => model.grouped(grouped).map(Some),
         Work::Attention(attention) => model.attention(attention).map(Some),
-        Work::Stream(stream) => model.stream(stream).map(Some),
+        // Products were timed on operands that lay in the cache as far as they had room.
+        Work::Stream(stream) => {
+            let there = reused.iter().map(|reuse| model.cached(reuse.bytes, reuse.distance)).sum::<u64>();
+            model.stream(&Stream { bytes_cached: there.min(stream.bytes_read), ..*stream }).map(Some)
+        }
         Work::Collective(_) => Ok(None),
     }
 }

@@ -338,6 +338,7 @@ fn vector(row: &Row<'_>) -> Result<Kernels, TableError> {
         class,
         bytes_read: tensor.saturating_mul(inputs),
         bytes_written: tensor,
+        bytes_cached: 0,
         rows: by_rows.then_some(rows),
     };
     Ok(vec![(KernelShape::Stream(stream), "latency_ms")])

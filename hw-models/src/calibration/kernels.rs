@@ -46,7 +46,7 @@ pub enum KernelShape {
     Convolution(Convolution),
     /// A pass of flash attention.
     Attention(Attention),
-    /// A pass over memory.
+    /// A pass over memory, timed again and again over the same buffers.
     Stream(Stream),
 }
 
@@ -73,7 +73,7 @@ impl KernelShape {
             Self::Grouped(shape) => model.grouped(shape),
             Self::Convolution(shape) => model.convolution(shape),
             Self::Attention(shape) => model.attention(shape),
-            Self::Stream(shape) => model.stream(shape),
+            Self::Stream(shape) => model.stream(&model.repeated(shape)),
         }
     }
 

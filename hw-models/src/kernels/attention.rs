@@ -142,9 +142,9 @@ impl Attention {
         }
     }
 
-    /// HBM traffic. Forward: Q and O, K and V, and the fp32 log-sum of every query. Backward: Q, O, dO, dQ; K, V, dK, dV;
+    /// HBM traffic (bytes). Forward: Q and O, K and V, and the fp32 log-sum of every query. Backward: Q, O, dO, dQ; K, V, dK, dV;
     /// dQ once more, summed in fp32 (written and read); log-sum and row sums.
-    fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         let rows = self.batch.saturating_mul(self.heads).saturating_mul(self.queries);
         let keys = self.batch.saturating_mul(self.kv_heads).saturating_mul(self.keys);
         let element = self.dtype.bytes();

@@ -267,8 +267,8 @@ impl Convolution {
         }
     }
 
-    /// Input, output and filter once.
-    pub(super) fn bytes(&self) -> u64 {
+    /// Input, output and filter once (bytes).
+    pub fn bytes(&self) -> u64 {
         let [height, width] = self.output();
         let image = |channels: u64, height: u64, width: u64| {
             self.batch.saturating_mul(channels).saturating_mul(height).saturating_mul(width)

@@ -118,7 +118,7 @@ impl KernelModel {
             Blocks {
                 count,
                 resident: 1,
-                bytes: shape.bytes(split),
+                bytes: shape.traffic(split),
                 achieved,
                 serial: parameters.serial,
                 seconds: move |sms: u32| {
@@ -173,8 +173,13 @@ impl Gemm {
         self.k.div_ceil(split).div_ceil(step).saturating_mul(step) as f64
     }
 
+    /// Operands and output, each once (bytes).
+    pub fn bytes(&self) -> u64 {
+        self.traffic(1)
+    }
+
     /// HBM traffic: each operand and the output once; partial sums of a split are written and read in fp32.
-    fn bytes(&self, split: u64) -> u64 {
+    fn traffic(&self, split: u64) -> u64 {
         let output = self.m.saturating_mul(self.n);
         let operands = self.m.saturating_mul(self.k).saturating_add(self.k.saturating_mul(self.n));
         let each = match self.dtype {

@@ -13,6 +13,7 @@
 //! few [`SpeedRow`]s give over the SMs held. Who else uses HBM or holds SMs is the engine's business.
 
 mod attention;
+mod cache;
 mod convolution;
 mod corrections;
 mod depthwise;
@@ -40,8 +41,8 @@ pub use gemm::{Gemm, Layout};
 pub use grouped::GroupedGemm;
 pub use libraries::{Flash, Libraries};
 pub use parameters::{
-    AttentionParameters, ConvolutionParameters, DeviceKernels, GemmParameters, GroupedParameters,
-    KernelCatalogue, KernelParameters, PassParameters, StreamParameters,
+    AttentionParameters, CacheParameters, ConvolutionParameters, DeviceKernels, GemmParameters,
+    GroupedParameters, KernelCatalogue, KernelParameters, PassParameters, StreamParameters,
 };
 pub use place::{Place, Shape};
 pub use rows::SpeedRow;
@@ -73,6 +74,8 @@ pub struct GpuFacts {
     pub hbm_bytes_per_s: f64,
     /// Second-level cache (bytes).
     pub l2_bytes: f64,
+    /// Clock of its SMs (Hz).
+    pub clock_hz: f64,
 }
 
 /// Type of the operands of a kernel.
@@ -174,6 +177,7 @@ impl GpuFacts {
             peak_flops: known.collect(),
             hbm_bytes_per_s: gpu.bandwidth_gb_per_s * 1e9,
             l2_bytes: gpu.l2_mib * f64::from(1 << 20),
+            clock_hz: gpu.clock_mhz * 1e6 * clock,
         }
     }
 }

@@ -31,6 +31,8 @@ pub struct KernelParameters {
     /// Products on tensor cores have as many blocks as there are SMs, each with its share of the tiles from the start.
     #[serde(default)]
     pub persistent: bool,
+    /// The second-level cache.
+    pub cache: CacheParameters,
     /// Matrix products by type.
     pub gemm: IndexMap<Dtype, GemmParameters>,
     /// Batches of matrix products by type, where they were measured; elsewhere they count as single ones.
@@ -186,6 +188,20 @@ const fn as_narrow() -> f64 {
 
 fn is_as_narrow(factor: &f64) -> bool {
     *factor == as_narrow()
+}
+
+/// The second-level cache of a generation.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheParameters {
+    /// What an SM reads from it (bytes per clock).
+    pub bytes_per_clock: f64,
+    /// Bytes touched from one use of a tensor to the next, as a share of the cache: so far all of it is still there.
+    pub kept: f64,
+    /// The same: from here on nothing of it is.
+    pub lost: f64,
+    /// Where they are from.
+    pub provenance: Provenance,
 }
 
 /// Parameters of a class of streaming kernels.

@@ -1,8 +1,8 @@
-//! Passes over memory: `start + bytes / (achieved fraction x HBM bandwidth)`.
+//! Passes over memory: `start + bytes of HBM / (achieved fraction x HBM bandwidth) + bytes of the cache / its rate`.
 //!
 //! The achieved fraction differs by class because reductions wait at barriers; it is measured on tensors far larger than
-//! the cache. A normalisation reads a row twice, for its moments and to scale it: where the rows in flight on all SMs
-//! outgrow the second-level cache, the second reading comes from HBM.
+//! the second-level cache, from which comes what lies there. A normalisation reads a row twice, for its moments and to scale it:
+//! where the rows in flight on all SMs outgrow the cache, the second reading comes from HBM.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,10 +14,12 @@ use super::{KernelClass, KernelCost, KernelError, KernelModel, Shape, picosecond
 pub struct Stream {
     /// What kind of kernel.
     pub class: StreamClass,
-    /// Bytes read from HBM.
+    /// Bytes read.
     pub bytes_read: u64,
-    /// Bytes written to HBM.
+    /// Bytes written.
     pub bytes_written: u64,
+    /// Of both, those that the second-level cache serves instead of HBM.
+    pub bytes_cached: u64,
     /// Rows that the kernel walks over one by one, if it does and they are known: softmax, normalisations.
     pub rows: Option<u64>,
 }
@@ -61,14 +63,15 @@ impl KernelModel {
     pub fn stream(&self, shape: &Stream) -> Result<KernelCost, KernelError> {
         let parameters = self.parameters.stream(shape.class)?;
         let once = shape.bytes_read.saturating_add(shape.bytes_written).max(1);
-        let bytes = once.saturating_add(self.read_again(shape));
+        let cached = shape.bytes_cached.min(once);
+        let bytes = (once - cached).saturating_add(self.read_again(shape)).max(1);
         let blocks = Blocks {
             count: once.div_ceil(BLOCK_BYTES),
             resident: BLOCKS_PER_SM,
             bytes,
             achieved: parameters.achieved,
-            serial: 0.0,
-            seconds: |_| 0.0,
+            serial: 1.0,
+            seconds: |sms| self.cache_seconds(cached, sms),
         };
         let cost = KernelCost {
             fixed: picoseconds(parameters.start_us * 1e-6),

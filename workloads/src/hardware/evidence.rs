@@ -18,7 +18,7 @@ impl CostModels<'_> {
             return self.account_of_collective(collective, hardware);
         }
         let model = self.kernels.first().ok_or(HardwareError::NoGpu)?;
-        let cost = kernel(model, &operator.work)?.ok_or(HardwareError::NoGpu)?;
+        let cost = kernel(model, &operator.work, &[])?.ok_or(HardwareError::NoGpu)?;
         let origin = model.provenance(cost.class)?.origin;
         Ok(Account { communication: None, model: TimeModel::Kernel(cost.class), origin })
     }

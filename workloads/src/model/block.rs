@@ -27,6 +27,11 @@ impl Block {
         last_filled(self.forward.iter())
     }
 
+    /// The gradient that its backward pass starts from, as large as the output.
+    pub fn gradient(&self) -> Option<Tensor> {
+        self.output_gradient.zip(self.output()).map(|(name, output)| Tensor { name, bytes: output.bytes })
+    }
+
     /// The gradient of a block's input, filled in the same way on the way to it; that of tokens does not exist, and an
     /// embedding has some other tensor there or none.
     pub fn input_gradient(&self) -> Option<Tensor> {
@@ -72,12 +77,9 @@ impl Block {
         transient(&self.forward, None, &self.saved())
     }
 
-    /// Most bytes alive at once in the backward pass, beyond what was saved, as if that were held to the end. The gradient
-    /// that it starts from is as large as the output.
+    /// Most bytes alive at once in the backward pass, beyond what was saved, as if that were held to the end.
     pub fn transient_backward(&self) -> u64 {
-        let start = self.output_gradient.zip(self.output());
-        let start = start.map(|(name, output)| Tensor { name, bytes: output.bytes });
-        transient(&self.backward, start, &[])
+        transient(&self.backward, self.gradient(), &[])
     }
 }
 

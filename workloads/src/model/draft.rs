@@ -61,7 +61,9 @@ impl Draft {
         reads: &[&'static str],
         writes: &[(&'static str, u64)],
     ) -> &mut Operator {
-        self.push(name, Work::Stream(Stream { class, bytes_read, bytes_written, rows: None }), reads, writes)
+        let bytes_cached = 0;
+        let stream = Stream { class, bytes_read, bytes_written, bytes_cached, rows: None };
+        self.push(name, Work::Stream(stream), reads, writes)
     }
 
     /// Appends a pass over memory that walks over so many rows one by one.
@@ -73,8 +75,11 @@ impl Draft {
         reads: &[&'static str],
         writes: &[(&'static str, u64)],
     ) -> &mut Operator {
-        let rows = Some(rows);
-        self.push(name, Work::Stream(Stream { class, bytes_read, bytes_written, rows }), reads, writes)
+        let walk = self.stream(name, class, (bytes_read, bytes_written), reads, writes);
+        if let Work::Stream(stream) = &mut walk.work {
+            stream.rows = Some(rows);
+        }
+        walk
     }
 
     /// Appends a matrix product of `batch`, `m`, `n`, `k`.

@@ -245,11 +245,9 @@ impl Exchanging<'_> {
             choice: None,
             awaited: false,
         };
-        let operators = &mut self.laid.operators;
-        let known = operators.iter().position(|known| *known == operator).unwrap_or_else(|| {
-            operators.push(operator);
-            operators.len() - 1
-        });
+        let operators = &self.laid.operators;
+        let known = operators.iter().position(|known| *known == operator);
+        let known = known.unwrap_or_else(|| self.laid.add(&[operator], None));
         self.laid.operator_of.push(known as u32);
         let op = self.laid.graph.op_beside_visits(op);
         self.exchanges.push(Exchange { op, tie });

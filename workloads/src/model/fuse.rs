@@ -111,6 +111,7 @@ fn one(group: &[Operator], sizes: &BTreeMap<&str, u64>, needed: impl Fn(&str) ->
             class: rows.map_or(StreamClass::Elementwise, |stream| stream.class),
             bytes_read: read,
             bytes_written: written,
+            bytes_cached: 0,
             rows: rows.and_then(|stream| stream.rows),
         }),
         reads,

@@ -8,6 +8,7 @@ use std::ops::Range;
 use crate::chain::Chain;
 use crate::graph::{Op, OpGraph, OpId, Phase, Purpose, Storage, StorageId};
 use crate::model::cut::{Cut, PartKind};
+use crate::model::reuse::{Reuse, reused};
 use crate::model::transformer::{Block, Collective, Operator, Tensor, Work, beside};
 
 /// A model on its stages.
@@ -16,6 +17,8 @@ pub(crate) struct Laid {
     pub(crate) graph: OpGraph,
     /// The different operators.
     pub(crate) operators: Vec<Operator>,
+    /// By operator, what it reads again.
+    pub(crate) reused: Vec<Vec<Reuse>>,
     /// By [`OpId`](crate::graph::OpId), which of them it is.
     pub(crate) operator_of: Vec<u32>,
     /// Per stage, the most bytes alive at once beyond the most that is saved.
@@ -25,6 +28,14 @@ pub(crate) struct Laid {
 }
 
 impl Laid {
+    /// Adds operators that run one after the other, of which the first finds `before` just filled. Gives the number of the
+    /// first.
+    pub(crate) fn add(&mut self, operators: &[Operator], before: Option<Tensor>) -> usize {
+        self.operators.extend_from_slice(operators);
+        self.reused.extend(reused(operators, before));
+        self.operators.len() - operators.len()
+    }
+
     /// The operator behind a node.
     pub(crate) fn operator(&self, op: OpId) -> &Operator {
         &self.operators[self.operator_of[op.0 as usize] as usize]
@@ -72,6 +83,7 @@ pub(crate) fn lay(
         laid: Laid {
             graph: OpGraph::default(),
             operators: Vec::new(),
+            reused: Vec::new(),
             operator_of: Vec::new(),
             transient: vec![0; chain.stages as usize],
             parts: Vec::new(),
@@ -80,7 +92,7 @@ pub(crate) fn lay(
         stage: 0,
         chunk: 0,
     };
-    let receive = laying.list(receive);
+    let receive = laying.list(receive, None);
     let listed: Vec<Listed> = model.blocks.iter().map(|block| laying.block(block)).collect();
     let returns = model.blocks.iter().any(|block| !block.backward.is_empty());
     for (position, pieces) in (0..).zip(&model.positions) {
@@ -95,7 +107,7 @@ pub(crate) fn lay(
         laying.visits(&blocks, received(!is_first), received(!is_last && returns));
     }
     for stage in 0..chain.stages {
-        let list = laying.list(&update(stage));
+        let list = laying.list(&update(stage), None);
         (laying.stage, laying.chunk) = (stage, 0);
         laying.extend(Phase::Update, &list, &[], &[]);
     }
@@ -145,27 +157,26 @@ struct Laying {
 }
 
 impl Laying {
-    fn list(&mut self, operators: &[Operator]) -> List {
-        let start = self.laid.operators.len() as u32;
+    fn list(&mut self, operators: &[Operator], before: Option<Tensor>) -> List {
+        let start = self.laid.add(operators, before) as u32;
         let entry = |(n, op): (usize, &Operator)| Entry {
             operator: start + n as u32,
             beside: beside(&operators[n..]) as u32,
             again: op.phase == Phase::Recompute,
             awaited: op.awaited,
         };
-        let list = List(operators.iter().enumerate().map(entry).collect());
-        self.laid.operators.extend_from_slice(operators);
-        list
+        List(operators.iter().enumerate().map(entry).collect())
     }
 
     fn block(&mut self, block: &Block) -> Listed {
         let transient = block.transient_forward().max(block.transient_backward());
-        let forward = self.list(&block.forward);
+        let forward = self.list(&block.forward, Some(block.input));
+        let gradient = block.gradient();
         let has = |saved: &[Tensor], name| saved.iter().any(|tensor| tensor.name == name);
         let saves_output = block.output().is_some_and(|output| has(&block.saved(), output.name));
         let input = |saved: &[Tensor]| if has(saved, block.input.name) { block.input.bytes } else { 0 };
         if !self.split_backward {
-            let backward = self.list(&block.backward);
+            let backward = self.list(&block.backward, gradient);
             let (saved, weight) = (block.saved_bytes(), List::default());
             return Listed {
                 saved_input: input(&block.saved()),
@@ -188,8 +199,8 @@ impl Laying {
             saved_input: input(&saved) - input(&kept),
             saves_output,
             forward,
-            backward: self.list(&block.backward_input()),
-            weight: self.list(&block.backward_weight()),
+            backward: self.list(&block.backward_input(), gradient),
+            weight: self.list(&block.backward_weight(), None),
             saved: block.saved_bytes() - bytes(true),
             saved_for_weight: bytes(true),
             left_for_weight: bytes(false),

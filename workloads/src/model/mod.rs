@@ -10,4 +10,5 @@ pub mod layered;
 pub(crate) mod names;
 pub mod operator;
 pub mod profiled;
+pub mod reuse;
 pub mod transformer;

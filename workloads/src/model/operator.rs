@@ -125,6 +125,18 @@ impl Work {
         }
     }
 
+    /// Bytes it reads and writes, each once; of a collective those of the whole tensor.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Gemm(gemm) => gemm.bytes(),
+            Self::Convolution(convolution) => convolution.bytes(),
+            Self::Grouped(grouped) => grouped.groups.bytes(),
+            Self::Attention(attention) => attention.bytes(),
+            Self::Stream(stream) => stream.bytes_read.saturating_add(stream.bytes_written),
+            Self::Collective(collective) => collective.bytes,
+        }
+    }
+
     /// Elements of the weight whose gradient it makes, if it makes one.
     pub(crate) fn weights(&self) -> Option<u64> {
         match self {

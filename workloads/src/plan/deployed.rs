@@ -76,8 +76,10 @@ impl Deployed {
 
     fn costs(&self, models: &mut CostModels<'_>) -> Result<CostBook, HardwareError> {
         let (laid, chain) = (&self.laid, self.chain);
-        let operators =
-            laid.operators.iter().map(|op| models.operator(op)).collect::<Result<Vec<_>, HardwareError>>()?;
+        let operators = laid.operators.iter().zip(&laid.reused);
+        let operators = operators
+            .map(|(op, reused)| models.operator(op, reused))
+            .collect::<Result<Vec<_>, HardwareError>>()?;
         let message = |(stage, &bytes): (u32, &u64)| models.message(stage, (stage + 1) % chain.stages, bytes);
         let messages =
             (0..).zip(&self.boundaries).map(message).collect::<Result<Vec<Message>, HardwareError>>()?;

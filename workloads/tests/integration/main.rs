@@ -9,5 +9,6 @@ mod orders;
 mod plans;
 mod rejected;
 mod replay;
+mod reuse;
 mod simulated;
 mod transformer;

@@ -118,7 +118,13 @@ fn parts(exchange: &Operator) -> Operator {
     let class = StreamClass::Elementwise;
     Operator {
         name: "sum parts",
-        work: Work::Stream(Stream { class, bytes_read: whole, bytes_written: written, rows: None }),
+        work: Work::Stream(Stream {
+            class,
+            bytes_read: whole,
+            bytes_written: written,
+            bytes_cached: 0,
+            rows: None,
+        }),
         reads: exchange.writes.iter().map(|tensor| tensor.name).collect(),
         writes: Vec::new(),
         ..exchange.clone()

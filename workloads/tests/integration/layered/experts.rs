@@ -9,6 +9,8 @@ use sim_core::time::Time;
 use sim_core::{Options, simulate};
 use workloads::hardware::{Hardware, kernel};
 use workloads::model::layered::{LayerList, LayeredExecution, LayeredModel};
+use workloads::model::operator::Tensor;
+use workloads::model::reuse::{Reuse, reused};
 use workloads::model::transformer::{Layout, Operator, Step, Work};
 use workloads::plan::{Launch, LayeredPlan, PlanError, build_layered_on};
 
@@ -159,14 +161,17 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
         let model = hardware.kernel_model(1.0).unwrap();
         let gap = host.gap_in_stream.time();
         let blocks = eager.model.blocks();
-        let forward = blocks.iter().flat_map(|block| &block.block.forward);
-        let backward = blocks.iter().rev().flat_map(|block| &block.block.backward);
+        let forward = blocks.iter().map(|block| (&block.block.forward, Some(block.block.input)));
+        let backward = blocks.iter().rev().map(|block| (&block.block.backward, block.block.gradient()));
+        let list = |(pass, before): (&Vec<Operator>, Option<Tensor>)| -> Vec<(Operator, Vec<Reuse>)> {
+            pass.iter().cloned().zip(reused(pass, before)).collect()
+        };
         let (mut issued, mut ended, mut count) = (Time::ZERO, Time::ZERO, 0);
-        for op in forward.chain(backward) {
+        for (op, reused) in forward.chain(backward).flat_map(list) {
             let class =
                 if matches!(op.work, Work::Gemm(_)) { OpClass::MatrixProduct } else { OpClass::Pointwise };
             issued += host.issue(class, 1);
-            ended = issued.max(ended) + gap + kernel(&model, &op.work).unwrap().unwrap().alone();
+            ended = issued.max(ended) + gap + kernel(&model, &op.work, &reused).unwrap().unwrap().alone();
             if op.awaited {
                 issued = issued.max(ended) + host.synchronise.time();
             }

@@ -247,7 +247,7 @@ fn gathers_ahead_hide_what_gathers_in_time_expose() {
 /// Parameters of FSDP2 are copied out of what was gathered: read and written in half precision, those of layers twice.
 #[test]
 fn parameters_that_are_shared_one_by_one_are_copied() {
-    let world = World::dgx_a100(1).roomy();
+    let world = World::dgx_a100(1).roomy().forgetful();
     let moved = |per_parameter| {
         let gather = Some(Gather { per_parameter, ..Gather::default() });
         let plan = eight(Sharding::Parameters, Overlap { bucket: None, gather }, 3);

@@ -5,6 +5,8 @@ use hw_models::machine::{Machine, ModelSpec, PartsSpec};
 use sim_core::outcome::End;
 use sim_core::time::Time;
 use workloads::hardware::kernel;
+use workloads::model::operator::Tensor;
+use workloads::model::reuse::{Reuse, reused};
 use workloads::model::transformer::{
     DataParallel, Operator, Phase, Recompute, ShardedTransformer, Transformer, Work,
 };
@@ -37,20 +39,26 @@ fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
         let (embedding, layer, head) = (model.embedding(), model.layer(Recompute::Selective), model.head());
         let update =
             model.update(&model.parameters(layers, true, true), &DataParallel::new(1, Sharding::None));
-        let times = |pass: &[Operator], count: u32| vec![pass.to_vec(); count as usize].concat();
-        let forward = [&embedding.forward[..], &times(&layer.forward, layers), &head.forward].concat();
-        let backward = [&head.backward[..], &times(&layer.backward, layers), &embedding.backward].concat();
-        let micro_batch = [forward, backward].concat();
-        let step = [times(&micro_batch, micro_batches), update].concat();
+        let pass = |operators: &[Operator], before: Option<Tensor>, count: u32| {
+            let list: Vec<(Operator, Vec<Reuse>)> =
+                operators.iter().cloned().zip(reused(operators, before)).collect();
+            vec![list; count as usize].concat()
+        };
+        let blocks = [(&embedding, 1), (&layer, layers), (&head, 1)];
+        let forward = blocks.map(|(block, count)| pass(&block.forward, Some(block.input), count));
+        let mut backward = blocks.map(|(block, count)| pass(&block.backward, block.gradient(), count));
+        backward.reverse();
+        let micro_batch = [forward.concat(), backward.concat()].concat();
+        let step = [vec![micro_batch; micro_batches as usize].concat(), pass(&update, None, 1)].concat();
         let (mut issued, mut ended) = (Time::ZERO, Time::ZERO);
-        for op in &step {
+        for (op, reused) in &step {
             let class = match op.work {
                 Work::Gemm(_) => OpClass::MatrixProduct,
                 Work::Stream(_) if op.phase == Phase::Update => OpClass::Optimizer,
                 _ => OpClass::Pointwise,
             };
             issued += hardware.host.issue(class, 1);
-            let cost = kernel(&kernels, &op.work).unwrap().expect("one rank has no peers");
+            let cost = kernel(&kernels, &op.work, reused).unwrap().expect("one rank has no peers");
             ended = issued.max(ended) + gap + cost.alone();
         }
         let ours = Ran::of(build_on(&plan, &hardware).unwrap().lowered);

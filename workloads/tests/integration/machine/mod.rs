@@ -84,6 +84,14 @@ impl World {
         self
     }
 
+    /// With GPUs whose caches keep nothing from one kernel to the next.
+    fn forgetful(mut self) -> Self {
+        for generation in self.kernels.generations.values_mut() {
+            (generation.cache.kept, generation.cache.lost) = (-2.0, -1.0);
+        }
+        self
+    }
+
     fn slowed(mut self, line: Degrade) -> Self {
         self.cluster.degrade.push(line);
         self

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use hw_models::machine::{ClusterSpec, Degrade};
+use workloads::model::transformer::Transformer;
 use workloads::names::cause;
 use workloads::schedule::LaneKind;
 
@@ -23,6 +24,22 @@ fn without_nvlink_communication_takes_over() {
     assert!(ratio(cause::COMMUNICATION) > 5.0, "{}", ratio(cause::COMMUNICATION));
     assert!((0.9..1.2).contains(&ratio(cause::COMPUTE)), "{}", ratio(cause::COMPUTE));
     assert!(pcie.run.time > nvlink.run.time);
+}
+
+#[test]
+fn small_tensors_are_read_from_the_cache_and_large_ones_are_not() {
+    // 512 tokens of 1,024 numbers are 1 MB, of a cache of 40; sixteen times as many of four times the width are 64.
+    let ratio = |model: Transformer| {
+        let plan = plan(model, [1, 1, 1], 1);
+        let seconds = |world: World| world.roomy().completed(&plan).seconds();
+        seconds(World::dgx_a100(1)) / seconds(World::dgx_a100(1).forgetful())
+    };
+    let (small, large) = (
+        ratio(Transformer::gpt(2, 1_024, 16, 51_200, 512)),
+        ratio(Transformer::gpt(2, 4_096, 32, 51_200, 8_192)),
+    );
+    assert!((0.9..0.995).contains(&small), "{small}");
+    assert!((0.999..=1.0).contains(&large), "{large}");
 }
 
 #[test]

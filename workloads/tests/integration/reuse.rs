@@ -1,0 +1,131 @@
+//! How far back operators have touched what they read, beside a plain stack of parts.
+
+use proptest::prelude::*;
+use workloads::graph::Phase;
+use workloads::model::operator::{Operator, Stream, StreamClass, Tensor, Work};
+use workloads::model::reuse::{Reuse, reused};
+
+/// Tensors of the tests with their sizes.
+const TENSORS: [Tensor; 6] = [
+    Tensor { name: "a", bytes: 6_400 },
+    Tensor { name: "b", bytes: 12_800 },
+    Tensor { name: "c", bytes: 640 },
+    Tensor { name: "d", bytes: 64_000 },
+    Tensor { name: "e", bytes: 19_200 },
+    Tensor { name: "f", bytes: 1_280 },
+];
+const A: usize = 0;
+const B: usize = 1;
+const C: usize = 2;
+const D: usize = 3;
+
+#[test]
+fn an_operator_right_after_the_producer_finds_what_both_have_not_swept_away() {
+    // A is filled, then read for B, of which one half goes by on average.
+    let operators = [touch(&[], &[A], 0), touch(&[A], &[B], 0)];
+    assert_eq!(reused(&operators, None), [vec![], vec![Reuse { bytes: 6_400, distance: 12_800 }]]);
+    // What came before stands like a producer that touched nothing else.
+    assert_eq!(reused(&operators[1..], Some(TENSORS[A])), reused(&operators, None)[1..]);
+}
+
+#[test]
+fn what_lies_between_two_uses_counts_once_and_whole() {
+    let between = touch(&[], &[B, D], 0);
+    let operators = [touch(&[], &[A], 0), between.clone(), between, touch(&[A], &[], 0)];
+    let distance = 6_400 + 12_800 + 64_000;
+    assert_eq!(reused(&operators, None)[3], [Reuse { bytes: 6_400, distance }]);
+}
+
+#[test]
+fn a_tensor_of_both_operators_goes_by_once() {
+    let operators = [touch(&[C], &[A], 0), touch(&[A, C], &[], 0), touch(&[], &[C], 0)];
+    assert_eq!(reused(&operators, None)[1][0], Reuse { bytes: 6_400, distance: 6_400 + 640 });
+}
+
+#[test]
+fn what_has_no_name_is_new_each_time() {
+    let weights = touch(&[], &[], 1_000);
+    let operators = [touch(&[], &[A], 500), weights.clone(), weights, touch(&[A], &[], 300)];
+    assert_eq!(reused(&operators, None)[3], [Reuse { bytes: 6_400, distance: 6_400 + 2_000 + 400 }]);
+}
+
+#[test]
+fn what_was_never_touched_is_not_read_again() {
+    // It is written only later, and the list that wrote it first is another.
+    let operators = [touch(&[A], &[B], 0), touch(&[], &[A], 0)];
+    assert_eq!(reused(&operators, None), [vec![], vec![]]);
+}
+
+proptest! {
+    /// Each operator sweeps over its tensors part by part, side by side; a part returns after the different parts touched since.
+    #[test]
+    fn distances_are_those_of_a_stack_of_parts(operators in prop::collection::vec(operator(), 1..9)) {
+        let plain = by_parts(&operators);
+        for (at, (reused, plain)) in reused(&operators, None).iter().zip(plain).enumerate() {
+            prop_assert_eq!(reused.len(), plain.len());
+            for (reuse, distance) in reused.iter().zip(plain) {
+                // A part of each tensor before or after.
+                let slack = TENSORS.iter().map(|tensor| tensor.bytes).sum::<u64>() as f64 + 8e3;
+                let off = (reuse.distance as f64 - distance).abs();
+                prop_assert!(off <= slack / PARTS as f64 + 1.0, "{at}: {reuse:?} beside {distance}");
+            }
+        }
+    }
+}
+
+const PARTS: usize = 64;
+
+/// The mean distance of the parts of every tensor that is read again, in the order of names.
+fn by_parts(operators: &[Operator]) -> Vec<Vec<f64>> {
+    // The last touched comes last.
+    let mut stack: Vec<(String, f64)> = Vec::new();
+    let mut distances = Vec::new();
+    for (at, op) in operators.iter().enumerate() {
+        let written = op.writes.iter().map(|tensor| tensor.name);
+        let mut names: Vec<&str> = op.reads.iter().copied().chain(written).collect();
+        names.sort_unstable();
+        names.dedup();
+        // What nobody writes has no size.
+        names.retain(|name| operators.iter().flat_map(|op| &op.writes).any(|tensor| tensor.name == *name));
+        let size = |name: &str| TENSORS.iter().find(|tensor| tensor.name == name).unwrap().bytes as f64;
+        let nameless = op.work.bytes() as f64 - names.iter().map(|name| size(name)).sum::<f64>();
+        let mut found: Vec<Vec<f64>> = vec![Vec::new(); names.len()];
+        for part in 0..PARTS {
+            stack.push((format!("new {at} {part}"), nameless.max(0.0) / PARTS as f64));
+            for (name, found) in names.iter().zip(&mut found) {
+                let entry = (format!("{name} {part}"), size(name) / PARTS as f64);
+                if let Some(last) = stack.iter().position(|known| *known == entry) {
+                    found.push(stack[last..].iter().map(|(_, bytes)| bytes).sum());
+                    stack.remove(last);
+                }
+                stack.push(entry);
+            }
+        }
+        let read =
+            names.iter().zip(found).filter(|(name, found)| op.reads.contains(name) && !found.is_empty());
+        distances.push(read.map(|(_, found)| found.iter().sum::<f64>() / PARTS as f64).collect());
+    }
+    distances
+}
+
+fn operator() -> impl Strategy<Value = Operator> {
+    let some = || prop::sample::subsequence((0..TENSORS.len()).collect::<Vec<_>>(), 0..3);
+    (some(), some(), 0..8_000_u64).prop_map(|(reads, writes, nameless)| touch(&reads, &writes, nameless))
+}
+
+/// An operator that reads and writes tensors, and something without a name.
+fn touch(reads: &[usize], writes: &[usize], nameless: u64) -> Operator {
+    let bytes = |tensors: &[usize]| tensors.iter().map(|&tensor| TENSORS[tensor].bytes).sum::<u64>();
+    let class = StreamClass::Elementwise;
+    let (bytes_read, bytes_written) = (bytes(reads) + nameless, bytes(writes));
+    Operator {
+        name: "touch",
+        phase: Phase::Forward,
+        work: Work::Stream(Stream { class, bytes_read, bytes_written, bytes_cached: 0, rows: None }),
+        reads: reads.iter().map(|&tensor| TENSORS[tensor].name).collect(),
+        writes: writes.iter().map(|&tensor| TENSORS[tensor]).collect(),
+        workspace: 0,
+        awaited: false,
+        choice: None,
+    }
+}
