@@ -1,6 +1,8 @@
 //! The cost book: what operators, messages and copies take. The only place beside the profile and the hardware models
 //! that knows time; schedules and techniques never see it.
 
+use std::collections::BTreeSet;
+
 use sim_core::fixed::Rate;
 use sim_core::program::CapTable;
 use sim_core::time::Time;
@@ -28,6 +30,8 @@ pub struct CostBook {
 pub struct IssueCosts {
     /// For each operator, indexed by [`OpId`].
     pub ops: Vec<Time>,
+    /// What ranks exchange beside all operators, which no operator waits for in its stream.
+    pub exchanges: BTreeSet<OpId>,
     /// Once for all operators of a visit that are issued as one graph; none: they are issued one by one.
     pub graph: Option<Time>,
 }
@@ -112,7 +116,9 @@ impl CostBook {
         for &op in ops {
             issued = issued.saturating_add(issue.ops[op.0 as usize]);
             lead = lead.max(issued.saturating_sub(executed));
-            executed = executed.saturating_add(self.op(op));
+            if !issue.exchanges.contains(&op) {
+                executed = executed.saturating_add(self.op(op));
+            }
         }
         if issue.graph.is_some() {
             lead = issued;

@@ -55,7 +55,7 @@ impl Deployed {
         let job = Job { machine, extent, placement: &placement, capacity };
         let mut models = CostModels::new(&job, hardware, self.launch)?;
         let mut costs = self.costs(&mut models)?;
-        costs.issue = issue(&self.laid, hardware.host, self.launch, self.host_overhead);
+        costs.issue = issue(&self.laid, &self.exchanges, hardware.host, self.launch, self.host_overhead);
         let accounts = self.accounts(&mut models, hardware)?;
         let buffers = buffers(&self.laid, chain, &job, hardware)?;
         let reserved = (gpu.reserved_gib * f64::from(1 << 30)) as u64 + self.reserved;

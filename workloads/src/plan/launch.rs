@@ -4,6 +4,7 @@ use hw_models::host::{HostCosts, OpClass};
 use sim_core::time::Time;
 
 use crate::cost::IssueCosts;
+use crate::exchange::Exchange;
 use crate::graph::Phase;
 use crate::model::laid::Laid;
 use crate::model::transformer::{Operator, Work};
@@ -21,7 +22,14 @@ pub enum Launch {
 }
 
 /// What issuing the operators costs the host; `overhead` beyond what the catalogue says.
-pub(super) fn issue(laid: &Laid, host: &HostCosts, launch: Launch, overhead: Time) -> Option<IssueCosts> {
+pub(super) fn issue(
+    laid: &Laid,
+    exchanges: &[Exchange],
+    host: &HostCosts,
+    launch: Launch,
+    overhead: Time,
+) -> Option<IssueCosts> {
+    let exchanges = exchanges.iter().map(|exchange| exchange.op).collect();
     let operators = laid.operator_of.iter().map(|&operator| &laid.operators[operator as usize]);
     match launch {
         Launch::Eager => {
@@ -32,11 +40,11 @@ pub(super) fn issue(laid: &Laid, host: &HostCosts, launch: Launch, overhead: Tim
                 let before = std::mem::replace(&mut waited, after);
                 before.saturating_add(overhead).saturating_add(host.issue(class(operator), 1))
             };
-            Some(IssueCosts { ops: operators.map(issued).collect(), graph: None })
+            Some(IssueCosts { ops: operators.map(issued).collect(), exchanges, graph: None })
         }
         Launch::Graph => {
             let ops = vec![host.graph_node.time(); laid.operator_of.len()];
-            Some(IssueCosts { ops, graph: Some(host.graph_launch.time()) })
+            Some(IssueCosts { ops, exchanges, graph: Some(host.graph_launch.time()) })
         }
         Launch::Free => None,
     }

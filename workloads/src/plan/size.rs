@@ -39,17 +39,19 @@ pub(super) fn estimate_laid(
 ) -> Estimate {
     let Pipelining { micro_batches, schedule, send, steps, .. } = *pipelining;
     let hops = (0..chain.positions()).filter(|&position| chain.hop(position).is_some()).count() as u64;
+    // Two parts of what the host issues for every visit.
+    let issued = if launch == Launch::Free { 0 } else { 2 };
     let (mut of_micro_batch, mut of_step) = (Tally::default(), Tally::default());
     for (op, &operator) in laid.graph.ops().iter().zip(&laid.operator_of) {
         let tally = if op.phase == Phase::Update { &mut of_step } else { &mut of_micro_batch };
         tally.operator(&laid.operators[operator as usize]);
+        // What follows a wait of the host is issued in parts of its own.
+        tally.on_ranks += if op.awaited { issued } else { 0 };
     }
     if send != SendMode::Latency {
         of_micro_batch.on_ranks += 2 * hops;
     }
     of_micro_batch.on_ranks += copies;
-    // Two parts of what the host issues for every visit.
-    let issued = if launch == Launch::Free { 0 } else { 2 };
     let passes = if schedule.splits_backward() { 3 } else { 2 };
     of_micro_batch.on_ranks += issued * passes * u64::from(chain.positions());
     of_step.on_ranks += issued * u64::from(chain.stages);

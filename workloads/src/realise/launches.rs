@@ -18,9 +18,13 @@ pub const PASS: &str = "launches";
 /// receives has come.
 pub fn realise(schedule: &mut Schedule, graph: &OpGraph, blocking: bool) {
     for stage in 0..schedule.stages.len() as u32 {
-        let beside = launched(schedule, stage, LaneKind::Collective);
         let gathers = launched(schedule, stage, LaneKind::Gather);
-        let memory = gathers.into_iter().map(|(signal, op)| (signal, graph.get(op).writes.len())).collect();
+        let others = [LaneKind::Collective, LaneKind::Reduce];
+        let others = others.into_iter().flat_map(|kind| launched(schedule, stage, kind));
+        let beside = others.chain(gathers.clone()).map(|(signal, (op, _))| (signal, op)).collect();
+        // Where the lane takes no memory the host does.
+        let by_host = gathers.into_iter().filter(|(_, (_, takes_memory))| !takes_memory);
+        let memory = by_host.map(|(signal, (op, _))| (signal, graph.get(op).writes.len())).collect();
         let awaited = (0u32..).map(OpId).zip(graph.ops()).filter(|(_, op)| op.stage == stage && op.awaited);
         let awaited = awaited.map(|(op, _)| op).collect();
         let messages = blocking.then(|| messages(schedule));
@@ -40,7 +44,7 @@ fn is(lane: &Lane, kind: LaneKind, stage: u32) -> bool {
 
 /// What the host launches beside operators.
 struct Launched {
-    /// The collective that each signal starts on the lane beside the operators.
+    /// The collective that each signal starts on a lane beside the operators: those of visits, gathers and sums.
     beside: BTreeMap<SignalId, OpId>,
     /// For each signal that starts a gather whose memory is taken before, how many storages that fills.
     memory: BTreeMap<SignalId, usize>,
@@ -48,15 +52,25 @@ struct Launched {
     awaited: BTreeSet<OpId>,
 }
 
-/// The operator that each signal starts on a lane, where that does nothing else before it.
-fn launched(schedule: &Schedule, stage: u32, kind: LaneKind) -> BTreeMap<SignalId, OpId> {
+/// The operator that each signal starts on a lane, which does nothing else before it but, as is told, take memory.
+fn launched(schedule: &Schedule, stage: u32, kind: LaneKind) -> BTreeMap<SignalId, (OpId, bool)> {
+    let mut launched = BTreeMap::new();
     let lanes = schedule.lanes.iter().filter(|lane| is(lane, kind, stage));
-    let blocks = lanes.flat_map(|lane| &lane.blocks);
-    let pairs = blocks.flat_map(|block| block.items.windows(2)).filter_map(|pair| match *pair {
-        [Item::Await { signal, .. }, Item::Execute(op)] => Some((signal, op)),
-        _ => None,
-    });
-    pairs.collect()
+    for block in lanes.flat_map(|lane| &lane.blocks) {
+        let mut awaited = None;
+        for &item in &block.items {
+            awaited = match (item, awaited) {
+                (Item::Await { signal, .. }, _) => Some((signal, false)),
+                (Item::Allocate(..), Some((signal, _))) => Some((signal, true)),
+                (Item::Execute(op), Some((signal, takes_memory))) => {
+                    launched.insert(signal, (op, takes_memory));
+                    None
+                }
+                _ => None,
+            };
+        }
+    }
+    launched
 }
 
 /// What arrives over links between stages.
@@ -90,7 +104,7 @@ fn host(
         let mut items = Vec::new();
         if let Some(messages) = awaited {
             items.push(Item::Await { signal: done, nth: Nth::Number(1), why: Why::Bubble });
-            let first = block.items.iter().position(|item| executed(item, &launched.beside).is_some());
+            let first = block.items.iter().position(|item| matches!(item, Item::Execute(_)));
             let before = &block.items[..first.unwrap_or(0)];
             let message =
                 |item: &&Item| matches!(item, Item::Await { signal, .. } if messages.contains(signal));
@@ -98,9 +112,10 @@ fn host(
         }
         let parts = parts(schedule, &block.items, launched);
         block.items.clear();
-        for (number, (launches, mut part)) in parts.into_iter().enumerate() {
-            items.extend(launches);
-            let ops: Vec<OpId> = part.iter().filter_map(|item| executed(item, &launched.beside)).collect();
+        for (number, (before, mut part)) in parts.into_iter().enumerate() {
+            let all = before.iter().chain(&part);
+            let ops: Vec<OpId> = all.filter_map(|item| executed(item, &launched.beside)).collect();
+            items.extend(before);
             let first = part.iter().position(|item| executed(item, &launched.beside).is_some());
             if let Some(first) = first {
                 let signal = *issued.entry((block.name.clone(), number)).or_insert_with(|| {
@@ -160,7 +175,7 @@ fn parts(schedule: &mut Schedule, items: &[Item], launched: &Launched) -> Vec<(V
 fn executed(item: &Item, beside: &BTreeMap<SignalId, OpId>) -> Option<OpId> {
     match item {
         Item::Execute(op) => Some(*op),
-        Item::Signal(signal) => beside.get(signal).copied(),
+        Item::Signal(signal) | Item::SignalStep(signal) => beside.get(signal).copied(),
         _ => None,
     }
 }

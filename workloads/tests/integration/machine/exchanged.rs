@@ -1,11 +1,14 @@
 //! What data-parallel ranks exchange beside passes: how much, when it is exposed, what it holds.
 
+use hw_models::host::OpClass;
 use sim_core::program::{Body, Op};
 use sim_core::record::{Recorder, Selection, Span};
 use sim_core::time::Time;
 use sim_core::{Options, simulate_observed};
 use workloads::account::Communication;
-use workloads::model::transformer::{Fp8, Gather, Group, Layout, Scaling, ShardedTransformer, States, Work};
+use workloads::model::transformer::{
+    Fp8, Gather, GatherLimit, Group, Layout, Scaling, ShardedTransformer, States, Work,
+};
 use workloads::plan::Built;
 
 use super::*;
@@ -286,6 +289,36 @@ fn weights_in_8_bits_are_gathered_so() {
     let saved = 2.0 * 2.0 * weights as f64 * 7.0 / 8.0;
     // Ranks also agree on the largest of all weights, four bytes.
     assert!(((whole - narrow) as f64 / saved - 1.0).abs() < 1e-6, "{whole} {narrow} {saved}");
+}
+
+/// Of a host that all else waits for, each gather and each sum takes what an operator of communication costs it, but for one
+/// that is issued while the last kernel of a pass runs.
+#[test]
+fn hosts_issue_what_ranks_exchange() {
+    let mut world = World::dgx_a100(1).roomy();
+    world.host.launch.us = 20_000.0;
+    let limited = |limit| {
+        let gather = Some(Gather { limit, ..Gather::default() });
+        Overlap { bucket: None, gather }
+    };
+    for (sharding, overlap) in [
+        (Sharding::None, Overlap { bucket: Some(100 * MIB), gather: None }),
+        (Sharding::Parameters, limited(GatherLimit::Device)),
+        (Sharding::Parameters, limited(GatherLimit::Host)),
+    ] {
+        let mut plan = eight(sharding, overlap, 2);
+        plan.launch = Launch::Eager;
+        let mut ran = |us| {
+            world.host.dispatch[&OpClass::Communication].us = us;
+            Recorded::of(&world, &plan)
+        };
+        let (before, after) = (ran(0.0), ran(1_000.0));
+        let lanes = [LaneKind::Gather, LaneKind::Reduce].into_iter();
+        let has = |lane: &LaneKind| before.ran.lowered.streams.iter().any(|role| role.kind == *lane);
+        let count: usize = lanes.filter(has).map(|lane| before.spans(lane).count()).sum();
+        let more = (after.ran.seconds() - before.ran.seconds()) * 1e3;
+        assert!(count >= 5 && (more - count as f64).abs() < 2.5, "{count}: {more} ms");
+    }
 }
 
 #[test]
