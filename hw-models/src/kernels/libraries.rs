@@ -4,6 +4,8 @@
 //! products follow each other without end, so that the board's power holds them at
 //! [`GemmParameters::continuous`](super::GemmParameters::continuous), and a run of some years ago had other kernels.
 
+use serde::{Deserialize, Serialize};
+
 use super::{AttentionParameters, KernelParameters};
 
 /// Libraries of a framework.
@@ -18,20 +20,33 @@ pub struct Libraries {
 }
 
 /// Implementations of flash attention.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Flash {
     /// FlashAttention-2 in CUDA.
     #[default]
     Second,
+    /// FlashAttention-3.
+    Third,
+    /// That of cuDNN.
+    Cudnn,
     /// The first algorithm in Triton (`flash_attn_triton.py`), as of 2022 and 2023.
     Triton,
 }
 
-/// How much faster FlashAttention-2 is than the one in Triton, forward: "around 1.3-1.5x" (Dao, "FlashAttention-2", 2023,
-/// section 4.1, on A100).
-const FORWARD: f64 = 1.4;
-/// The same backward: "around 2x".
-const BACKWARD: f64 = 2.0;
+/// How fast an implementation of flash attention is, for each flop of one that the parameters of a generation are of.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Speedup {
+    /// Forward.
+    pub forward: f64,
+    /// Backward.
+    pub backward: f64,
+}
+
+/// Of the one in Triton, than which FlashAttention-2 is "around 1.3-1.5x" faster forward and "around 2x" backward (Dao,
+/// "FlashAttention-2", 2023, section 4.1, on A100).
+const TRITON: Speedup = Speedup { forward: 1.0 / 1.4, backward: 1.0 / 2.0 };
 
 impl KernelParameters {
     /// The parameters in a training run with `libraries`.
@@ -42,16 +57,18 @@ impl KernelParameters {
             gemm.sustained = held.unwrap_or(gemm.sustained);
         }
         self.persistent = libraries.persistent.unwrap_or(self.persistent);
-        if libraries.flash == Flash::Triton {
-            self.attention.slow_down(FORWARD, BACKWARD);
+        if let Some(speedup) = self.attention.speedup(libraries.flash) {
+            self.attention.forward.e_max *= speedup.forward;
+            self.attention.backward.e_max *= speedup.backward;
         }
         self
     }
 }
 
 impl AttentionParameters {
-    fn slow_down(&mut self, forward: f64, backward: f64) {
-        self.forward.e_max /= forward;
-        self.backward.e_max /= backward;
+    /// None: as fast as what the parameters are of.
+    fn speedup(&self, flash: Flash) -> Option<Speedup> {
+        let known = self.libraries.get(&flash).copied();
+        known.or_else(|| (flash == Flash::Triton).then_some(TRITON))
     }
 }

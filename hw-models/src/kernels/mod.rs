@@ -39,7 +39,7 @@ pub use convolution::{Convolution, ConvolutionPass};
 pub use corrections::{Anchor, CORRECTIONS, CORRECTIONS_HEADER, Correct, Corrections};
 pub use gemm::{Gemm, Layout};
 pub use grouped::GroupedGemm;
-pub use libraries::{Flash, Libraries};
+pub use libraries::{Flash, Libraries, Speedup};
 pub use parameters::{
     AttentionParameters, CacheParameters, ConvolutionParameters, DeviceKernels, GemmParameters,
     GroupedParameters, KernelCatalogue, KernelParameters, PassParameters, StreamParameters,

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::{CORRECTIONS, Corrections, Dtype, KernelClass, KernelError, Layout, Pass, StreamClass};
+use super::{
+    CORRECTIONS, Corrections, Dtype, Flash, KernelClass, KernelError, Layout, Pass, Speedup, StreamClass,
+};
 use crate::provenance::Provenance;
 
 /// Parameters of every generation, and what is known better of single devices.
@@ -163,6 +165,9 @@ pub struct AttentionParameters {
     pub backward: PassParameters,
     /// Factor on `e_max` of heads 64 wide; those from 128 have 1, between them it is linear.
     pub head_dim_64: f64,
+    /// Other implementations that are faster, or slower.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub libraries: IndexMap<Flash, Speedup>,
     /// Ramp-up and drain of the kernel (us).
     pub start_us: f64,
     /// Where they are from.

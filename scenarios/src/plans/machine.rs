@@ -33,7 +33,12 @@ pub(crate) fn of(scenario: &Scenario) -> Result<machine::Machine, PlanError> {
 pub(crate) fn libraries(scenario: &Scenario) -> Libraries {
     let Some(software) = &scenario.software else { return Libraries::default() };
     Libraries {
-        flash: if software.attention == Attention::FlashTriton { Flash::Triton } else { Flash::default() },
+        flash: match software.attention {
+            Attention::Materialised | Attention::Flash => Flash::Second,
+            Attention::FlashTriton => Flash::Triton,
+            Attention::Flash3 => Flash::Third,
+            Attention::Cudnn => Flash::Cudnn,
+        },
         products: software.sustained_products.map(Share::as_f64),
         persistent: software.persistent_products,
     }

@@ -211,7 +211,9 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
     let software = scenario.software.clone().unwrap_or_default();
     let attention = match software.attention {
         Attention::Materialised => AttentionKernel::Materialised,
-        Attention::Flash | Attention::FlashTriton => AttentionKernel::Flash,
+        Attention::Flash | Attention::FlashTriton | Attention::Flash3 | Attention::Cudnn => {
+            AttentionKernel::Flash
+        }
     };
     let softmax = match software.fused_softmax {
         FusedSoftmax::Auto => SoftmaxFusion::Auto { keys_max: software.fused_softmax_keys.get() as u32 },

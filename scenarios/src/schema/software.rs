@@ -76,6 +76,10 @@ pub enum Attention {
     Flash,
     /// The same in Triton, as of 2022 and 2023.
     FlashTriton,
+    /// FlashAttention-3, made for Hopper; where it was not timed, as `flash`.
+    Flash3,
+    /// That of cuDNN, which Transformer Engine prefers on Hopper; where it was not timed, as `flash`.
+    Cudnn,
 }
 
 /// Whose layers they are.

@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 
 use hw_models::catalogue::Catalogue;
 use hw_models::kernels::{
-    Attention, Convolution, ConvolutionPass, Correct, Corrections, Dtype, Gemm, GpuFacts, GroupedGemm,
-    KERNELS, KernelCatalogue, KernelCost, KernelError, KernelModel, Layout, Pass, Stream, StreamClass,
+    Attention, Convolution, ConvolutionPass, Correct, Corrections, Dtype, Flash, Gemm, GpuFacts, GroupedGemm,
+    KERNELS, KernelCatalogue, KernelCost, KernelError, KernelModel, Layout, Libraries, Pass, Stream,
+    StreamClass,
 };
 use proptest::prelude::*;
 use sim_core::time::Time;
@@ -58,6 +59,25 @@ fn attention_of_few_heads_wastes_the_end_of_the_kernel() {
         full.flops / full.alone().as_secs() > rate(64),
         "half of the square, but more than half of the time"
     );
+}
+
+#[test]
+fn libraries_differ_where_they_were_timed() {
+    let times = |device: &str, flash: Flash, pass: Pass| {
+        let mut kernels = model(device);
+        kernels.parameters = kernels.parameters.in_training(Libraries { flash, ..Libraries::default() });
+        let cost = kernels.attention(&causal(pass, 64)).unwrap();
+        (cost.alone() - cost.fixed).as_secs()
+    };
+    let faster = |device: &str, flash| {
+        [Pass::Forward, Pass::Backward]
+            .map(|pass| (100.0 * times(device, Flash::Second, pass) / times(device, flash, pass)).round())
+    };
+    assert_eq!(faster("h100-sxm5-80gb", Flash::Cudnn), [161.0, 161.0]);
+    assert_eq!(faster("h100-sxm5-80gb", Flash::Third), [182.0, 175.0]);
+    assert_eq!(faster("a100-sxm4-80gb", Flash::Cudnn), [82.0, 82.0]);
+    assert_eq!(faster("l4", Flash::Cudnn), [100.0, 100.0]);
+    assert_eq!(faster("a100-sxm4-80gb", Flash::Triton), [71.0, 50.0]);
 }
 
 #[test]
