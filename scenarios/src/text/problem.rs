@@ -87,6 +87,7 @@ impl Problem {
         notes.sort_by_key(|&(index, note)| (note.mark.source != main, note.mark, index));
         notes.dedup_by_key(|(_, note)| (note.mark, note.label.clone()));
         let mut previous: Option<Mark> = None;
+        let mut shown_from = 0;
         for (index, note) in notes {
             let same_source = previous.is_some_and(|mark| mark.source == note.mark.source);
             if !same_source {
@@ -102,23 +103,26 @@ impl Problem {
             if gap > 1 {
                 let _ = writeln!(out, "{}", paint.frame(&format!("{:>width$}", "…")));
             }
-            render_note(out, sources, note, (index == 0, !same_source || gap > 0), width, paint);
+            let excerpt = Excerpt::of(sources.line(note.mark), note.mark.column as usize - 1);
+            // A place farther along a long line needs the line once more, cut around it.
+            let new_line = !same_source || gap > 0 || excerpt.from != shown_from;
+            shown_from = excerpt.from;
+            render_note(out, note, &excerpt, (index == 0, new_line), width, paint);
             previous = Some(note.mark);
         }
         let _ = writeln!(out, "{:width$} {}", "", paint.frame("|"));
     }
 }
 
-/// The line (unless the note before was on the same one) and the underlined place with its label.
+/// The line (unless the note before shows it) and the underlined place with its label.
 fn render_note(
     out: &mut String,
-    sources: &Sources,
     note: &Note,
+    excerpt: &Excerpt,
     (primary, new_line): (bool, bool),
     width: usize,
     paint: &Paint,
 ) {
-    let excerpt = Excerpt::of(sources.line(note.mark), note.mark.column as usize - 1);
     let bar = paint.frame("|");
     if new_line {
         let number = paint.frame(&format!("{:>width$}", note.mark.line));
@@ -136,6 +140,8 @@ fn render_note(
 
 /// The part of a line around a place that fits a terminal: long lines are cut, control characters blanked.
 struct Excerpt {
+    /// Characters of the line that are left out before.
+    from: usize,
     text: String,
     start: usize,
     length: usize,
@@ -157,7 +163,7 @@ impl Excerpt {
             text.insert(0, '…');
         }
         let length = token_length(&text.chars().skip(start).collect::<Vec<_>>());
-        Self { text, start, length }
+        Self { from: cut, text, start, length }
     }
 }
 
@@ -281,5 +287,19 @@ error: `pipeline` must equal `stages`
         let rendered = Problem::new(file.at(1, 501), "wrong").render(&sources, false);
         assert!(rendered.lines().all(|line| line.chars().count() < 120), "{rendered}");
         assert!(rendered.contains("wrong,"), "{rendered}");
+    }
+
+    #[test]
+    fn places_of_a_long_line_that_are_far_apart_are_shown_apart() {
+        let mut sources = Sources::default();
+        let file = sources.add("long.yaml", format!("first: 1, {}second: 2", " ".repeat(60)));
+        let problem = Problem::new(file.at(1, 71), "wrong").note(file.at(1, 1), "and this");
+        let rendered = problem.render(&sources, false);
+        let lines: Vec<&str> = rendered.lines().collect();
+        let under = |line: usize| {
+            let (from, _) = lines[line + 1].char_indices().find(|&(_, c)| "^-".contains(c)).unwrap();
+            lines[line].chars().skip(from).collect::<String>()
+        };
+        assert!(under(3).starts_with("first: 1") && under(5).starts_with("second: 2"), "{rendered}");
     }
 }
