@@ -151,7 +151,8 @@ impl Excerpt {
     fn of(line: &str, column: usize) -> Self {
         const BEFORE: usize = 60;
         const LONGEST: usize = 100;
-        let cut = if column > BEFORE { column - BEFORE / 2 } else { 0 };
+        let is_long = line.chars().count() > LONGEST;
+        let cut = if is_long && column > BEFORE { column - BEFORE / 2 } else { 0 };
         let mut chars = line.chars().skip(cut);
         let visible = |c: char| if c.is_control() || is_invisible(c) { ' ' } else { c };
         let mut text: String = chars.by_ref().take(LONGEST).map(visible).collect();
@@ -292,8 +293,8 @@ error: `pipeline` must equal `stages`
     #[test]
     fn places_of_a_long_line_that_are_far_apart_are_shown_apart() {
         let mut sources = Sources::default();
-        let file = sources.add("long.yaml", format!("first: 1, {}second: 2", " ".repeat(60)));
-        let problem = Problem::new(file.at(1, 71), "wrong").note(file.at(1, 1), "and this");
+        let file = sources.add("long.yaml", format!("first: 1, {}second: 2", " ".repeat(100)));
+        let problem = Problem::new(file.at(1, 111), "wrong").note(file.at(1, 1), "and this");
         let rendered = problem.render(&sources, false);
         let lines: Vec<&str> = rendered.lines().collect();
         let under = |line: usize| {
