@@ -20,7 +20,7 @@ pub(super) mod ring;
 
 use crate::model::names::name;
 
-use super::attention::Meeting;
+use super::attention::{Meeting, Shape};
 use super::execution::ShardedTransformer;
 
 /// How ranks that have parts of the same sequences compute attention.
@@ -85,6 +85,36 @@ impl Part {
             _ if step <= self.rank => Meeting { queries: tokens, keys: piece, causal: false },
             _ => Meeting { queries: piece, keys: tokens, causal: false },
         }
+    }
+}
+
+/// What the rank in the middle computes with in the steps of a ring.
+struct Ring {
+    part: Part,
+    shape: Shape,
+    /// Bytes of the rank's queries, keys, keys and values, and results.
+    queries: u64,
+    keys: u64,
+    pair: u64,
+    result: u64,
+}
+
+impl Ring {
+    fn of(on: &ShardedTransformer) -> Self {
+        let shape = Shape::of(on);
+        let [queries, keys, values] = shape.widths().map(|width| on.bytes(on.tokens() * width));
+        let result = on.bytes(on.tokens() * shape.context_width());
+        Self { part: Part::of(on), shape, queries, keys, pair: keys + values, result }
+    }
+
+    /// Of so many bytes of all the rank's queries, those that take part.
+    const fn of_queries(&self, bytes: u64, meeting: Meeting) -> u64 {
+        bytes * meeting.queries / self.part.tokens
+    }
+
+    /// Of the bytes of keys and values of a rank, those that take part.
+    const fn of_pair(&self, meeting: Meeting) -> u64 {
+        self.pair * meeting.keys / self.part.tokens
     }
 }
 

@@ -5,11 +5,10 @@
 
 use crate::model::names::name;
 
-use super::super::attention::{Meeting, Shape};
 use super::super::draft::{Draft, Issue};
 use super::super::execution::ShardedTransformer;
 use super::super::operator::{CollectiveKind, Dtype, Group, Pass, StreamClass};
-use super::{Part, numbered};
+use super::{Ring, numbered};
 
 const JOINED: &str = "keys and values";
 const GATHERED: &str = "keys and values of all ranks";
@@ -30,7 +29,7 @@ pub(in super::super) fn forward(
     context: &'static str,
 ) {
     let ring = Ring::of(on);
-    ring.gather(draft, [key, value], [JOINED, GATHERED]);
+    ring.gather(draft, issue(on), [key, value], [JOINED, GATHERED]);
     for step in 0..ring.part.ranks {
         let meeting = ring.part.meeting(step);
         let reads = if step == 0 { vec![query, key, value] } else { vec![query, GATHERED] };
@@ -56,7 +55,7 @@ pub(in super::super) fn backward(
 ) {
     let ring = Ring::of(on);
     let [joined, gathered] = AGAIN;
-    ring.gather(draft, [key, value], [joined, gathered]);
+    ring.gather(draft, issue(on), [key, value], [joined, gathered]);
     for step in 0..ring.part.ranks {
         let meeting = ring.part.meeting(step);
         let pair = if step == 0 { vec![key, value] } else { vec![gathered] };
@@ -68,7 +67,7 @@ pub(in super::super) fn backward(
         let work = ring.shape.attention(on, Pass::Backward, meeting);
         let kernel = draft.push(numbered("flash attention gradient", step), work, &reads, &writes);
         kernel.workspace = ring.shape.gradient_workspace(meeting.queries);
-        ring.pass_on_gradients(draft, step);
+        ring.pass_on_gradients(draft, issue(on), step);
         ring.add_query_gradient(draft, step, results[0]);
     }
     let home = arrived(ring.part.ranks - 1);
@@ -76,41 +75,24 @@ pub(in super::super) fn backward(
     draft.stream("cast key and value gradients", COPY, (single(ring.pair), ring.pair), &[home], &writes);
 }
 
-struct Ring {
-    part: Part,
-    shape: Shape,
-    /// Bytes of the rank's queries, keys, keys and values, and results.
-    queries: u64,
-    keys: u64,
-    pair: u64,
-    result: u64,
-    issue: Issue,
+/// Compiled, every collective is waited for where it is issued.
+const fn issue(on: &ShardedTransformer) -> Issue {
+    if on.execution().exchanges_beside { Issue::Beside } else { Issue::Waiting }
 }
 
 impl Ring {
-    fn of(on: &ShardedTransformer) -> Self {
-        let shape = Shape::of(on);
-        let [queries, keys, values] = shape.widths().map(|width| on.bytes(on.tokens() * width));
-        let result = on.bytes(on.tokens() * shape.context_width());
-        let issue = if on.execution().exchanges_beside { Issue::Beside } else { Issue::Waiting };
-        Self { part: Part::of(on), shape, queries, keys, pair: keys + values, result, issue }
-    }
-
-    /// Of so many bytes of all the rank's queries, those that take part.
-    const fn of_queries(&self, bytes: u64, meeting: Meeting) -> u64 {
-        bytes * meeting.queries / self.part.tokens
-    }
-
-    const fn of_pair(&self, meeting: Meeting) -> u64 {
-        self.pair * meeting.keys / self.part.tokens
-    }
-
     /// Joins keys and values, so that one gather carries both, beside attention to the rank's own.
-    fn gather(&self, draft: &mut Draft, own: [&'static str; 2], [joined, gathered]: [&'static str; 2]) {
+    fn gather(
+        &self,
+        draft: &mut Draft,
+        issue: Issue,
+        own: [&'static str; 2],
+        [joined, gathered]: [&'static str; 2],
+    ) {
         let (pair, all) = (self.pair, self.part.ranks * self.pair);
         draft.stream(name("join", joined), COPY, (pair, pair), &own, &[(joined, pair)]);
         let work = (CollectiveKind::AllGather, Group::Context, all);
-        draft.collective(name("gather", joined), work, self.issue, &[joined], &[(gathered, all)]);
+        draft.collective(name("gather", joined), work, issue, &[joined], &[(gathered, all)]);
     }
 
     /// Adds what a step gives to what is there, both weighted by their sums of exponentials.
@@ -135,7 +117,7 @@ impl Ring {
     }
 
     /// Adds a step's gradients of keys and values to those that have arrived, and sends them on beside the next step.
-    fn pass_on_gradients(&self, draft: &mut Draft, step: u64) {
+    fn pass_on_gradients(&self, draft: &mut Draft, issue: Issue, step: u64) {
         let of_step = numbered("key and value gradient", step);
         let (sum, all) = (numbered(PAIR_SUM, step), single(self.pair));
         let (reads, before) = match step {
@@ -146,7 +128,7 @@ impl Ring {
         draft.stream(numbered("add key and value gradients", step), COPY, (read, all), &reads, &[(sum, all)]);
         let work = (CollectiveKind::SendReceive, Group::Context, all);
         let writes = [(arrived(step), all)];
-        draft.collective(numbered("pass on gradients", step), work, self.issue, &[sum], &writes);
+        draft.collective(numbered("pass on gradients", step), work, issue, &[sum], &writes);
     }
 
     fn add_query_gradient(&self, draft: &mut Draft, step: u64, result: &'static str) {

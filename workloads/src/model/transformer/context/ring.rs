@@ -3,11 +3,10 @@
 
 use crate::model::names::name;
 
-use super::super::attention::{Meeting, Shape};
 use super::super::draft::{Draft, Issue};
 use super::super::execution::ShardedTransformer;
 use super::super::operator::{CollectiveKind, Group, Pass, StreamClass};
-use super::{Part, numbered};
+use super::{Ring, numbered};
 
 /// What it computes with is joined, so that one message carries both.
 const PAIR: &str = "keys and values";
@@ -80,7 +79,7 @@ pub(in super::super) fn backward(
         ring.pass_on(draft, numbered("pass back", step), &sent, &arriving);
 
         let meeting = ring.part.meeting(ranks - 1 - step);
-        let (of_queries, of_pair) = (ring.of_queries(ring.queries, meeting), ring.of_keys(meeting));
+        let (of_queries, of_pair) = (ring.of_queries(ring.queries, meeting), ring.of_pair(meeting));
         let (partial, of_keys) =
             (numbered("query gradient", step), name(numbered(PAIR_GRADIENT, step), "of part"));
         let reads = [query, returned(step), context, LOG_SUMS, gradient];
@@ -109,33 +108,7 @@ pub(in super::super) fn backward(
     }
 }
 
-struct Ring {
-    part: Part,
-    shape: Shape,
-    /// Bytes of the rank's queries, keys, keys and values, and results.
-    queries: u64,
-    keys: u64,
-    pair: u64,
-    result: u64,
-}
-
 impl Ring {
-    fn of(on: &ShardedTransformer) -> Self {
-        let shape = Shape::of(on);
-        let [queries, keys, values] = shape.widths().map(|width| on.bytes(on.tokens() * width));
-        let result = on.bytes(on.tokens() * shape.context_width());
-        Self { part: Part::of(on), shape, queries, keys, pair: keys + values, result }
-    }
-
-    /// Of so many bytes of all the rank's queries, those that take part.
-    const fn of_queries(&self, bytes: u64, meeting: Meeting) -> u64 {
-        bytes * meeting.queries / self.part.tokens
-    }
-
-    const fn of_keys(&self, meeting: Meeting) -> u64 {
-        self.pair * meeting.keys / self.part.tokens
-    }
-
     /// Sends tensors to the next rank, and gets those of the one before.
     fn pass_on(
         &self,
