@@ -14,7 +14,6 @@ use hw_models::machine::{ClusterSpec, Machine};
 use serde::de::DeserializeOwned;
 use sim_core::fold::fold;
 use sim_core::outcome::{End, Run};
-use sim_core::time::Time;
 use sim_core::{Options, simulate};
 use workloads::hardware::Hardware;
 use workloads::lower::Lowered;
@@ -22,10 +21,7 @@ use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
     AttentionKernel, Dtype, Execution, Overlap, Recompute, Sharding, Split, Transformer,
 };
-use workloads::order::PipelineSchedule;
-use workloads::placement::Placement;
-use workloads::plan::{Launch, Pipelining, TransformerPlan, build_on};
-use workloads::realise::messages::SendMode;
+use workloads::plan::{Deployment, Launch, TransformerPlan, build_on};
 
 fn main() {
     let begun = Instant::now();
@@ -83,19 +79,8 @@ fn lowered() -> Lowered {
         sharding: Sharding::None,
         overlap: Overlap::default(),
         scatter_gather: true,
-        placement: Placement::Sequential,
-        launch: Launch::Eager,
-        host_overhead: Time::ZERO,
         recompute: LayerRecompute { first: Recompute::Full, layers: None, others: Recompute::None },
-        pipelining: Pipelining {
-            micro_batches: 1_536 / 8,
-            schedule: PipelineSchedule::OneFOneB,
-            send: SendMode::Eager,
-            steps: 1,
-            bpipe: None,
-        },
-        reserved: 0,
-        limit: None,
+        deployment: Deployment { launch: Launch::Eager, ..Deployment::new(1_536 / 8) },
     };
     let host: HostCosts = parse(HOST);
     let hardware = Hardware {

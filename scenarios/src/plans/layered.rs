@@ -5,10 +5,9 @@ use workloads::model::layered::{self, LayeredExecution, LayeredModel, Misfit, Sh
 use workloads::model::transformer::{AttentionKernel, States};
 use workloads::plan::{LayeredPlan, PlanError};
 
-use super::pipelining::pipelining;
 use super::transformer::{self, Effort};
 use crate::catalogue;
-use crate::schema::{Bytes, Count, LayerList, LayersOf, RecomputeMode, Scenario, Step, UpdateRule};
+use crate::schema::{Count, LayerList, LayersOf, RecomputeMode, Scenario, Step, UpdateRule};
 
 /// The plan of a checked scenario whose model is `settings`.
 ///
@@ -29,12 +28,7 @@ pub(crate) fn plan_of(scenario: &Scenario, model: LayeredModel) -> LayeredPlan {
         data: scenario.parallelism.data.map_or(1, |data| data.get() as u32),
         sharding: transformer::sharding(scenario),
         overlap: transformer::overlap(scenario),
-        placement: transformer::placement(&scenario.parallelism),
-        launch: transformer::launch(scenario),
-        host_overhead: transformer::host_overhead(scenario),
-        pipelining: pipelining(scenario),
-        reserved: scenario.memory.reserved.map_or(0, Bytes::bytes),
-        limit: scenario.memory.limit.map(Bytes::bytes),
+        deployment: transformer::deployment(scenario),
     }
 }
 

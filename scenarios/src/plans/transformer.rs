@@ -7,7 +7,7 @@ use workloads::model::transformer::{
     Load, Overlap, Recompute, Routing, Sharding, SoftmaxFusion, Split, States, Step, Transformer,
 };
 use workloads::placement;
-use workloads::plan::{self, TransformerPlan};
+use workloads::plan::{self, Deployment, TransformerPlan};
 
 use super::pipelining::{pipelining, schedule};
 use crate::schema::{
@@ -27,10 +27,18 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
         sharing: parallelism.sharding_group.map(|group| group.get() as u32),
         overlap: overlap(scenario),
         scatter_gather: parallelism.scatter_gather == Some(true),
-        placement: placement(&scenario.parallelism),
         recompute: recompute(scenario.techniques.recompute.as_ref()),
+        deployment: deployment(scenario),
+    }
+}
+
+/// How stages run on the machine.
+pub(super) fn deployment(scenario: &Scenario) -> Deployment {
+    let software = scenario.software.as_ref();
+    Deployment {
+        placement: placement(&scenario.parallelism),
         launch: launch(scenario),
-        host_overhead: host_overhead(scenario),
+        host_overhead: software.map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds())),
         pipelining: pipelining(scenario),
         reserved: scenario.memory.reserved.map_or(0, Bytes::bytes),
         limit: scenario.memory.limit.map(Bytes::bytes),
@@ -60,17 +68,12 @@ pub(crate) fn placement(parallelism: &schema::Parallelism) -> placement::Placeme
 }
 
 /// How the host issues work.
-pub(super) fn launch(scenario: &Scenario) -> plan::Launch {
+fn launch(scenario: &Scenario) -> plan::Launch {
     match scenario.software.as_ref().map_or(Launch::Eager, |software| software.launch) {
         Launch::Eager => plan::Launch::Eager,
         Launch::Graph => plan::Launch::Graph,
         Launch::Free => plan::Launch::Free,
     }
-}
-
-/// What the host spends on an operator beyond what the catalogue says.
-pub(super) fn host_overhead(scenario: &Scenario) -> Time {
-    scenario.software.as_ref().map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds()))
 }
 
 /// What the copies of a model exchange beside passes.

@@ -59,7 +59,7 @@ impl Ranks {
     /// What is wrong with the model or its split.
     pub fn of_transformer(plan: &TransformerPlan) -> Result<Self, Vec<Invalid>> {
         let model = ShardedTransformer::new(&plan.model, &plan.execution)?;
-        let chain = plan.pipelining.schedule.chain(plan.execution.split.stages);
+        let chain = plan.deployment.pipelining.schedule.chain(plan.execution.split.stages);
         let boundary = model.boundary(plan.scatter_gather);
         let (states, data) = (plan.execution.states, plan.data_parallel());
         let (laid, exchanges) = plan.lay(&model, chain);
@@ -79,7 +79,7 @@ impl Ranks {
 
     /// Those of a list of layers.
     pub fn of_layers(plan: &LayeredPlan) -> Self {
-        let chain = plan.pipelining.schedule.chain(plan.stages);
+        let chain = plan.deployment.pipelining.schedule.chain(plan.stages);
         let (execution, data) = (plan.model.execution(), plan.data_parallel());
         let (laid, exchanges) = plan.lay();
         Self {

@@ -2,7 +2,6 @@
 //! throughout, and the passes that every plan goes through.
 
 use hw_models::provenance::Origin;
-use sim_core::time::Time;
 
 use crate::account::{Account, Accounts, Communication, TimeModel};
 use crate::chain::Chain;
@@ -13,16 +12,17 @@ use crate::hardware::{CostModels, Hardware, HardwareError};
 use crate::model::laid::Laid;
 use crate::model::transformer::StateBytes;
 use crate::names::kind;
-use crate::placement::{Extent, Placement};
+use crate::placement::Extent;
 use crate::schedule::StageMemory;
 use crate::site::Job;
 
 use super::communicators::buffers;
-use super::launch::{Launch, issue};
-use super::{Built, Pipelining, PlanError, Staged, assemble};
+use super::deployment::Deployment;
+use super::launch::issue;
+use super::{Built, PlanError, Staged, assemble};
 
 /// A model on its stages, whatever it is, and how they run.
-pub(super) struct Deployed {
+pub(super) struct Deployed<'a> {
     pub(super) laid: Laid,
     pub(super) exchanges: Vec<Exchange>,
     pub(super) chain: Chain,
@@ -31,42 +31,35 @@ pub(super) struct Deployed {
     /// By stage, what a rank holds of parameters, gradients and optimizer states.
     pub(super) states: Vec<StateBytes>,
     pub(super) extent: Extent,
-    pub(super) placement: Placement,
-    pub(super) launch: Launch,
-    /// What the host spends on an operator beyond what the catalogue says.
-    pub(super) host_overhead: Time,
-    pub(super) pipelining: Pipelining,
-    /// Bytes of each GPU that are kept back beyond what the catalogue says.
-    pub(super) reserved: u64,
-    /// Bytes of each GPU that may be used, reserved ones included; none: all.
-    pub(super) limit: Option<u64>,
+    pub(super) deployment: &'a Deployment,
 }
 
-impl Deployed {
+impl Deployed<'_> {
     /// Builds it on a machine that has GPUs for its ranks.
     pub(super) fn build(self, hardware: &Hardware<'_>) -> Result<Built, PlanError> {
         let chain = self.chain;
         let (_, gpu) = hardware.gpu()?;
         let all = (gpu.memory_gib * f64::from(1 << 30)) as u64;
-        let capacity = self.limit.map_or(all, |limit| limit.min(all));
+        let capacity = self.deployment.limit.map_or(all, |limit| limit.min(all));
         let (machine, extent) = (hardware.machine, self.extent);
-        let placement = self.placement.clone();
-        extent.placed(&placement, machine.gpus()).map_err(|invalid| PlanError::Invalid(vec![invalid]))?;
-        let job = Job { machine, extent, placement: &placement, capacity };
-        let mut models = CostModels::new(&job, hardware, self.launch)?;
+        let Deployment { placement, launch, .. } = self.deployment;
+        extent.placed(placement, machine.gpus()).map_err(|invalid| PlanError::Invalid(vec![invalid]))?;
+        let job = Job { machine, extent, placement, capacity };
+        let mut models = CostModels::new(&job, hardware, *launch)?;
         let mut costs = self.costs(&mut models)?;
-        costs.issue = issue(&self.laid, &self.exchanges, hardware.host, self.launch, self.host_overhead);
+        costs.issue =
+            issue(&self.laid, &self.exchanges, hardware.host, *launch, self.deployment.host_overhead);
         let accounts = self.accounts(&mut models, hardware)?;
         let buffers = buffers(&self.laid, chain, &job, hardware)?;
-        let reserved = (gpu.reserved_gib * f64::from(1 << 30)) as u64 + self.reserved;
+        let reserved = (gpu.reserved_gib * f64::from(1 << 30)) as u64 + self.deployment.reserved;
         let memory = self.memory(&buffers, reserved, capacity);
         let channels = models.channels;
         let hops =
             (0..chain.positions()).filter_map(|position| chain.hop(position)).map(|hop| (hop.from, hop.to));
-        let Self { laid, exchanges, pipelining, .. } = self;
+        let Self { laid, exchanges, deployment, .. } = self;
         let staged =
             Staged { chain, graph: laid.graph, table: Dispositions::default(), exchanges, costs, memory };
-        let mut built = assemble(staged, &pipelining, |table| {
+        let mut built = assemble(staged, &deployment.pipelining, |table| {
             Ok(job.site(hops, table, &channels).map_err(HardwareError::from)?)
         })?;
         job.slow_clocks(&mut built.lowered);

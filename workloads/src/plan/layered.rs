@@ -1,7 +1,5 @@
 //! Plans of lists of layers on machines: copies of the model, or of its stages.
 
-use sim_core::time::Time;
-
 use crate::exchange::Exchange;
 use crate::hardware::Hardware;
 use crate::limits::Invalid;
@@ -9,10 +7,10 @@ use crate::model::exchanged::exchange;
 use crate::model::laid::{Laid, lay};
 use crate::model::layered::LayeredModel;
 use crate::model::transformer::{DataParallel, Overlap, Sharding, StateBytes, Step};
-use crate::order::PipelineSchedule;
-use crate::placement::{Extent, Placement};
+use crate::placement::Extent;
 
 use super::deployed::Deployed;
+use super::deployment::Deployment;
 use super::launch::Launch;
 use super::size::estimate_laid;
 use super::{Built, Estimate, Pipelining, PlanError, overlap};
@@ -30,18 +28,8 @@ pub struct LayeredPlan {
     pub sharding: Sharding,
     /// What they exchange beside forward and backward passes.
     pub overlap: Overlap,
-    /// On which GPUs the stages are.
-    pub placement: Placement,
-    /// How the host issues the work.
-    pub launch: Launch,
-    /// What the host spends on an operator beyond what the catalogue says.
-    pub host_overhead: Time,
-    /// How the stages work together.
-    pub pipelining: Pipelining,
-    /// Bytes of each GPU that are kept back beyond what the catalogue says.
-    pub reserved: u64,
-    /// Bytes of each GPU that may be used, reserved ones included; none: all.
-    pub limit: Option<u64>,
+    /// How its stages run on a machine.
+    pub deployment: Deployment,
 }
 
 impl LayeredPlan {
@@ -68,7 +56,7 @@ impl LayeredPlan {
                            use 1 stage";
             wrong("pipeline", problem.to_owned());
         }
-        let Pipelining { micro_batches, schedule, steps, bpipe, .. } = self.pipelining;
+        let Pipelining { micro_batches, schedule, steps, bpipe, .. } = self.deployment.pipelining;
         if schedule.chain(self.stages.max(1)).chunks > 1 {
             let problem = format!(
                 "`{}` has several chunks per stage, but layers are cut once for each: use `1f1b`",
@@ -85,18 +73,16 @@ impl LayeredPlan {
                 wrong(field, "must be at least 1".to_owned());
             }
         }
-        if self.launch == Launch::Graph && self.model.makes_host_wait() {
+        if self.deployment.launch == Launch::Graph && self.model.makes_host_wait() {
             let problem = "the host waits for what a router chose, which a graph cannot hold: use `eager`";
             wrong("launch", problem.to_owned());
         }
-        overlap::check(&self.data_parallel(), self.one_at_a_time(), self.launch, &mut wrong);
+        overlap::check(&self.data_parallel(), self.one_at_a_time(), self.deployment.launch, &mut wrong);
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
 
-    /// Whether a stage ends the backward pass of a micro-batch before it begins the forward pass of the next.
     fn one_at_a_time(&self) -> bool {
-        let alone = self.stages == 1 && self.pipelining.schedule == PipelineSchedule::OneFOneB;
-        alone || self.pipelining.micro_batches == 1
+        self.deployment.one_at_a_time(self.stages)
     }
 
     /// The ranks that hold the same parameters: copies of the model.
@@ -121,7 +107,7 @@ impl LayeredPlan {
 
     /// Its model on its stages, and what ranks exchange beside the visits.
     pub(crate) fn lay(&self) -> (Laid, Vec<Exchange>) {
-        let Self { model, pipelining, stages, .. } = self;
+        let Self { model, deployment: Deployment { pipelining, .. }, stages, .. } = self;
         let data = self.data_parallel();
         let parameters = model.stage_parameters(*stages);
         let update = |stage: u32| model.update(parameters[stage as usize], &data);
@@ -154,16 +140,11 @@ pub fn build_layered_on(plan: &LayeredPlan, hardware: &Hardware<'_>) -> Result<B
     let deployed = Deployed {
         laid,
         exchanges,
-        chain: plan.pipelining.schedule.chain(stages),
+        chain: plan.deployment.pipelining.schedule.chain(stages),
         boundaries: model.boundaries(stages),
         states: model.stage_parameters(stages).into_iter().zip(plan.buckets()).map(states).collect(),
         extent: plan.extent(),
-        placement: plan.placement.clone(),
-        launch: plan.launch,
-        host_overhead: plan.host_overhead,
-        pipelining: plan.pipelining,
-        reserved: plan.reserved,
-        limit: plan.limit,
+        deployment: &plan.deployment,
     };
     deployed.build(hardware)
 }
@@ -173,6 +154,6 @@ pub fn estimate_layered(plan: &LayeredPlan) -> Estimate {
     if plan.validate().is_err() {
         return Estimate { visits: 0, activities: 0 };
     }
-    let chain = plan.pipelining.schedule.chain(plan.stages);
-    estimate_laid(&plan.lay().0, chain, plan.extent(), &plan.pipelining, plan.launch, 0)
+    let chain = plan.deployment.pipelining.schedule.chain(plan.stages);
+    estimate_laid(&plan.lay().0, chain, plan.extent(), &plan.deployment.pipelining, plan.deployment.launch, 0)
 }

@@ -2,6 +2,7 @@
 
 mod communicators;
 mod deployed;
+mod deployment;
 mod launch;
 mod layered;
 mod overlap;
@@ -29,6 +30,7 @@ use crate::techniques::bpipe::{self, Bpipe, BpipeError};
 use crate::techniques::recompute::{self, Recompute};
 use crate::timing::timing;
 
+pub use deployment::Deployment;
 pub use launch::Launch;
 pub use layered::{LayeredPlan, build_layered_on, estimate_layered};
 pub use size::estimate_transformer;

@@ -18,14 +18,14 @@ use super::{Estimate, Pipelining};
 /// Activities are counted as the engine does, a collective once for its whole group. Only with BPipe are they a bound: as
 /// if every micro-batch of a stage that lends some made a trip.
 pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
-    let chain = plan.pipelining.schedule.chain(plan.execution.split.stages);
+    let chain = plan.deployment.pipelining.schedule.chain(plan.execution.split.stages);
     let model = ShardedTransformer::new(&plan.model, &plan.execution).ok();
     let Some(model) = model.filter(|_| chain.chunks == plan.execution.split.chunks) else {
         return Estimate { visits: 0, activities: 0 };
     };
     let (laid, _) = plan.lay(&model, chain);
     let copies = copies(plan, &model);
-    estimate_laid(&laid, chain, plan.extent(), &plan.pipelining, plan.launch, copies)
+    estimate_laid(&laid, chain, plan.extent(), &plan.deployment.pipelining, plan.deployment.launch, copies)
 }
 
 /// The size of a plan of a model that is laid, whose stages make so many `copies` for each micro-batch.
@@ -68,7 +68,7 @@ pub(super) fn estimate_laid(
 fn copies(plan: &TransformerPlan, model: &ShardedTransformer) -> u64 {
     let split = &plan.execution.split;
     let stages = split.stages;
-    let Some(bpipe) = &plan.pipelining.bpipe else { return 0 };
+    let Some(bpipe) = &plan.deployment.pipelining.bpipe else { return 0 };
     let bound = bpipe.bound(stages);
     let lending = (0..stages / 2).filter(|stage| stages - stage > bound);
     // A stage has one chunk under BPipe.

@@ -1,7 +1,5 @@
 //! Plans of transformers on machines: from dimensions, a split and a machine to what the engine takes.
 
-use sim_core::time::Time;
-
 use crate::chain::Chain;
 use crate::exchange::Exchange;
 use crate::hardware::Hardware;
@@ -12,12 +10,11 @@ use crate::model::transformer::{
     DataParallel, Execution, LayerRecompute, Overlap, RankParameters, ShardedTransformer, Sharding, Step,
     Transformer,
 };
-use crate::order::PipelineSchedule;
-use crate::placement::{Extent, Placement};
+use crate::placement::Extent;
 
 use super::deployed::Deployed;
-use super::launch::Launch;
-use super::{Built, Pipelining, PlanError, overlap};
+use super::deployment::Deployment;
+use super::{Built, PlanError, overlap};
 
 /// How a transformer is trained on a machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,20 +33,10 @@ pub struct TransformerPlan {
     pub overlap: Overlap,
     /// Each tensor rank sends its part of a tensor that all hold to the next stage.
     pub scatter_gather: bool,
-    /// On which GPUs the stages are.
-    pub placement: Placement,
     /// What layers recompute.
     pub recompute: LayerRecompute,
-    /// How the host issues the work.
-    pub launch: Launch,
-    /// What the host spends on an operator beyond what the catalogue says: layers of a framework above the operators.
-    pub host_overhead: Time,
-    /// How the stages work together.
-    pub pipelining: Pipelining,
-    /// Bytes of each GPU that are kept back beyond what the catalogue says.
-    pub reserved: u64,
-    /// Bytes of each GPU that may be used, reserved ones included; none: all.
-    pub limit: Option<u64>,
+    /// How its stages run on a machine.
+    pub deployment: Deployment,
 }
 
 impl TransformerPlan {
@@ -75,11 +62,8 @@ impl TransformerPlan {
         DataParallel { ranks, expert, sharding: self.sharding, sharing, overlap: self.overlap }
     }
 
-    /// Whether a stage ends the backward pass of a micro-batch before it begins the forward pass of the next.
     fn one_at_a_time(&self) -> bool {
-        let Pipelining { micro_batches, schedule, .. } = self.pipelining;
-        let alone = self.execution.split.stages == 1 && schedule == PipelineSchedule::OneFOneB;
-        alone || micro_batches == 1
+        self.deployment.one_at_a_time(self.execution.split.stages)
     }
 
     /// Its model on its stages, and what data-parallel ranks exchange beside the visits.
@@ -87,7 +71,7 @@ impl TransformerPlan {
         let data = self.data_parallel();
         let boundary = model.boundary(self.scatter_gather);
         let update = |stage| model.update(&parameters(model, chain, stage), &data);
-        let splits = self.pipelining.schedule.splits_backward();
+        let splits = self.deployment.pipelining.schedule.splits_backward();
         let cut = model.cut(chain, self.recompute, &data);
         let mut laid = lay(&cut, chain, splits, &boundary.receive, update);
         if self.execution.step == Step::Forward {
@@ -106,7 +90,7 @@ impl TransformerPlan {
 pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built, PlanError> {
     let model = ShardedTransformer::new(&plan.model, &plan.execution).map_err(PlanError::Invalid)?;
     validate(plan, hardware)?;
-    let chain = plan.pipelining.schedule.chain(plan.execution.split.stages);
+    let chain = plan.deployment.pipelining.schedule.chain(plan.execution.split.stages);
     let (laid, exchanges) = plan.lay(&model, chain);
     let boundary = model.boundary(plan.scatter_gather);
     let states = |stage| {
@@ -120,12 +104,7 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
         boundaries: vec![boundary.bytes; chain.stages as usize],
         states: (0..chain.stages).map(states).collect(),
         extent: plan.extent(),
-        placement: plan.placement.clone(),
-        launch: plan.launch,
-        host_overhead: plan.host_overhead,
-        pipelining: plan.pipelining,
-        reserved: plan.reserved,
-        limit: plan.limit,
+        deployment: &plan.deployment,
     };
     deployed.build(hardware)
 }
@@ -134,7 +113,7 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
 fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanError> {
     let mut found = Vec::new();
     found.extend(plan.extent().fits(hardware.machine.gpus()).err());
-    let (split, pipelining) = (&plan.execution.split, &plan.pipelining);
+    let (split, pipelining) = (&plan.execution.split, &plan.deployment.pipelining);
     let chunks = pipelining.schedule.chain(split.stages).chunks;
     let mut wrong = |field, problem| found.push(Invalid { field, problem });
     if split.chunks != chunks {
@@ -158,7 +137,7 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
         wrong("expert", problem);
     }
     sharing(plan, &mut wrong);
-    overlap::check(&plan.data_parallel(), plan.one_at_a_time(), plan.launch, &mut wrong);
+    overlap::check(&plan.data_parallel(), plan.one_at_a_time(), plan.deployment.launch, &mut wrong);
     if found.is_empty() { Ok(()) } else { Err(PlanError::Invalid(found)) }
 }
 

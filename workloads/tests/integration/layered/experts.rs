@@ -12,7 +12,7 @@ use workloads::model::layered::{LayerList, LayeredExecution, LayeredModel};
 use workloads::model::operator::Tensor;
 use workloads::model::reuse::{Reuse, reused};
 use workloads::model::transformer::{Layout, Operator, Step, Work};
-use workloads::plan::{Launch, LayeredPlan, PlanError, build_layered_on};
+use workloads::plan::{Launch, PlanError, build_layered_on};
 
 use super::memory::plan;
 use super::{execution, preset, read, yaml};
@@ -156,11 +156,11 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
             libraries: Libraries::default(),
         };
         let on = LayeredExecution { step: Step::Gradients, ..execution(8) };
-        let base = plan(&preset("switch-base-8"), &on, 1, None);
-        let eager = LayeredPlan { launch: Launch::Eager, ..base.clone() };
+        let mut plan = plan(&preset("switch-base-8"), &on, 1, None);
+        plan.deployment.launch = Launch::Eager;
         let model = hardware.kernel_model(1.0).unwrap();
         let gap = host.gap_in_stream.time();
-        let blocks = eager.model.blocks();
+        let blocks = plan.model.blocks();
         let forward = blocks.iter().map(|block| (&block.block.forward, Some(block.block.input)));
         let backward = blocks.iter().rev().map(|block| (&block.block.backward, block.block.gradient()));
         let list = |(pass, before): (&Vec<Operator>, Option<Tensor>)| -> Vec<(Operator, Vec<Reuse>)> {
@@ -177,11 +177,11 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
             }
             count += 1;
         }
-        let built = build_layered_on(&eager, &hardware).unwrap().lowered;
+        let built = build_layered_on(&plan, &hardware).unwrap().lowered;
         let run = simulate(&built.platform, &built.program, &built.start, &Options::default()).unwrap();
         assert!(run.time.0.abs_diff(ended.0) <= count, "{:?}, {ended:?}", run.time);
-        let graph = LayeredPlan { launch: Launch::Graph, ..base };
-        let Err(PlanError::Invalid(found)) = build_layered_on(&graph, &hardware) else { panic!() };
+        plan.deployment.launch = Launch::Graph;
+        let Err(PlanError::Invalid(found)) = build_layered_on(&plan, &hardware) else { panic!() };
         assert_eq!(found[0].field, "launch");
     }
 }

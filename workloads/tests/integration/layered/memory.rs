@@ -1,16 +1,13 @@
 //! Tensors of lists of layers one by one, in the caching allocator.
 
 use hw_models::allocator::{Request, Settings, Usage, replay};
-use sim_core::time::Time;
 use workloads::chain::Chain;
 use workloads::memory::{Framework, Placeholder, RankList, Ranks};
 use workloads::model::layered::{Layer, LayerList, LayeredExecution, LayeredModel, Linear};
 use workloads::model::transformer::{AttentionKernel, Overlap, Sharding};
 use workloads::names::kind;
 use workloads::order::{Order, PipelineSchedule, Shape, Timing, generate};
-use workloads::placement::Placement;
-use workloads::plan::{Launch, LayeredPlan, Pipelining};
-use workloads::realise::messages::SendMode;
+use workloads::plan::{Deployment, LayeredPlan};
 
 use super::{execution, preset, yaml};
 
@@ -25,18 +22,7 @@ pub(super) fn plan(list: &LayerList, on: &LayeredExecution, data: u32, bucket: O
         data,
         sharding: Sharding::None,
         overlap: Overlap { bucket, gather: None },
-        placement: Placement::Sequential,
-        launch: Launch::Free,
-        host_overhead: Time::ZERO,
-        pipelining: Pipelining {
-            micro_batches: 1,
-            schedule: PipelineSchedule::OneFOneB,
-            send: SendMode::Eager,
-            steps: 1,
-            bpipe: None,
-        },
-        reserved: 0,
-        limit: None,
+        deployment: Deployment::new(1),
     }
 }
 

@@ -22,8 +22,8 @@ const EVERY: Option<Bpipe> = Some(Bpipe { policy: EvictionPolicy::EveryMicroBatc
 fn gpt3(bpipe: Option<Bpipe>) -> TransformerPlan {
     let mut plan = plan(Transformer::gpt(16, 9_984, 104, 51_200, 2_048), [4, 8, 1], 24);
     plan.execution.micro_batch = 2;
-    plan.placement = Placement::PairAdjacent;
-    plan.pipelining.bpipe = bpipe;
+    plan.deployment.placement = Placement::PairAdjacent;
+    plan.deployment.pipelining.bpipe = bpipe;
     plan
 }
 
@@ -76,9 +76,9 @@ fn hidden_copies_that_need_no_memory_bandwidth_cost_nothing() {
     nvlink.effective_gb_per_s *= 2.0;
     let build = |bpipe| {
         let mut plan = plan(Transformer::gpt(16, 4_096, 32, 128, 2_048), [1, 8, 1], 24);
-        plan.placement = Placement::PairAdjacent;
-        plan.pipelining.send = SendMode::Latency;
-        plan.pipelining.bpipe = bpipe;
+        plan.deployment.placement = Placement::PairAdjacent;
+        plan.deployment.pipelining.send = SendMode::Latency;
+        plan.deployment.pipelining.bpipe = bpipe;
         world.build(&plan).unwrap().lowered
     };
     let without = Ran::of(build(None));
@@ -124,8 +124,9 @@ fn exposed_copies_cost_what_is_exposed() {
 fn a_slow_way_slows_the_copies_of_its_pair() {
     let caps = |world: &World| -> Vec<Vec<Rate>> {
         let mut plan = plan(gpt(8), [1, 8, 1], 8);
-        plan.placement = Placement::PairAdjacent;
-        plan.pipelining.bpipe = Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: Some(2) });
+        plan.deployment.placement = Placement::PairAdjacent;
+        plan.deployment.pipelining.bpipe =
+            Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: Some(2) });
         let ran = Ran::of(world.build(&plan).unwrap().lowered);
         let of_lane = |stage, lane| {
             let stream = &ran.lowered.program.streams[ran.lane(stage, 0, lane).index()];

@@ -50,7 +50,7 @@ fn a_pipeline_without_contention_takes_its_bound_and_its_messages() {
         for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
             let mut plan = plan(gpt(16), [1, stages, 1], micro_batches);
             plan.recompute = every_layer(recompute);
-            plan.pipelining.send = SendMode::Latency;
+            plan.deployment.pipelining.send = SendMode::Latency;
             let ran = World::dgx_a100(1).roomy().completed(&plan);
             let messages = sum((0..stages).map(|stage| round_trip(&ran, stage)));
             assert_eq!(

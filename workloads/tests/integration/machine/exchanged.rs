@@ -307,7 +307,7 @@ fn hosts_issue_what_ranks_exchange() {
         (Sharding::Parameters, limited(GatherLimit::Host)),
     ] {
         let mut plan = eight(sharding, overlap, 2);
-        plan.launch = Launch::Eager;
+        plan.deployment.launch = Launch::Eager;
         let mut ran = |us| {
             world.host.dispatch[&OpClass::Communication].us = us;
             Recorded::of(&world, &plan)
@@ -365,7 +365,7 @@ fn what_cannot_be_is_refused() {
     let both = Overlap { bucket: Some(0), ..fsdp(1, 1, true) };
     assert_eq!(refused(&eight(Sharding::None, both, 2)), ["bucket", "gather"]);
     let mut stays = eight(Sharding::Parameters, fsdp(1, 1, false), 2);
-    stays.pipelining.schedule = PipelineSchedule::Gpipe;
+    stays.deployment.pipelining.schedule = PipelineSchedule::Gpipe;
     assert_eq!(refused(&stays), ["reshard_after_forward"]);
 }
 

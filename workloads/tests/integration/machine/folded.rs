@@ -86,8 +86,8 @@ fn every_schedule_and_send_mode() {
             let mut plan = plan(gpt(8), [2, 4, 2], 8);
             schedule(&mut plan, which);
             plan.recompute = every_layer(recompute);
-            plan.pipelining.send = send;
-            plan.pipelining.steps = 2;
+            plan.deployment.pipelining.send = send;
+            plan.deployment.pipelining.steps = 2;
             assert_same(&World::dgx_a100(2), &plan, &format!("{which:?}, {send:?}, {recompute:?}"));
         }
     }
@@ -98,8 +98,9 @@ fn balanced_and_sharded() {
     for sharding in [Sharding::None, Sharding::Optimizer] {
         let mut plan = plan(gpt(8), [2, 4, 2], 8);
         plan.sharding = sharding;
-        plan.placement = Placement::PairAdjacent;
-        plan.pipelining.bpipe = Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: Some(2) });
+        plan.deployment.placement = Placement::PairAdjacent;
+        plan.deployment.pipelining.bpipe =
+            Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: Some(2) });
         assert_same(&World::dgx_a100(2), &plan, &format!("bpipe, {sharding:?}"));
     }
 }
@@ -111,7 +112,7 @@ fn placed_in_every_order() {
     for placement in [Placement::PairAdjacent, Placement::CopyAfterCopy, Placement::Listed(listed)] {
         let what = format!("{placement:?}");
         let mut plan = plan(gpt(8), [2, 4, 2], 8);
-        plan.placement = placement;
+        plan.deployment.placement = placement;
         assert_same(&World::dgx_a100(2), &plan, &what);
     }
 }
@@ -122,7 +123,7 @@ fn exchanged_beside_passes() {
         for split in [[1, 1, 8], [2, 2, 2]] {
             let mut plan = plan(gpt(4), split, 4);
             (plan.sharding, plan.overlap) = (sharding, overlap);
-            plan.pipelining.steps = 2;
+            plan.deployment.pipelining.steps = 2;
             assert_same(&World::dgx_a100(1).roomy(), &plan, &format!("{split:?}, {sharding:?}, {overlap:?}"));
         }
     }

@@ -34,7 +34,7 @@ fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
         let (layers, micro_batches) = (3, 4);
         let mut plan = plan(Transformer::gpt(layers, 512, 16, 50_257, 512), [1, 1, 1], micro_batches);
         plan.recompute = every_layer(Recompute::Selective);
-        plan.launch = Launch::Eager;
+        plan.deployment.launch = Launch::Eager;
         let model = ShardedTransformer::new(&plan.model, &plan.execution).unwrap();
         let (embedding, layer, head) = (model.embedding(), model.layer(Recompute::Selective), model.head());
         let update =
@@ -75,7 +75,7 @@ fn graphs_take_the_host_away_from_small_models() {
     world.host.launch.us = 20.0;
     let time = |hidden, launch| {
         let mut plan = plan(Transformer::gpt(4, hidden, 16, 50_257, 512), [2, 1, 1], 4);
-        plan.launch = launch;
+        plan.deployment.launch = launch;
         world.completed(&plan).seconds()
     };
     let [eager, graph, free] = [Launch::Eager, Launch::Graph, Launch::Free].map(|launch| time(512, launch));
@@ -91,9 +91,9 @@ fn every_schedule_completes_with_its_hosts() {
         for which in schedules(4) {
             let mut plan = plan(gpt(24), [2, 4, 1], 8);
             schedule(&mut plan, which);
-            plan.pipelining.send = send;
+            plan.deployment.pipelining.send = send;
             let free = world.run(&plan);
-            plan.launch = Launch::Eager;
+            plan.deployment.launch = Launch::Eager;
             let eager = world.run(&plan);
             let what = format!("{which:?}, {send:?}");
             assert_eq!(eager.run.end == End::Completed, free.run.end == End::Completed, "{what}");
@@ -107,8 +107,8 @@ fn every_schedule_completes_with_its_hosts() {
 fn hosts_run_ahead_unless_sends_block() {
     let launch_bound = |send| {
         let mut plan = plan(gpt(8), [1, 4, 1], 8);
-        plan.pipelining.send = send;
-        plan.launch = Launch::Eager;
+        plan.deployment.pipelining.send = send;
+        plan.deployment.launch = Launch::Eager;
         World::dgx_a100(1).completed(&plan).spent(1, 0, cause::LAUNCH)
     };
     let (ahead, blocked) = (launch_bound(SendMode::Eager), launch_bound(SendMode::Blocking));
@@ -126,9 +126,9 @@ fn hosts_fold_with_their_ranks() {
         (1, [1, 1, 8], SendMode::Latency),
     ] {
         let mut plan = plan(gpt(8), split, 4);
-        plan.pipelining.send = send;
-        plan.pipelining.steps = 2;
-        plan.launch = Launch::Eager;
+        plan.deployment.pipelining.send = send;
+        plan.deployment.pipelining.steps = 2;
+        plan.deployment.launch = Launch::Eager;
         let world = World::dgx_a100(nodes).roomy();
         assert_same(&world, &plan, &format!("{split:?}, {send:?}"));
         let ran = world.completed(&plan);

@@ -23,7 +23,7 @@ pub(super) fn published(
     } else {
         let mut plan = plan(model, [8, 8, 1], 64);
         plan.scatter_gather = false;
-        plan.pipelining.send = SendMode::Blocking;
+        plan.deployment.pipelining.send = SendMode::Blocking;
         schedule(&mut plan, PipelineSchedule::Interleaved { chunks: 3 });
         (plan, 8)
     };

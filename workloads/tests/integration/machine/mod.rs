@@ -41,7 +41,7 @@ use workloads::model::transformer::{
 use workloads::names::{cause, kind};
 use workloads::order::PipelineSchedule;
 use workloads::placement::Placement;
-use workloads::plan::{Built, Launch, Pipelining, PlanError, TransformerPlan, build_on};
+use workloads::plan::{Built, Deployment, Launch, PlanError, TransformerPlan, build_on};
 use workloads::realise::messages::SendMode;
 use workloads::schedule::LaneKind;
 
@@ -237,19 +237,8 @@ fn plan(model: Transformer, [tensor, stages, data]: [u32; 3], micro_batches: u32
         sharing: None,
         overlap: Overlap::default(),
         scatter_gather: true,
-        placement: Placement::Sequential,
-        launch: Launch::Free,
-        host_overhead: Time::ZERO,
         recompute: every_layer(Recompute::None),
-        pipelining: Pipelining {
-            micro_batches,
-            schedule: PipelineSchedule::OneFOneB,
-            send: SendMode::Eager,
-            steps: 1,
-            bpipe: None,
-        },
-        reserved: 0,
-        limit: None,
+        deployment: Deployment::new(micro_batches),
     }
 }
 
@@ -258,6 +247,6 @@ fn every_layer(first: Recompute) -> LayerRecompute {
 }
 
 fn schedule(plan: &mut TransformerPlan, schedule: PipelineSchedule) {
-    plan.pipelining.schedule = schedule;
+    plan.deployment.pipelining.schedule = schedule;
     plan.execution.split.chunks = schedule.chain(plan.execution.split.stages).chunks;
 }

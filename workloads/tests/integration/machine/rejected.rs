@@ -28,7 +28,7 @@ fn what_does_not_divide_says_what_would() {
     assert_says(&problems(1, &chunks), &["8 layers", "3 chunks"]);
 
     let mut other = plan(gpt(16), [1, 8, 1], 8);
-    other.pipelining.schedule = PipelineSchedule::ZbV;
+    other.deployment.pipelining.schedule = PipelineSchedule::ZbV;
     assert_says(&problems(1, &other), &["zb-v", "2 chunks per stage, not 1"]);
 }
 
@@ -45,7 +45,7 @@ fn missing_gpus_say_how_many_copies_there_is_room_for() {
 #[test]
 fn nothing_of_something_is_refused() {
     let mut none = plan(gpt(8), [2, 4, 0], 0);
-    none.pipelining.steps = 0;
+    none.deployment.pipelining.steps = 0;
     let found = problems(1, &none);
     assert_says(&found, &["micro_batches"]);
     assert_says(&found, &["steps"]);

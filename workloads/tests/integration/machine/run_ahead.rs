@@ -9,8 +9,9 @@ use super::*;
 
 fn limited(limit: GatherLimit, micro_batches: u32) -> TransformerPlan {
     let gather = Some(Gather { limit, ..Gather::default() });
-    let plan = eight(Sharding::Parameters, Overlap { bucket: None, gather }, micro_batches);
-    TransformerPlan { launch: Launch::Eager, ..plan }
+    let mut plan = eight(Sharding::Parameters, Overlap { bucket: None, gather }, micro_batches);
+    plan.deployment.launch = Launch::Eager;
+    plan
 }
 
 /// The host issues a step in less time than the device takes for a layer: without a limit it takes memory for every layer,
@@ -37,7 +38,8 @@ fn without_a_limit_the_host_takes_memory_for_the_whole_step() {
 fn a_limit_costs_time() {
     let world = World::dgx_a100(1).roomy();
     let ran = |limit, overhead_us| {
-        let plan = TransformerPlan { host_overhead: Time::from_us(overhead_us), ..limited(limit, 4) };
+        let mut plan = limited(limit, 4);
+        plan.deployment.host_overhead = Time::from_us(overhead_us);
         world.completed(&plan).run.time.as_secs()
     };
     for overhead in [0, 300] {
@@ -73,7 +75,7 @@ fn a_host_that_issues_no_operators_cannot_limit() {
         Err(PlanError::Invalid(found)) => found.iter().map(|invalid| invalid.field).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
-    let free = TransformerPlan { launch: Launch::Free, ..limited(GatherLimit::Host, 1) };
+    let free = TransformerPlan { deployment: Deployment::new(1), ..limited(GatherLimit::Host, 1) };
     assert_eq!(refused(&free), ["limit"]);
     let optimizer = TransformerPlan { sharding: Sharding::Optimizer, ..limited(GatherLimit::Nothing, 1) };
     assert_eq!(refused(&optimizer), ["limit"]);
@@ -89,8 +91,8 @@ fn every_schedule_ends() {
             for send in [SendMode::Eager, SendMode::Blocking] {
                 let mut plan = plan(gpt(8), [2, 4, 2], 8);
                 plan.overlap.gather = Some(Gather { limit, ..Gather::default() });
-                (plan.sharding, plan.launch) = (Sharding::Parameters, Launch::Eager);
-                plan.pipelining.send = send;
+                (plan.sharding, plan.deployment.launch) = (Sharding::Parameters, Launch::Eager);
+                plan.deployment.pipelining.send = send;
                 schedule(&mut plan, which);
                 World::dgx_a100(2).roomy().completed(&plan);
             }

@@ -31,7 +31,7 @@ fn every_plan_completes_and_returns_its_memory() {
     let held = [&states[..], &[kind::WORKSPACE, kind::COMMUNICATION, kind::RESERVED]].concat();
     for plan in every_plan() {
         let ran = world.completed(&plan);
-        let what = format!("{:?}, {:?}", plan.pipelining.schedule, plan.recompute.first);
+        let what = format!("{:?}, {:?}", plan.deployment.pipelining.schedule, plan.recompute.first);
         let recomputes = plan.recompute.first != Recompute::None;
         for (stage, ids) in (0..).zip(&ran.lowered.stages) {
             assert_eq!(ran.spent(stage, 0, cause::RECOMPUTE).0 > 0, recomputes, "{what}");
@@ -48,7 +48,7 @@ fn what_does_not_fit_says_where_and_who_holds_it() {
     let world = World::dgx_a100(1);
     let (mut completed, mut out_of_memory) = (0, 0);
     for mut plan in every_plan() {
-        plan.limit = Some((32.0 * GIB) as u64);
+        plan.deployment.limit = Some((32.0 * GIB) as u64);
         let ran = world.run(&plan);
         match &ran.run.end {
             End::Completed => completed += 1,
@@ -56,7 +56,7 @@ fn what_does_not_fit_says_where_and_who_holds_it() {
                 out_of_memory += 1;
                 let held: u64 = holders.iter().map(|(_, bytes)| bytes).sum();
                 assert!(held <= *capacity && held + requested > *capacity);
-                assert_eq!(Some(*capacity), plan.limit);
+                assert_eq!(Some(*capacity), plan.deployment.limit);
                 assert!(ran.lowered.ranks.iter().any(|ids| ids.memory == *store));
                 let names = holders.iter().map(|(kind, _)| ran.lowered.program.kinds[kind.index()].as_str());
                 assert!(
@@ -72,7 +72,7 @@ fn what_does_not_fit_says_where_and_who_holds_it() {
 #[test]
 fn what_can_never_fit_is_not_simulated() {
     let mut plan = plan(gpt(24), [2, 4, 1], 8);
-    plan.limit = Some((8.0 * GIB) as u64);
+    plan.deployment.limit = Some((8.0 * GIB) as u64);
     let Err(PlanError::DoesNotFit(found)) = World::dgx_a100(1).build(&plan) else {
         panic!("it does not fit")
     };

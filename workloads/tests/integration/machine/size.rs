@@ -32,10 +32,10 @@ fn activities(plan: &TransformerPlan) -> [u64; 2] {
 fn activities_are_counted_exactly() {
     let plans = [
         plan(gpt(4), [8, 1, 1], 4),
-        with(plan(gpt(8), [2, 4, 2], 6), |plan| plan.pipelining.steps = 3),
-        with(plan(gpt(8), [1, 8, 1], 8), |plan| plan.pipelining.send = SendMode::Latency),
-        with(plan(gpt(4), [1, 4, 2], 8), |plan| plan.pipelining.send = SendMode::Rendezvous),
-        with(plan(gpt(4), [1, 4, 2], 8), |plan| plan.pipelining.send = SendMode::Blocking),
+        with(plan(gpt(8), [2, 4, 2], 6), |plan| plan.deployment.pipelining.steps = 3),
+        with(plan(gpt(8), [1, 8, 1], 8), |plan| plan.deployment.pipelining.send = SendMode::Latency),
+        with(plan(gpt(4), [1, 4, 2], 8), |plan| plan.deployment.pipelining.send = SendMode::Rendezvous),
+        with(plan(gpt(4), [1, 4, 2], 8), |plan| plan.deployment.pipelining.send = SendMode::Blocking),
         with(plan(gpt(4), [4, 2, 2], 4), |plan| {
             plan.execution.split.sequence_parallel = false;
             plan.sharding = Sharding::Optimizer;
@@ -60,7 +60,7 @@ fn activities_are_counted_exactly() {
     ];
     for mut plan in plans {
         for launch in [Launch::Free, Launch::Eager, Launch::Graph] {
-            plan.launch = launch;
+            plan.deployment.launch = launch;
             let [estimated, counted] = activities(&plan);
             assert_eq!(estimated, counted, "{plan:?}");
         }
@@ -73,7 +73,7 @@ fn exchanges_are_counted_exactly() {
         for split in [[1, 1, 8], [2, 2, 2]] {
             let [estimated, counted] = activities(&with(plan(gpt(4), split, 3), |plan| {
                 (plan.sharding, plan.overlap) = (sharding, overlap);
-                plan.pipelining.steps = 2;
+                plan.deployment.pipelining.steps = 2;
             }));
             assert_eq!(estimated, counted, "{split:?}, {sharding:?}, {overlap:?}");
         }
@@ -86,8 +86,8 @@ fn exchanges_are_counted_exactly() {
 fn copies_of_bpipe_are_bounded_tightly() {
     for policy in [EvictionPolicy::EvictNewest, EvictionPolicy::EveryMicroBatch] {
         let plan = with(plan(gpt(16), [1, 8, 1], 24), |plan| {
-            plan.placement = Placement::PairAdjacent;
-            plan.pipelining.bpipe = Some(Bpipe { policy, bound: None });
+            plan.deployment.placement = Placement::PairAdjacent;
+            plan.deployment.pipelining.bpipe = Some(Bpipe { policy, bound: None });
         });
         let [estimated, counted] = activities(&plan);
         assert!(estimated >= counted && estimated as f64 <= 1.02 * counted as f64, "{estimated}, {counted}");
@@ -97,9 +97,10 @@ fn copies_of_bpipe_are_bounded_tightly() {
 #[test]
 fn a_plan_that_cannot_be_built_takes_nothing() {
     let absurd = with(plan(gpt(8), [u32::MAX, u32::MAX, u32::MAX], u32::MAX), |plan| {
-        plan.pipelining.steps = u32::MAX;
+        plan.deployment.pipelining.steps = u32::MAX;
     });
     assert_eq!(estimate_transformer(&absurd).activities, 0);
-    let endless = with(plan(gpt(8), [1, 8, u32::MAX], u32::MAX), |plan| plan.pipelining.steps = u32::MAX);
+    let endless =
+        with(plan(gpt(8), [1, 8, u32::MAX], u32::MAX), |plan| plan.deployment.pipelining.steps = u32::MAX);
     assert_eq!(estimate_transformer(&endless).activities, u64::MAX);
 }

@@ -86,7 +86,7 @@ fn a_v_passes_tensors_between_chunks_of_a_rank_without_a_message() {
     };
     let mut folded = plan(gpt(4), [2, 1, 1], 1);
     folded.execution.split.chunks = 2;
-    folded.pipelining.schedule = PipelineSchedule::ZbV;
+    folded.deployment.pipelining.schedule = PipelineSchedule::ZbV;
     let list = Ranks::of_transformer(&folded).unwrap().step(&order, 0, &NOTHING);
     assert_eq!(held(&list.requests), []);
     assert!((0..list.requests.len()).all(|n| list.executing(n).is_none_or(|op| op.operator != "receive")));
@@ -322,7 +322,7 @@ pub(super) fn rank_of(plan: &TransformerPlan, stage: u32, framework: &Framework)
 
 /// An order that follows a rule.
 pub(super) fn order(plan: &TransformerPlan) -> Order {
-    let pipelining = &plan.pipelining;
+    let pipelining = &plan.deployment.pipelining;
     let chain = pipelining.schedule.chain(plan.execution.split.stages);
     let shape = Shape { chain, micro_batches: pipelining.micro_batches };
     let nothing = Timing { chunks: Vec::new(), limit: Vec::new() };

@@ -1,0 +1,54 @@
+//! How the work of a plan gets onto a machine, whatever the model is.
+
+use sim_core::time::Time;
+
+use crate::order::PipelineSchedule;
+use crate::placement::Placement;
+use crate::realise::messages::SendMode;
+
+use super::Pipelining;
+use super::launch::Launch;
+
+/// How stages run on the GPUs of a machine, and what of these they may use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deployment {
+    /// On which GPUs the stages are.
+    pub placement: Placement,
+    /// How the host issues the work.
+    pub launch: Launch,
+    /// What the host spends on an operator beyond what the catalogue says: layers of a framework above the operators.
+    pub host_overhead: Time,
+    /// How the stages work together.
+    pub pipelining: Pipelining,
+    /// Bytes of each GPU that are kept back beyond what the catalogue says.
+    pub reserved: u64,
+    /// Bytes of each GPU that may be used, reserved ones included; none: all.
+    pub limit: Option<u64>,
+}
+
+impl Deployment {
+    /// One step of so many micro-batches, one forward and one backward in turn, on GPU after GPU, with nothing that waits
+    /// for a host or a send, and all of the memory.
+    pub const fn new(micro_batches: u32) -> Self {
+        Self {
+            placement: Placement::Sequential,
+            launch: Launch::Free,
+            host_overhead: Time::ZERO,
+            pipelining: Pipelining {
+                micro_batches,
+                schedule: PipelineSchedule::OneFOneB,
+                send: SendMode::Eager,
+                steps: 1,
+                bpipe: None,
+            },
+            reserved: 0,
+            limit: None,
+        }
+    }
+
+    /// Whether a stage of so many ends the backward pass of a micro-batch before it begins the forward pass of the next.
+    pub(super) fn one_at_a_time(&self, stages: u32) -> bool {
+        let Pipelining { micro_batches, schedule, .. } = self.pipelining;
+        (stages == 1 && schedule == PipelineSchedule::OneFOneB) || micro_batches == 1
+    }
+}
