@@ -86,8 +86,9 @@ impl KernelModel {
             KernelClass::Batched(dtype) => self.parameters.batched(dtype)?,
             _ => self.parameters.gemm(shape.dtype)?,
         };
-        let cost = self.product(shape, parameters, parameters.layout(shape.layout), class)?;
-        let compute = shape.flops() / self.peak(shape.dtype)?;
+        let factor = parameters.layout(shape.layout);
+        let cost = self.product(shape, parameters, factor, class)?;
+        let compute = shape.flops() / (self.peak(shape.dtype)? * parameters.most(factor));
         Ok(self.corrected(cost, compute, || shape.among_measured()))
     }
 

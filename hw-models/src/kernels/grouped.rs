@@ -29,7 +29,7 @@ impl KernelModel {
         for row in &mut cost.rows {
             row.bytes_per_s = row.bytes_per_s.min(cost.bytes as f64 / issued);
         }
-        let compute = gemm.flops() / self.peak(gemm.dtype)?;
+        let compute = gemm.flops() / (self.peak(gemm.dtype)? * parameters.most(factor));
         Ok(self.corrected(cost, compute, || shape.among_measured()))
     }
 }

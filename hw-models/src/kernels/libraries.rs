@@ -2,7 +2,8 @@
 //!
 //! The tables that kernels are fitted to time one kernel at a time, with the libraries of their day. In a training run
 //! products follow each other without end, so that the board's power holds them at
-//! [`GemmParameters::continuous`](super::GemmParameters::continuous), and a run of some years ago had other kernels.
+//! [`GemmParameters::continuous`](super::GemmParameters::continuous), whatever a table says of shapes that it timed for a few
+//! milliseconds, and a run of some years ago had other kernels.
 
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +56,7 @@ impl KernelParameters {
         for (dtype, gemm) in &mut self.gemm {
             let held = libraries.products.filter(|_| dtype.bytes() == 2).or(gemm.continuous);
             gemm.sustained = held.unwrap_or(gemm.sustained);
+            gemm.held = held;
         }
         self.persistent = libraries.persistent.unwrap_or(self.persistent);
         if let Some(speedup) = self.attention.speedup(libraries.flash) {

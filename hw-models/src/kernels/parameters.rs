@@ -101,6 +101,9 @@ pub struct GemmParameters {
     /// `sustained`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuous: Option<f64>,
+    /// Fraction of peak that no product goes beyond, however fast one like it was timed: what is held in a training run.
+    #[serde(skip)]
+    pub held: Option<f64>,
     /// Share of the shorter of compute and memory that the longer does not hide.
     pub serial: f64,
     /// Output tiles (rows, columns) where kernels of the class have others than most of the generation.
@@ -355,6 +358,11 @@ impl GemmParameters {
             Layout::InputGradient => self.input_gradient,
             Layout::WeightGradient => self.weight_gradient,
         }
+    }
+
+    /// Fraction of peak that no product goes beyond whose rates have a factor.
+    pub(super) fn most(&self, factor: f64) -> f64 {
+        self.held.map_or(1.0, |held| (held * factor).min(1.0))
     }
 }
 

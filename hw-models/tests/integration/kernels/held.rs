@@ -1,0 +1,62 @@
+//! What a board's power leaves when kernels follow each other without end, as published.
+
+use hw_models::kernels::{Attention, Dtype, Gemm, KernelModel, Layout, Libraries, Pass};
+
+use super::{causal, model, square};
+
+/// FlashAttention-2 forward, 128 wide, not causal, in loops on H100 (TFLOP/s): tokens; at a limit of 500 W
+/// (github.com/pytorch/benchmark, pull request 2296); at 700 W (FlashAttention-3, 2024, figure 5).
+const ATTENTION: [(u64, f64, f64); 4] =
+    [(1024, 287.457, 350.0), (2048, 293.208, 362.0), (4096, 298.428, 368.0), (8192, 287.696, 370.0)];
+
+#[test]
+fn attention_at_500_w_has_the_share_that_was_timed() {
+    let held = ATTENTION.map(|(_, limited, whole)| limited / whole).iter().sum::<f64>() / 4.0;
+    assert!((held - 0.805).abs() < 5e-4, "{held}");
+    let [limited, whole] =
+        ["h100-sxm5-96gb-500w", "h100-sxm5-80gb"].map(|gpu| in_training(gpu).parameters.attention);
+    for (limited, whole) in [(limited.forward, whole.forward), (limited.backward, whole.backward)] {
+        assert!((limited.e_max / whole.e_max - held).abs() < 1e-3, "{limited:?}");
+        assert_eq!((limited.tail, limited.head_dim_192), (whole.tail, whole.head_dim_192));
+    }
+    assert_eq!(limited.libraries, whole.libraries);
+    let model = in_training("h100-sxm5-96gb-500w");
+    for (tokens, timed, _) in ATTENTION {
+        let shape = Attention {
+            batch: 128,
+            queries: tokens,
+            keys: tokens,
+            causal: false,
+            ..causal(Pass::Forward, 8)
+        };
+        let cost = model.attention(&shape).unwrap();
+        let rate = cost.flops / cost.alone().as_secs() / 1e12;
+        assert!((rate / timed - 1.0).abs() < 0.07, "{tokens} tokens: {rate}, timed {timed}");
+    }
+}
+
+/// A B200 lowers its clock after some 40 ms (github.com/flashinfer-ai/flashinfer, pull request 2899). A table of 75 products
+/// one after the other sees that where one takes 1 ms or more, and nothing of it below 0.5 ms.
+#[test]
+fn products_timed_for_a_moment_run_no_faster_in_a_step_than_those_timed_for_long() {
+    let product = |n, k, layout| Gemm { m: 4096, n, k, layout, ..square(1, Dtype::Bf16) };
+    let (moment, long) =
+        (product(14_336, 4096, Layout::Forward), product(8192, 57_344, Layout::InputGradient));
+    let rate = |model: &KernelModel, product| {
+        let cost = model.gemm(product).unwrap();
+        cost.flops / cost.alone().as_secs() / 1e12
+    };
+    let [alone, step] = [model("b200-sxm-180gb"), in_training("b200-sxm-180gb")];
+    for (product, timed) in [(&moment, 1465.124), (&long, 1086.557)] {
+        assert!((rate(&alone, product) / timed - 1.0).abs() < 0.02, "{product:?}: {}", rate(&alone, product));
+    }
+    // 0.4951 of 2,250 TFLOP/s.
+    assert!((rate(&step, &moment) - 1113.98).abs() < 0.01, "{}", rate(&step, &moment));
+    assert_eq!(rate(&step, &long), rate(&alone, &long));
+}
+
+fn in_training(device: &str) -> KernelModel {
+    let mut model = model(device);
+    model.parameters = model.parameters.in_training(Libraries::default());
+    model
+}
