@@ -55,6 +55,25 @@ fn products_timed_for_a_moment_run_no_faster_in_a_step_than_those_timed_for_long
     assert_eq!(rate(&step, &long), rate(&alone, &long));
 }
 
+/// Of the shapes of Llama 70B on random data with a cold cache (SemiAnalysis, MI300X vs H100 vs H200 Benchmark Part 1, 2024).
+#[test]
+fn products_in_8_bits_hold_1280_tflops_on_h100() {
+    let model = in_training("h100-sxm5-80gb");
+    let shapes = [
+        (16_384, 8192, 1280),
+        (16_384, 1024, 8192),
+        (16_384, 8192, 7168),
+        (16_384, 3584, 8192),
+        (8192, 8192, 8192),
+    ];
+    let rates = shapes.map(|(m, n, k)| {
+        let cost = model.gemm(&Gemm { m, n, k, ..square(1, Dtype::Fp8) }).unwrap();
+        cost.flops / cost.alone().as_secs() / 1e12
+    });
+    assert!(rates.iter().all(|&rate| rate < 1280.5), "{rates:?}");
+    assert!(rates[2] > 1260.0 && rates[4] > 1260.0, "{rates:?}");
+}
+
 fn in_training(device: &str) -> KernelModel {
     let mut model = model(device);
     model.parameters = model.parameters.in_training(Libraries::default());
