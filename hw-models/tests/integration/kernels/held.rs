@@ -74,6 +74,34 @@ fn products_in_8_bits_hold_1280_tflops_on_h100() {
     assert!(rates[2] > 1260.0 && rates[4] > 1260.0, "{rates:?}");
 }
 
+/// A B300 in a loop over one product at four limits of power: watts drawn, products per second; 182.4 W at full clocks with
+/// nothing to do, 1,100 at most (github.com/sinkers/gpu-power-lab, results/b300-consolidated, rungs `cap` and `infer-idle`).
+const LIMITED: [(f64, f64); 4] = [(448.2, 990.88), (546.9, 1224.63), (692.1, 1539.05), (886.4, 1891.61)];
+
+/// What a rate takes beyond the power of an idle board grows with its power of 1.5: energy goes with the square of the voltage,
+/// which falls with the clock. That holds what was timed at 500 W against what was timed at 700 W by others.
+#[test]
+fn a_limit_of_500_w_leaves_of_products_what_another_board_says() {
+    let idle = 182.4;
+    let logs = LIMITED.map(|(watts, rate)| (rate.ln(), (watts - idle).ln()));
+    let mean = |of: fn(&(f64, f64)) -> f64| logs.iter().map(of).sum::<f64>() / 4.0;
+    let (x, y) = (mean(|log| log.0), mean(|log| log.1));
+    let (slope, square) = logs.iter().fold((0.0, 0.0), |(slope, square), log| {
+        (slope + (log.0 - x) * (log.1 - y), square + (log.0 - x).powi(2))
+    });
+    let exponent = slope / square;
+    assert!((exponent - 1.502).abs() < 5e-4, "{exponent}");
+    for (watts, rate) in LIMITED {
+        let law = idle + (y + exponent * (rate.ln() - x)).exp();
+        assert!((law / watts - 1.0).abs() < 0.006, "{rate}: {law} W, drawn {watts}");
+    }
+    let idle = idle / 1100.0 * 700.0;
+    let left = ((500.0 - idle) / (700.0 - idle)).powf(1.0 / exponent);
+    let held = |gpu| in_training(gpu).parameters.gemm(Dtype::Bf16).unwrap().sustained;
+    let timed = held("h100-sxm5-96gb-500w") / held("h100-sxm5-80gb");
+    assert!((left - 0.756).abs() < 5e-4 && (timed / left - 1.0).abs() < 0.01, "{left}, timed {timed}");
+}
+
 fn in_training(device: &str) -> KernelModel {
     let mut model = model(device);
     model.parameters = model.parameters.in_training(Libraries::default());
