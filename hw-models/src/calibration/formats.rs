@@ -75,10 +75,12 @@ fn add(sets: &mut Vec<Measured>, table: &Table, device: &str, sample: Sample) {
 /// Names of devices in the catalogue, by those that the tables use; others are taken as they are.
 fn device(name: &str) -> String {
     let known = match name {
+        "A100-PG509-200" => "a100-sxm4-40gb",
         "A100_PCIe_80GB" | "NVIDIA_A100_80GB_PCIe" => "a100-pcie-80gb",
         "NVIDIA_A100-PCIE-40GB" => "a100-pcie-40gb",
         "A100-SXM4-80GB" => "a100-sxm4-80gb",
         "B200_SXM" => "b200-sxm-180gb",
+        "H100-HBM2e-500W" => "h100-sxm5-96gb-500w",
         "H100_80GB_HBM3_sm_90" | "NVIDIA_H100_80GB_HBM3" => "h100-sxm5-80gb",
         "NVIDIA_L4" => "l4",
         "P100" | "Tesla_P100-PCIE-16GB" => "p100-pcie-16gb",
@@ -124,7 +126,7 @@ impl Format {
     }
 }
 
-const FORMATS: [Format; 9] = [
+const FORMATS: [Format; 13] = [
     Format {
         inputs: &["gpu", "b", "m", "k", "n", "layout", "accumulate", "out_dtype"],
         results: &["time_us_derived"],
@@ -185,6 +187,18 @@ const FORMATS: [Format; 9] = [
         inputs: &["gpu", "batch", "in_channels", "out_channels", "kernel", "input_hw", "stride", "padding"],
         results: &["latency_ms"],
         read: neusight_convolution,
+    },
+    Format { inputs: &["gpu", "rows_read", "tokens", "width"], results: &["latency_ms"], read: embedding },
+    Format {
+        inputs: &["gpu", "entries", "tokens", "width"],
+        results: &["gradient_derived_ms"],
+        read: embedding_gradient,
+    },
+    Format { inputs: &["gpu", "dtype", "rows", "vocabulary"], results: &["latency_ms"], read: cross_entropy },
+    Format {
+        inputs: &["gpu", "operation", "elements", "bytes_read", "bytes_written"],
+        results: &["latency_us"],
+        read: optimizer,
     },
 ];
 
@@ -334,15 +348,66 @@ fn vector(row: &Row<'_>) -> Result<Kernels, TableError> {
         return Ok(Vec::new());
     }
     let inputs = if row.text("op") == "add" { 2 } else { 1 };
-    let stream = Stream {
-        class,
-        bytes_read: tensor.saturating_mul(inputs),
-        bytes_written: tensor,
-        bytes_cached: 0,
-        rows: by_rows.then_some(rows),
-    };
+    let pass = pass_over(class, tensor.saturating_mul(inputs), tensor);
+    let stream = Stream { rows: by_rows.then_some(rows), ..pass };
     Ok(vec![(KernelShape::Stream(stream), "latency_ms")])
 }
+
+/// A pass over memory, of which no rows are known.
+fn pass_over(class: StreamClass, bytes_read: u64, bytes_written: u64) -> Stream {
+    Stream { class, bytes_read, bytes_written, bytes_cached: 0, rows: None, looked_up: 0 }
+}
+
+/// Bytes of a table or a tensor in fp32.
+const fn single(rows: u64, width: u64) -> u64 {
+    rows.saturating_mul(width).saturating_mul(4)
+}
+
+/// Lookups in a table, of which so many rows are read once.
+fn embedding(row: &Row<'_>) -> Result<Kernels, TableError> {
+    let [rows_read, tokens, width] = [row.count("rows_read")?, row.count("tokens")?, row.count("width")?];
+    let pass = pass_over(StreamClass::Embedding, single(rows_read, width), single(tokens, width));
+    let stream = Stream { looked_up: tokens.saturating_mul(width), ..pass };
+    Ok(vec![(KernelShape::Stream(stream), "latency_ms")])
+}
+
+/// The gradients of all tokens are read; the sum of each row that random ones meet is written, read, and written into the table.
+fn embedding_gradient(row: &Row<'_>) -> Result<Kernels, TableError> {
+    let [entries, tokens, width] = [row.count("entries")?, row.count("tokens")?, row.count("width")?];
+    let met = -(tokens as f64 * (-1.0 / entries as f64).ln_1p()).exp_m1() * entries as f64;
+    let sums = single(met as u64, width);
+    let read = single(tokens, width).saturating_add(sums);
+    let stream = pass_over(StreamClass::EmbeddingGradient, read, sums.saturating_mul(2));
+    Ok(vec![(KernelShape::Stream(stream), "gradient_derived_ms")])
+}
+
+/// Reads the logits for the sum of exponentials, and again for the gradient that takes their place. Narrow rows of fp32 come out
+/// of the cache then, and go by faster than HBM could send them; those of bf16 are not held by memory.
+fn cross_entropy(row: &Row<'_>) -> Result<Kernels, TableError> {
+    let (rows, vocabulary, in_single) =
+        (row.count("rows")?, row.count("vocabulary")?, row.text("dtype") == "fp32");
+    if in_single && vocabulary < 1 << 16 {
+        return Ok(Vec::new());
+    }
+    let logits = rows.saturating_mul(vocabulary).saturating_mul(if in_single { 4 } else { 2 });
+    let pass = pass_over(StreamClass::CrossEntropy, logits.saturating_mul(2), logits);
+    Ok(vec![(KernelShape::Stream(Stream { rows: Some(rows), ..pass }), "latency_ms")])
+}
+
+/// A launch of few chunks ends with its longest, which tells nothing of long lists.
+fn optimizer(row: &Row<'_>) -> Result<Kernels, TableError> {
+    let elements = row.count("elements")?;
+    let [read, written] = [row.count("bytes_read")?, row.count("bytes_written")?];
+    if elements < MANY_ELEMENTS {
+        return Ok(Vec::new());
+    }
+    let traffic = [read, written].map(|bytes| bytes.saturating_mul(elements));
+    let stream = pass_over(StreamClass::Optimizer, traffic[0], traffic[1]);
+    Ok(vec![(KernelShape::Stream(stream), "latency_us")])
+}
+
+/// Elements of a list whose chunks of 65,536 keep all SMs at work.
+const MANY_ELEMENTS: u64 = 10_000_000;
 
 /// Square, forward, of fp32.
 fn neusight_convolution(row: &Row<'_>) -> Result<Kernels, TableError> {

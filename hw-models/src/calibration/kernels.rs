@@ -10,7 +10,7 @@ use super::search::minimise;
 use super::split;
 use crate::kernels::{
     Attention, Convolution, ConvolutionPass, Gemm, GroupedGemm, KernelClass, KernelCost, KernelError,
-    KernelModel, Layout, Pass, Shape, Stream,
+    KernelModel, Layout, Pass, Shape, Stream, StreamClass,
 };
 
 /// Highest exponent: operands per multiplication grow with the square root of a tile's area as it shrinks, and nothing
@@ -243,10 +243,18 @@ fn fit_attention(model: &KernelModel, samples: &[Sample], pass: Pass) -> Result<
 
 fn fit_stream(model: &KernelModel, samples: &[Sample], first: Stream) -> Result<KernelModel, KernelError> {
     let p = model.parameters.stream(first.class)?.clone();
-    let start = vec![Searched::to(0.8, 1.0), Searched::to(5.0, 500.0)];
+    // What looks up elements hides the memory it reads; durations of a profiler hold no launch path.
+    let looks_up = first.looked_up > 0;
+    let profiled = first.class == StreamClass::Optimizer;
+    let start = vec![
+        if looks_up { Searched::kept(p.achieved) } else { Searched::to(0.8, 1.0) },
+        if profiled { Searched::kept(p.start_us) } else { Searched::to(5.0, 500.0) },
+        if looks_up { Searched::to(0.5, 32.0) } else { Searched::kept(0.0) },
+    ];
     search(model, samples, &[start], |model, x| {
         let mut fitted = p.clone();
         (fitted.achieved, fitted.start_us) = (x[0], x[1]);
+        fitted.per_clock = looks_up.then_some(x[2]);
         model.parameters.stream.insert(first.class, fitted);
     })
 }

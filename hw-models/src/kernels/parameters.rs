@@ -220,6 +220,9 @@ pub struct StreamParameters {
     pub achieved: f64,
     /// Ramp-up and drain of the kernel (us).
     pub start_us: f64,
+    /// Elements that an SM finds by index in a clock, where the class looks elements up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_clock: Option<f64>,
     /// Where they are from.
     pub provenance: Provenance,
 }

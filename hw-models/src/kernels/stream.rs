@@ -2,12 +2,14 @@
 //!
 //! The achieved fraction differs by class because reductions wait at barriers; it is measured on tensors far larger than
 //! the second-level cache, from which comes what lies there. A normalisation reads a row twice, for its moments and to scale it:
-//! where the rows in flight on all SMs outgrow the cache, the second reading comes from HBM.
+//! where the rows in flight on all SMs outgrow the cache, the second reading comes from HBM. A kernel that looks up elements by
+//! index, one a thread, takes the clocks of its address arithmetic at least: PyTorch's `index_select` moves as many elements a
+//! clock on an SM of L4, whose memory has a tenth of the bandwidth, as on one of H100.
 
 use serde::{Deserialize, Serialize};
 
 use super::rows::Blocks;
-use super::{KernelClass, KernelCost, KernelError, KernelModel, Shape, picoseconds};
+use super::{KernelClass, KernelCost, KernelError, KernelModel, Shape, StreamParameters, picoseconds};
 
 /// A pass over memory. A fused chain of operators is one pass over its distinct inputs and outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub struct Stream {
     pub bytes_cached: u64,
     /// Rows that the kernel walks over one by one, if it does and they are known: softmax, normalisations.
     pub rows: Option<u64>,
+    /// Elements that it looks up by index, one a thread.
+    pub looked_up: u64,
 }
 
 /// Kinds of streaming kernels.
@@ -38,11 +42,15 @@ pub enum StreamClass {
     RmsNorm,
     /// Sums over rows or columns (gradients of biases, norms).
     Reduction,
-    /// Log-softmax and loss over a vocabulary.
+    /// A loss over a vocabulary or its gradient in one kernel, row by row.
     CrossEntropy,
-    /// Rows gathered or scattered by index.
+    /// Rows of a table looked up by index.
     Embedding,
-    /// Fused update of parameters and optimizer states.
+    /// Gradients added to rows of a table: indices are sorted, and each row sums what belongs to it.
+    EmbeddingGradient,
+    /// Rows or pieces put in another order, each moved whole.
+    Permutation,
+    /// Update of lists of parameters and optimizer states, in chunks.
     Optimizer,
 }
 
@@ -71,7 +79,10 @@ impl KernelModel {
             bytes,
             achieved: parameters.achieved,
             serial: 1.0,
-            seconds: |sms| self.cache_seconds(cached, sms),
+            seconds: |sms| {
+                let memory = bytes as f64 / self.bandwidth(parameters.achieved, sms);
+                self.cache_seconds(cached, sms).max(self.index_seconds(shape, parameters, sms) - memory)
+            },
         };
         let cost = KernelCost {
             fixed: picoseconds(parameters.start_us * 1e-6),
@@ -85,6 +96,12 @@ impl KernelModel {
             Some(among) => self.corrected(cost, 0.0, || among),
             None => cost,
         })
+    }
+
+    /// What it takes so many SMs to find elements by index (s).
+    fn index_seconds(&self, shape: &Stream, parameters: &StreamParameters, sms: u32) -> f64 {
+        let per_second = |per_clock| per_clock * self.facts.clock_hz * f64::from(sms);
+        parameters.per_clock.map_or(0.0, |per_clock| shape.looked_up as f64 / per_second(per_clock))
     }
 
     /// Bytes of rows that a normalisation reads from HBM a second time.
@@ -113,7 +130,7 @@ impl Stream {
 
 impl StreamClass {
     /// All classes.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Elementwise,
         Self::Softmax,
         Self::LayerNorm,
@@ -121,6 +138,8 @@ impl StreamClass {
         Self::Reduction,
         Self::CrossEntropy,
         Self::Embedding,
+        Self::EmbeddingGradient,
+        Self::Permutation,
         Self::Optimizer,
     ];
 
@@ -134,6 +153,8 @@ impl StreamClass {
             Self::Reduction => "reduction",
             Self::CrossEntropy => "cross-entropy",
             Self::Embedding => "embedding",
+            Self::EmbeddingGradient => "embedding-gradient",
+            Self::Permutation => "permutation",
             Self::Optimizer => "optimizer",
         }
     }

@@ -62,7 +62,7 @@ impl Draft {
         writes: &[(&'static str, u64)],
     ) -> &mut Operator {
         let bytes_cached = 0;
-        let stream = Stream { class, bytes_read, bytes_written, bytes_cached, rows: None };
+        let stream = Stream { class, bytes_read, bytes_written, bytes_cached, rows: None, looked_up: 0 };
         self.push(name, Work::Stream(stream), reads, writes)
     }
 
@@ -80,6 +80,38 @@ impl Draft {
             stream.rows = Some(rows);
         }
         walk
+    }
+
+    /// Appends a pass that looks up so many elements in a table.
+    pub(crate) fn look_up(
+        &mut self,
+        name: &'static str,
+        elements: u64,
+        traffic: (u64, u64),
+        reads: &[&'static str],
+        writes: &[(&'static str, u64)],
+    ) -> &mut Operator {
+        let pass = self.stream(name, StreamClass::Embedding, traffic, reads, writes);
+        if let Work::Stream(stream) = &mut pass.work {
+            stream.looked_up = elements;
+        }
+        pass
+    }
+
+    /// Appends what adds gradients of `tokens` (bytes) to the rows of a `table` that they were looked up in: all of them other
+    /// rows as far as the table has as many. Sums of each row go to memory in fp32 and back (PyTorch's
+    /// `embedding_backward_cuda_kernel`).
+    pub(crate) fn add_to_rows(
+        &mut self,
+        name: &'static str,
+        dtype: Dtype,
+        (tokens, table): (u64, u64),
+        reads: &[&'static str],
+    ) -> &mut Operator {
+        let rows = tokens.min(table);
+        let sums = rows / dtype.bytes() * Dtype::Fp32.bytes();
+        let traffic = (tokens + sums, sums + rows);
+        self.stream(name, StreamClass::EmbeddingGradient, traffic, reads, &[])
     }
 
     /// Appends a matrix product of `batch`, `m`, `n`, `k`.

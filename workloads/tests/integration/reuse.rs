@@ -121,7 +121,14 @@ fn touch(reads: &[usize], writes: &[usize], nameless: u64) -> Operator {
     Operator {
         name: "touch",
         phase: Phase::Forward,
-        work: Work::Stream(Stream { class, bytes_read, bytes_written, bytes_cached: 0, rows: None }),
+        work: Work::Stream(Stream {
+            class,
+            bytes_read,
+            bytes_written,
+            bytes_cached: 0,
+            rows: None,
+            looked_up: 0,
+        }),
         reads: reads.iter().map(|&tensor| TENSORS[tensor].name).collect(),
         writes: writes.iter().map(|&tensor| TENSORS[tensor]).collect(),
         workspace: 0,

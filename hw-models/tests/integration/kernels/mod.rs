@@ -124,6 +124,26 @@ fn a_cache_keeps_what_returns_soon() {
     assert_eq!([0.92, 1.06, 1.2].map(|share| kept(&l4, share)), [1000, 500, 0]);
 }
 
+/// 67 million numbers at so many a clock of each SM, behind which 512 MiB hide; a copy of as many takes what the memory does.
+#[test]
+fn lookups_take_the_clocks_of_their_address_arithmetic() {
+    let (elements, bytes) = (1u64 << 26, 1u64 << 28);
+    let copy = pass_over(bytes, 0);
+    let look_up = Stream { class: StreamClass::Embedding, looked_up: elements, ..copy };
+    for device in ["h100-sxm5-80gb", "l4"] {
+        let kernels = model(device);
+        let seconds = |pass: &Stream| kernels.stream(pass).unwrap().alone().as_secs() - 2.5e-6;
+        let parameters = kernels.parameters.stream(StreamClass::Embedding).unwrap();
+        let per_second =
+            parameters.per_clock.unwrap() * kernels.facts.clock_hz * f64::from(kernels.facts.sms);
+        let memory = 2.0 * bytes as f64 / parameters.achieved / kernels.facts.hbm_bytes_per_s;
+        let slower = memory.max(elements as f64 / per_second);
+        assert!((seconds(&look_up) / slower - 1.0).abs() < 1e-3, "{device}");
+        assert!((seconds(&copy) / memory - 1.0).abs() < 1e-3, "{device}");
+        assert_eq!(slower > memory, device == "h100-sxm5-80gb", "the memory of L4 is slower still");
+    }
+}
+
 #[test]
 fn what_is_missing_is_named() {
     let error = model("v100-sxm2-16gb").gemm(&square(128, Dtype::Bf16)).unwrap_err();
@@ -184,7 +204,7 @@ fn square(side: u64, dtype: Dtype) -> Gemm {
 /// An elementwise pass from a tensor of so many bytes to another.
 fn pass_over(bytes: u64, bytes_cached: u64) -> Stream {
     let class = StreamClass::Elementwise;
-    Stream { class, bytes_read: bytes, bytes_written: bytes, bytes_cached, rows: None }
+    Stream { class, bytes_read: bytes, bytes_written: bytes, bytes_cached, rows: None, looked_up: 0 }
 }
 
 fn causal(pass: Pass, heads: u64) -> Attention {

@@ -113,13 +113,8 @@ impl Tape<'_> {
                         self.draft.stream(step, StreamClass::Elementwise, (indices, indices), &[], &[]);
                     }
                 }
-                self.draft.stream(
-                    look_up,
-                    StreamClass::Embedding,
-                    (8 * scores.queries * scores.keys, bias),
-                    &[],
-                    &[],
-                );
+                let pairs = scores.queries * scores.keys;
+                self.draft.look_up(look_up, pairs * scores.heads, (8 * pairs, bias), &[], &[]);
                 if scores.causal {
                     let mask = name(scores.layer, "mask biases");
                     self.draft.stream(mask, StreamClass::Elementwise, (bias, bias), &[], &[]);

@@ -163,7 +163,7 @@ impl Tape<'_> {
                 let taken = self.value(of("input"), tokens);
                 let size = self.on.bytes(tokens);
                 let writes = [(taken.tensor, size)];
-                let class = StreamClass::Embedding;
+                let class = StreamClass::Permutation;
                 self.draft.stream(
                     of("take tokens"),
                     class,
@@ -183,7 +183,7 @@ impl Tape<'_> {
         let put = self.view(made, made.shape);
         if let Some(result) = result {
             let (size, reads) = (self.on.bytes(result.shape), [made.tensor, result.tensor, places]);
-            self.draft.stream(of("put back"), StreamClass::Embedding, (2 * size, size), &reads, &[]);
+            self.draft.stream(of("put back"), StreamClass::Permutation, (2 * size, size), &reads, &[]);
         }
         let idle = if result.is_none() { mlp_parameters(dealing.width, mlp) } else { Vec::new() };
         self.parameters += idle.iter().sum::<u64>();
@@ -191,7 +191,7 @@ impl Tape<'_> {
             let places = here.find(&mut reverse.draft, of("gradient"));
             if let Some(result) = result {
                 let (of_result, size) = (of("output gradient"), reverse.on.bytes(result.shape));
-                let (class, reads) = (StreamClass::Embedding, [gradient, places]);
+                let (class, reads) = (StreamClass::Permutation, [gradient, places]);
                 reverse.draft.stream(of_result, class, (2 * size, size), &reads, &[(of_result, size)]);
                 reverse.give(result, of_result);
             }
@@ -262,7 +262,13 @@ impl Masked {
                 draft.stream(of(step), PASS, (indices, indices), &[places], &[]);
             }
             let reads = [gradient, places, whole];
-            draft.stream(of("add to tokens gradient"), StreamClass::Embedding, (2 * size, size), &reads, &[]);
+            draft.stream(
+                of("add to tokens gradient"),
+                StreamClass::Permutation,
+                (2 * size, size),
+                &reads,
+                &[],
+            );
         }
         whole
     }

@@ -23,7 +23,7 @@ impl Tape<'_> {
         }
         let probabilities = name(layer, "log-probabilities");
         let writes = [(probabilities, single)];
-        let softmax = (StreamClass::CrossEntropy, rows);
+        let softmax = (StreamClass::Softmax, rows);
         self.draft.walk(probabilities, softmax, (single, single), &[logits], &writes);
         let loss = self.value(layer, Shape::Vector { width: 1 });
         let traffic = (SINGLE * rows, SINGLE);

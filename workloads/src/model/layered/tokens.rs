@@ -25,14 +25,15 @@ impl Tape<'_> {
         let (whole, entries) = (self.on.bytes(to.shape), ENTRY_BYTES * self.on.rows(from.shape));
         let count = rows * width;
         self.parameters += if embedding.tied { 0 } else { count };
-        let class = StreamClass::Embedding;
-        self.draft.stream(layer, class, (entries + whole, whole), &[from.tensor], &[(to.tensor, whole)]);
+        let (elements, traffic) = (self.on.elements(to.shape), (entries + whole, whole));
+        self.draft.look_up(layer, elements, traffic, &[from.tensor], &[(to.tensor, whole)]);
         self.back(to, move |reverse, gradient| {
-            let (table, size) = (name(layer, "gradient"), count * reverse.on.dtype.bytes());
+            let (table, dtype) = (name(layer, "gradient"), reverse.on.dtype);
+            let size = count * dtype.bytes();
             reverse.draft.within(Phase::BackwardWeight, |draft| {
                 let clear = name(layer, "gradient cleared");
                 draft.stream(clear, StreamClass::Elementwise, (0, size), &[], &[(table, size)]);
-                draft.stream(table, class, (2 * whole, whole), &[gradient, from.tensor, table], &[]);
+                draft.add_to_rows(table, dtype, (whole, size), &[gradient, from.tensor, table]);
             });
             reverse.accumulate(table, count);
         });

@@ -43,7 +43,7 @@ pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, classes: u64, 
     POOLER.forward(draft, on, (on.hidden(), on.hidden()), FIRST);
     draft.stream("pooler tanh", class, (bytes, bytes), &[POOLER.output], &[(POOLED, bytes)]);
     CLASSES.forward(draft, on, (classes, on.hidden()), POOLED);
-    let (class, logits) = ((StreamClass::CrossEntropy, sequences(on)), on.bytes(sequences(on) * classes));
+    let (class, logits) = ((StreamClass::Softmax, sequences(on)), on.bytes(sequences(on) * classes));
     draft.walk("cross entropy", class, (logits, logits), &[CLASSES.output], &[(LOSS, logits)]);
 }
 

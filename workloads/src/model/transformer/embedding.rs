@@ -50,16 +50,17 @@ fn forward(on: &ShardedTransformer) -> Vec<Operator> {
     let (whole, part) = (on.bytes(on.tokens() * on.hidden()), on.bytes(on.residual_elements()));
     let mut result = WORDS;
     let read = on.tokens() * TOKEN_BYTES + whole;
-    draft.stream("look up words", StreamClass::Embedding, (read, whole), &[TOKENS], &[(WORDS, whole)]);
+    let elements = on.tokens() * on.hidden();
+    draft.look_up("look up words", elements, (read, whole), &[TOKENS], &[(WORDS, whole)]);
     if on.tensor() > 1 {
         let of_others = whole / on.tensor() * (on.tensor() - 1);
-        draft.stream("clear words of others", StreamClass::Embedding, (0, of_others), &[WORDS], &[]);
+        draft.stream("clear words of others", elementwise, (0, of_others), &[WORDS], &[]);
         let sum = (CollectiveKind::AllReduce, Group::Tensor, whole);
         draft.collective("reduce words", sum, Issue::Waiting, &[WORDS], &[]);
     }
     if on.model().encoder.is_some() {
         let looked_up = [(TYPES, whole)];
-        draft.stream("look up token types", StreamClass::Embedding, (read, whole), &[TOKENS], &looked_up);
+        draft.look_up("look up token types", elements, (read, whole), &[TOKENS], &looked_up);
         let reads = [WORDS, TYPES];
         draft.stream("add token types", elementwise, (2 * whole, whole), &reads, &[(TYPED, whole)]);
         result = TYPED;
@@ -132,8 +133,7 @@ const fn norm_input(on: &ShardedTransformer) -> &'static str {
     }
 }
 
-/// The gradient of a table: cleared, then what `reads` say is scattered into the rows that were read (gradient and row
-/// read, row written), then all of it is added to the sum over micro-batches, which no kernel does on the way.
+/// The gradient of a table: cleared, then what `reads` say is added to the rows that were read, then all of it is added to the sum over micro-batches, which no kernel does on the way.
 fn table_gradient(
     draft: &mut Draft,
     on: &ShardedTransformer,
@@ -144,6 +144,6 @@ fn table_gradient(
     let (whole, table) = (on.bytes(on.tokens() * on.hidden()), on.bytes(parameters));
     draft.stream(clear, StreamClass::Elementwise, (0, table), &[], &[(scatter, table)]);
     let reads: Vec<&'static str> = reads.iter().copied().chain([scatter]).collect();
-    draft.stream(scatter, StreamClass::Embedding, (2 * whole, whole), &reads, &[]);
+    draft.add_to_rows(scatter, on.execution().dtype, (whole, table), &reads);
     draft.accumulate(accumulate, on, scatter, parameters);
 }

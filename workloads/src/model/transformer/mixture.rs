@@ -89,7 +89,7 @@ pub(super) fn forward(
     let traffic = (tokens.bytes_sent(on), whole);
     draft.stream(
         "unpermute tokens",
-        StreamClass::Embedding,
+        StreamClass::Permutation,
         traffic,
         &[returned, ROWS],
         &[(COMBINED, whole)],
@@ -110,9 +110,9 @@ pub(super) fn backward(
 ) -> &'static str {
     let tokens = Tokens::of(on, experts);
     let whole = on.bytes(tokens.here * tokens.hidden);
-    let (embedding, sent) = (StreamClass::Embedding, tokens.bytes_sent(on));
+    let (permutation, sent) = (StreamClass::Permutation, tokens.bytes_sent(on));
     let writes = [(COMBINE_BACK.permuted, sent)];
-    draft.stream(COMBINE_BACK.permute, embedding, (whole, sent), &[gradient, ROWS], &writes);
+    draft.stream(COMBINE_BACK.permute, permutation, (whole, sent), &[gradient, ROWS], &writes);
     let sorted = tokens.dispatch(draft, on, COMBINE_BACK, false);
     tokens.grouped_backward(draft, on, DOWN, (tokens.hidden, tokens.ffn), (ACTIVATION, sorted));
     tokens.activation_gradient(draft, on);
@@ -122,7 +122,7 @@ pub(super) fn backward(
     let weights = tokens.return_weights(draft);
     let reads = [returned, weights, ROWS];
     let writes = [(PERMUTED_GRADIENT, whole), (SCORES_GRADIENT, on.bytes(tokens.router.table()))];
-    draft.stream("permute tokens gradient", embedding, (sent, whole), &reads, &writes);
+    draft.stream("permute tokens gradient", permutation, (sent, whole), &reads, &writes);
     let through_router = tokens.router.backward(draft, on, input);
     let mut sum = add_gradients(draft, on, [PERMUTED_GRADIENT, through_router], "routed gradient");
     if let Some(ffn) = experts.shared_ffn {
@@ -203,13 +203,13 @@ impl<'a> Tokens<'a> {
         let (whole, sent) = (on.bytes(self.here * self.hidden), self.bytes_sent(on));
         // Where the rows of each token are, and from which expert; a count.
         let rows = self.here * (2 * self.experts + 1) * ROW_BYTES;
-        let embedding = StreamClass::Embedding;
+        let permutation = StreamClass::Permutation;
         let table = self.router.table();
-        draft.stream("map rows", embedding, (table, rows), &[MAP], &[(ROWS, rows)]);
+        draft.stream("map rows", permutation, (table, rows), &[MAP], &[(ROWS, rows)]);
         let weights = self.sent * WEIGHT_BYTES;
         let reads = [input, PROBABILITIES, ROWS];
         let writes = [(DISPATCH.permuted, sent), (WEIGHTS, weights)];
-        draft.stream(DISPATCH.permute, embedding, (whole + rows, sent + weights), &reads, &writes);
+        draft.stream(DISPATCH.permute, permutation, (whole + rows, sent + weights), &reads, &writes);
     }
 
     /// Rows go to the ranks of their experts, `weighted` with their weights; tensor ranks get each other's, and those of one
@@ -254,7 +254,7 @@ impl<'a> Tokens<'a> {
         }
         if self.local > 1 {
             let writes = [(names.sorted, bytes)];
-            draft.stream(names.sort, StreamClass::Embedding, (bytes, bytes), &[tokens], &writes);
+            draft.stream(names.sort, StreamClass::Permutation, (bytes, bytes), &[tokens], &writes);
         }
         self.sorted(names)
     }
@@ -281,7 +281,7 @@ impl<'a> Tokens<'a> {
         let (mut tokens, gathered) = (rows, bytes * self.tensor);
         if self.local > 1 {
             let writes = [(names.sorted, gathered)];
-            draft.stream(names.sort, StreamClass::Embedding, (gathered, gathered), &[tokens], &writes);
+            draft.stream(names.sort, StreamClass::Permutation, (gathered, gathered), &[tokens], &writes);
             tokens = names.sorted;
         }
         if self.tensor > 1 {

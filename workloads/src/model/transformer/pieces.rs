@@ -124,6 +124,7 @@ fn parts(exchange: &Operator) -> Operator {
             bytes_written: written,
             bytes_cached: 0,
             rows: None,
+            looked_up: 0,
         }),
         reads: exchange.writes.iter().map(|tensor| tensor.name).collect(),
         writes: Vec::new(),

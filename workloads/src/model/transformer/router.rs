@@ -53,10 +53,10 @@ impl<'a> Router<'a> {
         let each = on.execution().dtype.bytes() + INDEX_BYTES;
         let chosen = self.tokens * u64::from(self.experts.top_k) * each;
         draft.walk("choose experts", reduction, (scores, chosen), &[SCORES], &[(CHOSEN, chosen)]);
-        let (embedding, none) = (StreamClass::Embedding, self.table());
+        let (permutation, none) = (StreamClass::Permutation, self.table());
         let traffic = (chosen, scores + none);
         let writes = [(PROBABILITIES, scores), (MAP, none)];
-        draft.stream("tabulate choices", embedding, traffic, &[CHOSEN], &writes);
+        draft.stream("tabulate choices", permutation, traffic, &[CHOSEN], &writes);
         if self.experts.capacity(self.tokens).is_some() {
             // The best tokens of each expert, and what is left of both tables (`apply_router_token_dropping`).
             let experts = (StreamClass::Reduction, u64::from(self.experts.count));

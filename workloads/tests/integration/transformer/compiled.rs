@@ -37,6 +37,18 @@ fn streams(operators: &[Operator]) -> Vec<(&'static str, Stream)> {
     operators.iter().filter_map(stream).collect()
 }
 
+/// A lookup copies rows as a kernel of Triton does, not element by element; nothing is merged with it.
+#[test]
+fn lookups_are_copies() {
+    let looked_up = |compiled| {
+        let embedding = shard(&preset("gpt2-large"), &execution(compiled)).embedding();
+        let (name, stream) = streams(&embedding.forward)[0];
+        (name, stream.class, stream.looked_up)
+    };
+    assert_eq!(looked_up(false), ("look up words", StreamClass::Embedding, 4 * 1_024 * 1_280));
+    assert_eq!(looked_up(true), ("look up words", StreamClass::Permutation, 0));
+}
+
 /// Between the products of a layer there is one kernel each: scale, mask and softmax, that of the context's layout, sum and
 /// norm, GeLU, sum. Scores are read once and written once.
 #[test]

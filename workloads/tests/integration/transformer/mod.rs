@@ -5,6 +5,7 @@ mod collectives;
 mod compiled;
 mod context;
 mod dataflow;
+mod embedding;
 mod flops;
 mod hugging_face;
 mod loss;

@@ -106,7 +106,7 @@ pub(in super::super) fn backward(
     let results = [(key_gradient, keys), (value_gradient, values)];
     for ((names, bytes), result) in [KEY, VALUE].into_iter().zip(whole).zip(results) {
         let writes = [(names.ordered_gradient, bytes)];
-        let class = StreamClass::Embedding;
+        let class = StreamClass::Permutation;
         draft.stream(names.order_gradient, class, (bytes, bytes), &[names.whole_gradient], &writes);
         let work = (CollectiveKind::ReduceScatter, Group::Context, bytes);
         draft.collective(names.reduce, work, Issue::Waiting, &[names.ordered_gradient], &[result]);
@@ -127,7 +127,7 @@ fn gather(
         draft.collective(names.gather, work, Issue::Waiting, &[from], &[(names.gathered, bytes)]);
     }
     for (names, _, bytes) in all {
-        let class = StreamClass::Embedding;
+        let class = StreamClass::Permutation;
         draft.stream(names.order, class, (bytes, bytes), &[names.gathered], &[(names.ordered, bytes)]);
     }
 }

@@ -28,7 +28,7 @@ pub(in super::super) struct Passage {
 pub(in super::super) fn exchange(draft: &mut Draft, on: &ShardedTransformer, passages: &[Passage]) {
     debug_assert!(on.context() > 1, "a rank alone has all heads and tokens");
     for Passage { names, from, bytes, .. } in passages {
-        let class = StreamClass::Embedding;
+        let class = StreamClass::Permutation;
         draft.stream(names.arrange, class, (*bytes, *bytes), &[from], &[(names.arranged, *bytes)]);
         let work = (CollectiveKind::AllToAll, Group::Context, *bytes);
         draft.collective(
@@ -40,7 +40,7 @@ pub(in super::super) fn exchange(draft: &mut Draft, on: &ShardedTransformer, pas
         );
     }
     for Passage { names, to, bytes, .. } in passages {
-        let class = StreamClass::Embedding;
+        let class = StreamClass::Permutation;
         draft.stream(names.order, class, (*bytes, *bytes), &[names.exchanged], &[(to, *bytes)]);
     }
 }
