@@ -39,6 +39,8 @@ pub struct Account {
     pub communication: Option<Communication>,
     /// Which model its time is from.
     pub model: TimeModel,
+    /// What was timed: operators of one model with one number do the same.
+    pub shape: u32,
     /// The weakest evidence that its time rests on.
     pub origin: Origin,
 }
@@ -91,6 +93,7 @@ impl Accounts {
         let copy = |communication| Account {
             communication: Some(communication),
             model: TimeModel::Transfer,
+            shape: 0,
             origin: self.copies,
         };
         match kind {
@@ -98,7 +101,9 @@ impl Accounts {
             TaskKind::Message(hop) => self.messages[boundary(hop)],
             TaskKind::Eviction => copy(Communication::Eviction),
             TaskKind::Load => copy(Communication::Load),
-            TaskKind::Issue => Account { communication: None, model: TimeModel::Host, origin: self.host },
+            TaskKind::Issue => {
+                Account { communication: None, model: TimeModel::Host, shape: 0, origin: self.host }
+            }
         }
     }
 }

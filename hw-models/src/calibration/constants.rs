@@ -1,5 +1,4 @@
-//! What was found, as the catalogue writes it: constants by device for `kernels.yaml`, rows for `corrections.csv` and
-//! `spreads.csv`.
+//! What was found, as the catalogue writes it: constants by device for `kernels.yaml`, rows for `corrections.csv`.
 
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -7,8 +6,7 @@ use serde::Serialize;
 use super::Calibrated;
 use crate::kernels::{
     AttentionParameters, CORRECTIONS_HEADER, ConvolutionParameters, DeviceKernels, GemmParameters,
-    GroupedParameters, KernelClass, KernelError, KernelModel, Pass, PassParameters, SPREADS_HEADER,
-    StreamParameters,
+    GroupedParameters, KernelClass, KernelError, KernelModel, Pass, PassParameters, StreamParameters,
 };
 use crate::provenance::Provenance;
 
@@ -109,15 +107,6 @@ pub fn devices(found: &[Calibrated]) -> IndexMap<String, DeviceKernels> {
         devices.entry(one.device.clone()).or_default().replace(one.kernels.clone());
     }
     devices
-}
-
-/// The table of errors on what was held out, as the catalogue has it.
-pub fn spreads(found: &[Calibrated]) -> String {
-    let told = found.iter().filter(|one| one.held_out.samples > 0);
-    let row = |one: &Calibrated| {
-        format!("{},{},{},{:.3}", one.device, one.class, one.held_out.samples, one.held_out.p90)
-    };
-    std::iter::once(SPREADS_HEADER.to_owned()).chain(told.map(row)).map(|row| row + "\n").collect()
 }
 
 /// The table of corrections that were found, as the catalogue has it.

@@ -14,6 +14,7 @@ mod errors;
 mod formats;
 mod gaussian;
 mod kernels;
+mod offsets;
 pub(crate) mod search;
 pub mod split;
 mod table;
@@ -24,10 +25,11 @@ use crate::kernels::{Anchor, Correct, DeviceKernels, KernelClass, KernelError, K
 use crate::provenance::{Confidence, Origin, Provenance};
 use gaussian::Unexplained;
 
-pub use constants::{Constants, corrections, devices, spreads};
+pub use constants::{Constants, corrections, devices};
 pub use errors::Errors;
 pub use formats::{Measured, measured};
 pub use kernels::{KernelShape, Sample};
+pub use offsets::{Offset, offsets, spreads};
 pub use table::{Row, Table, TableError};
 
 /// Most rows of a device and class that parameters, of a formula or a covariance, are fitted to.
@@ -55,6 +57,9 @@ pub struct Calibrated {
     pub held_out: Errors,
     /// Errors of the formula alone on the test quarter.
     pub uncorrected: Errors,
+    /// `ln(predicted / measured)` of rows that nothing was fitted on: the test quarter, or where that has fewer than two,
+    /// every row by a fit to all others.
+    pub unseen: Vec<f64>,
 }
 
 /// Fits every class of kernels of every device that the tables measured, one after the other as the iterator is asked,
@@ -80,16 +85,7 @@ pub fn fit<'a>(
 fn calibrated(set: &Measured, known: &KernelModel) -> Result<Calibrated, KernelError> {
     let (held_out, others): (Vec<Sample>, Vec<Sample>) =
         set.samples.iter().partition(|sample| sample.held_out());
-    let step = others.len().div_ceil(MOST).max(1);
-    let some: Vec<Sample> = others.iter().copied().step_by(step).collect();
-    let formula = kernels::fit(&known.clone().correcting(Correct::Never), &some)?;
-    let mut model = formula.clone().correcting(Correct::Near);
-    let corrections = gaussian::corrections(&unexplained(&formula, &others)?, step);
-    if corrections.anchors.is_empty() {
-        model.parameters.corrections.remove(&set.class);
-    } else {
-        model.parameters.corrections.insert(set.class, corrections);
-    }
+    let (formula, model) = fitted(known, set.class, &others)?;
     let [in_fit, on_others] = [&others, &held_out].map(|samples| kernels::errors(&model, samples));
     let (in_fit, on_others) = (in_fit?, on_others?);
     let source = format!("{}; fitted {in_fit}; held out {on_others}", set.sources.join("; "));
@@ -102,8 +98,46 @@ fn calibrated(set: &Measured, known: &KernelModel) -> Result<Calibrated, KernelE
         fitted: in_fit,
         held_out: on_others,
         uncorrected: kernels::errors(&formula, &held_out)?,
+        unseen: unseen(set, known, &model, &held_out)?,
         model,
     })
+}
+
+/// The formula with the parameters that fit samples of a class best, and with what it leaves corrected near them.
+fn fitted(
+    known: &KernelModel,
+    class: KernelClass,
+    samples: &[Sample],
+) -> Result<(KernelModel, KernelModel), KernelError> {
+    let step = samples.len().div_ceil(MOST).max(1);
+    let some: Vec<Sample> = samples.iter().copied().step_by(step).collect();
+    let formula = kernels::fit(&known.clone().correcting(Correct::Never), &some)?;
+    let mut model = formula.clone().correcting(Correct::Near);
+    let corrections = gaussian::corrections(&unexplained(&formula, samples)?, step);
+    if corrections.anchors.is_empty() {
+        model.parameters.corrections.remove(&class);
+    } else {
+        model.parameters.corrections.insert(class, corrections);
+    }
+    Ok((formula, model))
+}
+
+/// Errors of [`Calibrated::unseen`], where `model` is fitted to all but the test quarter.
+fn unseen(
+    set: &Measured,
+    known: &KernelModel,
+    model: &KernelModel,
+    held_out: &[Sample],
+) -> Result<Vec<f64>, KernelError> {
+    if held_out.len() >= 2 {
+        return held_out.iter().map(|sample| sample.log_error(model)).collect();
+    }
+    let one_by_one = (0..set.samples.len()).map(|at| {
+        let mut others = set.samples.clone();
+        let judging = others.remove(at);
+        judging.log_error(&fitted(known, set.class, &others)?.1)
+    });
+    one_by_one.collect()
 }
 
 /// What a formula leaves unexplained of samples.

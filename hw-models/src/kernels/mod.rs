@@ -46,7 +46,7 @@ pub use parameters::{
 };
 pub use place::{Place, Shape};
 pub use rows::SpeedRow;
-pub use spread::{SPREADS, SPREADS_HEADER, Spreads};
+pub use spread::{SPREADS, SPREADS_HEADER, Spread, Spreads};
 pub use stream::{Stream, StreamClass};
 
 /// The catalogue of kernel parameters, `hw-models/catalogue/kernels.yaml`.

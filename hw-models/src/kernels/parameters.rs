@@ -338,7 +338,7 @@ impl KernelParameters {
 }
 
 /// The other 16-bit type; others have no kin.
-const fn kin(dtype: Dtype) -> Dtype {
+pub(super) const fn kin(dtype: Dtype) -> Dtype {
     match dtype {
         Dtype::Fp16 => Dtype::Bf16,
         Dtype::Bf16 => Dtype::Fp16,

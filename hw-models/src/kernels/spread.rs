@@ -1,72 +1,159 @@
 //! How far the models of kernels are off on what nothing was fitted to.
 //!
-//! The rows of [`SPREADS`] are written by the code that fits the constants: nine of ten held-out measurements of a class lie
-//! within its spread, relative to the prediction; few measurements widen it as Student's t widens an interval. A class that
-//! was never held out on a GPU is as uncertain as its like: the same class on GPUs of the generation, or else on any, or else
-//! the same kind of kernel in another type, or else all; of several the median, of two the larger.
+//! The rows of [`SPREADS`] are written by the code that fits the constants: errors of a class on a GPU, as logarithms of
+//! `predicted / measured`, with its own constants and with those of every other GPU that has some. What all kernels of a
+//! class share, its bias, and how single shapes scatter around it are told apart, as only the latter cancels in a step.
+//!
+//! ```text
+//! own table      bias^2 = (mean^2 + scatter^2 / n) t^2 + twin^2
+//! another's      bias^2 = mean over pairs of GPUs that are as near of mean^2
+//! ```
+//!
+//! A table is of one board, one library and one laboratory: what twins, boards of one generation and about one power, are
+//! off with each other's constants is what another board of the same make must expect. t widens few rows as Student does.
 
 use std::mem::discriminant;
 
 use crate::catalogue::Catalogue;
 
 use super::KernelClass;
+use super::parameters::kin;
 
-/// Held-out errors of the kernels that were measured, `hw-models/catalogue/spreads.csv`.
+/// Errors of kernels on what nothing was fitted to, `hw-models/catalogue/spreads.csv`.
 pub const SPREADS: &str = include_str!("../../catalogue/spreads.csv");
 
 /// The first line of a table of spreads.
-pub const SPREADS_HEADER: &str = "device,kernel,rows,spread";
+pub const SPREADS_HEADER: &str = "device,kernel,constants,rows,bias,scatter";
 
 /// Student's t at 95 % over the normal 1.645, for 2, 3, ... rows; from 11 on it is 1.
 const FEW: [f64; 9] = [3.84, 1.78, 1.43, 1.30, 1.22, 1.18, 1.15, 1.13, 1.11];
+/// Boards whose powers differ by no more than this factor hold about the same clocks, which go as the cube root.
+const TWIN_POWER: f64 = 1.25;
 
-/// A table of held-out errors.
+/// A table of errors.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spreads(Vec<Spread>);
+pub struct Spreads(Vec<Row>);
 
-/// A class of kernels that was measured on a GPU.
+/// Standard deviations of `ln(predicted / measured)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    /// Of what all kernels of a class share.
+    pub bias: f64,
+    /// Of single shapes around that.
+    pub scatter: f64,
+}
+
+/// Errors of a class on a GPU with constants of one.
 #[derive(Clone, Debug, PartialEq)]
-struct Spread {
+struct Row {
     device: String,
     class: KernelClass,
-    /// Nine of ten rows are within it, relative.
-    within: f64,
+    constants: String,
+    spread: Spread,
+}
+
+/// How near a GPU is to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kinship {
+    /// Of its generation and about its power.
+    Twin,
+    /// Of its generation.
+    Sister,
+    /// Of another.
+    Stranger,
 }
 
 impl Spreads {
     /// Reads a table; none if a row is not as [`SPREADS_HEADER`] says.
     pub fn read(table: &str) -> Option<Self> {
-        let rows = table.lines().skip(1).map(|line| {
-            let mut cells = line.split(',');
-            let (device, class) = (cells.next()?.to_owned(), KernelClass::named(cells.next()?)?);
-            let rows: usize = cells.next()?.parse().ok()?;
-            let within: f64 = cells.next()?.parse().ok()?;
-            let few = rows.checked_sub(2).map(|at| FEW.get(at).copied().unwrap_or(1.0));
-            Some((device, class, few.map(|few| within * few)))
-        });
-        // Of a single row nothing follows.
-        let told = |(device, class, within)| Some(Spread { device, class, within: within? });
-        Some(Self(rows.collect::<Option<Vec<_>>>()?.into_iter().filter_map(told).collect()))
+        let mut lines = table.lines();
+        lines.next().filter(|header| *header == SPREADS_HEADER)?;
+        lines.map(Row::read).collect::<Option<_>>().map(Self)
     }
 
-    /// What nine of ten kernels of a class on a GPU are within, relative to the prediction.
-    pub fn of(&self, catalogue: &Catalogue, device: &str, class: KernelClass) -> f64 {
-        let generation = |name: &str| catalogue.gpus.get(name).map(|gpu| &gpu.architecture);
-        let own = generation(device);
-        let of_generation = |other: &str| own.is_some() && generation(other) == own;
-        let told = |like: &dyn Fn(&Spread) -> bool| {
-            let like = self.0.iter().filter(|spread| like(spread));
-            let mut within: Vec<f64> = like.map(|spread| spread.within).collect();
-            within.sort_by(f64::total_cmp);
-            within.get(within.len() / 2).copied()
-        };
-        told(&|spread| spread.class == class && spread.device == device)
-            .or_else(|| told(&|spread| spread.class == class && of_generation(&spread.device)))
-            .or_else(|| told(&|spread| spread.class == class))
-            .or_else(|| told(&|spread| discriminant(&spread.class) == discriminant(&class)))
-            .or_else(|| told(&|_| true))
-            .unwrap_or(0.0)
+    /// How uncertain kernels of a class on a GPU are. What it has no table for is carried over from the nearest GPU that has
+    /// one; a class that no GPU has, from another of its kind, as if from a sister at best.
+    pub fn of(&self, catalogue: &Catalogue, device: &str, class: KernelClass) -> Spread {
+        let tables = || self.0.iter().filter(|row| row.constants == row.device);
+        let of_class = || tables().filter(|row| stand_in(row.class, class));
+        if let Some(own) = of_class().find(|row| row.device == device) {
+            let twins = self.carried(catalogue, Kinship::Twin, class);
+            return Spread { bias: own.spread.bias.hypot(twins.bias), ..own.spread };
+        }
+        let kinships = of_class().map(|row| kinship(catalogue, device, &row.device));
+        let of_kind = tables().filter(|row| discriminant(&row.class) == discriminant(&class));
+        let of_kind = of_kind.map(|row| kinship(catalogue, device, &row.device).max(Kinship::Sister));
+        let nearest = kinships.min().or_else(|| of_kind.min()).unwrap_or(Kinship::Stranger);
+        self.carried(catalogue, nearest, class)
     }
+
+    /// What GPUs so near are off with each other's constants: root mean squares over pairs that were measured with the class,
+    /// or else with one of its kind, or else with any.
+    fn carried(&self, catalogue: &Catalogue, near: Kinship, class: KernelClass) -> Spread {
+        let pairs = || {
+            let others = self.0.iter().filter(|row| row.constants != row.device);
+            others.filter(|row| kinship(catalogue, &row.device, &row.constants) == near)
+        };
+        root_mean_square(pairs().filter(|row| stand_in(row.class, class)))
+            .or_else(|| {
+                root_mean_square(pairs().filter(|row| discriminant(&row.class) == discriminant(&class)))
+            })
+            .or_else(|| root_mean_square(pairs()))
+            .unwrap_or_default()
+    }
+}
+
+impl Row {
+    fn read(line: &str) -> Option<Self> {
+        let mut cells = line.split(',');
+        let (device, class) = (cells.next()?.to_owned(), KernelClass::named(cells.next()?)?);
+        let constants = cells.next()?.to_owned();
+        let rows: usize = cells.next()?.parse().ok()?;
+        let (mean, scatter): (f64, f64) = (cells.next()?.parse().ok()?, cells.next()?.parse().ok()?);
+        // Of a single row nothing follows.
+        let few = FEW.get(rows.checked_sub(2)?).copied().unwrap_or(1.0);
+        let spread = if constants == device {
+            let of_mean = scatter / (rows as f64).sqrt();
+            Spread { bias: few * mean.hypot(of_mean), scatter: few * scatter }
+        } else {
+            Spread { bias: mean.abs(), scatter }
+        };
+        Some(Self { device, class, constants, spread })
+    }
+}
+
+/// Whether constants of a class are taken for another: the two 16-bit types run on the same units.
+fn stand_in(class: KernelClass, other: KernelClass) -> bool {
+    use KernelClass::{Batched, Convolution, Gemm, Grouped};
+    class == other
+        || match (class, other) {
+            (Gemm(a), Gemm(b))
+            | (Batched(a), Batched(b))
+            | (Grouped(a), Grouped(b))
+            | (Convolution(a), Convolution(b)) => kin(a) == b,
+            _ => false,
+        }
+}
+
+fn kinship(catalogue: &Catalogue, a: &str, b: &str) -> Kinship {
+    match (catalogue.gpus.get(a), catalogue.gpus.get(b)) {
+        (Some(a), Some(b)) if a.architecture == b.architecture => {
+            let twins = a.tdp_w.max(b.tdp_w) <= TWIN_POWER * a.tdp_w.min(b.tdp_w);
+            if twins { Kinship::Twin } else { Kinship::Sister }
+        }
+        _ => Kinship::Stranger,
+    }
+}
+
+/// None of none.
+fn root_mean_square<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<Spread> {
+    let (mut count, mut bias, mut scatter) = (0.0, 0.0, 0.0);
+    for Row { spread, .. } in rows {
+        count += 1.0;
+        bias += spread.bias.powi(2);
+        scatter += spread.scatter.powi(2);
+    }
+    (count > 0.0).then(|| Spread { bias: (bias / count).sqrt(), scatter: (scatter / count).sqrt() })
 }
 
 #[cfg(test)]
@@ -74,24 +161,46 @@ mod tests {
     use super::super::{Dtype, Pass, StreamClass};
     use super::*;
 
-    const TABLE: &str = "device,kernel,rows,spread\na100-pcie-80gb,gemm-bf16,18,0.1\nb200-sxm-180gb,gemm-bf16,57,0.3\n\
-                         t4,gemm-fp16,20,0.2\nb200-sxm-180gb,attention-forward,2,0.1\nt4,softmax,1,0.5\n";
+    const TABLE: &str = "device,kernel,constants,rows,bias,scatter\n\
+                         a100-pcie-40gb,gemm-fp32,a100-pcie-80gb,99,0.03,0.10\n\
+                         a100-pcie-80gb,gemm-fp32,a100-pcie-40gb,99,-0.04,0.10\n\
+                         a100-pcie-80gb,gemm-bf16,a100-pcie-80gb,100,0.06,0.80\n\
+                         a100-pcie-80gb,gemm-bf16,a100-sxm4-80gb,99,0.20,0.12\n\
+                         a100-sxm4-80gb,gemm-bf16,a100-pcie-80gb,20,-0.20,0.12\n\
+                         b200-sxm-180gb,attention-forward,b200-sxm-180gb,2,0.00,0.10\n\
+                         b200-sxm-180gb,attention-forward,a100-pcie-80gb,9,0.25,0.07\n";
 
     #[test]
-    fn what_was_not_measured_is_as_uncertain_as_its_like() {
+    fn bias_and_scatter_go_by_how_near_the_constants_are() {
+        let catalogue = Catalogue::embedded(serde_yaml::Deserializer::from_str).expect("it is valid");
         let spreads = Spreads::read(TABLE).expect("a table");
-        let of = |device, class| spreads.of(&Catalogue::default(), device, class);
+        let of = |device, class| spreads.of(&catalogue, device, class);
         let gemm = KernelClass::Gemm;
-        assert_eq!(of("a100-pcie-80gb", gemm(Dtype::Bf16)), 0.1);
-        assert_eq!(of("h100", gemm(Dtype::Fp16)), 0.2, "fp16 on any GPU");
-        assert_eq!(of("h100", gemm(Dtype::Bf16)), 0.3, "of two the larger");
-        assert_eq!(of("h100", gemm(Dtype::Fp8)), 0.2, "products of any type: the median");
-        assert_eq!(of("h100", KernelClass::Attention(Pass::Forward)), 0.1 * 3.84, "two rows say little");
-        assert_eq!(
-            of("t4", KernelClass::Stream(StreamClass::Softmax)),
-            0.3,
-            "a single row says nothing: all kernels"
-        );
-        assert!(Spreads::read("device,kernel,rows,spread\nt4,no-such,1,0.1\n").is_none());
+        let close = |found: Spread, bias: f64, scatter: f64| {
+            assert!((found.bias - bias).abs() < 1e-9 && (found.scatter - scatter).abs() < 1e-9, "{found:?}");
+        };
+        // The mean, its own error 0.8 / 10, and sqrt((0.03^2 + 0.04^2) / 2) of twins.
+        let twins = (0.0025_f64 / 2.0).sqrt();
+        close(of("a100-pcie-80gb", gemm(Dtype::Bf16)), 0.1_f64.hypot(twins), 0.8);
+        close(of("a100-pcie-80gb", gemm(Dtype::Fp16)), 0.1_f64.hypot(twins), 0.8);
+        close(of("a100-pcie-40gb", gemm(Dtype::Bf16)), twins, 0.1);
+        close(of("a100-sxm4-40gb", gemm(Dtype::Bf16)), 0.2, 0.12);
+        // On another generation, as no class of the kind was tried: as attention was.
+        close(of("h100-sxm5-80gb", gemm(Dtype::Bf16)), 0.25, 0.07);
+        // No GPU has it in 8 bits: at best as a sister's.
+        close(of("a100-pcie-80gb", gemm(Dtype::Fp8)), 0.2, 0.12);
+        // Two rows say little: t is 3.84 times the normal. The twins are those of other kinds.
+        let few = 3.84 * 0.1;
+        let attention = KernelClass::Attention(Pass::Forward);
+        close(of("b200-sxm-180gb", attention), (few / 2_f64.sqrt()).hypot(twins), few);
+        close(of("t4", KernelClass::Stream(StreamClass::Softmax)), 0.25, 0.07);
+    }
+
+    #[test]
+    fn a_table_is_as_its_first_line_says() {
+        assert!(Spreads::read("device,kernel,rows,spread\nt4,gemm-fp16,9,0.1\n").is_none());
+        let row = |row: &str| Spreads::read(&format!("{SPREADS_HEADER}\n{row}\n"));
+        assert!(row("t4,gemm-fp16,t4,9,0.1,0.1").is_some());
+        assert!(row("t4,no-such,t4,9,0.1,0.1").is_none() && row("t4,gemm-fp16,t4,1,0.1,0.1").is_none());
     }
 }

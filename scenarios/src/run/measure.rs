@@ -74,18 +74,20 @@ impl Measured<'_> {
         named.unwrap_or(0)
     }
 
-    /// What nine of ten measurements of a step that takes so long should lie in, where its `rank` keeps the others waiting.
-    fn interval(&self, step_time_s: f64, rank: usize) -> Option<[f64; 2]> {
+    /// What nine of ten measurements of a step that takes so long should lie in.
+    fn interval(&self, summary: &RunSummary, step_time_s: f64) -> Option<[f64; 2]> {
         let machine = plans::machine::of(self.scenario).ok()?;
         let hardware = plans::machine::hardware(&machine, plans::machine::libraries(self.scenario));
         let (gpu, _) = hardware.gpu().ok()?;
-        interval(step_time_s, gpu, self.tally?.models(rank))
+        let path = &summary.critical_path_s;
+        let host = path.get(cause::LAUNCH).copied().unwrap_or_default() / path.values().sum::<f64>();
+        interval(step_time_s, gpu, host, self.tally?.spent(self.slowest(summary)))
     }
 
     /// The time of a step and what follows from it.
     pub(super) fn set_step_time(&self, summary: &mut RunSummary, step_time_s: f64) {
         summary.step_time_s = Some(step_time_s);
-        summary.step_time_interval_s = self.interval(step_time_s, self.slowest(summary));
+        summary.step_time_interval_s = self.interval(summary, step_time_s);
         let batch = self.scenario.training.global_batch.map(Count::get);
         summary.samples_per_s = batch.map(|samples| samples as f64 / step_time_s);
         let effort = match &self.scenario.model {

@@ -9,7 +9,7 @@ use sim_core::observe::Observer;
 use sim_core::outcome::Place;
 use sim_core::program::Op;
 use sim_core::time::Time;
-use workloads::account::{Account, Accounts, Communication, TimeModel};
+use workloads::account::{Account, Accounts, Communication};
 use workloads::lower::Lowered;
 use workloads::names::cause;
 use workloads::schedule::LaneKind;
@@ -106,17 +106,13 @@ impl<'a> Tally<'a> {
         times.into_iter().map(|(origin, time)| (origin.to_string(), time.0 as f64 / all as f64)).collect()
     }
 
-    /// Which models a rank's work and communication are timed by, and for how long.
-    pub(super) fn models(&self, rank: usize) -> impl Iterator<Item = (TimeModel, Time)> {
-        self.spent(rank).map(|(account, time)| (account.model, time))
-    }
-
     /// Time of a rank's last step in collectives within its stage, waiting for peers included.
     pub(super) fn within_stage(&self, rank: usize) -> Time {
         self.within_stage[self.stream(rank)]
     }
 
-    fn spent(&self, rank: usize) -> impl Iterator<Item = (Account, Time)> {
+    /// What a rank's work and communication take, in all measured steps.
+    pub(super) fn spent(&self, rank: usize) -> impl Iterator<Item = (Account, Time)> {
         let from = self.stream(rank) * self.accounts.len();
         self.accounts.iter().copied().zip(self.spent[from..].iter().copied())
     }

@@ -19,7 +19,7 @@ mod timing;
 
 use hw_models::catalogue::nearest;
 use indexmap::IndexMap;
-use reports::summary::SCHEMA_VERSION;
+use reports::summary::{RunSummary, SCHEMA_VERSION};
 use reports::validation::{LeftOut, Part, Row, SetResult, Validation};
 
 use crate::run::{Progress, in_parallel};
@@ -72,12 +72,12 @@ pub fn validate(
     }))
 }
 
-/// The mean absolute error of a set on the rows that it fits a constant on, were that constant `value`. None if it fits
-/// none.
-pub fn error_where_fitted(name: &str, value: &str) -> Option<f64> {
+/// What the rows of a set measured that it fits a constant of the software on, as step times (s), each with its run: with
+/// the committed value, or were it `constant`. None if it fits none.
+pub fn runs_where_fitted(name: &str, constant: Option<&str>) -> Option<Vec<(f64, RunSummary)>> {
     let set = embedded::set(name)?;
     match &set.measurements {
-        Measurements::Steps(steps) => steps::error_where_fitted(&set.title, steps, value),
+        Measurements::Steps(steps) => steps::runs_where_fitted(&set.title, steps, constant),
         _ => None,
     }
 }

@@ -45,21 +45,24 @@ fn files(title: &str, steps: &Steps) -> BTreeMap<String, Vec<u8>> {
     BTreeMap::from([(FILE.to_owned(), text.into_bytes())])
 }
 
-/// The mean absolute error on the rows that a constant is fitted on, with another value of it. None where none is.
-pub(super) fn error_where_fitted(title: &str, steps: &Steps, constant: &str) -> Option<f64> {
+/// What the rows measured that a constant is fitted on (s), each with its run with the committed value of it, or with
+/// `constant`. None where none is fitted.
+pub(super) fn runs_where_fitted(
+    title: &str,
+    steps: &Steps,
+    constant: Option<&str>,
+) -> Option<Vec<(f64, RunSummary)>> {
     let fitted = steps.fitted.as_ref()?;
     let files = files(title, steps);
     let table = embedded::table(&steps.data);
     let rows: Vec<Row<'_>> = table.rows().collect();
-    let error = |row: &Row<'_>| {
+    let run = |row: &Row<'_>| {
         let all = cells(table.columns(), row);
         let inputs = inputs(steps, &all);
         let (measured, _) = measurement(&all, &steps.measured).ok().filter(|_| fits(&inputs, fitted.of))?;
-        let run = predicted(steps, &files, &inputs, Some(constant)).ok()?;
-        Some((figure(&run, steps.measured.metric).ok()? / measured - 1.0).abs())
+        Some((measured, predicted(steps, &files, &inputs, constant).ok()?))
     };
-    let errors: Vec<f64> = rows.par_iter().filter_map(error).collect();
-    (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
+    Some(rows.par_iter().filter_map(run).collect())
 }
 
 /// The name under which the common scenario is read.

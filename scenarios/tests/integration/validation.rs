@@ -7,7 +7,8 @@ use hw_models::calibration::split;
 use hw_models::collectives::{COLLECTIVE_SPREADS, COLLECTIVE_SPREADS_HEADER, CollectiveSpreads};
 use reports::validation::{Part, SetResult, Validation};
 use scenarios::run::Progress;
-use scenarios::validation::{Options, error_where_fitted, names, title, validate};
+use scenarios::run::interval::HOST;
+use scenarios::validation::{Options, names, runs_where_fitted, title, validate};
 
 struct Quiet;
 
@@ -46,13 +47,30 @@ fn every_set_has_a_title_and_a_protocol_and_its_tables_a_licence() {
 /// A constant of a software stack is the best on the rows it was fitted on, which do not judge.
 #[test]
 fn fitted_constants_follow_from_their_rows() {
-    let error = |us: u32| error_where_fitted("vtrain-single-node", &format!("{us} us")).unwrap();
+    let error = |us: u32| {
+        let runs = runs_where_fitted("vtrain-single-node", Some(&format!("{us} us"))).unwrap();
+        let errors = runs.iter().map(|(measured, run)| (run.step_time_s.unwrap() / measured - 1.0).abs());
+        errors.sum::<f64>() / runs.len() as f64
+    };
     let best = error(44);
     assert!(best < 0.1, "{best}");
     for other in [0, 30, 42, 43, 45, 46, 60] {
         assert!(error(other) > best, "{other} us: {} is not more than {best}", error(other));
     }
-    assert_eq!(error_where_fitted("megatron", "1 us"), None);
+    assert!(runs_where_fitted("megatron", None).is_none());
+}
+
+/// Where the host takes most of the critical path, what a step is off is the host's, as much of it as it takes.
+#[test]
+fn how_far_hosts_differ_follows_from_the_rows_that_their_constant_is_fitted_on() {
+    let runs = runs_where_fitted("vtrain-single-node", None).unwrap();
+    let off = runs.iter().filter_map(|(measured, run)| {
+        let host = run.critical_path_s.get("launch-bound")? / run.critical_path_s.values().sum::<f64>();
+        (host > 0.5).then(|| ((run.step_time_s.unwrap() / measured).ln() / host).powi(2))
+    });
+    let squares: Vec<f64> = off.collect();
+    let found = (squares.iter().sum::<f64>() / squares.len() as f64).sqrt();
+    assert!(squares.len() >= 10 && (found / HOST - 1.0).abs() < 0.1, "{found} on {} rows", squares.len());
 }
 
 #[test]

@@ -20,7 +20,7 @@ impl CostModels<'_> {
         let model = self.kernels.first().ok_or(HardwareError::NoGpu)?;
         let cost = kernel(model, &operator.work, &[])?.ok_or(HardwareError::NoGpu)?;
         let origin = model.provenance(cost.class)?.origin;
-        Ok(Account { communication: None, model: TimeModel::Kernel(cost.class), origin })
+        Ok(Account { communication: None, model: TimeModel::Kernel(cost.class), shape: 0, origin })
     }
 
     /// A measured table speaks for itself; the tuner's estimate rests on its constants and on the links of a ring, messages to
@@ -47,7 +47,7 @@ impl CostModels<'_> {
             }
         };
         let communication = Some(Communication::Collective(collective.group, collective.kind));
-        Ok(Account { communication, model, origin })
+        Ok(Account { communication, model, shape: 0, origin })
     }
 
     /// What the time of a message from a stage to another rests on.

@@ -10,6 +10,7 @@ use crate::disposition::Dispositions;
 use crate::exchange::Exchange;
 use crate::hardware::{CostModels, Hardware, HardwareError};
 use crate::model::laid::Laid;
+use crate::model::transformer::Operator;
 use crate::model::transformer::StateBytes;
 use crate::names::kind;
 use crate::placement::Extent;
@@ -93,11 +94,15 @@ impl Deployed<'_> {
         hardware: &Hardware<'_>,
     ) -> Result<Accounts, HardwareError> {
         let (laid, chain) = (&self.laid, self.chain);
-        let operators =
-            laid.operators.iter().map(|op| models.account(op, hardware)).collect::<Result<_, _>>()?;
+        let account = |op: &Operator| {
+            let shape = laid.operators.iter().position(|other| other.work == op.work).unwrap_or_default();
+            Ok(Account { shape: shape as u32, ..models.account(op, hardware)? })
+        };
+        let operators = laid.operators.iter().map(account).collect::<Result<_, HardwareError>>()?;
         let message = |stage: u32| {
             let origin = models.message_origin(stage, (stage + 1) % chain.stages, hardware)?;
-            Ok(Account { communication: Some(Communication::Message), model: TimeModel::Transfer, origin })
+            let communication = Some(Communication::Message);
+            Ok(Account { communication, model: TimeModel::Transfer, shape: 0, origin })
         };
         let mut copies =
             (0..chain.stages).map(|stage| models.message_origin(stage, chain.stages - 1 - stage, hardware));
