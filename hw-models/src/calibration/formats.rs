@@ -225,9 +225,14 @@ fn simumax_gemm(row: &Row<'_>) -> Result<Kernels, TableError> {
             "NN" => Layout::InputGradient,
             _ => Layout::WeightGradient,
         },
-        accumulate: row.text("accumulate") == "True",
+        accumulate: sums(row),
     };
     Ok(vec![(KernelShape::Gemm(gemm), "time_us_derived")])
+}
+
+/// The type of what a product is added to, if it is.
+fn sums(row: &Row<'_>) -> Option<Dtype> {
+    (row.text("accumulate") == "True").then_some(Dtype::Fp32)
 }
 
 /// Experts; `M` is the rows of each, which the weight gradient sums over.
@@ -238,7 +243,7 @@ fn simumax_grouped(row: &Row<'_>) -> Result<Kernels, TableError> {
         "bwd_grad_act" => (Layout::InputGradient, [rows, n, k]),
         _ => (Layout::WeightGradient, [n, k, rows]),
     };
-    let accumulate = row.text("accumulate") == "True";
+    let accumulate = sums(row);
     let groups = Gemm { batch: row.count("groups")?, m, n, k, dtype: Dtype::Bf16, layout, accumulate };
     Ok(vec![(KernelShape::Grouped(GroupedGemm { groups }), "time_us_derived")])
 }
@@ -267,7 +272,7 @@ fn simumax_attention(row: &Row<'_>) -> Result<Kernels, TableError> {
 fn xla_gemm(row: &Row<'_>) -> Result<Kernels, TableError> {
     let dtype = if row.text("dtypes").starts_with("BF16") { Dtype::Bf16 } else { Dtype::Tf32 };
     let [batch, m, n, k] = [row.count("b")?, row.count("m")?, row.count("n")?, row.count("k")?];
-    let gemm = Gemm { batch, m, n, k, dtype, layout: Layout::Forward, accumulate: false };
+    let gemm = Gemm { batch, m, n, k, dtype, layout: Layout::Forward, accumulate: None };
     Ok(vec![(KernelShape::Gemm(gemm), "time_us_derived")])
 }
 
@@ -289,7 +294,7 @@ fn deepbench_gemm(row: &Row<'_>) -> Result<Kernels, TableError> {
     };
     // By columns, as BLAS stores matrices, they are transposed.
     let [n, m, k] = [row.count("M")?, row.count("N")?, row.count("K")?];
-    let gemm = Gemm { batch: 1, m, n, k, dtype, layout, accumulate: false };
+    let gemm = Gemm { batch: 1, m, n, k, dtype, layout, accumulate: None };
     Ok(vec![(KernelShape::Gemm(gemm), "time_ms")])
 }
 
@@ -329,7 +334,7 @@ fn neusight_gemm(row: &Row<'_>) -> Result<Kernels, TableError> {
         _ => (Layout::InputGradient, batch, m),
     };
     let (n, k) = (row.count("K_out")?, row.count("N_contraction")?);
-    let gemm = Gemm { batch, m, n, k, dtype: Dtype::Fp32, layout, accumulate: false };
+    let gemm = Gemm { batch, m, n, k, dtype: Dtype::Fp32, layout, accumulate: None };
     Ok(vec![(KernelShape::Gemm(gemm), "latency_ms")])
 }
 

@@ -50,8 +50,8 @@ pub struct Gemm {
     pub dtype: Dtype,
     /// Which operand is transposed.
     pub layout: Layout,
-    /// The product is added to an fp32 output (a fused accumulation of weight gradients) rather than stored.
-    pub accumulate: bool,
+    /// Type of the output that the product is added to (a fused accumulation of weight gradients); none: it is stored.
+    pub accumulate: Option<Dtype>,
 }
 
 /// Which operand is transposed in memory: kernels of the three classes differ in speed.
@@ -183,10 +183,10 @@ impl Gemm {
     fn traffic(&self, split: u64) -> u64 {
         let output = self.m.saturating_mul(self.n);
         let operands = self.m.saturating_mul(self.k).saturating_add(self.k.saturating_mul(self.n));
-        let each = match self.dtype {
-            _ if self.accumulate => 2 * Dtype::Fp32.bytes(),
-            Dtype::Fp8 => Dtype::Bf16.bytes(),
-            dtype => dtype.bytes(),
+        let each = match (self.accumulate, self.dtype) {
+            (Some(sums), _) => 2 * sums.bytes(),
+            (None, Dtype::Fp8) => Dtype::Bf16.bytes(),
+            (None, dtype) => dtype.bytes(),
         };
         let partial = if split > 1 { (split + 1) * Dtype::Fp32.bytes() } else { 0 };
         let once =

@@ -3,8 +3,9 @@
 use sim_core::time::Time;
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
-    AttentionKernel, Capacity, Dtype, Execution, Experts, Fp8, Fusion, Gather, GatherLimit, LatentAttention,
-    Load, Overlap, Recompute, Routing, Sharding, SoftmaxFusion, Split, States, Step, Transformer,
+    AddedTo, AttentionKernel, Capacity, Dtype, Execution, Experts, Fp8, Fusion, Gather, GatherLimit,
+    LatentAttention, Load, Overlap, Recompute, Routing, Sharding, SoftmaxFusion, Split, States, Step,
+    Transformer,
 };
 use workloads::placement;
 use workloads::plan::{self, Deployment, TransformerPlan};
@@ -13,7 +14,7 @@ use super::pipelining::{pipelining, schedule};
 use crate::schema::{
     self, Attention, Bias, Bytes, BytesPerParameter, ContextExchange, Count, CrossEntropy, DrawnLoad,
     Encoder, ExpertLoad, FusedSoftmax, Gelu, Launch, LayersOf, Mlp, Model, Norm, Optimizer, Placement,
-    Positions, Precision, RecomputeMode, Scaling, Scenario,
+    Positions, Precision, ProductsAddTo, RecomputeMode, Scaling, Scenario,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -252,6 +253,10 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         compiled: software.compile && !torchtitan,
         gelu: software.gelu == Gelu::Kernel,
         optimizer: software.optimizer == Optimizer::Fused,
+        gradient_accumulation: match software.products_add_to {
+            ProductsAddTo::Fp32 => AddedTo::Single,
+            ProductsAddTo::Any => AddedTo::Any,
+        },
         cross_entropy: software.cross_entropy.into(),
         loss_metrics: software.loss_metrics.get() as u32,
         ..layers

@@ -44,7 +44,9 @@ pub(crate) use quantity::split as split_quantity;
 pub use quantity::{Bytes, Dimension, Duration, Memory, Quantity, Rate, Share, Time, Transfer, Unit, Whole};
 pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
-pub use software::{Attention, CrossEntropy, FusedSoftmax, Gelu, Launch, LayersOf, Optimizer, Software};
+pub use software::{
+    Attention, CrossEntropy, FusedSoftmax, Gelu, Launch, LayersOf, Optimizer, ProductsAddTo, Software,
+};
 pub use techniques::{BPipe, EvictionPolicy, PairTransfer, Recompute, RecomputeMode, StageSet, Techniques};
 pub use training::{Fp8, MicroBatches, Precision, Scaling, Step, Training, UpdateRule};
 pub use transformer::{

@@ -31,6 +31,8 @@ pub struct Software {
     pub gelu: Gelu,
     /// How parameters are updated.
     pub optimizer: Optimizer,
+    /// Which sums of gradients over micro-batches the products of weight gradients add to by themselves.
+    pub products_add_to: ProductsAddTo,
     /// How the loss over the vocabulary is computed.
     pub cross_entropy: CrossEntropy,
     /// How often the loss is computed again, unfused, for metrics of the training batch: 2 in MosaicML's llm-foundry.
@@ -55,6 +57,7 @@ impl Default for Software {
             compile: false,
             gelu: Gelu::default(),
             optimizer: Optimizer::default(),
+            products_add_to: ProductsAddTo::default(),
             cross_entropy: CrossEntropy::default(),
             loss_metrics: Count::new(0).expect("within the limits"),
             fused_softmax: FusedSoftmax::default(),
@@ -119,6 +122,18 @@ pub enum Optimizer {
     Fused,
     /// Operator by operator: optimizers written in Python, such as MosaicML's `DecoupledAdamW`.
     Operators,
+}
+
+/// Which sums of gradients over micro-batches the products of weight gradients add to by themselves; to others a pass of its own
+/// adds each gradient.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProductsAddTo {
+    /// Those in fp32, as in Megatron-LM of 2022.
+    #[default]
+    Fp32,
+    /// Those in 16 bits, too (`memory.bytes_per_parameter: 16`), as in NeMo.
+    Any,
 }
 
 /// How the loss over the vocabulary is computed.

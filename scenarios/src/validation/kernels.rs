@@ -79,7 +79,7 @@ fn inputs(shape: &KernelShape) -> IndexMap<String, String> {
             ("n", n.to_string()),
             ("k", k.to_string()),
             ("layout", word(layout)),
-            ("accumulate", accumulate.to_string()),
+            ("accumulate", accumulate.is_some().to_string()),
         ],
         KernelShape::Grouped(grouped) => return inputs(&KernelShape::Gemm(grouped.groups)),
         KernelShape::Convolution(Convolution {

@@ -243,7 +243,9 @@ impl Walk {
             let phase = if op.phase == Phase::Recompute { Phase::Recompute } else { execution.phase };
             let execution = Executed { operator: op.name, phase, ..execution };
             let filled = match op.work {
-                Work::Gemm(gemm) | Work::Grouped(GroupedGemm { groups: gemm }) if gemm.accumulate => {
+                Work::Gemm(gemm) | Work::Grouped(GroupedGemm { groups: gemm })
+                    if gemm.accumulate.is_some() =>
+                {
                     self.accumulate(block, &gemm, execution, op.workspace, &reads)
                 }
                 _ => self.step(execution, op.workspace, &reads, &bytes),

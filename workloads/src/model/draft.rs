@@ -123,7 +123,7 @@ impl Draft {
         reads: &[&'static str],
         writes: &[(&'static str, u64)],
     ) -> &mut Operator {
-        let gemm = Gemm { batch, m, n, k, dtype, layout, accumulate: false };
+        let gemm = Gemm { batch, m, n, k, dtype, layout, accumulate: None };
         self.push(name, Work::Gemm(gemm), reads, writes)
     }
 
@@ -132,7 +132,7 @@ impl Draft {
         &mut self,
         name: &'static str,
         (batch, m, n, k): (u64, u64, u64, u64),
-        (dtype, layout, accumulate): (Dtype, Layout, bool),
+        (dtype, layout, accumulate): (Dtype, Layout, Option<Dtype>),
         reads: &[&'static str],
         writes: &[(&'static str, u64)],
     ) {

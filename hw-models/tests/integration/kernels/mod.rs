@@ -198,7 +198,7 @@ proptest! {
 }
 
 fn square(side: u64, dtype: Dtype) -> Gemm {
-    Gemm { batch: 1, m: side, n: side, k: side, dtype, layout: Layout::Forward, accumulate: false }
+    Gemm { batch: 1, m: side, n: side, k: side, dtype, layout: Layout::Forward, accumulate: None }
 }
 
 /// An elementwise pass from a tensor of so many bytes to another.

@@ -73,8 +73,8 @@ pub struct Fusion {
     pub activation: bool,
     /// Bias, dropout and addition to the residual stream.
     pub residual: bool,
-    /// Weight gradients are added to their sum by the product itself, where that sum is in fp32.
-    pub gradient_accumulation: bool,
+    /// Sums that weight gradients are added to by the product itself.
+    pub gradient_accumulation: AddedTo,
     /// Products add biases themselves (`addmm`), rather than what follows them.
     pub bias: bool,
     /// Queries, keys and values are one product, and so are an MLP's gate and what it gates.
@@ -98,6 +98,18 @@ pub struct Fusion {
     pub cross_entropy: CrossEntropy,
     /// How often the loss is computed again from the logits, unfused, for metrics of the training batch.
     pub loss_metrics: u32,
+}
+
+/// Sums over micro-batches that products of weight gradients add to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AddedTo {
+    /// None: a pass of its own adds each gradient.
+    Nothing,
+    /// Those in fp32 (`wgrad_gemm_accum_fp32` of Apex, as Megatron-LM of 2022 has it).
+    #[default]
+    Single,
+    /// Those in half precision, too (`wgrad_gemm_accum_fp16`).
+    Any,
 }
 
 /// When scale, mask and softmax are one kernel.
@@ -192,7 +204,7 @@ impl Fusion {
         softmax: SoftmaxFusion::Auto { keys_max: 4_096 },
         activation: true,
         residual: true,
-        gradient_accumulation: true,
+        gradient_accumulation: AddedTo::Single,
         bias: false,
         projections: true,
         norm: true,
@@ -327,11 +339,15 @@ impl ShardedTransformer {
         self.model.hidden as u64
     }
 
-    /// Whether products of weight gradients add to the sum over micro-batches: Megatron-LM's kernel
-    /// (`wgrad_gemm_accum_fp32`) adds in fp32 only, and is turned off for other sums.
-    pub(super) const fn products_accumulate(&self) -> bool {
-        self.execution.fusion.gradient_accumulation
-            && self.execution.states.gradient_bytes() == Dtype::Fp32.bytes()
+    /// The type of the sums over micro-batches that products of weight gradients add to; none: a pass of its own does.
+    pub(super) fn products_add_to(&self) -> Option<Dtype> {
+        let (in_single, dtype) =
+            (self.execution.states.gradient_bytes() == Dtype::Fp32.bytes(), self.execution.dtype);
+        match self.execution.fusion.gradient_accumulation {
+            AddedTo::Single => in_single.then_some(Dtype::Fp32),
+            AddedTo::Any => Some(if in_single { Dtype::Fp32 } else { dtype }),
+            AddedTo::Nothing => None,
+        }
     }
 
     /// Bytes of `elements` activations.

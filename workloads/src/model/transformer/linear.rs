@@ -235,10 +235,10 @@ impl Linear {
         let (names, dtype) = (self.names, self.dtype(on));
         let (shape, layout) =
             ((1, self.outputs, self.inputs, self.tokens(on)), (dtype, Layout::WeightGradient));
-        if on.products_accumulate() {
+        if let Some(sums) = on.products_add_to() {
             let operator = draft.gemm(names.weight_gradient, shape, layout, &[gradient, input], &[]);
             if let Work::Gemm(gemm) = &mut operator.work {
-                gemm.accumulate = true;
+                gemm.accumulate = Some(sums);
             }
             return;
         }

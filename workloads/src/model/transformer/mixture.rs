@@ -334,7 +334,7 @@ impl<'a> Tokens<'a> {
         input: &'static str,
     ) {
         let shape = (self.local, self.rows_each(), outputs, inputs);
-        let layout = (on.execution().dtype, Layout::Forward, false);
+        let layout = (on.execution().dtype, Layout::Forward, None);
         let writes = [(names.output, on.bytes(self.rows() * outputs))];
         draft.grouped(names.product, shape, layout, &[input], &writes);
     }
@@ -349,7 +349,7 @@ impl<'a> Tokens<'a> {
     ) {
         let dtype = on.execution().dtype;
         let rows = self.rows_each();
-        let layout = (dtype, Layout::InputGradient, false);
+        let layout = (dtype, Layout::InputGradient, None);
         let writes = [(names.input_gradient, on.bytes(self.rows() * inputs))];
         draft.grouped(
             names.input_gradient,
@@ -360,12 +360,13 @@ impl<'a> Tokens<'a> {
         );
         draft.within(Phase::BackwardWeight, |draft| {
             let shape = (self.local, outputs, inputs, rows);
-            let layout = (dtype, Layout::WeightGradient, on.products_accumulate());
+            let sums = on.products_add_to();
+            let layout = (dtype, Layout::WeightGradient, sums);
             let weights = self.local * inputs * outputs;
             let writes = [(names.weight_gradient, on.bytes(weights))];
-            let writes = if on.products_accumulate() { &[][..] } else { &writes[..] };
+            let writes = if sums.is_some() { &[][..] } else { &writes[..] };
             draft.grouped(names.weight_gradient, shape, layout, &[gradient, input], writes);
-            if !on.products_accumulate() {
+            if sums.is_none() {
                 draft.accumulate(names.accumulate, on, names.weight_gradient, weights);
             }
         });

@@ -76,7 +76,7 @@ pub(crate) use data::Held;
 pub use data::{DataParallel, Gather, GatherLimit, Overlap};
 pub use encoder::Encoder;
 pub use execution::{
-    AttentionKernel, Boundary, Execution, Fusion, Recompute, ShardedTransformer, SoftmaxFusion, Step,
+    AddedTo, AttentionKernel, Boundary, Execution, Fusion, Recompute, ShardedTransformer, SoftmaxFusion, Step,
 };
 pub use experts::Experts;
 pub use hugging_face::HuggingFaceError;

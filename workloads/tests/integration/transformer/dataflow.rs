@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use workloads::model::transformer::{
-    AttentionKernel, Bias, Block, Capacity, ContextExchange, CrossEntropy, Dtype, Execution, Experts, Fp8,
-    Fusion, LatentAttention, Load, Mlp, Norm, Operator, Phase, Positions, Recompute, Routing, Scaling,
-    ShardedTransformer, SoftmaxFusion, Split, States, Transformer, Work, beside,
+    AddedTo, AttentionKernel, Bias, Block, Capacity, ContextExchange, CrossEntropy, Dtype, Execution,
+    Experts, Fp8, Fusion, LatentAttention, Load, Mlp, Norm, Operator, Phase, Positions, Recompute, Routing,
+    Scaling, ShardedTransformer, SoftmaxFusion, Split, States, Transformer, Work, beside,
 };
 
 use super::{flash, materialised, preset, ranks, shard};
@@ -19,7 +19,7 @@ fn cases() -> Vec<(Transformer, Execution)> {
         softmax: SoftmaxFusion::Off,
         activation: false,
         residual: false,
-        gradient_accumulation: false,
+        gradient_accumulation: AddedTo::Nothing,
         bias: true,
         strided_heads: false,
         compiled: false,

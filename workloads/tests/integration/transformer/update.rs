@@ -1,8 +1,8 @@
 //! The optimizer step.
 
 use workloads::model::transformer::{
-    AttentionKernel, Collective, CollectiveKind, DataParallel, Dtype, Execution, Group, Operator, Recompute,
-    ShardedTransformer, Sharding, Split, States, Work,
+    AddedTo, AttentionKernel, Collective, CollectiveKind, DataParallel, Dtype, Execution, Fusion, Group,
+    Operator, Recompute, ShardedTransformer, Sharding, Split, States, Work,
 };
 
 use super::{preset, ranks, shard};
@@ -92,6 +92,25 @@ fn gradients_in_half_precision_are_added_by_a_pass() {
     for states in [States::HalfGradients, States::CopiedGradients] {
         assert_eq!(passes(states), Some((2 + 2 + 2) * weights));
     }
+}
+
+/// Or products add to sums in half precision themselves: what is read and written is half as wide as in fp32.
+#[test]
+fn products_add_to_sums_in_half_precision() {
+    let sums = |states, gradient_accumulation| {
+        let fusion = Fusion { gradient_accumulation, ..Fusion::ALL };
+        let execution = Execution::new(1, 2_048, SPLIT, Dtype::Bf16, AttentionKernel::Materialised);
+        let gpt = shard(&preset("megatron-175b"), &Execution { states, fusion, ..execution });
+        let layer = gpt.layer(Recompute::None);
+        let product = layer.backward.iter().find(|op| op.name == "qkv weight gradient").unwrap();
+        let Work::Gemm(gemm) = product.work else { panic!("{product:?}") };
+        (gemm.accumulate, streamed(&layer.backward, "accumulate qkv weight gradient").is_some())
+    };
+    let (half, full) = (States::HalfGradients, States::FullGradients);
+    assert_eq!(sums(half, AddedTo::Single), (None, true));
+    assert_eq!(sums(half, AddedTo::Any), (Some(Dtype::Bf16), false));
+    assert_eq!(sums(full, AddedTo::Any), (Some(Dtype::Fp32), false));
+    assert_eq!(sums(full, AddedTo::Nothing), (None, true));
 }
 
 /// The gradient of a table is cleared and filled in the type of activations, then added to its sum.
