@@ -9,6 +9,7 @@
 //!           +-- json, csv  everything, for programs
 //!           +-- html       one self-contained page with plots
 //! ```
+#![forbid(unsafe_code)]
 
 mod absent;
 mod axis;

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! Only this crate opens files and talks to the terminal, and within it only the command line does.
+#![forbid(unsafe_code)]
 
 pub mod calibration;
 pub mod catalogue;

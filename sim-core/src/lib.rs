@@ -41,6 +41,7 @@
 //! assert_eq!(run.streams.iter().map(minutes).collect::<Vec<_>>(), [3.0, 4.0]);
 //! # Ok::<(), Vec<sim_core::validate::ProgramError>>(())
 //! ```
+#![forbid(unsafe_code)]
 
 pub mod engine;
 pub mod fixed;

@@ -57,6 +57,7 @@
 //! assert_eq!(run.stores[stages[0].memory.index()].peak.bytes, 4_000_000);
 //! # Ok::<(), workloads::plan::PlanError>(())
 //! ```
+#![forbid(unsafe_code)]
 
 pub mod account;
 pub mod chain;

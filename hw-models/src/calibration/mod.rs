@@ -10,10 +10,15 @@
 //! it is fitted with the rest, as the table cannot be explained without, but `kernels.yaml` does not take it over.
 
 mod constants;
+pub mod devices;
 mod errors;
+pub mod estimate;
 mod formats;
 mod gaussian;
+pub mod hardware;
 mod kernels;
+pub mod laws;
+pub mod measure;
 mod offsets;
 pub(crate) mod search;
 pub mod split;

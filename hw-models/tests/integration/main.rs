@@ -8,4 +8,5 @@ mod host;
 mod kernels;
 mod machine;
 mod machine_set;
+mod measured;
 mod table;

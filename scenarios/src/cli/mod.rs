@@ -59,7 +59,7 @@ enum Verb {
     Show(show::Arguments),
     /// Say how far predictions are from measurements
     Validate(validate::Arguments),
-    /// Fit constants of kernels to measured tables, and say how far they predict rows that were not fitted
+    /// Measure a device, or fit tables that others measured, and say how far that predicts what was not fitted
     Calibrate(calibrate::Arguments),
     /// List what there is to choose from
     List(list::Arguments),
@@ -92,6 +92,8 @@ enum Exit {
     BrokenPromise = 1,
     /// The input is wrong, or there is nowhere to write.
     BadInput = 2,
+    /// There is no such device, or a library for it is missing.
+    NoDevice = 3,
     /// Ctrl-C; what had ended by then is kept.
     Interrupted = 130,
     /// A mistake in foretrain.

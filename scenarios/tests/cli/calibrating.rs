@@ -93,3 +93,76 @@ fn everything_that_is_wrong_with_tables_is_told_with_its_place() {
     let huge = sandbox.run("calibrate --from huge.csv --format json");
     assert!(huge.exit == 0 && huge.json()["classes"][0]["device"] == "t4", "{}", huge.err);
 }
+
+/// Lines of the record of a measurement that was killed after so many tasks, in the middle of a line.
+fn killed(samples: &str, tasks: usize) -> String {
+    let lines: Vec<&str> = samples.lines().collect();
+    lines[..=tasks].join("\n") + "\n" + &lines[tasks + 1][..20]
+}
+
+#[test]
+fn a_device_that_is_made_up_is_measured_fitted_and_told() {
+    let sandbox = Sandbox::new("calibrate-synthetic");
+    let answer =
+        sandbox.run("calibrate --device synthetic --suite memory,gather --quick --format json").json();
+    let law = |name: &str| &answer["hardware"]["laws"][name];
+    let core = &law("memory.write")["constants"]["core"];
+    let value = core["value"].as_f64().expect("a number");
+    assert!((value / 10.0 - 1.0).abs() < 0.02 && core["told"] == true && core["unit"] == "GB/s", "{core}");
+    assert!(law("disk.read").is_null(), "it was not asked for");
+    assert_eq!(sandbox.names("out/calibration"), ["hardware.yaml", "samples.jsonl"]);
+    // What was recorded stands in for the device.
+    let recorded = "calibrate --device recorded:out/calibration/samples.jsonl --out again --format json";
+    let again = sandbox.run(recorded).json();
+    let replayed = again["hardware"]["laws"]["memory.write"]["constants"]["core"]["value"].as_f64();
+    assert!((replayed.expect("a number") / value - 1.0).abs() < 0.01);
+}
+
+#[test]
+fn a_measurement_that_was_killed_goes_on_where_it_was() {
+    let sandbox = Sandbox::new("calibrate-resume");
+    let measure =
+        |more: &str| sandbox.run(&format!("calibrate --device synthetic --quick --format json {more}"));
+    let whole = measure("").json();
+    let samples = sandbox.read("out/calibration/samples.jsonl");
+    let cut = killed(&samples, 7);
+    sandbox.write("out/calibration/samples.partial.jsonl", &cut);
+    let resumed = measure("--resume").json();
+    assert_eq!(
+        resumed["hardware"]["laws"].as_object().map(|laws| laws.len()),
+        whole["hardware"]["laws"].as_object().map(|laws| laws.len())
+    );
+    let after = sandbox.read("out/calibration/samples.jsonl");
+    for line in cut.lines().take(8) {
+        assert!(after.lines().any(|other| other == line), "what was measured is kept: {line}");
+    }
+    assert_eq!(after.lines().count(), samples.lines().count(), "nothing is measured twice");
+    assert_eq!(sandbox.names("out/calibration"), ["hardware.yaml", "samples.jsonl"]);
+}
+
+#[test]
+fn what_keeps_a_device_from_being_measured_is_told() {
+    let sandbox = Sandbox::new("calibrate-device-wrong");
+    sandbox.write("text.jsonl", "no record\n");
+    sandbox.write(
+        "other/calibration/samples.partial.jsonl",
+        concat!(
+            r#"{"foretrain":"0","device":{"name":"x","driver":"y"},"date":"2026-01-01","suite":[],"seed":1}"#,
+            "\n"
+        ),
+    );
+    sandbox.write("file", "");
+    assert_session!(
+        "calibrate-device-wrong",
+        sandbox.session(&[
+            "calibrate --device gpu",
+            "calibrate --device synthetic --suite memroy",
+            "calibrate --device recorded:nowhere.jsonl",
+            "calibrate --device recorded:text.jsonl",
+            "calibrate --device synthetic --resume --out other",
+            "calibrate --device synthetic --quick --out file",
+            "calibrate --device synthetic --from mine.csv",
+            "calibrate --device synthetic --format json --budget 0",
+        ])
+    );
+}

@@ -1,4 +1,4 @@
-//! `foretrain calibrate`: constants of kernels from measured tables.
+//! Constants of kernels from measured tables.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -9,49 +9,18 @@ use hw_models::catalogue::nearest::remedy;
 use reports::quantity;
 use scenarios::calibration::{Calibration, Class, Options, calibrate as fit, embedded, embedded_names};
 
-use super::output::{CORRECTIONS, KERNELS, Staging, page};
-use super::printer::Printer;
-use super::progress::{self, Bar};
-use super::trouble::{self, Trouble};
-use super::{Exit, Format, VERSION};
-
-/// What is fitted, and how it is told.
-#[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// Tables of measured kernels: CSV files, or names of tables that come with foretrain (`gemm_h100_xla.csv`)
-    #[arg(long, required = true, num_args = 1.., value_name = "FILE|NAME")]
-    from: Vec<String>,
-    /// The folder in which the folder `calibration` of results is: kernels.yaml and corrections.csv, as the catalogue has
-    /// them; none is written if not given
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Devices at a time; as many as there are processors if not given
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    jobs: Option<u16>,
-    /// What is printed
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
-}
-
-/// The folder of results.
-const FOLDER: &str = "calibration";
+use super::{Arguments, FOLDER};
+use crate::cli::output::{CORRECTIONS, KERNELS, Staging, page};
+use crate::cli::printer::Printer;
+use crate::cli::progress::{self, Bar};
+use crate::cli::trouble::{self, Trouble};
+use crate::cli::{Exit, Format, VERSION};
 
 /// Longest table that is read.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// Fits what the tables measured.
-pub(super) fn calibrate(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    match fitted(arguments, printer) {
-        Err(end @ Trouble::Output(_)) => Err(end),
-        Err(trouble) => Ok(trouble.report(printer, arguments.format)),
-        Ok(exit) => Ok(exit),
-    }
-}
-
-fn fitted(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+pub(super) fn fitted(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     progress::catch_interrupts();
     let tables = tables(&arguments.from)?;
     let staging = arguments.out.as_ref().map(|out| Staging::open(out, FOLDER)).transpose()?;

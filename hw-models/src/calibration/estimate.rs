@@ -1,0 +1,157 @@
+//! Constants of laws from records: relative least squares, what the data tell of each constant, and what the law is off on
+//! what it was not fitted to.
+//!
+//! Constants are searched as logarithms. How well the data tell one is the standard error of its logarithm,
+//! `s sqrt((J^T J)^-1_kk)` with `J` the change of the predicted logarithms by those of the constants and `s` what is left
+//! over; a constant that no record depends on, or that another one can stand in for, has none and is not told.
+
+use super::errors::{Errors, huber};
+use super::laws::Law;
+use super::measure::Record;
+use super::search::minimise;
+use super::split;
+
+/// Relative standard error from which a constant is not told by the data.
+pub const UNTOLD: f64 = 0.1;
+
+/// What records tell of a law.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// By constant, in the order of the law.
+    pub constants: Vec<Told>,
+    /// Errors on what was fitted.
+    pub fitted: Errors,
+    /// Errors on the test quarter: none of its records was fitted.
+    pub held_out: Errors,
+    /// Records that scatter, or of a device that was changing.
+    pub unstable: usize,
+    /// Records of a device that was held back, which were not used.
+    pub refused: usize,
+    /// Median scatter of the records.
+    pub scatter: f64,
+}
+
+/// A constant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Told {
+    /// Its value in its unit.
+    pub value: f64,
+    /// Its relative standard error; none if the records do not depend on it.
+    pub error: Option<f64>,
+}
+
+impl Told {
+    /// Whether the records tell it.
+    pub fn is_told(&self) -> bool {
+        self.error.is_some_and(|error| error < UNTOLD)
+    }
+}
+
+/// Fits a law to the records that it says something of; none if there are none that can be used.
+pub fn estimate(law: &Law, records: &[Record]) -> Option<Estimate> {
+    let usual: Vec<f64> = law.constants.iter().map(|constant| constant.usual).collect();
+    let about: Vec<&Record> =
+        records.iter().filter(|record| (law.seconds)(&usual, &record.of).is_some()).collect();
+    let sound: Vec<&Record> = about.iter().copied().filter(|record| record.is_sound()).collect();
+    let (held_out, mut fitted): (Vec<&Record>, Vec<&Record>) =
+        sound.iter().partition(|record| judges(record));
+    // Where so few tell the law that it needs them all, none judges.
+    let all_needed = fitted.len() <= law.constants.len();
+    if all_needed {
+        fitted.clone_from(&sound);
+    }
+    if fitted.is_empty() {
+        return None;
+    }
+    let logs = search(law, &usual, &fitted);
+    let values: Vec<f64> = logs.iter().map(|log| log.exp()).collect();
+    let errors = standard_errors(law, &logs, &fitted);
+    let scatters: Vec<f64> = sound.iter().map(|record| record.scatter()).collect();
+    let judged = if all_needed { &[][..] } else { &held_out };
+    Some(Estimate {
+        constants: values.iter().zip(errors).map(|(&value, error)| Told { value, error }).collect(),
+        fitted: off(law, &values, &fitted),
+        held_out: off(law, &values, judged),
+        unstable: sound.iter().filter(|record| record.is_unstable()).count(),
+        refused: about.len() - sound.len(),
+        scatter: super::measure::timing::median(&scatters),
+    })
+}
+
+/// Whether a record is in the test quarter.
+fn judges(record: &Record) -> bool {
+    split::judges(split::hash(&[record.of.to_string()]))
+}
+
+fn residual(law: &Law, values: &[f64], record: &Record) -> f64 {
+    (law.seconds)(values, &record.of).map_or(0.0, |seconds| (seconds / record.seconds()).ln())
+}
+
+fn off(law: &Law, values: &[f64], records: &[&Record]) -> Errors {
+    let signed: Vec<f64> = records.iter().map(|record| residual(law, values, record).exp_m1()).collect();
+    Errors::of(&signed)
+}
+
+/// The logarithms of the constants that fit best, searched from the usual ones, and from a tenth and ten times them.
+fn search(law: &Law, usual: &[f64], records: &[&Record]) -> Vec<f64> {
+    let loss = |logs: &[f64]| {
+        let values: Vec<f64> = logs.iter().map(|log| log.exp()).collect();
+        records.iter().map(|record| huber(residual(law, &values, record))).sum::<f64>()
+    };
+    let from = |factor: f64| {
+        let start: Vec<f64> = usual.iter().map(|value| (value * factor).ln()).collect();
+        let once = minimise(&start, 0.7, &loss);
+        minimise(&once, 0.1, &loss)
+    };
+    let found = [1.0, 0.1, 10.0].map(from);
+    found.into_iter().min_by(|a, b| loss(a).total_cmp(&loss(b))).unwrap_or_default()
+}
+
+/// Step of a logarithm for its derivative.
+const STEP: f64 = 1e-4;
+
+/// Relative standard errors of constants; none where the records do not tell one from nothing or from others.
+fn standard_errors(law: &Law, logs: &[f64], records: &[&Record]) -> Vec<Option<f64>> {
+    let constants = logs.len();
+    let at = |logs: &[f64]| -> Vec<f64> {
+        let values: Vec<f64> = logs.iter().map(|log| log.exp()).collect();
+        records.iter().map(|record| residual(law, &values, record)).collect()
+    };
+    let left = at(logs);
+    let jacobian: Vec<Vec<f64>> = (0..constants)
+        .map(|k| {
+            let mut moved = logs.to_vec();
+            moved[k] += STEP;
+            at(&moved).iter().zip(&left).map(|(after, before)| (after - before) / STEP).collect()
+        })
+        .collect();
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let normal: Vec<Vec<f64>> =
+        jacobian.iter().map(|a| jacobian.iter().map(|b| dot(a, b)).collect()).collect();
+    let freedom = records.len().saturating_sub(constants).max(1) as f64;
+    let variance = dot(&left, &left) / freedom;
+    (0..constants).map(|k| inverse_diagonal(&normal, k).map(|inverse| (variance * inverse).sqrt())).collect()
+}
+
+/// Share of its own square that a constant must keep beside the others.
+const KEPT: f64 = 1e-6;
+
+/// `(A^-1)_kk` of a symmetric matrix: what is left of `A_kk` once the others are eliminated, inverted (the Schur
+/// complement); none if next to nothing is.
+fn inverse_diagonal(matrix: &[Vec<f64>], k: usize) -> Option<f64> {
+    let mut a = matrix.to_vec();
+    let own = a[k][k];
+    for pivot in (0..a.len()).filter(|&pivot| pivot != k) {
+        let scale = a[pivot][pivot];
+        if scale <= KEPT * matrix[pivot][pivot] {
+            continue;
+        }
+        for row in (0..a.len()).filter(|&row| row != pivot) {
+            let factor = a[row][pivot] / scale;
+            for column in 0..a.len() {
+                a[row][column] -= factor * a[pivot][column];
+            }
+        }
+    }
+    (own > 0.0 && a[k][k] > KEPT * own).then(|| 1.0 / a[k][k])
+}

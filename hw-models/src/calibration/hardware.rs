@@ -1,0 +1,110 @@
+//! A hardware file: what calibrating a device found, constant by constant, and how well it is known.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use super::estimate::{Estimate, estimate};
+use super::laws::{Law, Unit, laws};
+use super::measure::{Heading, Identity, Outcome};
+use super::{Errors, measure::timing::DRIFT};
+
+/// The form of hardware files that this version writes and reads.
+pub const FORM: u32 = 1;
+
+/// What calibrating a device found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hardware {
+    /// The form of this file.
+    pub form: u32,
+    /// The version of foretrain that measured.
+    pub foretrain: String,
+    /// When.
+    pub date: String,
+    /// What was measured: the constants hold for it, with this driver.
+    pub device: Identity,
+    /// How far the slowest look at the sentinels was from the fastest, relative to it.
+    pub drift: f64,
+    /// Whether the device changed meanwhile.
+    pub steady: bool,
+    /// By name.
+    pub laws: IndexMap<String, Found>,
+}
+
+/// What records tell of a law.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Found {
+    /// By name.
+    pub constants: IndexMap<String, Constant>,
+    /// How they were found.
+    pub method: String,
+    /// Errors on what was fitted.
+    pub fitted: Errors,
+    /// Errors on the quarter that nothing was fitted to.
+    pub held_out: Errors,
+    /// Median scatter of the samples of a record, relative.
+    pub scatter: f64,
+    /// Records that scatter by more than samples should, or of a device that was changing.
+    pub unstable: usize,
+    /// Records of a device that was held back: none was used.
+    pub refused: usize,
+}
+
+/// A constant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Constant {
+    /// Its value.
+    pub value: f64,
+    /// The unit of the value.
+    pub unit: Unit,
+    /// Its relative standard error; absent where the records do not depend on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<f64>,
+    /// Whether the records tell it: a scenario takes no other.
+    pub told: bool,
+}
+
+impl Hardware {
+    /// What the records of a run tell.
+    pub fn of(heading: &Heading, outcome: &Outcome) -> Self {
+        let laws = laws()
+            .filter_map(|law| Some((law.name.to_owned(), Found::of(law, &estimate(law, &outcome.records)?))));
+        Self {
+            form: FORM,
+            foretrain: heading.foretrain.clone(),
+            date: heading.date.clone(),
+            device: heading.device.clone(),
+            drift: rounded(outcome.drift),
+            steady: outcome.drift <= DRIFT,
+            laws: laws.collect(),
+        }
+    }
+}
+
+impl Found {
+    fn of(law: &Law, estimate: &Estimate) -> Self {
+        let constants = law.constants.iter().zip(&estimate.constants).map(|(constant, told)| {
+            let (value, error) = (rounded(told.value), told.error.map(rounded));
+            (constant.name.to_owned(), Constant { value, unit: constant.unit, error, told: told.is_told() })
+        });
+        Self {
+            constants: constants.collect(),
+            method: format!(
+                "relative least squares with Huber's loss on the medians of {} tasks",
+                estimate.fitted.samples
+            ),
+            fitted: estimate.fitted,
+            held_out: estimate.held_out,
+            scatter: rounded(estimate.scatter),
+            unstable: estimate.unstable,
+            refused: estimate.refused,
+        }
+    }
+}
+
+/// To four significant digits.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}

@@ -1,0 +1,76 @@
+//! Laws: how the times of some tasks follow from a few constants of a device.
+//!
+//! A law is what is fitted to records ([`super::estimate`]), and what a device that is made up obeys
+//! ([`Synthetic`](super::measure::Synthetic)).
+
+mod host;
+
+use serde::{Deserialize, Serialize};
+
+use super::measure::Task;
+
+/// A law.
+#[derive(Clone, Copy, Debug)]
+pub struct Law {
+    /// Its name, which those of its constants begin with.
+    pub name: &'static str,
+    /// The constants.
+    pub constants: &'static [Constant],
+    /// Time of one execution of a task (s) with constants of these values; none for tasks that it says nothing of.
+    pub seconds: fn(&[f64], &Task) -> Option<f64>,
+}
+
+/// A constant of a law.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Constant {
+    /// Its name within the law.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// A value to search from: that of an ordinary device.
+    pub usual: f64,
+}
+
+/// Units of constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// Decimal gigabytes per second.
+    #[serde(rename = "GB/s")]
+    GbPerS,
+    /// Microseconds.
+    #[serde(rename = "us")]
+    Us,
+    /// Thousands of operations per second.
+    #[serde(rename = "kIOPS")]
+    Kiops,
+}
+
+impl Unit {
+    /// As it is written after a value.
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::GbPerS => "GB/s",
+            Self::Us => "us",
+            Self::Kiops => "kIOPS",
+        }
+    }
+}
+
+impl Constant {
+    const fn new(name: &'static str, unit: Unit, usual: f64) -> Self {
+        Self { name, unit, usual }
+    }
+}
+
+/// Every law.
+pub fn laws() -> impl Iterator<Item = &'static Law> {
+    host::LAWS.iter()
+}
+
+/// The law that a task obeys.
+pub fn law_of(task: &Task) -> Option<&'static Law> {
+    laws().find(|law| {
+        let usual: Vec<f64> = law.constants.iter().map(|constant| constant.usual).collect();
+        (law.seconds)(&usual, task).is_some()
+    })
+}

@@ -1,0 +1,28 @@
+//! Measuring a device: which tasks are timed, how often, and what is kept of them.
+//!
+//! ```text
+//! Suite     probes, each a list of tasks          -- suite
+//!   | runner: order, warm-ups, repetition, sentinels against drift, budget, what is known already
+//! Device    executes a task so many times         -- devices: host, cuda; synthetic, recorded
+//!   |
+//! Record    the samples of a task, and what was noticed meanwhile; a line of a file
+//! ```
+//!
+//! Rules of timing are one file ([`timing`]) for all devices, so that a figure means the same wherever it is from.
+
+mod device;
+mod record;
+mod recorded;
+mod runner;
+mod suite;
+mod synthetic;
+mod task;
+pub mod timing;
+
+pub use device::{Capability, Conditions, Device, DeviceError, Found, Identity};
+pub use record::{Flag, Heading, Record};
+pub use recorded::Recorded;
+pub use runner::{End, Failure, Observer, Outcome, Plan, run};
+pub use suite::{Probe, Suite, host_suite};
+pub use synthetic::{Disturbance, Synthetic};
+pub use task::{Access, Disk, Gather, HostMemory, Pattern, Route, Task};

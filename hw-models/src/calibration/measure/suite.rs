@@ -1,0 +1,119 @@
+//! Which tasks tell what a device does.
+
+use super::{Access, Disk, Gather, HostMemory, Pattern, Route, Task};
+
+/// Tasks that tell one thing about a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Its name.
+    pub name: String,
+    /// What is learned from it.
+    pub tells: String,
+    /// What is timed.
+    pub tasks: Vec<Task>,
+}
+
+/// The probes of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suite {
+    /// In the order they are measured: what matters most first.
+    pub probes: Vec<Probe>,
+    /// Timed again and again meanwhile, to notice a device that changes.
+    pub sentinels: Vec<Task>,
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+/// Smallest array that counts as memory.
+const ARRAY: u64 = 128 * MIB;
+
+impl Suite {
+    /// Only the probes of these names.
+    ///
+    /// # Errors
+    /// The first name that is none of its probes.
+    pub fn only(mut self, names: &[String]) -> Result<Self, String> {
+        if let Some(unknown) = names.iter().find(|name| self.probes.iter().all(|probe| probe.name != **name))
+        {
+            return Err(unknown.clone());
+        }
+        self.probes.retain(|probe| names.iter().any(|name| *name == probe.name));
+        Ok(self)
+    }
+
+    /// How many tasks it has.
+    pub fn tasks(&self) -> usize {
+        self.probes.iter().map(|probe| probe.tasks.len()).sum()
+    }
+}
+
+/// What is measured of a host with so many cores and a last-level cache of so many bytes; `quick`: what scenarios ask for
+/// most.
+pub fn host_suite(cores: u32, cache: u64, quick: bool) -> Suite {
+    // Most of an array twice the size of the cache is in memory when its turn comes again.
+    let array = ARRAY.max(2 * cache.next_power_of_two());
+    let mut threads: Vec<u32> = (0..).map(|power| 1 << power).take_while(|&count| count < cores).collect();
+    threads.push(cores.max(1));
+    if quick {
+        threads = vec![1, cores.max(1)];
+    }
+    threads.dedup();
+    let memory = |pattern, threads, bytes| Task::HostMemory(HostMemory { pattern, threads, bytes });
+    let patterns: &[Pattern] = if quick {
+        &[Pattern::Write, Pattern::Copy]
+    } else {
+        &[Pattern::Write, Pattern::Read, Pattern::Copy, Pattern::Triad]
+    };
+    let sizes: &[u64] = if quick { &[2 * array] } else { &[array, 4 * array] };
+    let streams = patterns.iter().flat_map(|&pattern| {
+        let threads = threads.iter();
+        threads.flat_map(move |&threads| sizes.iter().map(move |&bytes| memory(pattern, threads, bytes)))
+    });
+    let rows: &[u64] = if quick { &[512, 4_096] } else { &[64, 128, 256, 512, 1_024, 2_048, 4_096] };
+    let gathers = rows.iter().flat_map(|&row| {
+        threads.iter().map(move |&threads| Task::Gather(Gather { row, threads, bytes: 4 * array }))
+    });
+    let probe =
+        |name: &str, tells: &str, tasks| Probe { name: name.to_owned(), tells: tells.to_owned(), tasks };
+    Suite {
+        probes: vec![
+            probe("memory", "rates of the host's memory, by pattern and threads", streams.collect()),
+            probe("disk", "rates and latencies of a drive", disk(quick)),
+            probe("gather", "rates of rows gathered from the host's memory", gathers.collect()),
+        ],
+        sentinels: vec![memory(Pattern::Copy, 1, array)],
+    }
+}
+
+fn disk(quick: bool) -> Vec<Task> {
+    let of = |access, route, random, block, depth| Task::Disk(Disk { access, route, random, block, depth });
+    let accesses = [Access::Read, Access::Write];
+    let shapes: &[(u64, u32)] = if quick {
+        &[(MIB, 1), (MIB, 16)]
+    } else {
+        &[
+            (16 * KIB, 1),
+            (64 * KIB, 4),
+            (256 * KIB, 1),
+            (256 * KIB, 16),
+            (MIB, 1),
+            (MIB, 4),
+            (MIB, 16),
+            (4 * MIB, 4),
+            (16 * MIB, 1),
+            (16 * MIB, 8),
+        ]
+    };
+    let sequential = accesses.into_iter().flat_map(|access| {
+        shapes.iter().map(move |&(block, depth)| of(access, Route::Direct, false, block, depth))
+    });
+    let depths: &[u32] = if quick { &[1, 32] } else { &[1, 4, 16, 64] };
+    let random = accesses
+        .into_iter()
+        .flat_map(|access| depths.iter().map(move |&depth| of(access, Route::Direct, true, 4 * KIB, depth)));
+    let through_cache =
+        [Route::Cold, Route::Cached].map(|route| of(Access::Read, route, false, MIB, 1)).into_iter();
+    let written = std::iter::once(of(Access::Write, Route::Cached, false, MIB, 1));
+    let flush = std::iter::once(Task::Flush { block: 4 * KIB });
+    sequential.chain(random).chain(through_cache).chain(written).chain(flush).collect()
+}

@@ -1,0 +1,121 @@
+//! A device that is made up: it obeys the laws with constants that are known, scatters as real ones do, and fails as it is
+//! told to. What fits of its records find can be compared with the truth.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::{Capability, Conditions, Device, DeviceError, Found, Identity, Suite, Task, host_suite};
+use crate::calibration::laws::{Law, law_of};
+
+/// A device that is made up.
+#[derive(Clone, Debug)]
+pub struct Synthetic {
+    constants: fn(&Law) -> Vec<f64>,
+    /// Standard deviation of the logarithm of a batch's time.
+    noise: f64,
+    /// Share of batches that take three times as long.
+    outliers: f64,
+    disturbances: Vec<Disturbance>,
+    random: ChaCha8Rng,
+    task: Option<Task>,
+    elapsed: f64,
+}
+
+/// What happens to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Disturbance {
+    /// From a time (s) on everything takes so many times as long, and the device says that its clocks are down.
+    Throttle {
+        /// When (s).
+        from_s: f64,
+        /// So many times as long.
+        slower: f64,
+    },
+    /// From a time (s) on everything takes so many times as long, and the device says nothing.
+    Drift {
+        /// When (s).
+        from_s: f64,
+        /// So many times as long.
+        slower: f64,
+    },
+}
+
+/// Cores and cache (bytes) of a host that is made up.
+const CORES: u32 = 8;
+const CACHE: u64 = 32 << 20;
+/// How much longer an outlier takes.
+const OUTLIER: f64 = 3.0;
+
+impl Synthetic {
+    /// One whose laws have these constants, with log-normal noise and a share of outliers.
+    pub fn new(constants: fn(&Law) -> Vec<f64>, noise: f64, outliers: f64, seed: u64) -> Self {
+        let random = ChaCha8Rng::seed_from_u64(seed);
+        Self { constants, noise, outliers, disturbances: Vec::new(), random, task: None, elapsed: 0.0 }
+    }
+
+    /// The same with something that happens to it.
+    #[must_use]
+    pub fn disturbed(mut self, disturbance: Disturbance) -> Self {
+        self.disturbances.push(disturbance);
+        self
+    }
+
+    /// A standard normal number, by Box and Muller.
+    fn normal(&mut self) -> f64 {
+        let [u, v]: [f64; 2] = [self.random.random(), self.random.random()];
+        (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+    }
+}
+
+impl Device for Synthetic {
+    fn identity(&self) -> Identity {
+        Identity { name: "synthetic".to_owned(), driver: "none".to_owned(), ..Identity::default() }
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        let found = Found::Present("made up".to_owned());
+        vec![Capability { name: "device", purpose: "all probes", found, required: true }]
+    }
+
+    fn suite(&self, quick: bool) -> Suite {
+        host_suite(CORES, CACHE, quick)
+    }
+
+    fn prepare(&mut self, task: &Task) -> Result<(), DeviceError> {
+        self.task = Some(*task);
+        Ok(())
+    }
+
+    fn time(&mut self, executions: u32) -> Result<f64, DeviceError> {
+        let unable = |why: &str| DeviceError::Unable { device: "synthetic".to_owned(), why: why.to_owned() };
+        let task = self.task.ok_or_else(|| unable("nothing was made ready"))?;
+        let law = law_of(&task).ok_or_else(|| unable("no law tells how long it takes"))?;
+        let one = (law.seconds)(&(self.constants)(law), &task).unwrap_or(0.0);
+        let noise = (self.noise * self.normal()).exp();
+        let outlier = if self.random.random_bool(self.outliers) { OUTLIER } else { 1.0 };
+        let slower: f64 = self.disturbances.iter().map(|disturbance| disturbance.at(self.elapsed)).product();
+        let seconds = one * f64::from(executions) * noise * outlier * slower;
+        self.elapsed += seconds;
+        Ok(seconds)
+    }
+
+    fn conditions(&mut self) -> Conditions {
+        let throttled = self.disturbances.iter().any(
+            |disturbance| matches!(disturbance, Disturbance::Throttle { from_s, .. } if self.elapsed >= *from_s),
+        );
+        let throttled_by = if throttled { vec!["made up".to_owned()] } else { Vec::new() };
+        Conditions { throttled_by, ..Conditions::default() }
+    }
+
+    fn elapsed(&self) -> f64 {
+        self.elapsed
+    }
+}
+
+impl Disturbance {
+    /// So many times as long does everything take.
+    fn at(self, elapsed: f64) -> f64 {
+        let (Self::Throttle { from_s, slower } | Self::Drift { from_s, slower }) = self;
+        if elapsed >= from_s { slower } else { 1.0 }
+    }
+}

@@ -1,0 +1,195 @@
+//! Measuring devices that are made up: what is found of them can be compared with the truth.
+
+use hw_models::calibration::estimate::{Estimate, estimate};
+use hw_models::calibration::laws::{Law, laws};
+use hw_models::calibration::measure::{
+    Device, DeviceError, Disk, Disturbance, End, Flag, Heading, HostMemory, Observer, Pattern, Plan, Probe,
+    Record, Recorded, Suite, Synthetic, Task, host_suite, run,
+};
+
+/// Keeps what it is told, and stops after so many records.
+#[derive(Default)]
+struct Keeper {
+    kept: Vec<Record>,
+    stops_at: Option<usize>,
+    full: bool,
+}
+
+impl Observer for Keeper {
+    fn begins(&mut self, _: &Probe, _: &Task, done: usize, all: usize) {
+        assert!(done < all);
+    }
+
+    fn keep(&mut self, record: &Record) -> Result<(), String> {
+        self.kept.push(record.clone());
+        if self.full { Err("no space left on device".to_owned()) } else { Ok(()) }
+    }
+
+    fn stop(&self) -> bool {
+        self.stops_at.is_some_and(|at| self.kept.len() >= at)
+    }
+}
+
+fn plan(suite: Suite) -> Plan {
+    Plan { suite, budget_s: 300.0, written_max: u64::MAX, seed: 7 }
+}
+
+/// Constants that are none of those a search starts from.
+fn truth(law: &Law) -> Vec<f64> {
+    let constants = law.constants.iter().zip([1.7, 0.6, 0.4]);
+    constants.map(|(constant, factor)| constant.usual * factor).collect()
+}
+
+/// 2 % of log-normal noise, and one batch of a hundred three times as long.
+fn device(seed: u64) -> Synthetic {
+    Synthetic::new(truth, 0.02, 0.01, seed)
+}
+
+fn found(records: &[Record]) -> Vec<(&'static Law, Estimate)> {
+    laws().filter_map(|law| Some((law, estimate(law, records)?))).collect()
+}
+
+#[test]
+fn every_constant_of_a_made_up_host_is_found_within_two_per_cent() {
+    for seed in 0..3 {
+        let outcome =
+            run(&mut device(seed), &plan(host_suite(8, 32 << 20, false)), &[], &mut Keeper::default());
+        assert_eq!(outcome.end, End::Complete);
+        assert_eq!(outcome.failures, []);
+        let found = found(&outcome.records);
+        assert_eq!(found.len(), laws().count(), "every law has records in the suite");
+        for (law, estimate) in found {
+            for ((constant, told), truth) in law.constants.iter().zip(&estimate.constants).zip(truth(law)) {
+                let off = told.value / truth - 1.0;
+                let what = format!("{} {}, seed {seed}: {estimate:?}", law.name, constant.name);
+                assert!(off.abs() < 0.02, "{what}: {truth} is told as {}", told.value);
+                assert!(told.is_told(), "{what}");
+            }
+            assert!(estimate.held_out.worst < 0.05, "{}: {}", law.name, estimate.held_out);
+        }
+    }
+}
+
+/// From one thread alone nothing follows of what all of them get; from blocks that are large nothing of what comes before
+/// the bytes.
+#[test]
+fn what_the_records_do_not_show_is_not_told() {
+    let outcome = run(&mut device(1), &plan(host_suite(8, 32 << 20, false)), &[], &mut Keeper::default());
+    let some = |keep: &dyn Fn(&Task) -> bool| -> Vec<Record> {
+        outcome.records.iter().filter(|record| keep(&record.of)).cloned().collect()
+    };
+    let told = |records: &[Record], name: &str| -> Vec<bool> {
+        let law = laws().find(|law| law.name == name).unwrap();
+        estimate(law, records).unwrap().constants.iter().map(|told| told.is_told()).collect()
+    };
+    let alone = some(&|task| matches!(task, Task::HostMemory(HostMemory { threads: 1, .. })));
+    assert_eq!(told(&alone, "memory.copy"), [true, false]);
+    let large = some(&|task| matches!(task, Task::Disk(Disk { block: 16_777_216, depth: 8, .. })));
+    assert_eq!(told(&large, "disk.read"), [false, true]);
+    assert_eq!(told(&outcome.records, "disk.read"), [true, true]);
+}
+
+/// A device that says that it is held back is not measured: its records are kept, and no law is fitted to them.
+#[test]
+fn what_is_measured_of_a_throttled_device_is_refused() {
+    let mut device = device(2).disturbed(Disturbance::Throttle { from_s: 6.0, slower: 1.4 });
+    let outcome = run(&mut device, &plan(host_suite(8, 32 << 20, false)), &[], &mut Keeper::default());
+    let throttled = |record: &&Record| record.flags.contains(&Flag::Throttled);
+    let (slow, sound): (Vec<&Record>, Vec<&Record>) = outcome.records.iter().partition(throttled);
+    assert!(slow.len() > 5 && sound.len() > 5, "{} and {}", slow.len(), sound.len());
+    let found = found(&outcome.records);
+    assert!(found.iter().any(|(_, estimate)| estimate.refused > 0));
+    for (law, estimate) in found {
+        for ((constant, told), truth) in law.constants.iter().zip(&estimate.constants).zip(truth(law)) {
+            if told.is_told() {
+                let off = told.value / truth - 1.0;
+                assert!(off.abs() < 0.05, "{} {}: {estimate:?}", law.name, constant.name);
+            }
+        }
+    }
+}
+
+/// A device that gets slower and says nothing: what was measured around the change is measured anew, and the change is told.
+#[test]
+fn a_device_that_changes_is_noticed() {
+    let steady = run(&mut device(3), &plan(host_suite(8, 32 << 20, false)), &[], &mut Keeper::default());
+    assert!(steady.drift < 0.03, "{}", steady.drift);
+    let mut keeper = Keeper::default();
+    let mut once = device(3).disturbed(Disturbance::Drift { from_s: 8.0, slower: 1.2 });
+    let outcome = run(&mut once, &plan(host_suite(8, 32 << 20, false)), &[], &mut keeper);
+    assert!((outcome.drift - 0.2).abs() < 0.03, "{}", outcome.drift);
+    assert!(keeper.kept.len() > outcome.records.len(), "some were measured twice");
+    assert!(
+        outcome.records.iter().all(|record| !record.flags.contains(&Flag::Drifting)),
+        "it was steady after"
+    );
+    // One that goes on getting slower cannot be measured at all.
+    let falling = (0..60).fold(device(3), |device, step| {
+        device.disturbed(Disturbance::Drift { from_s: 2.0 * f64::from(step), slower: 1.02 })
+    });
+    let outcome =
+        run(&mut falling.clone(), &plan(host_suite(8, 32 << 20, false)), &[], &mut Keeper::default());
+    assert!(outcome.records.iter().any(|record| record.flags.contains(&Flag::Drifting)));
+}
+
+#[test]
+fn a_run_that_was_ended_goes_on_where_it_was() {
+    let suite = || plan(host_suite(8, 32 << 20, true));
+    let mut first = Keeper { stops_at: Some(9), ..Keeper::default() };
+    let outcome = run(&mut device(4), &suite(), &[], &mut first);
+    assert_eq!((outcome.end, outcome.records.len()), (End::Stopped, 9));
+    let mut second = Keeper::default();
+    let outcome = run(&mut device(5), &suite(), &first.kept, &mut second);
+    assert_eq!(outcome.end, End::Complete);
+    assert_eq!(second.kept.len() + 9, suite().suite.tasks(), "nothing is measured twice");
+    let tasks: Vec<Task> = outcome.records.iter().map(|record| record.of).collect();
+    let asked: Vec<Task> = suite().suite.probes.iter().flat_map(|probe| probe.tasks.clone()).collect();
+    assert_eq!(tasks, asked, "in the order of the suite, whatever they were measured in");
+}
+
+#[test]
+fn a_budget_leaves_out_what_does_not_fit() {
+    let short = Plan { budget_s: 10.0, ..plan(host_suite(8, 32 << 20, false)) };
+    let outcome = run(&mut device(6), &short, &[], &mut Keeper::default());
+    assert_eq!(outcome.end, End::OutOfBudget);
+    assert_eq!(outcome.records.len() + outcome.left_out, short.suite.tasks());
+    let dry = Plan { written_max: 0, ..plan(host_suite(8, 32 << 20, true)) };
+    let outcome = run(&mut device(6), &dry, &[], &mut Keeper::default());
+    assert!(outcome.records.iter().all(|record| record.of.written() == 0));
+    assert_eq!(outcome.end, End::OutOfBudget);
+}
+
+#[test]
+fn nothing_more_is_measured_when_records_cannot_be_kept() {
+    let mut full = Keeper { full: true, ..Keeper::default() };
+    let outcome = run(&mut device(6), &plan(host_suite(8, 32 << 20, true)), &[], &mut full);
+    assert_eq!((outcome.end, full.kept.len()), (End::Unkept("no space left on device".to_owned()), 1));
+}
+
+/// What was measured once is measured again from its records, task by task, and what it had not measured fails.
+#[test]
+fn records_stand_in_for_the_device() {
+    let measured = run(&mut device(8), &plan(host_suite(4, 32 << 20, true)), &[], &mut Keeper::default());
+    let heading = Heading {
+        foretrain: "0".to_owned(),
+        device: device(8).identity(),
+        date: "2026-01-01".to_owned(),
+        suite: Vec::new(),
+        seed: 7,
+    };
+    let mut recorded = Recorded::new(heading, measured.records.clone());
+    let replayed = run(&mut recorded, &plan(host_suite(4, 32 << 20, true)), &[], &mut Keeper::default());
+    for (was, is) in measured.records.iter().zip(&replayed.records) {
+        assert!(
+            (is.seconds() / was.seconds() - 1.0).abs() < 0.01,
+            "{}: {} {}",
+            was.of,
+            was.seconds(),
+            is.seconds()
+        );
+    }
+    let more = run(&mut recorded, &plan(host_suite(4, 32 << 20, false)), &[], &mut Keeper::default());
+    assert!(!more.failures.is_empty());
+    let unmeasured = Task::HostMemory(HostMemory { pattern: Pattern::Triad, threads: 3, bytes: 1 });
+    assert!(matches!(recorded.prepare(&unmeasured), Err(DeviceError::Unable { .. })));
+}

@@ -1,0 +1,288 @@
+//! Measures a device and fits its constants.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use hw_models::calibration::devices::Host;
+use hw_models::calibration::hardware::{Constant, Found, Hardware};
+use hw_models::calibration::laws::Law;
+use hw_models::calibration::measure::{
+    Device, End, Failure, Found as Need, Heading, Observer, Plan, Probe, Record, Recorded, Synthetic, Task,
+    run,
+};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use reports::quantity;
+use serde::Serialize;
+
+use super::samples::{self, SAMPLES, Samples};
+use super::{Arguments, FOLDER};
+use crate::cli::printer::Printer;
+use crate::cli::trouble::{self, Trouble};
+use crate::cli::{Exit, Format, SEED, VERSION, progress};
+
+/// Bytes that may be written to a drive.
+const WRITTEN: u64 = 16 << 30;
+/// Budget (s) of what is made up or recorded, which takes no time of its own.
+const ENDLESS: u32 = 86_400;
+/// The hardware file.
+const HARDWARE: &str = "hardware.yaml";
+/// The folder of results, unless told otherwise.
+const OUT: &str = "out";
+
+/// A device to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// This machine.
+    Host,
+    /// What was measured before.
+    Recorded(PathBuf),
+    /// One that is made up.
+    Synthetic,
+}
+
+/// What was found, for programs.
+#[derive(Serialize)]
+struct Answer<'a> {
+    hardware: &'a Hardware,
+    failures: Vec<String>,
+    left_out: usize,
+    files: Vec<PathBuf>,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':').unwrap_or((text, "")) {
+            ("host", "") => Ok(Self::Host),
+            ("synthetic", "") => Ok(Self::Synthetic),
+            ("recorded", file) if !file.is_empty() => Ok(Self::Recorded(file.into())),
+            _ => Err("expected `host`, `cuda`, `cuda:1`, `recorded:FILE` or `synthetic`".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host => f.write_str("host"),
+            Self::Recorded(file) => write!(f, "recorded:{}", file.display()),
+            Self::Synthetic => f.write_str("synthetic"),
+        }
+    }
+}
+
+impl Target {
+    /// Seconds after which no task is begun, unless told otherwise: what is begun before ends within a minute and a half on a
+    /// host.
+    const fn budget(&self, quick: bool) -> u32 {
+        match self {
+            Self::Host if quick => 40,
+            Self::Host => 80,
+            Self::Recorded(_) | Self::Synthetic => ENDLESS,
+        }
+    }
+
+    /// Opens the device; `folder` is on the drive that is measured.
+    pub(super) fn open(&self, folder: &Path) -> Result<Box<dyn Device>, Trouble> {
+        Ok(match self {
+            Self::Host => Box::new(Host::open(folder)),
+            Self::Recorded(file) => {
+                let (heading, records) = samples::read(file)?;
+                Box::new(Recorded::new(heading, records))
+            }
+            Self::Synthetic => Box::new(Synthetic::new(usual, 0.01, 0.0, SEED)),
+        })
+    }
+}
+
+/// A device that is made up has the constants of an ordinary one.
+fn usual(law: &Law) -> Vec<f64> {
+    law.constants.iter().map(|constant| constant.usual).collect()
+}
+
+/// Measures a device, fits its constants, and writes both.
+pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    progress::catch_interrupts();
+    let mut device = target.open(&arguments.dir)?;
+    for need in device.capabilities() {
+        if let Need::Missing { why, remedy } = need.found {
+            if need.required {
+                printer.complain(&format!("{target} cannot be measured: {}: {why}: {remedy}", need.name));
+                return Ok(Exit::NoDevice);
+            }
+            printer.tell(&format!("without {} ({}): {why}: {remedy}\n", need.name, need.purpose));
+        }
+    }
+    let suite = device.suite(arguments.quick);
+    let names: Vec<String> = suite.probes.iter().map(|probe| probe.name.clone()).collect();
+    let suite = if arguments.suite.is_empty() { Ok(suite) } else { suite.only(&arguments.suite) };
+    let suite = suite.map_err(|unknown| {
+        Trouble::Mistake(format!("`{unknown}` is no probe of {target}: it has {}", names.join(", ")))
+    })?;
+    let heading = Heading {
+        foretrain: VERSION.to_owned(),
+        device: device.identity(),
+        date: today(),
+        suite: suite.probes.iter().map(|probe| probe.name.clone()).collect(),
+        seed: SEED,
+    };
+    let folder = arguments.out.clone().unwrap_or_else(|| OUT.into()).join(FOLDER);
+    let known = if arguments.resume { samples::left(&folder, &heading)? } else { None };
+    if arguments.resume && known.is_none() {
+        printer.tell("nothing was interrupted: everything is measured\n");
+    } else if !arguments.resume && samples::abandoned(&folder) > 0 {
+        printer.tell("an interrupted measurement is begun anew; `--resume` would have gone on with it\n");
+    }
+    let known = known.unwrap_or_default();
+    let budget = arguments.budget.unwrap_or(target.budget(arguments.quick));
+    let plan = Plan { suite, budget_s: f64::from(budget), written_max: WRITTEN, seed: SEED };
+    let mut watching = Watching {
+        samples: Samples::begin(&folder, &heading, &known)?,
+        bar: bar(arguments.quiet, plan.suite.tasks() as u64),
+    };
+    let outcome = run(&mut *device, &plan, &known, &mut watching);
+    let Watching { samples, bar } = watching;
+    bar.finish_and_clear();
+    tell_failures(&outcome.failures, printer);
+    match &outcome.end {
+        End::Unkept(why) => {
+            let message = format!(
+                "cannot write `{}`: {why}; free some space and go on with `--resume`",
+                folder.display()
+            );
+            return Err(Trouble::Mistake(message));
+        }
+        End::Stopped => {
+            printer.complain(&format!(
+                "interrupted with {} of {} tasks measured; `--resume` goes on",
+                outcome.records.len(),
+                plan.suite.tasks()
+            ));
+            return Ok(Exit::Interrupted);
+        }
+        End::OutOfBudget => printer.tell(&format!(
+            "{} tasks did not fit into {budget} s (`--budget`) or {} GB written\n",
+            outcome.left_out,
+            WRITTEN >> 30
+        )),
+        End::Complete => {}
+    }
+    let hardware = Hardware::of(&heading, &outcome);
+    if hardware.laws.is_empty() {
+        return Err(Trouble::Mistake("nothing could be measured".to_owned()));
+    }
+    let yaml = yaml(&hardware, target)?;
+    let written = samples::put(&folder, HARDWARE, &yaml)?;
+    samples.complete()?;
+    let files = vec![written, folder.join(SAMPLES)];
+    printer.print(&match arguments.format {
+        Format::Table => text(&hardware, &files),
+        Format::Json => trouble::json(&Answer {
+            hardware: &hardware,
+            failures: outcome
+                .failures
+                .iter()
+                .map(|failure| format!("{}: {}", failure.of, failure.error))
+                .collect(),
+            left_out: outcome.left_out,
+            files,
+        }),
+    })
+}
+
+/// Shows which task is timed, and keeps what is measured.
+struct Watching {
+    samples: Samples,
+    bar: ProgressBar,
+}
+
+impl Observer for Watching {
+    fn begins(&mut self, probe: &Probe, task: &Task, done: usize, all: usize) {
+        self.bar.set_length(all as u64);
+        self.bar.set_position(done as u64);
+        self.bar.set_message(format!("{}: {task}", probe.name));
+    }
+
+    fn keep(&mut self, record: &Record) -> Result<(), String> {
+        self.samples.append(record)
+    }
+
+    fn stop(&self) -> bool {
+        progress::interrupted()
+    }
+}
+
+fn bar(quiet: bool, tasks: u64) -> ProgressBar {
+    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let style = ProgressStyle::with_template("{wide_msg} {pos} of {len} tasks, {eta} left");
+    let bar = ProgressBar::with_draw_target(Some(tasks), target);
+    bar.set_style(style.expect("the template names only fields that every bar has"));
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}
+
+/// One line for all tasks of a probe that failed for the same reason.
+fn tell_failures(failures: &[Failure], printer: &Printer) {
+    let mut told: Vec<(&str, String, usize)> = Vec::new();
+    for failure in failures {
+        let error = failure.error.to_string();
+        match told.iter_mut().find(|(probe, known, _)| *probe == failure.probe && *known == error) {
+            Some((_, _, count)) => *count += 1,
+            None => told.push((&failure.probe, error, 1)),
+        }
+    }
+    for (probe, error, count) in told {
+        let noun = if count == 1 { "task" } else { "tasks" };
+        printer.tell(&format!("{count} {noun} of {probe} could not be timed: {error}\n"));
+    }
+}
+
+fn yaml(hardware: &Hardware, target: &Target) -> Result<String, Trouble> {
+    let head = format!("# Measured by foretrain calibrate --device {target}. Errors are relative.\n");
+    let body = serde_yaml::to_string(hardware).map_err(|error| Trouble::Mistake(error.to_string()))?;
+    Ok(head + &body)
+}
+
+fn text(hardware: &Hardware, files: &[PathBuf]) -> String {
+    let mut text = format!("{}, {}, {}\n", hardware.device.name, hardware.device.driver, hardware.date);
+    let widest = hardware.laws.keys().map(String::len).max().unwrap_or(0);
+    for (name, found) in &hardware.laws {
+        let constants: Vec<String> =
+            found.constants.iter().map(|(name, constant)| one(name, constant)).collect();
+        text +=
+            &format!("  {name:widest$}  {}\n  {:widest$}    {}\n", constants.join(", "), "", judged(found));
+    }
+    if !hardware.steady {
+        text +=
+            &format!("the device changed by {} while it was measured\n", quantity::percent(hardware.drift));
+    }
+    let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    text + &format!("\nwritten: {}\n", files.join(", "))
+}
+
+fn one(name: &str, constant: &Constant) -> String {
+    let value = format!("{name} {} {}", quantity::count(constant.value), constant.unit.symbol());
+    match constant.error {
+        Some(error) if constant.told => format!("{value} within {}", quantity::percent(error)),
+        _ => format!("{value}, which the records do not tell"),
+    }
+}
+
+fn judged(found: &Found) -> String {
+    let held_out = match found.held_out.samples {
+        0 => format!("fitted {}, nothing held out", found.fitted),
+        _ => format!("held out {}", found.held_out),
+    };
+    let count =
+        |count: usize, what: &str| if count == 0 { String::new() } else { format!("; {count} {what}") };
+    held_out + &count(found.unstable, "unstable") + &count(found.refused, "refused: throttled")
+}
+
+/// The date of the system's clock.
+fn today() -> String {
+    let now = time::OffsetDateTime::now_utc();
+    format!("{}-{:02}-{:02}", now.year(), u8::from(now.month()), now.day())
+}

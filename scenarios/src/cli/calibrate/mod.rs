@@ -1,0 +1,76 @@
+//! `foretrain calibrate`: constants of devices, from measuring them or from tables that others measured.
+
+mod device;
+mod needs;
+mod samples;
+mod tables;
+
+use std::path::PathBuf;
+
+use super::printer::Printer;
+use super::trouble::Trouble;
+use super::{Exit, Format};
+use device::Target;
+
+/// What is measured or fitted, and how it is told.
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("what").required(true).args(["from", "device", "dry_run"]).multiple(true)))]
+pub(super) struct Arguments {
+    /// Fit tables of measured kernels: CSV files, or names of tables that come with foretrain (`gemm_h100_xla.csv`)
+    #[arg(long, num_args = 1.., value_name = "FILE|NAME", conflicts_with_all = ["device", "dry_run", "quick", "resume", "suite", "dir", "budget"])]
+    from: Vec<String>,
+    /// Measure a device: `host`, `cuda` or `cuda:1`, `recorded:FILE` (samples.jsonl of an earlier measurement), or `synthetic`
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<Target>,
+    /// Say what measuring needs, what of it is missing, and how to get it
+    #[arg(long)]
+    dry_run: bool,
+    /// Measure only what scenarios ask for most
+    #[arg(long)]
+    quick: bool,
+    /// Go on with a measurement that was interrupted
+    #[arg(long)]
+    resume: bool,
+    /// Probes, separated by commas; all if not given
+    #[arg(long, value_name = "PROBE", value_delimiter = ',')]
+    suite: Vec<String>,
+    /// A folder on the drive that is measured
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Seconds after which no task is begun
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    budget: Option<u32>,
+    /// The folder in which the folder `calibration` of results is; for tables none is written if not given, for a device it
+    /// is `out`
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Devices of tables at a time; as many as there are processors if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), requires = "from")]
+    jobs: Option<u16>,
+    /// What is printed
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// The folder of results.
+const FOLDER: &str = "calibration";
+
+/// Measures a device, or fits what tables measured.
+pub(super) fn calibrate(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    let done = if arguments.dry_run {
+        needs::tell(arguments, printer)
+    } else {
+        match &arguments.device {
+            Some(target) => device::measure(target, arguments, printer),
+            None => tables::fitted(arguments, printer),
+        }
+    };
+    match done {
+        Err(end @ Trouble::Output(_)) => Err(end),
+        Err(trouble) => Ok(trouble.report(printer, arguments.format)),
+        Ok(exit) => Ok(exit),
+    }
+}
