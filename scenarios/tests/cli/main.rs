@@ -3,6 +3,7 @@
 mod beginning;
 mod calibrating;
 mod determinism;
+mod devices;
 mod help;
 mod looking;
 mod mistakes;

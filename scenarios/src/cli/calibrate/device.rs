@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use hw_models::calibration::devices::Host;
+use hw_models::calibration::devices::{Cuda, Host};
 use hw_models::calibration::hardware::{Constant, Found, Hardware};
 use hw_models::calibration::laws::Law;
 use hw_models::calibration::measure::{
@@ -36,6 +36,8 @@ const OUT: &str = "out";
 pub(super) enum Target {
     /// This machine.
     Host,
+    /// Its GPU of this number.
+    Cuda(u32),
     /// What was measured before.
     Recorded(PathBuf),
     /// One that is made up.
@@ -55,11 +57,14 @@ impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || "expected `host`, `cuda`, `cuda:1`, `recorded:FILE` or `synthetic`".to_owned();
         match text.split_once(':').unwrap_or((text, "")) {
             ("host", "") => Ok(Self::Host),
+            ("cuda", "") => Ok(Self::Cuda(0)),
+            ("cuda", number) => number.parse().map(Self::Cuda).map_err(|_| expected()),
             ("synthetic", "") => Ok(Self::Synthetic),
             ("recorded", file) if !file.is_empty() => Ok(Self::Recorded(file.into())),
-            _ => Err("expected `host`, `cuda`, `cuda:1`, `recorded:FILE` or `synthetic`".to_owned()),
+            _ => Err(expected()),
         }
     }
 }
@@ -68,6 +73,7 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Host => f.write_str("host"),
+            Self::Cuda(number) => write!(f, "cuda:{number}"),
             Self::Recorded(file) => write!(f, "recorded:{}", file.display()),
             Self::Synthetic => f.write_str("synthetic"),
         }
@@ -89,6 +95,7 @@ impl Target {
     pub(super) fn open(&self, folder: &Path) -> Result<Box<dyn Device>, Trouble> {
         Ok(match self {
             Self::Host => Box::new(Host::open(folder)),
+            Self::Cuda(number) => Box::new(Cuda::open(*number)),
             Self::Recorded(file) => {
                 let (heading, records) = samples::read(file)?;
                 Box::new(Recorded::new(heading, records))
@@ -107,14 +114,20 @@ fn usual(law: &Law) -> Vec<f64> {
 pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     progress::catch_interrupts();
     let mut device = target.open(&arguments.dir)?;
+    let mut measurable = true;
     for need in device.capabilities() {
         if let Need::Missing { why, remedy } = need.found {
+            let missing = format!("{} (for {}): {why}: {remedy}", need.name, need.purpose);
             if need.required {
-                printer.complain(&format!("{target} cannot be measured: {}: {why}: {remedy}", need.name));
-                return Ok(Exit::NoDevice);
+                printer.complain(&format!("{target} cannot be measured without {missing}"));
+            } else {
+                printer.tell(&format!("without {missing}\n"));
             }
-            printer.tell(&format!("without {} ({}): {why}: {remedy}\n", need.name, need.purpose));
+            measurable &= !need.required;
         }
+    }
+    if !measurable {
+        return Ok(Exit::NoDevice);
     }
     let suite = device.suite(arguments.quick);
     let names: Vec<String> = suite.probes.iter().map(|probe| probe.name.clone()).collect();

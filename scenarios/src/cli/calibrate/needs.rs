@@ -22,7 +22,7 @@ struct Needs {
 pub(super) fn tell(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     let targets = match &arguments.device {
         Some(target) => vec![target.clone()],
-        None => vec![Target::Host],
+        None => vec![Target::Host, Target::Cuda(0)],
     };
     let mut told = Vec::new();
     for target in &targets {

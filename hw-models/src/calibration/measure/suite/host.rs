@@ -1,51 +1,10 @@
-//! Which tasks tell what a device does.
+//! What is measured of a host.
 
-use super::{Access, Disk, Gather, HostMemory, Pattern, Route, Task};
+use super::{KIB, MIB, Suite, probe};
+use crate::calibration::measure::{Access, Disk, Gather, HostMemory, Pattern, Route, Task};
 
-/// Tasks that tell one thing about a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Probe {
-    /// Its name.
-    pub name: String,
-    /// What is learned from it.
-    pub tells: String,
-    /// What is timed.
-    pub tasks: Vec<Task>,
-}
-
-/// The probes of a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Suite {
-    /// In the order they are measured: what matters most first.
-    pub probes: Vec<Probe>,
-    /// Timed again and again meanwhile, to notice a device that changes.
-    pub sentinels: Vec<Task>,
-}
-
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
 /// Smallest array that counts as memory.
 const ARRAY: u64 = 128 * MIB;
-
-impl Suite {
-    /// Only the probes of these names.
-    ///
-    /// # Errors
-    /// The first name that is none of its probes.
-    pub fn only(mut self, names: &[String]) -> Result<Self, String> {
-        if let Some(unknown) = names.iter().find(|name| self.probes.iter().all(|probe| probe.name != **name))
-        {
-            return Err(unknown.clone());
-        }
-        self.probes.retain(|probe| names.iter().any(|name| *name == probe.name));
-        Ok(self)
-    }
-
-    /// How many tasks it has.
-    pub fn tasks(&self) -> usize {
-        self.probes.iter().map(|probe| probe.tasks.len()).sum()
-    }
-}
 
 /// What is measured of a host with so many cores and a last-level cache of so many bytes; `quick`: what scenarios ask for
 /// most.
@@ -73,8 +32,6 @@ pub fn host_suite(cores: u32, cache: u64, quick: bool) -> Suite {
     let gathers = rows.iter().flat_map(|&row| {
         threads.iter().map(move |&threads| Task::Gather(Gather { row, threads, bytes: 4 * array }))
     });
-    let probe =
-        |name: &str, tells: &str, tasks| Probe { name: name.to_owned(), tells: tells.to_owned(), tasks };
     Suite {
         probes: vec![
             probe("memory", "rates of the host's memory, by pattern and threads", streams.collect()),

@@ -1,0 +1,74 @@
+//! What the driver says went wrong, in words, with what to do about it.
+
+use cudarc::driver::sys::CUresult;
+use cudarc::driver::{DriverError, result::device};
+
+use crate::calibration::measure::DeviceError;
+
+/// The error of a call; `doing`: what it was for.
+pub(super) fn failed(doing: &str, error: DriverError) -> DeviceError {
+    let exhausted = |what: &str, remedy: &str| DeviceError::Exhausted {
+        what: what.to_owned(),
+        remedy: remedy.to_owned(),
+    };
+    match error.0 {
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+            exhausted("the GPU's memory", "end other processes on it: `nvidia-smi` lists them")
+        }
+        CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => exhausted(
+            "the GPU",
+            "another process has it for itself: end it, or allow several with `nvidia-smi -c DEFAULT`",
+        ),
+        _ => DeviceError::Failed { doing: doing.to_owned(), why: said(error) },
+    }
+}
+
+/// Why the GPU of a number cannot be opened, and what to do about it.
+pub(super) fn unopened(number: u32, error: DriverError) -> (String, String) {
+    let because = |why: &str, remedy: &str| (why.to_owned(), remedy.to_owned());
+    match error.0 {
+        CUresult::CUDA_ERROR_NO_DEVICE => because(
+            "the driver finds no GPU",
+            "look at `nvidia-smi`, at `CUDA_VISIBLE_DEVICES`, and in a container at `--gpus all`",
+        ),
+        CUresult::CUDA_ERROR_INVALID_DEVICE => {
+            let count = device::get_count().unwrap_or(0);
+            let noun = if count == 1 { "GPU" } else { "GPUs" };
+            let why = format!("there is no GPU {number}: the driver finds {count} {noun}");
+            (why, format!("choose one from `cuda:0` to `cuda:{}`", (count - 1).max(0)))
+        }
+        CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => because(
+            "another process has it for itself (exclusive mode)",
+            "end that process (`nvidia-smi` lists it), or allow several with `nvidia-smi -c DEFAULT`",
+        ),
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => because(
+            "it has no memory left for a process",
+            "end other processes on it: `nvidia-smi` lists them",
+        ),
+        CUresult::CUDA_ERROR_SYSTEM_NOT_READY => because(
+            "the system is not ready",
+            "start NVIDIA's fabric manager (`systemctl start nvidia-fabricmanager`)",
+        ),
+        CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH | CUresult::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE => {
+            because(
+                "libcuda is of another version than the kernel's driver",
+                "reboot after an update of the driver, and take folders with `compat` off `LD_LIBRARY_PATH`",
+            )
+        }
+        _ => (
+            said(error),
+            "look at `nvidia-smi`, and at what the kernel says (`dmesg | grep NVRM`)".to_owned(),
+        ),
+    }
+}
+
+/// `CUDA_ERROR_INVALID_VALUE: invalid argument`.
+fn said(error: DriverError) -> String {
+    let words = error.error_string().map(|text| text.to_string_lossy().into_owned());
+    words.map_or_else(|_| format!("{:?}", error.0), |words| format!("{:?}: {words}", error.0))
+}
+
+/// Nothing was made ready.
+pub(super) fn unready() -> DeviceError {
+    DeviceError::Failed { doing: "timing a task".to_owned(), why: "none was made ready".to_owned() }
+}

@@ -1,0 +1,126 @@
+//! The libraries that measuring a GPU needs, none of which is linked: each is looked for before anything of it is called,
+//! as a call into one that is missing would panic.
+//!
+//! Names are traps. A package without headers installs `libnccl.so.2` and `libcufile.so.0` only, and wheels of PyPI put
+//! libraries into folders where no loader looks.
+#![expect(unsafe_code, reason = "libraries are asked for their versions")]
+
+use cudarc::{cublaslt, driver, nvrtc};
+use libloading::Library;
+use nvml_wrapper::Nvml;
+
+use crate::calibration::measure::{Capability, Found};
+
+/// The oldest driver, as the CUDA that it is for: from it on times of events are told by the function that CUDA 13 calls.
+const OLDEST: i32 = 12_080;
+
+const DRIVER: &str = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
+const NVML: &str = if cfg!(windows) { "nvml.dll" } else { "libnvidia-ml.so.1" };
+const NVRTC: &str = if cfg!(windows) { "nvrtc64_130_0.dll" } else { "libnvrtc.so.13 or .12" };
+const CUBLASLT: &str = if cfg!(windows) { "cublasLt64_13.dll" } else { "libcublasLt.so.13 or .12" };
+const NCCL: [&str; 3] = ["libnccl.so.2", "libnccl.so", "nccl.dll"];
+const CUFILE: [&str; 2] = ["libcufile.so.0", "libcufile.so"];
+
+/// What is there of each.
+pub(super) fn found() -> Vec<Capability> {
+    let one = |name, purpose, found, required| Capability { name, purpose, found, required };
+    vec![
+        one("driver", "all probes", driver(), true),
+        one("nvrtc", "kernels of probes, which it compiles", nvrtc(), true),
+        one("cublaslt", "matrix products", cublaslt(), true),
+        one("nvml", "clocks, temperature and power, and whether the GPU is held back", nvml(), false),
+        one("nccl", "collectives of several GPUs", loaded(&NCCL, "`pip install nvidia-nccl-cu12`"), false),
+        one(
+            "cufile",
+            "blocks from drives to the GPU",
+            loaded(&CUFILE, "install GPUDirect Storage (package `nvidia-gds`)"),
+            false,
+        ),
+    ]
+}
+
+fn driver() -> Found {
+    // SAFETY: only looks for the library.
+    if !unsafe { driver::sys::is_culib_present() } {
+        return not_loaded(
+            DRIVER,
+            "install the driver of NVIDIA (570 or newer); in a container run it with `--gpus all`",
+        );
+    }
+    let mut version = 0;
+    // SAFETY: the library is there, and the function writes to the integer alone; it needs no GPU.
+    let told = unsafe { driver::sys::cuDriverGetVersion(&raw mut version) }.result();
+    match told {
+        Ok(()) if version >= OLDEST => Found::Present(format!("for CUDA {}", dotted(version))),
+        Ok(()) => Found::Missing {
+            why: format!("the driver is too old: it is for CUDA {}", dotted(version)),
+            remedy: format!("install a driver for CUDA {} or newer (570 or newer)", dotted(OLDEST)),
+        },
+        Err(error) => Found::Missing {
+            why: format!("it does not tell its version: {error}"),
+            remedy: "install the driver of NVIDIA anew (570 or newer)".to_owned(),
+        },
+    }
+}
+
+fn nvrtc() -> Found {
+    // SAFETY: only looks for the library.
+    if !unsafe { nvrtc::sys::is_culib_present() } {
+        return not_loaded(NVRTC, &on_path("nvidia-cuda-nvrtc-cu12", "cuda_nvrtc"));
+    }
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: the library is there, and the function writes to the two integers alone.
+    let told = unsafe { nvrtc::sys::nvrtcVersion(&raw mut major, &raw mut minor) }.result();
+    told.map_or_else(
+        |_| not_loaded(NVRTC, "install it anew"),
+        |()| Found::Present(format!("{major}.{minor}")),
+    )
+}
+
+fn cublaslt() -> Found {
+    // SAFETY: only looks for the library.
+    if !unsafe { cublaslt::sys::is_culib_present() } {
+        return not_loaded(CUBLASLT, &on_path("nvidia-cublas-cu12", "cublas"));
+    }
+    // SAFETY: the library is there, and the function takes nothing.
+    let version = unsafe { cublaslt::sys::cublasLtGetVersion() };
+    // `120804` is 12.8.4.
+    Found::Present(format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100))
+}
+
+fn nvml() -> Found {
+    match Nvml::init() {
+        Ok(nvml) => Found::Present(format!("of driver {}", nvml.sys_driver_version().unwrap_or_default())),
+        Err(nvml_wrapper::error::NvmlError::LibloadingError(_)) => {
+            not_loaded(NVML, "it comes with the driver")
+        }
+        Err(error) => Found::Missing {
+            why: error.to_string(),
+            remedy: "its version must be the driver's: end the processes that keep an old one, or reboot"
+                .to_owned(),
+        },
+    }
+}
+
+/// The first of a library's names that can be loaded.
+fn loaded(names: &[&str], remedy: &str) -> Found {
+    // SAFETY: what these libraries do when they are loaded is to register themselves; nothing of them is called.
+    let there = names.iter().find(|name| unsafe { Library::new(**name) }.is_ok());
+    there.map_or_else(|| not_loaded(names[0], remedy), |name| Found::Present((*name).to_owned()))
+}
+
+fn not_loaded(name: &str, remedy: &str) -> Found {
+    Found::Missing { why: format!("{name} cannot be loaded"), remedy: remedy.to_owned() }
+}
+
+fn on_path(wheel: &str, folder: &str) -> String {
+    format!(
+        "install the CUDA toolkit (12 or 13), or `pip install {wheel}` and put its folder `nvidia/{folder}/lib` on \
+         `LD_LIBRARY_PATH`"
+    )
+}
+
+/// `12080` is CUDA 12.8.
+fn dotted(version: i32) -> String {
+    format!("{}.{}", version / 1_000, version % 1_000 / 10)
+}
