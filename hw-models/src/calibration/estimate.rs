@@ -92,19 +92,29 @@ fn off(law: &Law, values: &[f64], records: &[&Record]) -> Errors {
     Errors::of(&signed)
 }
 
-/// The logarithms of the constants that fit best, searched from the usual ones, and from a tenth and ten times them.
+/// Losses that differ by no more are those of one place, as far as a search can tell.
+const EQUALLY: f64 = 1.01;
+
+/// The logarithms of the constants that fit best, searched from the usual ones, from a tenth and ten times all of them, and of
+/// each alone: a constant that only some records depend on may be out of the others' sight.
 fn search(law: &Law, usual: &[f64], records: &[&Record]) -> Vec<f64> {
     let loss = |logs: &[f64]| {
         let values: Vec<f64> = logs.iter().map(|log| log.exp()).collect();
         records.iter().map(|record| huber(residual(law, &values, record))).sum::<f64>()
     };
-    let from = |factor: f64| {
-        let start: Vec<f64> = usual.iter().map(|value| (value * factor).ln()).collect();
+    let from = |moved: &dyn Fn(usize) -> f64| {
+        let start: Vec<f64> = usual.iter().enumerate().map(|(k, value)| (value * moved(k)).ln()).collect();
         let once = minimise(&start, 0.7, &loss);
         minimise(&once, 0.1, &loss)
     };
-    let found = [1.0, 0.1, 10.0].map(from);
-    found.into_iter().min_by(|a, b| loss(a).total_cmp(&loss(b))).unwrap_or_default()
+    let mut found = vec![from(&|_| 1.0)];
+    for factor in [0.1, 10.0] {
+        found.push(from(&|_| factor));
+        found.extend((0..usual.len()).map(|alone| from(&|k| if k == alone { factor } else { 1.0 })));
+    }
+    // Of places that are equally low, for constants that the records do not tell apart, the one that is nearest to the usual ones.
+    let lowest = found.iter().map(|logs| loss(logs)).fold(f64::INFINITY, f64::min);
+    found.into_iter().find(|logs| loss(logs) <= EQUALLY * lowest).unwrap_or_default()
 }
 
 /// Step of a logarithm for its derivative.

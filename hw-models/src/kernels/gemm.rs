@@ -28,6 +28,8 @@
 //! so that a product of any size takes twice as long beside a collective, and a collective that finds one running waits for its
 //! end.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::rows::Blocks;
@@ -36,7 +38,8 @@ use super::{
 };
 
 /// `batch` products of `m x k` with `k x n`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Gemm {
     /// Independent products of the same shape.
     pub batch: u64,
@@ -51,6 +54,7 @@ pub struct Gemm {
     /// Which operand is transposed.
     pub layout: Layout,
     /// Type of the output that the product is added to (a fused accumulation of weight gradients); none: it is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accumulate: Option<Dtype>,
 }
 
@@ -220,5 +224,18 @@ impl Gemm {
             Layout::WeightGradient => self.m,
         };
         [self.n, across].iter().all(|size| size % (ALIGNMENT / self.dtype.bytes()) == 0)
+    }
+}
+
+impl fmt::Display for Gemm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { batch, m, n, k, dtype, .. } = self;
+        let layout = match self.layout {
+            Layout::Forward => "TN",
+            Layout::InputGradient => "NN",
+            Layout::WeightGradient => "NT",
+        };
+        write!(f, "{batch} products of {m} x {n} x {k}, {dtype} {layout}")?;
+        self.accumulate.map_or(Ok(()), |sums| write!(f, ", added to {sums}"))
     }
 }

@@ -3,6 +3,7 @@
 //! A law is what is fitted to records ([`super::estimate`]), and what a device that is made up obeys
 //! ([`Synthetic`](super::measure::Synthetic)).
 
+mod gpu;
 mod host;
 
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,24 @@ pub enum Unit {
     /// Thousands of operations per second.
     #[serde(rename = "kIOPS")]
     Kiops,
+    /// Gigahertz.
+    #[serde(rename = "GHz")]
+    Ghz,
+    /// Bytes.
+    #[serde(rename = "B")]
+    Bytes,
+    /// Decimal megabytes.
+    #[serde(rename = "MB")]
+    Mb,
+    /// Millions per second.
+    #[serde(rename = "M/s")]
+    MegaPerS,
+    /// Trillions of floating-point operations per second.
+    #[serde(rename = "TFLOP/s")]
+    TeraflopPerS,
+    /// A share of something else.
+    #[serde(rename = "of 1")]
+    Share,
 }
 
 impl Unit {
@@ -52,6 +71,12 @@ impl Unit {
             Self::GbPerS => "GB/s",
             Self::Us => "us",
             Self::Kiops => "kIOPS",
+            Self::Ghz => "GHz",
+            Self::Bytes => "B",
+            Self::Mb => "MB",
+            Self::MegaPerS => "M/s",
+            Self::TeraflopPerS => "TFLOP/s",
+            Self::Share => "of 1",
         }
     }
 }
@@ -64,7 +89,7 @@ impl Constant {
 
 /// Every law.
 pub fn laws() -> impl Iterator<Item = &'static Law> {
-    host::LAWS.iter()
+    host::LAWS.iter().chain(&gpu::LAWS)
 }
 
 /// The law that a task obeys.

@@ -23,6 +23,9 @@ pub use device::{Capability, Conditions, Device, DeviceError, Found, Identity};
 pub use record::{Flag, Heading, Record};
 pub use recorded::Recorded;
 pub use runner::{End, Failure, Observer, Outcome, Plan, run};
-pub use suite::{CudaFacts, Probe, Suite, host_suite};
+pub use suite::{CudaFacts, Probe, Suite, cuda_suite, host_suite};
 pub use synthetic::{Disturbance, Synthetic};
-pub use task::{Access, Disk, Gather, HostMemory, Pattern, Route, Task};
+pub use task::{
+    Access, Allocated, Allocation, Beside, Data, Direction, Disk, Gather, Graph, HostMemory, HostSide,
+    Launch, MemoryPass, Pattern, Phase, Route, Spin, Step, Sustained, Task, Transfer, Work, ZeroCopy,
+};

@@ -4,7 +4,10 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Capability, Conditions, Device, DeviceError, Found, Identity, Suite, Task, host_suite};
+use super::{
+    Capability, Conditions, CudaFacts, Device, DeviceError, Found, Identity, Suite, Task, cuda_suite,
+    host_suite,
+};
 use crate::calibration::laws::{Law, law_of};
 
 /// A device that is made up.
@@ -43,6 +46,9 @@ pub enum Disturbance {
 /// Cores and cache (bytes) of a host that is made up.
 const CORES: u32 = 8;
 const CACHE: u64 = 32 << 20;
+/// A GPU that is made up, on a link of the third generation.
+const GPU: CudaFacts =
+    CudaFacts { sms: 108, cache: 40 << 20, memory: 40 << 30, capability: 80, link: Some((3, 16)) };
 /// How much longer an outlier takes.
 const OUTLIER: f64 = 3.0;
 
@@ -77,8 +83,13 @@ impl Device for Synthetic {
         vec![Capability { name: "device", purpose: "all probes", found, required: true }]
     }
 
+    /// That of a host and of a GPU, as far as there are laws.
     fn suite(&self, quick: bool) -> Suite {
-        host_suite(CORES, CACHE, quick)
+        let mut suite = host_suite(CORES, CACHE, quick);
+        suite.probes.extend(cuda_suite(&GPU, quick).probes);
+        suite.probes.iter_mut().for_each(|probe| probe.tasks.retain(|task| law_of(task).is_some()));
+        suite.probes.retain(|probe| !probe.tasks.is_empty());
+        suite
     }
 
     fn prepare(&mut self, task: &Task) -> Result<(), DeviceError> {

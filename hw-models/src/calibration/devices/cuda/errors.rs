@@ -4,6 +4,7 @@ use cudarc::driver::sys::CUresult;
 use cudarc::driver::{DriverError, result::device};
 
 use crate::calibration::measure::DeviceError;
+use crate::catalogue::nearest::list;
 
 /// The error of a call; `doing`: what it was for.
 pub(super) fn failed(doing: &str, error: DriverError) -> DeviceError {
@@ -33,9 +34,9 @@ pub(super) fn unopened(number: u32, error: DriverError) -> (String, String) {
         ),
         CUresult::CUDA_ERROR_INVALID_DEVICE => {
             let count = device::get_count().unwrap_or(0);
-            let noun = if count == 1 { "GPU" } else { "GPUs" };
-            let why = format!("there is no GPU {number}: the driver finds {count} {noun}");
-            (why, format!("choose one from `cuda:0` to `cuda:{}`", (count - 1).max(0)))
+            let numbers: Vec<String> = (0..count).map(|number| format!("cuda:{number}")).collect();
+            let there = list(numbers.iter().map(String::as_str));
+            (format!("there is no GPU {number}: the driver finds {count}"), format!("the choice is {there}"))
         }
         CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => because(
             "another process has it for itself (exclusive mode)",
@@ -66,6 +67,15 @@ pub(super) fn unopened(number: u32, error: DriverError) -> (String, String) {
 fn said(error: DriverError) -> String {
     let words = error.error_string().map(|text| text.to_string_lossy().into_owned());
     words.map_or_else(|_| format!("{:?}", error.0), |words| format!("{:?}: {words}", error.0))
+}
+
+/// The same of what failed when the GPU was there.
+pub(super) fn told(error: DeviceError) -> (String, String) {
+    match error {
+        DeviceError::Missing { what, remedy } => (format!("{what} is missing"), remedy),
+        DeviceError::Exhausted { what, remedy } => (format!("{what} is used up"), remedy),
+        other => (other.to_string(), "look at `nvidia-smi`, and update the driver".to_owned()),
+    }
 }
 
 /// Nothing was made ready.

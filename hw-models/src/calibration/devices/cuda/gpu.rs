@@ -2,46 +2,65 @@
 #![expect(unsafe_code, reason = "the driver is asked for facts and told to do nothing behind our back")]
 
 use std::ffi::{CStr, c_char};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUdevice_attribute};
 use cudarc::driver::{CudaContext, DriverError};
 use indexmap::IndexMap;
 
-use super::names;
+use super::kernels::Kernels;
+use super::products::Library;
 use super::telemetry::Telemetry;
-use crate::calibration::measure::{Conditions, CudaFacts, Identity};
+use super::timer::Timer;
+use super::{errors, names};
+use crate::calibration::hardware::CATALOGUE;
+use crate::calibration::measure::{Conditions, CudaFacts, DeviceError, Identity};
 
 /// A GPU.
 pub(super) struct Gpu {
-    pub(super) context: Arc<CudaContext>,
+    pub(super) timer: Timer,
+    pub(super) kernels: Kernels,
+    pub(super) library: Rc<Library>,
     pub(super) facts: CudaFacts,
+    /// Shared memory that a block may have (bytes).
+    pub(super) shared: u32,
+    context: Arc<CudaContext>,
     name: String,
     telemetry: Option<Telemetry>,
 }
 
 impl Gpu {
-    pub(super) fn open(number: u32) -> Result<Self, DriverError> {
-        let context = CudaContext::new(number as usize)?;
+    /// The GPU of a number; or why it cannot be opened, and what to do about it.
+    pub(super) fn open(number: u32) -> Result<Self, (String, String)> {
+        let unopened = |error| errors::unopened(number, error);
+        let context = CudaContext::new(number as usize).map_err(unopened)?;
         // SAFETY: what runs on several streams is told to wait for each other where it must, and buffers are given back only
         // when nothing runs any more.
         unsafe { context.disable_event_tracking() };
-        let telemetry = Telemetry::of(bus_id(&context)?);
-        let of = |attribute| context.attribute(attribute).map(|value| value.max(0).unsigned_abs());
-        let (major, minor) = context.compute_capability()?;
-        let facts = CudaFacts {
-            sms: of(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
-            cache: u64::from(of(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?),
-            memory: context.total_mem()? as u64,
-            capability: major.unsigned_abs() * 10 + minor.unsigned_abs(),
-            link: telemetry.as_ref().and_then(Telemetry::link),
-        };
-        Ok(Self { name: context.name()?, context, facts, telemetry })
+        let telemetry = Telemetry::of(bus_id(&context).map_err(unopened)?);
+        let (facts, shared) = facts(&context, telemetry.as_ref()).map_err(unopened)?;
+        let kernels = Kernels::load(&context, facts.capability).map_err(errors::told)?;
+        Ok(Self {
+            timer: Timer::of(&context, &kernels, facts.cache).map_err(errors::told)?,
+            kernels,
+            library: Rc::new(Library::open().map_err(errors::told)?),
+            facts,
+            shared,
+            name: context.name().map_err(unopened)?,
+            context,
+            telemetry,
+        })
+    }
+
+    /// Another stream, with events of its own.
+    pub(super) fn timer(&self) -> Result<Timer, DeviceError> {
+        Timer::of(&self.context, &self.kernels, self.facts.cache)
     }
 
     /// In a few words.
     pub(super) fn words(&self) -> String {
-        format!("{}, {} SMs, {} GiB", self.name, self.facts.sms, self.facts.memory >> 30)
+        format!("{}, {} SMs, {} GiB free", self.name, self.facts.sms, self.facts.memory >> 30)
     }
 
     /// What a calibration of it holds for; `libraries`: their versions.
@@ -51,7 +70,7 @@ impl Gpu {
         let mut tell = |name: &str, value: String| told.insert(name.to_owned(), value);
         tell("sms", facts.sms.to_string());
         tell("capability", format!("{}.{}", facts.capability / 10, facts.capability % 10));
-        tell("memory_mib", (facts.memory >> 20).to_string());
+        tell("memory_mib", (self.context.total_mem().unwrap_or(0) >> 20).to_string());
         tell("cache_mib", (facts.cache >> 20).to_string());
         if let Some((generation, lanes)) = facts.link {
             tell("pcie", format!("generation {generation}, {lanes} lanes"));
@@ -60,7 +79,7 @@ impl Gpu {
             tell("power_limit_w", format!("{limit:.0}"));
         }
         if let Some(entry) = names::in_catalogue(&self.name) {
-            tell("catalogue", entry.to_owned());
+            tell(CATALOGUE, entry.to_owned());
         }
         let driver = self.telemetry.as_ref().and_then(Telemetry::driver).unwrap_or_default();
         Identity { name: self.name.clone(), driver, facts: told }
@@ -69,6 +88,20 @@ impl Gpu {
     pub(super) fn conditions(&self) -> Conditions {
         self.telemetry.as_ref().map(Telemetry::conditions).unwrap_or_default()
     }
+}
+
+/// What a suite depends on, and the shared memory that a block may have.
+fn facts(context: &CudaContext, telemetry: Option<&Telemetry>) -> Result<(CudaFacts, u32), DriverError> {
+    let of = |attribute| context.attribute(attribute).map(|value| value.max(0).unsigned_abs());
+    let (major, minor) = context.compute_capability()?;
+    let facts = CudaFacts {
+        sms: of(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        cache: u64::from(of(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?),
+        memory: context.mem_get_info()?.0 as u64,
+        capability: major.unsigned_abs() * 10 + minor.unsigned_abs(),
+        link: telemetry.and_then(Telemetry::link),
+    };
+    Ok((facts, of(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?))
 }
 
 /// Its address on the bus, `0000:1b:00.0`.

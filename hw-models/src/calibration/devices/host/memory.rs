@@ -77,6 +77,8 @@ fn pass(pattern: Pattern, a: &mut [f64], b: &[f64], c: &[f64]) {
             black_box(sums);
         }
         Pattern::Copy => a.copy_from_slice(b),
+        Pattern::Scale => a.iter_mut().zip(b).for_each(|(a, b)| *a = scalar * b),
+        Pattern::Add => a.iter_mut().zip(b).zip(c).for_each(|((a, b), c)| *a = b + c),
         Pattern::Triad => {
             a.iter_mut().zip(b).zip(c).for_each(|((a, b), c)| *a = b + scalar * c);
         }

@@ -81,6 +81,12 @@ impl Device for Host {
                 self.drive()?.prepare(task)?;
                 Ready::Blocks(*task)
             }
+            _ => {
+                return Err(DeviceError::Unable {
+                    device: "host".to_owned(),
+                    why: "this needs a GPU".to_owned(),
+                });
+            }
         });
         Ok(())
     }

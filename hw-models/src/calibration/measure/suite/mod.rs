@@ -2,8 +2,9 @@
 
 mod cuda;
 mod host;
+mod products;
 
-pub use cuda::CudaFacts;
+pub use cuda::{CudaFacts, cuda_suite};
 pub use host::host_suite;
 
 use super::Task;
@@ -38,7 +39,7 @@ impl Suite {
         {
             return Err(unknown.clone());
         }
-        self.probes.retain(|probe| names.iter().any(|name| *name == probe.name));
+        self.probes.retain(|probe| names.contains(&probe.name));
         Ok(self)
     }
 

@@ -1,25 +1,10 @@
-//! What is timed: one point of a probe, as data.
+//! What is timed of a host: its memory and its drive.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Something that a device executes again and again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "task", rename_all = "kebab-case")]
-pub enum Task {
-    /// Threads that stream through memory of the host.
-    HostMemory(HostMemory),
-    /// Threads that copy rows from random places of the host's memory.
-    Gather(Gather),
-    /// Blocks of a file.
-    Disk(Disk),
-    /// A block is written to a file and forced to the drive.
-    Flush {
-        /// Its size (bytes).
-        block: u64,
-    },
-}
+use super::worded;
 
 /// Threads that stream through arrays in memory of the host, each through a part of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +28,10 @@ pub enum Pattern {
     Read,
     /// `a[i] = b[i]`
     Copy,
+    /// `a[i] = s b[i]`
+    Scale,
+    /// `a[i] = b[i] + c[i]`
+    Add,
     /// `a[i] = b[i] + s c[i]`
     Triad,
 }
@@ -97,67 +86,41 @@ pub enum Route {
     Cached,
 }
 
-impl Task {
-    /// Bytes that one execution moves: an array that is written counts once, though a cache may read it first.
-    pub const fn bytes(&self) -> u64 {
-        match *self {
-            Self::HostMemory(HostMemory { pattern, bytes, .. }) => pattern.arrays().saturating_mul(bytes),
-            Self::Gather(Gather { row, .. }) => row,
-            Self::Disk(Disk { block, .. }) | Self::Flush { block } => block,
-        }
-    }
-
-    /// Bytes that one execution writes to a drive.
-    pub const fn written(&self) -> u64 {
-        match *self {
-            Self::Disk(Disk { access: Access::Write, block, .. }) | Self::Flush { block } => block,
-            _ => 0,
-        }
-    }
-}
-
 impl Pattern {
     /// Arrays it goes through.
     pub const fn arrays(self) -> u64 {
         match self {
             Self::Write | Self::Read => 1,
-            Self::Copy => 2,
-            Self::Triad => 3,
+            Self::Copy | Self::Scale => 2,
+            Self::Add | Self::Triad => 3,
         }
     }
 }
 
-impl fmt::Display for Task {
+impl fmt::Display for HostMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::HostMemory(HostMemory { pattern, threads, bytes }) => {
-                write!(f, "memory {pattern} of {bytes} B by {threads} threads")
-            }
-            Self::Gather(Gather { row, threads, bytes }) => {
-                write!(f, "gather rows of {row} B from {bytes} B by {threads} threads")
-            }
-            Self::Disk(Disk { access, route, random, block, depth }) => {
-                let order = if *random { "random" } else { "sequential" };
-                write!(f, "{route} {access} of {order} blocks of {block} B, {depth} in flight")
-            }
-            Self::Flush { block } => write!(f, "flush of a block of {block} B"),
-        }
+        let Self { pattern, threads, bytes } = self;
+        write!(f, "memory {pattern} of {bytes} B by {threads} threads")
     }
 }
 
-/// Words as files have them.
-macro_rules! worded {
-    ($($kind:ident { $($word:ident = $text:literal),+ $(,)? })+) => {
-        $(impl fmt::Display for $kind {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self { $(Self::$word => $text),+ })
-            }
-        })+
-    };
+impl fmt::Display for Gather {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { row, threads, bytes } = self;
+        write!(f, "gather rows of {row} B from {bytes} B by {threads} threads")
+    }
+}
+
+impl fmt::Display for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { access, route, random, block, depth } = self;
+        let order = if *random { "random" } else { "sequential" };
+        write!(f, "{route} {access} of {order} blocks of {block} B, {depth} in flight")
+    }
 }
 
 worded! {
-    Pattern { Write = "write", Read = "read", Copy = "copy", Triad = "triad" }
+    Pattern { Write = "write", Read = "read", Copy = "copy", Scale = "scale", Add = "add", Triad = "triad" }
     Access { Read = "read", Write = "write" }
     Route { Direct = "direct", Cold = "cold", Cached = "cached" }
 }
