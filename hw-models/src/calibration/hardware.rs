@@ -6,10 +6,14 @@ use serde::{Deserialize, Serialize};
 use super::estimate::{Estimate, estimate};
 use super::laws::{Law, Unit, laws};
 use super::measure::{Heading, Identity, Outcome};
+use super::products::Products;
 use super::{Errors, measure::timing::DRIFT};
+use crate::kernels::KernelModel;
 
 /// The form of hardware files that this version writes and reads.
 pub const FORM: u32 = 1;
+/// The fact of a device that names its entry in the catalogue.
+pub const CATALOGUE: &str = "catalogue";
 
 /// What calibrating a device found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +33,9 @@ pub struct Hardware {
     pub steady: bool,
     /// By name.
     pub laws: IndexMap<String, Found>,
+    /// Matrix products of a GPU that is like one of the catalogue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub products: Option<Products>,
 }
 
 /// What records tell of a law.
@@ -67,8 +74,14 @@ pub struct Constant {
 }
 
 impl Hardware {
-    /// What the records of a run tell.
-    pub fn of(heading: &Heading, outcome: &Outcome) -> Self {
+    /// What the records of a run tell; `model_of` gives the kernels of a GPU of the catalogue.
+    pub fn of(
+        heading: &Heading,
+        outcome: &Outcome,
+        model_of: impl FnOnce(&str) -> Option<KernelModel>,
+    ) -> Self {
+        let gpu = heading.device.facts.get(CATALOGUE);
+        let products = gpu.and_then(|gpu| Products::of(heading, &outcome.records, gpu, &model_of(gpu)?));
         let laws = laws()
             .filter_map(|law| Some((law.name.to_owned(), Found::of(law, &estimate(law, &outcome.records)?))));
         Self {
@@ -79,6 +92,7 @@ impl Hardware {
             drift: rounded(outcome.drift),
             steady: outcome.drift <= DRIFT,
             laws: laws.collect(),
+            products,
         }
     }
 }

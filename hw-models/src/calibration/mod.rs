@@ -20,6 +20,7 @@ mod kernels;
 pub mod laws;
 pub mod measure;
 mod offsets;
+pub mod products;
 pub(crate) mod search;
 pub mod split;
 mod table;

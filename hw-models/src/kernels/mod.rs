@@ -210,7 +210,7 @@ impl KernelModel {
     }
 
     /// Peak for a type (FLOP/s).
-    fn peak(&self, dtype: Dtype) -> Result<f64, KernelError> {
+    pub(crate) fn peak(&self, dtype: Dtype) -> Result<f64, KernelError> {
         let peaks = &self.facts.peak_flops;
         peaks.get(&dtype).copied().filter(|&peak| peak > 0.0).ok_or_else(|| KernelError::NoPeak {
             dtype,

@@ -2,6 +2,7 @@
 
 mod fitted;
 mod held;
+mod products;
 
 use std::sync::LazyLock;
 

@@ -14,6 +14,7 @@ use hw_models::calibration::measure::{
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reports::quantity;
+use scenarios::catalogue::kernels_of;
 use serde::Serialize;
 
 use super::samples::{self, SAMPLES, Samples};
@@ -82,11 +83,13 @@ impl fmt::Display for Target {
 
 impl Target {
     /// Seconds after which no task is begun, unless told otherwise: what is begun before ends within a minute and a half on a
-    /// host.
+    /// host, within five minutes on a GPU, and within one if it is to be quick.
     const fn budget(&self, quick: bool) -> u32 {
         match self {
             Self::Host if quick => 40,
             Self::Host => 80,
+            Self::Cuda(_) if quick => 55,
+            Self::Cuda(_) => 270,
             Self::Recorded(_) | Self::Synthetic => ENDLESS,
         }
     }
@@ -183,8 +186,8 @@ pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer)
         )),
         End::Complete => {}
     }
-    let hardware = Hardware::of(&heading, &outcome);
-    if hardware.laws.is_empty() {
+    let hardware = Hardware::of(&heading, &outcome, |gpu| kernels_of(gpu).ok());
+    if hardware.laws.is_empty() && hardware.products.is_none() {
         return Err(Trouble::Mistake("nothing could be measured".to_owned()));
     }
     let yaml = yaml(&hardware, target)?;
@@ -267,6 +270,9 @@ fn text(hardware: &Hardware, files: &[PathBuf]) -> String {
             found.constants.iter().map(|(name, constant)| one(name, constant)).collect();
         text +=
             &format!("  {name:widest$}  {}\n  {:widest$}    {}\n", constants.join(", "), "", judged(found));
+    }
+    for (name, judged) in hardware.products.iter().flat_map(|products| &products.classes) {
+        text += &format!("  {name:widest$}  held out {}\n", judged.held_out);
     }
     if !hardware.steady {
         text +=
