@@ -119,6 +119,6 @@ impl Found {
 }
 
 /// To four significant digits.
-fn rounded(value: f64) -> f64 {
+pub(super) fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }

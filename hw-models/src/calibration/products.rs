@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::errors::Errors;
+use super::hardware::rounded;
 use super::measure::{Data, Heading, Phase, Record, Sustained, Task};
 use super::{KernelShape, Measured, Sample, corrections, fit, split};
 use crate::kernels::{DeviceKernels, Dtype, KernelClass, KernelModel};
@@ -59,7 +60,7 @@ impl Products {
                 gemm.start_us = fitted.map_or(gemm.start_us, |fitted| fitted.start_us);
                 gemm.provenance.origin = Origin::MeasuredHere;
                 if let (Some((of, rate)), Ok(peak)) = (held, model.peak(*dtype)) {
-                    gemm.continuous = if of == *dtype { Some(rate / peak) } else { gemm.continuous };
+                    gemm.continuous = if of == *dtype { Some(rounded(rate / peak)) } else { gemm.continuous };
                 }
             }
             found.push(one);

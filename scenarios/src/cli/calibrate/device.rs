@@ -1,5 +1,6 @@
 //! Measures a device and fits its constants.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -188,7 +189,7 @@ pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer)
     }
     let hardware = Hardware::of(&heading, &outcome, |gpu| kernels_of(gpu).ok());
     if hardware.laws.is_empty() && hardware.products.is_none() {
-        return Err(Trouble::Mistake("nothing could be measured".to_owned()));
+        return Err(Trouble::Mistake(nothing(target, &outcome.records)));
     }
     let yaml = yaml(&hardware, target)?;
     let written = samples::put(&folder, HARDWARE, &yaml)?;
@@ -238,6 +239,18 @@ fn bar(quiet: bool, tasks: u64) -> ProgressBar {
     bar.set_style(style.expect("the template names only fields that every bar has"));
     bar.enable_steady_tick(Duration::from_millis(500));
     bar
+}
+
+/// Why nothing is known of a device that was measured.
+fn nothing(target: &Target, records: &[Record]) -> String {
+    let told = records.iter().flat_map(|record| [&record.before, &record.after]);
+    let reasons: BTreeSet<&str> =
+        told.flat_map(|conditions| conditions.throttled_by.iter().map(String::as_str)).collect();
+    if reasons.is_empty() {
+        return "nothing could be measured".to_owned();
+    }
+    let reasons: Vec<&str> = reasons.into_iter().collect();
+    format!("{target} was held back all the while by {}: end that and measure anew", reasons.join(" and "))
 }
 
 /// One line for all tasks of a probe that failed for the same reason.

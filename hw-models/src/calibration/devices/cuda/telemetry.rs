@@ -9,9 +9,9 @@ use crate::calibration::measure::Conditions;
 /// What a GPU that is held back suffers from. The power cap is none of it: it belongs to what a load does to the board, and a
 /// product that is timed without it would be timed wrong.
 const HELD_BACK: [(ThrottleReasons, &str); 4] = [
-    (ThrottleReasons::HW_SLOWDOWN, "hardware slowdown"),
-    (ThrottleReasons::HW_THERMAL_SLOWDOWN, "heat, by the hardware"),
-    (ThrottleReasons::SW_THERMAL_SLOWDOWN, "heat, by the driver"),
+    (ThrottleReasons::HW_SLOWDOWN, "a slowdown of the hardware"),
+    (ThrottleReasons::HW_THERMAL_SLOWDOWN, "heat (slowed by the hardware)"),
+    (ThrottleReasons::SW_THERMAL_SLOWDOWN, "heat (slowed by the driver)"),
     (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "the power supply's brake"),
 ];
 
