@@ -3,7 +3,7 @@
 //!
 //! Constants are searched as logarithms. How well the data tell one is the standard error of its logarithm,
 //! `s sqrt((J^T J)^-1_kk)` with `J` the change of the predicted logarithms by those of the constants and `s` what is left
-//! over; a constant that no record depends on, or that another one can stand in for, has none and is not told.
+//! over, or by how much the medians of samples scatter if that is more; a constant that no record depends on, or that another one can stand in for, has none and is not told.
 
 use super::errors::{Errors, huber};
 use super::laws::Law;
@@ -139,7 +139,9 @@ fn standard_errors(law: &Law, logs: &[f64], records: &[&Record]) -> Vec<Option<f
     let normal: Vec<Vec<f64>> =
         jacobian.iter().map(|a| jacobian.iter().map(|b| dot(a, b)).collect()).collect();
     let freedom = records.len().saturating_sub(constants).max(1) as f64;
-    let variance = dot(&left, &left) / freedom;
+    // Where there are no more records than constants nothing is left over, and yet they scatter.
+    let scattered = records.iter().map(|record| record.median_error().powi(2)).sum::<f64>();
+    let variance = (dot(&left, &left) / freedom).max(scattered / records.len().max(1) as f64);
     (0..constants).map(|k| inverse_diagonal(&normal, k).map(|inverse| (variance * inverse).sqrt())).collect()
 }
 

@@ -214,3 +214,23 @@ fn the_suite_of_a_gpu_fits_its_time() {
         assert!(seconds < most_s, "{seconds} s for {all} tasks, {others} without a law");
     }
 }
+
+/// Two records and two constants leave nothing over, and yet do not tell the constants exactly.
+#[test]
+fn as_many_records_as_constants_tell_no_more_than_their_samples() {
+    let mut suite = device(9).suite(false);
+    suite.probes.retain(|probe| probe.name == "gap");
+    let outcome = run(&mut device(9), &plan(suite), &[], &mut Keeper::default());
+    let law = laws().find(|law| law.name == "gap.graph").unwrap();
+    let about: Vec<Record> = outcome
+        .records
+        .into_iter()
+        .filter(|record| (law.seconds)(&[1.0, 1.0], &record.of).is_some())
+        .collect();
+    let both = estimate(law, &about[..2]).unwrap();
+    assert!(both.fitted.worst < 1e-3, "{}", both.fitted);
+    for told in both.constants {
+        let error = told.error.unwrap();
+        assert!((0.002..0.2).contains(&error), "{error}");
+    }
+}
