@@ -158,11 +158,10 @@ fn inverse_diagonal(matrix: &[Vec<f64>], k: usize) -> Option<f64> {
         if scale <= KEPT * matrix[pivot][pivot] {
             continue;
         }
-        for row in (0..a.len()).filter(|&row| row != pivot) {
-            let factor = a[row][pivot] / scale;
-            for column in 0..a.len() {
-                a[row][column] -= factor * a[pivot][column];
-            }
+        let eliminated = a[pivot].clone();
+        for (_, row) in a.iter_mut().enumerate().filter(|(row, _)| *row != pivot) {
+            let factor = row[pivot] / scale;
+            row.iter_mut().zip(&eliminated).for_each(|(x, by)| *x -= factor * by);
         }
     }
     (own > 0.0 && a[k][k] > KEPT * own).then(|| 1.0 / a[k][k])

@@ -1,6 +1,6 @@
 //! Measuring devices that are made up: what is found of them can be compared with the truth.
 
-use hw_models::calibration::estimate::{Estimate, estimate};
+use hw_models::calibration::estimate::{Estimate, Told, estimate};
 use hw_models::calibration::laws::{Law, law_of, laws};
 use hw_models::calibration::measure::{
     CudaFacts, Device, DeviceError, Disk, Disturbance, End, Flag, Heading, HostMemory, Observer, Pattern,
@@ -81,7 +81,7 @@ fn what_the_records_do_not_show_is_not_told() {
     };
     let told = |records: &[Record], name: &str| -> Vec<bool> {
         let law = laws().find(|law| law.name == name).unwrap();
-        estimate(law, records).unwrap().constants.iter().map(|told| told.is_told()).collect()
+        estimate(law, records).unwrap().constants.iter().map(Told::is_told).collect()
     };
     let alone = some(&|task| matches!(task, Task::HostMemory(HostMemory { threads: 1, .. })));
     assert_eq!(told(&alone, "memory.copy"), [true, false]);

@@ -1,5 +1,7 @@
 //! `calibrate`: constants from tables, the files, the formats and wrong tables.
 
+use serde_json::{Map, Value};
+
 use super::support::{Sandbox, assert_session};
 
 /// Streaming kernels that reach 60 % of T4's 320 GB/s after 7 us, every other one a tenth slower, on tensors too large for its
@@ -128,10 +130,8 @@ fn a_measurement_that_was_killed_goes_on_where_it_was() {
     let cut = killed(&samples, 7);
     sandbox.write("out/calibration/samples.partial.jsonl", &cut);
     let resumed = measure("--resume").json();
-    assert_eq!(
-        resumed["hardware"]["laws"].as_object().map(|laws| laws.len()),
-        whole["hardware"]["laws"].as_object().map(|laws| laws.len())
-    );
+    let laws = |answer: &Value| answer["hardware"]["laws"].as_object().map(Map::len);
+    assert_eq!(laws(&resumed), laws(&whole));
     let after = sandbox.read("out/calibration/samples.jsonl");
     for line in cut.lines().take(8) {
         assert!(after.lines().any(|other| other == line), "what was measured is kept: {line}");

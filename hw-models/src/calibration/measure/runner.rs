@@ -79,7 +79,7 @@ pub enum End {
 
 /// Measures what is not `known` yet.
 ///
-/// Tasks of a probe come in random order. Every [`WATCH`] seconds the sentinels are timed; where they are not what they were,
+/// Tasks of a probe come in random order. Every twenty seconds the sentinels are timed; where they are not what they were,
 /// the tasks since are timed anew, and flagged as drifting unless the device has been steady meanwhile.
 pub fn run(device: &mut dyn Device, plan: &Plan, known: &[Record], observer: &mut dyn Observer) -> Outcome {
     let mut run = Run {
@@ -99,14 +99,10 @@ pub fn run(device: &mut dyn Device, plan: &Plan, known: &[Record], observer: &mu
     };
     let drift = drift(&run.looks);
     let order = |record: &Record| {
-        let probes = plan.suite.probes.iter();
-        let at = |probe: &Probe| {
-            Some(
-                (probe.name == record.probe)
-                    .then(|| probe.tasks.iter().position(|task| *task == record.of))??,
-            )
-        };
-        probes.enumerate().find_map(|(i, probe)| Some((i, at(probe)?)))
+        plan.suite.probes.iter().enumerate().find_map(|(at, probe)| {
+            let task = probe.tasks.iter().position(|task| *task == record.of)?;
+            (probe.name == record.probe).then_some((at, task))
+        })
     };
     let mut records = run.records;
     records.retain(|record| order(record).is_some());

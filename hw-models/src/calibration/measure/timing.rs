@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_batch_is_a_millisecond_of_executions() {
         let rules = Rules { batch_s: 1e-3, least_s: 0.02, most_s: 0.2 };
-        assert_eq!(rules.executions(2e-6), 500);
+        assert_eq!(rules.executions(3e-6), 334);
         assert_eq!(rules.executions(0.01), 1);
         assert_eq!(rules.executions(0.0), 1_000_000);
     }
