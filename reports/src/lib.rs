@@ -1,6 +1,6 @@
 //! Summaries, tables, plots and the HTML report of foretrain.
 //!
-//! `scenarios` fills a [`Summary`] (or a [`Validation`], which has writers of its own) and hands it to a writer. Nothing here
+//! `scenarios` fills a [`Summary`] (or a [`Validation`] or a [`Calibration`], which have writers of their own) and hands it to a writer. Nothing here
 //! opens a file or touches a terminal.
 //!
 //! ```text
@@ -13,6 +13,7 @@
 
 mod absent;
 mod axis;
+pub mod calibration;
 pub mod csv;
 pub mod finding;
 pub mod html;
@@ -29,5 +30,6 @@ mod table;
 pub mod terminal;
 pub mod validation;
 
+pub use calibration::Calibration;
 pub use summary::Summary;
 pub use validation::Validation;

@@ -65,6 +65,9 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         if let Some(line) = rests_on(run) {
             writeln!(out, "\nthe step rests on: {}", clean(&line))?;
         }
+        for file in &summary.calibrations {
+            writeln!(out, "calibrated: {}", clean(&file.in_words()))?;
+        }
     }
     failures(out, &summary.variants, &comparison, style)?;
     expectations(out, summary, style)?;

@@ -1,7 +1,8 @@
 //! Constants of kernels from measured tables: those that come with foretrain, or a user's own.
 
+use hw_models::calibration::hardware::Hardware;
 use hw_models::calibration::{self, Calibrated, Errors, Measured, Table, TableError, fit};
-use hw_models::kernels::{DeviceKernels, KernelClass};
+use hw_models::kernels::KernelClass;
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use reports::summary::SCHEMA_VERSION;
@@ -143,14 +144,12 @@ fn of_device(
 }
 
 impl Calibration {
-    /// The constants, as the catalogue has them under `devices`.
-    pub fn kernels(&self) -> IndexMap<String, DeviceKernels> {
-        calibration::devices(&self.found)
-    }
-
-    /// What measured shapes add, as the catalogue has it.
-    pub fn corrections(&self) -> String {
-        calibration::corrections(&self.found)
+    /// A hardware file for every device, as of a date.
+    pub fn hardware(&self, date: &str) -> impl Iterator<Item = Hardware> {
+        let mut devices: Vec<&str> = self.found.iter().map(|one| one.device.as_str()).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        devices.into_iter().map(|device| Hardware::of_tables(device, &self.found, &self.version, date))
     }
 }
 

@@ -11,8 +11,10 @@
 
 pub mod calibration;
 pub mod catalogue;
+mod constants;
 pub mod expectation;
 pub mod experiment;
+pub mod hardware;
 pub mod library;
 mod plans;
 pub mod run;
@@ -21,7 +23,7 @@ mod text;
 pub mod validation;
 
 pub use experiment::{Experiment, Files, Infeasible, Point, Resolved, load};
+pub use hardware::MAX_BYTES;
 pub use schema::{Scenario, json_schema};
 pub use text::problem::{Failure, Note, Problem};
 pub use text::source::{Mark, Source, Sources};
-pub use text::yaml::MAX_BYTES;

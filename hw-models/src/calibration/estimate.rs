@@ -78,6 +78,27 @@ pub fn estimate(law: &Law, records: &[Record]) -> Option<Estimate> {
     })
 }
 
+/// A record, and what a law says of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside<'r> {
+    /// The record.
+    pub record: &'r Record,
+    /// Time of one execution by the law (s).
+    pub seconds: f64,
+    /// Whether nothing was fitted to it.
+    pub held_out: bool,
+}
+
+/// The records that a law with constants of these `values` is beside; `judged`: those of the test quarter were held out,
+/// see [`Estimate::held_out`].
+pub fn beside<'r>(law: &Law, values: &[f64], records: &'r [Record], judged: bool) -> Vec<Beside<'r>> {
+    let one = |record: &'r Record| {
+        let seconds = (law.seconds)(values, &record.of)?;
+        Some(Beside { record, seconds, held_out: judged && judges(record) })
+    };
+    records.iter().filter(|record| record.is_sound()).filter_map(one).collect()
+}
+
 /// Whether a record is in the test quarter.
 fn judges(record: &Record) -> bool {
     split::judges(split::hash(&[record.of.to_string()]))

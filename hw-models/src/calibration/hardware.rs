@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::estimate::{Estimate, estimate};
 use super::laws::{Law, Unit, laws};
 use super::measure::{Heading, Identity, Outcome};
-use super::products::Products;
-use super::{Errors, measure::timing::DRIFT};
+use super::{Calibrated, Errors, FoundKernels, measure::timing::DRIFT, products};
 use crate::kernels::KernelModel;
 
 /// The form of hardware files that this version writes and reads.
@@ -27,15 +26,20 @@ pub struct Hardware {
     pub date: String,
     /// What was measured: the constants hold for it, with this driver.
     pub device: Identity,
-    /// How far the slowest look at the sentinels was from the fastest, relative to it.
-    pub drift: f64,
-    /// Whether the device changed meanwhile.
+    /// The GPU by its name in the catalogue, which scenarios know it by; absent for a host, or a GPU that is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<String>,
+    /// How far the slowest look at the sentinels was from the fastest, relative to it; absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<f64>,
+    /// Whether no change of the device was noticed meanwhile.
     pub steady: bool,
     /// By name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub laws: IndexMap<String, Found>,
-    /// Matrix products of a GPU that is like one of the catalogue.
+    /// Kernels of a GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub products: Option<Products>,
+    pub kernels: Option<FoundKernels>,
 }
 
 /// What records tell of a law.
@@ -81,7 +85,7 @@ impl Hardware {
         model_of: impl FnOnce(&str) -> Option<KernelModel>,
     ) -> Self {
         let gpu = heading.device.facts.get(CATALOGUE);
-        let products = gpu.and_then(|gpu| Products::of(heading, &outcome.records, gpu, &model_of(gpu)?));
+        let kernels = gpu.and_then(|gpu| products::fitted(heading, &outcome.records, gpu, &model_of(gpu)?));
         let laws = laws()
             .filter_map(|law| Some((law.name.to_owned(), Found::of(law, &estimate(law, &outcome.records)?))));
         Self {
@@ -89,10 +93,26 @@ impl Hardware {
             foretrain: heading.foretrain.clone(),
             date: heading.date.clone(),
             device: heading.device.clone(),
-            drift: rounded(outcome.drift),
+            gpu: gpu.cloned(),
+            drift: Some(rounded(outcome.drift)),
             steady: outcome.drift <= DRIFT,
             laws: laws.collect(),
-            products,
+            kernels,
+        }
+    }
+
+    /// What tables tell of the kernels of a GPU of the catalogue. They say nothing of its driver.
+    pub fn of_tables(gpu: &str, found: &[Calibrated], foretrain: &str, date: &str) -> Self {
+        Self {
+            form: FORM,
+            foretrain: foretrain.to_owned(),
+            date: date.to_owned(),
+            device: Identity { name: gpu.to_owned(), driver: "not told".to_owned(), ..Identity::default() },
+            gpu: Some(gpu.to_owned()),
+            drift: None,
+            steady: true,
+            laws: IndexMap::new(),
+            kernels: Some(FoundKernels::of(gpu, found)),
         }
     }
 }

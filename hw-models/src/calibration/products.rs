@@ -3,87 +3,45 @@
 //! Products are timed as differences of graphs, or in batches of milliseconds, so that unlike there the start of a kernel is
 //! found too: no launch is in it. What products hold that follow each other without end is that of the sustained one.
 
-use indexmap::IndexMap;
-use serde::{Deserialize, Serialize};
-
-use super::errors::Errors;
 use super::hardware::rounded;
 use super::measure::{Data, Heading, Phase, Record, Sustained, Task};
-use super::{KernelShape, Measured, Sample, corrections, fit, split};
-use crate::kernels::{DeviceKernels, Dtype, KernelClass, KernelModel};
+use super::{FoundKernels, KernelShape, Measured, Sample, fit, split};
+use crate::kernels::{Dtype, KernelClass, KernelModel};
 use crate::provenance::Origin;
 
-/// What records tell of a GPU's matrix products.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Products {
-    /// The GPU of the catalogue whose constants the fit began with.
-    pub gpu: String,
-    /// Constants, as the catalogue has them for a device.
-    pub kernels: DeviceKernels,
-    /// What measured shapes add, as `corrections.csv` of the catalogue has it.
-    pub corrections: String,
-    /// By class of kernels.
-    pub classes: IndexMap<String, Judged>,
-}
-
-/// How well a class is known.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Judged {
-    /// Errors on what was fitted.
-    pub fitted: Errors,
-    /// Errors on the quarter that nothing was fitted to.
-    pub held_out: Errors,
-    /// Errors of the formula alone on that quarter.
-    pub formula_alone: Errors,
-    /// Records that scatter by more than samples should, or of a device that was changing.
-    pub unstable: usize,
-    /// Records of a device that was held back: none was used.
-    pub refused: usize,
-}
-
-impl Products {
-    /// Fits the products among records, from the constants of `gpu`, which `model` has; none if there are none that it can time.
-    pub fn of(heading: &Heading, records: &[Record], gpu: &str, model: &KernelModel) -> Option<Self> {
-        let measured = measured(heading, records, gpu, model);
-        let mut found = Vec::new();
-        let held = held(records);
-        for one in fit(&measured, |_| Some(model.clone())).flatten() {
-            let mut one = one;
-            for (dtype, gemm) in one.kernels.gemm.iter_mut().chain(&mut one.kernels.batched) {
-                let parameters = &one.model.parameters;
-                let fitted = match one.class {
-                    KernelClass::Batched(_) => parameters.batched(*dtype),
-                    _ => parameters.gemm(*dtype),
-                };
-                gemm.start_us = fitted.map_or(gemm.start_us, |fitted| fitted.start_us);
-                gemm.provenance.origin = Origin::MeasuredHere;
-                if let (Some((of, rate)), Ok(peak)) = (held, model.peak(*dtype)) {
-                    gemm.continuous = if of == *dtype { Some(rounded(rate / peak)) } else { gemm.continuous };
-                }
-            }
-            found.push(one);
-        }
-        let mut kernels = DeviceKernels::default();
-        found.iter().for_each(|one| kernels.replace(one.kernels.clone()));
-        let classes = found.iter().map(|one| {
-            let of_class = records.iter().filter(|record| class(record) == Some(one.class));
-            let count =
-                |wanted: fn(&Record) -> bool| of_class.clone().filter(|record| wanted(record)).count();
-            let judged = Judged {
-                fitted: one.fitted,
-                held_out: one.held_out,
-                formula_alone: one.uncorrected,
-                unstable: count(Record::is_unstable),
-                refused: count(|record| !record.is_sound()),
+/// Fits the products among records, from the constants of `gpu`, which `model` has; none if there are none that it can time.
+pub(super) fn fitted(
+    heading: &Heading,
+    records: &[Record],
+    gpu: &str,
+    model: &KernelModel,
+) -> Option<FoundKernels> {
+    let measured = measured(heading, records, gpu, model);
+    let mut found = Vec::new();
+    let held = held(records);
+    for mut one in fit(&measured, |_| Some(model.clone())).flatten() {
+        for (dtype, gemm) in one.kernels.gemm.iter_mut().chain(&mut one.kernels.batched) {
+            let parameters = &one.model.parameters;
+            let fitted = match one.class {
+                KernelClass::Batched(_) => parameters.batched(*dtype),
+                _ => parameters.gemm(*dtype),
             };
-            (one.class.to_string(), judged)
-        });
-        let classes: IndexMap<String, Judged> = classes.collect();
-        let products = Self { gpu: gpu.to_owned(), kernels, corrections: corrections(&found), classes };
-        (!found.is_empty()).then_some(products)
+            gemm.start_us = fitted.map_or(gemm.start_us, |fitted| fitted.start_us);
+            gemm.provenance.origin = Origin::MeasuredHere;
+            if let (Some((of, rate)), Ok(peak)) = (held, model.peak(*dtype)) {
+                gemm.continuous = if of == *dtype { Some(rounded(rate / peak)) } else { gemm.continuous };
+            }
+        }
+        found.push(one);
     }
+    let mut kernels = FoundKernels::of(gpu, &found);
+    for (name, judged) in &mut kernels.classes {
+        let of_class = |record: &&Record| class(record).is_some_and(|class| class.to_string() == *name);
+        let of_class: Vec<&Record> = records.iter().filter(of_class).collect();
+        judged.unstable = of_class.iter().filter(|record| record.is_unstable()).count();
+        judged.refused = of_class.iter().filter(|record| !record.is_sound()).count();
+    }
+    (!found.is_empty()).then_some(kernels)
 }
 
 /// Sound records of products as a table of measurements, by class.

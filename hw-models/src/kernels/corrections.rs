@@ -149,7 +149,7 @@ impl KernelCost {
 
 impl KernelClass {
     /// The class of a name as [`Display`](std::fmt::Display) writes it.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         let all = Dtype::ALL.into_iter().flat_map(|dtype| {
             [Self::Gemm(dtype), Self::Batched(dtype), Self::Grouped(dtype), Self::Convolution(dtype)]
         });

@@ -18,6 +18,9 @@ pub struct KernelCatalogue {
     pub generations: IndexMap<String, KernelParameters>,
     /// By device, `a100-pcie-80gb`.
     pub devices: IndexMap<String, DeviceKernels>,
+    /// What measured shapes add by device and class, in place of the committed corrections of these classes.
+    #[serde(skip)]
+    pub corrections: BTreeMap<String, BTreeMap<KernelClass, Corrections>>,
 }
 
 /// All parameters of one GPU.
@@ -242,6 +245,9 @@ impl KernelCatalogue {
             parameters.replace(known_better.clone());
         }
         parameters.corrections = Corrections::of_device(CORRECTIONS, device)?;
+        if let Some(measured) = self.corrections.get(device) {
+            parameters.corrections.extend(measured.clone());
+        }
         Ok(parameters)
     }
 }

@@ -12,8 +12,10 @@
 //! A table is of one board, one library and one laboratory: what twins, boards of one generation and about one power, are
 //! off with each other's constants is what another board of the same make must expect. t widens few rows as Student does.
 
+use std::collections::BTreeMap;
 use std::mem::discriminant;
 
+use crate::calibration::Errors;
 use crate::catalogue::Catalogue;
 
 use super::KernelClass;
@@ -32,7 +34,11 @@ const TWIN_POWER: f64 = 1.25;
 
 /// A table of errors.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spreads(Vec<Row>);
+pub struct Spreads {
+    rows: Vec<Row>,
+    /// Of classes that were measured on the very board.
+    here: BTreeMap<(String, KernelClass), Spread>,
+}
 
 /// Standard deviations of `ln(predicted / measured)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -68,13 +74,25 @@ impl Spreads {
     pub fn read(table: &str) -> Option<Self> {
         let mut lines = table.lines();
         lines.next().filter(|header| *header == SPREADS_HEADER)?;
-        lines.map(Row::read).collect::<Option<_>>().map(Self)
+        let rows = lines.map(Row::read).collect::<Option<_>>()?;
+        Some(Self { rows, here: BTreeMap::new() })
+    }
+
+    /// Replaces what is known of a class on a GPU by what its constants, fitted to measurements of the very board, were off.
+    /// Too few measurements tell nothing: what is known stays.
+    pub fn replace(&mut self, device: &str, class: KernelClass, held_out: &Errors) {
+        if let Some(spread) = Spread::of(held_out) {
+            self.here.insert((device.to_owned(), class), spread);
+        }
     }
 
     /// How uncertain kernels of a class on a GPU are. What it has no table for is carried over from the nearest GPU that has
     /// one; a class that no GPU has, from another of its kind, as if from a sister at best.
     pub fn of(&self, catalogue: &Catalogue, device: &str, class: KernelClass) -> Spread {
-        let tables = || self.0.iter().filter(|row| row.constants == row.device);
+        if let Some(&spread) = self.here.get(&(device.to_owned(), class)) {
+            return spread;
+        }
+        let tables = || self.rows.iter().filter(|row| row.constants == row.device);
         let of_class = || tables().filter(|row| stand_in(row.class, class));
         if let Some(own) = of_class().find(|row| row.device == device) {
             let twins = self.carried(catalogue, Kinship::Twin, class);
@@ -91,7 +109,7 @@ impl Spreads {
     /// or else with one of its kind, or else with any.
     fn carried(&self, catalogue: &Catalogue, near: Kinship, class: KernelClass) -> Spread {
         let pairs = || {
-            let others = self.0.iter().filter(|row| row.constants != row.device);
+            let others = self.rows.iter().filter(|row| row.constants != row.device);
             others.filter(|row| kinship(catalogue, &row.device, &row.constants) == near)
         };
         root_mean_square(pairs().filter(|row| stand_in(row.class, class)))
@@ -103,6 +121,27 @@ impl Spreads {
     }
 }
 
+impl Spread {
+    /// Of a calibration, by what it was off on what was held out: of that, nine of ten are within 1.645 standard deviations.
+    fn of(held_out: &Errors) -> Option<Self> {
+        let all = held_out.p90 / 1.645;
+        let scatter = (all.powi(2) - held_out.bias.powi(2)).max(0.0).sqrt();
+        Self::own(held_out.samples, held_out.bias, scatter)
+    }
+
+    /// Of a table; of a single row nothing follows.
+    fn own(rows: usize, mean: f64, scatter: f64) -> Option<Self> {
+        let few = FEW.get(rows.checked_sub(2)?).copied().unwrap_or(1.0);
+        let of_mean = scatter / (rows as f64).sqrt();
+        Some(Self { bias: few * mean.hypot(of_mean), scatter: few * scatter })
+    }
+
+    /// What nine of ten kernels of a shape are within.
+    pub fn within(self) -> f64 {
+        1.645 * self.bias.hypot(self.scatter)
+    }
+}
+
 impl Row {
     fn read(line: &str) -> Option<Self> {
         let mut cells = line.split(',');
@@ -110,11 +149,8 @@ impl Row {
         let constants = cells.next()?.to_owned();
         let rows: usize = cells.next()?.parse().ok()?;
         let (mean, scatter): (f64, f64) = (cells.next()?.parse().ok()?, cells.next()?.parse().ok()?);
-        // Of a single row nothing follows.
-        let few = FEW.get(rows.checked_sub(2)?).copied().unwrap_or(1.0);
         let spread = if constants == device {
-            let of_mean = scatter / (rows as f64).sqrt();
-            Spread { bias: few * mean.hypot(of_mean), scatter: few * scatter }
+            Spread::own(rows, mean, scatter)?
         } else {
             Spread { bias: mean.abs(), scatter }
         };

@@ -224,7 +224,7 @@ impl<'a> Wiring<'a> {
                     wire.effective[direction] = rate.map_or(effective, |rate| effective.min(rate * 1e9));
                 }
                 wire.kind = LinkKind::SsdLink;
-                wire.provenance = ssd.sources.default.clone();
+                wire.provenance = ssd.sources.of("read_gb_per_s").clone();
             }
         }
         self.wire(wire);

@@ -9,4 +9,5 @@ mod kernels;
 mod machine;
 mod machine_set;
 mod measured;
+mod overlay;
 mod table;

@@ -19,6 +19,9 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
         section {
             h2 #constants { "Which constants does it rest on?" }
             p { (counted(constants)) }
+            @for file in &page.summary.calibrations {
+                p { (file.in_words()) "; " (of_file(constants, &file.file)) "." }
+            }
             div.wide.tall[constants.len() > ROWS_AT_ONCE] {
                 table.sortable.filterable {
                     thead {
@@ -47,6 +50,12 @@ fn row(constant: &ConstantOrigin, units: bool) -> Markup {
             td { (constant.source) }
         }
     }
+}
+
+/// `4 of the 12 constants below are from it`
+fn of_file(constants: &[ConstantOrigin], file: &str) -> String {
+    let from = constants.iter().filter(|constant| constant.source.starts_with(&format!("{file}: "))).count();
+    format!("{from} of the {} constants below are from it", constants.len())
 }
 
 /// `12 constants: 7 measured elsewhere, 5 data sheet. Confidence is low for 2 of them.`

@@ -7,11 +7,11 @@ use super::palette::{BED, BLUE, Categories, GRID, INK, MUTED, VERMILLION};
 use super::{Anchor, Area, PlotError, WIDTH, picture, style, write};
 use crate::validation::Unit;
 
-const HEIGHT: i32 = 400;
-const SPLIT: i32 = 470;
-const LEFT: i32 = 72;
-const TOP: i32 = 30;
-const FOOT: i32 = 50;
+pub(super) const HEIGHT: i32 = 400;
+pub(super) const SPLIT: i32 = 470;
+pub(super) const LEFT: i32 = 72;
+pub(super) const TOP: i32 = 30;
+pub(super) const FOOT: i32 = 50;
 /// Errors beyond this share are counted in the last bar.
 const ERROR_MAX: f64 = 0.5;
 const BARS: usize = 41;
@@ -40,20 +40,14 @@ pub(crate) fn draw(
 }
 
 /// Measured to the right, predicted upwards.
-fn pairs(
+pub(super) fn pairs(
     area: &Area<'_>,
     clouds: &[Cloud],
     unit: Unit,
     band: Option<f64>,
     colours: &Categories,
 ) -> Result<(), PlotError> {
-    let all = || clouds.iter().flat_map(|cloud| &cloud.pairs).flat_map(|&(a, b)| [a, b]);
-    let positive = || all().filter(|value| *value > 0.0 && value.is_finite());
-    let least = positive().fold(f64::INFINITY, f64::min) / 1.15;
-    let most = positive().fold(0.0, f64::max) * 1.15;
-    if least >= most {
-        return Ok(());
-    }
+    let Some((least, most)) = bounds(clouds) else { return Ok(()) };
     let (ends, size) = ((LEFT, SPLIT - 20), HEIGHT - TOP - FOOT);
     let place = |value: f64| (value.max(least) / least).ln() / (most / least).ln();
     let x = |value: f64| ends.0 + (place(value) * f64::from(ends.1 - ends.0)).round() as i32;
@@ -83,6 +77,15 @@ fn pairs(
     area.draw_text("predicted", &style(MUTED, Anchor::Start), (8, 12))?;
     let middle = i32::midpoint(ends.0, ends.1);
     area.draw_text("measured (both logarithmic)", &style(MUTED, Anchor::Middle), (middle, HEIGHT - 12))
+}
+
+/// A little below the least and above the most of all pairs; none without any.
+pub(super) fn bounds(clouds: &[Cloud]) -> Option<(f64, f64)> {
+    let all = || clouds.iter().flat_map(|cloud| &cloud.pairs).flat_map(|&(a, b)| [a, b]);
+    let positive = || all().filter(|value| *value > 0.0 && value.is_finite());
+    let least = positive().fold(f64::INFINITY, f64::min) / 1.15;
+    let most = positive().fold(0.0, f64::max) * 1.15;
+    (least < most).then_some((least, most))
 }
 
 /// How many rows have which error.
@@ -123,7 +126,7 @@ fn errors(area: &Area<'_>, clouds: &[Cloud], band: Option<f64>) -> Result<(), Pl
 }
 
 /// At most six round values between two: powers of ten, with 2 and 5 between where there are few.
-fn ticks(least: f64, most: f64) -> Vec<f64> {
+pub(super) fn ticks(least: f64, most: f64) -> Vec<f64> {
     let within = |steps: &[f64]| -> Vec<f64> {
         let powers = least.log10().floor() as i32..=most.log10().ceil() as i32;
         let values = powers.flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)));

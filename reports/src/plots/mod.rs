@@ -5,6 +5,7 @@
 
 pub(crate) mod agreement;
 pub(crate) mod curves;
+pub(crate) mod fit;
 pub(crate) mod heat_map;
 pub(crate) mod machine;
 pub(crate) mod memory_curve;

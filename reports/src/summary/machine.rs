@@ -115,6 +115,43 @@ pub struct ConstantOrigin {
     pub confidence: String,
 }
 
+/// A hardware file whose constants replace those of the catalogue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calibrated {
+    /// Its path, as the scenario names it.
+    pub file: String,
+    /// What was measured.
+    pub device: String,
+    /// When: year, month, day.
+    pub date: String,
+    /// The variants that it is laid over.
+    pub variants: Vec<String>,
+    /// What it replaces, `memory.copy.all`.
+    pub replaced: Vec<String>,
+    /// What it was to replace and its records do not tell: the catalogue's holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untold: Vec<String>,
+    /// Whether no change of the device was noticed while it was measured.
+    pub steady: bool,
+}
+
+impl Calibrated {
+    /// What it replaces and what it does not, in one sentence without final full stop.
+    pub(crate) fn in_words(&self) -> String {
+        let Self { file, device, date, replaced, untold, steady, .. } = self;
+        let replaced = match replaced.len() {
+            0 => "nothing".to_owned(),
+            _ => replaced.join(", "),
+        };
+        let untold = match untold.len() {
+            0 => String::new(),
+            _ => format!("; its records do not tell {}", untold.join(", ")),
+        };
+        let unsteady = if *steady { "" } else { "; the device changed while it was measured" };
+        format!("{file} ({device}, {date}) replaces {replaced}{untold}{unsteady}")
+    }
+}
+
 impl LinkKind {
     /// All kinds, in the order of every legend.
     pub(crate) const ALL: [LinkKind; 6] = [

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::{absent, quantity};
 
 pub use allocator::{AllocatorPeak, Moment};
-pub use machine::{ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
+pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
 pub use traffic::{CommunicationUse, LinkUse};
 
 /// The version of the result format; raised only when a field changes its meaning or goes away.
@@ -59,7 +59,10 @@ pub struct Summary {
     /// The machine, if the scenario names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineDrawing>,
-    /// The constants that the times rest on.
+    /// Hardware files whose constants replace those of the catalogue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calibrations: Vec<Calibrated>,
+    /// The constants that the times rest on; of several variants those of the first with a hardware file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constants: Vec<ConstantOrigin>,
     /// The scenario after `extends`, `--set` and defaults, as YAML.

@@ -157,6 +157,7 @@ pub(crate) fn summary(name: &str, axes: &[&str], variants: Vec<RunSummary>) -> S
             assumption("memory.reserved", "0 B", "estimate"),
         ],
         machine: None,
+        calibrations: Vec::new(),
         constants: Vec::new(),
         resolved_scenario: "name: pipeline-schedules\nmodel:\n  profiled_pipeline:\n    stages: 8\n"
             .to_owned(),

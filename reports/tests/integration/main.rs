@@ -1,5 +1,6 @@
 //! What readers of foretrain's results see: sentences, tables, files and the page.
 
+mod calibration;
 mod cluster;
 mod files;
 mod fixture;

@@ -12,8 +12,6 @@ use super::trouble::Trouble;
 pub(super) const JSON: &str = "results.json";
 pub(super) const CSV: &str = "results.csv";
 pub(super) const REPORT: &str = "report.html";
-pub(super) const KERNELS: &str = "kernels.yaml";
-pub(super) const CORRECTIONS: &str = "corrections.csv";
 const SCENARIO: &str = "scenario.yaml";
 
 /// What a run leaves behind, as bytes.
@@ -126,10 +124,7 @@ fn refuse_strangers(target: &Path) -> Result<(), Trouble> {
         Err(error) => return Err(cannot_write(target, &error)),
     };
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    match names
-        .filter(|name| ![JSON, CSV, REPORT, SCENARIO, KERNELS, CORRECTIONS].contains(&name.as_str()))
-        .min()
-    {
+    match names.filter(|name| ![JSON, CSV, REPORT, SCENARIO].contains(&name.as_str())).min() {
         None => Ok(()),
         Some(stranger) => Err(Trouble::Mistake(format!(
             "`{}` would be replaced, but `{stranger}` in it is not a result: move it, or choose another folder with \

@@ -14,6 +14,8 @@ use crate::text::yaml;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Configs(BTreeMap<(SourceId, String), Result<Transformer, String>>);
 
+/// Settings that say which model is trained.
+const MODEL: [&str; 3] = ["model", "model.transformer", "model.transformer.config"];
 /// The most files.
 const MAX_FILES: usize = 100;
 
@@ -21,7 +23,7 @@ impl Configs {
     /// Reads the files that any layer names.
     pub(super) fn read(files: &dyn Files, layers: &Layers, sources: &mut Sources) -> Self {
         let mut named = Vec::new();
-        for node in layers.models() {
+        for node in layers.saying(&MODEL) {
             collect(&node, &mut named);
         }
         let mut configs = Self::default();

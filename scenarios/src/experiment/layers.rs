@@ -6,7 +6,7 @@ use std::iter;
 use indexmap::IndexMap;
 
 use super::check::{self, Finding};
-use super::configs::Configs;
+use super::named::Named;
 use super::overrides::Override;
 use super::sweep::{self, Axis, Point};
 use super::{Infeasible, Resolved, merge, paths};
@@ -25,14 +25,14 @@ pub(super) struct Layers {
     pub(super) axes: Vec<Axis>,
     pub(super) overrides: Vec<Override>,
     /// The files that they name.
-    pub(super) configs: Configs,
+    pub(super) named: Named,
 }
 
 /// A variant, merged with what is below it once for all points.
 pub(crate) struct Variant<'e> {
     settings: Node,
     overrides: &'e [Override],
-    configs: &'e Configs,
+    named: &'e Named,
 }
 
 impl Variant<'_> {
@@ -42,7 +42,7 @@ impl Variant<'_> {
     /// Only over a sweep: sizes that do not multiply at this point.
     pub(crate) fn at(&self, point: &Point) -> Result<Resolved, Infeasible> {
         let mut problems = Vec::new();
-        match resolve(self.tree(point), self.configs, &mut problems) {
+        match resolve(self.tree(point), self.named, &mut problems) {
             Some((resolved, findings)) if problems.is_empty() && findings.is_empty() => Ok(resolved),
             other => {
                 let findings = other.into_iter().flat_map(|(_, findings)| findings);
@@ -78,7 +78,7 @@ impl Layers {
     pub(super) fn variant(&self, name: &str) -> Variant<'_> {
         let mut settings = self.settings.clone();
         merge::merge(&mut settings, self.variants[name].clone(), Some(Shape::scenario()));
-        Variant { settings, overrides: &self.overrides, configs: &self.configs }
+        Variant { settings, overrides: &self.overrides, named: &self.named }
     }
 
     /// What the command line sets is no longer swept: its axis has this one value.
@@ -103,17 +103,16 @@ impl Layers {
         });
     }
 
-    /// Everything that says which model is trained.
-    pub(super) fn models(&self) -> impl Iterator<Item = Node> {
-        const MODEL: [&str; 3] = ["model", "model.transformer", "model.transformer.config"];
+    /// Every layer, and every swept or set value of one of the settings `about`.
+    pub(super) fn saying(&self, about: &[&str]) -> impl Iterator<Item = Node> {
         let swept = self.axes.iter().flat_map(|axis| {
             let indices = 0..axis.len().min(sweep::MAX_LISTED as u64);
             indices.flat_map(|index| axis.paths.iter().zip(axis.value(index)))
         });
         let set = self.overrides.iter().map(|change| (&change.path, change.value.clone()));
-        let about_models = swept.chain(set).filter(|(path, _)| MODEL.contains(&path.as_str()));
+        let single = swept.chain(set).filter(|(path, _)| about.contains(&path.as_str()));
         let written = iter::once(&self.settings).chain(self.variants.values()).cloned();
-        written.chain(about_models.map(|(path, node)| Node::nest(&paths::keys(path), node)))
+        written.chain(single.map(|(path, node)| Node::nest(&paths::keys(path), node)))
     }
 
     /// Checks every variant, and every value of every axis on its own.
@@ -126,7 +125,7 @@ impl Layers {
             if problems.len() > ENOUGH {
                 check_alone(iter::once((Vec::new(), patch.clone())), problems);
             } else if let Some((_, findings)) =
-                resolve(self.variant(variant).tree(&first), &self.configs, problems)
+                resolve(self.variant(variant).tree(&first), &self.named, problems)
             {
                 let lasting = findings.into_iter().filter(|finding| !finding.swept);
                 problems.extend(lasting.map(|finding| finding.problem));
@@ -173,9 +172,9 @@ fn make_room(tree: &mut Node, keys: &[&str]) {
 }
 
 /// Types and checks the settings of one run. `None` when they are past repair.
-fn resolve(tree: Node, configs: &Configs, problems: &mut Vec<Problem>) -> Option<(Resolved, Vec<Finding>)> {
+fn resolve(tree: Node, named: &Named, problems: &mut Vec<Problem>) -> Option<(Resolved, Vec<Finding>)> {
     let decoded = decode::<Scenario>(&tree, Shape::scenario(), "", problems)?;
     let mut scenario = decoded.value;
-    let (derived, findings) = check::check(&mut scenario, &tree, &decoded.examples, configs);
+    let (derived, findings) = check::check(&mut scenario, &tree, &decoded.examples, named);
     Some((Resolved { scenario, tree, derived }, findings))
 }

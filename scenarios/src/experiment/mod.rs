@@ -3,6 +3,7 @@
 //! Settings are layered: what a file extends, the file, a variant, a point of the sweep, `--set`. [`load`] checks all
 //! layers and reports every problem at once; [`Experiment::resolve`] then gives the scenario of one run.
 
+mod calibrations;
 mod check;
 mod condition;
 mod configs;
@@ -12,6 +13,7 @@ mod files;
 mod head;
 mod layers;
 mod merge;
+mod named;
 mod overrides;
 mod paths;
 pub(crate) mod sweep;
@@ -24,9 +26,9 @@ use crate::text::source::Sources;
 
 use check::Derived;
 use condition::Condition;
-use configs::Configs;
 use draft::Draft;
 use layers::Layers;
+use named::Named;
 use overrides::Override;
 
 pub use files::Files;
@@ -81,7 +83,7 @@ pub fn load(files: &dyn Files, path: &str, overrides: &[String]) -> Result<Exper
         return Err(Failure::new(sources, problems));
     };
     let mut experiment = Experiment::assemble(draft, overrides, &mut problems);
-    experiment.layers.configs = Configs::read(files, &experiment.layers, &mut sources);
+    experiment.layers.named = Named::read(files, &experiment.layers, &mut sources);
     experiment.layers.check(&mut problems);
     if problems.is_empty() {
         Ok(Experiment { sources, ..experiment })
@@ -168,7 +170,7 @@ impl Experiment {
         let variants = head::variants(&head, settings.mark, problems);
         let axes = head.get("sweep").map_or_else(Vec::new, |entry| sweep::read(&entry.node, problems));
         let swept_axes = axes.clone();
-        let mut layers = Layers { settings, variants, axes, overrides, configs: Configs::default() };
+        let mut layers = Layers { settings, variants, axes, overrides, named: Named::default() };
         layers.pin_axes(problems);
         let names =
             Names { variants: layers.variants.keys().map(String::as_str).collect(), axes: &swept_axes };

@@ -1,5 +1,6 @@
 //! The machine of a scenario.
 
+use hw_models::catalogue::Catalogue;
 use hw_models::kernels::{Flash, Libraries};
 use hw_models::machine::{
     self, ClusterSpec, LinkSpec, MachineError, MemorySpec, ModelSpec, PartChange, PartChanges, PartsSpec,
@@ -20,7 +21,7 @@ use crate::schema::{
 /// What the check of the scenario would have found.
 pub(crate) fn of(scenario: &Scenario) -> Result<machine::Machine, PlanError> {
     let invalid = |problem| Invalid { field: "machine", problem };
-    match scenario.machine.as_ref().map(build) {
+    match scenario.machine.as_ref().map(|settings| build(settings, scenario.constants.devices())) {
         Some(Ok(machine)) => Ok(machine),
         Some(Err(errors)) => {
             Err(PlanError::Invalid(errors.iter().map(|error| invalid(error.to_string())).collect()))
@@ -44,24 +45,27 @@ pub(crate) fn libraries(scenario: &Scenario) -> Libraries {
     }
 }
 
-/// What is known of a machine's hardware.
-pub(crate) fn hardware(machine: &machine::Machine, libraries: Libraries) -> Hardware<'_> {
+/// What is known of the hardware of a scenario's machine.
+pub(crate) fn hardware<'a>(machine: &'a machine::Machine, scenario: &'a Scenario) -> Hardware<'a> {
+    let constants = &scenario.constants;
     Hardware {
         machine,
-        catalogue: catalogue::devices(),
-        kernels: catalogue::kernels(),
+        catalogue: constants.devices(),
+        kernels: constants.kernels(),
         collectives: catalogue::collectives(),
-        host: catalogue::host(),
-        libraries,
+        host: constants.host(),
+        libraries: libraries(scenario),
     }
 }
 
-/// Builds a machine.
+/// Builds a machine of the devices of a catalogue.
 ///
 /// # Errors
 /// All that is wrong with its description.
-pub(crate) fn build(settings: &Machine) -> Result<machine::Machine, Vec<MachineError>> {
-    let catalogue = catalogue::devices();
+pub(crate) fn build(
+    settings: &Machine,
+    catalogue: &Catalogue,
+) -> Result<machine::Machine, Vec<MachineError>> {
     let degrade = |lines: &[Degrade]| lines.iter().filter_map(slowed).collect::<Vec<_>>();
     let spec = match settings {
         Machine::Cluster(Cluster { node, count, fabric, gpu, set, degrade: lines }) => ClusterSpec {

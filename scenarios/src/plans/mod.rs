@@ -28,14 +28,11 @@ pub(crate) fn built(scenario: &Scenario) -> Result<Built, PlanError> {
         Model::ProfiledPipeline(pipeline) => build(&profiled::plan(scenario, pipeline)),
         Model::Transformer(model) => {
             let machine = machine::of(scenario)?;
-            build_on(
-                &transformer::plan(scenario, model),
-                &machine::hardware(&machine, machine::libraries(scenario)),
-            )
+            build_on(&transformer::plan(scenario, model), &machine::hardware(&machine, scenario))
         }
         Model::Layers(model) => {
             let machine = machine::of(scenario)?;
-            let hardware = machine::hardware(&machine, machine::libraries(scenario));
+            let hardware = machine::hardware(&machine, scenario);
             build_layered_on(&layered::plan(scenario, model)?, &hardware)
         }
     }

@@ -1,12 +1,13 @@
 //! The constants that a run on a machine rests on, with their origins.
 
+use hw_models::calibration::overlay::{Laid, Overlay};
+use hw_models::host::HostCosts;
 use hw_models::kernels::KernelParameters;
 use hw_models::machine::Machine;
 use hw_models::provenance::Provenance;
-use reports::summary::ConstantOrigin;
+use reports::summary::{Calibrated, ConstantOrigin};
 
 use super::headline::word;
-use crate::catalogue;
 use crate::plans;
 use crate::schema::{Attention, Scenario};
 
@@ -16,12 +17,38 @@ pub(super) fn constants(scenario: &Scenario) -> Vec<ConstantOrigin> {
     let mut constants = of_machine(&machine);
     let first = machine.gpu(0);
     if let (Some(name), Some(gpu)) = (machine.part(first).model, machine.gpu_model(first))
-        && let Ok(parameters) = catalogue::kernels().parameters(name, &gpu.architecture)
+        && let Ok(parameters) = scenario.constants.kernels().parameters(name, &gpu.architecture)
     {
         let parameters = parameters.in_training(plans::machine::libraries(scenario));
         constants.extend(of_kernels(scenario, name, &parameters));
     }
+    if scenario.constants.overlay().is_some() {
+        constants.extend(of_host(scenario.constants.host()));
+    }
     constants
+}
+
+/// The hardware files of some variants, each with what it replaces.
+pub(super) fn calibrations(variants: &[(&str, Scenario)]) -> Vec<Calibrated> {
+    let mut all: Vec<Calibrated> = Vec::new();
+    for (variant, scenario) in variants {
+        for file in scenario.constants.overlay().into_iter().flat_map(of_overlay) {
+            match all.iter_mut().find(|known| known.file == file.file) {
+                Some(known) => known.variants.push((*variant).to_owned()),
+                None => all.push(Calibrated { variants: vec![(*variant).to_owned()], ..file }),
+            }
+        }
+    }
+    all
+}
+
+fn of_overlay(overlay: &Overlay) -> impl Iterator<Item = Calibrated> {
+    overlay.files.iter().enumerate().map(|(number, laid)| {
+        let replaced = overlay.replaced.iter().filter(|(_, replaced)| replaced.file == number);
+        let Laid { file, device, date, steady, untold, .. } = laid.clone();
+        let replaced = replaced.map(|(what, _)| what.clone()).collect();
+        Calibrated { file, device, date, steady, untold, replaced, ..Calibrated::default() }
+    })
 }
 
 fn of_machine(machine: &Machine) -> Vec<ConstantOrigin> {
@@ -51,6 +78,19 @@ fn of_kernels(scenario: &Scenario, gpu: &str, parameters: &KernelParameters) -> 
         constants.push(share(what, stream.achieved, &stream.provenance));
     }
     constants
+}
+
+/// What issuing work costs, whatever the class of the operator.
+fn of_host(host: &HostCosts) -> impl Iterator<Item = ConstantOrigin> {
+    let costs = [
+        ("launch of a kernel", &host.launch),
+        ("gap between kernels of a stream", &host.gap_in_stream),
+        ("gap between kernels of a graph", &host.gap_in_graph),
+        ("launch of a graph", &host.graph_launch),
+        ("more for each kernel of a graph", &host.graph_node),
+        ("wait for a stream", &host.synchronise),
+    ];
+    costs.into_iter().map(|(what, cost)| told("host", what.to_owned(), cost.us, "us", &cost.provenance))
 }
 
 fn told(of: &str, name: String, value: f64, unit: &str, provenance: &Provenance) -> ConstantOrigin {

@@ -17,6 +17,8 @@ use sim_core::time::Time;
 use workloads::account::{Account, TimeModel};
 
 use crate::catalogue;
+use crate::constants::Constants;
+use crate::schema::Launch;
 
 /// Hosts of one kind issue operators faster or slower by this (standard deviation of the logarithm): so far are the rows of
 /// vTrain off that the host's constant is fitted on, of those that are mostly the host's, per share of it in their path. A
@@ -27,11 +29,20 @@ const NINE_OF_TEN: f64 = 1.645;
 /// Nine of ten copies and messages: they follow a rate and a latency, and fits of sweeps over sizes leave 3 to 7 % on the mean.
 const TRANSFER: f64 = 0.1;
 
+/// What tells how far the models of a run are off.
+#[derive(Clone, Copy)]
+pub(super) struct Evidence<'a> {
+    pub(super) constants: &'a Constants,
+    /// The GPU of its ranks.
+    pub(super) gpu: &'a str,
+    pub(super) launch: Launch,
+}
+
 /// The ends of an interval that nine of ten measurements of a step of `step_s` should lie in. `host` is the host's share of
 /// the critical path, `spent` tells what the time of a rank with this GPU is from. None where nothing was timed.
 pub(super) fn interval(
     step_s: f64,
-    gpu: &str,
+    evidence: Evidence<'_>,
     host: f64,
     spent: impl Iterator<Item = (Account, Time)>,
 ) -> Option<[f64; 2]> {
@@ -42,23 +53,34 @@ pub(super) fn interval(
     let all: u64 = times.values().flat_map(BTreeMap::values).sum();
     let part = |(&model, shapes): (&TimeModel, &BTreeMap<u32, u64>)| {
         let share = |time: u64| time as f64 / all as f64;
-        let Spread { bias, scatter } = spread(gpu, model);
+        let Spread { bias, scatter } = evidence.spread(model);
         let apart = shapes.values().map(|&time| (share(time) * scatter).powi(2));
         (share(shapes.values().sum()) * bias).powi(2) + apart.sum::<f64>()
     };
     let devices = times.iter().map(part).sum::<f64>().sqrt();
-    let half = NINE_OF_TEN * (host * HOST).hypot((1.0 - host) * devices);
+    let half = NINE_OF_TEN * (host * evidence.spread(TimeModel::Host).bias).hypot((1.0 - host) * devices);
     (all > 0).then(|| [step_s * (-half).exp(), step_s * half.exp()])
 }
 
-fn spread(gpu: &str, model: TimeModel) -> Spread {
-    let together = |within: f64| Spread { bias: within / NINE_OF_TEN, scatter: 0.0 };
-    match model {
-        TimeModel::Kernel(class) => catalogue::spreads().of(catalogue::devices(), gpu, class),
-        TimeModel::CollectiveTable => together(catalogue::collective_spreads().table),
-        TimeModel::CollectiveFormula => together(catalogue::collective_spreads().formula),
-        TimeModel::Transfer => together(TRANSFER),
-        TimeModel::Host => Spread { bias: HOST, scatter: 0.0 },
+impl Evidence<'_> {
+    /// How far a model is off; where a calibration of the machine is laid over the catalogue, as far as that was.
+    fn spread(self, model: TimeModel) -> Spread {
+        let together = |within: f64| Spread { bias: within / NINE_OF_TEN, scatter: 0.0 };
+        match model {
+            TimeModel::Kernel(class) => self.constants.spread(self.gpu, class),
+            TimeModel::CollectiveTable => together(catalogue::collective_spreads().table),
+            TimeModel::CollectiveFormula => together(catalogue::collective_spreads().formula),
+            TimeModel::Transfer => together(TRANSFER),
+            TimeModel::Host => self.graphs().map_or(Spread { bias: HOST, scatter: 0.0 }, together),
+        }
+    }
+
+    /// What nine of ten launches of graphs are within, where that is how work is issued and it was measured here. How operators
+    /// are dispatched one by one was not.
+    fn graphs(self) -> Option<f64> {
+        let [base, node] =
+            ["graph.launch.base", "graph.launch.node"].map(|constant| self.constants.within(constant));
+        base.zip(node).filter(|_| self.launch == Launch::Graph).map(|(base, node)| base.max(node))
     }
 }
 
@@ -72,19 +94,24 @@ mod tests {
     const GPU: &str = "b200-sxm-180gb";
     const PRODUCTS: TimeModel = TimeModel::Kernel(KernelClass::Gemm(Dtype::Bf16));
 
+    fn usual(constants: &Constants) -> Evidence<'_> {
+        Evidence { constants, gpu: GPU, launch: Launch::Eager }
+    }
+
     /// Half the width of `ln T`.
     fn half(host: f64, spent: &[(TimeModel, u32, u64)]) -> f64 {
         let account = |&(model, shape, time): &(TimeModel, u32, u64)| {
             (Account { communication: None, model, shape, origin: Origin::Estimate }, Time(time))
         };
-        let [least, most] = interval(2.0, GPU, host, spent.iter().map(account)).expect("something was timed");
+        let [least, most] = interval(2.0, usual(&Constants::default()), host, spent.iter().map(account))
+            .expect("something was timed");
         assert!((least * most - 4.0).abs() < 1e-9, "the ends are as far off as factors");
         (most / 2.0).ln()
     }
 
     #[test]
     fn shapes_average_and_biases_do_not() {
-        let Spread { bias, scatter } = spread(GPU, PRODUCTS);
+        let Spread { bias, scatter } = usual(&Constants::default()).spread(PRODUCTS);
         assert!(bias > 0.0 && scatter > 0.0);
         let close =
             |found: f64, sigma: f64| assert!((found - 1.645 * sigma).abs() < 1e-9, "{found}, {sigma}");
@@ -92,7 +119,7 @@ mod tests {
         // Four shapes that take as long: half the scatter. One of them in two parts is one still.
         let four = [(PRODUCTS, 0, 2), (PRODUCTS, 1, 2), (PRODUCTS, 2, 2), (PRODUCTS, 3, 1), (PRODUCTS, 3, 1)];
         close(half(0.0, &four), bias.hypot(scatter / 2.0));
-        let table = catalogue::collective_spreads().table / 1.645;
+        let table = crate::catalogue::collective_spreads().table / 1.645;
         let with_table = [(PRODUCTS, 0, 3), (TimeModel::CollectiveTable, 1, 1)];
         close(half(0.0, &with_table), (0.75 * bias.hypot(scatter)).hypot(0.25 * table));
         close(half(1.0, &four), HOST);
@@ -101,6 +128,6 @@ mod tests {
 
     #[test]
     fn a_step_of_nothing_has_no_interval() {
-        assert_eq!(interval(1.0, GPU, 0.0, std::iter::empty()), None);
+        assert_eq!(interval(1.0, usual(&Constants::default()), 0.0, std::iter::empty()), None);
     }
 }

@@ -17,12 +17,12 @@ use workloads::plan::Built;
 use super::communication::communication;
 use super::drawing::link_kind;
 use super::idle::idle_gpus;
-use super::interval::interval;
+use super::interval::{Evidence, interval};
 use super::ranks;
 use super::tally::Tally;
 use super::words::Words;
 use crate::plans;
-use crate::schema::{Count, Model, Scenario, Share};
+use crate::schema::{Count, Launch, Model, Scenario, Share};
 
 /// Steps are steady when their times differ by no more than this, relative.
 const STEADY: f64 = 1e-9;
@@ -77,11 +77,13 @@ impl Measured<'_> {
     /// What nine of ten measurements of a step that takes so long should lie in.
     fn interval(&self, summary: &RunSummary, step_time_s: f64) -> Option<[f64; 2]> {
         let machine = plans::machine::of(self.scenario).ok()?;
-        let hardware = plans::machine::hardware(&machine, plans::machine::libraries(self.scenario));
+        let hardware = plans::machine::hardware(&machine, self.scenario);
         let (gpu, _) = hardware.gpu().ok()?;
+        let launch = self.scenario.software.as_ref().map_or(Launch::Eager, |software| software.launch);
+        let evidence = Evidence { constants: &self.scenario.constants, gpu, launch };
         let path = &summary.critical_path_s;
         let host = path.get(cause::LAUNCH).copied().unwrap_or_default() / path.values().sum::<f64>();
-        interval(step_time_s, gpu, host, self.tally?.spent(self.slowest(summary)))
+        interval(step_time_s, evidence, host, self.tally?.spent(self.slowest(summary)))
     }
 
     /// The time of a step and what follows from it.

@@ -5,7 +5,7 @@ use reports::finding::finding;
 use reports::summary::{RunSummary, SCHEMA_VERSION, Summary};
 
 use super::Options;
-use super::constants::constants;
+use super::constants::{calibrations, constants};
 use super::drawing::drawing;
 use super::headline::{assumptions, parameters};
 use crate::experiment::{Experiment, Resolved};
@@ -20,6 +20,9 @@ pub(super) fn summary(
 ) -> Summary {
     let axes: Vec<String> = experiment.swept().map(str::to_owned).collect();
     let shown = first(experiment, variants);
+    let all = resolved(experiment, variants);
+    let calibrated =
+        all.iter().map(|(_, scenario)| scenario).find(|scenario| !scenario.calibration.is_empty());
     let known = |names: Vec<&str>| names.iter().all(|name| variants.contains(name));
     let promises = experiment.promises().iter().filter(|promise| known(promise.variants()));
     let citations = experiment.citations().iter().filter(|citation| known(citation.variants()));
@@ -40,8 +43,11 @@ pub(super) fn summary(
             .as_ref()
             .map_or_else(IndexMap::new, |resolved| parameters(&resolved.scenario, &runs)),
         assumptions: shown.as_ref().map_or_else(Vec::new, |resolved| assumptions(&resolved.scenario)),
-        machine: drawing(&resolved(experiment, variants)),
-        constants: shown.as_ref().map_or_else(Vec::new, |resolved| constants(&resolved.scenario)),
+        machine: drawing(&all),
+        calibrations: calibrations(&all),
+        constants: calibrated
+            .or(shown.as_ref().map(|shown| &shown.scenario))
+            .map_or_else(Vec::new, constants),
         resolved_scenario,
         variants: runs,
     }

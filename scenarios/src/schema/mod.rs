@@ -7,6 +7,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::constants::Constants;
+
 mod count;
 mod decimal;
 pub(crate) mod document;
@@ -63,6 +65,11 @@ pub struct Scenario {
     /// What the model is trained on; a profiled pipeline needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
+    /// Hardware files of `foretrain calibrate`, laid over the machine: what they measured replaces what the catalogue says, the
+    /// rest stays. Paths are relative to this file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("examples" = [["out/calibration/hardware.yaml"]]))]
+    pub calibration: Vec<String>,
     /// What is trained.
     pub model: Model,
     /// How much work one training step is.
@@ -82,6 +89,9 @@ pub struct Scenario {
     /// How the simulation itself runs.
     #[serde(default)]
     pub run: Run,
+    /// What the simulation rests on; the check of an experiment fills it in.
+    #[serde(skip)]
+    pub(crate) constants: Constants,
 }
 
 impl Scenario {

@@ -14,7 +14,7 @@ use super::source::{Mark, SourceId, Sources};
 use super::syntax;
 
 /// The longest file, in bytes; some two hundred times a long scenario.
-pub const MAX_BYTES: usize = 512 * 1024;
+pub(crate) const MAX_BYTES: usize = 512 * 1024;
 /// The deepest nesting of maps and lists.
 const MAX_DEPTH: usize = 64;
 /// The most values of one file, after aliases are expanded.

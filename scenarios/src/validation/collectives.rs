@@ -4,7 +4,6 @@ use hw_models::calibration::split;
 use hw_models::collectives::{
     Collective, CollectiveCatalogue, CollectiveKind, CollectiveModel, GroupShape, LogTable, plan,
 };
-use hw_models::kernels::Libraries;
 use indexmap::IndexMap;
 use reports::validation::{LeftOut, Row, Unit};
 use workloads::model::transformer::Group;
@@ -161,9 +160,9 @@ impl Series {
     fn model(&self) -> Result<(CollectiveModel, GroupShape), String> {
         let node =
             SingleNode { name: self.node.clone(), gpu: None, set: IndexMap::new(), degrade: Vec::new() };
-        let machine = machine::build(&Machine::Node(node)).map_err(|errors| format!("{errors:?}"))?;
-        let hardware = machine::hardware(&machine, Libraries::default());
-        let (_, gpu) = hardware.gpu().map_err(|error| error.to_string())?;
+        let machine = machine::build(&Machine::Node(node), catalogue::devices());
+        let machine = machine.map_err(|errors| format!("{errors:?}"))?;
+        let gpu = machine.gpu_model(machine.gpu(0)).ok_or("the node has no GPU of the catalogue")?;
         let formulas = CollectiveCatalogue { tables: Vec::new(), ..catalogue::collectives().clone() };
         let extent = Extent::new(self.ranks, 1, 1);
         let job = Job { machine: &machine, extent, placement: &Placement::Sequential, capacity: 0 };

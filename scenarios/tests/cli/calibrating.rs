@@ -25,17 +25,17 @@ fn constants_are_fitted_and_written_as_the_catalogue_has_them() {
     let sandbox = Sandbox::new("calibrate");
     sandbox.write("mine.csv", table() + "gt4,relu,8,8192,1\n");
     assert_session!("calibrate", sandbox.session(&["calibrate --from mine.csv --out ."]));
-    assert_eq!(sandbox.names("calibration"), ["corrections.csv", "kernels.yaml"]);
-    let kernels = sandbox.read("calibration/kernels.yaml");
+    assert_eq!(sandbox.names("calibration"), ["t4.yaml"]);
+    let kernels = sandbox.read("calibration/t4.yaml");
     assert!(
-        kernels.contains("devices:\n  t4:\n    stream:\n      elementwise:\n        achieved: 0."),
+        kernels.contains("  constants:\n    stream:\n      elementwise:\n        achieved: 0."),
         "{kernels}"
     );
     assert!(
         kernels.contains("start_us: 2.5\n") && kernels.contains("source: made up; fitted n "),
         "{kernels}"
     );
-    assert!(sandbox.read("calibration/corrections.csv").starts_with("device,kernel,length,"));
+    assert!(kernels.contains("  corrections: |\n    device,kernel,length,"), "{kernels}");
     let json = sandbox.run("calibrate --from mine.csv --format json --jobs 1 --quiet").json();
     assert_eq!(json["classes"][0]["kernels"], "elementwise");
     assert_eq!(json["left_out"][0]["rows"], 1);
@@ -112,7 +112,7 @@ fn a_device_that_is_made_up_is_measured_fitted_and_told() {
     let value = core["value"].as_f64().expect("a number");
     assert!((value / 10.0 - 1.0).abs() < 0.02 && core["told"] == true && core["unit"] == "GB/s", "{core}");
     assert!(law("disk.read").is_null(), "it was not asked for");
-    assert_eq!(sandbox.names("out/calibration"), ["hardware.yaml", "samples.jsonl"]);
+    assert_eq!(sandbox.names("out/calibration"), ["hardware.yaml", "report.html", "samples.jsonl"]);
     // What was recorded stands in for the device.
     let recorded = "calibrate --device recorded:out/calibration/samples.jsonl --out again --format json";
     let again = sandbox.run(recorded).json();
@@ -137,7 +137,7 @@ fn a_measurement_that_was_killed_goes_on_where_it_was() {
         assert!(after.lines().any(|other| other == line), "what was measured is kept: {line}");
     }
     assert_eq!(after.lines().count(), samples.lines().count(), "nothing is measured twice");
-    assert_eq!(sandbox.names("out/calibration"), ["hardware.yaml", "samples.jsonl"]);
+    assert_eq!(sandbox.names("out/calibration"), ["hardware.yaml", "report.html", "samples.jsonl"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod allocator;
 mod broken;
+mod calibrations;
 mod expectations;
 mod hostile;
 mod language;

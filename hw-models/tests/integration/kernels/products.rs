@@ -63,7 +63,7 @@ fn the_constants_of_a_made_up_gpus_products_predict_those_it_was_not_fitted_to()
     records[3].samples_ns = vec![1e12; 10];
     records[3].flags = vec![Flag::Throttled];
     let found = hardware(records);
-    let products = found.products.as_ref().unwrap();
+    let products = found.kernels.as_ref().unwrap();
     let bf16 = &products.classes["gemm-bf16"];
     assert!(bf16.held_out.samples >= 20, "{}", bf16.held_out);
     assert!(bf16.held_out.median < 0.02 && bf16.held_out.p95 < 0.06, "{}", bf16.held_out);
@@ -71,7 +71,7 @@ fn the_constants_of_a_made_up_gpus_products_predict_those_it_was_not_fitted_to()
     for class in ["gemm-fp16", "gemm-tf32", "gemm-fp8", "gemm-fp32"] {
         assert!(products.classes.contains_key(class), "{class}: {:?}", products.classes.keys());
     }
-    let start = products.kernels.gemm[&Dtype::Bf16].start_us;
+    let start = products.constants.gemm[&Dtype::Bf16].start_us;
     assert!((start / 3.4 - 1.0).abs() < 0.1, "{start}");
     let text = serde_yaml::to_string(&found).unwrap();
     assert_eq!(
@@ -87,5 +87,5 @@ fn products_of_an_unknown_gpu_are_kept_raw() {
     let records = records(&cuda_suite(&FACTS, true), &truth());
     let outcome = Outcome { records, failures: Vec::new(), left_out: 0, drift: 0.0, end: End::Complete };
     let unknown = Heading { device: Identity::default(), ..heading() };
-    assert_eq!(Hardware::of(&unknown, &outcome, |gpu| Some(model(gpu))).products, None);
+    assert_eq!(Hardware::of(&unknown, &outcome, |gpu| Some(model(gpu))).kernels, None);
 }

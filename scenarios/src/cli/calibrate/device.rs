@@ -19,7 +19,8 @@ use scenarios::catalogue::kernels_of;
 use serde::Serialize;
 
 use super::samples::{self, SAMPLES, Samples};
-use super::{Arguments, FOLDER};
+use super::{Arguments, FOLDER, page, today};
+use crate::cli::output::REPORT;
 use crate::cli::printer::Printer;
 use crate::cli::trouble::{self, Trouble};
 use crate::cli::{Exit, Format, SEED, VERSION, progress};
@@ -188,13 +189,16 @@ pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer)
         End::Complete => {}
     }
     let hardware = Hardware::of(&heading, &outcome, |gpu| kernels_of(gpu).ok());
-    if hardware.laws.is_empty() && hardware.products.is_none() {
+    if hardware.laws.is_empty() && hardware.kernels.is_none() {
         return Err(Trouble::Mistake(nothing(target, &outcome.records)));
     }
     let yaml = yaml(&hardware, target)?;
-    let written = samples::put(&folder, HARDWARE, &yaml)?;
+    let report = page::of(&hardware, &outcome.records)?;
+    let written = [(HARDWARE, yaml.as_bytes()), (REPORT, &report)]
+        .map(|(name, bytes)| samples::put(&folder, name, bytes));
     samples.complete()?;
-    let files = vec![written, folder.join(SAMPLES)];
+    let mut files = written.into_iter().collect::<Result<Vec<_>, _>>()?;
+    files.push(folder.join(SAMPLES));
     printer.print(&match arguments.format {
         Format::Table => text(&hardware, &files),
         Format::Json => trouble::json(&Answer {
@@ -284,12 +288,11 @@ fn text(hardware: &Hardware, files: &[PathBuf]) -> String {
         text +=
             &format!("  {name:widest$}  {}\n  {:widest$}    {}\n", constants.join(", "), "", judged(found));
     }
-    for (name, judged) in hardware.products.iter().flat_map(|products| &products.classes) {
-        text += &format!("  {name:widest$}  held out {}\n", judged.held_out);
+    for (name, class) in hardware.kernels.iter().flat_map(|kernels| &kernels.classes) {
+        text += &format!("  {name:widest$}  held out {}\n", class.held_out);
     }
-    if !hardware.steady {
-        text +=
-            &format!("the device changed by {} while it was measured\n", quantity::percent(hardware.drift));
+    if let Some(drift) = hardware.drift.filter(|_| !hardware.steady) {
+        text += &format!("the device changed by {} while it was measured\n", quantity::percent(drift));
     }
     let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     text + &format!("\nwritten: {}\n", files.join(", "))
@@ -311,10 +314,4 @@ fn judged(found: &Found) -> String {
     let count =
         |count: usize, what: &str| if count == 0 { String::new() } else { format!("; {count} {what}") };
     held_out + &count(found.unstable, "unstable") + &count(found.refused, "refused: throttled")
-}
-
-/// The date of the system's clock.
-fn today() -> String {
-    let now = time::OffsetDateTime::now_utc();
-    format!("{}-{:02}-{:02}", now.year(), u8::from(now.month()), now.day())
 }

@@ -1,7 +1,9 @@
 //! `foretrain calibrate`: constants of devices, from measuring them or from tables that others measured.
 
 mod device;
+mod diff;
 mod needs;
+mod page;
 mod samples;
 mod tables;
 
@@ -14,8 +16,14 @@ use device::Target;
 
 /// What is measured or fitted, and how it is told.
 #[derive(Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("what").required(true).args(["from", "device", "dry_run"]).multiple(true)))]
+#[command(
+    group(clap::ArgGroup::new("what").required(true).args(["from", "device", "dry_run"]).multiple(true)),
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Fit tables of measured kernels: CSV files, or names of tables that come with foretrain (`gemm_h100_xla.csv`)
     #[arg(long, num_args = 1.., value_name = "FILE|NAME", conflicts_with_all = ["device", "dry_run", "quick", "resume", "suite", "dir", "budget"])]
     from: Vec<String>,
@@ -55,22 +63,33 @@ pub(super) struct Arguments {
     quiet: bool,
 }
 
+/// What else can be done.
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Compare two hardware files, constant by constant
+    Diff(diff::Arguments),
+}
+
 /// The folder of results.
 const FOLDER: &str = "calibration";
 
 /// Measures a device, or fits what tables measured.
 pub(super) fn calibrate(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    let done = if arguments.dry_run {
-        needs::tell(arguments, printer)
-    } else {
-        match &arguments.device {
-            Some(target) => device::measure(target, arguments, printer),
-            None => tables::fitted(arguments, printer),
-        }
+    let (done, format) = match (&arguments.command, &arguments.device) {
+        (Some(Command::Diff(diff)), _) => (diff::compare(diff, printer), diff.format),
+        _ if arguments.dry_run => (needs::tell(arguments, printer), arguments.format),
+        (None, Some(target)) => (device::measure(target, arguments, printer), arguments.format),
+        (None, None) => (tables::fitted(arguments, printer), arguments.format),
     };
     match done {
         Err(end @ Trouble::Output(_)) => Err(end),
-        Err(trouble) => Ok(trouble.report(printer, arguments.format)),
+        Err(trouble) => Ok(trouble.report(printer, format)),
         Ok(exit) => Ok(exit),
     }
+}
+
+/// The date of the system's clock.
+fn today() -> String {
+    let now = time::OffsetDateTime::now_utc();
+    format!("{}-{:02}-{:02}", now.year(), u8::from(now.month()), now.day())
 }

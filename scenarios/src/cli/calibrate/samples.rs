@@ -88,7 +88,7 @@ impl Samples {
     /// When the folder cannot be written.
     pub(super) fn begin(folder: &Path, heading: &Heading, known: &[Record]) -> Result<Self, Trouble> {
         let cannot = |error: io::Error| cannot_write(folder, &error);
-        fs::create_dir_all(folder).map_err(cannot)?;
+        make(folder)?;
         let mut text = line(heading);
         known.iter().for_each(|record| text += &line(record));
         // Beside the old one until it is whole.
@@ -116,13 +116,21 @@ impl Samples {
     }
 }
 
+/// Makes a folder, before anything is measured that would have nowhere to go.
+///
+/// # Errors
+/// When it cannot be made.
+pub(super) fn make(folder: &Path) -> Result<(), Trouble> {
+    fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))
+}
+
 /// Puts a file into a folder as a whole.
 ///
 /// # Errors
 /// A folder that cannot be written any more.
-pub(super) fn put(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Trouble> {
+pub(super) fn put(folder: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, Trouble> {
     let (fresh, path) = (folder.join(format!(".{name}")), folder.join(name));
-    let put = fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &path));
+    let put = fs::write(&fresh, bytes).and_then(|()| fs::rename(&fresh, &path));
     put.map_err(|error| cannot_write(folder, &error))?;
     Ok(path)
 }

@@ -1,16 +1,15 @@
 //! Constants of kernels from measured tables.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
-use std::path::PathBuf;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
 
 use hw_models::calibration::{Errors, Table};
 use hw_models::catalogue::nearest::remedy;
 use reports::quantity;
 use scenarios::calibration::{Calibration, Class, Options, calibrate as fit, embedded, embedded_names};
 
-use super::{Arguments, FOLDER};
-use crate::cli::output::{CORRECTIONS, KERNELS, Staging, page};
+use super::{Arguments, FOLDER, samples, today};
 use crate::cli::printer::Printer;
 use crate::cli::progress::{self, Bar};
 use crate::cli::trouble::{self, Trouble};
@@ -23,7 +22,8 @@ const MOST_BYTES: u64 = 64 << 20;
 pub(super) fn fitted(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     progress::catch_interrupts();
     let tables = tables(&arguments.from)?;
-    let staging = arguments.out.as_ref().map(|out| Staging::open(out, FOLDER)).transpose()?;
+    let folder = arguments.out.as_ref().map(|out| out.join(FOLDER));
+    folder.as_deref().map(samples::make).transpose()?;
     let options = Options { jobs: arguments.jobs.map(usize::from), version: VERSION.to_owned() };
     let found = fit(&tables, &options, &Bar::new(arguments.quiet, "classes of kernels"));
     let Some(found) = found.map_err(Trouble::Tables)? else {
@@ -40,11 +40,11 @@ pub(super) fn fitted(arguments: &Arguments, printer: &Printer) -> Result<Exit, T
     if found.classes.is_empty() {
         return Err(Trouble::Mistake("no row of the tables can be fitted".to_owned()));
     }
-    let folder = staging.map(|staging| write(staging, &found, &arguments.from)).transpose()?;
+    folder.as_deref().map(|folder| write(folder, &found, &arguments.from)).transpose()?;
     match arguments.format {
         Format::Json => printer.print(&trouble::json(&found)),
         Format::Table => {
-            let written = folder.map(|folder| format!("\nconstants: {}\n", folder.join(KERNELS).display()));
+            let written = folder.map(|folder| format!("\nhardware files: {}\n", folder.display()));
             printer.print(&(text(&found) + &written.unwrap_or_default()))
         }
     }
@@ -86,19 +86,17 @@ fn bytes(name: &str) -> Result<Vec<u8>, Trouble> {
     }
 }
 
-fn write(staging: Staging, found: &Calibration, from: &[String]) -> Result<PathBuf, Trouble> {
-    let kernels = page(KERNELS, |out| {
+/// A hardware file for every device.
+fn write(folder: &Path, found: &Calibration, from: &[String]) -> Result<(), Trouble> {
+    for hardware in found.hardware(&today()) {
+        let body = serde_yaml::to_string(&hardware).map_err(|error| Trouble::Mistake(error.to_string()))?;
         let head = format!(
-            "# Constants of kernels fitted by foretrain {VERSION} calibrate --from {}: the part `devices` of a catalogue of\n\
-             # kernels. Starts of kernels are those of the catalogue.\ndevices:\n",
+            "# Fitted by foretrain calibrate --from {}. Starts of kernels are those of the catalogue. Errors are relative.\n",
             from.join(" ")
         );
-        let devices = serde_yaml::to_string(&found.kernels()).map_err(io::Error::other)?;
-        out.extend(head.bytes());
-        out.extend(devices.lines().flat_map(|line| format!("  {line}\n").into_bytes()));
-        Ok(())
-    })?;
-    staging.commit(&[(KERNELS, &kernels), (CORRECTIONS, found.corrections().as_bytes())])
+        samples::put(folder, &format!("{}.yaml", hardware.device.name), (head + &body).as_bytes())?;
+    }
+    Ok(())
 }
 
 fn text(found: &Calibration) -> String {

@@ -56,7 +56,7 @@ impl Check<'_> {
 
     fn config(&mut self, path: &str) -> Option<Transformer> {
         let node = self.tree.at(&super::paths::keys(CONFIG))?;
-        match self.configs.get(node.mark, path) {
+        match self.named.configs.get(node.mark, path) {
             Ok(model) => Some(model.clone()),
             Err(reason) => {
                 let help = "give the `config.json` of the model, or its dimensions";

@@ -3,15 +3,16 @@
 use hw_models::machine::{Machine, MachineError};
 
 use super::Check;
+use crate::constants::Constants;
 use crate::plans;
 use crate::schema;
 use crate::text::node::{Node, Value};
 
 impl Check<'_> {
     /// The machine, if nothing is wrong with it.
-    pub(super) fn machine(&mut self, settings: &schema::Machine) -> Option<Machine> {
+    pub(super) fn machine(&mut self, settings: &schema::Machine, constants: &Constants) -> Option<Machine> {
         let clear = self.slow_parts(settings);
-        match plans::machine::build(settings) {
+        match plans::machine::build(settings, constants.devices()) {
             Ok(machine) => Some(machine).filter(|_| clear),
             Err(errors) => {
                 let (path, _) = plans::machine::described(settings);

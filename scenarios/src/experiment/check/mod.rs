@@ -1,6 +1,7 @@
 //! Checks that span several settings, and settings that follow from others.
 
 mod batches;
+mod calibration;
 mod dimensions;
 mod exchange;
 mod layered;
@@ -12,7 +13,7 @@ mod transformer;
 
 use std::collections::BTreeMap;
 
-use super::configs::Configs;
+use super::named::Named;
 use super::paths;
 use crate::schema::{Duration, Model, Scenario, Schedule};
 use crate::text::decode::Path;
@@ -34,9 +35,10 @@ pub(super) fn check(
     scenario: &mut Scenario,
     tree: &Node,
     examples: &[Path],
-    configs: &Configs,
+    named: &Named,
 ) -> (Derived, Vec<Finding>) {
-    let mut check = Check { tree, examples, configs, derived: Derived::new(), findings: Vec::new() };
+    let mut check = Check { tree, examples, named, derived: Derived::new(), findings: Vec::new() };
+    check.calibrated(scenario);
     match scenario.model {
         Model::ProfiledPipeline(_) => check.profiled(scenario),
         Model::Transformer(_) => check.transformer(scenario),
@@ -50,7 +52,7 @@ pub(super) fn check(
 struct Check<'a> {
     tree: &'a Node,
     examples: &'a [Path],
-    configs: &'a Configs,
+    named: &'a Named,
     derived: Derived,
     findings: Vec<Finding>,
 }

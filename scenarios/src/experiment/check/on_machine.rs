@@ -14,7 +14,7 @@ impl Check<'_> {
         }
         defaults(scenario);
         let machine = match &scenario.machine {
-            Some(settings) => self.machine(settings),
+            Some(settings) => self.machine(settings, &scenario.constants),
             None => {
                 let help = "add `machine: { cluster: { node: dgx-a100-80g, count: 4 } }`; `foretrain list machines` has the names";
                 self.report(&[(path, String::new())], format!("{words} needs a machine to run on"), help);
@@ -30,6 +30,7 @@ impl Check<'_> {
         self.states(scenario);
         self.exchange(scenario);
         if let Some(machine) = &machine {
+            self.calibrated_gpu(scenario, machine);
             self.alike(machine);
             self.kernels(scenario, machine);
             self.limit(scenario, machine);

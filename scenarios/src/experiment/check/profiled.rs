@@ -8,8 +8,9 @@ const PIPELINE: &str = "model.profiled_pipeline";
 const STAGES: &str = "model.profiled_pipeline.stages";
 
 /// Settings that are about transformers and machines.
-const FOREIGN: [(&str, &str); 29] = [
+const FOREIGN: [(&str, &str); 30] = [
     ("machine", "its stages have a `device`: `model: { profiled_pipeline: { device: { memory: 40 GB } } }`"),
+    ("calibration", "its times are given; remove it"),
     ("software", "the times of its kernels are given; remove it"),
     ("training.accumulate", "write `micro_batches`"),
     ("training.sequence", "its times are given, whatever a sample is; remove it"),

@@ -1,0 +1,320 @@
+//! Hardware files laid over the catalogue: what was measured replaces what the catalogue says, the rest stays.
+//!
+//! A scenario has one machine, so that what was measured of a host holds for all nodes of the overlay, and what was
+//! measured of a drive for all drives.
+
+use std::collections::BTreeMap;
+
+use super::hardware::{Constant, Found, Hardware};
+use super::{Errors, FoundKernels};
+use crate::catalogue::{Catalogue, Ssd, UnknownEntry, look_up};
+use crate::host::{Cost, HostCosts};
+use crate::kernels::{
+    Corrections, DeviceKernels, KernelCatalogue, KernelClass, Spreads, StreamClass, StreamParameters,
+};
+use crate::provenance::{Confidence, Origin, Provenance};
+
+/// Constants that scenarios rest on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overlay {
+    /// Devices and links.
+    pub devices: Catalogue,
+    /// Kernels.
+    pub kernels: KernelCatalogue,
+    /// What issuing work costs.
+    pub host: HostCosts,
+    /// How far kernels are off.
+    pub spreads: Spreads,
+    /// The files, in the order they were laid.
+    pub files: Vec<Laid>,
+    /// What was replaced: which file has it, and what nine of ten measurements are within, relative.
+    pub replaced: BTreeMap<String, Replaced>,
+}
+
+/// A hardware file that was laid over the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Laid {
+    /// Its path.
+    pub file: String,
+    /// What was measured.
+    pub device: String,
+    /// The GPU, by its name in the catalogue.
+    pub gpu: Option<String>,
+    /// When.
+    pub date: String,
+    /// Whether no change of the device was noticed meanwhile.
+    pub steady: bool,
+    /// What scenarios would take if its records told it: the catalogue's holds.
+    pub untold: Vec<String>,
+    /// What no scenario rests on.
+    pub unused: Vec<String>,
+}
+
+/// A constant, or a class of kernels, that was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replaced {
+    /// Number of the file in [`Overlay::files`].
+    pub file: usize,
+    /// What nine of ten measurements are within, relative to the prediction.
+    pub within: f64,
+}
+
+/// Why a hardware file cannot be laid over the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OverlayError {
+    /// Its GPU.
+    #[error(transparent)]
+    UnknownGpu(#[from] UnknownEntry),
+    /// Kernels of nobody knows which GPU.
+    #[error(
+        "has kernels and does not say of which GPU: write `gpu: NAME` with a name of `foretrain list gpus`"
+    )]
+    NoGpu,
+    /// A class of kernels or a row of corrections.
+    #[error("{0}: calibrate again")]
+    Kernels(String),
+    /// Two files have it.
+    #[error("sets {} and so does `{other}`: leave one of them out", what.join(", "))]
+    Twice {
+        /// What.
+        what: Vec<String>,
+        /// The file that was laid before.
+        other: String,
+    },
+}
+
+/// Half the width of an interval of nine in ten, in standard errors.
+pub const NINE_OF_TEN: f64 = 1.645;
+
+impl Overlay {
+    /// Constants over which nothing is laid yet.
+    pub fn new(devices: Catalogue, kernels: KernelCatalogue, host: HostCosts, spreads: Spreads) -> Self {
+        Self { devices, kernels, host, spreads, files: Vec::new(), replaced: BTreeMap::new() }
+    }
+
+    /// Lays the hardware file that was read from the path `file` over what there is.
+    ///
+    /// # Errors
+    /// All that is wrong with it; what it says has then been taken over in part.
+    pub fn lay(&mut self, file: &str, hardware: &Hardware) -> Result<(), Vec<OverlayError>> {
+        if let Some(gpu) = &hardware.gpu {
+            look_up(&self.devices.gpus, "GPU", gpu).map_err(|error| vec![error.into()])?;
+        }
+        let mut laid = Laid {
+            file: file.to_owned(),
+            device: hardware.device.name.clone(),
+            gpu: hardware.gpu.clone(),
+            date: hardware.date.clone(),
+            steady: hardware.steady,
+            untold: Vec::new(),
+            unused: Vec::new(),
+        };
+        let (mut errors, mut twice) = (Vec::new(), Vec::new());
+        for (law, found) in &hardware.laws {
+            for (name, constant) in &found.constants {
+                let what = format!("{law}.{name}");
+                let within = within(constant, &found.held_out);
+                let value = Value {
+                    of: constant.value,
+                    gpu: laid.gpu.as_deref(),
+                    from: provenance(&laid, law, found),
+                    errors: Errors { p90: within, ..found.held_out },
+                };
+                match value.place(law, name) {
+                    None => laid.unused.push(what),
+                    Some(_) if !constant.told => laid.untold.push(what),
+                    Some(place) => {
+                        place(self);
+                        self.keep(&what, within, &mut twice);
+                    }
+                }
+            }
+        }
+        match (&hardware.kernels, &hardware.gpu) {
+            (Some(kernels), Some(gpu)) => {
+                errors.extend(
+                    self.lay_kernels(file, gpu, kernels, &mut twice).err().map(OverlayError::Kernels),
+                );
+            }
+            (Some(_), None) => errors.push(OverlayError::NoGpu),
+            (None, _) => {}
+        }
+        for (number, other) in self.files.iter().enumerate() {
+            let what: Vec<String> =
+                twice.iter().filter(|(_, before)| *before == number).map(|(what, _)| what.clone()).collect();
+            if !what.is_empty() {
+                errors.push(OverlayError::Twice { what, other: other.file.clone() });
+            }
+        }
+        self.files.push(laid);
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// Kernels of a GPU, class by class.
+    fn lay_kernels(
+        &mut self,
+        file: &str,
+        gpu: &str,
+        kernels: &FoundKernels,
+        twice: &mut Vec<(String, usize)>,
+    ) -> Result<(), String> {
+        let corrections = kernels.corrections(gpu)?;
+        self.kernels
+            .devices
+            .entry(gpu.to_owned())
+            .or_default()
+            .replace(named(file, kernels.constants.clone()));
+        for (&class, corrections) in &corrections {
+            self.kernels.corrections.entry(gpu.to_owned()).or_default().insert(class, corrections.clone());
+            if let Some(found) = kernels.classes.get(&class.to_string()) {
+                self.spreads.replace(gpu, class, &found.held_out);
+            }
+            let within = self.spreads.of(&self.devices, gpu, class).within();
+            self.keep(&format!("{class} kernels of {gpu}"), within, twice);
+        }
+        Ok(())
+    }
+
+    /// Remembers what the file that is being laid replaces, and what another one did before.
+    fn keep(&mut self, what: &str, within: f64, twice: &mut Vec<(String, usize)>) {
+        let file = self.files.len();
+        let before = self.replaced.insert(what.to_owned(), Replaced { file, within });
+        twice
+            .extend(before.filter(|before| before.file != file).map(|before| (what.to_owned(), before.file)));
+    }
+}
+
+/// A constant that was measured.
+struct Value<'a> {
+    of: f64,
+    /// The GPU that was measured.
+    gpu: Option<&'a str>,
+    from: Provenance,
+    /// Those of its law, and its own.
+    errors: Errors,
+}
+
+/// Puts a constant in the place of what the catalogue says.
+type Place<'a> = Box<dyn FnOnce(&mut Overlay) + 'a>;
+
+impl<'a> Value<'a> {
+    /// Where a constant of a law belongs; none if no scenario rests on it.
+    fn place(self, law: &str, constant: &str) -> Option<Place<'a>> {
+        Some(match (law, constant) {
+            ("memory.copy", "all") => Box::new(move |all| self.host_memory(all)),
+            ("disk.read", "rate") => self.drives("read_gb_per_s", |ssd| &mut ssd.read_gb_per_s),
+            ("disk.write", "rate") => self.drives("write_gb_per_s", |ssd| &mut ssd.write_gb_per_s),
+            ("disk.random-read", "operations") => self.drives("read_kiops", |ssd| &mut ssd.read_kiops),
+            ("disk.random-write", "operations") => self.drives("write_kiops", |ssd| &mut ssd.write_kiops),
+            ("disk.random-read", "latency") => self.drives("read_latency_us", |ssd| &mut ssd.read_latency_us),
+            ("disk.random-write", "latency") => {
+                self.drives("write_latency_us", |ssd| &mut ssd.write_latency_us)
+            }
+            ("launch", "call") => self.cost(|host| &mut host.launch),
+            ("gap.stream", "gap") => self.cost(|host| &mut host.gap_in_stream),
+            ("gap.graph", "gap") => self.cost(|host| &mut host.gap_in_graph),
+            ("graph.launch", "base") => self.cost(|host| &mut host.graph_launch),
+            ("graph.launch", "node") => self.cost(|host| &mut host.graph_node),
+            ("launch.waited", "call") => Box::new(move |all| {
+                let us = (self.of - all.host.launch.us).max(0.0);
+                all.host.synchronise = Cost { us, provenance: self.from };
+            }),
+            ("copy.to-device" | "copy.to-host", "rate") => self.link()?,
+            ("pass.scale", "rate" | "start") => self.stream(constant == "rate")?,
+            _ => return None,
+        })
+    }
+
+    /// What streaming reaches of the whole host; what its memory could is not asked for.
+    fn host_memory(self, all: &mut Overlay) {
+        for node in all.devices.nodes.values_mut() {
+            node.host_memory.gb_per_s = self.of / f64::from(node.sockets.max(1));
+            node.host_memory.streaming_fraction = 1.0;
+            node.sources.constants.insert("host_memory".to_owned(), self.from.clone());
+        }
+    }
+
+    fn drives(self, name: &'static str, constant: fn(&mut Ssd) -> &mut Option<f64>) -> Place<'a> {
+        Box::new(move |all| {
+            for ssd in all.devices.ssds.values_mut() {
+                *constant(ssd) = Some(self.of);
+                ssd.sources.constants.insert(name.to_owned(), self.from.clone());
+            }
+        })
+    }
+
+    fn cost(self, constant: fn(&mut HostCosts) -> &mut Cost) -> Place<'a> {
+        Box::new(move |all| *constant(&mut all.host) = Cost { us: self.of, provenance: self.from })
+    }
+
+    /// The class of the link between a GPU and its host has one rate: that of the slower direction.
+    fn link(self) -> Option<Place<'a>> {
+        let gpu = self.gpu?;
+        Some(Box::new(move |all| {
+            let Some(gpu) = all.devices.gpus.get(gpu) else { return };
+            let Some(class) = all.devices.links.get_mut(&gpu.pcie.class) else { return };
+            let rate = self.of * class.unit.lanes() / f64::from(gpu.pcie.lanes);
+            let other = class.sources.of(LINK_RATE);
+            let slower = other.origin == Origin::MeasuredHere && class.effective_gb_per_s < rate;
+            if !slower {
+                class.effective_gb_per_s = rate;
+                class.sources.constants.insert(LINK_RATE.to_owned(), self.from);
+            }
+        }))
+    }
+
+    /// Elementwise kernels of a GPU: passes that read an array and write another.
+    fn stream(self, rate: bool) -> Option<Place<'a>> {
+        const CLASS: StreamClass = StreamClass::Elementwise;
+        let gpu = self.gpu?;
+        Some(Box::new(move |all| {
+            let Some(facts) = all.devices.gpus.get(gpu) else { return };
+            let Ok(parameters) = all.kernels.parameters(gpu, &facts.architecture) else { return };
+            let Ok(known) = parameters.stream(CLASS) else { return };
+            let mut found = StreamParameters { provenance: self.from, ..known.clone() };
+            if rate {
+                found.achieved = self.of / facts.bandwidth_gb_per_s;
+                all.spreads.replace(gpu, KernelClass::Stream(CLASS), &self.errors);
+            } else {
+                found.start_us = self.of;
+            }
+            all.kernels.devices.entry(gpu.to_owned()).or_default().stream.insert(CLASS, found);
+            // What others measured near some shapes is no correction of this.
+            let corrections = all.kernels.corrections.entry(gpu.to_owned()).or_default();
+            corrections.insert(KernelClass::Stream(CLASS), Corrections::default());
+        }))
+    }
+}
+
+/// Name of the rate of a class of links.
+const LINK_RATE: &str = "effective_gb_per_s";
+
+/// The standard error of the constant and what the law is off on what it was not fitted to, which are independent.
+fn within(constant: &Constant, held_out: &Errors) -> f64 {
+    (NINE_OF_TEN * constant.error.unwrap_or(0.0)).hypot(held_out.p90)
+}
+
+fn provenance(laid: &Laid, law: &str, found: &Found) -> Provenance {
+    let Laid { file, device, date, .. } = laid;
+    let sure = laid.steady && found.unstable == 0;
+    Provenance {
+        origin: Origin::MeasuredHere,
+        source: format!("{file}: {law} of {device}, {date}; held out {}", found.held_out),
+        confidence: if sure { Confidence::High } else { Confidence::Medium },
+    }
+}
+
+/// Kernels whose sources begin with the file that they are from.
+fn named(file: &str, mut kernels: DeviceKernels) -> DeviceKernels {
+    let provenances = kernels
+        .gemm
+        .values_mut()
+        .chain(kernels.batched.values_mut())
+        .map(|gemm| &mut gemm.provenance)
+        .chain(kernels.grouped.iter_mut().map(|grouped| &mut grouped.provenance))
+        .chain(kernels.convolution.values_mut().map(|convolution| &mut convolution.provenance))
+        .chain(kernels.attention.iter_mut().map(|attention| &mut attention.provenance))
+        .chain(kernels.stream.values_mut().map(|stream| &mut stream.provenance));
+    provenances.for_each(|provenance| provenance.source = format!("{file}: {}", provenance.source));
+    kernels
+}

@@ -1,0 +1,197 @@
+//! Hardware files laid over the catalogue: what was measured replaces what the catalogue says, the rest stays.
+
+use hw_models::calibration::hardware::Hardware;
+use hw_models::calibration::overlay::{NINE_OF_TEN, Overlay};
+use hw_models::host::{HOST, OpClass};
+use hw_models::kernels::{
+    Dtype, GpuFacts, KERNELS, KernelClass, KernelModel, SPREADS, Spread, Spreads, Stream, StreamClass,
+};
+use hw_models::provenance::Origin;
+use sim_core::time::Time;
+
+/// A law and its constants: name, value, unit, error, whether it is told.
+type Written<'a> = (&'a str, &'a [(&'a str, f64, &'a str, f64, bool)]);
+
+/// A file with laws.
+fn file(more: &str, laws: &[Written<'_>]) -> Hardware {
+    let errors = |p90: f64| {
+        format!("{{ samples: 20, mean: 0.01, median: 0.01, p90: {p90}, p95: 0.03, worst: 0.05, bias: 0 }}")
+    };
+    let mut text = format!(
+        "form: 1\nforetrain: test\ndate: 2026-01-01\ndevice: {{ name: a device, driver: '1' }}\nsteady: true\n{more}\nlaws:\n"
+    );
+    for (law, constants) in laws {
+        text += &format!("  {law}:\n    constants:\n");
+        for (name, value, unit, error, told) in *constants {
+            text +=
+                &format!("      {name}: {{ value: {value}, unit: {unit}, error: {error}, told: {told} }}\n");
+        }
+        text += &format!(
+            "    method: m\n    fitted: {}\n    held_out: {}\n    scatter: 0.01\n    unstable: 0\n    refused: 0\n",
+            errors(0.02),
+            errors(0.03)
+        );
+    }
+    if laws.is_empty() {
+        text = text.replace("laws:\n", "");
+    }
+    serde_yaml::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn overlay() -> Overlay {
+    Overlay::new(
+        crate::catalogue::catalogue(),
+        serde_yaml::from_str(KERNELS).unwrap(),
+        serde_yaml::from_str(HOST).unwrap(),
+        Spreads::read(SPREADS).unwrap(),
+    )
+}
+
+#[test]
+fn what_was_measured_of_a_host_holds_for_its_memory_and_its_drive() {
+    let mut overlay = overlay();
+    let host = file(
+        "",
+        &[
+            ("memory.copy", &[("core", 10.0, "GB/s", 0.01, true), ("all", 300.0, "GB/s", 0.02, true)]),
+            ("disk.read", &[("latency", 90.0, "us", 0.5, false), ("rate", 5.5, "GB/s", 0.01, true)]),
+            ("disk.write", &[("latency", 90.0, "us", 0.5, false), ("rate", 0.5, "GB/s", 0.2, false)]),
+            (
+                "disk.random-read",
+                &[("latency", 70.0, "us", 0.01, true), ("operations", 400.0, "kIOPS", 0.01, true)],
+            ),
+        ],
+    );
+    let before = overlay.devices.ssds["samsung-980-pro-1tb"].clone();
+    overlay.lay("host.yaml", &host).unwrap();
+    // Two sockets share what streaming reaches of the host.
+    let node = &overlay.devices.nodes["dgx-h100"];
+    assert_eq!(node.sockets, 2);
+    assert_eq!(node.host_memory.gb_per_s * node.host_memory.streaming_fraction, 150.0);
+    assert_eq!(node.sources.of("host_memory").origin, Origin::MeasuredHere);
+    assert_eq!(node.sources.of("gpu").origin, node.sources.default.origin, "the rest is the catalogue's");
+    let drive = &overlay.devices.ssds["samsung-980-pro-1tb"];
+    assert_eq!(
+        (drive.read_gb_per_s, drive.read_latency_us, drive.read_kiops),
+        (Some(5.5), Some(70.0), Some(400.0))
+    );
+    assert_eq!(drive.write_gb_per_s, before.write_gb_per_s, "it is not told");
+    assert_eq!(overlay.files[0].untold, ["disk.write.rate"]);
+    assert_eq!(overlay.files[0].unused, ["memory.copy.core", "disk.read.latency", "disk.write.latency"]);
+    assert!(
+        drive.sources.of("read_gb_per_s").source.starts_with("host.yaml: disk.read of a device, 2026-01-01")
+    );
+    // 1.645 standard errors of 2 %, and 3 % on what was held out.
+    let within = overlay.replaced["memory.copy.all"].within;
+    assert!((within - (NINE_OF_TEN * 0.02).hypot(0.03)).abs() < 1e-12 && (within - 0.0445).abs() < 1e-4);
+}
+
+#[test]
+fn what_was_measured_of_a_gpu_holds_for_launches_its_link_and_its_memory() {
+    let mut overlay = overlay();
+    let gpu = file(
+        "gpu: a100-sxm4-80gb",
+        &[
+            ("launch", &[("call", 3.0, "us", 0.01, true)]),
+            ("launch.waited", &[("call", 7.5, "us", 0.01, true)]),
+            ("graph.launch", &[("base", 6.0, "us", 0.01, true), ("node", 0.25, "us", 0.01, true)]),
+            ("copy.to-device", &[("rate", 24.0, "GB/s", 0.01, true)]),
+            ("copy.to-host", &[("rate", 22.0, "GB/s", 0.01, true)]),
+            ("pass.scale", &[("start", 4.0, "us", 0.01, true), ("rate", 1019.5, "GB/s", 0.01, true)]),
+        ],
+    );
+    overlay.lay("gpu.yaml", &gpu).unwrap();
+    let host = &overlay.host;
+    assert_eq!(host.launch_graph(4), Time::from_us(7), "6 us and four times 0.25");
+    assert_eq!(
+        host.issue(OpClass::Pointwise, 2),
+        Time::from_us(10),
+        "4 us of the catalogue, two launches of 3"
+    );
+    assert_eq!(host.synchronise.us, 4.5, "a launch that is waited for, less the launch");
+    assert_eq!(overlay.devices.links["pcie4"].effective_gb_per_s, 22.0, "that of the slower direction");
+    assert_eq!(overlay.devices.links["pcie5"], crate::catalogue::catalogue().links["pcie5"]);
+    // Nominal are 2,039 GB/s, so that a pass over 1,019.5 MB takes 1 ms after its start.
+    let facts = &overlay.devices.gpus["a100-sxm4-80gb"];
+    let parameters = overlay.kernels.parameters("a100-sxm4-80gb", &facts.architecture).unwrap();
+    let model = KernelModel::new(GpuFacts::of(facts, 1.0), parameters);
+    let stream = |class| Stream {
+        class,
+        bytes_read: 509_750_000,
+        bytes_written: 509_750_000,
+        bytes_cached: 0,
+        rows: None,
+        looked_up: 0,
+    };
+    let cost = model.stream(&stream(StreamClass::Elementwise)).unwrap();
+    assert!((cost.alone().as_secs() - 1.004e-3).abs() < 1e-9, "{}", cost.alone());
+    let softmax = |model: &KernelModel| model.stream(&stream(StreamClass::Softmax)).unwrap().alone();
+    let plain = self::overlay();
+    let parameters = plain.kernels.parameters("a100-sxm4-80gb", &facts.architecture).unwrap();
+    assert_eq!(softmax(&model), softmax(&KernelModel::new(GpuFacts::of(facts, 1.0), parameters)));
+}
+
+const KERNELS_OF_T4: &str = "
+gpu: t4
+kernels:
+  classes:
+    gemm-fp32:
+      sources: [me]
+      fitted: { samples: 80, mean: 0.1, median: 0.1, p90: 0.1, p95: 0.1, worst: 0.1, bias: 0 }
+      held_out: { samples: 20, mean: 0.1, median: 0.1, p90: 0.07, p95: 0.1, worst: 0.1, bias: 0 }
+      formula_alone: { samples: 20, mean: 0.1, median: 0.1, p90: 0.1, p95: 0.1, worst: 0.1, bias: 0 }
+  constants:
+    gemm:
+      fp32: { e_max: 0.5, exponent: 0.1, prologue_k: 10, start_us: 2, input_gradient: 1, weight_gradient: 1, misaligned: 1,
+              sustained: 1, serial: 0.1, provenance: { origin: measured-here, source: me, confidence: high } }
+";
+
+#[test]
+fn kernels_that_were_measured_take_the_place_of_constants_corrections_and_spread() {
+    let mut overlay = overlay();
+    let class = KernelClass::Gemm(Dtype::Fp32);
+    let before = overlay.kernels.parameters("t4", "turing").unwrap();
+    assert!(!before.corrections[&class].anchors.is_empty(), "others measured it too");
+    overlay.lay("t4.yaml", &file(KERNELS_OF_T4, &[])).unwrap();
+    let after = overlay.kernels.parameters("t4", "turing").unwrap();
+    assert_eq!(
+        (after.gemm[&Dtype::Fp32].e_max, after.gemm[&Dtype::Fp32].provenance.origin),
+        (0.5, Origin::MeasuredHere)
+    );
+    assert_eq!(after.gemm[&Dtype::Fp32].provenance.source, "t4.yaml: me");
+    assert!(after.corrections[&class].anchors.is_empty(), "they correct another formula");
+    assert_eq!(after.stream, before.stream);
+    // 7 % are 1.645 standard deviations around a mean of 0, which 20 rows tell to a root of 20 of that.
+    let Spread { bias, scatter } = overlay.spreads.of(&overlay.devices, "t4", class);
+    assert!((scatter - 0.07 / 1.645).abs() < 1e-12 && (bias - scatter / 20_f64.sqrt()).abs() < 1e-12);
+    let within = overlay.replaced["gemm-fp32 kernels of t4"].within;
+    assert!((within - 1.645 * bias.hypot(scatter)).abs() < 1e-12);
+}
+
+#[test]
+fn what_cannot_be_laid_is_told() {
+    let laid = |first: &Hardware, second: &Hardware| {
+        let mut overlay = overlay();
+        overlay.lay("a.yaml", first).unwrap();
+        let wrong = overlay.lay("b.yaml", second).unwrap_err();
+        wrong.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let launch: &[Written<'_>] = &[("launch", &[("call", 3.0, "us", 0.01, true)])];
+    let untold: &[Written<'_>] = &[("launch", &[("call", 3.0, "us", 0.5, false)])];
+    let t4 = file(KERNELS_OF_T4, &[]);
+    assert_eq!(
+        laid(&file("", launch), &file("", launch)),
+        ["sets launch.call and so does `a.yaml`: leave one of them out"]
+    );
+    assert_eq!(laid(&t4, &t4), ["sets gemm-fp32 kernels of t4 and so does `a.yaml`: leave one of them out"]);
+    assert_eq!(overlay().lay("c.yaml", &file("", untold)), Ok(()), "what is not told sets nothing");
+    let wrong = |from: &str, to: &str| laid(&file("", untold), &file(&KERNELS_OF_T4.replace(from, to), &[]));
+    assert_eq!(wrong("gpu: t4", "gpu: tt4"), ["the catalogue has no GPU `tt4`: did you mean `t4`?"]);
+    assert!(
+        wrong("gpu: t4\n", "")[0].starts_with("has kernels and does not say of which GPU: write `gpu: NAME`")
+    );
+    assert_eq!(
+        wrong("gemm-fp32:", "gemm-fp23:"),
+        ["there are no kernels of class `gemm-fp23`: calibrate again"]
+    );
+}

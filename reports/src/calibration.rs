@@ -1,0 +1,230 @@
+//! The page of `calibrate`: what was measured, the constants with their errors, and for every law a plot of what it predicts
+//! beside what was measured, and what is left over.
+
+use std::io::{self, Write};
+
+use indexmap::IndexMap;
+use maud::{Markup, html};
+
+use crate::html::{document, figure};
+use crate::plots::PlotError;
+use crate::plots::agreement::Cloud;
+use crate::plots::fit;
+use crate::plots::palette::Categories;
+use crate::quantity;
+
+/// What calibrating a device found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Calibration {
+    /// Version of foretrain.
+    pub version: String,
+    /// Name of the device.
+    pub device: String,
+    /// Version of its driver.
+    pub driver: String,
+    /// Other facts that its speed depends on.
+    pub facts: IndexMap<String, String>,
+    /// When: year, month, day.
+    pub date: String,
+    /// How far the slowest look at the sentinels was from the fastest, relative to it; absent where nobody looked.
+    pub drift: Option<f64>,
+    /// Whether no change of the device was noticed.
+    pub steady: bool,
+    /// In the order of the file.
+    pub laws: Vec<Law>,
+}
+
+/// What was found of a law.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Law {
+    /// Its name.
+    pub name: String,
+    /// How its constants were found.
+    pub method: String,
+    /// The constants.
+    pub constants: Vec<Constant>,
+    /// What it was measured by.
+    pub points: Vec<FitPoint>,
+    /// Records of a device that was held back: none was used.
+    pub refused: usize,
+}
+
+/// A constant.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Constant {
+    /// Its name within the law.
+    pub name: String,
+    /// Its value in `unit`.
+    pub value: f64,
+    /// Its unit.
+    pub unit: String,
+    /// Its relative standard error; absent where the records do not depend on it, or nobody knows.
+    pub error: Option<f64>,
+    /// Whether the records tell it.
+    pub told: bool,
+}
+
+/// A task that was timed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FitPoint {
+    /// What was timed.
+    pub task: String,
+    /// Its time (s).
+    pub measured_s: f64,
+    /// What the law says (s).
+    pub predicted_s: f64,
+    /// Whether nothing was fitted to it.
+    pub held_out: bool,
+    /// Whether its samples scatter, or the device was changing.
+    pub unstable: bool,
+}
+
+/// Tasks of a law that are told one by one.
+const FARTHEST: usize = 5;
+const FITTED: &str = "fitted";
+const HELD_OUT: &str = "held out";
+
+/// Writes the page.
+///
+/// # Errors
+/// Those of `out`.
+pub fn html(out: &mut impl Write, calibration: &Calibration) -> io::Result<()> {
+    let page = render(calibration).map_err(io::Error::other)?;
+    out.write_all(page.into_string().as_bytes())
+}
+
+fn render(calibration: &Calibration) -> Result<Markup, PlotError> {
+    let laws = calibration.laws.iter().map(law).collect::<Result<Vec<_>, _>>()?;
+    let tasks: usize = calibration.laws.iter().map(|law| law.points.len()).sum();
+    let untold = calibration.laws.iter().flat_map(|law| &law.constants).filter(|constant| !constant.told);
+    let untold = untold.count();
+    let body = html! {
+        main {
+            p.kicker { "foretrain " (calibration.version) }
+            h1 { "What this machine does: " (calibration.device) }
+            p.finding {
+                (calibration.laws.len()) @if calibration.laws.len() == 1 { " law" } @else { " laws" } " from " (tasks) " tasks; "
+                @match untold {
+                    0 => "the records tell every constant.",
+                    1 => "the records do not tell one constant: scenarios keep the catalogue's.",
+                    more => { "the records do not tell " (more) " constants: scenarios keep the catalogue's." }
+                }
+            }
+            @if !calibration.steady {
+                p { span.bad { "The device changed" } @if let Some(drift) = calibration.drift { " by " (quantity::percent(drift)) } " while it was measured." }
+            }
+            dl.parameters {
+                @for (name, value) in facts(calibration) { div { dt { (name) } dd { (value) } } }
+            }
+            p.aid {
+                "An error of a constant is its relative standard error. A law is judged by a quarter of its tasks to which \
+                 nothing was fitted. Lay the file over a scenario with " code { "calibration: [hardware.yaml]" } "."
+            }
+            (constants(calibration))
+            @for law in laws { (law) }
+        }
+    };
+    Ok(document("Calibration", &calibration.version, &body))
+}
+
+fn facts(calibration: &Calibration) -> impl Iterator<Item = (&str, String)> {
+    let own = [
+        ("driver", Some(calibration.driver.clone())),
+        ("date", Some(calibration.date.clone())),
+        ("drift", calibration.drift.map(quantity::percent)),
+    ];
+    let others = calibration.facts.iter().map(|(name, value)| (name.as_str(), value.clone()));
+    own.into_iter().filter_map(|(name, value)| Some((name, value?))).chain(others)
+}
+
+fn constants(calibration: &Calibration) -> Markup {
+    html! {
+        section {
+            h2 #constants { "Constants" }
+            div.wide { table.judged {
+                thead { tr {
+                    th { "law" } th { "constant" } th.number { "value" } th { "unit" } th.number { "error" }
+                    th.number { "held out: median" } th.number { "p90" } th.number { "tasks" }
+                } }
+                tbody {
+                    @for law in &calibration.laws {
+                        @for (at, constant) in law.constants.iter().enumerate() {
+                            tr {
+                                td { @if at == 0 { a href=(format!("#{}", law.name)) { (law.name) } } }
+                                td { (constant.name) }
+                                td.number { (quantity::count(constant.value)) }
+                                td { (constant.unit) }
+                                td.number {
+                                    @match constant.error {
+                                        Some(error) if constant.told => (quantity::percent(error)),
+                                        None if constant.told => (quantity::NONE),
+                                        _ => { span.bad { "not told" } }
+                                    }
+                                }
+                                @if at == 0 { (judged(law)) } @else { td {} td {} td {} }
+                            }
+                        }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+/// Errors on what nothing was fitted to.
+fn judged(law: &Law) -> Markup {
+    let mut errors: Vec<f64> =
+        law.points.iter().filter(|point| point.held_out).map(|point| point.error().abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    let rank = |share: f64| ((share * errors.len() as f64).ceil() as usize).saturating_sub(1);
+    let at =
+        |share| errors.get(rank(share)).map_or(quantity::NONE.to_owned(), |error| quantity::percent(*error));
+    html! { td.number { (at(0.5)) } td.number { (at(0.9)) } td.number { (law.points.len()) } }
+}
+
+fn law(law: &Law) -> Result<Markup, PlotError> {
+    let colours = Categories::new([FITTED, HELD_OUT]);
+    let cloud = |name: &str, held_out: bool| {
+        let points = law.points.iter().filter(|point| point.held_out == held_out);
+        Cloud {
+            name: name.to_owned(),
+            pairs: points.map(|point| (point.measured_s, point.predicted_s)).collect(),
+        }
+    };
+    let clouds = [cloud(FITTED, false), cloud(HELD_OUT, true)];
+    let plot = fit::draw(&format!("{} beside measurements", law.name), &clouds, &colours)?;
+    let legend: Vec<_> = colours.iter().collect();
+    let aid = "Left: each task, the black line is equality. Right: what is left over, the law's time over the measured one less \
+               one.";
+    let mut farthest: Vec<&FitPoint> = law.points.iter().collect();
+    farthest.sort_by(|a, b| b.error().abs().total_cmp(&a.error().abs()));
+    let unstable = law.points.iter().filter(|point| point.unstable).count();
+    Ok(html! {
+        section id=(law.name) {
+            h2 { (law.name) }
+            p { (law.method) "." }
+            @if unstable > 0 { p { span.bad { (unstable) " of its tasks scatter" } " by more than samples should." } }
+            @if law.refused > 0 { p { span.bad { (law.refused) " were left out" } ": something held the device back." } }
+            (figure("Does the law hold?", aid, &legend, &plot))
+            details {
+                summary { "The tasks that are farthest off" }
+                div.wide { table {
+                    thead { tr { th.number { "error" } th.number { "measured" } th.number { "law" } th { "task" } } }
+                    tbody { @for point in farthest.iter().take(FARTHEST) { tr {
+                        td.number { (quantity::change(point.error())) }
+                        td.number { (quantity::seconds(point.measured_s)) }
+                        td.number { (quantity::seconds(point.predicted_s)) }
+                        td { (point.task) @if point.held_out { " (held out)" } @if point.unstable { " (scatters)" } }
+                    } } }
+                } }
+            }
+        }
+    })
+}
+
+impl FitPoint {
+    /// What the law is off, relative to what was measured.
+    fn error(&self) -> f64 {
+        self.predicted_s / self.measured_s - 1.0
+    }
+}

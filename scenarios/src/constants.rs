@@ -1,0 +1,64 @@
+//! The constants that a scenario is simulated with.
+
+use std::sync::Arc;
+
+use hw_models::calibration::overlay::{Overlay, Replaced};
+use hw_models::catalogue::Catalogue;
+use hw_models::host::HostCosts;
+use hw_models::kernels::{KernelCatalogue, KernelClass, Spread};
+
+use crate::catalogue;
+
+/// Those of the catalogue, or the catalogue with hardware files laid over it. Copies share what they hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Constants(Option<Arc<Overlay>>);
+
+impl Constants {
+    /// Those of an overlay.
+    pub(crate) fn of(overlay: Overlay) -> Self {
+        Self(Some(Arc::new(overlay)))
+    }
+
+    /// What was laid over the catalogue.
+    pub(crate) fn overlay(&self) -> Option<&Overlay> {
+        self.0.as_deref()
+    }
+
+    /// GPUs, nodes, links, network interfaces, fabrics and drives.
+    pub(crate) fn devices(&self) -> &Catalogue {
+        match &self.0 {
+            Some(overlay) => &overlay.devices,
+            None => catalogue::devices(),
+        }
+    }
+
+    /// Kernels.
+    pub(crate) fn kernels(&self) -> &KernelCatalogue {
+        match &self.0 {
+            Some(overlay) => &overlay.kernels,
+            None => catalogue::kernels(),
+        }
+    }
+
+    /// Costs of issuing work.
+    pub(crate) fn host(&self) -> &HostCosts {
+        match &self.0 {
+            Some(overlay) => &overlay.host,
+            None => catalogue::host(),
+        }
+    }
+
+    /// How far kernels of a class on a GPU are off.
+    pub(crate) fn spread(&self, gpu: &str, class: KernelClass) -> Spread {
+        let spreads = match &self.0 {
+            Some(overlay) => &overlay.spreads,
+            None => catalogue::spreads(),
+        };
+        spreads.of(self.devices(), gpu, class)
+    }
+
+    /// What nine of ten measurements of a constant are within, relative to the prediction, where it was measured here.
+    pub(crate) fn within(&self, constant: &str) -> Option<f64> {
+        self.overlay()?.replaced.get(constant).map(|Replaced { within, .. }| *within)
+    }
+}

@@ -1,0 +1,44 @@
+//! Whether the hardware files of a scenario can be laid over its machine.
+
+use hw_models::machine::Machine;
+
+use super::Check;
+use super::machine::message_and_help;
+use crate::experiment::calibrations::CALIBRATION;
+use crate::schema::Scenario;
+
+impl Check<'_> {
+    /// Lays the hardware files over the catalogue.
+    pub(super) fn calibrated(&mut self, scenario: &mut Scenario) {
+        let Some(list) = self.tree.child(CALIBRATION) else { return };
+        match self.named.calibrations.get(list) {
+            Ok(constants) => scenario.constants = constants,
+            Err(mistakes) => {
+                for mistake in mistakes {
+                    let (message, help) = message_and_help(&mistake.message);
+                    self.report(&[(&entry(mistake.entry), String::new())], message, help);
+                }
+            }
+        }
+    }
+
+    /// What was measured on another GPU says nothing of this one.
+    pub(super) fn calibrated_gpu(&mut self, scenario: &Scenario, machine: &Machine) {
+        let Some(overlay) = scenario.constants.overlay() else { return };
+        let own = (machine.gpus() > 0).then(|| machine.part(machine.gpu(0)).model).flatten();
+        for (at, file) in overlay.files.iter().enumerate() {
+            if let (Some(measured), Some(own)) = (&file.gpu, own)
+                && measured != own
+            {
+                let about =
+                    [(&*entry(at), format!("measured on {measured}")), ("machine", format!("has {own}"))];
+                let message = format!("`{}` is of another GPU than the machine's", file.file);
+                self.report(&about, message, "calibrate the machine's GPU, or leave the file out");
+            }
+        }
+    }
+}
+
+fn entry(at: usize) -> String {
+    format!("{CALIBRATION}.{at}")
+}

@@ -1,0 +1,37 @@
+//! Hardware files: what `calibrate` writes, and scenarios lay over their machine.
+
+mod difference;
+
+use hw_models::calibration::hardware::{FORM, Hardware};
+use serde::Deserialize;
+
+pub use difference::{Difference, differences, kernel_constants};
+
+/// Longest hardware file (bytes): constants, and corrections of every class of kernels of a GPU.
+pub const MAX_BYTES: usize = 4 << 20;
+
+/// What every form has.
+#[derive(Deserialize)]
+struct Form {
+    form: u32,
+}
+
+/// Reads a hardware file.
+///
+/// # Errors
+/// What is wrong with it and what to do about it, to be said of its name: "is no hardware file".
+pub fn read(bytes: &[u8]) -> Result<Hardware, String> {
+    const NONE: &str = "is no hardware file of `foretrain calibrate`";
+    if bytes.len() > MAX_BYTES {
+        return Err(format!(
+            "is longer than {} MiB: give a hardware file of `foretrain calibrate`",
+            MAX_BYTES >> 20
+        ));
+    }
+    let none = |error: serde_yaml::Error| format!("{NONE}: {error}");
+    let Form { form } = serde_yaml::from_slice(bytes).map_err(none)?;
+    if form != FORM {
+        return Err(format!("has form {form}, this version of foretrain reads form {FORM}: calibrate again"));
+    }
+    serde_yaml::from_slice(bytes).map_err(none)
+}
