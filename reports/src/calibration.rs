@@ -152,7 +152,7 @@ fn constants(calibration: &Calibration) -> Markup {
                             tr {
                                 td { @if at == 0 { a href=(format!("#{}", law.name)) { (law.name) } } }
                                 td { (constant.name) }
-                                td.number { (quantity::count(constant.value)) }
+                                td.number { (quantity::significant(constant.value)) }
                                 td { (constant.unit) }
                                 td.number {
                                     @match constant.error {

@@ -299,7 +299,7 @@ fn text(hardware: &Hardware, files: &[PathBuf]) -> String {
 }
 
 fn one(name: &str, constant: &Constant) -> String {
-    let value = format!("{name} {} {}", quantity::count(constant.value), constant.unit.symbol());
+    let value = format!("{name} {} {}", quantity::significant(constant.value), constant.unit.symbol());
     match constant.error {
         Some(error) if constant.told => format!("{value} within {}", quantity::percent(error)),
         _ => format!("{value}, which the records do not tell"),
