@@ -9,7 +9,6 @@ use super::errors::{Errors, huber};
 use super::laws::Law;
 use super::measure::Record;
 use super::search::minimise;
-use super::split;
 
 /// Relative standard error from which a constant is not told by the data.
 pub const UNTOLD: f64 = 0.1;
@@ -49,12 +48,10 @@ impl Told {
 
 /// Fits a law to the records that it says something of; none if there are none that can be used.
 pub fn estimate(law: &Law, records: &[Record]) -> Option<Estimate> {
-    let usual: Vec<f64> = law.constants.iter().map(|constant| constant.usual).collect();
-    let about: Vec<&Record> =
-        records.iter().filter(|record| (law.seconds)(&usual, &record.of).is_some()).collect();
+    let about: Vec<&Record> = records.iter().filter(|record| law.tells(&record.of)).collect();
     let sound: Vec<&Record> = about.iter().copied().filter(|record| record.is_sound()).collect();
     let (held_out, mut fitted): (Vec<&Record>, Vec<&Record>) =
-        sound.iter().partition(|record| judges(record));
+        sound.iter().partition(|record| record.judges());
     // Where so few tell the law that it needs them all, none judges.
     let all_needed = fitted.len() <= law.constants.len();
     if all_needed {
@@ -63,7 +60,7 @@ pub fn estimate(law: &Law, records: &[Record]) -> Option<Estimate> {
     if fitted.is_empty() {
         return None;
     }
-    let logs = search(law, &usual, &fitted);
+    let logs = search(law, &law.usual(), &fitted);
     let values: Vec<f64> = logs.iter().map(|log| log.exp()).collect();
     let errors = standard_errors(law, &logs, &fitted);
     let scatters: Vec<f64> = sound.iter().map(|record| record.scatter()).collect();
@@ -94,14 +91,9 @@ pub struct Beside<'r> {
 pub fn beside<'r>(law: &Law, values: &[f64], records: &'r [Record], judged: bool) -> Vec<Beside<'r>> {
     let one = |record: &'r Record| {
         let seconds = (law.seconds)(values, &record.of)?;
-        Some(Beside { record, seconds, held_out: judged && judges(record) })
+        Some(Beside { record, seconds, held_out: judged && record.judges() })
     };
     records.iter().filter(|record| record.is_sound()).filter_map(one).collect()
-}
-
-/// Whether a record is in the test quarter.
-fn judges(record: &Record) -> bool {
-    split::judges(split::hash(&[record.of.to_string()]))
 }
 
 fn residual(law: &Law, values: &[f64], record: &Record) -> f64 {

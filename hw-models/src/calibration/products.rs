@@ -5,7 +5,7 @@
 
 use super::hardware::rounded;
 use super::measure::{Data, Heading, Phase, Record, Sustained, Task};
-use super::{FoundKernels, KernelShape, Measured, Sample, fit, split};
+use super::{FoundKernels, KernelShape, Measured, Sample, fit};
 use crate::kernels::{Dtype, KernelClass, KernelModel};
 use crate::provenance::Origin;
 
@@ -54,8 +54,7 @@ fn measured(heading: &Heading, records: &[Record], gpu: &str, model: &KernelMode
         if shape.cost(model).is_err() {
             continue;
         }
-        let hash = split::hash(&[record.of.to_string()]);
-        let sample = Sample { shape, seconds: record.seconds(), hash, line: at as u64 + 1 };
+        let sample = Sample { shape, seconds: record.seconds(), hash: record.hash(), line: at as u64 + 1 };
         let class = shape.class();
         match sets.iter_mut().find(|set| set.class == class) {
             Some(set) => set.samples.push(sample),

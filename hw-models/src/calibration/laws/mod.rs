@@ -94,8 +94,17 @@ pub fn laws() -> impl Iterator<Item = &'static Law> {
 
 /// The law that a task obeys.
 pub fn law_of(task: &Task) -> Option<&'static Law> {
-    laws().find(|law| {
-        let usual: Vec<f64> = law.constants.iter().map(|constant| constant.usual).collect();
-        (law.seconds)(&usual, task).is_some()
-    })
+    laws().find(|law| law.tells(task))
+}
+
+impl Law {
+    /// The constants of an ordinary device.
+    pub fn usual(&self) -> Vec<f64> {
+        self.constants.iter().map(|constant| constant.usual).collect()
+    }
+
+    /// Whether it says something of a task.
+    pub fn tells(&self, task: &Task) -> bool {
+        (self.seconds)(&self.usual(), task).is_some()
+    }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::timing::{median, scatter};
 use super::{Conditions, Identity, Task};
+use crate::calibration::split;
 
 /// The first line of a file of records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +58,21 @@ pub enum Flag {
 }
 
 impl Record {
+    /// Whether it is of this task, as this probe asked for it.
+    pub fn is_of(&self, probe: &str, task: &Task) -> bool {
+        self.probe == probe && self.of == *task
+    }
+
+    /// Hash of its task, by which records are fitted or judge.
+    pub fn hash(&self) -> u64 {
+        split::hash(&[self.of.to_string()])
+    }
+
+    /// Whether it is in the test quarter, which nothing is fitted on.
+    pub fn judges(&self) -> bool {
+        split::judges(self.hash())
+    }
+
     /// Time of one execution (s): the median.
     pub fn seconds(&self) -> f64 {
         median(&self.samples_ns) * 1e-9

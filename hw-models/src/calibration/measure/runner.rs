@@ -156,7 +156,7 @@ impl Run<'_> {
     }
 
     fn knows(&self, probe: &Probe, task: &Task) -> bool {
-        self.records.iter().any(|record| record.probe == probe.name && record.of == *task)
+        self.records.iter().any(|record| record.is_of(&probe.name, task))
     }
 
     /// Times a task and keeps its record; whether it could be timed.
@@ -179,8 +179,7 @@ impl Run<'_> {
     /// Keeps a record in the place of an earlier one of its task, but that of a throttled device not in the place of a sound
     /// one.
     fn keep(&mut self, record: Record) -> Result<(), End> {
-        let known =
-            self.records.iter().position(|known| known.probe == record.probe && known.of == record.of);
+        let known = self.records.iter().position(|known| known.is_of(&record.probe, &record.of));
         if known.is_some_and(|at| self.records[at].is_sound()) && record.flags.contains(&Flag::Throttled) {
             return Ok(());
         }
@@ -246,7 +245,7 @@ impl Run<'_> {
             return Ok(());
         }
         for (probe, task) in tasks {
-            let known = self.records.iter().find(|record| record.probe == probe.name && record.of == *task);
+            let known = self.records.iter().find(|record| record.is_of(&probe.name, task));
             if let Some(mut record) = known.cloned() {
                 record.flags.push(Flag::Drifting);
                 self.keep(record)?;

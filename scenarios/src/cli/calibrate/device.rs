@@ -105,14 +105,9 @@ impl Target {
                 let (heading, records) = samples::read(file)?;
                 Box::new(Recorded::new(heading, records))
             }
-            Self::Synthetic => Box::new(Synthetic::new(usual, 0.01, 0.0, SEED)),
+            Self::Synthetic => Box::new(Synthetic::new(Law::usual, 0.01, 0.0, SEED)),
         })
     }
-}
-
-/// A device that is made up has the constants of an ordinary one.
-fn usual(law: &Law) -> Vec<f64> {
-    law.constants.iter().map(|constant| constant.usual).collect()
 }
 
 /// Measures a device, fits its constants, and writes both.

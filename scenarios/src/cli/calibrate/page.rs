@@ -4,7 +4,7 @@ use hw_models::calibration::estimate::{Beside, beside};
 use hw_models::calibration::hardware::{Found, Hardware};
 use hw_models::calibration::laws::laws;
 use hw_models::calibration::measure::{Record, Task};
-use hw_models::calibration::{FoundClass, KernelShape, split};
+use hw_models::calibration::{FoundClass, KernelShape};
 use hw_models::kernels::{Correct, KernelModel};
 use reports::calibration::{self, Calibration, Constant, FitPoint, Law};
 
@@ -45,13 +45,12 @@ fn of_kernels(hardware: &Hardware, records: &[Record]) -> Vec<Law> {
         let point = |record: &Record| {
             let Task::Product(product) = record.of else { return None };
             let shape = KernelShape::Gemm(product);
-            let held_out = split::judges(split::hash(&[record.of.to_string()]));
             (record.is_sound() && shape.class().to_string() == *name).then_some(())?;
             Some(FitPoint {
                 task: record.of.to_string(),
                 measured_s: record.seconds(),
                 predicted_s: shape.cost(&model).ok()?.alone().as_secs(),
-                held_out,
+                held_out: record.judges(),
                 unstable: record.is_unstable(),
             })
         };

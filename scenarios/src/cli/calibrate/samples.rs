@@ -73,7 +73,7 @@ pub(super) fn read(path: &Path) -> Result<(Heading, Vec<Record>), Trouble> {
     for (at, line) in lines {
         let record: Record =
             serde_json::from_str(line).map_err(|error| wrong(format!("line {}: {error}", at + 1)))?;
-        match records.iter_mut().find(|known| known.probe == record.probe && known.of == record.of) {
+        match records.iter_mut().find(|known| known.is_of(&record.probe, &record.of)) {
             Some(known) => *known = record,
             None => records.push(record),
         }
