@@ -10,4 +10,5 @@ mod machine;
 mod machine_set;
 mod measured;
 mod overlay;
+mod python;
 mod table;

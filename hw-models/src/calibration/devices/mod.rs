@@ -4,8 +4,10 @@
 mod cuda;
 #[cfg(target_os = "linux")]
 mod host;
+mod python;
 
 #[cfg(any(target_os = "linux", windows))]
 pub use cuda::Cuda;
 #[cfg(target_os = "linux")]
 pub use host::Host;
+pub use python::{Greeting, Python, TorchGpu};

@@ -63,7 +63,7 @@ pub struct Capability {
 }
 
 /// Whether something is there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Found {
     /// It is: which.
@@ -99,7 +99,8 @@ pub struct Conditions {
 }
 
 /// Why a task was not timed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
 pub enum DeviceError {
     /// Something is missing.
     #[error("{what} is missing: {remedy}")]
