@@ -1,7 +1,7 @@
 //! Memory of a host, and its drive.
 
 use super::{Constant, Law, Unit};
-use crate::calibration::measure::{Access, Disk, Gather, HostMemory, Pattern, Route, Task};
+use crate::calibration::measure::{Access, Disk, Gather, HostMemory, Pages, Pattern, Route, Task};
 
 /// Bytes per second of a constant in GB/s.
 const GIGA: f64 = 1e9;
@@ -18,7 +18,7 @@ const OPERATIONS: [Constant; 2] =
     [Constant::new("latency", Unit::Us, 100.0), Constant::new("operations", Unit::Kiops, 100.0)];
 const RATE: [Constant; 1] = [Constant::new("rate", Unit::GbPerS, 2.0)];
 
-pub(super) const LAWS: [Law; 13] = [
+pub(super) const LAWS: [Law; 15] = [
     Law { name: "memory.write", constants: &RATES, seconds: |x, task| memory(x, task, Pattern::Write) },
     Law { name: "memory.read", constants: &RATES, seconds: |x, task| memory(x, task, Pattern::Read) },
     Law { name: "memory.copy", constants: &RATES, seconds: |x, task| memory(x, task, Pattern::Copy) },
@@ -34,6 +34,12 @@ pub(super) const LAWS: [Law; 13] = [
     },
     Law { name: "disk.read", constants: &TRANSFER, seconds: |x, task| direct(x, task, Access::Read) },
     Law { name: "disk.write", constants: &TRANSFER, seconds: |x, task| direct(x, task, Access::Write) },
+    Law { name: "disk.read-huge", constants: &RATE, seconds: |x, task| in_huge_pages(x, task, Access::Read) },
+    Law {
+        name: "disk.write-huge",
+        constants: &RATE,
+        seconds: |x, task| in_huge_pages(x, task, Access::Write),
+    },
     Law {
         name: "disk.random-read",
         constants: &OPERATIONS,
@@ -86,9 +92,27 @@ fn gather(constants: &[f64], task: &Task) -> Option<f64> {
 fn direct(constants: &[f64], task: &Task, of: Access) -> Option<f64> {
     let &[latency, rate] = constants else { return None };
     match *task {
-        Task::Disk(Disk { access, route: Route::Direct, random: false, block, depth }) if access == of => {
+        Task::Disk(Disk {
+            access,
+            route: Route::Direct,
+            random: false,
+            block,
+            depth,
+            pages: Pages::Small,
+        }) if access == of => {
             let transfer = block as f64 / (rate * GIGA);
             Some(transfer.max((latency * MICRO + transfer) / f64::from(depth)))
+        }
+        _ => None,
+    }
+}
+
+/// `block / rate`, where enough blocks are in flight.
+fn in_huge_pages(constants: &[f64], task: &Task, of: Access) -> Option<f64> {
+    let &[rate] = constants else { return None };
+    match *task {
+        Task::Disk(Disk { access, block, pages: Pages::Huge, .. }) if access == of => {
+            Some(block as f64 / (rate * GIGA))
         }
         _ => None,
     }

@@ -27,5 +27,5 @@ pub use suite::{CudaFacts, Probe, Suite, cuda_suite, host_suite};
 pub use synthetic::{Disturbance, Synthetic};
 pub use task::{
     Access, Allocated, Allocation, Beside, Data, Direction, Disk, Gather, Graph, HostMemory, HostSide,
-    Launch, MemoryPass, Pattern, Phase, Route, Spin, Step, Sustained, Task, Transfer, Work, ZeroCopy,
+    Launch, MemoryPass, Pages, Pattern, Phase, Route, Spin, Step, Sustained, Task, Transfer, Work, ZeroCopy,
 };

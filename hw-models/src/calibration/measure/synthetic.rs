@@ -9,6 +9,7 @@ use super::{
     host_suite,
 };
 use crate::calibration::laws::{Law, law_of};
+use crate::calibration::split;
 
 /// A device that is made up.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub struct Synthetic {
     /// Share of batches that take three times as long.
     outliers: f64,
     disturbances: Vec<Disturbance>,
+    seed: u64,
+    /// Of each task its own, so that what happens to one does not depend on what else is measured.
     random: ChaCha8Rng,
     task: Option<Task>,
     elapsed: f64,
@@ -56,7 +59,8 @@ impl Synthetic {
     /// One whose laws have these constants, with log-normal noise and a share of outliers.
     pub fn new(constants: fn(&Law) -> Vec<f64>, noise: f64, outliers: f64, seed: u64) -> Self {
         let random = ChaCha8Rng::seed_from_u64(seed);
-        Self { constants, noise, outliers, disturbances: Vec::new(), random, task: None, elapsed: 0.0 }
+        let (disturbances, task) = (Vec::new(), None);
+        Self { constants, noise, outliers, disturbances, seed, random, task, elapsed: 0.0 }
     }
 
     /// The same with something that happens to it.
@@ -94,6 +98,7 @@ impl Device for Synthetic {
 
     fn prepare(&mut self, task: &Task) -> Result<(), DeviceError> {
         self.task = Some(*task);
+        self.random = ChaCha8Rng::seed_from_u64(self.seed ^ split::hash(&[task.to_string()]));
         Ok(())
     }
 

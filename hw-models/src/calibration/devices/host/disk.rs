@@ -14,9 +14,9 @@ use std::time::Instant;
 use io_uring::IoUring;
 use rustix::fs::{Advice, OFlags, fadvise, statvfs};
 
-use super::blocks::{Aligned, Block};
+use super::blocks::{Block, Buffer};
 use super::uring;
-use crate::calibration::measure::{Access, DeviceError, Disk, Found, Route, Task};
+use crate::calibration::measure::{Access, DeviceError, Disk, Found, Pages, Route, Task};
 
 /// Longest file (bytes).
 const LONGEST: u64 = 2 << 30;
@@ -41,7 +41,7 @@ pub(super) struct Drive {
     cached: File,
     length: u64,
     ring: Option<IoUring>,
-    buffers: Vec<Aligned>,
+    buffers: Vec<Buffer>,
     /// Where the next block is, in blocks.
     next: u64,
 }
@@ -81,7 +81,8 @@ impl Drive {
             return Err(exhausted(folder, free));
         }
         let file = direct.as_ref().unwrap_or(&cached);
-        let mut block = Aligned::new(LAID);
+        let mut block =
+            Buffer::new(LAID, Pages::Huge).or_else(|_| Buffer::new(LAID, Pages::Small)).map_err(failed)?;
         let begun = Instant::now();
         let mut length = 0;
         while length < SHORTEST || (length + LAID as u64 <= longest && begun.elapsed().as_secs_f64() < LAYING)
@@ -96,11 +97,13 @@ impl Drive {
 
     /// Makes buffers ready, and puts what the task needs into the page cache or out of it.
     pub(super) fn prepare(&mut self, task: &Task) -> Result<(), DeviceError> {
-        let (block, depth) = match *task {
-            Task::Disk(Disk { block, depth, .. }) => (block, depth),
-            _ => (task.bytes(), 1),
+        let (block, depth, pages) = match *task {
+            Task::Disk(Disk { block, depth, pages, .. }) => (block, depth, pages),
+            _ => (task.bytes(), 1, Pages::Small),
         };
-        self.buffers = (0..depth.max(1)).map(|_| Aligned::new(block as usize)).collect();
+        let buffers = (0..depth.max(1)).map(|_| Buffer::new(block as usize, pages));
+        let memory = |error: io::Error| failed(&format!("memory in {pages} pages"), &error);
+        self.buffers = buffers.collect::<io::Result<_>>().map_err(memory)?;
         self.next = 0;
         if let Task::Disk(Disk { route: Route::Cached, block, .. }) = *task {
             let buffer = self.buffers[0].bytes(block as usize);
@@ -177,7 +180,7 @@ impl Drive {
 }
 
 /// Moves blocks by one thread for each buffer.
-fn by_threads(file: &File, access: Access, buffers: &mut [Aligned], blocks: &[Block]) -> io::Result<()> {
+fn by_threads(file: &File, access: Access, buffers: &mut [Buffer], blocks: &[Block]) -> io::Result<()> {
     let next = AtomicU64::new(0);
     thread::scope(|scope| {
         let next = &next;
@@ -196,7 +199,7 @@ fn by_threads(file: &File, access: Access, buffers: &mut [Aligned], blocks: &[Bl
     })
 }
 
-fn one(file: &File, access: Access, buffer: &mut Aligned, block: Block) -> io::Result<()> {
+fn one(file: &File, access: Access, buffer: &mut Buffer, block: Block) -> io::Result<()> {
     let bytes = buffer.bytes(block.length);
     match access {
         Access::Read => file.read_exact_at(bytes, block.offset),
@@ -237,7 +240,8 @@ mod tests {
     fn blocks_go_where_they_should_whichever_way() {
         let (cached, _) = make(&std::env::temp_dir()).expect("a folder for temporary files");
         let blocks = [1, 4].map(|at| Block { offset: at * BLOCK as u64, length: BLOCK });
-        let buffers = || vec![Aligned::new(BLOCK), Aligned::new(BLOCK)];
+        let buffer = || Buffer::new(BLOCK, Pages::Small).unwrap();
+        let buffers = || [buffer(), buffer()];
         let written = buffers()[0].bytes(BLOCK).to_vec();
         let check = |what: &str| {
             for at in 0..6 {

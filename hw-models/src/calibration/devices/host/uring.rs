@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 
 use io_uring::{IoUring, opcode, types};
 
-use super::blocks::{Aligned, Block};
+use super::blocks::{Block, Buffer};
 use crate::calibration::measure::{Access, Found};
 
 /// Whether the kernel lets this process use io_uring.
@@ -28,7 +28,7 @@ pub(super) fn transfer(
     ring: &mut IoUring,
     file: &File,
     access: Access,
-    buffers: &mut [Aligned],
+    buffers: &mut [Buffer],
     blocks: &mut dyn Iterator<Item = Block>,
 ) -> io::Result<()> {
     let descriptor = types::Fd(file.as_raw_fd());

@@ -1,7 +1,7 @@
 //! What is measured of a host.
 
 use super::{KIB, MIB, Suite, probe};
-use crate::calibration::measure::{Access, Disk, Gather, HostMemory, Pattern, Route, Task};
+use crate::calibration::measure::{Access, Disk, Gather, HostMemory, Pages, Pattern, Route, Task};
 
 /// Smallest array that counts as memory.
 const ARRAY: u64 = 128 * MIB;
@@ -43,7 +43,9 @@ pub fn host_suite(cores: u32, cache: u64, quick: bool) -> Suite {
 }
 
 fn disk(quick: bool) -> Vec<Task> {
-    let of = |access, route, random, block, depth| Task::Disk(Disk { access, route, random, block, depth });
+    let of = |access, route, random, block, depth| {
+        Task::Disk(Disk { access, route, random, block, depth, pages: Pages::Small })
+    };
     let accesses = [Access::Read, Access::Write];
     let shapes: &[(u64, u32)] = if quick {
         &[(MIB, 1), (MIB, 16)]
@@ -54,15 +56,21 @@ fn disk(quick: bool) -> Vec<Task> {
             (256 * KIB, 1),
             (256 * KIB, 16),
             (MIB, 1),
-            (MIB, 4),
             (MIB, 16),
-            (4 * MIB, 4),
             (16 * MIB, 1),
             (16 * MIB, 8),
         ]
     };
     let sequential = accesses.into_iter().flat_map(|access| {
         shapes.iter().map(move |&(block, depth)| of(access, Route::Direct, false, block, depth))
+    });
+    let in_huge_pages: &[(u64, u32)] =
+        if quick { &[(MIB, 16)] } else { &[(256 * KIB, 16), (MIB, 16), (4 * MIB, 8)] };
+    let huge = accesses.into_iter().flat_map(|access| {
+        in_huge_pages.iter().map(move |&(block, depth)| {
+            let (route, random, pages) = (Route::Direct, false, Pages::Huge);
+            Task::Disk(Disk { access, route, random, block, depth, pages })
+        })
     });
     let depths: &[u32] = if quick { &[1, 32] } else { &[1, 4, 16, 64] };
     let random = accesses
@@ -71,6 +79,7 @@ fn disk(quick: bool) -> Vec<Task> {
     let through_cache =
         [Route::Cold, Route::Cached].map(|route| of(Access::Read, route, false, MIB, 1)).into_iter();
     let written = std::iter::once(of(Access::Write, Route::Cached, false, MIB, 1));
-    let flush = std::iter::once(Task::Flush { block: 4 * KIB });
-    sequential.chain(random).chain(through_cache).chain(written).chain(flush).collect()
+    // So small that waiting is all they take.
+    let flush = [4, 8, 16].into_iter().map(|kib| Task::Flush { block: kib * KIB });
+    sequential.chain(huge).chain(random).chain(through_cache).chain(written).chain(flush).collect()
 }

@@ -13,7 +13,7 @@ pub use gpu::{
     Allocated, Allocation, Beside, Data, Direction, Graph, HostSide, Launch, MemoryPass, Phase, Spin, Step,
     Sustained, Transfer, Work, ZeroCopy,
 };
-pub use host::{Access, Disk, Gather, HostMemory, Pattern, Route};
+pub use host::{Access, Disk, Gather, HostMemory, Pages, Pattern, Route};
 
 /// Something that a device executes again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
