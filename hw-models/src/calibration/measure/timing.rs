@@ -38,12 +38,13 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Those for a task. A drive has caches and queues of its own: a batch of its blocks is 50 ms long, and a task half a second.
+    /// Those for a task. A drive has caches and queues of its own: a batch of its blocks is 50 ms long, and a task
+    /// a third of a second.
     pub const fn of(task: &Task) -> Self {
         match task {
             // A board warms up and cools down within batches as long as these.
             Task::Sustained(_) => Self { batch_s: 0.05, least_s: 1.0, most_s: 2.0 },
-            Task::Disk(_) | Task::Flush { .. } => Self { batch_s: 0.05, least_s: 0.4, most_s: 0.6 },
+            Task::Disk(_) | Task::Flush { .. } => Self { batch_s: 0.05, least_s: 0.3, most_s: 0.45 },
             _ => Self { batch_s: BATCH_SECONDS, least_s: LEAST_SECONDS, most_s: MOST_SECONDS },
         }
     }

@@ -89,7 +89,7 @@ impl Target {
     const fn budget(&self, quick: bool) -> u32 {
         match self {
             Self::Host if quick => 40,
-            Self::Host => 80,
+            Self::Host => 75,
             Self::Cuda(_) if quick => 55,
             Self::Cuda(_) => 270,
             Self::Recorded(_) | Self::Synthetic => ENDLESS,

@@ -23,7 +23,7 @@ pub fn host_suite(cores: u32, cache: u64, quick: bool) -> Suite {
     } else {
         &[Pattern::Write, Pattern::Read, Pattern::Copy, Pattern::Triad]
     };
-    let sizes: &[u64] = if quick { &[2 * array] } else { &[array, 4 * array] };
+    let sizes: &[u64] = if quick { &[2 * array] } else { &[array, 2 * array] };
     let streams = patterns.iter().flat_map(|&pattern| {
         let threads = threads.iter();
         threads.flat_map(move |&threads| sizes.iter().map(move |&bytes| memory(pattern, threads, bytes)))
