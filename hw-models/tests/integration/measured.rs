@@ -93,7 +93,7 @@ fn what_the_records_do_not_show_is_not_told() {
 /// A device that says that it is held back is not measured: its records are kept, and no law is fitted to them.
 #[test]
 fn what_is_measured_of_a_throttled_device_is_refused() {
-    let mut device = device(2).disturbed(Disturbance::Throttle { from_s: 6.0, slower: 1.4 });
+    let mut device = device(2).disturbed(Disturbance::Throttle { from_s: 3.0, slower: 1.4 });
     let outcome = run(&mut device, &plan(host_suite(8, 32 << 20, false)), &[], &mut Keeper::default());
     let throttled = |record: &&Record| record.flags.contains(&Flag::Throttled);
     let (slow, sound): (Vec<&Record>, Vec<&Record>) = outcome.records.iter().partition(throttled);

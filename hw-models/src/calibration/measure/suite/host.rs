@@ -76,10 +76,13 @@ fn disk(quick: bool) -> Vec<Task> {
     let random = accesses
         .into_iter()
         .flat_map(|access| depths.iter().map(move |&depth| of(access, Route::Direct, true, 4 * KIB, depth)));
-    let through_cache =
-        [Route::Cold, Route::Cached].map(|route| of(Access::Read, route, false, MIB, 1)).into_iter();
-    let written = std::iter::once(of(Access::Write, Route::Cached, false, MIB, 1));
+    // What goes through the page cache takes as long whatever the blocks: several tell it better.
+    let sizes: &[u64] = if quick { &[MIB] } else { &[MIB, 2 * MIB, 4 * MIB] };
+    let through_cache = sizes.iter().flat_map(|&block| {
+        [(Access::Read, Route::Cold), (Access::Read, Route::Cached), (Access::Write, Route::Cached)]
+            .map(|(access, route)| of(access, route, false, block, 1))
+    });
     // So small that waiting is all they take.
     let flush = [4, 8, 16].into_iter().map(|kib| Task::Flush { block: kib * KIB });
-    sequential.chain(huge).chain(random).chain(through_cache).chain(written).chain(flush).collect()
+    sequential.chain(huge).chain(random).chain(through_cache).chain(flush).collect()
 }
