@@ -18,6 +18,8 @@ use crate::quantity;
 pub struct Calibration {
     /// Version of foretrain.
     pub version: String,
+    /// Name of the hardware file.
+    pub file: String,
     /// Name of the device.
     pub device: String,
     /// Version of its driver.
@@ -32,6 +34,8 @@ pub struct Calibration {
     pub steady: bool,
     /// In the order of the file.
     pub laws: Vec<Law>,
+    /// Constants that no scenario rests on yet.
+    pub unused: Vec<String>,
 }
 
 /// What was found of a law.
@@ -45,6 +49,12 @@ pub struct Law {
     pub constants: Vec<Constant>,
     /// What it was measured by.
     pub points: Vec<FitPoint>,
+    /// Errors on what nothing was fitted to; none where nothing was held out.
+    pub held_out: Option<Errors>,
+    /// Errors on every decade of sizes by a fit to the others.
+    pub decades: Option<Errors>,
+    /// Errors of the catalogue's constants on what nothing was fitted to.
+    pub catalogue: Option<Errors>,
     /// Records of a device that was held back: none was used.
     pub refused: usize,
 }
@@ -62,6 +72,25 @@ pub struct Constant {
     pub error: Option<f64>,
     /// Whether the records tell it.
     pub told: bool,
+}
+
+/// Errors, relative to what was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Errors {
+    /// Of how many measurements.
+    pub samples: usize,
+    /// Their mean, without sign.
+    pub mean: f64,
+    /// What the mean of others of the kind lies between in 19 of 20 cases; absent of few.
+    pub interval: Option<[f64; 2]>,
+    /// Their median, without sign.
+    pub median: f64,
+    /// Their 95th percentile, without sign.
+    pub p95: f64,
+    /// The largest, without sign.
+    pub worst: f64,
+    /// Their mean with sign, positive where the law is slow.
+    pub bias: f64,
 }
 
 /// A task that was timed.
@@ -118,8 +147,9 @@ fn render(calibration: &Calibration) -> Result<Markup, PlotError> {
             }
             p.aid {
                 "An error of a constant is its relative standard error. A law is judged by a quarter of its tasks to which \
-                 nothing was fitted. Lay the file over a scenario with " code { "calibration: [hardware.yaml]" } "."
+                 nothing was fitted. Lay the file over a scenario with " code { "calibration: [" (calibration.file) "]" } "."
             }
+            (errors(calibration))
             (constants(calibration))
             @for law in laws { (law) }
         }
@@ -137,14 +167,65 @@ fn facts(calibration: &Calibration) -> impl Iterator<Item = (&str, String)> {
     own.into_iter().filter_map(|(name, value)| Some((name, value?))).chain(others)
 }
 
+/// What each law is off, on what it was not fitted to.
+fn errors(calibration: &Calibration) -> Markup {
+    const DECADES: &str = "of other decades";
+    const CATALOGUE: &str = "of the catalogue";
+    let aid = "Of the quarter that was held out; where there are such, the mean error on each decade of sizes by a fit to all \
+               others, and that of the catalogue's constants on the same quarter.";
+    let has = |errors: fn(&Law) -> Option<Errors>| calibration.laws.iter().any(|law| errors(law).is_some());
+    let (decades, catalogue) = (has(|law| law.decades), has(|law| law.catalogue));
+    let mean = |errors: &Option<Errors>| {
+        errors.map_or(quantity::NONE.to_owned(), |errors| quantity::percent(errors.mean))
+    };
+    html! {
+        section {
+            h2 #errors { "Errors" }
+            p.aid { (aid) }
+            div.wide { table.judged {
+                thead { tr {
+                    th { "law" } th.number { "measured" } th.number { "held out" } th.number { "mean" }
+                    th.number { "95 % interval" } th.number { "median" } th.number { "p95" } th.number { "worst" }
+                    th.number { "bias" }
+                    @if decades { th.number { (DECADES) } } @if catalogue { th.number { (CATALOGUE) } }
+                } }
+                tbody { @for law in &calibration.laws { tr {
+                    td { a href=(format!("#{}", law.name)) { (law.name) } }
+                    td.number { (law.points.len()) }
+                    @match &law.held_out {
+                        None => { td.number { "0" } @for _ in 0..6 { td.number { (quantity::NONE) } } }
+                        Some(errors) => { (judged(errors)) }
+                    }
+                    @if decades { td.number { (mean(&law.decades)) } }
+                    @if catalogue { td.number { (mean(&law.catalogue)) } }
+                } } }
+            } }
+        }
+    }
+}
+
+fn judged(errors: &Errors) -> Markup {
+    let Errors { samples, mean, median, p95, worst, bias, interval } = *errors;
+    let interval = interval.map(|ends| ends.map(quantity::percent).join(" to "));
+    html! {
+        td.number { (samples) }
+        td.number { (quantity::percent(mean)) }
+        td.number { (interval.as_deref().unwrap_or(quantity::NONE)) }
+        @for error in [median, p95, worst] { td.number { (quantity::percent(error)) } }
+        td.number { (quantity::change(bias)) }
+    }
+}
+
 fn constants(calibration: &Calibration) -> Markup {
     html! {
         section {
             h2 #constants { "Constants" }
+            @if !calibration.unused.is_empty() {
+                p { "No scenario rests on " (calibration.unused.join(", ")) " yet." }
+            }
             div.wide { table.judged {
                 thead { tr {
                     th { "law" } th { "constant" } th.number { "value" } th { "unit" } th.number { "error" }
-                    th.number { "held out: median" } th.number { "p90" } th.number { "tasks" }
                 } }
                 tbody {
                     @for law in &calibration.laws {
@@ -161,7 +242,6 @@ fn constants(calibration: &Calibration) -> Markup {
                                         _ => { span.bad { "not told" } }
                                     }
                                 }
-                                @if at == 0 { (judged(law)) } @else { td {} td {} td {} }
                             }
                         }
                     }
@@ -169,17 +249,6 @@ fn constants(calibration: &Calibration) -> Markup {
             } }
         }
     }
-}
-
-/// Errors on what nothing was fitted to.
-fn judged(law: &Law) -> Markup {
-    let mut errors: Vec<f64> =
-        law.points.iter().filter(|point| point.held_out).map(|point| point.error().abs()).collect();
-    errors.sort_by(f64::total_cmp);
-    let rank = |share: f64| ((share * errors.len() as f64).ceil() as usize).saturating_sub(1);
-    let at =
-        |share| errors.get(rank(share)).map_or(quantity::NONE.to_owned(), |error| quantity::percent(*error));
-    html! { td.number { (at(0.5)) } td.number { (at(0.9)) } td.number { (law.points.len()) } }
 }
 
 fn law(law: &Law) -> Result<Markup, PlotError> {

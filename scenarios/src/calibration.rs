@@ -1,7 +1,7 @@
 //! Constants of kernels from measured tables: those that come with foretrain, or a user's own.
 
 use hw_models::calibration::hardware::Hardware;
-use hw_models::calibration::{self, Calibrated, Errors, Measured, Table, TableError, fit};
+use hw_models::calibration::{self, Calibrated, Errors, Measured, Sample, Table, TableError, fit};
 use hw_models::kernels::KernelClass;
 use indexmap::IndexMap;
 use rayon::prelude::*;
@@ -26,6 +26,21 @@ pub struct Calibration {
     pub left_out: Vec<LeftOut>,
     #[serde(skip)]
     found: Vec<Calibrated>,
+    #[serde(skip)]
+    measured: Vec<Measured>,
+}
+
+/// A row of a table beside what was fitted to the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beside {
+    /// The kernel.
+    pub kernel: String,
+    /// Its time in the table (s).
+    pub measured_s: f64,
+    /// What the model says (s).
+    pub predicted_s: f64,
+    /// Whether nothing was fitted to it.
+    pub held_out: bool,
 }
 
 /// What was found for one class of kernels of one device.
@@ -47,6 +62,9 @@ pub struct Class {
     pub held_out: Errors,
     /// The same of the formula without corrections.
     pub formula_alone: Errors,
+    /// The same of the catalogue's constants and corrections, with the start that explains the tables: what foretrain's own
+    /// tables give again.
+    pub catalogue: Errors,
 }
 
 /// Rows that were read and not fitted.
@@ -118,6 +136,7 @@ pub fn calibrate(
         classes: found.iter().map(Class::of).collect(),
         left_out,
         found,
+        measured,
     }))
 }
 
@@ -151,6 +170,24 @@ impl Calibration {
         devices.dedup();
         devices.into_iter().map(|device| Hardware::of_tables(device, &self.found, &self.version, date))
     }
+
+    /// The rows that a class of kernels of a device was fitted to and judged by.
+    pub fn beside(&self, device: &str, kernels: &str) -> Vec<Beside> {
+        let is_it = |of: &str, class: KernelClass| of == device && class.to_string() == kernels;
+        let Some(found) = self.found.iter().find(|one| is_it(&one.device, one.class)) else {
+            return Vec::new();
+        };
+        let row = |sample: &Sample| {
+            Some(Beside {
+                kernel: sample.shape.to_string(),
+                measured_s: sample.seconds,
+                predicted_s: sample.shape.cost(&found.model).ok()?.alone().as_secs(),
+                held_out: sample.held_out(),
+            })
+        };
+        let sets = self.measured.iter().filter(|set| is_it(&set.device, set.class));
+        sets.flat_map(|set| &set.samples).filter_map(row).collect()
+    }
 }
 
 impl Class {
@@ -165,6 +202,7 @@ impl Class {
             fitted: found.fitted,
             held_out: found.held_out,
             formula_alone: found.uncorrected,
+            catalogue: found.before,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use hw_models::allocator::{FrameworkMemory, MEMORY};
+use hw_models::calibration::overlay::Overlay;
 use hw_models::catalogue::{Catalogue, look_up};
 use hw_models::collectives::{COLLECTIVE_SPREADS, COLLECTIVES, CollectiveCatalogue, CollectiveSpreads};
 use hw_models::host::{HOST, HostCosts};
@@ -24,6 +25,11 @@ pub fn devices() -> &'static Catalogue {
 pub fn kernels() -> &'static KernelCatalogue {
     static CONSTANTS: LazyLock<KernelCatalogue> = LazyLock::new(|| embedded(KERNELS));
     &CONSTANTS
+}
+
+/// All that hardware files are laid over, with nothing laid yet.
+pub fn overlay() -> Overlay {
+    Overlay::new(devices().clone(), kernels().clone(), host().clone(), spreads().clone())
 }
 
 /// How far kernels were off on what was held out.

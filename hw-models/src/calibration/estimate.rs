@@ -5,6 +5,8 @@
 //! `s sqrt((J^T J)^-1_kk)` with `J` the change of the predicted logarithms by those of the constants and `s` what is left
 //! over, or by how much the medians of samples scatter if that is more; a constant that no record depends on, or that another one can stand in for, has none and is not told.
 
+use std::collections::BTreeSet;
+
 use super::errors::{Errors, huber};
 use super::laws::Law;
 use super::measure::Record;
@@ -12,6 +14,9 @@ use super::search::minimise;
 
 /// Relative standard error from which a constant is not told by the data.
 pub const UNTOLD: f64 = 0.1;
+
+/// Decades of sizes of which one can be left out.
+pub const DECADES: usize = 3;
 
 /// What records tell of a law.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,6 +78,25 @@ pub fn estimate(law: &Law, records: &[Record]) -> Option<Estimate> {
         refused: about.len() - sound.len(),
         scatter: super::measure::timing::median(&scatters),
     })
+}
+
+/// Errors on every decade of the bytes that tasks move, by a fit to the records of all others: how far the law carries beyond
+/// what was measured. None where records are of fewer decades than [`DECADES`].
+pub fn across_decades(law: &Law, records: &[Record]) -> Option<Errors> {
+    let sound: Vec<&Record> =
+        records.iter().filter(|record| record.is_sound() && law.tells(&record.of)).collect();
+    let decade = |record: &Record| record.of.bytes().checked_ilog10();
+    let decades: BTreeSet<u32> = sound.iter().filter_map(|record| decade(record)).collect();
+    if decades.len() < DECADES {
+        return None;
+    }
+    let of_decade = |left_out: u32| -> Vec<f64> {
+        let (judging, others): (Vec<&Record>, Vec<&Record>) =
+            sound.iter().partition(|record| decade(record) == Some(left_out));
+        let values: Vec<f64> = search(law, &law.usual(), &others).iter().map(|log| log.exp()).collect();
+        judging.into_iter().map(|record| residual(law, &values, record).exp_m1()).collect()
+    };
+    Some(Errors::of(&decades.into_iter().flat_map(of_decade).collect::<Vec<_>>()))
 }
 
 /// A record, and what a law says of it.

@@ -33,6 +33,10 @@ pub struct FoundClass {
     pub held_out: Errors,
     /// Errors of the formula alone on that quarter.
     pub formula_alone: Errors,
+    /// Errors on that quarter of what was known before, the catalogue's constants and corrections, but the start that explains
+    /// the measurements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catalogue: Option<Errors>,
     /// Records that scatter by more than samples should, or of a device that was changing.
     #[serde(default)]
     pub unstable: usize,
@@ -46,11 +50,12 @@ impl FoundKernels {
     pub fn of(gpu: &str, found: &[Calibrated]) -> Self {
         let own: Vec<Calibrated> = found.iter().filter(|one| one.device == gpu).cloned().collect();
         let class = |one: &Calibrated| {
-            let Calibrated { sources, fitted, held_out, uncorrected: formula_alone, .. } = one.clone();
-            (
-                one.class.to_string(),
-                FoundClass { sources, fitted, held_out, formula_alone, unstable: 0, refused: 0 },
-            )
+            let Calibrated { sources, fitted, held_out, uncorrected: formula_alone, before, .. } =
+                one.clone();
+            let catalogue = Some(before);
+            let (unstable, refused) = (0, 0);
+            let found = FoundClass { sources, fitted, held_out, formula_alone, catalogue, unstable, refused };
+            (one.class.to_string(), found)
         };
         Self {
             classes: own.iter().map(class).collect(),

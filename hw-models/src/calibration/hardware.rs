@@ -3,9 +3,9 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::estimate::{Estimate, estimate};
+use super::estimate::{across_decades, estimate};
 use super::laws::{Law, Unit, laws};
-use super::measure::{Heading, Identity, Outcome};
+use super::measure::{Heading, Identity, Outcome, Record};
 use super::{Calibrated, Errors, FoundKernels, measure::timing::DRIFT, products};
 use crate::kernels::KernelModel;
 
@@ -54,6 +54,9 @@ pub struct Found {
     pub fitted: Errors,
     /// Errors on the quarter that nothing was fitted to.
     pub held_out: Errors,
+    /// Errors on every decade of sizes by a fit to the others; absent where tasks are of fewer than three.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decades: Option<Errors>,
     /// Median scatter of the samples of a record, relative.
     pub scatter: f64,
     /// Records that scatter by more than samples should, or of a device that was changing.
@@ -86,8 +89,7 @@ impl Hardware {
     ) -> Self {
         let gpu = heading.device.facts.get(CATALOGUE);
         let kernels = gpu.and_then(|gpu| products::fitted(heading, &outcome.records, gpu, &model_of(gpu)?));
-        let laws = laws()
-            .filter_map(|law| Some((law.name.to_owned(), Found::of(law, &estimate(law, &outcome.records)?))));
+        let laws = laws().filter_map(|law| Some((law.name.to_owned(), Found::of(law, &outcome.records)?)));
         Self {
             form: FORM,
             foretrain: heading.foretrain.clone(),
@@ -118,12 +120,13 @@ impl Hardware {
 }
 
 impl Found {
-    fn of(law: &Law, estimate: &Estimate) -> Self {
+    fn of(law: &Law, records: &[Record]) -> Option<Self> {
+        let estimate = estimate(law, records)?;
         let constants = law.constants.iter().zip(&estimate.constants).map(|(constant, told)| {
             let (value, error) = (rounded(told.value), told.error.map(rounded));
             (constant.name.to_owned(), Constant { value, unit: constant.unit, error, told: told.is_told() })
         });
-        Self {
+        Some(Self {
             constants: constants.collect(),
             method: format!(
                 "relative least squares with Huber's loss on the medians of {} tasks",
@@ -131,10 +134,11 @@ impl Found {
             ),
             fitted: estimate.fitted,
             held_out: estimate.held_out,
+            decades: across_decades(law, records),
             scatter: rounded(estimate.scatter),
             unstable: estimate.unstable,
             refused: estimate.refused,
-        }
+        })
     }
 }
 

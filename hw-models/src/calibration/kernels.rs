@@ -5,6 +5,8 @@
 //! out of alignment, the exponent where full tiles always fill the GPU, the memory time that is not hidden and the issue of
 //! groups where few products were measured.
 
+use std::fmt;
+
 use super::errors::{Errors, huber};
 use super::search::minimise;
 use super::split;
@@ -104,6 +106,18 @@ impl KernelShape {
             Self::Gemm(shape) => Some(shape.layout),
             Self::Grouped(shape) => Some(shape.groups.layout),
             _ => None,
+        }
+    }
+}
+
+impl fmt::Display for KernelShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gemm(shape) => shape.fmt(f),
+            Self::Grouped(shape) => shape.fmt(f),
+            Self::Convolution(shape) => shape.fmt(f),
+            Self::Attention(shape) => shape.fmt(f),
+            Self::Stream(shape) => shape.fmt(f),
         }
     }
 }

@@ -66,6 +66,9 @@ pub struct Calibrated {
     pub held_out: Errors,
     /// Errors of the formula alone on the test quarter.
     pub uncorrected: Errors,
+    /// Errors of what was known before on the test quarter: constants and corrections of the model that the fit began with, but
+    /// the start that explains the table.
+    pub before: Errors,
     /// `ln(predicted / measured)` of rows that nothing was fitted on: the test quarter, or where that has fewer than two,
     /// every row by a fit to all others.
     pub unseen: Vec<f64>,
@@ -107,9 +110,17 @@ fn calibrated(set: &Measured, known: &KernelModel) -> Result<Calibrated, KernelE
         fitted: in_fit,
         held_out: on_others,
         uncorrected: kernels::errors(&formula, &held_out)?,
+        before: kernels::errors(&before(known, &model, set.class)?, &held_out)?,
         unseen: unseen(set, known, &model, &held_out)?,
         model,
     })
+}
+
+/// What was known of a class, with the start that was found.
+fn before(known: &KernelModel, found: &KernelModel, class: KernelClass) -> Result<KernelModel, KernelError> {
+    let mut model = known.clone().correcting(Correct::Near);
+    model.parameters.replace(constants::replacing(found, known, class, Provenance::written())?);
+    Ok(model)
 }
 
 /// The formula with the parameters that fit samples of a class best, and with what it leaves corrected near them.

@@ -25,6 +25,7 @@ mod place;
 mod rows;
 mod spread;
 mod stream;
+mod words;
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Measuring devices that are made up: what is found of them can be compared with the truth.
 
-use hw_models::calibration::estimate::{Estimate, Told, estimate};
+use hw_models::calibration::estimate::{Estimate, Told, across_decades, estimate};
 use hw_models::calibration::laws::{Law, law_of, laws};
 use hw_models::calibration::measure::{
     CudaFacts, Device, DeviceError, Disk, Disturbance, End, Flag, Heading, HostMemory, Observer, Pattern,
@@ -233,4 +233,26 @@ fn as_many_records_as_constants_tell_no_more_than_their_samples() {
         let error = told.error.unwrap();
         assert!((0.002..0.2).contains(&error), "{error}");
     }
+}
+
+/// What holds over all sizes holds in a decade that was left out; what steps up somewhere does not.
+#[test]
+fn a_decade_of_sizes_that_was_left_out_tells_how_far_a_law_carries() {
+    let mut device = device(10);
+    let mut suite = device.suite(false);
+    suite.probes.retain(|probe| probe.name == "copy");
+    let mut records = run(&mut device, &plan(suite), &[], &mut Keeper::default()).records;
+    let law = laws().find(|law| law.name == "copy.to-device").unwrap();
+    let alike = across_decades(law, &records).unwrap();
+    assert_eq!(alike.samples, records.iter().filter(|record| law.tells(&record.of)).count());
+    assert!(alike.p95 < 0.06, "{alike}");
+    for record in &mut records {
+        // From 64 MiB on another way is taken, of half the rate.
+        let slower = if record.of.bytes() >= 64 << 20 { 2.0 } else { 1.0 };
+        record.samples_ns.iter_mut().for_each(|sample| *sample *= slower);
+    }
+    let stepped = across_decades(law, &records).unwrap();
+    assert!(stepped.p95 > 0.3 && stepped.mean > 5.0 * alike.mean, "{stepped}");
+    let launches = laws().find(|law| law.name == "launch").unwrap();
+    assert_eq!(across_decades(launches, &records), None, "they move no bytes");
 }

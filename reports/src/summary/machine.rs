@@ -131,6 +131,9 @@ pub struct Calibrated {
     /// What it was to replace and its records do not tell: the catalogue's holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untold: Vec<String>,
+    /// What it measured and no scenario rests on yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unused: Vec<String>,
     /// Whether no change of the device was noticed while it was measured.
     pub steady: bool,
 }
@@ -138,7 +141,7 @@ pub struct Calibrated {
 impl Calibrated {
     /// What it replaces and what it does not, in one sentence without final full stop.
     pub(crate) fn in_words(&self) -> String {
-        let Self { file, device, date, replaced, untold, steady, .. } = self;
+        let Self { file, device, date, replaced, untold, unused, steady, .. } = self;
         let replaced = match replaced.len() {
             0 => "nothing".to_owned(),
             _ => replaced.join(", "),
@@ -147,8 +150,13 @@ impl Calibrated {
             0 => String::new(),
             _ => format!("; its records do not tell {}", untold.join(", ")),
         };
+        let unused = match unused.len() {
+            0 => String::new(),
+            1 => "; no scenario rests on one more constant of it".to_owned(),
+            more => format!("; no scenario rests on {more} more constants of it"),
+        };
         let unsteady = if *steady { "" } else { "; the device changed while it was measured" };
-        format!("{file} ({device}, {date}) replaces {replaced}{untold}{unsteady}")
+        format!("{file} ({device}, {date}) replaces {replaced}{untold}{unused}{unsteady}")
     }
 }
 

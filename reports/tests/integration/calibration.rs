@@ -1,6 +1,6 @@
 //! The page of a calibration.
 
-use reports::calibration::{Calibration, Constant, FitPoint, Law, html};
+use reports::calibration::{Calibration, Constant, Errors, FitPoint, Law, html};
 
 fn page(calibration: &Calibration) -> String {
     let mut page = Vec::new();
@@ -26,11 +26,24 @@ fn a_page_shows_every_law_with_its_constants_and_what_is_left_over() {
         method: "by hand".to_owned(),
         constants: vec![constant("core", Some(0.012)), constant("all", None)],
         points: vec![point(1e-3, 1.02e-3, false), point(2e-3, 1.9e-3, true), point(4e-3, 4e-3, true)],
+        held_out: Some(Errors {
+            samples: 2,
+            mean: 0.025,
+            interval: Some([0.01, 0.04]),
+            median: 0.011,
+            p95: 0.05,
+            worst: 0.051,
+            bias: -0.02,
+        }),
+        decades: Some(Errors { mean: 0.077, ..Errors::default() }),
+        catalogue: None,
         refused: 2,
     };
     let calibration = Calibration {
         device: "<EPYC>".to_owned(),
+        file: "mine.yaml".to_owned(),
         drift: Some(0.07),
+        unused: vec!["memory.copy.core".to_owned(), "memory.copy.all".to_owned()],
         laws: vec![law, Law { name: "none".to_owned(), ..Law::default() }],
         ..Calibration::default()
     };
@@ -41,13 +54,18 @@ fn a_page_shows_every_law_with_its_constants_and_what_is_left_over() {
         "The device changed</span> by 7.00 %",
         "<td class=\"number\">1.20 %</td>",
         "not told",
-        // Of two held-out errors, 0 and -5 %, the median by nearest rank and the 90th percentile.
-        "<td class=\"number\">0 %</td><td class=\"number\">5.00 %</td>",
+        "calibration: [mine.yaml]",
+        "No scenario rests on memory.copy.core, memory.copy.all yet.",
+        // Three tasks, two held out: mean, interval, median, 95th percentile, worst, bias; then those of other decades.
+        "<td class=\"number\">3</td><td class=\"number\">2</td><td class=\"number\">2.50 %</td>",
+        "<td class=\"number\">1.00 % to 4.00 %</td><td class=\"number\">1.10 %</td>",
+        "<td class=\"number\">-2.00 %</td><td class=\"number\">7.70 %</td></tr>",
         "2 were left out",
         "copy 0.002 (held out)",
     ] {
         assert!(text.contains(wanted), "no {wanted} in {text}");
     }
+    assert!(!text.contains("of the catalogue</th>"), "no law has such errors");
     let circles = |colour: &str| text.matches(&format!("fill=\"{colour}\"")).count();
     assert_eq!(text.matches("<circle").count(), 6, "each point beside its prediction and what is left over");
     assert!(circles("#0072B2") >= 2 && circles("#E69F00") >= 4, "held-out points have another colour");

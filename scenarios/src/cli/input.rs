@@ -1,11 +1,12 @@
 //! Which scenario an argument means: standard input, a file, or a scenario of the library.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use scenarios::{Experiment, Failure, Files, MAX_BYTES, library, load};
 
+use super::files::beginning;
 use super::trouble::Trouble;
 
 /// Scenarios, and changes to all of them.
@@ -98,8 +99,8 @@ struct Disk;
 impl Files for Disk {
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         let bytes = match path {
-            STDIN_SHOWN => beginning(io::stdin().lock()),
-            path => File::open(path).and_then(beginning),
+            STDIN_SHOWN => beginning(io::stdin().lock(), MAX_BYTES),
+            path => File::open(path).and_then(|file| beginning(file, MAX_BYTES)),
         };
         bytes.map_err(|error| match error.kind() {
             ErrorKind::NotFound => "there is no such file".to_owned(),
@@ -108,13 +109,6 @@ impl Files for Disk {
             _ => error.to_string(),
         })
     }
-}
-
-/// As much as is needed to see that it is too long.
-fn beginning(from: impl Read) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    from.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod bug;
 mod calibrate;
 mod check;
 mod facts;
+mod files;
 mod input;
 mod list;
 mod new;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use reports::summary::Summary;
 
+use super::files::cannot_write;
 use super::show;
 use super::trouble::Trouble;
 
@@ -132,16 +133,4 @@ fn refuse_strangers(target: &Path) -> Result<(), Trouble> {
             target.display()
         ))),
     }
-}
-
-fn cannot_write(folder: &Path, error: &io::Error) -> Trouble {
-    let reason = match error.kind() {
-        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => "a file is in the way".to_owned(),
-        ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string(),
-    };
-    Trouble::Mistake(format!(
-        "cannot write `{}`: {reason}; choose another folder with `--out`",
-        folder.display()
-    ))
 }

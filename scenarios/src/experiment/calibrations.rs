@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use hw_models::calibration::hardware::Hardware;
-use hw_models::calibration::overlay::Overlay;
 
 use super::files::{self, Files};
 use super::layers::Layers;
@@ -75,8 +74,7 @@ fn listed(list: &Node) -> Option<List> {
 }
 
 fn laid(list: &[(String, Result<Hardware, String>)]) -> Result<Constants, Vec<Mistake>> {
-    let (devices, kernels) = (catalogue::devices().clone(), catalogue::kernels().clone());
-    let mut overlay = Overlay::new(devices, kernels, catalogue::host().clone(), catalogue::spreads().clone());
+    let mut overlay = catalogue::overlay();
     let mut mistakes = Vec::new();
     for (entry, (path, hardware)) in list.iter().enumerate() {
         let wrong = match hardware {

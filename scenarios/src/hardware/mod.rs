@@ -5,6 +5,8 @@ mod difference;
 use hw_models::calibration::hardware::{FORM, Hardware};
 use serde::Deserialize;
 
+use crate::catalogue;
+
 pub use difference::{Difference, differences, kernel_constants};
 
 /// Longest hardware file (bytes): constants, and corrections of every class of kernels of a GPU.
@@ -34,4 +36,12 @@ pub fn read(bytes: &[u8]) -> Result<Hardware, String> {
         return Err(format!("has form {form}, this version of foretrain reads form {FORM}: calibrate again"));
     }
     serde_yaml::from_slice(bytes).map_err(none)
+}
+
+/// Constants of a file that no scenario rests on, `memory.copy.core`.
+pub fn unused(hardware: &Hardware) -> Vec<String> {
+    let mut overlay = catalogue::overlay();
+    // Whoever lays the file over a scenario is told what is wrong with it.
+    let _ = overlay.lay("", hardware);
+    overlay.files.into_iter().flat_map(|laid| laid.unused).collect()
 }

@@ -45,9 +45,9 @@ pub(super) fn calibrations(variants: &[(&str, Scenario)]) -> Vec<Calibrated> {
 fn of_overlay(overlay: &Overlay) -> impl Iterator<Item = Calibrated> {
     overlay.files.iter().enumerate().map(|(number, laid)| {
         let replaced = overlay.replaced.iter().filter(|(_, replaced)| replaced.file == number);
-        let Laid { file, device, date, steady, untold, .. } = laid.clone();
+        let Laid { file, device, date, steady, untold, unused, .. } = laid.clone();
         let replaced = replaced.map(|(what, _)| what.clone()).collect();
-        Calibrated { file, device, date, steady, untold, replaced, ..Calibrated::default() }
+        Calibrated { file, device, date, steady, untold, unused, replaced, ..Calibrated::default() }
     })
 }
 

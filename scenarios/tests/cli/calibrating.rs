@@ -25,7 +25,10 @@ fn constants_are_fitted_and_written_as_the_catalogue_has_them() {
     let sandbox = Sandbox::new("calibrate");
     sandbox.write("mine.csv", table() + "gt4,relu,8,8192,1\n");
     assert_session!("calibrate", sandbox.session(&["calibrate --from mine.csv --out ."]));
-    assert_eq!(sandbox.names("calibration"), ["t4.yaml"]);
+    assert_eq!(sandbox.names("calibration"), ["t4.html", "t4.yaml"]);
+    let page = sandbox.read("calibration/t4.html");
+    assert!(page.contains("calibration: [t4.yaml]") && page.matches("<circle").count() == 2 * 18, "{page}");
+    assert!(page.contains("elementwise: 1966080 B read, 1966080 B written"), "{page}");
     let kernels = sandbox.read("calibration/t4.yaml");
     assert!(
         kernels.contains("  constants:\n    stream:\n      elementwise:\n        achieved: 0."),
@@ -56,6 +59,19 @@ fn tables_that_come_with_foretrain_give_the_committed_constants() {
     let catalogue = scenarios::catalogue::kernels_of("b200-sxm-180gb").expect("a known GPU").parameters;
     let committed = catalogue.attention.forward.e_max;
     assert!((found / committed - 1.0).abs() < 0.01, "committed {committed}, fitted {found}");
+}
+
+/// Every table that comes with foretrain is read by one word; which of them fits what is the test of the tables' own crate.
+#[test]
+fn all_tables_that_come_with_foretrain_are_meant_by_one_word() {
+    let sandbox = Sandbox::new("calibrate-all");
+    sandbox.write("wrong.csv", "# source: me\ngpu,op,rows,cols,latency_ms\nt4,ln,8,x,1\n");
+    let told = sandbox.run("calibrate --from all wrong.csv");
+    assert_eq!((told.exit, told.err.lines().count()), (2, 1), "{}", told.err);
+    assert!(told.err.contains("wrong.csv:3:9: cols is `x`"), "{}", told.err);
+    sandbox.write("all", "# source: me\ngpu,op,rows,cols,latency_ms\nt4,ln,8,y,1\n");
+    let file = sandbox.run("calibrate --from all");
+    assert!(file.err.contains("all:3:9: cols is `y`"), "a file wins: {}", file.err);
 }
 
 #[test]

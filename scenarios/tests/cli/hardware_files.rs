@@ -51,7 +51,7 @@ fn what_tables_tell_of_a_gpu_is_laid_over_a_scenario() {
         format!("# source: made up\ngpu,op,rows,cols,latency_ms\n{}", rows.collect::<String>()),
     );
     assert_eq!(sandbox.run("calibrate --from mine.csv --out . --quiet").exit, 0);
-    assert_eq!(sandbox.names("calibration"), ["t4.yaml"]);
+    assert_eq!(sandbox.names("calibration"), ["t4.html", "t4.yaml"]);
     sandbox.write(
         "step.yaml",
         "name: step

@@ -81,6 +81,11 @@ fn constants_and_corrections_follow_from_their_tables() {
         let (median, p95) = limits(one);
         let errors = one.held_out;
         assert!(errors.median <= median && errors.p95 <= p95, "{what}: {errors} beyond {median}, {p95}");
+        assert!(
+            (one.before.mean - errors.mean).abs() < 0.005,
+            "{what}: committed {}, fitted {errors}",
+            one.before
+        );
     }
     same_rows(&without_weights(CORRECTIONS), &without_weights(&table));
     same_rows(SPREADS, &spreads);

@@ -16,6 +16,7 @@ use hw_models::calibration::measure::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reports::quantity;
 use scenarios::catalogue::kernels_of;
+use scenarios::hardware::unused;
 use serde::Serialize;
 
 use super::samples::{self, SAMPLES, Samples};
@@ -23,7 +24,7 @@ use super::{Arguments, FOLDER, page, today};
 use crate::cli::output::REPORT;
 use crate::cli::printer::Printer;
 use crate::cli::trouble::{self, Trouble};
-use crate::cli::{Exit, Format, SEED, VERSION, progress};
+use crate::cli::{Exit, Format, SEED, VERSION, files, progress};
 
 /// Bytes that may be written to a drive.
 const WRITTEN: u64 = 16 << 30;
@@ -188,9 +189,9 @@ pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer)
         return Err(Trouble::Mistake(nothing(target, &outcome.records)));
     }
     let yaml = yaml(&hardware, target)?;
-    let report = page::of(&hardware, &outcome.records)?;
+    let report = page::of_device(&hardware, HARDWARE, &outcome.records)?;
     let written = [(HARDWARE, yaml.as_bytes()), (REPORT, &report)]
-        .map(|(name, bytes)| samples::put(&folder, name, bytes));
+        .map(|(name, bytes)| files::put(&folder, name, bytes));
     samples.complete()?;
     let mut files = written.into_iter().collect::<Result<Vec<_>, _>>()?;
     files.push(folder.join(SAMPLES));
@@ -286,6 +287,10 @@ fn text(hardware: &Hardware, files: &[PathBuf]) -> String {
     for (name, class) in hardware.kernels.iter().flat_map(|kernels| &kernels.classes) {
         text += &format!("  {name:widest$}  held out {}\n", class.held_out);
     }
+    let unused = unused(hardware);
+    if !unused.is_empty() {
+        text += &format!("no scenario rests on {} yet\n", unused.join(", "));
+    }
     if let Some(drift) = hardware.drift.filter(|_| !hardware.steady) {
         text += &format!("the device changed by {} while it was measured\n", quantity::percent(drift));
     }
@@ -308,5 +313,8 @@ fn judged(found: &Found) -> String {
     };
     let count =
         |count: usize, what: &str| if count == 0 { String::new() } else { format!("; {count} {what}") };
-    held_out + &count(found.unstable, "unstable") + &count(found.refused, "refused: throttled")
+    let decades = found.decades.map_or_else(String::new, |errors| {
+        format!("; of decades that a fit left out {}", quantity::percent(errors.mean))
+    });
+    held_out + &decades + &count(found.unstable, "unstable") + &count(found.refused, "refused: throttled")
 }

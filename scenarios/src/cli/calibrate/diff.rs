@@ -1,7 +1,7 @@
 //! `foretrain calibrate diff`: two hardware files beside each other.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use hw_models::calibration::hardware::Hardware;
@@ -9,6 +9,7 @@ use reports::quantity;
 use scenarios::hardware::{Difference, MAX_BYTES, differences, read};
 use serde::Serialize;
 
+use crate::cli::files::beginning;
 use crate::cli::printer::Printer;
 use crate::cli::trouble::{self, Trouble};
 use crate::cli::{Exit, Format};
@@ -60,10 +61,9 @@ pub(super) fn compare(arguments: &Arguments, printer: &Printer) -> Result<Exit, 
 }
 
 fn hardware(path: &Path) -> Result<Hardware, String> {
-    let mut bytes = Vec::new();
-    let opened = File::open(path).and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes));
     let shown = path.display();
-    opened.map_err(|error| match error.kind() {
+    let bytes = File::open(path).and_then(|file| beginning(file, MAX_BYTES));
+    let bytes = bytes.map_err(|error| match error.kind() {
         ErrorKind::NotFound => format!("there is no file `{shown}`"),
         ErrorKind::IsADirectory => format!("`{shown}` is a folder: name a file in it"),
         _ => format!("cannot read `{shown}`: {error}"),

@@ -24,7 +24,8 @@ use device::Target;
 pub(super) struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Fit tables of measured kernels: CSV files, or names of tables that come with foretrain (`gemm_h100_xla.csv`)
+    /// Fit tables of measured kernels: CSV files, names of tables that come with foretrain (`gemm_h100_xla.csv`), or `all` of
+    /// those
     #[arg(long, num_args = 1.., value_name = "FILE|NAME", conflicts_with_all = ["device", "dry_run", "quick", "resume", "suite", "dir", "budget"])]
     from: Vec<String>,
     /// Measure a device: `host`, `cuda` or `cuda:1`, `recorded:FILE` (samples.jsonl of an earlier measurement), or `synthetic`
@@ -48,8 +49,8 @@ pub(super) struct Arguments {
     /// Seconds after which no task is begun
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     budget: Option<u32>,
-    /// The folder in which the folder `calibration` of results is; for tables none is written if not given, for a device it
-    /// is `out`
+    /// The folder in which the folder `calibration` of results is: a hardware file and a page of each device; for tables none
+    /// is written if not given, for a device it is `out`
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Devices of tables at a time; as many as there are processors if not given

@@ -4,80 +4,110 @@ use hw_models::calibration::estimate::{Beside, beside};
 use hw_models::calibration::hardware::{Found, Hardware};
 use hw_models::calibration::laws::laws;
 use hw_models::calibration::measure::{Record, Task};
-use hw_models::calibration::{FoundClass, KernelShape};
+use hw_models::calibration::{Errors, FoundClass, KernelShape};
 use hw_models::kernels::{Correct, KernelModel};
 use reports::calibration::{self, Calibration, Constant, FitPoint, Law};
 
 use scenarios::catalogue::kernels_of;
-use scenarios::hardware::kernel_constants;
+use scenarios::hardware::{kernel_constants, unused};
 
-use crate::cli::output::{REPORT, page};
+use crate::cli::output::page;
 use crate::cli::trouble::Trouble;
 
-/// The page, as bytes.
+/// The page of a device that was measured, as bytes; `file`: the name of its hardware file.
 ///
 /// # Errors
 /// A plot that cannot be drawn.
-pub(super) fn of(hardware: &Hardware, records: &[Record]) -> Result<Vec<u8>, Trouble> {
+pub(super) fn of_device(hardware: &Hardware, file: &str, records: &[Record]) -> Result<Vec<u8>, Trouble> {
     let known = laws().filter_map(|law| Some((law, hardware.laws.get(law.name)?)));
-    let calibration = Calibration {
-        version: hardware.foretrain.clone(),
-        device: hardware.device.name.clone(),
-        driver: hardware.device.driver.clone(),
-        facts: hardware.device.facts.clone(),
-        date: hardware.date.clone(),
-        drift: hardware.drift,
-        steady: hardware.steady,
-        laws: known
-            .map(|(law, found)| of_law(law, found, records))
-            .chain(of_kernels(hardware, records))
-            .collect(),
-    };
-    page(REPORT, |out| calibration::html(out, &calibration))
+    let model = hardware.gpu.as_ref().and_then(|gpu| model(hardware, gpu));
+    let kernels = of_kernels(hardware, |class| {
+        let point = |record| of_product(record, class, model.as_ref()?);
+        records.iter().filter_map(point).collect()
+    });
+    drawn(hardware, file, known.map(|(law, found)| of_law(law, found, records)).chain(kernels).collect())
 }
 
-/// Classes of kernels that were timed: they are laws with corrections near measured shapes.
-fn of_kernels(hardware: &Hardware, records: &[Record]) -> Vec<Law> {
-    let (Some(kernels), Some(gpu)) = (&hardware.kernels, &hardware.gpu) else { return Vec::new() };
-    let Some(model) = model(hardware, gpu) else { return Vec::new() };
+/// The page of a GPU that tables tell of, as bytes; `file`: the name of its hardware file.
+///
+/// # Errors
+/// A plot that cannot be drawn.
+pub(super) fn of_tables(
+    hardware: &Hardware,
+    file: &str,
+    found: &scenarios::calibration::Calibration,
+) -> Result<Vec<u8>, Trouble> {
+    let points = |class: &str| {
+        let rows = found.beside(&hardware.device.name, class);
+        let point = |row: scenarios::calibration::Beside| FitPoint {
+            task: row.kernel,
+            measured_s: row.measured_s,
+            predicted_s: row.predicted_s,
+            held_out: row.held_out,
+            unstable: false,
+        };
+        rows.into_iter().map(point).collect()
+    };
+    drawn(hardware, file, of_kernels(hardware, points))
+}
+
+fn drawn(hardware: &Hardware, file: &str, laws: Vec<Law>) -> Result<Vec<u8>, Trouble> {
+    let Hardware { foretrain, device, date, drift, steady, .. } = hardware.clone();
+    let calibration = Calibration {
+        version: foretrain,
+        file: file.to_owned(),
+        device: device.name,
+        driver: device.driver,
+        facts: device.facts,
+        date,
+        drift,
+        steady,
+        laws,
+        unused: unused(hardware),
+    };
+    page(&format!("the page of {file}"), |out| calibration::html(out, &calibration))
+}
+
+/// Classes of kernels, which are laws with corrections near measured shapes; `points`: what each was measured by.
+fn of_kernels(hardware: &Hardware, points: impl Fn(&str) -> Vec<FitPoint>) -> Vec<Law> {
+    let Some(kernels) = &hardware.kernels else { return Vec::new() };
     let constants = kernel_constants(hardware);
     let of_class = |(name, found): (&String, &FoundClass)| {
-        let point = |record: &Record| {
-            let Task::Product(product) = record.of else { return None };
-            let shape = KernelShape::Gemm(product);
-            (record.is_sound() && shape.class().to_string() == *name).then_some(())?;
-            Some(FitPoint {
-                task: record.of.to_string(),
-                measured_s: record.seconds(),
-                predicted_s: shape.cost(&model).ok()?.alone().as_secs(),
-                held_out: record.judges(),
-                unstable: record.is_unstable(),
-            })
-        };
-        // Constants of `gemm-bf16` are called `gemm.bf16.e_max`.
-        let beginning = name.replacen('-', ".", 1) + ".";
-        let own = constants
-            .iter()
-            .filter_map(|(constant, value)| Some((constant.strip_prefix(&beginning)?, value)));
+        // Constants of `gemm-bf16` are called `gemm.bf16.e_max`, those of `layer-norm` `stream.layer-norm.achieved`.
+        let beginnings = [format!("{}.", name.replacen('-', ".", 1)), format!("stream.{name}.")];
+        let own = constants.iter().filter_map(|(constant, value)| {
+            let own = beginnings.iter().find_map(|beginning| constant.strip_prefix(beginning))?;
+            Some(Constant { name: own.to_owned(), value: *value, told: true, ..Constant::default() })
+        });
         Law {
             name: name.clone(),
             method: format!(
-                "relative least squares, corrected near measured shapes; held out {}",
-                found.held_out
+                "relative least squares, corrected near measured shapes; from {}",
+                found.sources.join("; ")
             ),
-            constants: own
-                .map(|(name, &value)| Constant {
-                    name: name.to_owned(),
-                    value,
-                    told: true,
-                    ..Constant::default()
-                })
-                .collect(),
-            points: records.iter().filter_map(point).collect(),
+            constants: own.collect(),
+            points: points(name),
+            held_out: errors(&found.held_out),
+            decades: None,
+            catalogue: found.catalogue.as_ref().and_then(errors),
             refused: found.refused,
         }
     };
     kernels.classes.iter().map(of_class).collect()
+}
+
+/// A product of a class that was timed.
+fn of_product(record: &Record, class: &str, model: &KernelModel) -> Option<FitPoint> {
+    let Task::Product(product) = record.of else { return None };
+    let shape = KernelShape::Gemm(product);
+    (record.is_sound() && shape.class().to_string() == class).then_some(())?;
+    Some(FitPoint {
+        task: record.of.to_string(),
+        measured_s: record.seconds(),
+        predicted_s: shape.cost(model).ok()?.alone().as_secs(),
+        held_out: record.judges(),
+        unstable: record.is_unstable(),
+    })
 }
 
 /// The kernels of a GPU as they were judged.
@@ -111,6 +141,15 @@ fn of_law(law: &hw_models::calibration::laws::Law, found: &Found, records: &[Rec
         method: found.method.clone(),
         constants: constants.collect(),
         points: points.into_iter().map(point).collect(),
+        held_out: errors(&found.held_out),
+        decades: found.decades.as_ref().and_then(errors),
+        catalogue: None,
         refused: found.refused,
     }
+}
+
+/// None of no measurement.
+fn errors(errors: &Errors) -> Option<calibration::Errors> {
+    let Errors { samples, mean, interval, median, p95, worst, bias, .. } = *errors;
+    (samples > 0).then_some(calibration::Errors { samples, mean, interval, median, p95, worst, bias })
 }

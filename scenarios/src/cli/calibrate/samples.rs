@@ -4,11 +4,12 @@
 //! killed loses no more than the task it was at.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use hw_models::calibration::measure::{Heading, Record};
 
+use crate::cli::files::{cannot_write, make};
 use crate::cli::trouble::Trouble;
 
 /// Records of a measurement that is complete.
@@ -116,36 +117,6 @@ impl Samples {
     }
 }
 
-/// Makes a folder, before anything is measured that would have nowhere to go.
-///
-/// # Errors
-/// When it cannot be made.
-pub(super) fn make(folder: &Path) -> Result<(), Trouble> {
-    fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))
-}
-
-/// Puts a file into a folder as a whole.
-///
-/// # Errors
-/// A folder that cannot be written any more.
-pub(super) fn put(folder: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, Trouble> {
-    let (fresh, path) = (folder.join(format!(".{name}")), folder.join(name));
-    let put = fs::write(&fresh, bytes).and_then(|()| fs::rename(&fresh, &path));
-    put.map_err(|error| cannot_write(folder, &error))?;
-    Ok(path)
-}
-
 fn line(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("plain data with text keys can be written as JSON") + "\n"
-}
-
-fn cannot_write(folder: &Path, error: &io::Error) -> Trouble {
-    let reason = match error.kind() {
-        ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string(),
-    };
-    Trouble::Mistake(format!(
-        "cannot write `{}`: {reason}; choose another folder with `--out`",
-        folder.display()
-    ))
 }

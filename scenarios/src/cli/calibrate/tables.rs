@@ -1,29 +1,32 @@
 //! Constants of kernels from measured tables.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use hw_models::calibration::{Errors, Table};
 use hw_models::catalogue::nearest::remedy;
 use reports::quantity;
 use scenarios::calibration::{Calibration, Class, Options, calibrate as fit, embedded, embedded_names};
 
-use super::{Arguments, FOLDER, samples, today};
+use super::{Arguments, FOLDER, page, today};
+use crate::cli::files::{self, beginning};
 use crate::cli::printer::Printer;
 use crate::cli::progress::{self, Bar};
 use crate::cli::trouble::{self, Trouble};
 use crate::cli::{Exit, Format, VERSION};
 
 /// Longest table that is read.
-const MOST_BYTES: u64 = 64 << 20;
+const MOST_BYTES: usize = 64 << 20;
+/// All tables that come with foretrain.
+const ALL: &str = "all";
 
 /// Fits what the tables measured.
 pub(super) fn fitted(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     progress::catch_interrupts();
     let tables = tables(&arguments.from)?;
     let folder = arguments.out.as_ref().map(|out| out.join(FOLDER));
-    folder.as_deref().map(samples::make).transpose()?;
+    folder.as_deref().map(files::make).transpose()?;
     let options = Options { jobs: arguments.jobs.map(usize::from), version: VERSION.to_owned() };
     let found = fit(&tables, &options, &Bar::new(arguments.quiet, "classes of kernels"));
     let Some(found) = found.map_err(Trouble::Tables)? else {
@@ -40,22 +43,27 @@ pub(super) fn fitted(arguments: &Arguments, printer: &Printer) -> Result<Exit, T
     if found.classes.is_empty() {
         return Err(Trouble::Mistake("no row of the tables can be fitted".to_owned()));
     }
-    folder.as_deref().map(|folder| write(folder, &found, &arguments.from)).transpose()?;
+    let written = folder.as_deref().map(|folder| write(folder, &found, &arguments.from)).transpose()?;
     match arguments.format {
         Format::Json => printer.print(&trouble::json(&found)),
         Format::Table => {
-            let written = folder.map(|folder| format!("\nhardware files: {}\n", folder.display()));
-            printer.print(&(text(&found) + &written.unwrap_or_default()))
+            let shown = |files: Vec<PathBuf>| {
+                let shown: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+                format!("\nwritten: {}\n", shown.join(", "))
+            };
+            printer.print(&(text(&found) + &written.map(shown).unwrap_or_default()))
         }
     }
 }
 
-/// The tables of these names; a file wins over a table of foretrain's.
+/// The tables of these names; a file wins over a table of foretrain's, or over all of them.
 fn tables(names: &[String]) -> Result<Vec<Table>, Trouble> {
     let (mut tables, mut wrong) = (Vec::new(), Vec::new());
-    for name in names {
+    let meant =
+        |name| if name == ALL && !Path::new(name).exists() { embedded_names().collect() } else { vec![name] };
+    for name in names.iter().flat_map(|name| meant(name)) {
         match bytes(name)? {
-            bytes if bytes.len() as u64 > MOST_BYTES => {
+            bytes if bytes.len() > MOST_BYTES => {
                 let message =
                     format!("`{name}` is longer than {} MiB: cut the table into several", MOST_BYTES >> 20);
                 return Err(Trouble::Mistake(message));
@@ -70,11 +78,8 @@ fn tables(names: &[String]) -> Result<Vec<Table>, Trouble> {
 }
 
 fn bytes(name: &str) -> Result<Vec<u8>, Trouble> {
-    let beginning = |file: File| {
-        let mut bytes = Vec::new();
-        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map(|_| bytes)
-    };
-    match (File::open(name).and_then(beginning), embedded(name)) {
+    let read = File::open(name).and_then(|file| beginning(file, MOST_BYTES));
+    match (read, embedded(name)) {
         (Ok(bytes), _) => Ok(bytes),
         (Err(error), Some(text)) if error.kind() == ErrorKind::NotFound => Ok(text.as_bytes().to_vec()),
         (Err(error), None) if error.kind() == ErrorKind::NotFound => {
@@ -86,21 +91,51 @@ fn bytes(name: &str) -> Result<Vec<u8>, Trouble> {
     }
 }
 
-/// A hardware file for every device.
-fn write(folder: &Path, found: &Calibration, from: &[String]) -> Result<(), Trouble> {
+/// A hardware file for every device, and a page with every row beside what the file says of it.
+fn write(folder: &Path, found: &Calibration, from: &[String]) -> Result<Vec<PathBuf>, Trouble> {
+    let mut written = Vec::new();
     for hardware in found.hardware(&today()) {
         let body = serde_yaml::to_string(&hardware).map_err(|error| Trouble::Mistake(error.to_string()))?;
         let head = format!(
             "# Fitted by foretrain calibrate --from {}. Starts of kernels are those of the catalogue. Errors are relative.\n",
             from.join(" ")
         );
-        samples::put(folder, &format!("{}.yaml", hardware.device.name), (head + &body).as_bytes())?;
+        let name = &hardware.device.name;
+        let file = format!("{name}.yaml");
+        let page = page::of_tables(&hardware, &file, found)?;
+        written.push(files::put(folder, &file, (head + &body).as_bytes())?);
+        written.push(files::put(folder, &format!("{name}.html"), &page)?);
     }
-    Ok(())
+    Ok(written)
 }
 
 fn text(found: &Calibration) -> String {
-    found.classes.iter().map(class).collect::<Vec<_>>().join("\n")
+    let classes = found.classes.iter().map(class).collect::<Vec<_>>().join("\n");
+    if found.classes.len() > 1 { classes + "\n" + &at_a_glance(&found.classes) } else { classes }
+}
+
+/// What each class is off on what was held out, in a line.
+fn at_a_glance(classes: &[Class]) -> String {
+    let heading =
+        ["held out", "n", "MAPE", "95 % interval", "median", "p95", "catalogue's MAPE"].map(str::to_owned);
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let row = |class: &Class| {
+        let Errors { samples, mean, interval, median, p95, .. } = class.held_out;
+        let percent = |share| if samples > 0 { percent(share) } else { String::new() };
+        let interval = interval.map(|ends| ends.map(percent).join(" to ")).unwrap_or_default();
+        let name = format!("{} {}", class.device, class.kernels);
+        let catalogue = percent(class.catalogue.mean);
+        [name, samples.to_string(), percent(mean), interval, percent(median), percent(p95), catalogue]
+    };
+    let rows: Vec<[String; 7]> = std::iter::once(heading).chain(classes.iter().map(row)).collect();
+    let widths: [usize; 7] =
+        std::array::from_fn(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0));
+    let line = |row: &[String; 7]| {
+        let (name, numbers) = (&row[0], row.iter().zip(widths).skip(1));
+        let numbers: String = numbers.map(|(cell, width)| format!("  {cell:>width$}")).collect();
+        format!("{name:0$}{numbers}\n", widths[0])
+    };
+    rows.iter().map(line).collect()
 }
 
 fn class(class: &Class) -> String {
@@ -110,10 +145,11 @@ fn class(class: &Class) -> String {
         0 => "no row".to_owned(),
         _ => errors.to_string(),
     };
-    let [fitted, held_out, alone] = [&class.fitted, &class.held_out, &class.formula_alone].map(errors);
+    let Class { fitted, held_out, formula_alone, catalogue, .. } = class;
+    let [fitted, held_out, alone, catalogue] = [fitted, held_out, formula_alone, catalogue].map(errors);
     format!(
         "{} {}\n  constants      {}\n  corrections    {} shapes\n  fitted         {fitted}\n  held out       {held_out}\n  \
-         formula alone  {alone}\n",
+         formula alone  {alone}\n  catalogue      {catalogue}\n",
         class.device,
         class.kernels,
         constants.join(", "),

@@ -1,0 +1,56 @@
+//! Files as they are read and written: no further than makes sense, and as a whole or not at all.
+
+use std::fs;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use super::trouble::Trouble;
+
+/// What there is to read, but of what is longer than `most` bytes one byte more: enough to see that it is too long.
+pub(super) fn beginning(from: impl Read, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Makes a folder, before anything is computed that would have nowhere to go.
+///
+/// # Errors
+/// When it cannot be made.
+pub(super) fn make(folder: &Path) -> Result<(), Trouble> {
+    fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))
+}
+
+/// Puts a file into a folder as a whole: one that was there stays until the new one is complete.
+///
+/// # Errors
+/// A folder that cannot be written any more; nothing is left of the new file then.
+pub(super) fn put(folder: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, Trouble> {
+    let (fresh, path) = (folder.join(format!(".{name}")), folder.join(name));
+    let put = fs::write(&fresh, bytes).and_then(|()| fs::rename(&fresh, &path));
+    put.map_err(|error| {
+        // How it ended matters, not whether its beginning can be taken away.
+        let _ = fs::remove_file(&fresh);
+        cannot_write(folder, &error)
+    })?;
+    Ok(path)
+}
+
+/// Why a folder cannot be written, and what to do about it.
+pub(super) fn cannot_write(folder: &Path, error: &io::Error) -> Trouble {
+    let (reason, remedy) = match error.kind() {
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => ("a file is in the way".to_owned(), ""),
+        ErrorKind::PermissionDenied => ("permission denied".to_owned(), ""),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            ("the drive is full".to_owned(), "free some space, or ")
+        }
+        ErrorKind::FileTooLarge => {
+            ("files may not be that long".to_owned(), "raise the limit (`ulimit -f`), or ")
+        }
+        _ => (error.to_string(), ""),
+    };
+    Trouble::Mistake(format!(
+        "cannot write `{}`: {reason}; {remedy}choose another folder with `--out`",
+        folder.display()
+    ))
+}
