@@ -4,6 +4,8 @@
 //! and one launch for each kernel; the device starts a kernel when it has been issued and the stream is free, plus a gap.
 //! A captured graph costs one launch for all its kernels.
 
+use std::fmt;
+
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use sim_core::time::Time;
@@ -75,6 +77,38 @@ impl HostCosts {
     /// The host's time to launch a graph of `kernels` kernels.
     pub fn launch_graph(&self, kernels: u32) -> Time {
         microseconds(self.graph_launch.us + f64::from(kernels) * self.graph_node.us)
+    }
+}
+
+impl OpClass {
+    /// All classes.
+    pub const ALL: [Self; 7] = [
+        Self::Metadata,
+        Self::Pointwise,
+        Self::MatrixProduct,
+        Self::Attention,
+        Self::Communication,
+        Self::Copy,
+        Self::Optimizer,
+    ];
+
+    /// Its name in files, `matrix-product`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Metadata => "metadata",
+            Self::Pointwise => "pointwise",
+            Self::MatrixProduct => "matrix-product",
+            Self::Attention => "attention",
+            Self::Communication => "communication",
+            Self::Copy => "copy",
+            Self::Optimizer => "optimizer",
+        }
+    }
+}
+
+impl fmt::Display for OpClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::estimate::{across_decades, estimate};
 use super::laws::{Law, Unit, laws};
 use super::measure::{Heading, Identity, Outcome, Record};
-use super::{Calibrated, Errors, FoundKernels, measure::timing::DRIFT, products};
+use super::{Calibrated, Errors, FoundKernels, measure::timing::DRIFT, recorded_kernels};
 use crate::kernels::KernelModel;
 
 /// The form of hardware files that this version writes and reads.
@@ -88,7 +88,8 @@ impl Hardware {
         model_of: impl FnOnce(&str) -> Option<KernelModel>,
     ) -> Self {
         let gpu = heading.device.facts.get(CATALOGUE);
-        let kernels = gpu.and_then(|gpu| products::fitted(heading, &outcome.records, gpu, &model_of(gpu)?));
+        let kernels =
+            gpu.and_then(|gpu| recorded_kernels::fitted(heading, &outcome.records, gpu, &model_of(gpu)?));
         let laws = laws().filter_map(|law| Some((law.name.to_owned(), Found::of(law, &outcome.records)?)));
         Self {
             form: FORM,

@@ -50,6 +50,8 @@ pub enum KernelShape {
     Attention(Attention),
     /// A pass over memory, timed again and again over the same buffers.
     Stream(Stream),
+    /// A pass over memory whose buffers the cache does not hold.
+    Cold(Stream),
 }
 
 impl Sample {
@@ -76,6 +78,7 @@ impl KernelShape {
             Self::Convolution(shape) => model.convolution(shape),
             Self::Attention(shape) => model.attention(shape),
             Self::Stream(shape) => model.stream(&model.repeated(shape)),
+            Self::Cold(shape) => model.stream(shape),
         }
     }
 
@@ -86,7 +89,7 @@ impl KernelShape {
             Self::Grouped(shape) => KernelClass::Grouped(shape.groups.dtype),
             Self::Convolution(shape) => KernelClass::Convolution(shape.dtype),
             Self::Attention(shape) => KernelClass::Attention(shape.pass),
-            Self::Stream(shape) => KernelClass::Stream(shape.class),
+            Self::Stream(shape) | Self::Cold(shape) => KernelClass::Stream(shape.class),
         }
     }
 
@@ -96,7 +99,7 @@ impl KernelShape {
             Self::Gemm(shape) => Some(shape.among_measured()),
             Self::Grouped(shape) => Some(shape.among_measured()),
             Self::Convolution(shape) => Some(shape.among_measured()),
-            Self::Stream(shape) => shape.among_measured(),
+            Self::Stream(shape) | Self::Cold(shape) => shape.among_measured(),
             Self::Attention(_) => None,
         }
     }
@@ -117,7 +120,7 @@ impl fmt::Display for KernelShape {
             Self::Grouped(shape) => shape.fmt(f),
             Self::Convolution(shape) => shape.fmt(f),
             Self::Attention(shape) => shape.fmt(f),
-            Self::Stream(shape) => shape.fmt(f),
+            Self::Stream(shape) | Self::Cold(shape) => shape.fmt(f),
         }
     }
 }
@@ -143,7 +146,7 @@ pub(super) fn fit(model: &KernelModel, samples: &[Sample]) -> Result<KernelModel
         KernelShape::Grouped(_) => fit_grouped(model, samples, shows),
         KernelShape::Convolution(convolution) => fit_convolution(model, samples, convolution),
         KernelShape::Attention(attention) => fit_attention(model, samples, attention.pass),
-        KernelShape::Stream(stream) => fit_stream(model, samples, stream),
+        KernelShape::Stream(stream) | KernelShape::Cold(stream) => fit_stream(model, samples, stream),
     }
 }
 

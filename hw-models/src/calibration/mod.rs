@@ -22,7 +22,7 @@ pub mod laws;
 pub mod measure;
 mod offsets;
 pub mod overlay;
-mod products;
+mod recorded_kernels;
 pub(crate) mod search;
 pub mod split;
 mod table;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::hardware::{Constant, Found, Hardware};
 use super::{Errors, FoundKernels};
 use crate::catalogue::{Catalogue, Ssd, UnknownEntry, look_up};
-use crate::host::{Cost, HostCosts};
+use crate::host::{Cost, HostCosts, OpClass};
 use crate::kernels::{
     Corrections, DeviceKernels, KernelCatalogue, KernelClass, Spreads, StreamClass, StreamParameters,
 };
@@ -110,6 +110,9 @@ impl Overlay {
             unused: Vec::new(),
         };
         let (mut errors, mut twice) = (Vec::new(), Vec::new());
+        let elementwise = KernelClass::Stream(StreamClass::Elementwise).to_string();
+        let has_elementwise =
+            hardware.kernels.as_ref().is_some_and(|kernels| kernels.classes.contains_key(&elementwise));
         for (law, found) in &hardware.laws {
             for (name, constant) in &found.constants {
                 let what = format!("{law}.{name}");
@@ -120,7 +123,9 @@ impl Overlay {
                     from: provenance(&laid, law, found),
                     errors: Errors { p90: within, ..found.held_out },
                 };
-                match value.place(law, name) {
+                // Kernels of a framework tell more of their class than a pass of our own.
+                let of_kernels = law == ELEMENTWISE_PASS && has_elementwise;
+                match value.place(law, name).filter(|_| !of_kernels) {
                     None => laid.unused.push(what),
                     Some(_) if !constant.told => laid.untold.push(what),
                     Some(place) => {
@@ -175,6 +180,12 @@ impl Overlay {
         Ok(())
     }
 
+    /// What an operator costs the host (us), if that is from a hardware file.
+    fn measured(&self, class: OpClass) -> Option<f64> {
+        let cost = self.host.dispatch.get(&class)?;
+        (cost.provenance.origin == Origin::MeasuredHere).then_some(cost.us)
+    }
+
     /// Remembers what the file that is being laid replaces, and what another one did before.
     fn keep(&mut self, what: &str, within: f64, twice: &mut Vec<(String, usize)>) {
         let file = self.files.len();
@@ -220,8 +231,8 @@ impl<'a> Value<'a> {
                 all.host.synchronise = Cost { us, provenance: self.from };
             }),
             ("copy.to-device" | "copy.to-host", "rate") => self.link()?,
-            ("pass.scale", "rate" | "start") => self.stream(constant == "rate")?,
-            _ => return None,
+            (ELEMENTWISE_PASS, "rate" | "start") => self.stream(constant == "rate")?,
+            _ => self.of_framework(law, constant)?,
         })
     }
 
@@ -245,6 +256,39 @@ impl<'a> Value<'a> {
 
     fn cost(self, constant: fn(&mut HostCosts) -> &mut Cost) -> Place<'a> {
         Box::new(move |all| *constant(&mut all.host) = Cost { us: self.of, provenance: self.from })
+    }
+
+    /// Where what an operator costs the host belongs, of a host that has a GPU: without one the operator does its work meanwhile.
+    ///
+    /// Training records operators forward, and then runs as many backward: the cost of a class is the mean of both. An
+    /// operator of a training step is a kernel, which is launched; the gradient of a linear layer is two, of its input and of its
+    /// weight.
+    fn of_framework(self, law: &str, constant: &str) -> Option<Place<'a>> {
+        self.gpu?;
+        let (kind, class) = law.split_once('.')?;
+        let class = OpClass::ALL.into_iter().find(|known| known.name() == class)?;
+        Some(match (kind, class, constant) {
+            ("operator", OpClass::Metadata, "recorded") => self.dispatch(class, |_, us| us),
+            ("operator", OpClass::Communication | OpClass::Copy | OpClass::Optimizer, "call")
+            | ("operator", _, "recorded") => self.dispatch(class, |all, us| us - all.host.launch.us),
+            ("operator", OpClass::Optimizer, "tensor") => {
+                self.dispatch(class, move |all, us| all.measured(class).unwrap_or_default() + TENSORS * us)
+            }
+            ("backward", _, "operator") => self.dispatch(class, move |all, us| {
+                let products = if class == OpClass::MatrixProduct { 2.0 } else { 1.0 };
+                let backward = us / products - all.host.launch.us;
+                all.measured(class).map_or(backward, |forward| f64::midpoint(forward, backward))
+            }),
+            _ => return None,
+        })
+    }
+
+    /// The cost (us) that is measured, as what `without` leaves of it.
+    fn dispatch(self, class: OpClass, without: impl FnOnce(&Overlay, f64) -> f64 + 'a) -> Place<'a> {
+        Box::new(move |all| {
+            let us = without(all, self.of).max(0.0);
+            all.host.dispatch.insert(class, Cost { us, provenance: self.from });
+        })
     }
 
     /// The class of the link between a GPU and its host has one rate: that of the slower direction.
@@ -286,6 +330,10 @@ impl<'a> Value<'a> {
     }
 }
 
+/// The law of passes that read an array and write another.
+const ELEMENTWISE_PASS: &str = "pass.scale";
+/// Tensors of an update, of which the host does something for each: those of a small model.
+const TENSORS: f64 = 100.0;
 /// Name of the rate of a class of links.
 const LINK_RATE: &str = "effective_gb_per_s";
 

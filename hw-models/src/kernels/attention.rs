@@ -20,7 +20,8 @@ use super::rows::Blocks;
 use super::{Dtype, KernelClass, KernelCost, KernelError, KernelModel, StreamClass, picoseconds};
 
 /// Flash attention over `batch` sequences.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Attention {
     /// Forward or backward.
     pub pass: Pass,

@@ -12,3 +12,4 @@ mod measured;
 mod overlay;
 mod python;
 mod table;
+mod torch;

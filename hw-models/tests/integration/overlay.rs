@@ -131,6 +131,67 @@ fn what_was_measured_of_a_gpu_holds_for_launches_its_link_and_its_memory() {
     assert_eq!(softmax(&model), softmax(&KernelModel::new(GpuFacts::of(facts, 1.0), parameters)));
 }
 
+/// What issuing an operator costs is then what was measured, launches of 2 us included: of a training step, the mean of forward
+/// while autograd records and of backward.
+#[test]
+fn what_operators_of_a_framework_cost_the_host_of_a_gpu_is_laid() {
+    let laws: &[Written<'_>] = &[
+        ("launch", &[("call", 2.0, "us", 0.01, true)]),
+        ("operator.metadata", &[("call", 2.0, "us", 0.01, true), ("recorded", 3.0, "us", 0.01, true)]),
+        ("operator.pointwise", &[("call", 5.0, "us", 0.01, true), ("recorded", 8.0, "us", 0.01, true)]),
+        ("operator.attention", &[("call", 20.0, "us", 0.01, true), ("recorded", 30.0, "us", 0.01, true)]),
+        ("operator.communication", &[("call", 16.0, "us", 0.01, true)]),
+        ("operator.optimizer", &[("call", 60.0, "us", 0.01, true), ("tensor", 1.5, "us", 0.01, true)]),
+        ("backward.pointwise", &[("base", 30.0, "us", 0.01, true), ("operator", 6.0, "us", 0.01, true)]),
+        (
+            "backward.matrix-product",
+            &[("base", 30.0, "us", 0.01, true), ("operator", 28.0, "us", 0.01, true)],
+        ),
+        ("tensor.kept", &[("call", 2.0, "us", 0.01, true)]),
+    ];
+    let mut with_gpu = overlay();
+    with_gpu.lay("gpu.yaml", &file("gpu: a100-sxm4-80gb", laws)).unwrap();
+    let cost = |class, kernels| with_gpu.host.issue(class, kernels);
+    assert_eq!(cost(OpClass::Metadata, 0), Time::from_us(3));
+    assert_eq!(cost(OpClass::Pointwise, 1), Time::from_us(7), "the mean of 8 and 6");
+    assert_eq!(cost(OpClass::Attention, 1), Time::from_us(30), "nothing is known of its gradient");
+    assert_eq!(cost(OpClass::MatrixProduct, 1), Time::from_us(14), "half of 28, forward is not known");
+    assert_eq!(cost(OpClass::Communication, 1), Time::from_us(16));
+    assert_eq!(cost(OpClass::Optimizer, 1), Time::from_us(210), "60, and 1.5 for each of 100 tensors");
+    assert!(with_gpu.files[0].unused.contains(&"tensor.kept.call".to_owned()));
+    let source = &with_gpu.host.dispatch[&OpClass::Attention].provenance.source;
+    assert!(source.starts_with("gpu.yaml: operator.attention of a device"), "{source}");
+    // On a host without a GPU operators do their work themselves.
+    let mut host = overlay();
+    host.lay("host.yaml", &file("", laws)).unwrap();
+    assert_eq!(host.host.dispatch, overlay().host.dispatch);
+}
+
+/// Passes of our own tell nothing of elementwise kernels where those of a framework were measured.
+#[test]
+fn kernels_of_a_framework_go_before_passes() {
+    let class = "gpu: t4
+kernels:
+  classes:
+    elementwise:
+      sources: [me]
+      fitted: { samples: 80, mean: 0.1, median: 0.1, p90: 0.1, p95: 0.1, worst: 0.1, bias: 0 }
+      held_out: { samples: 20, mean: 0.1, median: 0.1, p90: 0.07, p95: 0.1, worst: 0.1, bias: 0 }
+      formula_alone: { samples: 20, mean: 0.1, median: 0.1, p90: 0.1, p95: 0.1, worst: 0.1, bias: 0 }
+  constants:
+    stream:
+      elementwise: { achieved: 0.5, start_us: 2, provenance: { origin: measured-here, source: me, confidence: high } }
+";
+    let pass: &[Written<'_>] =
+        &[("pass.scale", &[("start", 4.0, "us", 0.01, true), ("rate", 250.0, "GB/s", 0.01, true)])];
+    let mut overlay = overlay();
+    overlay.lay("t4.yaml", &file(class, pass)).unwrap();
+    let found = overlay.kernels.parameters("t4", "turing").unwrap();
+    assert_eq!(found.stream[&StreamClass::Elementwise].achieved, 0.5);
+    assert_eq!(overlay.files[0].unused, ["pass.scale.start", "pass.scale.rate"]);
+    assert!(overlay.replaced.keys().eq(["elementwise kernels of t4"]));
+}
+
 const KERNELS_OF_T4: &str = "
 gpu: t4
 kernels:

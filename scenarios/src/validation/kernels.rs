@@ -121,7 +121,8 @@ fn inputs(shape: &KernelShape) -> IndexMap<String, String> {
             ("value_dim", value_dim.to_string()),
             ("causal", causal.to_string()),
         ],
-        KernelShape::Stream(Stream { bytes_read, bytes_written, rows, .. }) => {
+        KernelShape::Stream(stream) | KernelShape::Cold(stream) => {
+            let Stream { bytes_read, bytes_written, rows, .. } = stream;
             let rows = rows.map(|rows| ("rows", rows.to_string()));
             let bytes =
                 [("bytes_read", bytes_read.to_string()), ("bytes_written", bytes_written.to_string())];

@@ -4,6 +4,7 @@ mod beginning;
 mod calibrating;
 mod determinism;
 mod devices;
+mod framework;
 mod hardware_files;
 mod help;
 mod looking;

@@ -3,6 +3,7 @@
 //! A law is what is fitted to records ([`super::estimate`]), and what a device that is made up obeys
 //! ([`Synthetic`](super::measure::Synthetic)).
 
+mod framework;
 mod gpu;
 mod host;
 
@@ -89,7 +90,7 @@ impl Constant {
 
 /// Every law.
 pub fn laws() -> impl Iterator<Item = &'static Law> {
-    host::LAWS.iter().chain(&gpu::LAWS)
+    host::LAWS.iter().chain(&gpu::LAWS).chain(&framework::LAWS)
 }
 
 /// The law that a task obeys.

@@ -28,6 +28,9 @@ pub trait Device {
     /// When the device fails meanwhile.
     fn time(&mut self, executions: u32) -> Result<f64, DeviceError>;
 
+    /// Gives back what the task that was made ready holds: another device is about to need the memory.
+    fn rest(&mut self) {}
+
     /// Its clocks, temperature and power at this moment, as far as they can be read.
     fn conditions(&mut self) -> Conditions;
 

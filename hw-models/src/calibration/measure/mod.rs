@@ -3,7 +3,7 @@
 //! ```text
 //! Suite     probes, each a list of tasks          -- suite
 //!   | runner: order, warm-ups, repetition, sentinels against drift, budget, what is known already
-//! Device    executes a task so many times         -- devices: host, cuda; synthetic, recorded
+//! Device    executes a task so many times         -- devices: host, cuda, torch; joined, synthetic, recorded
 //!   |
 //! Record    the samples of a task, and what was noticed meanwhile; a line of a file
 //! ```
@@ -11,6 +11,7 @@
 //! Rules of timing are one file ([`timing`]) for all devices, so that a figure means the same wherever it is from.
 
 mod device;
+mod joined;
 mod record;
 mod recorded;
 mod runner;
@@ -20,12 +21,14 @@ mod task;
 pub mod timing;
 
 pub use device::{Capability, Conditions, Device, DeviceError, Found, Identity};
+pub use joined::Joined;
 pub use record::{Flag, Heading, Record};
 pub use recorded::Recorded;
 pub use runner::{End, Failure, Observer, Outcome, Plan, run};
-pub use suite::{CudaFacts, Probe, Suite, cuda_suite, host_suite};
+pub use suite::{CudaFacts, Probe, Suite, cuda_suite, framework_suite, host_suite};
 pub use synthetic::{Disturbance, Synthetic};
 pub use task::{
-    Access, Allocated, Allocation, Beside, Data, Direction, Disk, Gather, Graph, HostMemory, HostSide,
-    Launch, MemoryPass, Pages, Pattern, Phase, Route, Spin, Step, Sustained, Task, Transfer, Work, ZeroCopy,
+    Access, Allocated, Allocation, Backward, Beside, Data, Direction, Disk, Gather, Graph, HostMemory,
+    HostSide, Kernel, Launch, MemoryPass, Operation, Operator, Pages, Pattern, Phase, Route, Spin, Step,
+    Sustained, Task, Tensor, Transfer, Update, Work, ZeroCopy,
 };

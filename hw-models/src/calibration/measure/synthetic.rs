@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{
     Capability, Conditions, CudaFacts, Device, DeviceError, Found, Identity, Suite, Task, cuda_suite,
-    host_suite,
+    framework_suite, host_suite,
 };
 use crate::calibration::laws::{Law, law_of};
 use crate::calibration::split;
@@ -87,10 +87,11 @@ impl Device for Synthetic {
         vec![Capability { name: "device", purpose: "all probes", found, required: true }]
     }
 
-    /// That of a host and of a GPU, as far as there are laws.
+    /// That of a host, of a GPU and of a framework on it, as far as there are laws.
     fn suite(&self, quick: bool) -> Suite {
         let mut suite = host_suite(CORES, CACHE, quick);
         suite.probes.extend(cuda_suite(&GPU, quick).probes);
+        suite.probes.extend(framework_suite(Some(&GPU), quick).probes);
         suite.probes.iter_mut().for_each(|probe| probe.tasks.retain(|task| law_of(task).is_some()));
         suite.probes.retain(|probe| !probe.tasks.is_empty());
         suite

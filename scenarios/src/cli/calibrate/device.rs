@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use hw_models::calibration::devices::{Cuda, Host};
+use hw_models::calibration::devices::{Cuda, Host, Torch};
 use hw_models::calibration::hardware::{Constant, Found, Hardware};
 use hw_models::calibration::laws::Law;
 use hw_models::calibration::measure::{
-    Device, End, Failure, Found as Need, Heading, Observer, Plan, Probe, Record, Recorded, Synthetic, Task,
-    run,
+    Device, End, Failure, Found as Need, Heading, Joined, Observer, Plan, Probe, Record, Recorded, Synthetic,
+    Task, run,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reports::quantity;
@@ -97,8 +97,28 @@ impl Target {
         }
     }
 
-    /// Opens the device; `folder` is on the drive that is measured.
-    pub(super) fn open(&self, folder: &Path) -> Result<Box<dyn Device>, Trouble> {
+    /// Opens the device, and PyTorch on it if that is asked for.
+    pub(super) fn open(&self, arguments: &Arguments) -> Result<Box<dyn Device>, Trouble> {
+        let device = self.alone(&arguments.dir)?;
+        if !arguments.with_torch {
+            return Ok(device);
+        }
+        Ok(Box::new(Joined::new(device, self.torch(&arguments.python)?)))
+    }
+
+    /// PyTorch on the device.
+    pub(super) fn torch(&self, python: &Path) -> Result<Box<dyn Device>, Trouble> {
+        match self {
+            Self::Host => Ok(Box::new(Torch::open(python, None))),
+            Self::Cuda(number) => Ok(Box::new(Torch::open(python, Some(*number)))),
+            Self::Recorded(_) | Self::Synthetic => Err(Trouble::Mistake(format!(
+                "`--with-torch` measures PyTorch on `host` or `cuda`, not on `{self}`: leave it out"
+            ))),
+        }
+    }
+
+    /// The device alone; `folder` is on the drive that is measured.
+    fn alone(&self, folder: &Path) -> Result<Box<dyn Device>, Trouble> {
         Ok(match self {
             Self::Host => Box::new(Host::open(folder)),
             Self::Cuda(number) => Box::new(Cuda::open(*number)),
@@ -114,7 +134,7 @@ impl Target {
 /// Measures a device, fits its constants, and writes both.
 pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     progress::catch_interrupts();
-    let mut device = target.open(&arguments.dir)?;
+    let mut device = target.open(arguments)?;
     let mut measurable = true;
     for need in device.capabilities() {
         if let Need::Missing { why, remedy } = need.found {

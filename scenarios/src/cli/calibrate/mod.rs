@@ -26,7 +26,7 @@ pub(super) struct Arguments {
     command: Option<Command>,
     /// Fit tables of measured kernels: CSV files, names of tables that come with foretrain (`gemm_h100_xla.csv`), or `all` of
     /// those
-    #[arg(long, num_args = 1.., value_name = "FILE|NAME", conflicts_with_all = ["device", "dry_run", "quick", "resume", "suite", "dir", "budget"])]
+    #[arg(long, num_args = 1.., value_name = "FILE|NAME", conflicts_with_all = ["device", "dry_run", "quick", "resume", "suite", "dir", "budget", "with_torch", "python"])]
     from: Vec<String>,
     /// Measure a device: `host`, `cuda` or `cuda:1`, `recorded:FILE` (samples.jsonl of an earlier measurement), or `synthetic`
     #[arg(long, value_name = "DEVICE")]
@@ -46,6 +46,12 @@ pub(super) struct Arguments {
     /// A folder on the drive that is measured
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
+    /// Measure PyTorch beside the device too: what its operators, gradients and allocator take on the host, and its kernels
+    #[arg(long)]
+    with_torch: bool,
+    /// The Python that PyTorch is asked of
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    python: PathBuf,
     /// Seconds after which no task is begun
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     budget: Option<u32>,

@@ -26,7 +26,12 @@ pub(super) fn tell(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
     };
     let mut told = Vec::new();
     for target in &targets {
-        let needs = target.open(&arguments.dir)?.capabilities();
+        let mut needs = target.open(arguments)?.capabilities();
+        if arguments.device.is_none() && !arguments.with_torch && *target != Target::Host {
+            // Who asks what can be measured at all hears of it too.
+            let torch = target.torch(&arguments.python)?.capabilities();
+            needs.extend(torch.into_iter().map(|need| Capability { required: false, ..need }));
+        }
         let ready = needs.iter().all(|need| !need.required || matches!(need.found, Found::Present(_)));
         told.push(Needs { device: target.to_string(), ready, needs });
     }

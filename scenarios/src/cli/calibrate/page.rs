@@ -3,8 +3,8 @@
 use hw_models::calibration::estimate::{Beside, beside};
 use hw_models::calibration::hardware::{Found, Hardware};
 use hw_models::calibration::laws::laws;
-use hw_models::calibration::measure::{Record, Task};
-use hw_models::calibration::{Errors, FoundClass, KernelShape};
+use hw_models::calibration::measure::Record;
+use hw_models::calibration::{Errors, FoundClass};
 use hw_models::kernels::{Correct, KernelModel};
 use reports::calibration::{self, Calibration, Constant, FitPoint, Law};
 
@@ -22,7 +22,7 @@ pub(super) fn of_device(hardware: &Hardware, file: &str, records: &[Record]) -> 
     let known = laws().filter_map(|law| Some((law, hardware.laws.get(law.name)?)));
     let model = hardware.gpu.as_ref().and_then(|gpu| model(hardware, gpu));
     let kernels = of_kernels(hardware, |class| {
-        let point = |record| of_product(record, class, model.as_ref()?);
+        let point = |record| of_kernel(record, class, model.as_ref()?);
         records.iter().filter_map(point).collect()
     });
     drawn(hardware, file, known.map(|(law, found)| of_law(law, found, records)).chain(kernels).collect())
@@ -96,10 +96,9 @@ fn of_kernels(hardware: &Hardware, points: impl Fn(&str) -> Vec<FitPoint>) -> Ve
     kernels.classes.iter().map(of_class).collect()
 }
 
-/// A product of a class that was timed.
-fn of_product(record: &Record, class: &str, model: &KernelModel) -> Option<FitPoint> {
-    let Task::Product(product) = record.of else { return None };
-    let shape = KernelShape::Gemm(product);
+/// A kernel of a class that was timed.
+fn of_kernel(record: &Record, class: &str, model: &KernelModel) -> Option<FitPoint> {
+    let shape = record.of.kernel()?;
     (record.is_sound() && shape.class().to_string() == class).then_some(())?;
     Some(FitPoint {
         task: record.of.to_string(),

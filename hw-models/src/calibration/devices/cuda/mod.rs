@@ -121,6 +121,10 @@ impl Device for Cuda {
         ready.time(&gpu.timer, executions)
     }
 
+    fn rest(&mut self) {
+        self.ready = None;
+    }
+
     fn conditions(&mut self) -> Conditions {
         self.gpu.as_ref().map(Gpu::conditions).unwrap_or_default()
     }
@@ -145,8 +149,8 @@ fn ready(gpu: &Gpu, task: &Task) -> Result<Box<dyn Timed>, DeviceError> {
         Task::ZeroCopy(task) => Box::new(Rows::of(gpu, task)?),
         Task::Allocation(task) => Box::new(*task),
         Task::Beside(task) => Box::new(Meeting::of(gpu, task)?),
-        Task::HostMemory(_) | Task::Gather(_) | Task::Disk(_) | Task::Flush { .. } => {
-            let why = "this is measured of a host".to_owned();
+        _ => {
+            let why = "this is measured of a host, or of a framework".to_owned();
             return Err(DeviceError::Unable { device: "a GPU".to_owned(), why });
         }
     })

@@ -137,6 +137,7 @@ def _gpu(told):
         "capability": told.major * 10 + told.minor,
         "sms": told.multi_processor_count,
         "memory": told.total_memory,
+        "cache": getattr(told, "L2_cache_size", 0),
     }
 
 

@@ -73,6 +73,8 @@ pub struct TorchGpu {
     pub sms: u32,
     /// Memory (bytes).
     pub memory: u64,
+    /// Second-level cache (bytes); 0 where PyTorch does not tell it.
+    pub cache: u64,
 }
 
 /// A line of an answer.

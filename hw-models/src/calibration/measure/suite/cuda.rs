@@ -75,7 +75,7 @@ pub fn cuda_suite(facts: &CudaFacts, quick: bool) -> Suite {
 }
 
 /// Without what needs more memory than there is.
-fn fitting(mut suite: Suite, facts: &CudaFacts) -> Suite {
+pub(super) fn fitting(mut suite: Suite, facts: &CudaFacts) -> Suite {
     for probe in &mut suite.probes {
         probe.tasks.retain(|task| task.bytes() <= facts.memory / 4 * 3);
     }
@@ -110,7 +110,7 @@ fn graphs(quick: bool) -> Vec<Task> {
 }
 
 /// Sizes from `least` to `most`, each so many times the one before.
-fn sizes(least: u64, most: u64, factor: u64) -> impl Iterator<Item = u64> {
+pub(super) fn sizes(least: u64, most: u64, factor: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(least), move |size| size.checked_mul(factor))
         .take_while(move |&size| size <= most)
 }

@@ -1,10 +1,12 @@
 //! Which tasks tell what a device does.
 
 mod cuda;
+mod framework;
 mod host;
 mod products;
 
 pub use cuda::{CudaFacts, cuda_suite};
+pub use framework::framework_suite;
 pub use host::host_suite;
 
 use super::Task;

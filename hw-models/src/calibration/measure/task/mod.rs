@@ -1,5 +1,6 @@
 //! What is timed: one point of a probe, as data.
 
+mod framework;
 mod gpu;
 mod host;
 
@@ -7,8 +8,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::Gemm;
+use crate::calibration::KernelShape;
+use crate::kernels::{Attention, Gemm, Stream};
 
+pub use framework::{Backward, Kernel, Operation, Operator, Tensor, Update};
 pub use gpu::{
     Allocated, Allocation, Beside, Data, Direction, Graph, HostSide, Launch, MemoryPass, Phase, Spin, Step,
     Sustained, Transfer, Work, ZeroCopy,
@@ -50,6 +53,18 @@ pub enum Task {
     Allocation(Allocation),
     /// Work of a GPU beside other work.
     Beside(Beside),
+    /// An operator of a framework.
+    Operator(Operator),
+    /// Gradients by a framework.
+    Backward(Backward),
+    /// A step of a framework's optimizer.
+    Update(Update),
+    /// A tensor of a framework.
+    Tensor(Tensor),
+    /// A kernel of a framework.
+    Kernel(Kernel),
+    /// Flash attention, as a framework has it.
+    Attention(Attention),
 }
 
 impl Task {
@@ -61,8 +76,39 @@ impl Task {
             Self::Gather(Gather { row, .. }) | Self::ZeroCopy(ZeroCopy { row, .. }) => *row,
             Self::Disk(Disk { block, .. }) | Self::Flush { block } => *block,
             Self::Product(product) | Self::Sustained(Sustained { product, .. }) => product.bytes(),
-            Self::Transfer(Transfer { bytes, .. }) | Self::Allocation(Allocation { bytes, .. }) => *bytes,
+            Self::Transfer(Transfer { bytes, .. })
+            | Self::Allocation(Allocation { bytes, .. })
+            | Self::Tensor(Tensor { bytes, .. }) => *bytes,
+            Self::Kernel(kernel) => {
+                let Stream { bytes_read, bytes_written, .. } = kernel.stream();
+                bytes_read.saturating_add(bytes_written)
+            }
+            Self::Attention(attention) => attention.bytes(),
             Self::Launch(_) | Self::Spin(_) | Self::Graph(_) | Self::Beside(_) => 0,
+            Self::Operator(_) | Self::Backward(_) | Self::Update(_) => 0,
+        }
+    }
+
+    /// Whether a framework executes it.
+    pub const fn is_of_framework(&self) -> bool {
+        matches!(
+            self,
+            Self::Operator(_)
+                | Self::Backward(_)
+                | Self::Update(_)
+                | Self::Tensor(_)
+                | Self::Kernel(_)
+                | Self::Attention(_)
+        )
+    }
+
+    /// The kernel that it times, if that is one which the model of kernels knows.
+    pub fn kernel(&self) -> Option<KernelShape> {
+        match self {
+            Self::Product(product) => Some(KernelShape::Gemm(*product)),
+            Self::Kernel(kernel) => Some(KernelShape::Cold(kernel.stream())),
+            Self::Attention(attention) => Some(KernelShape::Attention(*attention)),
+            _ => None,
         }
     }
 
@@ -92,6 +138,12 @@ impl fmt::Display for Task {
             Self::ZeroCopy(task) => task.fmt(f),
             Self::Allocation(task) => task.fmt(f),
             Self::Beside(task) => task.fmt(f),
+            Self::Operator(task) => task.fmt(f),
+            Self::Backward(task) => task.fmt(f),
+            Self::Update(task) => task.fmt(f),
+            Self::Tensor(task) => task.fmt(f),
+            Self::Kernel(task) => task.fmt(f),
+            Self::Attention(attention) => attention.fmt(f),
         }
     }
 }

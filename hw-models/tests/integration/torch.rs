@@ -1,0 +1,88 @@
+//! PyTorch on the host: every task of a framework is executed by the script.
+
+use std::path::Path;
+
+use hw_models::calibration::devices::Torch;
+use hw_models::calibration::measure::{
+    Device, DeviceError, Found, Kernel, Operation, Suite, Task, Tensor, framework_suite,
+};
+use hw_models::kernels::{Attention, Dtype, Pass};
+
+/// Debian's Python, for which `apt-get install python3-torch` installs PyTorch.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// PyTorch on the host, or none where it is not there: then the test says so and ends, unless all tools have to be there.
+#[expect(clippy::print_stderr, reason = "who runs tests should know what was not tested")]
+fn torch() -> Option<Torch> {
+    let torch = Torch::open(Path::new(PYTHON), None);
+    let missing = torch.capabilities().into_iter().find(|need| matches!(need.found, Found::Missing { .. }));
+    let Some(missing) = missing else { return Some(torch) };
+    assert!(std::env::var_os("FORETRAIN_REQUIRE_TOOLS").is_none(), "{missing:?}");
+    eprintln!("skipped: {missing:?}");
+    None
+}
+
+/// A task of every kind on small tensors.
+fn tasks() -> Vec<Task> {
+    let suite = framework_suite(None, true);
+    let mut tasks: Vec<Task> = suite.probes.into_iter().flat_map(|probe| probe.tasks).collect();
+    tasks.extend(
+        Operation::ALL
+            .map(|operation| Task::Kernel(Kernel { operation, rows: 4, width: 64, dtype: Dtype::Fp32 })),
+    );
+    let attention = |pass| {
+        Task::Attention(Attention {
+            pass,
+            batch: 2,
+            heads: 3,
+            kv_heads: 3,
+            queries: 16,
+            keys: 16,
+            head_dim: 8,
+            value_dim: 8,
+            causal: true,
+            dtype: Dtype::Fp32,
+        })
+    };
+    tasks.extend([Pass::Forward, Pass::Backward].map(attention));
+    tasks
+}
+
+/// What this PyTorch is too old for says so, and the rest goes on.
+#[test]
+fn every_task_of_a_framework_is_executed() {
+    let Some(mut torch) = torch() else { return };
+    let facts = torch.identity().facts;
+    assert!(facts["pytorch"].ends_with(" on the host") && facts["python"].starts_with("3."), "{facts:?}");
+    let mut executed = 0;
+    for task in tasks() {
+        match torch.prepare(&task) {
+            Ok(()) => {
+                executed += 1;
+                let seconds = torch.time(3).unwrap_or_else(|error| panic!("{task}: {error}"));
+                assert!(seconds > 0.0, "{task}: {seconds} s");
+            }
+            Err(DeviceError::Unable { why, .. }) => {
+                assert!(why.contains("needs PyTorch"), "{task}: {why}");
+                assert!(torch.time(1).is_err(), "what was ready before is not timed in its place");
+            }
+            Err(error) => panic!("{task}: {error}"),
+        }
+    }
+    assert!(executed > 30, "{executed}");
+    let kept = Task::Tensor(Tensor { kept: true, bytes: 1 << 20 });
+    assert_eq!(
+        torch.prepare(&kept).unwrap_err().to_string(),
+        "PyTorch cannot do this: PyTorch has no caching allocator on the host"
+    );
+}
+
+#[test]
+fn what_pytorch_lacks_is_told_with_its_remedy() {
+    let torch = Torch::open(Path::new("no-such-python"), Some(0));
+    let [need] = &torch.capabilities()[..] else { panic!("{:?}", torch.capabilities()) };
+    let Found::Missing { why, remedy } = &need.found else { panic!("{need:?}") };
+    assert_eq!((need.name, need.required, &**why), ("python", true, "`no-such-python` is missing"));
+    assert!(remedy.contains("`--python`"), "{remedy}");
+    assert_eq!(torch.suite(true), Suite { probes: Vec::new(), sentinels: Vec::new() });
+}
