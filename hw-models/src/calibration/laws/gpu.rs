@@ -23,7 +23,9 @@ const COPY: [Constant; 3] = [
 ];
 const STAGED: [Constant; 2] =
     [Constant::new("start", Unit::Us, 10.0), Constant::new("rate", Unit::GbPerS, 8.0)];
-const AGAINST: [Constant; 1] = [Constant::new("rate", Unit::GbPerS, 20.0)];
+/// By the number of streams each way.
+const AGAINST: [Constant; 4] =
+    [against_by("one"), against_by("two"), against_by("three"), against_by("four")];
 const PASS: [Constant; 2] =
     [Constant::new("start", Unit::Us, 2.5), Constant::new("rate", Unit::GbPerS, 2_000.0)];
 const CACHE: [Constant; 5] = [
@@ -44,6 +46,10 @@ const SUSTAINED: [Constant; 3] = [
     Constant::new("held", Unit::Share, 0.9),
     Constant::new("held-on-zeros", Unit::Share, 1.0),
 ];
+
+const fn against_by(streams: &'static str) -> Constant {
+    Constant::new(streams, Unit::GbPerS, 20.0)
+}
 
 pub(super) const LAWS: [Law; 23] = [
     Law { name: "launch", constants: &CALL, seconds: |x, task| launch(x, task, false) },
@@ -129,7 +135,7 @@ fn graph(constants: &[f64], task: &Task, of: Step) -> Option<f64> {
 fn copy(constants: &[f64], task: &Task, of: Direction) -> Option<f64> {
     let &[issued, waited_for, rate] = constants else { return None };
     match *task {
-        Task::Transfer(Transfer { direction, host: HostSide::Pinned, waited, against: false, bytes })
+        Task::Transfer(Transfer { direction, host: HostSide::Pinned, waited, against: 0, bytes })
             if direction == of =>
         {
             let before = if waited { waited_for } else { issued };
@@ -150,12 +156,12 @@ fn staged(constants: &[f64], task: &Task, of: Direction) -> Option<f64> {
     }
 }
 
-/// `bytes / rate`, of copies that are large and meet others.
+/// `streams bytes / rate`, of copies that are large and meet others: one on each stream, and the rate of all together.
 fn against(constants: &[f64], task: &Task, of: Direction) -> Option<f64> {
-    let &[rate] = constants else { return None };
     match *task {
-        Task::Transfer(Transfer { direction, against: true, bytes, .. }) if direction == of => {
-            Some(bytes as f64 / (rate * GIGA))
+        Task::Transfer(Transfer { direction, against: streams @ 1.., bytes, .. }) if direction == of => {
+            let rate = constants.get(streams as usize - 1)?;
+            Some(f64::from(streams) * bytes as f64 / (rate * GIGA))
         }
         _ => None,
     }

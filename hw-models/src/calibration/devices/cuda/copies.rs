@@ -38,10 +38,31 @@ impl Enqueue for PinnedCopy {
     }
 }
 
+/// A stream of copies, and one of copies that go the other way.
+pub(super) struct Lane {
+    copy: PinnedCopy,
+    stream: Timer,
+    back: PinnedCopy,
+    against: Timer,
+}
+
+impl Lane {
+    fn of(gpu: &Gpu, direction: Direction, bytes: u64) -> Result<Self, DeviceError> {
+        let other = match direction {
+            Direction::ToDevice => Direction::ToHost,
+            Direction::ToHost => Direction::ToDevice,
+        };
+        let [copy, back] = [PinnedCopy::of(direction, bytes)?, PinnedCopy::of(other, bytes)?];
+        Ok(Self { copy, stream: gpu.timer()?, back, against: gpu.timer()? })
+    }
+}
+
 /// Copies that are timed.
 pub(super) enum Copies {
-    /// Of pinned memory, issued ahead; maybe with others that go the other way on a stream of their own.
-    Issued(PinnedCopy, Option<(PinnedCopy, Timer)>),
+    /// Of pinned memory, issued ahead.
+    Issued(PinnedCopy),
+    /// The same on several streams each way.
+    Against(Vec<Lane>),
     /// Of pinned memory, each waited for.
     Waited(PinnedCopy),
     /// Of ordinary memory, which the driver waits for.
@@ -55,16 +76,15 @@ impl Copies {
             // Written, so that every page is there.
             return Ok(Self::Pageable(direction, vec![1; bytes as usize], Buffer::of(bytes)?));
         }
+        if task.against > 0 {
+            let lanes = (0..task.against).map(|_| Lane::of(gpu, direction, bytes));
+            return Ok(Self::Against(lanes.collect::<Result<_, _>>()?));
+        }
         let copy = PinnedCopy::of(direction, bytes)?;
         if task.waited {
             return Ok(Self::Waited(copy));
         }
-        let back = match direction {
-            Direction::ToDevice => Direction::ToHost,
-            Direction::ToHost => Direction::ToDevice,
-        };
-        let other = || Ok::<_, DeviceError>((PinnedCopy::of(back, bytes)?, gpu.timer()?));
-        Ok(Self::Issued(copy, if task.against { Some(other()?) } else { None }))
+        Ok(Self::Issued(copy))
     }
 }
 
@@ -75,12 +95,20 @@ impl Timed for Copies {
         };
         match self {
             // The host's pace counts: copies that are small are issued no faster.
-            Self::Issued(copy, None) => timer.span(|stream| all(copy, stream, executions)),
-            Self::Issued(copy, Some((back, beside))) => {
+            Self::Issued(copy) => timer.span(|stream| all(copy, stream, executions)),
+            Self::Against(lanes) => {
                 // Twice as many go the other way, so that the way is never free.
-                all(back, beside.stream.cu_stream(), 2 * executions + 1)?;
-                let seconds = timer.span(|stream| all(copy, stream, executions));
-                beside.wait()?;
+                for lane in &*lanes {
+                    all(&lane.back, lane.against.stream.cu_stream(), 2 * executions + 1)?;
+                }
+                let seconds = timer.span(|_| {
+                    lanes.iter().try_for_each(|lane| lane.stream.follow(timer))?;
+                    for lane in &*lanes {
+                        all(&lane.copy, lane.stream.stream.cu_stream(), executions)?;
+                    }
+                    lanes.iter().try_for_each(|lane| timer.follow(&lane.stream))
+                });
+                lanes.iter().try_for_each(|lane| lane.against.wait())?;
                 seconds
             }
             Self::Waited(copy) => {

@@ -141,6 +141,11 @@ impl Timer {
         graph.map_err(capturing)?.ok_or_else(empty)
     }
 
+    /// What is queued on the stream from now on waits for what is queued on the other one.
+    pub(super) fn follow(&self, other: &Self) -> Result<(), DeviceError> {
+        self.stream.join(&other.stream).map_err(|error| failed("making a stream wait for another", error))
+    }
+
     /// Waits until nothing runs on the stream.
     pub(super) fn wait(&self) -> Result<(), DeviceError> {
         self.stream.synchronize().map_err(|error| failed("waiting for the GPU", error))

@@ -147,7 +147,7 @@ const WAYS: [Direction; 2] = [Direction::ToDevice, Direction::ToHost];
 
 fn copies(quick: bool) -> Vec<Task> {
     let copy = |direction, host, waited, bytes| {
-        Task::Transfer(Transfer { direction, host, waited, against: false, bytes })
+        Task::Transfer(Transfer { direction, host, waited, against: 0, bytes })
     };
     let each = |direction| {
         let factor = if quick { 16 } else { 2 };
@@ -163,10 +163,11 @@ fn copies(quick: bool) -> Vec<Task> {
 }
 
 fn both_ways() -> Vec<Task> {
-    let copy = |direction, bytes| {
-        Task::Transfer(Transfer { direction, host: HostSide::Pinned, waited: false, against: true, bytes })
+    let copy = |direction, against, bytes| {
+        Task::Transfer(Transfer { direction, host: HostSide::Pinned, waited: false, against, bytes })
     };
-    WAYS.into_iter().flat_map(|direction| [64, 128, 256].map(|mib| copy(direction, mib * MIB))).collect()
+    let by = |direction, streams| [32, 64, 128].map(|mib| copy(direction, streams, mib * MIB));
+    WAYS.into_iter().flat_map(|direction| (1..=4).flat_map(move |streams| by(direction, streams))).collect()
 }
 
 fn zero_copies(facts: &CudaFacts) -> Vec<Task> {

@@ -104,8 +104,8 @@ pub struct Transfer {
     pub host: HostSide,
     /// The host waits for each to end.
     pub waited: bool,
-    /// Copies go the other way meanwhile.
-    pub against: bool,
+    /// Streams of copies each way, of which one execution is a copy on each of one way; 0 where one stream has the link for itself.
+    pub against: u32,
     /// Its size (bytes).
     pub bytes: u64,
 }
@@ -255,7 +255,10 @@ impl fmt::Display for MemoryPass {
 impl fmt::Display for Transfer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { direction, host, bytes, .. } = self;
-        let against = if self.against { ", against others" } else { "" };
+        let against = match self.against {
+            0 => String::new(),
+            streams => format!(", by {streams} streams against as many"),
+        };
         write!(f, "copy of {bytes} B {direction}, {host}{}{against}", waited(self.waited))
     }
 }
