@@ -20,6 +20,12 @@ pub(super) fn failed(doing: &str, error: DriverError) -> DeviceError {
             "the GPU",
             "another process has it for itself: end it, or allow several with `nvidia-smi -c DEFAULT`",
         ),
+        CUresult::CUDA_ERROR_INVALID_IMAGE
+        | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
+        | CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => DeviceError::Missing {
+            what: "a driver that takes what NVRTC compiles".to_owned(),
+            remedy: "update the driver, or install an NVRTC that is no newer than it".to_owned(),
+        },
         _ => DeviceError::Failed { doing: doing.to_owned(), why: said(error) },
     }
 }
@@ -81,4 +87,45 @@ pub(super) fn told(error: DeviceError) -> (String, String) {
 /// Nothing was made ready.
 pub(super) fn unready() -> DeviceError {
     DeviceError::Failed { doing: "timing a task".to_owned(), why: "none was made ready".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What people can mend is told in words; these need no driver.
+    #[test]
+    fn a_gpu_that_cannot_be_had_is_told_with_a_remedy() {
+        let opening = |error| unopened(0, DriverError(error));
+        let (why, remedy) = opening(CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE);
+        assert!(
+            why.contains("exclusive mode") && remedy.contains("nvidia-smi -c DEFAULT"),
+            "{why}: {remedy}"
+        );
+        let (why, remedy) = opening(CUresult::CUDA_ERROR_NO_DEVICE);
+        assert!(why.contains("no GPU") && remedy.contains("--gpus all"), "{why}: {remedy}");
+        let (why, remedy) = opening(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+        assert!(why.contains("no memory left") && remedy.contains("end other processes"), "{why}: {remedy}");
+        let (why, remedy) = opening(CUresult::CUDA_ERROR_SYSTEM_NOT_READY);
+        assert!(why.contains("not ready") && remedy.contains("fabric manager"), "{why}: {remedy}");
+        let (why, remedy) = opening(CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+        assert!(why.contains("another version") && remedy.contains("reboot"), "{why}: {remedy}");
+    }
+
+    #[test]
+    fn what_fails_while_it_is_measured_is_told_with_a_remedy() {
+        let failing = |error| failed("loading kernels", DriverError(error)).to_string();
+        let exhausted = failing(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+        assert_eq!(
+            exhausted,
+            "the GPU's memory is used up: end other processes on it: `nvidia-smi` lists them"
+        );
+        assert!(
+            failing(CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE).contains("another process has it for itself")
+        );
+        let older = failing(CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+        assert!(older.starts_with("a driver that takes what NVRTC compiles is missing: update"), "{older}");
+        let (why, remedy) = told(failed("loading kernels", DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)));
+        assert_eq!((&*why, remedy.starts_with("end other")), ("the GPU's memory is used up", true));
+    }
 }

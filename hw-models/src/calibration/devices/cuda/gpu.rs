@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUdevice_attribute};
-use cudarc::driver::{CudaContext, DriverError};
+use cudarc::driver::{CudaContext, DriverError, result};
 use indexmap::IndexMap;
 
 use super::kernels::Kernels;
@@ -15,7 +15,7 @@ use super::telemetry::Telemetry;
 use super::timer::Timer;
 use super::{errors, names};
 use crate::calibration::hardware::CATALOGUE;
-use crate::calibration::measure::{Conditions, CudaFacts, DeviceError, Identity};
+use crate::calibration::measure::{Conditions, CudaFacts, DeviceError, Found, Identity};
 
 /// A GPU.
 pub(super) struct Gpu {
@@ -28,17 +28,20 @@ pub(super) struct Gpu {
     context: Arc<CudaContext>,
     name: String,
     telemetry: Option<Telemetry>,
+    /// Processes that computed on it when it was opened.
+    others: Vec<u32>,
 }
 
 impl Gpu {
     /// The GPU of a number; or why it cannot be opened, and what to do about it.
     pub(super) fn open(number: u32) -> Result<Self, (String, String)> {
         let unopened = |error| errors::unopened(number, error);
+        let telemetry = Telemetry::of(bus_id(number).map_err(unopened)?);
+        let others = telemetry.as_ref().map(Telemetry::others).unwrap_or_default();
         let context = CudaContext::new(number as usize).map_err(unopened)?;
         // SAFETY: what runs on several streams is told to wait for each other where it must, and buffers are given back only
         // when nothing runs any more.
         unsafe { context.disable_event_tracking() };
-        let telemetry = Telemetry::of(bus_id(&context).map_err(unopened)?);
         let (facts, shared) = facts(&context, telemetry.as_ref()).map_err(unopened)?;
         let kernels = Kernels::load(&context, facts.capability).map_err(errors::told)?;
         Ok(Self {
@@ -50,12 +53,28 @@ impl Gpu {
             name: context.name().map_err(unopened)?,
             context,
             telemetry,
+            others,
         })
     }
 
     /// Another stream, with events of its own.
     pub(super) fn timer(&self) -> Result<Timer, DeviceError> {
         Timer::of(&self.context, &self.kernels, self.facts.cache)
+    }
+
+    /// Whether it is nobody else's.
+    pub(super) fn alone(&self) -> Found {
+        match &self.others[..] {
+            [] => Found::Present("no other process computes on it".to_owned()),
+            others => Found::Missing {
+                why: format!(
+                    "others compute on it: process {}",
+                    others.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+                ),
+                remedy: "end them (`nvidia-smi` lists them) and measure anew, or the times are of both"
+                    .to_owned(),
+            },
+        }
     }
 
     /// In a few words.
@@ -104,12 +123,14 @@ fn facts(context: &CudaContext, telemetry: Option<&Telemetry>) -> Result<(CudaFa
     Ok((facts, of(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?))
 }
 
-/// Its address on the bus, `0000:1b:00.0`.
-fn bus_id(context: &CudaContext) -> Result<String, DriverError> {
+/// Address on the bus of the GPU of a number, `0000:1b:00.0`; nothing computes on it for that.
+fn bus_id(number: u32) -> Result<String, DriverError> {
+    result::init()?;
+    let device = result::device::get(number as i32)?;
     let mut text: [c_char; 32] = [0; 32];
     // SAFETY: the driver writes at most as many characters as it is told, the last of them zero.
     let told = unsafe {
-        sys::cuDeviceGetPCIBusId(text.as_mut_ptr(), text.len() as i32, context.cu_device()).result()?;
+        sys::cuDeviceGetPCIBusId(text.as_mut_ptr(), text.len() as i32, device).result()?;
         CStr::from_ptr(text.as_ptr())
     };
     Ok(told.to_string_lossy().into_owned())

@@ -12,7 +12,7 @@ use nvml_wrapper::Nvml;
 use crate::calibration::measure::{Capability, Found};
 
 /// The oldest driver, as the CUDA that it is for: from it on times of events are told by the function that CUDA 13 calls.
-const OLDEST: i32 = 12_080;
+const OLDEST: Version = [12, 8];
 
 const DRIVER: &str = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
 const NVML: &str = if cfg!(windows) { "nvml.dll" } else { "libnvidia-ml.so.1" };
@@ -21,13 +21,17 @@ const CUBLASLT: &str = if cfg!(windows) { "cublasLt64_13.dll" } else { "libcubla
 const NCCL: [&str; 3] = ["libnccl.so.2", "libnccl.so", "nccl.dll"];
 const CUFILE: [&str; 2] = ["libcufile.so.0", "libcufile.so"];
 
+/// A version, as major and minor number.
+type Version = [u32; 2];
+
 /// What is there of each.
 pub(super) fn found() -> Vec<Capability> {
     let one = |name, purpose, found, required| Capability { name, purpose, found, required };
+    let (driver, takes) = driver();
     vec![
-        one("driver", "all probes", driver(), true),
-        one("nvrtc", "kernels of probes, which it compiles", nvrtc(), true),
-        one("cublaslt", "matrix products", cublaslt(), true),
+        one("driver", "all probes", driver, true),
+        one("nvrtc", "kernels of probes, which it compiles", nvrtc(takes), true),
+        one("cublaslt", "matrix products", cublaslt(takes), true),
         one("nvml", "clocks, temperature and power, and whether the GPU is held back", nvml(), false),
         one("nccl", "collectives of several GPUs", loaded(&NCCL, "`pip install nvidia-nccl-cu12`"), false),
         one(
@@ -39,53 +43,85 @@ pub(super) fn found() -> Vec<Capability> {
     ]
 }
 
-fn driver() -> Found {
+/// The driver, and the CUDA that it is for.
+fn driver() -> (Found, Option<Version>) {
     // SAFETY: only looks for the library.
     if !unsafe { driver::sys::is_culib_present() } {
-        return not_loaded(
-            DRIVER,
-            "install the driver of NVIDIA (570 or newer); in a container run it with `--gpus all`",
-        );
+        let remedy = "install the driver of NVIDIA (570 or newer); in a container run it with `--gpus all`";
+        return (not_loaded(DRIVER, remedy), None);
     }
     let mut version = 0;
     // SAFETY: the library is there, and the function writes to the integer alone; it needs no GPU.
     let told = unsafe { driver::sys::cuDriverGetVersion(&raw mut version) }.result();
     match told {
-        Ok(()) if version >= OLDEST => Found::Present(format!("for CUDA {}", dotted(version))),
-        Ok(()) => Found::Missing {
-            why: format!("the driver is too old: it is for CUDA {}", dotted(version)),
-            remedy: format!("install a driver for CUDA {} or newer (570 or newer)", dotted(OLDEST)),
-        },
-        Err(error) => Found::Missing {
-            why: format!("it does not tell its version: {error}"),
-            remedy: "install the driver of NVIDIA anew (570 or newer)".to_owned(),
-        },
+        Ok(()) => {
+            // `12080` is CUDA 12.8.
+            let version = version.unsigned_abs();
+            let version = [version / 1_000, version % 1_000 / 10];
+            (new_enough(version), Some(version))
+        }
+        Err(error) => (
+            Found::Missing {
+                why: format!("it does not tell its version: {error}"),
+                remedy: "install the driver of NVIDIA anew (570 or newer)".to_owned(),
+            },
+            None,
+        ),
     }
 }
 
-fn nvrtc() -> Found {
+fn new_enough(driver: Version) -> Found {
+    if driver >= OLDEST {
+        return Found::Present(format!("for CUDA {}", dotted(driver)));
+    }
+    Found::Missing {
+        why: format!("the driver is too old: it is for CUDA {}", dotted(driver)),
+        remedy: format!("install a driver for CUDA {} or newer (570 or newer)", dotted(OLDEST)),
+    }
+}
+
+/// A library that is there, unless it is of a later generation than the driver, which takes what libraries of its own or an earlier
+/// one give it (NVIDIA, "CUDA Compatibility", 2025: minor version compatibility); `mend`: how to get another one.
+fn taken(library: Version, words: String, driver: Option<Version>, mend: &str) -> Found {
+    match driver {
+        Some(driver) if library[0] > driver[0] => Found::Missing {
+            why: format!(
+                "it is of CUDA {words}, and the driver for CUDA {} takes none of that",
+                dotted(driver)
+            ),
+            remedy: format!("update the driver, or {mend}"),
+        },
+        _ => Found::Present(words),
+    }
+}
+
+fn nvrtc(driver: Option<Version>) -> Found {
+    let mend = on_path("nvidia-cuda-nvrtc-cu12", "cuda_nvrtc");
     // SAFETY: only looks for the library.
     if !unsafe { nvrtc::sys::is_culib_present() } {
-        return not_loaded(NVRTC, &on_path("nvidia-cuda-nvrtc-cu12", "cuda_nvrtc"));
+        return not_loaded(NVRTC, &mend);
     }
     let (mut major, mut minor) = (0, 0);
     // SAFETY: the library is there, and the function writes to the two integers alone.
     let told = unsafe { nvrtc::sys::nvrtcVersion(&raw mut major, &raw mut minor) }.result();
+    let version = [major, minor].map(i32::unsigned_abs);
     told.map_or_else(
         |_| not_loaded(NVRTC, "install it anew"),
-        |()| Found::Present(format!("{major}.{minor}")),
+        |()| taken(version, dotted(version), driver, &mend),
     )
 }
 
-fn cublaslt() -> Found {
+fn cublaslt(driver: Option<Version>) -> Found {
+    let mend = on_path("nvidia-cublas-cu12", "cublas");
     // SAFETY: only looks for the library.
     if !unsafe { cublaslt::sys::is_culib_present() } {
-        return not_loaded(CUBLASLT, &on_path("nvidia-cublas-cu12", "cublas"));
+        return not_loaded(CUBLASLT, &mend);
     }
     // SAFETY: the library is there, and the function takes nothing.
-    let version = unsafe { cublaslt::sys::cublasLtGetVersion() };
+    let version = unsafe { cublaslt::sys::cublasLtGetVersion() } as u32;
     // `120804` is 12.8.4.
-    Found::Present(format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100))
+    let [major, minor, patch] = [version / 10_000, version / 100 % 100, version % 100];
+    taken([major, minor], format!("{major}.{minor}.{patch}"), driver, &mend)
 }
 
 fn nvml() -> Found {
@@ -120,7 +156,36 @@ fn on_path(wheel: &str, folder: &str) -> String {
     )
 }
 
-/// `12080` is CUDA 12.8.
-fn dotted(version: i32) -> String {
-    format!("{}.{}", version / 1_000, version % 1_000 / 10)
+fn dotted([major, minor]: Version) -> String {
+    format!("{major}.{minor}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(found: &Found) -> String {
+        match found {
+            Found::Present(which) => which.clone(),
+            Found::Missing { why, remedy } => format!("{why}: {remedy}"),
+        }
+    }
+
+    #[test]
+    fn what_is_too_old_for_the_rest_is_told_with_what_meets() {
+        assert_eq!(words(&new_enough([12, 8])), "for CUDA 12.8");
+        assert_eq!(
+            words(&new_enough([12, 4])),
+            "the driver is too old: it is for CUDA 12.4: install a driver for CUDA 12.8 or newer (570 or newer)"
+        );
+        let library =
+            |version, driver| words(&taken(version, dotted(version), driver, "install an older one"));
+        assert_eq!(library([12, 9], Some([12, 8])), "12.9");
+        assert_eq!(library([12, 6], Some([13, 0])), "12.6");
+        assert_eq!(library([13, 0], None), "13.0", "a driver that is missing is told as such");
+        assert_eq!(
+            library([13, 0], Some([12, 8])),
+            "it is of CUDA 13.0, and the driver for CUDA 12.8 takes none of that: update the driver, or install an older one"
+        );
+    }
 }

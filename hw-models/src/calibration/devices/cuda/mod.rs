@@ -40,6 +40,9 @@ use rows::Rows;
 use sustained::Load;
 use timer::{Enqueue, Graphs, Timer};
 
+/// What is missing where other processes compute on the GPU.
+const ALONE: &str = "a GPU of its own";
+
 /// A task that was made ready.
 trait Timed {
     /// Time of so many executions (s).
@@ -79,6 +82,13 @@ impl Cuda {
                 Err((why, remedy)) => Found::Missing { why: why.clone(), remedy: remedy.clone() },
             };
             found.push(Capability { name: "gpu", purpose: "all probes", found: found_gpu, required: true });
+            let alone = gpu.as_ref().ok().map(Gpu::alone);
+            found.extend(alone.map(|found| Capability {
+                name: ALONE,
+                purpose: "times of nobody else's work",
+                found,
+                required: false,
+            }));
         }
         Self { found, ready: None, gpu: gpu.and_then(Result::ok), opened: Instant::now() }
     }
@@ -86,7 +96,9 @@ impl Cuda {
     /// Versions of the libraries that are there.
     fn versions(&self) -> IndexMap<String, String> {
         let version = |need: &Capability| match &need.found {
-            Found::Present(version) if need.name != "gpu" => Some((need.name.to_owned(), version.clone())),
+            Found::Present(version) if !["gpu", ALONE].contains(&need.name) => {
+                Some((need.name.to_owned(), version.clone()))
+            }
             _ => None,
         };
         self.found.iter().filter_map(version).collect()

@@ -272,6 +272,10 @@ fn refused(doing: &str, CublasError(status): CublasError) -> DeviceError {
             device: "cuBLASLt".to_owned(),
             why: "it has no kernel for this product on this GPU".to_owned(),
         },
+        sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => DeviceError::Exhausted {
+            what: "the GPU's memory".to_owned(),
+            remedy: "end other processes on it: `nvidia-smi` lists them".to_owned(),
+        },
         _ => DeviceError::Failed { doing: doing.to_owned(), why: format!("{status:?}") },
     }
 }

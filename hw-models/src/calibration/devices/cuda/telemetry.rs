@@ -42,6 +42,13 @@ impl Telemetry {
         }
     }
 
+    /// The processes that compute on it. Whoever asks before it computes itself is told of others alone.
+    pub(super) fn others(&self) -> Vec<u32> {
+        let gpu = self.nvml.device_by_pci_bus_id(&*self.bus_id);
+        let running = gpu.and_then(|gpu| gpu.running_compute_processes()).unwrap_or_default();
+        running.into_iter().map(|process| process.pid).collect()
+    }
+
     /// Version of the driver.
     pub(super) fn driver(&self) -> Option<String> {
         self.nvml.sys_driver_version().ok()
