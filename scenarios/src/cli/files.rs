@@ -41,6 +41,7 @@ pub(super) fn cannot_write(folder: &Path, error: &io::Error) -> Trouble {
     let (reason, remedy) = match error.kind() {
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => ("a file is in the way".to_owned(), ""),
         ErrorKind::PermissionDenied => ("permission denied".to_owned(), ""),
+        ErrorKind::ReadOnlyFilesystem => ("its drive is read-only".to_owned(), ""),
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             ("the drive is full".to_owned(), "free some space, or ")
         }
@@ -49,8 +50,47 @@ pub(super) fn cannot_write(folder: &Path, error: &io::Error) -> Trouble {
         }
         _ => (error.to_string(), ""),
     };
-    Trouble::Mistake(format!(
-        "cannot write `{}`: {reason}; {remedy}choose another folder with `--out`",
-        folder.display()
-    ))
+    let shown = folder.display();
+    Trouble::Mistake(format!("cannot write `{shown}`: {reason}; {remedy}choose another folder with `--out`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_a_folder_cannot_be_written_is_told_with_a_remedy() {
+        let told = |kind| match cannot_write(Path::new("out"), &io::Error::from(kind)) {
+            Trouble::Mistake(message) => message,
+            other => panic!("{other:?}"),
+        };
+        let other = "choose another folder with `--out`";
+        let expected = [
+            (ErrorKind::AlreadyExists, format!("a file is in the way; {other}")),
+            (ErrorKind::PermissionDenied, format!("permission denied; {other}")),
+            (ErrorKind::ReadOnlyFilesystem, format!("its drive is read-only; {other}")),
+            (ErrorKind::StorageFull, format!("the drive is full; free some space, or {other}")),
+            (
+                ErrorKind::FileTooLarge,
+                format!("files may not be that long; raise the limit (`ulimit -f`), or {other}"),
+            ),
+        ];
+        for (kind, words) in expected {
+            assert_eq!(told(kind), format!("cannot write `out`: {words}"));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_nothing() {
+        let folder = std::env::temp_dir().join(format!("foretrain-files-{}", std::process::id()));
+        make(&folder).expect("a new folder");
+        put(&folder, "a", b"old").expect("it is empty");
+        // A folder of its name is in the way of the new file.
+        fs::create_dir(folder.join("b")).expect("a new folder");
+        put(&folder, "b", b"new").expect_err("it cannot be renamed over a folder");
+        let names: Vec<_> =
+            fs::read_dir(&folder).expect("it is there").flatten().map(|e| e.file_name()).collect();
+        assert_eq!((names.len(), fs::read(folder.join("a")).expect("it is there")), (2, b"old".to_vec()));
+        fs::remove_dir_all(&folder).expect("it is ours");
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::support::{Sandbox, assert_session};
+use super::support::{Answer, Sandbox, assert_session};
 
 /// Streaming kernels that reach 60 % of T4's 320 GB/s after 7 us, every other one a tenth slower, on tensors too large for its
 /// cache.
@@ -181,4 +181,37 @@ fn what_keeps_a_device_from_being_measured_is_told() {
             "calibrate --device synthetic --format json --budget 0",
         ])
     );
+}
+
+/// A drive that takes no more, as a limit of the length of files: what was measured is kept, and nothing is half-written.
+#[cfg(unix)]
+#[test]
+fn a_drive_that_is_full_keeps_what_was_measured() {
+    let sandbox = Sandbox::new("calibrate-full");
+    let limited = |blocks: &str, words: &str| {
+        let program = sandbox.command(words);
+        let mut shell = std::process::Command::new("sh");
+        // Who goes beyond the limit would be killed otherwise.
+        shell.args(["-c", "trap '' XFSZ; ulimit -f $0; exec \"$@\"", blocks]).arg(program.get_program());
+        shell.args(program.get_args()).current_dir(sandbox.path("."));
+        Answer::of(shell.output().expect("a shell"))
+    };
+    let measure = "calibrate --device synthetic --quick --suite gather --quiet";
+    // Blocks of 512 bytes: the heading fits, and not all records.
+    let ended = limited("2", measure);
+    assert_eq!(ended.exit, 2, "{}", ended.err);
+    assert!(
+        ended.err.contains("cannot write `out/calibration`: ") && ended.err.contains("--resume"),
+        "{}",
+        ended.err
+    );
+    assert_eq!(sandbox.names("out/calibration"), ["samples.partial.jsonl"]);
+    // The records fit, and the page does not.
+    let ended = limited("20", &format!("{measure} --resume"));
+    assert_eq!(ended.exit, 2, "{}", ended.err);
+    assert!(ended.err.contains("files may not be that long"), "{}", ended.err);
+    assert_eq!(sandbox.names("out/calibration"), ["samples.partial.jsonl"]);
+    let resumed = sandbox.run(&format!("{measure} --resume"));
+    assert_eq!(resumed.exit, 0, "{}", resumed.err);
+    assert_eq!(sandbox.names("out/calibration"), ["hardware.yaml", "report.html", "samples.jsonl"]);
 }

@@ -210,11 +210,10 @@ pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer)
     }
     let yaml = yaml(&hardware, target)?;
     let report = page::of_device(&hardware, HARDWARE, &outcome.records)?;
-    let written = [(HARDWARE, yaml.as_bytes()), (REPORT, &report)]
-        .map(|(name, bytes)| files::put(&folder, name, bytes));
+    // Until all is written the records wait under the name that `--resume` goes on with.
+    let report = files::put(&folder, REPORT, &report)?;
+    let files = vec![files::put(&folder, HARDWARE, yaml.as_bytes())?, report, folder.join(SAMPLES)];
     samples.complete()?;
-    let mut files = written.into_iter().collect::<Result<Vec<_>, _>>()?;
-    files.push(folder.join(SAMPLES));
     printer.print(&match arguments.format {
         Format::Table => text(&hardware, &files),
         Format::Json => trouble::json(&Answer {

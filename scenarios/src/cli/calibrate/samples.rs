@@ -25,7 +25,7 @@ pub(super) struct Samples {
     file: File,
 }
 
-/// What a measurement that was interrupted left: none if there is nothing.
+/// What a measurement that was interrupted left: none if there is nothing. What a device did that was held back is measured anew.
 ///
 /// # Errors
 /// When its records cannot be read, or are of something else.
@@ -45,7 +45,7 @@ pub(super) fn left(folder: &Path, heading: &Heading) -> Result<Option<Vec<Record
             "`{}` is of {what}: leave out `--resume` to begin anew",
             path.display()
         ))),
-        None => Ok(Some(records)),
+        None => Ok(Some(records.into_iter().filter(Record::is_sound).collect())),
     }
 }
 
