@@ -43,7 +43,7 @@ impl ShardedTransformer {
 }
 
 /// Megatron-LM's order: words looked up, cleared where another rank has them, and summed; positions; tokens of all
-/// sequences side by side where there are several; with sequence parallelism each rank's part of the sequence; dropout.
+/// sequences side by side where there are several and it has them so; with sequence parallelism each rank's part of the sequence; dropout.
 fn forward(on: &ShardedTransformer) -> Vec<Operator> {
     let mut draft = Draft::new(Phase::Forward);
     let elementwise = StreamClass::Elementwise;
@@ -69,7 +69,7 @@ fn forward(on: &ShardedTransformer) -> Vec<Operator> {
         draft.stream("add positions", elementwise, (2 * whole, whole), &[result], &[(EMBEDDING, whole)]);
         result = EMBEDDING;
     }
-    if on.execution().micro_batch > 1 {
+    if puts_in_order(on) {
         draft.stream("put tokens in order", elementwise, (whole, whole), &[result], &[(IN_ORDER, whole)]);
         result = IN_ORDER;
     }
@@ -122,11 +122,17 @@ fn backward(on: &ShardedTransformer) -> Vec<Operator> {
     draft.operators
 }
 
+/// Whether tokens of several sequences are put side by side, as Megatron-LM does; where they stay sequence after sequence, heads of
+/// several are not evenly apart.
+const fn puts_in_order(on: &ShardedTransformer) -> bool {
+    on.execution().micro_batch > 1 && on.execution().fusion.strided_heads
+}
+
 /// What the norm of an encoder's embedding reads.
 const fn norm_input(on: &ShardedTransformer) -> &'static str {
     if on.sequence_parallel() {
         SCATTERED
-    } else if on.execution().micro_batch > 1 {
+    } else if puts_in_order(on) {
         IN_ORDER
     } else {
         EMBEDDING
