@@ -41,19 +41,19 @@ impl Part {
     pub fn by_input(&self) -> Vec<ByInput> {
         let mut found = Vec::new();
         for column in self.rows.first().into_iter().flat_map(|row| row.inputs.keys()) {
-            let mut values: IndexMap<&str, Vec<(f64, f64)>> = IndexMap::new();
+            let mut values: IndexMap<&str, Vec<&Row>> = IndexMap::new();
             for row in &self.rows {
                 let value = row.inputs.get(column).map_or("", String::as_str);
-                values.entry(value).or_default().push((row.predicted, row.measured));
+                values.entry(value).or_default().push(row);
             }
             if !(2..=VALUES_MAX).contains(&values.len()) || self.rows.len() < ROWS_MIN * values.len() {
                 continue;
             }
             values.sort_by(|a, _, b, _| number(a).total_cmp(&number(b)).then_with(|| a.cmp(b)));
-            found.extend(values.into_iter().map(|(value, pairs)| ByInput {
+            found.extend(values.into_iter().map(|(value, rows)| ByInput {
                 column: column.clone(),
                 value: value.to_owned(),
-                statistics: Statistics::of(&pairs),
+                statistics: Statistics::of(rows),
             }));
         }
         found

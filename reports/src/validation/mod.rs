@@ -1,6 +1,7 @@
 //! How far predictions are from measurements: what `validate` found, and the only thing its writers read.
 //!
-//! Times are in seconds, memory in bytes, errors and shares are fractions. An error is `ours / measured - 1`, above 0 where we are slow.
+//! Times are in seconds, memory in bytes, errors and shares are fractions. An error is `ours / measured - 1`, above 0 where we are slow;
+//! of a ratio it is `ours - measured`.
 
 pub mod csv;
 mod evidence;
@@ -68,7 +69,7 @@ pub struct Part {
     pub intervals: Option<Intervals>,
     /// The rows, in the order of the data.
     pub rows: Vec<Row>,
-    /// The rows without a prediction.
+    /// The rows that were not judged.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -105,6 +106,8 @@ pub enum Unit {
     Seconds,
     /// Memory (B).
     Bytes,
+    /// One figure over another.
+    Ratio,
 }
 
 impl Unit {
@@ -113,6 +116,7 @@ impl Unit {
         match self {
             Self::Seconds => quantity::seconds(value),
             Self::Bytes => quantity::bytes(value as u64),
+            Self::Ratio => format!("{value:.3} times"),
         }
     }
 
@@ -121,11 +125,12 @@ impl Unit {
         match self {
             Self::Seconds => "seconds",
             Self::Bytes => "bytes",
+            Self::Ratio => "ratio",
         }
     }
 }
 
-/// A measurement without prediction.
+/// A measurement that was not judged: there is no prediction, or it cannot be believed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LeftOut {
     /// The data file and the line in it.
@@ -180,8 +185,7 @@ impl Validation {
 impl Part {
     /// Judges rows.
     pub fn new(name: String, tolerance: Tolerance, rows: Vec<Row>, left_out: Vec<LeftOut>) -> Self {
-        let pairs: Vec<(f64, f64)> = rows.iter().map(|row| (row.predicted, row.measured)).collect();
-        let statistics = Statistics::of(&pairs);
+        let statistics = Statistics::of(&rows);
         let intervals = Intervals::of(&rows);
         Self { name, tolerance, passed: tolerance.holds(&statistics), statistics, intervals, rows, left_out }
     }
@@ -208,9 +212,20 @@ impl Part {
 }
 
 impl Row {
-    /// How far ours is off, above 0 where it is slow.
+    /// How far ours is off, above 0 where it is slow; of ratios by difference, so that 0.01 is a point.
     pub fn error(&self) -> f64 {
-        self.predicted / self.measured - 1.0
+        match self.unit {
+            Unit::Seconds | Unit::Bytes => self.predicted / self.measured - 1.0,
+            Unit::Ratio => self.predicted - self.measured,
+        }
+    }
+
+    /// Its error in words; that of a ratio is a difference.
+    fn off(&self) -> String {
+        match self.unit {
+            Unit::Seconds | Unit::Bytes => quantity::change(self.error()),
+            Unit::Ratio => format!("{:+.3}", self.error()),
+        }
     }
 
     /// Its inputs in words: `num_gpus 64, micro_batch 2`.

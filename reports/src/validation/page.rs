@@ -7,7 +7,7 @@ use indexmap::IndexSet;
 use maud::{Markup, html};
 
 use super::terminal::figures;
-use super::{Part, Row, SetResult, Validation};
+use super::{Part, Row, SetResult, Unit, Validation};
 use crate::html::{document, figure};
 use crate::plots::PlotError;
 use crate::plots::agreement::{self, Cloud};
@@ -100,12 +100,8 @@ fn judged(part: &Part, intervals: bool) -> Markup {
 
 fn section(set: &SetResult) -> Result<Markup, PlotError> {
     let colours = Categories::new(set.parts.iter().map(|part| part.name.as_str()));
-    let clouds: Vec<Cloud> = set.parts.iter().map(cloud).collect();
-    let limits = set.parts.iter().filter_map(|part| part.tolerance.mape.or(part.tolerance.median));
-    let band = limits.reduce(f64::min);
-    let unit = set.parts.iter().flat_map(|part| &part.rows).map(|row| row.unit).next().unwrap_or_default();
-    let name = format!("Predictions of {} beside measurements", set.name);
-    let plot = agreement::draw(&name, &clouds, unit, band, &colours)?;
+    let plots = units(set).into_iter().map(|unit| agreement_of(set, unit, &colours));
+    let plots = plots.collect::<Result<Vec<_>, _>>()?;
     let legend: Vec<_> = colours.iter().filter(|(name, _)| !name.is_empty()).collect();
     let aid = "Left: each row, the black line is equality. Right: how many rows have which error. The grey lines, and the \
                colour of the bars, tell the error to reach.";
@@ -115,10 +111,29 @@ fn section(set: &SetResult) -> Result<Markup, PlotError> {
             p { (set.protocol) }
             @if let Some(known) = &set.best_known { p.fine { "Best known: " (known) } }
             @for source in &set.sources { p.fine { "Data: " (source) } }
-            (figure("How close are predictions to measurements?", aid, &legend, &plot))
+            @for plot in &plots { (figure("How close are predictions to measurements?", aid, &legend, plot)) }
             @for part in &set.parts { (details(part)) }
         }
     })
+}
+
+/// What the rows of a set are in, each once.
+fn units(set: &SetResult) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    for row in set.parts.iter().flat_map(|part| &part.rows) {
+        if !units.contains(&row.unit) {
+            units.push(row.unit);
+        }
+    }
+    if units.is_empty() { vec![Unit::default()] } else { units }
+}
+
+/// Predictions beside measurements of the rows in one unit.
+fn agreement_of(set: &SetResult, unit: Unit, colours: &Categories) -> Result<Markup, PlotError> {
+    let parts = set.parts.iter().filter(|part| part.rows.iter().all(|row| row.unit == unit));
+    let limits = parts.clone().filter_map(|part| part.tolerance.mape.or(part.tolerance.median));
+    let name = format!("Predictions of {} beside measurements ({})", set.name, unit.name());
+    agreement::draw(&name, &parts.map(cloud).collect::<Vec<_>>(), unit, limits.reduce(f64::min), colours)
 }
 
 fn cloud(part: &Part) -> Cloud {
@@ -159,7 +174,7 @@ fn far_off(row: &Row, made_of: bool, reasons: &IndexSet<&str>) -> Markup {
     let reason = row.explanation.as_deref().and_then(|reason| reasons.get_index_of(reason));
     html! {
         tr {
-            td.number { (quantity::change(row.error())) }
+            td.number { (row.off()) }
             td.number { (row.unit.words(row.measured)) }
             td.number { (row.unit.words(row.predicted)) }
             td title=(row.place) { (row.label()) }
@@ -226,7 +241,7 @@ fn by_input(part: &Part) -> Markup {
 fn left_out(part: &Part) -> Markup {
     html! {
         details {
-            summary { (part.left_out.len()) @if part.left_out.len() == 1 { " row" } @else { " rows" } " without a prediction" }
+            summary { (part.left_out.len()) @if part.left_out.len() == 1 { " row" } @else { " rows" } " that were not judged" }
             div.wide { table {
                 thead { tr { th.number { "rows" } th { "reason" } th { "for example" } } }
                 tbody { @for (reason, count, first) in part.reasons() { tr {

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use super::Row;
 use crate::absent;
 
-/// Errors of predictions, as fractions of the measurement.
+/// Errors of predictions, as fractions of the measurement, of ratios as differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Statistics {
     /// How many.
@@ -25,9 +26,10 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Of pairs of a prediction and a measurement; zeros for none.
-    pub fn of(pairs: &[(f64, f64)]) -> Self {
-        let errors: Vec<f64> = pairs.iter().map(|(predicted, measured)| predicted / measured - 1.0).collect();
+    /// Of rows; zeros for none.
+    pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
+        let (errors, pairs): (Vec<f64>, Vec<(f64, f64)>) =
+            rows.into_iter().map(|row| (row.error(), (row.predicted, row.measured))).unzip();
         let mut sorted = errors.clone();
         sorted.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
         let rows = errors.len();
@@ -43,7 +45,7 @@ impl Statistics {
             p95: at(0.95).abs(),
             worst: at(1.0),
             bias: mean(errors.iter().sum()),
-            kendall_tau: kendall_tau(pairs),
+            kendall_tau: kendall_tau(&pairs),
         }
     }
 }
@@ -67,12 +69,26 @@ pub(super) fn kendall_tau(pairs: &[(f64, f64)]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::validation::Unit;
+
+    fn statistics(pairs: &[(f64, f64)], unit: Unit) -> Statistics {
+        let row = |&(predicted, measured): &(f64, f64)| Row { unit, measured, predicted, ..Row::default() };
+        Statistics::of(&pairs.iter().map(row).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn ratios_are_off_by_differences() {
+        // 1.4 instead of 1.3, and 1.95 instead of 2: 10 points and 5 points, whatever the ratio.
+        let found = statistics(&[(1.4, 1.3), (1.95, 2.0)], Unit::Ratio);
+        assert!((found.mape - 0.075).abs() < 1e-12 && (found.worst - 0.1).abs() < 1e-12, "{found:?}");
+        assert!((found.bias - 0.025).abs() < 1e-12, "{found:?}");
+    }
 
     #[test]
     fn five_rows_by_hand() {
         // Errors: +10 %, -20 %, 0, +50 %, -10 %.
         let pairs = [(110.0, 100.0), (160.0, 200.0), (300.0, 300.0), (600.0, 400.0), (450.0, 500.0)];
-        let found = Statistics::of(&pairs);
+        let found = statistics(&pairs, Unit::Seconds);
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} against {b}");
         assert_eq!(found.rows, 5);
         close(found.mape, 0.18);
@@ -87,7 +103,7 @@ mod tests {
     #[test]
     fn the_worst_keeps_its_sign_and_percentiles_are_rows() {
         let pairs: Vec<(f64, f64)> = (1..=20).map(|n| (1.0 - f64::from(n) / 100.0, 1.0)).collect();
-        let found = Statistics::of(&pairs);
+        let found = statistics(&pairs, Unit::Bytes);
         let percent = [found.median, found.p95, found.worst].map(|error| (100.0 * error).round());
         assert_eq!(percent, [10.0, 19.0, -20.0]);
     }
@@ -99,6 +115,6 @@ mod tests {
         assert!((tau - 2.0 / 6f64.sqrt()).abs() < 1e-12, "{tau}");
         assert_eq!(kendall_tau(&[(1.0, 1.0), (1.0, 2.0)]), None);
         assert_eq!(kendall_tau(&[]), None);
-        assert_eq!(Statistics::of(&[]), Statistics::default());
+        assert_eq!(Statistics::of([]), Statistics::default());
     }
 }

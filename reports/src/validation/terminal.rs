@@ -48,7 +48,7 @@ pub fn write(out: &mut impl Write, validation: &Validation, style: Style) -> io:
     section(out, "the worst row of each", &worst, style)?;
     let left_out: Vec<String> =
         validation.parts().flat_map(|(set, part)| left_out(&set.name, part)).collect();
-    section(out, "rows without a prediction", &left_out, style)
+    section(out, "rows that were not judged", &left_out, style)
 }
 
 /// `n`, MAPE, median, p95, worst, bias and rank correlation as text.
@@ -71,7 +71,7 @@ fn worst(set: &str, part: &Part) -> Option<String> {
     let shares: Vec<String> =
         shares.map(|(cause, share)| format!("{cause} {}", quantity::percent(share))).collect();
     let made_of = if shares.is_empty() { String::new() } else { format!("; ours is {}", shares.join(", ")) };
-    let error = quantity::change(row.error());
+    let error = row.off();
     let likely = row.explanation.iter().map(|reason| format!("\n    likely: {reason}")).collect::<String>();
     Some(format!(
         "{}: measured {measured}, ours {ours}, {error}{made_of}\n    {} ({}){likely}",

@@ -2,6 +2,7 @@
 
 use hw_models::calibration::Table;
 
+use super::on_device::{OnMachine, Recorded};
 use super::set::Set;
 
 macro_rules! files {
@@ -28,6 +29,18 @@ const SETS: &[(&str, &str)] = files![
     "convolution.yaml",
     "collectives.yaml",
 ];
+
+/// File and text of each set of workloads.
+const WORKLOADS: &[(&str, &str)] = files![
+    "../../validation/on-device/":
+    "steps.yaml",
+    "memory.yaml",
+    "fusion.yaml",
+];
+
+/// What devices did, and the hardware files that it was predicted with: `NAME.jsonl` and what its heading names. A set of workloads
+/// with a record is a set like any other.
+const RECORDS: &[(&str, &str)] = files!["../../validation/on-device/":];
 
 /// Measured steps.
 const STEPS: &[(&str, &str)] = files![
@@ -74,13 +87,47 @@ const SUFFIX: &str = ".yaml";
 
 /// The names of the sets, in the order in which they are listed.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    SETS.iter().map(|(file, _)| file.trim_end_matches(SUFFIX))
+    let measured = workloads().filter(|name| records(name).next().is_some());
+    SETS.iter().map(|(file, _)| file.trim_end_matches(SUFFIX)).chain(measured)
+}
+
+/// The names of the sets of workloads.
+pub(super) fn workloads() -> impl Iterator<Item = &'static str> {
+    WORKLOADS.iter().map(|(file, _)| file.trim_end_matches(SUFFIX))
 }
 
 /// A set.
 pub(super) fn set(name: &str) -> Option<Set> {
-    let (file, text) = SETS.iter().find(|(file, _)| file.strip_suffix(SUFFIX) == Some(name))?;
+    read(SETS, name).or_else(|| workload(name))
+}
+
+/// A set of workloads.
+pub(super) fn workload(name: &str) -> Option<Set> {
+    read(WORKLOADS, name)
+}
+
+fn read(files: &[(&str, &str)], name: &str) -> Option<Set> {
+    let (file, text) = files.iter().find(|(file, _)| file.strip_suffix(SUFFIX) == Some(name))?;
     Some(serde_yaml::from_str(text).unwrap_or_else(|error| panic!("validation/{file}: {error}")))
+}
+
+/// The records that have rows of a set of workloads, each with the machine it is of.
+pub(super) fn records(name: &str) -> impl Iterator<Item = (Recorded, OnMachine)> {
+    let read = |(file, text): &(&str, &str)| {
+        file.strip_suffix(".jsonl")?;
+        let recorded = Recorded::read(file, text).unwrap_or_else(|error| panic!("{error}"));
+        let text =
+            |name: &String| RECORDS.iter().find(|(file, _)| file == name).map(|(_, text)| text.as_bytes());
+        let laid = |name: &String| {
+            (name.clone(), text(name).unwrap_or_else(|| panic!("no file {name} is embedded")).to_vec())
+        };
+        let calibrations = recorded.heading.calibrations.iter().map(laid).collect();
+        let machine = OnMachine { gpu: recorded.heading.gpu.clone(), calibrations };
+        Some((recorded, machine))
+    };
+    let name = name.to_owned();
+    let has = move |(recorded, _): &(Recorded, OnMachine)| recorded.of(&name).next().is_some();
+    RECORDS.iter().filter_map(read).filter(has)
 }
 
 /// The names of the tables of measured kernels.

@@ -12,6 +12,7 @@
 mod collectives;
 mod embedded;
 mod kernels;
+pub mod on_device;
 mod set;
 mod settings;
 mod steps;
@@ -62,7 +63,10 @@ pub fn validate(
 ) -> Result<Option<Validation>, Vec<String>> {
     let sets = sets(chosen)?;
     progress.begin(sets.iter().map(|(_, set)| set.runs()).sum());
-    let judged = |(name, set): &(&str, Set)| Some(result(name, set, judged(set, progress)?));
+    let judged = |(name, set): &(&str, Set)| {
+        let sources = sources(name, set);
+        Some(result(name, set, sources, judged(name, set, progress)?))
+    };
     let found = in_parallel(options.jobs, || sets.iter().map(judged).collect::<Option<Vec<_>>>());
     Ok(found.map(|sets| Validation {
         schema_version: SCHEMA_VERSION,
@@ -84,30 +88,46 @@ pub fn runs_where_fitted(name: &str, constant: Option<&str>) -> Option<Vec<(f64,
 
 fn sets(chosen: &[String]) -> Result<Vec<(&str, Set)>, Vec<String>> {
     let known: Vec<&str> = names().collect();
+    let wanted = self::chosen(chosen, &known, "validation set")?;
+    Ok(wanted.into_iter().filter_map(|name| Some((name, embedded::set(name)?))).collect())
+}
+
+/// The names among the known ones that were chosen, all if none was.
+fn chosen<'a>(chosen: &[String], known: &[&'a str], what: &str) -> Result<Vec<&'a str>, Vec<String>> {
     let unknown = chosen.iter().filter(|name| !known.contains(&name.as_str()));
-    let wrong: Vec<String> = unknown
-        .map(|name| {
-            let remedy = nearest::remedy(name, &known, "validation set");
-            format!("there is no validation set `{name}`: {remedy}")
-        })
-        .collect();
+    let wrong = |name: &String| {
+        let remedy = nearest::remedy(name, known, what);
+        format!("there is no {what} `{name}`: {remedy}")
+    };
+    let wrong: Vec<String> = unknown.map(wrong).collect();
     if !wrong.is_empty() {
         return Err(wrong);
     }
     let wanted = |name: &&str| chosen.is_empty() || chosen.iter().any(|wanted| wanted == name);
-    Ok(known.into_iter().filter(wanted).filter_map(|name| Some((name, embedded::set(name)?))).collect())
+    Ok(known.iter().copied().filter(wanted).collect())
+}
+
+/// Where the measurements of a set are from.
+fn sources(name: &str, set: &Set) -> Vec<String> {
+    let records = embedded::records(name).map(|(recorded, _)| recorded.source());
+    set.tables().map(|table| table.source).chain(records).collect()
 }
 
 /// The rows of a set, each with its part.
-fn judged(set: &Set, progress: &dyn Progress) -> Option<Vec<(String, Judged)>> {
+fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<(String, Judged)>> {
     match &set.measurements {
         Measurements::Kernels(tables) => Some(kernels::judged(tables)),
         Measurements::Collectives(tables) => Some(tables.iter().flat_map(collectives::judged).collect()),
         Measurements::Steps(steps) => steps::judged(&set.title, steps, progress),
+        Measurements::OnDevice(_) => {
+            let of_record = |(recorded, machine)| on_device::judged(name, set, &recorded, &machine, progress);
+            let judged: Vec<_> = embedded::records(name).map(of_record).collect::<Option<_>>()?;
+            Some(judged.into_iter().flatten().collect())
+        }
     }
 }
 
-fn result(name: &str, set: &Set, judged: Vec<(String, Judged)>) -> SetResult {
+fn result(name: &str, set: &Set, sources: Vec<String>, judged: Vec<(String, Judged)>) -> SetResult {
     let mut parts: IndexMap<String, (Vec<Row>, Vec<LeftOut>)> = IndexMap::new();
     for (part, judged) in judged {
         let (rows, left_out) = parts.entry(part.clone()).or_default();
@@ -123,7 +143,7 @@ fn result(name: &str, set: &Set, judged: Vec<(String, Judged)>) -> SetResult {
     SetResult {
         name: name.to_owned(),
         title: set.title.clone(),
-        sources: set.tables().map(|table| table.source).collect(),
+        sources,
         protocol: set.protocol.trim().to_owned(),
         best_known: set.best_known.clone(),
         parts: parts.collect(),

@@ -6,6 +6,7 @@ use reports::validation::{self, Tolerance};
 use serde::Deserialize;
 
 use super::embedded;
+use super::on_device::Workloads;
 use super::settings::Setting;
 use crate::expectation::Metric;
 use crate::schema::Share;
@@ -68,6 +69,8 @@ pub(super) enum Measurements {
     Kernels(Vec<String>),
     /// Collectives, in these tables.
     Collectives(Vec<CollectiveTable>),
+    /// Workloads of a device, in records of their own.
+    OnDevice(Box<Workloads>),
 }
 
 /// A table of collectives.
@@ -249,6 +252,7 @@ impl Set {
             Measurements::Steps(steps) => vec![&steps.data],
             Measurements::Kernels(tables) => tables.iter().collect(),
             Measurements::Collectives(tables) => tables.iter().map(|table| &table.data).collect(),
+            Measurements::OnDevice(_) => Vec::new(),
         };
         names.into_iter().map(|name| embedded::table(name))
     }
@@ -257,7 +261,7 @@ impl Set {
     pub(super) fn runs(&self) -> u64 {
         match &self.measurements {
             Measurements::Steps(_) => self.tables().map(|table| table.rows().count() as u64).sum(),
-            Measurements::Kernels(_) | Measurements::Collectives(_) => 0,
+            Measurements::Kernels(_) | Measurements::Collectives(_) | Measurements::OnDevice(_) => 0,
         }
     }
 }

@@ -140,7 +140,7 @@ fn measurement(
 }
 
 /// A figure of a run, or why it has none.
-fn figure(run: &RunSummary, metric: Metric) -> Result<f64, String> {
+pub(super) fn figure(run: &RunSummary, metric: Metric) -> Result<f64, String> {
     metric.of(run).ok_or_else(|| match &run.failure {
         Some(failure) => failure.message.clone(),
         None => format!("the run has no {}", metric.name()),
@@ -171,7 +171,7 @@ fn predicted(
 }
 
 /// What the step is made of.
-fn shares(run: &RunSummary) -> IndexMap<String, f64> {
+pub(super) fn shares(run: &RunSummary) -> IndexMap<String, f64> {
     let step: f64 = run.time_breakdown_s.values().sum();
     run.time_breakdown_s.iter().map(|(cause, time)| (cause.clone(), time / step)).collect()
 }

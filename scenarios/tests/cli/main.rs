@@ -13,3 +13,4 @@ mod output;
 mod running;
 mod support;
 mod validating;
+mod workloads;

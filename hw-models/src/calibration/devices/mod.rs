@@ -8,8 +8,8 @@ mod python;
 mod torch;
 
 #[cfg(any(target_os = "linux", windows))]
-pub use cuda::Cuda;
+pub use cuda::{Cuda, in_catalogue};
 #[cfg(target_os = "linux")]
 pub use host::Host;
 pub use python::{Greeting, Python, TorchGpu};
-pub use torch::Torch;
+pub use torch::{Torch, Workloads};

@@ -96,7 +96,7 @@ pub(super) fn calibrate(arguments: &Arguments, printer: &Printer) -> Result<Exit
 }
 
 /// The date of the system's clock.
-fn today() -> String {
+pub(super) fn today() -> String {
     let now = time::OffsetDateTime::now_utc();
     format!("{}-{:02}-{:02}", now.year(), u8::from(now.month()), now.day())
 }

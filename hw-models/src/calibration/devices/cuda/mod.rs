@@ -34,6 +34,7 @@ use copies::Copies;
 use gpu::Gpu;
 use graphs::Chain;
 use launches::{Launches, Spinning, Spins};
+pub use names::in_catalogue;
 use passes::Passes;
 use products::Products;
 use rows::Rows;

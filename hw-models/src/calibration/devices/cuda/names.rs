@@ -31,8 +31,8 @@ const NAMES: [(&str, &str); 26] = [
     ("NVIDIA TITAN Xp", "titan-xp"),
 ];
 
-/// The entry of a GPU, if it is a known one.
-pub(super) fn in_catalogue(name: &str) -> Option<&'static str> {
+/// The entry of the catalogue for a GPU that its driver names so, if it is a known one.
+pub fn in_catalogue(name: &str) -> Option<&'static str> {
     NAMES.iter().find(|(known, _)| *known == name).map(|&(_, entry)| entry)
 }
 

@@ -3,6 +3,8 @@
 //! No GPU was at hand when this was written: on the host every task ran, with PyTorch 1.13 and 2.7; streams, events and graphs of
 //! CUDA did not.
 
+mod workloads;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -13,6 +15,8 @@ use crate::calibration::measure::{
     Capability, CudaFacts, Device, DeviceError, Found, Identity, Suite, Task, framework_suite,
 };
 use crate::calibration::measure::{Conditions, Probe};
+
+pub use workloads::Workloads;
 
 /// What it asks the process to do is in the script.
 const SCRIPT: &str = include_str!("probe.py");

@@ -1,0 +1,218 @@
+//! Workloads that run on this machine's GPU, or did on another, beside what is predicted of them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use hw_models::calibration::devices::{Greeting, Workloads, in_catalogue};
+use hw_models::calibration::measure::{DeviceError, Found, Identity};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use scenarios::hardware;
+use scenarios::validation::on_device::{
+    Asks, Heading, Measurement, OnMachine, Question, Recorded, Reply, judge, questions,
+};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{Arguments, judged};
+use crate::cli::calibrate::today;
+use crate::cli::files::{beginning, cannot_write, make};
+use crate::cli::printer::Printer;
+use crate::cli::progress;
+use crate::cli::trouble::Trouble;
+use crate::cli::{Exit, VERSION};
+
+/// What was measured, in the folder of results.
+const RECORD: &str = "on-device.jsonl";
+/// The same while it is not all there.
+const PARTIAL: &str = "on-device.partial.jsonl";
+/// Longest record that is read.
+const MOST_BYTES: usize = 256 << 20;
+/// Steps that are timed, and steps before them.
+const SAMPLES: u32 = 20;
+const WARM_UP: u32 = 5;
+
+/// What PyTorch is asked.
+#[derive(Serialize)]
+struct Asked<'a> {
+    device: &'static str,
+    samples: u32,
+    warm_up: u32,
+    #[serde(flatten)]
+    asks: &'a Asks,
+}
+
+/// Runs the workloads, keeps what they did, and judges it.
+pub(super) fn measure(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    let (mut python, greeting) = match ready(&arguments.python) {
+        Ok(ready) => ready,
+        Err(missing) => {
+            printer.complain(&format!("workloads cannot run without {missing}"));
+            return Ok(Exit::NoDevice);
+        }
+    };
+    let name = greeting.gpus.first().map_or("", |gpu| &gpu.name);
+    let gpu = arguments.gpu.clone().or_else(|| in_catalogue(name).map(str::to_owned));
+    let gpu = gpu.ok_or_else(|| {
+        let remedy = "name the one that stands for it with `--gpu` (`foretrain list gpus`)";
+        Trouble::Mistake(format!("the catalogue has no GPU that its driver calls `{name}`: {remedy}"))
+    })?;
+    let machine = OnMachine { gpu, calibrations: calibrations(&arguments.calibration)? };
+    let questions =
+        questions(&arguments.names, &machine, arguments.quick).map_err(|wrong| mistake(&wrong))?;
+    let heading = Heading {
+        foretrain: VERSION.to_owned(),
+        device: identity(&mut python, &greeting)?,
+        gpu: machine.gpu.clone(),
+        date: today(),
+        calibrations: machine.calibrations.iter().map(|(name, _)| name.clone()).collect(),
+    };
+    let mut record = Record::begin(&arguments.out, &heading)?;
+    let bar = bar(arguments.quiet, questions.len() as u64);
+    for question in &questions {
+        if progress::interrupted() {
+            bar.finish_and_clear();
+            let kept = arguments.out.join(PARTIAL);
+            let remedy = "`foretrain validate --recorded` judges it";
+            printer.complain(&format!("interrupted; what was measured is in `{}`: {remedy}", kept.display()));
+            return Ok(Exit::Interrupted);
+        }
+        bar.set_message(format!("{}: {}", question.workload, question.name()));
+        let asked = Asked { device: "cuda", samples: SAMPLES, warm_up: WARM_UP, asks: &question.asks };
+        let reply = python.run(&asked).or_else(|error| failed(&error, arguments, &mut python));
+        record.append(question, reply?)?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let kept = record.complete()?;
+    replay(&kept, arguments, printer)
+}
+
+/// Judges what a GPU did.
+pub(super) fn replay(file: &Path, arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    let shown = file.display();
+    let bytes = read(file, MOST_BYTES)?;
+    let name = file.file_name().map_or_else(|| shown.to_string(), |name| name.to_string_lossy().into_owned());
+    let recorded = Recorded::read(&name, &String::from_utf8_lossy(&bytes)).map_err(Trouble::Mistake)?;
+    let calibrations = calibrations(&arguments.calibration)?;
+    let machine = OnMachine { gpu: recorded.heading.gpu.clone(), calibrations };
+    let laid = arguments
+        .calibration
+        .iter()
+        .flat_map(|file| ["--calibration".to_owned(), file.display().to_string()]);
+    let said: Vec<String> = ["--recorded".to_owned(), shown.to_string()].into_iter().chain(laid).collect();
+    judged(arguments, printer, &said, |options, bar| {
+        judge(&arguments.names, &recorded, &machine, options, bar)
+    })
+}
+
+/// The hardware files, by name.
+pub(super) fn calibrations(files: &[PathBuf]) -> Result<Vec<(String, Vec<u8>)>, Trouble> {
+    let mut read: Vec<(String, Vec<u8>)> = Vec::new();
+    for file in files {
+        let shown = file.display();
+        let bytes = self::read(file, hardware::MAX_BYTES)?;
+        hardware::read(&bytes).map_err(|wrong| Trouble::Mistake(format!("`{shown}` {wrong}")))?;
+        let name =
+            file.file_name().map_or_else(|| shown.to_string(), |name| name.to_string_lossy().into_owned());
+        if read.iter().any(|(known, _)| *known == name) {
+            let why = "records name files without their folders";
+            return Err(Trouble::Mistake(format!(
+                "two hardware files are called `{name}`: rename one, as {why}"
+            )));
+        }
+        read.push((name, bytes));
+    }
+    Ok(read)
+}
+
+/// Several mistakes as one.
+pub(super) fn mistake(wrong: &[String]) -> Trouble {
+    Trouble::Mistake(wrong.join("; "))
+}
+
+/// PyTorch with a GPU, or what is missing and how to get it.
+fn ready(program: &Path) -> Result<(Workloads, Greeting), String> {
+    let (python, greeting) = Workloads::start(program).map_err(|error| match error {
+        DeviceError::Missing { what, remedy } => format!("{what}: {remedy}"),
+        error => format!("Python: {error}"),
+    })?;
+    for (what, found) in [("PyTorch", &greeting.torch), ("a GPU for PyTorch", &greeting.cuda)] {
+        if let Found::Missing { why, remedy } = found {
+            return Err(format!("{what}: {why}: {remedy}"));
+        }
+    }
+    Ok((python, greeting))
+}
+
+/// The GPU with its driver and the versions of what ran on it.
+fn identity(python: &mut Workloads, greeting: &Greeting) -> Result<Identity, Trouble> {
+    let told: Result<Identity, DeviceError> = python.run(&json!({ "workload": "identity" }));
+    let mut identity = told.map_err(|error| Trouble::Mistake(error.to_string()))?;
+    identity.facts.insert("python".to_owned(), greeting.python.clone());
+    for (name, found) in [("torch", &greeting.torch), ("cuda", &greeting.cuda)] {
+        if let Found::Present(version) = found {
+            identity.facts.insert(name.to_owned(), version.clone());
+        }
+    }
+    Ok(identity)
+}
+
+/// What is kept of a row that failed. What is used up is given back by PyTorch; a process or a GPU that failed is begun anew.
+fn failed(error: &DeviceError, arguments: &Arguments, python: &mut Workloads) -> Result<Reply, Trouble> {
+    if matches!(error, DeviceError::Failed { .. }) {
+        *python = ready(&arguments.python).map_err(Trouble::Mistake)?.0;
+    }
+    Ok(Reply { failed: Some(error.to_string()), ..Reply::default() })
+}
+
+/// A record that is written row by row, under another name until it is complete.
+struct Record {
+    folder: PathBuf,
+    file: File,
+}
+
+impl Record {
+    fn begin(folder: &Path, heading: &Heading) -> Result<Self, Trouble> {
+        let path = folder.join(PARTIAL);
+        make(folder)?;
+        let begun = fs::write(&path, line(heading));
+        let file = begun.and_then(|()| OpenOptions::new().append(true).open(&path));
+        Ok(Self { folder: folder.to_owned(), file: file.map_err(|error| cannot_write(folder, &error))? })
+    }
+
+    fn append(&mut self, question: &Question, reply: Reply) -> Result<(), Trouble> {
+        let row = Measurement { workload: question.workload.clone(), row: question.row.clone(), reply };
+        let written = self.file.write_all(line(&row).as_bytes());
+        written.map_err(|error| cannot_write(&self.folder, &error))
+    }
+
+    fn complete(self) -> Result<PathBuf, Trouble> {
+        let path = self.folder.join(RECORD);
+        fs::rename(self.folder.join(PARTIAL), &path).map_err(|error| cannot_write(&self.folder, &error))?;
+        Ok(path)
+    }
+}
+
+fn line(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("plain data with text keys can be written as JSON") + "\n"
+}
+
+/// What a file says, if it is no longer than `most` bytes.
+fn read(file: &Path, most: usize) -> Result<Vec<u8>, Trouble> {
+    let shown = file.display();
+    let read = File::open(file).and_then(|file| beginning(file, most));
+    let bytes = read.map_err(|error| Trouble::Mistake(format!("cannot read `{shown}`: {error}")))?;
+    if bytes.len() > most {
+        return Err(Trouble::Mistake(format!("`{shown}` is longer than {} MiB", most >> 20)));
+    }
+    Ok(bytes)
+}
+
+fn bar(quiet: bool, rows: u64) -> ProgressBar {
+    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let style = ProgressStyle::with_template("{wide_msg} {pos} of {len} rows, {eta} left");
+    let bar = ProgressBar::with_draw_target(Some(rows), target);
+    bar.set_style(style.expect("the template names only fields that every bar has"));
+    bar
+}

@@ -1,0 +1,138 @@
+//! From a scenario to what PyTorch builds: the same figures, so that a row is said once.
+
+use serde::Serialize;
+use workloads::model::transformer::{
+    AttentionKernel, CrossEntropy, Dtype, Execution, Fusion, LayerRecompute, Overlap, Recompute, Sharding,
+    SoftmaxFusion, Split, States, Step, Transformer,
+};
+use workloads::plan::{Launch, TransformerPlan};
+
+use crate::plans;
+use crate::schema::{Model, Scenario};
+
+/// A transformer and how it is trained, as `workloads.py` takes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub struct Build {
+    layers: u32,
+    hidden: u32,
+    ffn: u32,
+    heads: u32,
+    vocabulary: u32,
+    max_positions: u32,
+    sequence: u32,
+    micro_batch: u32,
+    dropout: bool,
+    attention: &'static str,
+    gelu: &'static str,
+    optimizer: &'static str,
+    compile: bool,
+    launch: &'static str,
+    recompute: &'static str,
+    early_stop: bool,
+}
+
+/// The fusions that the script knows: choices within them are taken from the scenario.
+const EAGER: Fusion = Fusion {
+    softmax: SoftmaxFusion::Off,
+    activation: false,
+    residual: false,
+    bias: true,
+    strided_heads: false,
+    cross_entropy: CrossEntropy::Operators,
+    ..Fusion::ALL
+};
+
+/// What PyTorch builds for a checked scenario.
+///
+/// # Errors
+/// What of the scenario the script has no part for.
+pub fn build(scenario: &Scenario) -> Result<Build, String> {
+    let Model::Transformer(model) = &scenario.model else {
+        return Err("PyTorch builds transformers: `model.transformer`".to_owned());
+    };
+    let plan = plans::transformer::plan(scenario, model);
+    known(&plan, scenario.training.micro_batches())?;
+    let TransformerPlan { model, execution, recompute, deployment, .. } = plan;
+    let (recompute, early_stop) = match recompute.first {
+        Recompute::None => ("none", false),
+        Recompute::Selective => ("selective", false),
+        Recompute::Full => ("full", false),
+        Recompute::FullEarlyStop => ("full", true),
+        Recompute::Operators => return Err("PyTorch recomputes `selective` or `full` here".to_owned()),
+    };
+    Ok(Build {
+        layers: model.layers,
+        hidden: model.hidden,
+        ffn: model.ffn,
+        heads: model.heads,
+        vocabulary: model.vocabulary,
+        max_positions: model.max_positions,
+        sequence: execution.sequence,
+        micro_batch: execution.micro_batch,
+        dropout: model.dropout,
+        attention: match execution.attention {
+            AttentionKernel::Materialised => "materialised",
+            AttentionKernel::Flash => "flash",
+        },
+        gelu: if execution.fusion.gelu { "kernel" } else { "operators" },
+        optimizer: if execution.fusion.optimizer { "fused" } else { "operators" },
+        compile: execution.fusion.compiled,
+        launch: match deployment.launch {
+            Launch::Eager => "eager",
+            Launch::Graph => "graph",
+            Launch::Free => return Err("a host is never free: `software.launch` eager or graph".to_owned()),
+        },
+        recompute,
+        early_stop,
+    })
+}
+
+/// Whether the script has a part for all that a plan says beyond what [`Build`] tells.
+fn known(plan: &TransformerPlan, micro_batches: u64) -> Result<(), String> {
+    let TransformerPlan { model, execution, recompute, .. } = plan;
+    let gpt = Transformer {
+        ffn: model.ffn,
+        dropout: model.dropout,
+        tied_embedding: false,
+        ..Transformer::gpt(model.layers, model.hidden, model.heads, model.vocabulary, model.max_positions)
+    };
+    let fusion = Fusion {
+        gelu: execution.fusion.gelu,
+        optimizer: execution.fusion.optimizer,
+        compiled: execution.fusion.compiled,
+        ..EAGER
+    };
+    let states = States::CopiedGradients;
+    let Execution { micro_batch, sequence, attention, .. } = *execution;
+    let alone = Execution {
+        fusion,
+        states,
+        // What ranks exchange does not matter where there is one.
+        reduces_beside: execution.reduces_beside,
+        exchanges_beside: execution.exchanges_beside,
+        gathers_again: execution.gathers_again,
+        ..Execution::new(micro_batch, sequence, Split::NONE, Dtype::Bf16, attention)
+    };
+    let whole = LayerRecompute { layers: None, ..*recompute };
+    let says = [
+        (*model != gpt, "the model is a GPT with an output matrix of its own (`tied_embedding: false`)"),
+        (execution.step != Step::Whole, "a step is `full`"),
+        (execution.split != Split::NONE || plan.data != 1, "there is one rank"),
+        (execution.dtype != Dtype::Bf16, "`training.precision` is bf16-mixed"),
+        (execution.states != states, "`memory.bytes_per_parameter` is 20: gradients are copied to fp32"),
+        (
+            execution.fusion != fusion,
+            "`software` is `{ layers: hugging-face, fused_softmax: off, cross_entropy: operators }` but for `gelu`, \
+             `optimizer`, `attention` and `compile`",
+        ),
+        (*execution != alone, "linear layers are not in 8 bits, nor in pieces"),
+        (*recompute != whole, "all layers recompute the same"),
+        (plan.sharding != Sharding::None || plan.overlap != Overlap::default(), "nothing is shared"),
+        (micro_batches != 1, "a step is of one micro-batch (`training.accumulate: 1`)"),
+    ];
+    match says.into_iter().find(|(wrong, _)| *wrong) {
+        Some((_, needed)) => Err(format!("PyTorch has no part for this scenario: {needed}")),
+        None => Ok(()),
+    }
+}

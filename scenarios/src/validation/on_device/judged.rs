@@ -1,0 +1,105 @@
+//! What a device did beside what the simulator says of it.
+
+use indexmap::IndexMap;
+use rayon::prelude::*;
+use reports::summary::RunSummary;
+use reports::validation::{LeftOut, Row, Unit};
+
+use super::record::{Recorded, Reply};
+use super::workload::{Figure, Ratio};
+use super::{OnMachine, files, of, scenario, simulated};
+use crate::expectation::Metric;
+use crate::run::Progress;
+use crate::schema::FigureKind;
+use crate::validation::set::Set;
+use crate::validation::{Judged, steps};
+
+/// A row that was measured.
+struct Told<'a> {
+    place: String,
+    row: &'a IndexMap<String, String>,
+    /// The row and the GPU.
+    inputs: IndexMap<String, String>,
+    reply: &'a Reply,
+    run: Result<RunSummary, String>,
+}
+
+/// The rows of a set that were measured, each with its part. None if `progress` stopped it.
+pub(in super::super) fn judged(
+    name: &str,
+    set: &Set,
+    recorded: &Recorded,
+    machine: &OnMachine,
+    progress: &dyn Progress,
+) -> Option<Vec<(String, Judged)>> {
+    let workloads = of(set);
+    let files = files(set, machine);
+    let cases = workloads.cases();
+    let measured: Vec<_> = cases
+        .iter()
+        .filter_map(|case| Some((case, recorded.of(name).find(|(_, found)| found.row == case.inputs)?)))
+        .collect();
+    let told = measured.into_par_iter().map(|(case, (line, found))| {
+        if progress.stop() {
+            return None;
+        }
+        let run = scenario(&files, case).and_then(|(experiment, _)| simulated(&experiment));
+        progress.done();
+        let gpu = ("gpu".to_owned(), machine.gpu.clone());
+        Some(Told {
+            place: format!("{}:{line}", recorded.name),
+            row: &case.inputs,
+            inputs: case.inputs.clone().into_iter().chain([gpu]).collect(),
+            reply: &found.reply,
+            run,
+        })
+    });
+    let told: Vec<Told<'_>> = told.collect::<Option<_>>()?;
+    let figures = workloads
+        .figures
+        .iter()
+        .flat_map(|figure| told.iter().map(move |row| (figure.part.clone(), row.judged(row.figure(figure)))));
+    let ratios = workloads.ratios.iter().flat_map(|ratio| {
+        let figure = workloads.figures.iter().find(|figure| figure.figure == ratio.figure);
+        let figure = figure.expect("a test says that ratios are of figures that are judged");
+        told.iter().filter_map(|row| Some((ratio.part.clone(), row.over_another(ratio, figure, &told)?)))
+    });
+    Some(figures.chain(ratios).collect())
+}
+
+impl Told<'_> {
+    /// A figure, measured and predicted.
+    fn figure(&self, of: &Figure) -> Result<Row, String> {
+        let run = self.run.as_ref().map_err(String::clone)?;
+        let is_time = of.metric.kind() == FigureKind::Seconds;
+        Ok(Row {
+            unit: if is_time { Unit::Seconds } else { Unit::Bytes },
+            measured: self.reply.figure(&of.figure)?,
+            predicted: steps::figure(run, of.metric)?,
+            interval_s: run.step_time_interval_s.filter(|_| of.metric == Metric::StepTimeS),
+            shares: if is_time { steps::shares(run) } else { IndexMap::new() },
+            ..Row::default()
+        })
+    }
+
+    /// The ratio of a figure to that of another row, if the set has this one and it was measured.
+    fn over_another(&self, ratio: &Ratio, figure: &Figure, told: &[Self]) -> Option<Judged> {
+        let wanted = ratio.other(self.row)?;
+        let other = told.iter().find(|other| *other.row == wanted)?;
+        let pair = self.figure(figure).and_then(|row| Ok((row, other.figure(figure)?)));
+        Some(self.judged(pair.map(|(row, other)| Row {
+            unit: Unit::Ratio,
+            measured: row.measured / other.measured,
+            predicted: row.predicted / other.predicted,
+            ..Row::default()
+        })))
+    }
+
+    fn judged(&self, row: Result<Row, String>) -> Judged {
+        let (place, inputs) = (self.place.clone(), self.inputs.clone());
+        match row {
+            Ok(row) => Judged::Row(Row { place, inputs, ..row }),
+            Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),
+        }
+    }
+}

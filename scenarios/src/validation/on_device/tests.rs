@@ -1,0 +1,291 @@
+//! What PyTorch runs is what is simulated: operators, sizes of products, and bytes kept, layer by layer. They are counted on a CPU.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use hw_models::calibration::devices::{Greeting, Workloads as PyTorch};
+use hw_models::calibration::measure::{DeviceError, Found};
+use serde::Deserialize;
+use serde_json::json;
+use workloads::model::transformer::{Block, Operator, ShardedTransformer, Work};
+
+use super::workload::Case;
+use super::*;
+use crate::plans;
+use crate::schema::Model;
+
+/// A tiny GPT of two layers, and what every row of the sets says.
+const TINY: &str = "
+name: tiny
+machine: { parts: { gpus: { gpu: h200-sxm5-141gb } } }
+model: { transformer: { layers: 2, hidden: 64, heads: 4, vocabulary: 512, max_positions: 64, tied_embedding: false, dropout: false } }
+training: { precision: bf16-mixed, micro_batch: 1, sequence: 32, accumulate: 1 }
+memory: { bytes_per_parameter: 20 }
+software: { layers: hugging-face, fused_softmax: off, cross_entropy: operators, optimizer: operators }
+";
+
+/// The operators of a block by what they are: passes over memory, attention, and products with their sizes, sorted.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Operators {
+    passes: i64,
+    attention: i64,
+    products: BTreeMap<[u64; 4], i64>,
+}
+
+/// What PyTorch says of a step.
+#[derive(Deserialize)]
+struct Step {
+    operators: Vec<(String, Vec<Vec<u64>>)>,
+    kept_bytes: u64,
+}
+
+#[test]
+fn a_layer_of_pytorch_has_the_operators_that_are_simulated() {
+    let Some(mut pytorch) = pytorch() else { return };
+    for settings in LAYERS {
+        let Some([two, three]) = layers(&mut pytorch, settings) else { continue };
+        let mut found = operators(&three.operators);
+        found.subtract(&operators(&two.operators));
+        let layer = layer(settings);
+        let simulated = simulated_operators(layer.forward.iter().chain(&layer.backward));
+        assert_eq!(found, simulated, "{settings:?}");
+    }
+}
+
+#[test]
+fn a_layer_of_pytorch_keeps_the_bytes_that_are_simulated() {
+    let Some(mut pytorch) = pytorch() else { return };
+    for settings in LAYERS {
+        let Some([two, three]) = layers(&mut pytorch, settings) else { continue };
+        let simulated = layer(settings).saved_bytes();
+        // On a CPU statistics of norms are in the type of their input: 4 bytes a token and norm less than on a GPU.
+        let recomputed = settings.iter().any(|setting| setting.contains("full"));
+        let statistics = if recomputed { 0 } else { 2 * 4 * tokens(settings) };
+        assert_eq!(three.kept_bytes - two.kept_bytes, simulated - statistics, "{settings:?}");
+    }
+}
+
+#[test]
+fn what_is_around_the_layers_has_the_operators_that_are_simulated() {
+    let Some(mut pytorch) = pytorch() else { return };
+    // The seed of the backward pass is filled in; the gradient of positions is summed over sequences, where there are several.
+    for (settings, more) in [(&[][..], 1), (&["training.micro_batch=2"], 2)] {
+        let Some([two, three]) = layers(&mut pytorch, settings) else { continue };
+        let mut found = operators(&two.operators);
+        let mut of_layer = operators(&three.operators);
+        of_layer.subtract(&found);
+        found.subtract(&of_layer);
+        found.subtract(&of_layer);
+        let model = model(settings);
+        let blocks = [model.embedding(), model.head()];
+        let all = blocks.iter().flat_map(|block| block.forward.iter().chain(&block.backward));
+        let mut simulated = simulated_operators(all);
+        simulated.passes += more;
+        assert_eq!(found, simulated, "{settings:?}");
+    }
+}
+
+#[test]
+fn steps_are_timed() {
+    let Some(mut pytorch) = pytorch() else { return };
+    let asks = Asks::Step { model: built(&[]) };
+    let mut question = serde_json::to_value(&asks).unwrap();
+    for (name, value) in [("device", json!("cpu")), ("samples", json!(4)), ("warm_up", json!(1))] {
+        question[name] = value;
+    }
+    let reply: Reply = pytorch.run(&question).unwrap_or_else(|error| panic!("{error}"));
+    assert!(reply.figures["step_s"].len() == 4 && reply.figures["step_s"].iter().all(|&time| time > 0.0));
+    question["model"]["launch"] = json!("graph");
+    let refused = pytorch.run::<Reply>(&question).unwrap_err().to_string();
+    assert_eq!(refused, "PyTorch cannot do this: there are no graphs of a CPU");
+}
+
+#[test]
+fn every_row_of_every_set_can_be_built_and_is_judged() {
+    for name in names() {
+        let set = embedded::workload(name).unwrap();
+        let workloads = of(&set);
+        for ratio in &workloads.ratios {
+            assert!(workloads.figures.iter().any(|figure| figure.figure == ratio.figure), "{name}");
+            let compared =
+                workloads.cases().iter().filter(|case| ratio.other(&case.inputs).is_some()).count();
+            assert!(compared > 0, "{name}: no two rows have the ratio `{}`", ratio.part);
+        }
+        let (all, quick) = (workloads.cases().len(), workloads.quick().len());
+        assert!(all > quick && quick > 0, "{name}: {quick} of {all} rows are quick");
+        for gpu in ["h200-sxm5-141gb", "a100-sxm4-80gb", "l4"] {
+            let machine = OnMachine { gpu: gpu.to_owned(), calibrations: Vec::new() };
+            let asked =
+                questions(&[name.to_owned()], &machine, false).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+            assert_eq!(asked.len(), all);
+        }
+    }
+}
+
+#[test]
+fn what_the_script_has_no_part_for_is_refused_with_the_reason() {
+    let refusals = [
+        ("software.layers=megatron-lm", "layers: hugging-face"),
+        ("software.cross_entropy=fused", "cross_entropy: operators"),
+        ("model.transformer.tied_embedding=true", "tied_embedding: false"),
+        ("training.accumulate=2", "accumulate: 1"),
+        ("training.precision=fp16-mixed", "bf16-mixed"),
+        ("memory.bytes_per_parameter=16", "bytes_per_parameter"),
+        ("software.launch=free", "eager or graph"),
+        ("techniques.recompute={ mode: full, layers: 1 }", "recompute the same"),
+        ("techniques.recompute={ mode: operators }", "`selective` or `full`"),
+        ("training.step=forward", "a step is `full`"),
+    ];
+    for (setting, expected) in refusals {
+        let refused = build(&resolved(&[setting])).expect_err(setting);
+        assert!(refused.contains(expected), "{setting}: {refused}");
+    }
+}
+
+/// Layers that are compared.
+const LAYERS: [&[&str]; 8] = [
+    &[],
+    &["training.micro_batch=2"],
+    &["software.attention=flash"],
+    &["software.gelu=operators"],
+    &["techniques.recompute.mode=selective"],
+    &["techniques.recompute.mode=full"],
+    &["techniques.recompute={ mode: full, early_stop: true }"],
+    &["techniques.recompute={ mode: full, early_stop: true }", "training.micro_batch=2"],
+];
+
+/// What a step of a model of two layers and of one of three consists of; none where this PyTorch is too old for it.
+fn layers(pytorch: &mut PyTorch, settings: &[&str]) -> Option<[Step; 2]> {
+    let mut step = |layers: u32| {
+        let all: Vec<String> = [format!("model.transformer.layers={layers}")]
+            .into_iter()
+            .chain(settings.iter().map(|&setting| setting.to_owned()))
+            .collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        match pytorch.run(&json!({ "workload": "operators", "model": built(&all) })) {
+            Ok(step) => Some(step),
+            Err(DeviceError::Unable { why, .. }) if why.contains("needs version") => None,
+            Err(error) => panic!("{settings:?}: {error}"),
+        }
+    };
+    Some([step(2)?, step(3)?])
+}
+
+fn resolved(settings: &[&str]) -> Scenario {
+    let files = BTreeMap::from([(FILE.to_owned(), TINY.as_bytes().to_vec())]);
+    let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+    let case = Case { inputs: IndexMap::new(), settings };
+    scenario(&files, &case).unwrap_or_else(|wrong| panic!("{wrong}")).1
+}
+
+fn built(settings: &[&str]) -> Build {
+    build(&resolved(settings)).unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+fn tokens(settings: &[&str]) -> u64 {
+    let training = resolved(settings).training;
+    training.micro_batch.unwrap().get() * training.sequence.unwrap().get()
+}
+
+fn model(settings: &[&str]) -> ShardedTransformer {
+    let scenario = resolved(settings);
+    let Model::Transformer(model) = &scenario.model else { panic!("it is a transformer") };
+    let plan = plans::transformer::plan(&scenario, model);
+    ShardedTransformer::new(&plan.model, &plan.execution).unwrap()
+}
+
+fn layer(settings: &[&str]) -> Block {
+    let scenario = resolved(settings);
+    let Model::Transformer(of) = &scenario.model else { panic!("it is a transformer") };
+    model(settings).layer(plans::transformer::plan(&scenario, of).recompute.first)
+}
+
+impl Operators {
+    fn product(&mut self, mut sizes: [u64; 4]) {
+        sizes.sort_unstable();
+        *self.products.entry(sizes).or_default() += 1;
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        self.passes -= other.passes;
+        self.attention -= other.attention;
+        for (sizes, count) in &other.products {
+            *self.products.entry(*sizes).or_default() -= count;
+        }
+        self.products.retain(|_, count| *count != 0);
+    }
+}
+
+fn simulated_operators<'a>(all: impl Iterator<Item = &'a Operator>) -> Operators {
+    let mut found = Operators::default();
+    for op in all {
+        match op.work {
+            Work::Gemm(gemm) => found.product([gemm.batch, gemm.m, gemm.n, gemm.k]),
+            Work::Attention(_) => found.attention += 1,
+            _ => found.passes += 1,
+        }
+    }
+    found
+}
+
+/// What each operator of PyTorch is on a GPU.
+fn operators(all: &[(String, Vec<Vec<u64>>)]) -> Operators {
+    let mut found = Operators::default();
+    for (name, sizes) in all {
+        let name = name.trim_start_matches("aten.");
+        match name {
+            "addmm" => found.product([1, sizes[1][0], sizes[1][1], sizes[2][1]]),
+            "mm" => found.product([1, sizes[0][0], sizes[0][1], sizes[1][1]]),
+            "bmm" => found.product([sizes[0][0], sizes[0][1], sizes[0][2], sizes[1][2]]),
+            "_scaled_dot_product_flash_attention_for_cpu"
+            | "_scaled_dot_product_flash_attention_for_cpu_backward" => found.attention += 1,
+            "view" | "_unsafe_view" | "_reshape_alias" | "as_strided" | "t" | "transpose" | "permute"
+            | "unbind" | "slice" | "select" | "unsqueeze" | "squeeze" | "expand" | "is_same_size"
+            | "detach" | "alias" | "empty" | "empty_like" => {}
+            // Gradients of weights and of the input; the product with the output, and what is left of the rows.
+            "native_layer_norm_backward" | "_softmax_backward_data" => found.passes += 2,
+            // Zeros, and what is written among them.
+            "embedding_dense_backward" | "slice_backward" => found.passes += 2,
+            "ones_like"
+            | "add"
+            | "add_"
+            | "mul"
+            | "pow"
+            | "tanh"
+            | "tanh_backward"
+            | "gelu"
+            | "gelu_backward"
+            | "_to_copy"
+            | "clone"
+            | "masked_fill"
+            | "masked_fill_"
+            | "_softmax"
+            | "native_layer_norm"
+            | "sum"
+            | "stack"
+            | "embedding"
+            | "_log_softmax"
+            | "_log_softmax_backward_data"
+            | "nll_loss_forward"
+            | "nll_loss_backward" => found.passes += 1,
+            other => panic!("what is `{other}` on a GPU?"),
+        }
+    }
+    found
+}
+
+/// A Python with PyTorch: a test that needs it says so and ends where there is none, unless all tools have to be there.
+/// `FORETRAIN_PYTHON` names another than Debian's.
+fn pytorch() -> Option<PyTorch> {
+    let program = std::env::var_os("FORETRAIN_PYTHON").unwrap_or_else(|| "/usr/bin/python3".into());
+    let missing = match PyTorch::start(Path::new(&program)) {
+        Ok((pytorch, Greeting { torch: Found::Present(_), .. })) => return Some(pytorch),
+        Ok((_, greeting)) => format!("{:?}", greeting.torch),
+        Err(error) => error.to_string(),
+    };
+    assert!(std::env::var_os("FORETRAIN_REQUIRE_TOOLS").is_none(), "{missing}");
+    // Who runs tests should know what was not tested.
+    let _ = writeln!(std::io::stderr(), "skipped: {missing}");
+    None
+}

@@ -1,0 +1,116 @@
+//! What runs on a device: rows that say what a scenario sets and, from the same figures, what is built.
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+
+use crate::expectation::Metric;
+
+/// Rows that run on a device, and what is judged of them.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct Workloads {
+    /// What the device does.
+    pub(super) workload: Kind,
+    /// What is judged of each row.
+    pub(super) figures: Vec<Figure>,
+    /// What is judged of two rows.
+    #[serde(default)]
+    pub(super) ratios: Vec<Ratio>,
+    /// The values of axes whose rows are measured in a hurry: all of them at least on one axis.
+    #[serde(default)]
+    quick: Vec<String>,
+    /// What all rows have in common.
+    pub(super) scenario: serde_yaml::Mapping,
+    /// Rows are all ways to take a value of each axis: what each sets, by path.
+    axes: IndexMap<String, IndexMap<String, IndexMap<String, serde_yaml::Value>>>,
+}
+
+/// What a device does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Kind {
+    /// Training steps of a transformer.
+    Step,
+}
+
+/// A figure of a measurement, and of which run's it is the like.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Figure {
+    pub(super) figure: String,
+    pub(super) metric: Metric,
+    /// The part of the set that it is judged in.
+    pub(super) part: String,
+}
+
+/// A figure of one row over that of another, which differ on one axis alone.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ratio {
+    pub(super) figure: String,
+    /// The axis on which they differ.
+    pub(super) axis: String,
+    /// The value of the first; any other than that of the second, if none is named.
+    pub(super) of: Option<String>,
+    /// The value of the second.
+    pub(super) over: String,
+    /// The part of the set that it is judged in.
+    pub(super) part: String,
+}
+
+/// A row.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    /// Its values of the axes.
+    pub(super) inputs: IndexMap<String, String>,
+    /// What it sets, `path=value` each.
+    pub(super) settings: Vec<String>,
+}
+
+impl Workloads {
+    /// All rows, the last axis changing fastest.
+    pub(super) fn cases(&self) -> Vec<Case> {
+        let mut cases = vec![Case { inputs: IndexMap::new(), settings: Vec::new() }];
+        for (axis, values) in &self.axes {
+            let with = |case: &Case, (value, sets): (&String, &IndexMap<String, serde_yaml::Value>)| {
+                let mut case = case.clone();
+                case.inputs.insert(axis.clone(), value.clone());
+                case.settings.extend(sets.iter().map(|(path, value)| format!("{path}={}", flow(value))));
+                case
+            };
+            cases = cases.iter().flat_map(|case| values.iter().map(|value| with(case, value))).collect();
+        }
+        cases
+    }
+
+    /// The rows that are measured in a hurry: those whose value of an axis is listed, or all.
+    pub(super) fn quick(&self) -> Vec<Case> {
+        let listed = |case: &Case| case.inputs.values().any(|value| self.quick.contains(value));
+        self.cases().into_iter().filter(|case| self.quick.is_empty() || listed(case)).collect()
+    }
+}
+
+impl Case {
+    /// Its name: its values.
+    pub(super) fn name(&self) -> String {
+        self.inputs.values().map(String::as_str).collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl Ratio {
+    /// The row that `row` is compared with, where that is the first of two.
+    pub(super) fn other(&self, row: &IndexMap<String, String>) -> Option<IndexMap<String, String>> {
+        let value = row.get(&self.axis).filter(|&value| *value != self.over)?;
+        if self.of.as_ref().is_some_and(|of| of != value) {
+            return None;
+        }
+        let mut other = row.clone();
+        other.insert(self.axis.clone(), self.over.clone());
+        Some(other)
+    }
+}
+
+/// A value in one line: JSON is YAML.
+fn flow(value: &serde_yaml::Value) -> String {
+    serde_json::to_string(value).expect("settings have text for keys and finite numbers")
+}

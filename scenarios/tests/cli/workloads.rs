@@ -1,0 +1,84 @@
+//! `validate --on-device` without a GPU: what is missing, what would run, and what a GPU did before.
+
+use super::support::{Sandbox, assert_session};
+
+/// What a GPU might have done for two rows and their ratio, a noisy row, one that was held back, and one that did not fit.
+const RECORD: &str = r#"{"foretrain":"0.0.0","device":{"name":"NVIDIA H200","driver":"NVIDIA 570.0","facts":{"torch":"2.7.1"}},"gpu":"h200-sxm5-141gb","date":"2026-11-22","calibrations":[]}
+{"workload":"steps","row":{"size":"125M, 1 x 256","launch":"eager"},"figures":{"step_s":[0.0060,0.0061,0.0060]},"before":{"clock_mhz":1980.0},"after":{}}
+{"workload":"steps","row":{"size":"125M, 1 x 256","launch":"graph"},"figures":{"step_s":[0.0050,0.0050,0.0051]},"before":{},"after":{}}
+{"workload":"steps","row":{"size":"125M, 4 x 1,024","launch":"eager"},"figures":{"step_s":[0.010,0.013,0.016]},"before":{},"after":{}}
+{"workload":"steps","row":{"size":"125M, 4 x 1,024","launch":"graph"},"figures":{"step_s":[0.013]},"before":{},"after":{"throttled_by":["heat (slowed by the driver)"]}}
+{"workload":"memory","row":{"batch":"2 x 2,048","recompute":"flash, none"},"figures":{"peak_allocated_bytes":[37000000000.0],"peak_reserved_bytes":[38000000000.0]},"before":{},"after":{}}
+{"workload":"memory","row":{"batch":"4 x 2,048","recompute":"materialised, none"},"before":{},"after":{},"failed":"the GPU's memory is used up: end other processes on it"}
+{"workload":"steps","row":{"size":"1.3B, 4"#;
+
+fn sandbox(name: &str) -> Sandbox {
+    let sandbox = Sandbox::new(name);
+    sandbox.write("on-device.jsonl", RECORD);
+    sandbox
+}
+
+#[test]
+fn what_a_gpu_did_is_judged_anywhere() {
+    let sandbox = sandbox("workloads-recorded");
+    assert_session!("workloads", sandbox.session(&["validate --recorded on-device.jsonl --quiet"]));
+    let json = sandbox.run("validate --recorded on-device.jsonl --quiet --format json steps").json();
+    let parts = json["sets"][0]["parts"].as_array().unwrap().clone();
+    let part = |name: &str| parts.iter().find(|part| part["name"] == name).unwrap().clone();
+    assert_eq!(part("step")["rows"][0]["measured"], 0.006, "the median");
+    assert_eq!(part("step")["left_out"].as_array().unwrap().len(), 2);
+    let ratio = part("eager over graph")["rows"][0].clone();
+    assert!((ratio["measured"].as_f64().unwrap() - 1.2).abs() < 1e-12, "{ratio}");
+    let [eager, graph] = [0, 1].map(|at| part("step")["rows"][at]["predicted"].as_f64().unwrap());
+    assert_eq!(ratio["predicted"], eager / graph);
+}
+
+#[test]
+fn what_is_wrong_with_a_record_is_told_with_its_line() {
+    let sandbox = sandbox("workloads-wrong");
+    let heading = RECORD.lines().next().unwrap();
+    let broken = [
+        ("empty.jsonl", String::new()),
+        ("other.jsonl", "{\"form\": 1}\n".to_owned()),
+        ("gpu.jsonl", heading.replace("h200-sxm5-141gb", "h200-sxm5") + "\n"),
+        ("torn.jsonl", format!("{heading}\n{{\"workload\": \"steps\", \"row\n")),
+        ("workload.jsonl", format!("{heading}\n{{\"workload\": \"step\", \"row\": {{}}}}\n")),
+        ("row.jsonl", format!("{heading}\n{{\"workload\": \"steps\", \"row\": {{ \"size\": \"1T\" }}}}\n")),
+    ];
+    let mut commands = vec!["validate --recorded nowhere.jsonl".to_owned()];
+    for (name, text) in broken {
+        sandbox.write(name, text);
+        commands.push(format!("validate --recorded {name}"));
+    }
+    sandbox.write("hardware.yaml", "a: 1\n");
+    commands.extend(
+        [
+            "validate --recorded on-device.jsonl --calibration hardware.yaml",
+            "validate --recorded on-device.jsonl step",
+            "validate --calibration hardware.yaml",
+            "validate --quick",
+        ]
+        .map(str::to_owned),
+    );
+    let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+    assert_session!("workloads_wrong", sandbox.session(&commands));
+    assert!(!sandbox.path("out/validate").exists());
+}
+
+#[test]
+fn without_a_gpu_it_says_what_would_run_and_what_is_missing() {
+    let sandbox = Sandbox::new("workloads-dry");
+    assert_session!(
+        "workloads_dry",
+        sandbox.session(&[
+            "validate --on-device --dry-run",
+            "validate --on-device --dry-run --gpu h200",
+            "validate --on-device --dry-run --gpu h200-sxm5-141gb --quick steps fusion",
+            "validate --on-device --python ./no-python",
+        ])
+    );
+    let rows = sandbox.run("validate --on-device --dry-run --gpu a100-sxm4-80gb --format json memory").json();
+    let fits = |row: &serde_json::Value| row["step_time_s"].as_f64().is_some();
+    let rows = rows.as_array().unwrap();
+    assert!(rows.iter().any(fits) && rows.iter().any(|row| !fits(row) && row["unpredicted"].is_string()));
+}
