@@ -34,6 +34,8 @@ pub struct Calibration {
     pub steady: bool,
     /// In the order of the file.
     pub laws: Vec<Law>,
+    /// Work beside other work.
+    pub met: Vec<Met>,
     /// Constants that no scenario rests on yet.
     pub unused: Vec<String>,
 }
@@ -91,6 +93,19 @@ pub struct Errors {
     pub worst: f64,
     /// Their mean with sign, positive where the law is slow.
     pub bias: f64,
+}
+
+/// What work took beside other work, relative to what it took alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Met {
+    /// What was timed.
+    pub timed: String,
+    /// What went on meanwhile.
+    pub meanwhile: String,
+    /// As it was measured.
+    pub measured: f64,
+    /// As the engine says.
+    pub predicted: f64,
 }
 
 /// A task that was timed.
@@ -151,6 +166,7 @@ fn render(calibration: &Calibration) -> Result<Markup, PlotError> {
             }
             (errors(calibration))
             (constants(calibration))
+            @if !calibration.met.is_empty() { (met(&calibration.met)) }
             @for law in laws { (law) }
         }
     };
@@ -213,6 +229,30 @@ fn judged(errors: &Errors) -> Markup {
         td.number { (interval.as_deref().unwrap_or(quantity::NONE)) }
         @for error in [median, p95, worst] { td.number { (quantity::percent(error)) } }
         td.number { (quantity::change(bias)) }
+    }
+}
+
+/// Measured slowdowns beside predicted ones.
+fn met(met: &[Met]) -> Markup {
+    html! {
+        section {
+            h2 #beside { "Work beside other work" }
+            p.aid {
+                "So many times as long as alone does the timed work take. Predicted by the engine, with the constants of this file."
+            }
+            div.wide { table.judged {
+                thead { tr {
+                    th { "timed" } th { "meanwhile" } th.number { "measured" } th.number { "predicted" } th.number { "off" }
+                } }
+                tbody { @for one in met { tr {
+                    td { (one.timed) }
+                    td { (one.meanwhile) }
+                    td.number { (quantity::times(one.measured)) }
+                    td.number { (quantity::times(one.predicted)) }
+                    td.number { (quantity::points(one.predicted - one.measured)) }
+                } } }
+            } }
+        }
     }
 }
 

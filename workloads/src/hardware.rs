@@ -10,10 +10,10 @@ use hw_models::collectives::{
     self, CollectiveCatalogue, CollectiveError, CollectiveModel, CollectivePlan, GroupShape, PathKind,
 };
 use hw_models::host::HostCosts;
-use hw_models::kernels::{self, GpuFacts, KernelCatalogue, KernelCost, KernelError, KernelModel, Libraries};
+use hw_models::kernels::{GpuFacts, KernelCatalogue, KernelCost, KernelError, KernelModel, Libraries};
 use hw_models::machine::{Machine, NoRoute, Route, RouteKind};
 use sim_core::fixed::Rate;
-use sim_core::program::{CapRow, CapTable};
+use sim_core::program::CapTable;
 use sim_core::time::Time;
 use thiserror::Error;
 
@@ -208,15 +208,7 @@ impl<'a> CostModels<'a> {
     /// The speeds of a kernel that moves `bytes`. At another clock another tile may be best, with other traffic: it is as
     /// fast as if it moved `bytes` in the same time.
     fn speed(&mut self, costs: &[KernelCost], bytes: u64) -> u32 {
-        let table = |cost: &KernelCost| {
-            let row = |row: &kernels::SpeedRow| CapRow {
-                units: row.sms,
-                cap: Rate::per_second(row.bytes_per_s * bytes as f64 / cost.bytes as f64).min(self.hbm),
-                waves: row.waves,
-            };
-            CapTable { rows: cost.rows.iter().map(row).collect() }
-        };
-        let tables: Vec<CapTable> = costs.iter().map(table).collect();
+        let tables: Vec<CapTable> = costs.iter().map(|cost| cost.speeds(bytes, self.hbm)).collect();
         let rows = tables.iter().flat_map(|table| &table.rows);
         let key = rows.map(|row| (row.units, row.cap.0, row.waves)).collect();
         *self.known.entry(key).or_insert_with(|| {

@@ -17,6 +17,7 @@ mod formats;
 mod found_kernels;
 mod gaussian;
 pub mod hardware;
+pub mod interference;
 mod kernels;
 pub mod laws;
 pub mod measure;

@@ -30,6 +30,8 @@ mod words;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use sim_core::fixed::Rate;
+use sim_core::program::{CapRow, CapTable};
 use sim_core::time::Time;
 
 use crate::catalogue::Gpu;
@@ -231,6 +233,17 @@ impl KernelCost {
     /// Its time with all the SMs it wants and HBM for itself.
     pub fn alone(&self) -> Time {
         self.fixed.saturating_add(picoseconds(self.of_blocks()))
+    }
+
+    /// Its speeds as the engine takes them, of an activity that moves `bytes` in the same time, where the memory gives all kernels
+    /// together at most `hbm`.
+    pub fn speeds(&self, bytes: u64, hbm: Rate) -> CapTable {
+        let row = |row: &SpeedRow| CapRow {
+            units: row.sms,
+            cap: Rate::per_second(row.bytes_per_s * bytes as f64 / self.bytes as f64).min(hbm),
+            waves: row.waves,
+        };
+        CapTable { rows: self.rows.iter().map(row).collect() }
     }
 
     /// The same without its start (s).

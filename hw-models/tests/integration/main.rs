@@ -5,6 +5,7 @@ mod allocator_plain;
 mod catalogue;
 mod collectives;
 mod host;
+mod interference;
 mod kernels;
 mod machine;
 mod machine_set;

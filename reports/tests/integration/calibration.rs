@@ -1,6 +1,6 @@
 //! The page of a calibration.
 
-use reports::calibration::{Calibration, Constant, Errors, FitPoint, Law, html};
+use reports::calibration::{Calibration, Constant, Errors, FitPoint, Law, Met, html};
 
 fn page(calibration: &Calibration) -> String {
     let mut page = Vec::new();
@@ -43,6 +43,12 @@ fn a_page_shows_every_law_with_its_constants_and_what_is_left_over() {
         device: "<EPYC>".to_owned(),
         file: "mine.yaml".to_owned(),
         drift: Some(0.07),
+        met: vec![Met {
+            timed: "a product".to_owned(),
+            meanwhile: "copies".to_owned(),
+            measured: 1.25,
+            predicted: 1.20,
+        }],
         unused: vec!["memory.copy.core".to_owned(), "memory.copy.all".to_owned()],
         laws: vec![law, Law { name: "none".to_owned(), ..Law::default() }],
         ..Calibration::default()
@@ -55,6 +61,8 @@ fn a_page_shows_every_law_with_its_constants_and_what_is_left_over() {
         "<td class=\"number\">1.20 %</td>",
         "not told",
         "calibration: [mine.yaml]",
+        "<td>a product</td><td>copies</td><td class=\"number\">1.25×</td><td class=\"number\">1.20×</td>",
+        "<td class=\"number\">-5.00 points</td>",
         "No scenario rests on memory.copy.core, memory.copy.all yet.",
         // Three tasks, two held out: mean, interval, median, 95th percentile, worst, bias; then those of other decades.
         "<td class=\"number\">3</td><td class=\"number\">2</td><td class=\"number\">2.50 %</td>",

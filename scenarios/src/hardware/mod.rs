@@ -3,6 +3,9 @@
 mod difference;
 
 use hw_models::calibration::hardware::{FORM, Hardware};
+use hw_models::calibration::interference::{SharedGpu, Slowdown, slowdowns};
+use hw_models::calibration::measure::Record;
+use hw_models::calibration::overlay::Overlay;
 use serde::Deserialize;
 
 use crate::catalogue;
@@ -40,8 +43,19 @@ pub fn read(bytes: &[u8]) -> Result<Hardware, String> {
 
 /// Constants of a file that no scenario rests on, `memory.copy.core`.
 pub fn unused(hardware: &Hardware) -> Vec<String> {
+    laid(hardware).files.into_iter().flat_map(|laid| laid.unused).collect()
+}
+
+/// What was measured of work beside other work, and what the engine says with the constants of the file; none without a GPU.
+pub fn interference(hardware: &Hardware, records: &[Record]) -> Vec<Slowdown> {
+    let gpu = hardware.gpu.as_ref().and_then(|gpu| SharedGpu::of(&laid(hardware), gpu));
+    gpu.map(|gpu| slowdowns(&gpu, records)).unwrap_or_default()
+}
+
+/// The catalogue with the file laid over it.
+fn laid(hardware: &Hardware) -> Overlay {
     let mut overlay = catalogue::overlay();
     // Whoever lays the file over a scenario is told what is wrong with it.
     let _ = overlay.lay("", hardware);
-    overlay.files.into_iter().flat_map(|laid| laid.unused).collect()
+    overlay
 }

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use hw_models::calibration::Errors;
 use hw_models::calibration::devices::{Cuda, Host, Torch};
 use hw_models::calibration::hardware::{Constant, Found, Hardware};
+use hw_models::calibration::interference::Slowdown;
 use hw_models::calibration::laws::Law;
 use hw_models::calibration::measure::{
     Device, End, Failure, Found as Need, Heading, Joined, Observer, Plan, Probe, Record, Recorded, Synthetic,
@@ -16,7 +18,7 @@ use hw_models::calibration::measure::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reports::quantity;
 use scenarios::catalogue::kernels_of;
-use scenarios::hardware::unused;
+use scenarios::hardware::{interference, unused};
 use serde::Serialize;
 
 use super::samples::{self, SAMPLES, Samples};
@@ -52,6 +54,8 @@ pub(super) enum Target {
 #[derive(Serialize)]
 struct Answer<'a> {
     hardware: &'a Hardware,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    interference: Vec<Slowdown>,
     failures: Vec<String>,
     left_out: usize,
     files: Vec<PathBuf>,
@@ -214,10 +218,12 @@ pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer)
     let report = files::put(&folder, REPORT, &report)?;
     let files = vec![files::put(&folder, HARDWARE, yaml.as_bytes())?, report, folder.join(SAMPLES)];
     samples.complete()?;
+    let interference = interference(&hardware, &outcome.records);
     printer.print(&match arguments.format {
-        Format::Table => text(&hardware, &files),
+        Format::Table => text(&hardware, &interference, &files),
         Format::Json => trouble::json(&Answer {
             hardware: &hardware,
+            interference,
             failures: outcome
                 .failures
                 .iter()
@@ -294,7 +300,7 @@ fn yaml(hardware: &Hardware, target: &Target) -> Result<String, Trouble> {
     Ok(head + &body)
 }
 
-fn text(hardware: &Hardware, files: &[PathBuf]) -> String {
+fn text(hardware: &Hardware, interference: &[Slowdown], files: &[PathBuf]) -> String {
     let mut text = format!("{}, {}, {}\n", hardware.device.name, hardware.device.driver, hardware.date);
     let widest = hardware.laws.keys().map(String::len).max().unwrap_or(0);
     for (name, found) in &hardware.laws {
@@ -305,6 +311,13 @@ fn text(hardware: &Hardware, files: &[PathBuf]) -> String {
     }
     for (name, class) in hardware.kernels.iter().flat_map(|kernels| &kernels.classes) {
         text += &format!("  {name:widest$}  held out {}\n", class.held_out);
+    }
+    if !interference.is_empty() {
+        let Errors { samples, median, worst, .. } = Slowdown::errors(interference);
+        let [median, worst] = [median, worst].map(|share| quantity::significant(100.0 * share));
+        text += &format!(
+            "work beside other work, predicted by the engine: {samples} slowdowns, off by {median} points (median), {worst} at worst\n"
+        );
     }
     let unused = unused(hardware);
     if !unused.is_empty() {

@@ -2,14 +2,15 @@
 
 use hw_models::calibration::estimate::{Beside, beside};
 use hw_models::calibration::hardware::{Found, Hardware};
+use hw_models::calibration::interference::Slowdown;
 use hw_models::calibration::laws::laws;
 use hw_models::calibration::measure::Record;
 use hw_models::calibration::{Errors, FoundClass};
 use hw_models::kernels::{Correct, KernelModel};
-use reports::calibration::{self, Calibration, Constant, FitPoint, Law};
+use reports::calibration::{self, Calibration, Constant, FitPoint, Law, Met};
 
 use scenarios::catalogue::kernels_of;
-use scenarios::hardware::{kernel_constants, unused};
+use scenarios::hardware::{interference, kernel_constants, unused};
 
 use crate::cli::output::page;
 use crate::cli::trouble::Trouble;
@@ -25,7 +26,14 @@ pub(super) fn of_device(hardware: &Hardware, file: &str, records: &[Record]) -> 
         let point = |record| of_kernel(record, class, model.as_ref()?);
         records.iter().filter_map(point).collect()
     });
-    drawn(hardware, file, known.map(|(law, found)| of_law(law, found, records)).chain(kernels).collect())
+    let laws = known.map(|(law, found)| of_law(law, found, records)).chain(kernels).collect();
+    let met = |one: Slowdown| Met {
+        timed: one.timed,
+        meanwhile: one.meanwhile,
+        measured: one.measured,
+        predicted: one.predicted,
+    };
+    drawn(hardware, file, laws, interference(hardware, records).into_iter().map(met).collect())
 }
 
 /// The page of a GPU that tables tell of, as bytes; `file`: the name of its hardware file.
@@ -48,10 +56,10 @@ pub(super) fn of_tables(
         };
         rows.into_iter().map(point).collect()
     };
-    drawn(hardware, file, of_kernels(hardware, points))
+    drawn(hardware, file, of_kernels(hardware, points), Vec::new())
 }
 
-fn drawn(hardware: &Hardware, file: &str, laws: Vec<Law>) -> Result<Vec<u8>, Trouble> {
+fn drawn(hardware: &Hardware, file: &str, laws: Vec<Law>, met: Vec<Met>) -> Result<Vec<u8>, Trouble> {
     let Hardware { foretrain, device, date, drift, steady, .. } = hardware.clone();
     let calibration = Calibration {
         version: foretrain,
@@ -63,6 +71,7 @@ fn drawn(hardware: &Hardware, file: &str, laws: Vec<Law>) -> Result<Vec<u8>, Tro
         drift,
         steady,
         laws,
+        met,
         unused: unused(hardware),
     };
     page(&format!("the page of {file}"), |out| calibration::html(out, &calibration))
