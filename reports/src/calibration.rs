@@ -147,11 +147,12 @@ fn render(calibration: &Calibration) -> Result<Markup, PlotError> {
             p.kicker { "foretrain " (calibration.version) }
             h1 { "What this machine does: " (calibration.device) }
             p.finding {
-                (calibration.laws.len()) @if calibration.laws.len() == 1 { " law" } @else { " laws" } " from " (tasks) " tasks; "
+                (calibration.laws.len()) @if calibration.laws.len() == 1 { " law" } @else { " laws" } " from " (tasks) " tasks"
+                @if let Some(error) = held_out(calibration) { "; of those that nothing was fitted to half are within " (quantity::percent(error)) }
                 @match untold {
-                    0 => "the records tell every constant.",
-                    1 => "the records do not tell one constant: scenarios keep the catalogue's.",
-                    more => { "the records do not tell " (more) " constants: scenarios keep the catalogue's." }
+                    0 => ".",
+                    1 => "; the records do not tell one constant: scenarios keep the catalogue's.",
+                    more => { "; the records do not tell " (more) " constants: scenarios keep the catalogue's." }
                 }
             }
             @if !calibration.steady {
@@ -289,6 +290,15 @@ fn constants(calibration: &Calibration) -> Markup {
             } }
         }
     }
+}
+
+/// What half of the tasks are within that nothing was fitted to, of all laws; none if there are none.
+fn held_out(calibration: &Calibration) -> Option<f64> {
+    let points = calibration.laws.iter().flat_map(|law| &law.points).filter(|point| point.held_out);
+    let errors = points.map(|point| (point.predicted_s / point.measured_s - 1.0).abs());
+    let mut errors: Vec<f64> = errors.filter(|error| error.is_finite()).collect();
+    errors.sort_by(f64::total_cmp);
+    errors.get(errors.len().saturating_sub(1) / 2).copied()
 }
 
 fn law(law: &Law) -> Result<Markup, PlotError> {

@@ -5,7 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexMap;
+
 use super::hardware::{Constant, Found, Hardware};
+use super::laws::laws;
 use super::{Errors, FoundKernels};
 use crate::catalogue::{Catalogue, Ssd, UnknownEntry, look_up};
 use crate::host::{Cost, HostCosts, OpClass};
@@ -113,8 +116,10 @@ impl Overlay {
         let elementwise = KernelClass::Stream(StreamClass::Elementwise).to_string();
         let has_elementwise =
             hardware.kernels.as_ref().is_some_and(|kernels| kernels.classes.contains_key(&elementwise));
-        for (law, found) in &hardware.laws {
-            for (name, constant) in &found.constants {
+        for (law, found) in in_order(&hardware.laws, laws().map(|law| law.name)) {
+            let constants = laws().find(|known| known.name == law).map_or(&[][..], |law| law.constants);
+            for (name, constant) in in_order(&found.constants, constants.iter().map(|constant| constant.name))
+            {
                 let what = format!("{law}.{name}");
                 let within = within(constant, &found.held_out);
                 let value = Value {
@@ -328,6 +333,15 @@ impl<'a> Value<'a> {
             corrections.insert(KernelClass::Stream(CLASS), Corrections::default());
         }))
     }
+}
+
+/// Entries in the order of their `names`, behind those that have none: some constants build on others, in whichever order a
+/// file has them.
+fn in_order<T>(map: &IndexMap<String, T>, names: impl Iterator<Item = &'static str>) -> Vec<(&String, &T)> {
+    let names: Vec<&str> = names.collect();
+    let mut entries: Vec<(&String, &T)> = map.iter().collect();
+    entries.sort_by_key(|(name, _)| names.iter().position(|known| known == name));
+    entries
 }
 
 /// The law of passes that read an array and write another.

@@ -161,6 +161,11 @@ fn what_operators_of_a_framework_cost_the_host_of_a_gpu_is_laid() {
     assert!(with_gpu.files[0].unused.contains(&"tensor.kept.call".to_owned()));
     let source = &with_gpu.host.dispatch[&OpClass::Attention].provenance.source;
     assert!(source.starts_with("gpu.yaml: operator.attention of a device"), "{source}");
+    // Whichever comes first in the file.
+    let reversed: Vec<Written<'_>> = laws.iter().rev().copied().collect();
+    let mut as_well = overlay();
+    as_well.lay("gpu.yaml", &file("gpu: a100-sxm4-80gb", &reversed)).unwrap();
+    assert_eq!(as_well.host, with_gpu.host);
     // On a host without a GPU operators do their work themselves.
     let mut host = overlay();
     host.lay("host.yaml", &file("", laws)).unwrap();
