@@ -243,16 +243,30 @@ fn fit_convolution(
     })
 }
 
-/// The start of the kernel is that of the model.
+/// The start of the kernel is that of the model. Both passes have one factor for narrow heads, which the forward pass tells.
 fn fit_attention(model: &KernelModel, samples: &[Sample], pass: Pass) -> Result<KernelModel, KernelError> {
-    let is_wide =
-        |sample: &Sample| matches!(sample.shape, KernelShape::Attention(shape) if shape.head_dim > WIDE);
-    let wide = if samples.iter().any(is_wide) { Searched::to(0.9, 1.2) } else { Searched::kept(1.0) };
-    let start = vec![Searched::to(0.6, 1.0), Searched::to(0.5, 1.0), wide];
+    let shows = |is: fn(u64) -> bool| {
+        samples
+            .iter()
+            .any(|sample| matches!(sample.shape, KernelShape::Attention(shape) if is(shape.head_dim)))
+    };
+    let narrow = model.parameters.attention.head_dim_64;
+    let start = vec![
+        Searched::to(0.6, 1.0),
+        Searched::to(0.5, 1.0),
+        if shows(|width| width > WIDE) { Searched::to(0.9, 1.2) } else { Searched::kept(1.0) },
+        if pass == Pass::Forward && shows(|width| width < WIDE) {
+            Searched::to(0.9, 1.2)
+        } else {
+            Searched::kept(narrow)
+        },
+    ];
     search(model, samples, &[start], |model, x| {
+        let attention = &mut model.parameters.attention;
+        attention.head_dim_64 = x[3];
         let fitted = match pass {
-            Pass::Forward => &mut model.parameters.attention.forward,
-            Pass::Backward => &mut model.parameters.attention.backward,
+            Pass::Forward => &mut attention.forward,
+            Pass::Backward => &mut attention.backward,
         };
         (fitted.e_max, fitted.tail, fitted.head_dim_192) = (x[0], x[1], x[2]);
     })

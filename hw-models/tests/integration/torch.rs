@@ -1,12 +1,14 @@
 //! PyTorch on the host: every task of a framework is executed by the script.
 
 use std::path::Path;
+use std::time::Duration;
 
-use hw_models::calibration::devices::Torch;
+use hw_models::calibration::devices::{Python, Torch};
 use hw_models::calibration::measure::{
     Device, DeviceError, Found, Kernel, Operation, Suite, Task, Tensor, framework_suite,
 };
 use hw_models::kernels::{Attention, Dtype, Pass};
+use serde_json::{Value, json};
 
 /// Debian's Python, for which `apt-get install python3-torch` installs PyTorch.
 const PYTHON: &str = "/usr/bin/python3";
@@ -75,6 +77,33 @@ fn every_task_of_a_framework_is_executed() {
         torch.prepare(&kept).unwrap_err().to_string(),
         "PyTorch cannot do this: PyTorch has no caching allocator on the host"
     );
+}
+
+/// On a made-up GPU kernels take what they take without what the cache keeps, graphs their beginning, or a stream was held up.
+#[test]
+fn kernels_are_timed_between_events_or_as_differences_of_graphs() {
+    if torch().is_none() {
+        return;
+    }
+    let script = concat!(
+        include_str!("made_up_cuda.py"),
+        include_str!("../../src/calibration/devices/torch/probe.py")
+    );
+    let (mut python, _) = Python::start(Path::new(PYTHON), script, Duration::from_secs(100)).unwrap();
+    let mut ask = |question: &Value| python.ask::<_, Option<f64>>(question);
+    ask(&json!({ "open": { "gpu": 0, "cache": 1 << 20 } })).unwrap();
+    // 128 KiB each: eight sets of three tensors are three caches.
+    let kernel =
+        Task::Kernel(Kernel { operation: Operation::Add, rows: 64, width: 1_024, dtype: Dtype::Bf16 });
+    assert_eq!(kernel.bytes(), 3 << 17);
+    ask(&json!({ "prepare": { "task": kernel, "bytes": kernel.bytes() } })).unwrap();
+    for executions in [1_000, 1, 5, 19, 20, 1] {
+        let seconds = ask(&json!({ "time": executions })).unwrap().unwrap();
+        let each = seconds / f64::from(executions);
+        assert!((each / 4e-6 - 1.0).abs() < 1e-9, "{executions}: {each}");
+    }
+    ask(&json!("rest")).unwrap();
+    assert!(ask(&json!({ "time": 1 })).is_err(), "what was put aside is not timed");
 }
 
 #[test]

@@ -9,8 +9,8 @@ use indexmap::IndexMap;
 
 use super::model;
 
-const GPU: &str = "h100-sxm5-80gb";
-const FACTS: CudaFacts =
+pub(super) const GPU: &str = "h100-sxm5-80gb";
+pub(super) const FACTS: CudaFacts =
     CudaFacts { sms: 132, cache: 50 << 20, memory: 79 << 30, capability: 90, link: Some((5, 16)) };
 
 /// One that is slower than the catalogue's, and whose kernels take longer to start.
@@ -21,13 +21,11 @@ fn truth() -> KernelModel {
     truth
 }
 
-/// Records of all its products, each off by up to a per cent.
-fn records(suite: &Suite, truth: &KernelModel) -> Vec<Record> {
+/// Records of all kernels of a suite, each off by up to half a per cent.
+pub(super) fn records(suite: &Suite, truth: &KernelModel) -> Vec<Record> {
     let tasks = suite.probes.iter().flat_map(|probe| probe.tasks.iter().map(move |task| (probe, task)));
-    let products = tasks.filter_map(|(probe, task)| match task {
-        Task::Product(product) => Some((probe, task, truth.gemm(product).ok()?.alone().as_secs())),
-        _ => None,
-    });
+    let kernels = tasks
+        .filter_map(|(probe, task)| Some((probe, task, task.kernel()?.cost(truth).ok()?.alone().as_secs())));
     let record =
         |(at, (probe, &of, seconds)): (usize, (&hw_models::calibration::measure::Probe, &Task, f64))| {
             let off = 1.0 + 0.01 * (at as f64 * 0.618).fract() - 0.005;
@@ -41,7 +39,7 @@ fn records(suite: &Suite, truth: &KernelModel) -> Vec<Record> {
                 after: Conditions::default(),
             }
         };
-    products.enumerate().map(record).collect()
+    kernels.enumerate().map(record).collect()
 }
 
 fn heading() -> Heading {
@@ -51,7 +49,7 @@ fn heading() -> Heading {
     Heading { foretrain, device, date, suite: Vec::new(), seed: 7 }
 }
 
-fn hardware(records: Vec<Record>) -> Hardware {
+pub(super) fn hardware(records: Vec<Record>) -> Hardware {
     let outcome = Outcome { records, failures: Vec::new(), left_out: 0, drift: 0.0, end: End::Complete };
     Hardware::of(&heading(), &outcome, |gpu| Some(model(gpu)))
 }

@@ -9,6 +9,7 @@ mod embedding;
 mod flops;
 mod hugging_face;
 mod loss;
+mod measured;
 mod memory;
 mod mixture;
 mod narrow;

@@ -6,7 +6,7 @@ that is. The tasks are those of measure/task/framework.rs, by their names there.
 
 import math
 import time
-from itertools import repeat
+from itertools import cycle, repeat
 
 # Launches that are issued before the GPU is waited for: a driver that has more makes the host wait.
 AHEAD = 256
@@ -24,9 +24,11 @@ SETS = 120
 
 
 class Host:
-    """PyTorch on the host: the same calls, and a clock for everything."""
+    """PyTorch on the host: the same calls, and a clock for everything. Tensors are small: more than a thread would only wait
+    for each other."""
 
     def __init__(self):
+        torch.set_num_threads(1)
         self.device = torch.device("cpu")
         self.half = torch.float32
         self.cache = 0
@@ -37,8 +39,8 @@ class Host:
     def kernels(self, work):
         def seconds(executions):
             begun = time.perf_counter()
-            for at in range(executions):
-                work(at)
+            for _ in range(executions):
+                work()
             return time.perf_counter() - begun
 
         return seconds
@@ -84,8 +86,8 @@ class Gpu:
         torch.cuda._sleep(HOLD_UP * (executions + 10))
 
         def all_of_them():
-            for at in range(executions):
-                work(at)
+            for _ in range(executions):
+                work()
 
         return self._span(all_of_them)
 
@@ -103,13 +105,13 @@ class Gpu:
 
     def _graph(self, work, nodes):
         # What is loaded or allocated for good when it first runs cannot be while it is captured.
-        for at in range(3):
-            work(at)
+        for _ in range(3):
+            work()
         self.wait()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self.stream):
-            for at in range(nodes):
-                work(at)
+            for _ in range(nodes):
+                work()
         return graph
 
 
@@ -315,9 +317,11 @@ def in_turns(make, size):
     comes again, as their memory would be given to the next otherwise."""
     sets = min(SETS, max(1, math.ceil(BEYOND * machine.cache / max(size, 1))))
     calls, results = [make() for _ in range(sets)], [None] * sets
+    turns = cycle(range(sets))
 
-    def work(at):
-        results[at % sets] = calls[at % sets]()
+    def work():
+        turn = next(turns)
+        results[turn] = calls[turn]()
 
     seconds = machine.kernels(work)
 
