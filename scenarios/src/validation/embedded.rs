@@ -36,6 +36,7 @@ const WORKLOADS: &[(&str, &str)] = files![
     "steps.yaml",
     "memory.yaml",
     "fusion.yaml",
+    "pipelines.yaml",
 ];
 
 /// What devices did, and the hardware files that it was predicted with: `NAME.jsonl` and what its heading names. A set of workloads

@@ -43,7 +43,12 @@ pub(in super::super) fn judged(
         if progress.stop() {
             return None;
         }
-        let run = scenario(&files, case).and_then(|(experiment, _)| simulated(&experiment));
+        let given = workloads.given.iter().map(|(path, figure)| {
+            found.reply.figure(figure).map(|seconds| format!("{path}={:.3} ns", seconds * 1e9))
+        });
+        let settings: Result<Vec<String>, String> =
+            case.settings.iter().cloned().map(Ok).chain(given).collect();
+        let run = settings.and_then(|settings| simulated(&scenario(&files, &settings)?.0));
         progress.done();
         let gpu = ("gpu".to_owned(), machine.gpu.clone());
         Some(Told {

@@ -9,6 +9,7 @@
 //! ```
 
 mod build;
+mod emulation;
 mod judged;
 mod record;
 #[cfg(test)]
@@ -29,9 +30,10 @@ use crate::catalogue;
 use crate::experiment::{Experiment, load};
 use crate::run::{self, Progress, in_parallel};
 use crate::schema::Scenario;
-use workload::{Case, Kind};
+use workload::Kind;
 
 pub use build::{Build, build};
+pub use emulation::{Emulation, Pass, emulation};
 pub(super) use judged::judged;
 pub use record::{Heading, Measurement, Recorded, Reply};
 pub(super) use workload::Workloads;
@@ -58,13 +60,18 @@ pub struct Question {
 }
 
 /// What a device is asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "workload")]
 pub enum Asks {
     /// Training steps of a transformer.
     Step {
         /// What is built.
         model: Build,
+    },
+    /// A pipeline of kernels that spin.
+    Pipeline {
+        /// What is emulated.
+        pipeline: Emulation,
     },
 }
 
@@ -90,9 +97,10 @@ pub fn questions(names: &[String], machine: &OnMachine, quick: bool) -> Result<V
         let files = files(&set, machine);
         let cases = if quick { workloads.quick() } else { workloads.cases() };
         for case in cases {
-            let (experiment, scenario) = scenario(&files, &case).map_err(|wrong| vec![wrong])?;
+            let (experiment, scenario) = scenario(&files, &case.settings).map_err(|wrong| vec![wrong])?;
             let built = match workloads.workload {
                 Kind::Step => build(&scenario).map(|model| Asks::Step { model }),
+                Kind::Pipeline => emulation(&scenario).map(|pipeline| Asks::Pipeline { pipeline }),
             };
             let asks = built.map_err(|wrong| vec![format!("{name}, {}: {wrong}", case.name())])?;
             questions.push(Question { workload: name.to_owned(), row: case.inputs, asks, experiment });
@@ -182,17 +190,24 @@ fn files(set: &Set, machine: &OnMachine) -> BTreeMap<String, Vec<u8>> {
     let text = |value: &str| serde_yaml::Value::from(value);
     let mut scenario = of(set).scenario.clone();
     scenario.insert(text("name"), text(&set.title));
-    let parts = format!("{{ parts: {{ gpus: {{ gpu: {} }} }} }}", machine.gpu);
-    scenario.insert(text("machine"), serde_yaml::from_str(&parts).expect("names of GPUs are plain words"));
-    let named: Vec<serde_yaml::Value> = machine.calibrations.iter().map(|(name, _)| text(name)).collect();
-    scenario.insert(text("calibration"), named.into());
+    // The times of a profile are no matter of a machine.
+    if of(set).workload != Kind::Pipeline {
+        let parts = format!("{{ parts: {{ gpus: {{ gpu: {} }} }} }}", machine.gpu);
+        scenario
+            .insert(text("machine"), serde_yaml::from_str(&parts).expect("names of GPUs are plain words"));
+        let named: Vec<serde_yaml::Value> = machine.calibrations.iter().map(|(name, _)| text(name)).collect();
+        scenario.insert(text("calibration"), named.into());
+    }
     let yaml = serde_yaml::to_string(&scenario).expect("what was read from YAML can be written as YAML");
     machine.calibrations.iter().cloned().chain([(FILE.to_owned(), yaml.into_bytes())]).collect()
 }
 
 /// The scenario of a row.
-fn scenario(files: &BTreeMap<String, Vec<u8>>, case: &Case) -> Result<(Experiment, Scenario), String> {
-    let experiment = load(files, FILE, &case.settings).map_err(|failure| {
+fn scenario(
+    files: &BTreeMap<String, Vec<u8>>,
+    settings: &[String],
+) -> Result<(Experiment, Scenario), String> {
+    let experiment = load(files, FILE, settings).map_err(|failure| {
         failure.problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
     })?;
     let (variant, point) = (experiment.variants().next().map(str::to_owned), experiment.points().next());

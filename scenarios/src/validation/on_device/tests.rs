@@ -10,7 +10,6 @@ use serde::Deserialize;
 use serde_json::json;
 use workloads::model::transformer::{Block, Operator, ShardedTransformer, Work};
 
-use super::workload::Case;
 use super::*;
 use crate::plans;
 use crate::schema::Model;
@@ -90,15 +89,26 @@ fn what_is_around_the_layers_has_the_operators_that_are_simulated() {
 fn steps_are_timed() {
     let Some(mut pytorch) = pytorch() else { return };
     let asks = Asks::Step { model: built(&[]) };
-    let mut question = serde_json::to_value(&asks).unwrap();
-    for (name, value) in [("device", json!("cpu")), ("samples", json!(4)), ("warm_up", json!(1))] {
-        question[name] = value;
-    }
+    let mut question = on_cpu(&asks);
     let reply: Reply = pytorch.run(&question).unwrap_or_else(|error| panic!("{error}"));
     assert!(reply.figures["step_s"].len() == 4 && reply.figures["step_s"].iter().all(|&time| time > 0.0));
     question["model"]["launch"] = json!("graph");
     let refused = pytorch.run::<Reply>(&question).unwrap_err().to_string();
     assert_eq!(refused, "PyTorch cannot do this: there are no graphs of a CPU");
+}
+
+/// The script replays the order of each stage on a clock of its own where there is no GPU.
+#[test]
+fn pipelines_take_as_long_as_a_replay_of_their_stages_says() {
+    let Some(mut pytorch) = pytorch() else { return };
+    let machine = OnMachine { gpu: "h200-sxm5-141gb".to_owned(), calibrations: Vec::new() };
+    for question in questions(&["pipelines".to_owned()], &machine, false).unwrap() {
+        let reply: Reply = pytorch.run(&on_cpu(&question.asks)).unwrap_or_else(|error| panic!("{error}"));
+        let replayed = reply.figure("span_s").unwrap();
+        let simulated = question.predicted().unwrap().step_time_s.unwrap();
+        assert!((simulated / replayed - 1.0).abs() < 1e-9, "{:?}: {simulated}, not {replayed}", question.row);
+        assert_eq!(reply.figure("forward_s"), Ok(0.001));
+    }
 }
 
 #[test]
@@ -143,6 +153,15 @@ fn what_the_script_has_no_part_for_is_refused_with_the_reason() {
     }
 }
 
+/// What the script is asked where there is no GPU.
+fn on_cpu(asks: &Asks) -> serde_json::Value {
+    let mut question = serde_json::to_value(asks).unwrap();
+    for (name, value) in [("device", json!("cpu")), ("samples", json!(4)), ("warm_up", json!(1))] {
+        question[name] = value;
+    }
+    question
+}
+
 /// Layers that are compared.
 const LAYERS: [&[&str]; 8] = [
     &[],
@@ -174,9 +193,8 @@ fn layers(pytorch: &mut PyTorch, settings: &[&str]) -> Option<[Step; 2]> {
 
 fn resolved(settings: &[&str]) -> Scenario {
     let files = BTreeMap::from([(FILE.to_owned(), TINY.as_bytes().to_vec())]);
-    let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
-    let case = Case { inputs: IndexMap::new(), settings };
-    scenario(&files, &case).unwrap_or_else(|wrong| panic!("{wrong}")).1
+    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+    scenario(&files, &settings).unwrap_or_else(|wrong| panic!("{wrong}")).1
 }
 
 fn built(settings: &[&str]) -> Build {

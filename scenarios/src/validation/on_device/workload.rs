@@ -13,6 +13,9 @@ pub(in super::super) struct Workloads {
     pub(super) workload: Kind,
     /// What is judged of each row.
     pub(super) figures: Vec<Figure>,
+    /// What the measurement gives to the scenario of its row, by path: the median of a figure (s).
+    #[serde(default)]
+    pub(super) given: IndexMap<String, String>,
     /// What is judged of two rows.
     #[serde(default)]
     pub(super) ratios: Vec<Ratio>,
@@ -31,6 +34,8 @@ pub(in super::super) struct Workloads {
 pub(super) enum Kind {
     /// Training steps of a transformer.
     Step,
+    /// A pipeline of kernels that spin.
+    Pipeline,
 }
 
 /// A figure of a measurement, and of which run's it is the like.
