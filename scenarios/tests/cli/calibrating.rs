@@ -215,3 +215,24 @@ fn a_drive_that_is_full_keeps_what_was_measured() {
     assert_eq!(resumed.exit, 0, "{}", resumed.err);
     assert_eq!(sandbox.names("out/calibration"), ["hardware.yaml", "report.html", "samples.jsonl"]);
 }
+
+/// What was timed while something held the device back is refused: part of it is told, and all of it is an error.
+#[test]
+fn a_device_that_is_held_back_is_told_by_what() {
+    let sandbox = Sandbox::new("calibrate-throttled");
+    sandbox.run("calibrate --device synthetic --quick --suite gather,memory --quiet");
+    let samples = sandbox.read("out/calibration/samples.jsonl");
+    let held = r#""flags":["throttled"],"before":{"throttled_by":["heat"]},"#;
+    let slow = |line: &str| line.replacen(r#""before":{},"#, held, 1);
+    let all = samples.lines().map(slow).collect::<Vec<_>>().join("\n") + "\n";
+    assert_eq!(all.matches("heat").count(), samples.lines().count() - 1, "{samples}");
+    let part = all.replacen(held, r#""before":{},"#, 6);
+    sandbox.write("all.jsonl", all);
+    sandbox.write("part.jsonl", part);
+    let told = sandbox.run("calibrate --device recorded:all.jsonl --out all --quiet");
+    let remedy = "by heat: end that and measure anew";
+    assert_eq!(told.err, format!("error: recorded:all.jsonl was held back all the while {remedy}\n"));
+    assert_eq!((told.exit, sandbox.names("all/calibration")), (2, vec!["samples.partial.jsonl".to_owned()]));
+    let told = sandbox.run("calibrate --device recorded:part.jsonl --out part --quiet");
+    assert!(told.exit == 0 && told.err.contains("was held back during 2 of 8 tasks by heat"), "{}", told.err);
+}

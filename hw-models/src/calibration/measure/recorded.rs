@@ -70,7 +70,9 @@ impl Device for Recorded {
     }
 
     fn conditions(&mut self) -> Conditions {
-        self.at.map_or_else(Conditions::default, |(at, _)| self.records[at].after.clone())
+        let Some((at, next)) = self.at else { return Conditions::default() };
+        let record = &self.records[at];
+        if next == 0 { record.before.clone() } else { record.after.clone() }
     }
 
     fn elapsed(&self) -> f64 {

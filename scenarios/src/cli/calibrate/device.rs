@@ -210,7 +210,11 @@ pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer)
     }
     let hardware = Hardware::of(&heading, &outcome, |gpu| kernels_of(gpu).ok());
     if hardware.laws.is_empty() && hardware.kernels.is_none() {
-        return Err(Trouble::Mistake(nothing(target, &outcome.records)));
+        let why = held_back(target, &outcome.records);
+        return Err(Trouble::Mistake(why.unwrap_or_else(|| "nothing could be measured".to_owned())));
+    }
+    if let Some(why) = held_back(target, &outcome.records) {
+        printer.tell(&format!("{why}\n"));
     }
     let yaml = yaml(&hardware, target)?;
     let report = page::of_device(&hardware, HARDWARE, &outcome.records)?;
@@ -266,16 +270,20 @@ fn bar(quiet: bool, tasks: u64) -> ProgressBar {
     bar
 }
 
-/// Why nothing is known of a device that was measured.
-fn nothing(target: &Target, records: &[Record]) -> String {
-    let told = records.iter().flat_map(|record| [&record.before, &record.after]);
+/// That a device was held back, by what, and what to do about it; none if it was not.
+fn held_back(target: &Target, records: &[Record]) -> Option<String> {
+    let refused: Vec<&Record> = records.iter().filter(|record| !record.is_sound()).collect();
+    let told = refused.iter().flat_map(|record| [&record.before, &record.after]);
     let reasons: BTreeSet<&str> =
         told.flat_map(|conditions| conditions.throttled_by.iter().map(String::as_str)).collect();
-    if reasons.is_empty() {
-        return "nothing could be measured".to_owned();
+    let reasons = reasons.into_iter().collect::<Vec<_>>().join(" and ");
+    match (refused.len(), records.len()) {
+        (0, _) => None,
+        (some, all) if some < all => Some(format!(
+            "{target} was held back during {some} of {all} tasks by {reasons}: their times are not used; end that and measure anew"
+        )),
+        _ => Some(format!("{target} was held back all the while by {reasons}: end that and measure anew")),
     }
-    let reasons: Vec<&str> = reasons.into_iter().collect();
-    format!("{target} was held back all the while by {}: end that and measure anew", reasons.join(" and "))
 }
 
 /// One line for all tasks of a probe that failed for the same reason.
