@@ -52,6 +52,9 @@ fn take_over(one: &mut Calibrated, held: Option<(Dtype, f64)>) {
     if let Some(attention) = &mut kernels.attention {
         attention.provenance.origin = Origin::MeasuredHere;
     }
+    if let Some(grouped) = &mut kernels.grouped {
+        grouped.provenance.origin = Origin::MeasuredHere;
+    }
 }
 
 /// Sound records of kernels as a table of measurements, by class.

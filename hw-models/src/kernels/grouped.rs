@@ -5,10 +5,13 @@
 //! (TransformerEngine's loop over streams), the next group cannot start before it is issued: 160 groups of 154 rows take
 //! twice as long on B200 as 80 of 308, which are the same products. Groups of unequal rows count as so many of their mean.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Gemm, KernelClass, KernelCost, KernelError, KernelModel, Shape};
 
 /// Products of groups that differ in their operands, in one kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GroupedGemm {
     /// The groups as a batch of equal products: `m` is the mean of their rows where rows are dealt out (forward, input
     /// gradient), `k` where rows are summed over (weight gradient).

@@ -8,18 +8,14 @@ use crate::catalogue::nearest::list;
 
 /// The error of a call; `doing`: what it was for.
 pub(super) fn failed(doing: &str, error: DriverError) -> DeviceError {
-    let exhausted = |what: &str, remedy: &str| DeviceError::Exhausted {
-        what: what.to_owned(),
-        remedy: remedy.to_owned(),
-    };
     match error.0 {
-        CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
-            exhausted("the GPU's memory", "end other processes on it: `nvidia-smi` lists them")
-        }
-        CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => exhausted(
-            "the GPU",
-            "another process has it for itself: end it, or allow several with `nvidia-smi -c DEFAULT`",
-        ),
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => exhausted(),
+        CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => DeviceError::Exhausted {
+            what: "the GPU".to_owned(),
+            remedy:
+                "another process has it for itself: end it, or allow several with `nvidia-smi -c DEFAULT`"
+                    .to_owned(),
+        },
         CUresult::CUDA_ERROR_INVALID_IMAGE
         | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
         | CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => DeviceError::Missing {
@@ -27,6 +23,14 @@ pub(super) fn failed(doing: &str, error: DriverError) -> DeviceError {
             remedy: "update the driver, or install an NVRTC that is no newer than it".to_owned(),
         },
         _ => DeviceError::Failed { doing: doing.to_owned(), why: said(error) },
+    }
+}
+
+/// The GPU's memory is used up.
+pub(super) fn exhausted() -> DeviceError {
+    DeviceError::Exhausted {
+        what: "the GPU's memory".to_owned(),
+        remedy: "end other processes on it: `nvidia-smi` lists them".to_owned(),
     }
 }
 

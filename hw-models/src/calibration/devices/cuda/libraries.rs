@@ -5,10 +5,12 @@
 //! libraries into folders where no loader looks.
 #![expect(unsafe_code, reason = "libraries are asked for their versions")]
 
-use cudarc::{cublaslt, driver, nvrtc};
+use cudarc::cublas::sys::libraryPropertyType as Property;
+use cudarc::{cublas, cublaslt, driver, nvrtc};
 use libloading::Library;
 use nvml_wrapper::Nvml;
 
+use super::grouped;
 use crate::calibration::measure::{Capability, Found};
 
 /// The oldest driver, as the CUDA that it is for: from it on times of events are told by the function that CUDA 13 calls.
@@ -18,6 +20,7 @@ const DRIVER: &str = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
 const NVML: &str = if cfg!(windows) { "nvml.dll" } else { "libnvidia-ml.so.1" };
 const NVRTC: &str = if cfg!(windows) { "nvrtc64_130_0.dll" } else { "libnvrtc.so.13 or .12" };
 const CUBLASLT: &str = if cfg!(windows) { "cublasLt64_13.dll" } else { "libcublasLt.so.13 or .12" };
+const CUBLAS: &str = if cfg!(windows) { "cublas64_13.dll" } else { "libcublas.so.13 or .12" };
 const NCCL: [&str; 3] = ["libnccl.so.2", "libnccl.so", "nccl.dll"];
 const CUFILE: [&str; 2] = ["libcufile.so.0", "libcufile.so"];
 
@@ -32,6 +35,7 @@ pub(super) fn found() -> Vec<Capability> {
         one("driver", "all probes", driver, true),
         one("nvrtc", "kernels of probes, which it compiles", nvrtc(takes), true),
         one("cublaslt", "matrix products", cublaslt(takes), true),
+        one("cublas", "products of groups in one call", cublas(takes), false),
         one("nvml", "clocks, temperature and power, and whether the GPU is held back", nvml(), false),
         one("nccl", "collectives of several GPUs", loaded(&NCCL, "`pip install nvidia-nccl-cu12`"), false),
         one(
@@ -122,6 +126,26 @@ fn cublaslt(driver: Option<Version>) -> Found {
     // `120804` is 12.8.4.
     let [major, minor, patch] = [version / 10_000, version / 100 % 100, version % 100];
     taken([major, minor], format!("{major}.{minor}.{patch}"), driver, &mend)
+}
+
+fn cublas(driver: Option<Version>) -> Found {
+    let mend = on_path("nvidia-cublas-cu12", "cublas");
+    // SAFETY: only looks for the library.
+    if !unsafe { cublas::sys::is_culib_present() } {
+        return not_loaded(CUBLAS, &mend);
+    }
+    let property = |which| {
+        let mut number = 0;
+        // SAFETY: the library is there, and the function writes to the integer alone.
+        let _ = unsafe { cublas::sys::cublasGetProperty(which, &raw mut number) };
+        number.unsigned_abs()
+    };
+    let version = [Property::MAJOR_VERSION, Property::MINOR_VERSION].map(property);
+    if !grouped::is_there() {
+        let why = format!("{} has no `{}`", dotted(version), grouped::FUNCTION);
+        return Found::Missing { why, remedy: "install cuBLAS of CUDA 12.5 or newer".to_owned() };
+    }
+    taken(version, dotted(version), driver, &mend)
 }
 
 fn nvml() -> Found {

@@ -120,6 +120,11 @@ impl Rotation {
         self.region.at(before + at % self.sets * self.arrays[array])
     }
 
+    /// How many sets.
+    pub(super) const fn sets(&self) -> u64 {
+        self.sets
+    }
+
     /// All memory of it.
     pub(super) const fn region(&self) -> &Buffer {
         &self.region

@@ -10,6 +10,7 @@ mod copies;
 mod errors;
 mod gpu;
 mod graphs;
+mod grouped;
 mod kernels;
 mod launches;
 mod libraries;
@@ -33,6 +34,7 @@ use beside::Meeting;
 use copies::Copies;
 use gpu::Gpu;
 use graphs::Chain;
+use grouped::Groups;
 use launches::{Launches, Spinning, Spins};
 pub use names::in_catalogue;
 use passes::Passes;
@@ -156,6 +158,7 @@ fn ready(gpu: &Gpu, task: &Task) -> Result<Box<dyn Timed>, DeviceError> {
         Task::Spin(task) => Box::new(Spins::of(gpu, task)?),
         Task::Graph(task) => Box::new(Chain::of(gpu, task)?),
         Task::Product(product) => batches(Box::new(Products::of(gpu, product, Data::Random)?)),
+        Task::Grouped(groups) => Box::new(Groups::of(gpu, *groups)?),
         Task::Sustained(task) => Box::new(Load::of(gpu, task)?),
         Task::Pass(task) => batches(Box::new(Passes::of(gpu, task)?)),
         Task::Transfer(task) => Box::new(Copies::of(gpu, task)?),

@@ -17,6 +17,7 @@ use cudarc::cublaslt::sys::{
 use cudarc::driver::sys::CUstream;
 
 use super::Gpu;
+use super::errors::exhausted;
 use super::memory::{Buffer, Rotation};
 use super::timer::{BEYOND, Enqueue};
 use crate::calibration::measure::{Data, DeviceError};
@@ -232,7 +233,7 @@ fn layouts(product: &Gemm, types: &Types) -> Result<[MatrixLayout; 3], CublasErr
 }
 
 /// Rows and columns of the library's operands as they lie in memory, by columns: before one is transposed.
-const fn sides(m: u64, n: u64, k: u64, layout: Layout) -> [[u64; 2]; 2] {
+pub(super) const fn sides(m: u64, n: u64, k: u64, layout: Layout) -> [[u64; 2]; 2] {
     match layout {
         Layout::Forward => [[k, n], [k, m]],
         Layout::InputGradient => [[n, k], [k, m]],
@@ -272,10 +273,7 @@ fn refused(doing: &str, CublasError(status): CublasError) -> DeviceError {
             device: "cuBLASLt".to_owned(),
             why: "it has no kernel for this product on this GPU".to_owned(),
         },
-        sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => DeviceError::Exhausted {
-            what: "the GPU's memory".to_owned(),
-            remedy: "end other processes on it: `nvidia-smi` lists them".to_owned(),
-        },
+        sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => exhausted(),
         _ => DeviceError::Failed { doing: doing.to_owned(), why: format!("{status:?}") },
     }
 }

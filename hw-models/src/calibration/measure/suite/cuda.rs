@@ -1,6 +1,6 @@
 //! What is measured of a GPU: what a training step spends most time on comes first.
 
-use super::products::{library, products};
+use super::products::{grouped, library, products};
 use super::{KIB, MIB, Probe, Suite, probe};
 use crate::calibration::measure::{
     Access, Allocated, Allocation, Beside, Data, Direction, Graph, HostSide, Launch, MemoryPass, Pattern,
@@ -60,6 +60,7 @@ pub fn cuda_suite(facts: &CudaFacts, quick: bool) -> Suite {
     if !quick {
         probes.extend([
             probe("library", "products of other types, and batches", library(facts)),
+            probe("grouped", "products of groups in one call", grouped(facts)),
             probe("cache", "rate and size of the second-level cache", cache(facts)),
             probe("both-ways", "copies that meet others", both_ways()),
             probe("zero-copy", "rows that kernels read and write in the host's memory", zero_copies(facts)),

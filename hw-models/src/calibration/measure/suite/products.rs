@@ -2,7 +2,7 @@
 
 use super::cuda::{CudaFacts, square};
 use crate::calibration::measure::Task;
-use crate::kernels::{Dtype, Gemm, Layout};
+use crate::kernels::{Dtype, Gemm, GroupedGemm, Layout};
 
 /// Products of the type that training runs in: shapes that fill the space of sizes evenly, those of transformers, and those
 /// that just fill waves of the SMs or are out of alignment.
@@ -36,6 +36,23 @@ pub(super) fn library(facts: &CudaFacts) -> Vec<Task> {
         shapes.push(Gemm { n: depth, k: rows, layout: Layout::InputGradient, ..scores });
     }
     distinct(shapes)
+}
+
+/// Experts of mixtures, many with few rows and few with many: what each multiplies, and its gradients.
+pub(super) fn grouped(facts: &CudaFacts) -> Vec<Task> {
+    if facts.capability < 80 {
+        return Vec::new();
+    }
+    let experts = |batch, m, n, k| Gemm { batch, m, n, k, ..square(facts, 1) };
+    let [few, many] = [experts(8, 1_024, 14_336, 4_096), experts(64, 256, 2_048, 4_096)];
+    let input = |of: Gemm| Gemm { n: of.k, k: of.n, layout: Layout::InputGradient, ..of };
+    let weight = |of: Gemm| Gemm { m: of.n, n: of.k, k: of.m, layout: Layout::WeightGradient, ..of };
+    let more = [experts(8, 256, 14_336, 4_096), experts(32, 512, 2_048, 4_096)];
+    [few, input(few), weight(few), many, input(many), weight(many)]
+        .into_iter()
+        .chain(more)
+        .map(|groups| Task::Grouped(GroupedGemm { groups }))
+        .collect()
 }
 
 /// Least and most length of a side, as powers of two.

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::calibration::KernelShape;
-use crate::kernels::{Attention, Gemm, Stream};
+use crate::kernels::{Attention, Gemm, GroupedGemm, Stream};
 
 pub use framework::{Backward, Kernel, Operation, Operator, Tensor, Update};
 pub use gpu::{
@@ -41,6 +41,8 @@ pub enum Task {
     Graph(Graph),
     /// A matrix product, of operands that the cache does not hold.
     Product(Gemm),
+    /// Products of groups in one call.
+    Grouped(GroupedGemm),
     /// A matrix product again and again, until the board is as warm as it gets.
     Sustained(Sustained),
     /// A pass over memory of a GPU.
@@ -76,6 +78,7 @@ impl Task {
             Self::Gather(Gather { row, .. }) | Self::ZeroCopy(ZeroCopy { row, .. }) => *row,
             Self::Disk(Disk { block, .. }) | Self::Flush { block } => *block,
             Self::Product(product) | Self::Sustained(Sustained { product, .. }) => product.bytes(),
+            Self::Grouped(grouped) => grouped.groups.bytes(),
             Self::Transfer(Transfer { bytes, .. })
             | Self::Allocation(Allocation { bytes, .. })
             | Self::Tensor(Tensor { bytes, .. }) => *bytes,
@@ -106,6 +109,7 @@ impl Task {
     pub fn kernel(&self) -> Option<KernelShape> {
         match self {
             Self::Product(product) => Some(KernelShape::Gemm(*product)),
+            Self::Grouped(groups) => Some(KernelShape::Grouped(*groups)),
             Self::Kernel(kernel) => Some(KernelShape::Cold(kernel.stream())),
             Self::Attention(attention) => Some(KernelShape::Attention(*attention)),
             _ => None,
@@ -132,6 +136,7 @@ impl fmt::Display for Task {
             Self::Spin(task) => task.fmt(f),
             Self::Graph(task) => task.fmt(f),
             Self::Product(product) => product.fmt(f),
+            Self::Grouped(groups) => groups.fmt(f),
             Self::Sustained(task) => task.fmt(f),
             Self::Pass(task) => task.fmt(f),
             Self::Transfer(task) => task.fmt(f),
