@@ -12,8 +12,8 @@ use hw_models::calibration::hardware::{Constant, Found, Hardware};
 use hw_models::calibration::interference::Slowdown;
 use hw_models::calibration::laws::Law;
 use hw_models::calibration::measure::{
-    Device, End, Failure, Found as Need, Heading, Joined, Observer, Plan, Probe, Record, Recorded, Synthetic,
-    Task, run,
+    Device, End, Failure, Found as Need, Heading, Joined, Observer, Outcome, Plan, Probe, Record, Recorded,
+    Suite, Synthetic, Task, run,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reports::quantity;
@@ -139,27 +139,10 @@ impl Target {
 pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     progress::catch_interrupts();
     let mut device = target.open(arguments)?;
-    let mut measurable = true;
-    for need in device.capabilities() {
-        if let Need::Missing { why, remedy } = need.found {
-            let missing = format!("{} (for {}): {why}: {remedy}", need.name, need.purpose);
-            if need.required {
-                printer.complain(&format!("{target} cannot be measured without {missing}"));
-            } else {
-                printer.tell(&format!("without {missing}\n"));
-            }
-            measurable &= !need.required;
-        }
-    }
-    if !measurable {
+    if !is_measurable(&*device, target, printer) {
         return Ok(Exit::NoDevice);
     }
-    let suite = device.suite(arguments.quick);
-    let names: Vec<String> = suite.probes.iter().map(|probe| probe.name.clone()).collect();
-    let suite = if arguments.suite.is_empty() { Ok(suite) } else { suite.only(&arguments.suite) };
-    let suite = suite.map_err(|unknown| {
-        Trouble::Mistake(format!("`{unknown}` is no probe of {target}: it has {}", names.join(", ")))
-    })?;
+    let suite = wanted(&*device, target, arguments)?;
     let heading = Heading {
         foretrain: VERSION.to_owned(),
         device: device.identity(),
@@ -168,13 +151,7 @@ pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer)
         seed: SEED,
     };
     let folder = arguments.out.clone().unwrap_or_else(|| OUT.into()).join(FOLDER);
-    let known = if arguments.resume { samples::left(&folder, &heading)? } else { None };
-    if arguments.resume && known.is_none() {
-        printer.tell("nothing was interrupted: everything is measured\n");
-    } else if !arguments.resume && samples::abandoned(&folder) > 0 {
-        printer.tell("an interrupted measurement is begun anew; `--resume` would have gone on with it\n");
-    }
-    let known = known.unwrap_or_default();
+    let known = known(&folder, &heading, arguments.resume, printer)?;
     let budget = arguments.budget.unwrap_or(target.budget(arguments.quick));
     let plan = Plan { suite, budget_s: f64::from(budget), written_max: WRITTEN, seed: SEED };
     let mut watching = Watching {
@@ -185,41 +162,14 @@ pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer)
     let Watching { samples, bar } = watching;
     bar.finish_and_clear();
     tell_failures(&outcome.failures, printer);
-    match &outcome.end {
-        End::Unkept(why) => {
-            let message = format!(
-                "cannot write `{}`: {why}; free some space and go on with `--resume`",
-                folder.display()
-            );
-            return Err(Trouble::Mistake(message));
-        }
-        End::Stopped => {
-            printer.complain(&format!(
-                "interrupted with {} of {} tasks measured; `--resume` goes on",
-                outcome.records.len(),
-                plan.suite.tasks()
-            ));
-            return Ok(Exit::Interrupted);
-        }
-        End::OutOfBudget => printer.tell(&format!(
-            "{} tasks did not fit into {budget} s (`--budget`) or {} GB written\n",
-            outcome.left_out,
-            WRITTEN >> 30
-        )),
-        End::Complete => {}
+    if let Some(exit) = ended_early(&outcome, &plan, &folder, printer)? {
+        return Ok(exit);
     }
-    let hardware = Hardware::of(&heading, &outcome, |gpu| kernels_of(gpu).ok());
-    if hardware.laws.is_empty() && hardware.kernels.is_none() {
-        let why = held_back(target, &outcome.records);
-        return Err(Trouble::Mistake(why.unwrap_or_else(|| "nothing could be measured".to_owned())));
-    }
-    if let Some(why) = held_back(target, &outcome.records) {
-        printer.tell(&format!("{why}\n"));
-    }
-    let yaml = yaml(&hardware, target)?;
+    let hardware = found(target, &heading, &outcome, printer)?;
     let report = page::of_device(&hardware, HARDWARE, &outcome.records)?;
     // Until all is written the records wait under the name that `--resume` goes on with.
     let report = files::put(&folder, REPORT, &report)?;
+    let yaml = yaml(&hardware, target)?;
     let files = vec![files::put(&folder, HARDWARE, yaml.as_bytes())?, report, folder.join(SAMPLES)];
     samples.complete()?;
     let interference = interference(&hardware, &outcome.records);
@@ -237,6 +187,100 @@ pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer)
             files,
         }),
     })
+}
+
+/// Whether all is there that measuring cannot do without; what is missing is told.
+fn is_measurable(device: &dyn Device, target: &Target, printer: &Printer) -> bool {
+    let mut measurable = true;
+    for need in device.capabilities() {
+        if let Need::Missing { why, remedy } = need.found {
+            let missing = format!("{} (for {}): {why}: {remedy}", need.name, need.purpose);
+            if need.required {
+                printer.complain(&format!("{target} cannot be measured without {missing}"));
+            } else {
+                printer.tell(&format!("without {missing}\n"));
+            }
+            measurable &= !need.required;
+        }
+    }
+    measurable
+}
+
+/// The probes that were asked for.
+fn wanted(device: &dyn Device, target: &Target, arguments: &Arguments) -> Result<Suite, Trouble> {
+    let suite = device.suite(arguments.quick);
+    if arguments.suite.is_empty() {
+        return Ok(suite);
+    }
+    let names: Vec<String> = suite.probes.iter().map(|probe| probe.name.clone()).collect();
+    suite.only(&arguments.suite).map_err(|unknown| {
+        Trouble::Mistake(format!("`{unknown}` is no probe of {target}: it has {}", names.join(", ")))
+    })
+}
+
+/// What an interrupted measurement left that this one goes on with.
+fn known(folder: &Path, heading: &Heading, resume: bool, printer: &Printer) -> Result<Vec<Record>, Trouble> {
+    let known = if resume { samples::left(folder, heading)? } else { None };
+    if resume && known.is_none() {
+        printer.tell("nothing was interrupted: everything is measured\n");
+    } else if !resume && samples::abandoned(folder) > 0 {
+        printer.tell("an interrupted measurement is begun anew; `--resume` would have gone on with it\n");
+    }
+    Ok(known.unwrap_or_default())
+}
+
+/// How a run ended that is not to be evaluated; none of one that is.
+fn ended_early(
+    outcome: &Outcome,
+    plan: &Plan,
+    folder: &Path,
+    printer: &Printer,
+) -> Result<Option<Exit>, Trouble> {
+    match &outcome.end {
+        End::Complete => Ok(None),
+        End::OutOfBudget => {
+            printer.tell(&format!(
+                "{} tasks did not fit into {} s (`--budget`) or {} GB written\n",
+                outcome.left_out,
+                plan.budget_s,
+                plan.written_max >> 30
+            ));
+            Ok(None)
+        }
+        End::Stopped => {
+            printer.complain(&format!(
+                "interrupted with {} of {} tasks measured; `--resume` goes on",
+                outcome.records.len(),
+                plan.suite.tasks()
+            ));
+            Ok(Some(Exit::Interrupted))
+        }
+        End::Unkept(why) => Err(Trouble::Mistake(format!(
+            "cannot write `{}`: {why}; free some space and go on with `--resume`",
+            folder.display()
+        ))),
+    }
+}
+
+/// What the records tell.
+///
+/// # Errors
+/// When they tell nothing.
+fn found(
+    target: &Target,
+    heading: &Heading,
+    outcome: &Outcome,
+    printer: &Printer,
+) -> Result<Hardware, Trouble> {
+    let hardware = Hardware::of(heading, outcome, |gpu| kernels_of(gpu).ok());
+    let held_back = held_back(target, &outcome.records);
+    if hardware.laws.is_empty() && hardware.kernels.is_none() {
+        return Err(Trouble::Mistake(held_back.unwrap_or_else(|| "nothing could be measured".to_owned())));
+    }
+    if let Some(why) = held_back {
+        printer.tell(&format!("{why}\n"));
+    }
+    Ok(hardware)
 }
 
 /// Shows which task is timed, and keeps what is measured.
