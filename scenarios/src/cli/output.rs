@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use reports::summary::Summary;
 
 use super::files::cannot_write;
-use super::show;
 use super::trouble::Trouble;
 
 pub(super) const JSON: &str = "results.json";
@@ -35,16 +34,16 @@ pub(super) struct Staging {
 }
 
 impl Results {
-    /// Writes every page.
+    /// Writes every page, beside the `scenario` that was run.
     ///
     /// # Errors
     /// A page that cannot be drawn.
-    pub(super) fn of(summary: &Summary) -> Result<Self, Trouble> {
+    pub(super) fn of(summary: &Summary, scenario: String) -> Result<Self, Trouble> {
         Ok(Self {
             json: page(JSON, |out| reports::json::write(out, summary))?,
             csv: page(CSV, |out| reports::csv::write(out, summary))?,
             report: page(REPORT, |out| reports::html::write(out, summary))?,
-            scenario: show::named(&summary.name, &summary.resolved_scenario),
+            scenario,
         })
     }
 

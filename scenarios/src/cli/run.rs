@@ -6,13 +6,14 @@ use clap::ValueEnum;
 use reports::summary::Summary;
 use reports::terminal::{self, Style};
 use scenarios::Experiment;
-use scenarios::run::{Options, execute};
+use scenarios::run::{Options, execute, shown};
 
 use super::check::Checked;
 use super::input::{self, Inputs};
 use super::output::{REPORT, Results, Staging};
 use super::printer::Printer;
 use super::progress::{self, Bar};
+use super::show;
 use super::trouble::{self, Trouble};
 use super::{Exit, Format, SEED, each};
 
@@ -88,7 +89,7 @@ fn simulate(
         printer.complain("interrupted before any run had ended");
         return Ok(Exit::Interrupted);
     }
-    let results = Results::of(&summary)?;
+    let results = Results::of(&summary, scenario(experiment, options)?)?;
     let report = staging.commit(&results.files())?.join(REPORT);
     match arguments.format {
         Output::Table => print_summary(&summary, &report, printer)?,
@@ -101,6 +102,17 @@ fn simulate(
     }
     let kept = summary.expectations.iter().all(|promise| promise.passed);
     Ok(if kept { Exit::Fine } else { Exit::BrokenPromise })
+}
+
+/// The run that is shown, as a scenario that gives it again from wherever it is kept.
+fn scenario(experiment: &Experiment, options: &Options) -> Result<String, Trouble> {
+    // A path that cannot be made absolute is one of no file, and stays as it is.
+    let place = |path: &str| {
+        std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
+    };
+    let settings = shown(experiment, options)?;
+    let settings = settings.map(|resolved| experiment.explain_elsewhere(&resolved, &place));
+    Ok(show::named(experiment.name(), &settings.unwrap_or_default()))
 }
 
 fn print_summary(summary: &Summary, report: &Path, printer: &Printer) -> Result<Exit, Trouble> {

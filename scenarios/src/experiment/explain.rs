@@ -3,13 +3,28 @@
 use serde_json::Value as Json;
 
 use super::Resolved;
+use super::calibrations::CALIBRATION;
+use super::files;
 use crate::text::node::{Layer, Node, Value};
 use crate::text::source::Sources;
 use crate::text::yaml;
 
-/// One line per value: `stages: 8  # my.yaml:4`.
-pub(super) fn explain(resolved: &Resolved, sources: &Sources) -> String {
-    let settings = serde_json::to_value(&resolved.scenario).unwrap_or_default();
+/// One line per value: `stages: 8  # my.yaml:4`. `place` gives the name under which a hardware file is found, of that which it
+/// has where foretrain runs; without it files have the names that the scenario gives them.
+pub(super) fn explain(
+    resolved: &Resolved,
+    sources: &Sources,
+    place: Option<&dyn Fn(&str) -> String>,
+) -> String {
+    let mut settings = serde_json::to_value(&resolved.scenario).unwrap_or_default();
+    let listed = resolved.tree.at(&[CALIBRATION]).map(|node| &node.value);
+    if let (Some(place), Some(Value::List(items))) = (place, listed) {
+        let found = |node: &Node| {
+            let path = files::relative(&sources.get(node.mark.source).name, node.as_text()?);
+            Some(Json::from(place(&path)))
+        };
+        settings[CALIBRATION] = items.iter().filter_map(found).collect();
+    }
     let mut writer = Writer { resolved, sources, lines: Vec::new() };
     writer.map(&settings, &mut Vec::new());
     let width = writer

@@ -160,7 +160,13 @@ impl Experiment {
 
     /// A resolved scenario as YAML, every value with its origin in a comment.
     pub fn explain(&self, resolved: &Resolved) -> String {
-        explain::explain(resolved, &self.sources)
+        explain::explain(resolved, &self.sources, None)
+    }
+
+    /// The same as a scenario to be kept elsewhere: hardware files are called as `place` calls them, which gets the names that they
+    /// have where foretrain runs.
+    pub fn explain_elsewhere(&self, resolved: &Resolved, place: &dyn Fn(&str) -> String) -> String {
+        explain::explain(resolved, &self.sources, Some(place))
     }
 
     fn assemble(draft: Draft, overrides: Vec<Override>, problems: &mut Vec<Problem>) -> Self {

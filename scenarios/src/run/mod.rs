@@ -24,7 +24,7 @@ use rayon::prelude::*;
 use reports::summary::{RunSummary, Summary};
 use thiserror::Error;
 
-use crate::experiment::{Experiment, Point};
+use crate::experiment::{Experiment, Point, Resolved};
 
 pub(crate) use plan::MAX_STAGES;
 pub use plan::{MAX_RUNS, Plan, plan};
@@ -112,6 +112,14 @@ pub trait Progress: Sync {
     fn stop(&self) -> bool {
         false
     }
+}
+
+/// The run that a summary shows: the first that can be resolved, if any can.
+///
+/// # Errors
+/// A variant that the experiment does not have.
+pub fn shown(experiment: &Experiment, options: &Options) -> Result<Option<Resolved>, Refusal> {
+    Ok(summarise::first(experiment, &selected(experiment, options)?))
 }
 
 /// Runs an experiment.

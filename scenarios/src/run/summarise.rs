@@ -61,7 +61,7 @@ fn resolved<'v>(experiment: &Experiment, variants: &[&'v str]) -> Vec<(&'v str, 
 }
 
 /// The first run that can be resolved, to show what was simulated.
-fn first(experiment: &Experiment, variants: &[&str]) -> Option<Resolved> {
+pub(super) fn first(experiment: &Experiment, variants: &[&str]) -> Option<Resolved> {
     let point = experiment.points().next().unwrap_or_default();
     variants.iter().find_map(|variant| experiment.resolve(variant, &point).ok())
 }

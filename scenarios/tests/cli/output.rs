@@ -28,6 +28,42 @@ fn the_scenario_beside_the_results_can_be_run() {
     assert_eq!(answer.exit, 0, "{}", answer.err);
 }
 
+/// A scenario names hardware files as seen from where it is; the copy beside the results is elsewhere.
+#[test]
+fn the_scenario_beside_the_results_finds_the_files_that_it_names() {
+    let sandbox = Sandbox::new("rerun-files");
+    let errors = "{ samples: 9, mean: 0, median: 0, p90: 0, p95: 0, worst: 0, bias: 0 }";
+    sandbox.write(
+        "in/host.yaml",
+        format!(
+            "form: 1\nforetrain: t\ndate: 2026-01-01\ndevice: {{ name: a host, driver: '1' }}\nsteady: true\nlaws:\n  launch:\n    \
+             constants: {{ call: {{ value: 9, unit: us, error: 0.01, told: true }} }}\n    method: m\n    fitted: {errors}\n    \
+             held_out: {errors}\n    scatter: 0\n    unstable: 0\n    refused: 0\n"
+        ),
+    );
+    sandbox.write(
+        "in/step.yaml",
+        "name: step
+machine: { node: dgx-a100-80g }
+model: { transformer: { preset: gpt2 } }
+training: { global_batch: 8, micro_batch: 1, sequence: 512 }
+parallelism: { data: 8 }
+calibration: [host.yaml]
+",
+    );
+    let run = |file: &str| sandbox.run(&format!("run {file} --quiet --format json --out again")).json();
+    sandbox.run("run in/step.yaml --quiet");
+    let kept = sandbox.read("out/step/scenario.yaml");
+    assert!(kept.contains("/in/host.yaml]"), "{kept}");
+    let step = |answer: serde_json::Value| answer["variants"][0]["step_time_s"].as_f64().expect("it fits");
+    let (first, again) = (step(run("in/step.yaml")), step(run("out/step/scenario.yaml")));
+    assert_eq!(first, again);
+    assert!(
+        sandbox.read("out/step/results.json").contains("[host.yaml]"),
+        "results do not depend on where they are"
+    );
+}
+
 #[test]
 fn a_folder_with_other_files_is_not_replaced() {
     let sandbox = Sandbox::with_pipeline("strangers", "");
