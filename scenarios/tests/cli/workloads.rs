@@ -39,6 +39,59 @@ fn what_a_gpu_did_is_judged_anywhere() {
     assert_eq!(ratio["predicted"], eager / graph);
 }
 
+/// A GPU that is made up: a program that answers as the script would. Of pipelines the third fails, which begins the process anew.
+#[cfg(unix)]
+const MADE_UP: &str = r#"#!/bin/sh
+read -r script
+echo '{"answer":{"python":"3.11.0","torch":{"present":"2.7.1"},"cuda":{"present":"12.6"},"threads":1,"gpus":[{"name":"NVIDIA H200","capability":90,"sms":132,"memory":150000000000,"cache":62914560}]}}'
+while read -r question; do
+  case "$question" in
+    *identity*) echo '{"answer":{"name":"NVIDIA H200","driver":"NVIDIA 570.0","facts":{"power.limit":"700"}}}' ;;
+    *'"stages":[[{"phase":"forward","position":0,"micro_batch":0}'*) echo begun >> asked; [ "$(wc -l < asked)" -eq 3 ] && exit 7
+      echo '{"answer":{"figures":{"span_s":[0.1,0.1],"forward_s":[0.001],"backward_input_s":[0.001],"backward_weight_s":[0.001]},"before":{"clock_mhz":1980.0},"after":{}}}' ;;
+    *) echo '{"error":{"exhausted":{"what":"the memory of the GPU","remedy":"end other programs"}}}' ;;
+  esac
+done
+"#;
+
+#[cfg(unix)]
+#[test]
+fn a_gpu_is_asked_row_by_row_and_what_it_did_is_kept_and_judged() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = Sandbox::new("workloads-made-up");
+    sandbox.write("gpu", MADE_UP);
+    std::fs::set_permissions(sandbox.path("gpu"), PermissionsExt::from_mode(0o755)).unwrap();
+    let answer =
+        sandbox.run("validate --on-device --python ./gpu --quiet pipelines memory --quick --format json");
+    assert_eq!(answer.exit, 1, "{}", answer.err);
+    let judged = answer.json();
+    let of =
+        |set: &str| judged["sets"].as_array().unwrap().iter().find(|found| found["name"] == set).unwrap();
+    let pipelines = of("pipelines")["parts"][0].clone();
+    assert_eq!(
+        [&pipelines["rows"], &pipelines["left_out"]].map(|rows| rows.as_array().unwrap().len()),
+        [2, 1]
+    );
+    let dead = pipelines["left_out"][0]["reason"].as_str().unwrap();
+    assert!(dead.contains("asking Python") && dead.contains('7'), "{dead}");
+    let memory = of("memory")["parts"][0].clone();
+    assert!(memory["rows"].as_array().unwrap().is_empty() && memory["passed"] == false);
+    assert_eq!(memory["left_out"][0]["reason"], "the memory of the GPU is used up: end other programs");
+    let kept = sandbox.read("out/on-device.jsonl");
+    assert_eq!(kept.lines().count(), 1 + 3 + 5, "a heading and a line for each row: {kept}");
+    let heading: serde_json::Value = serde_json::from_str(kept.lines().next().unwrap()).unwrap();
+    assert_eq!([&heading["gpu"], &heading["device"]["facts"]["torch"]], ["h200-sxm5-141gb", "2.7.1"]);
+    assert_eq!(sandbox.names("out"), ["on-device.jsonl", "validate"]);
+    // The record gives the same anywhere.
+    let again = sandbox.run("validate --recorded out/on-device.jsonl --quiet --format json");
+    assert_eq!(again.json()["sets"], judged["sets"]);
+    // A GPU that the catalogue does not have is one that the user has to say.
+    sandbox.write("other", MADE_UP.replace("NVIDIA H200", "NVIDIA H300"));
+    std::fs::set_permissions(sandbox.path("other"), PermissionsExt::from_mode(0o755)).unwrap();
+    let unknown = sandbox.run("validate --on-device --python ./other --quiet pipelines");
+    assert!(unknown.exit == 2 && unknown.err.contains("`NVIDIA H300`: name the one"), "{}", unknown.err);
+}
+
 #[test]
 fn what_is_wrong_with_a_record_is_told_with_its_line() {
     let sandbox = sandbox("workloads-wrong");

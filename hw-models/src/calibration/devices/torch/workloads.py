@@ -56,8 +56,10 @@ class Attention(torch.nn.Module):
             scores = torch.matmul(query, key.transpose(-1, -2))
             scaled = scores.float() * (1 / math.sqrt(query.shape[-1]))
             del scores
-            probabilities = F.softmax(scaled.masked_fill_(self.mask, -10000.0), dim=-1).to(query.dtype)
+            softmax = F.softmax(scaled.masked_fill_(self.mask, -10000.0), dim=-1)
             del scaled
+            probabilities = softmax.to(query.dtype)
+            del softmax
             if dropout:
                 probabilities = F.dropout(probabilities, dropout)
             context = torch.matmul(probabilities, value)
@@ -119,8 +121,9 @@ class Transformer(torch.nn.Module):
                 )
             else:
                 stream = layer(stream)
-        logits = self.logits(self.norm(stream))
-        return F.cross_entropy(logits.float().view(-1, self.model["vocabulary"]), targets.view(-1))
+        # The logits in half precision have no name: they go as soon as they are copied.
+        logits = self.logits(self.norm(stream)).float()
+        return F.cross_entropy(logits.view(-1, self.model["vocabulary"]), targets.view(-1))
 
 
 class Adam:
