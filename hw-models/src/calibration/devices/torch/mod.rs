@@ -1,7 +1,7 @@
 //! PyTorch, on a GPU or on the host: a script executes tasks as often as it is told and says how long that took.
 //!
-//! No GPU was at hand when this was written: on the host every task ran, with PyTorch 1.13 and 2.7; streams, events and graphs of
-//! CUDA did not.
+//! No GPU was at hand when this was written: on the host every task ran, with PyTorch 1.13 and 2.7; streams, events and graphs
+//! were made-up ones.
 
 mod workloads;
 
@@ -12,9 +12,8 @@ use serde::Serialize;
 
 use super::python::{Greeting, Python};
 use crate::calibration::measure::{
-    Capability, CudaFacts, Device, DeviceError, Found, Identity, Suite, Task, framework_suite,
+    Capability, Conditions, CudaFacts, Device, DeviceError, Found, Identity, Suite, Task, framework_suite,
 };
-use crate::calibration::measure::{Conditions, Probe};
 
 pub use workloads::Workloads;
 
@@ -133,10 +132,8 @@ impl Device for Torch {
     }
 
     fn suite(&self, quick: bool) -> Suite {
-        let none: Vec<Probe> = Vec::new();
-        self.ready.as_ref().map_or(Suite { probes: none, sentinels: Vec::new() }, |ready| {
-            framework_suite(ready.gpu.as_ref(), quick)
-        })
+        let none = || Suite { probes: Vec::new(), sentinels: Vec::new() };
+        self.ready.as_ref().map_or_else(none, |ready| framework_suite(ready.gpu.as_ref(), quick))
     }
 
     fn prepare(&mut self, task: &Task) -> Result<(), DeviceError> {
