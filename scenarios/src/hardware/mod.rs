@@ -2,7 +2,7 @@
 
 mod difference;
 
-use hw_models::calibration::hardware::{FORM, Hardware};
+use hw_models::calibration::hardware::{FORM, Found, Hardware};
 use hw_models::calibration::interference::{SharedGpu, Slowdown, slowdowns};
 use hw_models::calibration::measure::Record;
 use hw_models::calibration::overlay::Overlay;
@@ -41,9 +41,16 @@ pub fn read(bytes: &[u8]) -> Result<Hardware, String> {
     serde_yaml::from_slice(bytes).map_err(none)
 }
 
-/// Constants of a file that no scenario rests on, `memory.copy.core`.
+/// What of a file no scenario rests on: a law where that is all of it, `memory.write`, or else its constants,
+/// `memory.copy.core`.
 pub fn unused(hardware: &Hardware) -> Vec<String> {
-    laid(hardware).files.into_iter().flat_map(|laid| laid.unused).collect()
+    let unused: Vec<String> = laid(hardware).files.into_iter().flat_map(|laid| laid.unused).collect();
+    let of_law = |(law, found): (&String, &Found)| {
+        let constants = found.constants.keys().map(|name| format!("{law}.{name}"));
+        let constants: Vec<String> = constants.filter(|constant| unused.contains(constant)).collect();
+        if constants.len() == found.constants.len() { vec![law.clone()] } else { constants }
+    };
+    hardware.laws.iter().flat_map(of_law).collect()
 }
 
 /// What was measured of work beside other work, and what the engine says with the constants of the file; none without a GPU.
