@@ -37,6 +37,7 @@ const WORKLOADS: &[(&str, &str)] = files![
     "memory.yaml",
     "fusion.yaml",
     "pipelines.yaml",
+    "loaders.yaml",
 ];
 
 /// What devices did, and the hardware files that it was predicted with: `NAME.jsonl` and what its heading names. A set of workloads

@@ -2,8 +2,8 @@
 
 use super::support::{Sandbox, assert_session};
 
-/// What a GPU might have done: two rows and their ratio, a noisy row, one that was held back, one that did not fit, a pipeline, and a
-/// row that was being written.
+/// What a GPU might have done: two rows and their ratio, a noisy row, one that was held back, one that did not fit, a pipeline, steps
+/// that wait for loaders, and a row that was being written.
 const RECORD: &str = r#"{"foretrain":"0.0.0","device":{"name":"NVIDIA H200","driver":"NVIDIA 570.0","facts":{"torch":"2.7.1"}},"gpu":"h200-sxm5-141gb","date":"2026-11-22","calibrations":[]}
 {"workload":"steps","row":{"size":"125M, 1 x 256","launch":"eager"},"figures":{"step_s":[0.0060,0.0061,0.0060]},"before":{"clock_mhz":1980.0},"after":{}}
 {"workload":"steps","row":{"size":"125M, 1 x 256","launch":"graph"},"figures":{"step_s":[0.0050,0.0050,0.0051]},"before":{},"after":{}}
@@ -12,6 +12,7 @@ const RECORD: &str = r#"{"foretrain":"0.0.0","device":{"name":"NVIDIA H200","dri
 {"workload":"memory","row":{"batch":"2 x 2,048","recompute":"flash, none"},"figures":{"peak_allocated_bytes":[37000000000.0],"peak_reserved_bytes":[38000000000.0]},"before":{},"after":{}}
 {"workload":"memory","row":{"batch":"4 x 2,048","recompute":"materialised, none"},"before":{},"after":{},"failed":"the GPU's memory is used up: end other processes on it"}
 {"workload":"pipelines","row":{"stages":"2","schedule":"gpipe"},"figures":{"span_s":[0.0952,0.0953,0.0952],"forward_s":[0.002],"backward_input_s":[0.002],"backward_weight_s":[0.0016]},"before":{},"after":{}}
+{"workload":"loaders","row":{"threads":"2","slower":"loaders"},"figures":{"step_s":[0.0415,0.0416],"batch_alone_s":[0.0402],"step_alone_s":[0.0101],"cores":[1.0]},"before":{},"after":{}}
 {"workload":"steps","row":{"size":"1.3B, 4"#;
 
 fn sandbox(name: &str) -> Sandbox {
@@ -35,6 +36,10 @@ fn what_a_gpu_did_is_judged_anywhere() {
     let pipelines = sandbox.run("validate --recorded on-device.jsonl --quiet --format json pipelines").json();
     let row = pipelines["sets"][0]["parts"][0]["rows"][0].clone();
     assert!((row["predicted"].as_f64().unwrap() - 0.0952).abs() < 1e-9, "{row}");
+    // Two loaders share what makes one core: each batch takes as long as one would take alone.
+    let loaders = sandbox.run("validate --recorded on-device.jsonl --quiet --format json loaders").json();
+    let row = loaders["sets"][0]["parts"][0]["rows"][0].clone();
+    assert!((row["predicted"].as_f64().unwrap() - 0.0402).abs() < 1e-9, "{row}");
     let [eager, graph] = [0, 1].map(|at| part("step")["rows"][at]["predicted"].as_f64().unwrap());
     assert_eq!(ratio["predicted"], eager / graph);
 }

@@ -10,7 +10,7 @@ use workloads::plan::{Launch, TransformerPlan};
 use crate::plans;
 use crate::schema::{Model, Scenario};
 
-/// A transformer and how it is trained, as `workloads.py` takes it.
+/// A transformer and how it is trained, as `step.py` takes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub struct Build {

@@ -8,7 +8,7 @@ use workloads::plan::PipelinePlan;
 use crate::plans;
 use crate::schema::{Model, Scenario};
 
-/// A pipeline on the streams of a device, as `workloads.py` takes it.
+/// A pipeline on the streams of a device, as `pipeline.py` takes it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Emulation {
     /// What each stage executes, in order.

@@ -6,8 +6,9 @@ use reports::summary::RunSummary;
 use reports::validation::{LeftOut, Row, Unit};
 
 use super::record::{Recorded, Reply};
+use super::simulation::{Simulation, files};
 use super::workload::{Figure, Ratio};
-use super::{OnMachine, files, of, scenario, simulated};
+use super::{OnMachine, of};
 use crate::expectation::Metric;
 use crate::run::Progress;
 use crate::schema::FigureKind;
@@ -33,7 +34,7 @@ pub(in super::super) fn judged(
     progress: &dyn Progress,
 ) -> Option<Vec<(String, Judged)>> {
     let workloads = of(set);
-    let files = files(set, machine);
+    let files = files(&set.title, workloads, machine);
     let cases = workloads.cases();
     let measured: Vec<_> = cases
         .iter()
@@ -44,11 +45,11 @@ pub(in super::super) fn judged(
             return None;
         }
         let given = workloads.given.iter().map(|(path, figure)| {
-            found.reply.figure(figure).map(|seconds| format!("{path}={:.3} ns", seconds * 1e9))
+            found.reply.figure(figure).map(|value| format!("{path}={}", given(figure, value)))
         });
         let settings: Result<Vec<String>, String> =
             case.settings.iter().cloned().map(Ok).chain(given).collect();
-        let run = settings.and_then(|settings| simulated(&scenario(&files, &settings)?.0));
+        let run = settings.and_then(|settings| Simulation::of(workloads, &files, &settings)?.run());
         progress.done();
         let gpu = ("gpu".to_owned(), machine.gpu.clone());
         Some(Told {
@@ -107,4 +108,9 @@ impl Told<'_> {
             Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),
         }
     }
+}
+
+/// A figure as a setting: names of times end in `_s`, others are counts.
+fn given(figure: &str, value: f64) -> String {
+    if figure.ends_with("_s") { format!("{:.3} ns", value * 1e9) } else { value.to_string() }
 }

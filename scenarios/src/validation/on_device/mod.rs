@@ -3,7 +3,7 @@
 //! ```text
 //! validation/on-device/NAME.yaml   rows: what each sets in a scenario; what is judged; the error to reach
 //!    |  questions                  what PyTorch builds, from the resolved scenario of each row
-//! workloads.py                     runs it: samples, clocks
+//! torch/*.py                       runs it: samples, clocks
 //!    |  Recorded                   a heading and a line for each row
 //! judge                            the scenario of each row is run as any other, and compared
 //! ```
@@ -11,12 +11,12 @@
 mod build;
 mod emulation;
 mod judged;
+mod loader;
 mod record;
+mod simulation;
 #[cfg(test)]
 mod tests;
 mod workload;
-
-use std::collections::BTreeMap;
 
 use hw_models::catalogue::nearest;
 use indexmap::IndexMap;
@@ -27,14 +27,13 @@ use serde::Serialize;
 use super::set::{Measurements, Set};
 use super::{Options, chosen, embedded, result};
 use crate::catalogue;
-use crate::experiment::{Experiment, load};
-use crate::run::{self, Progress, in_parallel};
-use crate::schema::Scenario;
-use workload::Kind;
+use crate::run::{Progress, in_parallel};
+use simulation::{Simulation, files};
 
 pub use build::{Build, build};
 pub use emulation::{Emulation, Pass, emulation};
 pub(super) use judged::judged;
+pub use loader::Loading;
 pub use record::{Heading, Measurement, Recorded, Reply};
 pub(super) use workload::Workloads;
 
@@ -54,9 +53,9 @@ pub struct Question {
     pub workload: String,
     /// The row's values of the set's axes.
     pub row: IndexMap<String, String>,
-    /// What the device is asked, for `workloads.py`.
+    /// What the device is asked, for the script.
     pub asks: Asks,
-    experiment: Experiment,
+    simulation: Simulation,
 }
 
 /// What a device is asked.
@@ -72,6 +71,11 @@ pub enum Asks {
     Pipeline {
         /// What is emulated.
         pipeline: Emulation,
+    },
+    /// Steps that wait for batches which threads of the host prepare.
+    Loader {
+        /// What is prepared, and by how many.
+        loader: Loading,
     },
 }
 
@@ -94,16 +98,14 @@ pub fn questions(names: &[String], machine: &OnMachine, quick: bool) -> Result<V
     let mut questions = Vec::new();
     for (name, set) in sets(names)? {
         let workloads = of(&set);
-        let files = files(&set, machine);
+        let files = files(&set.title, workloads, machine);
         let cases = if quick { workloads.quick() } else { workloads.cases() };
         for case in cases {
-            let (experiment, scenario) = scenario(&files, &case.settings).map_err(|wrong| vec![wrong])?;
-            let built = match workloads.workload {
-                Kind::Step => build(&scenario).map(|model| Asks::Step { model }),
-                Kind::Pipeline => emulation(&scenario).map(|pipeline| Asks::Pipeline { pipeline }),
-            };
-            let asks = built.map_err(|wrong| vec![format!("{name}, {}: {wrong}", case.name())])?;
-            questions.push(Question { workload: name.to_owned(), row: case.inputs, asks, experiment });
+            let simulation =
+                Simulation::of(workloads, &files, &case.settings).map_err(|wrong| vec![wrong])?;
+            let asks = simulation.asks();
+            let asks = asks.map_err(|wrong| vec![format!("{name}, {}: {wrong}", case.name())])?;
+            questions.push(Question { workload: name.to_owned(), row: case.inputs, asks, simulation });
         }
     }
     Ok(questions)
@@ -125,12 +127,12 @@ impl Question {
         self.row.values().map(String::as_str).collect::<Vec<_>>().join("; ")
     }
 
-    /// What the simulator says of its scenario.
+    /// What the simulator says of it.
     ///
     /// # Errors
     /// Why it was not run.
     pub fn predicted(&self) -> Result<RunSummary, String> {
-        simulated(&self.experiment)
+        self.simulation.run()
     }
 }
 
@@ -163,11 +165,6 @@ pub fn judge(
     }))
 }
 
-/// The root of all randomness; sets have none.
-const SEED: u64 = 1;
-/// The name under which the common scenario is read.
-const FILE: &str = "scenario.yaml";
-
 fn sets(names: &[String]) -> Result<Vec<(&'static str, Set)>, Vec<String>> {
     let known: Vec<&str> = self::names().collect();
     let wanted = chosen(names, &known, "workload")?;
@@ -183,41 +180,4 @@ fn of(set: &Set) -> &Workloads {
         Measurements::OnDevice(workloads) => workloads,
         _ => panic!("`{}` has no workloads", set.title),
     }
-}
-
-/// The scenario that all rows change, and the hardware files that it names.
-fn files(set: &Set, machine: &OnMachine) -> BTreeMap<String, Vec<u8>> {
-    let text = |value: &str| serde_yaml::Value::from(value);
-    let mut scenario = of(set).scenario.clone();
-    scenario.insert(text("name"), text(&set.title));
-    // The times of a profile are no matter of a machine.
-    if of(set).workload != Kind::Pipeline {
-        let parts = format!("{{ parts: {{ gpus: {{ gpu: {} }} }} }}", machine.gpu);
-        scenario
-            .insert(text("machine"), serde_yaml::from_str(&parts).expect("names of GPUs are plain words"));
-        let named: Vec<serde_yaml::Value> = machine.calibrations.iter().map(|(name, _)| text(name)).collect();
-        scenario.insert(text("calibration"), named.into());
-    }
-    let yaml = serde_yaml::to_string(&scenario).expect("what was read from YAML can be written as YAML");
-    machine.calibrations.iter().cloned().chain([(FILE.to_owned(), yaml.into_bytes())]).collect()
-}
-
-/// The scenario of a row.
-fn scenario(
-    files: &BTreeMap<String, Vec<u8>>,
-    settings: &[String],
-) -> Result<(Experiment, Scenario), String> {
-    let experiment = load(files, FILE, settings).map_err(|failure| {
-        failure.problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
-    })?;
-    let (variant, point) = (experiment.variants().next().map(str::to_owned), experiment.points().next());
-    let (Some(variant), Some(point)) = (variant, point) else {
-        return Err("the scenario has no variant".to_owned());
-    };
-    let resolved = experiment.resolve(&variant, &point).map_err(|infeasible| infeasible.reason)?;
-    Ok((experiment, resolved.scenario))
-}
-
-fn simulated(experiment: &Experiment) -> Result<RunSummary, String> {
-    run::alone(experiment, SEED).map_err(|refusal| refusal.to_string())
 }

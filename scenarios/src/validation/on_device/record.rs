@@ -40,7 +40,7 @@ pub struct Measurement {
 /// Figures of a row, or why there are none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// Samples of each figure, in seconds or bytes, in the order they were taken.
+    /// Samples of each figure, in seconds, bytes or a count, as its name ends, in the order they were taken.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub figures: IndexMap<String, Vec<f64>>,
     /// Before the first sample.

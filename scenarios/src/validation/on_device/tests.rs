@@ -10,9 +10,10 @@ use serde::Deserialize;
 use serde_json::json;
 use workloads::model::transformer::{Block, Operator, ShardedTransformer, Work};
 
+use super::simulation::{Checked, FILE};
 use super::*;
 use crate::plans;
-use crate::schema::Model;
+use crate::schema::{Model, Scenario};
 
 /// A tiny GPT of two layers, and what every row of the sets says.
 const TINY: &str = "
@@ -111,6 +112,29 @@ fn pipelines_take_as_long_as_a_replay_of_their_stages_says() {
     }
 }
 
+/// Threads of this machine prepare batches, a step sleeps: it never takes less, and no more is prepared than there is room for.
+#[test]
+fn steps_take_batches_that_threads_prepare() {
+    let Some(mut pytorch) = pytorch() else { return };
+    let machine = OnMachine { gpu: "h200-sxm5-141gb".to_owned(), calibrations: Vec::new() };
+    for question in questions(&["loaders".to_owned()], &machine, false).unwrap() {
+        let mut asked = on_cpu(&question.asks);
+        for (name, seconds) in [("step_s", 1e-3), ("batch_s", 2e-4)] {
+            asked["loader"][name] = json!(seconds);
+        }
+        let reply: Reply = pytorch.run(&asked).unwrap_or_else(|error| panic!("{error}"));
+        assert!(reply.figures["step_s"].iter().all(|&step| step >= 1e-3), "{:?}", reply.figures);
+        assert!(reply.figures["step_alone_s"].iter().all(|&step| step >= 1e-3), "{:?}", reply.figures);
+        let [threads, prefetch] = ["threads", "prefetch"].map(|name| asked["loader"][name].as_f64().unwrap());
+        let ahead = reply.figures["batches_ahead"][0];
+        assert!(0.0 <= ahead && ahead <= threads + prefetch, "{ahead} of {threads} + {prefetch}");
+        assert!(
+            reply.figures["cores"].iter().all(|&cores| cores > 0.0)
+                && reply.figures["batch_alone_s"].len() == 4
+        );
+    }
+}
+
 #[test]
 fn every_row_of_every_set_can_be_built_and_is_judged() {
     for name in names() {
@@ -194,7 +218,7 @@ fn layers(pytorch: &mut PyTorch, settings: &[&str]) -> Option<[Step; 2]> {
 fn resolved(settings: &[&str]) -> Scenario {
     let files = BTreeMap::from([(FILE.to_owned(), TINY.as_bytes().to_vec())]);
     let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-    scenario(&files, &settings).unwrap_or_else(|wrong| panic!("{wrong}")).1
+    Checked::read(&files, &settings).unwrap_or_else(|wrong| panic!("{wrong}")).scenario
 }
 
 fn built(settings: &[&str]) -> Build {

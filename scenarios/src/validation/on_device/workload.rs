@@ -13,7 +13,7 @@ pub(in super::super) struct Workloads {
     pub(super) workload: Kind,
     /// What is judged of each row.
     pub(super) figures: Vec<Figure>,
-    /// What the measurement gives to the scenario of its row, by path: the median of a figure (s).
+    /// What the measurement gives to the scenario of its row, by path: the median of a figure.
     #[serde(default)]
     pub(super) given: IndexMap<String, String>,
     /// What is judged of two rows.
@@ -36,6 +36,8 @@ pub(super) enum Kind {
     Step,
     /// A pipeline of kernels that spin.
     Pipeline,
+    /// Steps that wait for batches which threads of the host prepare: its rows have no scenario, but a `Loader`.
+    Loader,
 }
 
 /// A figure of a measurement, and of which run's it is the like.

@@ -9,8 +9,14 @@ use serde::de::DeserializeOwned;
 use crate::calibration::devices::python::{Greeting, Python};
 use crate::calibration::measure::DeviceError;
 
-/// The script, see its head for what it builds.
-const SCRIPT: &str = include_str!("workloads.py");
+/// The script: what all need of a device, each workload, and which is asked.
+const SCRIPT: &str = concat!(
+    include_str!("device.py"),
+    include_str!("step.py"),
+    include_str!("pipeline.py"),
+    include_str!("loader.py"),
+    include_str!("workloads.py"),
+);
 /// How long a workload may take: most of it is compiling one.
 const LIMIT: Duration = Duration::from_secs(600);
 

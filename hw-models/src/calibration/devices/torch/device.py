@@ -1,0 +1,172 @@
+"""What workloads need of a device: streams, clocks, and what holds it back."""
+import math
+import statistics
+import subprocess
+import time
+
+if torch is None:
+    # The greeting says what is missing.
+    serve(None)
+    sys.exit()
+
+# Streams that share a queue would wait for each other; it is read when CUDA begins.
+os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+
+
+def needs(major, minor, what, asked):
+    if asked and tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (major, minor):
+        raise unable("%s needs version %d.%d, this is %s" % (what, major, minor, torch.__version__))
+
+
+class Cuda:
+    """What measuring needs of a GPU."""
+
+    # What holds a GPU back, as `nvidia-smi` asks for it; the cap on power belongs to what a load does to the board.
+    HELD_BACK = {
+        "clocks_throttle_reasons.hw_slowdown": "a slowdown of the hardware",
+        "clocks_throttle_reasons.hw_thermal_slowdown": "heat (slowed by the hardware)",
+        "clocks_throttle_reasons.sw_thermal_slowdown": "heat (slowed by the driver)",
+        "clocks_throttle_reasons.hw_power_brake_slowdown": "the power supply's brake",
+    }
+    READINGS = {
+        "clocks.sm": "clock_mhz",
+        "clocks.mem": "memory_clock_mhz",
+        "temperature.gpu": "temperature_c",
+        "power.draw": "power_w",
+    }
+
+    def begin(self):
+        """Nothing is left of what ran before; attention without scores in memory is FlashAttention's, no other's."""
+        gc.collect()
+        torch.cuda.empty_cache()
+        for other in ("enable_math_sdp", "enable_mem_efficient_sdp", "enable_cudnn_sdp"):
+            if hasattr(torch.backends.cuda, other):
+                getattr(torch.backends.cuda, other)(False)
+
+    def wait(self):
+        torch.cuda.synchronize()
+
+    def forget_peaks(self):
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+    def peaks(self):
+        return {
+            "peak_allocated_bytes": [float(torch.cuda.max_memory_allocated())],
+            "peak_reserved_bytes": [float(torch.cuda.max_memory_reserved())],
+        }
+
+    def graph(self, step):
+        """The whole of a step as one graph: replaying it is a step."""
+        beside = torch.cuda.Stream()
+        beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(beside):
+            for _ in range(3):
+                step()
+        torch.cuda.current_stream().wait_stream(beside)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            loss = step()
+
+        def replay():
+            graph.replay()
+            return loss
+
+        return replay
+
+    def event(self):
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between(self, begin, end):
+        return begin.elapsed_time(end) * 1e-3
+
+    def streams(self, count):
+        return Streams(count)
+
+    def stepping(self, seconds):
+        """A step of that length: a batch is copied to the GPU, a kernel spins, the host sleeps until its end."""
+        spin, host = self.streams(1).spin, torch.empty(16 << 20, dtype=torch.uint8, pin_memory=True)
+        batch = torch.empty_like(host, device="cuda")
+
+        def step():
+            batch.copy_(host, non_blocking=True)
+            spin(seconds)
+            ended = torch.cuda.Event(blocking=True)
+            ended.record()
+            ended.synchronize()
+
+        return step
+
+    def conditions(self):
+        """Clocks, temperature, power and what holds the GPU back, as far as `nvidia-smi` tells."""
+        told = smi([*self.READINGS, *self.HELD_BACK])
+        readings = {name: number(told.get(field)) for field, name in self.READINGS.items()}
+        held_back = [words for field, words in self.HELD_BACK.items() if told.get(field) == "Active"]
+        return {**{name: value for name, value in readings.items() if value is not None}, "throttled_by": held_back}
+
+
+class Cpu:
+    """The same without a GPU, for tests of this script."""
+
+    def begin(self):
+        pass
+
+    def wait(self):
+        pass
+
+    def forget_peaks(self):
+        pass
+
+    def peaks(self):
+        return {}
+
+    def graph(self, step):
+        raise unable("there are no graphs of a CPU")
+
+    def event(self):
+        return time.perf_counter()
+
+    def between(self, begin, end):
+        return end - begin
+
+    def streams(self, count):
+        return Clock(count)
+
+    def stepping(self, seconds):
+        return lambda: time.sleep(seconds)
+
+    def conditions(self):
+        return {}
+
+
+def smi(fields):
+    """What `nvidia-smi` says of the GPU that PyTorch uses, by field; nothing where it says nothing."""
+    uuid = getattr(torch.cuda.get_device_properties(0), "uuid", None)
+    which = "0" if uuid is None else "GPU-%s" % uuid
+    asked = ["nvidia-smi", "--query-gpu=" + ",".join(fields), "--format=csv,noheader,nounits", "-i", which]
+    try:
+        told = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    values = [value.strip() for value in told.splitlines()[0].split(",")] if told.strip() else []
+    return dict(zip(fields, values))
+
+
+def number(text):
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return None
+
+
+def identity(request):
+    """The GPU, its driver, and what its speed depends on."""
+    told = smi(["driver_version", "power.limit", "pcie.link.gen.max", "pcie.link.width.max"])
+    driver = told.pop("driver_version", "not told")
+    facts = {name: value for name, value in told.items() if number(value) is not None}
+    if torch.backends.cudnn.version() is not None:
+        facts["cudnn"] = str(torch.backends.cudnn.version())
+    return {"name": torch.cuda.get_device_properties(0).name, "driver": "NVIDIA " + driver, "facts": facts}

@@ -1,0 +1,110 @@
+//! What the simulator says of a row, and what a device is asked that it may do the same.
+
+use std::collections::BTreeMap;
+
+use reports::summary::RunSummary;
+
+use super::loader::Loader;
+use super::workload::{Kind, Workloads};
+use super::{Asks, OnMachine, build, emulation};
+use crate::experiment::{Experiment, load};
+use crate::run;
+use crate::schema::Scenario;
+
+/// What is simulated of a row.
+#[derive(Clone, Debug)]
+pub(super) enum Simulation {
+    /// A step of a transformer.
+    Step(Box<Checked>),
+    /// A pipeline with the times of its stages.
+    Pipeline(Box<Checked>),
+    /// A loop that waits for batches.
+    Loader(Loader),
+}
+
+/// A scenario without mistakes.
+#[derive(Clone, Debug)]
+pub(super) struct Checked {
+    experiment: Experiment,
+    pub(super) scenario: Scenario,
+}
+
+/// The root of all randomness; sets have none.
+const SEED: u64 = 1;
+/// The name under which the common scenario is read.
+pub(super) const FILE: &str = "scenario.yaml";
+
+impl Simulation {
+    /// Of a row with these settings; `files` are those of [`files`].
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(super) fn of(
+        workloads: &Workloads,
+        files: &BTreeMap<String, Vec<u8>>,
+        settings: &[String],
+    ) -> Result<Self, String> {
+        let checked = || Checked::read(files, settings).map(Box::new);
+        match workloads.workload {
+            Kind::Step => checked().map(Self::Step),
+            Kind::Pipeline => checked().map(Self::Pipeline),
+            Kind::Loader => Loader::read(&workloads.scenario, settings).map(Self::Loader),
+        }
+    }
+
+    /// What a device is asked.
+    ///
+    /// # Errors
+    /// What of it no device does.
+    pub(super) fn asks(&self) -> Result<Asks, String> {
+        Ok(match self {
+            Self::Step(checked) => Asks::Step { model: build(&checked.scenario)? },
+            Self::Pipeline(checked) => Asks::Pipeline { pipeline: emulation(&checked.scenario)? },
+            Self::Loader(loader) => Asks::Loader { loader: loader.loading() },
+        })
+    }
+
+    /// What the simulator says.
+    ///
+    /// # Errors
+    /// Why it was not run.
+    pub(super) fn run(&self) -> Result<RunSummary, String> {
+        match self {
+            Self::Step(checked) | Self::Pipeline(checked) => {
+                run::alone(&checked.experiment, SEED).map_err(|refusal| refusal.to_string())
+            }
+            Self::Loader(loader) => Ok(loader.simulated()),
+        }
+    }
+}
+
+impl Checked {
+    pub(super) fn read(files: &BTreeMap<String, Vec<u8>>, settings: &[String]) -> Result<Self, String> {
+        let experiment = load(files, FILE, settings).map_err(|failure| {
+            failure.problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
+        })?;
+        let (variant, point) = (experiment.variants().next().map(str::to_owned), experiment.points().next());
+        let (Some(variant), Some(point)) = (variant, point) else {
+            return Err("the scenario has no variant".to_owned());
+        };
+        let resolved = experiment.resolve(&variant, &point).map_err(|infeasible| infeasible.reason)?;
+        Ok(Self { experiment, scenario: resolved.scenario })
+    }
+}
+
+/// The scenario that all rows change, and the hardware files that it names.
+pub(super) fn files(title: &str, workloads: &Workloads, machine: &OnMachine) -> BTreeMap<String, Vec<u8>> {
+    let text = |value: &str| serde_yaml::Value::from(value);
+    let mut scenario = workloads.scenario.clone();
+    scenario.insert(text("name"), text(title));
+    // Times that are given are no matter of a machine.
+    if workloads.workload == Kind::Step {
+        let parts = format!("{{ parts: {{ gpus: {{ gpu: {} }} }} }}", machine.gpu);
+        scenario
+            .insert(text("machine"), serde_yaml::from_str(&parts).expect("names of GPUs are plain words"));
+        let named: Vec<serde_yaml::Value> = machine.calibrations.iter().map(|(name, _)| text(name)).collect();
+        scenario.insert(text("calibration"), named.into());
+    }
+    let yaml = serde_yaml::to_string(&scenario).expect("what was read from YAML can be written as YAML");
+    machine.calibrations.iter().cloned().chain([(FILE.to_owned(), yaml.into_bytes())]).collect()
+}
