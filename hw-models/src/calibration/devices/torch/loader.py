@@ -64,7 +64,7 @@ def seconds(samples, work):
 
 
 def together(threads, work):
-    """What threads take that do the same at once."""
+    """The same work by so many threads at once."""
 
     def all_at_once():
         running = [threading.Thread(target=work) for _ in range(threads)]
