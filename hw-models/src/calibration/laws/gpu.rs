@@ -3,7 +3,7 @@
 use super::{Constant, Law, Unit};
 use crate::calibration::measure::{
     Access, Allocated, Allocation, Data, Direction, Graph, HostSide, Launch, MemoryPass, Pattern, Phase,
-    Spin, Step, Sustained, Task, Transfer, ZeroCopy,
+    Spin, Step, Storage, Sustained, Task, Transfer, ZeroCopy,
 };
 
 const MICRO: f64 = 1e-6;
@@ -37,6 +37,8 @@ const CACHE: [Constant; 5] = [
 ];
 const ROW: [Constant; 2] =
     [Constant::new("overhead", Unit::Bytes, 24.0), Constant::new("requests", Unit::MegaPerS, 300.0)];
+const BLOCK: [Constant; 2] =
+    [Constant::new("latency", Unit::Us, 100.0), Constant::new("rate", Unit::GbPerS, 3.0)];
 const ALLOCATION: [Constant; 2] =
     [Constant::new("start", Unit::Us, 50.0), Constant::new("rate", Unit::GbPerS, 500.0)];
 const LOCKED: [Constant; 2] =
@@ -51,7 +53,7 @@ const fn against_by(streams: &'static str) -> Constant {
     Constant::new(streams, Unit::GbPerS, 20.0)
 }
 
-pub(super) const LAWS: [Law; 23] = [
+pub(super) const LAWS: [Law; 25] = [
     Law { name: "launch", constants: &CALL, seconds: |x, task| launch(x, task, false) },
     Law { name: "launch.waited", constants: &CALL, seconds: |x, task| launch(x, task, true) },
     Law { name: "gap.stream", constants: &GAP, seconds: |x, task| gap(x, task, false) },
@@ -91,6 +93,8 @@ pub(super) const LAWS: [Law; 23] = [
     Law { name: "cache", constants: &CACHE, seconds: cache },
     Law { name: "zero-copy.read", constants: &ROW, seconds: |x, task| row(x, task, Access::Read) },
     Law { name: "zero-copy.write", constants: &ROW, seconds: |x, task| row(x, task, Access::Write) },
+    Law { name: "storage.read", constants: &BLOCK, seconds: |x, task| storage(x, task, Access::Read) },
+    Law { name: "storage.write", constants: &BLOCK, seconds: |x, task| storage(x, task, Access::Write) },
     Law {
         name: "allocation.device",
         constants: &ALLOCATION,
@@ -201,6 +205,17 @@ fn row(constants: &[f64], task: &Task, of: Access) -> Option<f64> {
     let from = |offset| row.requests(offset).map(request).sum::<f64>();
     let places = row.offsets().count() as f64;
     (access == of).then(|| row.offsets().map(from).sum::<f64>() / places)
+}
+
+/// `latency + block / rate`: one block is on its way at a time.
+fn storage(constants: &[f64], task: &Task, of: Access) -> Option<f64> {
+    let &[latency, rate] = constants else { return None };
+    match *task {
+        Task::Storage(Storage { access, block }) if access == of => {
+            Some(latency * MICRO + block as f64 / (rate * GIGA))
+        }
+        _ => None,
+    }
 }
 
 /// `start + bytes / rate`, with giving it back.

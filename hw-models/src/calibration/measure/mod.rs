@@ -30,5 +30,5 @@ pub use synthetic::{Disturbance, Synthetic};
 pub use task::{
     Access, Allocated, Allocation, Backward, Beside, Data, Direction, Disk, Gather, Graph, HostMemory,
     HostSide, Kernel, Launch, MemoryPass, Operation, Operator, Pages, Pattern, Phase, Route, Spin, Step,
-    Sustained, Task, Tensor, Transfer, Update, Work, ZeroCopy,
+    Storage, Sustained, Task, Tensor, Transfer, Update, Work, ZeroCopy,
 };

@@ -44,7 +44,9 @@ impl Rules {
         match task {
             // A board warms up and cools down within batches as long as these.
             Task::Sustained(_) => Self { batch_s: 0.05, least_s: 1.0, most_s: 2.0 },
-            Task::Disk(_) | Task::Flush { .. } => Self { batch_s: 0.05, least_s: 0.3, most_s: 0.45 },
+            Task::Disk(_) | Task::Flush { .. } | Task::Storage(_) => {
+                Self { batch_s: 0.05, least_s: 0.3, most_s: 0.45 }
+            }
             _ => Self { batch_s: BATCH_SECONDS, least_s: LEAST_SECONDS, most_s: MOST_SECONDS },
         }
     }

@@ -125,7 +125,7 @@ impl Target {
     fn alone(&self, folder: &Path) -> Result<Box<dyn Device>, Trouble> {
         Ok(match self {
             Self::Host => Box::new(Host::open(folder)),
-            Self::Cuda(number) => Box::new(Cuda::open(*number)),
+            Self::Cuda(number) => Box::new(Cuda::open(*number, folder)),
             Self::Recorded(file) => {
                 let (heading, records) = samples::read(file)?;
                 Box::new(Recorded::new(heading, records))

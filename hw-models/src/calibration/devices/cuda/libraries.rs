@@ -22,7 +22,7 @@ const NVRTC: &str = if cfg!(windows) { "nvrtc64_130_0.dll" } else { "libnvrtc.so
 const CUBLASLT: &str = if cfg!(windows) { "cublasLt64_13.dll" } else { "libcublasLt.so.13 or .12" };
 const CUBLAS: &str = if cfg!(windows) { "cublas64_13.dll" } else { "libcublas.so.13 or .12" };
 const NCCL: [&str; 3] = ["libnccl.so.2", "libnccl.so", "nccl.dll"];
-const CUFILE: [&str; 2] = ["libcufile.so.0", "libcufile.so"];
+pub(super) const CUFILE: [&str; 2] = ["libcufile.so.0", "libcufile.so"];
 
 /// A version, as major and minor number.
 type Version = [u32; 2];

@@ -1,7 +1,7 @@
 //! A GPU of NVIDIA, through its driver, cuBLASLt, and kernels of our own that NVRTC compiles.
 //!
 //! No GPU was at hand when this was written: NVRTC 12.9 compiled the kernels for seven generations, and every task ran against a
-//! driver and a cuBLASLt that were made up, which checked places, sizes and layouts and took time by known rates. What a real
+//! driver, a cuBLASLt and a cuFile that were made up, which checked places, sizes and layouts and took time by known rates. What a real
 //! driver does otherwise is not known.
 
 mod allocations;
@@ -19,10 +19,13 @@ mod names;
 mod passes;
 mod products;
 mod rows;
+#[cfg(target_os = "linux")]
+mod storage;
 mod sustained;
 mod telemetry;
 mod timer;
 
+use std::path::Path;
 use std::time::Instant;
 
 use indexmap::IndexMap;
@@ -70,12 +73,14 @@ pub struct Cuda {
     /// Goes before the GPU that it runs on.
     ready: Option<Box<dyn Timed>>,
     gpu: Option<Gpu>,
+    #[cfg(target_os = "linux")]
+    drive: storage::Drive,
     opened: Instant,
 }
 
 impl Cuda {
-    /// The GPU of this number, in the order of CUDA.
-    pub fn open(number: u32) -> Self {
+    /// The GPU of this number, in the order of CUDA, and the drive that `folder` is on.
+    pub fn open(number: u32, folder: &Path) -> Self {
         let mut found = libraries::found();
         let ready = found.iter().all(|need| !need.required || matches!(need.found, Found::Present(_)));
         let gpu = ready.then(|| Gpu::open(number));
@@ -93,7 +98,14 @@ impl Cuda {
                 required: false,
             }));
         }
-        Self { found, ready: None, gpu: gpu.and_then(Result::ok), opened: Instant::now() }
+        Self {
+            found,
+            ready: None,
+            gpu: gpu.and_then(Result::ok),
+            #[cfg(target_os = "linux")]
+            drive: storage::Drive::of(folder),
+            opened: Instant::now(),
+        }
     }
 
     /// Versions of the libraries that are there.
@@ -127,7 +139,11 @@ impl Device for Cuda {
         self.ready = None;
         let gpu = self.gpu.as_ref().ok_or_else(errors::unready)?;
         gpu.timer.bind()?;
-        self.ready = Some(ready(gpu, task)?);
+        self.ready = Some(match task {
+            #[cfg(target_os = "linux")]
+            Task::Storage(task) => Box::new(self.drive.blocks(task)?),
+            task => ready(gpu, task)?,
+        });
         gpu.timer.wait()
     }
 

@@ -1,98 +1,40 @@
-//! The drive below a folder: blocks of a file that is gone when the measurement is, however it ends.
-//!
-//! The file is made and its name removed at once, so that nothing is left behind by a process that is killed. It is as long
-//! as can be written in [`LAYING`] seconds, at most [`LONGEST`].
+//! The drive below a folder: blocks of a [file](Laid).
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use io_uring::IoUring;
-use rustix::fs::{Advice, OFlags, fadvise, statvfs};
+use rustix::fs::{Advice, fadvise};
 
 use super::blocks::{Block, Buffer};
+use super::laid::{Laid, failed};
 use super::uring;
-use crate::calibration::measure::{Access, DeviceError, Disk, Found, Pages, Route, Task};
+use crate::calibration::measure::{Access, DeviceError, Disk, Pages, Route, Task};
 
-/// Longest file (bytes).
-const LONGEST: u64 = 2 << 30;
-/// Shortest file that tells anything (bytes).
-const SHORTEST: u64 = 256 << 20;
-/// Time that the file is written for (s).
-const LAYING: f64 = 5.0;
-/// Blocks it is written in (bytes).
-const LAID: usize = 16 << 20;
 /// What of the file goes through the page cache when all of it should be there (bytes): no cache of a core holds it.
 const WINDOW: u64 = 256 << 20;
 /// Requests that a ring has room for.
 const ENTRIES: u32 = 256;
-/// Free space that is left alone, as a share of it.
-const LEFT: f64 = 0.5;
 
 /// A file on the drive.
 pub(super) struct Drive {
-    /// Past the page cache; none where the file system has no such way.
-    direct: Option<File>,
-    /// Through it.
-    cached: File,
-    length: u64,
+    file: Laid,
     ring: Option<IoUring>,
     buffers: Vec<Buffer>,
     /// Where the next block is, in blocks.
     next: u64,
 }
 
-/// Whether a file can be made in a folder.
-pub(super) fn writable(folder: &Path) -> Found {
-    match make(folder) {
-        Ok(_) => Found::Present(folder.display().to_string()),
-        Err(error) => Found::Missing {
-            why: format!("{}: {error}", folder.display()),
-            remedy: "name a folder that can be written with `--dir`".to_owned(),
-        },
-    }
-}
-
-/// A file without a name, opened both ways.
-fn make(folder: &Path) -> io::Result<(File, Option<File>)> {
-    let path = folder.join(format!(".foretrain-{}.probe", std::process::id()));
-    let cached = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-    let direct =
-        OpenOptions::new().read(true).write(true).custom_flags(OFlags::DIRECT.bits() as i32).open(&path);
-    fs::remove_file(&path)?;
-    Ok((cached, direct.ok()))
-}
-
 impl Drive {
     /// Makes the file and fills it.
     pub(super) fn lay(folder: &Path) -> Result<Self, DeviceError> {
-        let failed = |error: io::Error| failed(&format!("writing to {}", folder.display()), &error);
-        let (cached, direct) = make(folder).map_err(|error| DeviceError::Missing {
-            what: format!("a file in {} ({error})", folder.display()),
-            remedy: "name a folder that can be written with `--dir`".to_owned(),
-        })?;
-        let free = statvfs(folder).map_or(u64::MAX, |of| of.f_bavail.saturating_mul(of.f_frsize));
-        let longest = LONGEST.min((free as f64 * LEFT) as u64);
-        if longest < SHORTEST {
-            return Err(exhausted(folder, free));
-        }
-        let file = direct.as_ref().unwrap_or(&cached);
-        let mut block =
-            Buffer::new(LAID, Pages::Huge).or_else(|_| Buffer::new(LAID, Pages::Small)).map_err(failed)?;
-        let begun = Instant::now();
-        let mut length = 0;
-        while length < SHORTEST || (length + LAID as u64 <= longest && begun.elapsed().as_secs_f64() < LAYING)
-        {
-            file.write_all_at(block.bytes(LAID), length).map_err(failed)?;
-            length += LAID as u64;
-        }
-        cached.sync_all().map_err(failed)?;
-        let ring = IoUring::new(ENTRIES).ok();
-        Ok(Self { direct, cached, length, ring, buffers: Vec::new(), next: 0 })
+        let (file, ring) = (Laid::on(folder)?, IoUring::new(ENTRIES).ok());
+        Ok(Self { file, ring, buffers: Vec::new(), next: 0 })
     }
 
     /// Makes buffers ready, and puts what the task needs into the page cache or out of it.
@@ -107,8 +49,9 @@ impl Drive {
         self.next = 0;
         if let Task::Disk(Disk { route: Route::Cached, block, .. }) = *task {
             let buffer = self.buffers[0].bytes(block as usize);
-            for offset in (0..WINDOW.min(self.length)).step_by(block as usize) {
-                self.cached
+            for offset in (0..WINDOW.min(self.file.length)).step_by(block as usize) {
+                self.file
+                    .cached
                     .read_exact_at(buffer, offset)
                     .map_err(|error| failed("reading the file", &error))?;
             }
@@ -124,15 +67,16 @@ impl Drive {
             Task::Disk(disk) => {
                 if disk.route == Route::Cold {
                     // Only pages that are clean can go.
-                    self.cached.sync_data().map_err(failed)?;
-                    fadvise(&self.cached, 0, None, Advice::DontNeed).map_err(|error| failed(error.into()))?;
+                    self.file.cached.sync_data().map_err(failed)?;
+                    fadvise(&self.file.cached, 0, None, Advice::DontNeed)
+                        .map_err(|error| failed(error.into()))?;
                 }
-                let window = if disk.route == Route::Cached { WINDOW } else { self.length };
+                let window = if disk.route == Route::Cached { WINDOW } else { self.file.length };
                 let blocks = self.blocks(&disk, window, executions);
                 let buffer = &mut self.buffers[0];
                 let begun = Instant::now();
                 for block in blocks {
-                    one(&self.cached, disk.access, buffer, block).map_err(failed)?;
+                    one(&self.file.cached, disk.access, buffer, block).map_err(failed)?;
                 }
                 Ok(begun.elapsed().as_secs_f64())
             }
@@ -140,8 +84,8 @@ impl Drive {
                 let bytes = self.buffers[0].bytes(block as usize);
                 let begun = Instant::now();
                 for _ in 0..executions {
-                    self.cached.write_all_at(bytes, 0).map_err(failed)?;
-                    self.cached.sync_data().map_err(failed)?;
+                    self.file.cached.write_all_at(bytes, 0).map_err(failed)?;
+                    self.file.cached.sync_data().map_err(failed)?;
                 }
                 Ok(begun.elapsed().as_secs_f64())
             }
@@ -151,8 +95,8 @@ impl Drive {
 
     /// Past the page cache: through a ring, or where none is allowed by as many threads as blocks are in flight.
     fn direct(&mut self, disk: &Disk, executions: u32) -> Result<f64, DeviceError> {
-        let mut blocks = self.blocks(disk, self.length, executions);
-        let Some(file) = &self.direct else {
+        let mut blocks = self.blocks(disk, self.file.length, executions);
+        let Some(file) = &self.file.direct else {
             let why = "its file system has no way past the page cache (O_DIRECT)".to_owned();
             return Err(DeviceError::Unable { device: "the drive".to_owned(), why });
         };
@@ -168,7 +112,7 @@ impl Drive {
     /// So many blocks of the first `window` bytes: one after the other from where the last ones ended, or anywhere.
     fn blocks(&mut self, disk: &Disk, window: u64, count: u32) -> impl Iterator<Item = Block> + use<> {
         let (length, random) = (disk.block as usize, disk.random);
-        let all = (window.min(self.length) / disk.block).max(1);
+        let all = (window.min(self.file.length) / disk.block).max(1);
         let from = self.next;
         self.next += u64::from(count);
         (from..from + u64::from(count)).map(move |at| {
@@ -211,25 +155,9 @@ fn disk_task(disk: &Disk) -> String {
     Task::Disk(*disk).to_string()
 }
 
-fn exhausted(folder: &Path, free: u64) -> DeviceError {
-    DeviceError::Exhausted {
-        what: format!("space in {} ({} MiB free)", folder.display(), free >> 20),
-        remedy: format!("free {} MiB, or name another folder with `--dir`", 2 * (SHORTEST >> 20)),
-    }
-}
-
-fn failed(doing: &str, error: &io::Error) -> DeviceError {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => DeviceError::Exhausted {
-            what: "space on the drive".to_owned(),
-            remedy: "free some, or name a folder on another drive with `--dir`".to_owned(),
-        },
-        _ => DeviceError::Failed { doing: doing.to_owned(), why: error.to_string() },
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::laid::make;
     use super::*;
 
     const BLOCK: usize = 8192;
@@ -265,13 +193,5 @@ mod tests {
                 uring::transfer(&mut ring, &cached, Access::Read, &mut buffers(), &mut [beyond].into_iter());
             assert_eq!(short.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         }
-    }
-
-    #[test]
-    fn a_folder_that_cannot_be_written_is_told_with_what_to_do() {
-        let nowhere = Path::new("/nonexistent/folder");
-        assert!(matches!(writable(nowhere), Found::Missing { .. }));
-        let error = Drive::lay(nowhere).err().expect("there is no such folder").to_string();
-        assert!(error.contains("/nonexistent/folder") && error.contains("`--dir`"), "{error}");
     }
 }

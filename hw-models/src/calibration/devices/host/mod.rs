@@ -3,6 +3,7 @@
 mod blocks;
 mod disk;
 mod facts;
+mod laid;
 mod memory;
 mod uring;
 
@@ -14,6 +15,7 @@ use crate::calibration::measure::{
 };
 use disk::Drive;
 use facts::Facts;
+pub(super) use laid::Laid;
 use memory::{Rows, Streams};
 
 /// The machine this runs on.
@@ -62,7 +64,7 @@ impl Device for Host {
         let there = |name, purpose, found| Capability { name, purpose, found, required: false };
         vec![
             there("memory", "probes memory and gather", Found::Present(self.facts.memory())),
-            there("folder", "probe disk", disk::writable(&self.folder)),
+            there("folder", "probe disk", laid::writable(&self.folder)),
             there("io_uring", "probe disk with many blocks in flight", uring::found()),
         ]
     }

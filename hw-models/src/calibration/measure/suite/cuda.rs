@@ -4,7 +4,7 @@ use super::products::{grouped, library, products};
 use super::{KIB, MIB, Probe, Suite, probe};
 use crate::calibration::measure::{
     Access, Allocated, Allocation, Beside, Data, Direction, Graph, HostSide, Launch, MemoryPass, Pattern,
-    Phase, Spin, Step, Sustained, Task, Transfer, Work, ZeroCopy,
+    Phase, Spin, Step, Storage, Sustained, Task, Transfer, Work, ZeroCopy,
 };
 use crate::kernels::{Dtype, Gemm, Layout};
 
@@ -65,6 +65,7 @@ pub fn cuda_suite(facts: &CudaFacts, quick: bool) -> Suite {
             probe("both-ways", "copies that meet others", both_ways()),
             probe("zero-copy", "rows that kernels read and write in the host's memory", zero_copies(facts)),
             probe("interference", "what work that goes on at once costs the other", interference(facts)),
+            probe("storage", "blocks of a file that go to the GPU past the host", storage()),
             probe("allocation", "what allocating takes", allocations()),
             probe("sustained", "what the board holds when it is warm", sustained(facts)),
         ]);
@@ -208,6 +209,11 @@ fn interference(facts: &CudaFacts) -> Vec<Task> {
         tasks.extend([Work::Nothing, product, pass].map(|other| beside(timed, other)));
     }
     tasks
+}
+
+fn storage() -> Vec<Task> {
+    let of = |access| sizes(64 * KIB, 16 * MIB, 4).map(move |block| Task::Storage(Storage { access, block }));
+    [Access::Read, Access::Write].into_iter().flat_map(of).collect()
 }
 
 fn allocations() -> Vec<Task> {

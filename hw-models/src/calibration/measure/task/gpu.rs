@@ -146,6 +146,17 @@ pub struct ZeroCopy {
     pub link: u64,
 }
 
+/// Blocks of a file, one after the other, between a drive and memory of a GPU (cuFile of GPUDirect Storage): no buffer of the
+/// host is on the way, unless the driver of the drive knows no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Storage {
+    /// What is done to them.
+    pub access: Access,
+    /// Their size (bytes).
+    pub block: u64,
+}
+
 /// Memory that is allocated and given back at once; timed on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -268,6 +279,13 @@ impl fmt::Display for ZeroCopy {
         let Self { access, row, bytes, link, .. } = self;
         let aligned = if self.aligned { "aligned" } else { "unaligned" };
         write!(f, "zero-copy {access} of {aligned} rows of {row} B in {bytes} B over {link} MB/s")
+    }
+}
+
+impl fmt::Display for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { access, block } = self;
+        write!(f, "cuFile {access} of blocks of {block} B")
     }
 }
 

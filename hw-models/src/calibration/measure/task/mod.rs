@@ -14,7 +14,7 @@ use crate::kernels::{Attention, Gemm, GroupedGemm, Stream};
 pub use framework::{Backward, Kernel, Operation, Operator, Tensor, Update};
 pub use gpu::{
     Allocated, Allocation, Beside, Data, Direction, Graph, HostSide, Launch, MemoryPass, Phase, Spin, Step,
-    Sustained, Transfer, Work, ZeroCopy,
+    Storage, Sustained, Transfer, Work, ZeroCopy,
 };
 pub use host::{Access, Disk, Gather, HostMemory, Pages, Pattern, Route};
 
@@ -51,6 +51,8 @@ pub enum Task {
     Transfer(Transfer),
     /// A row that a kernel reads from memory of the host, or writes there.
     ZeroCopy(ZeroCopy),
+    /// Blocks of a file go to a GPU, or come from there.
+    Storage(Storage),
     /// Memory is allocated and given back.
     Allocation(Allocation),
     /// Work of a GPU beside other work.
@@ -76,7 +78,9 @@ impl Task {
             Self::HostMemory(HostMemory { pattern, bytes, .. })
             | Self::Pass(MemoryPass { pattern, bytes, .. }) => pattern.arrays().saturating_mul(*bytes),
             Self::Gather(Gather { row, .. }) | Self::ZeroCopy(ZeroCopy { row, .. }) => *row,
-            Self::Disk(Disk { block, .. }) | Self::Flush { block } => *block,
+            Self::Disk(Disk { block, .. }) | Self::Flush { block } | Self::Storage(Storage { block, .. }) => {
+                *block
+            }
             Self::Product(product) | Self::Sustained(Sustained { product, .. }) => product.bytes(),
             Self::Grouped(grouped) => grouped.groups.bytes(),
             Self::Transfer(Transfer { bytes, .. })
@@ -119,7 +123,9 @@ impl Task {
     /// Bytes that one execution writes to a drive.
     pub const fn written(&self) -> u64 {
         match *self {
-            Self::Disk(Disk { access: Access::Write, block, .. }) | Self::Flush { block } => block,
+            Self::Disk(Disk { access: Access::Write, block, .. })
+            | Self::Storage(Storage { access: Access::Write, block })
+            | Self::Flush { block } => block,
             _ => 0,
         }
     }
@@ -141,6 +147,7 @@ impl fmt::Display for Task {
             Self::Pass(task) => task.fmt(f),
             Self::Transfer(task) => task.fmt(f),
             Self::ZeroCopy(task) => task.fmt(f),
+            Self::Storage(task) => task.fmt(f),
             Self::Allocation(task) => task.fmt(f),
             Self::Beside(task) => task.fmt(f),
             Self::Operator(task) => task.fmt(f),
