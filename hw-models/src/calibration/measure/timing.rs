@@ -5,7 +5,7 @@
 //! there are [`LEAST_SAMPLES`] not beyond [`MOST_SECONDS`]. Their median stands for the task; where they scatter by more than [`QUIET`] around it
 //! (median absolute deviation), as many again are taken once, and if that does not help the task is flagged as noisy.
 
-use super::Task;
+use super::{Disk, Route, Task};
 
 /// Batches that are executed before the first sample.
 pub const WARM_UPS: u32 = 3;
@@ -38,16 +38,20 @@ pub struct Rules {
 }
 
 impl Rules {
+    const ORDINARY: Self = Self { batch_s: BATCH_SECONDS, least_s: LEAST_SECONDS, most_s: MOST_SECONDS };
+
     /// Those for a task. A drive has caches and queues of its own: a batch of its blocks is 50 ms long, and a task
     /// a third of a second.
     pub const fn of(task: &Task) -> Self {
         match task {
             // A board warms up and cools down within batches as long as these.
             Task::Sustained(_) => Self { batch_s: 0.05, least_s: 1.0, most_s: 2.0 },
+            // The page cache is memory, and what is written to it counts as if it reached the drive.
+            Task::Disk(Disk { route: Route::Cached, .. }) => Self::ORDINARY,
             Task::Disk(_) | Task::Flush { .. } | Task::Storage(_) => {
                 Self { batch_s: 0.05, least_s: 0.3, most_s: 0.45 }
             }
-            _ => Self { batch_s: BATCH_SECONDS, least_s: LEAST_SECONDS, most_s: MOST_SECONDS },
+            _ => Self::ORDINARY,
         }
     }
 

@@ -37,6 +37,7 @@ pub fn host_suite(cores: u32, cache: u64, quick: bool) -> Suite {
             probe("memory", "rates of the host's memory, by pattern and threads", streams.collect()),
             probe("disk", "rates and latencies of a drive", disk(quick)),
             probe("gather", "rates of rows gathered from the host's memory", gathers.collect()),
+            probe("huge-pages", "rates of a drive to and from memory in huge pages", in_huge_pages(quick)),
         ],
         sentinels: vec![memory(Pattern::Copy, 1, array)],
     }
@@ -64,14 +65,6 @@ fn disk(quick: bool) -> Vec<Task> {
     let sequential = accesses.into_iter().flat_map(|access| {
         shapes.iter().map(move |&(block, depth)| of(access, Route::Direct, false, block, depth))
     });
-    let in_huge_pages: &[(u64, u32)] =
-        if quick { &[(MIB, 16)] } else { &[(256 * KIB, 16), (MIB, 16), (4 * MIB, 8)] };
-    let huge = accesses.into_iter().flat_map(|access| {
-        in_huge_pages.iter().map(move |&(block, depth)| {
-            let (route, random, pages) = (Route::Direct, false, Pages::Huge);
-            Task::Disk(Disk { access, route, random, block, depth, pages })
-        })
-    });
     let depths: &[u32] = if quick { &[1, 32] } else { &[1, 4, 16, 64] };
     let random = accesses
         .into_iter()
@@ -84,5 +77,18 @@ fn disk(quick: bool) -> Vec<Task> {
     });
     // So small that waiting is all they take.
     let flush = [4, 8, 16].into_iter().map(|kib| Task::Flush { block: kib * KIB });
-    sequential.chain(huge).chain(random).chain(through_cache).chain(flush).collect()
+    sequential.chain(random).chain(through_cache).chain(flush).collect()
+}
+
+/// After all that scenarios rest on: as fast as they are, writes of these take much of what may be written.
+fn in_huge_pages(quick: bool) -> Vec<Task> {
+    let shapes: &[(u64, u32)] =
+        if quick { &[(MIB, 16)] } else { &[(256 * KIB, 16), (MIB, 16), (4 * MIB, 8)] };
+    let of = |access| {
+        shapes.iter().map(move |&(block, depth)| {
+            let (route, random, pages) = (Route::Direct, false, Pages::Huge);
+            Task::Disk(Disk { access, route, random, block, depth, pages })
+        })
+    };
+    [Access::Read, Access::Write].into_iter().flat_map(of).collect()
 }
