@@ -25,5 +25,6 @@ pub mod validation;
 pub use experiment::{Experiment, Files, Infeasible, Point, Resolved, load};
 pub use hardware::MAX_BYTES;
 pub use schema::{Scenario, json_schema};
+pub use text::lines::{WrongLine, read_lines};
 pub use text::problem::{Failure, Note, Problem};
 pub use text::source::{Mark, Source, Sources};

@@ -58,7 +58,7 @@ impl SharedGpu {
     pub fn of(overlay: &Overlay, gpu: &str) -> Option<Self> {
         let facts = overlay.devices.gpus.get(gpu)?;
         let class = overlay.devices.links.get(&facts.pcie.class)?;
-        let link = class.effective_gb_per_s * 1e9 * f64::from(facts.pcie.lanes) / class.unit.lanes();
+        let link = class.effective(facts.pcie.lanes);
         let parameters = overlay.kernels.parameters(gpu, &facts.architecture).ok()?;
         let kernels = KernelModel::new(GpuFacts::of(facts, 1.0), parameters);
         Some(Self { kernels, gap: overlay.host.gap_in_stream.time(), link })

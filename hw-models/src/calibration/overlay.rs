@@ -302,7 +302,7 @@ impl<'a> Value<'a> {
         Some(Box::new(move |all| {
             let Some(gpu) = all.devices.gpus.get(gpu) else { return };
             let Some(class) = all.devices.links.get_mut(&gpu.pcie.class) else { return };
-            let rate = self.of * class.unit.lanes() / f64::from(gpu.pcie.lanes);
+            let rate = self.of / class.unit.units(gpu.pcie.lanes);
             let other = class.sources.of(LINK_RATE);
             let slower = other.origin == Origin::MeasuredHere && class.effective_gb_per_s < rate;
             if !slower {

@@ -40,6 +40,18 @@ pub struct LinkClass {
     pub sources: Sources,
 }
 
+impl LinkClass {
+    /// What large transfers reach over so many lanes, in one direction (byte/s).
+    pub fn effective(&self, lanes: u32) -> f64 {
+        self.effective_gb_per_s * 1e9 * self.unit.units(lanes)
+    }
+
+    /// What the wires of so many lanes carry after line coding, in one direction (byte/s).
+    pub fn nominal(&self, lanes: u32) -> f64 {
+        self.nominal_gb_per_s * 1e9 * self.unit.units(lanes)
+    }
+}
+
 /// What the rates of a link class are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -51,12 +63,13 @@ pub enum LinkUnit {
 }
 
 impl LinkUnit {
-    /// Lanes of one unit.
-    pub fn lanes(self) -> f64 {
-        match self {
+    /// So many units are these lanes.
+    pub fn units(self, lanes: u32) -> f64 {
+        let of_a_unit = match self {
             Self::One => 1.0,
             Self::SixteenLanes => 16.0,
-        }
+        };
+        f64::from(lanes) / of_a_unit
     }
 }
 

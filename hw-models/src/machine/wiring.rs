@@ -37,8 +37,7 @@ impl Lanes<'_> {
 
     /// Nominal and effective rate per direction (byte/s).
     fn rates(self) -> [f64; 2] {
-        let units = f64::from(self.lanes) / self.class.unit.lanes();
-        [self.class.nominal_gb_per_s * 1e9 * units, self.class.effective_gb_per_s * 1e9 * units]
+        [self.class.nominal(self.lanes), self.class.effective(self.lanes)]
     }
 }
 

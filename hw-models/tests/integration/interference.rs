@@ -3,20 +3,12 @@
 use hw_models::calibration::interference::{SharedGpu, Slowdown, slowdowns};
 use hw_models::calibration::measure::{Beside, Conditions, Record, Task, Work};
 use hw_models::calibration::overlay::Overlay;
-use hw_models::host::HOST;
-use hw_models::kernels::{Dtype, Gemm, KERNELS, Layout, SPREADS, Spreads, StreamClass};
+use hw_models::kernels::{Dtype, Gemm, Layout, StreamClass};
+
+use crate::overlay::overlay;
 
 const GPU: &str = "h100-sxm5-80gb";
 const BYTES: u64 = 256 << 20;
-
-fn overlay() -> Overlay {
-    Overlay::new(
-        crate::catalogue::catalogue(),
-        serde_yaml::from_str(KERNELS).unwrap(),
-        serde_yaml::from_str(HOST).unwrap(),
-        Spreads::read(SPREADS).unwrap(),
-    )
-}
 
 fn product(m: u64, n: u64) -> Work {
     let (batch, k, dtype, layout) = (1, 4_096, Dtype::Bf16, Layout::Forward);

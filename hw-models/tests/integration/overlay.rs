@@ -38,7 +38,8 @@ fn file(more: &str, laws: &[Written<'_>]) -> Hardware {
     serde_yaml::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-fn overlay() -> Overlay {
+/// The catalogue with nothing laid over it.
+pub(crate) fn overlay() -> Overlay {
     Overlay::new(
         crate::catalogue::catalogue(),
         serde_yaml::from_str(KERNELS).unwrap(),

@@ -8,6 +8,7 @@ mod check;
 mod facts;
 mod files;
 mod input;
+mod lines;
 mod list;
 mod new;
 mod output;

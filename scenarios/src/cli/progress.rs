@@ -1,6 +1,7 @@
 //! How far a verb is, on standard error, and Ctrl-C.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use scenarios::run::Progress;
@@ -15,12 +16,25 @@ pub(super) struct Bar(ProgressBar);
 impl Bar {
     /// A bar on standard error that counts `things`; none where that is no terminal, or if `quiet`.
     pub(super) fn new(quiet: bool, things: &str) -> Self {
-        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-        let style =
-            ProgressStyle::with_template(&format!("{{wide_bar}} {{pos}} of {{len}} {things}, {{eta}} left"));
-        let style = style.expect("the template names only fields that every bar has");
-        Self(ProgressBar::with_draw_target(None, target).with_style(style))
+        Self(drawn(quiet, "{wide_bar}", things))
     }
+}
+
+/// A line on standard error that says what is done, and how many of so many `things` are; none where that is no terminal, or if
+/// `quiet`.
+pub(super) fn line(quiet: bool, things: &str, many: u64) -> ProgressBar {
+    let line = drawn(quiet, "{wide_msg}", things);
+    line.set_length(many);
+    // One thing may take long: what is left of the time is told anew meanwhile.
+    line.enable_steady_tick(Duration::from_millis(500));
+    line
+}
+
+fn drawn(quiet: bool, first: &str, things: &str) -> ProgressBar {
+    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let style = ProgressStyle::with_template(&format!("{first} {{pos}} of {{len}} {things}, {{eta}} left"));
+    let style = style.expect("the template names only fields that every bar has");
+    ProgressBar::with_draw_target(None, target).with_style(style)
 }
 
 impl Progress for Bar {

@@ -4,6 +4,7 @@
 //! a tree with serde and reports all faults at once; [`problem`] prints them with the line they are about.
 
 pub(crate) mod decode;
+pub(crate) mod lines;
 pub(crate) mod node;
 pub(crate) mod problem;
 pub(crate) mod source;

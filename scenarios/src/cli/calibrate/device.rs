@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
 
 use hw_models::calibration::Errors;
 use hw_models::calibration::devices::{Cuda, Host, Torch};
@@ -15,14 +14,15 @@ use hw_models::calibration::measure::{
     Device, End, Failure, Found as Need, Heading, Joined, Observer, Outcome, Plan, Probe, Record, Recorded,
     Suite, Synthetic, Task, run,
 };
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use reports::quantity;
 use scenarios::catalogue::kernels_of;
 use scenarios::hardware::{interference, unused};
 use serde::Serialize;
 
-use super::samples::{self, SAMPLES, Samples};
-use super::{Arguments, FOLDER, page, today};
+use super::samples::{self, SAMPLES};
+use super::{Arguments, FOLDER, page, put_hardware, today};
+use crate::cli::lines::Lines;
 use crate::cli::output::REPORT;
 use crate::cli::printer::Printer;
 use crate::cli::trouble::{self, Trouble};
@@ -155,8 +155,8 @@ pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer)
     let budget = arguments.budget.unwrap_or(target.budget(arguments.quick));
     let plan = Plan { suite, budget_s: f64::from(budget), written_max: WRITTEN, seed: SEED };
     let mut watching = Watching {
-        samples: Samples::begin(&folder, &heading, &known)?,
-        bar: bar(arguments.quiet, plan.suite.tasks() as u64),
+        samples: Lines::begin(&folder, SAMPLES, &heading, &known)?,
+        bar: progress::line(arguments.quiet, "tasks", plan.suite.tasks() as u64),
     };
     let outcome = run(&mut *device, &plan, &known, &mut watching);
     let Watching { samples, bar } = watching;
@@ -166,13 +166,12 @@ pub(super) fn measure(target: &Target, arguments: &Arguments, printer: &Printer)
         return Ok(exit);
     }
     let hardware = found(target, &heading, &outcome, printer)?;
-    let report = page::of_device(&hardware, HARDWARE, &outcome.records)?;
+    let interference = interference(&hardware, &outcome.records);
+    let report = page::of_device(&hardware, HARDWARE, &outcome.records, &interference)?;
+    let measured = format!("Measured by foretrain calibrate --device {target}.");
     // Until all is written the records wait under the name that `--resume` goes on with.
     let report = files::put(&folder, REPORT, &report)?;
-    let yaml = yaml(&hardware, target)?;
-    let files = vec![files::put(&folder, HARDWARE, yaml.as_bytes())?, report, folder.join(SAMPLES)];
-    samples.complete()?;
-    let interference = interference(&hardware, &outcome.records);
+    let files = vec![put_hardware(&folder, HARDWARE, &measured, &hardware)?, report, samples.complete()?];
     printer.print(&match arguments.format {
         Format::Table => text(&hardware, &interference, &files),
         Format::Json => trouble::json(&Answer {
@@ -285,7 +284,7 @@ fn found(
 
 /// Shows which task is timed, and keeps what is measured.
 struct Watching {
-    samples: Samples,
+    samples: Lines,
     bar: ProgressBar,
 }
 
@@ -297,21 +296,12 @@ impl Observer for Watching {
     }
 
     fn keep(&mut self, record: &Record) -> Result<(), String> {
-        self.samples.append(record)
+        self.samples.append(record).map_err(|error| error.to_string())
     }
 
     fn stop(&self) -> bool {
         progress::interrupted()
     }
-}
-
-fn bar(quiet: bool, tasks: u64) -> ProgressBar {
-    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let style = ProgressStyle::with_template("{wide_msg} {pos} of {len} tasks, {eta} left");
-    let bar = ProgressBar::with_draw_target(Some(tasks), target);
-    bar.set_style(style.expect("the template names only fields that every bar has"));
-    bar.enable_steady_tick(Duration::from_millis(500));
-    bar
 }
 
 /// That a device was held back, by what, and what to do about it; none if it was not.
@@ -344,12 +334,6 @@ fn tell_failures(failures: &[Failure], printer: &Printer) {
         let noun = if count == 1 { "task" } else { "tasks" };
         printer.tell(&format!("{count} {noun} of {probe} could not be timed: {error}\n"));
     }
-}
-
-fn yaml(hardware: &Hardware, target: &Target) -> Result<String, Trouble> {
-    let head = format!("# Measured by foretrain calibrate --device {target}. Errors are relative.\n");
-    let body = serde_yaml::to_string(hardware).map_err(|error| Trouble::Mistake(error.to_string()))?;
-    Ok(head + &body)
 }
 
 fn text(hardware: &Hardware, interference: &[Slowdown], files: &[PathBuf]) -> String {

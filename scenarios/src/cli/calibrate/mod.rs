@@ -7,11 +7,13 @@ mod page;
 mod samples;
 mod tables;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use hw_models::calibration::hardware::Hardware;
 
 use super::printer::Printer;
 use super::trouble::Trouble;
-use super::{Exit, Format};
+use super::{Exit, Format, files};
 use device::Target;
 
 /// What is measured or fitted, and how it is told.
@@ -93,6 +95,12 @@ pub(super) fn calibrate(arguments: &Arguments, printer: &Printer) -> Result<Exit
         Err(trouble) => Ok(trouble.report(printer, format)),
         Ok(exit) => Ok(exit),
     }
+}
+
+/// Writes a hardware file that begins with a sentence about where it is from.
+fn put_hardware(folder: &Path, file: &str, from: &str, hardware: &Hardware) -> Result<PathBuf, Trouble> {
+    let body = serde_yaml::to_string(hardware).map_err(|error| Trouble::Mistake(error.to_string()))?;
+    files::put(folder, file, format!("# {from} Errors are relative.\n{body}").as_bytes())
 }
 
 /// The date of the system's clock.

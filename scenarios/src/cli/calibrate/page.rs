@@ -10,7 +10,7 @@ use hw_models::kernels::{Correct, KernelModel};
 use reports::calibration::{self, Calibration, Constant, FitPoint, Law, Met};
 
 use scenarios::catalogue::kernels_of;
-use scenarios::hardware::{interference, kernel_constants, unused};
+use scenarios::hardware::{kernel_constants, unused};
 
 use crate::cli::output::page;
 use crate::cli::trouble::Trouble;
@@ -19,7 +19,12 @@ use crate::cli::trouble::Trouble;
 ///
 /// # Errors
 /// A plot that cannot be drawn.
-pub(super) fn of_device(hardware: &Hardware, file: &str, records: &[Record]) -> Result<Vec<u8>, Trouble> {
+pub(super) fn of_device(
+    hardware: &Hardware,
+    file: &str,
+    records: &[Record],
+    interference: &[Slowdown],
+) -> Result<Vec<u8>, Trouble> {
     let known = laws().filter_map(|law| Some((law, hardware.laws.get(law.name)?)));
     let model = hardware.gpu.as_ref().and_then(|gpu| model(hardware, gpu));
     let kernels = of_kernels(hardware, |class| {
@@ -27,13 +32,13 @@ pub(super) fn of_device(hardware: &Hardware, file: &str, records: &[Record]) -> 
         records.iter().filter_map(point).collect()
     });
     let laws = known.map(|(law, found)| of_law(law, found, records)).chain(kernels).collect();
-    let met = |one: Slowdown| Met {
-        timed: one.timed,
-        meanwhile: one.meanwhile,
+    let met = |one: &Slowdown| Met {
+        timed: one.timed.clone(),
+        meanwhile: one.meanwhile.clone(),
         measured: one.measured,
         predicted: one.predicted,
     };
-    drawn(hardware, file, laws, interference(hardware, records).into_iter().map(met).collect())
+    drawn(hardware, file, laws, interference.iter().map(met).collect())
 }
 
 /// The page of a GPU that tables tell of, as bytes; `file`: the name of its hardware file.

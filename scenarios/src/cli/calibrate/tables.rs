@@ -9,7 +9,7 @@ use hw_models::catalogue::nearest::remedy;
 use reports::quantity;
 use scenarios::calibration::{Calibration, Class, Options, calibrate as fit, embedded, embedded_names};
 
-use super::{Arguments, FOLDER, page, today};
+use super::{Arguments, FOLDER, page, put_hardware, today};
 use crate::cli::files::{self, beginning};
 use crate::cli::printer::Printer;
 use crate::cli::progress::{self, Bar};
@@ -93,17 +93,16 @@ fn bytes(name: &str) -> Result<Vec<u8>, Trouble> {
 
 /// A hardware file for every device, and a page with every row beside what the file says of it.
 fn write(folder: &Path, found: &Calibration, from: &[String]) -> Result<Vec<PathBuf>, Trouble> {
+    let fitted = format!(
+        "Fitted by foretrain calibrate --from {}. Starts of kernels are those of the catalogue.",
+        from.join(" ")
+    );
     let mut written = Vec::new();
     for hardware in found.hardware(&today()) {
-        let body = serde_yaml::to_string(&hardware).map_err(|error| Trouble::Mistake(error.to_string()))?;
-        let head = format!(
-            "# Fitted by foretrain calibrate --from {}. Starts of kernels are those of the catalogue. Errors are relative.\n",
-            from.join(" ")
-        );
         let name = &hardware.device.name;
         let file = format!("{name}.yaml");
         let page = page::of_tables(&hardware, &file, found)?;
-        written.push(files::put(folder, &file, (head + &body).as_bytes())?);
+        written.push(put_hardware(folder, &file, &fitted, &hardware)?);
         written.push(files::put(folder, &format!("{name}.html"), &page)?);
     }
     Ok(written)

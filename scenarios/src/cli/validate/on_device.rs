@@ -1,12 +1,10 @@
 //! Workloads that run on this machine's GPU, or did on another, beside what is predicted of them.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use hw_models::calibration::devices::{Greeting, Workloads, in_catalogue};
 use hw_models::calibration::measure::{DeviceError, Found, Identity};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use scenarios::hardware;
 use scenarios::validation::on_device::{
     Asks, Heading, Measurement, OnMachine, Question, Recorded, Reply, judge, questions,
@@ -16,16 +14,15 @@ use serde_json::json;
 
 use super::{Arguments, judged};
 use crate::cli::calibrate::today;
-use crate::cli::files::{beginning, cannot_write, make};
+use crate::cli::files::{beginning, cannot_write};
+use crate::cli::lines::{Lines, Names};
 use crate::cli::printer::Printer;
 use crate::cli::progress;
 use crate::cli::trouble::Trouble;
 use crate::cli::{Exit, VERSION};
 
-/// What was measured, in the folder of results.
-const RECORD: &str = "on-device.jsonl";
-/// The same while it is not all there.
-const PARTIAL: &str = "on-device.partial.jsonl";
+/// How records of workloads are called, in the folder of results.
+const RECORD: Names = Names { partial: "on-device.partial.jsonl", whole: "on-device.jsonl" };
 /// Longest record that is read.
 const MOST_BYTES: usize = 256 << 20;
 /// Steps that are timed, and steps before them.
@@ -67,12 +64,12 @@ pub(super) fn measure(arguments: &Arguments, printer: &Printer) -> Result<Exit, 
         date: today(),
         calibrations: machine.calibrations.iter().map(|(name, _)| name.clone()).collect(),
     };
-    let mut record = Record::begin(&arguments.out, &heading)?;
-    let bar = bar(arguments.quiet, questions.len() as u64);
+    let mut record = Lines::begin::<Measurement>(&arguments.out, RECORD, &heading, &[])?;
+    let bar = progress::line(arguments.quiet, "rows", questions.len() as u64);
     for question in &questions {
         if progress::interrupted() {
             bar.finish_and_clear();
-            let kept = arguments.out.join(PARTIAL);
+            let kept = arguments.out.join(RECORD.partial);
             let remedy = "`foretrain validate --recorded` judges it";
             printer.complain(&format!("interrupted; what was measured is in `{}`: {remedy}", kept.display()));
             return Ok(Exit::Interrupted);
@@ -80,7 +77,9 @@ pub(super) fn measure(arguments: &Arguments, printer: &Printer) -> Result<Exit, 
         bar.set_message(format!("{}: {}", question.workload, question.name()));
         let asked = Asked { device: "cuda", samples: SAMPLES, warm_up: WARM_UP, asks: &question.asks };
         let reply = python.run(&asked).or_else(|error| failed(&error, arguments, &mut python));
-        record.append(question, reply?)?;
+        let Question { workload, row, .. } = question.clone();
+        let row = Measurement { workload, row, reply: reply? };
+        record.append(&row).map_err(|error| cannot_write(&arguments.out, &error))?;
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -166,38 +165,6 @@ fn failed(error: &DeviceError, arguments: &Arguments, python: &mut Workloads) ->
     Ok(Reply { failed: Some(error.to_string()), ..Reply::default() })
 }
 
-/// A record that is written row by row, under another name until it is complete.
-struct Record {
-    folder: PathBuf,
-    file: File,
-}
-
-impl Record {
-    fn begin(folder: &Path, heading: &Heading) -> Result<Self, Trouble> {
-        let path = folder.join(PARTIAL);
-        make(folder)?;
-        let begun = fs::write(&path, line(heading));
-        let file = begun.and_then(|()| OpenOptions::new().append(true).open(&path));
-        Ok(Self { folder: folder.to_owned(), file: file.map_err(|error| cannot_write(folder, &error))? })
-    }
-
-    fn append(&mut self, question: &Question, reply: Reply) -> Result<(), Trouble> {
-        let row = Measurement { workload: question.workload.clone(), row: question.row.clone(), reply };
-        let written = self.file.write_all(line(&row).as_bytes());
-        written.map_err(|error| cannot_write(&self.folder, &error))
-    }
-
-    fn complete(self) -> Result<PathBuf, Trouble> {
-        let path = self.folder.join(RECORD);
-        fs::rename(self.folder.join(PARTIAL), &path).map_err(|error| cannot_write(&self.folder, &error))?;
-        Ok(path)
-    }
-}
-
-fn line(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("plain data with text keys can be written as JSON") + "\n"
-}
-
 /// What a file says, if it is no longer than `most` bytes.
 fn read(file: &Path, most: usize) -> Result<Vec<u8>, Trouble> {
     let shown = file.display();
@@ -207,12 +174,4 @@ fn read(file: &Path, most: usize) -> Result<Vec<u8>, Trouble> {
         return Err(Trouble::Mistake(format!("`{shown}` is longer than {} MiB", most >> 20)));
     }
     Ok(bytes)
-}
-
-fn bar(quiet: bool, rows: u64) -> ProgressBar {
-    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let style = ProgressStyle::with_template("{wide_msg} {pos} of {len} rows, {eta} left");
-    let bar = ProgressBar::with_draw_target(Some(rows), target);
-    bar.set_style(style.expect("the template names only fields that every bar has"));
-    bar
 }

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use reports::quantity;
 use serde::{Deserialize, Serialize};
 
+use crate::text::lines::{WrongLine, read_lines};
 use crate::validation::embedded;
 
 /// What is known of the device and of how it was asked.
@@ -70,22 +71,20 @@ const EXPECTED: &str =
     "is no record of workloads: expected a file `on-device.jsonl` of `foretrain validate --on-device`";
 
 impl Recorded {
-    /// Reads a file. A last line without an end was being written when its writer was killed.
+    /// Reads a file.
     ///
     /// # Errors
     /// What is wrong, with the line.
     pub fn read(name: &str, text: &str) -> Result<Self, String> {
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        let mut lines = whole.lines().enumerate();
-        let first = lines.next().map(|(_, line)| line).unwrap_or_default();
-        let heading: Heading =
-            serde_json::from_str(first).map_err(|error| format!("{name}: {EXPECTED} ({error})"))?;
+        let lines = read_lines(text).map_err(|WrongLine { line, error }| match line {
+            1 => format!("{name}: {EXPECTED} ({error})"),
+            _ => format!("{name}: line {line}: {error}"),
+        });
+        let (heading, lines): (_, Vec<(usize, Measurement)>) = lines?;
         let mut measurements: Vec<(usize, Measurement)> = Vec::new();
-        for (at, line) in lines {
-            let read = serde_json::from_str(line);
-            let found: Measurement = read.map_err(|error| format!("{name}: line {}: {error}", at + 1))?;
+        for (line, found) in lines {
             measurements.retain(|(_, known)| (&known.workload, &known.row) != (&found.workload, &found.row));
-            measurements.push((at + 1, found));
+            measurements.push((line, found));
         }
         Ok(Self { name: name.to_owned(), heading, measurements })
     }
