@@ -148,8 +148,14 @@ pub fn judge(
     progress: &dyn Progress,
 ) -> Result<Option<Validation>, Vec<String>> {
     recorded.check()?;
-    questions(names, machine, true)?;
+    machine.check().map_err(|wrong| vec![wrong])?;
     let mut sets = sets(names)?;
+    for (_, set) in &sets {
+        // What is wrong with hardware files is so for every row.
+        let first = of(set).cases().into_iter().next().expect("axes have values");
+        let files = files(&set.title, of(set), machine);
+        Simulation::of(of(set), &files, &first.settings).map_err(|wrong| vec![wrong])?;
+    }
     sets.retain(|(name, _)| recorded.of(name).next().is_some());
     progress.begin(sets.iter().map(|(name, _)| recorded.of(name).count() as u64).sum());
     let one = |(name, set): &(&str, Set)| {

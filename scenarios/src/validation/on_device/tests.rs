@@ -208,7 +208,7 @@ fn layers(pytorch: &mut PyTorch, settings: &[&str]) -> Option<[Step; 2]> {
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         match pytorch.run(&json!({ "workload": "operators", "model": built(&all) })) {
             Ok(step) => Some(step),
-            Err(DeviceError::Unable { why, .. }) if why.contains("needs version") => None,
+            Err(DeviceError::Unable { why, .. }) if why.contains("needs PyTorch") => None,
             Err(error) => panic!("{settings:?}: {error}"),
         }
     };

@@ -31,6 +31,17 @@ def unable(why):
     return Trouble("unable", device="PyTorch", why=why)
 
 
+def older(torch, than):
+    """Whether PyTorch is older than a version: major, minor."""
+    return tuple(int(number) for number in torch.__version__.split("+")[0].split(".")[:2]) < than
+
+
+def needs(major, minor, what, asked=True):
+    """Refuses what is asked where this PyTorch is too old for it."""
+    if asked and older(torch, (major, minor)):
+        raise unable("%s needs PyTorch %d.%d, this is %s" % (what, major, minor, torch.__version__))
+
+
 def serve(answer):
     """Greets, then answers each question with what `answer` gives for it."""
     if sys.version_info < OLDEST_PYTHON:
@@ -101,10 +112,10 @@ def _import_torch():
             warnings.simplefilter("ignore")
             import torch
         version = str(torch.__version__)
-        numbers = tuple(int(number) for number in version.split("+")[0].split(".")[:2])
+        old = older(torch, OLDEST_TORCH)
     except Exception as error:
         return None, _missing("%s cannot import it: %s" % (sys.executable, error), GET_TORCH)
-    if numbers < OLDEST_TORCH:
+    if old:
         remedy = "update it (`pip install --upgrade torch`)"
         return None, _missing("version %s is older than %d.%d" % ((version,) + OLDEST_TORCH), remedy)
     return torch, {"present": version}

@@ -13,11 +13,6 @@ if torch is None:
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 
-def needs(major, minor, what, asked):
-    if asked and tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (major, minor):
-        raise unable("%s needs version %d.%d, this is %s" % (what, major, minor, torch.__version__))
-
-
 class Cuda:
     """What measuring needs of a GPU."""
 

@@ -137,13 +137,6 @@ def on_host(call, launches=1):
     return seconds
 
 
-def since(version):
-    """Refuses what this PyTorch is too old for."""
-    numbers = tuple(int(number) for number in torch.__version__.split("+")[0].split(".")[:2])
-    if numbers < version:
-        raise unable("needs PyTorch %d.%d, this is %s" % (version + (torch.__version__,)))
-
-
 def small(*shape, recorded=False, dtype=None):
     ones = torch.ones(shape, dtype=dtype or torch.float32, device=machine.device)
     return ones.mul_(0.01).requires_grad_(recorded)
@@ -182,7 +175,7 @@ def product_operator(side, recorded):
 
 def queries_keys_values(side, recorded):
     """Of four heads, for so many tokens."""
-    since((2, 0))
+    needs(2, 0, "attention as an operator")
     return [small(1, 4, side, 64, recorded=recorded, dtype=machine.half) for _ in range(3)]
 
 
@@ -266,7 +259,7 @@ CHAINS = {"pointwise": pointwise_chain, "matrix-product": product_chain, "attent
 
 def update(task):
     """A step of PyTorch's fused optimizer, with what it does for each tensor in Python."""
-    since((2, 0) if machine.device.type == "cuda" else (2, 4))
+    needs(2, 0 if machine.device.type == "cuda" else 4, "a fused optimizer")
     parameters = [small(64, recorded=True) for _ in range(task["tensors"])]
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
@@ -423,7 +416,7 @@ def embedding(rows, width, dtype):
 
 
 def adam(tensors, width, dtype):
-    since((2, 0) if machine.device.type == "cuda" else (2, 4))
+    needs(2, 0 if machine.device.type == "cuda" else 4, "a fused optimizer")
     parameters, gradients, means, squares = (
         [torch.rand(width, dtype=dtype, device=machine.device) for _ in range(tensors)] for _ in range(4)
     )
@@ -453,7 +446,7 @@ KERNELS = {
 
 def attention(task, size):
     """Flash attention alone, without what chooses it and without autograd."""
-    since((2, 0) if machine.device.type == "cuda" else (2, 2))
+    needs(2, 0 if machine.device.type == "cuda" else 2, "flash attention")
     aten, causal = torch.ops.aten, task["causal"]
     batch, heads, width = task["batch"], task["heads"], task["head_dim"]
     if (task["kv_heads"], task["value_dim"]) != (heads, width):
