@@ -6,16 +6,17 @@
 
 use serde::Serialize;
 use sim_core::fixed::Rate;
-use sim_core::id::{BindingId, CapTableId, CauseId};
+use sim_core::id::{CapTableId, CauseId, StreamId};
 use sim_core::platform::{Demand, Platform};
-use sim_core::program::{Activity, Affine, Body, Call, Op, Program, StartState, Units};
+use sim_core::program::{Activity, Affine, Op, Program, StartState, Units};
 use sim_core::time::Time;
 use sim_core::{Options, simulate};
 
 use super::Errors;
 use super::measure::{Beside, Record, Task, Work};
 use super::overlay::Overlay;
-use crate::kernels::{GpuFacts, KernelModel, Stream, StreamClass, picoseconds};
+use crate::kernels::{GpuFacts, KernelModel, Stream, StreamClass};
+use crate::machine::{copy_ways, end_with, held, repeated};
 
 /// A GPU as scenarios have it.
 #[derive(Clone, Debug)]
@@ -42,10 +43,9 @@ pub struct Slowdown {
 
 /// Executions of the timed work.
 const EXECUTIONS: u32 = 20;
-/// The other work goes on for so many times as long as the timed work takes alone.
-const LONGER: f64 = 20.0;
-/// Most executions of the other work.
-const MOST: f64 = 1e6;
+/// Executions of the other work at most, and how long blocks hold their SMs at most: all ends with the timed work.
+const MOST: u32 = 1_000_000;
+const LONGEST: Time = Time::from_ms(1_000_000);
 
 /// Slots of streams.
 const HBM: u16 = 0;
@@ -73,18 +73,14 @@ impl SharedGpu {
     /// Time of executions of the timed work.
     fn seconds(&self, timed: Work, meanwhile: Work) -> Option<f64> {
         let mut sharing = Sharing::of(self);
-        let alone = sharing.alone(timed)?;
-        let long = LONGER * f64::from(EXECUTIONS) * alone;
         // Who comes first holds what it needs first.
-        match meanwhile {
-            Work::Nothing => {}
-            Work::Hold(blocks) => sharing.hold(blocks, long),
-            other => {
-                let executions = (long / sharing.alone(other)?).clamp(1.0, MOST) as u32;
-                sharing.execute(other, executions)?;
-            }
-        }
-        sharing.execute(timed, EXECUTIONS)?;
+        let other = match meanwhile {
+            Work::Nothing => None,
+            Work::Hold(blocks) => Some(sharing.hold(blocks)),
+            other => Some(sharing.execute(other, MOST)?),
+        };
+        let timed = sharing.execute(timed, EXECUTIONS)?;
+        end_with(&mut sharing.program, timed, other.as_slice());
         let run = simulate(&sharing.platform, &sharing.program, &StartState::default(), &Options::default());
         Some(run.ok()?.streams.last()?.finished?.as_secs())
     }
@@ -137,34 +133,23 @@ impl<'a> Sharing<'a> {
         let (mut platform, mut program) = (Platform::default(), Program::default());
         let cause = program.cause("work");
         let hbm = platform.fluid("hbm", gpu.kernels.facts.hbm_bytes_per_s, cause);
-        let [to_device, to_host] = ["to device", "to host"].map(|way| platform.fluid(way, gpu.link, cause));
         let kernels = platform.route([Demand::on(hbm)]);
-        // A copy engine comes first at the memory: it moves a byte there for each of the link.
-        let [to_device, to_host] =
-            [to_device, to_host].map(|way| platform.route([Demand::on(way), Demand::on(hbm).prior()]));
+        let [to_device, to_host] = copy_ways(&mut platform, hbm, gpu.link, cause);
         let sms = platform.pool("sms", gpu.kernels.facts.sms);
         let slots = vec![kernels.0, sms.0, to_device.0, to_host.0];
         Self { gpu, platform, program, slots, cause }
     }
 
-    /// What one execution takes with the GPU for itself (s).
-    fn alone(&self, work: Work) -> Option<f64> {
-        Some(match work {
-            Work::ToDevice(bytes) | Work::ToHost(bytes) => bytes as f64 / self.gpu.link,
-            Work::Product(product) => self.gpu.kernels.gemm(&product).ok()?.alone().as_secs(),
-            Work::Pass(bytes) => self.gpu.kernels.stream(&pass(bytes)).ok()?.alone().as_secs(),
-            Work::Hold(_) | Work::Nothing => return None,
-        })
-    }
-
     /// A stream that executes the work so many times.
-    fn execute(&mut self, work: Work, executions: u32) -> Option<()> {
+    fn execute(&mut self, work: Work, executions: u32) -> Option<StreamId> {
         let cause = self.cause;
         let cost = match work {
             Work::ToDevice(bytes) => {
-                return self.stream(Activity::moving(bytes, TO_DEVICE, cause), executions);
+                return Some(self.stream(Activity::moving(bytes, TO_DEVICE, cause), executions));
             }
-            Work::ToHost(bytes) => return self.stream(Activity::moving(bytes, TO_HOST, cause), executions),
+            Work::ToHost(bytes) => {
+                return Some(self.stream(Activity::moving(bytes, TO_HOST, cause), executions));
+            }
             Work::Product(product) => self.gpu.kernels.gemm(&product).ok()?,
             Work::Pass(bytes) => self.gpu.kernels.stream(&pass(bytes)).ok()?,
             Work::Hold(_) | Work::Nothing => return None,
@@ -173,32 +158,18 @@ impl<'a> Sharing<'a> {
         let table: CapTableId = self.program.cap_table(cost.speeds(cost.bytes, hbm).rows);
         let units = Some(Units { pool: SMS, want: cost.sms_wanted, priority: 1, table });
         let latency = self.gpu.gap.saturating_add(cost.fixed);
-        self.stream(Activity { latency, units, ..Activity::moving(cost.bytes, HBM, cause) }, executions)
+        Some(self.stream(Activity { latency, units, ..Activity::moving(cost.bytes, HBM, cause) }, executions))
     }
 
-    fn stream(&mut self, activity: Activity, repeat: u32) -> Option<()> {
+    fn stream(&mut self, activity: Activity, times: u32) -> StreamId {
         let run = Op::Run { activity: Affine::constant(0) };
-        self.call(vec![run], activity, repeat);
-        Some(())
+        repeated(&mut self.program, self.slots.iter().copied(), [run], activity, times)
     }
 
-    /// A stream that holds SMs for so long (s).
-    fn hold(&mut self, blocks: u32, seconds: f64) {
-        let (pool, units, cause) = (SMS, blocks, self.cause);
-        let held = [
-            Op::Hold { pool, units, priority: 0, cause },
-            Op::Run { activity: Affine::constant(0) },
-            Op::Drop { pool, units },
-        ];
-        self.call(held.to_vec(), Activity::lasting(picoseconds(seconds), cause), 1);
-    }
-
-    fn call(&mut self, ops: Vec<Op>, activity: Activity, repeat: u32) {
-        let costs = self.program.cost_table(vec![activity], Vec::new());
-        let binding: BindingId = self.program.binding(self.slots.iter().copied(), Some(costs));
-        let block = self.program.block("work", ops);
-        let role = self.program.role([Call { repeat, ..Call::once(block) }]);
-        self.program.stream("work", binding, Body::Role(role));
+    /// A stream that holds SMs.
+    fn hold(&mut self, blocks: u32) -> StreamId {
+        let (ops, longest) = (held(SMS, blocks, self.cause), Activity::lasting(LONGEST, self.cause));
+        repeated(&mut self.program, self.slots.iter().copied(), ops, longest, 1)
     }
 }
 

@@ -11,6 +11,7 @@
 //!   node[0].socket[0] = node[0].memory[0]      reads and writes share the memory
 //! ```
 
+mod beside;
 mod degrade;
 mod error;
 mod fabric;
@@ -25,6 +26,7 @@ mod set;
 mod spelled;
 mod wiring;
 
+pub use beside::{copy_ways, end_with, held, repeated};
 pub use degrade::Degrade;
 pub use error::{MachineError, NoRoute, UnknownPart};
 pub use part::{Constant, DirectedLink, Link, Part, PartId, PartKind};

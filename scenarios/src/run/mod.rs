@@ -23,6 +23,7 @@ mod words;
 use rayon::prelude::*;
 use reports::summary::{RunSummary, Summary};
 use thiserror::Error;
+use workloads::lower::Lowered;
 
 use crate::experiment::{Experiment, Point, Resolved};
 
@@ -158,13 +159,25 @@ pub fn execute(
 /// # Errors
 /// As [`execute`].
 pub(crate) fn alone(experiment: &Experiment, seed: u64) -> Result<RunSummary, Refusal> {
+    beside(experiment, seed, |_| {})
+}
+
+/// The same with other streams in its program, which come last and have ended when the others have.
+///
+/// # Errors
+/// As [`execute`].
+pub(crate) fn beside(
+    experiment: &Experiment,
+    seed: u64,
+    others: impl FnOnce(&mut Lowered),
+) -> Result<RunSummary, Refusal> {
     let options = Options { seed, jobs: None, variants: Vec::new(), reproduce: String::new() };
     plan(experiment, &options)?;
     let (variants, mut points) = (selected(experiment, &options)?, experiment.points());
     let (Some(variant), Some(point)) = (variants.first(), points.next()) else {
         return Ok(RunSummary::default());
     };
-    Ok(one::simulated_at(experiment, variant, &point, seed)?.0)
+    Ok(one::simulated_at(experiment, variant, &point, seed, others)?.0)
 }
 
 /// Does something with so many threads; one per processor if none is given.

@@ -34,19 +34,20 @@ pub(super) fn run(
     point: &Point,
     options: &Options,
 ) -> Result<RunSummary, Refusal> {
-    let (mut summary, scenario) = simulated_at(experiment, variant, point, options.seed)?;
+    let (mut summary, scenario) = simulated_at(experiment, variant, point, options.seed, |_| {})?;
     if let Some(scenario) = scenario {
         remedy::suggest(&scenario, &mut summary, options.seed);
     }
     Ok(summary)
 }
 
-/// Simulates a variant at a point; with its scenario if its sizes multiply.
+/// Simulates a variant at a point, with streams that `others` adds; with its scenario if its sizes multiply.
 pub(super) fn simulated_at(
     experiment: &Experiment,
     variant: &str,
     point: &Point,
     seed: u64,
+    others: impl FnOnce(&mut Lowered),
 ) -> Result<(RunSummary, Option<Scenario>), Refusal> {
     let identity = RunSummary { variant: variant.to_owned(), point: point.values(), ..RunSummary::default() };
     let scenario = match experiment.resolve(variant, point) {
@@ -54,7 +55,7 @@ pub(super) fn simulated_at(
         Err(infeasible) => return Ok((failure::infeasible(identity, infeasible.reason), None)),
     };
     let broken = |reason| Refusal::Broken { variant: variant.to_owned(), reason };
-    Ok((outcome(&scenario, identity, seed).map_err(broken)?, Some(scenario)))
+    Ok((with_others(&scenario, identity, seed, others).map_err(broken)?, Some(scenario)))
 }
 
 /// Builds and simulates a scenario.
@@ -62,8 +63,20 @@ pub(super) fn simulated_at(
 /// # Errors
 /// A mistake in foretrain, in words.
 pub(super) fn outcome(scenario: &Scenario, identity: RunSummary, seed: u64) -> Result<RunSummary, String> {
+    with_others(scenario, identity, seed, |_| {})
+}
+
+fn with_others(
+    scenario: &Scenario,
+    identity: RunSummary,
+    seed: u64,
+    others: impl FnOnce(&mut Lowered),
+) -> Result<RunSummary, String> {
     match prepare(scenario, identity.clone()) {
-        Ok(built) => simulated(scenario, &built, identity, seed),
+        Ok(mut built) => {
+            others(&mut built.lowered);
+            simulated(scenario, &built, identity, seed)
+        }
         Err(Unbuilt::Reported(run)) => Ok(*run),
         Err(Unbuilt::Broken(reason)) => Err(reason),
     }

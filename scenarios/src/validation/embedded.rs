@@ -36,6 +36,7 @@ const WORKLOADS: &[(&str, &str)] = files![
     "steps.yaml",
     "memory.yaml",
     "fusion.yaml",
+    "interference.yaml",
     "pipelines.yaml",
     "loaders.yaml",
 ];

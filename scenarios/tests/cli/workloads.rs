@@ -3,7 +3,7 @@
 use super::support::{Sandbox, assert_session};
 
 /// What a GPU might have done: two rows and their ratio, a noisy row, one that was held back, one that did not fit, a pipeline, steps
-/// that wait for loaders, and a row that was being written.
+/// that wait for loaders, steps beside other work, and a row that was being written.
 const RECORD: &str = r#"{"foretrain":"0.0.0","device":{"name":"NVIDIA H200","driver":"NVIDIA 570.0","facts":{"torch":"2.7.1"}},"gpu":"h200-sxm5-141gb","date":"2026-11-22","calibrations":[]}
 {"workload":"steps","row":{"size":"125M, 1 x 256","launch":"eager"},"figures":{"step_s":[0.0060,0.0061,0.0060]},"before":{"clock_mhz":1980.0},"after":{}}
 {"workload":"steps","row":{"size":"125M, 1 x 256","launch":"graph"},"figures":{"step_s":[0.0050,0.0050,0.0051]},"before":{},"after":{}}
@@ -13,6 +13,9 @@ const RECORD: &str = r#"{"foretrain":"0.0.0","device":{"name":"NVIDIA H200","dri
 {"workload":"memory","row":{"batch":"4 x 2,048","recompute":"materialised, none"},"before":{},"after":{},"failed":"the GPU's memory is used up: end other processes on it"}
 {"workload":"pipelines","row":{"stages":"2","schedule":"gpipe"},"figures":{"span_s":[0.0952,0.0953,0.0952],"forward_s":[0.002],"backward_input_s":[0.002],"backward_weight_s":[0.0016]},"before":{},"after":{}}
 {"workload":"loaders","row":{"threads":"2","slower":"loaders"},"figures":{"step_s":[0.0415,0.0416],"batch_alone_s":[0.0402],"step_alone_s":[0.0101],"cores":[1.0]},"before":{},"after":{}}
+{"workload":"interference","row":{"size":"125M, 4 x 1,024, a graph","beside":"nothing"},"figures":{"step_s":[0.0130,0.0131],"alone_s":[0.0131,0.0130]},"before":{},"after":{}}
+{"workload":"interference","row":{"size":"125M, 4 x 1,024, a graph","beside":"24 SMs held"},"figures":{"step_s":[0.0180,0.0181],"alone_s":[0.0140,0.0140]},"before":{},"after":{}}
+{"workload":"interference","row":{"size":"125M, 4 x 1,024, a graph","beside":"copies both ways"},"before":{},"after":{},"failed":"PyTorch cannot do this: the other work ended before a step of 0.1 s, as it began"}
 {"workload":"steps","row":{"size":"1.3B, 4"#;
 
 fn sandbox(name: &str) -> Sandbox {
@@ -40,6 +43,15 @@ fn what_a_gpu_did_is_judged_anywhere() {
     let loaders = sandbox.run("validate --recorded on-device.jsonl --quiet --format json loaders").json();
     let row = loaders["sets"][0]["parts"][0]["rows"][0].clone();
     assert!((row["predicted"].as_f64().unwrap() - 0.0402).abs() < 1e-9, "{row}");
+    // What was timed in turns with the other work is what it is compared with, not the row alone.
+    let beside = sandbox.run("validate --recorded on-device.jsonl --quiet --format json interference").json();
+    let parts = beside["sets"][0]["parts"].as_array().unwrap().clone();
+    let [steps, slowdown] = ["step", "slowdown"].map(|name| parts.iter().find(|part| part["name"] == name));
+    let [steps, slowdown] = [steps, slowdown].map(|part| part.unwrap()["rows"].as_array().unwrap().clone());
+    let [alone, met] = [0, 1].map(|at| steps[at]["predicted"].as_f64().unwrap());
+    assert_eq!(slowdown.len(), 1, "what failed is left out");
+    assert_eq!(slowdown[0]["predicted"], met / alone);
+    assert!((slowdown[0]["measured"].as_f64().unwrap() - 0.01805 / 0.014).abs() < 1e-12, "{}", slowdown[0]);
     let [eager, graph] = [0, 1].map(|at| part("step")["rows"][at]["predicted"].as_f64().unwrap());
     assert_eq!(ratio["predicted"], eager / graph);
 }

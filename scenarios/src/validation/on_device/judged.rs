@@ -92,7 +92,12 @@ impl Told<'_> {
     fn over_another(&self, ratio: &Ratio, figure: &Figure, told: &[Self]) -> Option<Judged> {
         let wanted = ratio.other(self.row)?;
         let other = told.iter().find(|other| *other.row == wanted)?;
-        let pair = self.figure(figure).and_then(|row| Ok((row, other.figure(figure)?)));
+        let second = || {
+            let measured = ratio.again.as_ref().map(|again| self.reply.figure(again)).transpose()?;
+            let row = other.figure(figure)?;
+            Ok::<_, String>(Row { measured: measured.unwrap_or(row.measured), ..row })
+        };
+        let pair = self.figure(figure).and_then(|row| Ok((row, second()?)));
         Some(self.judged(pair.map(|(row, other)| Row {
             unit: Unit::Ratio,
             measured: row.measured / other.measured,

@@ -8,6 +8,7 @@
 //! judge                            the scenario of each row is run as any other, and compared
 //! ```
 
+mod background;
 mod build;
 mod emulation;
 mod judged;
@@ -30,6 +31,7 @@ use crate::catalogue;
 use crate::run::{Progress, in_parallel};
 use simulation::{Simulation, files};
 
+pub use background::Background;
 pub use build::{Build, build};
 pub use emulation::{Emulation, Pass, emulation};
 pub(super) use judged::judged;
@@ -66,6 +68,13 @@ pub enum Asks {
     Step {
         /// What is built.
         model: Build,
+    },
+    /// The same alone and beside other work of the GPU, in turns.
+    Beside {
+        /// What is built.
+        model: Build,
+        /// What goes on beside it.
+        beside: Background,
     },
     /// A pipeline of kernels that spin.
     Pipeline {

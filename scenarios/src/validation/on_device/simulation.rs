@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use reports::summary::RunSummary;
 
+use super::background::Background;
 use super::loader::Loader;
 use super::workload::{Kind, Workloads};
 use super::{Asks, OnMachine, build, emulation};
@@ -16,6 +17,8 @@ use crate::schema::Scenario;
 pub(super) enum Simulation {
     /// A step of a transformer.
     Step(Box<Checked>),
+    /// The same, while other work goes on at its GPU.
+    Beside(Box<Checked>, Background),
     /// A pipeline with the times of its stages.
     Pipeline(Box<Checked>),
     /// A loop that waits for batches.
@@ -44,10 +47,14 @@ impl Simulation {
         files: &BTreeMap<String, Vec<u8>>,
         settings: &[String],
     ) -> Result<Self, String> {
-        let checked = || Checked::read(files, settings).map(Box::new);
+        let checked = |settings: &[String]| Checked::read(files, settings).map(Box::new);
         match workloads.workload {
-            Kind::Step => checked().map(Self::Step),
-            Kind::Pipeline => checked().map(Self::Pipeline),
+            Kind::Step => checked(settings).map(Self::Step),
+            Kind::Beside => {
+                let (background, settings) = Background::taken(settings)?;
+                Ok(Self::Beside(checked(&settings)?, background))
+            }
+            Kind::Pipeline => checked(settings).map(Self::Pipeline),
             Kind::Loader => Loader::read(&workloads.scenario, settings).map(Self::Loader),
         }
     }
@@ -59,6 +66,9 @@ impl Simulation {
     pub(super) fn asks(&self) -> Result<Asks, String> {
         Ok(match self {
             Self::Step(checked) => Asks::Step { model: build(&checked.scenario)? },
+            Self::Beside(checked, background) => {
+                Asks::Beside { model: build(&checked.scenario)?, beside: *background }
+            }
             Self::Pipeline(checked) => Asks::Pipeline { pipeline: emulation(&checked.scenario)? },
             Self::Loader(loader) => Asks::Loader { loader: loader.loading() },
         })
@@ -72,6 +82,11 @@ impl Simulation {
         match self {
             Self::Step(checked) | Self::Pipeline(checked) => {
                 run::alone(&checked.experiment, SEED).map_err(|refusal| refusal.to_string())
+            }
+            Self::Beside(checked, background) => {
+                let shared = background.of(&checked.scenario)?;
+                run::beside(&checked.experiment, SEED, |lowered| shared.join(lowered))
+                    .map_err(|refusal| refusal.to_string())
             }
             Self::Loader(loader) => Ok(loader.simulated()),
         }
@@ -98,7 +113,7 @@ pub(super) fn files(title: &str, workloads: &Workloads, machine: &OnMachine) -> 
     let mut scenario = workloads.scenario.clone();
     scenario.insert(text("name"), text(title));
     // Times that are given are no matter of a machine.
-    if workloads.workload == Kind::Step {
+    if matches!(workloads.workload, Kind::Step | Kind::Beside) {
         let parts = format!("{{ parts: {{ gpus: {{ gpu: {} }} }} }}", machine.gpu);
         scenario
             .insert(text("machine"), serde_yaml::from_str(&parts).expect("names of GPUs are plain words"));

@@ -98,6 +98,32 @@ fn steps_are_timed() {
     assert_eq!(refused, "PyTorch cannot do this: there are no graphs of a CPU");
 }
 
+/// Threads copy meanwhile where there is no GPU. Where they had ended before a step had, the row is refused.
+#[test]
+fn steps_are_timed_alone_and_beside_other_work_in_turns() {
+    let Some(mut pytorch) = pytorch() else { return };
+    let asks = |beside: &str| {
+        let (beside, _) = Background::taken(&[format!("beside={beside}")]).unwrap();
+        on_cpu(&Asks::Beside { model: built(&[]), beside })
+    };
+    for beside in ["{}", "{ to_host: true }"] {
+        match pytorch.run::<Reply>(&asks(beside)) {
+            Ok(reply) => {
+                for figure in ["step_s", "alone_s", "between_events_s"] {
+                    let samples = &reply.figures[figure];
+                    assert!(samples.len() == 4 && samples.iter().all(|&time| time > 0.0), "{samples:?}");
+                }
+            }
+            Err(error) => assert!(
+                beside != "{}" && error.to_string().contains("the other work ended before a step"),
+                "{beside}: {error}"
+            ),
+        }
+    }
+    let refused = pytorch.run::<Reply>(&asks("{ sms: 8 }")).unwrap_err().to_string();
+    assert_eq!(refused, "PyTorch cannot do this: there are no SMs of a CPU");
+}
+
 /// The script replays the order of each stage on a clock of its own where there is no GPU.
 #[test]
 fn pipelines_take_as_long_as_a_replay_of_their_stages_says() {

@@ -34,6 +34,8 @@ pub(in super::super) struct Workloads {
 pub(super) enum Kind {
     /// Training steps of a transformer.
     Step,
+    /// The same beside what `beside` of a row says goes on at the GPU, which is no part of the scenario: a `Background`.
+    Beside,
     /// A pipeline of kernels that spin.
     Pipeline,
     /// Steps that wait for batches which threads of the host prepare: its rows have no scenario, but a `Loader`.
@@ -61,6 +63,8 @@ pub(super) struct Ratio {
     pub(super) of: Option<String>,
     /// The value of the second.
     pub(super) over: String,
+    /// What was measured again of the second together with the first, in turns: its figure is taken, whose clocks were the same.
+    pub(super) again: Option<String>,
     /// The part of the set that it is judged in.
     pub(super) part: String,
 }

@@ -41,6 +41,10 @@ class Cuda:
     def wait(self):
         torch.cuda.synchronize()
 
+    def wait_for(self, event):
+        """Until the GPU has come to it, whatever goes on beside."""
+        event.synchronize()
+
     def forget_peaks(self):
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
@@ -81,6 +85,12 @@ class Cuda:
     def streams(self, count):
         return Streams(count)
 
+    def copies(self, to_device, to_host):
+        return Copies(to_device, to_host)
+
+    def holders(self, blocks):
+        return Holders(blocks)
+
     def stepping(self, seconds):
         """A step of that length: a batch is copied to the GPU, a kernel spins, the host sleeps until its end."""
         spin, host = self.streams(1).spin, torch.empty(16 << 20, dtype=torch.uint8, pin_memory=True)
@@ -112,6 +122,9 @@ class Cpu:
     def wait(self):
         pass
 
+    def wait_for(self, event):
+        pass
+
     def forget_peaks(self):
         pass
 
@@ -129,6 +142,12 @@ class Cpu:
 
     def streams(self, count):
         return Clock(count)
+
+    def copies(self, to_device, to_host):
+        return HostCopies(to_device + to_host)
+
+    def holders(self, blocks):
+        raise unable("there are no SMs of a CPU")
 
     def stepping(self, seconds):
         return lambda: time.sleep(seconds)

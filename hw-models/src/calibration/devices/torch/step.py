@@ -225,33 +225,45 @@ def made_in_half(device):
         torch.set_default_dtype(before)
 
 
-def step(request):
-    """Times steps, each from a host that has waited for the one before to the end of its last kernel."""
-    model, device = request["model"], Cuda() if request["device"] == "cuda" else Cpu()
-    device.begin()
-    training = Training(model, request["device"])
+def ready(request, device):
+    """A model that trains, and its step, which has run until it always takes the same."""
+    training = Training(request["model"], request["device"])
     device.forget_peaks()
-    step = device.graph(training.step) if model["launch"] == "graph" else training.step
+    step = device.graph(training.step) if request["model"]["launch"] == "graph" else training.step
     for _ in range(request["warm_up"]):
         step()
     device.wait()
-    before = device.conditions()
-    # The clocks fall while they are asked for.
-    step()
-    device.wait()
-    host, gpu = [], []
-    for _ in range(request["samples"]):
-        begin, started = time.perf_counter(), device.event()
-        loss = step()
-        ended = device.event()
-        device.wait()
-        host.append(time.perf_counter() - begin)
-        gpu.append(device.between(started, ended))
-    after = device.conditions()
+    return training, step
+
+
+def timed(device, step):
+    """A step from a host that has waited for the one before to the end of its last kernel: what it takes on the host's clock and
+    between events, and the loss."""
+    begin, started = time.perf_counter(), device.event()
+    loss = step()
+    ended = device.event()
+    device.wait_for(ended)
+    return time.perf_counter() - begin, device.between(started, ended), loss
+
+
+def check(loss):
     if not math.isfinite(loss.item()):
         raise Trouble("failed", doing="training", why="the loss is no number")
+
+
+def step(request):
+    """Times steps."""
+    device = Cuda() if request["device"] == "cuda" else Cpu()
+    device.begin()
+    training, step = ready(request, device)
+    before = device.conditions()
+    # The clocks fall while they are asked for.
+    timed(device, step)
+    host, gpu, losses = zip(*(timed(device, step) for _ in range(request["samples"])))
+    check(losses[-1])
     figures = {"step_s": host, "between_events_s": gpu}
-    if model["launch"] != "graph":
+    after = device.conditions()
+    if training.model["launch"] != "graph":
         # Graphs have memory of their own.
         figures.update(device.peaks())
     return {"figures": figures, "before": before, "after": after}

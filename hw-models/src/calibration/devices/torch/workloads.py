@@ -1,6 +1,13 @@
 """What `validate --on-device` asks: the last part of the script, after those that it names."""
 
-WORKLOADS = {"identity": identity, "step": step, "pipeline": pipeline, "loader": loader, "operators": operators}
+WORKLOADS = {
+    "identity": identity,
+    "step": step,
+    "beside": beside,
+    "pipeline": pipeline,
+    "loader": loader,
+    "operators": operators,
+}
 
 
 def answer(request):
