@@ -1,5 +1,6 @@
 //! PyTorch on the host: every task of a framework is executed by the script.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -104,6 +105,55 @@ fn kernels_are_timed_between_events_or_as_differences_of_graphs() {
     }
     ask(&json!("rest")).unwrap();
     assert!(ask(&json!({ "time": 1 })).is_err(), "what was put aside is not timed");
+}
+
+/// On a made-up GPU steps take 10 ms alone, and longer beside copies or blocks that hold SMs, which are under way as a step begins and
+/// as it ends: a step that takes longer than they go on is refused.
+#[test]
+fn steps_are_timed_alone_and_beside_other_work_of_a_gpu() {
+    if torch().is_none() {
+        return;
+    }
+    let script = concat!(
+        include_str!("../../src/calibration/devices/torch/device.py"),
+        include_str!("../../src/calibration/devices/torch/step.py"),
+        include_str!("../../src/calibration/devices/torch/beside.py"),
+        include_str!("made_up_streams.py"),
+    );
+    let (mut python, _) = Python::start(Path::new(PYTHON), script, Duration::from_secs(100)).unwrap();
+    let mut ask = |sms: u32, [to_device, to_host]: [bool; 2], slowed_s: f64| {
+        let beside = json!({ "sms": sms, "to_device": to_device, "to_host": to_host });
+        let question = json!({ "device": "cuda", "samples": 4, "slowed_s": slowed_s, "beside": beside });
+        python.ask::<_, BTreeMap<String, Vec<f64>>>(&question)
+    };
+    // The host takes 10 us to issue a step.
+    let taken =
+        |samples: &[f64], ms: f64| samples.iter().all(|taken| (taken - 1e-5 - ms * 1e-3).abs() < 1e-9);
+    for (sms, ways, expected_ms) in [
+        (0, [false, false], 10.0),
+        (0, [true, false], 12.0),
+        (0, [false, true], 12.0),
+        (0, [true, true], 12.0),
+        (24, [false, false], 12.0),
+    ] {
+        let found = ask(sms, ways, 12e-3).unwrap_or_else(|error| panic!("{sms} {ways:?}: {error}"));
+        assert!(
+            found["step_s"].len() == 4 && taken(&found["step_s"], expected_ms),
+            "{sms} {ways:?}: {found:?}"
+        );
+        assert!(found["alone_s"].len() == 4 && taken(&found["alone_s"], 10.0), "{sms} {ways:?}: {found:?}");
+    }
+    // Five copies tell what one takes; 40 ms are nine, behind one that has begun.
+    let found = ask(0, [true, true], 12e-3).unwrap();
+    let once = [5.0 + 4.0 * 10.0, 4.0 * 10.0];
+    assert_eq!(found["copies"], [2.0 * once[0] + once[0], once[0] + 2.0 * once[1]]);
+    assert_eq!(found["let_go"], [24.0; 4], "nobody waits until blocks may end by themselves");
+    for (sms, ways) in [(0, [true, false]), (0, [false, true]), (24, [false, false])] {
+        let refused = ask(sms, ways, 50e-3).unwrap_err().to_string();
+        assert!(refused.contains("the other work ended before a step of 0.05 s"), "{refused}");
+    }
+    let refused = ask(132, [false, false], 12e-3).unwrap_err().to_string();
+    assert!(refused.contains("132 of 132 SMs cannot be held"), "{refused}");
 }
 
 #[test]
