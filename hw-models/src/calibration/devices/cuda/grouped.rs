@@ -15,6 +15,7 @@ use cudarc::driver::result::memcpy_htod_sync;
 use cudarc::driver::sys::CUstream;
 
 use super::errors::{exhausted, failed};
+use super::libraries::NEWER_CUBLAS;
 use super::memory::{Buffer, Rotation};
 use super::products::sides;
 use super::timer::{BEYOND, Enqueue, Timer};
@@ -51,7 +52,7 @@ impl Groups {
         if !is_there() {
             return Err(DeviceError::Missing {
                 what: format!("cuBLAS with `{FUNCTION}`"),
-                remedy: "install cuBLAS of CUDA 12.5 or newer".to_owned(),
+                remedy: NEWER_CUBLAS.to_owned(),
             });
         }
         let kind = match shape.dtype {

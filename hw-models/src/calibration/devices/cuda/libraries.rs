@@ -11,7 +11,7 @@ use libloading::Library;
 use nvml_wrapper::Nvml;
 
 use super::grouped;
-use crate::calibration::measure::{Capability, Found};
+use crate::calibration::measure::{Capability, DeviceError, Found};
 
 /// The oldest driver, as the CUDA that it is for: from it on times of events are told by the function that CUDA 13 calls.
 const OLDEST: Version = [12, 8];
@@ -21,8 +21,26 @@ const NVML: &str = if cfg!(windows) { "nvml.dll" } else { "libnvidia-ml.so.1" };
 const NVRTC: &str = if cfg!(windows) { "nvrtc64_130_0.dll" } else { "libnvrtc.so.13 or .12" };
 const CUBLASLT: &str = if cfg!(windows) { "cublasLt64_13.dll" } else { "libcublasLt.so.13 or .12" };
 const CUBLAS: &str = if cfg!(windows) { "cublas64_13.dll" } else { "libcublas.so.13 or .12" };
-const NCCL: [&str; 3] = ["libnccl.so.2", "libnccl.so", "nccl.dll"];
-pub(super) const CUFILE: [&str; 2] = ["libcufile.so.0", "libcufile.so"];
+/// What a cuBLAS that is too old is mended by.
+pub(super) const NEWER_CUBLAS: &str = "install cuBLAS of CUDA 12.5 or newer";
+const NCCL: Unbound = Unbound {
+    name: "NCCL",
+    names: &["libnccl.so.2", "libnccl.so", "nccl.dll"],
+    remedy: "`pip install nvidia-nccl-cu12`",
+};
+pub(super) const CUFILE: Unbound = Unbound {
+    name: "cuFile",
+    names: &["libcufile.so.0", "libcufile.so"],
+    remedy: "install GPUDirect Storage (package `nvidia-gds`)",
+};
+
+/// A library that `cudarc` does not look for by the names that its packages install.
+pub(super) struct Unbound {
+    name: &'static str,
+    names: &'static [&'static str],
+    /// How to get it.
+    remedy: &'static str,
+}
 
 /// A version, as major and minor number.
 type Version = [u32; 2];
@@ -37,13 +55,8 @@ pub(super) fn found() -> Vec<Capability> {
         one("cublaslt", "matrix products", cublaslt(takes), true),
         one("cublas", "products of groups in one call", cublas(takes), false),
         one("nvml", "clocks, temperature and power, and whether the GPU is held back", nvml(), false),
-        one("nccl", "collectives of several GPUs", loaded(&NCCL, "`pip install nvidia-nccl-cu12`"), false),
-        one(
-            "cufile",
-            "blocks from drives to the GPU",
-            loaded(&CUFILE, "install GPUDirect Storage (package `nvidia-gds`)"),
-            false,
-        ),
+        one("nccl", "collectives of several GPUs", NCCL.found(), false),
+        one("cufile", "blocks from drives to the GPU", CUFILE.found(), false),
     ]
 }
 
@@ -143,7 +156,7 @@ fn cublas(driver: Option<Version>) -> Found {
     let version = [Property::MAJOR_VERSION, Property::MINOR_VERSION].map(property);
     if !grouped::is_there() {
         let why = format!("{} has no `{}`", dotted(version), grouped::FUNCTION);
-        return Found::Missing { why, remedy: "install cuBLAS of CUDA 12.5 or newer".to_owned() };
+        return Found::Missing { why, remedy: NEWER_CUBLAS.to_owned() };
     }
     taken(version, dotted(version), driver, &mend)
 }
@@ -162,11 +175,28 @@ fn nvml() -> Found {
     }
 }
 
-/// The first of a library's names that can be loaded.
-fn loaded(names: &[&str], remedy: &str) -> Found {
-    // SAFETY: what these libraries do when they are loaded is to register themselves; nothing of them is called.
-    let there = names.iter().find(|name| unsafe { Library::new(**name) }.is_ok());
-    there.map_or_else(|| not_loaded(names[0], remedy), |name| Found::Present((*name).to_owned()))
+impl Unbound {
+    /// The library, by the first of its names that can be loaded.
+    fn load(&self) -> Option<(&'static str, Library)> {
+        // SAFETY: what these libraries do when they are loaded is to register themselves.
+        self.names.iter().find_map(|name| Some((*name, unsafe { Library::new(*name) }.ok()?)))
+    }
+
+    /// The library.
+    pub(super) fn library(&self) -> Result<Library, DeviceError> {
+        self.load().map(|(_, library)| library).ok_or_else(|| self.missing())
+    }
+
+    /// It is not there, or lacks a function.
+    pub(super) fn missing(&self) -> DeviceError {
+        let what = format!("{} ({})", self.name, self.names[0]);
+        DeviceError::Missing { what, remedy: self.remedy.to_owned() }
+    }
+
+    fn found(&self) -> Found {
+        let there = self.load().map(|(name, _)| Found::Present(name.to_owned()));
+        there.unwrap_or_else(|| not_loaded(self.names[0], self.remedy))
+    }
 }
 
 fn not_loaded(name: &str, remedy: &str) -> Found {

@@ -150,13 +150,7 @@ impl Drop for Blocks {
 
 impl Calls {
     fn load() -> Result<Self, DeviceError> {
-        let missing = || DeviceError::Missing {
-            what: format!("cuFile ({})", CUFILE[0]),
-            remedy: "install GPUDirect Storage (package `nvidia-gds`)".to_owned(),
-        };
-        // SAFETY: what the library does when it is loaded is to register itself.
-        let library =
-            CUFILE.iter().find_map(|name| unsafe { Library::new(*name) }.ok()).ok_or_else(missing)?;
+        let library = CUFILE.library()?;
         // SAFETY: the types are those of its header.
         let found = unsafe {
             (
@@ -168,7 +162,7 @@ impl Calls {
             )
         };
         let (Ok(open), Ok(register), Ok(deregister), Ok(read), Ok(write)) = found else {
-            return Err(missing());
+            return Err(CUFILE.missing());
         };
         Ok(Self { open, register, deregister, read, write, _library: library })
     }
