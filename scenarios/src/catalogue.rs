@@ -29,7 +29,13 @@ pub fn kernels() -> &'static KernelCatalogue {
 
 /// All that hardware files are laid over, with nothing laid yet.
 pub fn overlay() -> Overlay {
-    Overlay::new(devices().clone(), kernels().clone(), host().clone(), spreads().clone())
+    Overlay::new(
+        devices().clone(),
+        kernels().clone(),
+        collectives().clone(),
+        host().clone(),
+        spreads().clone(),
+    )
 }
 
 /// How far kernels were off on what was held out.

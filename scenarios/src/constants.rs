@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hw_models::calibration::overlay::{Overlay, Replaced};
 use hw_models::catalogue::Catalogue;
+use hw_models::collectives::CollectiveCatalogue;
 use hw_models::host::HostCosts;
 use hw_models::kernels::{KernelCatalogue, KernelClass, Spread};
 
@@ -37,6 +38,14 @@ impl Constants {
         match &self.0 {
             Some(overlay) => &overlay.kernels,
             None => catalogue::kernels(),
+        }
+    }
+
+    /// Collectives and messages.
+    pub(crate) fn collectives(&self) -> &CollectiveCatalogue {
+        match &self.0 {
+            Some(overlay) => &overlay.collectives,
+            None => catalogue::collectives(),
         }
     }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::estimate::{across_decades, estimate};
 use super::laws::{Law, Unit, laws};
 use super::measure::{Heading, Identity, Outcome, Record};
-use super::{Calibrated, Errors, FoundKernels, measure::timing::DRIFT, recorded_kernels};
+use super::{Calibrated, Errors, FoundCollectives, FoundKernels, measure::timing::DRIFT, recorded_kernels};
 use crate::kernels::KernelModel;
 
 /// The form of hardware files that this version writes and reads.
@@ -40,6 +40,9 @@ pub struct Hardware {
     /// Kernels of a GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernels: Option<FoundKernels>,
+    /// Collectives of a GPU with others of its machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collectives: Option<FoundCollectives>,
 }
 
 /// What records tell of a law.
@@ -90,7 +93,11 @@ impl Hardware {
         let gpu = heading.device.facts.get(CATALOGUE);
         let kernels =
             gpu.and_then(|gpu| recorded_kernels::fitted(heading, &outcome.records, gpu, &model_of(gpu)?));
-        let laws = laws().filter_map(|law| Some((law.name.to_owned(), Found::of(law, &outcome.records)?)));
+        let laws: IndexMap<String, Found> =
+            laws().filter_map(|law| Some((law.name.to_owned(), Found::of(law, &outcome.records)?))).collect();
+        let collectives = FoundCollectives::of(&outcome.records, |law| {
+            laws.get(law.name).map_or_else(|| law.usual(), Found::values)
+        });
         Self {
             form: FORM,
             foretrain: heading.foretrain.clone(),
@@ -99,8 +106,9 @@ impl Hardware {
             gpu: gpu.cloned(),
             drift: Some(rounded(outcome.drift)),
             steady: outcome.drift <= DRIFT,
-            laws: laws.collect(),
+            laws,
             kernels,
+            collectives,
         }
     }
 
@@ -116,11 +124,17 @@ impl Hardware {
             steady: true,
             laws: IndexMap::new(),
             kernels: Some(FoundKernels::of(gpu, found)),
+            collectives: None,
         }
     }
 }
 
 impl Found {
+    /// Values of its constants, in the order of the law.
+    fn values(&self) -> Vec<f64> {
+        self.constants.values().map(|constant| constant.value).collect()
+    }
+
     fn of(law: &Law, records: &[Record]) -> Option<Self> {
         let estimate = estimate(law, records)?;
         let constants = law.constants.iter().zip(&estimate.constants).map(|(constant, told)| {

@@ -8,9 +8,12 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 
 use super::hardware::{Constant, Found, Hardware};
+use super::laws::gpus::{PEER, RATE, SEND_RECEIVE, START};
 use super::laws::laws;
-use super::{Errors, FoundKernels};
+use super::measure::Fabric;
+use super::{Errors, FoundCollectives, FoundKernels};
 use crate::catalogue::{Catalogue, Ssd, UnknownEntry, look_up};
+use crate::collectives::{CollectiveCatalogue, CollectiveKind, InsideLink, LogTable, MeasuredTable};
 use crate::host::{Cost, HostCosts, OpClass};
 use crate::kernels::{
     Corrections, DeviceKernels, KernelCatalogue, KernelClass, Spreads, StreamClass, StreamParameters,
@@ -24,6 +27,8 @@ pub struct Overlay {
     pub devices: Catalogue,
     /// Kernels.
     pub kernels: KernelCatalogue,
+    /// Collectives and messages.
+    pub collectives: CollectiveCatalogue,
     /// What issuing work costs.
     pub host: HostCosts,
     /// How far kernels are off.
@@ -91,8 +96,15 @@ pub const NINE_OF_TEN: f64 = 1.645;
 
 impl Overlay {
     /// Constants over which nothing is laid yet.
-    pub fn new(devices: Catalogue, kernels: KernelCatalogue, host: HostCosts, spreads: Spreads) -> Self {
-        Self { devices, kernels, host, spreads, files: Vec::new(), replaced: BTreeMap::new() }
+    pub fn new(
+        devices: Catalogue,
+        kernels: KernelCatalogue,
+        collectives: CollectiveCatalogue,
+        host: HostCosts,
+        spreads: Spreads,
+    ) -> Self {
+        let (files, replaced) = (Vec::new(), BTreeMap::new());
+        Self { devices, kernels, collectives, host, spreads, files, replaced }
     }
 
     /// Lays the hardware file that was read from the path `file` over what there is.
@@ -116,6 +128,7 @@ impl Overlay {
         let elementwise = KernelClass::Stream(StreamClass::Elementwise).to_string();
         let has_elementwise =
             hardware.kernels.as_ref().is_some_and(|kernels| kernels.classes.contains_key(&elementwise));
+        let tables = hardware.tables();
         for (law, found) in in_order(&hardware.laws, laws().map(|law| law.name)) {
             let constants = laws().find(|known| known.name == law).map_or(&[][..], |law| law.constants);
             for (name, constant) in in_order(&found.constants, constants.iter().map(|constant| constant.name))
@@ -125,12 +138,15 @@ impl Overlay {
                 let value = Value {
                     of: constant.value,
                     gpu: laid.gpu.as_deref(),
+                    fabric: hardware.device.fabric,
                     from: provenance(&laid, law, found),
                     errors: Errors { p90: within, ..found.held_out },
                 };
                 // Kernels of a framework tell more of their class than a pass of our own.
                 let of_kernels = law == ELEMENTWISE_PASS && has_elementwise;
                 match value.place(law, name).filter(|_| !of_kernels) {
+                    // Scenarios go by the times themselves.
+                    None if tables.is_some() && is_collective(law) => {}
                     None => laid.unused.push(what),
                     Some(_) if !constant.told => laid.untold.push(what),
                     Some(place) => {
@@ -148,6 +164,10 @@ impl Overlay {
             }
             (Some(_), None) => errors.push(OverlayError::NoGpu),
             (None, _) => {}
+        }
+        if let Some((gpu, fabric, found)) = tables {
+            self.lay_collectives(&laid, gpu, fabric, found);
+            self.keep(COLLECTIVES, found.held_out.p90, &mut twice);
         }
         for (number, other) in self.files.iter().enumerate() {
             let what: Vec<String> =
@@ -185,6 +205,34 @@ impl Overlay {
         Ok(())
     }
 
+    /// Times of collectives in the place of those that the catalogue has of such groups.
+    fn lay_collectives(&mut self, laid: &Laid, gpu: &str, fabric: Fabric, found: &FoundCollectives) {
+        let Some(generation) = self.devices.gpus.get(gpu).map(|gpu| gpu.architecture.clone()) else { return };
+        let provenance = Provenance {
+            origin: Origin::MeasuredHere,
+            source: format!(
+                "{}: collectives of {}, {}; held out {}",
+                laid.file, laid.device, laid.date, found.held_out
+            ),
+            confidence: if laid.steady { Confidence::High } else { Confidence::Medium },
+        };
+        for table in &found.tables {
+            let table = MeasuredTable {
+                generation: generation.clone(),
+                inside: fabric.inside,
+                ranks: table.ranks,
+                kind: table.kind,
+                points: LogTable::from(table.points.clone()),
+                provenance: provenance.clone(),
+            };
+            let known = self.collectives.tables.iter_mut().find(|known| known.is_of_the_same(&table));
+            match known {
+                Some(known) => *known = table,
+                None => self.collectives.tables.push(table),
+            }
+        }
+    }
+
     /// What an operator costs the host (us), if that is from a hardware file.
     fn measured(&self, class: OpClass) -> Option<f64> {
         let cost = self.host.dispatch.get(&class)?;
@@ -205,6 +253,8 @@ struct Value<'a> {
     of: f64,
     /// The GPU that was measured.
     gpu: Option<&'a str>,
+    /// What connects it with others.
+    fabric: Option<Fabric>,
     from: Provenance,
     /// Those of its law, and its own.
     errors: Errors,
@@ -236,6 +286,8 @@ impl<'a> Value<'a> {
                 all.host.synchronise = Cost { us, provenance: self.from };
             }),
             ("copy.to-device" | "copy.to-host", "rate") => self.link()?,
+            (PEER | SEND_RECEIVE, RATE) => self.between_gpus(law == SEND_RECEIVE)?,
+            (SEND_RECEIVE, START) => self.message()?,
             (ELEMENTWISE_PASS, "rate" | "start") => self.stream(constant == "rate")?,
             _ => self.of_framework(law, constant)?,
         })
@@ -312,6 +364,45 @@ impl<'a> Value<'a> {
         }))
     }
 
+    /// NVLinks of a class have one rate: that of messages, whose kernels collectives have too, before that of copies. Over PCI
+    /// Express messages reach a share of the link to the host, and nobody copies.
+    fn between_gpus(self, by_messages: bool) -> Option<Place<'a>> {
+        let (gpu, fabric) = (self.gpu?, self.fabric?);
+        if fabric.inside == InsideLink::Pcie && !by_messages {
+            return None;
+        }
+        Some(Box::new(move |all| {
+            let Some(gpu) = all.devices.gpus.get(gpu) else { return };
+            if fabric.inside == InsideLink::Pcie {
+                let Some(class) = all.devices.links.get(&gpu.pcie.class) else { return };
+                let link = class.effective(gpu.pcie.lanes) / 1e9;
+                let message = &mut all.collectives.point_to_point.pcie;
+                (message.efficiency, message.provenance) = (self.of / link, self.from);
+            } else if let Some(nvlink) = &gpu.nvlink
+                && let Some(class) = all.devices.links.get_mut(&nvlink.class)
+            {
+                class.effective_gb_per_s = self.of / f64::from(fabric.nvlinks.max(1));
+                class.sources.constants.insert(LINK_RATE.to_owned(), self.from);
+            }
+        }))
+    }
+
+    /// What comes before the bytes of a message whose receiver is ready: its parts as the catalogue divides it.
+    fn message(self) -> Option<Place<'a>> {
+        let fabric = self.fabric?;
+        Some(Box::new(move |all| {
+            let paths = &mut all.collectives.point_to_point;
+            let message = match fabric.inside {
+                InsideLink::Pcie => &mut paths.pcie,
+                InsideLink::NvSwitch | InsideLink::CubeMesh => &mut paths.nv_link,
+            };
+            let longer = self.of / (message.latency_us + message.rendezvous_us);
+            message.latency_us *= longer;
+            message.rendezvous_us *= longer;
+            message.provenance = self.from;
+        }))
+    }
+
     /// Elementwise kernels of a GPU: passes that read an array and write another.
     fn stream(self, rate: bool) -> Option<Place<'a>> {
         const CLASS: StreamClass = StreamClass::Elementwise;
@@ -344,6 +435,20 @@ fn in_order<T>(map: &IndexMap<String, T>, names: impl Iterator<Item = &'static s
     entries
 }
 
+impl Hardware {
+    /// Its times of collectives, where it is known of which GPU and over what they are.
+    fn tables(&self) -> Option<(&str, Fabric, &FoundCollectives)> {
+        Some((self.gpu.as_deref()?, self.device.fabric?, self.collectives.as_ref()?))
+    }
+}
+
+/// Whether a law is of collectives, of which there are tables.
+fn is_collective(law: &str) -> bool {
+    CollectiveKind::ALL.into_iter().any(|kind| kind.to_string() == law)
+}
+
+/// What tables of collectives are told as.
+pub const COLLECTIVES: &str = "collectives";
 /// The law of passes that read an array and write another.
 const ELEMENTWISE_PASS: &str = "pass.scale";
 /// Tensors of an update, of which the host does something for each: those of a small model.

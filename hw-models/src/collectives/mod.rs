@@ -20,6 +20,8 @@ mod spread;
 mod table;
 mod tuner;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use sim_core::time::Time;
 
@@ -61,6 +63,39 @@ pub enum CollectiveKind {
     AllToAll,
     /// Everyone ends with what one had.
     Broadcast,
+}
+
+impl CollectiveKind {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::AllReduce, Self::AllGather, Self::ReduceScatter, Self::AllToAll, Self::Broadcast];
+
+    /// Steps of a ring of so many members, which an all-reduce goes round twice.
+    pub fn steps(self, ranks: u32) -> f64 {
+        let rounds = if self == Self::AllReduce { 2.0 } else { 1.0 };
+        rounds * (f64::from(ranks) - 1.0)
+    }
+
+    /// Bytes each member of a ring sends, per byte of the tensor.
+    pub fn passes(self, ranks: u32) -> f64 {
+        match self {
+            Self::Broadcast => 1.0,
+            _ => self.steps(ranks.max(1)) / f64::from(ranks.max(1)),
+        }
+    }
+}
+
+/// As files have it.
+impl fmt::Display for CollectiveKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AllReduce => "all-reduce",
+            Self::AllGather => "all-gather",
+            Self::ReduceScatter => "reduce-scatter",
+            Self::AllToAll => "all-to-all",
+            Self::Broadcast => "broadcast",
+        })
+    }
 }
 
 /// Where the ranks of a group are.

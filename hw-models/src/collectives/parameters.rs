@@ -230,6 +230,14 @@ impl CollectiveCatalogue {
     }
 }
 
+impl MeasuredTable {
+    /// Whether another one is of the same collective in the same groups.
+    pub fn is_of_the_same(&self, other: &Self) -> bool {
+        let of = |table: &Self| (table.inside, table.ranks, table.kind);
+        self.generation == other.generation && of(self) == of(other)
+    }
+}
+
 impl CollectiveModel {
     /// The table for a collective of a group, with its index in the catalogue.
     pub(super) fn measured(&self, group: &GroupShape, kind: CollectiveKind) -> Option<(usize, &LogTable)> {

@@ -87,7 +87,7 @@ fn estimate(
     let bytes = call.bytes as f64;
     let bus = bus(model, group, algorithm, protocol, channels);
     let bandwidth = match algorithm {
-        Algorithm::Ring => bus / (passes(group, call.kind) * (1.0 + local(model, group, call.kind))),
+        Algorithm::Ring => bus / (call.kind.passes(group.ranks) * (1.0 + local(model, group, call.kind))),
         Algorithm::Tree => bus / 2.0 * model.tuner.tree_correction(protocol, bytes),
         Algorithm::Nvls | Algorithm::NvlsTree | Algorithm::Pairwise => bus,
     };
@@ -96,29 +96,10 @@ fn estimate(
     Choice { algorithm, protocol, seconds: alone, latency: latency.min(alone), bus: group.bus(), channels }
 }
 
-/// Bytes each rank of a ring sends, per byte of the tensor.
-fn passes(group: &GroupShape, kind: CollectiveKind) -> f64 {
-    let n = f64::from(group.ranks.max(1));
-    match kind {
-        CollectiveKind::AllReduce => 2.0 * (n - 1.0) / n,
-        CollectiveKind::Broadcast => 1.0,
-        _ => (n - 1.0) / n,
-    }
-}
-
 /// What the ends of a ring inside a node add to its steps, as a share of them.
 fn local(model: &CollectiveModel, group: &GroupShape, kind: CollectiveKind) -> f64 {
     let over_nvlink = group.nodes() == 1 && group.inside.link != InsideLink::Pcie;
-    let steps = rounds(kind) * (f64::from(group.ranks) - 1.0);
-    if over_nvlink { model.limits.ring_local_step / steps.max(1.0) } else { 0.0 }
-}
-
-/// How often a ring goes round.
-const fn rounds(kind: CollectiveKind) -> f64 {
-    match kind {
-        CollectiveKind::AllReduce => 2.0,
-        _ => 1.0,
-    }
+    if over_nvlink { model.limits.ring_local_step / kind.steps(group.ranks).max(1.0) } else { 0.0 }
 }
 
 /// Bus bandwidth (bytes/s) that a protocol leaves to an algorithm.
@@ -162,13 +143,13 @@ fn latency_us(
     protocol: Protocol,
 ) -> f64 {
     let tuner = &model.tuner;
-    let (ranks, nodes) = (f64::from(group.ranks), f64::from(group.nodes()));
+    let nodes = f64::from(group.nodes());
     let hops = if group.inside.link == InsideLink::Pcie { &tuner.pcie_us } else { &tuner.nvlink_us };
     let at = |row: &super::parameters::ByProtocol| row.of(protocol);
     let net_overhead = tuner.net_overhead_us * if protocol == Protocol::Simple { 3.0 } else { 1.0 };
     match algorithm {
         Algorithm::Ring => {
-            let (steps, crossing) = (rounds(kind) * (ranks - 1.0), rounds(kind) * (nodes - 1.0));
+            let (steps, crossing) = (kind.steps(group.ranks), kind.steps(group.nodes()));
             let inside = if nodes > 1.0 { at(&hops.ring).max(net_overhead) } else { at(&hops.ring) };
             let plateau = nodes > 1.0 && protocol == Protocol::Simple;
             let factor = if plateau { model.limits.ring_simple_latency_factor } else { 1.0 };
@@ -221,7 +202,7 @@ impl Choice {
             return 0.0;
         }
         match self.algorithm {
-            Algorithm::Ring => passes(group, call.kind) * bytes,
+            Algorithm::Ring => call.kind.passes(group.ranks) * bytes,
             // Up once and down once.
             Algorithm::Tree => 2.0 * bytes,
             // The switch reads the tensor from everyone, and everyone writes its part of the sum once.

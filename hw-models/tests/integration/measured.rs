@@ -1,10 +1,12 @@
 //! Measuring devices that are made up: what is found of them can be compared with the truth.
 
 use hw_models::calibration::estimate::{Estimate, Told, across_decades, estimate};
+use hw_models::calibration::hardware::Hardware;
 use hw_models::calibration::laws::{Law, law_of, laws};
 use hw_models::calibration::measure::{
-    CudaFacts, Device, DeviceError, Disk, Disturbance, End, Flag, Heading, HostMemory, Observer, Pattern,
-    Plan, Probe, Record, Recorded, Suite, Synthetic, Task, cuda_suite, framework_suite, host_suite, run,
+    CudaFacts, Device, DeviceError, Disk, Disturbance, End, Flag, Heading, HostMemory, Observer, Others,
+    Pattern, Plan, Probe, Record, Recorded, Suite, Synthetic, Task, cuda_suite, framework_suite, host_suite,
+    run,
 };
 
 /// Keeps what it is told, and stops after so many records.
@@ -206,7 +208,8 @@ fn estimated(mut suite: Suite, other_s: f64) -> (f64, usize) {
     (device.elapsed() + other_s * others as f64, others)
 }
 
-/// Products or work beside other work take the longest that samples of a task go on, with warm-up and preparation, a load that is
+/// One GPU of eight: a communicator for each size of groups takes seconds, and the host a while to call for all of them, during
+/// which they are held up. Products or work beside other work take the longest that samples of a task go on, with warm-up and preparation, a load that is
 /// sustained what it waits for; kernels of a framework less, but are captured by a script. A framework is measured in the time
 /// of its GPU, of which it takes a minute, or if it is to be quick 20 s.
 #[test]
@@ -214,13 +217,25 @@ fn the_suite_of_a_gpu_fits_its_time() {
     const OTHER_S: f64 = 0.4;
     const LOAD_S: f64 = 9.0;
     const SCRIPT_S: f64 = 0.2;
-    let gpu = CudaFacts { sms: 132, cache: 50 << 20, memory: 140 << 30, capability: 90, link: Some((5, 16)) };
+    const COMMUNICATOR_S: f64 = 3.0;
+    const CALLS_S: f64 = 0.1;
+    let others = Some(Others { gpus: 8, peer: true, collectives: true });
+    let gpu = CudaFacts {
+        sms: 132,
+        cache: 50 << 20,
+        memory: 140 << 30,
+        capability: 90,
+        link: Some((5, 16)),
+        others,
+    };
     for (quick, of_framework_s, most_s) in [(false, 60.0, 270.0), (true, 20.0, 55.0)] {
-        let (seconds, others) = estimated(cuda_suite(&gpu, quick), OTHER_S);
-        let loads = if quick { 0.0 } else { 4.0 };
+        let suite = cuda_suite(&gpu, quick);
+        let calls = suite.probes.iter().find(|probe| probe.name == "collective").unwrap().tasks.len() as f64;
+        let (seconds, others) = estimated(suite, OTHER_S);
+        let (loads, groups) = if quick { (0.0, 1.0) } else { (4.0, 3.0) };
         let (more, kernels) = estimated(framework_suite(Some(&gpu), quick), SCRIPT_S);
         assert!(more < of_framework_s, "{more} s, {kernels} kernels");
-        let seconds = seconds + LOAD_S * loads + more;
+        let seconds = seconds + LOAD_S * loads + COMMUNICATOR_S * groups + CALLS_S * calls + more;
         assert!(seconds < most_s, "{seconds} s, {others} tasks without a law, {kernels} kernels");
     }
 }
@@ -265,4 +280,36 @@ fn a_decade_of_sizes_that_was_left_out_tells_how_far_a_law_carries() {
     assert!(stepped.p95 > 0.3 && stepped.mean > 5.0 * alike.mean, "{stepped}");
     let launches = laws().find(|law| law.name == "launch").unwrap();
     assert_eq!(across_decades(launches, &records), None, "they move no bytes");
+}
+
+/// A library that takes a way of its own for sizes in the middle: the law of a ring is far off there, tables are not.
+#[test]
+fn times_of_collectives_are_kept_as_tables() {
+    let mut device = device(11);
+    let mut suite = device.suite(false);
+    suite.probes.retain(|probe| probe.name == "collective");
+    let mut outcome = run(&mut device, &plan(suite), &[], &mut Keeper::default());
+    for record in &mut outcome.records {
+        let slower = if (16_384..8 << 20).contains(&record.of.bytes()) { 2.0 } else { 1.0 };
+        record.samples_ns.iter_mut().for_each(|sample| *sample *= slower);
+    }
+    let heading = Heading {
+        foretrain: "0".to_owned(),
+        device: device.identity(),
+        date: "2026-01-01".to_owned(),
+        suite: Vec::new(),
+        seed: 7,
+    };
+    let hardware = Hardware::of(&heading, &outcome, |_| None);
+    let found = hardware.collectives.as_ref().unwrap();
+    assert_eq!(found.tables.len(), 5 * 3, "five collectives of 2, 4 and 8");
+    for table in &found.tables {
+        assert!(table.points.len() >= 13 && table.points.is_sorted_by(|a, b| a[0] < b[0]), "{table:?}");
+    }
+    let collectives = outcome.records.iter().filter(|record| matches!(record.of, Task::Collective(_)));
+    assert_eq!(found.held_out.samples, collectives.filter(|record| record.judges()).count());
+    let by_law = hardware.laws["all-gather"].held_out;
+    assert!(found.held_out.median < 0.02 && by_law.median > 0.1, "{} and {by_law}", found.held_out);
+    let text = serde_yaml::to_string(&hardware).unwrap();
+    assert_eq!(serde_yaml::from_str::<Hardware>(&text).unwrap(), hardware);
 }

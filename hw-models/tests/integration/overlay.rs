@@ -2,6 +2,9 @@
 
 use hw_models::calibration::hardware::Hardware;
 use hw_models::calibration::overlay::{NINE_OF_TEN, Overlay};
+use hw_models::collectives::{
+    COLLECTIVES, Collective, CollectiveKind, GroupShape, Inside, InsideLink, PathKind, plan,
+};
 use hw_models::host::{HOST, OpClass};
 use hw_models::kernels::{
     Dtype, GpuFacts, KERNELS, KernelClass, KernelModel, SPREADS, Spread, Spreads, Stream, StreamClass,
@@ -43,6 +46,7 @@ pub(crate) fn overlay() -> Overlay {
     Overlay::new(
         crate::catalogue::catalogue(),
         serde_yaml::from_str(KERNELS).unwrap(),
+        serde_yaml::from_str(COLLECTIVES).unwrap(),
         serde_yaml::from_str(HOST).unwrap(),
         Spreads::read(SPREADS).unwrap(),
     )
@@ -130,6 +134,72 @@ fn what_was_measured_of_a_gpu_holds_for_launches_its_link_and_its_memory() {
     let plain = self::overlay();
     let parameters = plain.kernels.parameters("a100-sxm4-80gb", &facts.architecture).unwrap();
     assert_eq!(softmax(&model), softmax(&KernelModel::new(GpuFacts::of(facts, 1.0), parameters)));
+}
+
+/// A GPU of eight on switches: times of collectives come back as they were measured, of groups that were measured; what messages
+/// reach of the 12 NVLinks holds for all, and what comes before their bytes.
+#[test]
+fn what_was_measured_of_several_gpus_holds_for_their_collectives_and_links() {
+    const TABLES: &str = "gpu: a100-sxm4-80gb
+collectives:
+  held_out: { samples: 9, mean: 0.01, median: 0.01, p90: 0.04, p95: 0.05, worst: 0.05, bias: 0 }
+  tables:
+  - { kind: all-reduce, ranks: 8, points: [[16, 30.0], [1048576, 50.0], [1073741824, 9000.0]] }
+  - { kind: all-gather, ranks: 2, points: [[16, 20.0], [1073741824, 3000.0]] }
+";
+    let laws: &[Written<'_>] = &[
+        ("peer.one-way", &[("start", 2.5, "us", 0.01, true), ("rate", 270.0, "GB/s", 0.01, true)]),
+        ("peer.both-ways", &[("rate", 260.0, "GB/s", 0.01, true)]),
+        ("send-receive", &[("start", 23.0, "us", 0.01, true), ("rate", 258.0, "GB/s", 0.01, true)]),
+        ("all-reduce", &[("launch", 30.0, "us", 0.5, false), ("bus", 230.0, "GB/s", 0.01, true)]),
+    ];
+    let of = |fabric: &str| {
+        let mut measured = file(TABLES, laws);
+        measured.device.fabric = Some(serde_yaml::from_str(fabric).unwrap());
+        let mut overlay = overlay();
+        overlay.lay("gpus.yaml", &measured).unwrap();
+        overlay
+    };
+    let switched = of("{ inside: nv-switch, nvlinks: 12 }");
+    let group = |ranks, link| GroupShape {
+        ranks,
+        ranks_per_node: ranks,
+        inside: Inside { link, bytes_per_s: 240e9 },
+        between: None,
+    };
+    let us = |overlay: &Overlay, kind, ranks, bytes| {
+        let model = overlay.collectives.model("ampere").unwrap();
+        let plan = plan(&model, &group(ranks, InsideLink::NvSwitch), &Collective { kind, bytes });
+        plan.alone().as_secs() * 1e6
+    };
+    let close = |is: f64, expected: f64| assert!((is / expected - 1.0).abs() < 1e-4, "{is} for {expected}");
+    close(us(&switched, CollectiveKind::AllReduce, 8, 1 << 20), 50.0);
+    close(us(&switched, CollectiveKind::AllGather, 2, 1 << 30), 3_000.0);
+    let plain = overlay();
+    let of_four = |overlay: &Overlay| us(overlay, CollectiveKind::AllReduce, 4, 1 << 30);
+    close(of_four(&switched), of_four(&plain));
+    let tables = |overlay: &Overlay| overlay.collectives.tables.len();
+    assert_eq!(tables(&switched), tables(&plain) + 1, "one takes the place of another, one is new");
+    assert!((switched.replaced["collectives"].within - 0.04).abs() < 1e-12);
+    assert_eq!(switched.devices.links["nvlink3"].effective_gb_per_s, 21.5, "258 GB/s by 12 links");
+    let message = switched.collectives.model("ampere").unwrap().point_to_point(PathKind::NvLink, 258e9);
+    assert_eq!((message.latency + message.rendezvous, message.bytes_per_s), (Time::from_us(23), 258e9));
+    assert_eq!(switched.files[0].unused, ["peer.one-way.start", "peer.both-ways.rate"]);
+    // Over PCI Express it is a share of the link to the host, of 26.1 GB/s.
+    let over_pcie = of("{ inside: pcie, nvlinks: 0 }");
+    let message = over_pcie.collectives.model("ampere").unwrap().point_to_point(PathKind::Pcie, 26.1e9);
+    assert!((message.bytes_per_s / 258e9 - 1.0).abs() < 1e-9, "{}", message.bytes_per_s);
+    assert_eq!(over_pcie.devices.links, plain.devices.links);
+    assert!(over_pcie.files[0].unused.contains(&"peer.one-way.rate".to_owned()));
+    close(
+        us(&over_pcie, CollectiveKind::AllReduce, 8, 1 << 20),
+        us(&plain, CollectiveKind::AllReduce, 8, 1 << 20),
+    );
+    // Nobody knows what a file without a fabric was measured over.
+    let mut overlay = overlay();
+    overlay.lay("gpus.yaml", &file(TABLES, laws)).unwrap();
+    assert_eq!((overlay.collectives, overlay.devices), (plain.collectives, plain.devices));
+    assert!(overlay.files[0].unused.contains(&"all-reduce.bus".to_owned()));
 }
 
 /// What issuing an operator costs is then what was measured, launches of 2 us included: of a training step, the mean of forward

@@ -10,7 +10,6 @@ use workloads::hardware::Hardware;
 use workloads::limits::Invalid;
 use workloads::plan::PlanError;
 
-use crate::catalogue;
 use crate::schema::{
     Attention, Bytes, Cluster, Degrade, Machine, PartSettings, Parts, Rate, Scenario, Share, SingleNode,
 };
@@ -52,7 +51,7 @@ pub(crate) fn hardware<'a>(machine: &'a machine::Machine, scenario: &'a Scenario
         machine,
         catalogue: constants.devices(),
         kernels: constants.kernels(),
-        collectives: catalogue::collectives(),
+        collectives: constants.collectives(),
         host: constants.host(),
         libraries: libraries(scenario),
     }

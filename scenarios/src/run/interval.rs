@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 
+use hw_models::calibration::overlay::COLLECTIVES;
 use hw_models::kernels::Spread;
 use sim_core::time::Time;
 use workloads::account::{Account, TimeModel};
@@ -68,7 +69,10 @@ impl Evidence<'_> {
         let together = |within: f64| Spread { bias: within / NINE_OF_TEN, scatter: 0.0 };
         match model {
             TimeModel::Kernel(class) => self.constants.spread(self.gpu, class),
-            TimeModel::CollectiveTable => together(catalogue::collective_spreads().table),
+            TimeModel::CollectiveTable => {
+                let here = self.constants.within(COLLECTIVES);
+                together(here.unwrap_or(catalogue::collective_spreads().table))
+            }
             TimeModel::CollectiveFormula => together(catalogue::collective_spreads().formula),
             TimeModel::Transfer => together(TRANSFER),
             TimeModel::Host => self.graphs().map_or(Spread { bias: HOST, scatter: 0.0 }, together),

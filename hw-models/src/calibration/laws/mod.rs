@@ -5,6 +5,7 @@
 
 mod framework;
 mod gpu;
+pub(super) mod gpus;
 mod host;
 
 use serde::{Deserialize, Serialize};
@@ -90,7 +91,7 @@ impl Constant {
 
 /// Every law.
 pub fn laws() -> impl Iterator<Item = &'static Law> {
-    host::LAWS.iter().chain(&gpu::LAWS).chain(&framework::LAWS)
+    host::LAWS.iter().chain(&gpu::LAWS).chain(&gpus::LAWS).chain(&framework::LAWS)
 }
 
 /// The law that a task obeys.

@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Suite, Task};
+use crate::collectives::InsideLink;
 
 /// A device that tasks are timed on.
 pub trait Device {
@@ -49,6 +50,19 @@ pub struct Identity {
     /// Versions of libraries, and other facts that its speed depends on.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub facts: IndexMap<String, String>,
+    /// What connects it with other GPUs; absent for one that is alone, or where nothing tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fabric: Option<Fabric>,
+}
+
+/// What connects a GPU with the others of its machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fabric {
+    /// Kind of the links.
+    pub inside: InsideLink,
+    /// NVLinks between it and the one that peer copies go to; 0 over PCI Express.
+    pub nvlinks: u32,
 }
 
 /// Something that measuring a device needs.

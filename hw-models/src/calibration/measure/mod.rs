@@ -20,15 +20,15 @@ mod synthetic;
 mod task;
 pub mod timing;
 
-pub use device::{Capability, Conditions, Device, DeviceError, Found, Identity};
+pub use device::{Capability, Conditions, Device, DeviceError, Fabric, Found, Identity};
 pub use joined::Joined;
 pub use record::{Flag, Heading, Record};
 pub use recorded::Recorded;
 pub use runner::{End, Failure, Observer, Outcome, Plan, run};
-pub use suite::{CudaFacts, Probe, Suite, cuda_suite, framework_suite, host_suite};
+pub use suite::{CudaFacts, Others, Probe, Suite, cuda_suite, framework_suite, host_suite};
 pub use synthetic::{Disturbance, Synthetic};
 pub use task::{
-    Access, Allocated, Allocation, Backward, Beside, Data, Direction, Disk, Gather, Graph, HostMemory,
-    HostSide, Kernel, Launch, MemoryPass, Operation, Operator, Pages, Pattern, Phase, Route, Spin, Step,
-    Storage, Sustained, Task, Tensor, Transfer, Update, Work, ZeroCopy,
+    Access, Allocated, Allocation, Backward, Beside, Collective, Data, Direction, Disk, Gather, Graph,
+    HostMemory, HostSide, Kernel, Launch, MemoryPass, Operation, Operator, Pages, Pattern, PeerCopy, Phase,
+    Route, SendReceive, Spin, Step, Storage, Sustained, Task, Tensor, Transfer, Update, Ways, Work, ZeroCopy,
 };

@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{
-    Capability, Conditions, CudaFacts, Device, DeviceError, Found, Identity, Suite, Task, cuda_suite,
+    Capability, Conditions, CudaFacts, Device, DeviceError, Found, Identity, Others, Suite, Task, cuda_suite,
     framework_suite, host_suite,
 };
 use crate::calibration::laws::{Law, law_of};
@@ -49,9 +49,15 @@ pub enum Disturbance {
 /// Cores and cache (bytes) of a host that is made up.
 const CORES: u32 = 8;
 const CACHE: u64 = 32 << 20;
-/// A GPU that is made up, on a link of the third generation.
-const GPU: CudaFacts =
-    CudaFacts { sms: 108, cache: 40 << 20, memory: 40 << 30, capability: 80, link: Some((3, 16)) };
+/// A GPU that is made up, on a link of the third generation, one of eight.
+const GPU: CudaFacts = CudaFacts {
+    sms: 108,
+    cache: 40 << 20,
+    memory: 40 << 30,
+    capability: 80,
+    link: Some((3, 16)),
+    others: Some(Others { gpus: 8, peer: true, collectives: true }),
+};
 /// How much longer an outlier takes.
 const OUTLIER: f64 = 3.0;
 

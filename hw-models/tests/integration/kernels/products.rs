@@ -10,8 +10,14 @@ use indexmap::IndexMap;
 use super::model;
 
 pub(super) const GPU: &str = "h100-sxm5-80gb";
-pub(super) const FACTS: CudaFacts =
-    CudaFacts { sms: 132, cache: 50 << 20, memory: 79 << 30, capability: 90, link: Some((5, 16)) };
+pub(super) const FACTS: CudaFacts = CudaFacts {
+    sms: 132,
+    cache: 50 << 20,
+    memory: 79 << 30,
+    capability: 90,
+    link: Some((5, 16)),
+    others: None,
+};
 
 /// One that is slower than the catalogue's, and whose kernels take longer to start.
 fn truth() -> KernelModel {
@@ -44,7 +50,8 @@ pub(super) fn records(suite: &Suite, truth: &KernelModel) -> Vec<Record> {
 
 fn heading() -> Heading {
     let facts = IndexMap::from([(CATALOGUE.to_owned(), GPU.to_owned())]);
-    let device = Identity { name: "NVIDIA H100 80GB HBM3".to_owned(), driver: "580".to_owned(), facts };
+    let device =
+        Identity { name: "NVIDIA H100 80GB HBM3".to_owned(), driver: "580".to_owned(), facts, fabric: None };
     let (foretrain, date) = ("0".to_owned(), "2026-01-01".to_owned());
     Heading { foretrain, device, date, suite: Vec::new(), seed: 7 }
 }

@@ -14,6 +14,7 @@ use hw_models::calibration::measure::{
     Device, End, Failure, Found as Need, Heading, Joined, Observer, Outcome, Plan, Probe, Record, Recorded,
     Suite, Synthetic, Task, run,
 };
+use hw_models::calibration::overlay::COLLECTIVES;
 use indicatif::ProgressBar;
 use reports::quantity;
 use scenarios::catalogue::kernels_of;
@@ -347,6 +348,12 @@ fn text(hardware: &Hardware, interference: &[Slowdown], files: &[PathBuf]) -> St
     }
     for (name, class) in hardware.kernels.iter().flat_map(|kernels| &kernels.classes) {
         text += &format!("  {name:widest$}  held out {}\n", class.held_out);
+    }
+    if let Some(collectives) = &hardware.collectives {
+        let (count, held_out) = (collectives.tables.len(), collectives.held_out);
+        text += &format!(
+            "  {COLLECTIVES:widest$}  {count} tables of times, which scenarios take; held out {held_out}\n"
+        );
     }
     if !interference.is_empty() {
         let Errors { samples, median, worst, .. } = Slowdown::errors(interference);

@@ -9,13 +9,15 @@ use cudarc::driver::sys::{self, CUdevice_attribute};
 use cudarc::driver::{CudaContext, DriverError, result};
 use indexmap::IndexMap;
 
+use super::collectives::Calls;
 use super::kernels::Kernels;
+use super::peers::Peers;
 use super::products::Library;
 use super::telemetry::Telemetry;
 use super::timer::Timer;
 use super::{errors, names};
 use crate::calibration::hardware::CATALOGUE;
-use crate::calibration::measure::{Conditions, CudaFacts, DeviceError, Found, Identity};
+use crate::calibration::measure::{Conditions, CudaFacts, DeviceError, Fabric, Found, Identity, Others};
 
 /// A GPU.
 pub(super) struct Gpu {
@@ -25,7 +27,9 @@ pub(super) struct Gpu {
     pub(super) facts: CudaFacts,
     /// Shared memory that a block may have (bytes).
     pub(super) shared: u32,
-    context: Arc<CudaContext>,
+    pub(super) peers: Peers,
+    pub(super) fabric: Option<Fabric>,
+    pub(super) context: Arc<CudaContext>,
     name: String,
     telemetry: Option<Telemetry>,
     /// Processes that computed on it when it was opened.
@@ -42,7 +46,9 @@ impl Gpu {
         // SAFETY: what runs on several streams is told to wait for each other where it must, and buffers are given back only
         // when nothing runs any more.
         unsafe { context.disable_event_tracking() };
-        let (facts, shared) = facts(&context, telemetry.as_ref()).map_err(unopened)?;
+        let peers = Peers::of(&context).map_err(unopened)?;
+        let fabric = fabric(&peers, telemetry.as_ref()).map_err(unopened)?;
+        let (facts, shared) = facts(&context, &peers, telemetry.as_ref()).map_err(unopened)?;
         let kernels = Kernels::load(&context, facts.capability).map_err(errors::told)?;
         Ok(Self {
             timer: Timer::of(&context, &kernels, facts.cache).map_err(errors::told)?,
@@ -50,6 +56,8 @@ impl Gpu {
             library: Rc::new(Library::open().map_err(errors::told)?),
             facts,
             shared,
+            peers,
+            fabric,
             name: context.name().map_err(unopened)?,
             context,
             telemetry,
@@ -101,7 +109,7 @@ impl Gpu {
             tell(CATALOGUE, entry.to_owned());
         }
         let driver = self.telemetry.as_ref().and_then(Telemetry::driver).unwrap_or_default();
-        Identity { name: self.name.clone(), driver, facts: told }
+        Identity { name: self.name.clone(), driver, facts: told, fabric: self.fabric }
     }
 
     pub(super) fn conditions(&self) -> Conditions {
@@ -110,17 +118,35 @@ impl Gpu {
 }
 
 /// What a suite depends on, and the shared memory that a block may have.
-fn facts(context: &CudaContext, telemetry: Option<&Telemetry>) -> Result<(CudaFacts, u32), DriverError> {
+fn facts(
+    context: &CudaContext,
+    peers: &Peers,
+    telemetry: Option<&Telemetry>,
+) -> Result<(CudaFacts, u32), DriverError> {
     let of = |attribute| context.attribute(attribute).map(|value| value.max(0).unsigned_abs());
     let (major, minor) = context.compute_capability()?;
+    let others = Others {
+        gpus: peers.numbers.len() as u32,
+        peer: peers.peer.is_some(),
+        collectives: Calls::load().is_ok(),
+    };
     let facts = CudaFacts {
         sms: of(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
         cache: u64::from(of(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?),
         memory: context.mem_get_info()?.0 as u64,
         capability: major.unsigned_abs() * 10 + minor.unsigned_abs(),
         link: telemetry.and_then(Telemetry::link),
+        others: (others.gpus > 1).then_some(others),
     };
     Ok((facts, of(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?))
+}
+
+/// What connects the GPU with the one that it copies to, or else with any other one.
+fn fabric(peers: &Peers, telemetry: Option<&Telemetry>) -> Result<Option<Fabric>, DriverError> {
+    let (Some(other), Some(telemetry)) = (peers.peer.or(peers.numbers.get(1).copied()), telemetry) else {
+        return Ok(None);
+    };
+    Ok(telemetry.fabric(&bus_id(other)?))
 }
 
 /// Address on the bus of the GPU of a number, `0000:1b:00.0`; nothing computes on it for that.

@@ -10,6 +10,7 @@ use cudarc::{cublas, cublaslt, driver, nvrtc};
 use libloading::Library;
 use nvml_wrapper::Nvml;
 
+use super::collectives::Calls;
 use super::grouped;
 use crate::calibration::measure::{Capability, DeviceError, Found};
 
@@ -23,10 +24,11 @@ const CUBLASLT: &str = if cfg!(windows) { "cublasLt64_13.dll" } else { "libcubla
 const CUBLAS: &str = if cfg!(windows) { "cublas64_13.dll" } else { "libcublas.so.13 or .12" };
 /// What a cuBLAS that is too old is mended by.
 pub(super) const NEWER_CUBLAS: &str = "install cuBLAS of CUDA 12.5 or newer";
-const NCCL: Unbound = Unbound {
+pub(super) const NCCL: Unbound = Unbound {
     name: "NCCL",
-    names: &["libnccl.so.2", "libnccl.so", "nccl.dll"],
-    remedy: "`pip install nvidia-nccl-cu12`",
+    names: &["libnccl.so.2", "libnccl.so"],
+    remedy: "install it (package `libnccl2`), or `pip install nvidia-nccl-cu13` (of CUDA 12: `-cu12`) and put its folder \
+             `nvidia/nccl/lib` on `LD_LIBRARY_PATH`",
 };
 pub(super) const CUFILE: Unbound = Unbound {
     name: "cuFile",
@@ -55,7 +57,7 @@ pub(super) fn found() -> Vec<Capability> {
         one("cublaslt", "matrix products", cublaslt(takes), true),
         one("cublas", "products of groups in one call", cublas(takes), false),
         one("nvml", "clocks, temperature and power, and whether the GPU is held back", nvml(), false),
-        one("nccl", "collectives of several GPUs", NCCL.found(), false),
+        one("nccl", "collectives of several GPUs", nccl(), false),
         one("cufile", "blocks from drives to the GPU", CUFILE.found(), false),
     ]
 }
@@ -159,6 +161,11 @@ fn cublas(driver: Option<Version>) -> Found {
         return Found::Missing { why, remedy: NEWER_CUBLAS.to_owned() };
     }
     taken(version, dotted(version), driver, &mend)
+}
+
+fn nccl() -> Found {
+    let there = Calls::load().map(|calls| Found::Present(calls.version()));
+    there.unwrap_or_else(|_| not_loaded(NCCL.names[0], NCCL.remedy))
 }
 
 fn nvml() -> Found {

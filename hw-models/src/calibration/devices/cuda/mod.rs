@@ -1,11 +1,12 @@
 //! A GPU of NVIDIA, through its driver, cuBLASLt, and kernels of our own that NVRTC compiles.
 //!
 //! No GPU was at hand when this was written: NVRTC 12.9 compiled the kernels for seven generations, and every task ran against a
-//! driver, a cuBLASLt and a cuFile that were made up, which checked places, sizes and layouts and took time by known rates. What a real
+//! driver, a cuBLASLt, a cuFile and an NCCL that were made up, which checked places, sizes and layouts and took time by known rates. What a real
 //! driver does otherwise is not known.
 
 mod allocations;
 mod beside;
+mod collectives;
 mod copies;
 mod errors;
 mod gpu;
@@ -17,6 +18,7 @@ mod libraries;
 mod memory;
 mod names;
 mod passes;
+mod peers;
 mod products;
 mod rows;
 #[cfg(target_os = "linux")]
@@ -34,6 +36,7 @@ use crate::calibration::measure::{
     Capability, Conditions, Data, Device, DeviceError, Found, Identity, Suite, Task, cuda_suite,
 };
 use beside::Meeting;
+use collectives::Communicators;
 use copies::Copies;
 use gpu::Gpu;
 use graphs::Chain;
@@ -41,6 +44,7 @@ use grouped::Groups;
 use launches::{Launches, Spinning, Spins};
 pub use names::in_catalogue;
 use passes::Passes;
+use peers::PeerCopies;
 use products::Products;
 use rows::Rows;
 use sustained::Load;
@@ -48,6 +52,8 @@ use timer::{Enqueue, Graphs, Timer};
 
 /// What is missing where other processes compute on the GPU.
 const ALONE: &str = "a GPU of its own";
+/// What is missing where there is no GPU to copy to.
+const PEERS: &str = "other GPUs";
 
 /// A task that was made ready.
 trait Timed {
@@ -72,6 +78,7 @@ pub struct Cuda {
     found: Vec<Capability>,
     /// Goes before the GPU that it runs on.
     ready: Option<Box<dyn Timed>>,
+    communicators: Communicators,
     gpu: Option<Gpu>,
     #[cfg(target_os = "linux")]
     drive: storage::Drive,
@@ -90,17 +97,18 @@ impl Cuda {
                 Err((why, remedy)) => Found::Missing { why: why.clone(), remedy: remedy.clone() },
             };
             found.push(Capability { name: "gpu", purpose: "all probes", found: found_gpu, required: true });
-            let alone = gpu.as_ref().ok().map(Gpu::alone);
-            found.extend(alone.map(|found| Capability {
-                name: ALONE,
-                purpose: "times of nobody else's work",
-                found,
-                required: false,
+            let more = |name, purpose, found| Capability { name, purpose, found, required: false };
+            found.extend(gpu.iter().flat_map(|gpu| {
+                [
+                    more(ALONE, "times of nobody else's work", gpu.alone()),
+                    more(PEERS, "copies between GPUs", gpu.peers.found(gpu.fabric)),
+                ]
             }));
         }
         Self {
             found,
             ready: None,
+            communicators: Communicators::default(),
             gpu: gpu.and_then(Result::ok),
             #[cfg(target_os = "linux")]
             drive: storage::Drive::of(folder),
@@ -111,7 +119,7 @@ impl Cuda {
     /// Versions of the libraries that are there.
     fn versions(&self) -> IndexMap<String, String> {
         let version = |need: &Capability| match &need.found {
-            Found::Present(version) if !["gpu", ALONE].contains(&need.name) => {
+            Found::Present(version) if !["gpu", ALONE, PEERS].contains(&need.name) => {
                 Some((need.name.to_owned(), version.clone()))
             }
             _ => None,
@@ -137,11 +145,14 @@ impl Device for Cuda {
     fn prepare(&mut self, task: &Task) -> Result<(), DeviceError> {
         // Memory of the task before goes first.
         self.ready = None;
-        let gpu = self.gpu.as_ref().ok_or_else(errors::unready)?;
+        let gpu = self.gpu.as_mut().ok_or_else(errors::unready)?;
         gpu.timer.bind()?;
         self.ready = Some(match task {
             #[cfg(target_os = "linux")]
             Task::Storage(task) => Box::new(self.drive.blocks(task)?),
+            Task::PeerCopy(task) => Box::new(PeerCopies::of(gpu, task)?),
+            Task::Collective(task) => Box::new(self.communicators.collective(gpu, task)?),
+            Task::SendReceive(task) => Box::new(self.communicators.messages(gpu, task)?),
             task => ready(gpu, task)?,
         });
         gpu.timer.wait()
@@ -154,6 +165,7 @@ impl Device for Cuda {
 
     fn rest(&mut self) {
         self.ready = None;
+        self.communicators = Communicators::default();
     }
 
     fn conditions(&mut self) -> Conditions {

@@ -4,7 +4,8 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 
-use crate::calibration::measure::Conditions;
+use crate::calibration::measure::{Conditions, Fabric};
+use crate::collectives::InsideLink;
 
 /// What a GPU that is held back suffers from. The power cap is none of it: it belongs to what a load does to the board, and a
 /// product that is timed without it would be timed wrong.
@@ -14,6 +15,9 @@ const HELD_BACK: [(ThrottleReasons, &str); 4] = [
     (ThrottleReasons::SW_THERMAL_SLOWDOWN, "heat (slowed by the driver)"),
     (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "the power supply's brake"),
 ];
+
+/// Most NVLinks of a GPU (`NVML_NVLINK_MAX_LINKS`).
+const NVLINKS: u32 = 18;
 
 /// A GPU as NVML knows it.
 pub(super) struct Telemetry {
@@ -58,6 +62,28 @@ impl Telemetry {
     pub(super) fn power_limit_w(&self) -> Option<f64> {
         let gpu = self.nvml.device_by_pci_bus_id(&*self.bus_id).ok()?;
         Some(f64::from(gpu.enforced_power_limit().ok()?) * 1e-3)
+    }
+
+    /// What connects it with the GPU of another address: what its NVLinks end in is known by the addresses there, and a switch is
+    /// no GPU. None where that is not told.
+    pub(super) fn fabric(&self, other: &str) -> Option<Fabric> {
+        let gpu_at = |bus_id: &str| self.nvml.device_by_pci_bus_id(bus_id);
+        let [gpu, other] = [gpu_at(&self.bus_id).ok()?, gpu_at(other).ok()?];
+        let links = (0..NVLINKS).map(|link| gpu.link_wrapper_for(link));
+        let active = links.filter(|link| link.is_active().unwrap_or(false));
+        let ends: Vec<String> =
+            active.map(|link| Some(link.remote_pci_info().ok()?.bus_id)).collect::<Option<_>>()?;
+        let other = other.index().ok()?;
+        let of_gpus = ends.iter().map(|end| gpu_at(end).and_then(|gpu| gpu.index()).ok());
+        let (switches, direct) = of_gpus.fold((0, 0), |(switches, direct), at| match at {
+            None => (switches + 1, direct),
+            Some(at) => (switches, direct + u32::from(at == other)),
+        });
+        Some(match (switches, direct) {
+            (0, 0) => Fabric { inside: InsideLink::Pcie, nvlinks: 0 },
+            (0, nvlinks) => Fabric { inside: InsideLink::CubeMesh, nvlinks },
+            (nvlinks, _) => Fabric { inside: InsideLink::NvSwitch, nvlinks },
+        })
     }
 
     /// Generation and lanes of its link to the host, as far as both ends go; one that is idle may run slower.

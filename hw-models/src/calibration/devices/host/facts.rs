@@ -52,7 +52,7 @@ impl Facts {
             ("filesystem".to_owned(), filesystem(folder)),
             ("io".to_owned(), io),
         ]);
-        Identity { name: self.processor.clone(), driver: self.system.clone(), facts }
+        Identity { name: self.processor.clone(), driver: self.system.clone(), facts, fabric: None }
     }
 
     /// Its memory, in words.

@@ -104,7 +104,14 @@ impl Torch {
 fn facts(greeting: &Greeting, number: u32) -> Option<CudaFacts> {
     let gpu = greeting.gpus.get(number as usize)?;
     let cache = if gpu.cache == 0 { CACHE } else { gpu.cache };
-    Some(CudaFacts { sms: gpu.sms, cache, memory: gpu.memory, capability: gpu.capability, link: None })
+    Some(CudaFacts {
+        sms: gpu.sms,
+        cache,
+        memory: gpu.memory,
+        capability: gpu.capability,
+        link: None,
+        others: None,
+    })
 }
 
 impl Device for Torch {

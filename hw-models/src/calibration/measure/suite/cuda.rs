@@ -1,14 +1,12 @@
 //! What is measured of a GPU: what a training step spends most time on comes first.
 
 use super::products::{grouped, library, products};
-use super::{KIB, MIB, Probe, Suite, probe};
+use super::{GIB, KIB, MIB, Others, Probe, Suite, probe};
 use crate::calibration::measure::{
     Access, Allocated, Allocation, Beside, Data, Direction, Graph, HostSide, Launch, MemoryPass, Pattern,
     Phase, Spin, Step, Storage, Sustained, Task, Transfer, Work, ZeroCopy,
 };
 use crate::kernels::{Dtype, Gemm, Layout};
-
-const GIB: u64 = 1 << 30;
 
 /// What a suite depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +21,8 @@ pub struct CudaFacts {
     pub capability: u32,
     /// Generation and lanes of its PCIe link to the host, if they are known.
     pub link: Option<(u32, u32)>,
+    /// The other GPUs of its machine; none for one that is alone.
+    pub others: Option<Others>,
 }
 
 impl CudaFacts {
@@ -57,6 +57,7 @@ pub fn cuda_suite(facts: &CudaFacts, quick: bool) -> Suite {
         probe("stream", "rates of passes over memory", streams(quick)),
         probe("copy", "rates of copies between host and GPU", copies(quick)),
     ];
+    probes.extend(facts.others.into_iter().flat_map(|others| others.probes(quick)));
     if !quick {
         probes.extend([
             probe("library", "products of other types, and batches", library(facts)),

@@ -2,11 +2,13 @@
 
 mod cuda;
 mod framework;
+mod gpus;
 mod host;
 mod products;
 
 pub use cuda::{CudaFacts, cuda_suite};
 pub use framework::framework_suite;
+pub use gpus::Others;
 pub use host::host_suite;
 
 use super::Task;
@@ -57,3 +59,4 @@ fn probe(name: &str, tells: &str, tasks: Vec<Task>) -> Probe {
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;

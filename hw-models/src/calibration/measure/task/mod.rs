@@ -2,6 +2,7 @@
 
 mod framework;
 mod gpu;
+mod gpus;
 mod host;
 
 use std::fmt;
@@ -16,6 +17,7 @@ pub use gpu::{
     Allocated, Allocation, Beside, Data, Direction, Graph, HostSide, Launch, MemoryPass, Phase, Spin, Step,
     Storage, Sustained, Transfer, Work, ZeroCopy,
 };
+pub use gpus::{Collective, PeerCopy, SendReceive, Ways};
 pub use host::{Access, Disk, Gather, HostMemory, Pages, Pattern, Route};
 
 /// Something that a device executes again and again.
@@ -57,6 +59,12 @@ pub enum Task {
     Allocation(Allocation),
     /// Work of a GPU beside other work.
     Beside(Beside),
+    /// A copy between GPUs.
+    PeerCopy(PeerCopy),
+    /// A collective of GPUs.
+    Collective(Collective),
+    /// Messages between GPUs.
+    SendReceive(SendReceive),
     /// An operator of a framework.
     Operator(Operator),
     /// Gradients by a framework.
@@ -85,6 +93,9 @@ impl Task {
             Self::Grouped(grouped) => grouped.groups.bytes(),
             Self::Transfer(Transfer { bytes, .. })
             | Self::Allocation(Allocation { bytes, .. })
+            | Self::PeerCopy(PeerCopy { bytes, .. })
+            | Self::Collective(Collective { bytes, .. })
+            | Self::SendReceive(SendReceive { bytes, .. })
             | Self::Tensor(Tensor { bytes, .. }) => *bytes,
             Self::Kernel(kernel) => {
                 let Stream { bytes_read, bytes_written, .. } = kernel.stream();
@@ -150,6 +161,9 @@ impl fmt::Display for Task {
             Self::Storage(task) => task.fmt(f),
             Self::Allocation(task) => task.fmt(f),
             Self::Beside(task) => task.fmt(f),
+            Self::PeerCopy(task) => task.fmt(f),
+            Self::Collective(task) => task.fmt(f),
+            Self::SendReceive(task) => task.fmt(f),
             Self::Operator(task) => task.fmt(f),
             Self::Backward(task) => task.fmt(f),
             Self::Update(task) => task.fmt(f),
