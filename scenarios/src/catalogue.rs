@@ -6,6 +6,7 @@ use hw_models::allocator::{FrameworkMemory, MEMORY};
 use hw_models::calibration::overlay::Overlay;
 use hw_models::catalogue::{Catalogue, look_up};
 use hw_models::collectives::{COLLECTIVE_SPREADS, COLLECTIVES, CollectiveCatalogue, CollectiveSpreads};
+use hw_models::copies::{COPIES, CopyCatalogue};
 use hw_models::host::{HOST, HostCosts};
 use hw_models::kernels::{GpuFacts, KERNELS, KernelCatalogue, KernelModel, SPREADS, Spreads};
 use indexmap::IndexMap;
@@ -64,6 +65,12 @@ pub fn kernels_of(gpu: &str) -> Result<KernelModel, String> {
 /// Constants of collectives and messages.
 pub fn collectives() -> &'static CollectiveCatalogue {
     static CONSTANTS: LazyLock<CollectiveCatalogue> = LazyLock::new(|| embedded(COLLECTIVES));
+    &CONSTANTS
+}
+
+/// Starts of copies, by class of link.
+pub fn copies() -> &'static CopyCatalogue {
+    static CONSTANTS: LazyLock<CopyCatalogue> = LazyLock::new(|| embedded(COPIES));
     &CONSTANTS
 }
 

@@ -15,6 +15,7 @@ use sim_core::{Options, simulate};
 use super::Errors;
 use super::measure::{Beside, Record, Task, Work};
 use super::overlay::Overlay;
+use crate::catalogue::CopyRates;
 use crate::kernels::{GpuFacts, KernelModel, Stream, StreamClass};
 use crate::machine::{copy_ways, end_with, held, repeated};
 
@@ -24,8 +25,8 @@ pub struct SharedGpu {
     kernels: KernelModel,
     /// Between a kernel and the one before.
     gap: Time,
-    /// What its link carries in one direction (bytes/s).
-    link: f64,
+    /// What copies get of its link (bytes/s).
+    link: CopyRates,
 }
 
 /// Work beside other work, measured and predicted.
@@ -58,7 +59,7 @@ impl SharedGpu {
     pub fn of(overlay: &Overlay, gpu: &str) -> Option<Self> {
         let facts = overlay.devices.gpus.get(gpu)?;
         let class = overlay.devices.links.get(&facts.pcie.class)?;
-        let link = class.effective(facts.pcie.lanes);
+        let link = class.copied(facts.pcie.lanes);
         let parameters = overlay.kernels.parameters(gpu, &facts.architecture).ok()?;
         let kernels = KernelModel::new(GpuFacts::of(facts, 1.0), parameters);
         Some(Self { kernels, gap: overlay.host.gap_in_stream.time(), link })

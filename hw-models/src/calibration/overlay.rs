@@ -12,7 +12,7 @@ use super::laws::gpus::{PEER, RATE, SEND_RECEIVE, START};
 use super::laws::laws;
 use super::measure::Fabric;
 use super::{Errors, FoundCollectives, FoundKernels};
-use crate::catalogue::{Catalogue, Ssd, UnknownEntry, look_up};
+use crate::catalogue::{Catalogue, CopyRates, LinkClass, OneWay, Ssd, UnknownEntry, look_up};
 use crate::collectives::{CollectiveCatalogue, CollectiveKind, InsideLink, LogTable, MeasuredTable};
 use crate::host::{Cost, HostCosts, OpClass};
 use crate::kernels::{
@@ -285,7 +285,10 @@ impl<'a> Value<'a> {
                 let us = (self.of - all.host.launch.us).max(0.0);
                 all.host.synchronise = Cost { us, provenance: self.from };
             }),
-            ("copy.to-device" | "copy.to-host", "rate") => self.link()?,
+            ("copy.to-device", "rate") => self.link(|copies| &mut copies.to_device)?,
+            ("copy.to-host", "rate") => self.link(|copies| &mut copies.from_device)?,
+            ("copy.against.to-device", "one") => self.against(|copies| &mut copies.to_device)?,
+            ("copy.against.to-host", "one") => self.against(|copies| &mut copies.from_device)?,
             (PEER | SEND_RECEIVE, RATE) => self.between_gpus(law == SEND_RECEIVE)?,
             (SEND_RECEIVE, START) => self.message()?,
             (ELEMENTWISE_PASS, "rate" | "start") => self.stream(constant == "rate")?,
@@ -348,19 +351,42 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The class of the link between a GPU and its host has one rate: that of the slower direction.
-    fn link(self) -> Option<Place<'a>> {
+    /// Copies in one direction over the class of the link between a GPU and its host, while the other is idle. For what else crosses
+    /// it the class has one rate: that of the slower direction.
+    fn link(self, way: fn(&mut CopyRates) -> &mut OneWay) -> Option<Place<'a>> {
+        self.of_link(move |class, rate, from| {
+            let mut copies = class.copied(class.unit.lanes()).times(1e-9);
+            let one = way(&mut copies);
+            // What a busy direction leaves of another is a law of its own, which comes after this one.
+            *one = OneWay { alone: rate, against: rate * one.against / one.alone };
+            class.copies = Some(copies);
+            let other = class.sources.of(LINK_RATE);
+            let slower = other.origin == Origin::MeasuredHere && class.effective_gb_per_s < rate;
+            if !slower {
+                class.effective_gb_per_s = rate;
+                class.sources.constants.insert(LINK_RATE.to_owned(), from.clone());
+            }
+            class.sources.constants.insert(COPY_RATES.to_owned(), from);
+        })
+    }
+
+    /// The same while the other direction is busy.
+    fn against(self, way: fn(&mut CopyRates) -> &mut OneWay) -> Option<Place<'a>> {
+        self.of_link(move |class, rate, _| {
+            let mut copies = class.copied(class.unit.lanes()).times(1e-9);
+            way(&mut copies).against = rate;
+            class.copies = Some(copies);
+        })
+    }
+
+    /// What is measured of the link of a GPU (GB/s), as a rate of its class.
+    fn of_link(self, place: impl FnOnce(&mut LinkClass, f64, Provenance) + 'a) -> Option<Place<'a>> {
         let gpu = self.gpu?;
         Some(Box::new(move |all| {
             let Some(gpu) = all.devices.gpus.get(gpu) else { return };
             let Some(class) = all.devices.links.get_mut(&gpu.pcie.class) else { return };
             let rate = self.of / class.unit.units(gpu.pcie.lanes);
-            let other = class.sources.of(LINK_RATE);
-            let slower = other.origin == Origin::MeasuredHere && class.effective_gb_per_s < rate;
-            if !slower {
-                class.effective_gb_per_s = rate;
-                class.sources.constants.insert(LINK_RATE.to_owned(), self.from);
-            }
+            place(class, rate, self.from);
         }))
     }
 
@@ -455,6 +481,8 @@ const ELEMENTWISE_PASS: &str = "pass.scale";
 const TENSORS: f64 = 100.0;
 /// Name of the rate of a class of links.
 const LINK_RATE: &str = "effective_gb_per_s";
+/// Those of copies over it.
+const COPY_RATES: &str = "copies";
 
 /// The standard error of the constant and what the law is off on what it was not fitted to, which are independent.
 fn within(constant: &Constant, held_out: &Errors) -> f64 {

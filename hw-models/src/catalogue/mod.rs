@@ -11,7 +11,7 @@ mod node;
 
 pub use device::{Gpu, NvLinks, Pcie, PeakRates, Ssd};
 pub use entry::{UnknownEntry, look_up};
-pub use network::{Fabric, LinkClass, LinkKind, LinkUnit, Nic, Topology};
+pub use network::{CopyRates, Fabric, LinkClass, LinkKind, LinkUnit, Nic, OneWay, Topology};
 pub use node::{Branch, HostMemory, Node, NvLinkFabric, PcieTree};
 
 use indexmap::IndexMap;

@@ -36,14 +36,58 @@ pub struct LinkClass {
     pub effective_gb_per_s: f64,
     /// Time to cross one link (us).
     pub latency_us: f64,
+    /// What copies between a device and host memory get of it (GB/s); absent: what other transfers get.
+    pub copies: Option<CopyRates>,
     /// Where the constants come from.
     pub sources: Sources,
+}
+
+/// What copy engines get of a link. A device writes to the host, but reads from it by asking, and the two are not
+/// equally fast; nor are they as fast as what a collective makes of the same link.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CopyRates {
+    /// Away from host memory.
+    pub to_device: OneWay,
+    /// Towards it.
+    pub from_device: OneWay,
+}
+
+/// Rates of one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OneWay {
+    /// With the other direction idle.
+    pub alone: f64,
+    /// With the other direction busy.
+    pub against: f64,
+}
+
+impl CopyRates {
+    /// The same, so many times as fast.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        let times = |way: OneWay| OneWay { alone: way.alone * factor, against: way.against * factor };
+        Self { to_device: times(self.to_device), from_device: times(self.from_device) }
+    }
+
+    /// What both directions carry together when both are busy.
+    pub fn both_ways(self) -> f64 {
+        self.to_device.against + self.from_device.against
+    }
 }
 
 impl LinkClass {
     /// What large transfers reach over so many lanes, in one direction (byte/s).
     pub fn effective(&self, lanes: u32) -> f64 {
         self.effective_gb_per_s * 1e9 * self.unit.units(lanes)
+    }
+
+    /// What copies between a device and host memory get of so many lanes (byte/s).
+    pub fn copied(&self, lanes: u32) -> CopyRates {
+        let effective = OneWay { alone: self.effective_gb_per_s, against: self.effective_gb_per_s };
+        let rates = self.copies.unwrap_or(CopyRates { to_device: effective, from_device: effective });
+        rates.times(1e9 * self.unit.units(lanes))
     }
 
     /// What the wires of so many lanes carry after line coding, in one direction (byte/s).
@@ -65,11 +109,15 @@ pub enum LinkUnit {
 impl LinkUnit {
     /// So many units are these lanes.
     pub fn units(self, lanes: u32) -> f64 {
-        let of_a_unit = match self {
-            Self::One => 1.0,
-            Self::SixteenLanes => 16.0,
-        };
-        f64::from(lanes) / of_a_unit
+        f64::from(lanes) / f64::from(self.lanes())
+    }
+
+    /// Lanes of one unit.
+    pub fn lanes(self) -> u32 {
+        match self {
+            Self::One => 1,
+            Self::SixteenLanes => 16,
+        }
     }
 }
 

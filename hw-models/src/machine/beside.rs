@@ -5,12 +5,18 @@ use sim_core::id::{CauseId, FluidId, RouteId, StreamId};
 use sim_core::platform::{Demand, Platform};
 use sim_core::program::{Activity, Affine, Body, Call, Op, Program, Slot};
 
-/// The ways of copies to a GPU and from it, over a link that carries so much in each direction (byte/s). A copy engine comes first
-/// at the memory: it moves a byte there for each of the link.
-pub fn copy_ways(platform: &mut Platform, hbm: FluidId, link: f64, cause: CauseId) -> [RouteId; 2] {
-    ["to device", "to host"].map(|way| {
-        let way = platform.fluid(way, link, cause);
-        platform.route([Demand::on(way), Demand::on(hbm).prior()])
+use super::transfers::both_ways;
+use crate::catalogue::CopyRates;
+
+/// The ways of copies to a GPU and from it, over a link of these rates. A copy engine comes first at the memory: it moves a byte
+/// there for each of the link.
+pub fn copy_ways(platform: &mut Platform, hbm: FluidId, link: CopyRates, cause: CauseId) -> [RouteId; 2] {
+    let both = both_ways(platform, "both ways".to_owned(), link, cause);
+    let ways = [("to device", link.to_device, both[0]), ("to host", link.from_device, both[1])];
+    ways.map(|(name, way, both)| {
+        let one = platform.fluid(name, way.alone, cause);
+        let both = both.weight(way.against / link.both_ways());
+        platform.route([Demand::on(one), both, Demand::on(hbm).prior()])
     })
 }
 

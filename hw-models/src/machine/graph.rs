@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use sim_core::time::Time;
 
-use crate::catalogue::{Gpu, LinkKind};
+use crate::catalogue::{CopyRates, Gpu, LinkKind};
 use crate::provenance::Provenance;
 
 use super::part::{Constant, PartKind};
@@ -34,6 +34,8 @@ pub(super) struct Wire {
     pub nvlinks: u32,
     pub latency: Time,
     pub half_duplex: bool,
+    /// (byte/s)
+    pub copies: Option<CopyRates>,
     pub provenance: Provenance,
 }
 

@@ -24,6 +24,7 @@ mod rings;
 mod route;
 mod set;
 mod spelled;
+mod transfers;
 mod wiring;
 
 pub use beside::{copy_ways, end_with, held, repeated};
@@ -35,6 +36,7 @@ pub use rings::Rings;
 pub use route::{Route, RouteKind};
 pub use set::{PartChange, PartChanges, SetError};
 pub use spelled::{LinkSpec, MemorySpec, ModelSpec, PartsSpec};
+pub use transfers::Transfers;
 
 use std::ops::{Range, RangeInclusive};
 
@@ -242,12 +244,15 @@ impl Machine {
                 nvlinks: wire.nvlinks,
                 latency: wire.latency,
                 half_duplex: wire.half_duplex,
+                copies: wire.copies,
                 provenance: &wire.provenance,
             }
         } else {
             self.fabric_link(id)
         };
-        link.bytes_per_s *= self.slowed(id, link.half_duplex);
+        let slowed = self.slowed(id, link.half_duplex);
+        link.bytes_per_s *= slowed;
+        link.copies = link.copies.map(|rates| rates.times(slowed));
         link
     }
 
@@ -349,8 +354,19 @@ impl Machine {
         let [from, to] = if hop.is_multiple_of(2) { ends } else { [ends[1], ends[0]] };
         let [nominal_bytes_per_s, bytes_per_s] = rates;
         let kind = LinkKind::Network;
-        let (half_duplex, nvlinks) = (false, 0);
-        Link { from, to, kind, bytes_per_s, nominal_bytes_per_s, nvlinks, latency, half_duplex, provenance }
+        let (half_duplex, copies, nvlinks) = (false, None, 0);
+        Link {
+            from,
+            to,
+            kind,
+            bytes_per_s,
+            nominal_bytes_per_s,
+            nvlinks,
+            latency,
+            half_duplex,
+            copies,
+            provenance,
+        }
     }
 
     fn links_from_fabric(&self, part: PartId) -> Vec<DirectedLink> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use sim_core::time::Time;
 
-use crate::catalogue::LinkKind;
+use crate::catalogue::{CopyRates, LinkKind};
 use crate::provenance::Provenance;
 
 /// A part, by its number: the parts of node 0, of node 1, ..., then the fabric.
@@ -89,6 +89,8 @@ pub struct Link<'a> {
     pub latency: Time,
     /// Whether both directions share one capacity, as the reads and writes of a memory do.
     pub half_duplex: bool,
+    /// What copies between a device and host memory get of it (byte/s), after `degrade`; none: what other transfers get.
+    pub copies: Option<CopyRates>,
     /// Where `bytes_per_s` comes from.
     pub provenance: &'a Provenance,
 }

@@ -58,6 +58,21 @@ impl Machine {
         Ok(Route { links, latency, kind })
     }
 
+    /// The route over these parts in turn, which are at least one: a copy that is staged in a memory of one's choice.
+    ///
+    /// # Errors
+    /// If nothing joins two of them.
+    pub fn route_by_way_of(&self, stops: &[PartId]) -> Result<Route, NoRoute> {
+        let mut whole = Route { links: Vec::new(), latency: Time::ZERO, kind: RouteKind::Within };
+        for pair in stops.windows(2) {
+            let Route { links, latency, kind } = self.route(pair[0], pair[1])?;
+            whole.kind = if whole.links.is_empty() { kind } else { RouteKind::Staged };
+            whole.links.extend(links);
+            whole.latency = whole.latency.saturating_add(latency);
+        }
+        Ok(whole)
+    }
+
     fn across_nodes(&self, (node_a, a): (u32, u32), (node_b, b): (u32, u32)) -> Option<Vec<DirectedLink>> {
         let fabric = self.fabric.as_ref()?;
         let (nic_a, nic_b) = (self.graph.nic_of[a as usize]?, self.graph.nic_of[b as usize]?);

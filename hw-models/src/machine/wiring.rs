@@ -2,7 +2,9 @@
 
 use sim_core::time::Time;
 
-use crate::catalogue::{Catalogue, Gpu, HostMemory, LinkClass, LinkKind, Ssd, UnknownEntry, look_up};
+use crate::catalogue::{
+    Catalogue, CopyRates, Gpu, HostMemory, LinkClass, LinkKind, Ssd, UnknownEntry, look_up,
+};
 use crate::provenance::{Provenance, Sources};
 
 use super::error::MachineError;
@@ -38,6 +40,11 @@ impl Lanes<'_> {
     /// Nominal and effective rate per direction (byte/s).
     fn rates(self) -> [f64; 2] {
         [self.class.nominal(self.lanes), self.class.effective(self.lanes)]
+    }
+
+    /// What copies get of them (byte/s).
+    fn copies(self) -> Option<CopyRates> {
+        self.class.copies.map(|_| self.class.copied(self.lanes))
     }
 }
 
@@ -189,6 +196,7 @@ impl<'a> Wiring<'a> {
             // What the socket adds is part of its links; see their latencies.
             latency: Time(0),
             half_duplex: true,
+            copies: None,
             provenance: provenance.clone(),
         });
     }
@@ -200,6 +208,10 @@ impl<'a> Wiring<'a> {
         self.check(name, "nominal_gb_per_s", nominal / 1e9);
         self.check(name, "effective_gb_per_s", effective / 1e9);
         self.check_latency(name, class.latency_us);
+        for way in lanes.copies().iter().flat_map(|rates| [rates.to_device, rates.from_device]) {
+            self.check(name, "copies.alone", way.alone / 1e9);
+            self.check(name, "copies.against", way.against / 1e9);
+        }
         self.rests_on(
             name,
             &class.sources,
@@ -213,6 +225,7 @@ impl<'a> Wiring<'a> {
             nvlinks: if class.kind == LinkKind::NvLink { lanes.lanes } else { 0 },
             latency: microseconds(class.latency_us),
             half_duplex: false,
+            copies: lanes.copies(),
             provenance: class.sources.of("effective_gb_per_s").clone(),
         };
         for (direction, end) in [a, b].into_iter().enumerate() {
@@ -223,6 +236,7 @@ impl<'a> Wiring<'a> {
                     wire.effective[direction] = rate.map_or(effective, |rate| effective.min(rate * 1e9));
                 }
                 wire.kind = LinkKind::SsdLink;
+                wire.copies = None;
                 wire.provenance = ssd.sources.of("read_gb_per_s").clone();
             }
         }
@@ -261,6 +275,7 @@ impl<'a> Wiring<'a> {
             nvlinks: 0,
             latency: microseconds(entry.latency_us),
             half_duplex: false,
+            copies: None,
             provenance: entry.sources.of("effective_gb_per_s").clone(),
         });
     }

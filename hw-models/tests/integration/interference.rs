@@ -39,7 +39,8 @@ fn a_copy_costs_a_pass_what_it_takes_of_the_memory_beyond_the_rest() {
     let memory = overlay.devices.gpus[GPU].bandwidth_gb_per_s;
     let with_link = |share: f64| {
         let mut overlay = overlay.clone();
-        overlay.devices.links.get_mut("pcie5").unwrap().effective_gb_per_s = share * memory;
+        let link = overlay.devices.links.get_mut("pcie5").unwrap();
+        (link.effective_gb_per_s, link.copies) = (share * memory, None);
         slowdown(&overlay, Work::Pass(BYTES), Work::ToDevice(64 << 20))
     };
     assert!((with_link(0.05) - 1.0).abs() < 1e-6, "{}", with_link(0.05));

@@ -101,7 +101,7 @@ fn changes_that_cannot_be_are_reported_at_once() {
             "`nic` has no `memory` to set: a nic has `model`, `count`, `class` and `lanes`",
             "the catalogue has no PCIe class `pci3`: did you mean `pcie3`?",
             "`count` is the same for every nic, also for `nic[0]`: set that of `nic`",
-            "the catalogue has no PCIe class `nvlink3`: the PCIe classes here are `pcie3`, `pcie4` and `pcie5`",
+            "the catalogue has no PCIe class `nvlink3`: the PCIe classes here are `pcie3`, `pcie3-dgx-1p`, `pcie4`, `pcie4-writes-first` and `pcie5`",
             "`memory` of `gpu` is too small: write more than the 1.25 GiB that driver and context keep",
             "`rate` of `gpu` is no rate of a memory: write one up to 1,000,000 GB/s",
             "`memory` of `memory[1]` is nothing: write a size",

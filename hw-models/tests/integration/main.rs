@@ -4,6 +4,7 @@ mod allocator;
 mod allocator_plain;
 mod catalogue;
 mod collectives;
+mod copies;
 mod host;
 mod interference;
 mod kernels;

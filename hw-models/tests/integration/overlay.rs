@@ -102,6 +102,7 @@ fn what_was_measured_of_a_gpu_holds_for_launches_its_link_and_its_memory() {
             ("graph.launch", &[("base", 6.0, "us", 0.01, true), ("node", 0.25, "us", 0.01, true)]),
             ("copy.to-device", &[("rate", 24.0, "GB/s", 0.01, true)]),
             ("copy.to-host", &[("rate", 22.0, "GB/s", 0.01, true)]),
+            ("copy.against.to-device", &[("one", 18.0, "GB/s", 0.01, true)]),
             ("pass.scale", &[("start", 4.0, "us", 0.01, true), ("rate", 1019.5, "GB/s", 0.01, true)]),
         ],
     );
@@ -115,6 +116,11 @@ fn what_was_measured_of_a_gpu_holds_for_launches_its_link_and_its_memory() {
     );
     assert_eq!(host.synchronise.us, 4.5, "a launch that is waited for, less the launch");
     assert_eq!(overlay.devices.links["pcie4"].effective_gb_per_s, 22.0, "that of the slower direction");
+    let copies = overlay.devices.links["pcie4"].copies.unwrap();
+    assert!((copies.to_device.alone - 24.0).abs() < 1e-9 && (copies.to_device.against - 18.0).abs() < 1e-9);
+    let plain = crate::catalogue::catalogue().links["pcie4"].copies.unwrap().from_device;
+    assert!((copies.from_device.alone - 22.0).abs() < 1e-9, "{copies:?}");
+    assert!((copies.from_device.against - 22.0 * plain.against / plain.alone).abs() < 1e-9, "{copies:?}");
     assert_eq!(overlay.devices.links["pcie5"], crate::catalogue::catalogue().links["pcie5"]);
     // Nominal are 2,039 GB/s, so that a pass over 1,019.5 MB takes 1 ms after its start.
     let facts = &overlay.devices.gpus["a100-sxm4-80gb"];

@@ -28,6 +28,7 @@ const SETS: &[(&str, &str)] = files![
     "attention.yaml",
     "convolution.yaml",
     "collectives.yaml",
+    "copies.yaml",
 ];
 
 /// File and text of each set of workloads.
@@ -84,6 +85,14 @@ const COLLECTIVES: &[(&str, &str)] = files![
     "a100x8_superbench.csv",
     "allreduce_vtrain.csv",
     "h100x8_xla.csv",
+];
+
+/// Measured copies.
+const COPIES: &[(&str, &str)] = files![
+    "../../../hw-models/measurements/copies/":
+    "copies_at_once.csv",
+    "memcpy_v100_pcie3_superbench.csv",
+    "staged_p100_dgx1_tartan.csv",
 ];
 
 const SUFFIX: &str = ".yaml";
@@ -148,7 +157,7 @@ pub(crate) fn kernel_table(name: &str) -> Option<&'static str> {
 /// # Panics
 /// If there is none or it is no table, which a test would find.
 pub(super) fn table(name: &str) -> Table {
-    let known = [KERNELS, COLLECTIVES, STEPS].into_iter().flatten();
+    let known = [KERNELS, COLLECTIVES, COPIES, STEPS].into_iter().flatten();
     let text = known.copied().find(|(known, _)| *known == name).map(|(_, text)| text);
     let text = text.unwrap_or_else(|| panic!("no table {name} is embedded"));
     Table::read(name, text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))

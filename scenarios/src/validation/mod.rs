@@ -10,6 +10,7 @@
 //! the scenario is checked, sized up and run as any other.
 
 mod collectives;
+mod copies;
 mod embedded;
 mod kernels;
 pub mod on_device;
@@ -118,6 +119,7 @@ fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<(String,
     match &set.measurements {
         Measurements::Kernels(tables) => Some(kernels::judged(tables)),
         Measurements::Collectives(tables) => Some(tables.iter().flat_map(collectives::judged).collect()),
+        Measurements::Copies(tables) => Some(tables.iter().flat_map(copies::judged).collect()),
         Measurements::Steps(steps) => steps::judged(&set.title, steps, progress),
         Measurements::OnDevice(_) => {
             let of_record = |(recorded, machine)| on_device::judged(name, set, &recorded, &machine, progress);

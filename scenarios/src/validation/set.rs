@@ -9,7 +9,7 @@ use super::embedded;
 use super::on_device::Workloads;
 use super::settings::Setting;
 use crate::expectation::Metric;
-use crate::schema::Share;
+use crate::schema::{Machine, Share};
 
 /// A set of measurements and how it is judged.
 #[derive(Debug, Deserialize)]
@@ -69,6 +69,8 @@ pub(super) enum Measurements {
     Kernels(Vec<String>),
     /// Collectives, in these tables.
     Collectives(Vec<CollectiveTable>),
+    /// Copies between GPUs and host memories, in these tables.
+    Copies(Vec<CopyTable>),
     /// Workloads of a device, in records of their own.
     OnDevice(Box<Workloads>),
 }
@@ -92,6 +94,44 @@ pub(super) struct CollectiveTable {
     /// The other columns that say what was run.
     #[serde(default)]
     pub(super) inputs: Vec<String>,
+    /// Smaller ones are not judged.
+    #[serde(default)]
+    pub(super) bytes_min: u64,
+    /// Why.
+    #[serde(default)]
+    pub(super) because: String,
+}
+
+/// A table of copies.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CopyTable {
+    /// The table.
+    pub(super) data: String,
+    /// The part of the set that it is.
+    pub(super) part: String,
+    /// The machine: one of `machines`.
+    pub(super) machine: Known,
+    /// The machines that it names.
+    #[serde(with = "serde_yaml::with::singleton_map_recursive")]
+    pub(super) machines: IndexMap<String, Machine>,
+    /// The copies that are under way at once, `memory[0]>gpu[3]`.
+    pub(super) copies: Known,
+    /// The column with the number of the copy whose rate was measured; none, and where it is no number: that of all.
+    pub(super) of: Option<String>,
+    /// The column with the bytes of each copy.
+    pub(super) bytes: String,
+    /// The column with the rate.
+    pub(super) gb_per_s: String,
+    /// Other columns that say what was copied.
+    #[serde(default)]
+    pub(super) inputs: Vec<String>,
+    /// Whether three quarters of its rows are what constants are fitted to.
+    #[serde(default)]
+    pub(super) fitted: bool,
+    /// Rows that are not judged.
+    #[serde(default)]
+    pub(super) left_out: Vec<NotJudged>,
     /// Smaller ones are not judged.
     #[serde(default)]
     pub(super) bytes_min: u64,
@@ -204,6 +244,13 @@ impl Known {
     }
 }
 
+impl NotJudged {
+    /// Whether it tells of a row.
+    pub(super) fn says(&self, cells: &IndexMap<String, String>) -> bool {
+        cells.get(&self.column).is_some_and(|cell| self.is.contains(cell))
+    }
+}
+
 impl Unit {
     /// How many seconds or bytes it is, and which of them.
     pub(super) const fn value(self) -> (f64, validation::Unit) {
@@ -252,6 +299,7 @@ impl Set {
             Measurements::Steps(steps) => vec![&steps.data],
             Measurements::Kernels(tables) => tables.iter().collect(),
             Measurements::Collectives(tables) => tables.iter().map(|table| &table.data).collect(),
+            Measurements::Copies(tables) => tables.iter().map(|table| &table.data).collect(),
             Measurements::OnDevice(_) => Vec::new(),
         };
         names.into_iter().map(|name| embedded::table(name))
@@ -261,7 +309,10 @@ impl Set {
     pub(super) fn runs(&self) -> u64 {
         match &self.measurements {
             Measurements::Steps(_) => self.tables().map(|table| table.rows().count() as u64).sum(),
-            Measurements::Kernels(_) | Measurements::Collectives(_) | Measurements::OnDevice(_) => 0,
+            Measurements::Kernels(_)
+            | Measurements::Collectives(_)
+            | Measurements::Copies(_)
+            | Measurements::OnDevice(_) => 0,
         }
     }
 }

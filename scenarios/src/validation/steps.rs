@@ -154,8 +154,7 @@ fn predicted(
     inputs: &IndexMap<String, String>,
     constant: Option<&str>,
 ) -> Result<RunSummary, String> {
-    let says = |column: &str, values: &[String]| inputs.get(column).is_some_and(|cell| values.contains(cell));
-    if let Some(row) = steps.left_out.iter().find(|row| says(&row.column, &row.is)) {
+    if let Some(row) = steps.left_out.iter().find(|row| row.says(inputs)) {
         return Err(row.because.clone());
     }
     let set =

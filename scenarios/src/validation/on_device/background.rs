@@ -1,6 +1,7 @@
 //! What goes on at a GPU beside a training step: copies over its link without an end, or blocks that hold SMs, as those of a
 //! collective do.
 
+use hw_models::catalogue::CopyRates;
 use hw_models::machine::{GpuResources, copy_ways, end_with, held, repeated};
 use serde::{Deserialize, Serialize};
 use sim_core::id::{CauseId, StreamId};
@@ -30,8 +31,8 @@ pub struct Background {
 pub(super) struct AtGpu {
     background: Background,
     gpu: GpuResources,
-    /// What its link carries in each direction (byte/s).
-    link: f64,
+    /// What copies get of its link (byte/s).
+    link: CopyRates,
 }
 
 /// The name of its setting.
@@ -77,7 +78,7 @@ impl Background {
         }
         let class = scenario.constants.devices().links.get(&gpu.pcie.class);
         let class = class.ok_or_else(|| format!("the catalogue has no link `{}`", gpu.pcie.class))?;
-        let link = class.effective(gpu.pcie.lanes);
+        let link = class.copied(gpu.pcie.lanes);
         // The machine comes first on every platform: its resources have the numbers of one alone.
         let resources = machine.platform(&mut Platform::default(), None, |_| CauseId(0));
         Ok(AtGpu { background: self, gpu: resources.gpus[0], link })
@@ -110,6 +111,7 @@ impl AtGpu {
 mod tests {
     use std::collections::BTreeMap;
 
+    use hw_models::catalogue::OneWay;
     use sim_core::{Options, simulate};
 
     use super::super::simulation::{Checked, FILE};
@@ -149,14 +151,14 @@ mod tests {
         for other in &run.streams[program..] {
             assert_eq!(other.finished, end);
         }
-        // Copies never wait: both ways carry what they can until the end.
-        for way in &run.fluids[run.fluids.len() - 2..] {
-            let carried = beside.link * run.time.as_secs();
-            assert!(
-                way.served == 0 || (way.served as f64 / carried - 1.0).abs() < 1e-6,
-                "{} of {carried}",
-                way.served
-            );
+        // Copies never wait: each way carries what it can until the end.
+        let Background { to_device, to_host, .. } = beside.background;
+        let CopyRates { to_device: down, from_device: up } = beside.link;
+        let rate = |way: OneWay, other: bool| if other { way.against } else { way.alone };
+        let ways = [(to_device, rate(down, to_host)), (to_host, rate(up, to_device))];
+        for (way, (goes_on, rate)) in run.fluids[run.fluids.len() - 2..].iter().zip(ways) {
+            let carried = if goes_on { rate * run.time.as_secs() } else { 0.0 };
+            assert!((way.served as f64 - carried).abs() <= 1e-6 * carried, "{} of {carried}", way.served);
         }
         (run.time.as_secs(), run.fluids[beside.gpu.hbm.index()].served)
     }
@@ -176,7 +178,11 @@ mod tests {
         let scenario = scenario("h200-sxm5-141gb", OF_PASSES, 32);
         let memory = 4_800e9;
         let (alone, bytes) = step(&scenario, at(&scenario, "{}"));
-        let with_link = |way: &str, link: f64| step(&scenario, AtGpu { link, ..at(&scenario, way) }).0;
+        let with_link = |way: &str, rate: f64| {
+            let way_of = OneWay { alone: rate, against: rate };
+            let link = CopyRates { to_device: way_of, from_device: way_of };
+            step(&scenario, AtGpu { link, ..at(&scenario, way) }).0
+        };
         let one_way = "{ to_device: true }";
         assert!((with_link(one_way, 0.02 * memory) / alone - 1.0).abs() < 1e-6);
         let [much, most] = [0.95, 0.98].map(|share| with_link(one_way, share * memory));

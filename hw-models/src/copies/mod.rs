@@ -1,7 +1,9 @@
-//! Copies between host and device by a copy engine: `alpha + bytes / rate`.
+//! Copies between host and device by a copy engine: a start, and then what their links give ([`Transfers`](crate::machine::Transfers)).
 //!
 //! Two alphas: that of copies issued back to back, and that of a copy somebody waits for. Pageable memory is staged
 //! through the driver's pinned buffer by the CPU: slower, and three times the traffic on host memory.
+
+mod at_once;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -11,38 +13,37 @@ use crate::calibration::search::minimise;
 use crate::kernels::picoseconds;
 use crate::provenance::Provenance;
 
+pub use at_once::{CopyStream, rates_at_once};
+
 /// The catalogue of copies, `hw-models/catalogue/copies.yaml`.
-pub const COPIES: &str = include_str!("../catalogue/copies.yaml");
+pub const COPIES: &str = include_str!("../../catalogue/copies.yaml");
 
 /// Copies by class of the GPU's link to its host, `pcie4`.
 pub type CopyCatalogue = IndexMap<String, CopyParameters>;
 
-/// Copies over one class of link.
+/// Copies over one class of link. What the link carries of them is said where links are
+/// ([`CopyRates`](crate::catalogue::CopyRates)).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CopyParameters {
     /// Host to device.
-    pub to_device: DirectionParameters,
+    pub to_device: Starts,
     /// Device to host.
-    pub from_device: DirectionParameters,
-    /// Each direction's share of its rate when both are busy.
-    pub both_ways: f64,
+    pub from_device: Starts,
     /// Most of a copy from or to pageable memory (GB/s).
     pub pageable_gb_per_s: f64,
     /// Where they are from.
     pub provenance: Provenance,
 }
 
-/// Copies in one direction.
+/// What passes before the bytes of a copy do.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DirectionParameters {
-    /// Before the bytes of one copy among many (us).
+pub struct Starts {
+    /// Of one copy among many (us).
     pub issue_us: f64,
-    /// Before the bytes of a copy that is waited for (us).
+    /// Of a copy that is waited for (us).
     pub sync_us: f64,
-    /// Fraction of the nominal rate of the link.
-    pub fraction: f64,
 }
 
 /// From where to where.
@@ -76,34 +77,31 @@ pub struct Copy {
     pub synchronised: bool,
 }
 
-/// What a copy costs apart from its bytes.
+/// What a copy asks for beside its links.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CopyCost {
     /// Before its bytes flow.
     pub latency: Time,
-    /// Its speed when alone (bytes/s).
-    pub bytes_per_s: f64,
-    /// Traffic on host memory per byte.
-    pub host_memory: f64,
-    /// Traffic on HBM per byte; a prior demand.
-    pub hbm: f64,
+    /// Its speed at most (bytes/s), where something else than links limits it.
+    pub at_most: Option<f64>,
+    /// Times that a byte passes host memory.
+    pub passes: f64,
 }
 
 impl CopyParameters {
-    /// A copy over a link of a nominal rate (bytes/s).
-    pub fn cost(&self, copy: Copy, nominal_bytes_per_s: f64) -> CopyCost {
-        let direction = match copy.direction {
+    /// A copy.
+    pub fn cost(&self, copy: Copy) -> CopyCost {
+        let starts = match copy.direction {
             Direction::ToDevice => self.to_device,
             Direction::FromDevice => self.from_device,
         };
-        let pinned = direction.fraction * nominal_bytes_per_s;
-        let alpha = if copy.synchronised { direction.sync_us } else { direction.issue_us };
-        let (bytes_per_s, host_memory) = match copy.memory {
-            HostMemory::Pinned => (pinned, 1.0),
+        let alpha = if copy.synchronised { starts.sync_us } else { starts.issue_us };
+        let (at_most, passes) = match copy.memory {
+            HostMemory::Pinned => (None, 1.0),
             // Read, written to the staging buffer, read again by the engine; or the other way around.
-            HostMemory::Pageable => (pinned.min(self.pageable_gb_per_s * 1e9), 3.0),
+            HostMemory::Pageable => (Some(self.pageable_gb_per_s * 1e9), 3.0),
         };
-        CopyCost { latency: picoseconds(alpha * 1e-6), bytes_per_s, host_memory, hbm: 1.0 }
+        CopyCost { latency: picoseconds(alpha * 1e-6), at_most, passes }
     }
 }
 

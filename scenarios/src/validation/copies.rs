@@ -1,0 +1,97 @@
+//! Copies between GPUs and host memories, alone and at once: each row is a machine and the copies that are under way on it.
+
+use hw_models::calibration::split;
+use hw_models::copies::{Copy, CopyStream, Direction, HostMemory, rates_at_once};
+use hw_models::machine::{Machine, PartId, PartKind};
+use indexmap::IndexMap;
+use reports::validation::{LeftOut, Row, Unit};
+
+use super::set::CopyTable;
+use super::{Judged, cells, embedded};
+use crate::catalogue;
+use crate::plans::machine;
+
+/// The rows of a table, each with the part of the set that it is in.
+pub(super) fn judged(table: &CopyTable) -> Vec<(String, Judged)> {
+    let read = embedded::table(&table.data);
+    let row = |row: hw_models::calibration::Row<'_>| {
+        let (place, cells) = (format!("{}:{}", read.name, row.line()), cells(read.columns(), &row));
+        let inputs = table.told(&cells);
+        let judged = match table.compared(&cells) {
+            Ok([measured, predicted]) => Judged::Row(Row {
+                place,
+                inputs,
+                unit: Unit::Seconds,
+                measured,
+                predicted,
+                interval_s: None,
+                shares: IndexMap::new(),
+                explanation: None,
+            }),
+            Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),
+        };
+        (table.part.clone(), judged)
+    };
+    read.rows().map(row).collect()
+}
+
+impl CopyTable {
+    /// What was copied.
+    fn told(&self, cells: &IndexMap<String, String>) -> IndexMap<String, String> {
+        let told = |column: &String| {
+            [self.machine.column(), self.copies.column(), self.of.as_deref(), Some(&*self.bytes)]
+                .contains(&Some(column))
+                || self.inputs.contains(column)
+        };
+        let cells = cells.iter().filter(|(column, _)| told(column));
+        cells.map(|(column, value)| (column.clone(), value.clone())).collect()
+    }
+
+    /// What copies of all streams that count took, and what they take in a simulation (s).
+    fn compared(&self, cells: &IndexMap<String, String>) -> Result<[f64; 2], String> {
+        let inputs: Vec<String> = self.told(cells).into_values().collect();
+        if self.fitted && !split::judges(split::hash(&inputs)) {
+            return Err("its constants are fitted to it".to_owned());
+        }
+        if let Some(row) = self.left_out.iter().find(|row| row.says(cells)) {
+            return Err(row.because.clone());
+        }
+        let number = |column: &str| {
+            let cell = cells.get(column).map_or("", String::as_str);
+            let number = cell.parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
+            number.ok_or_else(|| format!("`{column}` is `{cell}`"))
+        };
+        let (bytes, measured) = (number(&self.bytes)?, number(&self.gb_per_s)?);
+        if (bytes as u64) < self.bytes_min {
+            return Err(format!("under {} bytes {}", self.bytes_min, self.because));
+        }
+        let name = self.machine.of(cells)?;
+        let machine = self.machines.get(&name).ok_or_else(|| format!("there is no machine `{name}`"))?;
+        let machine =
+            machine::build(machine, catalogue::devices()).map_err(|errors| format!("{errors:?}"))?;
+        let copies = self.copies.of(cells)?;
+        let streams = copies.split_whitespace().map(|copy| stream(&machine, copy, bytes as u64));
+        let rates = rates_at_once(&machine, &streams.collect::<Result<Vec<_>, _>>()?);
+        let rates = rates.map_err(|error| error.to_string())?;
+        let of = self.of.as_ref().and_then(|column| cells.get(column)?.parse::<usize>().ok());
+        let predicted: f64 = of.map_or(rates.iter().sum(), |one| rates[one]);
+        Ok([bytes / (measured * 1e9), bytes / predicted])
+    }
+}
+
+/// A copy as a table has it, `memory[0]>gpu[3]` or `gpu[0]>memory[0]>gpu[1]`, issued behind others of its kind, page-locked.
+fn stream(machine: &Machine, copy: &str, bytes: u64) -> Result<CopyStream, String> {
+    let part = |name: &str| {
+        let found = machine.parts().find(|&part| machine.part(part).name == format!("node[0].{name}"));
+        found.ok_or_else(|| format!("`{copy}`: the machine has no part `{name}`"))
+    };
+    let stops = copy.split('>').map(part).collect::<Result<Vec<PartId>, _>>()?;
+    let gpu = stops.iter().find_map(|&part| machine.gpu_model(part));
+    let class = &gpu.ok_or_else(|| format!("`{copy}` is not from or to a GPU"))?.pcie.class;
+    let starts = catalogue::copies().get(class);
+    let starts = starts.ok_or_else(|| format!("nothing is known of copies over {class}"))?;
+    let from_gpu = machine.part(stops[0]).kind == PartKind::Gpu;
+    let direction = if from_gpu { Direction::FromDevice } else { Direction::ToDevice };
+    let cost = starts.cost(Copy { direction, memory: HostMemory::Pinned, synchronised: false });
+    Ok(CopyStream { stops, bytes, cost })
+}
