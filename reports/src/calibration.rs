@@ -1,6 +1,7 @@
 //! The page of `calibrate`: what was measured, the constants with their errors, and for every law a plot of what it predicts
 //! beside what was measured, and what is left over.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use indexmap::IndexMap;
@@ -139,7 +140,9 @@ pub fn html(out: &mut impl Write, calibration: &Calibration) -> io::Result<()> {
 
 fn render(calibration: &Calibration) -> Result<Markup, PlotError> {
     let laws = calibration.laws.iter().map(law).collect::<Result<Vec<_>, _>>()?;
-    let tasks: usize = calibration.laws.iter().map(|law| law.points.len()).sum();
+    // Several laws may tell of one.
+    let tasks: BTreeSet<&str> =
+        calibration.laws.iter().flat_map(|law| &law.points).map(|point| point.task.as_str()).collect();
     let untold = calibration.laws.iter().flat_map(|law| &law.constants).filter(|constant| !constant.told);
     let untold = untold.count();
     let body = html! {
@@ -147,7 +150,7 @@ fn render(calibration: &Calibration) -> Result<Markup, PlotError> {
             p.kicker { "foretrain " (calibration.version) }
             h1 { "What this machine does: " (calibration.device) }
             p.finding {
-                (calibration.laws.len()) @if calibration.laws.len() == 1 { " law" } @else { " laws" } " from " (tasks) " tasks"
+                (calibration.laws.len()) @if calibration.laws.len() == 1 { " law" } @else { " laws" } " from " (tasks.len()) " tasks"
                 @if let Some(error) = held_out(calibration) { "; of those that nothing was fitted to half are within " (quantity::percent(error)) }
                 @match untold {
                     0 => ".",

@@ -3,10 +3,13 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::estimate::{across_decades, estimate};
+use super::estimate::{Beside, across_decades, estimate};
 use super::laws::{Law, Unit, laws};
 use super::measure::{Heading, Identity, Outcome, Record};
-use super::{Calibrated, Errors, FoundCollectives, FoundKernels, measure::timing::DRIFT, recorded_kernels};
+use super::{
+    Calibrated, Errors, FoundCollectives, FoundKernels, found_collectives, measure::timing::DRIFT,
+    recorded_kernels,
+};
 use crate::kernels::KernelModel;
 
 /// The form of hardware files that this version writes and reads.
@@ -95,9 +98,7 @@ impl Hardware {
             gpu.and_then(|gpu| recorded_kernels::fitted(heading, &outcome.records, gpu, &model_of(gpu)?));
         let laws: IndexMap<String, Found> =
             laws().filter_map(|law| Some((law.name.to_owned(), Found::of(law, &outcome.records)?))).collect();
-        let collectives = FoundCollectives::of(&outcome.records, |law| {
-            laws.get(law.name).map_or_else(|| law.usual(), Found::values)
-        });
+        let collectives = FoundCollectives::of(&outcome.records, |law| values(&laws, law));
         Self {
             form: FORM,
             foretrain: heading.foretrain.clone(),
@@ -110,6 +111,12 @@ impl Hardware {
             kernels,
             collectives,
         }
+    }
+
+    /// The records of collectives that judge, beside tables of the others: how far off the [tables](Self::collectives) are on sizes
+    /// that were not timed.
+    pub fn unseen_collectives<'r>(&self, records: &'r [Record]) -> Vec<Beside<'r>> {
+        found_collectives::unseen(records, |law| values(&self.laws, law))
     }
 
     /// What tables tell of the kernels of a GPU of the catalogue. They say nothing of its driver.
@@ -129,12 +136,13 @@ impl Hardware {
     }
 }
 
-impl Found {
-    /// Values of its constants, in the order of the law.
-    fn values(&self) -> Vec<f64> {
-        self.constants.values().map(|constant| constant.value).collect()
-    }
+/// Values of the constants of a law, or the usual ones where it was not found.
+fn values(found: &IndexMap<String, Found>, law: &Law) -> Vec<f64> {
+    let values = |found: &Found| found.constants.values().map(|constant| constant.value).collect();
+    found.get(law.name).map_or_else(|| law.usual(), values)
+}
 
+impl Found {
     fn of(law: &Law, records: &[Record]) -> Option<Self> {
         let estimate = estimate(law, records)?;
         let constants = law.constants.iter().zip(&estimate.constants).map(|(constant, told)| {

@@ -122,13 +122,16 @@ fn killed(samples: &str, tasks: usize) -> String {
 fn a_device_that_is_made_up_is_measured_fitted_and_told() {
     let sandbox = Sandbox::new("calibrate-synthetic");
     let answer =
-        sandbox.run("calibrate --device synthetic --suite memory,gather --quick --format json").json();
+        sandbox.run("calibrate --device synthetic --suite memory,collective --quick --format json").json();
     let law = |name: &str| &answer["hardware"]["laws"][name];
     let core = &law("memory.write")["constants"]["core"];
     let value = core["value"].as_f64().expect("a number");
     assert!((value / 10.0 - 1.0).abs() < 0.02 && core["told"] == true && core["unit"] == "GB/s", "{core}");
     assert!(law("disk.read").is_null(), "it was not asked for");
     assert_eq!(sandbox.names("out/calibration"), ["hardware.yaml", "report.html", "samples.jsonl"]);
+    let tables = answer["hardware"]["collectives"]["tables"].as_array().map(Vec::len);
+    assert_eq!(tables, Some(5), "of each collective by all GPUs");
+    assert!(sandbox.read("out/calibration/report.html").contains("<h2>collectives</h2>"));
     // What was recorded stands in for the device.
     let recorded = "calibrate --device recorded:out/calibration/samples.jsonl --out again --format json";
     let again = sandbox.run(recorded).json();

@@ -4,7 +4,8 @@ use hw_models::calibration::estimate::{Beside, beside};
 use hw_models::calibration::hardware::{Found, Hardware};
 use hw_models::calibration::interference::Slowdown;
 use hw_models::calibration::laws::laws;
-use hw_models::calibration::measure::Record;
+use hw_models::calibration::measure::{Record, Task};
+use hw_models::calibration::overlay::COLLECTIVES;
 use hw_models::calibration::{Errors, FoundClass};
 use hw_models::kernels::{Correct, KernelModel};
 use reports::calibration::{self, Calibration, Constant, FitPoint, Law, Met};
@@ -31,7 +32,8 @@ pub(super) fn of_device(
         let point = |record| of_kernel(record, class, model.as_ref()?);
         records.iter().filter_map(point).collect()
     });
-    let laws = known.map(|(law, found)| of_law(law, found, records)).chain(kernels).collect();
+    let laws = known.map(|(law, found)| of_law(law, found, records));
+    let laws = laws.chain(of_collectives(hardware, records)).chain(kernels).collect();
     let met = |one: &Slowdown| Met {
         timed: one.timed.clone(),
         meanwhile: one.meanwhile.clone(),
@@ -141,13 +143,6 @@ fn of_law(law: &hw_models::calibration::laws::Law, found: &Found, records: &[Rec
         error: constant.error,
         told: constant.told,
     });
-    let point = |Beside { record, seconds, held_out }: Beside<'_>| FitPoint {
-        task: record.of.to_string(),
-        measured_s: record.seconds(),
-        predicted_s: seconds,
-        held_out,
-        unstable: record.is_unstable(),
-    };
     let points = beside(law, &values, records, found.held_out.samples > 0);
     Law {
         name: law.name.to_owned(),
@@ -158,6 +153,36 @@ fn of_law(law: &hw_models::calibration::laws::Law, found: &Found, records: &[Rec
         decades: found.decades.as_ref().and_then(errors),
         catalogue: None,
         refused: found.refused,
+    }
+}
+
+/// Tables of collectives, on the sizes that none of them needs.
+fn of_collectives(hardware: &Hardware, records: &[Record]) -> Option<Law> {
+    let collectives = hardware.collectives.as_ref()?;
+    let refused =
+        records.iter().filter(|record| matches!(record.of, Task::Collective(_)) && !record.is_sound());
+    Some(Law {
+        name: COLLECTIVES.to_owned(),
+        method: format!(
+            "{} tables of times, which scenarios take; between sizes they grow as the law of their ring does",
+            collectives.tables.len()
+        ),
+        constants: Vec::new(),
+        points: hardware.unseen_collectives(records).into_iter().map(point).collect(),
+        held_out: errors(&collectives.held_out),
+        decades: None,
+        catalogue: None,
+        refused: refused.count(),
+    })
+}
+
+fn point(Beside { record, seconds, held_out }: Beside<'_>) -> FitPoint {
+    FitPoint {
+        task: record.of.to_string(),
+        measured_s: record.seconds(),
+        predicted_s: seconds,
+        held_out,
+        unstable: record.is_unstable(),
     }
 }
 

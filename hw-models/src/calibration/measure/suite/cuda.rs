@@ -57,7 +57,6 @@ pub fn cuda_suite(facts: &CudaFacts, quick: bool) -> Suite {
         probe("stream", "rates of passes over memory", streams(quick)),
         probe("copy", "rates of copies between host and GPU", copies(quick)),
     ];
-    probes.extend(facts.others.into_iter().flat_map(|others| others.probes(quick)));
     if !quick {
         probes.extend([
             probe("library", "products of other types, and batches", library(facts)),
@@ -68,8 +67,12 @@ pub fn cuda_suite(facts: &CudaFacts, quick: bool) -> Suite {
             probe("interference", "what work that goes on at once costs the other", interference(facts)),
             probe("storage", "blocks of a file that go to the GPU past the host", storage()),
             probe("allocation", "what allocating takes", allocations()),
-            probe("sustained", "what the board holds when it is warm", sustained(facts)),
         ]);
+    }
+    // Memory takes longer to allocate once other GPUs see it.
+    probes.extend(facts.others.into_iter().flat_map(|others| others.probes(quick)));
+    if !quick {
+        probes.push(probe("sustained", "what the board holds when it is warm", sustained(facts)));
     }
     let product = square(facts, 4_096);
     let copy = MemoryPass { pattern: Pattern::Copy, dtype: facts.half(), bytes: 256 * MIB, again: false };
