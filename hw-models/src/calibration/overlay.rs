@@ -3,22 +3,27 @@
 //! A scenario has one machine, so that what was measured of a host holds for all nodes of the overlay, and what was
 //! measured of a drive for all drives.
 
+mod gpus;
+
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 
 use super::hardware::{Constant, Found, Hardware};
-use super::laws::gpus::{PEER, RATE, SEND_RECEIVE, START};
+use super::laws::gpus::{PEER, PEER_AGAINST, RATE, SEND_RECEIVE, START};
 use super::laws::laws;
 use super::measure::Fabric;
-use super::{Errors, FoundCollectives, FoundKernels};
+use super::{Errors, FoundKernels};
 use crate::catalogue::{Catalogue, CopyRates, LinkClass, OneWay, Ssd, UnknownEntry, look_up};
-use crate::collectives::{CollectiveCatalogue, CollectiveKind, InsideLink, LogTable, MeasuredTable};
+use crate::collectives::CollectiveCatalogue;
 use crate::host::{Cost, HostCosts, OpClass};
 use crate::kernels::{
     Corrections, DeviceKernels, KernelCatalogue, KernelClass, Spreads, StreamClass, StreamParameters,
 };
 use crate::provenance::{Confidence, Origin, Provenance};
+
+pub use gpus::COLLECTIVES;
+use gpus::is_collective;
 
 /// Constants that scenarios rest on.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,7 +133,7 @@ impl Overlay {
         let elementwise = KernelClass::Stream(StreamClass::Elementwise).to_string();
         let has_elementwise =
             hardware.kernels.as_ref().is_some_and(|kernels| kernels.classes.contains_key(&elementwise));
-        let tables = hardware.tables();
+        let tables = gpus::tables(hardware);
         for (law, found) in in_order(&hardware.laws, laws().map(|law| law.name)) {
             let constants = laws().find(|known| known.name == law).map_or(&[][..], |law| law.constants);
             for (name, constant) in in_order(&found.constants, constants.iter().map(|constant| constant.name))
@@ -205,34 +210,6 @@ impl Overlay {
         Ok(())
     }
 
-    /// Times of collectives in the place of those that the catalogue has of such groups.
-    fn lay_collectives(&mut self, laid: &Laid, gpu: &str, fabric: Fabric, found: &FoundCollectives) {
-        let Some(generation) = self.devices.gpus.get(gpu).map(|gpu| gpu.architecture.clone()) else { return };
-        let provenance = Provenance {
-            origin: Origin::MeasuredHere,
-            source: format!(
-                "{}: collectives of {}, {}; held out {}",
-                laid.file, laid.device, laid.date, found.held_out
-            ),
-            confidence: if laid.steady { Confidence::High } else { Confidence::Medium },
-        };
-        for table in &found.tables {
-            let table = MeasuredTable {
-                generation: generation.clone(),
-                inside: fabric.inside,
-                ranks: table.ranks,
-                kind: table.kind,
-                points: LogTable::from(table.points.clone()),
-                provenance: provenance.clone(),
-            };
-            let known = self.collectives.tables.iter_mut().find(|known| known.is_of_the_same(&table));
-            match known {
-                Some(known) => *known = table,
-                None => self.collectives.tables.push(table),
-            }
-        }
-    }
-
     /// What an operator costs the host (us), if that is from a hardware file.
     fn measured(&self, class: OpClass) -> Option<f64> {
         let cost = self.host.dispatch.get(&class)?;
@@ -289,7 +266,9 @@ impl<'a> Value<'a> {
             ("copy.to-host", "rate") => self.link(|copies| &mut copies.from_device)?,
             ("copy.against.to-device", "one") => self.against(|copies| &mut copies.to_device)?,
             ("copy.against.to-host", "one") => self.against(|copies| &mut copies.from_device)?,
-            (PEER | SEND_RECEIVE, RATE) => self.between_gpus(law == SEND_RECEIVE)?,
+            (PEER, RATE) => self.peer(|way, rate| *way = OneWay { alone: rate, against: rate })?,
+            (PEER_AGAINST, RATE) => self.peer(|way, rate| way.against = rate)?,
+            (SEND_RECEIVE, RATE) => self.messages()?,
             (SEND_RECEIVE, START) => self.message()?,
             (ELEMENTWISE_PASS, "rate" | "start") => self.stream(constant == "rate")?,
             _ => self.of_framework(law, constant)?,
@@ -390,45 +369,6 @@ impl<'a> Value<'a> {
         }))
     }
 
-    /// NVLinks of a class have one rate: that of messages, whose kernels collectives have too, before that of copies. Over PCI
-    /// Express messages reach a share of the link to the host, and nobody copies.
-    fn between_gpus(self, by_messages: bool) -> Option<Place<'a>> {
-        let (gpu, fabric) = (self.gpu?, self.fabric?);
-        if fabric.inside == InsideLink::Pcie && !by_messages {
-            return None;
-        }
-        Some(Box::new(move |all| {
-            let Some(gpu) = all.devices.gpus.get(gpu) else { return };
-            if fabric.inside == InsideLink::Pcie {
-                let Some(class) = all.devices.links.get(&gpu.pcie.class) else { return };
-                let link = class.effective(gpu.pcie.lanes) / 1e9;
-                let message = &mut all.collectives.point_to_point.pcie;
-                (message.efficiency, message.provenance) = (self.of / link, self.from);
-            } else if let Some(nvlink) = &gpu.nvlink
-                && let Some(class) = all.devices.links.get_mut(&nvlink.class)
-            {
-                class.effective_gb_per_s = self.of / f64::from(fabric.nvlinks.max(1));
-                class.sources.constants.insert(LINK_RATE.to_owned(), self.from);
-            }
-        }))
-    }
-
-    /// What comes before the bytes of a message whose receiver is ready: its parts as the catalogue divides it.
-    fn message(self) -> Option<Place<'a>> {
-        let fabric = self.fabric?;
-        Some(Box::new(move |all| {
-            let paths = &mut all.collectives.point_to_point;
-            let message = match fabric.inside {
-                InsideLink::Pcie => &mut paths.pcie,
-                InsideLink::NvSwitch | InsideLink::CubeMesh => &mut paths.nv_link,
-            };
-            let longer = self.of / (message.latency_us + message.rendezvous_us);
-            message.latency_us *= longer;
-            message.rendezvous_us *= longer;
-            message.provenance = self.from;
-        }))
-    }
-
     /// Elementwise kernels of a GPU: passes that read an array and write another.
     fn stream(self, rate: bool) -> Option<Place<'a>> {
         const CLASS: StreamClass = StreamClass::Elementwise;
@@ -461,20 +401,6 @@ fn in_order<T>(map: &IndexMap<String, T>, names: impl Iterator<Item = &'static s
     entries
 }
 
-impl Hardware {
-    /// Its times of collectives, where it is known of which GPU and over what they are.
-    fn tables(&self) -> Option<(&str, Fabric, &FoundCollectives)> {
-        Some((self.gpu.as_deref()?, self.device.fabric?, self.collectives.as_ref()?))
-    }
-}
-
-/// Whether a law is of collectives, of which there are tables.
-fn is_collective(law: &str) -> bool {
-    CollectiveKind::ALL.into_iter().any(|kind| kind.to_string() == law)
-}
-
-/// What tables of collectives are told as.
-pub const COLLECTIVES: &str = "collectives";
 /// The law of passes that read an array and write another.
 const ELEMENTWISE_PASS: &str = "pass.scale";
 /// Tensors of an update, of which the host does something for each: those of a small model.

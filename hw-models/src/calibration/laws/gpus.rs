@@ -11,7 +11,9 @@ const GIGA: f64 = 1e9;
 pub(in crate::calibration) const SEND_RECEIVE: &str = "send-receive";
 /// The law of copies from one GPU to another.
 pub(in crate::calibration) const PEER: &str = "peer.one-way";
-/// The rate of either.
+/// The same while the other one copies as well.
+pub(in crate::calibration) const PEER_AGAINST: &str = "peer.both-ways";
+/// The rate of each.
 pub(in crate::calibration) const RATE: &str = "rate";
 /// What comes before the bytes of a message.
 pub(in crate::calibration) const START: &str = "start";
@@ -31,7 +33,7 @@ const RING: [Constant; 3] = [
 
 pub(super) const LAWS: [Law; 8] = [
     Law { name: PEER, constants: &COPY, seconds: peer },
-    Law { name: "peer.both-ways", constants: &BOTH, seconds: against },
+    Law { name: PEER_AGAINST, constants: &BOTH, seconds: against },
     Law { name: SEND_RECEIVE, constants: &MESSAGE, seconds: message },
     ring("all-reduce", |x, task| collective(x, task, CollectiveKind::AllReduce)),
     ring("all-gather", |x, task| collective(x, task, CollectiveKind::AllGather)),
