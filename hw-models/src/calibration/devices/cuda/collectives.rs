@@ -24,10 +24,11 @@ use crate::calibration::measure::{Collective, DeviceError, SendReceive};
 use crate::collectives::CollectiveKind;
 use crate::kernels::Dtype;
 
-/// Communicators by the number of their ranks. They are kept from task to task: making one takes a second.
+/// Communicators by the number of their ranks, or why there are none. They are kept from task to task: making them takes a second,
+/// and failing to may take longer.
 #[derive(Default)]
 pub(super) struct Communicators {
-    made: BTreeMap<u32, Rc<Group>>,
+    made: BTreeMap<u32, Result<Rc<Group>, DeviceError>>,
 }
 
 /// GPUs that communicate, the measured one first.
@@ -71,12 +72,7 @@ impl Communicators {
     }
 
     fn group(&mut self, gpu: &mut Gpu, ranks: u32) -> Result<Rc<Group>, DeviceError> {
-        if let Some(group) = self.made.get(&ranks) {
-            return Ok(Rc::clone(group));
-        }
-        let group = Rc::new(Group::of(gpu, ranks)?);
-        self.made.insert(ranks, Rc::clone(&group));
-        Ok(group)
+        self.made.entry(ranks).or_insert_with(|| Group::of(gpu, ranks).map(Rc::new)).clone()
     }
 }
 
