@@ -12,3 +12,4 @@ pub mod host;
 pub mod kernels;
 pub mod machine;
 pub mod provenance;
+pub mod storage;

@@ -118,9 +118,16 @@ pub struct Ssd {
     /// Writes while the write cache lasts, where they are faster (GB/s).
     #[serde(default)]
     pub burst_write_gb_per_s: Option<f64>,
-    /// Size of the write cache (GB).
+    /// What can be written at the burst rate before the sustained one holds (GB).
     #[serde(default)]
     pub write_cache_gb: Option<f64>,
+    /// Share of its rate that each direction keeps while the other is busy; a half where it is not known: a drive reads or
+    /// writes.
+    #[serde(default)]
+    pub mixed_share: Option<f64>,
+    /// What one read alone gets once its bytes flow (GB/s); less than all reads together, as it comes from few chips.
+    #[serde(default)]
+    pub one_read_gb_per_s: Option<f64>,
     /// Random reads of 4 KiB (1000/s).
     #[serde(default)]
     pub read_kiops: Option<f64>,

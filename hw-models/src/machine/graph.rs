@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use sim_core::time::Time;
 
-use crate::catalogue::{CopyRates, Gpu, LinkKind};
+use crate::catalogue::{CopyRates, Gpu, LinkKind, Ssd};
 use crate::provenance::Provenance;
 
 use super::part::{Constant, PartKind};
@@ -52,6 +52,8 @@ pub(super) struct NodeGraph {
     pub neighbours: Vec<Vec<(Hop, u32)>>,
     /// The GPUs in order, with their models.
     pub gpus: Vec<(u32, Gpu)>,
+    /// The drives in order, with their models.
+    pub drives: Vec<(u32, Ssd)>,
     /// The network interfaces in order.
     pub nics: Vec<u32>,
     /// Of every part: the memory nearest to it.

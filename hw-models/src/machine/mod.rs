@@ -40,7 +40,7 @@ pub use transfers::Transfers;
 
 use std::ops::{Range, RangeInclusive};
 
-use crate::catalogue::{Catalogue, Gpu, LinkKind, look_up};
+use crate::catalogue::{Catalogue, Gpu, LinkKind, Ssd, look_up};
 
 use degrade::Slowed;
 use fabric::FabricPlan;
@@ -162,6 +162,17 @@ impl Machine {
     pub fn gpu_model(&self, gpu: PartId) -> Option<&Gpu> {
         let (_, local) = self.local(gpu)?;
         self.graph.gpus.iter().find(|(part, _)| *part == local).map(|(_, model)| model)
+    }
+
+    /// The drives of a node.
+    pub fn drives_of_node(&self, node: u32) -> impl Iterator<Item = PartId> + '_ {
+        self.graph.drives.iter().map(move |&(local, _)| self.global(node, local))
+    }
+
+    /// The catalogue entry of a drive.
+    pub fn drive_model(&self, drive: PartId) -> Option<&Ssd> {
+        let (_, local) = self.local(drive)?;
+        self.graph.drives.iter().find(|(part, _)| *part == local).map(|(_, model)| model)
     }
 
     /// The clock of a GPU relative to that of its peak rates, after `degrade`.

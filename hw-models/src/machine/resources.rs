@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use sim_core::fixed::Rate;
 use sim_core::id::{CauseId, FluidId, PoolId, StoreId};
-use sim_core::platform::{Demand, Platform};
+use sim_core::platform::{Bucket, Demand, Platform};
 
 use crate::catalogue::LinkKind;
 
 use super::part::PartKind;
-use super::{Machine, Route};
+use super::{DirectedLink, Machine, Route};
 
 /// What an engine resource stands for; time lost on it counts under a cause of the caller's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,7 +71,10 @@ impl Machine {
             let link = self.link(id);
             let shared = self.shared_direction(id);
             resources.links.push(if shared == id {
-                platform.fluid(self.link_name(id), self.capacity(id), cause(ResourceKind::Link(link.kind)))
+                let name = self.link_name(id);
+                let fluid = platform.fluid(name, self.capacity(id), cause(ResourceKind::Link(link.kind)));
+                platform.fluids[fluid.index()].bucket = self.write_cache(id);
+                fluid
             } else {
                 resources.links[shared.index()]
             });
@@ -82,6 +86,17 @@ impl Machine {
             }
         }
         resources
+    }
+
+    /// Writes of a drive are faster while its cache lasts. What is in the cache goes to its place at the sustained rate
+    /// meanwhile: it is full after `write_cache_gb` have been written, of which it holds 1 - sustained / burst.
+    fn write_cache(&self, id: DirectedLink) -> Option<Bucket> {
+        let link = self.link(id);
+        let drive = self.drive_model(link.to)?;
+        let (burst, cache) = drive.burst_write_gb_per_s.zip(drive.write_cache_gb)?;
+        let burst = (burst * 1e9).min(link.nominal_bytes_per_s);
+        let held = cache * 1e9 * (1.0 - link.bytes_per_s / burst);
+        (held >= 1.0).then(|| Bucket { burst: Rate::per_second(burst), volume: held as u64 })
     }
 
     /// What a transfer gets when nothing else is on its links (byte/s); infinite within a part.

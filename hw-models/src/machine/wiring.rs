@@ -150,10 +150,15 @@ impl<'a> Wiring<'a> {
             capacity: ssd.capacity_tb.map(|tb| (tb * 1e12) as u64),
             peer_to_peer: true,
         });
-        for (constant, value) in
-            [("read_gb_per_s", ssd.read_gb_per_s), ("write_gb_per_s", ssd.write_gb_per_s)]
-        {
+        self.graph.drives.push((part, ssd.clone()));
+        for (constant, value) in [
+            ("read_gb_per_s", ssd.read_gb_per_s),
+            ("write_gb_per_s", ssd.write_gb_per_s),
+            ("burst_write_gb_per_s", ssd.burst_write_gb_per_s),
+            ("write_cache_gb", ssd.write_cache_gb),
+        ] {
             if let Some(value) = value {
+                self.check(model, constant, value);
                 self.rests_on(model, &ssd.sources, &[(constant, value)]);
             }
         }

@@ -13,5 +13,6 @@ mod machine_set;
 mod measured;
 mod overlay;
 mod python;
+mod storage;
 mod table;
 mod torch;
