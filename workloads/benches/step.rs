@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
+use hw_models::copies::COPIES;
 use hw_models::host::{HOST, HostCosts};
 use hw_models::kernels::{KERNELS, KernelCatalogue, Libraries};
 use hw_models::machine::{ClusterSpec, Machine};
@@ -89,6 +90,7 @@ fn lowered() -> Lowered {
         kernels: &kernels,
         collectives: &collectives,
         host: &host,
+        copies: &parse(COPIES),
         libraries: Libraries::default(),
     };
     build_on(&plan, &hardware).expect("a plan that can be built").lowered

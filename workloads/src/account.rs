@@ -28,6 +28,10 @@ pub enum TaskKind {
     Eviction,
     /// A copy back.
     Load,
+    /// A copy to host memory.
+    Offload,
+    /// A copy back from there.
+    Reload,
     /// Work of the host.
     Issue,
 }
@@ -71,6 +75,10 @@ pub enum Communication {
     Eviction,
     /// An activation that comes back.
     Load,
+    /// An activation that goes to host memory.
+    Offload,
+    /// An activation that comes back from there.
+    Reload,
 }
 
 /// The accounts of all tasks of a plan on a machine.
@@ -83,6 +91,8 @@ pub struct Accounts {
     pub(crate) messages: Vec<Account>,
     /// Of copies between partner stages, the weakest of all pairs.
     pub(crate) copies: Origin,
+    /// Of copies between GPUs and their hosts.
+    pub(crate) host_copies: Origin,
     /// Of what the host does.
     pub(crate) host: Origin,
 }
@@ -90,17 +100,19 @@ pub struct Accounts {
 impl Accounts {
     /// The account of a task.
     pub fn of(&self, kind: TaskKind) -> Account {
-        let copy = |communication| Account {
+        let copy = |communication, origin| Account {
             communication: Some(communication),
             model: TimeModel::Transfer,
             shape: 0,
-            origin: self.copies,
+            origin,
         };
         match kind {
             TaskKind::Operator(op) => self.operators[self.operator_of[op.0 as usize] as usize],
             TaskKind::Message(hop) => self.messages[boundary(hop)],
-            TaskKind::Eviction => copy(Communication::Eviction),
-            TaskKind::Load => copy(Communication::Load),
+            TaskKind::Eviction => copy(Communication::Eviction, self.copies),
+            TaskKind::Load => copy(Communication::Load, self.copies),
+            TaskKind::Offload => copy(Communication::Offload, self.host_copies),
+            TaskKind::Reload => copy(Communication::Reload, self.host_copies),
             TaskKind::Issue => {
                 Account { communication: None, model: TimeModel::Host, shape: 0, origin: self.host }
             }
@@ -136,6 +148,8 @@ impl Communication {
             Self::Message => "pipeline message".to_owned(),
             Self::Eviction => "eviction to the partner stage".to_owned(),
             Self::Load => "load from the partner stage".to_owned(),
+            Self::Offload => "offload to host memory".to_owned(),
+            Self::Reload => "load from host memory".to_owned(),
         }
     }
 
@@ -144,6 +158,7 @@ impl Communication {
         match self {
             Self::Collective(group, _) => !matches!(group, Group::Embedding | Group::Model),
             Self::Message | Self::Eviction | Self::Load => false,
+            Self::Offload | Self::Reload => true,
         }
     }
 }

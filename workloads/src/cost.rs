@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use hw_models::copies::CopyCost;
 use sim_core::fixed::Rate;
 use sim_core::program::CapTable;
 use sim_core::time::Time;
@@ -21,6 +22,8 @@ pub struct CostBook {
     pub messages: Vec<Message>,
     /// By stage, the speed of a copy from it to its partner `p - 1 - s` when nothing contends.
     pub copies: Vec<Rate>,
+    /// What a copy from a GPU to its host asks for beside its links, and one back; none where nobody knows.
+    pub host_copies: Option<[CopyCost; 2]>,
     /// What issuing costs the host; none: it is never late.
     pub issue: Option<IssueCosts>,
 }

@@ -14,6 +14,19 @@ pub enum Disposition {
     Recompute(Vec<OpId>),
     /// Some micro-batches of it stay in the memory of another stage for a while.
     Move(MoveId),
+    /// It is in host memory between the passes.
+    Offload(Offload),
+}
+
+/// When a storage is away from the GPU, in every micro-batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offload {
+    /// It leaves when this operator of the forward pass has ended.
+    pub leaves_after: OpId,
+    /// It is asked for before this operator of the backward pass.
+    pub asked_before: OpId,
+    /// This operator is the first that needs it back.
+    pub needed_by: OpId,
 }
 
 /// Trips that the storages of a stage make together.
@@ -99,6 +112,14 @@ impl Dispositions {
     /// Whether anything is recomputed.
     pub fn recomputes(&self) -> bool {
         self.decided.values().any(|(_, disposition)| matches!(disposition, Disposition::Recompute(_)))
+    }
+
+    /// All storages that are away between the passes.
+    pub fn offloads(&self) -> impl Iterator<Item = (StorageId, &Offload)> {
+        self.decided.iter().filter_map(|(&storage, (_, disposition))| match disposition {
+            Disposition::Offload(offload) => Some((storage, offload)),
+            _ => None,
+        })
     }
 
     /// Adds trips, for the [`Disposition::Move`] of the storages that make them.

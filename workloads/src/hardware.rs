@@ -9,6 +9,7 @@ use hw_models::catalogue::{Catalogue, Gpu};
 use hw_models::collectives::{
     self, CollectiveCatalogue, CollectiveError, CollectiveModel, CollectivePlan, GroupShape, PathKind,
 };
+use hw_models::copies::{Copy, CopyCatalogue, CopyCost, Direction, HostMemory};
 use hw_models::host::HostCosts;
 use hw_models::kernels::{GpuFacts, KernelCatalogue, KernelCost, KernelError, KernelModel, Libraries};
 use hw_models::machine::{Machine, NoRoute, Route, RouteKind};
@@ -37,6 +38,8 @@ pub struct Hardware<'a> {
     pub collectives: &'a CollectiveCatalogue,
     /// What issuing work costs.
     pub host: &'a HostCosts,
+    /// Starts of copies.
+    pub copies: &'a CopyCatalogue,
     /// Where the framework takes its kernels from.
     pub libraries: Libraries,
 }
@@ -68,6 +71,15 @@ impl<'a> Hardware<'a> {
         let model = self.machine.part(first).model.ok_or(HardwareError::NoGpu)?;
         let gpu = self.machine.gpu_model(first).ok_or(HardwareError::NoGpu)?;
         Ok((model, gpu))
+    }
+
+    /// What a page-locked copy from a GPU to its host asks for beside its links, and one back; none where nobody knows.
+    pub fn host_copies(&self) -> Option<[CopyCost; 2]> {
+        let (_, gpu) = self.gpu().ok()?;
+        let starts = self.copies.get(&gpu.pcie.class)?;
+        let cost =
+            |direction| starts.cost(Copy { direction, memory: HostMemory::Pinned, synchronised: false });
+        Some([cost(Direction::FromDevice), cost(Direction::ToDevice)])
     }
 
     /// The kernels of the machine's GPU in a training run, at a clock relative to that of its peak rates.

@@ -127,6 +127,8 @@ fn class(kind: LaneKind) -> u8 {
         LaneKind::Gather => 5,
         LaneKind::Reduce => 6,
         LaneKind::Host => 7,
+        LaneKind::Offload => 8,
+        LaneKind::Reload => 9,
     }
 }
 
@@ -194,6 +196,10 @@ enum Object {
     Sms,
     /// The way from one stage to another.
     Way(u32, u32),
+    /// The memory of the host beside a rank, and the ways there and back.
+    HostMemory,
+    ToHost,
+    FromHost,
     /// A channel, and the class of the lane that joins.
     Channel(u32, u8),
 }
@@ -209,7 +215,11 @@ impl Objects<'_> {
     fn id(&self, object: Object, stage: u32, replica: u32) -> u32 {
         let rank = |stage| self.site.rank(stage, replica);
         let own = &self.site.ranks[rank(stage)];
+        let host = || own.host.expect("a rank that offloads has a host");
         match object {
+            Object::HostMemory => host().memory.0,
+            Object::ToHost => host().out.0,
+            Object::FromHost => host().back.0,
             Object::Signal(signal) => signal * self.site.replicas + replica,
             Object::Memory(stage) => self.ranks[rank(stage)].memory.0,
             Object::Resident(stage) => self.ranks[rank(stage)].resident.0,
@@ -287,25 +297,33 @@ impl<'a> LaneLowering<'a> {
             Item::Execute(op) => self.execute(op, ops),
             Item::Allocate(storage, place) => {
                 let (store, bytes, kind) = self.memory(storage, place);
-                let (shortage, cause) = (Shortage::Fail, self.program.cause(cause::MEMORY));
-                ops.push(Op::Acquire { store, bytes, kind, shortage, priority: 0, cause });
+                // A host's pages are locked beforehand: there are no more of them.
+                let outside = matches!(place, Place::Host(_));
+                let waits = self.schedule.stages[place.stage() as usize].waits && !outside;
+                let shortage = if waits { Shortage::Wait } else { Shortage::Fail };
+                // What runs next comes before what runs ahead.
+                let priority = u8::from(waits && self.lane.kind != LaneKind::Compute);
+                let cause = self.program.cause(cause::MEMORY);
+                ops.push(Op::Acquire { store, bytes, kind, shortage, priority, cause });
             }
             Item::Free(storage, place) => {
                 let (store, bytes, kind) = self.memory(storage, place);
                 ops.push(Op::Release { store, bytes, kind });
             }
-            Item::Copy(storage, to) => {
+            Item::Copy { storage, from, to } => {
                 let bytes = self.graph.stored(storage).bytes;
-                let home = self.graph.stored(storage).stage;
-                // To the partner from home, or home from the partner, whose lane this is not.
-                let (from, to) = match to {
-                    Place::Partner(partner) => (home, partner),
-                    Place::Home(_) => (self.partner(), home),
+                let activity = match (from, to) {
+                    (Place::Host(_), _) => self.host_copy(bytes, TaskKind::Reload),
+                    (_, Place::Host(_)) => self.host_copy(bytes, TaskKind::Offload),
+                    _ => {
+                        let out = matches!(to, Place::Partner(_));
+                        let kind = if out { TaskKind::Eviction } else { TaskKind::Load };
+                        let ends = (from.stage(), to.stage());
+                        let cap = self.costs.copies[from.stage() as usize];
+                        let cause = self.program.cause(cause::TRANSFER);
+                        self.moving(Message { latency: Time::ZERO, bytes, cap }, ends, cause, kind)
+                    }
                 };
-                let cause = self.program.cause(cause::TRANSFER);
-                let kind = if from == home { TaskKind::Eviction } else { TaskKind::Load };
-                let cost = Message { latency: Time::ZERO, bytes, cap: self.costs.copies[from as usize] };
-                let activity = self.moving(cost, (from, to), cause, kind);
                 ops.push(Op::Run { activity });
             }
             Item::Enter(place) => {
@@ -425,28 +443,35 @@ impl<'a> LaneLowering<'a> {
         }
     }
 
-    /// The stage whose memory this lane's stage uses, too.
-    fn partner(&self) -> u32 {
-        let items = self.lane.blocks.iter().flat_map(|block| &block.items);
-        let mut partner = items.filter_map(|item| match *item {
-            Item::Enter(Place::Partner(stage)) | Item::Leave(Place::Partner(stage)) => Some(stage),
-            _ => None,
-        });
-        partner.next().unwrap_or(self.lane.stage)
+    /// A copy between a GPU and its host.
+    fn host_copy(&mut self, bytes: u64, kind: TaskKind) -> Affine {
+        let [out, back] = self.costs.host_copies.expect("who offloads knows what copies cost");
+        let (way, cost) = match kind {
+            TaskKind::Reload => (Object::FromHost, back),
+            _ => (Object::ToHost, out),
+        };
+        let (route, cause) = (self.slot(way), self.program.cause(cause::TRANSFER));
+        let cap = cost.at_most.map_or(Rate::UNLIMITED, Rate::per_second);
+        let copy = Activity { latency: cost.latency, cap, ..Activity::moving(bytes, route, cause) };
+        self.activity(copy, Task { kind, bytes })
     }
 
     fn memory(&mut self, storage: StorageId, place: Place) -> (Slot, Affine, KindId) {
         let name = match place {
             Place::Partner(_) => kind::HELD_FOR_PARTNER,
             Place::Home(_) => self.graph.kind(storage),
+            Place::Host(_) => kind::OFFLOADED,
         };
-        let store = self.slot(Object::Memory(place.stage()));
+        let store = self.slot(match place {
+            Place::Host(_) => Object::HostMemory,
+            _ => Object::Memory(place.stage()),
+        });
         (store, self.size(self.graph.stored(storage).bytes), self.program.kind(name))
     }
 
     fn resident(&mut self, place: Place) -> (Slot, Affine, KindId) {
         let name = match place {
-            Place::Home(_) => kind::RESIDENT,
+            Place::Home(_) | Place::Host(_) => kind::RESIDENT,
             Place::Partner(_) => kind::RESIDENT_FOR_PARTNER,
         };
         let store = self.slot(Object::Resident(place.stage()));

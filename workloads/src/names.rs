@@ -59,6 +59,8 @@ pub mod kind {
     pub const UNREDUCED: &str = "gradients to be reduced";
     /// Activations of another stage.
     pub const HELD_FOR_PARTNER: &str = "activations held for a partner";
+    /// Activations of a GPU in host memory.
+    pub const OFFLOADED: &str = "offloaded activations";
     /// Activations produced again right before the backward pass.
     pub const RECOMPUTED: &str = "recompute";
     /// One micro-batch of one chunk, in the stores that count residents.

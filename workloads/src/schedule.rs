@@ -31,6 +31,8 @@ pub struct StageMemory {
     pub persistent: Vec<(&'static str, u64)>,
     /// Most micro-batches (of one chunk each) that may be resident at a time; none: as many as fit.
     pub resident_bound: Option<u32>,
+    /// Whether who finds no room waits until others give some back, rather than having run out of memory.
+    pub waits: bool,
 }
 
 impl StageMemory {
@@ -77,6 +79,10 @@ pub enum LaneKind {
     Evict,
     /// Copies them back.
     Load,
+    /// Copies storages to host memory.
+    Offload,
+    /// Copies them back.
+    Reload,
     /// Runs collectives beside the operators.
     Collective,
     /// Gathers parameters that data-parallel ranks share, ahead of the operators that read them.
@@ -95,6 +101,8 @@ impl LaneKind {
             Self::Link { to } => format!("link[{to}]"),
             Self::Evict => "evict".to_owned(),
             Self::Load => "load".to_owned(),
+            Self::Offload => "offload".to_owned(),
+            Self::Reload => "reload".to_owned(),
             Self::Collective => "collective".to_owned(),
             Self::Gather => "gather".to_owned(),
             Self::Reduce => "reduce".to_owned(),
@@ -133,12 +141,20 @@ pub struct Call {
 pub enum Item {
     /// Executes an operator.
     Execute(OpId),
-    /// Takes the bytes of a storage in a stage's memory. There must be room, as with a framework's allocator.
+    /// Takes the bytes of a storage in a stage's memory. There must be room, as with a framework's allocator, unless who finds
+    /// none [waits](StageMemory::waits).
     Allocate(StorageId, Place),
     /// Gives them back.
     Free(StorageId, Place),
-    /// Copies a storage between the stage that produces it and its partner, which is the other place.
-    Copy(StorageId, Place),
+    /// Copies a storage.
+    Copy {
+        /// Which.
+        storage: StorageId,
+        /// Where it is.
+        from: Place,
+        /// Where it has room.
+        to: Place,
+    },
     /// One more micro-batch is resident; waits where the stage's bound is reached.
     Enter(Place),
     /// One less.
@@ -168,20 +184,22 @@ pub enum Item {
     Mark,
 }
 
-/// A stage's memory, as seen from an item.
+/// A memory, as seen from an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// That of the stage the storage belongs to.
     Home(u32),
     /// That of its partner, which keeps it for a while.
     Partner(u32),
+    /// That of the host beside the GPU of the stage that it belongs to.
+    Host(u32),
 }
 
 impl Place {
     /// The stage.
     pub const fn stage(self) -> u32 {
         match self {
-            Self::Home(stage) | Self::Partner(stage) => stage,
+            Self::Home(stage) | Self::Partner(stage) | Self::Host(stage) => stage,
         }
     }
 }

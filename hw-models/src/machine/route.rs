@@ -58,6 +58,11 @@ impl Machine {
         Ok(Route { links, latency, kind })
     }
 
+    /// That no host memory is near a part.
+    pub fn no_memory(&self, part: PartId) -> NoRoute {
+        NoRoute { from: self.part(part).name, to: "host memory".to_owned() }
+    }
+
     /// The route over these parts in turn, which are at least one: a copy that is staged in a memory of one's choice.
     ///
     /// # Errors

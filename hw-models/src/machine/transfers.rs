@@ -3,9 +3,9 @@
 //! A link carries copies at other rates than what collectives plan with, and each direction slower while the other is busy:
 //!
 //! ```text
-//! switch[0] > socket[0]      one direction: `alone` of that direction
-//! socket[0] > switch[0]      the other
-//! switch[0] = socket[0]      both together: the sum of both `against`, shared by the directions, however many copies each has
+//! switch[0] -> socket[0]     one direction: `alone` of that direction
+//! socket[0] -> switch[0]     the other
+//! switch[0] <-> socket[0]    both together: the sum of both `against`, shared by the directions, however many copies each has
 //! ```
 //!
 //! An output port of a PCIe switch serves its input ports in turn, so that what comes through another switch shares the turn
@@ -94,7 +94,7 @@ impl<'a> Transfers<'a> {
         let ways = self.both_ways.entry(first).or_insert_with(|| {
             let link = self.machine.link(first);
             let [from, to] = [link.from, link.to].map(|end| self.machine.part(end).name);
-            both_ways(platform, format!("{from}={to}"), rates, self.cause)
+            both_ways(platform, format!("{from} <-> {to}"), rates, self.cause)
         });
         ways[(id.0 & 1) as usize]
     }

@@ -10,6 +10,7 @@ use workloads::hardware::Hardware;
 use workloads::limits::Invalid;
 use workloads::plan::PlanError;
 
+use crate::catalogue;
 use crate::schema::{
     Attention, Bytes, Cluster, Degrade, Machine, PartSettings, Parts, Rate, Scenario, Share, SingleNode,
 };
@@ -53,6 +54,7 @@ pub(crate) fn hardware<'a>(machine: &'a machine::Machine, scenario: &'a Scenario
         kernels: constants.kernels(),
         collectives: constants.collectives(),
         host: constants.host(),
+        copies: catalogue::copies(),
         libraries: libraries(scenario),
     }
 }

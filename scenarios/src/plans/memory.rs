@@ -9,9 +9,10 @@ use crate::catalogue;
 use crate::schema::{Allocator, Bytes, Count, GradientPlaceholders, Model, Scenario, Step};
 
 /// The ranks of a scenario, whose tensors its framework's allocator serves; none for a profile, and for steps that are not
-/// whole, which are not replayed.
+/// whole or whose tensors leave the GPU meanwhile, which are not replayed.
 pub(crate) fn ranks(scenario: &Scenario) -> Option<Ranks> {
-    if scenario.training.step.unwrap_or_default() != Step::Full {
+    let whole = scenario.training.step.unwrap_or_default() == Step::Full;
+    if !whole || scenario.techniques.activation_offload.is_some() {
         return None;
     }
     // A plan that was built has a model.

@@ -4,10 +4,14 @@ use workloads::order::{MemoryLimit, PipelineSchedule};
 use workloads::plan::Pipelining;
 use workloads::realise::messages::SendMode;
 use workloads::techniques::bpipe::{self, Bpipe};
+use workloads::techniques::offload::ActivationOffload;
 
-use crate::schema::{EvictionPolicy, MemoryAllowance, Scenario, Schedule, Send};
+use crate::schema::{Bytes, EvictionPolicy, MemoryAllowance, Scenario, Schedule, Send};
 
-/// Order, messages and BPipe of a scenario.
+/// Tensors that are offloaded, at least (bytes): 8 Mi elements of two bytes (SSDTrain).
+const SMALLEST_OFFLOADED: u64 = 16 << 20;
+
+/// Order, messages and techniques of a scenario.
 pub(super) fn pipelining(scenario: &Scenario) -> Pipelining {
     Pipelining {
         micro_batches: micro_batches_per_flush(scenario),
@@ -25,6 +29,11 @@ pub(super) fn pipelining(scenario: &Scenario) -> Pipelining {
                 EvictionPolicy::EveryMicroBatch => bpipe::EvictionPolicy::EveryMicroBatch,
             },
             bound: bpipe.bound.map(|bound| bound.get() as u32),
+        }),
+        offload: scenario.techniques.activation_offload.as_ref().map(|offload| ActivationOffload {
+            smallest: offload.smallest.map_or(SMALLEST_OFFLOADED, Bytes::bytes),
+            keep: offload.keep.map_or(0, Bytes::bytes),
+            prefetch: offload.prefetch.get() as u32,
         }),
     }
 }

@@ -10,7 +10,7 @@ use crate::schema::{self, Bytes, PairTransfer, ProfiledPipeline, Scenario, Stage
 
 /// The plan of a scenario whose model is `pipeline`.
 pub(crate) fn plan(scenario: &Scenario, pipeline: &ProfiledPipeline) -> PipelinePlan {
-    let Pipelining { micro_batches, schedule, send, steps, bpipe } = pipelining(scenario);
+    let Pipelining { micro_batches, schedule, send, steps, bpipe, .. } = pipelining(scenario);
     let recompute = scenario.techniques.recompute.as_ref().map(|settings| recompute(settings, pipeline));
     let model = model(scenario, pipeline);
     PipelinePlan { model, micro_batches, schedule, send, steps, recompute, bpipe }

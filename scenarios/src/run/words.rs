@@ -50,6 +50,8 @@ impl<'a> Words<'a> {
             LaneKind::Link { to } => format!("messages of {name} to stage {to}"),
             LaneKind::Evict => format!("evictions of {name}"),
             LaneKind::Load => format!("loads of {name}"),
+            LaneKind::Offload => format!("copies of {name} to its host"),
+            LaneKind::Reload => format!("copies of {name} from its host"),
             LaneKind::Collective => format!("collectives of {name}"),
             LaneKind::Host => format!("host of {name}"),
             LaneKind::Gather => format!("parameter gathers of {name}"),

@@ -21,6 +21,30 @@ pub struct Techniques {
     /// Balance activation memory between the stages `x` and `p - 1 - x` (Kim et al., ICML 2023).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bpipe: Option<BPipe>,
+    /// Move what the forward pass saves to host memory, and back before the backward pass needs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activation_offload: Option<ActivationOffload>,
+}
+
+/// Move what the forward pass saves to host memory, tensor by tensor, and back before the backward pass needs it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ActivationOffload {
+    /// Smaller tensors stay; 16 MiB when absent, 8 Mi elements of two bytes as in SSDTrain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smallest: Option<Bytes>,
+    /// So many bytes of each micro-batch stay on every GPU for each chunk of its stage: of the others those that the backward pass
+    /// needs first; none when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep: Option<Bytes>,
+    /// So many tensors are asked for before the backward pass needs them.
+    pub prefetch: Count<0, 65_536>,
+}
+
+impl Default for ActivationOffload {
+    fn default() -> Self {
+        Self { smallest: None, keep: None, prefetch: Count::new(2).expect("within the limits") }
+    }
 }
 
 /// Recompute activations before the backward pass instead of keeping them.

@@ -46,8 +46,11 @@ pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
         storages
     };
     let size = |storage: &StorageId| graph.stored(*storage).bytes;
-    // Activations of a block are there at the same time; what ranks exchange beside it comes and goes.
-    let bytes = |items: &[Item]| -> u64 {
+    // Activations of a block are there at the same time, unless they can be away; what ranks exchange beside it comes and goes.
+    let bytes = |items: &[Item], waits: bool| -> u64 {
+        if waits {
+            return items.iter().map(|item| at_once(graph, *item)).max().unwrap_or(0);
+        }
         let storages = storages(items).into_iter();
         let (activations, exchanged): (Vec<_>, Vec<_>) =
             storages.partition(|&storage| graph.stored(storage).purpose.is_activation());
@@ -58,8 +61,8 @@ pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
     computes
         .filter_map(|lane| {
             let memory = &schedule.stages[lane.stage as usize];
-            let worst = lane.blocks.iter().max_by_key(|block| bytes(&block.items))?;
-            let needed = memory.held().saturating_add(bytes(&worst.items));
+            let worst = lane.blocks.iter().max_by_key(|block| bytes(&block.items, memory.waits))?;
+            let needed = memory.held().saturating_add(bytes(&worst.items, memory.waits));
             let largest = storages(&worst.items).into_iter().max_by_key(size);
             let mut holders = memory.persistent.clone();
             holders.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
@@ -74,4 +77,12 @@ pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
             })
         })
         .collect()
+}
+
+/// What an operator reads and writes is there while it runs.
+fn at_once(graph: &OpGraph, item: Item) -> u64 {
+    let Item::Execute(op) = item else { return 0 };
+    let op = graph.get(op);
+    let used: BTreeSet<&StorageId> = op.reads.iter().chain(&op.writes).collect();
+    used.into_iter().fold(0, |sum, storage| sum.saturating_add(graph.stored(*storage).bytes))
 }

@@ -29,11 +29,13 @@ type Key = ((u32, u32, u32), Fault);
 /// The lane of problems without one.
 const NOWHERE: (u32, u32, u32) = (u32::MAX, 0, 0);
 
-/// What is known of a micro-batch's instance of a storage: whether it is allocated and filled at home and at the partner.
+/// What is known of a micro-batch's instance of a storage: whether it is allocated and filled at home, at the partner and at the
+/// host.
 #[derive(Clone, Copy, Default)]
 struct Instance {
     home: Held,
     partner: Held,
+    host: Held,
     /// The lane that used it last, plus one, and after how many of its items.
     last: (u32, u32),
 }
@@ -142,11 +144,7 @@ impl<'a> Replay<'a> {
                 *held = Held::No;
                 self.expect(ok, lane, micro_batch, storage, Fault::NotAllocated);
             }
-            Item::Copy(storage, to) => {
-                let from = match to {
-                    Place::Home(stage) => Place::Partner(stage),
-                    Place::Partner(stage) => Place::Home(stage),
-                };
+            Item::Copy { storage, from, to } => {
                 let (_, filled) = self.held(at(from), storage, |held| held == Held::Filled);
                 let (held, room) = self.held(at(to), storage, |held| held != Held::No);
                 *held = Held::Filled;
@@ -211,6 +209,7 @@ impl<'a> Replay<'a> {
         let held = match place {
             Place::Home(_) => &mut instance.home,
             Place::Partner(_) => &mut instance.partner,
+            Place::Host(_) => &mut instance.host,
         };
         let ok = is_right(*held);
         (held, ok)
@@ -294,7 +293,7 @@ impl<'a> Replay<'a> {
         }
         let micro_batches = self.schedule.micro_batches;
         for (index, instance) in self.instances.iter().enumerate() {
-            if (instance.home, instance.partner) != (Held::No, Held::No) {
+            if [instance.home, instance.partner, instance.host] != [Held::No; 3] {
                 let (storage, micro_batch) = split(index, micro_batches);
                 let storage = self.graph.describe(StorageId(storage));
                 note(&mut self.found, NOWHERE, micro_batch, Fault::NeverFreed(storage));
@@ -355,7 +354,7 @@ fn clusters(schedule: &Schedule, graph: &OpGraph) -> Vec<Vec<usize>> {
         };
         for item in lane.blocks.iter().flat_map(|block| &block.items) {
             match *item {
-                Item::Allocate(storage, _) | Item::Free(storage, _) | Item::Copy(storage, _) => {
+                Item::Allocate(storage, _) | Item::Free(storage, _) | Item::Copy { storage, .. } => {
                     use_storage(storage);
                 }
                 Item::Execute(op) => {

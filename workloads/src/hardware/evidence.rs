@@ -1,5 +1,6 @@
 //! What kind of evidence the times of operators and messages rest on: where several constants decide, the weakest.
 
+use hw_models::catalogue::Gpu;
 use hw_models::machine::Route;
 use hw_models::provenance::Origin;
 
@@ -69,5 +70,16 @@ impl CostModels<'_> {
     fn origin_of(&self, route: &Route) -> Origin {
         let links = route.links.iter().map(|&link| self.job.machine.link(link).provenance.origin);
         links.max().unwrap_or(Origin::MeasuredHere)
+    }
+}
+
+impl Hardware<'_> {
+    /// The weakest evidence for copies between a GPU and its host.
+    pub(crate) fn host_copies_origin(&self) -> Origin {
+        let of_class = |gpu: &Gpu| {
+            let starts = self.copies.get(&gpu.pcie.class)?.provenance.origin;
+            Some(self.catalogue.links.get(&gpu.pcie.class)?.sources.of("copies").origin.max(starts))
+        };
+        self.gpu().ok().and_then(|(_, gpu)| of_class(gpu)).unwrap_or(Origin::Estimate)
     }
 }

@@ -1,7 +1,9 @@
 //! Lays a model on pipeline stages: the operator graph of its blocks, and the operator behind each of its nodes.
 //!
 //! What the blocks save for their backward pass is one storage per block (two where the gradients are apart): it is
-//! allocated by the first operator of the block and freed after the last that needs it.
+//! allocated by the first operator of the block and freed after the last that needs it. Where a technique decides about
+//! tensors one by one, each is a storage of its own, from the operator that fills it to the last that reads it; an input that
+//! the block before saves, too, is one storage with that.
 
 use std::ops::Range;
 
@@ -69,6 +71,15 @@ pub(crate) struct Part {
     pub(crate) experts: u64,
 }
 
+/// What a storage is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grain {
+    /// All that a block saves.
+    Block,
+    /// One tensor.
+    Tensor,
+}
+
 /// Lays the pieces of `model` on the positions of `chain`. With `split_backward` the gradients of inputs and of weights
 /// are visits of their own. `receive` is what a rank does with what it receives before it is its input; `update` what a
 /// stage does once a step.
@@ -76,6 +87,7 @@ pub(crate) fn lay(
     model: &Cut,
     chain: Chain,
     split_backward: bool,
+    grain: Grain,
     receive: &[Operator],
     update: impl Fn(u32) -> Vec<Operator>,
 ) -> Laid {
@@ -89,6 +101,7 @@ pub(crate) fn lay(
             parts: Vec::new(),
         },
         split_backward,
+        grain,
         stage: 0,
         chunk: 0,
     };
@@ -109,7 +122,7 @@ pub(crate) fn lay(
     for stage in 0..chain.stages {
         let list = laying.list(&update(stage), None);
         (laying.stage, laying.chunk) = (stage, 0);
-        laying.extend(Phase::Update, &list, &[], &[]);
+        laying.extend(Phase::Update, &list, &Uses::default());
     }
     laying.laid
 }
@@ -147,11 +160,31 @@ struct Listed {
     saved_input: u64,
     /// Whether what is saved has its output, which is the input of the next block.
     saves_output: bool,
+    /// What is saved for the whole backward pass, tensor by tensor.
+    tensors: Vec<Saved>,
+}
+
+/// A tensor that a block saves, and the positions of the operators that use it.
+struct Saved {
+    bytes: u64,
+    /// The first operator that fills it; none: it is the input of the block.
+    filled: Option<usize>,
+    read_forward: Vec<usize>,
+    read_backward: Vec<usize>,
+    is_output: bool,
+}
+
+/// The storages that operators of a list use, by position.
+#[derive(Default)]
+struct Uses {
+    reads: Vec<(usize, StorageId)>,
+    writes: Vec<(usize, StorageId)>,
 }
 
 struct Laying {
     laid: Laid,
     split_backward: bool,
+    grain: Grain,
     stage: u32,
     chunk: u32,
 }
@@ -188,6 +221,7 @@ impl Laying {
                 saved_for_weight: 0,
                 left_for_weight: 0,
                 transient,
+                tensors: tensors(block),
             };
         }
         let (saved, kept) = (block.saved(), block.kept_for_weight());
@@ -205,12 +239,16 @@ impl Laying {
             saved_for_weight: bytes(true),
             left_for_weight: bytes(false),
             transient,
+            tensors: Vec::new(),
         }
     }
 
     /// The visits of a chunk: blocks forward, then backward in reverse.
     fn visits(&mut self, blocks: &[(PartKind, &Listed, [u64; 3])], received: &List, received_back: &List) {
-        self.extend(Phase::Forward, received, &[], &[]);
+        if self.grain == Grain::Tensor && !self.split_backward {
+            return self.visits_by_tensor(blocks, received, received_back);
+        }
+        self.extend(Phase::Forward, received, &Uses::default());
         let (stage, chunk, nothing) = (self.stage, self.chunk, 0..0);
         let mut storages = Vec::with_capacity(blocks.len());
         let mut parts = Vec::with_capacity(blocks.len());
@@ -218,7 +256,8 @@ impl Laying {
             let saved = self.storage(Purpose::Activation, bytes);
             let kept = self.storage(Purpose::WeightGradientInput, block.saved_for_weight);
             let made: Vec<StorageId> = saved.into_iter().chain(kept).collect();
-            let forward = self.extend(Phase::Forward, &block.forward, &[], &made);
+            let forward =
+                self.extend(Phase::Forward, &block.forward, &Uses::throughout(&block.forward, &[], &made));
             let (backward, weight) = (nothing.clone(), nothing.clone());
             parts.push(Part { stage, chunk, kind, forward, backward, weight, owned, read, experts });
             let left = self.storage(Purpose::WeightGradientInput, block.left_for_weight);
@@ -227,16 +266,75 @@ impl Laying {
         let most = &mut self.laid.transient[self.stage as usize];
         *most = (*most).max(beyond_saved(blocks));
         let backward = if self.split_backward { Phase::BackwardInput } else { Phase::Backward };
-        self.extend(backward, received_back, &[], &[]);
+        self.extend(backward, received_back, &Uses::default());
         for (((_, block, _), (made, _, left)), part) in blocks.iter().zip(&storages).zip(&mut parts).rev() {
             let left: Vec<StorageId> = left.iter().copied().collect();
-            part.backward = self.extend(backward, &block.backward, made, &left);
+            let uses = Uses::throughout(&block.backward, made, &left);
+            part.backward = self.extend(backward, &block.backward, &uses);
             part.weight = part.backward.clone();
         }
         if self.split_backward {
             for (((_, block, _), (_, kept, _)), part) in blocks.iter().zip(&storages).zip(&mut parts).rev() {
-                part.weight = self.extend(Phase::BackwardWeight, &block.weight, kept, &[]);
+                let uses = Uses::throughout(&block.weight, kept, &[]);
+                part.weight = self.extend(Phase::BackwardWeight, &block.weight, &uses);
             }
+        }
+        self.laid.parts.extend(parts);
+    }
+
+    /// The visits of a chunk whose tensors are storages one by one.
+    fn visits_by_tensor(
+        &mut self,
+        blocks: &[(PartKind, &Listed, [u64; 3])],
+        received: &List,
+        received_back: &List,
+    ) {
+        self.extend(Phase::Forward, received, &Uses::default());
+        let (stage, chunk) = (self.stage, self.chunk);
+        let mut parts = Vec::with_capacity(blocks.len());
+        let mut used_backward = Vec::with_capacity(blocks.len());
+        let mut output_before = None;
+        for &(kind, block, [owned, read, experts]) in blocks {
+            let (mut forward, mut backward) = (Uses::default(), Uses::default());
+            let mut output = None;
+            for tensor in &block.tensors {
+                let shared = output_before.filter(|_| tensor.filled.is_none());
+                let Some(storage) = shared.or_else(|| self.storage(Purpose::Activation, tensor.bytes)) else {
+                    continue;
+                };
+                // An input that nothing before has filled as a storage is there from the first operator on.
+                let filled = tensor.filled.unwrap_or(0);
+                if shared.is_none() {
+                    forward.writes.push((filled, storage));
+                }
+                let reads = tensor.read_forward.iter().filter(|&&at| shared.is_some() || at > filled);
+                forward.reads.extend(reads.map(|&at| (at, storage)));
+                backward.reads.extend(tensor.read_backward.iter().map(|&at| (at, storage)));
+                output = output.or(tensor.is_output.then_some(storage));
+            }
+            output_before = output;
+            let forward = self.extend(Phase::Forward, &block.forward, &forward);
+            parts.push(Part {
+                stage,
+                chunk,
+                kind,
+                forward,
+                backward: 0..0,
+                weight: 0..0,
+                owned,
+                read,
+                experts,
+            });
+            used_backward.push(backward);
+        }
+        // What is away makes no room for what operators need meanwhile.
+        let most = blocks.iter().map(|(_, block, _)| block.transient).max().unwrap_or(0);
+        let transient = &mut self.laid.transient[stage as usize];
+        *transient = (*transient).max(most);
+        self.extend(Phase::Backward, received_back, &Uses::default());
+        for (((_, block, _), uses), part) in blocks.iter().zip(&used_backward).zip(&mut parts).rev() {
+            part.backward = self.extend(Phase::Backward, &block.backward, uses);
+            part.weight = part.backward.clone();
         }
         self.laid.parts.extend(parts);
     }
@@ -246,26 +344,62 @@ impl Laying {
         (bytes > 0).then(|| self.laid.graph.storage(Storage { stage, chunk, purpose, bytes }))
     }
 
-    /// Appends a list to a visit; its first operator writes `writes`, and needs `reads` as its last does. Gives the numbers
-    /// of the operators.
-    fn extend(
-        &mut self,
-        visit: Phase,
-        List(list): &List,
-        reads: &[StorageId],
-        writes: &[StorageId],
-    ) -> Range<u32> {
+    /// Appends a list to a visit. Gives the numbers of the operators.
+    fn extend(&mut self, visit: Phase, List(list): &List, uses: &Uses) -> Range<u32> {
         let (stage, chunk, start) = (self.stage, self.chunk, self.laid.operator_of.len() as u32);
+        let (mut reads, mut writes) = uses.by_position(list.len());
         for (n, &Entry { operator, beside, again, awaited }) in list.iter().enumerate() {
-            let (first, last) = (n == 0, n + 1 == list.len());
             let phase = if again { Phase::Recompute } else { visit };
-            let reads = if first || last { reads.to_vec() } else { Vec::new() };
-            let writes = if first { writes.to_vec() } else { Vec::new() };
+            let (reads, writes) = (std::mem::take(&mut reads[n]), std::mem::take(&mut writes[n]));
             self.laid.graph.op_of(visit, Op { stage, chunk, phase, reads, writes, beside, awaited });
             self.laid.operator_of.push(operator);
         }
         start..self.laid.operator_of.len() as u32
     }
+}
+
+impl Uses {
+    /// The first operator of a list writes `writes`, and needs `reads` as its last does.
+    fn throughout(List(list): &List, reads: &[StorageId], writes: &[StorageId]) -> Self {
+        let last = list.len().saturating_sub(1);
+        let ends = if last > 0 { vec![0, last] } else { vec![0] };
+        Self {
+            reads: ends.iter().flat_map(|&at| reads.iter().map(move |&storage| (at, storage))).collect(),
+            writes: writes.iter().map(|&storage| (0, storage)).collect(),
+        }
+    }
+
+    /// What each of so many operators reads, and what it writes.
+    fn by_position(&self, operators: usize) -> (Vec<Vec<StorageId>>, Vec<Vec<StorageId>>) {
+        let of = |uses: &[(usize, StorageId)]| {
+            let mut by_position = vec![Vec::new(); operators];
+            for &(at, storage) in uses.iter().filter(|(at, _)| *at < operators) {
+                by_position[at].push(storage);
+            }
+            by_position
+        };
+        (of(&self.reads), of(&self.writes))
+    }
+}
+
+/// What a block saves, tensor by tensor.
+fn tensors(block: &Block) -> Vec<Saved> {
+    let output = block.output().map(|tensor| tensor.name);
+    let saved = |tensor: Tensor| {
+        let reading = |operators: &[Operator]| {
+            let reads = |(at, op): (usize, &Operator)| op.reads.contains(&tensor.name).then_some(at);
+            operators.iter().enumerate().filter_map(reads).collect()
+        };
+        let fills = |op: &Operator| op.writes.iter().any(|filled| filled.name == tensor.name);
+        Saved {
+            bytes: tensor.bytes,
+            filled: block.forward.iter().position(fills),
+            read_forward: reading(&block.forward),
+            read_backward: reading(&block.backward),
+            is_output: output == Some(tensor.name),
+        }
+    };
+    block.saved().into_iter().map(saved).collect()
 }
 
 /// Bytes that each of some blocks saves for its backward pass, one after the other: an input that the block before has saved

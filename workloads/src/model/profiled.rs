@@ -102,7 +102,7 @@ impl ProfiledPipeline {
         let capacity = self.capacity.unwrap_or(u64::MAX);
         let memory = |stage: &StageProfile| {
             let persistent = vec![(kind::WEIGHTS, stage.weights)];
-            StageMemory { capacity, persistent, resident_bound: None }
+            StageMemory { capacity, persistent, resident_bound: None, waits: false }
         };
         self.stages.iter().map(memory).collect()
     }
@@ -134,6 +134,7 @@ impl ProfiledPipeline {
             speeds: Vec::new(),
             messages: self.stages.iter().map(|stage| Message::lasting(stage.transfer)).collect(),
             copies: vec![Rate::UNLIMITED; self.stages.len()],
+            host_copies: None,
             issue: None,
         }
     }

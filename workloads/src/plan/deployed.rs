@@ -48,6 +48,7 @@ impl Deployed<'_> {
         let job = Job { machine, extent, placement, capacity };
         let mut models = CostModels::new(&job, hardware, *launch)?;
         let mut costs = self.costs(&mut models)?;
+        costs.host_copies = hardware.host_copies();
         costs.issue =
             issue(&self.laid, &self.exchanges, hardware.host, *launch, self.deployment.host_overhead);
         let accounts = self.accounts(&mut models, hardware)?;
@@ -83,6 +84,7 @@ impl Deployed<'_> {
             messages,
             copies: (0..chain.stages).map(copy).collect::<Result<_, HardwareError>>()?,
             speeds: models.speeds(),
+            host_copies: None,
             issue: None,
         })
     }
@@ -112,6 +114,7 @@ impl Deployed<'_> {
             messages: (0..chain.stages).map(message).collect::<Result<_, HardwareError>>()?,
             copies: copies
                 .try_fold(Origin::MeasuredHere, |weakest, copy| Ok::<_, HardwareError>(weakest.max(copy?)))?,
+            host_copies: hardware.host_copies_origin(),
             host: hardware.host.launch.provenance.origin,
         })
     }
@@ -128,7 +131,7 @@ impl Deployed<'_> {
                 (kind::COMMUNICATION, buffers),
                 (kind::RESERVED, reserved),
             ];
-            StageMemory { capacity, persistent, resident_bound: None }
+            StageMemory { capacity, persistent, resident_bound: None, waits: false }
         };
         stages.map(memory).collect()
     }

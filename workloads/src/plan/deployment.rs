@@ -40,6 +40,7 @@ impl Deployment {
                 send: SendMode::Eager,
                 steps: 1,
                 bpipe: None,
+                offload: None,
             },
             reserved: 0,
             limit: None,

@@ -12,7 +12,7 @@ use crate::placement::Extent;
 use super::deployed::Deployed;
 use super::deployment::Deployment;
 use super::launch::Launch;
-use super::size::estimate_laid;
+use super::size::{estimate_laid, offloaded};
 use super::{Built, Estimate, Pipelining, PlanError, overlap};
 
 /// How a list of layers is trained on a machine.
@@ -112,7 +112,14 @@ impl LayeredPlan {
         let parameters = model.stage_parameters(*stages);
         let update = |stage: u32| model.update(parameters[stage as usize], &data);
         let chain = pipelining.schedule.chain(*stages);
-        let mut laid = lay(&model.cut(chain), chain, pipelining.schedule.splits_backward(), &[], update);
+        let mut laid = lay(
+            &model.cut(chain),
+            chain,
+            pipelining.schedule.splits_backward(),
+            pipelining.grain(),
+            &[],
+            update,
+        );
         if model.execution().step == Step::Forward {
             return (laid, Vec::new());
         }
@@ -155,5 +162,7 @@ pub fn estimate_layered(plan: &LayeredPlan) -> Estimate {
         return Estimate { visits: 0, activities: 0 };
     }
     let chain = plan.deployment.pipelining.schedule.chain(plan.stages);
-    estimate_laid(&plan.lay().0, chain, plan.extent(), &plan.deployment.pipelining, plan.deployment.launch, 0)
+    let (laid, pipelining) = (plan.lay().0, &plan.deployment.pipelining);
+    let copies = offloaded(&laid, pipelining);
+    estimate_laid(&laid, chain, plan.extent(), pipelining, plan.deployment.launch, copies)
 }

@@ -21,12 +21,14 @@ use crate::graph::{OpGraph, StorageId};
 use crate::hardware::HardwareError;
 use crate::limits::{self, Invalid};
 use crate::lower::{self, Lowered};
+use crate::model::laid::Grain;
 use crate::model::profiled::ProfiledPipeline;
 use crate::order::{self, Order, PipelineSchedule, Shape};
 use crate::realise::{self, messages::SendMode};
 use crate::schedule::{Schedule, StageMemory};
 use crate::site::Site;
 use crate::techniques::bpipe::{self, Bpipe, BpipeError};
+use crate::techniques::offload::{self, ActivationOffload};
 use crate::techniques::recompute::{self, Recompute};
 use crate::timing::timing;
 
@@ -144,7 +146,7 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
     let costs = plan.model.costs(chain, &graph);
     let staged = Staged { chain, graph, table, exchanges: Vec::new(), costs, memory: plan.model.memory() };
     let PipelinePlan { micro_batches, schedule, send, steps, bpipe, .. } = *plan;
-    let pipelining = Pipelining { micro_batches, schedule, send, steps, bpipe };
+    let pipelining = Pipelining { micro_batches, schedule, send, steps, bpipe, offload: None };
     assemble(staged, &pipelining, |table| Ok(Site::of_profile(stages, plan.model.partner_rate(), table)))
 }
 
@@ -173,6 +175,15 @@ pub struct Pipelining {
     pub steps: u32,
     /// BPipe, where asked for.
     pub bpipe: Option<Bpipe>,
+    /// Offload of activations, where asked for.
+    pub offload: Option<ActivationOffload>,
+}
+
+impl Pipelining {
+    /// What a storage is of: techniques that move tensors decide about them one by one.
+    pub(crate) fn grain(&self) -> Grain {
+        if self.offload.is_some() { Grain::Tensor } else { Grain::Block }
+    }
 }
 
 /// The passes from a staged model to a program, on the site that fits what they decide.
@@ -185,6 +196,10 @@ pub(crate) fn assemble(
     let order = order::generate(&pipelining.schedule, shape, &timing(&pipelining.schedule, &staged));
     if let Some(bpipe) = &pipelining.bpipe {
         bpipe::decide(bpipe, &pipelining.schedule, &order, &staged.graph, &mut staged.table)?;
+    }
+    if let Some(technique) = &pipelining.offload {
+        let chain = staged.chain;
+        offload::decide(technique, &staged.graph, (chain.stages, chain.chunks), &mut staged.table)?;
     }
     let schedule = realised(&staged, &order, pipelining)?;
     let Staged { chain, graph, table, costs, memory, .. } = staged;
@@ -232,6 +247,10 @@ fn realised(
     if pipelining.bpipe.is_some() {
         realise::moves::realise(&mut schedule, table);
         check(realise::moves::PASS, &schedule)?;
+    }
+    if table.offloads().next().is_some() {
+        realise::offload::realise(&mut schedule, graph, table);
+        check(realise::offload::PASS, &schedule)?;
     }
     if pipelining.send != SendMode::Latency {
         realise::messages::realise(&mut schedule, pipelining.send);

@@ -15,8 +15,8 @@ use super::{Estimate, Pipelining};
 
 /// The size of a plan, without building it; a plan that cannot be built takes nothing. Saturates.
 ///
-/// Activities are counted as the engine does, a collective once for its whole group. Only with BPipe are they a bound: as
-/// if every micro-batch of a stage that lends some made a trip.
+/// Activities are counted as the engine does, a collective once for its whole group. They are a bound with BPipe, as if every
+/// micro-batch of a stage that lends some made a trip, and where activations are offloaded, as if all were.
 pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
     let chain = plan.deployment.pipelining.schedule.chain(plan.execution.split.stages);
     let model = ShardedTransformer::new(&plan.model, &plan.execution).ok();
@@ -24,7 +24,7 @@ pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
         return Estimate { visits: 0, activities: 0 };
     };
     let (laid, _) = plan.lay(&model, chain);
-    let copies = copies(plan, &model);
+    let copies = copies(plan, &model) + offloaded(&laid, &plan.deployment.pipelining);
     estimate_laid(&laid, chain, plan.extent(), &plan.deployment.pipelining, plan.deployment.launch, copies)
 }
 
@@ -74,6 +74,11 @@ fn copies(plan: &TransformerPlan, model: &ShardedTransformer) -> u64 {
     // A stage has one chunk under BPipe.
     let blocks = |stage| split.layers_at(stage, model.model()).len() as u64 + u64::from(stage == 0);
     lending.map(|stage| 2 * blocks(stage)).sum()
+}
+
+/// Copies to hosts and back for each micro-batch, if all activations are offloaded.
+pub(super) fn offloaded(laid: &Laid, pipelining: &Pipelining) -> u64 {
+    if pipelining.offload.is_some() { 2 * laid.graph.storages().len() as u64 } else { 0 }
 }
 
 /// Operators over all stages, by who executes them.

@@ -73,7 +73,8 @@ impl TransformerPlan {
         let update = |stage| model.update(&parameters(model, chain, stage), &data);
         let splits = self.deployment.pipelining.schedule.splits_backward();
         let cut = model.cut(chain, self.recompute, &data);
-        let mut laid = lay(&cut, chain, splits, &boundary.receive, update);
+        let mut laid =
+            lay(&cut, chain, splits, self.deployment.pipelining.grain(), &boundary.receive, update);
         if self.execution.step == Step::Forward {
             return (laid, Vec::new());
         }

@@ -6,5 +6,6 @@ pub mod exchanges;
 pub mod launches;
 pub mod messages;
 pub mod moves;
+pub mod offload;
 pub mod recompute;
 pub mod visits;

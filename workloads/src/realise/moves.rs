@@ -108,7 +108,7 @@ fn trip(begin: [Item; 2], storages: &[StorageId], (from, to): (Place, Place), do
     items.push(Item::Enter(to));
     items.extend(storages.iter().map(|&storage| Item::Allocate(storage, to)));
     for &storage in storages {
-        items.extend([Item::Copy(storage, to), Item::Free(storage, from)]);
+        items.extend([Item::Copy { storage, from, to }, Item::Free(storage, from)]);
     }
     items.extend([Item::Leave(from), Item::Signal(done)]);
     items

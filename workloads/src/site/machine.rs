@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use hw_models::collectives::{Between, GroupShape, Inside, InsideLink};
-use hw_models::machine::{Machine, MachineResources, NoRoute, PartId, ResourceKind, Rings, Route, RouteKind};
+use hw_models::machine::{
+    Machine, MachineResources, NoRoute, PartId, ResourceKind, Rings, Route, RouteKind, Transfers,
+};
 use sim_core::fixed::Ratio;
 use sim_core::id::{CauseId, FluidId, RouteId};
 use sim_core::platform::{Demand, Platform};
 
-use super::{Channel, RankSite, Site};
+use super::{Channel, HostSite, RankSite, Site};
 use crate::disposition::Dispositions;
 use crate::model::transformer::Group;
 use crate::names::cause;
@@ -77,6 +79,14 @@ impl Job<'_> {
         }
         for spec in channels {
             site.channels.push(building.channel(spec)?);
+        }
+        if table.offloads().next().is_some() {
+            let mut transfers = Transfers::new(self.machine, cause::id(cause::TRANSFER));
+            for rank in 0..self.extent.ranks() as u32 {
+                let (stage, replica) = (rank / site.replicas, rank % site.replicas);
+                site.ranks[rank as usize].host =
+                    Some(building.host(&mut transfers, self.gpu(stage, replica))?);
+            }
         }
         site.platform = building.platform;
         Ok(site)
@@ -271,6 +281,9 @@ fn cause_of(kind: ResourceKind) -> CauseId {
     cause::id(name)
 }
 
+/// Times that a byte passes host memory that is page-locked.
+const PINNED: f64 = 1.0;
+
 struct Building<'a> {
     job: &'a Job<'a>,
     platform: Platform,
@@ -287,6 +300,7 @@ impl Building<'_> {
             hbm: Some(self.platform.route([Demand::on(resources.hbm)])),
             sms: Some(resources.sms),
             to: BTreeMap::new(),
+            host: None,
         }
     }
 
@@ -296,6 +310,22 @@ impl Building<'_> {
         let ends = [from, to].map(|gpu| self.resources.gpus[gpu as usize].hbm);
         demands.extend(ends.map(|hbm| Demand::on(hbm).prior()));
         Ok(self.platform.route(demands))
+    }
+
+    /// The host beside a GPU: copies come before kernels at the memory of the GPU.
+    fn host(&mut self, transfers: &mut Transfers<'_>, gpu: u32) -> Result<HostSite, NoRoute> {
+        let machine = self.job.machine;
+        let (own, hbm) = (machine.gpu(gpu), self.resources.gpus[gpu as usize].hbm);
+        let memory = machine.memory_of(own).ok_or_else(|| machine.no_memory(own))?;
+        let mut way = |from, to| -> Result<RouteId, NoRoute> {
+            let route = machine.route(from, to)?;
+            let mut demands = transfers.demands(&mut self.platform, &self.resources, &route, PINNED);
+            demands.push(Demand::on(hbm).prior());
+            Ok(self.platform.route(demands))
+        };
+        let (out, back) = (way(own, memory)?, way(memory, own)?);
+        let store = self.resources.stores.get(&memory.0).ok_or_else(|| machine.no_memory(own))?;
+        Ok(HostSite { memory: *store, out, back })
     }
 
     fn channel(&mut self, spec: &ChannelSpec) -> Result<Channel, NoRoute> {

@@ -44,6 +44,19 @@ pub struct RankSite {
     pub sms: Option<PoolId>,
     /// The way to the same replica of other stages; none: it takes no time.
     pub to: BTreeMap<u32, RouteId>,
+    /// The host beside it; none: it copies nothing there.
+    pub host: Option<HostSite>,
+}
+
+/// The host beside a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostSite {
+    /// Its memory.
+    pub memory: StoreId,
+    /// The way there.
+    pub out: RouteId,
+    /// The way back.
+    pub back: RouteId,
 }
 
 /// Groups of ranks that do the same collectives.

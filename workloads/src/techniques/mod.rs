@@ -2,4 +2,5 @@
 //! dispositions](crate::disposition). It executes nothing and knows no time.
 
 pub mod bpipe;
+pub mod offload;
 pub mod recompute;

@@ -57,6 +57,8 @@ struct Check<'a> {
     findings: Vec<Finding>,
 }
 
+const OFFLOAD: &str = "techniques.activation_offload";
+
 impl Check<'_> {
     /// Reports a problem about settings, each with what is to be seen there; the first is the place to look at.
     fn report(&mut self, about: &[(&str, String)], message: impl Into<String>, help: impl Into<String>) {
@@ -129,6 +131,30 @@ impl Check<'_> {
                 "BPipe balances the 1F1B schedule and no other",
                 "use `schedule: 1f1b`, or remove `bpipe`",
             );
+        }
+        let splits = matches!(
+            scenario.parallelism.schedule,
+            Schedule::ZbH1 | Schedule::ZbH2 | Schedule::ZbV | Schedule::ZbAuto(_)
+        );
+        if scenario.techniques.activation_offload.is_some() {
+            let with = |path: &'static str, note: &str| [(OFFLOAD, String::new()), (path, note.to_owned())];
+            if splits {
+                self.report(
+                    &with(
+                        "parallelism.schedule",
+                        "needs tensors for the gradients of inputs, and later for those of weights",
+                    ),
+                    "activations are offloaded for one backward pass, not for two",
+                    "use `1f1b`, `gpipe` or `interleaved`, or remove `activation_offload`",
+                );
+            }
+            if scenario.techniques.bpipe.is_some() {
+                self.report(
+                    &with("techniques.bpipe", "lends them to another stage"),
+                    "two techniques decide where activations are",
+                    "remove one of the two",
+                );
+            }
         }
     }
 

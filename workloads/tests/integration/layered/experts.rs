@@ -2,6 +2,7 @@
 
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
+use hw_models::copies::COPIES;
 use hw_models::host::{HOST, HostCosts, OpClass};
 use hw_models::kernels::{KERNELS, KernelCatalogue, Libraries};
 use hw_models::machine::{Machine, ModelSpec, PartsSpec};
@@ -153,6 +154,7 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
             kernels: &kernels,
             collectives: &collectives,
             host: &host,
+            copies: &parse(COPIES),
             libraries: Libraries::default(),
         };
         let on = LayeredExecution { step: Step::Gradients, ..execution(8) };

@@ -9,6 +9,7 @@ mod groups;
 mod launches;
 mod layers;
 mod memory;
+mod offload;
 mod rejected;
 mod run_ahead;
 mod schedules;
@@ -21,6 +22,7 @@ mod uneven;
 
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
+use hw_models::copies::{COPIES, CopyCatalogue};
 use hw_models::host::{HOST, HostCosts};
 use hw_models::kernels::{KERNELS, KernelCatalogue, Libraries};
 use hw_models::machine::{ClusterSpec, Degrade, Machine};
@@ -54,6 +56,7 @@ pub(crate) struct World {
     kernels: KernelCatalogue,
     collectives: CollectiveCatalogue,
     host: HostCosts,
+    copies: CopyCatalogue,
     cluster: ClusterSpec,
 }
 
@@ -74,6 +77,7 @@ impl World {
             kernels: parse(KERNELS),
             collectives: parse(COLLECTIVES),
             host: parse(HOST),
+            copies: parse(COPIES),
             cluster,
         }
     }
@@ -106,8 +110,8 @@ impl World {
     }
 
     fn hardware<'a>(&'a self, machine: &'a Machine) -> Hardware<'a> {
-        let Self { catalogue, kernels, collectives, host, .. } = self;
-        Hardware { machine, catalogue, kernels, collectives, host, libraries: Libraries::default() }
+        let Self { catalogue, kernels, collectives, host, copies, .. } = self;
+        Hardware { machine, catalogue, kernels, collectives, host, copies, libraries: Libraries::default() }
     }
 
     /// A run of a plan, however it ends.

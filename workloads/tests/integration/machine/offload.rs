@@ -1,0 +1,176 @@
+//! Activations that are in host memory between the passes.
+
+use hw_models::machine::ClusterSpec;
+use proptest::prelude::*;
+use sim_core::outcome::{End, Run};
+use sim_core::{Options, simulate};
+use workloads::model::transformer::{AttentionKernel, Recompute};
+use workloads::order::PipelineSchedule;
+use workloads::plan::PlanError;
+use workloads::techniques::offload::ActivationOffload;
+
+use super::{Ran, TransformerPlan, World, every_layer, gpt, plan, schedule};
+
+/// All that is saved leaves.
+const ALL: ActivationOffload = ActivationOffload { smallest: 0, keep: 0, prefetch: 2 };
+
+fn box_of_eight() -> World {
+    box_with_links(1.0)
+}
+
+/// Eight GPUs below one link of a host, which gives each direction what it has whatever the other does; all links are so many
+/// times as fast as they are.
+fn box_with_links(factor: f64) -> World {
+    let mut world = World::of(ClusterSpec {
+        node: "supermicro-4029gp-trt3".to_owned(),
+        count: 1,
+        ..ClusterSpec::default()
+    });
+    let link = world.catalogue.links.get_mut("pcie3").unwrap().copies.as_mut().unwrap();
+    for way in [&mut link.to_device, &mut link.from_device] {
+        way.alone *= factor;
+        way.against = way.alone;
+    }
+    world.catalogue.nodes.values_mut().for_each(|node| node.host_memory.gb_per_s = 1e5);
+    world.roomy()
+}
+
+fn offloading(technique: Option<ActivationOffload>, data: u32, micro_batches: u32) -> TransformerPlan {
+    let mut plan = plan(gpt(3), [1, 1, data], micro_batches);
+    plan.execution.attention = AttentionKernel::Flash;
+    plan.deployment.pipelining.offload = technique;
+    plan
+}
+
+/// Bytes of the first rank's host memory at most, and bytes from all GPUs to it and back.
+fn moved(ran: &Ran) -> (u64, [u128; 2]) {
+    let store =
+        ran.lowered.platform.stores.iter().position(|store| store.name == "node[0].memory[0]").unwrap();
+    let served = |name: &str| {
+        let fluid = ran.lowered.platform.fluids.iter().position(|fluid| fluid.name == name);
+        ran.run.fluids[fluid.unwrap_or_else(|| panic!("no {name}"))].served
+    };
+    let ways = ["node[0].switch[0] -> node[0].socket[0]", "node[0].socket[0] -> node[0].switch[0]"];
+    (ran.run.stores[store].peak.bytes, ways.map(served))
+}
+
+#[test]
+fn what_stays_costs_nothing_and_is_as_large_tensor_by_tensor_as_block_by_block() {
+    for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
+        let mut without = offloading(None, 1, 2);
+        without.recompute = every_layer(recompute);
+        let mut with = without.clone();
+        with.deployment.pipelining.offload = Some(ActivationOffload { smallest: u64::MAX, ..ALL });
+        let [without, with] = [&without, &with].map(|plan| box_of_eight().completed(plan));
+        assert_eq!(without.run.time, with.run.time);
+        assert_eq!(without.activations(0), with.activations(0));
+        assert_eq!(moved(&with), (0, [0, 0]));
+    }
+}
+
+/// Every byte that is saved crosses the link once out and once back, and all of it is at the host before the backward pass.
+#[test]
+fn what_leaves_crosses_the_link_once_each_way() {
+    let world = box_of_eight();
+    let saved = world.completed(&offloading(None, 1, 1)).activations(0);
+    for micro_batches in [1, 3] {
+        let (most, [out, back]) = moved(&world.completed(&offloading(Some(ALL), 1, micro_batches)));
+        let all = u128::from(saved) * u128::from(micro_batches);
+        assert_eq!(most, saved, "one micro-batch is away at a time");
+        // A link of 12.0 GB/s for other transfers carries copies of 13.78 and 12.1: demands are in those parts of it.
+        let [out, back] = [(out, 13.78), (back, 12.1)].map(|(served, rate)| served as f64 * rate / 12.0);
+        for moved in [out, back] {
+            assert!((moved / all as f64 - 1.0).abs() < 1e-3, "{moved} of {all}");
+        }
+    }
+    let kept = ActivationOffload { keep: saved / 2, ..ALL };
+    let (most, _) = moved(&world.completed(&offloading(Some(kept), 1, 1)));
+    assert!(most >= saved / 2 && most < saved * 6 / 10, "{most} of {saved}");
+}
+
+/// Where the link is far too slow a step takes all bytes out, and then all back: what is needed first left last. Two GPUs below one
+/// switch take turns with it. Of eight, four are behind a second switch, whose port has one turn in five: the others have all out
+/// earlier, and come back on the other way meanwhile.
+#[test]
+fn a_step_takes_what_the_link_takes() {
+    let factor = 0.002;
+    let world = box_with_links(factor);
+    let saved = world.completed(&offloading(None, 1, 1)).activations(0) as f64;
+    let [out, back] = [13.78e9, 12.1e9].map(|rate| saved / (rate * factor));
+    let step = |gpus| world.completed(&offloading(Some(ALL), gpus, 1)).seconds();
+    for gpus in [1, 2] {
+        let expected = f64::from(gpus) * (out + back);
+        let step = step(gpus);
+        assert!(
+            expected < step && step < 1.02 * expected,
+            "{gpus}: {step} s, of which {expected} s of copies"
+        );
+    }
+    let (eight, last_out) = (step(8), 8.0 * out);
+    assert!(
+        last_out + 4.0 * back < eight && eight < 8.0 * (out + back),
+        "{eight}: all are out after {last_out} s"
+    );
+}
+
+/// A link that is fast enough hides copies behind kernels, but for those of what the last kernels of the forward pass leave, which
+/// would hardly be away.
+#[test]
+fn copies_hide_behind_kernels_where_the_link_is_fast() {
+    let world = box_with_links(20.0);
+    let step = |technique| world.completed(&offloading(technique, 1, 1)).seconds();
+    let [stays, all, last_stays] =
+        [None, Some(ALL), Some(ActivationOffload { keep: 1 << 30, ..ALL })].map(step);
+    assert!(1.01 * stays < all, "{all} and {stays}");
+    assert!(stays < last_stays && last_stays < 1.002 * stays, "{last_stays} and {stays}");
+}
+
+#[test]
+fn folded_ranks_that_share_a_host_do_what_they_do_apart() {
+    for gpus in [2, 8] {
+        let folded = box_of_eight().completed(&offloading(Some(ALL), gpus, 2));
+        let lowered = &folded.lowered;
+        let apart: Run =
+            simulate(&lowered.platform, &lowered.program, &lowered.start, &Options::default()).unwrap();
+        assert_eq!(
+            (apart.time, &apart.streams, &apart.stores),
+            (folded.run.time, &folded.run.streams, &folded.run.stores)
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever memory there is: a step ends, or it is told what it lacks, or who waits for room for ever.
+    #[test]
+    fn whatever_room_there_is_something_is_said(
+        tenths in 1_u64..=12,
+        smallest in prop_oneof![Just(0), Just(16 << 20), Just(64 << 20)],
+        keep in prop_oneof![Just(0), Just(300 << 20)],
+        prefetch in 0_u32..12,
+        micro_batches in 1_u32..4,
+        order in prop_oneof![Just(PipelineSchedule::OneFOneB), Just(PipelineSchedule::Gpipe)],
+    ) {
+        let world = box_of_eight();
+        let mut plan = offloading(None, 1, micro_batches);
+        schedule(&mut plan, order);
+        let free = world.completed(&plan);
+        let (all, saved) = (free.run.stores[free.lowered.stages[0].memory.index()].peak.bytes, free.activations(0));
+        plan.deployment.pipelining.offload = Some(ActivationOffload { smallest, keep, prefetch });
+        plan.deployment.limit = Some(all - saved + saved * tenths / 10);
+        match world.build(&plan) {
+            Err(PlanError::DoesNotFit(shortfalls)) => prop_assert!(shortfalls.iter().all(|s| s.needed > s.capacity)),
+            Err(other) => prop_assert!(false, "{other}"),
+            Ok(built) => match Ran::of(built.lowered).run.end {
+                End::Completed => {}
+                End::OutOfMemory(short) => prop_assert!(short.requested <= short.capacity),
+                End::Deadlock(waiting) => {
+                    let for_room = waiting.iter().any(|waiting| waiting.for_what.contains("bytes of store"));
+                    prop_assert!(for_room, "{waiting:?}");
+                }
+                end => prop_assert!(false, "{end:?}"),
+            },
+        }
+    }
+}
