@@ -35,6 +35,7 @@ pub fn overlay() -> Overlay {
         kernels().clone(),
         collectives().clone(),
         host().clone(),
+        copies().clone(),
         spreads().clone(),
     )
 }

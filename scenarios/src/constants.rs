@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hw_models::calibration::overlay::{Overlay, Replaced};
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::CollectiveCatalogue;
+use hw_models::copies::CopyCatalogue;
 use hw_models::host::HostCosts;
 use hw_models::kernels::{KernelCatalogue, KernelClass, Spread};
 
@@ -54,6 +55,14 @@ impl Constants {
         match &self.0 {
             Some(overlay) => &overlay.host,
             None => catalogue::host(),
+        }
+    }
+
+    /// Starts of copies.
+    pub(crate) fn copies(&self) -> &CopyCatalogue {
+        match &self.0 {
+            Some(overlay) => &overlay.copies,
+            None => catalogue::copies(),
         }
     }
 

@@ -16,6 +16,7 @@ use super::measure::Fabric;
 use super::{Errors, FoundKernels};
 use crate::catalogue::{Catalogue, CopyRates, LinkClass, OneWay, Ssd, UnknownEntry, look_up};
 use crate::collectives::CollectiveCatalogue;
+use crate::copies::{CopyCatalogue, CopyParameters};
 use crate::host::{Cost, HostCosts, OpClass};
 use crate::kernels::{
     Corrections, DeviceKernels, KernelCatalogue, KernelClass, Spreads, StreamClass, StreamParameters,
@@ -36,6 +37,8 @@ pub struct Overlay {
     pub collectives: CollectiveCatalogue,
     /// What issuing work costs.
     pub host: HostCosts,
+    /// Starts of copies.
+    pub copies: CopyCatalogue,
     /// How far kernels are off.
     pub spreads: Spreads,
     /// The files, in the order they were laid.
@@ -106,10 +109,11 @@ impl Overlay {
         kernels: KernelCatalogue,
         collectives: CollectiveCatalogue,
         host: HostCosts,
+        copies: CopyCatalogue,
         spreads: Spreads,
     ) -> Self {
         let (files, replaced) = (Vec::new(), BTreeMap::new());
-        Self { devices, kernels, collectives, host, spreads, files, replaced }
+        Self { devices, kernels, collectives, host, copies, spreads, files, replaced }
     }
 
     /// Lays the hardware file that was read from the path `file` over what there is.
@@ -263,6 +267,8 @@ impl<'a> Value<'a> {
                 all.host.synchronise = Cost { us, provenance: self.from };
             }),
             ("copy.to-device", "rate") => self.link(|copies| &mut copies.to_device)?,
+            ("copy.to-device", "issued") => self.copy_start(|copies| &mut copies.to_device.issue_us)?,
+            ("copy.to-host", "issued") => self.copy_start(|copies| &mut copies.from_device.issue_us)?,
             ("copy.to-host", "rate") => self.link(|copies| &mut copies.from_device)?,
             ("copy.against.to-device", "one") => self.against(|copies| &mut copies.to_device)?,
             ("copy.against.to-host", "one") => self.against(|copies| &mut copies.from_device)?,
@@ -366,6 +372,17 @@ impl<'a> Value<'a> {
             let Some(class) = all.devices.links.get_mut(&gpu.pcie.class) else { return };
             let rate = self.of / class.unit.units(gpu.pcie.lanes);
             place(class, rate, self.from);
+        }))
+    }
+
+    /// What passes before the bytes of a copy over the link of a GPU (us).
+    fn copy_start(self, start: fn(&mut CopyParameters) -> &mut f64) -> Option<Place<'a>> {
+        let gpu = self.gpu?;
+        Some(Box::new(move |all| {
+            let Some(gpu) = all.devices.gpus.get(gpu) else { return };
+            let Some(copies) = all.copies.get_mut(&gpu.pcie.class) else { return };
+            *start(copies) = self.of;
+            copies.provenance = self.from;
         }))
     }
 

@@ -6,6 +6,7 @@ use hw_models::catalogue::OneWay;
 use hw_models::collectives::{
     COLLECTIVES, Collective, CollectiveKind, GroupShape, Inside, InsideLink, PathKind, plan,
 };
+use hw_models::copies::COPIES;
 use hw_models::host::{HOST, OpClass};
 use hw_models::kernels::{
     Dtype, GpuFacts, KERNELS, KernelClass, KernelModel, SPREADS, Spread, Spreads, Stream, StreamClass,
@@ -49,6 +50,7 @@ pub(crate) fn overlay() -> Overlay {
         serde_yaml::from_str(KERNELS).unwrap(),
         serde_yaml::from_str(COLLECTIVES).unwrap(),
         serde_yaml::from_str(HOST).unwrap(),
+        serde_yaml::from_str(COPIES).unwrap(),
         Spreads::read(SPREADS).unwrap(),
     )
 }
@@ -101,7 +103,7 @@ fn what_was_measured_of_a_gpu_holds_for_launches_its_link_and_its_memory() {
             ("launch", &[("call", 3.0, "us", 0.01, true)]),
             ("launch.waited", &[("call", 7.5, "us", 0.01, true)]),
             ("graph.launch", &[("base", 6.0, "us", 0.01, true), ("node", 0.25, "us", 0.01, true)]),
-            ("copy.to-device", &[("rate", 24.0, "GB/s", 0.01, true)]),
+            ("copy.to-device", &[("issued", 3.5, "us", 0.01, true), ("rate", 24.0, "GB/s", 0.01, true)]),
             ("copy.to-host", &[("rate", 22.0, "GB/s", 0.01, true)]),
             ("copy.against.to-device", &[("one", 18.0, "GB/s", 0.01, true)]),
             ("pass.scale", &[("start", 4.0, "us", 0.01, true), ("rate", 1019.5, "GB/s", 0.01, true)]),
@@ -119,6 +121,10 @@ fn what_was_measured_of_a_gpu_holds_for_launches_its_link_and_its_memory() {
     assert_eq!(overlay.devices.links["pcie4"].effective_gb_per_s, 22.0, "that of the slower direction");
     let copies = overlay.devices.links["pcie4"].copies.unwrap();
     assert!((copies.to_device.alone - 24.0).abs() < 1e-9 && (copies.to_device.against - 18.0).abs() < 1e-9);
+    assert_eq!(
+        (overlay.copies["pcie4"].to_device.issue_us, overlay.copies["pcie5"].to_device.issue_us),
+        (3.5, 2.6)
+    );
     let plain = crate::catalogue::catalogue().links["pcie4"].copies.unwrap().from_device;
     assert!((copies.from_device.alone - 22.0).abs() < 1e-9, "{copies:?}");
     assert!((copies.from_device.against - 22.0 * plain.against / plain.alone).abs() < 1e-9, "{copies:?}");

@@ -10,7 +10,6 @@ use workloads::hardware::Hardware;
 use workloads::limits::Invalid;
 use workloads::plan::PlanError;
 
-use crate::catalogue;
 use crate::schema::{
     Attention, Bytes, Cluster, Degrade, Machine, PartSettings, Parts, Rate, Scenario, Share, SingleNode,
 };
@@ -54,7 +53,7 @@ pub(crate) fn hardware<'a>(machine: &'a machine::Machine, scenario: &'a Scenario
         kernels: constants.kernels(),
         collectives: constants.collectives(),
         host: constants.host(),
-        copies: catalogue::copies(),
+        copies: constants.copies(),
         libraries: libraries(scenario),
     }
 }
