@@ -14,6 +14,7 @@
 
 use std::collections::BTreeMap;
 
+use sim_core::fixed::Rate;
 use sim_core::id::{CauseId, PortId};
 use sim_core::platform::{Demand, Platform};
 
@@ -68,9 +69,12 @@ impl<'a> Transfers<'a> {
                 demands.add(self.through(platform, route, at, on), times, 1.0);
                 continue;
             };
-            // The link has the capacity of other transfers: a copy takes as much of it as leaves it its own rate.
+            // A link that carries copies faster than other transfers carries that; each of those keeps its own limit. Of one that is
+            // slower for copies they take the more.
             let way = rates.of(self.machine.leg(route, at));
-            let share = self.machine.capacity(id) / way.alone;
+            let capacity = &mut platform.fluids[on.fluid.index()].capacity;
+            *capacity = (*capacity).max(Rate::per_second(way.alone));
+            let share = (self.machine.capacity(id) / way.alone).max(1.0);
             demands.add(self.through(platform, route, at, on), share, share);
             let demand = self.meeting(platform, id, rates);
             demands.add(demand, 1.0, way.against / rates.both_ways());
