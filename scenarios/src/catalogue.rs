@@ -9,6 +9,7 @@ use hw_models::collectives::{COLLECTIVE_SPREADS, COLLECTIVES, CollectiveCatalogu
 use hw_models::copies::{COPIES, CopyCatalogue};
 use hw_models::host::{HOST, HostCosts};
 use hw_models::kernels::{GpuFacts, KERNELS, KernelCatalogue, KernelModel, SPREADS, Spreads};
+use hw_models::storage::{PATHS, PathCatalogue};
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 use serde_yaml::with::singleton_map_recursive;
@@ -66,6 +67,12 @@ pub fn kernels_of(gpu: &str) -> Result<KernelModel, String> {
 /// Constants of collectives and messages.
 pub fn collectives() -> &'static CollectiveCatalogue {
     static CONSTANTS: LazyLock<CollectiveCatalogue> = LazyLock::new(|| embedded(COLLECTIVES));
+    &CONSTANTS
+}
+
+/// Paths between drives and memories.
+pub fn storage_paths() -> &'static PathCatalogue {
+    static CONSTANTS: LazyLock<PathCatalogue> = LazyLock::new(|| embedded(PATHS));
     &CONSTANTS
 }
 

@@ -139,13 +139,15 @@ impl Machine {
         spent.values().fold(f64::INFINITY, |least, seconds| least.min(1.0 / seconds))
     }
 
-    /// Whether copies are on their way to host memory or away from it. Between a drive and a GPU the GPU is the device.
+    /// Whether copies are on their way to host memory or away from it. Between a drive and a GPU the GPU is the device; a drive reads
+    /// what is written to it out of host memory.
     fn leg(&self, route: &Route, at: usize) -> Leg {
         let ends_in = |kind: PartKind, links: &[DirectedLink]| {
             links.iter().any(|&link| self.part(self.link(link).to).kind == kind)
         };
         let ahead = &route.links[at..];
-        let towards = ends_in(PartKind::Memory, ahead) || ends_in(PartKind::Ssd, ahead);
+        let from_memory = self.part(self.link(route.links[0]).from).kind == PartKind::Memory;
+        let towards = ends_in(PartKind::Memory, ahead) || (ends_in(PartKind::Ssd, ahead) && !from_memory);
         if towards { Leg::FromDevice } else { Leg::ToDevice }
     }
 

@@ -237,8 +237,11 @@ impl<'a> Wiring<'a> {
             if let Some(ssd) = self.drive(end) {
                 // Reads leave the drive, writes enter it.
                 let rates = [(direction, ssd.read_gb_per_s), (1 - direction, ssd.write_gb_per_s)];
+                // What a vendor tells was measured over the drive's own link.
+                let own = ssd.pcie == name && ssd.lanes <= lanes.lanes;
+                let most = if own { nominal } else { effective };
                 for (direction, rate) in rates {
-                    wire.effective[direction] = rate.map_or(effective, |rate| effective.min(rate * 1e9));
+                    wire.effective[direction] = rate.map_or(effective, |rate| most.min(rate * 1e9));
                 }
                 wire.kind = LinkKind::SsdLink;
                 wire.copies = None;

@@ -29,6 +29,7 @@ const SETS: &[(&str, &str)] = files![
     "convolution.yaml",
     "collectives.yaml",
     "copies.yaml",
+    "storage.yaml",
 ];
 
 /// File and text of each set of workloads.
@@ -95,6 +96,14 @@ const COPIES: &[(&str, &str)] = files![
     "staged_p100_dgx1_tartan.csv",
 ];
 
+/// Measured storage.
+const STORAGE: &[(&str, &str)] = files![
+    "../../../hw-models/measurements/storage/":
+    "arrays.csv",
+    "queue_depth.csv",
+    "states_smart_infinity.csv",
+];
+
 const SUFFIX: &str = ".yaml";
 
 /// The names of the sets, in the order in which they are listed.
@@ -157,7 +166,7 @@ pub(crate) fn kernel_table(name: &str) -> Option<&'static str> {
 /// # Panics
 /// If there is none or it is no table, which a test would find.
 pub(super) fn table(name: &str) -> Table {
-    let known = [KERNELS, COLLECTIVES, COPIES, STEPS].into_iter().flatten();
+    let known = [KERNELS, COLLECTIVES, COPIES, STORAGE, STEPS].into_iter().flatten();
     let text = known.copied().find(|(known, _)| *known == name).map(|(_, text)| text);
     let text = text.unwrap_or_else(|| panic!("no table {name} is embedded"));
     Table::read(name, text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))

@@ -17,6 +17,7 @@ pub mod on_device;
 mod set;
 mod settings;
 mod steps;
+mod storage;
 mod timing;
 
 use hw_models::catalogue::nearest;
@@ -120,6 +121,7 @@ fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<(String,
         Measurements::Kernels(tables) => Some(kernels::judged(tables)),
         Measurements::Collectives(tables) => Some(tables.iter().flat_map(collectives::judged).collect()),
         Measurements::Copies(tables) => Some(tables.iter().flat_map(copies::judged).collect()),
+        Measurements::Storage(tables) => Some(tables.iter().flat_map(storage::judged).collect()),
         Measurements::Steps(steps) => steps::judged(&set.title, steps, progress),
         Measurements::OnDevice(_) => {
             let of_record = |(recorded, machine)| on_device::judged(name, set, &recorded, &machine, progress);

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::embedded;
 use super::on_device::Workloads;
 use super::settings::Setting;
+use super::storage::StorageTable;
 use crate::expectation::Metric;
 use crate::schema::{Machine, Share};
 
@@ -71,6 +72,8 @@ pub(super) enum Measurements {
     Collectives(Vec<CollectiveTable>),
     /// Copies between GPUs and host memories, in these tables.
     Copies(Vec<CopyTable>),
+    /// Transfers to and from drives, and states that are kept there, in these tables.
+    Storage(Vec<StorageTable>),
     /// Workloads of a device, in records of their own.
     OnDevice(Box<Workloads>),
 }
@@ -300,6 +303,7 @@ impl Set {
             Measurements::Kernels(tables) => tables.iter().collect(),
             Measurements::Collectives(tables) => tables.iter().map(|table| &table.data).collect(),
             Measurements::Copies(tables) => tables.iter().map(|table| &table.data).collect(),
+            Measurements::Storage(tables) => tables.iter().map(|table| &table.data).collect(),
             Measurements::OnDevice(_) => Vec::new(),
         };
         names.into_iter().map(|name| embedded::table(name))
@@ -312,6 +316,7 @@ impl Set {
             Measurements::Kernels(_)
             | Measurements::Collectives(_)
             | Measurements::Copies(_)
+            | Measurements::Storage(_)
             | Measurements::OnDevice(_) => 0,
         }
     }
