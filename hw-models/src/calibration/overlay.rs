@@ -250,7 +250,11 @@ impl<'a> Value<'a> {
         Some(match (law, constant) {
             ("memory.copy", "all") => Box::new(move |all| self.host_memory(all)),
             ("disk.read", "rate") => self.drives("read_gb_per_s", |ssd| &mut ssd.read_gb_per_s),
-            ("disk.write", "rate") => self.drives("write_gb_per_s", |ssd| &mut ssd.write_gb_per_s),
+            ("disk.write", "rate") => self.drives("write_gb_per_s", |ssd| {
+                // The cache of the catalogue's drive is not that of the one that was measured.
+                (ssd.burst_write_gb_per_s, ssd.write_cache_gb) = (None, None);
+                &mut ssd.write_gb_per_s
+            }),
             ("disk.random-read", "operations") => self.drives("read_kiops", |ssd| &mut ssd.read_kiops),
             ("disk.random-write", "operations") => self.drives("write_kiops", |ssd| &mut ssd.write_kiops),
             ("disk.random-read", "latency") => self.drives("read_latency_us", |ssd| &mut ssd.read_latency_us),

@@ -94,6 +94,18 @@ fn what_was_measured_of_a_host_holds_for_its_memory_and_its_drive() {
     assert!((within - (NINE_OF_TEN * 0.02).hypot(0.03)).abs() < 1e-12 && (within - 0.0445).abs() < 1e-4);
 }
 
+/// What a drive was measured to write has no part that another drive's cache would make faster.
+#[test]
+fn a_measured_drive_has_no_write_cache_of_the_catalogue() {
+    let mut overlay = overlay();
+    assert!(overlay.devices.ssds["samsung-980-pro-1tb"].write_cache_gb.is_some());
+    let written = file("", &[("disk.write", &[("rate", 2.5, "GB/s", 0.01, true)])]);
+    overlay.lay("host.yaml", &written).unwrap();
+    let drive = &overlay.devices.ssds["samsung-980-pro-1tb"];
+    assert_eq!(drive.write_gb_per_s, Some(2.5));
+    assert_eq!((drive.burst_write_gb_per_s, drive.write_cache_gb), (None, None));
+}
+
 #[test]
 fn what_was_measured_of_a_gpu_holds_for_launches_its_link_and_its_memory() {
     let mut overlay = overlay();
