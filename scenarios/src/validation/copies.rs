@@ -4,35 +4,18 @@ use hw_models::calibration::split;
 use hw_models::copies::{Copy, CopyStream, Direction, HostMemory, rates_at_once};
 use hw_models::machine::{Machine, PartId, PartKind};
 use indexmap::IndexMap;
-use reports::validation::{LeftOut, Row, Unit};
 
 use super::set::CopyTable;
-use super::{Judged, cells, embedded};
+use super::{Judged, compared};
 use crate::catalogue;
 use crate::plans::machine;
 
 /// The rows of a table, each with the part of the set that it is in.
 pub(super) fn judged(table: &CopyTable) -> Vec<(String, Judged)> {
-    let read = embedded::table(&table.data);
-    let row = |row: hw_models::calibration::Row<'_>| {
-        let (place, cells) = (format!("{}:{}", read.name, row.line()), cells(read.columns(), &row));
-        let inputs = table.told(&cells);
-        let judged = match table.compared(&cells) {
-            Ok([measured, predicted]) => Judged::Row(Row {
-                place,
-                inputs,
-                unit: Unit::Seconds,
-                measured,
-                predicted,
-                interval_s: None,
-                shares: IndexMap::new(),
-                explanation: None,
-            }),
-            Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),
-        };
-        (table.part.clone(), judged)
-    };
-    read.rows().map(row).collect()
+    compared(&table.data, |cells| table.told(cells), |cells| table.compared(cells))
+        .into_iter()
+        .map(|judged| (table.part.clone(), judged))
+        .collect()
 }
 
 impl CopyTable {

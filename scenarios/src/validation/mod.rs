@@ -23,7 +23,7 @@ mod timing;
 use hw_models::catalogue::nearest;
 use indexmap::IndexMap;
 use reports::summary::{RunSummary, SCHEMA_VERSION};
-use reports::validation::{LeftOut, Part, Row, SetResult, Validation};
+use reports::validation::{LeftOut, Part, Row, SetResult, Unit, Validation};
 
 use crate::run::{Progress, in_parallel};
 use set::{Limits, Measurements, Set};
@@ -152,6 +152,34 @@ fn result(name: &str, set: &Set, sources: Vec<String>, judged: Vec<(String, Judg
         best_known: set.best_known.clone(),
         parts: parts.collect(),
     }
+}
+
+/// The rows of a table whose times `found` says, measured and predicted (s), or why a row is not judged; `told` says which of its
+/// cells are inputs.
+fn compared(
+    table: &str,
+    told: impl Fn(&IndexMap<String, String>) -> IndexMap<String, String>,
+    found: impl Fn(&IndexMap<String, String>) -> Result<[f64; 2], String>,
+) -> Vec<Judged> {
+    let table = embedded::table(table);
+    let judged = |row: hw_models::calibration::Row<'_>| {
+        let (place, cells) = (format!("{}:{}", table.name, row.line()), cells(table.columns(), &row));
+        let inputs = told(&cells);
+        match found(&cells) {
+            Ok([measured, predicted]) => Judged::Row(Row {
+                place,
+                inputs,
+                unit: Unit::Seconds,
+                measured,
+                predicted,
+                interval_s: None,
+                shares: IndexMap::new(),
+                explanation: None,
+            }),
+            Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),
+        }
+    };
+    table.rows().map(judged).collect()
 }
 
 /// The cells of a row, by column.

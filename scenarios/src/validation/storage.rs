@@ -4,11 +4,11 @@
 use hw_models::machine::{Machine as Built, PartId, PartKind};
 use hw_models::storage::{Array, OffloadedStates, PathParameters, Requests, Transfer, Way, seconds_at_once};
 use indexmap::IndexMap;
-use reports::validation::{LeftOut, Row, Unit};
+
 use serde::Deserialize;
 
 use super::set::{Known, NotJudged};
-use super::{Judged, cells, embedded};
+use super::{Judged, compared};
 use crate::catalogue;
 use crate::plans::machine;
 use crate::schema::Machine;
@@ -77,27 +77,14 @@ type Cells = IndexMap<String, String>;
 
 /// The rows of a table, each with the part of the set that it is in.
 pub(super) fn judged(table: &StorageTable) -> Vec<(String, Judged)> {
-    let read = embedded::table(&table.data);
-    let row = |row: hw_models::calibration::Row<'_>| {
-        let (place, cells) = (format!("{}:{}", read.name, row.line()), cells(read.columns(), &row));
-        let inputs = cells.iter().filter(|(column, _)| table.inputs.contains(column));
-        let inputs = inputs.map(|(column, value)| (column.clone(), value.clone())).collect();
-        let judged = match table.compared(&cells) {
-            Ok([measured, predicted]) => Judged::Row(Row {
-                place,
-                inputs,
-                unit: Unit::Seconds,
-                measured,
-                predicted,
-                interval_s: None,
-                shares: IndexMap::new(),
-                explanation: None,
-            }),
-            Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),
-        };
-        (table.part.clone(), judged)
+    let told = |cells: &Cells| {
+        let cells = cells.iter().filter(|(column, _)| table.inputs.contains(column));
+        cells.map(|(column, value)| (column.clone(), value.clone())).collect()
     };
-    read.rows().map(row).collect()
+    compared(&table.data, told, |cells| table.compared(cells))
+        .into_iter()
+        .map(|judged| (table.part.clone(), judged))
+        .collect()
 }
 
 impl StorageTable {
