@@ -2,7 +2,7 @@
 
 use sim_core::fixed::Rate;
 use sim_core::id::StreamId;
-use sim_core::platform::{Demand, Platform};
+use sim_core::platform::Platform;
 use sim_core::program::{Activity, Affine, Op, Program, StartState};
 use sim_core::{Options, simulate};
 
@@ -41,7 +41,7 @@ fn rate(machine: &Machine, streams: &[CopyStream], timed: usize) -> Result<f64, 
         let route = machine.route_by_way_of(&stream.stops)?;
         let mut demands = transfers.demands(&mut platform, &resources, &route, stream.cost.passes);
         let ends = (0..machine.gpus()).filter(|&gpu| stream.stops.contains(&machine.gpu(gpu)));
-        demands.extend(ends.map(|gpu| Demand::on(resources.gpus[gpu as usize].hbm).prior()));
+        demands.extend(ends.map(|gpu| resources.gpus[gpu as usize].copied()));
         let route = platform.route(demands);
         let at_most = stream.cost.at_most.map_or(Rate::UNLIMITED, Rate::per_second);
         let activity = Activity {

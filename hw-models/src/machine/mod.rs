@@ -37,6 +37,7 @@ pub use route::{Route, RouteKind};
 pub use set::{PartChange, PartChanges, SetError};
 pub use spelled::{LinkSpec, MemorySpec, ModelSpec, PartsSpec};
 pub use transfers::Transfers;
+pub(crate) use transfers::join;
 
 use std::ops::{Range, RangeInclusive};
 

@@ -110,6 +110,13 @@ impl Machine {
     }
 }
 
+impl GpuResources {
+    /// What a copy takes of its memory: a copy engine comes first there, and moves a byte for each of the link.
+    pub fn copied(&self) -> Demand {
+        Demand::on(self.hbm).prior()
+    }
+}
+
 impl MachineResources {
     /// The demands of a transfer on links, one per fluid: a memory that is written and read again counts twice. The
     /// memories of the GPUs at its ends are not among them.

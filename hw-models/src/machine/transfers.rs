@@ -60,13 +60,13 @@ impl<'a> Transfers<'a> {
         route: &Route,
         passes: f64,
     ) -> Vec<Demand> {
-        let mut demands = Demands::default();
+        let mut demands = Vec::new();
         for (at, &id) in route.links.iter().enumerate() {
             let link = self.machine.link(id);
             let on = Demand::on(resources.links[id.index()]);
             let Some(rates) = link.copies else {
                 let times = if link.kind == LinkKind::Memory { passes } else { 1.0 };
-                demands.add(self.through(platform, route, at, on), times, 1.0);
+                join(&mut demands, self.through(platform, route, at, on).coefficient(times));
                 continue;
             };
             // A link that carries copies faster than other transfers carries that; each of those keeps its own limit. Of one that is
@@ -75,11 +75,11 @@ impl<'a> Transfers<'a> {
             let capacity = &mut platform.fluids[on.fluid.index()].capacity;
             *capacity = (*capacity).max(Rate::per_second(way.alone));
             let share = (self.machine.capacity(id) / way.alone).max(1.0);
-            demands.add(self.through(platform, route, at, on), share, share);
-            let demand = self.meeting(platform, id, rates);
-            demands.add(demand, 1.0, way.against / rates.both_ways());
+            join(&mut demands, self.through(platform, route, at, on).coefficient(share).weight(share));
+            let both = self.meeting(platform, id, rates).weight(way.against / rates.both_ways());
+            join(&mut demands, both);
         }
-        demands.0
+        demands
     }
 
     /// The same demand, through the port of a switch where several switches meet.
@@ -169,21 +169,15 @@ impl CopyRates {
     }
 }
 
-/// Demands of one transfer, at most one per fluid: what crosses one twice counts twice.
-#[derive(Default)]
-struct Demands(Vec<Demand>);
-
-impl Demands {
-    fn add(&mut self, demand: Demand, coefficient: f64, weight: f64) {
-        let demand = demand.coefficient(coefficient).weight(weight);
-        match self.0.iter_mut().find(|known| known.fluid == demand.fluid) {
-            Some(known) => {
-                known.coefficient.0 += demand.coefficient.0;
-                known.weight.0 += demand.weight.0;
-                // It comes from both sides.
-                known.port = None;
-            }
-            None => self.0.push(demand),
+/// Adds a demand to those of one transfer, at most one per fluid: what crosses one twice counts twice, and through no port if it
+/// comes from both sides.
+pub(crate) fn join(demands: &mut Vec<Demand>, demand: Demand) {
+    match demands.iter_mut().find(|known| known.fluid == demand.fluid) {
+        Some(known) => {
+            known.coefficient.0 += demand.coefficient.0;
+            known.weight.0 += demand.weight.0;
+            known.port = known.port.filter(|&port| demand.port == Some(port));
         }
+        None => demands.push(demand),
     }
 }

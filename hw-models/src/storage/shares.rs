@@ -16,7 +16,7 @@ use sim_core::id::{CauseId, FluidId};
 use sim_core::platform::{Demand, Platform};
 
 use crate::catalogue::Ssd;
-use crate::machine::{Machine, MachineResources, NoRoute, PartId, Transfers};
+use crate::machine::{Machine, MachineResources, NoRoute, PartId, Transfers, join};
 
 use super::{Array, Requests};
 
@@ -88,7 +88,7 @@ impl<'a> Storage<'a> {
                 at_most = at_most.min(rate / part);
             }
             for demand in of_member {
-                join(&mut demands, demand, part);
+                join(&mut demands, part_of(demand, part));
             }
         }
         Ok((demands, at_most))
@@ -168,18 +168,10 @@ fn burst(drive: &Ssd) -> f64 {
     drive.write_cache_gb.and(drive.burst_write_gb_per_s).map_or(0.0, |rate| rate * 1e9)
 }
 
-/// Adds a member's part of a demand: what all members cross adds up, with the weight of as much as goes through it.
-fn join(demands: &mut Vec<Demand>, demand: Demand, part: f64) {
+/// A member's part of a demand, with the weight of as much as goes through it.
+fn part_of(demand: Demand, part: f64) -> Demand {
     let [coefficient, weight] = [demand.coefficient, demand.weight].map(|of| of.0 as f64 * part / ONE);
-    let demand = demand.coefficient(coefficient).weight(weight);
-    match demands.iter_mut().find(|known| known.fluid == demand.fluid) {
-        Some(known) => {
-            known.coefficient.0 += demand.coefficient.0;
-            known.weight.0 += demand.weight.0;
-            known.port = known.port.filter(|&port| demand.port == Some(port));
-        }
-        None => demands.push(demand),
-    }
+    demand.coefficient(coefficient).weight(weight)
 }
 
 /// A coefficient of one, in its unit.

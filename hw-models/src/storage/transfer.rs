@@ -143,6 +143,6 @@ impl UnderWay<'_> {
     }
 
     fn memory_of_gpu(&self, gpu: u32) -> Demand {
-        Demand::on(self.resources.gpus[gpu as usize].hbm).prior()
+        self.resources.gpus[gpu as usize].copied()
     }
 }

@@ -307,20 +307,19 @@ impl Building<'_> {
     /// The way of a copy between two GPUs: links, and the memory at both ends, where copies come before kernels.
     fn way(&mut self, from: u32, to: u32) -> Result<RouteId, NoRoute> {
         let mut demands = self.resources.demands(&self.job.route(from, to)?);
-        let ends = [from, to].map(|gpu| self.resources.gpus[gpu as usize].hbm);
-        demands.extend(ends.map(|hbm| Demand::on(hbm).prior()));
+        demands.extend([from, to].map(|gpu| self.resources.gpus[gpu as usize].copied()));
         Ok(self.platform.route(demands))
     }
 
     /// The host beside a GPU: copies come before kernels at the memory of the GPU.
     fn host(&mut self, transfers: &mut Transfers<'_>, gpu: u32) -> Result<HostSite, NoRoute> {
         let machine = self.job.machine;
-        let (own, hbm) = (machine.gpu(gpu), self.resources.gpus[gpu as usize].hbm);
+        let (own, memory_of_gpu) = (machine.gpu(gpu), self.resources.gpus[gpu as usize].copied());
         let memory = machine.memory_of(own).ok_or_else(|| machine.no_memory(own))?;
         let mut way = |from, to| -> Result<RouteId, NoRoute> {
             let route = machine.route(from, to)?;
             let mut demands = transfers.demands(&mut self.platform, &self.resources, &route, PINNED);
-            demands.push(Demand::on(hbm).prior());
+            demands.push(memory_of_gpu);
             Ok(self.platform.route(demands))
         };
         let (out, back) = (way(own, memory)?, way(memory, own)?);
