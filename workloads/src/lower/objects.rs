@@ -1,0 +1,53 @@
+//! What slots of a lane's blocks stand for, as seen from a rank.
+
+use super::{Groups, RankIds};
+use crate::site::Site;
+
+/// An object of the engine that a slot stands for, as seen from a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Object {
+    Signal(u32),
+    /// The memory, and what counts residents, of the same replica of a stage.
+    Memory(u32),
+    Resident(u32),
+    Hbm,
+    Sms,
+    /// The way from one stage to another.
+    Way(u32, u32),
+    /// The memory of the host beside a rank, and the ways there and back.
+    HostMemory,
+    ToHost,
+    FromHost,
+    /// A channel, and the class of the lane that joins.
+    Channel(u32, u8),
+}
+
+/// Finds the objects of a rank.
+pub(super) struct Objects<'a> {
+    pub(super) site: &'a Site,
+    pub(super) ranks: &'a [RankIds],
+    pub(super) groups: &'a Groups,
+}
+
+impl Objects<'_> {
+    pub(super) fn id(&self, object: Object, stage: u32, replica: u32) -> u32 {
+        let rank = |stage| self.site.rank(stage, replica);
+        let own = &self.site.ranks[rank(stage)];
+        let host = || own.host.expect("a rank that offloads has a host");
+        match object {
+            Object::HostMemory => host().memory.0,
+            Object::ToHost => host().out.0,
+            Object::FromHost => host().back.0,
+            Object::Signal(signal) => signal * self.site.replicas + replica,
+            Object::Memory(stage) => self.ranks[rank(stage)].memory.0,
+            Object::Resident(stage) => self.ranks[rank(stage)].resident.0,
+            Object::Hbm => own.hbm.expect("a rank with kernels has HBM").0,
+            Object::Sms => own.sms.expect("a rank with kernels has SMs").0,
+            Object::Way(from, to) => self.site.ranks[rank(from)].to[&to].0,
+            Object::Channel(channel, class) => {
+                let group = self.site.channels[channel as usize].of_rank[rank(stage)];
+                self.groups[&(channel, class, group.expect("it is in the channel"))].0
+            }
+        }
+    }
+}
