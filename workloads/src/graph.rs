@@ -77,6 +77,10 @@ pub enum Purpose {
     Gathered,
     /// Gradients of one micro-batch that are not summed over ranks yet.
     Unreduced,
+    /// Filled and read in one pass, with the workspaces of operators.
+    Working,
+    /// The same, filled by what is executed again.
+    Recomputed,
 }
 
 impl Purpose {
@@ -88,7 +92,14 @@ impl Purpose {
             Self::Checkpoint => "checkpoint",
             Self::Gathered => "gathered parameters",
             Self::Unreduced => "gradients to be reduced",
+            Self::Working => "workspace",
+            Self::Recomputed => "recomputed tensor",
         }
+    }
+
+    /// Whether it lives within one pass.
+    pub const fn is_passing(self) -> bool {
+        matches!(self, Self::Working | Self::Recomputed)
     }
 
     /// Whether a forward pass leaves it for the backward pass of its micro-batch.
@@ -180,26 +191,28 @@ impl OpGraph {
         &mut self.storages[storage.0 as usize]
     }
 
-    /// Per operator of a visit, the storages that it reads last: no later operator of the micro-batch reads them. What
-    /// recomputation starts from is read by the backward pass, too.
-    pub fn last_reads(&self) -> Vec<Vec<StorageId>> {
+    /// Per operator of a visit, the storages that it uses last: no later operator of the micro-batch reads them, and what is
+    /// there for one pass may be read by none. What recomputation starts from is read by the backward pass, too.
+    pub fn last_uses(&self) -> Vec<Vec<StorageId>> {
         let mut last: Vec<Option<OpId>> = vec![None; self.storages.len()];
         for phase in [Phase::Forward, Phase::Backward, Phase::BackwardInput, Phase::BackwardWeight] {
             for (_, ops) in self.visits.iter().filter(|((.., of), _)| *of == phase) {
                 for &op in ops {
-                    for storage in &self.get(op).reads {
+                    let Op { reads, writes, .. } = self.get(op);
+                    let passing = writes.iter().filter(|&&storage| self.stored(storage).purpose.is_passing());
+                    for storage in reads.iter().chain(passing) {
                         last[storage.0 as usize] = Some(op);
                     }
                 }
             }
         }
-        let mut reads = vec![Vec::new(); self.ops.len()];
+        let mut uses = vec![Vec::new(); self.ops.len()];
         for (storage, op) in (0u32..).zip(last) {
             if let Some(op) = op {
-                reads[op.0 as usize].push(StorageId(storage));
+                uses[op.0 as usize].push(StorageId(storage));
             }
         }
-        reads
+        uses
     }
 
     /// The word for the bytes of a storage in the memory of its own stage.
@@ -213,6 +226,8 @@ impl OpGraph {
             Purpose::Activation | Purpose::Checkpoint => kind::ACTIVATIONS,
             Purpose::Gathered => kind::GATHERED,
             Purpose::Unreduced => kind::UNREDUCED,
+            Purpose::Working => kind::WORKSPACE,
+            Purpose::Recomputed => kind::RECOMPUTED,
         }
     }
 

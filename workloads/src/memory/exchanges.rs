@@ -57,7 +57,7 @@ impl Walk {
     ) {
         let Some(op) = op else { return };
         let now = self.steps.len() - 1;
-        for &storage in shared.last_reads.get(&op).into_iter().flatten() {
+        for &storage in shared.last_uses.get(&op).into_iter().flatten() {
             if let Some(whole) = self.under_way.whole.remove(&(storage, execution.micro_batch)) {
                 self.tensors[whole].last_step = now;
             }

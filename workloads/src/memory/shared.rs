@@ -16,7 +16,7 @@ pub(super) struct Shared {
     /// By the operator that reads it first.
     pub(super) gathers: BTreeMap<OpId, Vec<Gather>>,
     /// By the operator that reads it last, what is gathered.
-    pub(super) last_reads: BTreeMap<OpId, Vec<StorageId>>,
+    pub(super) last_uses: BTreeMap<OpId, Vec<StorageId>>,
     /// By the operator that completes them, gradients of parameters.
     pub(super) completed: BTreeMap<OpId, Vec<Gradient>>,
     /// By the operator that completes the first gradient of a bucket, the buffer that those are copied to one by one.
@@ -89,11 +89,11 @@ impl Shared {
         }
         let gathered: BTreeSet<StorageId> =
             shared.gathers.values().flatten().map(|gather| gather.storage).collect();
-        for (op, storages) in (0u32..).map(OpId).zip(laid.graph.last_reads()) {
+        for (op, storages) in (0u32..).map(OpId).zip(laid.graph.last_uses()) {
             let last: Vec<StorageId> =
                 storages.into_iter().filter(|storage| gathered.contains(storage)).collect();
             if !last.is_empty() {
-                shared.last_reads.insert(op, last);
+                shared.last_uses.insert(op, last);
             }
         }
         let buffers: BTreeMap<StorageId, u64> =

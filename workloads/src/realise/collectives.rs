@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::graph::{OpGraph, OpId};
+use crate::graph::{Op, OpGraph, OpId};
 use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
 
 /// The name of this pass in errors.
@@ -41,6 +41,16 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph) {
     schedule.lanes.extend(lanes);
 }
 
+/// A collective that has been launched and not awaited yet.
+struct UnderWay {
+    op: OpId,
+    done: SignalId,
+    /// How many operators still run beside it.
+    left: u32,
+    /// What the operators that follow are done with, but it is not.
+    frees: Vec<Item>,
+}
+
 /// Launches the collectives of a block instead of executing them, and waits for each; gives what their lane does.
 fn launch(
     items: &mut Vec<Item>,
@@ -48,18 +58,21 @@ fn launch(
     signals: &BTreeMap<OpId, (SignalId, SignalId)>,
 ) -> Vec<Item> {
     let wait = |signal, why| Item::Await { signal, nth: Nth::MicroBatch, why };
+    let end = |under_way: UnderWay| {
+        std::iter::once(wait(under_way.done, Why::Communication)).chain(under_way.frees)
+    };
     let mut collectives = Vec::new();
     let mut rewritten = Vec::with_capacity(items.len());
-    // Collectives under way, with how many operators still run beside each.
-    let mut under_way: Vec<(SignalId, u32)> = Vec::new();
+    let mut under_way: Vec<UnderWay> = Vec::new();
     for &item in items.iter() {
         let Item::Execute(op) = item else {
-            rewritten.push(item);
+            // They end one after the other.
+            let user = under_way.iter_mut().rfind(|under_way| uses(graph, under_way.op, item));
+            user.map_or(&mut rewritten, |user| &mut user.frees).push(item);
             continue;
         };
-        let awaited = under_way.extract_if(.., |(_, left)| *left == 0);
-        rewritten.extend(awaited.map(|(done, _)| wait(done, Why::Communication)));
-        for (_, left) in &mut under_way {
+        rewritten.extend(under_way.extract_if(.., |under_way| under_way.left == 0).flat_map(end));
+        for UnderWay { left, .. } in &mut under_way {
             *left -= 1;
         }
         let Some(&(launched, done)) = signals.get(&op) else {
@@ -68,13 +81,19 @@ fn launch(
         };
         rewritten.push(Item::Signal(launched));
         collectives.extend([wait(launched, Why::Bubble), item, Item::Signal(done)]);
-        under_way.push((done, graph.get(op).beside));
+        under_way.push(UnderWay { op, done, left: graph.get(op).beside, frees: Vec::new() });
     }
     // The visit ends with its last collective; what follows in the block (messages, frees) comes after it.
-    let end = rewritten.iter().rposition(|item| matches!(item, Item::Execute(_) | Item::Signal(_)));
-    let rest = rewritten.split_off(end.map_or(0, |at| at + 1));
-    rewritten.extend(under_way.into_iter().map(|(done, _)| wait(done, Why::Communication)));
+    let last = rewritten.iter().rposition(|item| matches!(item, Item::Execute(_) | Item::Signal(_)));
+    let rest = rewritten.split_off(last.map_or(0, |at| at + 1));
+    rewritten.extend(under_way.into_iter().flat_map(end));
     rewritten.extend(rest);
     *items = rewritten;
     collectives
+}
+
+/// Whether an item frees a storage that an operator uses.
+fn uses(graph: &OpGraph, op: OpId, item: Item) -> bool {
+    let Op { reads, writes, .. } = graph.get(op);
+    matches!(item, Item::Free(storage, _) if reads.contains(&storage) || writes.contains(&storage))
 }

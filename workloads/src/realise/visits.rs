@@ -18,7 +18,7 @@ pub fn realise(order: &Order, graph: &OpGraph, memory: Vec<StageMemory>) -> Sche
     let (lanes, signals, issues) = Default::default();
     let mut schedule = Schedule { micro_batches, stages: memory, lanes, signals, issues };
     let messages = Messages::between(chain, &mut schedule);
-    let last_reads = graph.last_reads();
+    let last_uses = graph.last_uses();
     for (stage, visits) in (0u32..).zip(&order.stages) {
         let mut lane = Lane::new(stage, LaneKind::Compute);
         let mut blocks = BTreeMap::new();
@@ -32,7 +32,7 @@ pub fn realise(order: &Order, graph: &OpGraph, memory: Vec<StageMemory>) -> Sche
                 let messages = messages.of(visit.phase, position);
                 lane.block(
                     name(chain, *visit),
-                    items(graph, (visit.phase, ops), &last_reads, messages, n == 0),
+                    items(graph, (visit.phase, ops), &last_uses, messages, n == 0),
                 )
             });
             lane.calls.push(Call { block, micro_batch: visit.micro_batch, number: 0 });
@@ -87,7 +87,7 @@ impl Messages {
 fn items(
     graph: &OpGraph,
     (phase, ops): (Phase, &[OpId]),
-    last_reads: &[Vec<StorageId>],
+    last_uses: &[Vec<StorageId>],
     (receive, send): (Option<SignalId>, Option<(SignalId, Hop)>),
     first: bool,
 ) -> Vec<Item> {
@@ -108,7 +108,7 @@ fn items(
         if n + 1 == ops.len() {
             items.extend(send.map(|(signal, hop)| Item::Send(signal, hop)));
         }
-        items.extend(last_reads[op.0 as usize].iter().map(|&storage| Item::Free(storage, home)));
+        items.extend(last_uses[op.0 as usize].iter().map(|&storage| Item::Free(storage, home)));
     }
     if matches!(phase, Phase::Backward | Phase::BackwardInput) || !returns(graph, ops[0]) {
         items.push(Item::Leave(home));

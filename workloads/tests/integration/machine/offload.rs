@@ -1,14 +1,18 @@
 //! Activations that are in host memory between the passes.
 
+use hw_models::allocator::Request;
 use hw_models::machine::ClusterSpec;
 use proptest::prelude::*;
 use sim_core::outcome::{End, Run};
 use sim_core::{Options, simulate};
+use workloads::memory::{Framework, Placeholder};
 use workloads::model::transformer::{AttentionKernel, Recompute};
+use workloads::names::kind;
 use workloads::order::PipelineSchedule;
 use workloads::plan::PlanError;
 use workloads::techniques::offload::ActivationOffload;
 
+use super::tensors::rank_of;
 use super::{Ran, TransformerPlan, World, every_layer, gpt, plan, schedule};
 
 /// All that is saved leaves.
@@ -66,6 +70,40 @@ fn what_stays_costs_nothing_and_is_as_large_tensor_by_tensor_as_block_by_block()
         assert_eq!(without.activations(0), with.activations(0));
         assert_eq!(moved(&with), (0, [0, 0]));
     }
+}
+
+/// The list that the caching allocator replays is made from the names of tensors, without storages.
+#[test]
+fn tensors_live_as_long_as_in_the_list_of_the_allocator() {
+    let nothing = Framework { workspace: 0, placeholder: Placeholder::None };
+    for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
+        for (tensor, micro_batches) in [(1, 1), (1, 2), (2, 1)] {
+            let mut plan = plan(gpt(3), [tensor, 1, 1], micro_batches);
+            plan.recompute = every_layer(recompute);
+            plan.deployment.pipelining.offload = Some(ActivationOffload { smallest: u64::MAX, ..ALL });
+            let ran = box_of_eight().completed(&plan);
+            let tensors = [kind::ACTIVATIONS, kind::WORKSPACE, kind::RECOMPUTED];
+            assert_eq!(ran.at_peak(0, &tensors), most(&rank_of(&plan, 0, &nothing).requests), "{plan:?}");
+        }
+    }
+}
+
+/// Most bytes of tensors at once, without those that are there throughout.
+fn most(requests: &[Request]) -> u64 {
+    let (mut sizes, mut now, mut most) = (Vec::new(), 0, 0);
+    for request in requests {
+        match *request {
+            Request::Allocate { bytes, .. } => {
+                let bytes = if sizes.len() < 4 { 0 } else { bytes };
+                sizes.push(bytes);
+                now += bytes;
+                most = most.max(now);
+            }
+            Request::Free(tensor) => now -= sizes[tensor as usize],
+            Request::Lend(_) | Request::Done(_) => {}
+        }
+    }
+    most
 }
 
 /// Every byte that is saved crosses the link once out and once back, and all of it is at the host before the backward pass.

@@ -1,9 +1,11 @@
 //! Lays a model on pipeline stages: the operator graph of its blocks, and the operator behind each of its nodes.
 //!
 //! What the blocks save for their backward pass is one storage per block (two where the gradients are apart): it is
-//! allocated by the first operator of the block and freed after the last that needs it. Where a technique decides about
-//! tensors one by one, each is a storage of its own, from the operator that fills it to the last that reads it; an input that
-//! the block before saves, too, is one storage with that.
+//! allocated by the first operator of the block and freed after the last that needs it, and what lives shorter is memory
+//! that the stage holds throughout. Where a technique decides about tensors one by one, each is a storage of its own
+//! ([`by_tensor`]).
+
+mod by_tensor;
 
 use std::ops::Range;
 
@@ -12,6 +14,8 @@ use crate::graph::{Op, OpGraph, OpId, Phase, Purpose, Storage, StorageId};
 use crate::model::cut::{Cut, PartKind};
 use crate::model::reuse::{Reuse, reused};
 use crate::model::transformer::{Block, Collective, Operator, Tensor, Work, beside};
+
+use self::by_tensor::Names;
 
 /// A model on its stages.
 #[derive(Clone, Debug)]
@@ -23,7 +27,7 @@ pub(crate) struct Laid {
     pub(crate) reused: Vec<Vec<Reuse>>,
     /// By [`OpId`](crate::graph::OpId), which of them it is.
     pub(crate) operator_of: Vec<u32>,
-    /// Per stage, the most bytes alive at once beyond the most that is saved.
+    /// Per stage, the most bytes alive at once beyond the most that is saved; none where each tensor is a storage.
     pub(crate) transient: Vec<u64>,
     /// The blocks of the model, by position of the chain, then in the order of the forward pass.
     pub(crate) parts: Vec<Part>,
@@ -76,7 +80,7 @@ pub(crate) struct Part {
 pub(crate) enum Grain {
     /// All that a block saves.
     Block,
-    /// One tensor.
+    /// One tensor, whether it is saved or not.
     Tensor,
 }
 
@@ -160,18 +164,8 @@ struct Listed {
     saved_input: u64,
     /// Whether what is saved has its output, which is the input of the next block.
     saves_output: bool,
-    /// What is saved for the whole backward pass, tensor by tensor.
-    tensors: Vec<Saved>,
-}
-
-/// A tensor that a block saves, and the positions of the operators that use it.
-struct Saved {
-    bytes: u64,
-    /// The first operator that fills it; none: it is the input of the block.
-    filled: Option<usize>,
-    read_forward: Vec<usize>,
-    read_backward: Vec<usize>,
-    is_output: bool,
+    /// The tensors that it shares with its neighbours, and those that it saves.
+    names: Names,
 }
 
 /// The storages that operators of a list use, by position.
@@ -221,7 +215,7 @@ impl Laying {
                 saved_for_weight: 0,
                 left_for_weight: 0,
                 transient,
-                tensors: tensors(block),
+                names: Names::of(block),
             };
         }
         let (saved, kept) = (block.saved(), block.kept_for_weight());
@@ -239,7 +233,7 @@ impl Laying {
             saved_for_weight: bytes(true),
             left_for_weight: bytes(false),
             transient,
-            tensors: Vec::new(),
+            names: Names::of(block),
         }
     }
 
@@ -278,63 +272,6 @@ impl Laying {
                 let uses = Uses::throughout(&block.weight, kept, &[]);
                 part.weight = self.extend(Phase::BackwardWeight, &block.weight, &uses);
             }
-        }
-        self.laid.parts.extend(parts);
-    }
-
-    /// The visits of a chunk whose tensors are storages one by one.
-    fn visits_by_tensor(
-        &mut self,
-        blocks: &[(PartKind, &Listed, [u64; 3])],
-        received: &List,
-        received_back: &List,
-    ) {
-        self.extend(Phase::Forward, received, &Uses::default());
-        let (stage, chunk) = (self.stage, self.chunk);
-        let mut parts = Vec::with_capacity(blocks.len());
-        let mut used_backward = Vec::with_capacity(blocks.len());
-        let mut output_before = None;
-        for &(kind, block, [owned, read, experts]) in blocks {
-            let (mut forward, mut backward) = (Uses::default(), Uses::default());
-            let mut output = None;
-            for tensor in &block.tensors {
-                let shared = output_before.filter(|_| tensor.filled.is_none());
-                let Some(storage) = shared.or_else(|| self.storage(Purpose::Activation, tensor.bytes)) else {
-                    continue;
-                };
-                // An input that nothing before has filled as a storage is there from the first operator on.
-                let filled = tensor.filled.unwrap_or(0);
-                if shared.is_none() {
-                    forward.writes.push((filled, storage));
-                }
-                let reads = tensor.read_forward.iter().filter(|&&at| shared.is_some() || at > filled);
-                forward.reads.extend(reads.map(|&at| (at, storage)));
-                backward.reads.extend(tensor.read_backward.iter().map(|&at| (at, storage)));
-                output = output.or(tensor.is_output.then_some(storage));
-            }
-            output_before = output;
-            let forward = self.extend(Phase::Forward, &block.forward, &forward);
-            parts.push(Part {
-                stage,
-                chunk,
-                kind,
-                forward,
-                backward: 0..0,
-                weight: 0..0,
-                owned,
-                read,
-                experts,
-            });
-            used_backward.push(backward);
-        }
-        // What is away makes no room for what operators need meanwhile.
-        let most = blocks.iter().map(|(_, block, _)| block.transient).max().unwrap_or(0);
-        let transient = &mut self.laid.transient[stage as usize];
-        *transient = (*transient).max(most);
-        self.extend(Phase::Backward, received_back, &Uses::default());
-        for (((_, block, _), uses), part) in blocks.iter().zip(&used_backward).zip(&mut parts).rev() {
-            part.backward = self.extend(Phase::Backward, &block.backward, uses);
-            part.weight = part.backward.clone();
         }
         self.laid.parts.extend(parts);
     }
@@ -380,26 +317,6 @@ impl Uses {
         };
         (of(&self.reads), of(&self.writes))
     }
-}
-
-/// What a block saves, tensor by tensor.
-fn tensors(block: &Block) -> Vec<Saved> {
-    let output = block.output().map(|tensor| tensor.name);
-    let saved = |tensor: Tensor| {
-        let reading = |operators: &[Operator]| {
-            let reads = |(at, op): (usize, &Operator)| op.reads.contains(&tensor.name).then_some(at);
-            operators.iter().enumerate().filter_map(reads).collect()
-        };
-        let fills = |op: &Operator| op.writes.iter().any(|filled| filled.name == tensor.name);
-        Saved {
-            bytes: tensor.bytes,
-            filled: block.forward.iter().position(fills),
-            read_forward: reading(&block.forward),
-            read_backward: reading(&block.backward),
-            is_output: output == Some(tensor.name),
-        }
-    };
-    block.saved().into_iter().map(saved).collect()
 }
 
 /// Bytes that each of some blocks saves for its backward pass, one after the other: an input that the block before has saved
