@@ -30,6 +30,8 @@ fn main() {
         ("pipeline 1F1B, 64 stages x 4096 micro-batches", true, pipeline(64, 4_096)),
         ("integrated path, 64 ranks x 10^4", false, integrated(64, 10_000)),
         ("integrated path, 1024 ranks x 10^3", false, integrated(1_024, 1_000)),
+        ("copies both ways beside kernels, 1 device x 10^5", true, swapping(1, 100_000)),
+        ("copies both ways beside kernels, 8 devices on one link x 10^4", true, swapping(8, 10_000)),
     ] {
         if !name.contains(&wanted) {
             continue;
@@ -139,6 +141,47 @@ fn pipeline(stages: u32, micro_batches: u32) -> (Platform, Program) {
         }
         let role = p.role(calls);
         p.stream("stage", binding, Body::Role(role));
+    }
+    (platform, p)
+}
+
+/// Devices behind a switch that compute while what the kernels before made goes out to the host and what the next ones
+/// need comes back: copies that are prior on the device's memory, over a shared link whose directions meet.
+fn swapping(devices: u32, kernels: u32) -> (Platform, Program) {
+    let mut platform = Platform::default();
+    let mut p = program();
+    let shared = ["up", "down"].map(|way| platform.fluid(way, 12e9, BUSY));
+    let both = platform.fluid("both", 20e9, BUSY);
+    let ports = [platform.port(), platform.port()];
+    for d in 0..devices {
+        let hbm = platform.fluid("hbm", 900e9, BUSY);
+        let routes = [0, 1].map(|way| {
+            let own = platform.fluid("link", 12e9, BUSY);
+            let meeting = Demand::on(both).weight([1.1, 0.9][way]).port(ports[way]);
+            platform.route([Demand::on(own), Demand::on(shared[way]), meeting, Demand::on(hbm).prior()])
+        });
+        let kernel_route = platform.route([Demand::on(hbm)]);
+        let [made, gone, here] = [p.counter(), p.counter(), p.counter()];
+        let moving = |bytes, route| Activity::moving(bytes + u64::from(d) * 97, route, BUSY);
+        let costs =
+            p.cost_table(vec![moving(80_000_000, 0), moving(1_000_000, 0), moving(9_000_000, 0)], vec![]);
+        let bind = |p: &mut Program, route: sim_core::id::RouteId| {
+            p.binding([route.0, made.0, gone.0, here.0], Some(costs))
+        };
+        let [compute, out, back] = [kernel_route, routes[0], routes[1]].map(|route| bind(&mut p, route));
+        let add = |counter| Op::Add { counter, amount: 1, after: None };
+        let wait =
+            |counter, base| Op::Wait { counter, at_least: Affine { base, stride: 1, arg: 0 }, cause: BUSY };
+        let mut ops = vec![wait(2, -1), wait(3, -1)];
+        ops.extend([run(0), run(1), run(0), run(1), run(0), run(1), run(0), run(1), add(1)]);
+        let step = p.block("kernels", ops);
+        let store = p.block("store", [wait(1, 1), run(2), add(2)]);
+        let load = p.block("load", [wait(1, 1), run(2), add(3)]);
+        for (name, block, binding) in [("compute", step, compute), ("out", store, out), ("back", load, back)]
+        {
+            let role = p.role([Call::counting(block, 0, kernels / 8)]);
+            p.stream(name, binding, Body::Role(role));
+        }
     }
     (platform, p)
 }

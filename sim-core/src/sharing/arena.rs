@@ -319,7 +319,12 @@ impl Arena {
     /// Whether what a fluid's prior demands leave may come back to them through the flows of its ordinary
     /// ones.
     pub(super) fn is_hinge(&self, fluid: usize) -> bool {
-        self.fluids[fluid].spanning > 0 && !self.members[self.prior(fluid)].is_empty() && !self.is_idle(fluid)
+        self.may_hinge(fluid) && !self.is_idle(fluid)
+    }
+
+    /// The same, as it may be if caps are others or the fluid's capacity is.
+    pub(super) fn may_hinge(&self, fluid: usize) -> bool {
+        self.priors > 0 && self.fluids[fluid].spanning > 0 && !self.members[self.prior(fluid)].is_empty()
     }
 
     /// Whether a tier takes what prior demands leave, and nothing depends on it in turn.

@@ -1,22 +1,24 @@
 //! The solver of components that are not uniform: every fluid fills up over what the other fluids offer its
 //! flows.
 //!
-//! On fluid r, flow i is offered o_i^r = min(cap_i, min_{r' ≠ r} x_ir'), where x_ir' is its share at the
-//! level of r'. The level of r is the least that overflows it: Σ m min(a o_i^r, v λ) > C_r. When no level
-//! changes any more, every flow is at its cap or has its largest relative share on a saturated fluid: the
-//! condition holds.
+//! On fluid r, flow i is offered min(cap_i, min_{r' ≠ r} x_ir'), where x_ir' is its share at the level of r'.
+//! With o_i^r the least level of r above that, the level of r is the least that overflows it:
+//! Σ m v min(o_i^r, λ) > C_r, as in [`super`]. When no level changes any more, every flow is at its cap or has
+//! its largest relative share on a saturated fluid: the condition holds. Fluids that would hold a flow at the
+//! same rate, as links of one speed in a row do, hold it together.
 //!
 //! The way there is symmetric, so that neither ids nor folding matter: in every round all fluids reckon their
 //! level from the others', and those with the lowest among the levels that would change take it, all at once.
-//! On a uniform component this is progressive filling. Symmetric components can swing between two states;
-//! after a while all levels therefore move at once, but only half of the way, later a quarter and less, which
-//! leads to the symmetric solution. What has not settled exactly in the end (one random component in a
-//! thousand, most by a quantum) is scaled down to fit.
+//! On a uniform component this is progressive filling, to the same bits if no coefficient is above its weight.
+//! Symmetric components can swing between two states; after a while all levels therefore move at once, but only
+//! half of the way, later a quarter and less, which leads to the symmetric solution. What has not settled exactly
+//! in the end (one random component in two thousand, one in sixty where prior demands feed back on themselves,
+//! most by a few quanta) is scaled down to fit.
 
 use std::ops::Range;
 
 use super::arena::Arena;
-use super::terms::share;
+use super::terms::{ceiling, share};
 use super::tier::NEVER;
 use crate::fixed::{Rate, Ratio};
 
@@ -31,10 +33,12 @@ pub(super) struct FixedPoint {
     by_tier: Vec<u32>,
     /// Position of each tier of the arena in `tiers`.
     local: Vec<u32>,
-    /// The tier being filled: demands and the levels at which they have what they are offered.
-    offers: Vec<(u64, u32)>,
+    /// The tier being filled: the least levels above what its flows are offered, and their weights.
+    offers: Vec<(u64, u128)>,
     /// Flows of which a share has changed in this round.
     touched: Vec<u32>,
+    /// Rounds of all components so far.
+    pub(super) rounds: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -196,6 +200,7 @@ impl FixedPoint {
 
     /// Brings the candidates up to date.
     fn reckon(&mut self) {
+        self.rounds += 1;
         for tier in 0..self.tiers.len() {
             if std::mem::replace(&mut self.tiers[tier].stale, false) {
                 self.tiers[tier].candidate = self.fill(tier);
@@ -211,21 +216,19 @@ impl FixedPoint {
         let mut weight = 0;
         for &at in &self.by_tier[demands.start as usize..demands.end as usize] {
             let demand = &self.demands[at as usize];
-            let load = u128::from(self.offer(at).0) * u128::from(demand.coefficient.0);
-            let reached = u64::try_from(load.div_ceil(u128::from(demand.weight))).unwrap_or(u64::MAX);
-            self.offers.push((reached, at));
-            weight += u128::from(demand.weight) * u128::from(demand.multiplicity);
+            let offer = ceiling(self.offer(at), demand.coefficient, demand.weight);
+            let own = u128::from(demand.weight) * u128::from(demand.multiplicity);
+            self.offers.push((offer, own));
+            weight += own;
         }
         self.offers.sort_unstable();
         let mut room = u128::from(capacity);
-        for &(reached, at) in &self.offers {
-            if u128::from(reached) * weight > room {
+        for &(offer, own) in &self.offers {
+            if u128::from(offer) * weight > room {
                 break;
             }
-            let demand = &self.demands[at as usize];
-            let load = u128::from(self.offer(at).0) * u128::from(demand.coefficient.0);
-            room -= load * u128::from(demand.multiplicity);
-            weight -= u128::from(demand.weight) * u128::from(demand.multiplicity);
+            room -= u128::from(offer) * own;
+            weight -= own;
         }
         room.checked_div(weight).map_or(NEVER, |level| u64::try_from(level + 1).unwrap_or(NEVER))
     }

@@ -137,6 +137,12 @@ impl Network {
         &self.changed
     }
 
+    /// How many rounds the fixed point has taken so far for flows that are not uniform: in each of them the fluids
+    /// of a component reckon their levels once.
+    pub const fn rounds(&self) -> u64 {
+        self.fixed_point.rounds
+    }
+
     /// The rate of a flow as of the last re-share.
     #[inline]
     pub fn rate(&self, flow: FlowId) -> Rate {
@@ -201,9 +207,9 @@ impl Network {
             if arena.priors > 0 {
                 self.drained.push(fluid as u32);
             }
-            if mixed || (arena.priors > 0 && arena.is_hinge(fluid)) {
+            if arena.may_hinge(fluid) {
                 self.touched.extend([fluid as u32, arena.prior(fluid) as u32]);
-            } else if state == State::Free || arena.tiers[tier].level != NEVER {
+            } else if mixed || state == State::Free || arena.tiers[tier].level != NEVER {
                 self.touched.push(hop.tier);
             }
             if let Some(port) = arena.terms(hop).port {

@@ -54,7 +54,7 @@ impl Terms {
     /// The least level above the rate `cap`.
     #[inline]
     pub(super) fn ceiling(&self, cap: Rate) -> u64 {
-        ceiling(cap, self.coefficient, self.weight)
+        ceiling(cap, self.coefficient, u64::from(self.weight.0))
     }
 
     /// The load at that level, 2^-54 unit/ps.
@@ -67,7 +67,7 @@ impl Terms {
 /// The load (2^-54 unit/ps) that an activity with this cap puts on the fluid at most. While the sum over the
 /// activities of a fluid stays within its capacity, none of them is slowed by it.
 pub fn cap_load(demand: &Demand, cap: Rate) -> u128 {
-    u128::from(load_weight(demand)) * u128::from(ceiling(cap, demand.coefficient, demand.weight))
+    u128::from(load_weight(demand)) * u128::from(ceiling(cap, demand.coefficient, u64::from(demand.weight.0)))
 }
 
 /// The rate just below a level: ⌊(λ - 1) v / a⌋.
@@ -87,10 +87,11 @@ pub(super) fn load_weight(demand: &Demand) -> u64 {
 }
 
 /// The least level at which a demand is above the rate `cap`: ⌈cap a / v⌉ + 1.
-fn ceiling(cap: Rate, coefficient: Ratio, weight: Ratio) -> u64 {
-    if coefficient == weight {
+#[inline]
+pub(super) fn ceiling(cap: Rate, coefficient: Ratio, weight: u64) -> u64 {
+    if u64::from(coefficient.0) == weight {
         return cap.0.saturating_add(1);
     }
-    let level = (u128::from(cap.0) * u128::from(coefficient.0)).div_ceil(u128::from(weight.0)) + 1;
+    let level = (u128::from(cap.0) * u128::from(coefficient.0)).div_ceil(u128::from(weight)) + 1;
     u64::try_from(level).unwrap_or(u64::MAX)
 }

@@ -155,6 +155,39 @@ fn prior_demands_that_feed_back_through_their_victims_settle() {
 }
 
 #[test]
+fn kernels_that_come_and_go_beside_copies_both_ways_do_not_have_them_solved_again() {
+    // A GPU behind a switch: two links of one speed in a row, and less for both directions than for each alone.
+    let (platform, [hbm, up, up_too, down, down_too, both]) = fluids([900.0, 12.0, 12.0, 12.0, 12.0, 18.0]);
+    let copy = |links: [FluidId; 2], port| {
+        let meeting = Demand::on(both).weight(1.25).port(port);
+        [Demand::on(links[0]), Demand::on(links[1]), meeting, Demand::on(hbm).prior()]
+    };
+    let mut network = Network::new(&platform);
+    let out = network.start(&copy([up, up_too], FIRST), Rate::UNLIMITED);
+    network.reshare();
+    assert_eq!(gb(network.rate(out)), "12.000000");
+    assert!(network.rounds() <= 4, "one flow took {} rounds", network.rounds());
+    let back = network.start(&copy([down, down_too], SECOND), Rate::UNLIMITED);
+    network.reshare();
+    assert_eq!([out, back].map(|flow| gb(network.rate(flow))), ["9.000000"; 2]);
+    assert!(network.rounds() <= 8, "two flows took {} rounds", network.rounds());
+
+    let before = network.rounds();
+    for _ in 0..3 {
+        let kernel = network.start(&[Demand::on(hbm)], Rate::UNLIMITED);
+        assert_eq!(network.reshare(), [kernel]);
+        assert_eq!(gb(network.rate(kernel)), "882.000000");
+        network.stop(kernel);
+        assert_eq!(network.reshare(), []);
+    }
+    assert_eq!(network.rounds(), before);
+    // One that reads over the link as well concerns them.
+    network.start(&[Demand::on(hbm), Demand::on(down)], Rate::UNLIMITED);
+    assert_eq!(network.reshare().len(), 3);
+    assert!(network.rounds() > before);
+}
+
+#[test]
 fn a_change_reaches_those_it_concerns_and_names_their_bottleneck() {
     let (platform, [up, down, far]) = fluids([100.0, 60.0, 10.0]);
     let mut network = Network::new(&platform);

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use sim_core::fixed::Rate;
+use sim_core::fixed::{Rate, Ratio};
+use sim_core::id::FluidId;
+use sim_core::platform::Demand;
 use sim_core::sharing::reference::{self, Activity};
 
 use super::{Mix, Pair, TOLERANCE, activity};
@@ -101,6 +103,34 @@ proptest! {
         let mut pair = play(&capacities, steps);
         is_forgetful(&mut pair);
         is_restored(&mut pair, visitor);
+    }
+
+    /// The fixed point solves what only a wide fluid beside makes irregular, as the sweep would solve it.
+    #[test]
+    fn a_demand_that_cannot_hold_its_flow_changes_nothing_however_it_is_weighted(
+        capacities in prop::collection::vec(capacity(true), 6),
+        mut activities in prop::collection::vec(activities(UNIFORM, true), 1..12),
+        weighted in prop::collection::vec(any::<bool>(), 12),
+    ) {
+        // Where a level is less than a quantum of rate, several of them are one rate to the fixed point.
+        for demand in activities.iter_mut().flat_map(|activity| &mut activity.demands) {
+            let Demand { weight, coefficient, .. } = *demand;
+            (demand.weight, demand.coefficient) = (weight.max(coefficient), weight.min(coefficient));
+        }
+        let plain = reference::rates(&capacities, &activities).expect("they are uniform");
+        let wide = vec![Rate::MAX_CAPACITY; activities.len()];
+        let mut pair = Pair::new(&[capacities, wide].concat());
+        for (at, activity) in activities.into_iter().enumerate() {
+            let mut demands = activity.demands.clone();
+            let weight = Ratio(3 * demands[0].weight.0);
+            demands.extend(weighted[at].then(|| Demand {
+                fluid: FluidId::from(6 + at),
+                weight,
+                ..demands[0]
+            }));
+            pair.start(Activity { demands, ..activity });
+        }
+        prop_assert_eq!(pair.rates(), plain, "{}", pair.describe());
     }
 
     #[test]
