@@ -1,5 +1,7 @@
 //! Static checks of a program against its platform, so that the engine needs none in its loop.
 
+use std::collections::BTreeSet;
+
 use thiserror::Error;
 
 use crate::fixed::Rate;
@@ -204,10 +206,13 @@ impl Check<'_> {
                 todo.push((candidate.block, candidate.binding));
             }
         }
-        let mut seen = std::collections::BTreeSet::new();
+        let (mut seen, mut bound) = (BTreeSet::new(), BTreeSet::new());
         while let Some((block, binding)) = todo.pop() {
             if self.program.bindings.get(binding.index()).is_some() && seen.insert((block, binding)) {
                 self.block_with(block, binding, &mut todo);
+                if bound.insert(binding) {
+                    self.activities_of(binding);
+                }
             }
         }
     }
@@ -237,7 +242,6 @@ impl Check<'_> {
                 }
             }
         }
-        self.activities_of(binding);
     }
 
     /// The slots an operation uses, what each must be, and how many of those there are.
