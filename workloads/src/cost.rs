@@ -10,6 +10,7 @@ use sim_core::time::Time;
 
 use crate::chain::Hop;
 use crate::graph::OpId;
+use crate::model::operator::HostWorkKind;
 
 /// Costs for lowering.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +55,17 @@ pub enum OpCost {
         speed: u32,
         /// Most SMs it can use.
         sms: u32,
+    },
+    /// Work of the host beside a rank: bytes over its links or, for its processors, of its memory.
+    Host {
+        /// What it does.
+        kind: HostWorkKind,
+        /// With how many bytes.
+        bytes: u64,
+        /// Passes first.
+        latency: Time,
+        /// The speed when nothing contends, where something else than links and memory limits it.
+        cap: Rate,
     },
     /// A collective: phases one after the other, each joined by all ranks of its channel.
     Collective(Vec<CollectivePhase>),
@@ -103,6 +115,7 @@ impl CostBook {
             &OpCost::Kernel { fixed, bytes, speed, sms } => {
                 fixed.saturating_add(duration(bytes, self.speeds[speed as usize].cap(sms)))
             }
+            &OpCost::Host { bytes, latency, cap, .. } => latency.saturating_add(duration(bytes, cap)),
             OpCost::Collective(phases) => phases.iter().fold(Time::ZERO, |sum, phase| {
                 sum.saturating_add(phase.latency).saturating_add(duration(phase.bytes, phase.cap))
             }),

@@ -1,19 +1,27 @@
-//! Exchanges: collectives that belong to no visit. They run on lanes of their own, ahead of the operators that read what
-//! they fill or behind those that write what they sum; one realiser ties them to the compute lane
+//! Exchanges: collectives, and copies between GPUs and hosts, that belong to no visit. They run on lanes of their own, ahead of
+//! the operators that read what they fill or behind those that write what they sum; one realiser ties them to the compute lane
 //! ([`crate::realise::exchanges`]).
 //!
-//! An exchange whose operator is of phase [`Update`](crate::graph::Phase::Update) happens once a step, any other once for
+//! An exchange whose operators are of phase [`Update`](crate::graph::Phase::Update) happens once a step, any other once for
 //! every micro-batch.
 
-use crate::graph::OpId;
+use crate::graph::{OpGraph, OpId, Phase};
 
-/// A collective beside the visits of a stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What goes on beside the visits of a stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// The collective, an operator of no visit.
-    pub op: OpId,
+    /// Operators of no visit, at least one, which its lane executes in turn: a collective, and copies before or after it. What a
+    /// gather fills its first one writes.
+    pub ops: Vec<OpId>,
     /// How it hangs on the operators of visits.
     pub tie: Tie,
+}
+
+impl Exchange {
+    /// What it is done for. Its last operator happens whenever it does.
+    pub fn phase(&self, graph: &OpGraph) -> Phase {
+        self.ops.last().map_or(Phase::Update, |&op| graph.get(op).phase)
+    }
 }
 
 /// Who launches a gather, and takes memory for it.

@@ -18,6 +18,8 @@ pub enum Phase {
     Backward,
     /// Forward pass again, for what was not kept.
     Recompute,
+    /// For every micro-batch but the first: sums that more is added to are fetched.
+    Accumulate,
     /// Once per step, after the last micro-batch: sums of gradients, optimizer.
     Update,
 }
@@ -31,6 +33,7 @@ impl Phase {
             Self::BackwardWeight => "backward weight",
             Self::Backward => "backward",
             Self::Recompute => "recompute",
+            Self::Accumulate => "accumulate",
             Self::Update => "update",
         }
     }

@@ -21,7 +21,7 @@ use thiserror::Error;
 use crate::cost::{CollectivePhase, Message, OpCost};
 use crate::model::operator::Stream;
 use crate::model::reuse::Reuse;
-use crate::model::transformer::{Collective, CollectiveKind, Group, Operator, Work};
+use crate::model::transformer::{Collective, CollectiveKind, Group, HostWork, HostWorkKind, Operator, Work};
 use crate::plan::Launch;
 use crate::site::{ChannelSpec, Job};
 
@@ -104,6 +104,10 @@ pub(crate) struct CostModels<'a> {
     gap: Time,
     /// What HBM gives all kernels together.
     hbm: Rate,
+    /// What copies from a GPU to its host ask for beside their links, and back.
+    host_copies: Option<[CopyCost; 2]>,
+    /// What hosts get of their memory at most while they update (byte/s).
+    update_rate: Option<f64>,
     /// By kernel, its speeds at each clock.
     speeds: Vec<Vec<CapTable>>,
     known: BTreeMap<Vec<(u32, u64, u32)>, u32>,
@@ -116,6 +120,7 @@ impl<'a> CostModels<'a> {
         job: &'a Job<'a>,
         hardware: &Hardware<'_>,
         launch: Launch,
+        update_rate: Option<f64>,
     ) -> Result<Self, HardwareError> {
         let (_, gpu) = hardware.gpu()?;
         Ok(Self {
@@ -131,6 +136,8 @@ impl<'a> CostModels<'a> {
                 Launch::Graph => hardware.host.gap_in_graph.time(),
             },
             hbm: Rate::per_second(gpu.bandwidth_gb_per_s * 1e9),
+            host_copies: hardware.host_copies(),
+            update_rate,
             speeds: Vec::new(),
             known: BTreeMap::new(),
             channels: Vec::new(),
@@ -147,12 +154,27 @@ impl<'a> CostModels<'a> {
         if let Work::Collective(collective) = &operator.work {
             return self.collective(collective);
         }
+        if let Work::Host(work) = operator.work {
+            return Ok(self.host(work));
+        }
         let costs = self.kernels.iter().filter_map(|model| kernel(model, &operator.work, reused).transpose());
         let costs = costs.collect::<Result<Vec<_>, KernelError>>()?;
         let fastest = costs.first().ok_or(HardwareError::NoGpu)?;
         let speed = self.speed(&costs, fastest.bytes);
         let fixed = self.gap.saturating_add(fastest.fixed);
         Ok(OpCost::Kernel { fixed, bytes: fastest.bytes, speed, sms: fastest.sms_wanted })
+    }
+
+    /// What a host does for a rank: copies start, processors do not.
+    fn host(&self, HostWork { kind, bytes }: HostWork) -> OpCost {
+        let (latency, at_most) = match (kind, self.host_copies) {
+            (HostWorkKind::Process, _) => (Time::ZERO, self.update_rate),
+            (_, None) => (Time::ZERO, None),
+            (HostWorkKind::Receive, Some([copy, _])) | (HostWorkKind::Send, Some([_, copy])) => {
+                (copy.latency, copy.at_most)
+            }
+        };
+        OpCost::Host { kind, bytes, latency, cap: at_most.map_or(Rate::UNLIMITED, Rate::per_second) }
     }
 
     /// A message of `bytes` from a stage to another.
@@ -246,7 +268,7 @@ fn path(route: &Route) -> PathKind {
     }
 }
 
-/// What a kernel costs that reads some of its tensors again; none for a collective, which is none.
+/// What a kernel costs that reads some of its tensors again; none for what is none: a collective, work of the host.
 ///
 /// # Errors
 /// When the GPU has no rate or the catalogue no parameters for it.
@@ -261,6 +283,6 @@ pub fn kernel(model: &KernelModel, work: &Work, reused: &[Reuse]) -> Result<Opti
             let there = reused.iter().map(|reuse| model.cached(reuse.bytes, reuse.distance)).sum::<u64>();
             model.stream(&Stream { bytes_cached: there.min(stream.bytes_read), ..*stream }).map(Some)
         }
-        Work::Collective(_) => Ok(None),
+        Work::Collective(_) | Work::Host(_) => Ok(None),
     }
 }

@@ -67,6 +67,7 @@ pub mod disposition;
 pub mod exchange;
 pub mod graph;
 pub mod hardware;
+pub mod host_update;
 pub mod limits;
 pub mod lower;
 pub mod memory;

@@ -29,6 +29,8 @@ pub struct StageMemory {
     pub capacity: u64,
     /// Bytes held throughout, by kind.
     pub persistent: Vec<(&'static str, u64)>,
+    /// Bytes that each rank holds throughout in the memory of its host, by kind.
+    pub hosted: Vec<(&'static str, u64)>,
     /// Most micro-batches (of one chunk each) that may be resident at a time; none: as many as fit.
     pub resident_bound: Option<u32>,
     /// Whether who finds no room waits until others give some back, rather than having run out of memory.
@@ -89,6 +91,10 @@ pub enum LaneKind {
     Gather,
     /// Sums gradients over data-parallel ranks, behind the operators that write them.
     Reduce,
+    /// Updates parameters on the host.
+    HostUpdate,
+    /// Copies them back to the GPU.
+    Return,
     /// Issues what the others execute.
     Host,
 }
@@ -106,6 +112,8 @@ impl LaneKind {
             Self::Collective => "collective".to_owned(),
             Self::Gather => "gather".to_owned(),
             Self::Reduce => "reduce".to_owned(),
+            Self::HostUpdate => "host update".to_owned(),
+            Self::Return => "return".to_owned(),
             Self::Host => "host".to_owned(),
         }
     }
@@ -209,6 +217,8 @@ impl Place {
 pub enum Nth {
     /// The one of the call's micro-batch.
     MicroBatch,
+    /// The one of the call's micro-batch in the step before; in the first step none is waited for.
+    StepBefore,
     /// The one so many before that of the call's number; 0 is its own.
     Number(u32),
 }

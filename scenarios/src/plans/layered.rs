@@ -7,7 +7,7 @@ use workloads::plan::{LayeredPlan, PlanError};
 
 use super::transformer::{self, Effort};
 use crate::catalogue;
-use crate::schema::{Count, LayerList, LayersOf, RecomputeMode, Scenario, Step, UpdateRule};
+use crate::schema::{Count, LayerList, LayersOf, RecomputeMode, Scenario, Sharding, Step, UpdateRule};
 
 /// The plan of a checked scenario whose model is `settings`.
 ///
@@ -26,7 +26,7 @@ pub(crate) fn plan_of(scenario: &Scenario, model: LayeredModel) -> LayeredPlan {
         model,
         stages: scenario.stages() as u32,
         data: scenario.parallelism.data.map_or(1, |data| data.get() as u32),
-        sharding: transformer::sharding(scenario),
+        sharding: transformer::sharding(scenario.parallelism.sharding.unwrap_or(Sharding::None)),
         overlap: transformer::overlap(scenario),
         deployment: transformer::deployment(scenario),
     }

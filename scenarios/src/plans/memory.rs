@@ -9,10 +9,11 @@ use crate::catalogue;
 use crate::schema::{Allocator, Bytes, Count, GradientPlaceholders, Model, Scenario, Step};
 
 /// The ranks of a scenario, whose tensors its framework's allocator serves; none for a profile, and for steps that are not
-/// whole or whose tensors leave the GPU meanwhile, which are not replayed.
+/// whole or whose tensors or gradients leave the GPU meanwhile, which are not replayed.
 pub(crate) fn ranks(scenario: &Scenario) -> Option<Ranks> {
     let whole = scenario.training.step.unwrap_or_default() == Step::Full;
-    if !whole || scenario.techniques.activation_offload.is_some() {
+    let techniques = &scenario.techniques;
+    if !whole || techniques.activation_offload.is_some() || techniques.zero_offload.is_some() {
         return None;
     }
     // A plan that was built has a model.

@@ -17,7 +17,7 @@ use workloads::plan::{
 
 use crate::schema::{Count, Model, Scenario};
 
-pub(crate) use pipelining::{micro_batches_per_flush, steps};
+pub(crate) use pipelining::{micro_batches_per_flush, steps, zero_offload};
 
 /// Builds the program of a checked scenario.
 ///

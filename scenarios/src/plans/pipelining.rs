@@ -5,8 +5,9 @@ use workloads::plan::Pipelining;
 use workloads::realise::messages::SendMode;
 use workloads::techniques::bpipe::{self, Bpipe};
 use workloads::techniques::offload::ActivationOffload;
+use workloads::techniques::zero_offload::ZeroOffload;
 
-use crate::schema::{Bytes, EvictionPolicy, MemoryAllowance, Scenario, Schedule, Send};
+use crate::schema::{self, Bytes, EvictionPolicy, MemoryAllowance, Scenario, Schedule, Send};
 
 /// Tensors that are offloaded, at least (bytes): 8 Mi elements of two bytes (SSDTrain).
 const SMALLEST_OFFLOADED: u64 = 16 << 20;
@@ -35,7 +36,12 @@ pub(super) fn pipelining(scenario: &Scenario) -> Pipelining {
             keep: offload.keep.map_or(0, Bytes::bytes),
             prefetch: offload.prefetch.get() as u32,
         }),
+        zero_offload: scenario.techniques.zero_offload.as_ref().map(zero_offload),
     }
+}
+
+pub(crate) fn zero_offload(settings: &schema::ZeroOffload) -> ZeroOffload {
+    ZeroOffload { group: settings.group.get(), delayed: settings.delayed_update }
 }
 
 /// Steps simulated, warm-up included.

@@ -14,7 +14,7 @@ use super::pipelining::{pipelining, schedule};
 use crate::schema::{
     self, Attention, Bias, Bytes, BytesPerParameter, ContextExchange, Count, CrossEntropy, DrawnLoad,
     Encoder, ExpertLoad, FusedSoftmax, Gelu, Launch, LayersOf, Mlp, Model, Norm, Optimizer, Placement,
-    Positions, Precision, ProductsAddTo, RecomputeMode, Scaling, Scenario,
+    Positions, Precision, ProductsAddTo, Rate, RecomputeMode, Scaling, Scenario,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -24,7 +24,7 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
         model: dimensions(model),
         execution: execution(scenario),
         data: parallelism.data.map_or(1, |data| data.get() as u32),
-        sharding: sharding(scenario),
+        sharding: sharding(scenario.parallelism.sharding.unwrap_or(schema::Sharding::None)),
         sharing: parallelism.sharding_group.map(|group| group.get() as u32),
         overlap: overlap(scenario),
         scatter_gather: parallelism.scatter_gather == Some(true),
@@ -40,6 +40,12 @@ pub(super) fn deployment(scenario: &Scenario) -> Deployment {
         placement: placement(&scenario.parallelism),
         launch: launch(scenario),
         host_overhead: software.map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds())),
+        update_rate: scenario
+            .techniques
+            .zero_offload
+            .as_ref()
+            .and_then(|hosts| hosts.rate)
+            .map(|rate| Rate::bytes_per_second(rate) as f64),
         pipelining: pipelining(scenario),
         reserved: scenario.memory.reserved.map_or(0, Bytes::bytes),
         limit: scenario.memory.limit.map(Bytes::bytes),
@@ -47,12 +53,12 @@ pub(super) fn deployment(scenario: &Scenario) -> Deployment {
 }
 
 /// What the copies of a model share.
-pub(super) fn sharding(scenario: &Scenario) -> Sharding {
-    match scenario.parallelism.sharding {
-        None | Some(schema::Sharding::None) => Sharding::None,
-        Some(schema::Sharding::Optimizer) => Sharding::Optimizer,
-        Some(schema::Sharding::Gradients) => Sharding::Gradients,
-        Some(schema::Sharding::Parameters) => Sharding::Parameters,
+pub(crate) fn sharding(sharding: schema::Sharding) -> Sharding {
+    match sharding {
+        schema::Sharding::None => Sharding::None,
+        schema::Sharding::Optimizer => Sharding::Optimizer,
+        schema::Sharding::Gradients => Sharding::Gradients,
+        schema::Sharding::Parameters => Sharding::Parameters,
     }
 }
 

@@ -4,7 +4,7 @@ use reports::quantity;
 use reports::summary::{Failure, FailureKind, RunSummary};
 use sim_core::outcome::{End, Limit, OutOfMemory, Run};
 use sim_core::program::Op;
-use workloads::check::memory::Shortfall;
+use workloads::check::memory::{FullHost, Shortfall};
 use workloads::plan::Built;
 
 use super::words::Words;
@@ -41,6 +41,31 @@ pub(super) fn too_small(run: RunSummary, shortfalls: &[Shortfall]) -> RunSummary
             store: Some(format!("memory of stage {}", worst.stage)),
             requested_kind: Some(worst.requested.to_owned()),
             requested_bytes: Some(worst.needed - worst.persistent),
+            holders_bytes: held.map(|&(kind, bytes)| (kind.to_owned(), bytes)).collect(),
+            short_bytes: Some(worst.needed - worst.capacity),
+            capacity_bytes: Some(worst.capacity),
+            ..empty(FailureKind::OutOfMemory)
+        },
+    )
+}
+
+/// A run whose hosts cannot hold what their ranks keep there: nothing needs to be simulated.
+pub(super) fn host_too_small(run: RunSummary, hosts: &[FullHost]) -> RunSummary {
+    let Some(worst) = hosts.iter().max_by_key(|host| host.needed - host.capacity) else { return run };
+    let message = format!(
+        "{} is to hold {} of {} ranks, but has {}",
+        worst.memory,
+        quantity::bytes(worst.needed),
+        worst.ranks,
+        quantity::bytes(worst.capacity)
+    );
+    let held = worst.holders.iter().filter(|(_, bytes)| *bytes > 0);
+    failed(
+        run,
+        Failure {
+            message,
+            time_s: Some(0.0),
+            store: Some(worst.memory.clone()),
             holders_bytes: held.map(|&(kind, bytes)| (kind.to_owned(), bytes)).collect(),
             short_bytes: Some(worst.needed - worst.capacity),
             capacity_bytes: Some(worst.capacity),
@@ -100,8 +125,10 @@ pub(super) fn describe(
 
 fn out_of_memory(built: &Built, words: &Words<'_>, oom: &OutOfMemory) -> Failure {
     let lowered = &built.lowered;
-    let rank = lowered.ranks.iter().position(|ids| ids.memory == oom.store).unwrap_or(0);
-    let store = format!("memory of {}", words.rank(rank));
+    let store = match lowered.ranks.iter().position(|ids| ids.memory == oom.store) {
+        Some(rank) => format!("memory of {}", words.rank(rank)),
+        None => lowered.platform.stores[oom.store.index()].name.clone(),
+    };
     let held: u64 = oom.holders.iter().map(|(_, bytes)| bytes).sum();
     let block = &lowered.program.blocks[oom.place.block.index()];
     let kind = match block.ops[oom.place.op as usize] {

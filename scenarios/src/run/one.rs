@@ -92,6 +92,9 @@ pub(super) fn prepare(scenario: &Scenario, identity: RunSummary) -> Result<Built
         Err(PlanError::DoesNotFit(shortfalls)) => {
             return Err(Unbuilt::Reported(Box::new(failure::too_small(identity, &shortfalls))));
         }
+        Err(PlanError::HostDoesNotFit(hosts)) => {
+            return Err(Unbuilt::Reported(Box::new(failure::host_too_small(identity, &hosts))));
+        }
         Err(error) => {
             return Err(Unbuilt::Reported(Box::new(failure::infeasible(identity, error.to_string()))));
         }

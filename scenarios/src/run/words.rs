@@ -51,6 +51,8 @@ impl<'a> Words<'a> {
             LaneKind::Evict => format!("evictions of {name}"),
             LaneKind::Load => format!("loads of {name}"),
             LaneKind::Offload => format!("copies of {name} to its host"),
+            LaneKind::HostUpdate => format!("update of {name} on its host"),
+            LaneKind::Return => format!("parameters of {name} from its host"),
             LaneKind::Reload => format!("copies of {name} from its host"),
             LaneKind::Collective => format!("collectives of {name}"),
             LaneKind::Host => format!("host of {name}"),

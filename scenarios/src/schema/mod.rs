@@ -49,7 +49,9 @@ pub use shape::Shape;
 pub use software::{
     Attention, CrossEntropy, FusedSoftmax, Gelu, Launch, LayersOf, Optimizer, ProductsAddTo, Software,
 };
-pub use techniques::{BPipe, EvictionPolicy, PairTransfer, Recompute, RecomputeMode, StageSet, Techniques};
+pub use techniques::{
+    BPipe, EvictionPolicy, PairTransfer, Recompute, RecomputeMode, StageSet, Techniques, ZeroOffload,
+};
 pub use training::{Fp8, MicroBatches, Precision, Scaling, Step, Training, UpdateRule};
 pub use transformer::{
     Bias, DrawnLoad, Encoder, ExpertLoad, Experts, LatentAttention, Layers, Mlp, Norm, Positions, Sequence,

@@ -24,6 +24,30 @@ pub struct Techniques {
     /// Move what the forward pass saves to host memory, and back before the backward pass needs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation_offload: Option<ActivationOffload>,
+    /// Keep the states of the optimizer with the hosts, which update: gradients leave, parameters come back (Ren et al., ATC 2021).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zero_offload: Option<ZeroOffload>,
+}
+
+/// Keep the states of the optimizer in host memory. Gradients go there as soon as they are summed, in buckets of
+/// `overlap_gradient_reduce` or block by block; the host updates, at the speed of its memory, which copies share; parameters come
+/// back. Copies of the model share states and gradients (ZeRO-2), in a pipeline states (ZeRO-1).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ZeroOffload {
+    /// The host updates beside the passes of the next step, which has the parameters of the one before.
+    pub delayed_update: bool,
+    /// So many parameters are updated, and go back, together; 128 Mi when absent, as in DeepSpeed's CPU Adam.
+    pub group: Count<1, 1_000_000_000_000>,
+    /// Most that the threads of one rank's update get of the host's memory, reads and writes together; all of it when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+}
+
+impl Default for ZeroOffload {
+    fn default() -> Self {
+        Self { delayed_update: false, group: Count::new(128 << 20).expect("within the limits"), rate: None }
+    }
 }
 
 /// Move what the forward pass saves to host memory, tensor by tensor, and back before the backward pass needs it.

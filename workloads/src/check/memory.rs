@@ -1,13 +1,16 @@
 //! A lower bound of each stage's peak: what it holds throughout and what a single block of one micro-batch needs at once.
-//! Where even that does not fit no schedule can help, and nothing needs to be simulated.
+//! Where even that does not fit no schedule can help, and nothing needs to be simulated. Nor where a host cannot hold what its ranks
+//! keep there throughout.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use sim_core::id::StoreId;
 use thiserror::Error;
 
 use crate::graph::{OpGraph, StorageId};
 use crate::names::kind;
-use crate::schedule::{Item, LaneKind, Schedule};
+use crate::schedule::{Item, LaneKind, Schedule, StageMemory};
+use crate::site::Site;
 
 /// A stage that cannot hold what it needs for one micro-batch.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -77,6 +80,47 @@ pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
             })
         })
         .collect()
+}
+
+/// A host whose memory cannot hold what its ranks keep there throughout.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{memory}` has {capacity} B, but {ranks} ranks keep {needed} B there throughout")]
+pub struct FullHost {
+    /// The memory, by its name in the machine.
+    pub memory: String,
+    /// How many ranks keep something there.
+    pub ranks: u32,
+    /// Bytes that they keep there, by kind.
+    pub holders: Vec<(&'static str, u64)>,
+    /// All of them.
+    pub needed: u64,
+    /// Bytes there are.
+    pub capacity: u64,
+}
+
+/// The hosts that cannot hold what ranks keep there throughout.
+pub fn full_hosts(stages: &[StageMemory], site: &Site) -> Vec<FullHost> {
+    let mut hosts: BTreeMap<StoreId, FullHost> = BTreeMap::new();
+    for (rank, of_rank) in site.ranks.iter().enumerate() {
+        let Some(host) = of_rank.host else { continue };
+        let store = &site.platform.stores[host.memory.index()];
+        let full = hosts.entry(host.memory).or_insert_with(|| FullHost {
+            memory: store.name.clone(),
+            ranks: 0,
+            holders: Vec::new(),
+            needed: 0,
+            capacity: store.capacity,
+        });
+        full.ranks += 1;
+        for &(kind, bytes) in &stages[rank / site.replicas as usize].hosted {
+            full.needed = full.needed.saturating_add(bytes);
+            match full.holders.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, all)) => *all = all.saturating_add(bytes),
+                None => full.holders.push((kind, bytes)),
+            }
+        }
+    }
+    hosts.into_values().filter(|host| host.needed > host.capacity).collect()
 }
 
 /// What an operator reads and writes is there while it runs.

@@ -114,8 +114,14 @@ impl<'a> Replay<'a> {
             while let Some(&item) = items.get(self.lanes[lane as usize].item) {
                 let nth = |nth| match nth {
                     Nth::MicroBatch => call.micro_batch + 1,
+                    // This step is awaited by the next.
+                    Nth::StepBefore => 0,
                     Nth::Number(before) => (call.number + 1).saturating_sub(before),
                 };
+                if let Item::Await { signal, nth: Nth::StepBefore, .. } = item {
+                    let state = &mut self.signals[signal.0 as usize];
+                    state.awaited = state.awaited.max(call.micro_batch + 1);
+                }
                 if let Item::Await { signal, nth: which, .. } = item
                     && !self.hear(lane, signal, nth(which))
                 {
@@ -302,8 +308,13 @@ impl<'a> Replay<'a> {
         for (index, &times) in self.executions.iter().enumerate() {
             let (op, micro_batch) = split(index, micro_batches);
             let op = self.graph.get(OpId(op));
-            // What updates the weights runs once, with the last micro-batch.
-            let expected = u8::from(op.phase != Phase::Update || micro_batch + 1 == micro_batches);
+            // What updates the weights runs once, with the last micro-batch; sums are fetched that others are in already.
+            let expected = match op.phase {
+                Phase::Update => micro_batch + 1 == micro_batches,
+                Phase::Accumulate => micro_batch > 0,
+                _ => true,
+            };
+            let expected = u8::from(expected);
             if times != expected {
                 let op = format!("{} of chunk {} of stage {}", op.phase.name(), op.chunk, op.stage);
                 let fault = Fault::Executions { op, times: u32::from(times) };

@@ -6,7 +6,7 @@ use hw_models::provenance::Origin;
 
 use super::{CostModels, Hardware, HardwareError, kernel, path};
 use crate::account::{Account, Communication, TimeModel};
-use crate::model::transformer::{Collective, CollectiveKind, Operator, Work};
+use crate::model::transformer::{Collective, CollectiveKind, HostWork, HostWorkKind, Operator, Work};
 
 impl CostModels<'_> {
     /// What an operator counts as.
@@ -17,6 +17,9 @@ impl CostModels<'_> {
     ) -> Result<Account, HardwareError> {
         if let Work::Collective(collective) = &operator.work {
             return self.account_of_collective(collective, hardware);
+        }
+        if let Work::Host(work) = operator.work {
+            return Ok(account_of_host(work, hardware));
         }
         let model = self.kernels.first().ok_or(HardwareError::NoGpu)?;
         let cost = kernel(model, &operator.work, &[])?.ok_or(HardwareError::NoGpu)?;
@@ -70,6 +73,23 @@ impl CostModels<'_> {
     fn origin_of(&self, route: &Route) -> Origin {
         let links = route.links.iter().map(|&link| self.job.machine.link(link).provenance.origin);
         links.max().unwrap_or(Origin::MeasuredHere)
+    }
+}
+
+/// Copies count as those of activations do. What the processors of a host take rests on its memory, which nobody has measured.
+fn account_of_host(work: HostWork, hardware: &Hardware<'_>) -> Account {
+    let copy = |communication| Account {
+        communication: Some(communication),
+        model: TimeModel::Transfer,
+        shape: 0,
+        origin: hardware.host_copies_origin(),
+    };
+    match work.kind {
+        HostWorkKind::Receive => copy(Communication::Offload),
+        HostWorkKind::Send => copy(Communication::Reload),
+        HostWorkKind::Process => {
+            Account { communication: None, model: TimeModel::Host, shape: 0, origin: Origin::Estimate }
+        }
     }
 }
 

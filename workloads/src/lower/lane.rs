@@ -12,6 +12,7 @@ use super::objects::Object;
 use crate::account::{Task, TaskKind};
 use crate::cost::{CostBook, Message, OpCost};
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
+use crate::model::operator::HostWorkKind;
 use crate::names::{cause, kind};
 use crate::schedule::{Block, IssueId, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, Why};
 use crate::site::Site;
@@ -160,6 +161,7 @@ impl<'a> LaneLowering<'a> {
                 });
                 let at_least = match nth {
                     Nth::MicroBatch => Affine::offset(1, 0),
+                    Nth::StepBefore => Affine::offset(1 - self.schedule.micro_batches as i32, 0),
                     Nth::Number(before) => Affine::offset(1 - before as i32, 1),
                 };
                 ops.push(Op::Wait { counter: self.slot(Object::Signal(signal.0)), at_least, cause });
@@ -193,6 +195,17 @@ impl<'a> LaneLowering<'a> {
                 let (latency, cap) = (fixed, Rate::UNLIMITED);
                 let kernel = Activity { latency, work: bytes, cap, route, units, cause: own };
                 let activity = self.activity(kernel, task(0));
+                ops.push(Op::Run { activity });
+            }
+            &OpCost::Host { kind, bytes, latency, cap } => {
+                let way = match kind {
+                    HostWorkKind::Receive => Object::ToHost,
+                    HostWorkKind::Send => Object::FromHost,
+                    HostWorkKind::Process => Object::Processors,
+                };
+                let (route, cause) = (self.slot(way), self.program.cause(cause::TRANSFER));
+                let work = Activity { latency, cap, ..Activity::moving(bytes, route, cause) };
+                let activity = self.activity(work, task(bytes));
                 ops.push(Op::Run { activity });
             }
             OpCost::Collective(phases) => {

@@ -132,6 +132,8 @@ fn class(kind: LaneKind) -> u8 {
         LaneKind::Host => 7,
         LaneKind::Offload => 8,
         LaneKind::Reload => 9,
+        LaneKind::HostUpdate => 10,
+        LaneKind::Return => 11,
     }
 }
 
@@ -157,6 +159,12 @@ fn stores(lowered: &mut Lowered, schedule: &Schedule, site: &Site) {
             for &(kind, bytes) in memory.persistent.iter().filter(|&&(_, bytes)| bytes > 0) {
                 let kind = lowered.program.kind(kind);
                 lowered.start.stores.push((ids.memory, kind, bytes));
+            }
+            if let Some(host) = site.ranks[site.rank(stage, replica)].host {
+                for &(kind, bytes) in memory.hosted.iter().filter(|&&(_, bytes)| bytes > 0) {
+                    let kind = lowered.program.kind(kind);
+                    lowered.start.stores.push((host.memory, kind, bytes));
+                }
             }
             lowered.ranks.push(ids);
         }

@@ -18,6 +18,8 @@ pub(super) enum Object {
     HostMemory,
     ToHost,
     FromHost,
+    /// What its processors read and write.
+    Processors,
     /// A channel, and the class of the lane that joins.
     Channel(u32, u8),
 }
@@ -38,6 +40,7 @@ impl Objects<'_> {
             Object::HostMemory => host().memory.0,
             Object::ToHost => host().out.0,
             Object::FromHost => host().back.0,
+            Object::Processors => host().processors.0,
             Object::Signal(signal) => signal * self.site.replicas + replica,
             Object::Memory(stage) => self.ranks[rank(stage)].memory.0,
             Object::Resident(stage) => self.ranks[rank(stage)].resident.0,

@@ -63,8 +63,9 @@ impl Shared {
         if data.sharding < Sharding::Gradients || data.ranks < 2 {
             return shared;
         }
-        for &Exchange { op, tie } in exchanges {
-            match tie {
+        for Exchange { ops, tie } in exchanges {
+            let op = ops[0];
+            match *tie {
                 Tie::Gather { reader, prefetch, launched } => {
                     let is_copied = data.overlap.gather.is_some_and(|gather| gather.per_parameter);
                     let phase = laid.graph.get(op).phase;

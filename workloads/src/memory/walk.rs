@@ -140,7 +140,7 @@ impl Walk {
                     self.execute(stage, &lists.block, &lists.backward_weight, execution, &mut names[n]);
                 }
             }
-            Phase::Recompute | Phase::Update => {}
+            Phase::Recompute | Phase::Accumulate | Phase::Update => {}
         }
         if !matches!(visit.phase, Phase::Backward | Phase::BackwardWeight) {
             self.named.insert(key, names);

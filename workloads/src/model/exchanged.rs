@@ -15,12 +15,13 @@ use std::ops::Range;
 
 use crate::exchange::{Exchange, LaunchedBy, Tie};
 use crate::graph::{Op, OpId, Phase, Purpose, Storage, StorageId};
+use crate::model::hosted::{of_stage, work};
 
 use super::cut::PartKind;
 use super::laid::{Laid, Part};
 use super::transformer::{
-    Collective, CollectiveKind, DataParallel, Dtype, Gather, GatherLimit, Group, Operator, Sharding, States,
-    Work,
+    Collective, CollectiveKind, DataParallel, Dtype, Gather, GatherLimit, Group, HostWorkKind, Operator,
+    Sharding, States, Work,
 };
 
 /// Adds to `laid` what the ranks of `data` exchange beside passes, in the types of `states`. `one_at_a_time` says that a stage ends the backward pass
@@ -41,7 +42,7 @@ pub(crate) fn exchange(
         if let Some(gather) = data.gathers_beside() {
             exchanging.gathers(position, gather, root);
         }
-        if data.reduces_beside() {
+        if data.reduces_beside() || data.leaves_beside() {
             exchanging.sums(position, root);
         }
     }
@@ -124,17 +125,11 @@ impl Exchanging<'_> {
         let bytes = parameters * half - self.narrow_weights(part) * (half - Dtype::Fp8.bytes());
         let shared = self.data.sharding == Sharding::Parameters;
         let fills = self.storage(part, Purpose::Gathered, shared.then_some(bytes));
-        let op = Op {
-            stage: part.stage,
-            chunk: part.chunk,
-            phase,
-            reads: Vec::new(),
-            writes: fills.clone(),
-            beside: 0,
-            awaited: false,
-        };
+        let gather = Op { writes: fills.clone(), chunk: part.chunk, ..of_stage(part.stage, phase) };
+        let ops =
+            vec![self.collective(gather, ("gather parameters", CollectiveKind::AllGather, group, bytes))];
         let tie = Tie::Gather { reader: OpId(reader), prefetch, launched: self.launched_by(phase, prefetch) };
-        self.exchange(op, ("gather parameters", CollectiveKind::AllGather, group, bytes), tie);
+        self.exchanges.push(Exchange { ops, tie });
         fills
     }
 
@@ -190,7 +185,7 @@ impl Exchanging<'_> {
             }
         }
         for bucket in buckets {
-            if self.exchanges((bucket.group, bucket.parameters)) {
+            if self.data.leaves_beside() || self.exchanges((bucket.group, bucket.parameters)) {
                 self.sum(&position[0], bucket);
             }
         }
@@ -199,24 +194,29 @@ impl Exchanging<'_> {
     fn sum(&mut self, part: &Part, Bucket { first, last, parameters, group }: Bucket) {
         let group = if group == Group::Data { self.data.sharers() } else { group };
         let bytes = parameters * self.states.gradient_bytes();
-        let shared = self.data.sharding >= Sharding::Gradients;
+        let shared = self.data.sharding >= Sharding::Gradients || self.data.leaves_beside();
         let summed = self.storage(part, Purpose::Unreduced, shared.then_some(bytes));
         self.laid.graph.get_mut(first).writes.extend(&summed);
         let phase = if shared { self.laid.graph.get(last).phase } else { Phase::Update };
-        let op = Op {
-            stage: part.stage,
-            chunk: part.chunk,
-            phase,
-            reads: summed,
-            writes: Vec::new(),
-            beside: 0,
-            awaited: false,
-        };
-        let kind = match self.data.sharding {
-            Sharding::None => CollectiveKind::AllReduce,
-            _ => CollectiveKind::ReduceScatter,
-        };
-        self.exchange(op, ("reduce gradients", kind, group, bytes), Tie::Reduce { writer: last });
+        let on = |phase| Op { chunk: part.chunk, ..of_stage(part.stage, phase) };
+        let mut ops = Vec::new();
+        if self.exchanges((group, parameters)) {
+            let kind = match self.data.sharding {
+                Sharding::None => CollectiveKind::AllReduce,
+                _ => CollectiveKind::ReduceScatter,
+            };
+            let op = Op { reads: summed.clone(), ..on(phase) };
+            ops.push(self.collective(op, ("reduce gradients", kind, group, bytes)));
+        }
+        if self.data.leaves_beside() {
+            let share = bytes.div_ceil(self.data.holding(group).into());
+            let reads = if ops.is_empty() { summed } else { Vec::new() };
+            let sum = ("sums of gradients to the GPU", Phase::Accumulate, work(HostWorkKind::Send, share));
+            ops.push(self.laid.add_beside(on(Phase::Accumulate), sum));
+            let leaving = ("gradients to the host", phase, work(HostWorkKind::Receive, share));
+            ops.push(self.laid.add_beside(Op { reads, ..on(phase) }, leaving));
+        }
+        self.exchanges.push(Exchange { ops, tie: Tie::Reduce { writer: last } });
     }
 
     fn storage(&mut self, part: &Part, purpose: Purpose, bytes: Option<u64>) -> Vec<StorageId> {
@@ -227,30 +227,14 @@ impl Exchanging<'_> {
             .collect()
     }
 
-    /// Adds an operator of no visit; equal ones share what they cost.
-    fn exchange(
+    fn collective(
         &mut self,
         op: Op,
         (name, kind, group, bytes): (&'static str, CollectiveKind, Group, u64),
-        tie: Tie,
-    ) {
+    ) -> OpId {
         let work = Collective { kind, group, bytes, overlaps_next: false, copied: false };
-        let operator = Operator {
-            name,
-            phase: op.phase,
-            work: Work::Collective(work),
-            reads: Vec::new(),
-            writes: Vec::new(),
-            workspace: 0,
-            choice: None,
-            awaited: false,
-        };
-        let operators = &self.laid.operators;
-        let known = operators.iter().position(|known| *known == operator);
-        let known = known.unwrap_or_else(|| self.laid.add(&[operator], None));
-        self.laid.operator_of.push(known as u32);
-        let op = self.laid.graph.op_beside_visits(op);
-        self.exchanges.push(Exchange { op, tie });
+        let phase = op.phase;
+        self.laid.add_beside(op, (name, phase, Work::Collective(work)))
     }
 }
 

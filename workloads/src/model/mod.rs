@@ -5,6 +5,7 @@ pub(crate) mod cut;
 pub(crate) mod draft;
 pub(crate) mod exchanged;
 pub(crate) mod fuse;
+pub mod hosted;
 pub(crate) mod laid;
 pub mod layered;
 pub(crate) mod names;

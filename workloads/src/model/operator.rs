@@ -56,6 +56,28 @@ pub enum Work {
     Stream(Stream),
     /// Communication within a group.
     Collective(Collective),
+    /// What the host beside a rank does.
+    Host(HostWork),
+}
+
+/// What the host beside a rank does with bytes of its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostWork {
+    /// What.
+    pub kind: HostWorkKind,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+/// Kinds of [`HostWork`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HostWorkKind {
+    /// They come from the GPU.
+    Receive,
+    /// They go to the GPU.
+    Send,
+    /// Its processors read and write them.
+    Process,
 }
 
 /// Communication among the ranks of a group.
@@ -121,7 +143,7 @@ impl Work {
             Self::Convolution(convolution) => convolution.flops(),
             Self::Grouped(grouped) => grouped.groups.flops(),
             Self::Attention(attention) => attention.flops(),
-            Self::Stream(_) | Self::Collective(_) => 0.0,
+            Self::Stream(_) | Self::Collective(_) | Self::Host(_) => 0.0,
         }
     }
 
@@ -134,6 +156,7 @@ impl Work {
             Self::Attention(attention) => attention.bytes(),
             Self::Stream(stream) => stream.bytes_read.saturating_add(stream.bytes_written),
             Self::Collective(collective) => collective.bytes,
+            Self::Host(work) => work.bytes,
         }
     }
 

@@ -102,7 +102,7 @@ impl ProfiledPipeline {
         let capacity = self.capacity.unwrap_or(u64::MAX);
         let memory = |stage: &StageProfile| {
             let persistent = vec![(kind::WEIGHTS, stage.weights)];
-            StageMemory { capacity, persistent, resident_bound: None, waits: false }
+            StageMemory { capacity, persistent, hosted: Vec::new(), resident_bound: None, waits: false }
         };
         self.stages.iter().map(memory).collect()
     }
@@ -126,7 +126,7 @@ impl ProfiledPipeline {
                 Phase::BackwardWeight => share(profile.backward_weight),
                 Phase::Backward => share(profile.backward_input) + share(profile.backward_weight),
                 Phase::Recompute => share(profile.recompute.unwrap_or(profile.forward)),
-                Phase::Update => Time::ZERO,
+                Phase::Accumulate | Phase::Update => Time::ZERO,
             }
         };
         CostBook {

@@ -9,6 +9,7 @@ use crate::cost::{CostBook, Message};
 use crate::disposition::Dispositions;
 use crate::exchange::Exchange;
 use crate::hardware::{CostModels, Hardware, HardwareError};
+use crate::host_update::HostUpdate;
 use crate::model::laid::Laid;
 use crate::model::transformer::Operator;
 use crate::model::transformer::StateBytes;
@@ -31,6 +32,10 @@ pub(super) struct Deployed<'a> {
     pub(super) boundaries: Vec<u64>,
     /// By stage, what a rank holds of parameters, gradients and optimizer states.
     pub(super) states: Vec<StateBytes>,
+    /// By stage, what of that is with its host.
+    pub(super) hosted: Vec<StateBytes>,
+    /// What hosts update.
+    pub(super) updates: Vec<HostUpdate>,
     pub(super) extent: Extent,
     pub(super) deployment: &'a Deployment,
 }
@@ -46,7 +51,7 @@ impl Deployed<'_> {
         let Deployment { placement, launch, .. } = self.deployment;
         extent.placed(placement, machine.gpus()).map_err(|invalid| PlanError::Invalid(vec![invalid]))?;
         let job = Job { machine, extent, placement, capacity };
-        let mut models = CostModels::new(&job, hardware, *launch)?;
+        let mut models = CostModels::new(&job, hardware, *launch, self.deployment.update_rate)?;
         let mut costs = self.costs(&mut models)?;
         costs.host_copies = hardware.host_copies();
         costs.issue =
@@ -58,11 +63,11 @@ impl Deployed<'_> {
         let channels = models.channels;
         let hops =
             (0..chain.positions()).filter_map(|position| chain.hop(position)).map(|hop| (hop.from, hop.to));
-        let Self { laid, exchanges, deployment, .. } = self;
-        let staged =
-            Staged { chain, graph: laid.graph, table: Dispositions::default(), exchanges, costs, memory };
+        let Self { laid, exchanges, updates, deployment, .. } = self;
+        let (table, hosted) = (Dispositions::default(), !updates.is_empty());
+        let staged = Staged { chain, graph: laid.graph, table, exchanges, updates, costs, memory };
         let mut built = assemble(staged, &deployment.pipelining, |table| {
-            Ok(job.site(hops, table, &channels).map_err(HardwareError::from)?)
+            Ok(job.site(hops, (table, hosted), &channels).map_err(HardwareError::from)?)
         })?;
         job.slow_clocks(&mut built.lowered);
         built.accounts = Some(accounts);
@@ -121,18 +126,21 @@ impl Deployed<'_> {
 
     /// What each stage's ranks hold throughout.
     fn memory(&self, buffers: &[u64], reserved: u64, capacity: u64) -> Vec<StageMemory> {
-        let stages = self.states.iter().zip(&self.laid.transient).zip(buffers);
-        let memory = |((states, &transient), &buffers): ((&StateBytes, &u64), &u64)| {
-            let persistent = vec![
-                (kind::PARAMETERS, states.parameters),
-                (kind::GRADIENTS, states.gradients),
-                (kind::OPTIMIZER, states.optimizer),
-                (kind::WORKSPACE, transient),
-                (kind::COMMUNICATION, buffers),
-                (kind::RESERVED, reserved),
-            ];
-            StageMemory { capacity, persistent, resident_bound: None, waits: false }
-        };
+        let states = self.states.iter().zip(&self.hosted);
+        let stages = states.zip(&self.laid.transient).zip(buffers);
+        let memory =
+            |(((states, hosted), &transient), &buffers): (((&StateBytes, &StateBytes), &u64), &u64)| {
+                let persistent = vec![
+                    (kind::PARAMETERS, states.parameters),
+                    (kind::GRADIENTS, states.gradients),
+                    (kind::OPTIMIZER, states.optimizer),
+                    (kind::WORKSPACE, transient),
+                    (kind::COMMUNICATION, buffers),
+                    (kind::RESERVED, reserved),
+                ];
+                let hosted = vec![(kind::GRADIENTS, hosted.gradients), (kind::OPTIMIZER, hosted.optimizer)];
+                StageMemory { capacity, persistent, hosted, resident_bound: None, waits: false }
+            };
         stages.map(memory).collect()
     }
 }

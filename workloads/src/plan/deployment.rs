@@ -18,6 +18,8 @@ pub struct Deployment {
     pub launch: Launch,
     /// What the host spends on an operator beyond what the catalogue says: layers of a framework above the operators.
     pub host_overhead: Time,
+    /// Most that a host's processors get of its memory for each of its ranks while they update (byte/s); none: all that there is.
+    pub update_rate: Option<f64>,
     /// How the stages work together.
     pub pipelining: Pipelining,
     /// Bytes of each GPU that are kept back beyond what the catalogue says.
@@ -34,6 +36,7 @@ impl Deployment {
             placement: Placement::Sequential,
             launch: Launch::Free,
             host_overhead: Time::ZERO,
+            update_rate: None,
             pipelining: Pipelining {
                 micro_batches,
                 schedule: PipelineSchedule::OneFOneB,
@@ -41,6 +44,7 @@ impl Deployment {
                 steps: 1,
                 bpipe: None,
                 offload: None,
+                zero_offload: None,
             },
             reserved: 0,
             limit: None,

@@ -29,7 +29,7 @@ pub(super) fn issue(
     launch: Launch,
     overhead: Time,
 ) -> Option<IssueCosts> {
-    let exchanges = exchanges.iter().map(|exchange| exchange.op).collect();
+    let exchanges = exchanges.iter().flat_map(|exchange| exchange.ops.iter().copied()).collect();
     let operators = laid.operator_of.iter().map(|&operator| &laid.operators[operator as usize]);
     match launch {
         Launch::Eager => {
@@ -58,5 +58,6 @@ fn class(operator: &Operator) -> OpClass {
         Work::Stream(_) if operator.phase == Phase::Update => OpClass::Optimizer,
         Work::Stream(_) => OpClass::Pointwise,
         Work::Collective(_) => OpClass::Communication,
+        Work::Host(_) => OpClass::Copy,
     }
 }

@@ -4,8 +4,9 @@ use crate::exchange::Exchange;
 use crate::hardware::Hardware;
 use crate::limits::Invalid;
 use crate::model::exchanged::exchange;
+use crate::model::hosted;
 use crate::model::laid::{Laid, lay};
-use crate::model::layered::LayeredModel;
+use crate::model::layered::{LayeredModel, updated};
 use crate::model::transformer::{DataParallel, Overlap, Sharding, StateBytes, Step};
 use crate::placement::Extent;
 
@@ -77,6 +78,11 @@ impl LayeredPlan {
             let problem = "the host waits for what a router chose, which a graph cannot hold: use `eager`";
             wrong("launch", problem.to_owned());
         }
+        if let Some(technique) = self.deployment.pipelining.zero_offload {
+            let step = self.model.execution().step;
+            technique.check(self.stages, &self.data_parallel(), step, &mut |invalid| found.push(invalid));
+        }
+        let mut wrong = |field, problem| found.push(Invalid { field, problem });
         overlap::check(&self.data_parallel(), self.one_at_a_time(), self.deployment.launch, &mut wrong);
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
@@ -87,7 +93,9 @@ impl LayeredPlan {
 
     /// The ranks that hold the same parameters: copies of the model.
     pub(crate) fn data_parallel(&self) -> DataParallel {
-        DataParallel { overlap: self.overlap, ..DataParallel::new(self.data, self.sharding) }
+        let zero_offload = self.deployment.pipelining.zero_offload;
+        let hosted = zero_offload.map(|technique| technique.hosted(self.stages));
+        DataParallel { overlap: self.overlap, hosted, ..DataParallel::new(self.data, self.sharding) }
     }
 
     /// By stage, bytes of the buckets that gradients which are whole are copied to, as PyTorch's `DistributedDataParallel`
@@ -97,9 +105,9 @@ impl LayeredPlan {
         if self.sharding == Sharding::None {
             let (laid, exchanges) = self.lay();
             for exchange in exchanges {
-                let stage = laid.graph.get(exchange.op).stage;
+                let stage = laid.graph.get(exchange.ops[0]).stage;
                 buckets[stage as usize]
-                    .extend(laid.exchanged(exchange.op).map(|collective| collective.bytes));
+                    .extend(laid.exchanged(exchange.ops[0]).map(|collective| collective.bytes));
             }
         }
         buckets
@@ -138,18 +146,26 @@ pub fn build_layered_on(plan: &LayeredPlan, hardware: &Hardware<'_>) -> Result<B
     if !found.is_empty() {
         return Err(PlanError::Invalid(found));
     }
-    let (laid, exchanges) = plan.lay();
-    let (model, stages) = (&plan.model, plan.stages);
+    let (mut laid, exchanges) = plan.lay();
+    let (model, stages, data) = (&plan.model, plan.stages, plan.data_parallel());
+    let execution = model.execution();
     let states = |(count, buckets): (u64, Vec<u64>)| {
-        let states = model.execution().state_bytes(count, plan.sharding, plan.data);
-        StateBytes { gradients: states.gradients + buckets.iter().sum::<u64>(), ..states }
+        let states = execution.state_bytes(count, plan.sharding, plan.data);
+        let [own, hosted] = data.split(states, execution.states, execution.optimizer.moments());
+        (StateBytes { gradients: own.gradients + buckets.iter().sum::<u64>(), ..own }, hosted)
     };
+    let counts = model.stage_parameters(stages);
+    let updated: Vec<u64> = counts.iter().map(|&count| updated(count, &data)).collect();
+    let updates = hosted::updates(&mut laid, data.hosted, execution.states, &updated);
+    let (states, hosted) = counts.into_iter().zip(plan.buckets()).map(states).unzip();
     let deployed = Deployed {
         laid,
         exchanges,
         chain: plan.deployment.pipelining.schedule.chain(stages),
         boundaries: model.boundaries(stages),
-        states: model.stage_parameters(stages).into_iter().zip(plan.buckets()).map(states).collect(),
+        states,
+        hosted,
+        updates,
         extent: plan.extent(),
         deployment: &plan.deployment,
     };

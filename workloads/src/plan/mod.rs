@@ -13,12 +13,13 @@ use thiserror::Error;
 
 use crate::account::Accounts;
 use crate::chain::Chain;
-use crate::check::{self, memory::Shortfall};
+use crate::check::{self, memory::FullHost, memory::Shortfall};
 use crate::cost::CostBook;
 use crate::disposition::{Conflict, Dispositions, Move};
 use crate::exchange::Exchange;
 use crate::graph::{OpGraph, StorageId};
 use crate::hardware::HardwareError;
+use crate::host_update::HostUpdate;
 use crate::limits::{self, Invalid};
 use crate::lower::{self, Lowered};
 use crate::model::laid::Grain;
@@ -30,6 +31,7 @@ use crate::site::Site;
 use crate::techniques::bpipe::{self, Bpipe, BpipeError};
 use crate::techniques::offload::{self, ActivationOffload};
 use crate::techniques::recompute::{self, Recompute};
+use crate::techniques::zero_offload::ZeroOffload;
 use crate::timing::timing;
 
 pub use deployment::Deployment;
@@ -91,6 +93,9 @@ pub enum PlanError {
     /// Stages that cannot hold a single micro-batch, whatever the schedule.
     #[error("{}", list(.0))]
     DoesNotFit(Vec<Shortfall>),
+    /// Hosts that cannot hold what their ranks keep there.
+    #[error("{}", list(.0))]
+    HostDoesNotFit(Vec<FullHost>),
     /// What the hardware models cannot answer.
     #[error(transparent)]
     Hardware(#[from] HardwareError),
@@ -144,9 +149,11 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
         recompute::decide(recompute, chain.chunks, &mut graph, &mut table)?;
     }
     let costs = plan.model.costs(chain, &graph);
-    let staged = Staged { chain, graph, table, exchanges: Vec::new(), costs, memory: plan.model.memory() };
+    let (exchanges, updates) = Default::default();
+    let staged = Staged { chain, graph, table, exchanges, updates, costs, memory: plan.model.memory() };
     let PipelinePlan { micro_batches, schedule, send, steps, bpipe, .. } = *plan;
-    let pipelining = Pipelining { micro_batches, schedule, send, steps, bpipe, offload: None };
+    let pipelining =
+        Pipelining { micro_batches, schedule, send, steps, bpipe, offload: None, zero_offload: None };
     assemble(staged, &pipelining, |table| Ok(Site::of_profile(stages, plan.model.partner_rate(), table)))
 }
 
@@ -158,6 +165,7 @@ pub(crate) struct Staged {
     /// What has been decided so far: recomputation.
     pub(crate) table: Dispositions,
     pub(crate) exchanges: Vec<Exchange>,
+    pub(crate) updates: Vec<HostUpdate>,
     pub(crate) costs: CostBook,
     pub(crate) memory: Vec<StageMemory>,
 }
@@ -177,6 +185,8 @@ pub struct Pipelining {
     pub bpipe: Option<Bpipe>,
     /// Offload of activations, where asked for.
     pub offload: Option<ActivationOffload>,
+    /// States of the optimizer that are with hosts, where asked for.
+    pub zero_offload: Option<ZeroOffload>,
 }
 
 impl Pipelining {
@@ -207,8 +217,13 @@ pub(crate) fn assemble(
     if !shortfalls.is_empty() {
         return Err(PlanError::DoesNotFit(shortfalls));
     }
+    let site = site(&table)?;
+    let full = check::memory::full_hosts(&memory, &site);
+    if !full.is_empty() {
+        return Err(PlanError::HostDoesNotFit(full));
+    }
     Ok(Built {
-        lowered: lower::lower(&schedule, &graph, &costs, &site(&table)?, pipelining.steps),
+        lowered: lower::lower(&schedule, &graph, &costs, &site, pipelining.steps),
         chunks: chain.chunks,
         evictions: evictions(chain.stages, &table),
         moves: moves(&table, &graph),
@@ -220,29 +235,36 @@ pub(crate) fn assemble(
 
 /// The schedule with every decision realised.
 fn realised(
-    Staged { graph, table, exchanges, memory, costs, .. }: &Staged,
+    Staged { graph, table, exchanges, updates, memory, costs, .. }: &Staged,
     order: &Order,
     pipelining: &Pipelining,
 ) -> Result<Schedule, PlanError> {
     let check = |pass, schedule: &Schedule| check::schedule(pass, schedule, graph).map_err(PlanError::Broken);
     let mut schedule = realise::visits::realise(order, graph, memory.clone());
+    // Before their passes exchanges, and copies of what hosts update, are not executed yet.
+    let complete = exchanges.is_empty() && updates.is_empty();
     if table.recomputes() {
         // Before this pass a recompute operator is not executed yet.
         realise::recompute::realise(&mut schedule, graph, table);
         check(realise::recompute::PASS, &schedule)?;
-    } else if exchanges.is_empty() {
+    } else if complete {
         check(realise::visits::PASS, &schedule)?;
     }
     if graph.ops().iter().any(|op| op.beside > 0) {
         realise::collectives::realise(&mut schedule, graph);
-        if exchanges.is_empty() {
+        if complete {
             check(realise::collectives::PASS, &schedule)?;
         }
     }
-    // Before this pass an exchange is not executed yet.
     if !exchanges.is_empty() {
         realise::exchanges::realise(&mut schedule, graph, exchanges);
-        check(realise::exchanges::PASS, &schedule)?;
+        if updates.is_empty() {
+            check(realise::exchanges::PASS, &schedule)?;
+        }
+    }
+    if !updates.is_empty() {
+        realise::host_update::realise(&mut schedule, updates);
+        check(realise::host_update::PASS, &schedule)?;
     }
     if pipelining.bpipe.is_some() {
         realise::moves::realise(&mut schedule, table);

@@ -5,10 +5,11 @@ use crate::exchange::Exchange;
 use crate::hardware::Hardware;
 use crate::limits::Invalid;
 use crate::model::exchanged::exchange;
+use crate::model::hosted;
 use crate::model::laid::{Laid, lay};
 use crate::model::transformer::{
-    DataParallel, Execution, LayerRecompute, Overlap, RankParameters, ShardedTransformer, Sharding, Step,
-    Transformer,
+    DataParallel, Execution, LayerRecompute, MOMENTS, Overlap, RankParameters, ShardedTransformer, Sharding,
+    Step, Transformer,
 };
 use crate::placement::Extent;
 
@@ -59,7 +60,9 @@ impl TransformerPlan {
         let ranks = self.data.saturating_mul(self.execution.split.context);
         let expert = self.execution.split.expert;
         let sharing = self.sharing.unwrap_or(ranks);
-        DataParallel { ranks, expert, sharding: self.sharding, sharing, overlap: self.overlap }
+        let zero_offload = self.deployment.pipelining.zero_offload;
+        let hosted = zero_offload.map(|technique| technique.hosted(self.execution.split.stages));
+        DataParallel { ranks, expert, sharding: self.sharding, sharing, overlap: self.overlap, hosted }
     }
 
     fn one_at_a_time(&self) -> bool {
@@ -92,18 +95,25 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
     let model = ShardedTransformer::new(&plan.model, &plan.execution).map_err(PlanError::Invalid)?;
     validate(plan, hardware)?;
     let chain = plan.deployment.pipelining.schedule.chain(plan.execution.split.stages);
-    let (laid, exchanges) = plan.lay(&model, chain);
+    let (mut laid, exchanges) = plan.lay(&model, chain);
+    let data = plan.data_parallel();
+    let updated = |stage| model.updated(&parameters(&model, chain, stage), &data);
+    let updated: Vec<u64> = (0..chain.stages).map(updated).collect();
+    let updates = hosted::updates(&mut laid, data.hosted, plan.execution.states, &updated);
     let boundary = model.boundary(plan.scatter_gather);
     let states = |stage| {
-        let bytes = model.state_bytes(&parameters(&model, chain, stage), &plan.data_parallel());
-        bytes.of_step(plan.execution.step)
+        let bytes = model.state_bytes(&parameters(&model, chain, stage), &data);
+        data.split(bytes.of_step(plan.execution.step), plan.execution.states, MOMENTS)
     };
+    let (states, hosted) = (0..chain.stages).map(states).map(|[own, hosted]| (own, hosted)).unzip();
     let deployed = Deployed {
         laid,
         exchanges,
         chain,
         boundaries: vec![boundary.bytes; chain.stages as usize],
-        states: (0..chain.stages).map(states).collect(),
+        states,
+        hosted,
+        updates,
         extent: plan.extent(),
         deployment: &plan.deployment,
     };
@@ -138,6 +148,11 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
         wrong("expert", problem);
     }
     sharing(plan, &mut wrong);
+    if let Some(technique) = plan.deployment.pipelining.zero_offload {
+        let step = plan.execution.step;
+        technique.check(split.stages, &plan.data_parallel(), step, &mut |invalid| found.push(invalid));
+    }
+    let mut wrong = |field, problem| found.push(Invalid { field, problem });
     overlap::check(&plan.data_parallel(), plan.one_at_a_time(), plan.deployment.launch, &mut wrong);
     if found.is_empty() { Ok(()) } else { Err(PlanError::Invalid(found)) }
 }

@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 
 use crate::exchange::{Exchange, LaunchedBy, Tie};
-use crate::graph::{OpGraph, OpId, Phase};
+use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::schedule::{Block, Call, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, Variants, Why};
 
 /// The name of this pass in errors.
@@ -28,14 +28,16 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange])
     let last = schedule.micro_batches - 1;
     let mut lanes = Vec::new();
     for stage in 0..schedule.stages.len() as u32 {
-        let of_stage = exchanges.iter().filter(|exchange| graph.get(exchange.op).stage == stage);
+        let of_stage = exchanges.iter().filter(|exchange| graph.get(exchange.ops[0]).stage == stage);
         let (mut gathers, mut sums) = (Tied::default(), Tied::default());
-        for &Exchange { op, tie } in of_stage {
-            let once = graph.get(op).phase == Phase::Update;
-            let mut signal = |what| schedule.signal(format!("exchange {} of stage {stage}, {what}", op.0));
+        for exchange in of_stage {
+            let (ops, phase) = (exchange.ops.as_slice(), exchange.phase(graph));
+            let mut signal =
+                |what| schedule.signal(format!("exchange {} of stage {stage}, {what}", ops[0].0));
             let (launched, done) = (signal("launched"), signal("done"));
-            let tied = Beside { op, once, prefetch: 0, by: LaunchedBy::Device, begun: None, launched, done };
-            match tie {
+            let by = LaunchedBy::Device;
+            let tied = Beside { ops, phase, prefetch: 0, by, begun: None, launched, done };
+            match exchange.tie {
                 Tie::Gather { reader, prefetch, launched: by } => {
                     let begun = matches!(by, LaunchedBy::Host { waits: true, .. });
                     let begun = begun.then(|| signal("may begin"));
@@ -65,9 +67,9 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange])
 
 /// An exchange with its signals.
 #[derive(Clone, Copy)]
-struct Beside {
-    op: OpId,
-    once: bool,
+struct Beside<'a> {
+    ops: &'a [OpId],
+    phase: Phase,
     prefetch: u32,
     by: LaunchedBy,
     /// The device has come so far that the host may launch it, where that waits.
@@ -78,11 +80,11 @@ struct Beside {
 
 /// Exchanges by the operator of a visit that they hang on.
 #[derive(Default)]
-struct Tied(BTreeMap<OpId, Vec<Beside>>);
+struct Tied<'a>(BTreeMap<OpId, Vec<Beside<'a>>>);
 
-impl Tied {
+impl<'a> Tied<'a> {
     /// The exchanges of a block, each with the item it hangs on.
-    fn of(&self, block: &Block) -> Vec<(usize, Beside)> {
+    fn of(&self, block: &Block) -> Vec<(usize, Beside<'a>)> {
         let tied = |(at, item): (usize, &Item)| match item {
             Item::Execute(op) => self.0.get(op).map(|tied| (at, tied)),
             _ => None,
@@ -92,10 +94,25 @@ impl Tied {
     }
 }
 
-impl Beside {
+impl Beside<'_> {
+    /// Whether it happens once a step.
+    fn once(&self) -> bool {
+        self.phase == Phase::Update
+    }
+
     /// Counts for the micro-batch, or for all where it happens once.
-    const fn give(&self, signal: SignalId) -> Item {
-        if self.once { Item::SignalStep(signal) } else { Item::Signal(signal) }
+    fn give(&self, signal: SignalId) -> Item {
+        if self.once() { Item::SignalStep(signal) } else { Item::Signal(signal) }
+    }
+
+    /// What its lane does, in the `first` micro-batch or in another.
+    fn executed(&self, graph: &OpGraph, first: bool) -> impl Iterator<Item = Item> {
+        let happens = |op: &OpId| !first || graph.get(*op).phase != Phase::Accumulate;
+        self.ops.iter().copied().filter(happens).map(Item::Execute).collect::<Vec<_>>().into_iter()
+    }
+
+    fn accumulates(&self, graph: &OpGraph) -> bool {
+        self.ops.iter().any(|&op| graph.get(op).phase == Phase::Accumulate)
     }
 }
 
@@ -107,18 +124,18 @@ const fn wait(signal: SignalId, why: Why) -> Item {
 fn gather(
     compute: &Lane,
     graph: &OpGraph,
-    gathers: &Tied,
+    gathers: &Tied<'_>,
     last: u32,
     edits: &mut [BTreeMap<usize, Vec<Item>>],
 ) -> Option<Lane> {
     let of_block: Vec<_> = compute.blocks.iter().map(|block| gathers.of(block)).collect();
     let place = Place::Home(compute.stage);
-    let mut calls = Calls::new(Lane::new(compute.stage, LaneKind::Gather));
+    let mut calls = Calls::new(graph, Lane::new(compute.stage, LaneKind::Gather));
     // Call and item of every reader so far.
     let mut readers: Vec<(usize, usize)> = Vec::new();
     for (n, call) in compute.calls.iter().enumerate() {
         let first = readers.len();
-        let happens = |(_, beside): &&(usize, Beside)| !beside.once || call.micro_batch == 0;
+        let happens = |(_, beside): &&(usize, Beside<'_>)| !beside.once() || call.micro_batch == 0;
         for &(at, beside) in of_block[call.block as usize].iter().filter(happens) {
             readers.push((n, at));
             let mut edit = |(call, at): (usize, usize), items: Vec<Item>| {
@@ -128,7 +145,7 @@ fn gather(
             match beside.by {
                 LaunchedBy::Device => {
                     let begun = own.saturating_sub(beside.prefetch as usize);
-                    let backward = !matches!(graph.get(beside.op).phase, Phase::Forward | Phase::Update);
+                    let backward = !matches!(beside.phase, Phase::Forward | Phase::Update);
                     let reader = readers[if backward { begun } else { begun.max(first) }];
                     edit(reader, vec![beside.give(beside.launched)]);
                 }
@@ -136,31 +153,36 @@ fn gather(
                     let issued = own.saturating_sub(ahead as usize).max(first);
                     let begun = readers[issued.saturating_sub(beside.prefetch as usize)];
                     edit(begun, beside.begun.map(Item::Signal).into_iter().collect());
-                    let writes = graph.get(beside.op).writes.iter();
+                    let writes = filled(graph, &beside);
                     let mut items: Vec<Item> =
                         beside.begun.map(|begun| wait(begun, Why::Memory)).into_iter().collect();
-                    items.extend(writes.map(|&storage| Item::Allocate(storage, place)));
+                    items.extend(writes.map(|storage| Item::Allocate(storage, place)));
                     items.push(Item::Signal(beside.launched));
                     edit(readers[issued], items);
                 }
             }
         }
         let happening = of_block[call.block as usize].iter().filter(happens).map(|&(_, beside)| beside);
-        calls.push(compute, n, last, happening, |beside| {
-            let writes = graph.get(beside.op).writes.iter();
+        calls.push(compute, n, last, happening, |beside, first| {
             let mut items = vec![wait(beside.launched, Why::Bubble)];
             if beside.by == LaunchedBy::Device {
-                items.extend(writes.map(|&storage| Item::Allocate(storage, place)));
+                items.extend(filled(graph, beside).map(|storage| Item::Allocate(storage, place)));
             }
-            items.extend([Item::Execute(beside.op), beside.give(beside.done)]);
+            items.extend(beside.executed(graph, first));
+            items.push(beside.give(beside.done));
             items
         });
     }
     calls.lane()
 }
 
+/// What a gather fills.
+fn filled(graph: &OpGraph, beside: &Beside<'_>) -> impl Iterator<Item = StorageId> {
+    graph.get(beside.ops[0]).writes.iter().copied()
+}
+
 /// Makes readers wait for their gathers.
-fn await_gathers(compute: &Lane, gathers: &Tied, edits: &mut [BTreeMap<usize, Vec<Item>>]) {
+fn await_gathers(compute: &Lane, gathers: &Tied<'_>, edits: &mut [BTreeMap<usize, Vec<Item>>]) {
     let of_block: Vec<_> = compute.blocks.iter().map(|block| gathers.of(block)).collect();
     for (call, edit) in compute.calls.iter().zip(edits) {
         for &(at, beside) in &of_block[call.block as usize] {
@@ -174,24 +196,24 @@ fn await_gathers(compute: &Lane, gathers: &Tied, edits: &mut [BTreeMap<usize, Ve
 fn reduce(
     compute: &Lane,
     graph: &OpGraph,
-    sums: &Tied,
+    sums: &Tied<'_>,
     last: u32,
     edits: &mut [BTreeMap<usize, Vec<Item>>],
 ) -> Option<Lane> {
     let of_block: Vec<_> = compute.blocks.iter().map(|block| sums.of(block)).collect();
     let place = Place::Home(compute.stage);
-    let mut calls = Calls::new(Lane::new(compute.stage, LaneKind::Reduce));
+    let mut calls = Calls::new(graph, Lane::new(compute.stage, LaneKind::Reduce));
     // Of the last micro-batch, those that nothing else waits for.
     let mut awaited = Vec::new();
     for (n, call) in compute.calls.iter().enumerate() {
         let items = &compute.blocks[call.block as usize].items;
-        let happens = |(_, beside): &&(usize, Beside)| !beside.once || call.micro_batch == last;
-        let mut before: Option<Beside> = None;
+        let happens = |(_, beside): &&(usize, Beside<'_>)| !beside.once() || call.micro_batch == last;
+        let mut before: Option<Beside<'_>> = None;
         for &(writer, beside) in of_block[call.block as usize].iter().filter(happens) {
             // After what the writer's end frees and sends.
             let next = items[writer + 1..].iter().position(|item| matches!(item, Item::Execute(_)));
             let edit = edits[n].entry(next.map_or(items.len(), |next| writer + 1 + next)).or_default();
-            if beside.once {
+            if beside.once() {
                 awaited.push(wait(beside.done, Why::Communication));
             } else if let Some(before) = before.replace(beside) {
                 edit.push(wait(before.done, Why::Communication));
@@ -202,9 +224,11 @@ fn reduce(
             awaited.extend(before.map(|before| wait(before.done, Why::Communication)));
         }
         let happening = of_block[call.block as usize].iter().filter(happens).map(|&(_, beside)| beside);
-        calls.push(compute, n, last, happening, |beside| {
-            let mut items = vec![wait(beside.launched, Why::Bubble), Item::Execute(beside.op)];
-            items.extend(graph.get(beside.op).reads.iter().map(|&storage| Item::Free(storage, place)));
+        calls.push(compute, n, last, happening, |beside, first| {
+            let mut items = vec![wait(beside.launched, Why::Bubble)];
+            items.extend(beside.executed(graph, first));
+            let reads = beside.ops.iter().flat_map(|&op| &graph.get(op).reads);
+            items.extend(reads.map(|&storage| Item::Free(storage, place)));
             items.push(beside.give(beside.done));
             items
         });
@@ -217,14 +241,16 @@ fn reduce(
 }
 
 /// The calls of a lane of exchanges, which follow those of the compute lane.
-struct Calls {
+struct Calls<'a> {
+    graph: &'a OpGraph,
     lane: Lane,
-    made: BTreeMap<(u32, bool), u32>,
+    /// By block of the compute lane, whether they happen once, and whether they are to do otherwise in the first micro-batch.
+    made: BTreeMap<(u32, bool, bool), u32>,
 }
 
-impl Calls {
-    fn new(lane: Lane) -> Self {
-        Self { lane, made: BTreeMap::new() }
+impl<'a> Calls<'a> {
+    fn new(graph: &'a OpGraph, lane: Lane) -> Self {
+        Self { graph, lane, made: BTreeMap::new() }
     }
 
     /// The exchanges that belong to call `n` of the compute lane; those that happen once a step belong to its last
@@ -234,19 +260,20 @@ impl Calls {
         compute: &Lane,
         n: usize,
         last: u32,
-        exchanges: impl Iterator<Item = Beside>,
-        items: impl Fn(&Beside) -> Vec<Item>,
+        exchanges: impl Iterator<Item = Beside<'a>>,
+        items: impl Fn(&Beside<'_>, bool) -> Vec<Item>,
     ) {
         let call = compute.calls[n];
-        let (once, each): (Vec<Beside>, Vec<Beside>) = exchanges.partition(|beside| beside.once);
+        let (once, each): (Vec<Beside<'_>>, Vec<Beside<'_>>) = exchanges.partition(Beside::once);
         for (is_once, exchanges) in [(true, once), (false, each)] {
             if exchanges.is_empty() {
                 continue;
             }
-            let lane = &mut self.lane;
-            let block = *self.made.entry((call.block, is_once)).or_insert_with(|| {
+            let accumulates = exchanges.iter().any(|beside| beside.accumulates(self.graph));
+            let (first, lane) = (accumulates && call.micro_batch == 0, &mut self.lane);
+            let block = *self.made.entry((call.block, is_once, first)).or_insert_with(|| {
                 let name = compute.blocks[call.block as usize].name.clone();
-                lane.block(name, exchanges.iter().flat_map(&items).collect())
+                lane.block(name, exchanges.iter().flat_map(|beside| items(beside, first)).collect())
             });
             let micro_batch = if is_once { last } else { call.micro_batch };
             self.lane.calls.push(Call { block, micro_batch, number: 0 });

@@ -76,7 +76,7 @@ impl Messages {
             Phase::Backward | Phase::BackwardInput => {
                 (signal(self.backward[position as usize]), before.and_then(|p| self.backward[p]))
             }
-            Phase::BackwardWeight | Phase::Recompute | Phase::Update => (None, None),
+            Phase::BackwardWeight | Phase::Recompute | Phase::Accumulate | Phase::Update => (None, None),
         }
     }
 }

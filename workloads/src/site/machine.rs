@@ -48,14 +48,14 @@ pub struct ChannelSpec {
 
 impl Job<'_> {
     /// The site. `hops` are the pairs of stages that send each other messages; the pairs that lend each other storages
-    /// are in `table`.
+    /// are in `table`. Hosts are part of it where tensors go there, or where they hold states of the optimizer.
     ///
     /// # Errors
     /// If nothing joins two ranks that communicate.
     pub fn site(
         &self,
         hops: impl IntoIterator<Item = (u32, u32)>,
-        table: &Dispositions,
+        (table, hosted): (&Dispositions, bool),
         channels: &[ChannelSpec],
     ) -> Result<Site, NoRoute> {
         let mut platform = Platform::default();
@@ -80,7 +80,7 @@ impl Job<'_> {
         for spec in channels {
             site.channels.push(building.channel(spec)?);
         }
-        if table.offloads().next().is_some() {
+        if hosted || table.offloads().next().is_some() {
             let mut transfers = Transfers::new(self.machine, cause::id(cause::TRANSFER));
             for rank in 0..self.extent.ranks() as u32 {
                 let (stage, replica) = (rank / site.replicas, rank % site.replicas);
@@ -324,7 +324,9 @@ impl Building<'_> {
         };
         let (out, back) = (way(own, memory)?, way(memory, own)?);
         let store = self.resources.stores.get(&memory.0).ok_or_else(|| machine.no_memory(own))?;
-        Ok(HostSite { memory: *store, out, back })
+        let of_memory = machine.links_from(memory).map(|link| Demand::on(self.resources.links[link.index()]));
+        let processors = self.platform.route(of_memory.take(1));
+        Ok(HostSite { memory: *store, out, back, processors })
     }
 
     fn channel(&mut self, spec: &ChannelSpec) -> Result<Channel, NoRoute> {

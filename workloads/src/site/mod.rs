@@ -57,6 +57,8 @@ pub struct HostSite {
     pub out: RouteId,
     /// The way back.
     pub back: RouteId,
+    /// What its processors read and write of that memory.
+    pub processors: RouteId,
 }
 
 /// Groups of ranks that do the same collectives.

@@ -4,3 +4,4 @@
 pub mod bpipe;
 pub mod offload;
 pub mod recompute;
+pub mod zero_offload;

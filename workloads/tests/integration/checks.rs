@@ -15,11 +15,16 @@ fn balanced() -> (Schedule, OpGraph) {
     let plan = uniform(stage(1, 1, 1, 1), 4, 8, PipelineSchedule::OneFOneB);
     let graph = plan.model.graph(chain(&plan), false);
     let order = order(&plan);
-    let memory =
-        vec![
-            StageMemory { capacity: u64::MAX, persistent: Vec::new(), resident_bound: None, waits: false };
-            4
-        ];
+    let memory = vec![
+        StageMemory {
+            capacity: u64::MAX,
+            persistent: Vec::new(),
+            hosted: Vec::new(),
+            resident_bound: None,
+            waits: false
+        };
+        4
+    ];
     let mut schedule = realise::visits::realise(&order, &graph, memory);
     let mut table = Dispositions::default();
     let options = Bpipe { policy: EvictionPolicy::EvictNewest, bound: None };

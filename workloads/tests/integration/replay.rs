@@ -60,7 +60,9 @@ pub(crate) fn replay(order: &Order, timing: &Timing) -> Replay {
                         (ready, timing.chunks[at].backward_input + weight)
                     }
                     Phase::BackwardWeight => (own(1), timing.chunks[at].backward_weight),
-                    Phase::Recompute | Phase::Update => unreachable!("orders have neither"),
+                    Phase::Recompute | Phase::Accumulate | Phase::Update => {
+                        unreachable!("orders have none of these")
+                    }
                 };
                 let Some(ready) = ready else { break };
                 let start = clocks[stage].max(ready);

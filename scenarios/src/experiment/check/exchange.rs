@@ -1,7 +1,11 @@
 //! What copies of a model share, and when they exchange it.
 
+use workloads::model::transformer::DataParallel;
+
 use super::Check;
-use crate::plans::transformer::execution;
+use super::machine::message_and_help;
+use crate::plans;
+use crate::plans::transformer::{self, execution};
 use crate::schema::{
     Bytes, Count, GatherLimit, Launch, Model, OverlapParameterGather, Parallelism, Scenario, Schedule,
     Sharding,
@@ -13,6 +17,7 @@ const DISTRIBUTED: &str = "parallelism.distributed_optimizer";
 const BUCKET: &str = "parallelism.overlap_gradient_reduce.bucket";
 const GATHER: &str = "parallelism.overlap_parameter_gather";
 const LIMIT: &str = "parallelism.overlap_parameter_gather.limit";
+const ZERO_OFFLOAD: &str = "techniques.zero_offload";
 const RESHARD: &str = "parallelism.overlap_parameter_gather.reshard_after_forward";
 
 /// Gradients of a bucket, at least (Megatron-LM, `DistributedDataParallel`: 40 million, or a million for each copy).
@@ -24,6 +29,7 @@ impl Check<'_> {
     pub(super) fn exchange(&mut self, scenario: &mut Scenario) {
         let sharding = self.sharing(&mut scenario.parallelism);
         self.groups(&scenario.parallelism);
+        self.hosts(scenario, sharding);
         self.buckets(scenario, sharding);
         self.gather_limit(scenario, sharding);
         let one_at_a_time = one_at_a_time(scenario);
@@ -48,6 +54,31 @@ impl Check<'_> {
                 let help = "remove it, or write `sharding: gradients`, with which all have the same ones";
                 self.report_with(RESHARD, &parts, message, help);
             }
+        }
+    }
+
+    /// Whether hosts can update what copies share.
+    fn hosts(&mut self, scenario: &Scenario, sharding: Sharding) {
+        let Some(settings) = &scenario.techniques.zero_offload else { return };
+        let Parallelism { data, context, sharding_group, .. } = &scenario.parallelism;
+        let ranks = [data, context].map(|count| count.map_or(1, Count::get) as u32).iter().product();
+        let data = DataParallel {
+            sharing: sharding_group.map_or(ranks, |group| group.get() as u32),
+            ..DataParallel::new(ranks, transformer::sharding(sharding))
+        };
+        let step = execution(scenario).step;
+        let mut found = Vec::new();
+        plans::zero_offload(settings).check(scenario.stages() as u32, &data, step, &mut |invalid| {
+            found.push(invalid.problem);
+        });
+        for problem in found {
+            let (message, help) = message_and_help(&problem);
+            self.report_with(
+                ZERO_OFFLOAD,
+                &[SHARDING, "parallelism.pipeline", "training.step"],
+                message,
+                help,
+            );
         }
     }
 

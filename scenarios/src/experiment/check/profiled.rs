@@ -8,7 +8,7 @@ const PIPELINE: &str = "model.profiled_pipeline";
 const STAGES: &str = "model.profiled_pipeline.stages";
 
 /// Settings that are about transformers and machines.
-const FOREIGN: [(&str, &str); 31] = [
+const FOREIGN: [(&str, &str); 32] = [
     ("machine", "its stages have a `device`: `model: { profiled_pipeline: { device: { memory: 40 GB } } }`"),
     ("calibration", "its times are given; remove it"),
     ("software", "the times of its kernels are given; remove it"),
@@ -36,6 +36,7 @@ const FOREIGN: [(&str, &str); 31] = [
     ("memory.gradient_placeholders", "its activations are given, whoever allocates them; remove it"),
     ("memory.reserved", "give `model.profiled_pipeline.device.reserved`"),
     ("techniques.activation_offload", "its activations are no tensors, and it has no host; remove it"),
+    ("techniques.zero_offload", "its steps end without an update, and it has no host; remove it"),
     ("techniques.recompute.mode", "its stages recompute as a whole; give `stages` and what each `keeps`"),
     ("techniques.recompute.early_stop", "the time of what is computed again is given; remove it"),
     ("techniques.recompute.layers", "its stages recompute as a whole; give `stages` and what each `keeps`"),

@@ -70,6 +70,6 @@ const fn name(phase: Phase) -> &'static str {
         Phase::Backward => "backward",
         Phase::BackwardInput => "backward_input",
         Phase::BackwardWeight => "backward_weight",
-        Phase::Forward | Phase::Recompute | Phase::Update => "forward",
+        Phase::Forward | Phase::Recompute | Phase::Accumulate | Phase::Update => "forward",
     }
 }

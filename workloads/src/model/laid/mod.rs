@@ -42,6 +42,17 @@ impl Laid {
         self.operators.len() - operators.len()
     }
 
+    /// Adds an operator of no visit; equal ones share what they cost.
+    pub(crate) fn add_beside(&mut self, node: Op, (name, phase, work): (&'static str, Phase, Work)) -> OpId {
+        let (reads, writes) = Default::default();
+        let operator =
+            Operator { name, phase, work, reads, writes, workspace: 0, choice: None, awaited: false };
+        let known = self.operators.iter().position(|known| *known == operator);
+        let known = known.unwrap_or_else(|| self.add(&[operator], None));
+        self.operator_of.push(known as u32);
+        self.graph.op_beside_visits(node)
+    }
+
     /// The operator behind a node.
     pub(crate) fn operator(&self, op: OpId) -> &Operator {
         &self.operators[self.operator_of[op.0 as usize] as usize]

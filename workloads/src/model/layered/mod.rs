@@ -40,3 +40,4 @@ pub use model::{LayeredModel, ModelBlock};
 pub use presets::{LAYERED_PRESETS, LayeredPreset};
 pub use read::Misfit;
 pub use shape::Shape;
+pub(crate) use update::updated;

@@ -40,13 +40,20 @@ impl LayeredModel {
         if step == Step::Gradients {
             return draft.operators;
         }
-        let shard = if sharding == Sharding::None { 1 } else { u64::from(ranks.max(1)) };
-        self.optimize(&mut draft, parameters.div_ceil(shard));
+        let updated = updated(parameters, data);
+        match &data.hosted {
+            Some(hosted) => {
+                hosted.update(&mut draft, updated, states, self.execution().optimizer.moments());
+            }
+            None => self.optimize(&mut draft, updated),
+        }
         if sharding != Sharding::None && ranks > 1 && data.gathers_beside().is_none() {
             let gather = (CollectiveKind::AllGather, Group::Data, parameters * states.parameter_bytes());
             draft.collective("gather parameters", gather, Issue::Waiting, &[PARAMETERS], &[]);
         }
-        draft.stream("clear gradients", elementwise, (0, held), &[GRADIENTS], &[]);
+        if !data.leaves_beside() {
+            draft.stream("clear gradients", elementwise, (0, held), &[GRADIENTS], &[]);
+        }
         draft.operators
     }
 
@@ -82,4 +89,10 @@ impl LayeredModel {
             draft.stream("copy parameters", elementwise, (single, half), &[STATES, PARAMETERS], &[]);
         }
     }
+}
+
+/// Of so many parameters those that the optimizer of a rank updates: all, or its share.
+pub(crate) fn updated(parameters: u64, data: &DataParallel) -> u64 {
+    let shard = if data.sharding == Sharding::None { 1 } else { u64::from(data.ranks.max(1)) };
+    parameters.div_ceil(shard)
 }

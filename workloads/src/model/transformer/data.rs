@@ -1,6 +1,8 @@
-//! How data-parallel ranks share a model, and when they exchange its gradients and parameters.
+//! How data-parallel ranks share a model, when they exchange its gradients and parameters, and what of it is with their hosts.
 
-use super::{Group, RankParameters, ShardedTransformer, Sharding, StateBytes};
+use crate::model::hosted::HostedStates;
+
+use super::{Group, RankParameters, ShardedTransformer, Sharding, StateBytes, States};
 
 /// Ranks that hold the same parameters but for experts, or share them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub struct DataParallel {
     pub sharing: u32,
     /// What they exchange beside forward and backward passes.
     pub overlap: Overlap,
+    /// States of the optimizer that are with hosts; none: they are on the GPUs.
+    pub hosted: Option<HostedStates>,
 }
 
 /// What data-parallel ranks exchange beside forward and backward passes. By default as little as can be: what is whole on
@@ -77,7 +81,14 @@ impl DataParallel {
     /// Ranks that exchange everything at the end of the step that they can.
     pub fn new(ranks: u32, sharding: Sharding) -> Self {
         let gather = (sharding == Sharding::Parameters).then(Gather::default);
-        Self { ranks, expert: 1, sharding, sharing: ranks, overlap: Overlap { bucket: None, gather } }
+        Self {
+            ranks,
+            expert: 1,
+            sharding,
+            sharing: ranks,
+            overlap: Overlap { bucket: None, gather },
+            hosted: None,
+        }
     }
 
     /// Ranks of a group of those that hold the same parameters, at least one.
@@ -97,6 +108,17 @@ impl DataParallel {
     /// Whether gradients are summed beside backward passes.
     pub fn reduces_beside(&self) -> bool {
         self.ranks > 1 && (self.overlap.bucket.is_some() || self.sharding >= Sharding::Gradients)
+    }
+
+    /// Of what a rank holds, what stays on its GPU, and what is with its host.
+    pub(crate) fn split(&self, all: StateBytes, states: States, moments: u64) -> [StateBytes; 2] {
+        let nothing = StateBytes { parameters: 0, gradients: 0, optimizer: 0 };
+        self.hosted.map_or([all, nothing], |hosted| hosted.split(all, states, moments))
+    }
+
+    /// Whether gradients go to hosts beside backward passes.
+    pub(crate) fn leaves_beside(&self) -> bool {
+        self.hosted.is_some_and(|hosted| hosted.beside)
     }
 
     /// How parameters are gathered beside passes, if they are.

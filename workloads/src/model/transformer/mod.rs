@@ -84,8 +84,8 @@ pub use latent::LatentAttention;
 pub use loss::CrossEntropy;
 pub use narrow::{Fp8, Scaling};
 pub use operator::{
-    Attention, Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, Layout, Operator, Pass, Stream,
-    StreamClass, Tensor, Work,
+    Attention, Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, HostWork, HostWorkKind, Layout,
+    Operator, Pass, Stream, StreamClass, Tensor, Work,
 };
 pub use parameters::RankParameters;
 pub use presets::{PRESETS, Preset};
@@ -93,3 +93,4 @@ pub use routing::{Capacity, Dealt, Load, Routing};
 pub use shape::{Bias, LayerKind, Layers, Mlp, Norm, Positions, Transformer};
 pub use split::Split;
 pub use states::{Sharding, StateBytes, States};
+pub(crate) use update::MOMENTS;

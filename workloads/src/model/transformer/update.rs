@@ -18,6 +18,8 @@ use super::{DataParallel, Fp8, Held, RankParameters, Scaling, Sharding, States, 
 const GRADIENTS: &str = "gradients";
 const STATES: &str = "optimizer states";
 const PARAMETERS: &str = "parameters";
+/// Of Adam.
+pub(crate) const MOMENTS: u64 = 2;
 
 impl ShardedTransformer {
     /// The operators of a rank with `parameters`, which ranks of `data` hold or share. What those exchange beside forward
@@ -35,11 +37,14 @@ impl ShardedTransformer {
             return draft.operators;
         }
         let held_by = self.held(parameters, data);
-        let share = |held: &Held| match sharding {
-            Sharding::None => held.parameters,
-            _ => held.parameters.div_ceil(u64::from(held.ranks)),
-        };
-        self.optimize(&mut draft, held_by.iter().map(share).sum());
+        let updated = self.updated(parameters, data);
+        match &data.hosted {
+            Some(hosted) => {
+                self.norm(&mut draft, updated * self.execution().states.gradient_bytes());
+                hosted.update(&mut draft, updated, self.execution().states, MOMENTS);
+            }
+            None => self.optimize(&mut draft, updated),
+        }
         if sharding != Sharding::None && data.gathers_beside().is_none() {
             for (held, name) in held_by.iter().zip(["gather parameters", "gather experts"]) {
                 if held.is_exchanged() {
@@ -50,8 +55,19 @@ impl ShardedTransformer {
             }
         }
         self.narrow_weights(&mut draft, parameters, data);
-        draft.stream("clear gradients", StreamClass::Elementwise, (0, held), &[GRADIENTS], &[]);
+        if !data.leaves_beside() {
+            draft.stream("clear gradients", StreamClass::Elementwise, (0, held), &[GRADIENTS], &[]);
+        }
         draft.operators
+    }
+
+    /// Parameters that the optimizer of a rank updates: all, or its share.
+    pub(crate) fn updated(&self, parameters: &RankParameters, data: &DataParallel) -> u64 {
+        let share = |held: &Held| match data.sharding {
+            Sharding::None => held.parameters,
+            _ => held.parameters.div_ceil(u64::from(held.ranks)),
+        };
+        self.held(parameters, data).iter().map(share).sum()
     }
 
     /// Weights in 8 bits for the micro-batches to come: cast with their transposes, or for ranks that gather them only their
@@ -114,24 +130,11 @@ impl ShardedTransformer {
             draft.stream("copy gradients", elementwise, (half, single), &[GRADIENTS], &[]);
         }
         let gradient = if copied { single } else { count * states.gradient_bytes() };
-        let agree = |draft: &mut Draft, name| {
-            let split = &self.execution().split;
-            if split.tensor > 1 || split.stages > 1 {
-                draft.collective(
-                    name,
-                    (CollectiveKind::AllReduce, Group::Model, 4),
-                    Issue::Waiting,
-                    &[GRADIENTS],
-                    &[],
-                );
-            }
-        };
         if self.execution().dtype == Dtype::Fp16 {
             draft.stream("unscale gradients", elementwise, (gradient, gradient), &[GRADIENTS], &[]);
-            agree(draft, "reduce infinities found");
+            self.agree(draft, "reduce infinities found");
         }
-        draft.stream("gradient norm", StreamClass::Reduction, (gradient, 0), &[GRADIENTS], &[]);
-        agree(draft, "reduce gradient norm");
+        self.norm(draft, gradient);
         draft.stream("clip gradients", elementwise, (gradient, gradient), &[GRADIENTS], &[]);
         if self.execution().fusion.optimizer {
             // Parameter and two moments, read and written.
@@ -142,6 +145,23 @@ impl ShardedTransformer {
         }
         if states != States::Full {
             draft.stream("copy parameters", elementwise, (single, half), &[STATES, PARAMETERS], &[]);
+        }
+    }
+}
+
+impl ShardedTransformer {
+    /// The norm of so many bytes of gradients, over all ranks of the model.
+    fn norm(&self, draft: &mut Draft, gradient: u64) {
+        draft.stream("gradient norm", StreamClass::Reduction, (gradient, 0), &[GRADIENTS], &[]);
+        self.agree(draft, "reduce gradient norm");
+    }
+
+    /// Sums a number over all ranks of the model.
+    fn agree(&self, draft: &mut Draft, name: &'static str) {
+        let split = &self.execution().split;
+        if split.tensor > 1 || split.stages > 1 {
+            let number = (CollectiveKind::AllReduce, Group::Model, 4);
+            draft.collective(name, number, Issue::Waiting, &[GRADIENTS], &[]);
         }
     }
 }

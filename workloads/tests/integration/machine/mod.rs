@@ -19,6 +19,7 @@ mod size;
 mod steps;
 mod tensors;
 mod uneven;
+mod zero_offload;
 
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};

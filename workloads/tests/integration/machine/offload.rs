@@ -24,7 +24,7 @@ fn box_of_eight() -> World {
 
 /// Eight GPUs below one link of a host, which gives each direction what it has whatever the other does; all links are so many
 /// times as fast as they are.
-fn box_with_links(factor: f64) -> World {
+pub(super) fn box_with_links(factor: f64) -> World {
     let mut world = World::of(ClusterSpec {
         node: "supermicro-4029gp-trt3".to_owned(),
         count: 1,
@@ -47,7 +47,7 @@ fn offloading(technique: Option<ActivationOffload>, data: u32, micro_batches: u3
 }
 
 /// Bytes of the first rank's host memory at most, and bytes from all GPUs to it and back.
-fn moved(ran: &Ran) -> (u64, [u128; 2]) {
+pub(super) fn moved(ran: &Ran) -> (u64, [u128; 2]) {
     let store =
         ran.lowered.platform.stores.iter().position(|store| store.name == "node[0].memory[0]").unwrap();
     let served = |name: &str| {
