@@ -5,7 +5,8 @@
 //! With o_i^r the least level of r above that, the level of r is the least that overflows it:
 //! Σ m v min(o_i^r, λ) > C_r, as in [`super`]. When no level changes any more, every flow is at its cap or has
 //! its largest relative share on a saturated fluid: the condition holds. Fluids that would hold a flow at the
-//! same rate, as links of one speed in a row do, hold it together.
+//! same rate, as links of one speed in a row do, hold it together. What a flow has for itself is a cap to it, and
+//! what the caps alone keep from saturation holds nobody: both are known before the first round.
 //!
 //! The way there is symmetric, so that neither ids nor folding matter: in every round all fluids reckon their
 //! level from the others', and those with the lowest among the levels that would change take it, all at once.
@@ -18,7 +19,7 @@
 use std::ops::Range;
 
 use super::arena::Arena;
-use super::terms::{ceiling, share};
+use super::terms::{Terms, ceiling, share};
 use super::tier::NEVER;
 use crate::fixed::{Rate, Ratio};
 
@@ -45,8 +46,12 @@ pub(super) struct FixedPoint {
 struct Tier {
     /// 2^-54 unit/ps.
     capacity: u64,
+    /// Whether the level of one tier of its fluid may depend on that of the other.
+    hinge: bool,
     /// The prior tier of the same fluid, whose load comes off the capacity.
     prior: Option<u32>,
+    /// Load if all its flows ran at their ceilings.
+    potential: u128,
     demands: Range<u32>,
     level: u64,
     candidate: u64,
@@ -56,6 +61,7 @@ struct Tier {
 
 #[derive(Clone, Debug)]
 struct Flow {
+    /// The least of its own and of what the tiers that it has for itself carry.
     cap: Rate,
     /// At the levels of its tiers.
     rate: Rate,
@@ -96,6 +102,35 @@ const STEPS_BACK: usize = 64;
 /// Rounds at part steps: in each of four stages enough for a difference to vanish below the quantum.
 const DAMPED_ROUNDS: u32 = 400;
 
+impl Tier {
+    fn of(arena: &Arena, tier: u32, local: &[u32]) -> Self {
+        let fluid = arena.fluid_of(tier as usize);
+        let hinge = arena.is_hinge(fluid);
+        let rest = hinge && tier as usize == fluid;
+        Self {
+            capacity: if rest { arena.fluids[fluid].capacity } else { arena.tiers[tier as usize].capacity },
+            hinge,
+            prior: rest.then(|| local[arena.prior(fluid)]),
+            potential: 0,
+            demands: 0..0,
+            level: NEVER,
+            candidate: NEVER,
+            stale: true,
+        }
+    }
+
+    /// Whether its level depends on those of others.
+    fn is_shared(&self) -> bool {
+        self.hinge || (self.level == NEVER && self.potential > u128::from(self.capacity))
+    }
+}
+
+impl Flow {
+    const fn new(cap: Rate) -> Self {
+        Self { cap, rate: cap, least: u32::MAX, second: cap, demands: 0..0, changed: Changed::None }
+    }
+}
+
 impl FixedPoint {
     /// Decides the rates of the flows of a component, all of them apart, and the levels of its tiers.
     pub(super) fn solve(&mut self, arena: &mut Arena, tiers: &[u32], flows: &[u32]) {
@@ -116,47 +151,71 @@ impl FixedPoint {
         for (at, &tier) in (0..).zip(tiers) {
             self.local[tier as usize] = at;
         }
+        self.tiers.clear();
+        self.tiers.extend(tiers.iter().map(|&tier| Tier::of(arena, tier, &self.local)));
         self.flows.clear();
+        self.flows.extend(flows.iter().map(|&flow| Flow::new(arena.flows[flow as usize].cap)));
+        self.bound(arena, flows);
+        self.demand(arena, flows);
+        for &tier in tiers {
+            self.local[tier as usize] = u32::MAX;
+        }
+    }
+
+    /// Has a tier with one flow cap that flow, and finds which of the others caps alone keep from saturation.
+    fn bound(&mut self, arena: &Arena, flows: &[u32]) {
+        for (flow, &id) in self.flows.iter_mut().zip(flows) {
+            let hops = &arena.hops[arena.hops_of(id)];
+            for hop in hops {
+                let Some(tier) = self.tiers.get_mut(self.local[hop.tier as usize] as usize) else { continue };
+                // The ranks folded into a flow are others on the same tier.
+                let lone = arena.members[hop.tier as usize].len() == 1 && arena.terms(hop).multiplicity == 1;
+                if lone && !tier.hinge {
+                    let weight = arena.weight(hop);
+                    tier.level = tier.capacity / weight + 1;
+                    flow.cap = flow.cap.min(share(tier.level, weight, arena.terms(hop).coefficient));
+                }
+            }
+            (flow.rate, flow.second) = (flow.cap, flow.cap);
+            for hop in hops {
+                let Some(tier) = self.tiers.get_mut(self.local[hop.tier as usize] as usize) else { continue };
+                let (weight, terms) = (arena.weight(hop), arena.terms(hop));
+                tier.potential += u128::from(weight)
+                    * u128::from(terms.multiplicity)
+                    * u128::from(ceiling(flow.cap, terms.coefficient, weight));
+            }
+        }
+    }
+
+    /// Collects the demands on tiers that may hold several flows back.
+    fn demand(&mut self, arena: &Arena, flows: &[u32]) {
         self.demands.clear();
         for (flow, &id) in (0..).zip(flows) {
             let first = self.demands.len() as u32;
             for hop in &arena.hops[arena.hops_of(id)] {
-                let tier = self.local[hop.tier as usize];
-                if tier != u32::MAX {
-                    self.demands.push(Demand {
-                        flow,
-                        tier,
-                        coefficient: arena.terms(hop).coefficient,
-                        weight: arena.weight(hop),
-                        multiplicity: arena.terms(hop).multiplicity,
-                        share: Rate::UNLIMITED,
-                    });
-                }
+                let at = self.local[hop.tier as usize];
+                let Some(tier) = self.tiers.get_mut(at as usize).filter(|tier| tier.is_shared()) else {
+                    continue;
+                };
+                tier.demands.end += 1;
+                let (weight, terms) = (arena.weight(hop), arena.terms(hop));
+                let &Terms { coefficient, multiplicity, .. } = terms;
+                let share = Rate::UNLIMITED;
+                self.demands.push(Demand { flow, tier: at, coefficient, weight, multiplicity, share });
             }
-            let demands = first..self.demands.len() as u32;
-            let cap = arena.flows[id as usize].cap;
-            let (least, second, changed) = (u32::MAX, cap, Changed::None);
-            self.flows.push(Flow { cap, rate: cap, least, second, demands, changed });
+            self.flows[flow as usize].demands = first..self.demands.len() as u32;
         }
-        self.by_tier.clear();
-        self.by_tier.extend(0..self.demands.len() as u32);
-        self.by_tier.sort_by_key(|demand| self.demands[*demand as usize].tier);
-        self.tiers.clear();
         let mut first = 0;
-        for (at, &id) in (0u32..).zip(tiers) {
-            let rest = &self.by_tier[first as usize..];
-            let end = first + rest.partition_point(|demand| self.demands[*demand as usize].tier == at) as u32;
-            let fluid = arena.fluid_of(id as usize);
-            let hinge = id as usize == fluid && arena.is_hinge(fluid);
-            let prior = hinge.then(|| self.local[arena.prior(fluid)]);
-            let capacity =
-                if hinge { arena.fluids[fluid].capacity } else { arena.tiers[id as usize].capacity };
-            let (level, candidate) = (NEVER, NEVER);
-            self.tiers.push(Tier { capacity, prior, demands: first..end, level, candidate, stale: true });
-            first = end;
+        for tier in &mut self.tiers {
+            let count = tier.demands.end;
+            (tier.demands, tier.candidate, tier.stale) = (first..first, tier.level, tier.is_shared());
+            first += count;
         }
-        for &tier in tiers {
-            self.local[tier as usize] = u32::MAX;
+        self.by_tier.resize(self.demands.len(), 0);
+        for (at, demand) in (0..).zip(&self.demands) {
+            let end = &mut self.tiers[demand.tier as usize].demands.end;
+            self.by_tier[*end as usize] = at;
+            *end += 1;
         }
     }
 
