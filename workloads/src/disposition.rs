@@ -21,12 +21,16 @@ pub enum Disposition {
 /// When a storage is away from the GPU, in every micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offload {
-    /// It leaves when this operator of the forward pass has ended.
+    /// It is copied out when this operator of the forward pass has ended: the one that fills it, or a later one.
+    pub copied_after: OpId,
+    /// Its bytes are given back when it is copied and this operator of the forward pass has ended.
     pub leaves_after: OpId,
     /// It is asked for before this operator of the backward pass.
     pub asked_before: OpId,
     /// This operator is the first that needs it back.
     pub needed_by: OpId,
+    /// If it is asked for before its copy has ended it stays, rather than leave and come back.
+    pub forwarded: bool,
 }
 
 /// Trips that the storages of a stage make together.

@@ -163,6 +163,27 @@ pub enum Item {
         /// Where it has room.
         to: Place,
     },
+    /// Copies a storage out of its stage's memory, whose bytes are given back when it is [idle](Item::Idle), too. Does nothing if it has
+    /// been [recalled](Item::Recall).
+    Depart {
+        /// Which.
+        storage: StorageId,
+        /// Where it goes.
+        to: Place,
+    },
+    /// The forward pass uses a storage that departs no more.
+    Idle(StorageId),
+    /// A storage that departs stays, unless its copy out has ended.
+    Recall(StorageId),
+    /// Copies a storage back, when its bytes at home have been given back. Does nothing if it stays.
+    Return {
+        /// Which.
+        storage: StorageId,
+        /// Where it is.
+        from: Place,
+    },
+    /// Gives back the bytes of a storage that departs, after its last use: when its copy out has ended, if one is under way.
+    Dismiss(StorageId),
     /// One more micro-batch is resident; waits where the stage's bound is reached.
     Enter(Place),
     /// One less.

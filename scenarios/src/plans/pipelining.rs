@@ -4,10 +4,10 @@ use workloads::order::{MemoryLimit, PipelineSchedule};
 use workloads::plan::Pipelining;
 use workloads::realise::messages::SendMode;
 use workloads::techniques::bpipe::{self, Bpipe};
-use workloads::techniques::offload::ActivationOffload;
+use workloads::techniques::offload::{ActivationOffload, Store};
 use workloads::techniques::zero_offload::ZeroOffload;
 
-use crate::schema::{self, Bytes, EvictionPolicy, MemoryAllowance, Scenario, Schedule, Send};
+use crate::schema::{self, Bytes, EvictionPolicy, MemoryAllowance, Scenario, Schedule, Send, StoreWhen};
 
 /// Tensors that are offloaded, at least (bytes): 8 Mi elements of two bytes (SSDTrain).
 const SMALLEST_OFFLOADED: u64 = 16 << 20;
@@ -35,6 +35,11 @@ pub(super) fn pipelining(scenario: &Scenario) -> Pipelining {
             smallest: offload.smallest.map_or(SMALLEST_OFFLOADED, Bytes::bytes),
             keep: offload.keep.map_or(0, Bytes::bytes),
             prefetch: offload.prefetch.get() as u32,
+            store: match offload.store {
+                StoreWhen::Produced => Store::Produced,
+                StoreWhen::LastUse => Store::LastUse,
+            },
+            forwarding: offload.forwarding,
         }),
         zero_offload: scenario.techniques.zero_offload.as_ref().map(zero_offload),
     }

@@ -1,4 +1,4 @@
-//! Communication by kind: how often and how much, counted in the program, and how long it is exposed.
+//! Communication by kind: how often and how much, and how long it is exposed.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use workloads::account::{Accounts, Communication};
 use workloads::lower::Lowered;
 
 use super::lanes::lanes;
-use super::tally::Tally;
+use super::tally::{Tally, Traffic};
 
 /// What the ranks of a transformer communicate in one of `steps`, of which `measured` are timed.
 pub(super) fn communication(
@@ -36,24 +36,27 @@ pub(super) fn communication(
             count: mean(by_stage.values().map(|traffic| traffic.count).sum()),
         }
     };
-    traffic(lowered, accounts).into_iter().map(used).collect()
+    traffic(lowered, accounts, tally).into_iter().map(used).collect()
 }
 
-/// What a rank communicates.
-#[derive(Clone, Copy, Default)]
-struct Traffic {
-    count: u64,
-    bytes: u64,
-}
-
-/// By kind and stage, what each rank of the stage communicates in all steps.
-fn traffic(lowered: &Lowered, accounts: &Accounts) -> BTreeMap<Communication, BTreeMap<u32, Traffic>> {
+/// By kind and stage, what each rank of the stage communicates in all steps: all that its lanes say, but of copies that may be left
+/// out those that were made.
+fn traffic(
+    lowered: &Lowered,
+    accounts: &Accounts,
+    tally: &Tally<'_>,
+) -> BTreeMap<Communication, BTreeMap<u32, Traffic>> {
     let mut traffic: BTreeMap<Communication, BTreeMap<u32, Traffic>> = BTreeMap::new();
-    for lane in lanes(lowered) {
+    for (number, lane) in lanes(lowered).enumerate() {
+        let made = tally.made(number);
         for call in lane.calls {
             for task in lane.ops(call.block).iter().filter_map(|op| lane.done_by(op)) {
                 let Some(kind) = accounts.of(task.kind).communication else { continue };
                 let of_stage = traffic.entry(kind).or_default().entry(lane.stage).or_default();
+                if let Some(made) = made {
+                    *of_stage = made;
+                    continue;
+                }
                 of_stage.count += u64::from(call.repeat);
                 of_stage.bytes += u64::from(call.repeat) * task.bytes;
             }

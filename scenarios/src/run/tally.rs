@@ -29,6 +29,10 @@ pub(super) struct Tally<'a> {
     accounts: Vec<Account>,
     /// By lane of the schedule; none unless it computes.
     lanes: Vec<Option<Timed>>,
+    /// By lane of the schedule, the bytes of its copies; none unless some of these may be left out.
+    copies: Vec<Option<BTreeMap<BlockId, Vec<u64>>>>,
+    /// By simulated stream, what of these it made, in all steps.
+    made: Vec<Traffic>,
     /// By simulated stream, its lane.
     lane_of: Vec<u32>,
     /// By stream of the whole program, the simulated one that stands for it.
@@ -37,6 +41,13 @@ pub(super) struct Tally<'a> {
     spent: Vec<Time>,
     /// By simulated stream, in collectives of its own stage in the last step, waiting for peers included.
     within_stage: Vec<Time>,
+}
+
+/// How often and how much.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Traffic {
+    pub(super) count: u64,
+    pub(super) bytes: u64,
 }
 
 /// The steps of a run.
@@ -76,6 +87,7 @@ impl<'a> Tally<'a> {
             lane_of[stream.index()] = role.lane;
         }
         let mut known = Vec::new();
+        let copies = lanes(lowered).map(|lane| copies(&lane)).collect();
         let lanes: Vec<_> = lanes(lowered).map(|lane| timed(&lane, accounts, &mut known)).collect();
         let cause = |name| cause::ALL.iter().position(|&known| known == name).unwrap_or_default();
         Self {
@@ -85,6 +97,8 @@ impl<'a> Tally<'a> {
             spent: vec![Time::ZERO; simulated * known.len()],
             accounts: known,
             lanes,
+            copies,
+            made: vec![Traffic::default(); simulated],
             lane_of,
             stands_for: stands_for.to_vec(),
             within_stage: vec![Time::ZERO; simulated],
@@ -115,6 +129,16 @@ impl<'a> Tally<'a> {
     pub(super) fn spent(&self, rank: usize) -> impl Iterator<Item = (Account, Time)> {
         let from = self.stream(rank) * self.accounts.len();
         self.accounts.iter().copied().zip(self.spent[from..].iter().copied())
+    }
+
+    /// What a lane that may leave copies out made of them in all steps, the mean of its ranks; none for other lanes.
+    pub(super) fn made(&self, lane: usize) -> Option<Traffic> {
+        self.copies[lane].as_ref()?;
+        let streams = self.stands_for.iter().zip(&self.lowered.streams);
+        let of_lane = streams.filter(|(_, role)| role.lane as usize == lane);
+        let made: Vec<Traffic> = of_lane.map(|(stream, _)| self.made[stream.index()]).collect();
+        let mean = |of: fn(&Traffic) -> u64| made.iter().map(of).sum::<u64>() / made.len() as u64;
+        Some(Traffic { count: mean(|made| made.count), bytes: mean(|made| made.bytes) })
     }
 
     /// The simulated stream that computes for a rank.
@@ -149,11 +173,26 @@ fn timed(lane: &Lane<'_>, accounts: &Accounts, known: &mut Vec<Account>) -> Opti
     Some(Timed { accounts: of_blocks, begin })
 }
 
+/// By operation of each block, the bytes of the copies of a lane that may leave some out.
+fn copies(lane: &Lane<'_>) -> Option<BTreeMap<BlockId, Vec<u64>>> {
+    if !matches!(lane.kind, LaneKind::Offload | LaneKind::Reload) {
+        return None;
+    }
+    let bytes = |op: &Op| lane.done_by(op).map_or(0, |task| task.bytes);
+    let block = |block: BlockId| (block, lane.ops(block).iter().map(bytes).collect());
+    Some(lane.calls.iter().map(|call| block(call.block)).collect())
+}
+
 impl Observer for Tally<'_> {
     const CURVES: bool = false;
 
     fn span(&mut self, place: Place, op: &Op, start: Time, ready: Time, end: Time) {
         let stream = place.stream.index();
+        if let (Op::Run { .. }, Some(copies)) = (op, &self.copies[self.lane_of[stream] as usize]) {
+            self.made[stream].count += 1;
+            self.made[stream].bytes += copies[&place.block][place.op as usize];
+            return;
+        }
         let Some(lane) = &self.lanes[self.lane_of[stream] as usize] else { return };
         let account = lane.accounts.get(&place.block).and_then(|accounts| accounts[place.op as usize]);
         let Some(account) = account.filter(|_| end > start) else { return };

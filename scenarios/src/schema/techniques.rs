@@ -63,11 +63,33 @@ pub struct ActivationOffload {
     pub keep: Option<Bytes>,
     /// So many tensors are asked for before the backward pass needs them.
     pub prefetch: Count<0, 65_536>,
+    /// When the copy of a tensor begins.
+    pub store: StoreWhen,
+    /// A tensor that is asked for before its copy has ended stays, as in SSDTrain: a copy that has not begun is left out, and nothing is
+    /// loaded.
+    pub forwarding: bool,
+}
+
+/// When the copy of a tensor that is offloaded begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreWhen {
+    /// When the operator that fills it has ended (SSDTrain).
+    #[default]
+    Produced,
+    /// After its last use in the forward pass (vDNN).
+    LastUse,
 }
 
 impl Default for ActivationOffload {
     fn default() -> Self {
-        Self { smallest: None, keep: None, prefetch: Count::new(2).expect("within the limits") }
+        Self {
+            smallest: None,
+            keep: None,
+            prefetch: Count::new(2).expect("within the limits"),
+            store: StoreWhen::Produced,
+            forwarding: true,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The execution without time. Counters only grow and lanes do not branch, so whatever order the lanes are taken in, they
-//! get equally far; what must not depend on that order is judged by clocks.
+//! get equally far; what must not depend on that order is judged by clocks. A storage that departs may do two things, so that
+//! a step in which one may stay is executed twice: once all leave, once all stay.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +10,12 @@ use crate::schedule::{Item, Nth, Place, Schedule, SignalId};
 
 /// Executes one step and reports what is wrong.
 pub(super) fn replay(pass: &'static str, schedule: &Schedule, graph: &OpGraph) -> Vec<Problem> {
-    let mut replay = Replay::new(schedule, graph);
-    while let Some(lane) = replay.runnable.pop() {
-        replay.advance(lane);
+    let mut items = schedule.lanes.iter().flat_map(|lane| &lane.blocks).flat_map(|block| &block.items);
+    let may_stay = items.any(|item| matches!(item, Item::Recall(_)));
+    let mut found = step(schedule, graph, Recalled::TooLate);
+    if may_stay && found.is_empty() {
+        found = step(schedule, graph, Recalled::InTime);
     }
-    replay.finish();
-    let Replay { found, .. } = replay;
     let problem = |(((lane, block, _), fault), (micro_batch, times)): (Key, (u32, u32))| {
         let place = schedule.lanes.get(lane as usize).map_or_else(String::new, |lane| {
             format!("{}: {}", lane.name(), lane.blocks[block as usize].name)
@@ -22,6 +23,27 @@ pub(super) fn replay(pass: &'static str, schedule: &Schedule, graph: &OpGraph) -
         Problem { pass, place, micro_batch, fault, times }
     };
     found.into_iter().map(problem).collect()
+}
+
+/// What is wrong, first at which micro-batch and how often.
+type Found = BTreeMap<Key, (u32, u32)>;
+
+fn step(schedule: &Schedule, graph: &OpGraph, recalled: Recalled) -> Found {
+    let mut replay = Replay::new(schedule, graph, recalled);
+    while let Some(lane) = replay.runnable.pop() {
+        replay.advance(lane);
+    }
+    replay.finish();
+    replay.found
+}
+
+/// When all storages that may stay are recalled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Recalled {
+    /// When they are away.
+    TooLate,
+    /// Before their copies begin.
+    InTime,
 }
 
 /// Lane, block and item, and what is wrong there.
@@ -38,6 +60,8 @@ struct Instance {
     host: Held,
     /// The lane that used it last, plus one, and after how many of its items.
     last: (u32, u32),
+    /// The same of the one that filled it at home.
+    filled: (u32, u32),
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -80,11 +104,25 @@ struct Replay<'a> {
     executions: Vec<u8>,
     residents: Vec<i64>,
     runnable: Vec<u32>,
-    found: BTreeMap<Key, (u32, u32)>,
+    recalled: Recalled,
+    /// Of instances that depart, by index.
+    trips: BTreeMap<usize, Trip>,
+    found: Found,
+}
+
+/// How far an instance that departs has come.
+#[derive(Clone, Default)]
+struct Trip {
+    copied: bool,
+    idle: bool,
+    /// What those know who did the two.
+    clock: Vec<u32>,
+    /// The lane that waits until it is away.
+    waiting: Option<u32>,
 }
 
 impl<'a> Replay<'a> {
-    fn new(schedule: &'a Schedule, graph: &'a OpGraph) -> Self {
+    fn new(schedule: &'a Schedule, graph: &'a OpGraph, recalled: Recalled) -> Self {
         let micro_batches = schedule.micro_batches as usize;
         let mut lanes = vec![LaneState::default(); schedule.lanes.len()];
         for (cluster, members) in clusters(schedule, graph).into_iter().enumerate() {
@@ -102,6 +140,8 @@ impl<'a> Replay<'a> {
             instances: vec![Instance::default(); graph.storages().len() * micro_batches],
             executions: vec![0; graph.ops().len() * micro_batches],
             residents: vec![0; schedule.stages.len()],
+            recalled,
+            trips: BTreeMap::new(),
             found: BTreeMap::new(),
         }
     }
@@ -127,6 +167,11 @@ impl<'a> Replay<'a> {
                 {
                     return;
                 }
+                if let Item::Return { storage, .. } = item
+                    && !self.is_there(lane, self.index(storage, call.micro_batch))
+                {
+                    return;
+                }
                 self.lanes[lane as usize].executed += 1;
                 self.execute(lane, call.micro_batch, item);
                 self.lanes[lane as usize].item += 1;
@@ -145,11 +190,7 @@ impl<'a> Replay<'a> {
                 *held = Held::Allocated;
                 self.expect(ok, lane, micro_batch, storage, Fault::AllocatedTwice);
             }
-            Item::Free(storage, place) => {
-                let (held, ok) = self.held(at(place), storage, |held| held != Held::No);
-                *held = Held::No;
-                self.expect(ok, lane, micro_batch, storage, Fault::NotAllocated);
-            }
+            Item::Free(storage, place) => self.free(at(place), storage),
             Item::Copy { storage, from, to } => {
                 let (_, filled) = self.held(at(from), storage, |held| held == Held::Filled);
                 let (held, room) = self.held(at(to), storage, |held| held != Held::No);
@@ -157,6 +198,11 @@ impl<'a> Replay<'a> {
                 self.expect(filled, lane, micro_batch, storage, Fault::NotResident);
                 self.expect(room, lane, micro_batch, storage, Fault::NotAllocated);
             }
+            Item::Depart { storage, .. } => self.depart(lane, micro_batch, storage),
+            Item::Idle(storage) => self.trip(lane, micro_batch, storage, |trip| trip.idle = true),
+            Item::Return { storage, .. } => self.restore(lane, micro_batch, storage),
+            Item::Dismiss(storage) => self.free(at(self.home(storage)), storage),
+            Item::Recall(_) => {}
             Item::Enter(place) => self.residents[place.stage() as usize] += 1,
             Item::Leave(place) => self.residents[place.stage() as usize] -= 1,
             Item::Signal(signal) | Item::Send(signal, _) | Item::Carry(signal, _) => {
@@ -169,6 +215,77 @@ impl<'a> Replay<'a> {
             }
             Item::Await { .. } | Item::Mark | Item::Lead(_) | Item::Follow(_) => {}
         }
+    }
+
+    fn free(&mut self, (lane, micro_batch, place): (u32, u32, Place), storage: StorageId) {
+        let (held, ok) = self.held((lane, micro_batch, place), storage, |held| held != Held::No);
+        *held = Held::No;
+        self.expect(ok, lane, micro_batch, storage, Fault::NotAllocated);
+    }
+
+    /// A storage that is copied when it is filled, while others may read it.
+    fn depart(&mut self, lane: u32, micro_batch: u32, storage: StorageId) {
+        if self.recalled == Recalled::InTime {
+            return;
+        }
+        let index = self.index(storage, micro_batch);
+        let Instance { home, filled, .. } = self.instances[index];
+        self.expect(home == Held::Filled, lane, micro_batch, storage, Fault::NotResident);
+        self.ordered(lane, micro_batch, storage, filled);
+        self.instances[index].host = Held::Filled;
+        self.trip(lane, micro_batch, storage, |trip| trip.copied = true);
+    }
+
+    /// Something happens to an instance that departs; who does it knows what it knows. Its bytes go when it is copied and idle.
+    fn trip(&mut self, lane: u32, micro_batch: u32, storage: StorageId, change: impl FnOnce(&mut Trip)) {
+        if self.recalled == Recalled::InTime {
+            return;
+        }
+        let index = self.index(storage, micro_batch);
+        let state = &mut self.lanes[lane as usize];
+        state.clock[state.member] = state.executed;
+        let trip = self.trips.entry(index).or_default();
+        change(trip);
+        learn(&mut trip.clock, &state.clock);
+        if trip.copied && trip.idle {
+            self.instances[index].home = Held::No;
+            self.runnable.extend(trip.waiting.take());
+        }
+    }
+
+    /// Whether an instance can be copied back, or has stayed; if not, the lane waits for it.
+    fn is_there(&mut self, lane: u32, index: usize) -> bool {
+        if self.recalled == Recalled::InTime {
+            return true;
+        }
+        let trip = self.trips.entry(index).or_default();
+        let away = trip.copied && trip.idle;
+        if away {
+            learn(&mut self.lanes[lane as usize].clock, &trip.clock);
+        } else {
+            trip.waiting = Some(lane);
+        }
+        away
+    }
+
+    fn restore(&mut self, lane: u32, micro_batch: u32, storage: StorageId) {
+        if self.recalled == Recalled::InTime {
+            return;
+        }
+        let at = (lane, micro_batch, self.home(storage));
+        let (held, ok) = self.held(at, storage, |held| held == Held::No);
+        *held = Held::Filled;
+        self.expect(ok, lane, micro_batch, storage, Fault::AllocatedTwice);
+        let index = self.index(storage, micro_batch);
+        self.instances[index].host = Held::No;
+    }
+
+    fn home(&self, storage: StorageId) -> Place {
+        Place::Home(self.graph.stored(storage).stage)
+    }
+
+    fn index(&self, storage: StorageId, micro_batch: u32) -> usize {
+        storage.0 as usize * self.schedule.micro_batches as usize + micro_batch as usize
     }
 
     fn operator(&mut self, lane: u32, micro_batch: u32, op: OpId) {
@@ -185,6 +302,8 @@ impl<'a> Replay<'a> {
             let (held, ok) = self.held((lane, micro_batch, home), storage, |held| held != Held::No);
             if ok {
                 *held = Held::Filled;
+                let index = self.index(storage, micro_batch);
+                self.instances[index].filled = self.instances[index].last;
             }
             let needed = what.phase == Phase::Recompute;
             self.expect(ok || !needed, lane, micro_batch, storage, Fault::NotAllocated);
@@ -198,20 +317,10 @@ impl<'a> Replay<'a> {
         storage: StorageId,
         is_right: impl Fn(Held) -> bool,
     ) -> (&mut Held, bool) {
-        let index = storage.0 as usize * self.schedule.micro_batches as usize + micro_batch as usize;
-        let (user, when) = self.instances[index].last;
-        let state = &self.lanes[lane as usize];
-        let now = (lane + 1, state.executed);
-        if user != 0 && user != lane + 1 {
-            let member = self.lanes[user as usize - 1].member;
-            if state.clock.get(member).is_none_or(|&known| known < when) {
-                let with = self.schedule.lanes[user as usize - 1].name();
-                let storage = self.graph.describe(storage);
-                self.fault(lane, micro_batch, Fault::Unordered { storage, with });
-            }
-        }
+        let index = self.index(storage, micro_batch);
+        self.ordered(lane, micro_batch, storage, self.instances[index].last);
         let instance = &mut self.instances[index];
-        instance.last = now;
+        instance.last = (lane + 1, self.lanes[lane as usize].executed);
         let held = match place {
             Place::Home(_) => &mut instance.home,
             Place::Partner(_) => &mut instance.partner,
@@ -219,6 +328,19 @@ impl<'a> Replay<'a> {
         };
         let ok = is_right(*held);
         (held, ok)
+    }
+
+    /// A lane that uses a storage knows of another use: who, plus one, and after how many of its items.
+    fn ordered(&mut self, lane: u32, micro_batch: u32, storage: StorageId, (user, when): (u32, u32)) {
+        if user == 0 || user == lane + 1 {
+            return;
+        }
+        let member = self.lanes[user as usize - 1].member;
+        if self.lanes[lane as usize].clock.get(member).is_none_or(|&known| known < when) {
+            let with = self.schedule.lanes[user as usize - 1].name();
+            let storage = self.graph.describe(storage);
+            self.fault(lane, micro_batch, Fault::Unordered { storage, with });
+        }
     }
 
     fn give(&mut self, lane: u32, micro_batch: u32, signal: SignalId) {
@@ -268,9 +390,7 @@ impl<'a> Replay<'a> {
         let hearer = &mut self.lanes[lane as usize];
         if members > 1 && shares {
             let heard = state.clocks.chunks_exact(members).nth(nth as usize - 1).unwrap_or(&[]);
-            for (own, &theirs) in hearer.clock.iter_mut().zip(heard) {
-                *own = (*own).max(theirs);
-            }
+            learn(&mut hearer.clock, heard);
         }
         true
     }
@@ -346,7 +466,15 @@ impl<'a> Replay<'a> {
     }
 }
 
-fn note(found: &mut BTreeMap<Key, (u32, u32)>, place: (u32, u32, u32), micro_batch: u32, fault: Fault) {
+/// What is known, and what is heard, both of lanes.
+fn learn(known: &mut Vec<u32>, heard: &[u32]) {
+    known.resize(known.len().max(heard.len()), 0);
+    for (own, &theirs) in known.iter_mut().zip(heard) {
+        *own = (*own).max(theirs);
+    }
+}
+
+fn note(found: &mut Found, place: (u32, u32, u32), micro_batch: u32, fault: Fault) {
     found.entry((place, fault)).or_insert((micro_batch, 0)).1 += 1;
 }
 
@@ -368,6 +496,8 @@ fn clusters(schedule: &Schedule, graph: &OpGraph) -> Vec<Vec<usize>> {
                 Item::Allocate(storage, _) | Item::Free(storage, _) | Item::Copy { storage, .. } => {
                     use_storage(storage);
                 }
+                Item::Depart { storage, .. } | Item::Return { storage, .. } => use_storage(storage),
+                Item::Idle(storage) | Item::Recall(storage) | Item::Dismiss(storage) => use_storage(storage),
                 Item::Execute(op) => {
                     let op = graph.get(op);
                     op.reads.iter().chain(&op.writes).copied().for_each(&mut use_storage);

@@ -9,6 +9,7 @@ use sim_core::time::Time;
 
 use super::class;
 use super::objects::Object;
+use super::trips::Trips;
 use crate::account::{Task, TaskKind};
 use crate::cost::{CostBook, Message, OpCost};
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
@@ -21,11 +22,12 @@ use crate::site::Site;
 /// thing get the same blocks.
 pub(super) struct LaneLowering<'a> {
     schedule: &'a Schedule,
-    graph: &'a OpGraph,
+    pub(super) graph: &'a OpGraph,
     costs: &'a CostBook,
     site: &'a Site,
     lane: &'a Lane,
     pub(super) program: &'a mut Program,
+    pub(super) trips: &'a mut Trips,
     pub(super) slots: Vec<Object>,
     by_object: BTreeMap<Object, Slot>,
     pub(super) activities: Vec<Activity>,
@@ -45,7 +47,7 @@ impl<'a> LaneLowering<'a> {
         costs: &'a CostBook,
         site: &'a Site,
         lane: &'a Lane,
-        program: &'a mut Program,
+        (program, trips): (&'a mut Program, &'a mut Trips),
     ) -> Self {
         let (slots, by_object, activities, sizes) = Default::default();
         let (tasks, begun, ends) = Default::default();
@@ -56,6 +58,7 @@ impl<'a> LaneLowering<'a> {
             site,
             lane,
             program,
+            trips,
             slots,
             by_object,
             activities,
@@ -78,37 +81,14 @@ impl<'a> LaneLowering<'a> {
     fn item(&mut self, item: Item, ops: &mut Vec<Op>) {
         match item {
             Item::Execute(op) => self.execute(op, ops),
-            Item::Allocate(storage, place) => {
-                let (store, bytes, kind) = self.memory(storage, place);
-                // A host's pages are locked beforehand: there are no more of them.
-                let outside = matches!(place, Place::Host(_));
-                let waits = self.schedule.stages[place.stage() as usize].waits && !outside;
-                let shortage = if waits { Shortage::Wait } else { Shortage::Fail };
-                // What runs next comes before what runs ahead.
-                let priority = u8::from(waits && self.lane.kind != LaneKind::Compute);
-                let cause = self.program.cause(cause::MEMORY);
-                ops.push(Op::Acquire { store, bytes, kind, shortage, priority, cause });
-            }
-            Item::Free(storage, place) => {
-                let (store, bytes, kind) = self.memory(storage, place);
-                ops.push(Op::Release { store, bytes, kind });
-            }
-            Item::Copy { storage, from, to } => {
-                let bytes = self.graph.stored(storage).bytes;
-                let activity = match (from, to) {
-                    (Place::Host(_), _) => self.host_copy(bytes, TaskKind::Reload),
-                    (_, Place::Host(_)) => self.host_copy(bytes, TaskKind::Offload),
-                    _ => {
-                        let out = matches!(to, Place::Partner(_));
-                        let kind = if out { TaskKind::Eviction } else { TaskKind::Load };
-                        let ends = (from.stage(), to.stage());
-                        let cap = self.costs.copies[from.stage() as usize];
-                        let cause = self.program.cause(cause::TRANSFER);
-                        self.moving(Message { latency: Time::ZERO, bytes, cap }, ends, cause, kind)
-                    }
-                };
-                ops.push(Op::Run { activity });
-            }
+            Item::Allocate(storage, place) => ops.push(self.allocate(storage, place)),
+            Item::Free(storage, place) => ops.push(self.release(storage, place)),
+            Item::Copy { storage, from, to } => ops.push(self.copy(storage, from, to)),
+            Item::Depart { storage, to } => self.depart(storage, to, ops),
+            Item::Idle(storage) => self.idle(storage, ops),
+            Item::Recall(storage) => self.recall(storage, ops),
+            Item::Return { storage, from } => self.restore(storage, from, ops),
+            Item::Dismiss(storage) => self.dismiss(storage, ops),
             Item::Enter(place) => {
                 let (store, bytes, kind) = self.resident(place);
                 let bounded = self.schedule.stages[place.stage() as usize].resident_bound.is_some();
@@ -238,6 +218,39 @@ impl<'a> LaneLowering<'a> {
         }
     }
 
+    pub(super) fn allocate(&mut self, storage: StorageId, place: Place) -> Op {
+        let (store, bytes, kind) = self.memory(storage, place);
+        // A host's pages are locked beforehand: there are no more of them.
+        let outside = matches!(place, Place::Host(_));
+        let waits = self.schedule.stages[place.stage() as usize].waits && !outside;
+        let shortage = if waits { Shortage::Wait } else { Shortage::Fail };
+        // What runs next comes before what runs ahead.
+        let priority = u8::from(waits && self.lane.kind != LaneKind::Compute);
+        Op::Acquire { store, bytes, kind, shortage, priority, cause: self.program.cause(cause::MEMORY) }
+    }
+
+    pub(super) fn release(&mut self, storage: StorageId, place: Place) -> Op {
+        let (store, bytes, kind) = self.memory(storage, place);
+        Op::Release { store, bytes, kind }
+    }
+
+    pub(super) fn copy(&mut self, storage: StorageId, from: Place, to: Place) -> Op {
+        let bytes = self.graph.stored(storage).bytes;
+        let activity = match (from, to) {
+            (Place::Host(_), _) => self.host_copy(bytes, TaskKind::Reload),
+            (_, Place::Host(_)) => self.host_copy(bytes, TaskKind::Offload),
+            _ => {
+                let out = matches!(to, Place::Partner(_));
+                let kind = if out { TaskKind::Eviction } else { TaskKind::Load };
+                let ends = (from.stage(), to.stage());
+                let cap = self.costs.copies[from.stage() as usize];
+                let cause = self.program.cause(cause::TRANSFER);
+                self.moving(Message { latency: Time::ZERO, bytes, cap }, ends, cause, kind)
+            }
+        };
+        Op::Run { activity }
+    }
+
     /// A copy between a GPU and its host.
     fn host_copy(&mut self, bytes: u64, kind: TaskKind) -> Affine {
         let [out, back] = self.costs.host_copies.expect("who offloads knows what copies cost");
@@ -273,7 +286,7 @@ impl<'a> LaneLowering<'a> {
         (store, self.size(1), self.program.kind(name))
     }
 
-    fn slot(&mut self, object: Object) -> Slot {
+    pub(super) fn slot(&mut self, object: Object) -> Slot {
         let slots = &mut self.slots;
         *self.by_object.entry(object).or_insert_with(|| {
             slots.push(object);

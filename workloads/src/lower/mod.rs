@@ -3,6 +3,7 @@
 
 mod lane;
 mod objects;
+mod trips;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +13,7 @@ use sim_core::program::{Body, Call, Op, Program, StartState};
 
 use self::lane::LaneLowering;
 use self::objects::Objects;
+use self::trips::Trips;
 use crate::account::Task;
 use crate::cost::{CollectivePhase, CostBook, OpCost};
 use crate::graph::OpGraph;
@@ -85,14 +87,16 @@ pub fn lower(schedule: &Schedule, graph: &OpGraph, costs: &CostBook, site: &Site
     for _ in 0..schedule.signals.len() * site.replicas as usize {
         lowered.program.counter();
     }
+    let mut trips = Trips::of(schedule, site.replicas, steps, &mut lowered.program);
     let groups = groups(&mut lowered.program, schedule, costs, site);
     // Blocks of the lane before of the same kind: lanes that do the same thing share them.
     let mut before: BTreeMap<u8, Vec<BlockId>> = BTreeMap::new();
     lowered.ends = vec![None; schedule.signals.len()];
     for (index, lane) in (0u32..).zip(&schedule.lanes) {
-        let mut lowering = LaneLowering::new(schedule, graph, costs, site, lane, &mut lowered.program);
+        let shared = (&mut lowered.program, &mut trips);
+        let mut lowering = LaneLowering::new(schedule, graph, costs, site, lane, shared);
         let bodies: Vec<Vec<Op>> = lane.blocks.iter().map(|block| lowering.block(block)).collect();
-        let LaneLowering { program, slots, activities, sizes, tasks, ends, .. } = lowering;
+        let LaneLowering { program, trips, slots, activities, sizes, tasks, ends, .. } = lowering;
         lowered.tasks.push(tasks);
         for (signal, task) in ends {
             lowered.ends[signal.0 as usize] = Some(task);
@@ -103,7 +107,7 @@ pub fn lower(schedule: &Schedule, graph: &OpGraph, costs: &CostBook, site: &Site
         let role = program.role(calls(lane, &blocks, schedule.micro_batches, steps));
         *shared = blocks;
         for replica in 0..site.replicas {
-            let objects = Objects { site, ranks: &lowered.ranks, groups: &groups };
+            let objects = Objects { site, ranks: &lowered.ranks, groups: &groups, trips };
             let row: Vec<u32> = slots.iter().map(|&object| objects.id(object, lane.stage, replica)).collect();
             let binding = program.binding(row, Some(costs));
             let name = format!("{}.{}", rank_name(site, lane.stage, replica), lane.kind.name());

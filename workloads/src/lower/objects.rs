@@ -1,5 +1,6 @@
 //! What slots of a lane's blocks stand for, as seen from a rank.
 
+use super::trips::Trips;
 use super::{Groups, RankIds};
 use crate::site::Site;
 
@@ -7,6 +8,8 @@ use crate::site::Site;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Object {
     Signal(u32),
+    /// The cells of a storage that departs.
+    Course(u32),
     /// The memory, and what counts residents, of the same replica of a stage.
     Memory(u32),
     Resident(u32),
@@ -29,6 +32,7 @@ pub(super) struct Objects<'a> {
     pub(super) site: &'a Site,
     pub(super) ranks: &'a [RankIds],
     pub(super) groups: &'a Groups,
+    pub(super) trips: &'a Trips,
 }
 
 impl Objects<'_> {
@@ -42,6 +46,7 @@ impl Objects<'_> {
             Object::FromHost => host().back.0,
             Object::Processors => host().processors.0,
             Object::Signal(signal) => signal * self.site.replicas + replica,
+            Object::Course(storage) => self.trips.cell(storage, replica),
             Object::Memory(stage) => self.ranks[rank(stage)].memory.0,
             Object::Resident(stage) => self.ranks[rank(stage)].resident.0,
             Object::Hbm => own.hbm.expect("a rank with kernels has HBM").0,

@@ -1,8 +1,9 @@
 //! Realises [`Disposition::Offload`](crate::disposition::Disposition::Offload): copies run on two lanes of a stage, one out and
 //! one back, in the order in which the compute lane launches them.
 //!
-//! A storage leaves the GPU when its copy out has ended and comes back where there is room for it; what finds no room waits, as
-//! what is on its way out gives some back.
+//! A storage leaves the GPU when it is copied and the forward pass uses it no more, and comes back where there is room for it; what
+//! finds no room waits, as what is on its way out gives some back. What may stay stays if its copy out has not ended when it is
+//! asked for: one that has not begun is left out, one that has is for nothing.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +17,11 @@ pub const PASS: &str = "offload";
 /// The signals of a storage; each counts micro-batches.
 #[derive(Clone, Copy)]
 struct Signals {
-    /// It may leave.
-    leaves: SignalId,
-    /// Its copy out has ended.
-    away: SignalId,
+    /// It may be copied out.
+    ready: SignalId,
     /// It shall come back.
     asked: SignalId,
-    /// It is back.
+    /// It is there.
     back: SignalId,
 }
 
@@ -41,8 +40,7 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, table: &Dispositions) {
         let what = graph.describe(storage);
         let mut signal = |event: &str| schedule.signal(format!("{what} {} {event}", storage.0));
         let signals = Signals {
-            leaves: signal("leaves"),
-            away: signal("is away"),
+            ready: signal("may be copied"),
             asked: signal("is asked for"),
             back: signal("is back"),
         };
@@ -51,25 +49,16 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, table: &Dispositions) {
     for (stage, trips) in by_stage {
         schedule.stages[stage as usize].waits = true;
         let Some(compute) = schedule.compute(stage) else { continue };
-        let [leaving, asked, needed] = [leaves_after, asked_before, needed_by].map(|event| at(&trips, event));
-        launch(compute, &trips, [&leaving, &asked, &needed]);
-        let places = (Place::Home(stage), Place::Host(stage));
-        let out = copies(compute, LaneKind::Offload, &leaving, |trip| leave(&trips[trip], places));
-        let back = copies(compute, LaneKind::Reload, &needed, |trip| arrive(&trips[trip], places));
+        launch(compute, &trips);
+        let host = Place::Host(stage);
+        let out = copies(compute, LaneKind::Offload, &at(&trips, |trip| trip.copied_after), |trip| {
+            leave(&trips[trip], host)
+        });
+        let back = copies(compute, LaneKind::Reload, &at(&trips, |trip| trip.needed_by), |trip| {
+            arrive(&trips[trip], host)
+        });
         schedule.lanes.extend([out, back]);
     }
-}
-
-const fn leaves_after(offload: &Offload) -> OpId {
-    offload.leaves_after
-}
-
-const fn asked_before(offload: &Offload) -> OpId {
-    offload.asked_before
-}
-
-const fn needed_by(offload: &Offload) -> OpId {
-    offload.needed_by
 }
 
 /// By operator, the trips that something happens to there, by number.
@@ -83,26 +72,36 @@ fn at(trips: &[Trip<'_>], event: fn(&Offload) -> OpId) -> At {
     at
 }
 
-/// Makes the compute lane let storages leave, ask for them, and await those that an operator reads.
-fn launch(lane: &mut Lane, trips: &[Trip<'_>], [leaving, asked, needed]: [&At; 3]) {
+/// Makes the compute lane let storages leave, ask for them, await those that an operator reads, and give them back.
+fn launch(lane: &mut Lane, trips: &[Trip<'_>]) {
+    let copied = at(trips, |trip| trip.copied_after);
+    let leaving = at(trips, |trip| trip.leaves_after);
+    let asked = at(trips, |trip| trip.asked_before);
+    let needed = at(trips, |trip| trip.needed_by);
+    let departs = |storage| trips.binary_search_by_key(&storage, |trip| trip.storage).is_ok();
     for block in &mut lane.blocks {
         let mut items = Vec::with_capacity(block.items.len());
         for &item in &block.items {
             let Item::Execute(op) = item else {
-                items.push(item);
+                items.push(match item {
+                    Item::Free(storage, Place::Home(_)) if departs(storage) => Item::Dismiss(storage),
+                    _ => item,
+                });
                 continue;
             };
-            let of = |at: &At| {
-                at.get(&op).into_iter().flatten().map(|&trip| trips[trip].signals).collect::<Vec<_>>()
-            };
-            items.extend(of(asked).into_iter().map(|signals| Item::Signal(signals.asked)));
-            items.extend(of(needed).into_iter().map(|signals| Item::Await {
-                signal: signals.back,
+            let of = |at: &At| at.get(&op).into_iter().flatten().map(|&trip| trips[trip]).collect::<Vec<_>>();
+            for Trip { storage, offload, signals } in of(&asked) {
+                items.extend(offload.forwarded.then_some(Item::Recall(storage)));
+                items.push(Item::Signal(signals.asked));
+            }
+            items.extend(of(&needed).into_iter().map(|trip| Item::Await {
+                signal: trip.signals.back,
                 nth: Nth::MicroBatch,
                 why: Why::Transfer,
             }));
             items.push(item);
-            items.extend(of(leaving).into_iter().map(|signals| Item::Signal(signals.leaves)));
+            items.extend(of(&leaving).into_iter().map(|trip| Item::Idle(trip.storage)));
+            items.extend(of(&copied).into_iter().map(|trip| Item::Signal(trip.signals.ready)));
         }
         block.items = items;
     }
@@ -132,23 +131,17 @@ fn copies(compute: &Lane, kind: LaneKind, at: &At, items: impl Fn(usize) -> Vec<
     lane
 }
 
-fn leave(&Trip { storage, signals, .. }: &Trip<'_>, (home, host): (Place, Place)) -> Vec<Item> {
+fn leave(&Trip { storage, signals, .. }: &Trip<'_>, to: Place) -> Vec<Item> {
     vec![
-        Item::Await { signal: signals.leaves, nth: Nth::MicroBatch, why: Why::Bubble },
-        Item::Allocate(storage, host),
-        Item::Copy { storage, from: home, to: host },
-        Item::Free(storage, home),
-        Item::Signal(signals.away),
+        Item::Await { signal: signals.ready, nth: Nth::MicroBatch, why: Why::Bubble },
+        Item::Depart { storage, to },
     ]
 }
 
-fn arrive(&Trip { storage, signals, .. }: &Trip<'_>, (home, host): (Place, Place)) -> Vec<Item> {
+fn arrive(&Trip { storage, signals, .. }: &Trip<'_>, from: Place) -> Vec<Item> {
     vec![
         Item::Await { signal: signals.asked, nth: Nth::MicroBatch, why: Why::Bubble },
-        Item::Await { signal: signals.away, nth: Nth::MicroBatch, why: Why::Transfer },
-        Item::Allocate(storage, home),
-        Item::Copy { storage, from: host, to: home },
-        Item::Free(storage, host),
+        Item::Return { storage, from },
         Item::Signal(signals.back),
     ]
 }

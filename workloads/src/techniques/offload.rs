@@ -20,12 +20,26 @@ pub struct ActivationOffload {
     pub keep: u64,
     /// Tensors that are asked for before they are needed.
     pub prefetch: u32,
+    /// When copies begin.
+    pub store: Store,
+    /// Whether what is asked for before its copy has ended stays.
+    pub forwarding: bool,
+}
+
+/// When the copy of a tensor begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// When it is filled (SSDTrain).
+    Produced,
+    /// After its last use in the forward pass (vDNN).
+    LastUse,
 }
 
 /// A storage that may leave.
 struct Candidate {
     storage: StorageId,
     bytes: u64,
+    filled_by: OpId,
     leaves_after: OpId,
     needed_by: OpId,
 }
@@ -52,8 +66,13 @@ pub fn decide(
         for (at, candidate) in candidates.iter().enumerate() {
             let ahead = at.saturating_sub(technique.prefetch as usize);
             let asked_before = candidates[ahead].needed_by;
-            let &Candidate { storage, leaves_after, needed_by, .. } = candidate;
-            let offload = Offload { leaves_after, asked_before, needed_by };
+            let &Candidate { storage, filled_by, leaves_after, needed_by, .. } = candidate;
+            let copied_after = match technique.store {
+                Store::Produced => filled_by,
+                Store::LastUse => leaves_after,
+            };
+            let forwarded = technique.forwarding;
+            let offload = Offload { copied_after, leaves_after, asked_before, needed_by, forwarded };
             table.decide(NAME, graph, storage, Disposition::Offload(offload))?;
         }
     }
@@ -75,8 +94,10 @@ fn candidates(graph: &OpGraph, stage: u32, chunk: u32) -> Vec<Candidate> {
             if !stored.purpose.is_activation() || found.iter().any(|known| known.storage == storage) {
                 continue;
             }
-            if let Some(&leaves_after) = forward.iter().rfind(|&&op| uses(op, storage)) {
-                found.push(Candidate { storage, bytes: stored.bytes, leaves_after, needed_by });
+            let mut used = forward.iter().filter(|&&op| uses(op, storage));
+            if let Some(&filled_by) = used.next() {
+                let leaves_after = *used.next_back().unwrap_or(&filled_by);
+                found.push(Candidate { storage, bytes: stored.bytes, filled_by, leaves_after, needed_by });
             }
         }
     }

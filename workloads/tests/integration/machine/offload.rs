@@ -4,19 +4,21 @@ use hw_models::allocator::Request;
 use hw_models::machine::ClusterSpec;
 use proptest::prelude::*;
 use sim_core::outcome::{End, Run};
+use sim_core::time::Time;
 use sim_core::{Options, simulate};
 use workloads::memory::{Framework, Placeholder};
 use workloads::model::transformer::{AttentionKernel, Recompute};
 use workloads::names::kind;
 use workloads::order::PipelineSchedule;
 use workloads::plan::PlanError;
-use workloads::techniques::offload::ActivationOffload;
+use workloads::techniques::offload::{ActivationOffload, Store};
 
 use super::tensors::rank_of;
 use super::{Ran, TransformerPlan, World, every_layer, gpt, plan, schedule};
 
 /// All that is saved leaves.
-const ALL: ActivationOffload = ActivationOffload { smallest: 0, keep: 0, prefetch: 2 };
+const ALL: ActivationOffload =
+    ActivationOffload { smallest: 0, keep: 0, prefetch: 2, store: Store::LastUse, forwarding: false };
 
 fn box_of_eight() -> World {
     box_with_links(1.0)
@@ -56,6 +58,13 @@ pub(super) fn moved(ran: &Ran) -> (u64, [u128; 2]) {
     };
     let ways = ["node[0].switch[0] -> node[0].socket[0]", "node[0].socket[0] -> node[0].switch[0]"];
     (ran.run.stores[store].peak.bytes, ways.map(served))
+}
+
+/// The same where copies get so little of the links that each byte takes the time of several.
+fn moved_slowly(ran: &Ran, factor: f64) -> (u64, [u64; 2]) {
+    let (most, [out, back]) = moved(ran);
+    let bytes = |served: u128, rate: f64| (served as f64 * rate * factor / 12.0).round() as u64;
+    (most, [bytes(out, 13.78), bytes(back, 12.1)])
 }
 
 #[test]
@@ -159,10 +168,63 @@ fn copies_hide_behind_kernels_where_the_link_is_fast() {
     assert!(stays < last_stays && last_stays < 1.002 * stays, "{last_stays} and {stays}");
 }
 
+/// When the operators of a rank end.
+fn computed(ran: &Ran) -> Time {
+    *ran.run.streams[ran.lowered.ranks[0].compute.index()].marks.last().unwrap()
+}
+
+/// A tensor that is read again and again leaves when the first copy allows, not when it is read last.
+#[test]
+fn what_is_copied_when_it_is_produced_is_away_sooner() {
+    let world = box_with_links(1.0);
+    let ran = |store| world.completed(&offloading(Some(ActivationOffload { store, ..ALL }), 1, 2));
+    let [produced, last_use] = [Store::Produced, Store::LastUse].map(ran);
+    assert_eq!(moved(&produced), moved(&last_use));
+    assert!(produced.activations(0) < last_use.activations(0));
+    assert!(computed(&produced) < computed(&last_use));
+}
+
+/// Over a link that takes longer for one tensor than the step: its copy is under way when it is asked for, so that it stays, and those
+/// of all others are left out. The operators wait for nothing, and the step ends with that copy.
+#[test]
+fn what_is_asked_for_while_it_is_copied_stays() {
+    let smallest = 1 << 20;
+    let technique = ActivationOffload { smallest, forwarding: true, store: Store::Produced, ..ALL };
+    let kept = box_with_links(1.0).completed(&offloading(None, 1, 1));
+    let factor = 1e-4;
+    let stays = box_with_links(factor).completed(&offloading(Some(technique), 1, 1));
+    assert_eq!(computed(&stays), computed(&kept));
+    assert_eq!(stays.activations(0), kept.activations(0));
+    let input = 8 << 20;
+    assert_eq!(
+        moved_slowly(&stays, factor),
+        (input, [input, 0]),
+        "the first tensor is the input of the first layer"
+    );
+}
+
+/// Where the link is too slow for all, some leave and the rest stays: what is moved is as much both ways, but for what was on its way
+/// out when it was asked for, and the step is shorter than with all of it.
+#[test]
+fn what_the_link_cannot_take_in_time_stays() {
+    let factor = 0.2;
+    let world = box_with_links(factor);
+    let ran = |forwarding| {
+        let technique = ActivationOffload { forwarding, store: Store::Produced, ..ALL };
+        world.completed(&offloading(Some(technique), 1, 1))
+    };
+    let [all, some] = [false, true].map(ran);
+    let [(_, [all_out, all_back]), (_, [out, back])] = [&all, &some].map(|ran| moved_slowly(ran, factor));
+    assert!(all_out.abs_diff(all_back) < all_out / 10_000, "{all_out} and {all_back}");
+    assert!(0 < back && back < out && out < all_out, "{back} and {out} of {all_out}");
+    assert!(some.seconds() < 0.9 * all.seconds(), "{} and {}", some.seconds(), all.seconds());
+}
+
 #[test]
 fn folded_ranks_that_share_a_host_do_what_they_do_apart() {
     for gpus in [2, 8] {
-        let folded = box_of_eight().completed(&offloading(Some(ALL), gpus, 2));
+        let technique = ActivationOffload { forwarding: true, store: Store::Produced, ..ALL };
+        let folded = box_of_eight().completed(&offloading(Some(technique), gpus, 2));
         let lowered = &folded.lowered;
         let apart: Run =
             simulate(&lowered.platform, &lowered.program, &lowered.start, &Options::default()).unwrap();
@@ -183,6 +245,8 @@ proptest! {
         smallest in prop_oneof![Just(0), Just(16 << 20), Just(64 << 20)],
         keep in prop_oneof![Just(0), Just(300 << 20)],
         prefetch in 0_u32..12,
+        store in prop_oneof![Just(Store::Produced), Just(Store::LastUse)],
+        forwarding: bool,
         micro_batches in 1_u32..4,
         order in prop_oneof![Just(PipelineSchedule::OneFOneB), Just(PipelineSchedule::Gpipe)],
     ) {
@@ -191,7 +255,7 @@ proptest! {
         schedule(&mut plan, order);
         let free = world.completed(&plan);
         let (all, saved) = (free.run.stores[free.lowered.stages[0].memory.index()].peak.bytes, free.activations(0));
-        plan.deployment.pipelining.offload = Some(ActivationOffload { smallest, keep, prefetch });
+        plan.deployment.pipelining.offload = Some(ActivationOffload { smallest, keep, prefetch, store, forwarding });
         plan.deployment.limit = Some(all - saved + saved * tenths / 10);
         match world.build(&plan) {
             Err(PlanError::DoesNotFit(shortfalls)) => prop_assert!(shortfalls.iter().all(|s| s.needed > s.capacity)),
