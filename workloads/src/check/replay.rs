@@ -60,8 +60,20 @@ struct Instance {
     host: Held,
     /// The lane that used it last, plus one, and after how many of its items.
     last: (u32, u32),
-    /// The same of the one that filled it at home.
+    /// The same of another lane that reads it meanwhile.
+    also: (u32, u32),
+    /// The same of the one that filled it.
     filled: (u32, u32),
+}
+
+impl Instance {
+    fn at(&mut self, place: Place) -> &mut Held {
+        match place {
+            Place::Home(_) => &mut self.home,
+            Place::Partner(_) => &mut self.partner,
+            Place::Host(_) => &mut self.host,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -192,7 +204,7 @@ impl<'a> Replay<'a> {
             }
             Item::Free(storage, place) => self.free(at(place), storage),
             Item::Copy { storage, from, to } => {
-                let (_, filled) = self.held(at(from), storage, |held| held == Held::Filled);
+                let filled = self.read(at(from), storage);
                 let (held, room) = self.held(at(to), storage, |held| held != Held::No);
                 *held = Held::Filled;
                 self.expect(filled, lane, micro_batch, storage, Fault::NotResident);
@@ -294,7 +306,7 @@ impl<'a> Replay<'a> {
         let instance = op.0 as usize * self.schedule.micro_batches as usize + micro_batch as usize;
         self.executions[instance] = self.executions[instance].saturating_add(1);
         for &storage in &what.reads {
-            let (_, ok) = self.held((lane, micro_batch, home), storage, |held| held == Held::Filled);
+            let ok = self.read((lane, micro_batch, home), storage);
             self.expect(ok, lane, micro_batch, storage, Fault::NotResident);
         }
         for &storage in &what.writes {
@@ -302,15 +314,26 @@ impl<'a> Replay<'a> {
             let (held, ok) = self.held((lane, micro_batch, home), storage, |held| held != Held::No);
             if ok {
                 *held = Held::Filled;
-                let index = self.index(storage, micro_batch);
-                self.instances[index].filled = self.instances[index].last;
             }
             let needed = what.phase == Phase::Recompute;
             self.expect(ok || !needed, lane, micro_batch, storage, Fault::NotAllocated);
         }
     }
 
-    /// The state of an instance, whether it is as it should be; the use is checked against the last one and noted.
+    /// Whether an instance is filled; who reads it knows who filled it, but not who else reads.
+    fn read(&mut self, (lane, micro_batch, place): (u32, u32, Place), storage: StorageId) -> bool {
+        let index = self.index(storage, micro_batch);
+        self.ordered(lane, micro_batch, storage, self.instances[index].filled);
+        let now = (lane + 1, self.lanes[lane as usize].executed);
+        let instance = &mut self.instances[index];
+        if instance.last.0 != lane + 1 {
+            instance.also = instance.last;
+        }
+        instance.last = now;
+        *instance.at(place) == Held::Filled
+    }
+
+    /// The state of an instance, to change, and whether it is as it should be; who changes it knows who used it.
     fn held(
         &mut self,
         (lane, micro_batch, place): (u32, u32, Place),
@@ -318,14 +341,13 @@ impl<'a> Replay<'a> {
         is_right: impl Fn(Held) -> bool,
     ) -> (&mut Held, bool) {
         let index = self.index(storage, micro_batch);
-        self.ordered(lane, micro_batch, storage, self.instances[index].last);
+        let Instance { last, also, .. } = self.instances[index];
+        self.ordered(lane, micro_batch, storage, last);
+        self.ordered(lane, micro_batch, storage, also);
+        let now = (lane + 1, self.lanes[lane as usize].executed);
         let instance = &mut self.instances[index];
-        instance.last = (lane + 1, self.lanes[lane as usize].executed);
-        let held = match place {
-            Place::Home(_) => &mut instance.home,
-            Place::Partner(_) => &mut instance.partner,
-            Place::Host(_) => &mut instance.host,
-        };
+        (instance.last, instance.also, instance.filled) = (now, now, now);
+        let held = instance.at(place);
         let ok = is_right(*held);
         (held, ok)
     }

@@ -48,16 +48,54 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, table: &Dispositions) {
     }
     for (stage, trips) in by_stage {
         schedule.stages[stage as usize].waits = true;
+        let moments = Moments::of(schedule, stage);
         let Some(compute) = schedule.compute(stage) else { continue };
-        launch(compute, &trips);
+        launch(compute, &trips, &moments);
         let host = Place::Host(stage);
-        let out = copies(compute, LaneKind::Offload, &at(&trips, |trip| trip.copied_after), |trip| {
-            leave(&trips[trip], host)
-        });
-        let back = copies(compute, LaneKind::Reload, &at(&trips, |trip| trip.needed_by), |trip| {
-            arrive(&trips[trip], host)
-        });
+        let (copied, needed) = (at(&trips, |trip| trip.copied_after), at(&trips, |trip| trip.needed_by));
+        let (end, begin) = (|item: &Item| moments.ends(item), |item: &Item| moments.begins(item));
+        let out = copies(compute, LaneKind::Offload, (&copied, end), |trip| leave(&trips[trip], host));
+        let back = copies(compute, LaneKind::Reload, (&needed, begin), |trip| arrive(&trips[trip], host));
         schedule.lanes.extend([out, back]);
+    }
+}
+
+/// When operators begin and end, as the compute lane sees it: collectives that run beside it are launched and awaited.
+struct Moments {
+    launched: BTreeMap<SignalId, OpId>,
+    done: BTreeMap<SignalId, OpId>,
+}
+
+impl Moments {
+    fn of(schedule: &Schedule, stage: u32) -> Self {
+        let (mut launched, mut done) = (BTreeMap::new(), BTreeMap::new());
+        let beside =
+            schedule.lanes.iter().filter(|lane| lane.stage == stage && lane.kind == LaneKind::Collective);
+        for items in beside.flat_map(|lane| &lane.blocks).flat_map(|block| block.items.windows(3)) {
+            if let [Item::Await { signal: launch, .. }, Item::Execute(op), Item::Signal(end)] = *items {
+                launched.insert(launch, op);
+                done.insert(end, op);
+            }
+        }
+        Self { launched, done }
+    }
+
+    /// The operator that begins with an item.
+    fn begins(&self, item: &Item) -> Option<OpId> {
+        match item {
+            Item::Execute(op) => Some(*op),
+            Item::Signal(signal) => self.launched.get(signal).copied(),
+            _ => None,
+        }
+    }
+
+    /// The operator that has ended after an item.
+    fn ends(&self, item: &Item) -> Option<OpId> {
+        match item {
+            Item::Execute(op) => Some(*op),
+            Item::Await { signal, .. } => self.done.get(signal).copied(),
+            _ => None,
+        }
     }
 }
 
@@ -73,42 +111,46 @@ fn at(trips: &[Trip<'_>], event: fn(&Offload) -> OpId) -> At {
 }
 
 /// Makes the compute lane let storages leave, ask for them, await those that an operator reads, and give them back.
-fn launch(lane: &mut Lane, trips: &[Trip<'_>]) {
+fn launch(lane: &mut Lane, trips: &[Trip<'_>], moments: &Moments) {
     let copied = at(trips, |trip| trip.copied_after);
     let leaving = at(trips, |trip| trip.leaves_after);
     let asked = at(trips, |trip| trip.asked_before);
     let needed = at(trips, |trip| trip.needed_by);
     let departs = |storage| trips.binary_search_by_key(&storage, |trip| trip.storage).is_ok();
+    let of = |at: &At, op: Option<OpId>| -> Vec<Trip<'_>> {
+        op.and_then(|op| at.get(&op)).into_iter().flatten().map(|&trip| trips[trip]).collect()
+    };
     for block in &mut lane.blocks {
         let mut items = Vec::with_capacity(block.items.len());
         for &item in &block.items {
-            let Item::Execute(op) = item else {
-                items.push(match item {
-                    Item::Free(storage, Place::Home(_)) if departs(storage) => Item::Dismiss(storage),
-                    _ => item,
-                });
-                continue;
-            };
-            let of = |at: &At| at.get(&op).into_iter().flatten().map(|&trip| trips[trip]).collect::<Vec<_>>();
-            for Trip { storage, offload, signals } in of(&asked) {
+            let (begins, ends) = (moments.begins(&item), moments.ends(&item));
+            for Trip { storage, offload, signals } in of(&asked, begins) {
                 items.extend(offload.forwarded.then_some(Item::Recall(storage)));
                 items.push(Item::Signal(signals.asked));
             }
-            items.extend(of(&needed).into_iter().map(|trip| Item::Await {
+            items.extend(of(&needed, begins).into_iter().map(|trip| Item::Await {
                 signal: trip.signals.back,
                 nth: Nth::MicroBatch,
                 why: Why::Transfer,
             }));
-            items.push(item);
-            items.extend(of(&leaving).into_iter().map(|trip| Item::Idle(trip.storage)));
-            items.extend(of(&copied).into_iter().map(|trip| Item::Signal(trip.signals.ready)));
+            items.push(match item {
+                Item::Free(storage, Place::Home(_)) if departs(storage) => Item::Dismiss(storage),
+                _ => item,
+            });
+            items.extend(of(&leaving, ends).into_iter().map(|trip| Item::Idle(trip.storage)));
+            items.extend(of(&copied, ends).into_iter().map(|trip| Item::Signal(trip.signals.ready)));
         }
         block.items = items;
     }
 }
 
-/// A lane that makes trips in the order in which the compute lane comes to the operators that they belong to.
-fn copies(compute: &Lane, kind: LaneKind, at: &At, items: impl Fn(usize) -> Vec<Item>) -> Lane {
+/// A lane that makes trips in the order in which the compute lane comes to the `moment` of the operators that they belong to.
+fn copies(
+    compute: &Lane,
+    kind: LaneKind,
+    (at, moment): (&At, impl Fn(&Item) -> Option<OpId>),
+    items: impl Fn(usize) -> Vec<Item>,
+) -> Lane {
     let mut lane = Lane::new(compute.stage, kind);
     let name = kind.name();
     let mut block_of: BTreeMap<usize, u32> = BTreeMap::new();
@@ -117,10 +159,7 @@ fn copies(compute: &Lane, kind: LaneKind, at: &At, items: impl Fn(usize) -> Vec<
         block_of.insert(trip, block);
     }
     let made = |items: &[Item]| -> Vec<u32> {
-        let trips = items.iter().filter_map(|item| match item {
-            Item::Execute(op) => at.get(op),
-            _ => None,
-        });
+        let trips = items.iter().filter_map(&moment).filter_map(|op| at.get(&op));
         trips.flatten().map(|trip| block_of[trip]).collect()
     };
     let by_block: Vec<Vec<u32>> = compute.blocks.iter().map(|block| made(&block.items)).collect();

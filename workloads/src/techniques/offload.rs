@@ -83,10 +83,8 @@ pub fn decide(
 fn candidates(graph: &OpGraph, stage: u32, chunk: u32) -> Vec<Candidate> {
     let (forward, backward) =
         (graph.visit(stage, chunk, Phase::Forward), graph.visit(stage, chunk, Phase::Backward));
-    let uses = |op: OpId, storage: StorageId| {
-        let op = graph.get(op);
-        op.reads.contains(&storage) || op.writes.contains(&storage)
-    };
+    let writes = |op: OpId, storage: StorageId| graph.get(op).writes.contains(&storage);
+    let uses = |op: OpId, storage: StorageId| graph.get(op).reads.contains(&storage) || writes(op, storage);
     let mut found: Vec<Candidate> = Vec::new();
     for &needed_by in backward {
         for &storage in &graph.get(needed_by).reads {
@@ -94,9 +92,9 @@ fn candidates(graph: &OpGraph, stage: u32, chunk: u32) -> Vec<Candidate> {
             if !stored.purpose.is_activation() || found.iter().any(|known| known.storage == storage) {
                 continue;
             }
-            let mut used = forward.iter().filter(|&&op| uses(op, storage));
-            if let Some(&filled_by) = used.next() {
-                let leaves_after = *used.next_back().unwrap_or(&filled_by);
+            let filled_by = forward.iter().rfind(|&&op| writes(op, storage));
+            let leaves_after = forward.iter().rfind(|&&op| uses(op, storage));
+            if let (Some(&filled_by), Some(&leaves_after)) = (filled_by, leaves_after) {
                 found.push(Candidate { storage, bytes: stored.bytes, filled_by, leaves_after, needed_by });
             }
         }

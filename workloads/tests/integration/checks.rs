@@ -3,15 +3,17 @@
 use workloads::check::{Fault, Problem, schedule as check};
 use workloads::disposition::Dispositions;
 use workloads::graph::OpGraph;
-use workloads::order::PipelineSchedule;
+use workloads::order::{Order, PipelineSchedule};
+use workloads::plan::PipelinePlan;
 use workloads::realise;
 use workloads::schedule::{Item, LaneKind, Schedule, StageMemory, Why};
 use workloads::techniques::bpipe::{self, Bpipe, EvictionPolicy};
+use workloads::techniques::offload::{self, ActivationOffload, Store};
 
 use crate::plans::{chain, order, stage, uniform};
 
-/// 1F1B on four stages with BPipe: stage 0 lends to stage 3.
-fn balanced() -> (Schedule, OpGraph) {
+/// 1F1B on four stages, plain.
+fn plain() -> (PipelinePlan, Order, OpGraph, Schedule) {
     let plan = uniform(stage(1, 1, 1, 1), 4, 8, PipelineSchedule::OneFOneB);
     let graph = plan.model.graph(chain(&plan), false);
     let order = order(&plan);
@@ -25,7 +27,13 @@ fn balanced() -> (Schedule, OpGraph) {
         };
         4
     ];
-    let mut schedule = realise::visits::realise(&order, &graph, memory);
+    let schedule = realise::visits::realise(&order, &graph, memory);
+    (plan, order, graph, schedule)
+}
+
+/// With BPipe: stage 0 lends to stage 3.
+fn balanced() -> (Schedule, OpGraph) {
+    let (plan, order, graph, mut schedule) = plain();
     let mut table = Dispositions::default();
     let options = Bpipe { policy: EvictionPolicy::EvictNewest, bound: None };
     bpipe::decide(&options, &plan.schedule, &order, &graph, &mut table).unwrap();
@@ -33,10 +41,24 @@ fn balanced() -> (Schedule, OpGraph) {
     (schedule, graph)
 }
 
+/// With activations that depart, and stay if they are recalled in time.
+fn departing() -> (Schedule, OpGraph) {
+    let (_, _, graph, mut schedule) = plain();
+    let mut table = Dispositions::default();
+    let store = Store::Produced;
+    let options = ActivationOffload { smallest: 0, keep: 0, prefetch: 0, store, forwarding: true };
+    offload::decide(&options, &graph, (4, 1), &mut table).unwrap();
+    realise::offload::realise(&mut schedule, &graph, &table);
+    (schedule, graph)
+}
+
 /// What is found after `mistake` was made.
 fn found(mistake: impl FnOnce(&mut Schedule)) -> Vec<Problem> {
-    let (mut schedule, graph) = balanced();
-    assert_eq!(check("moves", &schedule, &graph), Ok(()));
+    found_in(balanced(), mistake)
+}
+
+fn found_in((mut schedule, graph): (Schedule, OpGraph), mistake: impl FnOnce(&mut Schedule)) -> Vec<Problem> {
+    assert_eq!(check("techniques", &schedule, &graph), Ok(()));
     mistake(&mut schedule);
     check("mistake", &schedule, &graph).unwrap_err()
 }
@@ -84,6 +106,25 @@ fn a_use_that_is_not_ordered_after_a_copy() {
         matches!(fault, Fault::Unordered { storage, with }
             if storage == "activation of stage 0" && with == "stage[0].evict")
     });
+}
+
+/// A storage that departs is copied when it is filled, leaves when it is idle, is awaited, and given back in the end.
+#[test]
+fn a_departure_that_is_not_what_it_should_be() {
+    let without_on_compute = |of: fn(&Item) -> bool| {
+        found_in(departing(), |schedule| edit(schedule, 1, LaneKind::Compute, without(of)))
+    };
+    let found = without_on_compute(|item| matches!(item, Item::Idle(_)));
+    assert_finds(&found, |fault| matches!(fault, Fault::WaitsForever { .. }));
+    let found = without_on_compute(|item| matches!(item, Item::Dismiss(_)));
+    assert_finds(&found, |fault| matches!(fault, Fault::NeverFreed(_)));
+    let found = without_on_compute(|item| matches!(item, Item::Await { why: Why::Transfer, .. }));
+    assert_finds(&found, |fault| matches!(fault, Fault::Unordered { .. }));
+
+    let found = found_in(departing(), |schedule| {
+        edit(schedule, 1, LaneKind::Offload, without(|item| matches!(item, Item::Await { .. })));
+    });
+    assert_finds(&found, |fault| matches!(fault, Fault::Unordered { .. } | Fault::NotResident(_)));
 }
 
 #[test]

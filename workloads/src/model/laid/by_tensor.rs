@@ -131,7 +131,8 @@ impl Laying {
             }
             for Tensor { name, bytes } in writes {
                 // One that is saved may be filled piece by piece.
-                if is_saved(name) && storages.contains_key(name) {
+                if let Some(&storage) = storages.get(name).filter(|_| is_saved(name)) {
+                    uses.writes.push((at, storage));
                     continue;
                 }
                 let purpose = match (is_saved(name), entry.again) {

@@ -195,7 +195,7 @@ fn what_is_asked_for_while_it_is_copied_stays() {
     let stays = box_with_links(factor).completed(&offloading(Some(technique), 1, 1));
     assert_eq!(computed(&stays), computed(&kept));
     assert_eq!(stays.activations(0), kept.activations(0));
-    let input = 8 << 20;
+    let input = 16 << 20;
     assert_eq!(
         moved_slowly(&stays, factor),
         (input, [input, 0]),
