@@ -39,6 +39,7 @@ const WORKLOADS: &[(&str, &str)] = files![
     "memory.yaml",
     "fusion.yaml",
     "interference.yaml",
+    "swapping.yaml",
     "pipelines.yaml",
     "loaders.yaml",
 ];

@@ -43,6 +43,13 @@ const EAGER: Fusion = Fusion {
     ..Fusion::ALL
 };
 
+impl Build {
+    /// Whether autograd asks what becomes of a tensor as its operator ends, in every step.
+    pub(super) fn leaves_saved_tensors_to_autograd(&self) -> bool {
+        self.launch == "eager" && !self.compile && self.recompute == "none"
+    }
+}
+
 /// What PyTorch builds for a checked scenario.
 ///
 /// # Errors
@@ -129,6 +136,10 @@ fn known(plan: &TransformerPlan, micro_batches: u64) -> Result<(), String> {
         (*execution != alone, "linear layers are not in 8 bits, nor in pieces"),
         (*recompute != whole, "all layers recompute the same"),
         (plan.sharding != Sharding::None || plan.overlap != Overlap::default(), "nothing is shared"),
+        (
+            plan.deployment.pipelining.offload.is_some() || plan.deployment.pipelining.zero_offload.is_some(),
+            "nothing leaves the GPU, but where `workload: swap` has activations leave it",
+        ),
         (micro_batches != 1, "a step is of one micro-batch (`training.accumulate: 1`)"),
     ];
     match says.into_iter().find(|(wrong, _)| *wrong) {

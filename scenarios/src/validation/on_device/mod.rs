@@ -15,6 +15,7 @@ mod judged;
 mod loader;
 mod record;
 mod simulation;
+mod swap;
 #[cfg(test)]
 mod tests;
 mod workload;
@@ -37,6 +38,7 @@ pub use emulation::{Emulation, Pass, emulation};
 pub(super) use judged::judged;
 pub use loader::Loading;
 pub use record::{Heading, Measurement, Recorded, Reply};
+pub use swap::{Swapping, swapping};
 pub(super) use workload::Workloads;
 
 /// The machine that workloads are predicted for.
@@ -75,6 +77,13 @@ pub enum Asks {
         model: Build,
         /// What goes on beside it.
         beside: Background,
+    },
+    /// The same with a forward pass that sends what it saves to host memory.
+    Swap {
+        /// What is built.
+        model: Build,
+        /// What leaves.
+        swap: Swapping,
     },
     /// A pipeline of kernels that spin.
     Pipeline {

@@ -6,8 +6,10 @@ use reports::summary::RunSummary;
 
 use super::background::Background;
 use super::loader::Loader;
+use super::swap::swapping;
 use super::workload::{Kind, Workloads};
 use super::{Asks, OnMachine, build, emulation};
+use crate::catalogue;
 use crate::experiment::{Experiment, load};
 use crate::run;
 use crate::schema::Scenario;
@@ -19,6 +21,8 @@ pub(super) enum Simulation {
     Step(Box<Checked>),
     /// The same, while other work goes on at its GPU.
     Beside(Box<Checked>, Background),
+    /// The same with activations that leave the GPU.
+    Swap(Box<Checked>),
     /// A pipeline with the times of its stages.
     Pipeline(Box<Checked>),
     /// A loop that waits for batches.
@@ -54,6 +58,7 @@ impl Simulation {
                 let (background, settings) = Background::taken(settings)?;
                 Ok(Self::Beside(checked(&settings)?, background))
             }
+            Kind::Swap => checked(settings).map(Self::Swap),
             Kind::Pipeline => checked(settings).map(Self::Pipeline),
             Kind::Loader => Loader::read(&workloads.scenario, settings).map(Self::Loader),
         }
@@ -69,6 +74,10 @@ impl Simulation {
             Self::Beside(checked, background) => {
                 Asks::Beside { model: build(&checked.scenario)?, beside: *background }
             }
+            Self::Swap(checked) => {
+                let (model, swap) = swapping(&checked.scenario)?;
+                Asks::Swap { model, swap }
+            }
             Self::Pipeline(checked) => Asks::Pipeline { pipeline: emulation(&checked.scenario)? },
             Self::Loader(loader) => Asks::Loader { loader: loader.loading() },
         })
@@ -80,7 +89,7 @@ impl Simulation {
     /// Why it was not run.
     pub(super) fn run(&self) -> Result<RunSummary, String> {
         match self {
-            Self::Step(checked) | Self::Pipeline(checked) => {
+            Self::Step(checked) | Self::Swap(checked) | Self::Pipeline(checked) => {
                 run::alone(&checked.experiment, SEED).map_err(|refusal| refusal.to_string())
             }
             Self::Beside(checked, background) => {
@@ -113,13 +122,28 @@ pub(super) fn files(title: &str, workloads: &Workloads, machine: &OnMachine) -> 
     let mut scenario = workloads.scenario.clone();
     scenario.insert(text("name"), text(title));
     // Times that are given are no matter of a machine.
-    if matches!(workloads.workload, Kind::Step | Kind::Beside) {
-        let parts = format!("{{ parts: {{ gpus: {{ gpu: {} }} }} }}", machine.gpu);
-        scenario
-            .insert(text("machine"), serde_yaml::from_str(&parts).expect("names of GPUs are plain words"));
+    let parts = match workloads.workload {
+        Kind::Step | Kind::Beside => Some(format!("gpus: {{ gpu: {} }}", machine.gpu)),
+        Kind::Swap => Some(with_host(&machine.gpu)),
+        Kind::Pipeline | Kind::Loader => None,
+    };
+    if let Some(parts) = parts {
+        let parts = serde_yaml::from_str(&format!("{{ parts: {{ {parts} }} }}"));
+        scenario.insert(text("machine"), parts.expect("names of GPUs and links are plain words"));
         let named: Vec<serde_yaml::Value> = machine.calibrations.iter().map(|(name, _)| text(name)).collect();
         scenario.insert(text("calibration"), named.into());
     }
     let yaml = serde_yaml::to_string(&scenario).expect("what was read from YAML can be written as YAML");
     machine.calibrations.iter().cloned().chain([(FILE.to_owned(), yaml.into_bytes())]).collect()
+}
+
+/// A GPU of the catalogue below a host, whose memory is larger and faster than what leaves the GPU and its link.
+fn with_host(gpu: &str) -> String {
+    let link = &catalogue::devices().gpus[gpu].pcie;
+    format!(
+        "gpus: {{ gpu: {gpu} }}, sockets: [host], \
+         memories: {{ memory: {{ socket: host, memory: 1 TiB, rate: 200 GB/s }} }}, \
+         links: [{{ between: [gpu, host], class: {}, lanes: {} }}]",
+        link.class, link.lanes
+    )
 }

@@ -86,6 +86,41 @@ fn what_is_around_the_layers_has_the_operators_that_are_simulated() {
     }
 }
 
+/// The rule that decides in the script what leaves decides what is simulated: as many tensors of as many bytes. Whether they are
+/// away changes nothing that is computed.
+#[test]
+fn what_leaves_in_pytorch_is_what_is_simulated_to_leave() {
+    let Some(mut pytorch) = pytorch() else { return };
+    for of in ["materialised", "flash"] {
+        let mut losses = Vec::new();
+        for (keep, prefetch) in [(1_000_000_000, 1), (100_000, 1), (100_000, 0), (0, 1_000)] {
+            let offload = format!(
+                "techniques.activation_offload={{ smallest: 2000 B, keep: {keep} B, prefetch: {prefetch}, forwarding: false }}"
+            );
+            let attention = format!("software.attention={of}");
+            let Simulation::Swap(swap) = &swap(&[&attention, &offload]) else { panic!("it is a swap") };
+            let (model, swapping) = swapping(&swap.scenario).unwrap_or_else(|wrong| panic!("{wrong}"));
+            let mut reply = match pytorch.run::<Reply>(&on_cpu(&Asks::Swap { model, swap: swapping })) {
+                Ok(reply) => reply,
+                Err(DeviceError::Unable { why, .. }) if why.contains("needs PyTorch") => return,
+                Err(error) => panic!("{error}"),
+            };
+            let traffic = Simulation::Swap(swap.clone()).run().unwrap().communication;
+            for (way, bytes) in
+                [("offload to host memory", "out_bytes"), ("load from host memory", "back_bytes")]
+            {
+                let simulated = traffic.iter().find(|traffic| traffic.kind == way);
+                let simulated = simulated.map_or((0.0, 0.0), |t| (t.bytes as f64, t.count as f64));
+                let found = (reply.figures[bytes][0], reply.figures["moved"][0]);
+                assert_eq!(found, simulated, "{of}, {offload}, {way}");
+            }
+            assert!(keep > 1_000_000 || reply.figures["moved"][0] > 10.0, "{:?}", reply.figures);
+            losses.push(reply.figures.swap_remove("loss"));
+        }
+        assert!(losses.windows(2).all(|pair| pair[0] == pair[1]), "{losses:?}");
+    }
+}
+
 #[test]
 fn steps_are_timed() {
     let Some(mut pytorch) = pytorch() else { return };
@@ -196,11 +231,36 @@ fn what_the_script_has_no_part_for_is_refused_with_the_reason() {
         ("techniques.recompute={ mode: full, layers: 1 }", "recompute the same"),
         ("techniques.recompute={ mode: operators }", "`selective` or `full`"),
         ("training.step=forward", "a step is `full`"),
+        ("techniques.activation_offload={}", "nothing leaves the GPU"),
     ];
     for (setting, expected) in refusals {
         let refused = build(&resolved(&[setting])).expect_err(setting);
         assert!(refused.contains(expected), "{setting}: {refused}");
     }
+}
+
+#[test]
+fn what_leaves_where_autograd_does_not_ask_is_refused() {
+    let offload = "techniques.activation_offload={}";
+    for (settings, expected) in [
+        (&[][..], "`techniques.activation_offload`"),
+        (&[offload, "software.launch=graph"], "nothing is recomputed"),
+        (&[offload, "techniques.recompute.mode=full"], "nothing is recomputed"),
+        (&[offload, "training.accumulate=2"], "accumulate: 1"),
+        (&[offload], "forwarding: false"),
+        (&["techniques.activation_offload={ forwarding: false, store: last-use }"], "store: produced"),
+    ] {
+        let refused = swap(settings).asks().expect_err(expected);
+        assert!(refused.contains(expected), "{settings:?}: {refused}");
+    }
+}
+
+/// The tiny GPT on a GPU with a host.
+fn swap(settings: &[&str]) -> Simulation {
+    let host = "machine={ parts: { gpus: { gpu: h200-sxm5-141gb }, sockets: [host], \
+                memories: { memory: { socket: host, memory: 1 TiB, rate: 200 GB/s } }, \
+                links: [{ between: [gpu, host], class: pcie5, lanes: 16 }] } }";
+    Simulation::Swap(Box::new(checked(&[&[host], settings].concat())))
 }
 
 /// What the script is asked where there is no GPU.
@@ -241,10 +301,14 @@ fn layers(pytorch: &mut PyTorch, settings: &[&str]) -> Option<[Step; 2]> {
     Some([step(2)?, step(3)?])
 }
 
-fn resolved(settings: &[&str]) -> Scenario {
+fn checked(settings: &[&str]) -> Checked {
     let files = BTreeMap::from([(FILE.to_owned(), TINY.as_bytes().to_vec())]);
     let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-    Checked::read(&files, &settings).unwrap_or_else(|wrong| panic!("{wrong}")).scenario
+    Checked::read(&files, &settings).unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+fn resolved(settings: &[&str]) -> Scenario {
+    checked(settings).scenario
 }
 
 fn built(settings: &[&str]) -> Build {

@@ -36,6 +36,8 @@ pub(super) enum Kind {
     Step,
     /// The same beside what `beside` of a row says goes on at the GPU, which is no part of the scenario: a `Background`.
     Beside,
+    /// The same with activations that are in host memory between the passes; the machine has a host.
+    Swap,
     /// A pipeline of kernels that spin.
     Pipeline,
     /// Steps that wait for batches which threads of the host prepare: its rows have no scenario, but a `Loader`.

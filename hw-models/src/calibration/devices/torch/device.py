@@ -88,6 +88,9 @@ class Cuda:
     def copies(self, to_device, to_host):
         return Copies(to_device, to_host)
 
+    def mover(self):
+        return Mover()
+
     def holders(self, blocks):
         return Holders(blocks)
 
@@ -145,6 +148,9 @@ class Cpu:
 
     def copies(self, to_device, to_host):
         return HostCopies(to_device + to_host)
+
+    def mover(self):
+        return HostMover()
 
     def holders(self, blocks):
         raise unable("there are no SMs of a CPU")

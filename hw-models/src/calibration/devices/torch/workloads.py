@@ -4,6 +4,7 @@ WORKLOADS = {
     "identity": identity,
     "step": step,
     "beside": beside,
+    "swap": swap,
     "pipeline": pipeline,
     "loader": loader,
     "operators": operators,

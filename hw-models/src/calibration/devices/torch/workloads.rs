@@ -14,6 +14,7 @@ const SCRIPT: &str = concat!(
     include_str!("device.py"),
     include_str!("step.py"),
     include_str!("beside.py"),
+    include_str!("swap.py"),
     include_str!("pipeline.py"),
     include_str!("loader.py"),
     include_str!("workloads.py"),

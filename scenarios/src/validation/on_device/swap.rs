@@ -1,0 +1,48 @@
+//! From a scenario to what leaves the GPU in the forward pass of a step and comes back for the backward pass.
+
+use serde::Serialize;
+use workloads::techniques::offload::{ActivationOffload, Store};
+
+use super::build::{Build, build};
+use crate::plans::transformer::plan;
+use crate::schema::{Model, Scenario};
+
+/// What leaves, as `swap.py` takes it: the rule of the technique, which decides there what it decides here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Swapping {
+    /// Smaller tensors stay (bytes).
+    smallest: u64,
+    /// Of the others so many bytes stay.
+    keep: u64,
+    /// Tensors that are asked for before they are needed.
+    prefetch: u32,
+}
+
+/// What PyTorch builds for a checked scenario, and what leaves of it.
+///
+/// # Errors
+/// What of the scenario the script has no part for.
+pub fn swapping(scenario: &Scenario) -> Result<(Build, Swapping), String> {
+    let mut stays = scenario.clone();
+    stays.techniques.activation_offload = None;
+    let build = build(&stays)?;
+    let offload = match &scenario.model {
+        Model::Transformer(model) => plan(scenario, model).deployment.pipelining.offload,
+        _ => None,
+    };
+    let ActivationOffload { smallest, keep, prefetch, store, forwarding } =
+        offload.ok_or("activations leave the GPU here: `techniques.activation_offload`")?;
+    if !build.leaves_saved_tensors_to_autograd() {
+        return Err(
+            "tensors leave where autograd keeps them, and the host says when: nothing is recomputed, \
+                    `software.launch` is eager and nothing is compiled"
+                .to_owned(),
+        );
+    }
+    if store != Store::Produced || forwarding {
+        return Err("a tensor leaves as it is saved, and copies that a GPU has queued are not left out: \
+                    `techniques.activation_offload: { store: produced, forwarding: false }`"
+            .to_owned());
+    }
+    Ok((build, Swapping { smallest, keep, prefetch }))
+}
