@@ -34,6 +34,8 @@ pub enum TaskKind {
     Reload,
     /// Work of the host.
     Issue,
+    /// Hosts tell each other that a pass has ended.
+    Meeting,
 }
 
 /// What a task counts as.
@@ -113,7 +115,7 @@ impl Accounts {
             TaskKind::Load => copy(Communication::Load, self.copies),
             TaskKind::Offload => copy(Communication::Offload, self.host_copies),
             TaskKind::Reload => copy(Communication::Reload, self.host_copies),
-            TaskKind::Issue => {
+            TaskKind::Issue | TaskKind::Meeting => {
                 Account { communication: None, model: TimeModel::Host, shape: 0, origin: self.host }
             }
         }

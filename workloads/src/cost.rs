@@ -25,8 +25,20 @@ pub struct CostBook {
     pub copies: Vec<Rate>,
     /// What a copy from a GPU to its host asks for beside its links, and one back; none where nobody knows.
     pub host_copies: Option<[CopyCost; 2]>,
+    /// By stage, what page-locked copies from its first GPU to its host take when nothing contends, and those back; none where
+    /// nobody knows.
+    pub host_links: Vec<HostLinks>,
     /// What issuing costs the host; none: it is never late.
     pub issue: Option<IssueCosts>,
+}
+
+/// The ways between a GPU and its host, when nothing contends: there, and back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostLinks {
+    /// Before the bytes flow (s).
+    pub latency: [f64; 2],
+    /// B/s.
+    pub rate: [f64; 2],
 }
 
 /// What issuing work costs the host.

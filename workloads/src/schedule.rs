@@ -209,6 +209,8 @@ pub enum Item {
         /// What the time waited counts as.
         why: Why,
     },
+    /// Waits until all ranks of the stage are here.
+    Meet,
     /// Notes the time.
     Mark,
 }

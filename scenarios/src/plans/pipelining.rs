@@ -5,9 +5,13 @@ use workloads::plan::Pipelining;
 use workloads::realise::messages::SendMode;
 use workloads::techniques::bpipe::{self, Bpipe};
 use workloads::techniques::offload::{ActivationOffload, Store};
+use workloads::techniques::swap::{Coordination, Engine, Swap};
 use workloads::techniques::zero_offload::ZeroOffload;
 
-use crate::schema::{self, Bytes, EvictionPolicy, MemoryAllowance, Scenario, Schedule, Send, StoreWhen};
+use crate::schema::{
+    self, Bytes, EvictionPolicy, MemoryAllowance, Scenario, Schedule, Send, Share, StoreWhen,
+    SwapCoordination, SwapEngine,
+};
 
 /// Tensors that are offloaded, at least (bytes): 8 Mi elements of two bytes (SSDTrain).
 const SMALLEST_OFFLOADED: u64 = 16 << 20;
@@ -42,6 +46,24 @@ pub(super) fn pipelining(scenario: &Scenario) -> Pipelining {
             forwarding: offload.forwarding,
         }),
         zero_offload: scenario.techniques.zero_offload.as_ref().map(zero_offload),
+        swap: scenario.techniques.swap.as_ref().map(swap),
+        footprint_ratio: scenario.memory.footprint_ratio.map(Share::as_f64),
+    }
+}
+
+fn swap(swap: &schema::Swap) -> Swap {
+    Swap {
+        engine: match swap.engine {
+            SwapEngine::Online => Engine::Online,
+            SwapEngine::Greedy => Engine::Greedy,
+            SwapEngine::MixedInteger => Engine::MixedInteger,
+        },
+        coordination: match swap.coordination {
+            SwapCoordination::Oblivious => Coordination::Oblivious,
+            SwapCoordination::Disjoint => Coordination::Disjoint,
+            SwapCoordination::Bidirectional => Coordination::Bidirectional,
+        },
+        prefetch: swap.prefetch.get() as u32,
     }
 }
 

@@ -47,7 +47,7 @@ fn traffic(
     tally: &Tally<'_>,
 ) -> BTreeMap<Communication, BTreeMap<u32, Traffic>> {
     let mut traffic: BTreeMap<Communication, BTreeMap<u32, Traffic>> = BTreeMap::new();
-    for (number, lane) in lanes(lowered).enumerate() {
+    for (number, lane) in lanes(lowered).enumerate().filter(|(_, lane)| lane.replica == 0) {
         let made = tally.made(number);
         for call in lane.calls {
             for task in lane.ops(call.block).iter().filter_map(|op| lane.done_by(op)) {

@@ -1,4 +1,5 @@
-//! What the lanes of a lowered schedule do, operation by operation. All ranks of a stage execute the same lanes.
+//! What the lanes of a lowered schedule do, operation by operation. All ranks of a stage execute the same lanes, but where copies
+//! of the model do different things.
 
 use sim_core::id::BlockId;
 use sim_core::program::{Affine, Body, Call, Op};
@@ -6,13 +7,13 @@ use workloads::account::Task;
 use workloads::lower::Lowered;
 use workloads::schedule::LaneKind;
 
-use super::ranks;
-
 /// A lane, as its first rank executes it.
 #[derive(Clone, Copy)]
 pub(super) struct Lane<'a> {
     pub(super) stage: u32,
     pub(super) kind: LaneKind,
+    /// The first of the replicas that execute it.
+    pub(super) replica: u32,
     /// What it executes, over all steps.
     pub(super) calls: &'a [Call],
     lowered: &'a Lowered,
@@ -32,6 +33,7 @@ pub(super) fn lanes(lowered: &Lowered) -> impl Iterator<Item = Lane<'_>> {
     streams.zip(&lowered.tasks).map(move |((stream, role), tasks)| Lane {
         stage: role.stage,
         kind: role.kind,
+        replica: role.replica,
         calls: match program.streams[stream].body {
             Body::Role(role) => &program.roles[role.index()].calls,
             Body::Serve(_) => &[],
@@ -63,7 +65,6 @@ impl<'a> Lane<'a> {
     /// What an operation waits for the end of.
     pub(super) fn awaited_by(&self, op: &Op) -> Option<&'a Task> {
         let Op::Wait { counter, .. } = *op else { return None };
-        let signal = self.slots[counter as usize] as usize / ranks::replicas(self.lowered);
-        self.lowered.ends[signal].as_ref()
+        self.lowered.ends[self.slots[counter as usize] as usize].as_ref()
     }
 }

@@ -8,7 +8,7 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use super::written::{self, Scalar, Written};
-use super::{Bytes, Count};
+use super::{Bytes, Count, Share};
 
 /// What limits memory, and what is held all the time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +25,10 @@ pub struct MemoryLimit {
     /// less `device.reserved`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
+    /// Instead of a limit: each GPU has so little memory that what is needed of it at the peak of a step, when nothing is away, is
+    /// so many times as much. `1.33` leaves three quarters of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub footprint_ratio: Option<Share>,
     /// How PyTorch's caching allocator is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator: Option<Allocator>,

@@ -50,8 +50,8 @@ pub use software::{
     Attention, CrossEntropy, FusedSoftmax, Gelu, Launch, LayersOf, Optimizer, ProductsAddTo, Software,
 };
 pub use techniques::{
-    BPipe, EvictionPolicy, PairTransfer, Recompute, RecomputeMode, StageSet, StoreWhen, Techniques,
-    ZeroOffload,
+    BPipe, EvictionPolicy, PairTransfer, Recompute, RecomputeMode, StageSet, StoreWhen, Swap,
+    SwapCoordination, SwapEngine, Techniques, ZeroOffload,
 };
 pub use training::{Fp8, MicroBatches, Precision, Scaling, Step, Training, UpdateRule};
 pub use transformer::{

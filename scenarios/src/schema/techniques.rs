@@ -27,6 +27,9 @@ pub struct Techniques {
     /// Keep the states of the optimizer with the hosts, which update: gradients leave, parameters come back (Ren et al., ATC 2021).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zero_offload: Option<ZeroOffload>,
+    /// Move as much of what the forward pass saves to host memory, and back, as must be for the GPU's memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swap: Option<Swap>,
 }
 
 /// Keep the states of the optimizer in host memory. Gradients go there as soon as they are summed, in buckets of
@@ -91,6 +94,57 @@ impl Default for ActivationOffload {
             forwarding: true,
         }
     }
+}
+
+/// Move as much of what the forward pass saves to host memory, tensor by tensor, as must be for the GPU's memory, and back before
+/// the backward pass needs it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Swap {
+    /// Who decides which tensors leave.
+    pub engine: SwapEngine,
+    /// What copies of the model that share a link to their host do about each other.
+    pub coordination: SwapCoordination,
+    /// So many tensors are asked for before the backward pass needs them, where there is room for them.
+    pub prefetch: Count<0, 65_536>,
+}
+
+impl Default for Swap {
+    fn default() -> Self {
+        Self {
+            engine: SwapEngine::default(),
+            coordination: SwapCoordination::default(),
+            prefetch: Count::new(2).expect("within the limits"),
+        }
+    }
+}
+
+/// Who decides which tensors leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SwapEngine {
+    /// Allocations that fail in the first step: the fewest tensors not in use that make room, which leave after their last use from
+    /// then on (large-model support of PyTorch).
+    #[default]
+    Online,
+    /// What is idle longest, then a local search for a shorter step.
+    Greedy,
+    /// A mixed-integer program over tensors and time; the best of its plan and the others'.
+    MixedInteger,
+}
+
+/// What copies of the model that share a link to their host do about each other (Lin et al., HPCA 2023).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SwapCoordination {
+    /// Nothing: all move the same tensors at the same time.
+    #[default]
+    Oblivious,
+    /// Each moves other tensors, as far as there are any.
+    Disjoint,
+    /// Every second copy is a pass behind the others, so that some move tensors out while others move them back; all meet between
+    /// passes.
+    Bidirectional,
 }
 
 /// Recompute activations before the backward pass instead of keeping them.

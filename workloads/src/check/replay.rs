@@ -225,7 +225,7 @@ impl<'a> Replay<'a> {
                     self.give(lane, micro_batch, signal);
                 }
             }
-            Item::Await { .. } | Item::Mark | Item::Lead(_) | Item::Follow(_) => {}
+            Item::Await { .. } | Item::Meet | Item::Mark | Item::Lead(_) | Item::Follow(_) => {}
         }
     }
 

@@ -146,6 +146,13 @@ impl<'a> LaneLowering<'a> {
                 };
                 ops.push(Op::Wait { counter: self.slot(Object::Signal(signal.0)), at_least, cause });
             }
+            Item::Meet => {
+                let skew = self.program.cause(cause::SKEW);
+                let group = self.slot(Object::Meeting(self.lane.stage));
+                let task = Task { kind: TaskKind::Meeting, bytes: 0 };
+                let activity = self.activity(Activity::lasting(Time::ZERO, skew), task);
+                ops.push(Op::Join { group, activity, cause: skew });
+            }
             Item::Mark => ops.push(Op::Mark),
         }
     }

@@ -1,6 +1,7 @@
 //! Lowering: a schedule, its cost book and its site become a platform and a program. Tensors, stages and micro-batches end
 //! here. The ranks of a stage share everything but a row of slots.
 
+mod cohorts;
 mod lane;
 mod objects;
 mod trips;
@@ -11,6 +12,7 @@ use sim_core::id::{BlockId, FluidId, GroupId, StoreId, StreamId};
 use sim_core::platform::Platform;
 use sim_core::program::{Body, Call, Op, Program, StartState};
 
+pub(crate) use self::cohorts::Cohorts;
 use self::lane::LaneLowering;
 use self::objects::Objects;
 use self::trips::Trips;
@@ -41,7 +43,7 @@ pub struct Lowered {
     pub partner_links: Vec<FluidId>,
     /// By lane, then activity of its cost table, what that does.
     pub tasks: Vec<Vec<Task>>,
-    /// By signal, what ends when it counts; none if it tells of a moment. A signal has a counter for each replica.
+    /// By counter, what ends when it counts; none if it tells of a moment.
     pub ends: Vec<Option<Task>>,
 }
 
@@ -71,9 +73,15 @@ pub struct StreamRole {
     pub lane: u32,
 }
 
-/// Lowers `steps` repetitions of a schedule. Arguments of every block are the micro-batch and the number of its call,
+/// Lowers `steps` repetitions of the schedules of all ranks. Arguments of every block are the micro-batch and the number of its call,
 /// counted over all steps.
-pub fn lower(schedule: &Schedule, graph: &OpGraph, costs: &CostBook, site: &Site, steps: u32) -> Lowered {
+pub(crate) fn lower(
+    cohorts: &Cohorts<'_>,
+    graph: &OpGraph,
+    costs: &CostBook,
+    site: &Site,
+    steps: u32,
+) -> Lowered {
     let mut lowered = Lowered {
         platform: site.platform.clone(),
         partner_links: site.partner_links.clone(),
@@ -83,31 +91,38 @@ pub fn lower(schedule: &Schedule, graph: &OpGraph, costs: &CostBook, site: &Site
         lowered.program.cause(name);
     }
     lowered.program.caps.clone_from(&costs.speeds);
-    stores(&mut lowered, schedule, site);
-    for _ in 0..schedule.signals.len() * site.replicas as usize {
+    stores(&mut lowered, &cohorts.schedules[0], site);
+    for _ in 0..cohorts.count {
         lowered.program.counter();
     }
-    let mut trips = Trips::of(schedule, site.replicas, steps, &mut lowered.program);
-    let groups = groups(&mut lowered.program, schedule, costs, site);
+    let mut trips = Trips::of(cohorts.schedules, site.replicas, steps, &mut lowered.program);
+    let groups = groups(&mut lowered.program, cohorts, costs, site);
+    let meetings = meetings(&mut lowered.program, cohorts, site);
     // Blocks of the lane before of the same kind: lanes that do the same thing share them.
     let mut before: BTreeMap<u8, Vec<BlockId>> = BTreeMap::new();
-    lowered.ends = vec![None; schedule.signals.len()];
-    for (index, lane) in (0u32..).zip(&schedule.lanes) {
+    lowered.ends = vec![None; cohorts.count as usize];
+    let lanes = cohorts.schedules.iter().enumerate();
+    let lanes = lanes.flat_map(|(cohort, schedule)| schedule.lanes.iter().map(move |lane| (cohort, lane)));
+    for (index, (cohort, lane)) in (0u32..).zip(lanes) {
+        let schedule = &cohorts.schedules[cohort];
         let shared = (&mut lowered.program, &mut trips);
         let mut lowering = LaneLowering::new(schedule, graph, costs, site, lane, shared);
         let bodies: Vec<Vec<Op>> = lane.blocks.iter().map(|block| lowering.block(block)).collect();
         let LaneLowering { program, trips, slots, activities, sizes, tasks, ends, .. } = lowering;
         lowered.tasks.push(tasks);
         for (signal, task) in ends {
-            lowered.ends[signal.0 as usize] = Some(task);
+            for &replica in &cohorts.members[cohort] {
+                lowered.ends[cohorts.counter(signal.0, replica) as usize] = Some(task);
+            }
         }
         let costs = program.cost_table(activities, sizes);
         let shared = before.entry(class(lane.kind)).or_default();
         let blocks = share(program, lane, bodies, shared);
         let role = program.role(calls(lane, &blocks, schedule.micro_batches, steps));
         *shared = blocks;
-        for replica in 0..site.replicas {
-            let objects = Objects { site, ranks: &lowered.ranks, groups: &groups, trips };
+        for &replica in &cohorts.members[cohort] {
+            let (groups, meetings) = (&groups, &meetings);
+            let objects = Objects { site, ranks: &lowered.ranks, groups, meetings, cohorts, trips };
             let row: Vec<u32> = slots.iter().map(|&object| objects.id(object, lane.stage, replica)).collect();
             let binding = program.binding(row, Some(costs));
             let name = format!("{}.{}", rank_name(site, lane.stage, replica), lane.kind.name());
@@ -155,9 +170,13 @@ fn stores(lowered: &mut Lowered, schedule: &Schedule, site: &Site) {
             let bound = memory.resident_bound.map_or(u64::MAX, u64::from);
             let ids = RankIds {
                 compute: StreamId(0),
-                memory: site.ranks[site.rank(stage, replica)]
-                    .memory
-                    .unwrap_or_else(|| platform.store(format!("{name}.memory"), memory.capacity)),
+                memory: match site.ranks[site.rank(stage, replica)].memory {
+                    Some(store) => {
+                        platform.stores[store.index()].capacity = memory.capacity;
+                        store
+                    }
+                    None => platform.store(format!("{name}.memory"), memory.capacity),
+                },
                 resident: platform.store(format!("{name}.resident"), bound),
             };
             for &(kind, bytes) in memory.persistent.iter().filter(|&&(_, bytes)| bytes > 0) {
@@ -179,9 +198,9 @@ fn stores(lowered: &mut Lowered, schedule: &Schedule, site: &Site) {
 /// one of each at the same time, and must not meet another lane of its peers.
 type Groups = BTreeMap<(u32, u8, u32), GroupId>;
 
-fn groups(program: &mut Program, schedule: &Schedule, costs: &CostBook, site: &Site) -> Groups {
+fn groups(program: &mut Program, cohorts: &Cohorts<'_>, costs: &CostBook, site: &Site) -> Groups {
     let mut joined: BTreeSet<(u32, u8, u32)> = BTreeSet::new();
-    for lane in &schedule.lanes {
+    for lane in cohorts.schedules.iter().flat_map(|schedule| &schedule.lanes) {
         let class = class(lane.kind);
         for item in lane.blocks.iter().flat_map(|block| &block.items) {
             let Item::Execute(op) = item else { continue };
@@ -198,6 +217,14 @@ fn groups(program: &mut Program, schedule: &Schedule, costs: &CostBook, site: &S
         ((channel, class, group), program.group(members, Some(route)))
     };
     joined.into_iter().map(group).collect()
+}
+
+/// Where the ranks of each stage meet that do.
+fn meetings(program: &mut Program, cohorts: &Cohorts<'_>, site: &Site) -> BTreeMap<u32, GroupId> {
+    let lanes = cohorts.schedules.iter().flat_map(|schedule| &schedule.lanes);
+    let meets = |lane: &&Lane| lane.blocks.iter().any(|block| block.items.contains(&Item::Meet));
+    let stages: BTreeSet<u32> = lanes.filter(meets).map(|lane| lane.stage).collect();
+    stages.into_iter().map(|stage| (stage, program.group(site.replicas, None))).collect()
 }
 
 /// The blocks of a lane, those of the lane before where they are the same.

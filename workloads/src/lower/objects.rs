@@ -1,5 +1,10 @@
 //! What slots of a lane's blocks stand for, as seen from a rank.
 
+use std::collections::BTreeMap;
+
+use sim_core::id::GroupId;
+
+use super::cohorts::Cohorts;
 use super::trips::Trips;
 use super::{Groups, RankIds};
 use crate::site::Site;
@@ -25,6 +30,8 @@ pub(super) enum Object {
     Processors,
     /// A channel, and the class of the lane that joins.
     Channel(u32, u8),
+    /// Where all ranks of a stage meet.
+    Meeting(u32),
 }
 
 /// Finds the objects of a rank.
@@ -33,6 +40,8 @@ pub(super) struct Objects<'a> {
     pub(super) ranks: &'a [RankIds],
     pub(super) groups: &'a Groups,
     pub(super) trips: &'a Trips,
+    pub(super) meetings: &'a BTreeMap<u32, GroupId>,
+    pub(super) cohorts: &'a Cohorts<'a>,
 }
 
 impl Objects<'_> {
@@ -45,8 +54,9 @@ impl Objects<'_> {
             Object::ToHost => host().out.0,
             Object::FromHost => host().back.0,
             Object::Processors => host().processors.0,
-            Object::Signal(signal) => signal * self.site.replicas + replica,
+            Object::Signal(signal) => self.cohorts.counter(signal, replica),
             Object::Course(storage) => self.trips.cell(storage, replica),
+            Object::Meeting(stage) => self.meetings[&stage].0,
             Object::Memory(stage) => self.ranks[rank(stage)].memory.0,
             Object::Resident(stage) => self.ranks[rank(stage)].resident.0,
             Object::Hbm => own.hbm.expect("a rank with kernels has HBM").0,

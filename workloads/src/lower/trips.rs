@@ -47,15 +47,17 @@ pub(super) struct Trips {
 }
 
 impl Trips {
-    /// Cells for the storages of a schedule that depart.
-    pub(super) fn of(schedule: &Schedule, replicas: u32, steps: u32, program: &mut Program) -> Self {
-        let span = schedule.micro_batches * steps;
-        let items = schedule.lanes.iter().flat_map(|lane| &lane.blocks).flat_map(|block| &block.items);
-        let departs = items.filter_map(|item| match *item {
-            Item::Depart { storage, .. } => Some((storage, program.cells(replicas * span))),
-            _ => None,
-        });
-        Self { first: departs.collect(), span, branches: BTreeMap::new() }
+    /// Cells for the storages that depart in any of the schedules.
+    pub(super) fn of(schedules: &[Schedule], replicas: u32, steps: u32, program: &mut Program) -> Self {
+        let span = schedules[0].micro_batches * steps;
+        let lanes = schedules.iter().flat_map(|schedule| &schedule.lanes);
+        let mut first = BTreeMap::new();
+        for item in lanes.flat_map(|lane| &lane.blocks).flat_map(|block| &block.items) {
+            if let Item::Depart { storage, .. } = *item {
+                first.entry(storage).or_insert_with(|| program.cells(replicas * span));
+            }
+        }
+        Self { first, span, branches: BTreeMap::new() }
     }
 
     /// The first cell of a storage for a replica.

@@ -5,7 +5,7 @@ use hw_models::provenance::Origin;
 
 use crate::account::{Account, Accounts, Communication, TimeModel};
 use crate::chain::Chain;
-use crate::cost::{CostBook, Message};
+use crate::cost::{CostBook, HostLinks, Message};
 use crate::disposition::Dispositions;
 use crate::exchange::Exchange;
 use crate::hardware::{CostModels, Hardware, HardwareError};
@@ -21,7 +21,7 @@ use crate::site::Job;
 use super::communicators::buffers;
 use super::deployment::Deployment;
 use super::launch::issue;
-use super::{Built, PlanError, Staged, assemble};
+use super::{Built, Copies, PlanError, Staged, assemble};
 
 /// A model on its stages, whatever it is, and how they run.
 pub(super) struct Deployed<'a> {
@@ -54,6 +54,9 @@ impl Deployed<'_> {
         let mut models = CostModels::new(&job, hardware, *launch, self.deployment.update_rate)?;
         let mut costs = self.costs(&mut models)?;
         costs.host_copies = hardware.host_copies();
+        if self.deployment.pipelining.swap.is_some() {
+            costs.host_links = host_links(&job, &costs)?;
+        }
         costs.issue =
             issue(&self.laid, &self.exchanges, hardware.host, *launch, self.deployment.host_overhead);
         let accounts = self.accounts(&mut models, hardware)?;
@@ -66,7 +69,10 @@ impl Deployed<'_> {
         let Self { laid, exchanges, updates, deployment, .. } = self;
         let (table, hosted) = (Dispositions::default(), !updates.is_empty());
         let staged = Staged { chain, graph: laid.graph, table, exchanges, updates, costs, memory };
-        let mut built = assemble(staged, &deployment.pipelining, |table| {
+        let ranks = extent.tensor * extent.context;
+        let together = (machine.gpus_per_node() / ranks).clamp(1, extent.data);
+        let copies = Copies { replicas: extent.replicas(), ranks, together };
+        let mut built = assemble(staged, &deployment.pipelining, &copies, |table| {
             Ok(job.site(hops, (table, hosted), &channels).map_err(HardwareError::from)?)
         })?;
         job.slow_clocks(&mut built.lowered);
@@ -90,6 +96,7 @@ impl Deployed<'_> {
             copies: (0..chain.stages).map(copy).collect::<Result<_, HardwareError>>()?,
             speeds: models.speeds(),
             host_copies: None,
+            host_links: Vec::new(),
             issue: None,
         })
     }
@@ -143,4 +150,18 @@ impl Deployed<'_> {
             };
         stages.map(memory).collect()
     }
+}
+
+/// By stage, the ways between its first GPU and its host; none where nobody knows what copies cost.
+fn host_links(job: &Job<'_>, costs: &CostBook) -> Result<Vec<HostLinks>, HardwareError> {
+    let Some(copies) = costs.host_copies else { return Ok(Vec::new()) };
+    let machine = job.machine;
+    let links = |stage| {
+        let gpu = machine.gpu(job.gpu(stage, 0));
+        let memory = machine.memory_of(gpu).ok_or_else(|| machine.no_memory(gpu))?;
+        let [out, back] = [machine.route(gpu, memory)?, machine.route(memory, gpu)?];
+        let rate = [out, back].map(|route| machine.copy_bytes_per_s(&route, 1.0));
+        Ok(HostLinks { latency: copies.map(|copy| copy.latency.as_secs()), rate })
+    };
+    (0..job.extent.stages).map(links).collect()
 }

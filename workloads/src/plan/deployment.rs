@@ -45,6 +45,8 @@ impl Deployment {
                 bpipe: None,
                 offload: None,
                 zero_offload: None,
+                swap: None,
+                footprint_ratio: None,
             },
             reserved: 0,
             limit: None,

@@ -21,7 +21,7 @@ use crate::graph::{OpGraph, StorageId};
 use crate::hardware::HardwareError;
 use crate::host_update::HostUpdate;
 use crate::limits::{self, Invalid};
-use crate::lower::{self, Lowered};
+use crate::lower::{self, Cohorts, Lowered};
 use crate::model::laid::Grain;
 use crate::model::profiled::ProfiledPipeline;
 use crate::order::{self, Order, PipelineSchedule, Shape};
@@ -31,6 +31,7 @@ use crate::site::Site;
 use crate::techniques::bpipe::{self, Bpipe, BpipeError};
 use crate::techniques::offload::{self, ActivationOffload};
 use crate::techniques::recompute::{self, Recompute};
+use crate::techniques::swap::{self, Coordination, Swap, Swapped};
 use crate::techniques::zero_offload::ZeroOffload;
 use crate::timing::timing;
 
@@ -74,6 +75,8 @@ pub struct Built {
     pub order: Order,
     /// What the memory of each stage has, and what is held throughout.
     pub memory: Vec<StageMemory>,
+    /// What was decided about swapping, by stage, then cohort.
+    pub swapped: Vec<Swapped>,
     /// What the tasks of its activities count as; none for a profile, whose times are given.
     pub accounts: Option<Accounts>,
 }
@@ -152,9 +155,21 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
     let (exchanges, updates) = Default::default();
     let staged = Staged { chain, graph, table, exchanges, updates, costs, memory: plan.model.memory() };
     let PipelinePlan { micro_batches, schedule, send, steps, bpipe, .. } = *plan;
-    let pipelining =
-        Pipelining { micro_batches, schedule, send, steps, bpipe, offload: None, zero_offload: None };
-    assemble(staged, &pipelining, |table| Ok(Site::of_profile(stages, plan.model.partner_rate(), table)))
+    let (offload, zero_offload, swap, footprint_ratio) = (None, None, None, None);
+    let pipelining = Pipelining {
+        micro_batches,
+        schedule,
+        send,
+        steps,
+        bpipe,
+        offload,
+        zero_offload,
+        swap,
+        footprint_ratio,
+    };
+    assemble(staged, &pipelining, &Copies::ONE, |table| {
+        Ok(Site::of_profile(stages, plan.model.partner_rate(), table))
+    })
 }
 
 /// A model on its stages: what every plan has before it is put in order.
@@ -187,12 +202,38 @@ pub struct Pipelining {
     pub offload: Option<ActivationOffload>,
     /// States of the optimizer that are with hosts, where asked for.
     pub zero_offload: Option<ZeroOffload>,
+    /// Swapping, where asked for.
+    pub swap: Option<Swap>,
+    /// The memory of a stage is so small that what it needs at its peak, when nothing is away, is so many times as large; none: it
+    /// is as large as it is.
+    pub footprint_ratio: Option<f64>,
 }
 
 impl Pipelining {
     /// What a storage is of: techniques that move tensors decide about them one by one.
     pub(crate) fn grain(&self) -> Grain {
-        if self.offload.is_some() { Grain::Tensor } else { Grain::Block }
+        let moves = self.offload.is_some() || self.swap.is_some() || self.footprint_ratio.is_some();
+        if moves { Grain::Tensor } else { Grain::Block }
+    }
+}
+
+/// Copies of a model: how many ranks a stage has, and which of them are copies that share a link to their host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copies {
+    /// Ranks of a stage.
+    pub(crate) replicas: u32,
+    /// Those next to each other that hold parts of one copy.
+    pub(crate) ranks: u32,
+    /// Copies beside each other, on one node.
+    pub(crate) together: u32,
+}
+
+impl Copies {
+    const ONE: Self = Self { replicas: 1, ranks: 1, together: 1 };
+
+    /// The cohort of a replica, of so many.
+    const fn cohort(self, replica: u32, cohorts: u32) -> u32 {
+        replica / self.ranks % self.together % cohorts
     }
 }
 
@@ -200,6 +241,7 @@ impl Pipelining {
 pub(crate) fn assemble(
     mut staged: Staged,
     pipelining: &Pipelining,
+    copies: &Copies,
     site: impl FnOnce(&Dispositions) -> Result<Site, PlanError>,
 ) -> Result<Built, PlanError> {
     let shape = Shape { chain: staged.chain, micro_batches: pipelining.micro_batches };
@@ -211,31 +253,91 @@ pub(crate) fn assemble(
         let chain = staged.chain;
         offload::decide(technique, &staged.graph, (chain.stages, chain.chunks), &mut staged.table)?;
     }
-    let schedule = realised(&staged, &order, pipelining)?;
-    let Staged { chain, graph, table, costs, memory, .. } = staged;
-    let shortfalls = check::memory::shortfalls(&schedule, &graph);
+    if let Some(ratio) = pipelining.footprint_ratio {
+        limit(&mut staged, &order, ratio);
+    }
+    let (tables, swapped) = match &pipelining.swap {
+        Some(technique) => swapped(technique, &staged, &order, copies)?,
+        None => (vec![staged.table.clone()], Vec::new()),
+    };
+    let mut schedules = Vec::with_capacity(tables.len());
+    for (cohort, table) in tables.iter().enumerate() {
+        let mut schedule = realised(&staged, table, &order, pipelining)?;
+        let both_ways = pipelining.swap.is_some_and(|swap| swap.coordination == Coordination::Bidirectional);
+        if both_ways && tables.len() > 1 {
+            realise::phases::realise(&mut schedule, &order, cohort > 0);
+        }
+        schedules.push(schedule);
+    }
+    let Staged { chain, graph, costs, memory, .. } = staged;
+    let shortfalls = check::memory::shortfalls(&schedules[0], &graph);
     if !shortfalls.is_empty() {
         return Err(PlanError::DoesNotFit(shortfalls));
     }
-    let site = site(&table)?;
+    let count = tables.len() as u32;
+    let cohorts = Cohorts::new(&schedules, |replica| copies.cohort(replica, count), copies.replicas);
+    let table = &tables[0];
+    let site = site(table)?;
     let full = check::memory::full_hosts(&memory, &site);
     if !full.is_empty() {
         return Err(PlanError::HostDoesNotFit(full));
     }
     Ok(Built {
-        lowered: lower::lower(&schedule, &graph, &costs, &site, pipelining.steps),
+        lowered: lower::lower(&cohorts, &graph, &costs, &site, pipelining.steps),
         chunks: chain.chunks,
-        evictions: evictions(chain.stages, &table),
-        moves: moves(&table, &graph),
+        evictions: evictions(chain.stages, table),
+        moves: moves(table, &graph),
         order,
         memory,
+        swapped,
         accounts: None,
     })
 }
 
+/// Limits the memory of every stage to a part of what the one that needs most has at its peak.
+fn limit(staged: &mut Staged, order: &Order, ratio: f64) {
+    let Staged { graph, costs, memory, .. } = staged;
+    let peak = |(stage, memory): (u32, &StageMemory)| {
+        let timeline = swap::Timeline::of(&order.stages[stage as usize], stage, graph, costs);
+        memory.held().saturating_add(timeline.peak())
+    };
+    let most = (0u32..).zip(&*memory).map(peak).max().unwrap_or(0);
+    let limit = (most as f64 / ratio) as u64;
+    memory.iter_mut().for_each(|memory| memory.capacity = memory.capacity.min(limit));
+}
+
+/// What each cohort decides about swapping.
+fn swapped(
+    technique: &Swap,
+    Staged { chain, graph, table, costs, memory, .. }: &Staged,
+    order: &Order,
+    copies: &Copies,
+) -> Result<(Vec<Dispositions>, Vec<Swapped>), PlanError> {
+    let cohorts = technique.coordination.cohorts(copies.together);
+    let (mut tables, mut decided, mut shortfalls) =
+        (vec![table.clone(); cohorts as usize], Vec::new(), Vec::new());
+    for stage in 0..chain.stages {
+        let memory = &memory[stage as usize];
+        let visits = &order.stages[stage as usize];
+        let room = memory.capacity.saturating_sub(memory.held());
+        let links = costs.host_links.get(stage as usize).copied();
+        let links = links.expect("who swaps knows the links to the host");
+        for (cohort, table) in (0..).zip(&mut tables) {
+            let stage = swap::Stage { number: stage, visits, room, links };
+            match swap::decide(technique, graph, costs, stage, (cohort, cohorts), table)? {
+                Ok(swapped) => decided.push(swapped),
+                Err(short) if cohort == 0 => shortfalls.push(short.told(stage.number, memory, graph)),
+                Err(_) => {}
+            }
+        }
+    }
+    if shortfalls.is_empty() { Ok((tables, decided)) } else { Err(PlanError::DoesNotFit(shortfalls)) }
+}
+
 /// The schedule with every decision realised.
 fn realised(
-    Staged { graph, table, exchanges, updates, memory, costs, .. }: &Staged,
+    Staged { graph, exchanges, updates, memory, costs, .. }: &Staged,
+    table: &Dispositions,
     order: &Order,
     pipelining: &Pipelining,
 ) -> Result<Schedule, PlanError> {

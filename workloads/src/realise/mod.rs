@@ -8,5 +8,6 @@ pub mod launches;
 pub mod messages;
 pub mod moves;
 pub mod offload;
+pub mod phases;
 pub mod recompute;
 pub mod visits;

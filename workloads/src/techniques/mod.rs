@@ -4,4 +4,5 @@
 pub mod bpipe;
 pub mod offload;
 pub mod recompute;
+pub mod swap;
 pub mod zero_offload;

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use super::named::Named;
 use super::paths;
-use crate::schema::{Duration, Model, Scenario, Schedule};
+use crate::schema::{Duration, Model, Scenario, Schedule, Sharding, Swap, SwapCoordination};
 use crate::text::decode::Path;
 use crate::text::node::{Layer, Node};
 use crate::text::problem::Problem;
@@ -58,6 +58,7 @@ struct Check<'a> {
 }
 
 const OFFLOAD: &str = "techniques.activation_offload";
+const SWAP: &str = "techniques.swap";
 
 impl Check<'_> {
     /// Reports a problem about settings, each with what is to be seen there; the first is the place to look at.
@@ -136,16 +137,18 @@ impl Check<'_> {
             scenario.parallelism.schedule,
             Schedule::ZbH1 | Schedule::ZbH2 | Schedule::ZbV | Schedule::ZbAuto(_)
         );
-        if scenario.techniques.activation_offload.is_some() {
-            let with = |path: &'static str, note: &str| [(OFFLOAD, String::new()), (path, note.to_owned())];
+        let offload = scenario.techniques.activation_offload.is_some().then_some(OFFLOAD);
+        let swap = scenario.techniques.swap.is_some().then_some(SWAP);
+        for technique in offload.into_iter().chain(swap) {
+            let with = |path: &'static str, note: &str| [(technique, String::new()), (path, note.to_owned())];
             if splits {
                 self.report(
                     &with(
                         "parallelism.schedule",
                         "needs tensors for the gradients of inputs, and later for those of weights",
                     ),
-                    "activations are offloaded for one backward pass, not for two",
-                    "use `1f1b`, `gpipe` or `interleaved`, or remove `activation_offload`",
+                    "activations are away until one backward pass, not for two",
+                    format!("use `1f1b`, `gpipe` or `interleaved`, or remove `{technique}`"),
                 );
             }
             if scenario.techniques.bpipe.is_some() {
@@ -155,6 +158,54 @@ impl Check<'_> {
                     "remove one of the two",
                 );
             }
+        }
+        if offload.and(swap).is_some() {
+            self.report(
+                &[(SWAP, String::new()), (OFFLOAD, "moves all that is large enough".to_owned())],
+                "two techniques decide where activations are",
+                "remove one of the two",
+            );
+        }
+        self.phases(scenario);
+        self.footprint(scenario);
+    }
+
+    /// Copies that are a pass behind others meet them between passes.
+    fn phases(&mut self, scenario: &Scenario) {
+        let both_ways = |swap: &Swap| swap.coordination == SwapCoordination::Bidirectional;
+        if !scenario.techniques.swap.as_ref().is_some_and(both_ways) {
+            return;
+        }
+        let coordination = "techniques.swap.coordination";
+        if scenario.parallelism.pipeline.is_some_and(|stages| stages.get() > 1) {
+            let about = [
+                (coordination, "lets copies of the model be a pass behind others".to_owned()),
+                ("parallelism.pipeline", "lets stages be passes behind others".to_owned()),
+            ];
+            let message = "copies of a pipeline are in forward and backward passes at the same time already";
+            self.report(&about, message, "use `oblivious` or `disjoint`, or 1 stage");
+        }
+        if scenario.parallelism.sharding == Some(Sharding::Parameters) {
+            let about = [
+                (coordination, "lets copies of the model be a pass behind others".to_owned()),
+                ("parallelism.sharding", "gathers parameters of all copies in every pass".to_owned()),
+            ];
+            let message = "copies that gather parameters together cannot be a pass behind each other";
+            self.report(&about, message, "use `oblivious` or `disjoint`, or share no parameters");
+        }
+    }
+
+    /// A GPU's memory is limited in one way.
+    fn footprint(&mut self, scenario: &Scenario) {
+        const RATIO: &str = "memory.footprint_ratio";
+        let Some(ratio) = scenario.memory.footprint_ratio else { return };
+        if ratio.as_f64() < 1.0 {
+            let message = format!("a GPU with room to spare has no footprint ratio of {ratio}");
+            self.report(&[(RATIO, String::new())], message, "write 1 or more, or remove it");
+        }
+        if scenario.memory.limit.is_some() {
+            let about = [(RATIO, String::new()), ("memory.limit", "says it in bytes".to_owned())];
+            self.report(&about, "the memory of a GPU is limited twice", "remove one of the two");
         }
     }
 

@@ -17,6 +17,7 @@ mod sensitivity;
 mod shared;
 mod size;
 mod steps;
+mod swap;
 mod tensors;
 mod uneven;
 mod zero_offload;

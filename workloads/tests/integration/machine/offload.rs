@@ -41,7 +41,11 @@ pub(super) fn box_with_links(factor: f64) -> World {
     world.roomy()
 }
 
-fn offloading(technique: Option<ActivationOffload>, data: u32, micro_batches: u32) -> TransformerPlan {
+pub(super) fn offloading(
+    technique: Option<ActivationOffload>,
+    data: u32,
+    micro_batches: u32,
+) -> TransformerPlan {
     let mut plan = plan(gpt(3), [1, 1, data], micro_batches);
     plan.execution.attention = AttentionKernel::Flash;
     plan.deployment.pipelining.offload = technique;

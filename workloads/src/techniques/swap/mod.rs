@@ -1,0 +1,248 @@
+//! Tensor swapping: as much of what the forward pass saves leaves the GPU as must, for memory that the step fits in.
+//!
+//! An engine decides which tensors of a stage are away: *online* as systems with large-model support do, which learn from failed
+//! allocations ([`online`]); offline by idleness and local search ([`greedy`]); or offline by a mixed-integer program
+//! ([`mixed_integer`]). Copies of the model that share a link to their host may be coordinated (Lin et al., Tensor Movement
+//! Orchestration in Multi-GPU Training Systems, HPCA 2023): each moves other tensors, or every second one is half a micro-batch
+//! behind the others.
+
+mod estimate;
+mod greedy;
+mod mixed_integer;
+mod online;
+mod plan;
+mod timeline;
+
+use crate::check::memory::Shortfall;
+use crate::cost::{CostBook, HostLinks};
+use crate::disposition::{Conflict, Disposition, Dispositions, Offload};
+use crate::graph::OpGraph;
+use crate::names::kind;
+use crate::order::Visit;
+use crate::schedule::StageMemory;
+
+use online::NoRoom;
+use plan::SwapPlan;
+use timeline::Candidate;
+pub(crate) use timeline::Timeline;
+
+/// The name of this technique in scenarios and errors.
+pub const NAME: &str = "swap";
+
+/// How tensors are swapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swap {
+    /// Who decides.
+    pub engine: Engine,
+    /// What copies of the model that share a link do about each other.
+    pub coordination: Coordination,
+    /// Tensors that are asked for before they are needed, where there is room for them.
+    pub prefetch: u32,
+}
+
+/// Who decides which tensors leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// Failed allocations of the first step.
+    #[default]
+    Online,
+    /// Idleness, then local search.
+    Greedy,
+    /// A mixed-integer program; what it finds competes with the plans of the others.
+    MixedInteger,
+}
+
+/// What copies of the model that share a link do about each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coordination {
+    /// Nothing: all do the same.
+    #[default]
+    Oblivious,
+    /// Each moves other tensors as far as there are any.
+    Disjoint,
+    /// Every second one runs its forward pass while the others run a backward pass; all meet between passes.
+    Bidirectional,
+}
+
+impl Coordination {
+    /// Groups of copies that do different things, of so many that share a link.
+    pub const fn cohorts(self, copies: u32) -> u32 {
+        match self {
+            Self::Oblivious => 1,
+            Self::Disjoint => copies,
+            Self::Bidirectional => {
+                if copies > 1 {
+                    2
+                } else {
+                    1
+                }
+            }
+        }
+    }
+}
+
+/// What was decided for a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Swapped {
+    /// The stage.
+    pub stage: u32,
+    /// The cohort.
+    pub cohort: u32,
+    /// Tensors that could leave, and those that do.
+    pub tensors: [u32; 2],
+    /// Bytes that leave in a step, and come back.
+    pub bytes: u64,
+    /// Bytes at the peak when nothing is away, and those there is room for, without what is held throughout.
+    pub peak: u64,
+    /// The same, of room.
+    pub room: u64,
+    /// Seconds that the operators take which were planned for, the same with copies on links of their own, and the least that any
+    /// plan takes: the operators, or what must leave in one direction.
+    pub seconds: f64,
+    /// See [`Swapped::seconds`].
+    pub expected: f64,
+    /// See [`Swapped::seconds`].
+    pub bound: f64,
+    /// Whether a solver proved that no choice of tensors is better by more than its gap, where one was asked; whether it stopped
+    /// early.
+    pub proven: Option<bool>,
+}
+
+/// A stage to decide about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stage<'a> {
+    pub(crate) number: u32,
+    /// What it does in a step.
+    pub(crate) visits: &'a [Visit],
+    /// Bytes of its memory for what comes and goes.
+    pub(crate) room: u64,
+    /// The ways between it and its host.
+    pub(crate) links: HostLinks,
+}
+
+/// Decides what is away on a stage of a cohort, of so many.
+///
+/// # Errors
+/// If something else has decided about an activation; inside, where there is not enough room.
+pub(crate) fn decide(
+    technique: &Swap,
+    graph: &OpGraph,
+    costs: &CostBook,
+    stage: Stage<'_>,
+    (cohort, cohorts): (u32, u32),
+    table: &mut Dispositions,
+) -> Result<Result<Swapped, Short>, Conflict> {
+    let Stage { number, visits, room, links } = stage;
+    let timeline = Timeline::of(visits, number, graph, costs);
+    let (plan, solved) = match planned(technique, &timeline, room, links, (cohort, cohorts)) {
+        Ok(planned) => planned,
+        Err(no_room) => return Ok(Err(Short { timeline, no_room })),
+    };
+    for (candidate, asked) in timeline.candidates.iter().zip(&plan.asked) {
+        let Some(asked) = *asked else { continue };
+        let (asked_before, needed_by) =
+            (candidate.until_needed[asked], candidate.until_needed[candidate.until_needed.len() - 1]);
+        let leaves_after = candidate.leaves_after;
+        let offload =
+            Offload { copied_after: leaves_after, leaves_after, asked_before, needed_by, forwarded: false };
+        table.decide(NAME, graph, candidate.storage, Disposition::Offload(offload))?;
+    }
+    let away = plan.away().into_iter().filter(|&away| away).count();
+    let (seconds, must) = (timeline.seconds(), timeline.peak().saturating_sub(room) as f64);
+    let slowest = must / links.rate[0].min(links.rate[1]);
+    Ok(Ok(Swapped {
+        stage: number,
+        cohort,
+        tensors: [timeline.candidates.len() as u32, away as u32],
+        bytes: plan.moved(&timeline),
+        peak: timeline.peak(),
+        room,
+        seconds,
+        expected: estimate::seconds(&plan, &timeline, room, links),
+        bound: seconds.max(slowest).max(seconds + solved.as_ref().map_or(0.0, |solved| solved.bound)),
+        proven: solved.map(|solved| solved.proven),
+    }))
+}
+
+/// The plan of an engine, and what a solver found where it was asked.
+fn planned(
+    technique: &Swap,
+    timeline: &Timeline,
+    room: u64,
+    links: HostLinks,
+    cohorts: (u32, u32),
+) -> Result<(SwapPlan, Option<mixed_integer::Solved>), NoRoom> {
+    let turns = turns(timeline, technique.coordination, cohorts);
+    let group = |number: usize| turns[number];
+    let prefetch = technique.prefetch as usize;
+    let ahead = |plan: SwapPlan| plan.asked_ahead(timeline, room, prefetch);
+    let nothing = vec![false; timeline.candidates.len()];
+    if SwapPlan::keeping_all(timeline).overflow(timeline, room).is_none() {
+        return Ok((SwapPlan::keeping_all(timeline), None));
+    }
+    if technique.engine == Engine::Online {
+        return Ok((ahead(online::learn(timeline, room, nothing, group)?), None));
+    }
+    let improved = |plan| greedy::improved(plan, timeline, (room, prefetch), links, group);
+    let mut found = vec![improved(greedy::longest_idle(timeline, room, group)?)];
+    let mut solved = None;
+    if technique.engine == Engine::MixedInteger {
+        found.push(ahead(online::learn(timeline, room, nothing, group)?));
+        solved = mixed_integer::solve(timeline, room, links, group);
+        if let Some(solved) = &solved {
+            found.push(improved(online::learn(timeline, room, solved.away.clone(), group)?));
+        }
+    }
+    let cost = |plan: &SwapPlan| estimate::seconds(plan, timeline, room, links);
+    let mut best = found.swap_remove(0);
+    for other in found {
+        if cost(&other) < cost(&best) {
+            best = other;
+        }
+    }
+    Ok((best, solved))
+}
+
+/// In which turn a cohort takes each tensor: where all move other ones, tensors are dealt out in as many runs of the order in which
+/// they are needed as there are cohorts, and a cohort begins with its own.
+fn turns(timeline: &Timeline, coordination: Coordination, (cohort, cohorts): (u32, u32)) -> Vec<usize> {
+    let (cohort, cohorts) = (cohort as usize, cohorts as usize);
+    let all: u64 = timeline.candidates.iter().map(|candidate| candidate.bytes).sum();
+    let mut before = 0;
+    let turn = |candidate: &Candidate| {
+        let run = (u128::from(before) * cohorts as u128 / u128::from(all.max(1))) as usize;
+        before += candidate.bytes;
+        // The last ones needed have left first, so that they come first.
+        (cohorts - 1 - run + cohorts - cohort) % cohorts
+    };
+    match coordination {
+        Coordination::Disjoint => timeline.candidates.iter().map(turn).collect(),
+        _ => vec![0; timeline.candidates.len()],
+    }
+}
+
+/// A stage that has no room for a step even when all that may leave does.
+pub(crate) struct Short {
+    timeline: Timeline,
+    no_room: NoRoom,
+}
+
+impl Short {
+    /// Which stage, at what moment, by how many bytes.
+    pub(crate) fn told(&self, stage: u32, memory: &StageMemory, graph: &OpGraph) -> Shortfall {
+        let op = graph.get(self.timeline.steps[self.no_room.step].op);
+        let used = op.reads.iter().chain(&op.writes);
+        let largest = used.max_by_key(|&&storage| graph.stored(storage).bytes);
+        let mut holders = memory.persistent.clone();
+        holders.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+        Shortfall {
+            stage,
+            block: op.phase.name().to_owned(),
+            needed: memory.held().saturating_add(self.no_room.needed),
+            persistent: memory.held(),
+            holders,
+            requested: largest.map_or(kind::ACTIVATIONS, |&storage| graph.kind(storage)),
+            capacity: memory.capacity,
+        }
+    }
+}

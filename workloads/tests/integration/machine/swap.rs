@@ -1,0 +1,132 @@
+//! Tensors that leave for memory that the step fits in.
+
+use proptest::prelude::*;
+use sim_core::outcome::{End, Run};
+use sim_core::{Options, simulate};
+use workloads::plan::PlanError;
+use workloads::techniques::swap::{Coordination, Engine, Swap, Swapped};
+
+use super::offload::{box_with_links, moved, offloading};
+use super::{Ran, TransformerPlan};
+
+const ENGINES: [Engine; 3] = [Engine::Online, Engine::Greedy, Engine::MixedInteger];
+
+fn swapping(swap: Option<Swap>, ratio: f64, data: u32, micro_batches: u32) -> TransformerPlan {
+    let mut plan = offloading(None, data, micro_batches);
+    plan.execution.micro_batch = 16;
+    plan.deployment.pipelining.swap = swap;
+    plan.deployment.pipelining.footprint_ratio = Some(ratio);
+    plan
+}
+
+const fn by(engine: Engine, coordination: Coordination) -> Option<Swap> {
+    Some(Swap { engine, coordination, prefetch: 4 })
+}
+
+fn completed(plan: &TransformerPlan, links: f64) -> (Ran, Vec<Swapped>) {
+    let built = box_with_links(links).build(plan).unwrap_or_else(|error| panic!("{error}"));
+    let ran = Ran::of(built.lowered);
+    assert_eq!(ran.run.end, End::Completed, "{plan:?}");
+    (ran, built.swapped)
+}
+
+/// Of a GPU that has half of what the step needs at its peak, half leaves, out and back once each in every micro-batch; whoever
+/// decides, what was expected of a GPU alone on its links comes out, and is no less than what any plan takes.
+#[test]
+fn what_must_leave_does_and_little_more() {
+    for (engine, links) in ENGINES.into_iter().flat_map(|engine| [(engine, 0.05), (engine, 1.0)]) {
+        let plan = swapping(by(engine, Coordination::Oblivious), 1.5, 1, 2);
+        let (ran, swapped) = completed(&plan, links);
+        let Swapped { bytes, peak, room, expected, bound, seconds, .. } = swapped[0];
+        if links == 1.0 {
+            let (_, ways) = moved(&ran);
+            assert_eq!(ways, [2 * u128::from(bytes); 2], "{engine:?}");
+        }
+        assert!(peak - room <= bytes && bytes < peak - room + peak / 8, "{engine:?}: {swapped:?}");
+        let step = ran.seconds() / 2.0;
+        assert!(
+            (step / expected - 1.0).abs() < 0.05,
+            "{engine:?}, links {links}: {step} s, not {expected} s"
+        );
+        assert!(seconds <= bound && bound <= expected, "{engine:?}: {swapped:?}");
+    }
+}
+
+/// What a plan made offline takes is no more than what an online one does.
+#[test]
+fn who_knows_the_step_beforehand_is_not_slower() {
+    for links in [0.05, 0.2, 1.0] {
+        let step =
+            |engine| completed(&swapping(by(engine, Coordination::Oblivious), 1.33, 1, 2), links).0.seconds();
+        let [online, greedy, solved] = ENGINES.map(step);
+        assert!(solved <= 1.001 * online && solved <= 1.001 * greedy, "{links}: {online} {greedy} {solved}");
+    }
+}
+
+/// Where links are slow a step is its copies: those of all GPUs out, then all back, in each of k micro-batches. With half of the
+/// GPUs a pass behind the others, which takes one pass more, both ways are busy: 4 k / (2 k + 1) times as fast.
+#[test]
+fn two_directions_are_used_at_once_the_longer_the_more_micro_batches_there_are() {
+    for micro_batches in [1, 4] {
+        let step = |coordination| {
+            completed(&swapping(by(Engine::Online, coordination), 1.33, 2, micro_batches), 0.02).0.seconds()
+        };
+        let gain = step(Coordination::Oblivious) / step(Coordination::Bidirectional);
+        let k = f64::from(micro_batches);
+        let expected = 4.0 * k / (2.0 * k + 1.0);
+        assert!((gain / expected - 1.0).abs() < 0.06, "{micro_batches}: {gain}, not {expected}");
+    }
+}
+
+/// A step that the link does not hold up loses a pass by waiting for others to be ahead.
+#[test]
+fn being_a_pass_behind_costs_a_pass() {
+    let step =
+        |coordination| completed(&swapping(by(Engine::Online, coordination), 1.1, 2, 4), 50.0).0.seconds();
+    let [alike, shifted] = [Coordination::Oblivious, Coordination::Bidirectional].map(step);
+    // All passes are as long as the backward pass, which others run meanwhile.
+    assert!(1.3 * alike < shifted && shifted < 1.7 * alike, "{alike} s, {shifted} s");
+}
+
+#[test]
+fn cohorts_that_do_different_things_fold_into_what_they_do_apart() {
+    for coordination in [Coordination::Disjoint, Coordination::Bidirectional] {
+        let (folded, _) = completed(&swapping(by(Engine::Online, coordination), 1.33, 4, 2), 0.5);
+        let lowered = &folded.lowered;
+        let apart: Run =
+            simulate(&lowered.platform, &lowered.program, &lowered.start, &Options::default()).unwrap();
+        assert_eq!(
+            (apart.time, &apart.streams, &apart.stores),
+            (folded.run.time, &folded.run.streams, &folded.run.stores)
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever memory there is, whoever decides: a step ends, or it is told before what is short. Nobody waits for ever.
+    #[test]
+    fn a_plan_that_fits_ends(
+        ratio in 1.0_f64..4.0,
+        engine in prop_oneof![Just(Engine::Online), Just(Engine::Greedy), Just(Engine::MixedInteger)],
+        coordination in prop_oneof![
+            Just(Coordination::Oblivious), Just(Coordination::Disjoint), Just(Coordination::Bidirectional)
+        ],
+        prefetch in 0_u32..40,
+        (gpus, micro_batches) in (1_u32..5, 1_u32..4),
+        links in prop_oneof![Just(0.02), Just(0.3), Just(5.0)],
+    ) {
+        let plan = swapping(Some(Swap { engine, coordination, prefetch }), ratio, gpus, micro_batches);
+        match box_with_links(links).build(&plan) {
+            Err(PlanError::DoesNotFit(shortfalls)) => prop_assert!(shortfalls.iter().all(|s| s.needed > s.capacity)),
+            Err(other) => prop_assert!(false, "{other}"),
+            Ok(built) => {
+                let limit = built.lowered.platform.stores[built.lowered.stages[0].memory.index()].capacity;
+                let ran = Ran::of(built.lowered);
+                prop_assert_eq!(&ran.run.end, &End::Completed);
+                prop_assert!(ran.run.stores[ran.lowered.stages[0].memory.index()].peak.bytes <= limit);
+            }
+        }
+    }
+}
