@@ -10,7 +10,7 @@ use crate::published::{Grid, Line, Published};
 use crate::quantity;
 use crate::ranking::{Comparison, Point};
 use crate::state;
-use crate::summary::{AllocatorPeak, Citation, CommunicationUse, Moment, RunSummary, Summary};
+use crate::summary::{AllocatorPeak, Citation, CommunicationUse, Moment, RunSummary, Summary, SwapPlan};
 use crate::table::Table;
 
 /// Rows of a table; what is beyond stays in the files.
@@ -61,6 +61,7 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
     if let Some((_, run)) = best {
         time(out, run, &comparison, style)?;
         communication(out, run, &comparison, style)?;
+        swap(out, run, &comparison, style)?;
         allocator(out, run, &comparison, style)?;
         if let Some(line) = rests_on(run) {
             writeln!(out, "\nthe step rests on: {}", clean(&line))?;
@@ -68,6 +69,9 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         for file in &summary.calibrations {
             writeln!(out, "calibrated: {}", clean(&file.in_words()))?;
         }
+    }
+    if let Some(line) = solved(&summary.variants) {
+        writeln!(out, "\n{line}")?;
     }
     failures(out, &summary.variants, &comparison, style)?;
     expectations(out, summary, style)?;
@@ -154,6 +158,48 @@ fn communication(
         vec![one.kind.clone(), one.count.to_string(), bytes, exposed, share]
     };
     writeln!(out, "{}", grid(titles, run.communication.iter().take(ROWS_MAX).map(row).collect()))
+}
+
+/// What was decided about tensors that leave.
+fn swap(out: &mut impl Write, run: &RunSummary, comparison: &Comparison<'_>, style: Style) -> io::Result<()> {
+    if run.swap.is_empty() {
+        return Ok(());
+    }
+    let heading = format!("what {} swaps, planned for links of its own", comparison.naming.run(run));
+    writeln!(out, "\n{}", style.bold(&clean(&heading)))?;
+    let titles = [
+        ("", false),
+        ("tensors", true),
+        ("bytes", true),
+        ("must leave", true),
+        ("expected", true),
+        ("at least", true),
+        ("solver", false),
+    ];
+    let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
+    let row = |plan: &SwapPlan| {
+        let mut cells = vec![plan.of.clone(), format!("{} of {}", plan.away, plan.tensors)];
+        cells.extend([plan.away_bytes, plan.must_leave_bytes].map(quantity::bytes));
+        cells.extend([plan.expected_s, plan.bound_s].map(quantity::seconds));
+        cells.push(plan.solved().to_owned());
+        cells
+    };
+    writeln!(out, "{}", grid(titles, run.swap.iter().take(ROWS_MAX).map(row).collect()))
+}
+
+/// How many programs were solved to a proven optimum, of all runs.
+fn solved(runs: &[RunSummary]) -> Option<String> {
+    let asked = || runs.iter().flat_map(|run| &run.swap).filter_map(|plan| Some((plan, plan.proven?)));
+    let (all, proven) = (asked().count(), asked().filter(|(_, proven)| *proven).count());
+    let gap = asked().filter(|(_, proven)| !proven).map(|(plan, _)| plan.gap()).fold(0.0, f64::max);
+    let others = match all - proven {
+        0 => String::new(),
+        stopped => format!(
+            "; of {stopped} the solver stopped at its limit, at most {} from the bound",
+            quantity::percent(gap)
+        ),
+    };
+    (all > 0).then(|| format!("{proven} of {all} swap programs were solved to a proven optimum{others}"))
 }
 
 /// What the framework's allocator takes for each stage, the fullest ones if they are many.

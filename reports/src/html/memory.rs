@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Page, allocator, figure, first, legend, picker};
+use super::{Page, allocator, figure, first, legend, picker, swap};
 use crate::plots::rows::{self, Bar, Segment};
 use crate::plots::trade_off::{self, Dot};
 use crate::plots::{PlotError, memory_curve};
@@ -20,6 +20,7 @@ const CHARTS_MAX: usize = 12;
 pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     let charts = html! {
         (peaks(page)?)
+        (swap::plans(page))
         (allocator::peaks(page)?)
         (holders(page)?)
         (over_time(page)?)

@@ -10,6 +10,7 @@ mod machine;
 mod matrix;
 mod memory;
 mod setup;
+mod swap;
 mod sweep;
 mod time;
 mod traffic;

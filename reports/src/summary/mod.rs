@@ -5,6 +5,7 @@
 
 mod allocator;
 mod machine;
+mod swap;
 mod traffic;
 
 use indexmap::IndexMap;
@@ -14,6 +15,7 @@ use crate::{absent, quantity};
 
 pub use allocator::{AllocatorPeak, Moment};
 pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
+pub use swap::SwapPlan;
 pub use traffic::{CommunicationUse, LinkUse};
 
 /// The version of the result format; raised only when a field changes its meaning or goes away.
@@ -119,6 +121,9 @@ pub struct RunSummary {
     /// Why nothing is known of the allocator, in one sentence without final full stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocator_unknown: Option<String>,
+    /// What was decided about tensors that leave the GPU for memory that the step fits in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub swap: Vec<SwapPlan>,
     /// What every link, memory or device carried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceUse>,

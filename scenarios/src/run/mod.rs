@@ -17,6 +17,7 @@ mod ranks;
 mod remedy;
 mod returned;
 mod summarise;
+mod swapped;
 mod tally;
 mod words;
 

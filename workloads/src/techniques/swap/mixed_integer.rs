@@ -11,8 +11,8 @@
 //! room:      alive_t - O_t + I_(t-1) <= capacity
 //! ```
 //!
-//! Every plan obeys this, so that the optimum bounds all plans from below; what it chooses is completed and judged operator by
-//! operator.
+//! Every plan obeys this, so that the optimum bounds all plans from below, as does that with parts of tensors; what it chooses is
+//! completed and judged operator by operator.
 
 use good_lp::{
     Expression, ProblemVariables, Solution, SolutionStatus, SolverModel, Variable, WithMipGap, WithTimeLimit,
@@ -36,39 +36,42 @@ const TIME_LIMIT_S: f64 = 20.0;
 pub(crate) struct Solved {
     /// By candidate, whether it is away.
     pub(crate) away: Vec<bool>,
-    /// Seconds by which every plan makes the step longer, at least.
-    pub(crate) bound: f64,
     /// Whether the program's optimum was proven, within [`GAP`].
     pub(crate) proven: bool,
 }
 
-/// Solves the program; of equally good solutions one with few bytes of high `group`s. None where there is none, or none was found
-/// in time.
+/// Solves the program over the candidates that are `allowed` to leave. None where there is no solution, or none was found in time.
 pub(crate) fn solve(
     timeline: &Timeline,
     capacity: u64,
     links: HostLinks,
-    group: impl Fn(usize) -> usize,
+    allowed: impl Fn(usize) -> bool,
 ) -> Option<Solved> {
-    let bundles = bundles(timeline);
+    let bundles = bundles(timeline, allowed);
     let slots = Slots::of(timeline);
-    let (bound, ..) = program(timeline, &bundles, &slots, capacity, links, &group, false)?;
-    let (_, chosen, proven) = program(timeline, &bundles, &slots, capacity, links, &group, true)?;
+    let (_, chosen, proven) = program(timeline, &bundles, &slots, capacity, links, true)?;
     let mut away = vec![false; timeline.candidates.len()];
     for (bundle, _) in bundles.iter().zip(chosen).filter(|(_, chosen)| *chosen) {
         bundle.iter().for_each(|&number| away[number] = true);
     }
-    Some(Solved { away, bound, proven })
+    Some(Solved { away, proven })
+}
+
+/// Seconds by which every plan makes the step longer, at least: the optimum if parts of tensors could leave.
+pub(crate) fn bound(timeline: &Timeline, capacity: u64, links: HostLinks) -> Option<f64> {
+    let bundles = bundles(timeline, |_| true);
+    let (bound, ..) = program(timeline, &bundles, &Slots::of(timeline), capacity, links, false)?;
+    Some(bound)
 }
 
 /// Candidates of one size that follow each other, as few together as the number of variables allows.
-fn bundles(timeline: &Timeline) -> Vec<Vec<usize>> {
-    let mut sizes: Vec<u64> = timeline.candidates.iter().map(|candidate| candidate.bytes).collect();
+fn bundles(timeline: &Timeline, allowed: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
+    let candidates = || (0..timeline.candidates.len()).filter(|&number| allowed(number));
+    let mut sizes: Vec<u64> = candidates().map(|number| timeline.candidates[number].bytes).collect();
     sizes.sort_unstable_by_key(|&bytes| std::cmp::Reverse(bytes));
     sizes.dedup();
     let of_size = |bytes: u64| -> Vec<usize> {
-        let numbers = 0..timeline.candidates.len();
-        numbers.filter(|&number| timeline.candidates[number].bytes == bytes).collect()
+        candidates().filter(|&number| timeline.candidates[number].bytes == bytes).collect()
     };
     let classes: Vec<Vec<usize>> = sizes.into_iter().map(of_size).collect();
     let together = (1..).find(|together| {
@@ -112,7 +115,6 @@ fn program(
     slots: &Slots,
     capacity: u64,
     links: HostLinks,
-    group: &impl Fn(usize) -> usize,
     whole: bool,
 ) -> Option<(f64, Vec<bool>, bool)> {
     let mut variables = ProblemVariables::new();
@@ -136,13 +138,10 @@ fn program(
         bundles.iter().zip(&away).map(|(bundle, &away)| gb(bundle, by) * away).sum()
     };
     let exposed: Expression = longer.iter().copied().sum();
-    // What is worth less than the gap decides between plans that are equal otherwise.
+    // Of equally good plans the one that moves less: what that is worth is less than the gap.
     let slowest = links.rate[0].min(links.rate[1]) / GB;
-    let tie = |(bundle, &away): (&Vec<usize>, &Variable)| {
-        let worth = 1.0 + group(bundle[0]) as f64;
-        1e-4 * worth * gb(bundle, &|_| true) / slowest * away
-    };
-    let ties: Expression = bundles.iter().zip(&away).filter(|_| whole).map(tie).sum();
+    let moved: Expression = total(&|_| true);
+    let ties = if whole { 1e-4 / slowest * moved } else { Expression::from(0.0) };
     let mut model = variables.minimise(exposed.clone() + ties).using(microlp).with_time_limit(TIME_LIMIT_S);
     if whole {
         model = model.with_mip_gap(GAP).ok()?;
@@ -221,11 +220,9 @@ mod tests {
             let choices =
                 (0..1_usize << count).map(|bits| (0..count).map(|at| bits >> at & 1 == 1).collect());
             let best = choices.filter_map(|away: Vec<bool>| cost(&away)).fold(f64::INFINITY, f64::min);
-            let solved = solve(&timeline, capacity, links, |_| 0).expect("it has a solution");
-            assert!(
-                solved.proven && solved.bound + timeline.seconds() <= best + 1e-6,
-                "{sizes:?}: {solved:?}, {best}"
-            );
+            let solved = solve(&timeline, capacity, links, |_| true).expect("it has a solution");
+            let bound = bound(&timeline, capacity, links).expect("it has a solution") + timeline.seconds();
+            assert!(solved.proven && bound <= best + 1e-6, "{sizes:?}: {solved:?}, {bound}, {best}");
             let improved = |away: &[bool]| {
                 let plan = SwapPlan::on_demand(&timeline, away);
                 let better = greedy::improved(plan, &timeline, (capacity, 64), links, |_| 0);

@@ -134,7 +134,7 @@ pub(crate) fn decide(
 ) -> Result<Result<Swapped, Short>, Conflict> {
     let Stage { number, visits, room, links } = stage;
     let timeline = Timeline::of(visits, number, graph, costs);
-    let (plan, solved) = match planned(technique, &timeline, room, links, (cohort, cohorts)) {
+    let (plan, proven) = match planned(technique, &timeline, room, links, (cohort, cohorts)) {
         Ok(planned) => planned,
         Err(no_room) => return Ok(Err(Short { timeline, no_room })),
     };
@@ -150,6 +150,7 @@ pub(crate) fn decide(
     let away = plan.away().into_iter().filter(|&away| away).count();
     let (seconds, must) = (timeline.seconds(), timeline.peak().saturating_sub(room) as f64);
     let slowest = must / links.rate[0].min(links.rate[1]);
+    let solver = mixed_integer::bound(&timeline, room, links);
     Ok(Ok(Swapped {
         stage: number,
         cohort,
@@ -159,19 +160,19 @@ pub(crate) fn decide(
         room,
         seconds,
         expected: estimate::seconds(&plan, &timeline, room, links),
-        bound: seconds.max(slowest).max(seconds + solved.as_ref().map_or(0.0, |solved| solved.bound)),
-        proven: solved.map(|solved| solved.proven),
+        bound: seconds.max(slowest).max(seconds + solver.unwrap_or(0.0)),
+        proven,
     }))
 }
 
-/// The plan of an engine, and what a solver found where it was asked.
+/// The plan of an engine, and whether a solver proved its optimum, where one was asked.
 fn planned(
     technique: &Swap,
     timeline: &Timeline,
     room: u64,
     links: HostLinks,
     cohorts: (u32, u32),
-) -> Result<(SwapPlan, Option<mixed_integer::Solved>), NoRoom> {
+) -> Result<(SwapPlan, Option<bool>), NoRoom> {
     let turns = turns(timeline, technique.coordination, cohorts);
     let group = |number: usize| turns[number];
     let prefetch = technique.prefetch as usize;
@@ -184,11 +185,14 @@ fn planned(
         return Ok((ahead(online::learn(timeline, room, nothing, group)?), None));
     }
     let improved = |plan| greedy::improved(plan, timeline, (room, prefetch), links, group);
-    let mut found = vec![improved(greedy::longest_idle(timeline, room, group)?)];
+    let longest_idle = greedy::longest_idle(timeline, room, group)?;
+    let last_turn =
+        longest_idle.away().into_iter().zip(&turns).filter(|&(away, _)| away).map(|(_, &turn)| turn).max();
+    let mut found = vec![improved(longest_idle)];
     let mut solved = None;
     if technique.engine == Engine::MixedInteger {
         found.push(ahead(online::learn(timeline, room, nothing, group)?));
-        solved = mixed_integer::solve(timeline, room, links, group);
+        solved = mixed_integer::solve(timeline, room, links, |number| Some(turns[number]) <= last_turn);
         if let Some(solved) = &solved {
             found.push(improved(online::learn(timeline, room, solved.away.clone(), group)?));
         }
@@ -200,7 +204,8 @@ fn planned(
             best = other;
         }
     }
-    Ok((best, solved))
+    let asked = technique.engine == Engine::MixedInteger;
+    Ok((best, asked.then(|| solved.is_some_and(|solved| solved.proven))))
 }
 
 /// In which turn a cohort takes each tensor: where all move other ones, tensors are dealt out in as many runs of the order in which

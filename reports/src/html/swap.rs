@@ -1,0 +1,45 @@
+//! What was decided about tensors that leave the GPU for memory that the step fits in.
+
+use maud::{Markup, html};
+
+use super::{Page, ROWS_AT_ONCE, figure};
+use crate::quantity;
+use crate::summary::SwapPlan;
+
+/// The plans of all variants in focus.
+pub(super) fn plans(page: &Page<'_>) -> Markup {
+    let plans = || page.focus.iter().flat_map(|run| run.swap.iter().map(|plan| (run.variant.as_str(), plan)));
+    let count = plans().count();
+    if count == 0 {
+        return html! {};
+    }
+    let question = format!("What is swapped{}?", page.place);
+    let aid = "What was planned for links that nobody shares: the tensors that leave, in the part of a step that was planned (a micro-batch, or all of a pipeline), what it is expected to take with them, and the least that any choice takes.";
+    let table = html! {
+        div.wide.tall[count > ROWS_AT_ONCE] {
+            table.sortable {
+                thead {
+                    tr { th { "variant" } th { "of" } th.number { "tensors" } th.number { "that leave" } th.number { "bytes" } th.number { "must leave" } th.number { "expected" } th.number { "at least" } th { "solver" } }
+                }
+                tbody { @for (variant, plan) in plans() { (row(variant, plan)) } }
+            }
+        }
+    };
+    figure(&question, aid, &[], &table)
+}
+
+fn row(variant: &str, plan: &SwapPlan) -> Markup {
+    html! {
+        tr {
+            td { (variant) }
+            td { (plan.of) }
+            td.number data-sort=(plan.tensors) { (plan.tensors) }
+            td.number data-sort=(plan.away) { (plan.away) }
+            td.number data-sort=(plan.away_bytes) { (quantity::bytes(plan.away_bytes)) }
+            td.number data-sort=(plan.must_leave_bytes) { (quantity::bytes(plan.must_leave_bytes)) }
+            td.number data-sort=(plan.expected_s) { (quantity::seconds(plan.expected_s)) }
+            td.number data-sort=(plan.bound_s) { (quantity::seconds(plan.bound_s)) }
+            td { (plan.solved()) }
+        }
+    }
+}

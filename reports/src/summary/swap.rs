@@ -1,0 +1,43 @@
+//! What was decided about tensors that leave for memory that a step fits in.
+
+use serde::{Deserialize, Serialize};
+
+/// The plan of a stage, or of those copies of it that move the same tensors.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SwapPlan {
+    /// Whose it is ("stage 0", "stage 0, group 2 of 4").
+    pub of: String,
+    /// Tensors that could leave.
+    pub tensors: u32,
+    /// Those that do.
+    pub away: u32,
+    /// What they have in the part of a step that was planned: a micro-batch, or all of a pipeline.
+    pub away_bytes: u64,
+    /// What is beyond the GPU's memory at the peak, and must leave.
+    pub must_leave_bytes: u64,
+    /// Expected time of that part of a step on links that nobody shares.
+    pub expected_s: f64,
+    /// The least that any choice of tensors takes there: operators or copies, or what a solver has proven.
+    pub bound_s: f64,
+    /// Whether a solver has proven its program's optimum; absent where none was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proven: Option<bool>,
+}
+
+impl SwapPlan {
+    /// By which part of the expected time a better choice could be faster at most.
+    #[must_use]
+    pub fn gap(&self) -> f64 {
+        if self.expected_s > 0.0 { 1.0 - self.bound_s / self.expected_s } else { 0.0 }
+    }
+
+    /// What a solver found, in words.
+    #[must_use]
+    pub const fn solved(&self) -> &'static str {
+        match self.proven {
+            None => "not asked",
+            Some(true) => "optimum proven",
+            Some(false) => "stopped at its limit",
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What was decided about swapping, in words.
+
+use reports::summary::SwapPlan;
+use workloads::plan::Built;
+use workloads::techniques::swap::Swapped;
+
+/// The swap plans of a run.
+pub(super) fn plans(built: &Built) -> Vec<SwapPlan> {
+    let cohorts = built.swapped.iter().map(|swapped| swapped.cohort + 1).max().unwrap_or(1);
+    let plan = |swapped: &Swapped| {
+        let stage = format!("stage {}", swapped.stage);
+        SwapPlan {
+            of: if cohorts > 1 {
+                format!("{stage}, group {} of {cohorts}", swapped.cohort + 1)
+            } else {
+                stage
+            },
+            tensors: swapped.tensors[0],
+            away: swapped.tensors[1],
+            away_bytes: swapped.bytes,
+            must_leave_bytes: swapped.peak.saturating_sub(swapped.room),
+            expected_s: swapped.expected,
+            bound_s: swapped.bound,
+            proven: swapped.proven,
+        }
+    };
+    built.swapped.iter().map(plan).collect()
+}
