@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 12] = [
+const LIBRARY: [(&str, &str); 13] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-fused-softmax", include_str!("../library/bpipe-fused-softmax.yaml")),
@@ -13,6 +13,7 @@ const LIBRARY: [(&str, &str); 12] = [
     ("pipeline-schedules", include_str!("../library/pipeline-schedules.yaml")),
     ("moe-expert-parallel", include_str!("../library/moe-expert-parallel.yaml")),
     ("zero3-sharded", include_str!("../library/zero3-sharded.yaml")),
+    ("zero-infinity-nvme", include_str!("../library/zero-infinity-nvme.yaml")),
     ("bpipe-profiled", include_str!("../library/bpipe-profiled.yaml")),
 ];
 

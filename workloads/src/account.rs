@@ -81,6 +81,10 @@ pub enum Communication {
     Offload,
     /// An activation that comes back from there.
     Reload,
+    /// States that come from drives.
+    ReadStates,
+    /// States and gradients that go there.
+    WriteStates,
 }
 
 /// The accounts of all tasks of a plan on a machine.
@@ -152,6 +156,8 @@ impl Communication {
             Self::Load => "load from the partner stage".to_owned(),
             Self::Offload => "offload to host memory".to_owned(),
             Self::Reload => "load from host memory".to_owned(),
+            Self::ReadStates => "states from drives".to_owned(),
+            Self::WriteStates => "states to drives".to_owned(),
         }
     }
 
@@ -160,7 +166,7 @@ impl Communication {
         match self {
             Self::Collective(group, _) => !matches!(group, Group::Embedding | Group::Model),
             Self::Message | Self::Eviction | Self::Load => false,
-            Self::Offload | Self::Reload => true,
+            Self::Offload | Self::Reload | Self::ReadStates | Self::WriteStates => true,
         }
     }
 }

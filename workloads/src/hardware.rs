@@ -22,7 +22,7 @@ use crate::cost::{CollectivePhase, Message, OpCost};
 use crate::model::operator::Stream;
 use crate::model::reuse::Reuse;
 use crate::model::transformer::{Collective, CollectiveKind, Group, HostWork, HostWorkKind, Operator, Work};
-use crate::plan::Launch;
+use crate::plan::{HostRates, Launch};
 use crate::site::{ChannelSpec, Job};
 
 /// What is known of the hardware.
@@ -106,8 +106,8 @@ pub(crate) struct CostModels<'a> {
     hbm: Rate,
     /// What copies from a GPU to its host ask for beside their links, and back.
     host_copies: Option<[CopyCost; 2]>,
-    /// What hosts get of their memory at most while they update (byte/s).
-    update_rate: Option<f64>,
+    /// What limits hosts that update.
+    hosts: HostRates,
     /// By kernel, its speeds at each clock.
     speeds: Vec<Vec<CapTable>>,
     known: BTreeMap<Vec<(u32, u64, u32)>, u32>,
@@ -120,7 +120,7 @@ impl<'a> CostModels<'a> {
         job: &'a Job<'a>,
         hardware: &Hardware<'_>,
         launch: Launch,
-        update_rate: Option<f64>,
+        hosts: HostRates,
     ) -> Result<Self, HardwareError> {
         let (_, gpu) = hardware.gpu()?;
         Ok(Self {
@@ -137,7 +137,7 @@ impl<'a> CostModels<'a> {
             },
             hbm: Rate::per_second(gpu.bandwidth_gb_per_s * 1e9),
             host_copies: hardware.host_copies(),
-            update_rate,
+            hosts,
             speeds: Vec::new(),
             known: BTreeMap::new(),
             channels: Vec::new(),
@@ -165,16 +165,20 @@ impl<'a> CostModels<'a> {
         Ok(OpCost::Kernel { fixed, bytes: fastest.bytes, speed, sms: fastest.sms_wanted })
     }
 
-    /// What a host does for a rank: copies start, processors do not.
+    /// What a host does for a rank: copies start, processors and drives do not.
     fn host(&self, HostWork { kind, bytes }: HostWork) -> OpCost {
-        let (latency, at_most) = match (kind, self.host_copies) {
-            (HostWorkKind::Process, _) => (Time::ZERO, self.update_rate),
-            (_, None) => (Time::ZERO, None),
-            (HostWorkKind::Receive, Some([copy, _])) | (HostWorkKind::Send, Some([_, copy])) => {
-                (copy.latency, copy.at_most)
+        let copy = |way: usize| self.host_copies.map(|copies| copies[way]);
+        let (latency, at_most, times) = match kind {
+            HostWorkKind::Receive | HostWorkKind::Send => {
+                let copy = copy(usize::from(kind == HostWorkKind::Send));
+                (copy.map_or(Time::ZERO, |copy| copy.latency), copy.and_then(|copy| copy.at_most), 1)
             }
+            HostWorkKind::Process => (Time::ZERO, self.hosts.update, 1),
+            HostWorkKind::Copy => (Time::ZERO, self.hosts.gradients, 2),
+            HostWorkKind::Read | HostWorkKind::Write => (Time::ZERO, None, 1),
         };
-        OpCost::Host { kind, bytes, latency, cap: at_most.map_or(Rate::UNLIMITED, Rate::per_second) }
+        let cap = at_most.map_or(Rate::UNLIMITED, |rate| Rate::per_second(rate * times as f64));
+        OpCost::Host { kind, bytes: bytes * times, latency, cap }
     }
 
     /// A message of `bytes` from a stage to another.

@@ -1,5 +1,5 @@
-//! Updates by hosts: of parameters whose states are there, group after group; one realiser gives them lanes of their own
-//! ([`crate::realise::host_update`]).
+//! Updates by hosts: of parameters whose states are in host memory or on drives, group after group; one realiser gives them lanes of
+//! their own ([`crate::realise::host_update`]).
 
 use crate::graph::OpId;
 
@@ -8,17 +8,34 @@ use crate::graph::OpId;
 pub struct HostUpdate {
     /// The stage.
     pub stage: u32,
+    /// Gradients that go to drives before the update, in the order in which they come from the GPU.
+    pub gradients: Vec<HostGradients>,
     /// Parameters that are updated together, in this order.
     pub groups: Vec<HostGroup>,
+    /// Groups whose states are in host memory at a time, where they are on drives.
+    pub buffers: u32,
     /// The GPU goes on with what the update before has made of the parameters.
     pub delayed: bool,
+}
+
+/// Gradients that leave together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostGradients {
+    /// Their copy from the GPU, the last operator of an [exchange](crate::exchange::Exchange).
+    pub received: OpId,
+    /// Their copy to a buffer, an operator of no visit.
+    pub copied: OpId,
+    /// Its way to the drives, another.
+    pub written: OpId,
 }
 
 /// Parameters that are updated together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostGroup {
+    /// Their states come from the drives, and go back there: operators of no visit, where they are kept there.
+    pub drives: Option<[OpId; 2]>,
     /// Their update, an operator of the visit [`Update`](crate::graph::Phase::Update).
     pub update: OpId,
-    /// Their copy to the GPU, an operator of no visit.
-    pub back: OpId,
+    /// Their copy to the GPU, an operator of no visit, where they are kept there.
+    pub back: Option<OpId>,
 }

@@ -31,6 +31,8 @@ pub struct StageMemory {
     pub persistent: Vec<(&'static str, u64)>,
     /// Bytes that each rank holds throughout in the memory of its host, by kind.
     pub hosted: Vec<(&'static str, u64)>,
+    /// Bytes of states that each rank keeps on drives.
+    pub on_drives: u64,
     /// Most micro-batches (of one chunk each) that may be resident at a time; none: as many as fit.
     pub resident_bound: Option<u32>,
     /// Whether who finds no room waits until others give some back, rather than having run out of memory.
@@ -95,6 +97,10 @@ pub enum LaneKind {
     HostUpdate,
     /// Copies them back to the GPU.
     Return,
+    /// Reads states of the optimizer from drives.
+    ReadStates,
+    /// Writes them, and gradients, to drives.
+    WriteStates,
     /// Issues what the others execute.
     Host,
 }
@@ -114,6 +120,8 @@ impl LaneKind {
             Self::Reduce => "reduce".to_owned(),
             Self::HostUpdate => "host update".to_owned(),
             Self::Return => "return".to_owned(),
+            Self::ReadStates => "read states".to_owned(),
+            Self::WriteStates => "write states".to_owned(),
             Self::Host => "host".to_owned(),
         }
     }

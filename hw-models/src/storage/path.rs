@@ -58,8 +58,8 @@ impl PathParameters {
         Requests { block: self.block_kib << 10, depth: self.depth, issue_s: self.issue_us * 1e-6 }
     }
 
-    /// Most that its thread moves (byte/s).
-    pub(super) fn of_thread(&self, way: Way) -> f64 {
+    /// Most that its thread moves (byte/s); infinite where drives and links limit.
+    pub fn of_thread(&self, way: Way) -> f64 {
         let rate = match way {
             Way::Read => self.read_gb_per_s,
             Way::Write => self.write_gb_per_s,

@@ -14,7 +14,8 @@ pub(crate) fn ranks(scenario: &Scenario) -> Option<Ranks> {
     let whole = scenario.training.step.unwrap_or_default() == Step::Full;
     let techniques = &scenario.techniques;
     let away = techniques.activation_offload.is_some() || techniques.swap.is_some();
-    if !whole || away || techniques.zero_offload.is_some() || scenario.memory.footprint_ratio.is_some() {
+    let hosts = techniques.zero_offload.is_some() || techniques.zero_infinity.is_some();
+    if !whole || away || hosts || scenario.memory.footprint_ratio.is_some() {
         return None;
     }
     // A plan that was built has a model.

@@ -17,7 +17,7 @@ use workloads::plan::{
 
 use crate::schema::{Count, Model, Scenario};
 
-pub(crate) use pipelining::{micro_batches_per_flush, steps, zero_offload};
+pub(crate) use pipelining::{micro_batches_per_flush, pipelining, steps};
 
 /// Builds the program of a checked scenario.
 ///

@@ -6,18 +6,19 @@ use workloads::realise::messages::SendMode;
 use workloads::techniques::bpipe::{self, Bpipe};
 use workloads::techniques::offload::{ActivationOffload, Store};
 use workloads::techniques::swap::{Coordination, Engine, Swap};
+use workloads::techniques::zero_infinity::ZeroInfinity;
 use workloads::techniques::zero_offload::ZeroOffload;
 
 use crate::schema::{
-    self, Bytes, EvictionPolicy, MemoryAllowance, Scenario, Schedule, Send, Share, StoreWhen,
-    SwapCoordination, SwapEngine,
+    self, Bytes, EvictionPolicy, KeptParameters, KeptStates, MemoryAllowance, Scenario, Schedule, Send,
+    Share, StoreWhen, SwapCoordination, SwapEngine,
 };
 
 /// Tensors that are offloaded, at least (bytes): 8 Mi elements of two bytes (SSDTrain).
 const SMALLEST_OFFLOADED: u64 = 16 << 20;
 
 /// Order, messages and techniques of a scenario.
-pub(super) fn pipelining(scenario: &Scenario) -> Pipelining {
+pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
     Pipelining {
         micro_batches: micro_batches_per_flush(scenario),
         schedule: schedule(scenario),
@@ -46,6 +47,7 @@ pub(super) fn pipelining(scenario: &Scenario) -> Pipelining {
             forwarding: offload.forwarding,
         }),
         zero_offload: scenario.techniques.zero_offload.as_ref().map(zero_offload),
+        zero_infinity: scenario.techniques.zero_infinity.as_ref().map(zero_infinity),
         swap: scenario.techniques.swap.as_ref().map(swap),
         footprint_ratio: scenario.memory.footprint_ratio.map(Share::as_f64),
     }
@@ -67,7 +69,16 @@ fn swap(swap: &schema::Swap) -> Swap {
     }
 }
 
-pub(crate) fn zero_offload(settings: &schema::ZeroOffload) -> ZeroOffload {
+fn zero_infinity(settings: &schema::ZeroInfinity) -> ZeroInfinity {
+    ZeroInfinity {
+        parameters_at_host: settings.parameters == KeptParameters::Host,
+        states_on_drives: settings.states == KeptStates::Drives,
+        group: settings.group.get(),
+        buffers: settings.buffers.get() as u32,
+    }
+}
+
+fn zero_offload(settings: &schema::ZeroOffload) -> ZeroOffload {
     ZeroOffload { group: settings.group.get(), delayed: settings.delayed_update }
 }
 

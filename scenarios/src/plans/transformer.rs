@@ -1,5 +1,6 @@
 //! The plan of a transformer.
 
+use hw_models::storage::PathParameters;
 use sim_core::time::Time;
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
@@ -8,9 +9,10 @@ use workloads::model::transformer::{
     Transformer,
 };
 use workloads::placement;
-use workloads::plan::{self, Deployment, TransformerPlan};
+use workloads::plan::{self, Deployment, Drives, HostRates, TransformerPlan};
 
 use super::pipelining::{pipelining, schedule};
+use crate::catalogue;
 use crate::schema::{
     self, Attention, Bias, Bytes, BytesPerParameter, ContextExchange, Count, CrossEntropy, DrawnLoad,
     Encoder, ExpertLoad, FusedSoftmax, Gelu, Launch, LayersOf, Mlp, Model, Norm, Optimizer, Placement,
@@ -40,16 +42,38 @@ pub(super) fn deployment(scenario: &Scenario) -> Deployment {
         placement: placement(&scenario.parallelism),
         launch: launch(scenario),
         host_overhead: software.map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds())),
-        update_rate: scenario
-            .techniques
-            .zero_offload
-            .as_ref()
-            .and_then(|hosts| hosts.rate)
-            .map(|rate| Rate::bytes_per_second(rate) as f64),
+        hosts: host_rates(scenario),
+        drives: drives(scenario),
         pipelining: pipelining(scenario),
         reserved: scenario.memory.reserved.map_or(0, Bytes::bytes),
         limit: scenario.memory.limit.map(Bytes::bytes),
     }
+}
+
+/// What hosts that update do at most.
+fn host_rates(scenario: &Scenario) -> HostRates {
+    let rate = |rate: Option<Rate>| rate.map(|rate| Rate::bytes_per_second(rate) as f64);
+    let offload = scenario.techniques.zero_offload.as_ref().and_then(|hosts| hosts.rate);
+    let infinity = scenario.techniques.zero_infinity.as_ref();
+    HostRates {
+        update: rate(offload.or(infinity.and_then(|hosts| hosts.rate))),
+        gradients: rate(infinity.and_then(|hosts| hosts.gradient_rate)),
+    }
+}
+
+/// The drives that a technique uses, and how.
+fn drives(scenario: &Scenario) -> Option<Drives> {
+    let uses = |hosts: &schema::ZeroInfinity| hosts.states == schema::KeptStates::Drives;
+    scenario.techniques.zero_infinity.as_ref().filter(|hosts| uses(hosts))?;
+    let settings = scenario.storage.clone().unwrap_or_default();
+    let path = catalogue::storage_paths().get(&settings.path)?;
+    let path = PathParameters {
+        block_kib: settings.block.map_or(path.block_kib, |block| block.bytes() >> 10),
+        depth: settings.depth.map_or(path.depth, |depth| depth.get() as u32),
+        issue_us: settings.issue.map_or(path.issue_us, |issue| issue.picoseconds() as f64 * 1e-6),
+        ..path.clone()
+    };
+    Some(Drives { count: settings.drives.map(|count| count.get() as u32), path })
 }
 
 /// What the copies of a model share.

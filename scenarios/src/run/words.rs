@@ -52,6 +52,8 @@ impl<'a> Words<'a> {
             LaneKind::Load => format!("loads of {name}"),
             LaneKind::Offload => format!("copies of {name} to its host"),
             LaneKind::HostUpdate => format!("update of {name} on its host"),
+            LaneKind::ReadStates => format!("states of {name} from drives"),
+            LaneKind::WriteStates => format!("states of {name} to drives"),
             LaneKind::Return => format!("parameters of {name} from its host"),
             LaneKind::Reload => format!("copies of {name} from its host"),
             LaneKind::Collective => format!("collectives of {name}"),

@@ -23,6 +23,7 @@ mod quantity;
 mod run;
 pub(crate) mod shape;
 mod software;
+mod storage;
 mod techniques;
 mod training;
 mod transformer;
@@ -49,9 +50,10 @@ pub use shape::Shape;
 pub use software::{
     Attention, CrossEntropy, FusedSoftmax, Gelu, Launch, LayersOf, Optimizer, ProductsAddTo, Software,
 };
+pub use storage::Storage;
 pub use techniques::{
-    BPipe, EvictionPolicy, PairTransfer, Recompute, RecomputeMode, StageSet, StoreWhen, Swap,
-    SwapCoordination, SwapEngine, Techniques, ZeroOffload,
+    BPipe, EvictionPolicy, KeptParameters, KeptStates, PairTransfer, Recompute, RecomputeMode, StageSet,
+    StoreWhen, Swap, SwapCoordination, SwapEngine, Techniques, ZeroInfinity, ZeroOffload,
 };
 pub use training::{Fp8, MicroBatches, Precision, Scaling, Step, Training, UpdateRule};
 pub use transformer::{
@@ -68,6 +70,9 @@ pub struct Scenario {
     /// What the model is trained on; a profiled pipeline needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
+    /// What techniques use of its drives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Storage>,
     /// Hardware files of `foretrain calibrate`, laid over the machine: what they measured replaces what the catalogue says, the
     /// rest stays. Paths are relative to this file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -30,6 +30,65 @@ pub struct Techniques {
     /// Move as much of what the forward pass saves to host memory, and back, as must be for the GPU's memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swap: Option<Swap>,
+    /// Keep the states of the optimizer on drives, and parameters in host memory (Rajbhandari et al., SC 2021).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zero_infinity: Option<ZeroInfinity>,
+}
+
+/// Keep states of the optimizer on the drives of `storage` or in host memory, and parameters in host memory, from where a block's come
+/// for every pass: to each rank its share, which ranks then gather. Gradients go on to the drives; the host reads a group's states,
+/// updates and writes them. Copies of the model share everything (`sharding: parameters`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ZeroInfinity {
+    /// Where parameters are between passes.
+    pub parameters: KeptParameters,
+    /// Where states of the optimizer are.
+    pub states: KeptStates,
+    /// So many parameters are updated together; 10^9 when absent, as in DeepSpeed (`sub_group_size`).
+    pub group: Count<1, 1_000_000_000_000>,
+    /// Groups in host memory at a time: with one reading, updating and writing take turns, as in DeepSpeed without `pipeline_read` and
+    /// `pipeline_write`.
+    pub buffers: Count<1, 1_024>,
+    /// Most that the threads of one rank's update get of the host's memory, reads and writes together; all of it when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Most gradients that its threads copy to buffers of the drives in a second, in fp32; as much as memory allows when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gradient_rate: Option<Rate>,
+}
+
+impl Default for ZeroInfinity {
+    fn default() -> Self {
+        Self {
+            parameters: KeptParameters::Host,
+            states: KeptStates::Drives,
+            group: Count::new(1_000_000_000).expect("within the limits"),
+            buffers: Count::new(1).expect("within the limits"),
+            rate: None,
+            gradient_rate: None,
+        }
+    }
+}
+
+/// Where parameters are between passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeptParameters {
+    /// On the GPUs.
+    Gpu,
+    /// In host memory.
+    Host,
+}
+
+/// Where states of the optimizer are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeptStates {
+    /// In host memory.
+    Host,
+    /// On drives.
+    Drives,
 }
 
 /// Keep the states of the optimizer in host memory. Gradients go there as soon as they are summed, in buckets of

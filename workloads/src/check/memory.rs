@@ -82,7 +82,7 @@ pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
         .collect()
 }
 
-/// A host whose memory cannot hold what its ranks keep there throughout.
+/// A host whose memory, or whose drive, cannot hold what its ranks keep there throughout.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{memory}` has {capacity} B, but {ranks} ranks keep {needed} B there throughout")]
 pub struct FullHost {
@@ -102,21 +102,27 @@ pub struct FullHost {
 pub fn full_hosts(stages: &[StageMemory], site: &Site) -> Vec<FullHost> {
     let mut hosts: BTreeMap<StoreId, FullHost> = BTreeMap::new();
     for (rank, of_rank) in site.ranks.iter().enumerate() {
-        let Some(host) = of_rank.host else { continue };
-        let store = &site.platform.stores[host.memory.index()];
-        let full = hosts.entry(host.memory).or_insert_with(|| FullHost {
-            memory: store.name.clone(),
-            ranks: 0,
-            holders: Vec::new(),
-            needed: 0,
-            capacity: store.capacity,
-        });
-        full.ranks += 1;
-        for &(kind, bytes) in &stages[rank / site.replicas as usize].hosted {
-            full.needed = full.needed.saturating_add(bytes);
-            match full.holders.iter_mut().find(|(known, _)| *known == kind) {
-                Some((_, all)) => *all = all.saturating_add(bytes),
-                None => full.holders.push((kind, bytes)),
+        let of_stage = &stages[rank / site.replicas as usize];
+        let of_drive = of_stage.on_drives.div_ceil((of_rank.drives.len() as u64).max(1));
+        let on_drives = [(kind::OPTIMIZER, of_drive)];
+        let memory = of_rank.host.map(|host| (host.memory, of_stage.hosted.as_slice()));
+        let drives = of_rank.drives.iter().map(|&drive| (drive, on_drives.as_slice()));
+        for (id, held) in memory.into_iter().chain(drives) {
+            let store = &site.platform.stores[id.index()];
+            let full = hosts.entry(id).or_insert_with(|| FullHost {
+                memory: store.name.clone(),
+                ranks: 0,
+                holders: Vec::new(),
+                needed: 0,
+                capacity: store.capacity,
+            });
+            full.ranks += 1;
+            for &(kind, bytes) in held {
+                full.needed = full.needed.saturating_add(bytes);
+                match full.holders.iter_mut().find(|(known, _)| *known == kind) {
+                    Some((_, all)) => *all = all.saturating_add(bytes),
+                    None => full.holders.push((kind, bytes)),
+                }
             }
         }
     }

@@ -87,7 +87,9 @@ fn account_of_host(work: HostWork, hardware: &Hardware<'_>) -> Account {
     match work.kind {
         HostWorkKind::Receive => copy(Communication::Offload),
         HostWorkKind::Send => copy(Communication::Reload),
-        HostWorkKind::Process => {
+        HostWorkKind::Read => Account { origin: Origin::DataSheet, ..copy(Communication::ReadStates) },
+        HostWorkKind::Write => Account { origin: Origin::DataSheet, ..copy(Communication::WriteStates) },
+        HostWorkKind::Process | HostWorkKind::Copy => {
             Account { communication: None, model: TimeModel::Host, shape: 0, origin: Origin::Estimate }
         }
     }

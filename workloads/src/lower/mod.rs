@@ -19,7 +19,7 @@ use self::trips::Trips;
 use crate::account::Task;
 use crate::cost::{CollectivePhase, CostBook, OpCost};
 use crate::graph::OpGraph;
-use crate::names::cause;
+use crate::names::{cause, kind};
 use crate::schedule::{Item, Lane, LaneKind, Schedule};
 use crate::site::Site;
 
@@ -153,6 +153,8 @@ fn class(kind: LaneKind) -> u8 {
         LaneKind::Reload => 9,
         LaneKind::HostUpdate => 10,
         LaneKind::Return => 11,
+        LaneKind::ReadStates => 12,
+        LaneKind::WriteStates => 13,
     }
 }
 
@@ -188,6 +190,11 @@ fn stores(lowered: &mut Lowered, schedule: &Schedule, site: &Site) {
                     let kind = lowered.program.kind(kind);
                     lowered.start.stores.push((host.memory, kind, bytes));
                 }
+            }
+            let drives = &site.ranks[site.rank(stage, replica)].drives;
+            for &drive in drives.iter().filter(|_| memory.on_drives > 0) {
+                let kind = lowered.program.kind(kind::OPTIMIZER);
+                lowered.start.stores.push((drive, kind, memory.on_drives.div_ceil(drives.len() as u64)));
             }
             lowered.ranks.push(ids);
         }

@@ -28,6 +28,9 @@ pub(super) enum Object {
     FromHost,
     /// What its processors read and write.
     Processors,
+    /// The ways between its memory and the drives.
+    FromDrives,
+    ToDrives,
     /// A channel, and the class of the lane that joins.
     Channel(u32, u8),
     /// Where all ranks of a stage meet.
@@ -49,11 +52,14 @@ impl Objects<'_> {
         let rank = |stage| self.site.rank(stage, replica);
         let own = &self.site.ranks[rank(stage)];
         let host = || own.host.expect("a rank that offloads has a host");
+        let drives = || host().drives.expect("a rank that keeps something on drives has some");
         match object {
             Object::HostMemory => host().memory.0,
             Object::ToHost => host().out.0,
             Object::FromHost => host().back.0,
             Object::Processors => host().processors.0,
+            Object::FromDrives => drives().read.0.0,
+            Object::ToDrives => drives().write.0.0,
             Object::Signal(signal) => self.cohorts.counter(signal, replica),
             Object::Course(storage) => self.trips.cell(storage, replica),
             Object::Meeting(stage) => self.meetings[&stage].0,

@@ -38,7 +38,7 @@ pub(crate) fn exchange(
     let mut exchanging = Exchanging { laid, states, data, narrow, exchanges: Vec::new() };
     for position in parts.chunk_by(|a, b| (a.stage, a.chunk) == (b.stage, b.chunk)) {
         let whole = has(position, PartKind::Embedding) && has(position, PartKind::Head);
-        let root = whole && one_at_a_time && data.sharding == Sharding::Parameters;
+        let root = whole && one_at_a_time && data.parts_parameters();
         if let Some(gather) = data.gathers_beside() {
             exchanging.gathers(position, gather, root);
         }
@@ -82,15 +82,15 @@ impl Exchanging<'_> {
                 // It stays with the embedding.
                 PartKind::Head if is_root => continue,
                 _ if is_root => of_root.map(|part| part.owned).sum(),
-                _ if self.data.sharding == Sharding::Parameters => part.read,
+                _ if self.data.parts_parameters() => part.read,
                 _ => part.owned,
             };
             for held in [(self.data.sharers(), parameters - part.experts), (Group::ExpertData, part.experts)]
             {
-                if !self.exchanges(held) {
+                if held.1 == 0 || !(self.exchanges(held) || self.data.parameters_at_host()) {
                     continue;
                 }
-                if self.data.sharding < Sharding::Parameters {
+                if !self.data.parts_parameters() {
                     self.gather(part, (Phase::Update, part.forward.start), forward_prefetch, held);
                     continue;
                 }
@@ -123,11 +123,20 @@ impl Exchanging<'_> {
     ) -> Vec<StorageId> {
         let half = self.states.parameter_bytes();
         let bytes = parameters * half - self.narrow_weights(part) * (half - Dtype::Fp8.bytes());
-        let shared = self.data.sharding == Sharding::Parameters;
+        let shared = self.data.parts_parameters();
         let fills = self.storage(part, Purpose::Gathered, shared.then_some(bytes));
-        let gather = Op { writes: fills.clone(), chunk: part.chunk, ..of_stage(part.stage, phase) };
-        let ops =
-            vec![self.collective(gather, ("gather parameters", CollectiveKind::AllGather, group, bytes))];
+        let mut writes = fills.clone();
+        let mut op =
+            || Op { writes: std::mem::take(&mut writes), chunk: part.chunk, ..of_stage(part.stage, phase) };
+        let mut ops = Vec::new();
+        if self.data.parameters_at_host() {
+            let share = bytes.div_ceil(self.data.holding(group).into());
+            let send = ("parameters to the GPU", phase, work(HostWorkKind::Send, share));
+            ops.push(self.laid.add_beside(op(), send));
+        }
+        if self.exchanges((group, parameters)) {
+            ops.push(self.collective(op(), ("gather parameters", CollectiveKind::AllGather, group, bytes)));
+        }
         let tie = Tie::Gather { reader: OpId(reader), prefetch, launched: self.launched_by(phase, prefetch) };
         self.exchanges.push(Exchange { ops, tie });
         fills

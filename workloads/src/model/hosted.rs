@@ -1,9 +1,11 @@
-//! States of the optimizer that are with the hosts of their GPUs (ZeRO-Offload, Ren et al., ATC 2021): gradients leave, the host
-//! updates, parameters come back.
+//! States of the optimizer that are with the hosts of their GPUs (ZeRO-Offload, Ren et al., ATC 2021), or on their drives
+//! (ZeRO-Infinity, Rajbhandari et al., SC 2021): gradients leave, the host updates, parameters come back, or stay there.
 //!
 //! ```text
 //! of a parameter     fp16 or bf16, its gradient in the type of the sums        on its way   g + 2 B
 //! at the host        fp32 parameter, moments, gradient                         held         4 + 8 + g B, two gradients where delayed
+//! on drives          all of it in fp32                                held         16 B, 4 of them written by passes
+//!                                                                     moved        16 B read, 12 B written
 //! Adam               all of them read, all but the gradient written, and the   processed    12 + g + 12 + 2 B
 //!                    parameter as the GPU reads it
 //! ```
@@ -11,8 +13,9 @@
 //! Gradients of several micro-batches are summed on the GPU: what the host has of them comes back, is added to and leaves again
 //! (DeepSpeed, `async_accumulate_grad_in_cpu_via_gpu`). Division by the loss scale and clipping are part of the host's pass.
 
+use crate::exchange::Exchange;
 use crate::graph::{Op, OpId, Phase};
-use crate::host_update::{HostGroup, HostUpdate};
+use crate::host_update::{HostGradients, HostGroup, HostUpdate};
 
 use super::draft::Draft;
 use super::laid::Laid;
@@ -27,23 +30,51 @@ const SINGLE: u64 = 4;
 pub struct HostedStates {
     /// Parameters that are updated, and go back, together.
     pub group: u64,
+    /// Groups that are in host memory at a time, where states are on drives.
+    pub buffers: u32,
     /// The host updates while the next step computes, whose parameters are as old.
     pub delayed: bool,
     /// Gradients leave in every backward pass, as soon as they are there; else once a step, when they are summed.
     pub beside: bool,
+    /// Parameters are with the host, too, and come block by block for every pass.
+    pub parameters_at_host: bool,
+    /// States are on drives, where gradients go, too.
+    pub states_on_drives: bool,
+}
+
+/// What a rank holds throughout, by place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub(crate) gpu: StateBytes,
+    pub(crate) host: StateBytes,
+    /// Bytes on drives.
+    pub(crate) drives: u64,
 }
 
 impl HostedStates {
-    /// Of what a rank holds, what stays on its GPU, and what is with its host; each parameter has so many `moments`.
-    pub(crate) fn split(&self, all: StateBytes, states: States, moments: u64) -> [StateBytes; 2] {
+    /// Where what a rank holds is; each parameter has so many `moments`.
+    pub(crate) fn places(&self, all: StateBytes, states: States, moments: u64) -> Places {
         let of_adam = states.optimizer_bytes() - SINGLE * MOMENTS;
         let shared = all.optimizer / (of_adam + SINGLE * moments);
-        let kept = if self.beside { 0 } else { all.gradients };
+        let kept = SINGLE * (1 + moments);
+        let [parameters_here, parameters_there] =
+            if self.parameters_at_host { [0, all.parameters] } else { [all.parameters, 0] };
         let gradients = shared * states.gradient_bytes() * if self.delayed { 2 } else { 1 };
-        [
-            StateBytes { gradients: kept, optimizer: 0, ..all },
-            StateBytes { parameters: 0, gradients, optimizer: shared * SINGLE * (1 + moments) },
-        ]
+        let [at_host, drives] = if self.states_on_drives {
+            let buffered = self.group.saturating_mul(self.buffers.into()).min(shared);
+            [buffered * (kept + SINGLE), shared * (kept + SINGLE)]
+        } else {
+            [shared * kept, 0]
+        };
+        Places {
+            gpu: StateBytes {
+                parameters: parameters_here,
+                gradients: if self.beside { 0 } else { all.gradients },
+                optimizer: 0,
+            },
+            host: StateBytes { parameters: parameters_there, gradients, optimizer: at_host },
+            drives,
+        }
     }
 
     /// Appends what updates so many parameters, group by group.
@@ -54,7 +85,8 @@ impl HostedStates {
         }
         let of_states = SINGLE * (1 + moments);
         let narrow = if states.copy_bytes() > 0 { states.parameter_bytes() } else { 0 };
-        let each = 2 * of_states + states.gradient_bytes() + narrow;
+        let gradient = if self.states_on_drives { SINGLE } else { states.gradient_bytes() };
+        let each = 2 * of_states + gradient + narrow;
         let groups = parameters.div_ceil(self.group.max(1)).max(1);
         for group in 0..groups {
             let count = parameters * (group + 1) / groups - parameters * group / groups;
@@ -68,28 +100,67 @@ pub(crate) const fn work(kind: HostWorkKind, bytes: u64) -> Work {
     Work::Host(HostWork { kind, bytes })
 }
 
-/// Adds to `laid` the copies of updated parameters back to their GPUs. Gives what hosts do, by stage; `parameters` are those
-/// that a rank of each stage updates.
+/// Adds to `laid` what goes on between hosts, their drives and GPUs beside the update. Gives what hosts do, by stage; `updated` are
+/// the parameters that a rank of each stage updates, each with so many `moments`.
 pub(crate) fn updates(
     laid: &mut Laid,
+    exchanges: &[Exchange],
     hosted: Option<HostedStates>,
-    states: States,
-    parameters: &[u64],
+    (states, moments): (States, u64),
+    updated: &[u64],
 ) -> Vec<HostUpdate> {
-    let Some(HostedStates { delayed, .. }) = hosted else { return Vec::new() };
-    let stages = (0u32..).zip(parameters);
+    let Some(hosted) = hosted else { return Vec::new() };
+    let stages = (0u32..).zip(updated);
     stages
-        .map(|(stage, &parameters)| {
-            let groups: Vec<OpId> = laid.graph.visit(stage, 0, Phase::Update).to_vec();
-            let groups: Vec<OpId> = groups.into_iter().filter(|&op| is_update(laid, op)).collect();
-            let bytes = parameters.div_ceil(groups.len().max(1) as u64) * states.parameter_bytes();
-            let group = |update| {
-                let back = ("parameters to the GPU", Phase::Update, work(HostWorkKind::Send, bytes));
-                HostGroup { update, back: laid.add_beside(of_stage(stage, Phase::Update), back) }
-            };
-            HostUpdate { stage, delayed, groups: groups.into_iter().map(group).collect() }
-        })
+        .map(|(stage, &updated)| hosted.of_stage(laid, exchanges, (states, moments), (stage, updated)))
         .collect()
+}
+
+impl HostedStates {
+    fn of_stage(
+        &self,
+        laid: &mut Laid,
+        exchanges: &[Exchange],
+        (states, moments): (States, u64),
+        (stage, updated): (u32, u64),
+    ) -> HostUpdate {
+        let HostedStates { delayed, buffers, .. } = *self;
+        let once = |laid: &mut Laid, name, kind, bytes| {
+            laid.add_beside(of_stage(stage, Phase::Update), (name, Phase::Update, work(kind, bytes)))
+        };
+        let mut gradients = Vec::new();
+        let received = exchanges.iter().filter_map(|exchange| exchange.ops.last());
+        for &received in received.filter(|_| self.states_on_drives) {
+            let HostWork { bytes, .. } = match laid.operator(received).work {
+                Work::Host(work) if work.kind == HostWorkKind::Receive => work,
+                _ => continue,
+            };
+            let single = bytes / states.gradient_bytes() * SINGLE;
+            gradients.push(HostGradients {
+                received,
+                copied: once(laid, "gradients to a buffer", HostWorkKind::Copy, single),
+                written: once(laid, "gradients to drives", HostWorkKind::Write, single),
+            });
+        }
+        let visit = laid.graph.visit(stage, 0, Phase::Update).to_vec();
+        let visit: Vec<OpId> = visit.into_iter().filter(|&op| is_update(laid, op)).collect();
+        let each = updated.div_ceil(visit.len().max(1) as u64);
+        let kept = each * SINGLE * (1 + moments);
+        let mut group = |update| HostGroup {
+            drives: self.states_on_drives.then(|| {
+                [
+                    once(laid, "states from drives", HostWorkKind::Read, kept + each * SINGLE),
+                    once(laid, "states to drives", HostWorkKind::Write, kept),
+                ]
+            }),
+            update,
+            back: (!self.parameters_at_host).then(|| {
+                once(laid, "parameters to the GPU", HostWorkKind::Send, each * states.parameter_bytes())
+            }),
+        };
+        let groups = visit.into_iter().map(&mut group).collect();
+        HostUpdate { stage, gradients, groups, buffers, delayed }
+    }
 }
 
 fn is_update(laid: &Laid, op: OpId) -> bool {

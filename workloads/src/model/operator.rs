@@ -78,6 +78,12 @@ pub enum HostWorkKind {
     Send,
     /// Its processors read and write them.
     Process,
+    /// Its processors copy them: they are read, and written once more.
+    Copy,
+    /// They come from its drives.
+    Read,
+    /// They go to its drives.
+    Write,
 }
 
 /// Communication among the ranks of a group.

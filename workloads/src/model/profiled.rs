@@ -102,7 +102,14 @@ impl ProfiledPipeline {
         let capacity = self.capacity.unwrap_or(u64::MAX);
         let memory = |stage: &StageProfile| {
             let persistent = vec![(kind::WEIGHTS, stage.weights)];
-            StageMemory { capacity, persistent, hosted: Vec::new(), resident_bound: None, waits: false }
+            StageMemory {
+                capacity,
+                persistent,
+                hosted: Vec::new(),
+                on_drives: 0,
+                resident_bound: None,
+                waits: false,
+            }
         };
         self.stages.iter().map(memory).collect()
     }

@@ -10,9 +10,10 @@ use crate::disposition::Dispositions;
 use crate::exchange::Exchange;
 use crate::hardware::{CostModels, Hardware, HardwareError};
 use crate::host_update::HostUpdate;
+use crate::limits::Invalid;
+use crate::model::hosted::Places;
 use crate::model::laid::Laid;
 use crate::model::transformer::Operator;
-use crate::model::transformer::StateBytes;
 use crate::names::kind;
 use crate::placement::Extent;
 use crate::schedule::StageMemory;
@@ -31,9 +32,7 @@ pub(super) struct Deployed<'a> {
     /// By stage, bytes that each rank sends to its like of the next stage for a micro-batch.
     pub(super) boundaries: Vec<u64>,
     /// By stage, what a rank holds of parameters, gradients and optimizer states.
-    pub(super) states: Vec<StateBytes>,
-    /// By stage, what of that is with its host.
-    pub(super) hosted: Vec<StateBytes>,
+    pub(super) states: Vec<Places>,
     /// What hosts update.
     pub(super) updates: Vec<HostUpdate>,
     pub(super) extent: Extent,
@@ -50,8 +49,16 @@ impl Deployed<'_> {
         let (machine, extent) = (hardware.machine, self.extent);
         let Deployment { placement, launch, .. } = self.deployment;
         extent.placed(placement, machine.gpus()).map_err(|invalid| PlanError::Invalid(vec![invalid]))?;
-        let job = Job { machine, extent, placement, capacity };
-        let mut models = CostModels::new(&job, hardware, *launch, self.deployment.update_rate)?;
+        let drives = self.deployment.drives.as_ref();
+        if self.states.iter().any(|places| places.drives > 0)
+            && (drives.is_none() || machine.drives_of_node(0).next().is_none())
+        {
+            let problem = "states are to be on drives, but the nodes have none: keep them in host memory";
+            let invalid = Invalid { field: "zero_infinity", problem: problem.to_owned() };
+            return Err(PlanError::Invalid(vec![invalid]));
+        }
+        let job = Job { machine, extent, placement, capacity, drives };
+        let mut models = CostModels::new(&job, hardware, *launch, self.deployment.hosts)?;
         let mut costs = self.costs(&mut models)?;
         costs.host_copies = hardware.host_copies();
         if self.deployment.pipelining.swap.is_some() {
@@ -133,21 +140,25 @@ impl Deployed<'_> {
 
     /// What each stage's ranks hold throughout.
     fn memory(&self, buffers: &[u64], reserved: u64, capacity: u64) -> Vec<StageMemory> {
-        let states = self.states.iter().zip(&self.hosted);
-        let stages = states.zip(&self.laid.transient).zip(buffers);
-        let memory =
-            |(((states, hosted), &transient), &buffers): (((&StateBytes, &StateBytes), &u64), &u64)| {
-                let persistent = vec![
-                    (kind::PARAMETERS, states.parameters),
-                    (kind::GRADIENTS, states.gradients),
-                    (kind::OPTIMIZER, states.optimizer),
-                    (kind::WORKSPACE, transient),
-                    (kind::COMMUNICATION, buffers),
-                    (kind::RESERVED, reserved),
-                ];
-                let hosted = vec![(kind::GRADIENTS, hosted.gradients), (kind::OPTIMIZER, hosted.optimizer)];
-                StageMemory { capacity, persistent, hosted, resident_bound: None, waits: false }
-            };
+        let stages = self.states.iter().zip(&self.laid.transient).zip(buffers);
+        let memory = |((places, &transient), &buffers): ((&Places, &u64), &u64)| {
+            let Places { gpu, host, drives } = places;
+            let persistent = vec![
+                (kind::PARAMETERS, gpu.parameters),
+                (kind::GRADIENTS, gpu.gradients),
+                (kind::OPTIMIZER, gpu.optimizer),
+                (kind::WORKSPACE, transient),
+                (kind::COMMUNICATION, buffers),
+                (kind::RESERVED, reserved),
+            ];
+            let hosted = vec![
+                (kind::PARAMETERS, host.parameters),
+                (kind::GRADIENTS, host.gradients),
+                (kind::OPTIMIZER, host.optimizer),
+            ];
+            let (on_drives, resident_bound, waits) = (*drives, None, false);
+            StageMemory { capacity, persistent, hosted, on_drives, resident_bound, waits }
+        };
         stages.map(memory).collect()
     }
 }

@@ -5,9 +5,19 @@ use sim_core::time::Time;
 use crate::order::PipelineSchedule;
 use crate::placement::Placement;
 use crate::realise::messages::SendMode;
+use crate::site::Drives;
 
 use super::Pipelining;
 use super::launch::Launch;
+
+/// What the processors of a host do for each of its ranks at most (byte/s); none: all that its memory allows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostRates {
+    /// Bytes of memory that they read and write while they update.
+    pub update: Option<f64>,
+    /// Bytes of gradients that they copy to buffers of drives.
+    pub gradients: Option<f64>,
+}
 
 /// How stages run on the GPUs of a machine, and what of these they may use.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,8 +28,10 @@ pub struct Deployment {
     pub launch: Launch,
     /// What the host spends on an operator beyond what the catalogue says: layers of a framework above the operators.
     pub host_overhead: Time,
-    /// Most that a host's processors get of its memory for each of its ranks while they update (byte/s); none: all that there is.
-    pub update_rate: Option<f64>,
+    /// What limits hosts that update beside their memory.
+    pub hosts: HostRates,
+    /// The drives of each node, where something is kept on them.
+    pub drives: Option<Drives>,
     /// How the stages work together.
     pub pipelining: Pipelining,
     /// Bytes of each GPU that are kept back beyond what the catalogue says.
@@ -36,7 +48,8 @@ impl Deployment {
             placement: Placement::Sequential,
             launch: Launch::Free,
             host_overhead: Time::ZERO,
-            update_rate: None,
+            hosts: HostRates { update: None, gradients: None },
+            drives: None,
             pipelining: Pipelining {
                 micro_batches,
                 schedule: PipelineSchedule::OneFOneB,
@@ -47,6 +60,7 @@ impl Deployment {
                 zero_offload: None,
                 swap: None,
                 footprint_ratio: None,
+                zero_infinity: None,
             },
             reserved: 0,
             limit: None,

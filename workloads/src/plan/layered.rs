@@ -7,7 +7,7 @@ use crate::model::exchanged::exchange;
 use crate::model::hosted;
 use crate::model::laid::{Laid, lay};
 use crate::model::layered::{LayeredModel, updated};
-use crate::model::transformer::{DataParallel, Overlap, Sharding, StateBytes, Step};
+use crate::model::transformer::{DataParallel, Overlap, Sharding, Step};
 use crate::placement::Extent;
 
 use super::deployed::Deployed;
@@ -78,10 +78,8 @@ impl LayeredPlan {
             let problem = "the host waits for what a router chose, which a graph cannot hold: use `eager`";
             wrong("launch", problem.to_owned());
         }
-        if let Some(technique) = self.deployment.pipelining.zero_offload {
-            let step = self.model.execution().step;
-            technique.check(self.stages, &self.data_parallel(), step, &mut |invalid| found.push(invalid));
-        }
+        let (data, step) = (self.data_parallel(), self.model.execution().step);
+        self.deployment.pipelining.check_hosts(self.stages, &data, step, &mut |invalid| found.push(invalid));
         let mut wrong = |field, problem| found.push(Invalid { field, problem });
         overlap::check(&self.data_parallel(), self.one_at_a_time(), self.deployment.launch, &mut wrong);
         if found.is_empty() { Ok(()) } else { Err(found) }
@@ -93,8 +91,7 @@ impl LayeredPlan {
 
     /// The ranks that hold the same parameters: copies of the model.
     pub(crate) fn data_parallel(&self) -> DataParallel {
-        let zero_offload = self.deployment.pipelining.zero_offload;
-        let hosted = zero_offload.map(|technique| technique.hosted(self.stages));
+        let hosted = self.deployment.pipelining.hosted(self.stages);
         DataParallel { overlap: self.overlap, hosted, ..DataParallel::new(self.data, self.sharding) }
     }
 
@@ -149,22 +146,23 @@ pub fn build_layered_on(plan: &LayeredPlan, hardware: &Hardware<'_>) -> Result<B
     let (mut laid, exchanges) = plan.lay();
     let (model, stages, data) = (&plan.model, plan.stages, plan.data_parallel());
     let execution = model.execution();
+    let moments = execution.optimizer.moments();
     let states = |(count, buckets): (u64, Vec<u64>)| {
         let states = execution.state_bytes(count, plan.sharding, plan.data);
-        let [own, hosted] = data.split(states, execution.states, execution.optimizer.moments());
-        (StateBytes { gradients: own.gradients + buckets.iter().sum::<u64>(), ..own }, hosted)
+        let mut places = data.places(states, execution.states, moments);
+        places.gpu.gradients += buckets.iter().sum::<u64>();
+        places
     };
     let counts = model.stage_parameters(stages);
     let updated: Vec<u64> = counts.iter().map(|&count| updated(count, &data)).collect();
-    let updates = hosted::updates(&mut laid, data.hosted, execution.states, &updated);
-    let (states, hosted) = counts.into_iter().zip(plan.buckets()).map(states).unzip();
+    let types = (execution.states, moments);
+    let updates = hosted::updates(&mut laid, &exchanges, data.hosted, types, &updated);
     let deployed = Deployed {
         laid,
         exchanges,
         chain: plan.deployment.pipelining.schedule.chain(stages),
         boundaries: model.boundaries(stages),
-        states,
-        hosted,
+        states: counts.into_iter().zip(plan.buckets()).map(states).collect(),
         updates,
         extent: plan.extent(),
         deployment: &plan.deployment,

@@ -9,6 +9,8 @@ mod overlap;
 mod size;
 mod transformer;
 
+use std::collections::BTreeMap;
+
 use thiserror::Error;
 
 use crate::account::Accounts;
@@ -22,8 +24,10 @@ use crate::hardware::HardwareError;
 use crate::host_update::HostUpdate;
 use crate::limits::{self, Invalid};
 use crate::lower::{self, Cohorts, Lowered};
+use crate::model::hosted::HostedStates;
 use crate::model::laid::Grain;
 use crate::model::profiled::ProfiledPipeline;
+use crate::model::transformer::{DataParallel, Step};
 use crate::order::{self, Order, PipelineSchedule, Shape};
 use crate::realise::{self, messages::SendMode};
 use crate::schedule::{Schedule, StageMemory};
@@ -32,10 +36,12 @@ use crate::techniques::bpipe::{self, Bpipe, BpipeError};
 use crate::techniques::offload::{self, ActivationOffload};
 use crate::techniques::recompute::{self, Recompute};
 use crate::techniques::swap::{self, Coordination, Swap, Swapped};
+use crate::techniques::zero_infinity::{self, ZeroInfinity};
 use crate::techniques::zero_offload::ZeroOffload;
 use crate::timing::timing;
 
-pub use deployment::Deployment;
+pub use crate::site::Drives;
+pub use deployment::{Deployment, HostRates};
 pub use launch::Launch;
 pub use layered::{LayeredPlan, build_layered_on, estimate_layered};
 pub use size::estimate_transformer;
@@ -155,7 +161,7 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
     let (exchanges, updates) = Default::default();
     let staged = Staged { chain, graph, table, exchanges, updates, costs, memory: plan.model.memory() };
     let PipelinePlan { micro_batches, schedule, send, steps, bpipe, .. } = *plan;
-    let (offload, zero_offload, swap, footprint_ratio) = (None, None, None, None);
+    let (offload, zero_offload, zero_infinity, swap, footprint_ratio) = (None, None, None, None, None);
     let pipelining = Pipelining {
         micro_batches,
         schedule,
@@ -164,6 +170,7 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
         bpipe,
         offload,
         zero_offload,
+        zero_infinity,
         swap,
         footprint_ratio,
     };
@@ -207,9 +214,31 @@ pub struct Pipelining {
     /// The memory of a stage is so small that what it needs at its peak, when nothing is away, is so many times as large; none: it
     /// is as large as it is.
     pub footprint_ratio: Option<f64>,
+    /// States, and parameters, that are with hosts or on their drives, where asked for.
+    pub zero_infinity: Option<ZeroInfinity>,
 }
 
 impl Pipelining {
+    /// What of the states of a model of so many stages is with hosts.
+    pub(crate) fn hosted(&self, stages: u32) -> Option<HostedStates> {
+        let infinity = self.zero_infinity.map(ZeroInfinity::hosted);
+        self.zero_offload.map(|technique| technique.hosted(stages)).or(infinity)
+    }
+
+    /// Reports what keeps hosts from updating a model of so many stages, of which `data` are copies.
+    pub fn check_hosts(&self, stages: u32, data: &DataParallel, step: Step, wrong: &mut impl FnMut(Invalid)) {
+        if let Some(technique) = self.zero_offload {
+            technique.check(stages, data, step, wrong);
+        }
+        if let Some(technique) = self.zero_infinity {
+            technique.check(stages, data, step, wrong);
+        }
+        if self.zero_offload.is_some() && self.zero_infinity.is_some() {
+            let problem = "two techniques decide where states are: remove one of the two".to_owned();
+            wrong(Invalid { field: zero_infinity::NAME, problem });
+        }
+    }
+
     /// What a storage is of: techniques that move tensors decide about them one by one.
     pub(crate) fn grain(&self) -> Grain {
         let moves = self.offload.is_some() || self.swap.is_some() || self.footprint_ratio.is_some();
@@ -358,14 +387,15 @@ fn realised(
             check(realise::collectives::PASS, &schedule)?;
         }
     }
+    let mut done = BTreeMap::new();
     if !exchanges.is_empty() {
-        realise::exchanges::realise(&mut schedule, graph, exchanges);
+        done = realise::exchanges::realise(&mut schedule, graph, exchanges);
         if updates.is_empty() {
             check(realise::exchanges::PASS, &schedule)?;
         }
     }
     if !updates.is_empty() {
-        realise::host_update::realise(&mut schedule, updates);
+        realise::host_update::realise(&mut schedule, updates, &done);
         check(realise::host_update::PASS, &schedule)?;
     }
     if pipelining.bpipe.is_some() {

@@ -60,8 +60,7 @@ impl TransformerPlan {
         let ranks = self.data.saturating_mul(self.execution.split.context);
         let expert = self.execution.split.expert;
         let sharing = self.sharing.unwrap_or(ranks);
-        let zero_offload = self.deployment.pipelining.zero_offload;
-        let hosted = zero_offload.map(|technique| technique.hosted(self.execution.split.stages));
+        let hosted = self.deployment.pipelining.hosted(self.execution.split.stages);
         DataParallel { ranks, expert, sharding: self.sharding, sharing, overlap: self.overlap, hosted }
     }
 
@@ -99,20 +98,19 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
     let data = plan.data_parallel();
     let updated = |stage| model.updated(&parameters(&model, chain, stage), &data);
     let updated: Vec<u64> = (0..chain.stages).map(updated).collect();
-    let updates = hosted::updates(&mut laid, data.hosted, plan.execution.states, &updated);
+    let states = (plan.execution.states, MOMENTS);
+    let updates = hosted::updates(&mut laid, &exchanges, data.hosted, states, &updated);
     let boundary = model.boundary(plan.scatter_gather);
     let states = |stage| {
         let bytes = model.state_bytes(&parameters(&model, chain, stage), &data);
-        data.split(bytes.of_step(plan.execution.step), plan.execution.states, MOMENTS)
+        data.places(bytes.of_step(plan.execution.step), plan.execution.states, MOMENTS)
     };
-    let (states, hosted) = (0..chain.stages).map(states).map(|[own, hosted]| (own, hosted)).unzip();
     let deployed = Deployed {
         laid,
         exchanges,
         chain,
         boundaries: vec![boundary.bytes; chain.stages as usize],
-        states,
-        hosted,
+        states: (0..chain.stages).map(states).collect(),
         updates,
         extent: plan.extent(),
         deployment: &plan.deployment,
@@ -148,10 +146,8 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
         wrong("expert", problem);
     }
     sharing(plan, &mut wrong);
-    if let Some(technique) = plan.deployment.pipelining.zero_offload {
-        let step = plan.execution.step;
-        technique.check(split.stages, &plan.data_parallel(), step, &mut |invalid| found.push(invalid));
-    }
+    let (data, step) = (plan.data_parallel(), plan.execution.step);
+    pipelining.check_hosts(split.stages, &data, step, &mut |invalid| found.push(invalid));
     let mut wrong = |field, problem| found.push(Invalid { field, problem });
     overlap::check(&plan.data_parallel(), plan.one_at_a_time(), plan.deployment.launch, &mut wrong);
     if found.is_empty() { Ok(()) } else { Err(PlanError::Invalid(found)) }

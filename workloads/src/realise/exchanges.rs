@@ -23,8 +23,9 @@ use crate::schedule::{Block, Call, Item, Lane, LaneKind, Nth, Place, Schedule, S
 /// The name of this pass in errors.
 pub const PASS: &str = "exchanges";
 
-/// Adds the lanes of the exchanges, and what launches and awaits them.
-pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange]) {
+/// Adds the lanes of the exchanges, and what launches and awaits them. Gives by the last operator of each the signal that it is done.
+pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange]) -> BTreeMap<OpId, SignalId> {
+    let mut ends = BTreeMap::new();
     let last = schedule.micro_batches - 1;
     let mut lanes = Vec::new();
     for stage in 0..schedule.stages.len() as u32 {
@@ -35,6 +36,7 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange])
             let mut signal =
                 |what| schedule.signal(format!("exchange {} of stage {stage}, {what}", ops[0].0));
             let (launched, done) = (signal("launched"), signal("done"));
+            ends.extend(ops.last().map(|&last| (last, done)));
             let by = LaunchedBy::Device;
             let tied = Beside { ops, phase, prefetch: 0, by, begun: None, launched, done };
             match exchange.tie {
@@ -63,6 +65,7 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange])
         }
     }
     schedule.lanes.extend(lanes);
+    ends
 }
 
 /// An exchange with its signals.

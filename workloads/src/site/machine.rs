@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use hw_models::collectives::{Between, GroupShape, Inside, InsideLink};
-use hw_models::machine::{
-    Machine, MachineResources, NoRoute, PartId, ResourceKind, Rings, Route, RouteKind, Transfers,
-};
-use sim_core::fixed::Ratio;
-use sim_core::id::{CauseId, FluidId, RouteId};
+use hw_models::machine::{Machine, MachineResources, NoRoute, PartId, ResourceKind, Rings, Route, RouteKind};
+use hw_models::storage::{Array, PathParameters, Storage, Way};
+use sim_core::fixed::{Rate, Ratio};
+use sim_core::id::{CauseId, FluidId, RouteId, StoreId};
 use sim_core::platform::{Demand, Platform};
 
-use super::{Channel, HostSite, RankSite, Site};
+use super::{Channel, DriveSite, HostSite, RankSite, Site};
 use crate::disposition::Dispositions;
 use crate::model::transformer::Group;
 use crate::names::cause;
@@ -29,6 +28,17 @@ pub struct Job<'a> {
     pub placement: &'a Placement,
     /// Bytes of every GPU's memory that the job may use.
     pub capacity: u64,
+    /// The drives of each node that it uses; none: it keeps nothing there.
+    pub drives: Option<&'a Drives>,
+}
+
+/// Drives of a node, which are one array, and the software before them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drives {
+    /// The first so many; none: all.
+    pub count: Option<u32>,
+    /// How they are reached.
+    pub path: PathParameters,
 }
 
 /// Collectives that put the same demands on a kind of group.
@@ -81,11 +91,11 @@ impl Job<'_> {
             site.channels.push(building.channel(spec)?);
         }
         if hosted || table.offloads().next().is_some() {
-            let mut transfers = Transfers::new(self.machine, cause::id(cause::TRANSFER));
+            let mut storage = Storage::new(self.machine, cause::id(cause::TRANSFER));
             for rank in 0..self.extent.ranks() as u32 {
                 let (stage, replica) = (rank / site.replicas, rank % site.replicas);
-                site.ranks[rank as usize].host =
-                    Some(building.host(&mut transfers, self.gpu(stage, replica))?);
+                site.ranks[rank as usize].host = Some(building.host(&mut storage, self.gpu(stage, replica))?);
+                site.ranks[rank as usize].drives = building.drives(self.gpu(stage, replica));
             }
         }
         site.platform = building.platform;
@@ -301,6 +311,7 @@ impl Building<'_> {
             sms: Some(resources.sms),
             to: BTreeMap::new(),
             host: None,
+            drives: Vec::new(),
         }
     }
 
@@ -312,13 +323,14 @@ impl Building<'_> {
     }
 
     /// The host beside a GPU: copies come before kernels at the memory of the GPU.
-    fn host(&mut self, transfers: &mut Transfers<'_>, gpu: u32) -> Result<HostSite, NoRoute> {
+    fn host(&mut self, storage: &mut Storage<'_>, gpu: u32) -> Result<HostSite, NoRoute> {
         let machine = self.job.machine;
         let (own, memory_of_gpu) = (machine.gpu(gpu), self.resources.gpus[gpu as usize].copied());
         let memory = machine.memory_of(own).ok_or_else(|| machine.no_memory(own))?;
         let mut way = |from, to| -> Result<RouteId, NoRoute> {
             let route = machine.route(from, to)?;
-            let mut demands = transfers.demands(&mut self.platform, &self.resources, &route, PINNED);
+            let links = storage.links();
+            let mut demands = links.demands(&mut self.platform, &self.resources, &route, PINNED);
             demands.push(memory_of_gpu);
             Ok(self.platform.route(demands))
         };
@@ -326,7 +338,51 @@ impl Building<'_> {
         let store = self.resources.stores.get(&memory.0).ok_or_else(|| machine.no_memory(own))?;
         let of_memory = machine.links_from(memory).map(|link| Demand::on(self.resources.links[link.index()]));
         let processors = self.platform.route(of_memory.take(1));
-        Ok(HostSite { memory: *store, out, back, processors })
+        let memory_store = *store;
+        let drives = match self.array(gpu) {
+            Some(array) => Some(self.ways_of(storage, &array, memory)?),
+            None => None,
+        };
+        Ok(HostSite { memory: memory_store, out, back, processors, drives })
+    }
+
+    /// The drives of a GPU's node that the job uses.
+    fn array(&self, gpu: u32) -> Option<Array> {
+        let Job { machine, drives, .. } = self.job;
+        let node = gpu / machine.gpus_per_node().max(1);
+        let count = (*drives)?.count.map_or(usize::MAX, |count| count as usize);
+        let members: Vec<PartId> = machine.drives_of_node(node).take(count).collect();
+        (!members.is_empty()).then(|| Array::of("drives", members))
+    }
+
+    /// Stores of the drives of a GPU's node whose size is known.
+    fn drives(&self, gpu: u32) -> Vec<StoreId> {
+        let members = self.array(gpu).into_iter().flat_map(|array| array.drives);
+        members.filter_map(|drive| self.resources.stores.get(&drive.0).copied()).collect()
+    }
+
+    /// The ways between an array and a memory: what is moved reaches all members.
+    fn ways_of(
+        &mut self,
+        storage: &mut Storage<'_>,
+        array: &Array,
+        memory: PartId,
+    ) -> Result<DriveSite, NoRoute> {
+        let path = &self.job.drives.expect("who has an array has drives").path;
+        let mut way = |way| -> Result<(RouteId, Rate), NoRoute> {
+            let (demands, at_most) = storage.demands(
+                &mut self.platform,
+                &self.resources,
+                (array, memory),
+                (way, u64::MAX),
+                path.requests(),
+                path.passes,
+            )?;
+            let at_most = at_most.min(path.of_thread(way));
+            let cap = if at_most.is_finite() { Rate::per_second(at_most) } else { Rate::UNLIMITED };
+            Ok((self.platform.route(demands), cap))
+        };
+        Ok(DriveSite { read: way(Way::Read)?, write: way(Way::Write)? })
     }
 
     fn channel(&mut self, spec: &ChannelSpec) -> Result<Channel, NoRoute> {

@@ -8,13 +8,14 @@ mod machine;
 
 use std::collections::BTreeMap;
 
+use sim_core::fixed::Rate;
 use sim_core::id::{FluidId, PoolId, RouteId, StoreId};
 use sim_core::platform::{Demand, Platform};
 
 use crate::disposition::Dispositions;
 use crate::names::cause;
 
-pub use machine::{ChannelSpec, Job};
+pub use machine::{ChannelSpec, Drives, Job};
 
 /// Where the ranks are.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,6 +47,8 @@ pub struct RankSite {
     pub to: BTreeMap<u32, RouteId>,
     /// The host beside it; none: it copies nothing there.
     pub host: Option<HostSite>,
+    /// Drives that it keeps something on.
+    pub drives: Vec<StoreId>,
 }
 
 /// The host beside a rank.
@@ -59,6 +62,17 @@ pub struct HostSite {
     pub back: RouteId,
     /// What its processors read and write of that memory.
     pub processors: RouteId,
+    /// The ways between the drives of the node and that memory; none: nothing is kept there.
+    pub drives: Option<DriveSite>,
+}
+
+/// The ways of the drives of a rank's node, each with the most that one transfer gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriveSite {
+    /// From the drives to host memory.
+    pub read: (RouteId, Rate),
+    /// From host memory to the drives.
+    pub write: (RouteId, Rate),
 }
 
 /// Groups of ranks that do the same collectives.

@@ -5,4 +5,5 @@ pub mod bpipe;
 pub mod offload;
 pub mod recompute;
 pub mod swap;
+pub mod zero_infinity;
 pub mod zero_offload;

@@ -23,7 +23,14 @@ pub struct ZeroOffload {
 impl ZeroOffload {
     /// Where the states of a model of so many stages are.
     pub(crate) const fn hosted(self, stages: u32) -> HostedStates {
-        HostedStates { group: self.group, delayed: self.delayed, beside: stages == 1 }
+        HostedStates {
+            group: self.group,
+            buffers: 1,
+            delayed: self.delayed,
+            beside: stages == 1,
+            parameters_at_host: false,
+            states_on_drives: false,
+        }
     }
 
     /// Reports what keeps hosts from updating a model of so many stages, of which `data` are copies.

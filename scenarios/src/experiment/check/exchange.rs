@@ -17,7 +17,6 @@ const DISTRIBUTED: &str = "parallelism.distributed_optimizer";
 const BUCKET: &str = "parallelism.overlap_gradient_reduce.bucket";
 const GATHER: &str = "parallelism.overlap_parameter_gather";
 const LIMIT: &str = "parallelism.overlap_parameter_gather.limit";
-const ZERO_OFFLOAD: &str = "techniques.zero_offload";
 const RESHARD: &str = "parallelism.overlap_parameter_gather.reshard_after_forward";
 
 /// Gradients of a bucket, at least (Megatron-LM, `DistributedDataParallel`: 40 million, or a million for each copy).
@@ -59,7 +58,6 @@ impl Check<'_> {
 
     /// Whether hosts can update what copies share.
     fn hosts(&mut self, scenario: &Scenario, sharding: Sharding) {
-        let Some(settings) = &scenario.techniques.zero_offload else { return };
         let Parallelism { data, context, sharding_group, .. } = &scenario.parallelism;
         let ranks = [data, context].map(|count| count.map_or(1, Count::get) as u32).iter().product();
         let data = DataParallel {
@@ -68,17 +66,13 @@ impl Check<'_> {
         };
         let step = execution(scenario).step;
         let mut found = Vec::new();
-        plans::zero_offload(settings).check(scenario.stages() as u32, &data, step, &mut |invalid| {
-            found.push(invalid.problem);
-        });
-        for problem in found {
-            let (message, help) = message_and_help(&problem);
-            self.report_with(
-                ZERO_OFFLOAD,
-                &[SHARDING, "parallelism.pipeline", "training.step"],
-                message,
-                help,
-            );
+        let stages = scenario.stages() as u32;
+        plans::pipelining(scenario).check_hosts(stages, &data, step, &mut |invalid| found.push(invalid));
+        for invalid in found {
+            let (message, help) = message_and_help(&invalid.problem);
+            let path = format!("techniques.{}", invalid.field);
+            let parts = [SHARDING, "parallelism.pipeline", "training.step", "techniques.zero_offload"];
+            self.report_with(&path, &parts, message, help);
         }
     }
 

@@ -9,6 +9,7 @@ mod machine;
 mod on_machine;
 mod profiled;
 mod sharding;
+mod storage;
 mod transformer;
 
 use std::collections::BTreeMap;

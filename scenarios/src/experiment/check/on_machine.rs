@@ -34,6 +34,7 @@ impl Check<'_> {
             self.alike(machine);
             self.kernels(scenario, machine);
             self.limit(scenario, machine);
+            self.storage(scenario, machine);
         }
     }
 }

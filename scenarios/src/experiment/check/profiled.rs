@@ -8,7 +8,7 @@ const PIPELINE: &str = "model.profiled_pipeline";
 const STAGES: &str = "model.profiled_pipeline.stages";
 
 /// Settings that are about transformers and machines.
-const FOREIGN: [(&str, &str); 34] = [
+const FOREIGN: [(&str, &str); 36] = [
     ("machine", "its stages have a `device`: `model: { profiled_pipeline: { device: { memory: 40 GB } } }`"),
     ("calibration", "its times are given; remove it"),
     ("software", "the times of its kernels are given; remove it"),
@@ -39,6 +39,8 @@ const FOREIGN: [(&str, &str); 34] = [
     ("techniques.zero_offload", "its steps end without an update, and it has no host; remove it"),
     ("techniques.swap", "its activations are no tensors, and it has no host; remove it"),
     ("memory.footprint_ratio", "give the memory of its stages: `memory: { limit: 40 GB }`"),
+    ("techniques.zero_infinity", "its steps end without an update, and it has no host; remove it"),
+    ("storage", "it is on no machine; remove it"),
     ("techniques.recompute.mode", "its stages recompute as a whole; give `stages` and what each `keeps`"),
     ("techniques.recompute.early_stop", "the time of what is computed again is given; remove it"),
     ("techniques.recompute.layers", "its stages recompute as a whole; give `stages` and what each `keeps`"),

@@ -1,6 +1,6 @@
 //! How data-parallel ranks share a model, when they exchange its gradients and parameters, and what of it is with their hosts.
 
-use crate::model::hosted::HostedStates;
+use crate::model::hosted::{HostedStates, Places};
 
 use super::{Group, RankParameters, ShardedTransformer, Sharding, StateBytes, States};
 
@@ -110,10 +110,21 @@ impl DataParallel {
         self.ranks > 1 && (self.overlap.bucket.is_some() || self.sharding >= Sharding::Gradients)
     }
 
-    /// Of what a rank holds, what stays on its GPU, and what is with its host.
-    pub(crate) fn split(&self, all: StateBytes, states: States, moments: u64) -> [StateBytes; 2] {
+    /// Where what a rank holds is.
+    pub(crate) fn places(&self, all: StateBytes, states: States, moments: u64) -> Places {
         let nothing = StateBytes { parameters: 0, gradients: 0, optimizer: 0 };
-        self.hosted.map_or([all, nothing], |hosted| hosted.split(all, states, moments))
+        let here = Places { gpu: all, host: nothing, drives: 0 };
+        self.hosted.map_or(here, |hosted| hosted.places(all, states, moments))
+    }
+
+    /// Whether parameters are with hosts.
+    pub(crate) fn parameters_at_host(&self) -> bool {
+        self.hosted.is_some_and(|hosted| hosted.parameters_at_host)
+    }
+
+    /// Whether no rank has whole parameters beside passes.
+    pub(crate) fn parts_parameters(&self) -> bool {
+        self.sharding == Sharding::Parameters || self.parameters_at_host()
     }
 
     /// Whether gradients go to hosts beside backward passes.
@@ -123,7 +134,9 @@ impl DataParallel {
 
     /// How parameters are gathered beside passes, if they are.
     pub fn gathers_beside(&self) -> Option<Gather> {
-        self.overlap.gather.filter(|_| self.ranks > 1 && self.sharding >= Sharding::Optimizer)
+        let hosted = self.parameters_at_host();
+        let gather = self.overlap.gather.or(hosted.then(Gather::default));
+        gather.filter(|_| hosted || (self.ranks > 1 && self.sharding >= Sharding::Optimizer))
     }
 }
 

@@ -20,6 +20,7 @@ mod steps;
 mod swap;
 mod tensors;
 mod uneven;
+mod zero_infinity;
 mod zero_offload;
 
 use hw_models::catalogue::Catalogue;
@@ -66,6 +67,11 @@ impl World {
     /// Nodes of eight A100 of 80 GB with NVLink and a network interface each.
     fn dgx_a100(count: u32) -> Self {
         Self::of(ClusterSpec { node: "dgx-a100-80g".to_owned(), count, ..ClusterSpec::default() })
+    }
+
+    /// A node of the catalogue.
+    fn of_node(name: &str) -> Self {
+        Self::of(ClusterSpec { node: name.to_owned(), count: 1, ..ClusterSpec::default() })
     }
 
     fn of(cluster: ClusterSpec) -> Self {

@@ -27,7 +27,7 @@ fn hosted(technique: Option<ZeroOffload>, data: u32, micro_batches: u32) -> Tran
 
 /// A host whose processors get so many bytes of its memory in a second.
 fn updating_at(mut plan: TransformerPlan, bytes_per_s: f64) -> TransformerPlan {
-    plan.deployment.update_rate = Some(bytes_per_s);
+    plan.deployment.hosts.update = Some(bytes_per_s);
     plan
 }
 

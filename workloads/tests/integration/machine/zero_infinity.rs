@@ -1,0 +1,168 @@
+//! States of the optimizer on drives, and parameters in host memory.
+
+use hw_models::storage::{Array, OffloadedStates, PATHS, PathCatalogue, PathParameters};
+use proptest::prelude::*;
+use sim_core::outcome::Run;
+use sim_core::{Options, simulate};
+use workloads::model::transformer::{AttentionKernel, Sharding, States};
+use workloads::names::{cause, kind};
+use workloads::plan::{Drives, PlanError};
+use workloads::techniques::zero_infinity::ZeroInfinity;
+
+use super::exchanged::parameters;
+use super::{Ran, TransformerPlan, World, gpt, plan};
+
+const ALL: ZeroInfinity =
+    ZeroInfinity { parameters_at_host: true, states_on_drives: true, group: 100_000_000, buffers: 1 };
+
+fn direct() -> PathParameters {
+    let paths: PathCatalogue = serde_yaml::from_str(PATHS).expect("the embedded catalogue");
+    paths["direct"].clone()
+}
+
+fn kept(technique: ZeroInfinity, data: u32, micro_batches: u32) -> TransformerPlan {
+    let mut plan = plan(gpt(3), [1, 1, data], micro_batches);
+    plan.execution.attention = AttentionKernel::Flash;
+    plan.execution.states = States::FullGradients;
+    if data > 1 {
+        plan.sharding = Sharding::Parameters;
+        plan.overlap.gather = Some(Default::default());
+    }
+    plan.deployment.pipelining.zero_infinity = Some(technique);
+    plan.deployment.drives = Some(Drives { count: None, path: direct() });
+    plan
+}
+
+fn world() -> World {
+    World::dgx_a100(1).roomy()
+}
+
+fn all(plan: &TransformerPlan) -> u64 {
+    parameters(plan).0
+}
+
+/// Bytes that crossed links whose names begin and end so.
+fn served(ran: &Ran, from: &str, to: &str) -> u64 {
+    let links = ran.lowered.platform.fluids.iter().zip(&ran.run.fluids);
+    let crossed = links.filter(|(fluid, _)| fluid.name.starts_with(from) && fluid.name.contains(to));
+    crossed.map(|(_, fluid)| fluid.served as u64).sum()
+}
+
+fn close(bytes: u64, expected: u64) {
+    assert!(bytes.abs_diff(expected) < 1 << 20, "{bytes} B instead of {expected}");
+}
+
+/// Drives have 16 bytes of a parameter, all of which are read, and written in part by gradients. Parameters cross the links once for each
+/// pass, of two ranks each half; nothing of them stays on a GPU.
+#[test]
+fn what_crosses_the_links() {
+    for data in [1, 2] {
+        let plan = kept(ALL, data, 1);
+        let ran = world().completed(&plan);
+        let (parameters, root) = parameters(&plan);
+        close(served(&ran, "node[0].ssd", " -> node[0].switch"), 16 * parameters);
+        close(served(&ran, "node[0].switch", " -> node[0].ssd"), (12 + 4) * parameters);
+        // Embedding and head come once, layers for each pass.
+        let gathered = 2 * (2 * parameters - root);
+        close(served(&ran, "node[0].switch", " -> node[0].gpu"), gathered);
+        close(served(&ran, "node[0].gpu", " -> node[0].switch"), 4 * parameters);
+        assert_eq!(ran.at_peak(0, &[kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER]), 0);
+        let stores = ran.lowered.platform.stores.iter().zip(&ran.run.stores);
+        let drives = stores.filter(|(store, _)| store.name.starts_with("node[0].ssd"));
+        close(drives.map(|(_, store)| store.peak.bytes).sum(), 16 * parameters);
+    }
+}
+
+/// The step waits for what the states alone take, and at most for the gradients that are still to be written before.
+#[test]
+fn an_update_takes_what_its_states_take() {
+    let world = world();
+    let machine = world.machine();
+    let array = Array::of("drives", machine.drives_of_node(0).collect());
+    for buffers in [1, 3] {
+        let mut plan = kept(ZeroInfinity { buffers, ..ALL }, 1, 1);
+        plan.deployment.hosts.update = Some(20e9);
+        let states = OffloadedStates {
+            array: &array,
+            memory: machine.memory_of(machine.gpu(0)).unwrap(),
+            parameters: all(&plan),
+            group: ALL.group,
+            buffers,
+            requests: direct().requests(),
+            update_bytes_per_s: Some(20e9),
+            gradient_bytes_per_s: None,
+        };
+        let (update, gradients) =
+            (states.update_s(&machine).unwrap(), states.backward_s(&machine, 0.0).unwrap());
+        let waited = world.completed(&plan).spent(0, 0, cause::TRANSFER).as_secs();
+        assert!(
+            update < 1.001 * waited && waited < update + gradients,
+            "{buffers} buffers: {waited} s, of which {update} s of states and {gradients} s of gradients"
+        );
+    }
+}
+
+#[test]
+fn a_full_drive_is_told_before_anything_runs() {
+    let mut world = world();
+    world.catalogue.ssds.values_mut().for_each(|drive| drive.capacity_tb = Some(0.001));
+    let plan = kept(ALL, 1, 1);
+    let Err(PlanError::HostDoesNotFit(full)) = world.build(&plan) else { panic!("it does not fit") };
+    let each = (16 * all(&plan)).div_ceil(8);
+    assert_eq!((full.len(), &*full[0].memory, full[0].needed), (8, "node[0].ssd[0]", each));
+}
+
+#[test]
+fn what_hosts_cannot_keep_is_refused() {
+    let refused = |world: &World, change: fn(&mut TransformerPlan), word: &str| {
+        let mut plan = kept(ALL, 2, 1);
+        plan.model.layers = 4;
+        change(&mut plan);
+        let error = world.build(&plan).unwrap_err().to_string();
+        assert!(error.contains(word), "{error}");
+    };
+    refused(&world(), |plan| plan.execution.split.stages = 2, "use 1 stage");
+    refused(&world(), |plan| plan.sharding = Sharding::Gradients, "ZeRO-3");
+    refused(&world(), |plan| plan.deployment.drives = None, "have none");
+    refused(&World::of_node("dgx-1p"), |_| (), "have none");
+}
+
+#[test]
+fn folded_ranks_that_share_drives_do_what_they_do_apart() {
+    let folded = world().completed(&kept(ALL, 4, 2));
+    let lowered = &folded.lowered;
+    let apart: Run =
+        simulate(&lowered.platform, &lowered.program, &lowered.start, &Options::default()).unwrap();
+    assert_eq!(
+        (apart.time, &apart.streams, &apart.stores),
+        (folded.run.time, &folded.run.streams, &folded.run.stores)
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// Whatever is kept where, and however many groups are under way: a step reaches its end, and what is read is what was there.
+    #[test]
+    fn what_is_kept_is_read_once_a_step(
+        (data, tensor) in prop_oneof![Just((1_u32, 1_u32)), Just((2, 1)), Just((2, 2)), Just((4, 1))],
+        micro_batches in 1_u32..3,
+        parameters_at_host: bool,
+        states_on_drives: bool,
+        group in prop_oneof![Just(30_000_000_u64), Just(1 << 40)],
+        buffers in 1_u32..4,
+        count in 1_u32..8,
+    ) {
+        let technique = ZeroInfinity { parameters_at_host, states_on_drives, group, buffers };
+        let mut plan = kept(technique, data, micro_batches);
+        plan.execution.split.tensor = tensor;
+        plan.model.layers = 4;
+        plan.deployment.drives.as_mut().unwrap().count = Some(count);
+        let ran = world().completed(&plan);
+        let stores = ran.lowered.platform.stores.iter().zip(&ran.run.stores);
+        let drives = stores.filter(|(store, _)| store.name.starts_with("node[0].ssd"));
+        let held: u64 = drives.map(|(_, store)| store.peak.bytes).sum();
+        let read = served(&ran, "node[0].ssd", " -> node[0].switch");
+        prop_assert!(read.abs_diff(held) <= held / 1_000 && (held > 0) == states_on_drives, "{read} B of {held}");
+    }
+}
