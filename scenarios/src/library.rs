@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 13] = [
+const LIBRARY: [(&str, &str); 18] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-fused-softmax", include_str!("../library/bpipe-fused-softmax.yaml")),
@@ -14,6 +14,11 @@ const LIBRARY: [(&str, &str); 13] = [
     ("moe-expert-parallel", include_str!("../library/moe-expert-parallel.yaml")),
     ("zero3-sharded", include_str!("../library/zero3-sharded.yaml")),
     ("zero-infinity-nvme", include_str!("../library/zero-infinity-nvme.yaml")),
+    ("swap-single-gpu", include_str!("../library/swap-single-gpu.yaml")),
+    ("swap-engines", include_str!("../library/swap-engines.yaml")),
+    ("swap-shared-pcie", include_str!("../library/swap-shared-pcie.yaml")),
+    ("swap-spread", include_str!("../library/swap-spread.yaml")),
+    ("swap-topologies", include_str!("../library/swap-topologies.yaml")),
     ("bpipe-profiled", include_str!("../library/bpipe-profiled.yaml")),
 ];
 

@@ -60,7 +60,12 @@ impl Expectation {
     /// What the statement is about.
     fn subject(&self) -> String {
         let words = match &self.statement {
-            Statement::Faster(faster) => format!("{} is faster than {}", faster.faster, faster.than),
+            Statement::Faster(faster) if faster.mean_over.is_empty() => {
+                format!("{} is faster than {}", faster.faster, faster.than)
+            }
+            Statement::Faster(faster) => {
+                format!("{} is faster than {} in the mean", faster.faster, faster.than)
+            }
             Statement::Order(order) => {
                 let names: Vec<String> = order.order.iter().map(Selector::to_string).collect();
                 format!("{} rises in the order {}", words_of(order.metric), names.join(", "))
@@ -135,12 +140,43 @@ struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     fn faster(&self, statement: &Faster) -> Result<Found, String> {
-        let (fast, slow) = (self.best(&statement.faster)?, self.best(&statement.than)?);
-        let ratio = throughput(fast) / throughput(slow);
+        let (ratio, points) = match statement.mean_over.as_slice() {
+            [] => (throughput(self.best(&statement.faster)?) / throughput(self.best(&statement.than)?), None),
+            axes => {
+                let ratios = self.ratios(statement, axes)?;
+                (ratios.iter().sum::<f64>() / ratios.len() as f64, Some(ratios.len()))
+            }
+        };
         let (low, high) =
             statement.by.as_ref().map_or((1.0, f64::INFINITY), |range| (range.low.value, range.high.value));
         let holds = if statement.by.is_some() { (low..=high).contains(&ratio) } else { ratio > 1.0 };
-        Ok(Found::new(holds, format!("{} times", quantity::significant(ratio))))
+        let of = points.map_or_else(String::new, |points| format!(", the mean of {points} settings"));
+        Ok(Found::new(holds, format!("{} times{of}", quantity::significant(ratio))))
+    }
+
+    /// By the values of some axes at which both have a result, how much faster the one is.
+    fn ratios(&self, statement: &Faster, axes: &[String]) -> Result<Vec<f64>, String> {
+        let of = |run: &'a RunSummary| -> Option<Vec<&'a String>> {
+            axes.iter().map(|axis| run.point.get(axis)).collect()
+        };
+        let best = |selector: &Selector, at: &[&String]| {
+            let here =
+                self.select(selector).into_iter().filter(|run| of(run).is_some_and(|point| point == at));
+            here.filter(|run| run.step_time().is_some()).map(throughput).reduce(f64::max)
+        };
+        let mut points: Vec<Vec<&String>> = Vec::new();
+        for point in self.select(&statement.than).into_iter().filter_map(of) {
+            if !points.contains(&point) {
+                points.push(point);
+            }
+        }
+        let ratio =
+            |point: &Vec<&String>| Some(best(&statement.faster, point)? / best(&statement.than, point)?);
+        let ratios: Vec<f64> = points.iter().filter_map(ratio).collect();
+        match ratios.is_empty() {
+            true => Err(format!("no values of {} have results of both", axes.join(" and "))),
+            false => Ok(ratios),
+        }
     }
 
     fn order(&self, statement: &Order) -> Result<Found, String> {

@@ -61,6 +61,10 @@ pub struct Faster {
     /// Least and greatest ratio of the throughputs; any above 1 when absent.
     #[serde(default)]
     pub by: Option<Range>,
+    /// Axes of the sweep: the ratio is the mean over their values at which both have a result, each with its best over the other
+    /// axes. Without any it is that of the best of all.
+    #[serde(default)]
+    pub mean_over: Vec<String>,
 }
 
 /// Runs in ascending order of a metric.

@@ -57,6 +57,22 @@ fn the_feasible_point_of_highest_throughput_counts() {
 }
 
 #[test]
+fn a_ratio_may_be_the_mean_over_settings_at_which_both_have_a_result() {
+    let check = |runs: &[RunSummary], statement: &str| {
+        let experiment = stating(&format!("expect:\n  - {statement}\n"));
+        let check = experiment.promises()[0].check(runs, experiment.sources());
+        (check.passed, check.measured)
+    };
+    let statement = "{ faster: bpipe, than: plain, by: [1.7, 1.8], mean_over: [training.micro_batch] }";
+    let both = [run("plain", 1, 1.0), run("bpipe", 1, 0.5), run("plain", 2, 3.0), run("bpipe", 2, 2.0)];
+    assert_eq!(check(&both, statement), (true, "1.75 times, the mean of 2 settings".to_owned()));
+    // What does not fit at a setting leaves it out.
+    assert_eq!(check(&runs(), statement), (false, "1.00 times, the mean of 1 settings".to_owned()));
+    let nowhere = check(&runs(), "{ faster: bpipe, than: plain, mean_over: [training.sequence] }");
+    assert_eq!(nowhere, (false, "no values of training.sequence have results of both".to_owned()));
+}
+
+#[test]
 fn what_does_not_fit_is_told_with_its_reason() {
     assert!(holds("{ fits: bpipe }"));
     assert!(holds("{ fits: { best_of: [plain, bpipe] } }"));

@@ -27,7 +27,7 @@ const SLOTS: usize = 32;
 /// Binary variables at most.
 const BINARIES_MAX: usize = 96;
 /// A solution is good enough when no other can be better by this part.
-const GAP: f32 = 1e-3;
+pub(super) const GAP: f64 = 1e-3;
 /// The solver stops after so many seconds.
 const TIME_LIMIT_S: f64 = 20.0;
 
@@ -144,7 +144,7 @@ fn program(
     let ties = if whole { 1e-4 / slowest * moved } else { Expression::from(0.0) };
     let mut model = variables.minimise(exposed.clone() + ties).using(microlp).with_time_limit(TIME_LIMIT_S);
     if whole {
-        model = model.with_mip_gap(GAP).ok()?;
+        model = model.with_mip_gap(GAP as f32).ok()?;
     }
     let (mut left, mut returned) = (Expression::from(0.0), Expression::from(0.0));
     for slot in 0..SLOTS {

@@ -134,7 +134,11 @@ pub(crate) fn decide(
 ) -> Result<Result<Swapped, Short>, Conflict> {
     let Stage { number, visits, room, links } = stage;
     let timeline = Timeline::of(visits, number, graph, costs);
-    let (plan, proven) = match planned(technique, &timeline, room, links, (cohort, cohorts)) {
+    let (seconds, must) = (timeline.seconds(), timeline.peak().saturating_sub(room) as f64);
+    let slowest = must / links.rate[0].min(links.rate[1]);
+    let longer = mixed_integer::bound(&timeline, room, links).unwrap_or(0.0);
+    let bound = slowest.max(seconds + longer);
+    let (plan, proven) = match planned(technique, &timeline, room, links, bound, (cohort, cohorts)) {
         Ok(planned) => planned,
         Err(no_room) => return Ok(Err(Short { timeline, no_room })),
     };
@@ -148,9 +152,6 @@ pub(crate) fn decide(
         table.decide(NAME, graph, candidate.storage, Disposition::Offload(offload))?;
     }
     let away = plan.away().into_iter().filter(|&away| away).count();
-    let (seconds, must) = (timeline.seconds(), timeline.peak().saturating_sub(room) as f64);
-    let slowest = must / links.rate[0].min(links.rate[1]);
-    let solver = mixed_integer::bound(&timeline, room, links);
     Ok(Ok(Swapped {
         stage: number,
         cohort,
@@ -160,17 +161,19 @@ pub(crate) fn decide(
         room,
         seconds,
         expected: estimate::seconds(&plan, &timeline, room, links),
-        bound: seconds.max(slowest).max(seconds + solver.unwrap_or(0.0)),
+        bound,
         proven,
     }))
 }
 
-/// The plan of an engine, and whether a solver proved its optimum, where one was asked.
+/// The plan of an engine, and whether a solver proved the optimum of its program, where one was asked. No plan takes less than
+/// `bound` (s).
 fn planned(
     technique: &Swap,
     timeline: &Timeline,
     room: u64,
     links: HostLinks,
+    bound: f64,
     cohorts: (u32, u32),
 ) -> Result<(SwapPlan, Option<bool>), NoRoom> {
     let turns = turns(timeline, technique.coordination, cohorts);
@@ -188,24 +191,22 @@ fn planned(
     let longest_idle = greedy::longest_idle(timeline, room, group)?;
     let last_turn =
         longest_idle.away().into_iter().zip(&turns).filter(|&(away, _)| away).map(|(_, &turn)| turn).max();
-    let mut found = vec![improved(longest_idle)];
-    let mut solved = None;
-    if technique.engine == Engine::MixedInteger {
-        found.push(ahead(online::learn(timeline, room, nothing, group)?));
-        solved = mixed_integer::solve(timeline, room, links, |number| Some(turns[number]) <= last_turn);
-        if let Some(solved) = &solved {
-            found.push(improved(online::learn(timeline, room, solved.away.clone(), group)?));
-        }
-    }
     let cost = |plan: &SwapPlan| estimate::seconds(plan, timeline, room, links);
-    let mut best = found.swap_remove(0);
-    for other in found {
-        if cost(&other) < cost(&best) {
-            best = other;
-        }
+    let cheaper = |plan: SwapPlan, other: SwapPlan| if cost(&other) < cost(&plan) { other } else { plan };
+    let found = improved(longest_idle);
+    if technique.engine == Engine::Greedy {
+        return Ok((found, None));
     }
-    let asked = technique.engine == Engine::MixedInteger;
-    Ok((best, asked.then(|| solved.is_some_and(|solved| solved.proven))))
+    let best = cheaper(found, ahead(online::learn(timeline, room, nothing, group)?));
+    if cost(&best) <= bound * (1.0 + mixed_integer::GAP) {
+        return Ok((best, Some(true)));
+    }
+    let allowed = |number: usize| Some(turns[number]) <= last_turn;
+    let Some(solved) = mixed_integer::solve(timeline, room, links, allowed) else {
+        return Ok((best, Some(false)));
+    };
+    let completed = improved(online::learn(timeline, room, solved.away, group)?);
+    Ok((cheaper(best, completed), Some(solved.proven)))
 }
 
 /// In which turn a cohort takes each tensor: where all move other ones, tensors are dealt out in as many runs of the order in which
