@@ -1,8 +1,8 @@
 //! Tensor swapping: as much of what the forward pass saves leaves the GPU as must, for memory that the step fits in.
 //!
 //! An engine decides which tensors of a stage are away: *online* as systems with large-model support do, which learn from failed
-//! allocations ([`online`]); offline by idleness and local search ([`greedy`]); or offline by a mixed-integer program
-//! ([`mixed_integer`]). Copies of the model that share a link to their host may be coordinated (Lin et al., Tensor Movement
+//! allocations (`online`); offline by idleness and local search (`greedy`); or offline by a mixed-integer program
+//! (`mixed_integer`). Copies of the model that share a link to their host may be coordinated (Lin et al., Tensor Movement
 //! Orchestration in Multi-GPU Training Systems, HPCA 2023): each moves other tensors, or every second one is half a micro-batch
 //! behind the others.
 
