@@ -157,7 +157,11 @@ fn communication(
         let (bytes, exposed) = (quantity::bytes(one.bytes), quantity::seconds(one.exposed_s));
         vec![one.kind.clone(), one.count.to_string(), bytes, exposed, share]
     };
-    writeln!(out, "{}", grid(titles, run.communication.iter().take(ROWS_MAX).map(row).collect()))
+    writeln!(out, "{}", grid(titles, run.communication.iter().take(ROWS_MAX).map(row).collect()))?;
+    match run.drive_lifetime_years {
+        Some(years) => writeln!(out, "  the drives that activations are written to last {years:.2} years"),
+        None => Ok(()),
+    }
 }
 
 /// What was decided about tensors that leave.

@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 18] = [
+const LIBRARY: [(&str, &str); 21] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-fused-softmax", include_str!("../library/bpipe-fused-softmax.yaml")),
@@ -20,6 +20,9 @@ const LIBRARY: [(&str, &str); 18] = [
     ("swap-spread", include_str!("../library/swap-spread.yaml")),
     ("swap-topologies", include_str!("../library/swap-topologies.yaml")),
     ("bpipe-profiled", include_str!("../library/bpipe-profiled.yaml")),
+    ("ssdtrain-a100", include_str!("../library/ssdtrain-a100.yaml")),
+    ("offload-rok", include_str!("../library/offload-rok.yaml")),
+    ("ssd-endurance", include_str!("../library/ssd-endurance.yaml")),
 ];
 
 /// The names, in the order in which they are listed.

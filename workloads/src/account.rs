@@ -28,9 +28,9 @@ pub enum TaskKind {
     Eviction,
     /// A copy back.
     Load,
-    /// A copy to host memory.
+    /// A copy of what is offloaded.
     Offload,
-    /// A copy back from there.
+    /// A copy back.
     Reload,
     /// Work of the host.
     Issue,
@@ -85,6 +85,17 @@ pub enum Communication {
     ReadStates,
     /// States and gradients that go there.
     WriteStates,
+    /// An activation that is written to drives.
+    Write,
+    /// An activation that is read from there.
+    Read,
+}
+
+/// Where activations are while they are away from a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Away {
+    Host,
+    Drives,
 }
 
 /// The accounts of all tasks of a plan on a machine.
@@ -97,8 +108,8 @@ pub struct Accounts {
     pub(crate) messages: Vec<Account>,
     /// Of copies between partner stages, the weakest of all pairs.
     pub(crate) copies: Origin,
-    /// Of copies between GPUs and their hosts.
-    pub(crate) host_copies: Origin,
+    /// Where activations are while they are away, and of copies there.
+    pub(crate) away: (Away, Origin),
     /// Of what the host does.
     pub(crate) host: Origin,
 }
@@ -117,8 +128,14 @@ impl Accounts {
             TaskKind::Message(hop) => self.messages[boundary(hop)],
             TaskKind::Eviction => copy(Communication::Eviction, self.copies),
             TaskKind::Load => copy(Communication::Load, self.copies),
-            TaskKind::Offload => copy(Communication::Offload, self.host_copies),
-            TaskKind::Reload => copy(Communication::Reload, self.host_copies),
+            TaskKind::Offload => match self.away {
+                (Away::Host, origin) => copy(Communication::Offload, origin),
+                (Away::Drives, origin) => copy(Communication::Write, origin),
+            },
+            TaskKind::Reload => match self.away {
+                (Away::Host, origin) => copy(Communication::Reload, origin),
+                (Away::Drives, origin) => copy(Communication::Read, origin),
+            },
             TaskKind::Issue | TaskKind::Meeting => {
                 Account { communication: None, model: TimeModel::Host, shape: 0, origin: self.host }
             }
@@ -158,6 +175,8 @@ impl Communication {
             Self::Reload => "load from host memory".to_owned(),
             Self::ReadStates => "states from drives".to_owned(),
             Self::WriteStates => "states to drives".to_owned(),
+            Self::Write => "write to drives".to_owned(),
+            Self::Read => "read from drives".to_owned(),
         }
     }
 
@@ -166,7 +185,12 @@ impl Communication {
         match self {
             Self::Collective(group, _) => !matches!(group, Group::Embedding | Group::Model),
             Self::Message | Self::Eviction | Self::Load => false,
-            Self::Offload | Self::Reload | Self::ReadStates | Self::WriteStates => true,
+            Self::Offload
+            | Self::Reload
+            | Self::ReadStates
+            | Self::WriteStates
+            | Self::Write
+            | Self::Read => true,
         }
     }
 }

@@ -23,8 +23,8 @@ pub struct CostBook {
     pub messages: Vec<Message>,
     /// By stage, the speed of a copy from it to its partner `p - 1 - s` when nothing contends.
     pub copies: Vec<Rate>,
-    /// What a copy from a GPU to its host asks for beside its links, and one back; none where nobody knows.
-    pub host_copies: Option<[CopyCost; 2]>,
+    /// What a copy of what is offloaded asks for beside its links, and one back; none where nobody knows.
+    pub away_copies: Option<[CopyCost; 2]>,
     /// By stage, what page-locked copies from its first GPU to its host take when nothing contends, and those back; none where
     /// nobody knows.
     pub host_links: Vec<HostLinks>,

@@ -14,7 +14,7 @@ pub enum Disposition {
     Recompute(Vec<OpId>),
     /// Some micro-batches of it stay in the memory of another stage for a while.
     Move(MoveId),
-    /// It is in host memory between the passes.
+    /// It is in host memory, or on drives, between the passes.
     Offload(Offload),
 }
 

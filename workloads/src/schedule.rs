@@ -230,15 +230,15 @@ pub enum Place {
     Home(u32),
     /// That of its partner, which keeps it for a while.
     Partner(u32),
-    /// That of the host beside the GPU of the stage that it belongs to.
-    Host(u32),
+    /// Where what is offloaded goes from the stage that it belongs to: the memory of the host beside it, or drives.
+    Away(u32),
 }
 
 impl Place {
     /// The stage.
     pub const fn stage(self) -> u32 {
         match self {
-            Self::Home(stage) | Self::Partner(stage) | Self::Host(stage) => stage,
+            Self::Home(stage) | Self::Partner(stage) | Self::Away(stage) => stage,
         }
     }
 }

@@ -36,8 +36,7 @@ pub use rings::Rings;
 pub use route::{Route, RouteKind};
 pub use set::{PartChange, PartChanges, SetError};
 pub use spelled::{LinkSpec, MemorySpec, ModelSpec, PartsSpec};
-pub use transfers::Transfers;
-pub(crate) use transfers::join;
+pub use transfers::{Transfers, join};
 
 use std::ops::{Range, RangeInclusive};
 

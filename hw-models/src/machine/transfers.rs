@@ -171,7 +171,7 @@ impl CopyRates {
 
 /// Adds a demand to those of one transfer, at most one per fluid: what crosses one twice counts twice, and through no port if it
 /// comes from both sides.
-pub(crate) fn join(demands: &mut Vec<Demand>, demand: Demand) {
+pub fn join(demands: &mut Vec<Demand>, demand: Demand) {
     match demands.iter_mut().find(|known| known.fluid == demand.fluid) {
         Some(known) => {
             known.coefficient.0 += demand.coefficient.0;

@@ -130,6 +130,9 @@ pub struct RunSummary {
     /// Communication by kind. What is exposed adds up to the communication and the waiting for transfers of the breakdown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub communication: Vec<CommunicationUse>,
+    /// Years that the drives last that activations are written to, in this step again and again: those of the array that lasts least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive_lifetime_years: Option<f64>,
     /// The links of a machine that were used most, busiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkUse>,

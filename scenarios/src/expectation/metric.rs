@@ -30,6 +30,8 @@ pub enum Metric {
     PeakReservedBytes,
     /// The most micro-batches whose activations any stage held at once.
     ResidentMicroBatches,
+    /// Years that the drives last that activations are written to.
+    DriveLifetimeYears,
 }
 
 impl Metric {
@@ -46,6 +48,7 @@ impl Metric {
             Self::PeakAllocatedBytes => "peak_allocated_bytes",
             Self::PeakReservedBytes => "peak_reserved_bytes",
             Self::ResidentMicroBatches => "resident_micro_batches",
+            Self::DriveLifetimeYears => "drive_lifetime_years",
         }
     }
 
@@ -59,7 +62,8 @@ impl Metric {
             | Self::MicroBatchesPerS
             | Self::Mfu
             | Self::BubbleFraction
-            | Self::ResidentMicroBatches => FigureKind::Number,
+            | Self::ResidentMicroBatches
+            | Self::DriveLifetimeYears => FigureKind::Number,
         }
     }
 
@@ -75,6 +79,7 @@ impl Metric {
             Self::SamplesPerS => run.samples_per_s,
             Self::TokensPerS => run.tokens_per_s,
             Self::Mfu => run.mfu,
+            Self::DriveLifetimeYears => run.drive_lifetime_years,
             Self::MicroBatchesPerS => Some(run.micro_batches? as f64 / run.step_time()?),
             Self::BubbleFraction => run.bubble_fraction,
             Self::PeakMemoryBytes => {
@@ -113,6 +118,7 @@ mod tests {
             Metric::PeakAllocatedBytes,
             Metric::PeakReservedBytes,
             Metric::ResidentMicroBatches,
+            Metric::DriveLifetimeYears,
         ];
         for metric in all {
             assert_eq!(serde_json::to_value(metric).expect("a word"), metric.name());

@@ -4,7 +4,7 @@ use workloads::order::{MemoryLimit, PipelineSchedule};
 use workloads::plan::Pipelining;
 use workloads::realise::messages::SendMode;
 use workloads::techniques::bpipe::{self, Bpipe};
-use workloads::techniques::offload::{ActivationOffload, Store};
+use workloads::techniques::offload::{ActivationOffload, Keep, Store};
 use workloads::techniques::swap::{Coordination, Engine, Swap};
 use workloads::techniques::zero_infinity::ZeroInfinity;
 use workloads::techniques::zero_offload::ZeroOffload;
@@ -38,7 +38,11 @@ pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
         }),
         offload: scenario.techniques.activation_offload.as_ref().map(|offload| ActivationOffload {
             smallest: offload.smallest.map_or(SMALLEST_OFFLOADED, Bytes::bytes),
-            keep: offload.keep.map_or(0, Bytes::bytes),
+            keep: match offload.keep {
+                schema::Keep::Bytes(bytes) => Keep::Bytes(bytes.bytes()),
+                schema::Keep::Layers(layers) => Keep::Layers(layers.get() as u32),
+                schema::Keep::LastLayer => Keep::LastLayer,
+            },
             prefetch: offload.prefetch.get() as u32,
             store: match offload.store {
                 StoreWhen::Produced => Store::Produced,

@@ -10,13 +10,14 @@ use workloads::model::transformer::{
 };
 use workloads::placement;
 use workloads::plan::{self, Deployment, Drives, HostRates, TransformerPlan};
+use workloads::site::Arrays;
 
 use super::pipelining::{pipelining, schedule};
 use crate::catalogue;
 use crate::schema::{
     self, Attention, Bias, Bytes, BytesPerParameter, ContextExchange, Count, CrossEntropy, DrawnLoad,
     Encoder, ExpertLoad, FusedSoftmax, Gelu, Launch, LayersOf, Mlp, Model, Norm, Optimizer, Placement,
-    Positions, Precision, ProductsAddTo, Rate, RecomputeMode, Scaling, Scenario,
+    Positions, Precision, ProductsAddTo, Rate, RecomputeMode, Scaling, Scenario, Share,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -44,6 +45,12 @@ pub(super) fn deployment(scenario: &Scenario) -> Deployment {
         host_overhead: software.map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds())),
         hosts: host_rates(scenario),
         drives: drives(scenario),
+        arrays: scenario
+            .techniques
+            .activation_offload
+            .as_ref()
+            .and_then(|offload| offload.drives.as_ref())
+            .map(arrays),
         pipelining: pipelining(scenario),
         reserved: scenario.memory.reserved.map_or(0, Bytes::bytes),
         limit: scenario.memory.limit.map(Bytes::bytes),
@@ -74,6 +81,21 @@ fn drives(scenario: &Scenario) -> Option<Drives> {
         ..path.clone()
     };
     Some(Drives { count: settings.drives.map(|count| count.get() as u32), path })
+}
+
+/// The arrays of drives that activations go to.
+fn arrays(settings: &schema::Drives) -> Arrays {
+    let schema::Drives { arrays, path, rated_amplification, amplification, retention } = settings;
+    let path = match path {
+        schema::DrivePath::GpuDirect => "gpu-direct",
+        schema::DrivePath::Bounce => "bounce",
+    };
+    let wear = [rated_amplification, amplification, retention];
+    Arrays {
+        of_gpus: arrays.clone(),
+        path: catalogue::storage_paths()[path].clone(),
+        wear: wear.map(|times| times.map_or(1.0, Share::as_f64)),
+    }
 }
 
 /// What the copies of a model share.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use reports::summary::CommunicationUse;
-use workloads::account::{Accounts, Communication};
+use workloads::account::{Accounts, Communication, Task};
 use workloads::lower::Lowered;
 
 use super::lanes::lanes;
@@ -48,17 +48,20 @@ fn traffic(
 ) -> BTreeMap<Communication, BTreeMap<u32, Traffic>> {
     let mut traffic: BTreeMap<Communication, BTreeMap<u32, Traffic>> = BTreeMap::new();
     for (number, lane) in lanes(lowered).enumerate().filter(|(_, lane)| lane.replica == 0) {
-        let made = tally.made(number);
+        let kind_of = |task: &Task| accounts.of(task.kind).communication;
+        let tasks = |block| lane.ops(block).iter().filter_map(|op| lane.done_by(op));
+        if let Some(made) = tally.made(number) {
+            let first = lane.calls.iter().flat_map(|call| tasks(call.block)).find_map(kind_of);
+            if let Some(kind) = first {
+                traffic.entry(kind).or_default().entry(lane.stage).or_default().add(1, made);
+            }
+            continue;
+        }
         for call in lane.calls {
-            for task in lane.ops(call.block).iter().filter_map(|op| lane.done_by(op)) {
-                let Some(kind) = accounts.of(task.kind).communication else { continue };
+            for task in tasks(call.block) {
+                let Some(kind) = kind_of(task) else { continue };
                 let of_stage = traffic.entry(kind).or_default().entry(lane.stage).or_default();
-                if let Some(made) = made {
-                    *of_stage = made;
-                    continue;
-                }
-                of_stage.count += u64::from(call.repeat);
-                of_stage.bytes += u64::from(call.repeat) * task.bytes;
+                of_stage.add(u64::from(call.repeat), Traffic { count: 1, bytes: task.bytes });
             }
         }
     }

@@ -50,6 +50,14 @@ pub(super) struct Traffic {
     pub(super) bytes: u64,
 }
 
+impl Traffic {
+    /// Adds the same so many times.
+    pub(super) fn add(&mut self, times: u64, Self { count, bytes }: Self) {
+        self.count += times * count;
+        self.bytes += times * bytes;
+    }
+}
+
 /// The steps of a run.
 #[derive(Clone, Copy, Debug)]
 struct Steps {

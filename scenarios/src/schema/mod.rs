@@ -52,8 +52,9 @@ pub use software::{
 };
 pub use storage::Storage;
 pub use techniques::{
-    BPipe, EvictionPolicy, KeptParameters, KeptStates, PairTransfer, Recompute, RecomputeMode, StageSet,
-    StoreWhen, Swap, SwapCoordination, SwapEngine, Techniques, ZeroInfinity, ZeroOffload,
+    BPipe, DrivePath, Drives, EvictionPolicy, Keep, KeptParameters, KeptStates, PairTransfer, Recompute,
+    RecomputeMode, StageSet, StoreWhen, Swap, SwapCoordination, SwapEngine, Techniques, ZeroInfinity,
+    ZeroOffload,
 };
 pub use training::{Fp8, MicroBatches, Precision, Scaling, Step, Training, UpdateRule};
 pub use transformer::{

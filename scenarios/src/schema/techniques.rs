@@ -9,7 +9,7 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use super::written::{self, Scalar, Written};
-use super::{Bytes, Count, Duration, Layers, PerStage, Rate};
+use super::{Bytes, Count, Duration, Layers, PerStage, Rate, Share};
 
 /// Techniques that change what is executed, where and in which order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -119,17 +119,65 @@ pub struct ActivationOffload {
     /// Smaller tensors stay; 16 MiB when absent, 8 Mi elements of two bytes as in SSDTrain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smallest: Option<Bytes>,
-    /// So many bytes of each micro-batch stay on every GPU for each chunk of its stage: of the others those that the backward pass
-    /// needs first; none when absent.
+    /// What stays of each micro-batch on every GPU, for each chunk of its stage.
+    pub keep: Keep,
+    /// Where tensors go; to host memory when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub keep: Option<Bytes>,
-    /// So many tensors are asked for before the backward pass needs them.
+    pub drives: Option<Drives>,
+    /// A tensor is asked for when the backward pass needs the one so many before it, whether that has left or not.
     pub prefetch: Count<0, 65_536>,
     /// When the copy of a tensor begins.
     pub store: StoreWhen,
     /// A tensor that is asked for before its copy has ended stays, as in SSDTrain: a copy that has not begun is left out, and nothing is
     /// loaded.
     pub forwarding: bool,
+}
+
+/// What stays of each micro-batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keep {
+    /// What the head and the loss save, and the last layer where each micro-batch's backward pass follows its forward pass at once (SSDTrain).
+    #[default]
+    LastLayer,
+    /// What the head and the loss save, and the last so many layers of each chunk.
+    Layers(Count<0, 4_096>),
+    /// So many bytes: of all tensors those that the backward pass needs first.
+    Bytes(Bytes),
+}
+
+/// Drives of the machine that tensors go to, and from there back to the GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Drives {
+    /// Of the GPUs of a node in turn, the drives that each stripes its tensors over (RAID 0), by name; all drives of the node are one array
+    /// of all its GPUs when absent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("examples" = [[["ssd[0]", "ssd[1]"], ["ssd[2]", "ssd[3]"]]]))]
+    pub arrays: Vec<Vec<String>>,
+    /// How bytes come there.
+    pub path: DrivePath,
+    /// What drives write for each byte of the workload that they are rated for; 1 when absent, 2.5 in SSDTrain's account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rated_amplification: Option<Share>,
+    /// What they write for each byte that is written here; 1 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub amplification: Option<Share>,
+    /// Times the cycles that they last longer as they need not keep what is written for long; 1 when absent, 86 in SSDTrain's account
+    /// (a day rather than three years).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Share>,
+}
+
+/// How bytes come from GPUs to drives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DrivePath {
+    /// Drives read and write the memory of the GPU (GPUDirect Storage).
+    #[default]
+    GpuDirect,
+    /// By way of a buffer of the host.
+    Bounce,
 }
 
 /// When the copy of a tensor that is offloaded begins.
@@ -147,8 +195,9 @@ impl Default for ActivationOffload {
     fn default() -> Self {
         Self {
             smallest: None,
-            keep: None,
-            prefetch: Count::new(2).expect("within the limits"),
+            keep: Keep::LastLayer,
+            drives: None,
+            prefetch: Count::new(4).expect("within the limits"),
             store: StoreWhen::Produced,
             forwarding: true,
         }

@@ -51,13 +51,13 @@ type Key = ((u32, u32, u32), Fault);
 /// The lane of problems without one.
 const NOWHERE: (u32, u32, u32) = (u32::MAX, 0, 0);
 
-/// What is known of a micro-batch's instance of a storage: whether it is allocated and filled at home, at the partner and at the
-/// host.
+/// What is known of a micro-batch's instance of a storage: whether it is allocated and filled at home, at the partner and where
+/// it is away.
 #[derive(Clone, Copy, Default)]
 struct Instance {
     home: Held,
     partner: Held,
-    host: Held,
+    away: Held,
     /// The lane that used it last, plus one, and after how many of its items.
     last: (u32, u32),
     /// The same of another lane that reads it meanwhile.
@@ -71,7 +71,7 @@ impl Instance {
         match place {
             Place::Home(_) => &mut self.home,
             Place::Partner(_) => &mut self.partner,
-            Place::Host(_) => &mut self.host,
+            Place::Away(_) => &mut self.away,
         }
     }
 }
@@ -244,7 +244,7 @@ impl<'a> Replay<'a> {
         let Instance { home, filled, .. } = self.instances[index];
         self.expect(home == Held::Filled, lane, micro_batch, storage, Fault::NotResident);
         self.ordered(lane, micro_batch, storage, filled);
-        self.instances[index].host = Held::Filled;
+        self.instances[index].away = Held::Filled;
         self.trip(lane, micro_batch, storage, |trip| trip.copied = true);
     }
 
@@ -289,7 +289,7 @@ impl<'a> Replay<'a> {
         *held = Held::Filled;
         self.expect(ok, lane, micro_batch, storage, Fault::AllocatedTwice);
         let index = self.index(storage, micro_batch);
-        self.instances[index].host = Held::No;
+        self.instances[index].away = Held::No;
     }
 
     fn home(&self, storage: StorageId) -> Place {
@@ -441,7 +441,7 @@ impl<'a> Replay<'a> {
         }
         let micro_batches = self.schedule.micro_batches;
         for (index, instance) in self.instances.iter().enumerate() {
-            if [instance.home, instance.partner, instance.host] != [Held::No; 3] {
+            if [instance.home, instance.partner, instance.away] != [Held::No; 3] {
                 let (storage, micro_batch) = split(index, micro_batches);
                 let storage = self.graph.describe(StorageId(storage));
                 note(&mut self.found, NOWHERE, micro_batch, Fault::NeverFreed(storage));

@@ -230,8 +230,8 @@ impl<'a> LaneLowering<'a> {
 
     pub(super) fn allocate(&mut self, storage: StorageId, place: Place) -> Op {
         let (store, bytes, kind) = self.memory(storage, place);
-        // A host's pages are locked beforehand: there are no more of them.
-        let outside = matches!(place, Place::Host(_));
+        // A host's pages are locked beforehand, and drives are as large as they are.
+        let outside = matches!(place, Place::Away(_));
         let waits = self.schedule.stages[place.stage() as usize].waits && !outside;
         let shortage = if waits { Shortage::Wait } else { Shortage::Fail };
         // What runs next comes before what runs ahead.
@@ -247,8 +247,8 @@ impl<'a> LaneLowering<'a> {
     pub(super) fn copy(&mut self, storage: StorageId, from: Place, to: Place) -> Op {
         let bytes = self.graph.stored(storage).bytes;
         let activity = match (from, to) {
-            (Place::Host(_), _) => self.host_copy(bytes, TaskKind::Reload),
-            (_, Place::Host(_)) => self.host_copy(bytes, TaskKind::Offload),
+            (Place::Away(_), _) => self.away_copy(bytes, TaskKind::Reload),
+            (_, Place::Away(_)) => self.away_copy(bytes, TaskKind::Offload),
             _ => {
                 let out = matches!(to, Place::Partner(_));
                 let kind = if out { TaskKind::Eviction } else { TaskKind::Load };
@@ -271,12 +271,12 @@ impl<'a> LaneLowering<'a> {
         }
     }
 
-    /// A copy between a GPU and its host.
-    fn host_copy(&mut self, bytes: u64, kind: TaskKind) -> Affine {
-        let [out, back] = self.costs.host_copies.expect("who offloads knows what copies cost");
+    /// A copy of what is offloaded.
+    fn away_copy(&mut self, bytes: u64, kind: TaskKind) -> Affine {
+        let [out, back] = self.costs.away_copies.expect("who offloads knows what copies cost");
         let (way, cost) = match kind {
-            TaskKind::Reload => (Object::FromHost, back),
-            _ => (Object::ToHost, out),
+            TaskKind::Reload => (Object::FromAway, back),
+            _ => (Object::ToAway, out),
         };
         let (route, cause) = (self.slot(way), self.program.cause(cause::TRANSFER));
         let cap = cost.at_most.map_or(Rate::UNLIMITED, Rate::per_second);
@@ -288,10 +288,10 @@ impl<'a> LaneLowering<'a> {
         let name = match place {
             Place::Partner(_) => kind::HELD_FOR_PARTNER,
             Place::Home(_) => self.graph.kind(storage),
-            Place::Host(_) => kind::OFFLOADED,
+            Place::Away(_) => kind::OFFLOADED,
         };
         let store = self.slot(match place {
-            Place::Host(_) => Object::HostMemory,
+            Place::Away(_) => Object::Away,
             _ => Object::Memory(place.stage()),
         });
         (store, self.size(self.graph.stored(storage).bytes), self.program.kind(name))
@@ -299,7 +299,7 @@ impl<'a> LaneLowering<'a> {
 
     fn resident(&mut self, place: Place) -> (Slot, Affine, KindId) {
         let name = match place {
-            Place::Home(_) | Place::Host(_) => kind::RESIDENT,
+            Place::Home(_) | Place::Away(_) => kind::RESIDENT,
             Place::Partner(_) => kind::RESIDENT_FOR_PARTNER,
         };
         let store = self.slot(Object::Resident(place.stage()));

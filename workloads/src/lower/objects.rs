@@ -22,8 +22,11 @@ pub(super) enum Object {
     Sms,
     /// The way from one stage to another.
     Way(u32, u32),
-    /// The memory of the host beside a rank, and the ways there and back.
-    HostMemory,
+    /// Where activations of a rank are while they are away, and the ways there and back.
+    Away,
+    ToAway,
+    FromAway,
+    /// The ways to the memory of the host beside a rank and back.
     ToHost,
     FromHost,
     /// What its processors read and write.
@@ -51,10 +54,13 @@ impl Objects<'_> {
     pub(super) fn id(&self, object: Object, stage: u32, replica: u32) -> u32 {
         let rank = |stage| self.site.rank(stage, replica);
         let own = &self.site.ranks[rank(stage)];
-        let host = || own.host.expect("a rank that offloads has a host");
+        let host = || own.host.expect("a rank whose host works has one");
         let drives = || host().drives.expect("a rank that keeps something on drives has some");
+        let away = || own.away.expect("what is offloaded is somewhere");
         match object {
-            Object::HostMemory => host().memory.0,
+            Object::Away => away().store.0,
+            Object::ToAway => away().out.0,
+            Object::FromAway => away().back.0,
             Object::ToHost => host().out.0,
             Object::FromHost => host().back.0,
             Object::Processors => host().processors.0,

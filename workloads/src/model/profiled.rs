@@ -141,7 +141,7 @@ impl ProfiledPipeline {
             speeds: Vec::new(),
             messages: self.stages.iter().map(|stage| Message::lasting(stage.transfer)).collect(),
             copies: vec![Rate::UNLIMITED; self.stages.len()],
-            host_copies: None,
+            away_copies: None,
             host_links: Vec::new(),
             issue: None,
         }

@@ -1,9 +1,12 @@
 //! A model that is laid on stages, on a machine: what operators and messages cost there, what its memory holds
 //! throughout, and the passes that every plan goes through.
 
+use hw_models::copies::CopyCost;
 use hw_models::provenance::Origin;
+use hw_models::storage::{PathParameters, Staging};
+use sim_core::time::Time;
 
-use crate::account::{Account, Accounts, Communication, TimeModel};
+use crate::account::{Account, Accounts, Away, Communication, TimeModel};
 use crate::chain::Chain;
 use crate::cost::{CostBook, HostLinks, Message};
 use crate::disposition::Dispositions;
@@ -11,6 +14,7 @@ use crate::exchange::Exchange;
 use crate::hardware::{CostModels, Hardware, HardwareError};
 use crate::host_update::HostUpdate;
 use crate::limits::Invalid;
+use crate::model::cut::PartKind;
 use crate::model::hosted::Places;
 use crate::model::laid::Laid;
 use crate::model::transformer::Operator;
@@ -18,6 +22,7 @@ use crate::names::kind;
 use crate::placement::Extent;
 use crate::schedule::StageMemory;
 use crate::site::Job;
+use crate::techniques::offload::LayerOps;
 
 use super::communicators::buffers;
 use super::deployment::Deployment;
@@ -60,9 +65,17 @@ impl Deployed<'_> {
         let job = Job { machine, extent, placement, capacity, drives };
         let mut models = CostModels::new(&job, hardware, *launch, self.deployment.hosts)?;
         let mut costs = self.costs(&mut models)?;
-        costs.host_copies = hardware.host_copies();
+        let away = self.deployment.arrays.as_ref();
+        let arrays = away.map(|away| job.arrays(away)).transpose().map_err(|error| {
+            PlanError::Invalid(vec![Invalid { field: "drives", problem: error.to_string() }])
+        })?;
+        let host_copies = hardware.host_copies();
+        costs.away_copies = match away {
+            None => host_copies,
+            Some(away) => Some(starts(&away.path, host_copies, gpu_link(&job)?)),
+        };
         if self.deployment.pipelining.swap.is_some() {
-            costs.host_links = host_links(&job, &costs)?;
+            costs.host_links = host_links(&job, host_copies)?;
         }
         costs.issue =
             issue(&self.laid, &self.exchanges, hardware.host, *launch, self.deployment.host_overhead);
@@ -75,15 +88,26 @@ impl Deployed<'_> {
             (0..chain.positions()).filter_map(|position| chain.hop(position)).map(|hop| (hop.from, hop.to));
         let Self { laid, exchanges, updates, deployment, .. } = self;
         let (table, hosted) = (Dispositions::default(), !updates.is_empty());
-        let staged = Staged { chain, graph: laid.graph, table, exchanges, updates, costs, memory };
+        let layers = laid.parts.iter().map(|part| LayerOps {
+            stage: part.stage,
+            chunk: part.chunk,
+            is_head: part.kind == PartKind::Head,
+            backward: part.backward.clone(),
+        });
+        let layers = layers.collect();
+        let staged = Staged { chain, graph: laid.graph, layers, table, exchanges, updates, costs, memory };
         let ranks = extent.tensor * extent.context;
         let together = (machine.gpus_per_node() / ranks).clamp(1, extent.data);
         let copies = Copies { replicas: extent.replicas(), ranks, together };
         let mut built = assemble(staged, &deployment.pipelining, &copies, |table| {
-            Ok(job.site(hops, (table, hosted), &channels).map_err(HardwareError::from)?)
+            let arrays = arrays.as_deref().zip(away.map(|away| &away.path));
+            Ok(job.site(hops, (table, hosted), arrays, &channels).map_err(HardwareError::from)?)
         })?;
         job.slow_clocks(&mut built.lowered);
         built.accounts = Some(accounts);
+        if let Some((arrays, away)) = arrays.as_deref().zip(away) {
+            built.arrays = job.array_uses(arrays, away.wear);
+        }
         Ok(built)
     }
 
@@ -102,7 +126,7 @@ impl Deployed<'_> {
             messages,
             copies: (0..chain.stages).map(copy).collect::<Result<_, HardwareError>>()?,
             speeds: models.speeds(),
-            host_copies: None,
+            away_copies: None,
             host_links: Vec::new(),
             issue: None,
         })
@@ -133,7 +157,10 @@ impl Deployed<'_> {
             messages: (0..chain.stages).map(message).collect::<Result<_, HardwareError>>()?,
             copies: copies
                 .try_fold(Origin::MeasuredHere, |weakest, copy| Ok::<_, HardwareError>(weakest.max(copy?)))?,
-            host_copies: hardware.host_copies_origin(),
+            away: match &self.deployment.arrays {
+                None => (Away::Host, hardware.host_copies_origin()),
+                Some(arrays) => (Away::Drives, arrays.path.provenance.origin),
+            },
             host: hardware.host.launch.provenance.origin,
         })
     }
@@ -164,8 +191,8 @@ impl Deployed<'_> {
 }
 
 /// By stage, the ways between its first GPU and its host; none where nobody knows what copies cost.
-fn host_links(job: &Job<'_>, costs: &CostBook) -> Result<Vec<HostLinks>, HardwareError> {
-    let Some(copies) = costs.host_copies else { return Ok(Vec::new()) };
+fn host_links(job: &Job<'_>, copies: Option<[CopyCost; 2]>) -> Result<Vec<HostLinks>, HardwareError> {
+    let Some(copies) = copies else { return Ok(Vec::new()) };
     let machine = job.machine;
     let links = |stage| {
         let gpu = machine.gpu(job.gpu(stage, 0));
@@ -175,4 +202,23 @@ fn host_links(job: &Job<'_>, costs: &CostBook) -> Result<Vec<HostLinks>, Hardwar
         Ok(HostLinks { latency: copies.map(|copy| copy.latency.as_secs()), rate })
     };
     (0..job.extent.stages).map(links).collect()
+}
+
+/// What the first GPU gets of the way to its host (byte/s).
+fn gpu_link(job: &Job<'_>) -> Result<f64, PlanError> {
+    let machine = job.machine;
+    let gpu = machine.gpu(job.gpu(0, 0));
+    let route = machine.memory_of(gpu).ok_or_else(|| machine.no_memory(gpu));
+    let route = route.and_then(|memory| machine.route(gpu, memory)).map_err(HardwareError::from)?;
+    Ok(machine.bytes_per_s(&route))
+}
+
+/// What copies to drives and back ask for beside their ways. With a buffer that is the start of a copy, and the time in which the first
+/// part of it is filled, at the rate of the link (byte/s).
+fn starts(path: &PathParameters, host_copies: Option<[CopyCost; 2]>, link: f64) -> [CopyCost; 2] {
+    let direct = CopyCost { latency: Time::ZERO, at_most: None, passes: 1.0 };
+    let Some(copies) = host_copies.filter(|_| path.staging != Staging::None) else { return [direct; 2] };
+    let requests = path.requests();
+    let fill = Time(((requests.block * u64::from(requests.depth)) as f64 / link * 1e12) as u64);
+    copies.map(|copy| CopyCost { latency: copy.latency.saturating_add(fill), ..copy })
 }

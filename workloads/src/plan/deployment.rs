@@ -5,7 +5,7 @@ use sim_core::time::Time;
 use crate::order::PipelineSchedule;
 use crate::placement::Placement;
 use crate::realise::messages::SendMode;
-use crate::site::Drives;
+use crate::site::{Arrays, Drives};
 
 use super::Pipelining;
 use super::launch::Launch;
@@ -32,6 +32,8 @@ pub struct Deployment {
     pub hosts: HostRates,
     /// The drives of each node, where something is kept on them.
     pub drives: Option<Drives>,
+    /// Arrays of drives that offloaded activations go to; none: the memory of the host.
+    pub arrays: Option<Arrays>,
     /// How the stages work together.
     pub pipelining: Pipelining,
     /// Bytes of each GPU that are kept back beyond what the catalogue says.
@@ -50,6 +52,7 @@ impl Deployment {
             host_overhead: Time::ZERO,
             hosts: HostRates { update: None, gradients: None },
             drives: None,
+            arrays: None,
             pipelining: Pipelining {
                 micro_batches,
                 schedule: PipelineSchedule::OneFOneB,

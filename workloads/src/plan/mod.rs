@@ -31,9 +31,9 @@ use crate::model::transformer::{DataParallel, Step};
 use crate::order::{self, Order, PipelineSchedule, Shape};
 use crate::realise::{self, messages::SendMode};
 use crate::schedule::{Schedule, StageMemory};
-use crate::site::Site;
+use crate::site::{ArrayUse, Site};
 use crate::techniques::bpipe::{self, Bpipe, BpipeError};
-use crate::techniques::offload::{self, ActivationOffload};
+use crate::techniques::offload::{self, ActivationOffload, LayerOps};
 use crate::techniques::recompute::{self, Recompute};
 use crate::techniques::swap::{self, Coordination, Swap, Swapped};
 use crate::techniques::zero_infinity::{self, ZeroInfinity};
@@ -83,6 +83,8 @@ pub struct Built {
     pub memory: Vec<StageMemory>,
     /// What was decided about swapping, by stage, then cohort.
     pub swapped: Vec<Swapped>,
+    /// Arrays of drives that activations go to.
+    pub arrays: Vec<ArrayUse>,
     /// What the tasks of its activities count as; none for a profile, whose times are given.
     pub accounts: Option<Accounts>,
 }
@@ -159,7 +161,16 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
     }
     let costs = plan.model.costs(chain, &graph);
     let (exchanges, updates) = Default::default();
-    let staged = Staged { chain, graph, table, exchanges, updates, costs, memory: plan.model.memory() };
+    let staged = Staged {
+        chain,
+        graph,
+        layers: Vec::new(),
+        table,
+        exchanges,
+        updates,
+        costs,
+        memory: plan.model.memory(),
+    };
     let PipelinePlan { micro_batches, schedule, send, steps, bpipe, .. } = *plan;
     let (offload, zero_offload, zero_infinity, swap, footprint_ratio) = (None, None, None, None, None);
     let pipelining = Pipelining {
@@ -184,6 +195,8 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
 pub(crate) struct Staged {
     pub(crate) chain: Chain,
     pub(crate) graph: OpGraph,
+    /// Its layers, by position of the chain, then in the order of the forward pass.
+    pub(crate) layers: Vec<LayerOps>,
     /// What has been decided so far: recomputation.
     pub(crate) table: Dispositions,
     pub(crate) exchanges: Vec<Exchange>,
@@ -279,8 +292,7 @@ pub(crate) fn assemble(
         bpipe::decide(bpipe, &pipelining.schedule, &order, &staged.graph, &mut staged.table)?;
     }
     if let Some(technique) = &pipelining.offload {
-        let chain = staged.chain;
-        offload::decide(technique, &staged.graph, (chain.stages, chain.chunks), &mut staged.table)?;
+        offload::decide(technique, &staged.graph, &staged.layers, &order, &mut staged.table)?;
     }
     if let Some(ratio) = pipelining.footprint_ratio {
         limit(&mut staged, &order, ratio);
@@ -319,6 +331,7 @@ pub(crate) fn assemble(
         order,
         memory,
         swapped,
+        arrays: Vec::new(),
         accounts: None,
     })
 }

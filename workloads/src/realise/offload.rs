@@ -51,11 +51,11 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, table: &Dispositions) {
         let moments = Moments::of(schedule, stage);
         let Some(compute) = schedule.compute(stage) else { continue };
         launch(compute, &trips, &moments);
-        let host = Place::Host(stage);
+        let away = Place::Away(stage);
         let (copied, needed) = (at(&trips, |trip| trip.copied_after), at(&trips, |trip| trip.needed_by));
         let (end, begin) = (|item: &Item| moments.ends(item), |item: &Item| moments.begins(item));
-        let out = copies(compute, LaneKind::Offload, (&copied, end), |trip| leave(&trips[trip], host));
-        let back = copies(compute, LaneKind::Reload, (&needed, begin), |trip| arrive(&trips[trip], host));
+        let out = copies(compute, LaneKind::Offload, (&copied, end), |trip| leave(&trips[trip], away));
+        let back = copies(compute, LaneKind::Reload, (&needed, begin), |trip| arrive(&trips[trip], away));
         schedule.lanes.extend([out, back]);
     }
 }

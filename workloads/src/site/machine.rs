@@ -11,7 +11,7 @@ use sim_core::fixed::{Rate, Ratio};
 use sim_core::id::{CauseId, FluidId, RouteId, StoreId};
 use sim_core::platform::{Demand, Platform};
 
-use super::{Channel, DriveSite, HostSite, RankSite, Site};
+use super::{AwaySite, Channel, DriveSite, HostSite, RankSite, Site};
 use crate::disposition::Dispositions;
 use crate::model::transformer::Group;
 use crate::names::cause;
@@ -66,6 +66,7 @@ impl Job<'_> {
         &self,
         hops: impl IntoIterator<Item = (u32, u32)>,
         (table, hosted): (&Dispositions, bool),
+        arrays: Option<(&[Array], &PathParameters)>,
         channels: &[ChannelSpec],
     ) -> Result<Site, NoRoute> {
         let mut platform = Platform::default();
@@ -90,13 +91,25 @@ impl Job<'_> {
         for spec in channels {
             site.channels.push(building.channel(spec)?);
         }
-        if hosted || table.offloads().next().is_some() {
-            let mut storage = Storage::new(self.machine, cause::id(cause::TRANSFER));
-            for rank in 0..self.extent.ranks() as u32 {
-                let (stage, replica) = (rank / site.replicas, rank % site.replicas);
-                site.ranks[rank as usize].host = Some(building.host(&mut storage, self.gpu(stage, replica))?);
-                site.ranks[rank as usize].drives = building.drives(self.gpu(stage, replica));
+        let (offloads, mut stores) = (table.offloads().next().is_some(), BTreeMap::new());
+        let mut storage = Storage::new(self.machine, cause::id(cause::TRANSFER));
+        for number in 0..self.extent.ranks() as u32 {
+            let gpu = self.gpu(number / site.replicas, number % site.replicas);
+            let rank = &mut site.ranks[number as usize];
+            if hosted || (offloads && arrays.is_none()) {
+                rank.host = Some(building.host(&mut storage, gpu)?);
+                rank.drives = building.drives(gpu);
             }
+            rank.away = match arrays {
+                _ if !offloads => None,
+                None => {
+                    rank.host.map(|HostSite { memory, out, back, .. }| AwaySite { store: memory, out, back })
+                }
+                Some((arrays, path)) => {
+                    let array = (&arrays[number as usize], path);
+                    Some(building.away_array(&mut storage, &mut stores, gpu, array)?)
+                }
+            };
         }
         site.platform = building.platform;
         Ok(site)
@@ -292,12 +305,12 @@ fn cause_of(kind: ResourceKind) -> CauseId {
 }
 
 /// Times that a byte passes host memory that is page-locked.
-const PINNED: f64 = 1.0;
+pub(super) const PINNED: f64 = 1.0;
 
-struct Building<'a> {
-    job: &'a Job<'a>,
-    platform: Platform,
-    resources: MachineResources,
+pub(super) struct Building<'a> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) platform: Platform,
+    pub(super) resources: MachineResources,
 }
 
 impl Building<'_> {
@@ -312,6 +325,7 @@ impl Building<'_> {
             to: BTreeMap::new(),
             host: None,
             drives: Vec::new(),
+            away: None,
         }
     }
 

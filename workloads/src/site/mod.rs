@@ -3,6 +3,7 @@
 //! A stage runs on as many ranks as there are *replicas* (tensor times data parallel): they all execute its lanes. Replica
 //! `r` of a stage exchanges messages with replica `r` of another; replicas meet in the groups of *channels*.
 
+mod away;
 mod clocks;
 mod machine;
 
@@ -15,6 +16,7 @@ use sim_core::platform::{Demand, Platform};
 use crate::disposition::Dispositions;
 use crate::names::cause;
 
+pub use away::{ArrayUse, Arrays};
 pub use machine::{ChannelSpec, Drives, Job};
 
 /// Where the ranks are.
@@ -49,6 +51,19 @@ pub struct RankSite {
     pub host: Option<HostSite>,
     /// Drives that it keeps something on.
     pub drives: Vec<StoreId>,
+    /// Where its activations can be between the passes; none: they stay.
+    pub away: Option<AwaySite>,
+}
+
+/// Where activations are while they are away from a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AwaySite {
+    /// What holds them.
+    pub store: StoreId,
+    /// The way there.
+    pub out: RouteId,
+    /// The way back.
+    pub back: RouteId,
 }
 
 /// The host beside a rank.

@@ -8,7 +8,7 @@ use workloads::plan::PipelinePlan;
 use workloads::realise;
 use workloads::schedule::{Item, LaneKind, Schedule, StageMemory, Why};
 use workloads::techniques::bpipe::{self, Bpipe, EvictionPolicy};
-use workloads::techniques::offload::{self, ActivationOffload, Store};
+use workloads::techniques::offload::{self, ActivationOffload, Keep, Store};
 
 use crate::plans::{chain, order, stage, uniform};
 
@@ -44,11 +44,12 @@ fn balanced() -> (Schedule, OpGraph) {
 
 /// With activations that depart, and stay if they are recalled in time.
 fn departing() -> (Schedule, OpGraph) {
-    let (_, _, graph, mut schedule) = plain();
+    let (_, order, graph, mut schedule) = plain();
     let mut table = Dispositions::default();
     let store = Store::Produced;
-    let options = ActivationOffload { smallest: 0, keep: 0, prefetch: 0, store, forwarding: true };
-    offload::decide(&options, &graph, (4, 1), &mut table).unwrap();
+    let options =
+        ActivationOffload { smallest: 0, keep: Keep::Bytes(0), prefetch: 0, store, forwarding: true };
+    offload::decide(&options, &graph, &[], &order, &mut table).unwrap();
     realise::offload::realise(&mut schedule, &graph, &table);
     (schedule, graph)
 }

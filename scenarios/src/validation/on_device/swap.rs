@@ -1,7 +1,7 @@
 //! From a scenario to what leaves the GPU in the forward pass of a step and comes back for the backward pass.
 
 use serde::Serialize;
-use workloads::techniques::offload::{ActivationOffload, Store};
+use workloads::techniques::offload::{ActivationOffload, Keep, Store};
 
 use super::build::{Build, build};
 use crate::plans::transformer::plan;
@@ -14,7 +14,7 @@ pub struct Swapping {
     smallest: u64,
     /// Of the others so many bytes stay.
     keep: u64,
-    /// Tensors that are asked for before they are needed.
+    /// One is asked for when that so many before it is needed, whether that has left or not.
     prefetch: u32,
 }
 
@@ -44,5 +44,11 @@ pub fn swapping(scenario: &Scenario) -> Result<(Build, Swapping), String> {
                     `techniques.activation_offload: { store: produced, forwarding: false }`"
             .to_owned());
     }
+    let Keep::Bytes(keep) = keep else {
+        return Err(
+            "tensors stay by their bytes: `techniques.activation_offload: { keep: { bytes: 1 GB } }`"
+                .to_owned(),
+        );
+    };
     Ok((build, Swapping { smallest, keep, prefetch }))
 }

@@ -95,7 +95,7 @@ fn what_leaves_in_pytorch_is_what_is_simulated_to_leave() {
         let mut losses = Vec::new();
         for (keep, prefetch) in [(1_000_000_000, 1), (100_000, 1), (100_000, 0), (0, 1_000)] {
             let offload = format!(
-                "techniques.activation_offload={{ smallest: 2000 B, keep: {keep} B, prefetch: {prefetch}, forwarding: false }}"
+                "techniques.activation_offload={{ smallest: 2000 B, keep: {{ bytes: {keep} B }}, prefetch: {prefetch}, forwarding: false }}"
             );
             let attention = format!("software.attention={of}");
             let Simulation::Swap(swap) = &swap(&[&attention, &offload]) else { panic!("it is a swap") };

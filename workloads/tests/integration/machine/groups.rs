@@ -21,7 +21,10 @@ fn groups_of(node: &str, tensor: u32, check: impl Fn(&Job<'_>, &Site)) {
     let job =
         Job { machine: &machine, extent, placement: &Placement::Sequential, capacity: 1 << 34, drives: None };
     let spec = ChannelSpec { group: Group::Tensor, inside: 1.0, between: 0.0, hbm: 2.5, sms: 1 };
-    check(&job, &job.site([], (&Dispositions::default(), false), &[spec]).expect("all GPUs are joined"));
+    check(
+        &job,
+        &job.site([], (&Dispositions::default(), false), None, &[spec]).expect("all GPUs are joined"),
+    );
 }
 
 /// Bytes per second that a group could send if its links and memories were all that limits it, and what it uses of them.

@@ -2,6 +2,7 @@
 
 use hw_models::allocator::Request;
 use hw_models::machine::ClusterSpec;
+use hw_models::storage::{PATHS, PathCatalogue};
 use proptest::prelude::*;
 use sim_core::outcome::{End, Run};
 use sim_core::time::Time;
@@ -11,14 +12,20 @@ use workloads::model::transformer::{AttentionKernel, Recompute};
 use workloads::names::kind;
 use workloads::order::PipelineSchedule;
 use workloads::plan::PlanError;
-use workloads::techniques::offload::{ActivationOffload, Store};
+use workloads::site::Arrays;
+use workloads::techniques::offload::{ActivationOffload, Keep, Store};
 
 use super::tensors::rank_of;
 use super::{Ran, TransformerPlan, World, every_layer, gpt, plan, schedule};
 
 /// All that is saved leaves.
-const ALL: ActivationOffload =
-    ActivationOffload { smallest: 0, keep: 0, prefetch: 2, store: Store::LastUse, forwarding: false };
+const ALL: ActivationOffload = ActivationOffload {
+    smallest: 0,
+    keep: Keep::Bytes(0),
+    prefetch: 2,
+    store: Store::LastUse,
+    forwarding: false,
+};
 
 fn box_of_eight() -> World {
     box_with_links(1.0)
@@ -130,7 +137,7 @@ fn what_leaves_crosses_the_link_once_each_way() {
         assert_eq!(most, saved, "one micro-batch is away at a time");
         assert_eq!([out, back], [all; 2]);
     }
-    let kept = ActivationOffload { keep: saved / 2, ..ALL };
+    let kept = ActivationOffload { keep: Keep::Bytes(saved / 2), ..ALL };
     let (most, _) = moved(&world.completed(&offloading(Some(kept), 1, 1)));
     assert!(most >= saved / 2 && most < saved * 6 / 10, "{most} of {saved}");
 }
@@ -167,7 +174,7 @@ fn copies_hide_behind_kernels_where_the_link_is_fast() {
     let world = box_with_links(20.0);
     let step = |technique| world.completed(&offloading(technique, 1, 1)).seconds();
     let [stays, all, last_stays] =
-        [None, Some(ALL), Some(ActivationOffload { keep: 1 << 30, ..ALL })].map(step);
+        [None, Some(ALL), Some(ActivationOffload { keep: Keep::Bytes(1 << 30), ..ALL })].map(step);
     assert!(1.01 * stays < all, "{all} and {stays}");
     assert!(stays < last_stays && last_stays < 1.002 * stays, "{last_stays} and {stays}");
 }
@@ -224,6 +231,49 @@ fn what_the_link_cannot_take_in_time_stays() {
     assert!(some.seconds() < 0.9 * all.seconds(), "{} and {}", some.seconds(), all.seconds());
 }
 
+/// What the head saves stays, and the last so many layers: of what leaves, as much less goes as those layers save.
+#[test]
+fn layers_that_stay_do_not_cross_the_link() {
+    let world = box_of_eight();
+    let out = |keep, micro_batches| {
+        let technique = ActivationOffload { keep, ..ALL };
+        moved(&world.completed(&offloading(Some(technique), 1, micro_batches))).1[0]
+    };
+    let [none, one, two, three] = [0, 1, 2, 3].map(|layers| out(Keep::Layers(layers), 1));
+    assert_eq!(none - one, one - two);
+    assert!(three > 0, "what the embedding saves leaves");
+    assert!(none < out(Keep::Bytes(0), 1), "what the head saves stays");
+    // On one stage each backward pass follows its forward pass.
+    assert_eq!(out(Keep::LastLayer, 2), 2 * one);
+}
+
+/// Drives of a node that all of its GPUs write to: what they write together is no more than the drives take, and what does not fit is
+/// told with the array's name.
+#[test]
+fn activations_can_be_on_drives() {
+    let mut world =
+        World::of(ClusterSpec { node: "dgx-a100-80g".to_owned(), count: 1, ..ClusterSpec::default() });
+    let paths: PathCatalogue = serde_yaml::from_str(PATHS).unwrap();
+    let mut plan = offloading(Some(ActivationOffload { store: Store::Produced, ..ALL }), 8, 1);
+    let saved = world.completed(&offloading(None, 1, 1)).activations(0);
+    for path in ["gpu-direct", "bounce"] {
+        let wear = [1.0; 3];
+        plan.deployment.arrays = Some(Arrays { of_gpus: Vec::new(), path: paths[path].clone(), wear });
+        let ran = world.completed(&plan);
+        let peak = |name: &str| {
+            let store = ran.lowered.platform.stores.iter().position(|store| store.name == name);
+            ran.run.stores[store.unwrap_or_else(|| panic!("no {name}"))].peak.bytes
+        };
+        assert_eq!(peak("array 0 of node 0"), 8 * saved);
+        let drive = world.catalogue.ssds["samsung-pm9a3-u2-3840gb"].clone();
+        let least = 8.0 * saved as f64 / (8e9 * drive.write_gb_per_s.unwrap());
+        assert!(ran.seconds() > least, "{path}: {} s, of which {least} s of writing", ran.seconds());
+    }
+    world.catalogue.ssds.get_mut("samsung-pm9a3-u2-3840gb").unwrap().capacity_tb = Some(1e-4);
+    let End::OutOfMemory(short) = world.run(&plan).run.end else { panic!("eight drives of 100 MB hold it") };
+    assert_eq!(short.capacity, 800_000_000);
+}
+
 #[test]
 fn folded_ranks_that_share_a_host_do_what_they_do_apart() {
     for gpus in [2, 8] {
@@ -247,7 +297,7 @@ proptest! {
     fn whatever_room_there_is_something_is_said(
         tenths in 1_u64..=12,
         smallest in prop_oneof![Just(0), Just(16 << 20), Just(64 << 20)],
-        keep in prop_oneof![Just(0), Just(300 << 20)],
+        keep in prop_oneof![Just(Keep::Bytes(0)), Just(Keep::Bytes(300 << 20)), Just(Keep::Layers(2)), Just(Keep::LastLayer)],
         prefetch in 0_u32..12,
         store in prop_oneof![Just(Store::Produced), Just(Store::LastUse)],
         forwarding: bool,

@@ -2,7 +2,7 @@
 
 What leaves is decided by the rule of the simulated technique, of which the request has the numbers: tensors (storages, each
 once) smaller than `smallest` stay; of the others, in the order in which the backward pass needs them, so many stay as fit in
-`keep`; before the backward pass needs one, those of the next `prefetch` are asked for. A first step, of which all stays, tells
+`keep`; before the backward pass needs one, those of the next `prefetch` that have left are asked for. A first step, of which all stays, tells
 the order.
 
 What differs, and is not in the simulator: a tensor leaves as the operator that saves it is launched, which may be later than the
@@ -31,6 +31,8 @@ class Swapping:
         self.permanent = {tensor.untyped_storage().data_ptr() for tensor in permanent}
         # Of the tensors that may leave, counted as they are saved: when each is needed, and those that leave, in that order.
         self.sizes, self.needed, self.away, self.turn = [], None, [], {}
+        # How many leave of the first so many that are needed.
+        self.leaving = [0]
         self.buffers = {}
         self.begin()
 
@@ -49,6 +51,7 @@ class Swapping:
                 else:
                     self.turn[at] = len(self.away)
                     self.away.append(at)
+                self.leaving.append(len(self.away))
         elif sizes != self.sizes:
             raise Trouble("failed", doing="swapping", why="a step saved other tensors than the first one")
         self.begin()
@@ -89,11 +92,11 @@ class Swapping:
         saved, dtype, offset, size, stride = packed
         if saved.at not in self.order:
             self.order.append(saved.at)
-        if saved.at in self.turn:
-            last = min(self.turn[saved.at] + self.prefetch + 1, len(self.away))
+            last = self.leaving[min(len(self.order) + self.prefetch, len(self.leaving) - 1)]
             for at in self.away[self.asked : last]:
                 self.fetch(self.saved[at])
             self.asked = max(self.asked, last)
+        if saved.at in self.turn:
             self.mover.need(saved.loaded)
         tensor = torch.empty(0, dtype=dtype, device=self.mover.device).set_(saved.here, offset, size, stride)
         saved.places -= 1
