@@ -70,13 +70,8 @@ impl Coordination {
         match self {
             Self::Oblivious => 1,
             Self::Disjoint => copies,
-            Self::Bidirectional => {
-                if copies > 1 {
-                    2
-                } else {
-                    1
-                }
-            }
+            Self::Bidirectional if copies > 1 => 2,
+            Self::Bidirectional => 1,
         }
     }
 }
@@ -90,21 +85,20 @@ pub struct Swapped {
     pub cohort: u32,
     /// Tensors that could leave, and those that do.
     pub tensors: [u32; 2],
-    /// Bytes that leave in a step, and come back.
+    /// Bytes that leave and come back in what was planned: a micro-batch where they follow each other, else a step.
     pub bytes: u64,
-    /// Bytes at the peak when nothing is away, and those there is room for, without what is held throughout.
+    /// Bytes of its storages at the peak when nothing is away.
     pub peak: u64,
-    /// The same, of room.
+    /// Bytes there is room for beside what is held throughout.
     pub room: u64,
-    /// Seconds that the operators take which were planned for, the same with copies on links of their own, and the least that any
-    /// plan takes: the operators, or what must leave in one direction.
+    /// What the operators that were planned for take by themselves (s).
     pub seconds: f64,
-    /// See [`Swapped::seconds`].
+    /// What they are expected to take on links that nobody shares (s).
     pub expected: f64,
-    /// See [`Swapped::seconds`].
+    /// What they take at least, whatever leaves (s): their own time and what the relaxed program adds to it, or what must leave in
+    /// one direction.
     pub bound: f64,
-    /// Whether a solver proved that no choice of tensors is better by more than its gap, where one was asked; whether it stopped
-    /// early.
+    /// Where a solver was asked: whether the optimum of its program was proven, rather than that it stopped early.
     pub proven: Option<bool>,
 }
 
