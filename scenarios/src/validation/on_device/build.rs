@@ -122,6 +122,7 @@ fn known(plan: &TransformerPlan, micro_batches: u64) -> Result<(), String> {
         ..Execution::new(micro_batch, sequence, Split::NONE, Dtype::Bf16, attention)
     };
     let whole = LayerRecompute { layers: None, ..*recompute };
+    let pipelining = &plan.deployment.pipelining;
     let says = [
         (*model != gpt, "the model is a GPT with an output matrix of its own (`tied_embedding: false`)"),
         (execution.step != Step::Whole, "a step is `full`"),
@@ -137,8 +138,15 @@ fn known(plan: &TransformerPlan, micro_batches: u64) -> Result<(), String> {
         (*recompute != whole, "all layers recompute the same"),
         (plan.sharding != Sharding::None || plan.overlap != Overlap::default(), "nothing is shared"),
         (
-            plan.deployment.pipelining.offload.is_some() || plan.deployment.pipelining.zero_offload.is_some(),
+            pipelining.offload.is_some()
+                || pipelining.swap.is_some()
+                || pipelining.zero_offload.is_some()
+                || pipelining.zero_infinity.is_some(),
             "nothing leaves the GPU, but where `workload: swap` has activations leave it",
+        ),
+        (
+            pipelining.footprint_ratio.is_some(),
+            "the GPU has the memory that it has, or less by `memory.limit`",
         ),
         (micro_batches != 1, "a step is of one micro-batch (`training.accumulate: 1`)"),
     ];
