@@ -150,6 +150,14 @@ impl Ran {
         Self { run: folded.expand(&run), lowered }
     }
 
+    /// Whether every rank, simulated by itself, does the same.
+    fn does_what_it_does_apart(&self) {
+        let Self { lowered, run } = self;
+        let apart =
+            simulate(&lowered.platform, &lowered.program, &lowered.start, &Options::default()).unwrap();
+        assert_eq!((apart.time, &apart.streams, &apart.stores), (run.time, &run.streams, &run.stores));
+    }
+
     fn seconds(&self) -> f64 {
         self.run.time.as_secs()
     }

@@ -2,8 +2,6 @@
 
 use hw_models::storage::{Array, OffloadedStates, PATHS, PathCatalogue, PathParameters};
 use proptest::prelude::*;
-use sim_core::outcome::Run;
-use sim_core::{Options, simulate};
 use workloads::model::transformer::{AttentionKernel, Sharding, States};
 use workloads::names::{cause, kind};
 use workloads::plan::{Drives, PlanError};
@@ -130,13 +128,7 @@ fn what_hosts_cannot_keep_is_refused() {
 #[test]
 fn folded_ranks_that_share_drives_do_what_they_do_apart() {
     let folded = world().completed(&kept(ALL, 4, 2));
-    let lowered = &folded.lowered;
-    let apart: Run =
-        simulate(&lowered.platform, &lowered.program, &lowered.start, &Options::default()).unwrap();
-    assert_eq!(
-        (apart.time, &apart.streams, &apart.stores),
-        (folded.run.time, &folded.run.streams, &folded.run.stores)
-    );
+    folded.does_what_it_does_apart();
 }
 
 proptest! {

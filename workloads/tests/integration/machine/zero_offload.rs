@@ -1,8 +1,6 @@
 //! States of the optimizer that are with the hosts of their GPUs.
 
 use proptest::prelude::*;
-use sim_core::outcome::Run;
-use sim_core::{Options, simulate};
 use workloads::model::transformer::{AttentionKernel, Sharding, States, Step};
 use workloads::names::{cause, kind};
 use workloads::plan::PlanError;
@@ -156,13 +154,7 @@ fn stages_hand_over_once_a_step() {
 #[test]
 fn folded_ranks_that_share_a_host_do_what_they_do_apart() {
     let folded = box_with_links(1.0).completed(&hosted(Some(ZeroOffload { group: 1 << 26, ..WHOLE }), 8, 2));
-    let lowered = &folded.lowered;
-    let apart: Run =
-        simulate(&lowered.platform, &lowered.program, &lowered.start, &Options::default()).unwrap();
-    assert_eq!(
-        (apart.time, &apart.streams, &apart.stores),
-        (folded.run.time, &folded.run.streams, &folded.run.stores)
-    );
+    folded.does_what_it_does_apart();
 }
 
 #[test]
