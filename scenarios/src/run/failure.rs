@@ -1,5 +1,6 @@
 //! Runs without a step time, in words.
 
+use indexmap::IndexMap;
 use reports::quantity;
 use reports::summary::{Failure, FailureKind, RunSummary};
 use sim_core::outcome::{End, Limit, OutOfMemory, Run};
@@ -30,7 +31,6 @@ pub(super) fn too_small(run: RunSummary, shortfalls: &[Shortfall]) -> RunSummary
             stages => format!("{stages} stages cannot hold theirs"),
         }
     );
-    let held = worst.holders.iter().filter(|(_, bytes)| *bytes > 0);
     failed(
         run,
         Failure {
@@ -41,12 +41,18 @@ pub(super) fn too_small(run: RunSummary, shortfalls: &[Shortfall]) -> RunSummary
             store: Some(format!("memory of stage {}", worst.stage)),
             requested_kind: Some(worst.requested.to_owned()),
             requested_bytes: Some(worst.needed - worst.persistent),
-            holders_bytes: held.map(|&(kind, bytes)| (kind.to_owned(), bytes)).collect(),
+            holders_bytes: held(&worst.holders),
             short_bytes: Some(worst.needed - worst.capacity),
             capacity_bytes: Some(worst.capacity),
             ..empty(FailureKind::OutOfMemory)
         },
     )
+}
+
+/// Who holds any bytes.
+fn held(holders: &[(&str, u64)]) -> IndexMap<String, u64> {
+    let some = holders.iter().filter(|(_, bytes)| *bytes > 0);
+    some.map(|&(kind, bytes)| (kind.to_owned(), bytes)).collect()
 }
 
 /// A run whose hosts cannot hold what their ranks keep there: nothing needs to be simulated.
@@ -59,14 +65,13 @@ pub(super) fn host_too_small(run: RunSummary, hosts: &[FullHost]) -> RunSummary 
         worst.ranks,
         quantity::bytes(worst.capacity)
     );
-    let held = worst.holders.iter().filter(|(_, bytes)| *bytes > 0);
     failed(
         run,
         Failure {
             message,
             time_s: Some(0.0),
             store: Some(worst.memory.clone()),
-            holders_bytes: held.map(|&(kind, bytes)| (kind.to_owned(), bytes)).collect(),
+            holders_bytes: held(&worst.holders),
             short_bytes: Some(worst.needed - worst.capacity),
             capacity_bytes: Some(worst.capacity),
             ..empty(FailureKind::OutOfMemory)

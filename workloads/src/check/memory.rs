@@ -35,6 +35,21 @@ pub struct Shortfall {
     pub capacity: u64,
 }
 
+impl Shortfall {
+    /// That of a stage whose `block` needs so many bytes, with what the stage holds throughout, most of the rest `requested`.
+    pub(crate) fn of(
+        (stage, memory): (u32, &StageMemory),
+        block: &str,
+        needed: u64,
+        requested: &'static str,
+    ) -> Self {
+        let mut holders = memory.persistent.clone();
+        holders.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+        let (block, persistent, capacity) = (block.to_owned(), memory.held(), memory.capacity);
+        Self { stage, block, needed, persistent, holders, requested, capacity }
+    }
+}
+
 /// The stages that cannot hold one micro-batch.
 pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
     let storages = |items: &[Item]| {
@@ -67,17 +82,9 @@ pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
             let worst = lane.blocks.iter().max_by_key(|block| bytes(&block.items, memory.waits))?;
             let needed = memory.held().saturating_add(bytes(&worst.items, memory.waits));
             let largest = storages(&worst.items).into_iter().max_by_key(size);
-            let mut holders = memory.persistent.clone();
-            holders.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
-            (needed > memory.capacity).then(|| Shortfall {
-                stage: lane.stage,
-                block: worst.name.clone(),
-                needed,
-                persistent: memory.held(),
-                holders,
-                requested: largest.map_or(kind::ACTIVATIONS, |storage| graph.kind(storage)),
-                capacity: memory.capacity,
-            })
+            let requested = largest.map_or(kind::ACTIVATIONS, |storage| graph.kind(storage));
+            (needed > memory.capacity)
+                .then(|| Shortfall::of((lane.stage, memory), &worst.name, needed, requested))
         })
         .collect()
 }

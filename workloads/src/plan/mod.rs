@@ -307,6 +307,7 @@ pub(crate) fn assemble(
         let both_ways = pipelining.swap.is_some_and(|swap| swap.coordination == Coordination::Bidirectional);
         if both_ways && tables.len() > 1 {
             realise::phases::realise(&mut schedule, &order, cohort > 0);
+            check::schedule(realise::phases::PASS, &schedule, &staged.graph).map_err(PlanError::Broken)?;
         }
         schedules.push(schedule);
     }
@@ -364,11 +365,11 @@ fn swapped(
         let room = memory.capacity.saturating_sub(memory.held());
         let links = costs.host_links.get(stage as usize).copied();
         let links = links.expect("who swaps knows the links to the host");
+        let stage = swap::Stage::new(stage, visits, (graph, costs), room, links);
         for (cohort, table) in (0..).zip(&mut tables) {
-            let stage = swap::Stage { number: stage, visits, room, links };
-            match swap::decide(technique, graph, costs, stage, (cohort, cohorts), table)? {
+            match stage.decide(technique, graph, (cohort, cohorts), table)? {
                 Ok(swapped) => decided.push(swapped),
-                Err(short) if cohort == 0 => shortfalls.push(short.told(stage.number, memory, graph)),
+                Err(no_room) if cohort == 0 => shortfalls.push(stage.told(no_room, memory, graph)),
                 Err(_) => {}
             }
         }

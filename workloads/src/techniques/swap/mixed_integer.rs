@@ -192,7 +192,6 @@ mod tests {
             storage: StorageId(layer as u32),
             bytes: sizes[layer] * 1_000_000_000,
             leaves_after: OpId(layer as u32),
-            until_needed: (count..2 * count - layer).map(|at| OpId(at as u32)).collect(),
             absences: vec![Absence { left: layer, returns: count, needed: 2 * count - 1 - layer }],
         };
         let candidates = (0..count - 1).rev().map(candidate).collect();

@@ -21,7 +21,7 @@ use crate::names::kind;
 use crate::order::Visit;
 use crate::schedule::StageMemory;
 
-use online::NoRoom;
+pub(crate) use online::NoRoom;
 use plan::SwapPlan;
 use timeline::Candidate;
 pub(crate) use timeline::Timeline;
@@ -102,72 +102,97 @@ pub struct Swapped {
     pub proven: Option<bool>,
 }
 
-/// A stage to decide about.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stage<'a> {
-    pub(crate) number: u32,
-    /// What it does in a step.
-    pub(crate) visits: &'a [Visit],
+/// A stage to decide about, whatever its cohorts do.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    number: u32,
+    timeline: Timeline,
     /// Bytes of its memory for what comes and goes.
-    pub(crate) room: u64,
+    room: u64,
     /// The ways between it and its host.
-    pub(crate) links: HostLinks,
+    links: HostLinks,
+    /// No plan takes less (s).
+    bound: f64,
 }
 
-/// Decides what is away on a stage of a cohort, of so many.
-///
-/// # Errors
-/// If something else has decided about an activation; inside, where there is not enough room.
-pub(crate) fn decide(
-    technique: &Swap,
-    graph: &OpGraph,
-    costs: &CostBook,
-    stage: Stage<'_>,
-    (cohort, cohorts): (u32, u32),
-    table: &mut Dispositions,
-) -> Result<Result<Swapped, Short>, Conflict> {
-    let Stage { number, visits, room, links } = stage;
-    let timeline = Timeline::of(visits, number, graph, costs);
-    let (seconds, must) = (timeline.seconds(), timeline.peak().saturating_sub(room) as f64);
-    let slowest = must / links.rate[0].min(links.rate[1]);
-    let longer = mixed_integer::bound(&timeline, room, links).unwrap_or(0.0);
-    let bound = slowest.max(seconds + longer);
-    let (plan, proven) = match planned(technique, &timeline, room, links, bound, (cohort, cohorts)) {
-        Ok(planned) => planned,
-        Err(no_room) => return Ok(Err(Short { timeline, no_room })),
-    };
-    for (candidate, asked) in timeline.candidates.iter().zip(&plan.asked) {
-        let Some(asked) = *asked else { continue };
-        let (asked_before, needed_by) =
-            (candidate.until_needed[asked], candidate.until_needed[candidate.until_needed.len() - 1]);
-        let leaves_after = candidate.leaves_after;
-        let offload =
-            Offload { copied_after: leaves_after, leaves_after, asked_before, needed_by, forwarded: false };
-        table.decide(NAME, graph, candidate.storage, Disposition::Offload(offload))?;
+impl Stage {
+    /// The stage `number`, which executes `visits` in a step with `room` for what comes and goes.
+    pub(crate) fn new(
+        number: u32,
+        visits: &[Visit],
+        (graph, costs): (&OpGraph, &CostBook),
+        room: u64,
+        links: HostLinks,
+    ) -> Self {
+        let timeline = Timeline::of(visits, number, graph, costs);
+        let must = timeline.peak().saturating_sub(room) as f64;
+        let slowest = must / links.rate[0].min(links.rate[1]);
+        let longer = mixed_integer::bound(&timeline, room, links).unwrap_or(0.0);
+        let bound = slowest.max(timeline.seconds() + longer);
+        Self { number, timeline, room, links, bound }
     }
-    let away = plan.away().into_iter().filter(|&away| away).count();
-    Ok(Ok(Swapped {
-        stage: number,
-        cohort,
-        tensors: [timeline.candidates.len() as u32, away as u32],
-        bytes: plan.moved(&timeline),
-        peak: timeline.peak(),
-        room,
-        seconds,
-        expected: estimate::seconds(&plan, &timeline, room, links),
-        bound,
-        proven,
-    }))
+
+    /// Decides what is away for a cohort, of so many.
+    ///
+    /// # Errors
+    /// If something else has decided about an activation; inside, where there is not enough room.
+    pub(crate) fn decide(
+        &self,
+        technique: &Swap,
+        graph: &OpGraph,
+        (cohort, cohorts): (u32, u32),
+        table: &mut Dispositions,
+    ) -> Result<Result<Swapped, NoRoom>, Conflict> {
+        let Self { number, timeline, room, links, bound } = self;
+        let (plan, proven) = match planned(technique, self, (cohort, cohorts)) {
+            Ok(planned) => planned,
+            Err(no_room) => return Ok(Err(no_room)),
+        };
+        for (candidate, asked) in timeline.candidates.iter().zip(&plan.asked) {
+            let Some(asked) = *asked else { continue };
+            let leaves_after = candidate.leaves_after;
+            let offload = Offload {
+                copied_after: leaves_after,
+                leaves_after,
+                asked_before: timeline.returning(candidate, asked),
+                needed_by: timeline.returning(candidate, candidate.before_needed()),
+                forwarded: false,
+            };
+            table.decide(NAME, graph, candidate.storage, Disposition::Offload(offload))?;
+        }
+        let away = plan.away().into_iter().filter(|&away| away).count();
+        Ok(Ok(Swapped {
+            stage: *number,
+            cohort,
+            tensors: [timeline.candidates.len() as u32, away as u32],
+            bytes: plan.moved(timeline),
+            peak: timeline.peak(),
+            room: *room,
+            seconds: timeline.seconds(),
+            expected: estimate::seconds(&plan, timeline, *room, *links),
+            bound: *bound,
+            proven,
+        }))
+    }
+
+    /// Which stage has no room, at what moment, by how many bytes.
+    pub(crate) fn told(&self, no_room: NoRoom, memory: &StageMemory, graph: &OpGraph) -> Shortfall {
+        let op = graph.get(self.timeline.steps[no_room.step].op);
+        let used = op.reads.iter().chain(&op.writes);
+        let largest = used.max_by_key(|&&storage| graph.stored(storage).bytes);
+        Shortfall::of(
+            (self.number, memory),
+            op.phase.name(),
+            memory.held().saturating_add(no_room.needed),
+            largest.map_or(kind::ACTIVATIONS, |&storage| graph.kind(storage)),
+        )
+    }
 }
 
-/// The plan of an engine, and whether a solver proved the optimum of its program, where one was asked. No plan takes less than
-/// `bound` (s).
+/// The plan of an engine, and whether a solver proved the optimum of its program, where one was asked.
 fn planned(
     technique: &Swap,
-    timeline: &Timeline,
-    room: u64,
-    links: HostLinks,
-    bound: f64,
+    &Stage { ref timeline, room, links, bound, .. }: &Stage,
     cohorts: (u32, u32),
 ) -> Result<(SwapPlan, Option<bool>), NoRoom> {
     let turns = turns(timeline, technique.coordination, cohorts);
@@ -218,31 +243,5 @@ fn turns(timeline: &Timeline, coordination: Coordination, (cohort, cohorts): (u3
     match coordination {
         Coordination::Disjoint => timeline.candidates.iter().map(turn).collect(),
         _ => vec![0; timeline.candidates.len()],
-    }
-}
-
-/// A stage that has no room for a step even when all that may leave does.
-pub(crate) struct Short {
-    timeline: Timeline,
-    no_room: NoRoom,
-}
-
-impl Short {
-    /// Which stage, at what moment, by how many bytes.
-    pub(crate) fn told(&self, stage: u32, memory: &StageMemory, graph: &OpGraph) -> Shortfall {
-        let op = graph.get(self.timeline.steps[self.no_room.step].op);
-        let used = op.reads.iter().chain(&op.writes);
-        let largest = used.max_by_key(|&&storage| graph.stored(storage).bytes);
-        let mut holders = memory.persistent.clone();
-        holders.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
-        Shortfall {
-            stage,
-            block: op.phase.name().to_owned(),
-            needed: memory.held().saturating_add(self.no_room.needed),
-            persistent: memory.held(),
-            holders,
-            requested: largest.map_or(kind::ACTIVATIONS, |&storage| graph.kind(storage)),
-            capacity: memory.capacity,
-        }
     }
 }

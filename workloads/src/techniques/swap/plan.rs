@@ -8,8 +8,7 @@ use super::timeline::{Absence, Timeline};
 /// Which candidates of a timeline are away, and when they are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SwapPlan {
-    /// By candidate, the operator of its [`until_needed`](super::timeline::Candidate::until_needed) before which it is asked for;
-    /// none: it stays.
+    /// By candidate, how many operators of the backward pass come before that before which it is asked for; none: it stays.
     pub(crate) asked: Vec<Option<usize>>,
 }
 
@@ -22,9 +21,7 @@ impl SwapPlan {
     /// The chosen ones are away until they are needed.
     pub(crate) fn on_demand(timeline: &Timeline, away: &[bool]) -> Self {
         let asked = timeline.candidates.iter().zip(away);
-        Self {
-            asked: asked.map(|(candidate, &away)| away.then(|| candidate.until_needed.len() - 1)).collect(),
-        }
+        Self { asked: asked.map(|(candidate, &away)| away.then(|| candidate.before_needed())).collect() }
     }
 
     /// The same ones are away, each asked for so many of them ahead, but no earlier than there is room for it until it is

@@ -31,8 +31,6 @@ pub(crate) struct Candidate {
     pub(crate) bytes: u64,
     /// The last operator of the forward pass that uses it.
     pub(crate) leaves_after: OpId,
-    /// Operators of the backward pass, of which the last is the first that needs it. It is asked for before one of them.
-    pub(crate) until_needed: Vec<OpId>,
     /// In every micro-batch.
     pub(crate) absences: Vec<Absence>,
 }
@@ -46,6 +44,13 @@ pub(crate) struct Absence {
     pub(crate) returns: usize,
     /// That of the operator that needs it.
     pub(crate) needed: usize,
+}
+
+impl Candidate {
+    /// Operators of the backward pass that come before the first that needs it.
+    pub(crate) fn before_needed(&self) -> usize {
+        self.absences[0].needed - self.absences[0].returns
+    }
 }
 
 impl Timeline {
@@ -72,6 +77,11 @@ impl Timeline {
     /// Most bytes at once when nothing is away.
     pub(crate) fn peak(&self) -> u64 {
         self.alive.iter().copied().max().unwrap_or(0)
+    }
+
+    /// The operator of the backward pass that so many others of it come before, where a candidate may be asked for.
+    pub(crate) fn returning(&self, candidate: &Candidate, asked: usize) -> OpId {
+        self.steps[candidate.absences[0].returns + asked].op
     }
 
     /// Time of all operators.
@@ -131,14 +141,16 @@ fn candidates(graph: &OpGraph, stage: u32, visits: &[Visit], walk: &Walk) -> Vec
                     storage,
                     bytes: graph.stored(storage).bytes,
                     leaves_after: ops(Phase::Forward)[left],
-                    until_needed: ops(Phase::Backward)[..=at].to_vec(),
                     absences,
                 });
             }
         }
     }
     // Something must run meanwhile.
-    found.retain(|candidate| candidate.absences.iter().all(|absence| absence.left + 1 < absence.needed));
+    found.retain(|candidate: &Candidate| {
+        !candidate.absences.is_empty()
+            && candidate.absences.iter().all(|absence| absence.left + 1 < absence.needed)
+    });
     found
 }
 
