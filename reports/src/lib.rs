@@ -29,6 +29,7 @@ pub mod summary;
 mod table;
 pub mod terminal;
 pub mod validation;
+pub mod wording;
 
 pub use calibration::Calibration;
 pub use summary::Summary;

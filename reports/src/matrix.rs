@@ -49,8 +49,10 @@ impl<'a> Matrix<'a> {
         let columns: Vec<_> = points.iter().map(|point| cells(comparison, point, &all)).collect();
         let shown = fastest(&columns, all.len(), variants_max);
         let complete = points.len() == comparison.points.len() && shown.len() == all.len();
-        let value =
-            |point: &Point<'_>, path: &str| point.values.get(path).map_or(String::new(), String::clone);
+        let value = |point: &Point<'_>, path: &str| {
+            let written = point.values.get(path).map_or("", String::as_str);
+            comparison.naming.value(path, written).into_owned()
+        };
         let paths = comparison.naming.paths();
         let mut head: Vec<Vec<String>> = Vec::new();
         let mut rows: Vec<Row<'_>> = Vec::new();

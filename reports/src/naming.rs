@@ -1,10 +1,12 @@
 //! How points and runs of a sweep are called: by the swept values that tell them apart, and by no others.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexMap;
 
 use crate::summary::RunSummary;
+use crate::wording::said;
 
 /// The swept paths that tell the points of an experiment apart, with a short name for each.
 ///
@@ -12,7 +14,16 @@ use crate::summary::RunSummary;
 /// distinguish points which the paths before them do not are needed to know which point is meant.
 #[derive(Clone, Debug, Default)]
 pub struct Naming {
-    paths: Vec<(String, String)>,
+    paths: Vec<Told>,
+}
+
+/// A path that is told.
+#[derive(Clone, Debug)]
+struct Told {
+    path: String,
+    name: String,
+    /// Whether its values are told in full, as shorter ones would be the same.
+    in_full: bool,
 }
 
 impl Naming {
@@ -36,19 +47,33 @@ impl Naming {
                 telling.push(path);
             }
         }
-        let named = |path: &&str| ((*path).to_owned(), shortest(path, &telling));
-        Naming { paths: telling.iter().map(named).collect() }
+        let told = |path: &&str| {
+            let values: BTreeSet<&str> =
+                runs.iter().filter_map(|run| run.point.get(*path)).map(String::as_str).collect();
+            let words: BTreeSet<Cow<'_, str>> = values.iter().map(|value| said(value)).collect();
+            let in_full = words.len() < values.len();
+            Told { path: (*path).to_owned(), name: shortest(path, &telling), in_full }
+        };
+        Naming { paths: telling.iter().map(told).collect() }
     }
 
     /// The paths with their names: (`training.micro_batches`, `micro-batches`).
     pub fn paths(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-        self.paths.iter().map(|(path, name)| (path.as_str(), name.as_str()))
+        self.paths.iter().map(|told| (told.path.as_str(), told.name.as_str()))
+    }
+
+    /// What a value at a path is called: `vit-l-16`, as written where that would not tell it from the others.
+    #[must_use]
+    pub fn value<'v>(&self, path: &str, written: &'v str) -> Cow<'v, str> {
+        let in_full = self.paths.iter().any(|told| told.path == path && told.in_full);
+        if in_full { Cow::Borrowed(written) } else { said(written) }
     }
 
     /// A point: `stages 8, micro-batches 64`; empty without sweep.
     #[must_use]
     pub fn point(&self, point: &IndexMap<String, String>) -> String {
-        let values = self.paths().filter_map(|(path, name)| Some(format!("{name} {}", point.get(path)?)));
+        let value = |(path, name)| Some(format!("{name} {}", self.value(path, point.get(path)?)));
+        let values = self.paths().filter_map(value);
         values.collect::<Vec<_>>().join(", ")
     }
 
@@ -107,6 +132,17 @@ mod tests {
         let (runs, axes) = runs(&["a", "b"], &[&["1", "x"], &["1", "y"]]);
         assert_eq!(Naming::of(&runs, &axes).point(&runs[0].point), "b x");
         assert_eq!(Naming::of(&runs[..1], &axes).run(&runs[0]), "plain");
+    }
+
+    #[test]
+    fn values_are_called_by_words_that_tell_them_apart() {
+        let models = |values: [&'static str; 2]| {
+            let (runs, axes) = runs(&["model"], &[&[values[0]], &[values[1]]]);
+            Naming::of(&runs, &axes).point(&runs[0].point)
+        };
+        assert_eq!(models(["{layers: {preset: vit}}", "{layers: {preset: bert}}"]), "model vit");
+        let alike = models(["{layers: {preset: vit}}", "{transformer: {preset: vit}}"]);
+        assert_eq!(alike, "model {layers: {preset: vit}}");
     }
 
     #[test]

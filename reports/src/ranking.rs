@@ -8,6 +8,8 @@ use crate::summary::RunSummary;
 
 /// Two speeds closer than this share are the same: the difference would not show in three digits.
 pub(crate) const TIE: f64 = 0.0005;
+/// Two amounts of memory closer than this share are alike.
+const ALIKE: f64 = 0.02;
 
 /// What a run gets done per second; more is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +130,20 @@ impl<'a> Comparison<'a> {
         best.map(|(point, (run, _))| (point, run))
     }
 
+    /// Whether the runs of every point hold the same but for activations and workspaces, and of these not all the same: how
+    /// activations are kept is what is compared.
+    pub(crate) fn is_of_activations(&self) -> bool {
+        let parts = |run: &RunSummary| {
+            let (all, passing) = (run.worst_device()?.peak_bytes, run.peak_activation_bytes?);
+            Some([all.saturating_sub(passing), passing])
+        };
+        let alike = |part: usize, point: &Point<'_>| {
+            let bytes = || point.runs.iter().copied().filter_map(parts).map(|parts| parts[part] as f64);
+            bytes().fold(0.0, f64::max) <= bytes().fold(f64::INFINITY, f64::min) * (1.0 + ALIKE)
+        };
+        self.points.iter().all(|point| alike(0, point)) && !self.points.iter().all(|point| alike(1, point))
+    }
+
     /// `micro-batches 4, rate 200 GB/s`.
     pub(crate) fn label(&self, point: &Point<'_>) -> String {
         self.naming.point(point.values)
@@ -143,5 +159,30 @@ impl<'a> Point<'a> {
         let order = |value: f64| if tied(fastest, value) { fastest } else { value };
         ranked.sort_by(|a, b| order(b.1).total_cmp(&order(a.1)));
         ranked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::DevicePeak;
+
+    /// Runs of one point, each by bytes that it holds throughout and bytes of activations.
+    fn are_of_activations(runs: &[[u64; 2]]) -> bool {
+        let run = |&[held, activations]: &[u64; 2]| RunSummary {
+            peak_memory_bytes: vec![DevicePeak { peak_bytes: held + activations, ..DevicePeak::default() }],
+            peak_activation_bytes: Some(activations),
+            ..RunSummary::default()
+        };
+        let runs: Vec<RunSummary> = runs.iter().map(run).collect();
+        Comparison::of(&runs, &[]).is_of_activations()
+    }
+
+    #[test]
+    fn activations_are_compared_where_nothing_else_differs() {
+        assert!(are_of_activations(&[[1000, 500], [1000, 100]]));
+        assert!(!are_of_activations(&[[1000, 500], [800, 100]]), "states are shared, too");
+        assert!(!are_of_activations(&[[1000, 500], [1000, 505]]), "all keep as much");
+        assert!(!are_of_activations(&[[1000, 500]]));
     }
 }

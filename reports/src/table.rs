@@ -3,7 +3,7 @@
 use crate::finding::brief_verdict;
 use crate::naming::Naming;
 use crate::quantity;
-use crate::ranking::{Point, Speed, tied};
+use crate::ranking::{Comparison, Point, Speed, tied};
 use crate::summary::{DevicePeak, RunSummary};
 
 /// A table whose columns are those with anything to show. Rows are made as they are read: a sweep may have a million.
@@ -35,25 +35,27 @@ pub(crate) struct Cell {
 }
 
 impl<'a> Table<'a> {
-    /// The runs of `points`, which differ in the paths of `naming` if they are several.
-    pub(crate) fn of(points: &'a [Point<'a>], naming: &'a Naming, speed: Speed) -> Self {
+    /// The runs of `points`, some of a comparison, whose paths tell them apart if they are several.
+    pub(crate) fn of(comparison: &'a Comparison<'a>, points: &'a [Point<'a>]) -> Self {
+        let Comparison { naming, speed, .. } = comparison;
         let mut kinds: Vec<Kind<'_>> = vec![Kind::Variant];
         if points.len() > 1 {
-            kinds.extend(naming.paths().map(|(path, name)| Kind::Axis { path, name }));
+            kinds.extend(naming.paths().map(|(path, name)| Kind::Axis { path, name, naming }));
         }
         kinds.extend([
             Kind::StepTime,
             Kind::Interval,
             Kind::Spread,
-            Kind::Rate(speed),
+            Kind::Rate(*speed),
             Kind::Bubble,
             Kind::Mfu,
             Kind::Memory,
         ]);
+        kinds.extend(comparison.is_of_activations().then_some(Kind::Activations));
         kinds.retain(|kind| {
             kind.always() || points.iter().any(|point| point.runs.iter().any(|run| kind.has(run)))
         });
-        Table { kinds, points, speed }
+        Table { kinds, points, speed: *speed }
     }
 
     pub(crate) fn columns(&self) -> Vec<Column> {
@@ -93,7 +95,7 @@ fn place(run: &RunSummary, fastest: Option<(&RunSummary, f64)>, speed: Speed) ->
 /// What a column shows of a run.
 enum Kind<'a> {
     Variant,
-    Axis { path: &'a str, name: &'a str },
+    Axis { path: &'a str, name: &'a str, naming: &'a Naming },
     StepTime,
     Interval,
     Spread,
@@ -101,6 +103,7 @@ enum Kind<'a> {
     Bubble,
     Mfu,
     Memory,
+    Activations,
 }
 
 impl Kind<'_> {
@@ -124,6 +127,7 @@ impl Kind<'_> {
             Kind::Bubble => "bubble".to_owned(),
             Kind::Mfu => "MFU".to_owned(),
             Kind::Memory => "peak memory".to_owned(),
+            Kind::Activations => "activation peak".to_owned(),
         };
         Column { title, numeric: !matches!(self, Kind::Variant | Kind::Axis { .. }) }
     }
@@ -132,9 +136,10 @@ impl Kind<'_> {
         let share = |value: Option<f64>| (value.map(quantity::percent), value);
         let (text, number) = match self {
             Kind::Variant => (Some(run.variant.clone()), None),
-            Kind::Axis { path, .. } => {
+            Kind::Axis { path, naming, .. } => {
                 let written = run.point.get(*path);
-                (written.cloned(), written.and_then(|written| crate::axis::number(written)))
+                let words = written.map(|written| naming.value(path, written).into_owned());
+                (words, written.and_then(|written| crate::axis::number(written)))
             }
             Kind::StepTime => (run.step_time().map(quantity::seconds), run.step_time()),
             Kind::Interval => {
@@ -161,6 +166,10 @@ impl Kind<'_> {
                 let worst = run.worst_device();
                 (worst.map(used), worst.map(|device| device.peak_bytes as f64))
             }
+            Kind::Activations => (
+                run.peak_activation_bytes.map(quantity::bytes),
+                run.peak_activation_bytes.map(|bytes| bytes as f64),
+            ),
         };
         let number = number.filter(|number| number.is_finite());
         Cell { text: text.unwrap_or_else(|| quantity::NONE.to_owned()), number }

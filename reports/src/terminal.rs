@@ -100,7 +100,7 @@ fn fitting<'a>(comparison: &Comparison<'a>) -> Matrix<'a> {
 
 /// The runs of some points, one a row.
 fn runs(out: &mut impl Write, comparison: &Comparison<'_>, points: &[Point<'_>]) -> io::Result<()> {
-    let table = Table::of(points, &comparison.naming, comparison.speed);
+    let table = Table::of(comparison, points);
     let count: usize = points.iter().map(|point| point.runs.len()).sum();
     let titles = table.columns().into_iter().map(|column| (column.title, column.numeric)).collect();
     let rows: Vec<Vec<_>> = table
@@ -339,7 +339,7 @@ fn figures_grid(figures: &Grid<'_>) -> String {
     let points = figures.lines.first().map_or(0, |line| line.cells.len());
     let names: Vec<_> = figures.head.iter().map(|(name, _)| name.as_str()).collect();
     let title = |point: usize| {
-        let values: Vec<_> = figures.head.iter().map(|(_, values)| values[point]).collect();
+        let values: Vec<_> = figures.head.iter().map(|(_, values)| &*values[point]).collect();
         (values.join("\n"), true)
     };
     let with = |points: usize| {

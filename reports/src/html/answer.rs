@@ -77,7 +77,7 @@ fn rests_on(page: &Page<'_>) -> Markup {
 
 /// Every run, sortable by each column.
 pub(super) fn runs(page: &Page<'_>) -> Markup {
-    let table = Table::of(page.points(), &page.comparison.naming, page.speed());
+    let table = Table::of(&page.comparison, page.points());
     let (columns, count) = (table.columns(), page.summary.variants.len());
     html! {
         div.wide.tall[count > ROWS_AT_ONCE] {

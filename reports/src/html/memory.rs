@@ -138,18 +138,23 @@ fn over_time(page: &Page<'_>) -> Result<Markup, PlotError> {
     Ok(figure(&question, aid, &kinds, &picker(&charts, first(page, &runs))))
 }
 
-/// Speed against memory; over a sweep it stands with the other charts of all points.
+/// Speed against memory, or against what of it activations take where they are what is compared; over a sweep it stands with the
+/// other charts of all points.
 pub(super) fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
+    let of_activations = page.comparison.is_of_activations();
+    let bytes = |run: &RunSummary| {
+        let all = run.worst_device()?.peak_bytes;
+        if of_activations { run.peak_activation_bytes } else { Some(all) }
+    };
     let dots: Vec<_> = page
         .summary
         .variants
         .iter()
         .filter_map(|run| {
-            let bytes = run.worst_device()?.peak_bytes as f64;
             Some(Dot {
                 variant: run.variant.clone(),
                 label: page.label(run),
-                bytes,
+                bytes: bytes(run)? as f64,
                 speed: page.speed().value(run)?,
             })
         })
@@ -159,9 +164,13 @@ pub(super) fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
         return Ok(html! {});
     }
     let speed = format!("{} per second", page.speed().thing());
-    let question = "What does speed cost in memory?";
+    let (question, memory) = if of_activations {
+        ("What does speed cost in memory for activations?", "peak of activations and workspaces")
+    } else {
+        ("What does speed cost in memory?", "peak memory of the fullest device")
+    };
     let aid = "Every run that fits, up is faster, left is smaller; the line joins the runs that no other beats in both.";
     let runs: Vec<_> =
         page.variants.iter().filter(|(name, _)| dots.iter().any(|dot| dot.variant == *name)).collect();
-    Ok(figure(question, aid, &runs, &trade_off::draw(question, &dots, &speed, &page.variants)?))
+    Ok(figure(question, aid, &runs, &trade_off::draw(question, &dots, (memory, &speed), &page.variants)?))
 }

@@ -159,6 +159,10 @@ fn map(
     let others = if all_axes { "" } else { " at the best values of the other axes" };
     let aid =
         format!("Each cell names the fastest variant{others} and its speed; the colour is the variant's.");
+    let said = |path: &str, values: &[String]| -> Vec<String> {
+        values.iter().map(|value| page.comparison.naming.value(path, value).into_owned()).collect()
+    };
+    let (columns, rows) = (said(column_path, &columns), said(row_path, &rows));
     let map = heat_map::draw(&question, (column_name, row_name), &columns, &rows, &cells)?;
     Ok(figure(&question, &aid, &[], &map))
 }

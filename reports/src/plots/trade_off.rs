@@ -19,7 +19,12 @@ pub(crate) struct Dot {
 }
 
 /// Draws the dots with memory to the right and speed upwards.
-pub(crate) fn draw(name: &str, dots: &[Dot], speed: &str, colours: &Categories) -> Result<Markup, PlotError> {
+pub(crate) fn draw(
+    name: &str,
+    dots: &[Dot],
+    (memory, speed): (&str, &str),
+    colours: &Categories,
+) -> Result<Markup, PlotError> {
     let widest = dots.iter().map(|dot| dot.bytes).fold(1.0, f64::max);
     let fastest = dots.iter().map(|dot| dot.speed).fold(f64::MIN_POSITIVE, f64::max);
     picture(HEIGHT, name, |area| {
@@ -41,8 +46,7 @@ pub(crate) fn draw(name: &str, dots: &[Dot], speed: &str, colours: &Categories) 
             .y_label_formatter(&|value| quantity::count(*value))
             .draw()?;
         area.draw_text(speed, &style(MUTED, Anchor::Start), (8, 10))?;
-        let title = "peak memory of the fullest device";
-        area.draw_text(title, &style(MUTED, Anchor::Middle), (WIDTH as i32 / 2, HEIGHT as i32 - 10))?;
+        area.draw_text(memory, &style(MUTED, Anchor::Middle), (WIDTH as i32 / 2, HEIGHT as i32 - 10))?;
         let front = front(dots);
         let line = front.iter().map(|dot| (dot.bytes, dot.speed)).collect::<Vec<_>>();
         chart.draw_series([PathElement::new(line, INK.stroke_width(1))])?;

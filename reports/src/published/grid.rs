@@ -1,5 +1,6 @@
 //! Published figures of one metric as one grid: variants down, points across, ours above theirs.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use indexmap::{IndexMap, IndexSet};
@@ -7,6 +8,7 @@ use indexmap::{IndexMap, IndexSet};
 use crate::naming::shortest;
 use crate::quantity;
 use crate::summary::{Citation, Difference, Subject};
+use crate::wording::said;
 
 /// Figures of one metric that make a grid; fewer are listed.
 const FIGURES_MIN: usize = 4;
@@ -16,7 +18,7 @@ pub(crate) struct Grid<'a> {
     /// The metric in words.
     pub(crate) metric: &'a str,
     /// The swept settings that the figures name, each with its value at every point.
-    pub(crate) head: Vec<(String, Vec<&'a str>)>,
+    pub(crate) head: Vec<(String, Vec<Cow<'a, str>>)>,
     /// One for each variant whose figures all agree, three for the others.
     pub(crate) lines: Vec<Line<'a>>,
     /// Where they were published, each once.
@@ -74,7 +76,7 @@ impl<'a> Grid<'a> {
         let paths: IndexSet<&str> = points.iter().flat_map(|at| at.keys()).map(String::as_str).collect();
         let paths: Vec<&str> = paths.into_iter().collect();
         let values = |path: &&str| {
-            let value = |at: &&'a IndexMap<String, String>| at.get(*path).map_or("", String::as_str);
+            let value = |at: &&'a IndexMap<String, String>| said(at.get(*path).map_or("", String::as_str));
             (shortest(path, &paths), points.iter().map(value).collect())
         };
         Self {
@@ -154,7 +156,10 @@ mod tests {
             figures.iter().map(|figure| grids[0].has(figure)).collect::<Vec<_>>(),
             [true, true, true, true, false]
         );
-        assert_eq!(grids[0].head, [("micro-batches".to_owned(), vec!["8", "16", "32"])]);
+        assert_eq!(
+            grids[0].head,
+            [("micro-batches".to_owned(), ["8", "16", "32"].map(Cow::Borrowed).to_vec())]
+        );
         let text = |line: &Line<'_>| format!("{}|{}|{}", line.variant, line.what, line.cells.join("|"));
         let lines: Vec<_> = grids[0].lines.iter().map(text).collect();
         let expected = [

@@ -11,6 +11,7 @@ mod traffic;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use crate::wording::said;
 use crate::{absent, quantity};
 
 pub use allocator::{AllocatorPeak, Moment};
@@ -115,6 +116,9 @@ pub struct RunSummary {
     /// The high-water mark of every memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peak_memory_bytes: Vec<DevicePeak>,
+    /// What of these a step brings with it, activations and workspaces: that of the device where it is most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_activation_bytes: Option<u64>,
     /// What the caching allocator of the framework takes for every stage; of a transformer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocator: Vec<AllocatorPeak>,
@@ -430,8 +434,8 @@ impl RunSummary {
     /// [`crate::naming::Naming`] says only what tells them apart.
     #[must_use]
     pub fn label(&self) -> String {
-        let values: Vec<_> =
-            self.point.iter().map(|(path, value)| format!("{} {value}", short_path(path))).collect();
+        let value = |(path, value): (&String, &String)| format!("{} {}", short_path(path), said(value));
+        let values: Vec<_> = self.point.iter().map(value).collect();
         if values.is_empty() {
             self.variant.clone()
         } else {

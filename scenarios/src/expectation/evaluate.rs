@@ -3,6 +3,7 @@
 use reports::naming::Naming;
 use reports::quantity;
 use reports::summary::{Check, Citation, Difference, FailureKind, Pair, RunSummary, Subject, short_path};
+use reports::wording::said;
 
 use super::{
     Cause, DoesNotFit, Equal, Expectation, Faster, Fits, Metric, MetricValue, Order, Selector, Statement,
@@ -80,8 +81,8 @@ impl Expectation {
                 None => format!("{} does not fit", fits.does_not_fit),
             },
         };
-        let point: Vec<String> =
-            self.at.iter().map(|(path, value)| format!("{} {value}", short_path(path))).collect();
+        let value = |(path, value): (&String, &String)| format!("{} {}", short_path(path), said(value));
+        let point: Vec<String> = self.at.iter().map(value).collect();
         if point.is_empty() { words } else { format!("{words} at {}", point.join(", ")) }
     }
 

@@ -24,6 +24,8 @@ pub enum Metric {
     BubbleFraction,
     /// The most memory that any stage held, in bytes.
     PeakMemoryBytes,
+    /// What of it a step brings with it, in bytes: activations and workspaces, on the stage where they are most.
+    PeakActivationBytes,
     /// The most bytes that tensors of any stage had at a time, as the framework's allocator counts them.
     PeakAllocatedBytes,
     /// The most bytes that the framework's allocator had taken from the driver on any stage.
@@ -45,6 +47,7 @@ impl Metric {
             Self::Mfu => "mfu",
             Self::BubbleFraction => "bubble_fraction",
             Self::PeakMemoryBytes => "peak_memory_bytes",
+            Self::PeakActivationBytes => "peak_activation_bytes",
             Self::PeakAllocatedBytes => "peak_allocated_bytes",
             Self::PeakReservedBytes => "peak_reserved_bytes",
             Self::ResidentMicroBatches => "resident_micro_batches",
@@ -56,7 +59,10 @@ impl Metric {
     pub(crate) fn kind(self) -> FigureKind {
         match self {
             Self::StepTimeS => FigureKind::Seconds,
-            Self::PeakMemoryBytes | Self::PeakAllocatedBytes | Self::PeakReservedBytes => FigureKind::Bytes,
+            Self::PeakMemoryBytes
+            | Self::PeakActivationBytes
+            | Self::PeakAllocatedBytes
+            | Self::PeakReservedBytes => FigureKind::Bytes,
             Self::SamplesPerS
             | Self::TokensPerS
             | Self::MicroBatchesPerS
@@ -85,6 +91,7 @@ impl Metric {
             Self::PeakMemoryBytes => {
                 run.peak_memory_bytes.iter().map(|device| device.peak_bytes as f64).reduce(f64::max)
             }
+            Self::PeakActivationBytes => run.peak_activation_bytes.map(|bytes| bytes as f64),
             Self::PeakAllocatedBytes => most(run, |stage| stage.peak_allocated_bytes),
             Self::PeakReservedBytes => most(run, |stage| stage.peak_reserved_bytes),
             Self::ResidentMicroBatches => {
@@ -115,6 +122,7 @@ mod tests {
             Metric::Mfu,
             Metric::BubbleFraction,
             Metric::PeakMemoryBytes,
+            Metric::PeakActivationBytes,
             Metric::PeakAllocatedBytes,
             Metric::PeakReservedBytes,
             Metric::ResidentMicroBatches,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use reports::wording::said;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
@@ -52,7 +53,7 @@ impl fmt::Display for Selector {
             several => write!(f, "the best of {}", several.join(", "))?,
         }
         for (path, value) in &self.at {
-            write!(f, " at {} {value}", reports::summary::short_path(path))?;
+            write!(f, " at {} {}", reports::summary::short_path(path), said(value))?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use sim_core::outcome::{ByCause, Run};
 use sim_core::platform::Platform;
 use sim_core::time::Time;
 use workloads::lower::{Lowered, RankIds};
-use workloads::names::cause;
+use workloads::names::{cause, kind};
 use workloads::plan::Built;
 use workloads::schedule::LaneKind;
 
@@ -55,6 +55,7 @@ impl Measured<'_> {
         summary.steady = self.steady();
         summary.idle_gpus = idle_gpus(self.scenario);
         summary.peak_memory_bytes = self.peaks();
+        summary.peak_activation_bytes = summary.peak_memory_bytes.iter().map(activations).max();
         summary.resources = self.resources();
         summary.links = self.links();
         summary.critical_path_s = self.critical_path();
@@ -315,6 +316,18 @@ impl Measured<'_> {
     fn lowered(&self) -> &Lowered {
         &self.built.lowered
     }
+}
+
+/// What a device holds of activations, wherever they are from, and of workspaces.
+fn activations(device: &DevicePeak) -> u64 {
+    let kinds = [
+        kind::ACTIVATIONS,
+        kind::FOR_WEIGHT_GRADIENTS,
+        kind::HELD_FOR_PARTNER,
+        kind::RECOMPUTED,
+        kind::WORKSPACE,
+    ];
+    kinds.iter().filter_map(|kind| device.by_kind_bytes.get(*kind)).sum()
 }
 
 /// The noise of a scenario.
