@@ -1,4 +1,5 @@
-//! What copies get that are under way at once on a machine: what the engine says, as of those of a training step.
+//! What copies get that are under way at once on a machine, beside processors or not: what the engine says, as of those of a training
+//! step.
 
 use sim_core::fixed::Rate;
 use sim_core::id::StreamId;
@@ -16,7 +17,7 @@ const MOST: u32 = 1_000_000;
 /// Copies of one stream, one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyStream {
-    /// From the first of these parts to the last, by way of the others.
+    /// From the first of these parts to the last, by way of the others; one memory alone is what all processors of its host read.
     pub stops: Vec<PartId>,
     /// Bytes of each copy.
     pub bytes: u64,
@@ -38,11 +39,16 @@ fn rate(machine: &Machine, streams: &[CopyStream], timed: usize) -> Result<f64, 
     let resources = machine.platform(&mut platform, None, |_: ResourceKind| cause);
     let mut transfers = Transfers::new(machine, cause);
     for (number, stream) in streams.iter().enumerate() {
-        let route = machine.route_by_way_of(&stream.stops)?;
-        let mut demands = transfers.demands(&mut platform, &resources, &route, stream.cost.passes);
-        let ends = (0..machine.gpus()).filter(|&gpu| stream.stops.contains(&machine.gpu(gpu)));
-        demands.extend(ends.map(|gpu| resources.gpus[gpu as usize].copied()));
-        let route = platform.route(demands);
+        let route = match stream.stops[..] {
+            [memory] => platform.route(machine.processors(&resources, memory, 1)),
+            _ => {
+                let route = machine.route_by_way_of(&stream.stops)?;
+                let mut demands = transfers.demands(&mut platform, &resources, &route, stream.cost.passes);
+                let ends = (0..machine.gpus()).filter(|&gpu| stream.stops.contains(&machine.gpu(gpu)));
+                demands.extend(ends.map(|gpu| resources.gpus[gpu as usize].copied()));
+                platform.route(demands)
+            }
+        };
         let at_most = stream.cost.at_most.map_or(Rate::UNLIMITED, Rate::per_second);
         let activity = Activity {
             latency: stream.cost.latency,

@@ -11,6 +11,10 @@
 //! An output port of a PCIe switch serves its input ports in turn, so that what comes through another switch shares the turn
 //! of one port (Martinasso et al., SC 2016). Reads of host memory meet where they are answered, at the memory, and share that
 //! copy by copy.
+//!
+//! Whoever reads a memory has so many requests there at most, and waits as long as all others for each once it is saturated
+//! (Vuppalapati et al., Understanding the Host Network, SIGCOMM 2024), so that it is shared by their numbers: a copy engine has a part of
+//! what all cores of a host have.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +25,11 @@ use sim_core::platform::{Demand, Platform};
 use crate::catalogue::{CopyRates, LinkKind, OneWay};
 
 use super::part::PartKind;
-use super::{DirectedLink, Link, Machine, MachineResources, Route};
+use super::{DirectedLink, Link, Machine, MachineResources, PartId, Route};
+
+/// Requests of all processors of a host at a memory for each of a copy engine: 77 and 42 GB/s of two Xeon Silver 4510 and one engine over
+/// PCIe 5 that read it at once (github.com/JustVugg/colibri issue 537).
+const OF_PROCESSORS: f64 = 77.0 / 42.0;
 
 /// What is shared by the copies of a machine, as far as any crosses it.
 #[derive(Clone, Debug)]
@@ -116,6 +124,13 @@ pub(super) fn both_ways(
 }
 
 impl Machine {
+    /// What one of so many equal `parts` of the processors reads and writes of a host memory, beside copies; none if nothing is joined
+    /// to it.
+    pub fn processors(&self, resources: &MachineResources, memory: PartId, parts: u32) -> Option<Demand> {
+        let link = self.links_from(memory).next()?;
+        Some(Demand::on(resources.links[link.index()]).weight(OF_PROCESSORS / f64::from(parts.max(1))))
+    }
+
     /// What a copy gets when nothing else is on its links (byte/s); infinite within a part. A byte passes a host memory
     /// `passes` times.
     pub fn copy_bytes_per_s(&self, route: &Route, passes: f64) -> f64 {

@@ -105,6 +105,33 @@ fn pageable_copies_pass_the_memory_thrice() {
     close(&rates(&machine, &copies, 3.0), &[7.5; 4]);
 }
 
+/// A full memory is shared by requests, of which all processors have 77 for 42 of each copy engine; nobody gets more than alone.
+#[test]
+fn processors_and_copies_share_a_full_memory_by_their_requests() {
+    let rates = |memory: f64, alone: f64, gpus: u32| {
+        let set = [("memory[0]".to_owned(), PartChange { gb_per_s: Some(memory), ..PartChange::default() })];
+        let spec =
+            ClusterSpec { node: "dgx-h100".to_owned(), count: 1, set: set.into(), ..ClusterSpec::default() };
+        let machine = Machine::build(&catalogue(), &spec).unwrap();
+        let node_memory = machine.memory_of(machine.gpu(0)).unwrap();
+        let cost = |at_most| CopyCost { latency: Time::ZERO, at_most, passes: 1.0 };
+        let reading = CopyStream { stops: vec![node_memory], bytes: 1 << 30, cost: cost(Some(alone * 1e9)) };
+        let copy = |gpu| CopyStream {
+            stops: vec![node_memory, machine.gpu(gpu)],
+            cost: cost(None),
+            ..reading.clone()
+        };
+        let streams: Vec<CopyStream> = [reading.clone()].into_iter().chain((0..gpus).map(copy)).collect();
+        rates_at_once(&machine, &streams).unwrap().into_iter().map(|rate| rate / 1e9).collect::<Vec<_>>()
+    };
+    close(&rates(119.0, 1e3, 1), &[77.0, 42.0]);
+    close(&rates(119.0, 1e3, 0), &[119.0]);
+    // Who reaches less than that leaves the rest, and who has a slow link does.
+    close(&rates(119.0, 70.0, 1), &[70.0, 49.0]);
+    close(&rates(300.0, 1e3, 1), &[300.0 - 56.15, 56.15]);
+    close(&rates(77.0 + 4.0 * 42.0, 1e3, 4), &[77.0, 42.0, 42.0, 42.0, 42.0]);
+}
+
 /// Each GPU at its own port: those of the other socket share the link between the sockets, the others what is left of the memory.
 #[test]
 fn gpus_of_the_other_socket_share_the_link_between_them() {

@@ -1,9 +1,10 @@
 //! Copies between GPUs and host memories, alone and at once: each row is a machine and the copies that are under way on it.
 
 use hw_models::calibration::split;
-use hw_models::copies::{Copy, CopyStream, Direction, HostMemory, rates_at_once};
+use hw_models::copies::{Copy, CopyCost, CopyStream, Direction, HostMemory, rates_at_once};
 use hw_models::machine::{Machine, PartId, PartKind};
 use indexmap::IndexMap;
+use sim_core::time::Time;
 
 use super::set::CopyTable;
 use super::{Judged, compared};
@@ -62,12 +63,19 @@ impl CopyTable {
     }
 }
 
-/// A copy as a table has it, `memory[0]>gpu[3]` or `gpu[0]>memory[0]>gpu[1]`, issued behind others of its kind, page-locked.
+/// A copy as a table has it, `memory[0]>gpu[3]` or `gpu[0]>memory[0]>gpu[1]`, issued behind others of its kind, page-locked; or
+/// processors that read a memory, `memory[0]@70` with what they reach alone (GB/s).
 fn stream(machine: &Machine, copy: &str, bytes: u64) -> Result<CopyStream, String> {
     let part = |name: &str| {
         let found = machine.parts().find(|&part| machine.part(part).name == format!("node[0].{name}"));
         found.ok_or_else(|| format!("`{copy}`: the machine has no part `{name}`"))
     };
+    if let Some((memory, alone)) = copy.split_once('@') {
+        let alone: f64 =
+            alone.parse().map_err(|_| format!("`{copy}`: what processors reach is no number"))?;
+        let cost = CopyCost { latency: Time::ZERO, at_most: Some(alone * 1e9), passes: 1.0 };
+        return Ok(CopyStream { stops: vec![part(memory)?], bytes, cost });
+    }
     let stops = copy.split('>').map(part).collect::<Result<Vec<PartId>, _>>()?;
     let gpu = stops.iter().find_map(|&part| machine.gpu_model(part));
     let class = &gpu.ok_or_else(|| format!("`{copy}` is not from or to a GPU"))?.pcie.class;

@@ -118,7 +118,7 @@ pub(super) struct CopyTable {
     /// The machines that it names.
     #[serde(with = "serde_yaml::with::singleton_map_recursive")]
     pub(super) machines: IndexMap<String, Machine>,
-    /// The copies that are under way at once, `memory[0]>gpu[3]`.
+    /// The copies that are under way at once, `memory[0]>gpu[3]`, and processors beside them, `memory[0]@70`.
     pub(super) copies: Known,
     /// The column with the number of the copy whose rate was measured; none, and where it is no number: that of all.
     pub(super) of: Option<String>,

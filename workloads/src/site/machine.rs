@@ -71,7 +71,7 @@ impl Job<'_> {
     ) -> Result<Site, NoRoute> {
         let mut platform = Platform::default();
         let resources = self.machine.platform(&mut platform, Some(self.capacity), cause_of);
-        let mut building = Building { job: self, platform, resources };
+        let mut building = Building { job: self, platform, resources, beside: self.ranks_by_memory() };
         let ranks = (0..self.extent.stages)
             .flat_map(|stage| (0..self.extent.replicas()).map(move |replica| (stage, replica)))
             .map(|(stage, replica)| building.rank(stage, replica))
@@ -113,6 +113,17 @@ impl Job<'_> {
         }
         site.platform = building.platform;
         Ok(site)
+    }
+
+    /// How many ranks have each host memory next to them.
+    fn ranks_by_memory(&self) -> BTreeMap<PartId, u32> {
+        let replicas = self.extent.replicas();
+        let gpus = (0..self.extent.ranks() as u32).map(|rank| self.gpu(rank / replicas, rank % replicas));
+        let mut ranks = BTreeMap::new();
+        for memory in gpus.filter_map(|gpu| self.machine.memory_of(self.machine.gpu(gpu))) {
+            *ranks.entry(memory).or_insert(0) += 1;
+        }
+        ranks
     }
 
     /// The number of a rank's GPU.
@@ -311,6 +322,8 @@ pub(super) struct Building<'a> {
     pub(super) job: &'a Job<'a>,
     pub(super) platform: Platform,
     pub(super) resources: MachineResources,
+    /// Ranks that have a host memory next to them.
+    beside: BTreeMap<PartId, u32>,
 }
 
 impl Building<'_> {
@@ -350,8 +363,8 @@ impl Building<'_> {
         };
         let (out, back) = (way(own, memory)?, way(memory, own)?);
         let store = self.resources.stores.get(&memory.0).ok_or_else(|| machine.no_memory(own))?;
-        let of_memory = machine.links_from(memory).map(|link| Demand::on(self.resources.links[link.index()]));
-        let processors = self.platform.route(of_memory.take(1));
+        let of_rank = machine.processors(&self.resources, memory, self.beside[&memory]);
+        let processors = self.platform.route(of_rank);
         let memory_store = *store;
         let drives = match self.array(gpu) {
             Some(array) => Some(self.ways_of(storage, &array, memory)?),

@@ -1,6 +1,8 @@
 //! States of the optimizer that are with the hosts of their GPUs.
 
 use proptest::prelude::*;
+use sim_core::fixed::Ratio;
+use sim_core::platform::{Demand, Route};
 use workloads::model::transformer::{AttentionKernel, Sharding, States, Step};
 use workloads::names::{cause, kind};
 use workloads::plan::PlanError;
@@ -85,6 +87,31 @@ fn a_step_waits_for_the_host() {
     };
     let [one, two] = [spent(&free), spent(&both)];
     assert!((one / two - 1.0).abs() < 1e-3 && (one / (bytes / 8e9) - 1.0).abs() < 1e-3, "{one} and {two} s");
+}
+
+/// Ranks beside one memory have equal parts of the processors there, which together are as strong beside copies as those of one.
+#[test]
+fn ranks_beside_a_memory_divide_its_processors() {
+    let world = box_with_links(1.0);
+    let weights = |data: u32| {
+        let mut plan = hosted(Some(WHOLE), data, 1);
+        plan.execution.split.tensor = 1;
+        let built = world.build(&plan).unwrap();
+        let platform = &built.lowered.platform;
+        let memory = platform.fluids.iter().position(|fluid| fluid.name.contains("memory[0]"));
+        let on_memory = |demand: &Demand| Some(demand.fluid.index()) == memory;
+        let of_route = |route: &Route| match route.demands[..] {
+            [demand] if on_memory(&demand) => Some(f64::from(demand.weight.0) / f64::from(Ratio::ONE.0)),
+            _ => None,
+        };
+        platform.routes.iter().filter_map(of_route).collect::<Vec<f64>>()
+    };
+    for ranks in [1, 2, 4] {
+        let found = weights(ranks);
+        assert_eq!(found.len(), ranks as usize);
+        let expected = 77.0 / 42.0 / f64::from(ranks);
+        assert!(found.iter().all(|weight| (weight / expected - 1.0).abs() < 1e-4), "{found:?}");
+    }
 }
 
 /// Groups go back while others are updated: the last one alone is waited for.
