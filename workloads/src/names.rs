@@ -61,6 +61,8 @@ pub mod kind {
     pub const HELD_FOR_PARTNER: &str = "activations held for a partner";
     /// Activations of a GPU in host memory.
     pub const OFFLOADED: &str = "offloaded activations";
+    /// Memory of a host that is page-locked for a rank.
+    pub const LOCKED: &str = "page-locked buffers";
     /// Activations produced again right before the backward pass.
     pub const RECOMPUTED: &str = "recompute";
     /// One micro-batch of one chunk, in the stores that count residents.

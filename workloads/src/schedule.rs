@@ -31,6 +31,10 @@ pub struct StageMemory {
     pub persistent: Vec<(&'static str, u64)>,
     /// Bytes that each rank holds throughout in the memory of its host, by kind.
     pub hosted: Vec<(&'static str, u64)>,
+    /// The same of what copies between the two read and write.
+    pub exchanged: Vec<(&'static str, u64)>,
+    /// Bytes of that memory that are page-locked for each rank, for what is copied; none: as many as it needs.
+    pub locked: Option<u64>,
     /// Bytes of states that each rank keeps on drives.
     pub on_drives: u64,
     /// Most micro-batches (of one chunk each) that may be resident at a time; none: as many as fit.
@@ -43,6 +47,12 @@ impl StageMemory {
     /// Bytes held throughout.
     pub fn held(&self) -> u64 {
         self.persistent.iter().fold(0, |sum, &(_, bytes)| sum.saturating_add(bytes))
+    }
+
+    /// Page-locked bytes that are left for what comes and goes.
+    pub fn buffers(&self) -> Option<u64> {
+        let held = self.exchanged.iter().fold(0, |sum: u64, &(_, bytes)| sum.saturating_add(bytes));
+        self.locked.map(|locked| locked.saturating_sub(held))
     }
 }
 

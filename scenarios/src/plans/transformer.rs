@@ -44,6 +44,7 @@ pub(super) fn deployment(scenario: &Scenario) -> Deployment {
         launch: launch(scenario),
         host_overhead: software.map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds())),
         hosts: host_rates(scenario),
+        locked: scenario.memory.pinned.map(|pinned| pinned.size.bytes()),
         drives: drives(scenario),
         arrays: scenario
             .techniques

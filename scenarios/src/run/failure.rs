@@ -5,7 +5,9 @@ use reports::quantity;
 use reports::summary::{Failure, FailureKind, RunSummary};
 use sim_core::outcome::{End, Limit, OutOfMemory, Run};
 use sim_core::program::Op;
+use workloads::check::buffers::ShortBuffers;
 use workloads::check::memory::{FullHost, Shortfall};
+use workloads::names::kind;
 use workloads::plan::Built;
 
 use super::words::Words;
@@ -53,6 +55,33 @@ pub(super) fn too_small(run: RunSummary, shortfalls: &[Shortfall]) -> RunSummary
 fn held(holders: &[(&str, u64)]) -> IndexMap<String, u64> {
     let some = holders.iter().filter(|(_, bytes)| *bytes > 0);
     some.map(|&(kind, bytes)| (kind.to_owned(), bytes)).collect()
+}
+
+/// A run whose ranks have too little page-locked memory: nothing needs to be simulated.
+pub(super) fn buffers_too_small(run: RunSummary, short: &[ShortBuffers]) -> RunSummary {
+    let Some(worst) = short.iter().max_by_key(|stage| stage.needed - stage.capacity) else { return run };
+    let ShortBuffers { stage, ref moment, needed, capacity } = *worst;
+    let message = format!(
+        "each rank of stage {stage} is to have {} in page-locked memory of its host, but has {} of it",
+        quantity::bytes(needed),
+        quantity::bytes(capacity)
+    );
+    failed(
+        run,
+        Failure {
+            message,
+            time_s: Some(0.0),
+            stream: Some(Words::stage(stage as usize)),
+            operation: Some(moment.clone()),
+            store: Some(format!("page-locked memory beside stage {stage}")),
+            requested_kind: Some(kind::OFFLOADED.to_owned()),
+            requested_bytes: Some(needed),
+            short_bytes: Some(needed - capacity),
+            capacity_bytes: Some(capacity),
+            remedies: vec!["lock more: `memory: { pinned: { size: ... } }`".to_owned()],
+            ..empty(FailureKind::OutOfMemory)
+        },
+    )
 }
 
 /// A run whose hosts cannot hold what their ranks keep there: nothing needs to be simulated.

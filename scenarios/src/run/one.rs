@@ -92,6 +92,9 @@ pub(super) fn prepare(scenario: &Scenario, identity: RunSummary) -> Result<Built
         Err(PlanError::DoesNotFit(shortfalls)) => {
             return Err(Unbuilt::Reported(Box::new(failure::too_small(identity, &shortfalls))));
         }
+        Err(PlanError::BuffersDoNotFit(short)) => {
+            return Err(Unbuilt::Reported(Box::new(failure::buffers_too_small(identity, &short))));
+        }
         Err(PlanError::HostDoesNotFit(hosts)) => {
             return Err(Unbuilt::Reported(Box::new(failure::host_too_small(identity, &hosts))));
         }

@@ -29,12 +29,26 @@ pub struct MemoryLimit {
     /// so many times as much. `1.33` leaves three quarters of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub footprint_ratio: Option<Share>,
+    /// Page-locked memory of hosts, which is what copies between a GPU and its host read and write; as much as they have when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<Pinned>,
     /// How PyTorch's caching allocator is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator: Option<Allocator>,
     /// What autograd is given for a weight gradient that a product has added to its sum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gradient_placeholders: Option<GradientPlaceholders>,
+}
+
+/// Page-locked memory of hosts: buffers of what is offloaded and swapped, and of gradients and parameters that hosts exchange with their
+/// GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pinned {
+    /// What the process of each rank locks, from the start. A copy that finds no room in it waits until another buffer is free; who can
+    /// never have one is refused.
+    #[schemars(extend("examples" = ["64 GiB"]))]
+    pub size: Bytes,
 }
 
 /// Settings of PyTorch's caching allocator, as `PYTORCH_CUDA_ALLOC_CONF` gives them.

@@ -165,8 +165,8 @@ impl Series {
         let gpu = machine.gpu_model(machine.gpu(0)).ok_or("the node has no GPU of the catalogue")?;
         let formulas = CollectiveCatalogue { tables: Vec::new(), ..catalogue::collectives().clone() };
         let extent = Extent::new(self.ranks, 1, 1);
-        let job =
-            Job { machine: &machine, extent, placement: &Placement::Sequential, capacity: 0, drives: None };
+        let placement = &Placement::Sequential;
+        let job = Job { machine: &machine, extent, placement, capacity: 0, drives: None, locked: None };
         let group = job.shape(Group::Tensor).map_err(|error| error.to_string())?;
         Ok((formulas.model(&gpu.architecture).map_err(|error| error.to_string())?, group))
     }

@@ -7,6 +7,7 @@ mod expectations;
 mod hostile;
 mod language;
 mod library;
+mod page_locked;
 mod plans;
 mod schema;
 mod support;

@@ -111,10 +111,10 @@ pub fn full_hosts(stages: &[StageMemory], site: &Site) -> Vec<FullHost> {
     for (rank, of_rank) in site.ranks.iter().enumerate() {
         let of_stage = &stages[rank / site.replicas as usize];
         let of_drive = of_stage.on_drives.div_ceil((of_rank.drives.len() as u64).max(1));
-        let on_drives = [(kind::OPTIMIZER, of_drive)];
-        let memory = of_rank.host.map(|host| (host.memory, of_stage.hosted.as_slice()));
-        let drives = of_rank.drives.iter().map(|&drive| (drive, on_drives.as_slice()));
-        for (id, held) in memory.into_iter().chain(drives) {
+        let memory = of_rank.host.map_or_else(Vec::new, |host| host.held(of_stage));
+        let drives = of_rank.drives.iter().map(|&drive| (drive, kind::OPTIMIZER, of_drive));
+        let mut seen = BTreeSet::new();
+        for (id, kind, bytes) in memory.into_iter().chain(drives) {
             let store = &site.platform.stores[id.index()];
             let full = hosts.entry(id).or_insert_with(|| FullHost {
                 memory: store.name.clone(),
@@ -123,13 +123,11 @@ pub fn full_hosts(stages: &[StageMemory], site: &Site) -> Vec<FullHost> {
                 needed: 0,
                 capacity: store.capacity,
             });
-            full.ranks += 1;
-            for &(kind, bytes) in held {
-                full.needed = full.needed.saturating_add(bytes);
-                match full.holders.iter_mut().find(|(known, _)| *known == kind) {
-                    Some((_, all)) => *all = all.saturating_add(bytes),
-                    None => full.holders.push((kind, bytes)),
-                }
+            full.ranks += u32::from(seen.insert(id));
+            full.needed = full.needed.saturating_add(bytes);
+            match full.holders.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, all)) => *all = all.saturating_add(bytes),
+                None => full.holders.push((kind, bytes)),
             }
         }
     }

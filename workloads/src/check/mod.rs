@@ -9,7 +9,9 @@
 //! | happens-before is acyclic, sends match receives, signals equal awaits | the execution reaches the end |
 //! | no work vanishes or is done twice | executions per operator and micro-batch |
 //! | a lower bound of each memory's peak is within capacity | [`memory`] |
+//! | no copy waits for ever for a buffer of its host | [`buffers`], before anything is realised |
 
+pub mod buffers;
 pub mod memory;
 mod replay;
 

@@ -230,13 +230,21 @@ impl<'a> LaneLowering<'a> {
 
     pub(super) fn allocate(&mut self, storage: StorageId, place: Place) -> Op {
         let (store, bytes, kind) = self.memory(storage, place);
-        // A host's pages are locked beforehand, and drives are as large as they are.
-        let outside = matches!(place, Place::Away(_));
-        let waits = self.schedule.stages[place.stage() as usize].waits && !outside;
+        // Drives are as large as they are, and a host's memory is, unless little of it is page-locked.
+        let waits = match place {
+            Place::Away(_) => self.waits_for_buffers(),
+            Place::Home(_) | Place::Partner(_) => self.schedule.stages[place.stage() as usize].waits,
+        };
         let shortage = if waits { Shortage::Wait } else { Shortage::Fail };
         // What runs next comes before what runs ahead.
         let priority = u8::from(waits && self.lane.kind != LaneKind::Compute);
         Op::Acquire { store, bytes, kind, shortage, priority, cause: self.program.cause(cause::MEMORY) }
+    }
+
+    /// Whether a copy of what is offloaded waits for a page-locked buffer where there is none.
+    pub(super) fn waits_for_buffers(&self) -> bool {
+        let rank = self.site.rank(self.lane.stage, 0);
+        self.site.ranks[rank].away.is_some_and(|away| away.waits)
     }
 
     pub(super) fn release(&mut self, storage: StorageId, place: Place) -> Op {

@@ -186,9 +186,9 @@ fn stores(lowered: &mut Lowered, schedule: &Schedule, site: &Site) {
                 lowered.start.stores.push((ids.memory, kind, bytes));
             }
             if let Some(host) = site.ranks[site.rank(stage, replica)].host {
-                for &(kind, bytes) in memory.hosted.iter().filter(|&&(_, bytes)| bytes > 0) {
+                for (store, kind, bytes) in host.held(memory) {
                     let kind = lowered.program.kind(kind);
-                    lowered.start.stores.push((host.memory, kind, bytes));
+                    lowered.start.stores.push((store, kind, bytes));
                 }
             }
             let drives = &site.ranks[site.rank(stage, replica)].drives;

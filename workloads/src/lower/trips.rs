@@ -74,14 +74,21 @@ impl Trips {
 type Arm = (u8, Vec<Op>);
 
 impl LaneLowering<'_> {
-    /// Copies a storage out, unless it has been recalled: then nothing begins.
+    /// Copies a storage out, unless it has been recalled: then nothing begins. Where buffers are few it may be recalled while it waits
+    /// for one.
     pub(super) fn depart(&mut self, storage: StorageId, to: Place, ops: &mut Vec<Op>) {
         let (home, cell) = (self.home(storage), self.course(storage));
         let set = |state| Op::Set { cell, state };
-        self.switch(cell, [(USED, vec![set(USED_COPYING)]), (IDLE, vec![set(IDLE_COPYING)])], ops);
-        let copied = vec![self.allocate(storage, to), self.copy(storage, home, to)];
-        self.switch(cell, [USED_COPYING, IDLE_COPYING].map(|state| (state, copied.clone())), ops);
+        let (buffer, copy) = (self.allocate(storage, to), self.copy(storage, home, to));
         let [free, forget] = [home, to].map(|place| self.release(storage, place));
+        let waits = self.waits_for_buffers();
+        if waits {
+            ops.push(buffer);
+            self.switch(cell, [(HERE, vec![forget])], ops);
+        }
+        self.switch(cell, [(USED, vec![set(USED_COPYING)]), (IDLE, vec![set(IDLE_COPYING)])], ops);
+        let copied = if waits { vec![copy] } else { vec![buffer, copy] };
+        self.switch(cell, [USED_COPYING, IDLE_COPYING].map(|state| (state, copied.clone())), ops);
         let ended = [
             (USED_COPYING, vec![set(COPIED)]),
             (IDLE_COPYING, vec![free, set(AWAY)]),

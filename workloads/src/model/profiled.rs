@@ -106,6 +106,8 @@ impl ProfiledPipeline {
                 capacity,
                 persistent,
                 hosted: Vec::new(),
+                exchanged: Vec::new(),
+                locked: None,
                 on_drives: 0,
                 resident_bound: None,
                 waits: false,

@@ -62,7 +62,7 @@ impl Deployed<'_> {
             let invalid = Invalid { field: "zero_infinity", problem: problem.to_owned() };
             return Err(PlanError::Invalid(vec![invalid]));
         }
-        let job = Job { machine, extent, placement, capacity, drives };
+        let job = Job { machine, extent, placement, capacity, drives, locked: self.locked() };
         let mut models = CostModels::new(&job, hardware, *launch, self.deployment.hosts)?;
         let mut costs = self.costs(&mut models)?;
         let away = self.deployment.arrays.as_ref();
@@ -165,6 +165,11 @@ impl Deployed<'_> {
         })
     }
 
+    /// Bytes that are page-locked for each rank, where what leaves it passes its host.
+    fn locked(&self) -> Option<u64> {
+        self.deployment.locked.filter(|_| self.deployment.arrays.is_none())
+    }
+
     /// What each stage's ranks hold throughout.
     fn memory(&self, buffers: &[u64], reserved: u64, capacity: u64) -> Vec<StageMemory> {
         let stages = self.states.iter().zip(&self.laid.transient).zip(buffers);
@@ -178,13 +183,16 @@ impl Deployed<'_> {
                 (kind::COMMUNICATION, buffers),
                 (kind::RESERVED, reserved),
             ];
-            let hosted = vec![
-                (kind::PARAMETERS, host.parameters),
-                (kind::GRADIENTS, host.gradients),
-                (kind::OPTIMIZER, host.optimizer),
-            ];
-            let (on_drives, resident_bound, waits) = (*drives, None, false);
-            StageMemory { capacity, persistent, hosted, on_drives, resident_bound, waits }
+            StageMemory {
+                capacity,
+                persistent,
+                hosted: vec![(kind::OPTIMIZER, host.optimizer)],
+                exchanged: vec![(kind::PARAMETERS, host.parameters), (kind::GRADIENTS, host.gradients)],
+                locked: self.locked(),
+                on_drives: *drives,
+                resident_bound: None,
+                waits: false,
+            }
         };
         stages.map(memory).collect()
     }

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use crate::account::Accounts;
 use crate::chain::Chain;
-use crate::check::{self, memory::FullHost, memory::Shortfall};
+use crate::check::{self, buffers::ShortBuffers, memory::FullHost, memory::Shortfall};
 use crate::cost::CostBook;
 use crate::disposition::{Conflict, Dispositions, Move};
 use crate::exchange::Exchange;
@@ -104,6 +104,9 @@ pub enum PlanError {
     /// Stages that cannot hold a single micro-batch, whatever the schedule.
     #[error("{}", list(.0))]
     DoesNotFit(Vec<Shortfall>),
+    /// Stages whose ranks have too little page-locked memory at their hosts.
+    #[error("{}", list(.0))]
+    BuffersDoNotFit(Vec<ShortBuffers>),
     /// Hosts that cannot hold what their ranks keep there.
     #[error("{}", list(.0))]
     HostDoesNotFit(Vec<FullHost>),
@@ -301,6 +304,11 @@ pub(crate) fn assemble(
         Some(technique) => swapped(technique, &staged, &order, copies)?,
         None => (vec![staged.table.clone()], Vec::new()),
     };
+    let costs = (&staged.graph, &staged.costs);
+    let short = check::buffers::shortages(&staged.memory, &tables, &order, costs, pipelining.swap.is_some());
+    if !short.is_empty() {
+        return Err(PlanError::BuffersDoNotFit(short));
+    }
     let mut schedules = Vec::with_capacity(tables.len());
     for (cohort, table) in tables.iter().enumerate() {
         let mut schedule = realised(&staged, table, &order, pipelining)?;

@@ -132,6 +132,6 @@ impl Building<'_> {
         let store = *stores
             .entry(array.drives.clone())
             .or_insert_with(|| self.platform.store(array.name.clone(), capacity));
-        Ok(AwaySite { store, out, back })
+        Ok(AwaySite { store, waits: false, out, back })
     }
 }

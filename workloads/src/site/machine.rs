@@ -30,6 +30,8 @@ pub struct Job<'a> {
     pub capacity: u64,
     /// The drives of each node that it uses; none: it keeps nothing there.
     pub drives: Option<&'a Drives>,
+    /// Bytes of its host's memory that are page-locked for each rank; none: as many as it needs.
+    pub locked: Option<u64>,
 }
 
 /// Drives of a node, which are one array, and the software before them.
@@ -102,9 +104,12 @@ impl Job<'_> {
             }
             rank.away = match arrays {
                 _ if !offloads => None,
-                None => {
-                    rank.host.map(|HostSite { memory, out, back, .. }| AwaySite { store: memory, out, back })
-                }
+                None => rank.host.map(|HostSite { memory, locked, out, back, .. }| AwaySite {
+                    store: locked.unwrap_or(memory),
+                    waits: locked.is_some(),
+                    out,
+                    back,
+                }),
                 Some((arrays, path)) => {
                     let array = (&arrays[number as usize], path);
                     Some(building.away_array(&mut storage, &mut stores, gpu, array)?)
@@ -370,7 +375,11 @@ impl Building<'_> {
             Some(array) => Some(self.ways_of(storage, &array, memory)?),
             None => None,
         };
-        Ok(HostSite { memory: memory_store, out, back, processors, drives })
+        let locked = self
+            .job
+            .locked
+            .map(|bytes| self.platform.store(format!("{}.page-locked", machine.part(own).name), bytes));
+        Ok(HostSite { memory: memory_store, locked, out, back, processors, drives })
     }
 
     /// The drives of a GPU's node that the job uses.

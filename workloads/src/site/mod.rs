@@ -14,7 +14,8 @@ use sim_core::id::{FluidId, PoolId, RouteId, StoreId};
 use sim_core::platform::{Demand, Platform};
 
 use crate::disposition::Dispositions;
-use crate::names::cause;
+use crate::names::{cause, kind};
+use crate::schedule::StageMemory;
 
 pub use away::{ArrayUse, Arrays};
 pub use machine::{ChannelSpec, Drives, Job};
@@ -60,6 +61,8 @@ pub struct RankSite {
 pub struct AwaySite {
     /// What holds them.
     pub store: StoreId,
+    /// Whether a copy that finds no room there waits for it.
+    pub waits: bool,
     /// The way there.
     pub out: RouteId,
     /// The way back.
@@ -71,6 +74,8 @@ pub struct AwaySite {
 pub struct HostSite {
     /// Its memory.
     pub memory: StoreId,
+    /// What of it is page-locked for the rank; none: as much as it needs.
+    pub locked: Option<StoreId>,
     /// The way there.
     pub out: RouteId,
     /// The way back.
@@ -99,6 +104,17 @@ pub struct Channel {
     pub of_rank: Vec<Option<u32>>,
     /// SMs that a rank's share of a collective holds where it runs beside kernels.
     pub sms: u32,
+}
+
+impl HostSite {
+    /// What a rank of a stage holds here throughout, by store and kind. What is page-locked for it is so from the start.
+    pub(crate) fn held(&self, stage: &StageMemory) -> Vec<(StoreId, &'static str, u64)> {
+        let buffers = self.locked.unwrap_or(self.memory);
+        let hosted = stage.hosted.iter().map(|&(kind, bytes)| (self.memory, kind, bytes));
+        let exchanged = stage.exchanged.iter().map(|&(kind, bytes)| (buffers, kind, bytes));
+        let locked = self.locked.and(stage.locked).map(|bytes| (self.memory, kind::LOCKED, bytes));
+        hosted.chain(exchanged).chain(locked).filter(|&(_, _, bytes)| bytes > 0).collect()
+    }
 }
 
 impl Site {

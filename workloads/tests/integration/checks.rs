@@ -22,6 +22,8 @@ fn plain() -> (PipelinePlan, Order, OpGraph, Schedule) {
             capacity: u64::MAX,
             persistent: Vec::new(),
             hosted: Vec::new(),
+            exchanged: Vec::new(),
+            locked: None,
             on_drives: 0,
             resident_bound: None,
             waits: false

@@ -169,6 +169,7 @@ impl Check<'_> {
         }
         self.phases(scenario);
         self.footprint(scenario);
+        self.buffers(scenario);
     }
 
     /// Copies that are a pass behind others meet them between passes.
@@ -193,6 +194,18 @@ impl Check<'_> {
             ];
             let message = "copies that gather parameters together cannot be a pass behind each other";
             self.report(&about, message, "use `oblivious` or `disjoint`, or share no parameters");
+        }
+    }
+
+    /// What goes to drives passes no buffer of its host that stays.
+    fn buffers(&mut self, scenario: &Scenario) {
+        const PINNED: &str = "memory.pinned";
+        let offload = scenario.techniques.activation_offload.as_ref();
+        if scenario.memory.pinned.is_some() && offload.is_some_and(|offload| offload.drives.is_some()) {
+            let drives = "techniques.activation_offload.drives";
+            let about = [(PINNED, String::new()), (drives, "keeps them elsewhere".to_owned())];
+            let message = "activations on drives need no page-locked memory";
+            self.report(&about, message, "remove one of the two");
         }
     }
 

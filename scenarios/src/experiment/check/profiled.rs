@@ -8,7 +8,7 @@ const PIPELINE: &str = "model.profiled_pipeline";
 const STAGES: &str = "model.profiled_pipeline.stages";
 
 /// Settings that are about transformers and machines.
-const FOREIGN: [(&str, &str); 36] = [
+const FOREIGN: [(&str, &str); 37] = [
     ("machine", "its stages have a `device`: `model: { profiled_pipeline: { device: { memory: 40 GB } } }`"),
     ("calibration", "its times are given; remove it"),
     ("software", "the times of its kernels are given; remove it"),
@@ -34,6 +34,7 @@ const FOREIGN: [(&str, &str); 36] = [
     ("memory.bytes_per_parameter", "give `model.profiled_pipeline.weights`"),
     ("memory.allocator", "its activations are given, whoever allocates them; remove it"),
     ("memory.gradient_placeholders", "its activations are given, whoever allocates them; remove it"),
+    ("memory.pinned", "it has no host; remove it"),
     ("memory.reserved", "give `model.profiled_pipeline.device.reserved`"),
     ("techniques.activation_offload", "its activations are no tensors, and it has no host; remove it"),
     ("techniques.zero_offload", "its steps end without an update, and it has no host; remove it"),

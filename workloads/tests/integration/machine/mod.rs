@@ -10,6 +10,7 @@ mod launches;
 mod layers;
 mod memory;
 mod offload;
+mod page_locked;
 mod rejected;
 mod run_ahead;
 mod schedules;

@@ -1,0 +1,42 @@
+//! Memory of hosts that is page-locked, or not.
+
+use reports::summary::{FailureKind, RunSummary};
+
+use crate::support::{messages, read, run};
+
+/// A GPT on each of eight GPUs, all of whose activations leave but those of the head.
+const OFFLOADED: &str = "name: offloaded
+machine: { node: dgx-a100-80g }
+model: { transformer: { layers: 4, hidden: 4096, heads: 32, vocabulary: 51200, max_positions: 2048 } }
+training: { global_batch: 16, micro_batch: 1, sequence: 2048, precision: bf16-mixed }
+software: { attention: flash }
+techniques: { activation_offload: { smallest: 1 MiB, keep: { layers: 0 }, forwarding: false } }
+";
+
+fn run_of(settings: &[&str]) -> RunSummary {
+    let experiment = read(OFFLOADED, settings).unwrap_or_else(|failure| panic!("{failure}"));
+    run(&experiment).variants.swap_remove(0)
+}
+
+/// Which store is short, when, and by how many bytes; with as many more a step takes what it takes without a limit.
+#[test]
+fn a_job_without_buffers_for_what_must_leave_is_refused() {
+    let refused = run_of(&["memory.pinned.size=256 MiB"]).failure.expect("it is refused");
+    assert_eq!(refused.kind, FailureKind::OutOfMemory);
+    assert_eq!(refused.store.as_deref(), Some("page-locked memory beside stage 0"));
+    assert_eq!(refused.operation.as_deref(), Some("backward of micro-batch 0"));
+    let (short, has) = (refused.short_bytes.unwrap(), refused.capacity_bytes.unwrap());
+    assert_eq!((has, refused.requested_bytes), (256 << 20, Some(short + has)));
+    let enough = format!("memory.pinned.size={} B", short + has);
+    assert_eq!(run_of(&[&enough]).step_time_s, run_of(&[]).step_time_s);
+    let few = format!("memory.pinned.size={} B", short + has - 1);
+    assert_eq!(run_of(&[&few]).failure.and_then(|failure| failure.short_bytes), Some(1));
+    assert!(refused.remedies[0].contains("memory: { pinned: { size"), "{:?}", refused.remedies);
+}
+
+#[test]
+fn what_goes_to_drives_needs_no_buffers_that_stay() {
+    let settings = ["memory.pinned.size=1 GiB", "techniques.activation_offload.drives={}"];
+    let failure = read(OFFLOADED, &settings).unwrap_err();
+    assert_eq!(messages(&failure), ["activations on drives need no page-locked memory"]);
+}

@@ -1,0 +1,203 @@
+//! Page-locked memory of hosts that is limited: what finds no buffer waits for one, stays, or is refused before anything runs.
+
+use proptest::prelude::*;
+use sim_core::outcome::End;
+use workloads::check::buffers::ShortBuffers;
+use workloads::model::transformer::States;
+use workloads::order::PipelineSchedule;
+use workloads::plan::PlanError;
+use workloads::techniques::offload::{ActivationOffload, Keep, Store};
+use workloads::techniques::swap::{Coordination, Engine, Swap};
+use workloads::techniques::zero_offload::ZeroOffload;
+
+use super::exchanged::parameters;
+use super::offload::{box_with_links, moved, offloading};
+use super::{Ran, TransformerPlan, World, schedule};
+
+/// All that is saved leaves, and must.
+const ALL: ActivationOffload = ActivationOffload {
+    smallest: 0,
+    keep: Keep::Bytes(0),
+    prefetch: 2,
+    store: Store::LastUse,
+    forwarding: false,
+};
+
+fn with_buffers(mut plan: TransformerPlan, bytes: u64) -> TransformerPlan {
+    plan.deployment.locked = Some(bytes);
+    plan
+}
+
+fn short(world: &World, plan: &TransformerPlan) -> Vec<ShortBuffers> {
+    match world.build(plan) {
+        Err(PlanError::BuffersDoNotFit(short)) => short,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it is to be refused"),
+    }
+}
+
+/// Most bytes of the buffers of the first rank.
+fn buffered(ran: &Ran) -> u64 {
+    let name = |name: &str| name.ends_with("gpu[0].page-locked");
+    let store = ran.lowered.platform.stores.iter().position(|store| name(&store.name));
+    ran.run.stores[store.expect("it has buffers")].peak.bytes
+}
+
+/// Bytes that a micro-batch saves.
+fn saved(world: &World) -> u64 {
+    world.completed(&offloading(None, 1, 1)).activations(0)
+}
+
+#[test]
+fn as_many_buffers_as_leave_cost_nothing_and_a_byte_less_is_refused() {
+    let world = box_with_links(1.0);
+    let (saved, plan) = (saved(&world), offloading(Some(ALL), 1, 3));
+    let ran = world.completed(&with_buffers(plan.clone(), saved));
+    assert_eq!(ran.run.time, world.completed(&plan).run.time);
+    assert_eq!(buffered(&ran), saved);
+    let expected = ShortBuffers {
+        stage: 0,
+        moment: "backward of micro-batch 0".to_owned(),
+        needed: saved,
+        capacity: saved - 1,
+    };
+    assert_eq!(short(&world, &with_buffers(plan, saved - 1)), [expected]);
+}
+
+/// With all forward passes first, what one micro-batch gives free is another's: buffers for one are enough, and all bytes move.
+#[test]
+fn copies_wait_for_the_buffers_of_micro_batches_before_theirs() {
+    let world = box_with_links(20.0);
+    let saved = saved(&world);
+    let mut plan = offloading(Some(ALL), 1, 3);
+    schedule(&mut plan, PipelineSchedule::Gpipe);
+    let free = world.completed(&plan);
+    for buffers in [saved, 2 * saved] {
+        let ran = world.completed(&with_buffers(plan.clone(), buffers));
+        assert!(buffered(&ran) <= buffers && buffered(&ran) > buffers * 9 / 10, "{}", buffered(&ran));
+        let [out, back] = moved(&ran).1;
+        assert!(out == back && out == moved(&free).1[0]);
+        assert!(ran.activations(0) > free.activations(0), "what waits is on the GPU");
+        assert!(ran.run.time > free.run.time);
+    }
+    let few = short(&world, &with_buffers(plan, saved - 1));
+    assert_eq!((few[0].needed, &*few[0].moment), (saved, "backward of micro-batch 0"));
+}
+
+/// What may stay does where it finds no buffer: the fewer there are the more.
+#[test]
+fn what_finds_no_buffer_stays_where_it_may() {
+    let world = box_with_links(1.0);
+    let technique = ActivationOffload {
+        forwarding: true,
+        store: Store::Produced,
+        smallest: 1 << 20,
+        keep: Keep::Layers(0),
+        ..ALL
+    };
+    let plan = offloading(Some(technique), 1, 1);
+    let saved = saved(&world);
+    let at_most = |buffers: u64| {
+        let ran = world.completed(&with_buffers(plan.clone(), buffers));
+        assert!(buffered(&ran) <= buffers);
+        (ran.activations(0), moved(&ran).1[1])
+    };
+    let [quarter, half, all] = [saved / 4, saved / 2, saved].map(at_most);
+    assert_eq!(all, {
+        let free = world.completed(&plan);
+        (free.activations(0), moved(&free).1[1])
+    });
+    assert!(quarter.0 > half.0 && half.0 >= all.0, "{quarter:?} {half:?} {all:?}");
+    assert!(quarter.1 < half.1 && half.1 < all.1, "{quarter:?} {half:?} {all:?}");
+    // A tensor that is to leave has no room whatever else is there; or the GPU has none for what finds none.
+    let few = short(&world, &with_buffers(plan.clone(), 1 << 20));
+    let input = 16 << 20;
+    assert_eq!((few[0].needed, &*few[0].moment), (input, "forward of micro-batch 0"));
+    let free = world.completed(&offloading(None, 1, 1));
+    let peak = free.run.stores[free.lowered.stages[0].memory.index()].peak.bytes;
+    let mut tight = with_buffers(plan, saved / 4);
+    tight.deployment.limit = Some(peak - saved / 2);
+    let few = short(&world, &tight);
+    assert!(few[0].needed.abs_diff(saved / 2) < saved / 100, "{few:?} of {saved}");
+}
+
+/// What hosts exchange with their GPUs has its buffers from the start; the rest is for what comes and goes.
+#[test]
+fn gradients_and_activations_share_the_buffers() {
+    let world = box_with_links(1.0);
+    let mut plan = offloading(Some(ALL), 1, 1);
+    plan.execution.states = States::HalfGradients;
+    plan.deployment.pipelining.zero_offload = Some(ZeroOffload { group: 1 << 40, delayed: false });
+    let (gradients, saved) = (2 * parameters(&plan).0, saved(&world));
+    let ran = world.completed(&with_buffers(plan.clone(), gradients + saved));
+    assert_eq!(buffered(&ran), gradients + saved);
+    let few = short(&world, &with_buffers(plan.clone(), gradients + saved - 1));
+    assert_eq!((few[0].needed, few[0].capacity), (saved, saved - 1));
+    plan.deployment.pipelining.offload = None;
+    let Err(PlanError::HostDoesNotFit(full)) = world.build(&with_buffers(plan, gradients - 1)) else {
+        panic!("gradients do not fit")
+    };
+    assert_eq!((&*full[0].memory, full[0].needed), ("node[0].gpu[0].page-locked", gradients));
+}
+
+/// Pages that are locked for ranks are no others': those of all have to fit.
+#[test]
+fn locked_pages_are_taken_of_the_memory() {
+    let mut world = box_with_links(1.0);
+    world.catalogue.nodes.values_mut().for_each(|node| node.host_memory.gib = 16.0);
+    let plan = offloading(Some(ALL), 2, 1);
+    world.completed(&with_buffers(plan.clone(), 4 << 30));
+    let Err(PlanError::HostDoesNotFit(full)) = world.build(&with_buffers(plan, (4 << 30) + 1)) else {
+        panic!("two ranks lock more than 8 GiB")
+    };
+    assert_eq!((full[0].ranks, full[0].needed, full[0].capacity), (2, (8 << 30) + 2, 8 << 30));
+}
+
+/// Random techniques for random buffers.
+fn techniques() -> impl Strategy<Value = (Option<ActivationOffload>, Option<Swap>)> {
+    let stores = prop_oneof![Just(Store::Produced), Just(Store::LastUse)];
+    let offload = (stores, 0_u32..12, any::<bool>(), prop_oneof![Just(0_u64), Just(16 << 20)]);
+    let offload = offload.prop_map(|(store, prefetch, forwarding, smallest)| {
+        (Some(ActivationOffload { store, prefetch, forwarding, smallest, ..ALL }), None)
+    });
+    let engines = prop_oneof![Just(Engine::Online), Just(Engine::Greedy)];
+    let coordination = prop_oneof![Just(Coordination::Oblivious), Just(Coordination::Disjoint)];
+    let swap = (engines, coordination, 0_u32..12)
+        .prop_map(|(engine, coordination, prefetch)| (None, Some(Swap { engine, coordination, prefetch })));
+    prop_oneof![offload, swap]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// However few buffers there are: a step ends with no more of them in use, or it is told before anything runs what is short. Nobody
+    /// waits for ever.
+    #[test]
+    fn a_step_ends_or_is_refused(
+        (offload, swap) in techniques(),
+        hundredths in 0_u64..250,
+        (data, micro_batches) in (1_u32..3, 1_u32..4),
+        order in prop_oneof![Just(PipelineSchedule::OneFOneB), Just(PipelineSchedule::Gpipe)],
+        stages in 1_u32..3,
+        links in prop_oneof![Just(0.05), Just(1.0), Just(20.0)],
+    ) {
+        let mut plan = offloading(offload, data, micro_batches);
+        plan.execution.split.stages = stages;
+        plan.model.layers = 4;
+        plan.deployment.pipelining.swap = swap;
+        plan.deployment.pipelining.footprint_ratio = swap.map(|_| 1.33);
+        schedule(&mut plan, order);
+        let world = box_with_links(links);
+        let buffers = saved(&world) * hundredths / 100;
+        match world.build(&with_buffers(plan, buffers)) {
+            Err(PlanError::BuffersDoNotFit(short)) => prop_assert!(short.iter().all(|s| s.needed > s.capacity)),
+            Err(PlanError::DoesNotFit(short)) => prop_assert!(short.iter().all(|s| s.needed > s.capacity)),
+            Err(other) => prop_assert!(false, "{other}"),
+            Ok(built) => {
+                let ran = Ran::of(built.lowered);
+                prop_assert_eq!(&ran.run.end, &End::Completed);
+                prop_assert!(buffered(&ran) <= buffers);
+            }
+        }
+    }
+}
