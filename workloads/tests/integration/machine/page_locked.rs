@@ -118,7 +118,8 @@ fn what_finds_no_buffer_stays_where_it_may() {
     let mut tight = with_buffers(plan, saved / 4);
     tight.deployment.limit = Some(peak - saved / 2);
     let few = short(&world, &tight);
-    assert!(few[0].needed.abs_diff(saved / 2) < saved / 100, "{few:?} of {saved}");
+    let beyond = saved / 2;
+    assert!(few[0].needed <= beyond && beyond - few[0].needed < saved / 50, "{few:?} of {saved}");
 }
 
 /// What hosts exchange with their GPUs has its buffers from the start; the rest is for what comes and goes.
