@@ -1,5 +1,6 @@
 //! Where flows and fluids are kept: arenas with `u32` ids, no allocation per flow in steady state.
 
+use super::memo::UNSIGNED;
 use super::network::FlowId;
 use super::terms::{Dictionary, Terms, load_weight, share};
 use super::tier::{NEVER, Tier};
@@ -62,6 +63,8 @@ pub(super) struct Flow {
     pub(super) new: bool,
     /// Room for hops in its slot: two to this power.
     room: u8,
+    /// What it is to the memo of solutions; [`UNSIGNED`] until it is asked for.
+    pub(super) signature: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +85,7 @@ pub(super) struct Hop {
     pub(super) tier: u32,
     /// Position in the tier's members.
     place: u32,
-    terms: u32,
+    pub(super) terms: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -188,7 +191,7 @@ impl Arena {
 
     fn assign_cap(&mut self, id: u32, cap: Rate) {
         let flow = &mut self.flows[id as usize];
-        flow.cap = cap;
+        (flow.cap, flow.signature) = (cap, UNSIGNED);
         flow.ceiling = match flow.hop_count {
             0 => cap.0.saturating_add(1),
             _ => self.terms.get(self.hops[flow.first_hop as usize].terms).ceiling(cap),
@@ -395,6 +398,7 @@ impl Arena {
             pending: false,
             new: false,
             room,
+            signature: UNSIGNED,
         });
         self.flows.len() as u32 - 1
     }

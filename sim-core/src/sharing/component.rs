@@ -3,6 +3,7 @@
 
 use super::arena::{Arena, State};
 use super::fixed_point::FixedPoint;
+use super::memo::Memo;
 
 /// Buffers of the search, kept between runs.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +16,7 @@ pub(super) struct Components {
     /// All that was seen in this run.
     visited_tiers: Vec<u32>,
     visited_flows: Vec<u32>,
+    memo: Memo,
 }
 
 impl Components {
@@ -40,7 +42,10 @@ impl Components {
                 let irregular = self.collect(arena, flow);
                 if irregular {
                     self.set_apart(arena);
-                    fixed_point.solve(arena, &self.tiers, &self.flows);
+                    if !self.memo.recall(arena, &self.tiers, &mut self.flows) {
+                        fixed_point.solve(arena, &self.tiers, &self.flows);
+                        self.memo.keep(arena, &self.tiers, &self.flows);
+                    }
                 } else {
                     self.rejoin(arena, touched);
                 }
@@ -51,6 +56,11 @@ impl Components {
         }
         self.visited_tiers.drain(..).for_each(|tier| self.tiers_seen[tier as usize] = false);
         self.visited_flows.drain(..).for_each(|flow| self.flows_seen[flow as usize] = false);
+    }
+
+    /// A capacity has changed: what was found before holds no longer.
+    pub(super) fn forget(&mut self) {
+        self.memo.forget();
     }
 
     /// Finds the component of a flow; whether the sweep cannot solve it.

@@ -43,6 +43,7 @@
 mod arena;
 mod component;
 mod fixed_point;
+mod memo;
 mod network;
 pub mod reference;
 mod sweep;

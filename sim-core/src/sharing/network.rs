@@ -104,6 +104,7 @@ impl Network {
         let prior = self.arena.prior(fluid.index());
         self.arena.fluids[fluid.index()].capacity = capacity;
         self.arena.tiers[prior].capacity = capacity;
+        self.components.forget();
         self.stirred = true;
         self.touched.extend([fluid.0, prior as u32]);
         self.drained.push(fluid.0);

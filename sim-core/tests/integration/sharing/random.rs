@@ -155,6 +155,34 @@ proptest! {
         is_restored(&mut pair, visitor);
     }
 
+    /// A step has the same few flows come and go, so that most components are not solved but remembered.
+    #[test]
+    fn what_was_met_before_is_shared_as_if_met_for_the_first_time(
+        capacities in prop::collection::vec((1u64 << 30..1 << 38).prop_map(Rate), 4),
+        menu in prop::collection::vec(activities(ANY, false), 4),
+        steps in prop::collection::vec((0..12usize, any::<prop::sample::Index>()), 1..40),
+    ) {
+        let mut pair = Pair::new(&capacities);
+        for (step, index) in steps {
+            match step {
+                0..6 => pair.start(menu[step % menu.len()].clone()),
+                6 => {
+                    let fluid = index.index(capacities.len());
+                    let other = Rate(capacities[fluid].0 / 2);
+                    pair.set_capacity(fluid, if pair.capacities[fluid] == other { capacities[fluid] } else { other });
+                }
+                7 if !pair.active.is_empty() => {
+                    let at = index.index(pair.active.len());
+                    let cap = if pair.active[at].1.cap == capacities[0] { Rate::UNLIMITED } else { capacities[0] };
+                    pair.set_cap(at, cap);
+                }
+                _ if !pair.active.is_empty() => pair.stop(index.index(pair.active.len())),
+                _ => {}
+            }
+            is_forgetful(&mut pair);
+        }
+    }
+
     #[test]
     fn nothing_is_overloaded_whatever_comes(
         capacities in prop::collection::vec(capacity(true), 4),
