@@ -88,7 +88,6 @@ impl Components {
                 arena.members[id].iter().for_each(|member| self.enter_flow(member.flow));
             }
         }
-        self.visited_tiers.extend(&self.tiers);
         self.visited_flows.extend(&self.flows);
         irregular
     }
@@ -97,15 +96,17 @@ impl Components {
     fn enter_linked(&mut self, arena: &Arena, fluid: usize, tier: usize) {
         let other = if tier == fluid { arena.prior(fluid) } else { fluid };
         if !std::mem::replace(&mut self.tiers_seen[other], true) {
+            self.visited_tiers.push(other as u32);
             self.tiers.push(other as u32);
         }
     }
 
     fn enter_tier(&mut self, arena: &Arena, tier: u32) {
-        let fluid = arena.fluid_of(tier as usize);
-        if (!arena.is_idle(tier as usize) || arena.is_hinge(fluid))
-            && !std::mem::replace(&mut self.tiers_seen[tier as usize], true)
-        {
+        if std::mem::replace(&mut self.tiers_seen[tier as usize], true) {
+            return;
+        }
+        self.visited_tiers.push(tier);
+        if !arena.is_idle(tier as usize) || arena.is_hinge(arena.fluid_of(tier as usize)) {
             self.tiers.push(tier);
         }
     }
