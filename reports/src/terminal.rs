@@ -175,6 +175,7 @@ fn swap(out: &mut impl Write, run: &RunSummary, comparison: &Comparison<'_>, sty
         ("", false),
         ("tensors", true),
         ("bytes", true),
+        ("made again", true),
         ("must leave", true),
         ("expected", true),
         ("at least", true),
@@ -183,7 +184,7 @@ fn swap(out: &mut impl Write, run: &RunSummary, comparison: &Comparison<'_>, sty
     let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
     let row = |plan: &SwapPlan| {
         let mut cells = vec![plan.of.clone(), format!("{} of {}", plan.away, plan.tensors)];
-        cells.extend([plan.away_bytes, plan.must_leave_bytes].map(quantity::bytes));
+        cells.extend([plan.away_bytes, plan.again_bytes, plan.must_leave_bytes].map(quantity::bytes));
         cells.extend([plan.expected_s, plan.bound_s].map(quantity::seconds));
         cells.push(plan.solved().to_owned());
         cells

@@ -25,20 +25,21 @@ pub struct CostBook {
     pub copies: Vec<Rate>,
     /// What a copy of what is offloaded asks for beside its links, and one back; none where nobody knows.
     pub away_copies: Option<[CopyCost; 2]>,
-    /// By stage, what page-locked copies from its first GPU to its host take when nothing contends, and those back; none where
-    /// nobody knows.
+    /// By stage, what page-locked copies from its first GPU to its host take, and those back; none where nobody knows.
     pub host_links: Vec<HostLinks>,
     /// What issuing costs the host; none: it is never late.
     pub issue: Option<IssueCosts>,
 }
 
-/// The ways between a GPU and its host, when nothing contends: there, and back.
+/// The ways between a GPU and its host, there, and back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostLinks {
     /// Before the bytes flow (s).
     pub latency: [f64; 2],
     /// B/s.
     pub rate: [f64; 2],
+    /// The same while all copies of the model on its node copy the same way.
+    pub at_once: [f64; 2],
 }
 
 /// What issuing work costs the host.
@@ -152,6 +153,14 @@ impl CostBook {
             lead = issued;
         }
         (lead, issued.saturating_sub(lead))
+    }
+
+    /// The links between a stage and its host.
+    ///
+    /// # Panics
+    /// If nobody knows them.
+    pub fn links_of_host(&self, stage: u32) -> HostLinks {
+        *self.host_links.get(stage as usize).expect("who swaps knows the links to the host")
     }
 
     /// A message between two stages.

@@ -153,6 +153,16 @@ impl OpGraph {
         id
     }
 
+    /// Adds an operator to the visit of another, right before it.
+    pub fn op_before(&mut self, before: OpId, phase: Phase, op: Op) -> OpId {
+        let visit = (op.stage, op.chunk, phase);
+        let id = self.op_beside_visits(op);
+        let ops = self.visits.entry(visit).or_default();
+        let at = ops.iter().position(|&other| other == before).unwrap_or(ops.len());
+        ops.insert(at, id);
+        id
+    }
+
     /// Adds an operator of no visit: it runs on a lane of its own ([`crate::exchange`]).
     pub fn op_beside_visits(&mut self, op: Op) -> OpId {
         self.ops.push(op);

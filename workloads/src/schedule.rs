@@ -54,6 +54,11 @@ impl StageMemory {
         let held = self.exchanged.iter().fold(0, |sum: u64, &(_, bytes)| sum.saturating_add(bytes));
         self.locked.map(|locked| locked.saturating_sub(held))
     }
+
+    /// Bytes for what comes and goes.
+    pub fn room(&self) -> u64 {
+        self.capacity.saturating_sub(self.held())
+    }
 }
 
 /// A counter of a [`Schedule`].

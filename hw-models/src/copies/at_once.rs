@@ -30,10 +30,14 @@ pub struct CopyStream {
 /// # Errors
 /// If nothing joins two parts.
 pub fn rates_at_once(machine: &Machine, streams: &[CopyStream]) -> Result<Vec<f64>, NoRoute> {
-    (0..streams.len()).map(|timed| rate(machine, streams, timed)).collect()
+    (0..streams.len()).map(|timed| rate_beside(machine, streams, timed)).collect()
 }
 
-fn rate(machine: &Machine, streams: &[CopyStream], timed: usize) -> Result<f64, NoRoute> {
+/// The rate (byte/s) of the stream numbered `timed` while the others go on.
+///
+/// # Errors
+/// If nothing joins two parts.
+pub fn rate_beside(machine: &Machine, streams: &[CopyStream], timed: usize) -> Result<f64, NoRoute> {
     let (mut platform, mut program) = (Platform::default(), Program::default());
     let cause = program.cause("copies");
     let resources = machine.platform(&mut platform, None, |_: ResourceKind| cause);

@@ -13,7 +13,7 @@ use crate::calibration::search::minimise;
 use crate::kernels::picoseconds;
 use crate::provenance::Provenance;
 
-pub use at_once::{CopyStream, rates_at_once};
+pub use at_once::{CopyStream, rate_beside, rates_at_once};
 
 /// The catalogue of copies, `hw-models/catalogue/copies.yaml`.
 pub const COPIES: &str = include_str!("../../catalogue/copies.yaml");

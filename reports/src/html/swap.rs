@@ -14,12 +14,12 @@ pub(super) fn plans(page: &Page<'_>) -> Markup {
         return html! {};
     }
     let question = format!("What is swapped{}?", page.place);
-    let aid = "What was planned for links that nobody shares: the tensors that leave, in the part of a step that was planned (a micro-batch, or all of a pipeline), what it is expected to take with them, and the least that any choice takes.";
+    let aid = "What was planned for links that nobody shares: the tensors that leave, in the part of a step that was planned (a micro-batch, or all of a pipeline), those that the backward pass produces again instead, what it is expected to take with them, and the least that any choice takes.";
     let table = html! {
         div.wide.tall[count > ROWS_AT_ONCE] {
             table.sortable {
                 thead {
-                    tr { th { "variant" } th { "of" } th.number { "tensors" } th.number { "that leave" } th.number { "bytes" } th.number { "must leave" } th.number { "expected" } th.number { "at least" } th { "solver" } }
+                    tr { th { "variant" } th { "of" } th.number { "tensors" } th.number { "that leave" } th.number { "bytes" } th.number { "made again" } th.number { "must leave" } th.number { "expected" } th.number { "at least" } th { "solver" } }
                 }
                 tbody { @for (variant, plan) in plans() { (row(variant, plan)) } }
             }
@@ -36,6 +36,7 @@ fn row(variant: &str, plan: &SwapPlan) -> Markup {
             td.number data-sort=(plan.tensors) { (plan.tensors) }
             td.number data-sort=(plan.away) { (plan.away) }
             td.number data-sort=(plan.away_bytes) { (quantity::bytes(plan.away_bytes)) }
+            td.number data-sort=(plan.again_bytes) { (quantity::bytes(plan.again_bytes)) }
             td.number data-sort=(plan.must_leave_bytes) { (quantity::bytes(plan.must_leave_bytes)) }
             td.number data-sort=(plan.expected_s) { (quantity::seconds(plan.expected_s)) }
             td.number data-sort=(plan.bound_s) { (quantity::seconds(plan.bound_s)) }

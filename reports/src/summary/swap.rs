@@ -13,6 +13,12 @@ pub struct SwapPlan {
     pub away: u32,
     /// What they have in the part of a step that was planned: a micro-batch, or all of a pipeline.
     pub away_bytes: u64,
+    /// Tensors that the backward pass produces again instead; absent where none is.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub again: u32,
+    /// What one micro-batch has of them.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub again_bytes: u64,
     /// What is beyond the GPU's memory at the peak, and must leave.
     pub must_leave_bytes: u64,
     /// Expected time of that part of a step on links that nobody shares.
@@ -40,4 +46,14 @@ impl SwapPlan {
             Some(false) => "stopped at its limit",
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_nothing(bytes: &u64) -> bool {
+    *bytes == 0
 }

@@ -70,6 +70,7 @@ fn swap(swap: &schema::Swap) -> Swap {
             SwapCoordination::Bidirectional => Coordination::Bidirectional,
         },
         prefetch: swap.prefetch.get() as u32,
+        recompute: swap.recompute,
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) fn plans(built: &Built) -> Vec<SwapPlan> {
             tensors: swapped.tensors[0],
             away: swapped.tensors[1],
             away_bytes: swapped.bytes,
+            again: swapped.again.0,
+            again_bytes: swapped.again.1,
             must_leave_bytes: swapped.peak.saturating_sub(swapped.room),
             expected_s: swapped.expected,
             bound_s: swapped.bound,

@@ -215,6 +215,9 @@ pub struct Swap {
     pub coordination: SwapCoordination,
     /// So many tensors are asked for before the backward pass needs them, where there is room for them.
     pub prefetch: Count<0, 65_536>,
+    /// Whether the backward pass produces a tensor again, by the operator that filled it and from what is there, where that is
+    /// expected to take less time than its copies (Capuchin, ASPLOS 2020).
+    pub recompute: bool,
 }
 
 impl Default for Swap {
@@ -223,6 +226,7 @@ impl Default for Swap {
             engine: SwapEngine::default(),
             coordination: SwapCoordination::default(),
             prefetch: Count::new(2).expect("within the limits"),
+            recompute: false,
         }
     }
 }

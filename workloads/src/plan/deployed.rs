@@ -1,7 +1,7 @@
 //! A model that is laid on stages, on a machine: what operators and messages cost there, what its memory holds
 //! throughout, and the passes that every plan goes through.
 
-use hw_models::copies::CopyCost;
+use hw_models::copies::{CopyCost, CopyStream, rate_beside};
 use hw_models::provenance::Origin;
 use hw_models::storage::{PathParameters, Staging};
 use sim_core::time::Time;
@@ -74,12 +74,14 @@ impl Deployed<'_> {
             None => host_copies,
             Some(away) => Some(starts(&away.path, host_copies, gpu_link(&job)?)),
         };
+        let ranks = extent.tensor * extent.context;
+        let together = (machine.gpus_per_node() / ranks).clamp(1, extent.data);
         if self.deployment.pipelining.swap.is_some() {
-            costs.host_links = host_links(&job, host_copies)?;
+            costs.host_links = host_links(&job, host_copies, together)?;
         }
         costs.issue =
             issue(&self.laid, &self.exchanges, hardware.host, *launch, self.deployment.host_overhead);
-        let accounts = self.accounts(&mut models, hardware)?;
+        let mut accounts = self.accounts(&mut models, hardware)?;
         let buffers = buffers(&self.laid, chain, &job, hardware)?;
         let reserved = (gpu.reserved_gib * f64::from(1 << 30)) as u64 + self.deployment.reserved;
         let memory = self.memory(&buffers, reserved, capacity);
@@ -96,14 +98,14 @@ impl Deployed<'_> {
         });
         let layers = layers.collect();
         let staged = Staged { chain, graph: laid.graph, layers, table, exchanges, updates, costs, memory };
-        let ranks = extent.tensor * extent.context;
-        let together = (machine.gpus_per_node() / ranks).clamp(1, extent.data);
         let copies = Copies { replicas: extent.replicas(), ranks, together };
         let mut built = assemble(staged, &deployment.pipelining, &copies, |table| {
             let arrays = arrays.as_deref().zip(away.map(|away| &away.path));
             Ok(job.site(hops, (table, hosted), arrays, &channels).map_err(HardwareError::from)?)
         })?;
         job.slow_clocks(&mut built.lowered);
+        let again: Vec<u32> = built.again.iter().map(|op| accounts.operator_of[op.0 as usize]).collect();
+        accounts.operator_of.extend(again);
         built.accounts = Some(accounts);
         if let Some((arrays, away)) = arrays.as_deref().zip(away) {
             built.arrays = job.array_uses(arrays, away.wear);
@@ -198,8 +200,15 @@ impl Deployed<'_> {
     }
 }
 
+/// A copy whose start hardly counts (bytes).
+const LARGE: u64 = 1 << 30;
+
 /// By stage, the ways between its first GPU and its host; none where nobody knows what copies cost.
-fn host_links(job: &Job<'_>, copies: Option<[CopyCost; 2]>) -> Result<Vec<HostLinks>, HardwareError> {
+fn host_links(
+    job: &Job<'_>,
+    copies: Option<[CopyCost; 2]>,
+    together: u32,
+) -> Result<Vec<HostLinks>, HardwareError> {
     let Some(copies) = copies else { return Ok(Vec::new()) };
     let machine = job.machine;
     let links = |stage| {
@@ -207,7 +216,18 @@ fn host_links(job: &Job<'_>, copies: Option<[CopyCost; 2]>) -> Result<Vec<HostLi
         let memory = machine.memory_of(gpu).ok_or_else(|| machine.no_memory(gpu))?;
         let [out, back] = [machine.route(gpu, memory)?, machine.route(memory, gpu)?];
         let rate = [out, back].map(|route| machine.copy_bytes_per_s(&route, 1.0));
-        Ok(HostLinks { latency: copies.map(|copy| copy.latency.as_secs()), rate })
+        let mut at_once = rate;
+        for (way, at_once) in at_once.iter_mut().enumerate() {
+            let streams = (0..together).map(|copy| {
+                let own = machine.gpu(job.gpu(stage, copy * job.extent.tensor * job.extent.context));
+                let memory = machine.memory_of(own).ok_or_else(|| machine.no_memory(own))?;
+                let stops = if way == 0 { vec![own, memory] } else { vec![memory, own] };
+                Ok::<_, HardwareError>(CopyStream { stops, bytes: LARGE, cost: copies[way] })
+            });
+            let streams = streams.collect::<Result<Vec<_>, _>>()?;
+            *at_once = rate_beside(machine, &streams, 0)?;
+        }
+        Ok(HostLinks { latency: copies.map(|copy| copy.latency.as_secs()), rate, at_once })
     };
     (0..job.extent.stages).map(links).collect()
 }

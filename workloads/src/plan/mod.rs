@@ -19,7 +19,7 @@ use crate::check::{self, buffers::ShortBuffers, memory::FullHost, memory::Shortf
 use crate::cost::CostBook;
 use crate::disposition::{Conflict, Dispositions, Move};
 use crate::exchange::Exchange;
-use crate::graph::{OpGraph, StorageId};
+use crate::graph::{OpGraph, OpId, StorageId};
 use crate::hardware::HardwareError;
 use crate::host_update::HostUpdate;
 use crate::limits::{self, Invalid};
@@ -83,6 +83,8 @@ pub struct Built {
     pub memory: Vec<StageMemory>,
     /// What was decided about swapping, by stage, then cohort.
     pub swapped: Vec<Swapped>,
+    /// Operators that swapping has executed again, each behind a new one at the end of the graph.
+    pub(crate) again: Vec<OpId>,
     /// Arrays of drives that activations go to.
     pub arrays: Vec<ArrayUse>,
     /// What the tasks of its activities count as; none for a profile, whose times are given.
@@ -300,8 +302,13 @@ pub(crate) fn assemble(
     if let Some(ratio) = pipelining.footprint_ratio {
         limit(&mut staged, &order, ratio);
     }
+    let mut again = Vec::new();
     let (tables, swapped) = match &pipelining.swap {
-        Some(technique) => swapped(technique, &staged, &order, copies)?,
+        Some(technique) => {
+            let made = produced_again(technique, &mut staged, &order);
+            again = made.iter().flat_map(|(ops, _)| ops.clone()).collect();
+            swapped(technique, &staged, &order, copies, &made)?
+        }
         None => (vec![staged.table.clone()], Vec::new()),
     };
     let costs = (&staged.graph, &staged.costs);
@@ -340,6 +347,7 @@ pub(crate) fn assemble(
         order,
         memory,
         swapped,
+        again,
         arrays: Vec::new(),
         accounts: None,
     })
@@ -357,12 +365,35 @@ fn limit(staged: &mut Staged, order: &Order, ratio: f64) {
     memory.iter_mut().for_each(|memory| memory.capacity = memory.capacity.min(limit));
 }
 
-/// What each cohort decides about swapping.
+/// By stage, the operators that are executed again instead of swapping what they fill, and how many tensors of how many bytes that
+/// is; the graph has them executed.
+fn produced_again(technique: &Swap, staged: &mut Staged, order: &Order) -> Vec<(Vec<OpId>, (u32, u64))> {
+    let Staged { chain, graph, costs, memory, .. } = staged;
+    let stage = |stage: u32| {
+        if !technique.recompute {
+            return (Vec::new(), (0, 0));
+        }
+        let choice = swap::Choice {
+            stage,
+            visits: &order.stages[stage as usize],
+            room: memory[stage as usize].room(),
+            links: costs.links_of_host(stage),
+            prefetch: technique.prefetch as usize,
+        };
+        let made = choice.made(graph, costs);
+        let bytes = made.iter().map(|again| again.bytes).sum();
+        (swap::realise(&made, graph, costs), (made.len() as u32, bytes))
+    };
+    (0..chain.stages).map(stage).collect()
+}
+
+/// What each cohort decides about swapping, beside what is produced again.
 fn swapped(
     technique: &Swap,
     Staged { chain, graph, table, costs, memory, .. }: &Staged,
     order: &Order,
     copies: &Copies,
+    again: &[(Vec<OpId>, (u32, u64))],
 ) -> Result<(Vec<Dispositions>, Vec<Swapped>), PlanError> {
     let cohorts = technique.coordination.cohorts(copies.together);
     let (mut tables, mut decided, mut shortfalls) =
@@ -370,10 +401,8 @@ fn swapped(
     for stage in 0..chain.stages {
         let memory = &memory[stage as usize];
         let visits = &order.stages[stage as usize];
-        let room = memory.capacity.saturating_sub(memory.held());
-        let links = costs.host_links.get(stage as usize).copied();
-        let links = links.expect("who swaps knows the links to the host");
-        let stage = swap::Stage::new(stage, visits, (graph, costs), room, links);
+        let (links, again) = (costs.links_of_host(stage), again[stage as usize].1);
+        let stage = swap::Stage::new(stage, visits, (graph, costs), memory.room(), links, again);
         for (cohort, table) in (0..).zip(&mut tables) {
             match stage.decide(technique, graph, (cohort, cohorts), table)? {
                 Ok(swapped) => decided.push(swapped),

@@ -6,6 +6,7 @@
 //! Orchestration in Multi-GPU Training Systems, HPCA 2023): each moves other tensors, or every second one is half a micro-batch
 //! behind the others.
 
+mod again;
 mod estimate;
 mod greedy;
 mod mixed_integer;
@@ -21,6 +22,7 @@ use crate::names::kind;
 use crate::order::Visit;
 use crate::schedule::StageMemory;
 
+pub(crate) use again::{Choice, realise};
 pub(crate) use online::NoRoom;
 use plan::SwapPlan;
 use timeline::Candidate;
@@ -38,6 +40,8 @@ pub struct Swap {
     pub coordination: Coordination,
     /// Tensors that are asked for before they are needed, where there is room for them.
     pub prefetch: u32,
+    /// Whether the backward pass produces tensors again that are dearer to swap.
+    pub recompute: bool,
 }
 
 /// Who decides which tensors leave.
@@ -85,6 +89,8 @@ pub struct Swapped {
     pub cohort: u32,
     /// Tensors that could leave, and those that do.
     pub tensors: [u32; 2],
+    /// Tensors that are produced again instead, and their bytes.
+    pub again: (u32, u64),
     /// Bytes that leave and come back in what was planned: a micro-batch where they follow each other, else a step.
     pub bytes: u64,
     /// Bytes of its storages at the peak when nothing is away.
@@ -113,6 +119,8 @@ pub(crate) struct Stage {
     links: HostLinks,
     /// No plan takes less (s).
     bound: f64,
+    /// What is produced again.
+    again: (u32, u64),
 }
 
 impl Stage {
@@ -123,13 +131,14 @@ impl Stage {
         (graph, costs): (&OpGraph, &CostBook),
         room: u64,
         links: HostLinks,
+        again: (u32, u64),
     ) -> Self {
         let timeline = Timeline::of(visits, number, graph, costs);
         let must = timeline.peak().saturating_sub(room) as f64;
         let slowest = must / links.rate[0].min(links.rate[1]);
         let longer = mixed_integer::bound(&timeline, room, links).unwrap_or(0.0);
         let bound = slowest.max(timeline.seconds() + longer);
-        Self { number, timeline, room, links, bound }
+        Self { number, timeline, room, links, bound, again }
     }
 
     /// Decides what is away for a cohort, of so many.
@@ -143,7 +152,7 @@ impl Stage {
         (cohort, cohorts): (u32, u32),
         table: &mut Dispositions,
     ) -> Result<Result<Swapped, NoRoom>, Conflict> {
-        let Self { number, timeline, room, links, bound } = self;
+        let Self { number, timeline, room, links, bound, again } = self;
         let (plan, proven) = match planned(technique, self, (cohort, cohorts)) {
             Ok(planned) => planned,
             Err(no_room) => return Ok(Err(no_room)),
@@ -165,6 +174,7 @@ impl Stage {
             stage: *number,
             cohort,
             tensors: [timeline.candidates.len() as u32, away as u32],
+            again: *again,
             bytes: plan.moved(timeline),
             peak: timeline.peak(),
             room: *room,

@@ -19,7 +19,7 @@ fn swapping(swap: Option<Swap>, ratio: f64, data: u32, micro_batches: u32) -> Tr
 }
 
 const fn by(engine: Engine, coordination: Coordination) -> Option<Swap> {
-    Some(Swap { engine, coordination, prefetch: 4 })
+    Some(Swap { engine, coordination, prefetch: 4, recompute: false })
 }
 
 fn completed(plan: &TransformerPlan, links: f64) -> (Ran, Vec<Swapped>) {
@@ -60,6 +60,31 @@ fn who_knows_the_step_beforehand_is_not_slower() {
         let [online, greedy, solved] = ENGINES.map(step);
         assert!(solved <= 1.001 * online && solved <= 1.001 * greedy, "{links}: {online} {greedy} {solved}");
     }
+}
+
+/// What a kernel of a few microseconds fills is produced again where its bytes would take longer on the link, and nothing where copies
+/// cost no time. The step is as long as was expected, and shorter the slower the link.
+#[test]
+fn what_is_cheap_to_compute_and_dear_to_copy_is_produced_again() {
+    let mut gains = Vec::new();
+    for links in [0.02, 0.2, 50.0] {
+        let run = |recompute| {
+            let swap = Swap { recompute, ..by(Engine::Online, Coordination::Oblivious).unwrap() };
+            completed(&swapping(Some(swap), 1.5, 1, 2), links)
+        };
+        let ((ran, swapped), (chosen, decided)) = (run(false), run(true));
+        let with = &decided[0];
+        let &Swapped { again, bytes, expected, .. } = with;
+        assert_eq!(swapped[0].again, (0, 0));
+        assert_eq!(again.0 > 0, links < 1.0, "{links}: {with:?}");
+        // What is produced again need not leave.
+        assert!(bytes + again.1 >= with.peak - with.room, "{with:?}");
+        let step = chosen.seconds() / 2.0;
+        assert!((step / expected - 1.0).abs() < 0.05, "links {links}: {step} s, not {expected} s");
+        gains.push(ran.seconds() / chosen.seconds());
+    }
+    assert!(gains.is_sorted_by(|slow, fast| slow >= fast) && gains[1] > 1.05, "{gains:?}");
+    assert!((gains[2] - 1.0).abs() < 1e-9, "{gains:?}");
 }
 
 /// Where links are slow a step is its copies: those of all GPUs out, then all back, in each of k micro-batches. With half of the
@@ -106,11 +131,11 @@ proptest! {
         coordination in prop_oneof![
             Just(Coordination::Oblivious), Just(Coordination::Disjoint), Just(Coordination::Bidirectional)
         ],
-        prefetch in 0_u32..40,
+        (prefetch, recompute) in (0_u32..40, any::<bool>()),
         (gpus, micro_batches) in (1_u32..5, 1_u32..4),
         links in prop_oneof![Just(0.02), Just(0.3), Just(5.0)],
     ) {
-        let plan = swapping(Some(Swap { engine, coordination, prefetch }), ratio, gpus, micro_batches);
+        let plan = swapping(Some(Swap { engine, coordination, prefetch, recompute }), ratio, gpus, micro_batches);
         match box_with_links(links).build(&plan) {
             Err(PlanError::DoesNotFit(shortfalls)) => prop_assert!(shortfalls.iter().all(|s| s.needed > s.capacity)),
             Err(other) => prop_assert!(false, "{other}"),
