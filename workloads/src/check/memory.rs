@@ -64,16 +64,10 @@ pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
         storages
     };
     let size = |storage: &StorageId| graph.stored(*storage).bytes;
-    // Activations of a block are there at the same time, unless they can be away; what ranks exchange beside it comes and goes.
+    // Where activations can be away, only those of one operator are there for certain.
     let bytes = |items: &[Item], waits: bool| -> u64 {
-        if waits {
-            return items.iter().map(|item| at_once(graph, *item)).max().unwrap_or(0);
-        }
-        let storages = storages(items).into_iter();
-        let (activations, exchanged): (Vec<_>, Vec<_>) =
-            storages.partition(|&storage| graph.stored(storage).purpose.is_activation());
-        let largest = exchanged.iter().map(size).max().unwrap_or(0);
-        activations.iter().map(size).fold(largest, u64::saturating_add)
+        let there = if waits { BTreeSet::new() } else { there_before(graph, items) };
+        most_at_once(graph, items, there, waits)
     };
     let computes = schedule.lanes.iter().filter(|lane| lane.kind == LaneKind::Compute);
     computes
@@ -134,10 +128,47 @@ pub fn full_hosts(stages: &[StageMemory], site: &Site) -> Vec<FullHost> {
     hosts.into_values().filter(|host| host.needed > host.capacity).collect()
 }
 
-/// What an operator reads and writes is there while it runs.
-fn at_once(graph: &OpGraph, item: Item) -> u64 {
-    let Item::Execute(op) = item else { return 0 };
-    let op = graph.get(op);
-    let used: BTreeSet<&StorageId> = op.reads.iter().chain(&op.writes).collect();
-    used.into_iter().fold(0, |sum, storage| sum.saturating_add(graph.stored(*storage).bytes))
+/// The activations that a block finds: it reads them and has not allocated them.
+fn there_before(graph: &OpGraph, items: &[Item]) -> BTreeSet<StorageId> {
+    let (mut allocated, mut found) = (BTreeSet::new(), BTreeSet::new());
+    for item in items {
+        match *item {
+            Item::Allocate(storage, _) => drop(allocated.insert(storage)),
+            Item::Execute(op) => {
+                found.extend(graph.get(op).reads.iter().filter(|&read| !allocated.contains(read)))
+            }
+            _ => {}
+        }
+    }
+    found.retain(|&storage| graph.stored(storage).purpose.is_activation());
+    found
+}
+
+/// Most bytes that a block has at once, beginning with those of `there`. What ranks exchange beside it comes and goes: that is there
+/// while an operator uses it; so is everything if what is allocated `may_leave`.
+fn most_at_once(graph: &OpGraph, items: &[Item], mut there: BTreeSet<StorageId>, may_leave: bool) -> u64 {
+    let size = |storage: &StorageId| graph.stored(*storage).bytes;
+    let stays = |storage: StorageId| {
+        let purpose = graph.stored(storage).purpose;
+        !may_leave && (purpose.is_activation() || purpose.is_passing())
+    };
+    let mut now = there.iter().map(size).fold(0, u64::saturating_add);
+    let mut most = now;
+    for item in items {
+        let mut beside = 0;
+        match *item {
+            Item::Allocate(storage, _) if stays(storage) && there.insert(storage) => {
+                now = now.saturating_add(size(&storage));
+            }
+            Item::Free(storage, _) if there.remove(&storage) => now -= size(&storage),
+            Item::Execute(op) => {
+                let op = graph.get(op);
+                let used: BTreeSet<StorageId> = op.reads.iter().chain(&op.writes).copied().collect();
+                beside = used.difference(&there).map(size).fold(0, u64::saturating_add);
+            }
+            _ => {}
+        }
+        most = most.max(now.saturating_add(beside));
+    }
+    most
 }

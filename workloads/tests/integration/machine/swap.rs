@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use sim_core::outcome::End;
+use workloads::model::transformer::AttentionKernel;
 use workloads::plan::PlanError;
 use workloads::techniques::swap::{Coordination, Engine, Swap, Swapped};
 
@@ -48,6 +49,19 @@ fn what_must_leave_does_and_little_more() {
             "{engine:?}, links {links}: {step} s, not {expected} s"
         );
         assert!(seconds <= bound && bound <= expected, "{engine:?}: {swapped:?}");
+    }
+}
+
+/// Nothing else needs memory at the same time as what makes the peak.
+#[test]
+fn as_much_memory_as_the_peak_is_enough_and_nothing_leaves() {
+    for swap in [None, by(Engine::Online, Coordination::Oblivious)] {
+        let mut plan = swapping(swap, 1.0, 1, 2);
+        // The largest tensors that come and go are scores, which no longer have all activations beside them.
+        plan.execution.attention = AttentionKernel::Materialised;
+        plan.model.vocabulary = 1000;
+        let (_, swapped) = completed(&plan, 1.0);
+        assert!(swapped.iter().all(|swapped| swapped.bytes == 0), "{swapped:?}");
     }
 }
 
