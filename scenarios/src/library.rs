@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 21] = [
+const LIBRARY: [(&str, &str); 23] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-fused-softmax", include_str!("../library/bpipe-fused-softmax.yaml")),
@@ -16,9 +16,11 @@ const LIBRARY: [(&str, &str); 21] = [
     ("zero-infinity-nvme", include_str!("../library/zero-infinity-nvme.yaml")),
     ("swap-single-gpu", include_str!("../library/swap-single-gpu.yaml")),
     ("swap-engines", include_str!("../library/swap-engines.yaml")),
+    ("swap-or-recompute", include_str!("../library/swap-or-recompute.yaml")),
     ("swap-shared-pcie", include_str!("../library/swap-shared-pcie.yaml")),
     ("swap-spread", include_str!("../library/swap-spread.yaml")),
     ("swap-topologies", include_str!("../library/swap-topologies.yaml")),
+    ("swap-loses", include_str!("../library/swap-loses.yaml")),
     ("bpipe-profiled", include_str!("../library/bpipe-profiled.yaml")),
     ("ssdtrain-a100", include_str!("../library/ssdtrain-a100.yaml")),
     ("offload-rok", include_str!("../library/offload-rok.yaml")),

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
+use reports::summary::Summary;
 use scenarios::run::{Options, Progress, execute};
 use serde_json::{Value, json};
 
@@ -17,11 +19,11 @@ impl Progress for Unwatched {
     fn done(&self) {}
 }
 
-fn summary_of(name: &str) -> reports::summary::Summary {
+fn summary_of(name: &str) -> Summary {
     summary_with(name, &[])
 }
 
-fn summary_with(name: &str, settings: &[&str]) -> reports::summary::Summary {
+fn summary_with(name: &str, settings: &[&str]) -> Summary {
     let files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
     let experiment =
@@ -32,12 +34,35 @@ fn summary_with(name: &str, settings: &[&str]) -> reports::summary::Summary {
     execute(&experiment, &options, &Unwatched).unwrap_or_else(|refusal| panic!("{name}: {refusal}"))
 }
 
+/// Every scenario of the library, run.
+static LIBRARY: LazyLock<Vec<(&str, Summary)>> =
+    LazyLock::new(|| scenarios::library::names().map(|name| (name, summary_of(name))).collect());
+
 /// Links of a run that are compared.
 const LINKS: usize = 4;
+/// Of so many runs and more the main figures are compared, each run on a line.
+const MANY_RUNS: usize = 200;
+/// The main figures of a run.
+const FIGURES: [&str; 6] = ["variant", "point", "fits", "step_time_s", "time_breakdown_s", "swap"];
 
-/// What must not change unnoticed: everything but how each rank spent its time.
-fn result_of(name: &str) -> Value {
-    let summary = summary_of(name);
+/// What must not change unnoticed, as text.
+fn result_of(summary: &Summary) -> String {
+    let mut result = whole_result_of(summary);
+    if summary.variants.len() < MANY_RUNS {
+        return serde_json::to_string_pretty(&result).expect("JSON can be printed") + "\n";
+    }
+    let mut lines = format!("{{\"finding\": {}, \"runs\": [", result["finding"]);
+    for (number, run) in result["runs"].as_array_mut().into_iter().flatten().enumerate() {
+        let run = run.as_object_mut().expect("a run is an object");
+        run.retain(|key, _| FIGURES.contains(&key.as_str()));
+        lines += if number == 0 { "\n" } else { ",\n" };
+        lines += &serde_json::to_string(run).expect("JSON can be printed");
+    }
+    lines + "\n]}\n"
+}
+
+/// Everything but how each rank spent its time.
+fn whole_result_of(summary: &Summary) -> Value {
     let mut runs = serde_json::to_value(&summary.variants).expect("a summary is JSON");
     for run in runs.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
         run.shift_remove("ranks");
@@ -73,9 +98,9 @@ fn round(value: &mut Value) {
 #[test]
 fn every_library_scenario_gives_its_committed_result() {
     let update = std::env::var_os("FORETRAIN_UPDATE").is_some();
-    for name in scenarios::library::names() {
+    for (name, summary) in &*LIBRARY {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("library/{name}.expected.json"));
-        let found = serde_json::to_string_pretty(&result_of(name)).expect("JSON can be printed") + "\n";
+        let found = result_of(summary);
         if update {
             fs::write(&path, &found).expect("the library can be written");
         }
@@ -92,8 +117,8 @@ fn every_library_scenario_gives_its_committed_result() {
 
 #[test]
 fn every_promise_of_the_library_is_kept() {
-    for name in scenarios::library::names() {
-        for check in summary_of(name).expectations {
+    for (name, summary) in &*LIBRARY {
+        for check in &summary.expectations {
             assert!(check.passed, "{name}: {}: {}", check.text, check.measured);
         }
     }

@@ -135,7 +135,7 @@ fn there_before(graph: &OpGraph, items: &[Item]) -> BTreeSet<StorageId> {
         match *item {
             Item::Allocate(storage, _) => drop(allocated.insert(storage)),
             Item::Execute(op) => {
-                found.extend(graph.get(op).reads.iter().filter(|&read| !allocated.contains(read)))
+                found.extend(graph.get(op).reads.iter().filter(|&read| !allocated.contains(read)));
             }
             _ => {}
         }

@@ -207,7 +207,8 @@ mod tests {
             (vec![1, 4, 1, 4, 1, 4, 1, 4], 12_000_000_000, 4.0),
         ] {
             let timeline = layers(&sizes);
-            let links = HostLinks { latency: [0.0; 2], rate: [gb_per_s * GB; 2] };
+            let rate = [gb_per_s * GB; 2];
+            let links = HostLinks { latency: [0.0; 2], rate, at_once: rate };
             let cost = |away: &[bool]| {
                 let plan = SwapPlan::on_demand(&timeline, away);
                 let fits = plan.overflow(&timeline, capacity).is_none();

@@ -163,8 +163,11 @@ fn techniques() -> impl Strategy<Value = (Option<ActivationOffload>, Option<Swap
     });
     let engines = prop_oneof![Just(Engine::Online), Just(Engine::Greedy)];
     let coordination = prop_oneof![Just(Coordination::Oblivious), Just(Coordination::Disjoint)];
-    let swap = (engines, coordination, 0_u32..12)
-        .prop_map(|(engine, coordination, prefetch)| (None, Some(Swap { engine, coordination, prefetch })));
+    let swap = (engines, coordination, 0_u32..12, any::<bool>()).prop_map(
+        |(engine, coordination, prefetch, recompute)| {
+            (None, Some(Swap { engine, coordination, prefetch, recompute }))
+        },
+    );
     prop_oneof![offload, swap]
 }
 
