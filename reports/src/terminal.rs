@@ -10,7 +10,9 @@ use crate::published::{Grid, Line, Published};
 use crate::quantity;
 use crate::ranking::{Comparison, Point};
 use crate::state;
-use crate::summary::{AllocatorPeak, Citation, CommunicationUse, Moment, RunSummary, Summary, SwapPlan};
+use crate::summary::{
+    AllocatorPeak, Citation, CommunicationUse, KeptActivations, Moment, RunSummary, Summary, SwapPlan,
+};
 use crate::table::Table;
 
 /// Rows of a table; what is beyond stays in the files.
@@ -58,7 +60,8 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
     for warning in [idle(&comparison), unsteady(&comparison)].into_iter().flatten() {
         writeln!(out, "\n{}", clean(&warning))?;
     }
-    if let Some((_, run)) = best {
+    if let Some((point, run)) = best {
+        kept(out, &point.runs, style)?;
         time(out, run, &comparison, style)?;
         communication(out, run, &comparison, style)?;
         swap(out, run, &comparison, style)?;
@@ -190,6 +193,32 @@ fn swap(out: &mut impl Write, run: &RunSummary, comparison: &Comparison<'_>, sty
         cells
     };
     writeln!(out, "{}", grid(titles, run.swap.iter().take(ROWS_MAX).map(row).collect()))
+}
+
+/// What stays of the activations that might leave, in all runs of a point.
+fn kept(out: &mut impl Write, runs: &[&RunSummary], style: Style) -> io::Result<()> {
+    let kept = || runs.iter().flat_map(|run| run.kept.iter().map(|kept| (&run.variant, kept)));
+    if kept().next().is_none() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", style.bold("which activations stay, by profiled steps"))?;
+    let titles = [
+        ("variant", false),
+        ("of", false),
+        ("what stays", false),
+        ("bytes", true),
+        ("asks for", true),
+        ("measured", true),
+    ];
+    let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
+    let row = |(variant, kept): (&String, &KeptActivations)| {
+        let bytes = [kept.kept_bytes, kept.candidate_bytes].map(quantity::bytes).join(" of ");
+        let measured =
+            kept.measured_bytes_per_s.map_or_else(|| quantity::NONE.to_owned(), quantity::bytes_per_s);
+        let needed = quantity::bytes_per_s(kept.needed_bytes_per_s);
+        vec![variant.clone(), kept.of.clone(), kept.stays(), bytes, needed, measured]
+    };
+    writeln!(out, "{}", grid(titles, kept().take(ROWS_MAX).map(row).collect()))
 }
 
 /// How many programs were solved to a proven optimum, of all runs.

@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 23] = [
+const LIBRARY: [(&str, &str); 24] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-fused-softmax", include_str!("../library/bpipe-fused-softmax.yaml")),
@@ -23,6 +23,7 @@ const LIBRARY: [(&str, &str); 23] = [
     ("swap-loses", include_str!("../library/swap-loses.yaml")),
     ("bpipe-profiled", include_str!("../library/bpipe-profiled.yaml")),
     ("ssdtrain-a100", include_str!("../library/ssdtrain-a100.yaml")),
+    ("ssdtrain-adaptive-keep", include_str!("../library/ssdtrain-adaptive-keep.yaml")),
     ("offload-rok", include_str!("../library/offload-rok.yaml")),
     ("ssd-endurance", include_str!("../library/ssd-endurance.yaml")),
 ];

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Page, allocator, figure, first, legend, picker, swap};
+use super::{Page, allocator, figure, first, kept, legend, picker, swap};
 use crate::plots::rows::{self, Bar, Segment};
 use crate::plots::trade_off::{self, Dot};
 use crate::plots::{PlotError, memory_curve};
@@ -21,6 +21,7 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     let charts = html! {
         (peaks(page)?)
         (swap::plans(page))
+        (kept::table(page))
         (allocator::peaks(page)?)
         (holders(page)?)
         (over_time(page)?)
@@ -155,6 +156,7 @@ pub(super) fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
                 variant: run.variant.clone(),
                 label: page.label(run),
                 bytes: bytes(run)? as f64,
+                along: of_activations.then(|| model(page, run)),
                 speed: page.speed().value(run)?,
             })
         })
@@ -169,8 +171,16 @@ pub(super) fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
     } else {
         ("What does speed cost in memory?", "peak memory of the fullest device")
     };
-    let aid = "Every run that fits, up is faster, left is smaller; the line joins the runs that no other beats in both.";
+    let aid = "Every run that fits, up is faster, left is smaller; a line joins the runs that no other beats in both, or those of a variant that differ in what is trained at a time.";
     let runs: Vec<_> =
         page.variants.iter().filter(|(name, _)| dots.iter().any(|dot| dot.variant == *name)).collect();
     Ok(figure(question, aid, &runs, &trade_off::draw(question, &dots, (memory, &speed), &page.variants)?))
+}
+
+/// The swept settings of a run but for those of `training`, in words.
+fn model(page: &Page<'_>, run: &RunSummary) -> String {
+    let naming = &page.comparison.naming;
+    let others = naming.paths().filter(|(path, _)| !path.starts_with("training."));
+    let value = |(path, name)| Some(format!("{name} {}", naming.value(path, run.point.get(path)?)));
+    others.filter_map(value).collect::<Vec<_>>().join(", ")
 }

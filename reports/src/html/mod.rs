@@ -6,6 +6,7 @@ mod allocator;
 mod answer;
 mod constants;
 mod evidence;
+mod kept;
 mod machine;
 mod matrix;
 mod memory;

@@ -1,5 +1,7 @@
-//! Speed against memory: every run a point, joined are those that no other beats in both.
+//! Speed against memory: every run a point. Joined are the runs of a variant that differ in how much is trained at a time, or those
+//! that no other beats in both.
 
+use indexmap::IndexMap;
 use maud::Markup;
 use plotters::prelude::*;
 
@@ -16,6 +18,8 @@ pub(crate) struct Dot {
     pub(crate) label: String,
     pub(crate) bytes: f64,
     pub(crate) speed: f64,
+    /// What it has in common with the runs of its variant that it is joined with; none: it is with none.
+    pub(crate) along: Option<String>,
 }
 
 /// Draws the dots with memory to the right and speed upwards.
@@ -47,16 +51,24 @@ pub(crate) fn draw(
             .draw()?;
         area.draw_text(speed, &style(MUTED, Anchor::Start), (8, 10))?;
         area.draw_text(memory, &style(MUTED, Anchor::Middle), (WIDTH as i32 / 2, HEIGHT as i32 - 10))?;
-        let front = front(dots);
-        let line = front.iter().map(|dot| (dot.bytes, dot.speed)).collect::<Vec<_>>();
-        chart.draw_series([PathElement::new(line, INK.stroke_width(1))])?;
+        let curves = curves(dots);
+        let front = if curves.is_empty() { front(dots) } else { Vec::new() };
+        let path = |dots: &[&Dot]| dots.iter().map(|dot| (dot.bytes, dot.speed)).collect::<Vec<_>>();
+        chart.draw_series([PathElement::new(path(&front), INK.stroke_width(1))])?;
+        for curve in &curves {
+            let colour = colours.of(&curve[0].variant);
+            chart.draw_series([PathElement::new(path(curve), colour.stroke_width(1))])?;
+        }
         for dot in dots {
             chart.draw_series([Circle::new((dot.bytes, dot.speed), 5, colours.of(&dot.variant).filled())])?;
         }
         let mut taken: Vec<(i32, i32, i32)> = Vec::new();
-        for dot in front.iter().rev() {
+        // What a curve has in common stands at its last dot.
+        let last = curves.iter().filter_map(|curve| curve.last());
+        let named = last.filter_map(|&dot| Some((dot, dot.along.as_ref()?)));
+        for (dot, label) in named.chain(front.iter().rev().map(|&dot| (dot, &dot.label))) {
             let (x, y) = chart.backend_coord(&(dot.bytes, dot.speed));
-            let label = fitted(&dot.label, LABEL_MAX);
+            let label = fitted(label, LABEL_MAX);
             let (from, to) = (x - 8 - text_width(&label), x - 8);
             let clear =
                 taken.iter().all(|(left, right, at)| to < *left || from > *right || (y - 10 - at).abs() > 14);
@@ -67,6 +79,19 @@ pub(crate) fn draw(
         }
         Ok(Vec::new())
     })
+}
+
+/// The runs of each variant that are joined, by ascending memory; those of one dot are not.
+fn curves(dots: &[Dot]) -> Vec<Vec<&Dot>> {
+    let mut curves: IndexMap<(&str, &str), Vec<&Dot>> = IndexMap::new();
+    for dot in dots {
+        if let Some(along) = &dot.along {
+            curves.entry((&dot.variant, along)).or_default().push(dot);
+        }
+    }
+    let mut curves: Vec<_> = curves.into_values().filter(|curve| curve.len() > 1).collect();
+    curves.iter_mut().for_each(|curve| curve.sort_by(|a, b| a.bytes.total_cmp(&b.bytes)));
+    curves
 }
 
 /// The dots that no other beats in both, by ascending memory.
@@ -86,11 +111,31 @@ fn front(dots: &[Dot]) -> Vec<&Dot> {
 mod tests {
     use super::*;
 
+    fn dot(variant: &str, along: Option<&str>, [bytes, speed]: [f64; 2]) -> Dot {
+        let along = along.map(str::to_owned);
+        Dot { variant: variant.to_owned(), label: String::new(), bytes, speed, along }
+    }
+
     #[test]
     fn the_front_has_no_run_that_another_beats_in_both() {
-        let dot = |bytes, speed| Dot { variant: String::new(), label: String::new(), bytes, speed };
-        let dots = [dot(4.0, 4.0), dot(1.0, 1.0), dot(2.0, 3.0), dot(3.0, 2.0), dot(2.0, 2.5), dot(5.0, 4.0)];
+        let runs = [[4.0, 4.0], [1.0, 1.0], [2.0, 3.0], [3.0, 2.0], [2.0, 2.5], [5.0, 4.0]];
+        let dots = runs.map(|run| dot("", None, run));
         let front: Vec<_> = front(&dots).iter().map(|dot| (dot.bytes, dot.speed)).collect();
         assert_eq!(front, [(1.0, 1.0), (2.0, 3.0), (4.0, 4.0)]);
+        assert!(curves(&dots).is_empty());
+    }
+
+    #[test]
+    fn a_curve_joins_the_runs_of_a_variant_with_the_same_model() {
+        let dots = [
+            dot("keep", Some("hidden 1"), [3.0, 3.0]),
+            dot("keep", Some("hidden 2"), [9.0, 1.0]),
+            dot("offload", Some("hidden 1"), [1.0, 2.0]),
+            dot("keep", Some("hidden 1"), [2.0, 2.0]),
+        ];
+        let curves = curves(&dots);
+        let bytes: Vec<Vec<f64>> =
+            curves.iter().map(|curve| curve.iter().map(|dot| dot.bytes).collect()).collect();
+        assert_eq!(bytes, [[2.0, 3.0]]);
     }
 }

@@ -4,6 +4,7 @@
 //! `schema_version` fields are only ever added.
 
 mod allocator;
+mod kept;
 mod machine;
 mod swap;
 mod traffic;
@@ -15,6 +16,7 @@ use crate::wording::said;
 use crate::{absent, quantity};
 
 pub use allocator::{AllocatorPeak, Moment};
+pub use kept::KeptActivations;
 pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
 pub use swap::SwapPlan;
 pub use traffic::{CommunicationUse, LinkUse};
@@ -128,6 +130,9 @@ pub struct RunSummary {
     /// What was decided about tensors that leave the GPU for memory that the step fits in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub swap: Vec<SwapPlan>,
+    /// What ranks keep of the activations that might leave, where a profiled step tells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<KeptActivations>,
     /// What every link, memory or device carried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceUse>,

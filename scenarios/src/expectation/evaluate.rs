@@ -6,7 +6,8 @@ use reports::summary::{Check, Citation, Difference, FailureKind, Pair, RunSummar
 use reports::wording::said;
 
 use super::{
-    Cause, DoesNotFit, Equal, Expectation, Faster, Fits, Metric, MetricValue, Order, Selector, Statement,
+    Cause, DoesNotFit, Equal, Expectation, Faster, Fits, Less, Metric, MetricValue, Order, Selector,
+    Statement,
 };
 use crate::schema::{FigureKind, same_meaning};
 use crate::text::source::Sources;
@@ -52,7 +53,9 @@ impl Expectation {
         let claim = self.claim();
         match &self.statement {
             Statement::Value(_) => format!("{} is {claim}", self.subject()),
-            Statement::Faster(faster) if faster.by.is_some() => format!("{}, {claim}", self.subject()),
+            Statement::Faster(Faster { by: Some(_), .. }) | Statement::Less(Less { by: Some(_), .. }) => {
+                format!("{}, {claim}", self.subject())
+            }
             Statement::Equal(equal) if equal.within.is_some() => format!("{}, {claim}", self.subject()),
             _ => self.subject(),
         }
@@ -66,6 +69,9 @@ impl Expectation {
             }
             Statement::Faster(faster) => {
                 format!("{} is faster than {} in the mean", faster.faster, faster.than)
+            }
+            Statement::Less(less) => {
+                format!("{} of {} is less than that of {}", words_of(less.metric), less.less, less.than)
             }
             Statement::Order(order) => {
                 let names: Vec<String> = order.order.iter().map(Selector::to_string).collect();
@@ -93,6 +99,8 @@ impl Expectation {
                 format!("{} to {} times", range.low, range.high)
             }
             Statement::Faster(_) => "faster".to_owned(),
+            Statement::Less(Less { by: Some(range), .. }) => format!("by {} to {}", range.low, range.high),
+            Statement::Less(_) => "less".to_owned(),
             Statement::Equal(Equal { within: Some(within), .. }) => format!("within {within}"),
             Statement::Value(MetricValue { between: Some(range), .. }) => {
                 format!("between {} and {}", range.low, range.high)
@@ -109,6 +117,7 @@ impl Expectation {
         let scope = Scope { runs, expectation: self };
         let found = match &self.statement {
             Statement::Faster(faster) => scope.faster(faster),
+            Statement::Less(less) => scope.less(less),
             Statement::Order(order) => scope.order(order),
             Statement::Equal(equal) => scope.equal(equal),
             Statement::Value(value) => scope.value(value),
@@ -178,6 +187,15 @@ impl<'a> Scope<'a> {
             true => Err(format!("no values of {} have results of both", axes.join(" and "))),
             false => Ok(ratios),
         }
+    }
+
+    fn less(&self, statement: &Less) -> Result<Found, String> {
+        let ours = self.metric(&statement.less, statement.metric)?;
+        let other = self.metric(&statement.than, statement.metric)?;
+        let share = 1.0 - ours / other;
+        let by = statement.by.as_ref();
+        let holds = by.map_or(share > 0.0, |range| (range.low.value..=range.high.value).contains(&share));
+        Ok(Found::new(holds, format!("by {}", quantity::percent(share))))
     }
 
     fn order(&self, statement: &Order) -> Result<Found, String> {

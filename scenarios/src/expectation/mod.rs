@@ -38,6 +38,8 @@ pub struct Expectation {
 pub enum Statement {
     /// `{ faster: S, than: S, by: [lo, hi] }`
     Faster(Faster),
+    /// `{ less: S, than: S, metric: M, by: [lo, hi] }`
+    Less(Less),
     /// `{ order: [S, S, ...], metric: M }`
     Order(Order),
     /// `{ equal: S, to: S, metric: M, within: 2 % }`
@@ -65,6 +67,21 @@ pub struct Faster {
     /// axes. Without any it is that of the best of all.
     #[serde(default)]
     pub mean_over: Vec<String>,
+}
+
+/// One run has less of a metric than another.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Less {
+    /// The one with less.
+    pub less: Selector,
+    /// The other one.
+    pub than: Selector,
+    /// What is compared.
+    pub metric: Metric,
+    /// Least and greatest share of the other's that is missing (`[28 %, 40 %]`); any above 0 when absent.
+    #[serde(default)]
+    pub by: Option<Range>,
 }
 
 /// Runs in ascending order of a metric.
@@ -149,6 +166,7 @@ impl Expectation {
     pub fn variants(&self) -> Vec<&str> {
         let selectors: Vec<&Selector> = match &self.statement {
             Statement::Faster(faster) => vec![&faster.faster, &faster.than],
+            Statement::Less(less) => vec![&less.less, &less.than],
             Statement::Order(order) => order.order.iter().collect(),
             Statement::Equal(equal) => vec![&equal.equal, &equal.to],
             Statement::Value(value) => vec![&value.of],

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 use super::selector::PointValue;
-use super::{DoesNotFit, Equal, Expectation, Faster, Fits, MetricValue, Order, Range, Statement};
+use super::{DoesNotFit, Equal, Expectation, Faster, Fits, Less, MetricValue, Order, Range, Statement};
 use crate::experiment::sweep::Axis;
 use crate::schema::shape::Shape;
 use crate::schema::{Figure, FigureKind, document};
@@ -31,11 +31,12 @@ impl<'a> Names<'a> {
 }
 
 /// The keys by which a form is known; `metric` comes last because other forms have it too.
-const FORMS: [&str; 6] = ["faster", "order", "equal", "fits", "does_not_fit", "metric"];
+const FORMS: [&str; 7] = ["faster", "less", "order", "equal", "fits", "does_not_fit", "metric"];
 
 static SCHEMAS: LazyLock<BTreeMap<&str, Json>> = LazyLock::new(|| {
     BTreeMap::from([
         ("faster", document::of::<Faster>()),
+        ("less", document::of::<Less>()),
         ("order", document::of::<Order>()),
         ("equal", document::of::<Equal>()),
         ("fits", document::of::<Fits>()),
@@ -139,6 +140,7 @@ impl Reading<'_> {
         self.check_variants(map);
         match form {
             "faster" => self.form(item, form, Statement::Faster),
+            "less" => self.form(item, form, Statement::Less),
             "order" => self.form(item, form, Statement::Order),
             "equal" => self.form(item, form, Statement::Equal),
             "fits" => self.form(item, form, Statement::Fits),
@@ -165,7 +167,8 @@ impl Reading<'_> {
 
     /// Every name of a variant, wherever in the statement it stands.
     fn check_variants(&mut self, map: &Map) {
-        const SELECTORS: [&str; 8] = ["faster", "than", "order", "equal", "to", "of", "fits", "does_not_fit"];
+        const SELECTORS: [&str; 9] =
+            ["faster", "less", "than", "order", "equal", "to", "of", "fits", "does_not_fit"];
         for node in SELECTORS.iter().filter_map(|key| map.get(*key)).map(|entry| &entry.node) {
             self.check_selector(node);
         }
@@ -217,6 +220,7 @@ impl Reading<'_> {
     fn check_figures(&mut self, statement: &Statement, item: &Node) {
         match statement {
             Statement::Faster(faster) => self.check_range(faster.by.as_ref(), FigureKind::Number, item, "by"),
+            Statement::Less(less) => self.check_range(less.by.as_ref(), FigureKind::Number, item, "by"),
             Statement::Value(value) => {
                 self.check_range(value.between.as_ref(), value.metric.kind(), item, "between");
                 if let Some(figure) = &value.is {

@@ -42,6 +42,7 @@ pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
                 schema::Keep::Bytes(bytes) => Keep::Bytes(bytes.bytes()),
                 schema::Keep::Layers(layers) => Keep::Layers(layers.get() as u32),
                 schema::Keep::LastLayer => Keep::LastLayer,
+                schema::Keep::Adaptive => Keep::Adaptive,
             },
             prefetch: offload.prefetch.get() as u32,
             store: match offload.store {

@@ -8,6 +8,7 @@ mod failure;
 mod headline;
 mod idle;
 pub mod interval;
+mod kept;
 mod lanes;
 mod measure;
 mod one;

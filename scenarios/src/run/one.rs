@@ -13,7 +13,7 @@ use workloads::plan::{Built, PlanError};
 use super::measure::Measured;
 use super::tally::Tally;
 use super::words::Words;
-use super::{Options, Refusal, allocation, failure, measure, remedy, swapped};
+use super::{Options, Refusal, allocation, failure, kept, measure, remedy, swapped};
 use crate::experiment::{Experiment, Point};
 use crate::plans;
 use crate::schema::{Fold, Scenario, Segments};
@@ -130,6 +130,7 @@ fn simulated(
     let words = Words::new(&built.lowered, plans::micro_batches_per_flush(scenario));
     summary.activities = Some(run.activities);
     summary.swap = swapped::plans(built);
+    summary.kept = kept::told(built, &words);
     if run.end != End::Completed {
         return Ok(failure::describe(summary, scenario, built, &words, &run));
     }

@@ -52,9 +52,9 @@ pub use software::{
 };
 pub use storage::Storage;
 pub use techniques::{
-    BPipe, DrivePath, Drives, EvictionPolicy, Keep, KeptParameters, KeptStates, PairTransfer, Recompute,
-    RecomputeMode, StageSet, StoreWhen, Swap, SwapCoordination, SwapEngine, Techniques, ZeroInfinity,
-    ZeroOffload,
+    ActivationOffload, BPipe, DrivePath, Drives, EvictionPolicy, Keep, KeptParameters, KeptStates,
+    PairTransfer, Recompute, RecomputeMode, StageSet, StoreWhen, Swap, SwapCoordination, SwapEngine,
+    Techniques, ZeroInfinity, ZeroOffload,
 };
 pub use training::{Fp8, MicroBatches, Precision, Scaling, Step, Training, UpdateRule};
 pub use transformer::{

@@ -140,6 +140,9 @@ pub enum Keep {
     /// What the head and the loss save, and the last layer where each micro-batch's backward pass follows its forward pass at once (SSDTrain).
     #[default]
     LastLayer,
+    /// What the head and the loss save, and as much of what the last layers save, by halves of layers, as cannot be away and back in time: each
+    /// rank goes by the forward pass of a third micro-batch of which all leaves, and by the rate at which that left (SSDTrain).
+    Adaptive,
     /// What the head and the loss save, and the last so many layers of each chunk.
     Layers(Count<0, 4_096>),
     /// So many bytes: of all tensors those that the backward pass needs first.

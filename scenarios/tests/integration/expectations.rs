@@ -56,6 +56,15 @@ fn the_feasible_point_of_highest_throughput_counts() {
     assert!(holds("{ faster: bpipe, than: { best_of: [plain], at: { training.micro_batch: 1 } } }"));
 }
 
+/// 1.0 of 1.6 s.
+#[test]
+fn less_is_a_share_of_the_other() {
+    let less = "less: plain, than: bpipe, metric: step_time_s";
+    assert_eq!(verdict(&format!("{{ {less}, by: [37 %, 38 %] }}")), (true, "by 37.5 %".to_owned()));
+    assert!(holds(&format!("{{ {less} }}")) && !holds(&format!("{{ {less}, by: [10 %, 37 %] }}")));
+    assert!(!holds("{ less: bpipe, than: plain, metric: step_time_s }"));
+}
+
 #[test]
 fn a_ratio_may_be_the_mean_over_settings_at_which_both_have_a_result() {
     let check = |runs: &[RunSummary], statement: &str| {

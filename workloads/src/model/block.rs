@@ -18,6 +18,9 @@ pub struct Block {
     pub forward: Vec<Operator>,
     /// Backward pass with what is recomputed, in the order of issue.
     pub backward: Vec<Operator>,
+    /// Of a layer of attention and MLP the tensors between the two: what the forward pass of the one fills for that of the other,
+    /// and its gradient.
+    pub middle: Option<[&'static str; 2]>,
 }
 
 impl Block {
@@ -36,6 +39,16 @@ impl Block {
     /// embedding has some other tensor there or none.
     pub fn input_gradient(&self) -> Option<Tensor> {
         last_filled(self.backward.iter().filter(|op| op.phase == Phase::BackwardInput))
+    }
+
+    /// How many operators of the forward pass come before the middle, and how many of the backward pass; none of a block without.
+    pub fn halves(&self) -> Option<[u32; 2]> {
+        let [between, gradient] = self.middle?;
+        let filled = |list: &[Operator], name| {
+            let last = list.iter().rposition(|op| op.writes.iter().any(|tensor| tensor.name == name))?;
+            Some(last as u32 + 1)
+        };
+        Some([filled(&self.forward, between)?, filled(&self.backward, gradient)?])
     }
 
     /// Tensors that live from the forward to the backward pass, including the input where it does.

@@ -3,7 +3,7 @@
 
 use hw_models::copies::{CopyCost, CopyStream, rate_beside};
 use hw_models::provenance::Origin;
-use hw_models::storage::{PathParameters, Staging};
+use hw_models::storage::{Array, PathParameters, Staging};
 use sim_core::time::Time;
 
 use crate::account::{Account, Accounts, Away, Communication, TimeModel};
@@ -14,20 +14,20 @@ use crate::exchange::Exchange;
 use crate::hardware::{CostModels, Hardware, HardwareError};
 use crate::host_update::HostUpdate;
 use crate::limits::Invalid;
-use crate::model::cut::PartKind;
+use crate::lower::Lowered;
 use crate::model::hosted::Places;
 use crate::model::laid::Laid;
 use crate::model::transformer::Operator;
 use crate::names::kind;
 use crate::placement::Extent;
 use crate::schedule::StageMemory;
-use crate::site::Job;
+use crate::site::{ChannelSpec, Job, Site};
 use crate::techniques::offload::LayerOps;
 
 use super::communicators::buffers;
 use super::deployment::Deployment;
 use super::launch::issue;
-use super::{Built, Copies, PlanError, Staged, assemble};
+use super::{Built, Copies, Grounds, PlanError, Staged, assemble};
 
 /// A model on its stages, whatever it is, and how they run.
 pub(super) struct Deployed<'a> {
@@ -93,17 +93,18 @@ impl Deployed<'_> {
         let layers = laid.parts.iter().map(|part| LayerOps {
             stage: part.stage,
             chunk: part.chunk,
-            is_head: part.kind == PartKind::Head,
+            kind: part.kind,
+            forward: part.forward.clone(),
             backward: part.backward.clone(),
+            middle: part.middle,
         });
         let layers = layers.collect();
         let staged = Staged { chain, graph: laid.graph, layers, table, exchanges, updates, costs, memory };
         let copies = Copies { replicas: extent.replicas(), ranks, together };
-        let mut built = assemble(staged, &deployment.pipelining, &copies, |table| {
-            let arrays = arrays.as_deref().zip(away.map(|away| &away.path));
-            Ok(job.site(hops, (table, hosted), arrays, &channels).map_err(HardwareError::from)?)
-        })?;
-        job.slow_clocks(&mut built.lowered);
+        let hops: Vec<(u32, u32)> = hops.collect();
+        let used = arrays.as_deref().zip(away.map(|away| &away.path));
+        let grounds = JobGrounds { job: &job, hops: &hops, hosted, arrays: used, channels: &channels };
+        let mut built = assemble(staged, &deployment.pipelining, &copies, &grounds)?;
         let again: Vec<u32> = built.again.iter().map(|op| accounts.operator_of[op.0 as usize]).collect();
         accounts.operator_of.extend(again);
         built.accounts = Some(accounts);
@@ -197,6 +198,28 @@ impl Deployed<'_> {
             }
         };
         stages.map(memory).collect()
+    }
+}
+
+/// The GPUs of a job, and what joins them.
+struct JobGrounds<'a> {
+    job: &'a Job<'a>,
+    hops: &'a [(u32, u32)],
+    /// Whether hosts hold states.
+    hosted: bool,
+    arrays: Option<(&'a [Array], &'a PathParameters)>,
+    channels: &'a [ChannelSpec],
+}
+
+impl Grounds for JobGrounds<'_> {
+    fn site(&self, table: &Dispositions) -> Result<Site, PlanError> {
+        let Self { job, hops, hosted, arrays, channels } = *self;
+        let site = job.site(hops.iter().copied(), (table, hosted), arrays, channels);
+        Ok(site.map_err(HardwareError::from)?)
+    }
+
+    fn slow_clocks(&self, lowered: &mut Lowered) {
+        self.job.slow_clocks(lowered);
     }
 }
 

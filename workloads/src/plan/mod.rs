@@ -1,11 +1,14 @@
 //! From a plan to what the engine takes: the passes, in their order, and the checks after each.
 
 mod communicators;
+mod decided;
 mod deployed;
 mod deployment;
+mod grounds;
 mod launch;
 mod layered;
 mod overlap;
+mod profile;
 mod size;
 mod transformer;
 
@@ -31,14 +34,18 @@ use crate::model::transformer::{DataParallel, Step};
 use crate::order::{self, Order, PipelineSchedule, Shape};
 use crate::realise::{self, messages::SendMode};
 use crate::schedule::{Schedule, StageMemory};
-use crate::site::{ArrayUse, Site};
+use crate::site::ArrayUse;
 use crate::techniques::bpipe::{self, Bpipe, BpipeError};
-use crate::techniques::offload::{self, ActivationOffload, LayerOps};
+use crate::techniques::offload::adaptive::Kept;
+use crate::techniques::offload::{ActivationOffload, Keep, LayerOps};
 use crate::techniques::recompute::{self, Recompute};
 use crate::techniques::swap::{self, Coordination, Swap, Swapped};
 use crate::techniques::zero_infinity::{self, ZeroInfinity};
 use crate::techniques::zero_offload::ZeroOffload;
 use crate::timing::timing;
+
+use decided::{Decided, decided};
+use grounds::{Grounds, ProfiledGrounds};
 
 pub use crate::site::Drives;
 pub use deployment::{Deployment, HostRates};
@@ -85,6 +92,8 @@ pub struct Built {
     pub swapped: Vec<Swapped>,
     /// Operators that swapping has executed again, each behind a new one at the end of the graph.
     pub(crate) again: Vec<OpId>,
+    /// What ranks keep by their own profiles, where they do, by stage, then replica.
+    pub kept: Vec<Kept>,
     /// Arrays of drives that activations go to.
     pub arrays: Vec<ArrayUse>,
     /// What the tasks of its activities count as; none for a profile, whose times are given.
@@ -190,9 +199,8 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
         swap,
         footprint_ratio,
     };
-    assemble(staged, &pipelining, &Copies::ONE, |table| {
-        Ok(Site::of_profile(stages, plan.model.partner_rate(), table))
-    })
+    let grounds = ProfiledGrounds { stages, partner_rate: plan.model.partner_rate() };
+    assemble(staged, &pipelining, &Copies::ONE, &grounds)
 }
 
 /// A model on its stages: what every plan has before it is put in order.
@@ -257,6 +265,12 @@ impl Pipelining {
         }
     }
 
+    /// Steps that are simulated before it is decided what stays.
+    fn profiled_steps(&self) -> u32 {
+        let adaptive = self.offload.is_some_and(|offload| offload.keep == Keep::Adaptive);
+        if adaptive { profile::steps(self.micro_batches) } else { 0 }
+    }
+
     /// What a storage is of: techniques that move tensors decide about them one by one.
     pub(crate) fn grain(&self) -> Grain {
         let moves = self.offload.is_some() || self.swap.is_some() || self.footprint_ratio.is_some();
@@ -285,32 +299,22 @@ impl Copies {
 }
 
 /// The passes from a staged model to a program, on the site that fits what they decide.
-pub(crate) fn assemble(
+fn assemble(
     mut staged: Staged,
     pipelining: &Pipelining,
     copies: &Copies,
-    site: impl FnOnce(&Dispositions) -> Result<Site, PlanError>,
+    grounds: &impl Grounds,
 ) -> Result<Built, PlanError> {
     let shape = Shape { chain: staged.chain, micro_batches: pipelining.micro_batches };
     let order = order::generate(&pipelining.schedule, shape, &timing(&pipelining.schedule, &staged));
     if let Some(bpipe) = &pipelining.bpipe {
         bpipe::decide(bpipe, &pipelining.schedule, &order, &staged.graph, &mut staged.table)?;
     }
-    if let Some(technique) = &pipelining.offload {
-        offload::decide(technique, &staged.graph, &staged.layers, &order, &mut staged.table)?;
-    }
     if let Some(ratio) = pipelining.footprint_ratio {
         limit(&mut staged, &order, ratio);
     }
-    let mut again = Vec::new();
-    let (tables, swapped) = match &pipelining.swap {
-        Some(technique) => {
-            let made = produced_again(technique, &mut staged, &order);
-            again = made.iter().flat_map(|(ops, _)| ops.clone()).collect();
-            swapped(technique, &staged, &order, copies, &made)?
-        }
-        None => (vec![staged.table.clone()], Vec::new()),
-    };
+    let Decided { tables, cohort_of, swapped, again, kept } =
+        decided(&mut staged, &order, pipelining, copies, grounds)?;
     let costs = (&staged.graph, &staged.costs);
     let short = check::buffers::shortages(&staged.memory, &tables, &order, costs, pipelining.swap.is_some());
     if !short.is_empty() {
@@ -327,20 +331,24 @@ pub(crate) fn assemble(
         schedules.push(schedule);
     }
     let Staged { chain, graph, costs, memory, .. } = staged;
-    let shortfalls = check::memory::shortfalls(&schedules[0], &graph);
-    if !shortfalls.is_empty() {
-        return Err(PlanError::DoesNotFit(shortfalls));
+    for schedule in &schedules {
+        let shortfalls = check::memory::shortfalls(schedule, &graph);
+        if !shortfalls.is_empty() {
+            return Err(PlanError::DoesNotFit(shortfalls));
+        }
     }
-    let count = tables.len() as u32;
-    let cohorts = Cohorts::new(&schedules, |replica| copies.cohort(replica, count), copies.replicas);
-    let table = &tables[0];
-    let site = site(table)?;
+    let cohorts = Cohorts::new(&schedules, |replica| cohort_of[replica as usize], copies.replicas);
+    // Of some cohorts nothing may leave.
+    let table = tables.iter().find(|table| table.offloads().next().is_some()).unwrap_or(&tables[0]);
+    let site = grounds.site(table)?;
     let full = check::memory::full_hosts(&memory, &site);
     if !full.is_empty() {
         return Err(PlanError::HostDoesNotFit(full));
     }
+    let mut lowered = lower::lower(&cohorts, &graph, &costs, &site, pipelining.steps);
+    grounds.slow_clocks(&mut lowered);
     Ok(Built {
-        lowered: lower::lower(&cohorts, &graph, &costs, &site, pipelining.steps),
+        lowered,
         chunks: chain.chunks,
         evictions: evictions(chain.stages, table),
         moves: moves(table, &graph),
@@ -348,6 +356,7 @@ pub(crate) fn assemble(
         memory,
         swapped,
         again,
+        kept,
         arrays: Vec::new(),
         accounts: None,
     })
@@ -363,55 +372,6 @@ fn limit(staged: &mut Staged, order: &Order, ratio: f64) {
     let most = (0u32..).zip(&*memory).map(peak).max().unwrap_or(0);
     let limit = (most as f64 / ratio) as u64;
     memory.iter_mut().for_each(|memory| memory.capacity = memory.capacity.min(limit));
-}
-
-/// By stage, the operators that are executed again instead of swapping what they fill, and how many tensors of how many bytes that
-/// is; the graph has them executed.
-fn produced_again(technique: &Swap, staged: &mut Staged, order: &Order) -> Vec<(Vec<OpId>, (u32, u64))> {
-    let Staged { chain, graph, costs, memory, .. } = staged;
-    let stage = |stage: u32| {
-        if !technique.recompute {
-            return (Vec::new(), (0, 0));
-        }
-        let choice = swap::Choice {
-            stage,
-            visits: &order.stages[stage as usize],
-            room: memory[stage as usize].room(),
-            links: costs.links_of_host(stage),
-            prefetch: technique.prefetch as usize,
-        };
-        let made = choice.made(graph, costs);
-        let bytes = made.iter().map(|again| again.bytes).sum();
-        (swap::realise(&made, graph, costs), (made.len() as u32, bytes))
-    };
-    (0..chain.stages).map(stage).collect()
-}
-
-/// What each cohort decides about swapping, beside what is produced again.
-fn swapped(
-    technique: &Swap,
-    Staged { chain, graph, table, costs, memory, .. }: &Staged,
-    order: &Order,
-    copies: &Copies,
-    again: &[(Vec<OpId>, (u32, u64))],
-) -> Result<(Vec<Dispositions>, Vec<Swapped>), PlanError> {
-    let cohorts = technique.coordination.cohorts(copies.together);
-    let (mut tables, mut decided, mut shortfalls) =
-        (vec![table.clone(); cohorts as usize], Vec::new(), Vec::new());
-    for stage in 0..chain.stages {
-        let memory = &memory[stage as usize];
-        let visits = &order.stages[stage as usize];
-        let (links, again) = (costs.links_of_host(stage), again[stage as usize].1);
-        let stage = swap::Stage::new(stage, visits, (graph, costs), memory.room(), links, again);
-        for (cohort, table) in (0..).zip(&mut tables) {
-            match stage.decide(technique, graph, (cohort, cohorts), table)? {
-                Ok(swapped) => decided.push(swapped),
-                Err(no_room) if cohort == 0 => shortfalls.push(stage.told(no_room, memory, graph)),
-                Err(_) => {}
-            }
-        }
-    }
-    if shortfalls.is_empty() { Ok((tables, decided)) } else { Err(PlanError::DoesNotFit(shortfalls)) }
 }
 
 /// The schedule with every decision realised.

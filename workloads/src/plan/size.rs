@@ -37,7 +37,8 @@ pub(super) fn estimate_laid(
     launch: Launch,
     copies: u64,
 ) -> Estimate {
-    let Pipelining { micro_batches, schedule, send, steps, .. } = *pipelining;
+    let Pipelining { micro_batches, schedule, send, .. } = *pipelining;
+    let steps = pipelining.steps.saturating_add(pipelining.profiled_steps());
     let hops = (0..chain.positions()).filter(|&position| chain.hop(position).is_some()).count() as u64;
     // Two parts of what the host issues for every visit.
     let issued = if launch == Launch::Free { 0 } else { 2 };

@@ -5,10 +5,14 @@
 //! its start, and of the others those that the backward pass needs first: they would hardly be away. What is next is asked for
 //! a number of tensors ahead.
 
+pub mod adaptive;
+
 use std::ops::Range;
 
+use crate::chain::Chain;
 use crate::disposition::{Conflict, Disposition, Dispositions, Offload};
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
+use crate::model::cut::PartKind;
 use crate::order::{Order, Visit};
 
 /// The name of this technique in scenarios and errors.
@@ -48,19 +52,25 @@ pub enum Keep {
     /// The same with the last layer where each micro-batch's backward pass follows its forward pass at once, and none elsewhere
     /// (SSDTrain).
     LastLayer,
+    /// What the head and the loss save, and of each rank as much of what the last layers save as a profiled step says ([`adaptive`],
+    /// SSDTrain).
+    Adaptive,
 }
 
-/// The operators of a layer, of the embedding or of the head in the backward pass, by number.
+/// The operators of a layer, of the embedding or of the head, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LayerOps {
+pub(crate) struct LayerOps {
     /// Its stage.
-    pub stage: u32,
+    pub(crate) stage: u32,
     /// Its chunk there.
-    pub chunk: u32,
-    /// Whether it is the head.
-    pub is_head: bool,
+    pub(crate) chunk: u32,
+    pub(crate) kind: PartKind,
+    /// The forward pass.
+    pub(crate) forward: Range<u32>,
     /// The whole backward pass.
-    pub backward: Range<u32>,
+    pub(crate) backward: Range<u32>,
+    /// Where its MLP begins in the forward pass, and its attention in the backward pass.
+    pub(crate) middle: Option<[u32; 2]>,
 }
 
 /// A storage that may leave.
@@ -74,18 +84,26 @@ struct Candidate {
     needed_last: OpId,
 }
 
-/// Decides what leaves each chunk. `layers` are in the order of the forward pass.
+/// What leaves of a chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// All but so many bytes, those that are needed first.
+    AllBut(u64),
+    /// What these operators of the backward pass need last.
+    NeededBy(Vec<Range<u32>>),
+}
+
+/// Decides what leaves each chunk: of `leaving`, what is large enough.
 ///
 /// # Errors
 /// If something else has decided about an activation.
 pub fn decide(
     technique: &ActivationOffload,
     graph: &OpGraph,
-    layers: &[LayerOps],
-    order: &Order,
+    chain: Chain,
+    leaving: impl Fn(u32, u32) -> Leaving,
     table: &mut Dispositions,
 ) -> Result<(), Conflict> {
-    let chain = order.shape.chain;
     let chunks = (0..chain.stages).flat_map(|stage| (0..chain.chunks).map(move |chunk| (stage, chunk)));
     for (stage, chunk) in chunks {
         let mut candidates = candidates(graph, stage, chunk);
@@ -93,16 +111,7 @@ pub fn decide(
         // What stays counts, too: what leaves is asked for ahead of it.
         let needed: Vec<(StorageId, OpId)> =
             candidates.iter().map(|candidate| (candidate.storage, candidate.needed_by)).collect();
-        let of_chunk: Vec<&LayerOps> =
-            layers.iter().filter(|layer| (layer.stage, layer.chunk) == (stage, chunk)).collect();
-        match technique.keep {
-            Keep::Bytes(bytes) => keep_bytes(&mut candidates, bytes),
-            Keep::Layers(count) => keep_layers(&mut candidates, &of_chunk, count),
-            Keep::LastLayer => {
-                let count = u32::from(returns_at_once(order, stage, chunk));
-                keep_layers(&mut candidates, &of_chunk, count);
-            }
-        }
+        leaving(stage, chunk).choose(&mut candidates);
         for Candidate { storage, filled_by, leaves_after, needed_by, .. } in candidates {
             let at = needed.iter().position(|&(known, _)| known == storage).unwrap_or_default();
             let (_, asked_before) = needed[at.saturating_sub(technique.prefetch as usize)];
@@ -118,21 +127,42 @@ pub fn decide(
     Ok(())
 }
 
-fn keep_bytes(candidates: &mut Vec<Candidate>, bytes: u64) {
-    let mut kept = 0;
-    candidates.retain(|candidate| {
-        let stays = kept + candidate.bytes <= bytes;
-        kept += if stays { candidate.bytes } else { 0 };
-        !stays
-    });
+impl ActivationOffload {
+    /// What leaves each chunk, unless a profile says more. `layers` are in the order of the forward pass.
+    pub(crate) fn leaving(&self, layers: &[LayerOps], order: &Order) -> impl Fn(u32, u32) -> Leaving {
+        move |stage, chunk| {
+            let of_chunk = layers.iter().filter(|layer| (layer.stage, layer.chunk) == (stage, chunk));
+            match self.keep {
+                Keep::Bytes(bytes) => Leaving::AllBut(bytes),
+                Keep::Layers(count) => all_but_last(of_chunk, count),
+                Keep::LastLayer => all_but_last(of_chunk, u32::from(returns_at_once(order, stage, chunk))),
+                Keep::Adaptive => all_but_last(of_chunk, 0),
+            }
+        }
+    }
 }
 
-/// Keeps what the head and the last so many layers save. What several save is the first's.
-fn keep_layers(candidates: &mut Vec<Candidate>, layers: &[&LayerOps], count: u32) {
-    let leaving = layers.iter().filter(|layer| !layer.is_head).count().saturating_sub(count as usize);
-    let leaving: Vec<&Range<u32>> =
-        layers.iter().filter(|layer| !layer.is_head).take(leaving).map(|layer| &layer.backward).collect();
-    candidates.retain(|candidate| leaving.iter().any(|layer| layer.contains(&candidate.needed_last.0)));
+/// What all layers save but the last so many, without the head. What several save is the first's.
+fn all_but_last<'a>(layers: impl Iterator<Item = &'a LayerOps>, count: u32) -> Leaving {
+    let mut leaving: Vec<Range<u32>> =
+        layers.filter(|layer| layer.kind != PartKind::Head).map(|layer| layer.backward.clone()).collect();
+    leaving.truncate(leaving.len().saturating_sub(count as usize));
+    Leaving::NeededBy(leaving)
+}
+
+impl Leaving {
+    /// Of the candidates, in the order in which the backward pass needs them, those that leave.
+    fn choose(&self, candidates: &mut Vec<Candidate>) {
+        let mut kept = 0;
+        candidates.retain(|candidate| match self {
+            Self::AllBut(bytes) => {
+                let stays = kept + candidate.bytes <= *bytes;
+                kept += if stays { candidate.bytes } else { 0 };
+                !stays
+            }
+            Self::NeededBy(leaving) => leaving.iter().any(|ops| ops.contains(&candidate.needed_last.0)),
+        });
+    }
 }
 
 /// Whether the backward pass of each micro-batch is what a stage does after its forward pass.

@@ -8,7 +8,7 @@ use workloads::plan::PipelinePlan;
 use workloads::realise;
 use workloads::schedule::{Item, LaneKind, Schedule, StageMemory, Why};
 use workloads::techniques::bpipe::{self, Bpipe, EvictionPolicy};
-use workloads::techniques::offload::{self, ActivationOffload, Keep, Store};
+use workloads::techniques::offload::{self, ActivationOffload, Keep, Leaving, Store};
 
 use crate::plans::{chain, order, stage, uniform};
 
@@ -51,7 +51,7 @@ fn departing() -> (Schedule, OpGraph) {
     let store = Store::Produced;
     let options =
         ActivationOffload { smallest: 0, keep: Keep::Bytes(0), prefetch: 0, store, forwarding: true };
-    offload::decide(&options, &graph, &[], &order, &mut table).unwrap();
+    offload::decide(&options, &graph, order.shape.chain, |_, _| Leaving::AllBut(0), &mut table).unwrap();
     realise::offload::realise(&mut schedule, &graph, &table);
     (schedule, graph)
 }

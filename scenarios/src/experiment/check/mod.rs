@@ -16,7 +16,9 @@ use std::collections::BTreeMap;
 
 use super::named::Named;
 use super::paths;
-use crate::schema::{Duration, Model, Scenario, Schedule, Sharding, Swap, SwapCoordination};
+use crate::schema::{
+    ActivationOffload, Duration, Keep, Model, Scenario, Schedule, Sharding, Swap, SwapCoordination,
+};
 use crate::text::decode::Path;
 use crate::text::node::{Layer, Node};
 use crate::text::problem::Problem;
@@ -159,6 +161,23 @@ impl Check<'_> {
                     "remove one of the two",
                 );
             }
+        }
+        let adaptive = |offload: &ActivationOffload| offload.keep == Keep::Adaptive;
+        if scenario.techniques.activation_offload.as_ref().is_some_and(adaptive)
+            && matches!(scenario.parallelism.schedule, Schedule::Interleaved(_))
+        {
+            let about = [
+                ("techniques.activation_offload.keep", String::new()),
+                (
+                    "parallelism.schedule",
+                    "has several forward passes of a stage for each micro-batch".to_owned(),
+                ),
+            ];
+            self.report(
+                &about,
+                "what stays adaptively is from one forward pass of a stage",
+                "use `1f1b` or `gpipe`, or say how many layers stay: `keep: { layers: 1 }`",
+            );
         }
         if offload.and(swap).is_some() {
             self.report(

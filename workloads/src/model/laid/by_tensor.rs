@@ -70,6 +70,7 @@ impl Laying {
                 forward,
                 backward: 0..0,
                 weight: 0..0,
+                middle: None,
                 owned,
                 read,
                 experts,
@@ -89,6 +90,9 @@ impl Laying {
             gradient_before = names.input_gradient.and_then(|name| storages.get(name).copied());
             part.backward = self.extend(Phase::Backward, &block.backward, &uses);
             part.weight = part.backward.clone();
+            part.middle = block
+                .halves
+                .map(|[forward, backward]| [part.forward.start + forward, part.backward.start + backward]);
         }
         self.laid.parts.extend(parts);
     }

@@ -78,6 +78,9 @@ pub(crate) struct Part {
     pub(crate) backward: Range<u32>,
     /// Those that gradients of weights come from.
     pub(crate) weight: Range<u32>,
+    /// The first operator of its MLP in the forward pass, and that of its attention in the backward pass; none of a block without, and
+    /// where what a block saves is one storage.
+    pub(crate) middle: Option<[u32; 2]>,
     /// Parameters that are its own.
     pub(crate) owned: u64,
     /// Parameters that it reads, be they those of the embedding.
@@ -177,6 +180,8 @@ struct Listed {
     saves_output: bool,
     /// The tensors that it shares with its neighbours, and those that it saves.
     names: Names,
+    /// See [`Block::halves`].
+    halves: Option<[u32; 2]>,
 }
 
 /// The storages that operators of a list use, by position.
@@ -227,6 +232,7 @@ impl Laying {
                 left_for_weight: 0,
                 transient,
                 names: Names::of(block),
+                halves: block.halves(),
             };
         }
         let (saved, kept) = (block.saved(), block.kept_for_weight());
@@ -245,6 +251,7 @@ impl Laying {
             left_for_weight: bytes(false),
             transient,
             names: Names::of(block),
+            halves: None,
         }
     }
 
@@ -264,7 +271,8 @@ impl Laying {
             let forward =
                 self.extend(Phase::Forward, &block.forward, &Uses::throughout(&block.forward, &[], &made));
             let (backward, weight) = (nothing.clone(), nothing.clone());
-            parts.push(Part { stage, chunk, kind, forward, backward, weight, owned, read, experts });
+            let middle = None;
+            parts.push(Part { stage, chunk, kind, forward, backward, weight, middle, owned, read, experts });
             let left = self.storage(Purpose::WeightGradientInput, block.left_for_weight);
             storages.push((made, kept.into_iter().chain(left).collect::<Vec<_>>(), left));
         }

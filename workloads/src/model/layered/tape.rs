@@ -180,6 +180,7 @@ impl<'a> Tape<'a> {
             output_gradient: (!is_loss).then_some(OUTPUT_GRADIENT),
             forward: draft.operators,
             backward: reverse.draft.operators,
+            middle: None,
         }
     }
 }

@@ -38,6 +38,7 @@ impl ShardedTransformer {
             output_gradient: Some(OUTPUT_GRADIENT),
             forward: forward(self),
             backward: backward(self),
+            middle: None,
         })
     }
 }

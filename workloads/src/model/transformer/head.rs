@@ -30,6 +30,7 @@ impl ShardedTransformer {
             output_gradient: None,
             forward: forward(self),
             backward: backward(self),
+            middle: None,
         })
     }
 

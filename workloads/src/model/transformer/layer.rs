@@ -16,6 +16,7 @@ use super::{Experts, Recompute, attention, mixture};
 
 const INPUT: &str = "input";
 const OUTPUT_GRADIENT: &str = "output gradient";
+const BETWEEN_GRADIENT: &str = "residual gradient";
 const ATTENTION_NORM: &NormNames = norm_names!("attention norm");
 const MLP_NORM: &NormNames = norm_names!("mlp norm");
 const ATTENTION: &ResidualNames = residual_names!("attention");
@@ -42,6 +43,7 @@ impl ShardedTransformer {
             output_gradient: Some(OUTPUT_GRADIENT),
             forward: cut(forward(self, experts, Phase::Forward)),
             backward: cut(backward(self, experts, recompute)),
+            middle: Some([between(self), BETWEEN_GRADIENT]),
         })
     }
 }
@@ -72,6 +74,11 @@ fn forward_norms_after(draft: &mut Draft, on: &ShardedTransformer) {
     let branch = DenseMlp::of(on).forward(draft, on, normed);
     let sum = MLP.forward(draft, on, branch, normed);
     MLP_NORM.forward(draft, on, sum, on.hidden());
+}
+
+/// What attention leaves for the MLP: the residual stream.
+const fn between(on: &ShardedTransformer) -> &'static str {
+    if on.model().encoder.is_some() { ATTENTION_NORM.output } else { ATTENTION.output }
 }
 
 /// What the MLP's norm reads.
@@ -109,7 +116,7 @@ fn backward_norms_before(
         None => DenseMlp::of(on).backward(draft, on, MLP_NORM.output, branch),
     };
     let through_mlp = MLP_NORM.backward(draft, on, mlp_input(on), normed, on.hidden());
-    let residual = add_gradients(draft, on, [through_mlp, OUTPUT_GRADIENT], "residual gradient");
+    let residual = add_gradients(draft, on, [through_mlp, OUTPUT_GRADIENT], BETWEEN_GRADIENT);
     let branch_gradient = if on.model().parallel_residual { OUTPUT_GRADIENT } else { residual };
     let branch = ATTENTION.backward(draft, on, branch_gradient);
     let normed = attention::backward(draft, on, recompute, ATTENTION_NORM.output, branch);
@@ -121,7 +128,7 @@ fn backward_norms_after(draft: &mut Draft, on: &ShardedTransformer, recompute: R
     let sum = MLP_NORM.backward(draft, on, MLP.output, OUTPUT_GRADIENT, on.hidden());
     let branch = MLP.backward(draft, on, sum);
     let through_mlp = DenseMlp::of(on).backward(draft, on, ATTENTION_NORM.output, branch);
-    let normed = add_gradients(draft, on, [through_mlp, sum], "residual gradient");
+    let normed = add_gradients(draft, on, [through_mlp, sum], BETWEEN_GRADIENT);
     let sum = ATTENTION_NORM.backward(draft, on, ATTENTION.output, normed, on.hidden());
     let branch = ATTENTION.backward(draft, on, sum);
     let through_attention = attention::backward(draft, on, recompute, INPUT, branch);

@@ -12,6 +12,7 @@ use workloads::names::kind;
 use workloads::order::PipelineSchedule;
 use workloads::plan::PlanError;
 use workloads::site::Arrays;
+use workloads::techniques::offload::adaptive::Kept;
 use workloads::techniques::offload::{ActivationOffload, Keep, Store};
 
 use super::tensors::rank_of;
@@ -282,6 +283,108 @@ fn folded_ranks_that_share_a_host_do_what_they_do_apart() {
     }
 }
 
+/// What each rank keeps, and the run, with links so many times as fast as they are.
+fn kept_adaptively(factor: f64, plan: &TransformerPlan) -> (Vec<Kept>, Ran) {
+    let built = box_with_links(factor).build(plan).unwrap_or_else(|error| panic!("{error}"));
+    let ran = Ran::of(built.lowered);
+    assert_eq!(ran.run.end, End::Completed);
+    (built.kept, ran)
+}
+
+const ADAPTIVE: ActivationOffload =
+    ActivationOffload { keep: Keep::Adaptive, store: Store::Produced, forwarding: true, ..ALL };
+
+#[test]
+fn all_leaves_where_links_are_fast_and_nothing_where_they_are_slow() {
+    let plan = offloading(Some(ADAPTIVE), 1, 1);
+    let (kept, fast) = kept_adaptively(20.0, &plan);
+    let nothing_kept = ActivationOffload { keep: Keep::Layers(0), ..ADAPTIVE };
+    let all = box_with_links(20.0).completed(&offloading(Some(nothing_kept), 1, 1));
+    assert_eq!((kept[0].from.as_deref(), kept[0].bytes[0]), (None, 0));
+    assert!(kept[0].needed < kept[0].measured.unwrap());
+    assert_eq!((fast.run.time, moved(&fast)), (all.run.time, moved(&all)));
+
+    let (kept, slow) = kept_adaptively(1e-4, &plan);
+    let stays = box_with_links(1e-4).completed(&offloading(None, 1, 1));
+    assert_eq!(kept[0].bytes[0], kept[0].bytes[1]);
+    assert_eq!((slow.run.time, moved(&slow)), (stays.run.time, (0, [0, 0])));
+    assert_eq!(slow.activations(0), stays.activations(0));
+}
+
+/// Where the link is busy throughout, its rate is measured. What would not be away in time stays, all else leaves and comes back, and
+/// the step is shorter than where all does.
+#[test]
+fn what_would_not_be_away_in_time_stays() {
+    let factor = 1.4;
+    let adaptive = ActivationOffload { forwarding: false, ..ADAPTIVE };
+    let (kept, ran) = kept_adaptively(factor, &offloading(Some(adaptive), 1, 1));
+    let Kept { from: Some(from), bytes: [stays, all], needed, measured: Some(measured) } = &kept[0] else {
+        panic!("{kept:?}")
+    };
+    assert!(from.contains("layer"), "{from}");
+    assert!(0 < *stays && stays < all && needed > measured);
+    assert!((measured / (13.78e9 * factor) - 1.0).abs() < 0.01, "{measured} B/s");
+    assert_eq!(moved(&ran).1, [u128::from(all - stays); 2], "{stays} of {all} stay");
+    let all_leaves = ActivationOffload { keep: Keep::Layers(0), ..adaptive };
+    let all_leaves = box_with_links(factor).completed(&offloading(Some(all_leaves), 1, 1));
+    assert!(ran.run.time < all_leaves.run.time, "{:?} and {:?}", ran.run.time, all_leaves.run.time);
+}
+
+/// A profile takes as many steps as its micro-batch is in; on one stage each is like the other.
+#[test]
+fn the_third_micro_batch_is_measured_however_many_a_step_has() {
+    let kept = |micro_batches| kept_adaptively(1.4, &offloading(Some(ADAPTIVE), 1, micro_batches)).0;
+    let three = kept(3);
+    assert!(three[0].from.is_some());
+    for micro_batches in [1, 2, 4] {
+        assert_eq!(kept(micro_batches), three);
+    }
+}
+
+#[test]
+fn each_stage_keeps_by_its_own_profile() {
+    let mut plan = offloading(Some(ADAPTIVE), 1, 4);
+    plan.model.layers = 6;
+    plan.execution.split.stages = 2;
+    for order in [PipelineSchedule::OneFOneB, PipelineSchedule::Gpipe] {
+        schedule(&mut plan, order);
+        let (kept, ran) = kept_adaptively(1.4, &plan);
+        let [first, last] = &kept[..] else { panic!("{kept:?}") };
+        assert!(first.measured.is_some() && last.measured.is_some());
+        assert!(
+            last.from
+                .as_ref()
+                .is_some_and(|from| ["layer 4", "layer 5", "layer 6"].iter().any(|l| from.ends_with(l))),
+            "{last:?}"
+        );
+        ran.does_what_it_does_apart();
+    }
+    plan.execution.split.chunks = 3;
+    schedule(&mut plan, PipelineSchedule::Interleaved { chunks: 3 });
+    let refused = box_with_links(1.4).build(&plan).unwrap_err().to_string();
+    assert!(refused.contains("chunks"), "{refused}");
+}
+
+/// Of two ranks of one stage the one with few drives keeps what the one with many has away.
+#[test]
+fn each_rank_keeps_by_its_own_profile() {
+    let world = World::of_node("dgx-a100-80g").roomy();
+    let paths: PathCatalogue = serde_yaml::from_str(PATHS).unwrap();
+    let mut plan = offloading(Some(ADAPTIVE), 2, 1);
+    let drives = |numbers: std::ops::Range<u32>| numbers.map(|drive| format!("ssd[{drive}]")).collect();
+    plan.deployment.arrays = Some(Arrays {
+        of_gpus: vec![drives(0..1), drives(1..8)],
+        path: paths["gpu-direct"].clone(),
+        wear: [1.0; 3],
+    });
+    let built = world.build(&plan).unwrap();
+    let [few, many] = &built.kept[..] else { panic!("{:?}", built.kept) };
+    assert!(few.bytes[0] > many.bytes[0] && few.measured < many.measured, "{few:?} {many:?}");
+    let ran = Ran::of(built.lowered);
+    assert_eq!(ran.run.end, End::Completed);
+    ran.does_what_it_does_apart();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -290,7 +393,7 @@ proptest! {
     fn whatever_room_there_is_something_is_said(
         tenths in 1_u64..=12,
         smallest in prop_oneof![Just(0), Just(16 << 20), Just(64 << 20)],
-        keep in prop_oneof![Just(Keep::Bytes(0)), Just(Keep::Bytes(300 << 20)), Just(Keep::Layers(2)), Just(Keep::LastLayer)],
+        keep in prop_oneof![Just(Keep::Bytes(0)), Just(Keep::Bytes(300 << 20)), Just(Keep::Layers(2)), Just(Keep::LastLayer), Just(Keep::Adaptive)],
         prefetch in 0_u32..12,
         store in prop_oneof![Just(Store::Produced), Just(Store::LastUse)],
         forwarding: bool,

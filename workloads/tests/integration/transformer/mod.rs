@@ -7,6 +7,7 @@ mod context;
 mod dataflow;
 mod embedding;
 mod flops;
+mod halves;
 mod hugging_face;
 mod loss;
 mod measured;
