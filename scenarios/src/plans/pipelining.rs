@@ -45,16 +45,20 @@ pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
                 schema::Keep::Adaptive => Keep::Adaptive,
             },
             prefetch: offload.prefetch.get() as u32,
-            store: match offload.store {
-                StoreWhen::Produced => Store::Produced,
-                StoreWhen::LastUse => Store::LastUse,
-            },
+            store: store(offload.store),
             forwarding: offload.forwarding,
         }),
         zero_offload: scenario.techniques.zero_offload.as_ref().map(zero_offload),
         zero_infinity: scenario.techniques.zero_infinity.as_ref().map(zero_infinity),
         swap: scenario.techniques.swap.as_ref().map(swap),
         footprint_ratio: scenario.memory.footprint_ratio.map(Share::as_f64),
+    }
+}
+
+const fn store(when: StoreWhen) -> Store {
+    match when {
+        StoreWhen::Produced => Store::Produced,
+        StoreWhen::LastUse => Store::LastUse,
     }
 }
 
@@ -72,6 +76,7 @@ fn swap(swap: &schema::Swap) -> Swap {
         },
         prefetch: swap.prefetch.get() as u32,
         recompute: swap.recompute,
+        store: store(swap.store),
     }
 }
 

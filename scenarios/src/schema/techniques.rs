@@ -183,7 +183,7 @@ pub enum DrivePath {
     Bounce,
 }
 
-/// When the copy of a tensor that is offloaded begins.
+/// When the copy of a tensor that leaves begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreWhen {
@@ -221,6 +221,8 @@ pub struct Swap {
     /// Whether the backward pass produces a tensor again, by the operator that filled it and from what is there, where that is
     /// expected to take less time than its copies (Capuchin, ASPLOS 2020).
     pub recompute: bool,
+    /// When copies out begin. Memory is given back after the last use in the forward pass in any case.
+    pub store: StoreWhen,
 }
 
 impl Default for Swap {
@@ -230,6 +232,7 @@ impl Default for Swap {
             coordination: SwapCoordination::default(),
             prefetch: Count::new(2).expect("within the limits"),
             recompute: false,
+            store: StoreWhen::LastUse,
         }
     }
 }

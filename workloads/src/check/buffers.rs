@@ -14,6 +14,7 @@ use crate::disposition::{Dispositions, Offload};
 use crate::graph::{OpGraph, OpId, StorageId};
 use crate::order::{Order, Visit};
 use crate::schedule::StageMemory;
+use crate::techniques::offload::Store;
 use crate::techniques::swap::Timeline;
 
 /// A stage whose ranks have too little page-locked memory at their hosts.
@@ -56,7 +57,7 @@ pub(crate) fn shortages(
         {
             continue;
         }
-        let timeline = Timeline::of(visits, stage, graph, costs);
+        let timeline = Timeline::of(visits, stage, (graph, costs), Store::LastUse);
         let Some((at, &peak)) =
             timeline.alive.iter().enumerate().max_by_key(|&(at, bytes)| (bytes, Reverse(at)))
         else {

@@ -67,6 +67,7 @@ fn produced_again(technique: &Swap, staged: &mut Staged, order: &Order) -> Vec<(
             room: memory[stage as usize].room(),
             links: costs.links_of_host(stage),
             prefetch: technique.prefetch as usize,
+            store: technique.store,
         };
         let made = choice.made(graph, costs);
         let bytes = made.iter().map(|again| again.bytes).sum();
@@ -90,7 +91,7 @@ fn swapped(
         let memory = &memory[stage as usize];
         let visits = &order.stages[stage as usize];
         let (links, again) = (costs.links_of_host(stage), again[stage as usize].1);
-        let stage = swap::Stage::new(stage, visits, (graph, costs), memory.room(), links, again);
+        let stage = swap::Stage::new(technique, stage, visits, (graph, costs), memory.room(), links, again);
         for (cohort, table) in (0..).zip(&mut tables) {
             match stage.decide(technique, graph, (cohort, cohorts), table)? {
                 Ok(swapped) => decided.push(swapped),

@@ -37,7 +37,7 @@ use crate::schedule::{Schedule, StageMemory};
 use crate::site::ArrayUse;
 use crate::techniques::bpipe::{self, Bpipe, BpipeError};
 use crate::techniques::offload::adaptive::Kept;
-use crate::techniques::offload::{ActivationOffload, Keep, LayerOps};
+use crate::techniques::offload::{ActivationOffload, Keep, LayerOps, Store};
 use crate::techniques::recompute::{self, Recompute};
 use crate::techniques::swap::{self, Coordination, Swap, Swapped};
 use crate::techniques::zero_infinity::{self, ZeroInfinity};
@@ -366,7 +366,8 @@ fn assemble(
 fn limit(staged: &mut Staged, order: &Order, ratio: f64) {
     let Staged { graph, costs, memory, .. } = staged;
     let peak = |(stage, memory): (u32, &StageMemory)| {
-        let timeline = swap::Timeline::of(&order.stages[stage as usize], stage, graph, costs);
+        let timeline =
+            swap::Timeline::of(&order.stages[stage as usize], stage, (graph, costs), Store::LastUse);
         memory.held().saturating_add(timeline.peak())
     };
     let most = (0u32..).zip(&*memory).map(peak).max().unwrap_or(0);

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use crate::cost::{CostBook, HostLinks, OpCost};
 use crate::graph::{Op, OpGraph, OpId, Phase, Purpose, Storage, StorageId};
 use crate::order::Visit;
+use crate::techniques::offload::Store;
 
 use super::estimate;
 use super::online::learn;
@@ -35,13 +36,14 @@ pub(crate) struct Choice<'a> {
     pub(crate) room: u64,
     pub(crate) links: HostLinks,
     pub(crate) prefetch: usize,
+    pub(crate) store: Store,
 }
 
 impl Choice<'_> {
     /// What is produced again: of tensors of one size and one cost, those that save most for their time first, as many as make
     /// the step shortest, all of them or half as many and so on, those needed first before others.
     pub(crate) fn made(&self, graph: &OpGraph, costs: &CostBook) -> Vec<Again> {
-        let timeline = Timeline::of(self.visits, self.stage, graph, costs);
+        let timeline = self.timeline(graph, costs);
         let (mut chosen, mut least) = (Vec::new(), self.expected(&timeline));
         if timeline.peak() <= self.room {
             return chosen;
@@ -54,7 +56,7 @@ impl Choice<'_> {
                 let more: Vec<Again> = chosen.iter().chain(&fitting[..count]).copied().collect();
                 let (mut graph, mut costs) = (graph.clone(), costs.clone());
                 realise(&more, &mut graph, &mut costs);
-                let expected = self.expected(&Timeline::of(self.visits, self.stage, &graph, &costs));
+                let expected = self.expected(&self.timeline(&graph, &costs));
                 if expected < least {
                     (best, least) = (Some(more), expected);
                 }
@@ -62,6 +64,10 @@ impl Choice<'_> {
             chosen = best.unwrap_or(chosen);
         }
         chosen
+    }
+
+    fn timeline(&self, graph: &OpGraph, costs: &CostBook) -> Timeline {
+        Timeline::of(self.visits, self.stage, (graph, costs), self.store)
     }
 
     /// What a step takes with the plan of the online engine (s); for ever where there is no room.

@@ -10,21 +10,26 @@ use super::timeline::Timeline;
 
 /// Seconds from the first operator to the end of the last.
 pub(crate) fn seconds(plan: &SwapPlan, timeline: &Timeline, capacity: u64, links: HostLinks) -> f64 {
-    let (mut out, mut back) = (Vec::new(), Vec::new());
+    let (mut out, mut left, mut back) = (Vec::new(), Vec::new(), Vec::new());
     for (number, (candidate, asked)) in timeline.candidates.iter().zip(&plan.asked).enumerate() {
         let Some(asked) = asked else { continue };
         for absence in &candidate.absences {
-            out.push((absence.left, number));
+            out.push((absence.copied, number));
+            left.push((absence.left, number));
             back.push((absence.needed, absence.returns + asked, number));
         }
     }
     out.sort_unstable();
+    left.sort_unstable();
     back.sort_unstable();
     let (now, out_free, back_free, leaving) = Default::default();
     let mut run = Run { timeline, capacity, links, now, out_free, back_free, leaving, leaving_bytes: 0 };
     let there = plan.there(timeline);
-    let mut away: Vec<VecDeque<f64>> = vec![VecDeque::new(); timeline.candidates.len()];
+    // By candidate, the ends of copies out: those that have not left, and those that have not come back.
+    let mut sent: Vec<VecDeque<f64>> = vec![VecDeque::new(); timeline.candidates.len()];
+    let mut away = sent.clone();
     let (mut out, mut back) = (out.into_iter().peekable(), back.into_iter().peekable());
+    let mut left = left.into_iter().peekable();
     // By trip back, what it has been asked for at.
     let mut asked: Vec<f64> = Vec::with_capacity(timeline.steps.len());
     for (step, &bytes) in there.iter().enumerate() {
@@ -35,8 +40,12 @@ pub(crate) fn seconds(plan: &SwapPlan, timeline: &Timeline, capacity: u64, links
             run.fetch(number, asked[at].max(out));
         }
         run.now += timeline.steps[step].seconds;
-        while let Some((_, number)) = out.next_if(|&(left, _)| left == step) {
-            let end = run.send(number);
+        while let Some((_, number)) = out.next_if(|&(copied, _)| copied == step) {
+            sent[number].push_back(run.send(number));
+        }
+        while let Some((_, number)) = left.next_if(|&(left, _)| left == step) {
+            let end = sent[number].pop_front().unwrap_or(run.now);
+            run.leave(number, end);
             away[number].push_back(end);
         }
     }
@@ -68,13 +77,20 @@ impl Run<'_> {
         }
     }
 
+    /// A copy out, which begins when those before it have ended; its end.
     fn send(&mut self, number: usize) -> f64 {
         let bytes = self.timeline.candidates[number].bytes;
         self.out_free =
             self.out_free.max(self.now) + self.links.latency[0] + bytes as f64 / self.links.rate[0];
-        self.leaving.push_back((self.out_free, bytes));
-        self.leaving_bytes += bytes;
         self.out_free
+    }
+
+    /// What is needed no more is there until its copy out has ended.
+    fn leave(&mut self, number: usize, end: f64) {
+        let bytes = self.timeline.candidates[number].bytes;
+        let at = self.leaving.partition_point(|&(other, _)| other <= end);
+        self.leaving.insert(at, (end, bytes));
+        self.leaving_bytes += bytes;
     }
 
     /// Waits for a copy back, which begins when those before it have ended.

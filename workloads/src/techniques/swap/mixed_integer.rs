@@ -6,17 +6,22 @@
 //!
 //! ```text
 //! minimise   Σ e_t
-//! out:       O_t = o_1 + ... + o_t,  o_t <= C_out (d_t + e_t),  O_t <= Σ bytes of x_b used for the last time by t,  O_T = all
+//! out:       O_t = o_1 + ... + o_t,  o_t <= C_out (d_t + e_t),  O_t <= Σ bytes of x_b that may be copied by t,  O_T = all
+//! gone:      F_t <= O_t,  F_t <= Σ bytes of x_b used for the last time by t
 //! back:      I_t = i_1 + ... + i_t,  i_t <= C_in (d_t + e_t),   I_t >= Σ bytes of x_b needed by t,  I_t <= O_t
-//! room:      alive_t - O_t + I_(t-1) <= capacity
+//! room:      alive_t - F_t + I_(t-1) <= capacity
 //! ```
 //!
 //! Every plan obeys this, so that the optimum bounds all plans from below, as does that with parts of tensors; what it chooses is
 //! completed and judged operator by operator.
 
+#[cfg(feature = "highs")]
+use good_lp::highs as solver;
+#[cfg(not(feature = "highs"))]
+use good_lp::microlp as solver;
 use good_lp::{
     Expression, ProblemVariables, Solution, SolutionStatus, SolverModel, Variable, WithMipGap, WithTimeLimit,
-    constraint, microlp, variable,
+    constraint, variable,
 };
 
 use super::timeline::Timeline;
@@ -125,6 +130,10 @@ fn program(
     let mut per_slot =
         || -> Vec<Variable> { (0..SLOTS).map(|_| variables.add(variable().min(0.0))).collect() };
     let (out, back, longer) = (per_slot(), per_slot(), per_slot());
+    // What is copied after its last use is gone with that.
+    let mut absences = timeline.candidates.iter().flat_map(|candidate| &candidate.absences);
+    let early = absences.any(|absence| absence.copied < absence.left);
+    let gone = early.then(per_slot);
     // GB that each bundle lets go by the end of a slot, and needs back by then.
     let gb = |bundle: &[usize], by: &dyn Fn(&super::timeline::Absence) -> bool| -> f64 {
         let absences = |&number: &usize| {
@@ -142,7 +151,7 @@ fn program(
     let slowest = links.rate[0].min(links.rate[1]) / GB;
     let moved: Expression = total(&|_| true);
     let ties = if whole { 1e-4 / slowest * moved } else { Expression::from(0.0) };
-    let mut model = variables.minimise(exposed.clone() + ties).using(microlp).with_time_limit(TIME_LIMIT_S);
+    let mut model = variables.minimise(exposed.clone() + ties).using(solver).with_time_limit(TIME_LIMIT_S);
     if whole {
         model = model.with_mip_gap(GAP as f32).ok()?;
     }
@@ -157,13 +166,20 @@ fn program(
             model.add_constraint(constraint!(copied <= rate * slots.seconds[slot] + rate * longer[slot]));
         }
         model.add_constraint(constraint!(
-            left.clone() <= total(&|absence| slots.of_step[absence.left] <= slot)
+            left.clone() <= total(&|absence| slots.of_step[absence.copied] <= slot)
         ));
+        let freed = gone.as_ref().map_or_else(|| left.clone(), |gone| gone[slot].into());
+        if early {
+            model.add_constraint(constraint!(freed.clone() <= left.clone()));
+            model.add_constraint(constraint!(
+                freed.clone() <= total(&|absence| slots.of_step[absence.left] <= slot)
+            ));
+        }
         model.add_constraint(constraint!(
             returned.clone() >= total(&|absence| slots.of_step[absence.needed] <= slot)
         ));
         model.add_constraint(constraint!(returned.clone() <= left.clone()));
-        model.add_constraint(constraint!(before - left.clone() <= room));
+        model.add_constraint(constraint!(before - freed <= room));
     }
     model.add_constraint(constraint!(left >= total(&|_| true)));
     let solution = model.solve().ok()?;
@@ -191,8 +207,14 @@ mod tests {
         let candidate = |layer: usize| Candidate {
             storage: StorageId(layer as u32),
             bytes: sizes[layer] * 1_000_000_000,
+            copied_after: OpId(layer as u32),
             leaves_after: OpId(layer as u32),
-            absences: vec![Absence { left: layer, returns: count, needed: 2 * count - 1 - layer }],
+            absences: vec![Absence {
+                copied: layer,
+                left: layer,
+                returns: count,
+                needed: 2 * count - 1 - layer,
+            }],
         };
         let candidates = (0..count - 1).rev().map(candidate).collect();
         Timeline { steps: (0..2 * count).map(step).collect(), alive, candidates }

@@ -21,6 +21,7 @@ use crate::graph::OpGraph;
 use crate::names::kind;
 use crate::order::Visit;
 use crate::schedule::StageMemory;
+use crate::techniques::offload::Store;
 
 pub(crate) use again::{Choice, realise};
 pub(crate) use online::NoRoom;
@@ -42,6 +43,8 @@ pub struct Swap {
     pub prefetch: u32,
     /// Whether the backward pass produces tensors again that are dearer to swap.
     pub recompute: bool,
+    /// When copies out begin; memory is given back after the last use in any case.
+    pub store: Store,
 }
 
 /// Who decides which tensors leave.
@@ -126,6 +129,7 @@ pub(crate) struct Stage {
 impl Stage {
     /// The stage `number`, which executes `visits` in a step with `room` for what comes and goes.
     pub(crate) fn new(
+        technique: &Swap,
         number: u32,
         visits: &[Visit],
         (graph, costs): (&OpGraph, &CostBook),
@@ -133,7 +137,7 @@ impl Stage {
         links: HostLinks,
         again: (u32, u64),
     ) -> Self {
-        let timeline = Timeline::of(visits, number, graph, costs);
+        let timeline = Timeline::of(visits, number, (graph, costs), technique.store);
         let must = timeline.peak().saturating_sub(room) as f64;
         let slowest = must / links.rate[0].min(links.rate[1]);
         let longer = mixed_integer::bound(&timeline, room, links).unwrap_or(0.0);
@@ -159,10 +163,9 @@ impl Stage {
         };
         for (candidate, asked) in timeline.candidates.iter().zip(&plan.asked) {
             let Some(asked) = *asked else { continue };
-            let leaves_after = candidate.leaves_after;
             let offload = Offload {
-                copied_after: leaves_after,
-                leaves_after,
+                copied_after: candidate.copied_after,
+                leaves_after: candidate.leaves_after,
                 asked_before: timeline.returning(candidate, asked),
                 needed_by: timeline.returning(candidate, candidate.before_needed()),
                 forwarded: false,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::cost::CostBook;
 use crate::graph::{Op, OpGraph, OpId, Phase, StorageId};
 use crate::order::Visit;
+use crate::techniques::offload::Store;
 
 /// The operators of a stage in a step, one after the other, without the time that they wait for other stages.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub(crate) struct Step {
 pub(crate) struct Candidate {
     pub(crate) storage: StorageId,
     pub(crate) bytes: u64,
+    /// The operator of the forward pass after which it is copied.
+    pub(crate) copied_after: OpId,
     /// The last operator of the forward pass that uses it.
     pub(crate) leaves_after: OpId,
     /// In every micro-batch.
@@ -38,6 +41,8 @@ pub(crate) struct Candidate {
 /// Steps between which a storage is not needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Absence {
+    /// That of the operator after which it is copied, the one that filled it or a later one.
+    pub(crate) copied: usize,
     /// That of the last operator that used it.
     pub(crate) left: usize,
     /// That of the first operator of the backward pass.
@@ -54,9 +59,14 @@ impl Candidate {
 }
 
 impl Timeline {
-    /// That of a stage, whose visits are `visits`. Where micro-batches follow each other, each with nothing left of the one
+    /// That of a stage, whose visits are `visits`, with copies that begin as `store` says. Where micro-batches follow each other, each with nothing left of the one
     /// before, one stands for all.
-    pub(crate) fn of(visits: &[Visit], stage: u32, graph: &OpGraph, costs: &CostBook) -> Self {
+    pub(crate) fn of(
+        visits: &[Visit],
+        stage: u32,
+        (graph, costs): (&OpGraph, &CostBook),
+        store: Store,
+    ) -> Self {
         let one_by_one = visits.chunks(2).all(|pair| pair[0].micro_batch == pair[pair.len() - 1].micro_batch);
         let visits = if one_by_one { visits.get(..2).unwrap_or(visits) } else { visits };
         let mut walk = Walk::default();
@@ -70,7 +80,7 @@ impl Timeline {
                 walk.steps.push(Step { op, seconds: costs.op(op).as_secs() });
             }
         }
-        let candidates = candidates(graph, stage, visits, &walk);
+        let candidates = candidates(graph, stage, visits, &walk, store);
         Self { steps: walk.steps, alive: walk.alive, candidates }
     }
 
@@ -117,16 +127,17 @@ impl Walk {
 }
 
 /// Activations that are used in both passes of a stage's chunks.
-fn candidates(graph: &OpGraph, stage: u32, visits: &[Visit], walk: &Walk) -> Vec<Candidate> {
+fn candidates(graph: &OpGraph, stage: u32, visits: &[Visit], walk: &Walk, store: Store) -> Vec<Candidate> {
     let mut chunks: Vec<u16> = visits.iter().map(|visit| visit.chunk).collect();
     chunks.sort_unstable();
     chunks.dedup();
     let mut found = Vec::new();
     for chunk in chunks {
         let ops = |phase| graph.visit(stage, u32::from(chunk), phase);
-        let mut left: BTreeMap<StorageId, usize> = BTreeMap::new();
+        let (mut filled, mut left) = (BTreeMap::new(), BTreeMap::new());
         for (at, &op) in ops(Phase::Forward).iter().enumerate() {
             let Op { reads, writes, .. } = graph.get(op);
+            filled.extend(writes.iter().map(|&storage| (storage, at)));
             left.extend(reads.iter().chain(writes).map(|&storage| (storage, at)));
         }
         for (at, &op) in ops(Phase::Backward).iter().enumerate() {
@@ -136,10 +147,15 @@ fn candidates(graph: &OpGraph, stage: u32, visits: &[Visit], walk: &Walk) -> Vec
                 }
                 // What is needed again is back already.
                 let Some(left) = left.remove(&storage) else { continue };
-                let absences = absences(walk, visits, chunk, left, at);
+                let copied = match store {
+                    Store::Produced => filled.get(&storage).copied().unwrap_or(left),
+                    Store::LastUse => left,
+                };
+                let absences = absences(walk, visits, chunk, [copied, left, at]);
                 found.push(Candidate {
                     storage,
                     bytes: graph.stored(storage).bytes,
+                    copied_after: ops(Phase::Forward)[copied],
                     leaves_after: ops(Phase::Forward)[left],
                     absences,
                 });
@@ -154,12 +170,12 @@ fn candidates(graph: &OpGraph, stage: u32, visits: &[Visit], walk: &Walk) -> Vec
     found
 }
 
-fn absences(walk: &Walk, visits: &[Visit], chunk: u16, left: usize, needed: usize) -> Vec<Absence> {
+fn absences(walk: &Walk, visits: &[Visit], chunk: u16, [copied, left, needed]: [usize; 3]) -> Vec<Absence> {
     let forward = visits.iter().filter(|visit| visit.phase == Phase::Forward && visit.chunk == chunk);
     let absence = |visit: &Visit| {
         let begin = |phase| walk.begins.get(&(phase, chunk, visit.micro_batch)).copied();
         let (forward, returns) = (begin(Phase::Forward)?, begin(Phase::Backward)?);
-        Some(Absence { left: forward + left, returns, needed: returns + needed })
+        Some(Absence { copied: forward + copied, left: forward + left, returns, needed: returns + needed })
     };
     forward.filter_map(absence).collect()
 }

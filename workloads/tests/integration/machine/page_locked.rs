@@ -165,7 +165,7 @@ fn techniques() -> impl Strategy<Value = (Option<ActivationOffload>, Option<Swap
     let coordination = prop_oneof![Just(Coordination::Oblivious), Just(Coordination::Disjoint)];
     let swap = (engines, coordination, 0_u32..12, any::<bool>()).prop_map(
         |(engine, coordination, prefetch, recompute)| {
-            (None, Some(Swap { engine, coordination, prefetch, recompute }))
+            (None, Some(Swap { engine, coordination, prefetch, recompute, store: Store::LastUse }))
         },
     );
     prop_oneof![offload, swap]
