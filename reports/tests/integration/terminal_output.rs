@@ -1,7 +1,9 @@
 //! The terminal, as a reader sees it.
 
 use reports::Summary;
-use reports::summary::{Citation, Failure, FailureKind, RunSummary, Spread, Subject};
+use reports::summary::{
+    Citation, DevicePeak, Failure, FailureKind, KeptActivations, RunSummary, Spread, Subject,
+};
 use reports::terminal::{Style, write};
 
 use crate::fixture::{self, at, bare};
@@ -128,4 +130,38 @@ fn colour_adds_nothing_but_colour() {
             piece.strip_prefix('[').and_then(|rest| rest.split_once('m')).map_or(piece, |(_, text)| text);
     }
     assert_eq!(plain, screen(&summary, false));
+}
+
+/// A run whose device holds so much throughout and of activations.
+fn holding(variant: &str, [held, activations]: [u64; 2]) -> RunSummary {
+    let peak =
+        DevicePeak { device: "stage 0".to_owned(), peak_bytes: held + activations, ..DevicePeak::default() };
+    RunSummary {
+        peak_memory_bytes: vec![peak],
+        peak_activation_bytes: Some(activations),
+        ..bare(variant, 1.0)
+    }
+}
+
+#[test]
+fn what_stays_is_told_of_all_variants_beside_their_peaks() {
+    let kept = |of: &str, from: Option<&str>| KeptActivations {
+        of: of.to_owned(),
+        from: from.map(str::to_owned),
+        kept_bytes: if from.is_some() { 1_500_000_000 } else { 0 },
+        candidate_bytes: 12_000_000_000,
+        needed_bytes_per_s: 23.2e9,
+        measured_bytes_per_s: Some(if from.is_some() { 18.5e9 } else { 24.8e9 }),
+    };
+    let adaptive = RunSummary {
+        kept: vec![kept("stage 0", Some("MLP of layer 4")), kept("stage 0, gpu1", None)],
+        ..holding("adaptive", [8_000_000_000, 4_000_000_000])
+    };
+    let runs = vec![holding("keep", [8_000_000_000, 14_000_000_000]), adaptive];
+    let summary = Summary { expectations: vec![], published: vec![], ..fixture::summary("kept", &[], runs) };
+    insta::assert_snapshot!(screen(&summary, false));
+    let mut page = Vec::new();
+    reports::html::write(&mut page, &summary).expect("a vector takes every byte");
+    let page = String::from_utf8(page).expect("text");
+    assert!(page.contains("Which activations stay?") && page.contains("from MLP of layer 4 on"));
 }
