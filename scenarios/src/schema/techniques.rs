@@ -141,7 +141,8 @@ pub enum Keep {
     #[default]
     LastLayer,
     /// What the head and the loss save, and as much of what the last layers save, by halves of layers, as cannot be away and back in time: each
-    /// rank goes by the forward pass of a third micro-batch of which all leaves, and by the rate at which that left (SSDTrain).
+    /// rank goes by the forward pass of a third micro-batch of which all leaves, and by the rate at which that left (SSDTrain). The rule has
+    /// loads follow each other from the beginning of the backward pass on: `prefetch: 65536`.
     Adaptive,
     /// What the head and the loss save, and the last so many layers of each chunk.
     Layers(Count<0, 4_096>),
