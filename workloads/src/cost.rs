@@ -25,7 +25,9 @@ pub struct CostBook {
     pub copies: Vec<Rate>,
     /// What a copy of what is offloaded asks for beside its links, and one back; none where nobody knows.
     pub away_copies: Option<[CopyCost; 2]>,
-    /// By stage, what page-locked copies from its first GPU to its host take, and those back; none where nobody knows.
+    /// The same of what goes to memory of the host that is not page-locked.
+    pub pageable_copies: Option<[CopyCost; 2]>,
+    /// By stage, what copies of activations from its first GPU to its host take, and those back; none where nobody knows.
     pub host_links: Vec<HostLinks>,
     /// What issuing costs the host; none: it is never late.
     pub issue: Option<IssueCosts>,

@@ -1,7 +1,7 @@
 //! Dispositions: where each storage is between its uses, and who decided so. Techniques fill this table; one realiser
 //! per kind of disposition turns it into operations ([`crate::realise`]). What is not in it is kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
@@ -70,6 +70,8 @@ pub struct Trip {
 pub struct Dispositions {
     decided: BTreeMap<StorageId, (&'static str, Disposition)>,
     moves: Vec<Move>,
+    /// Of what is offloaded to hosts, what is in memory that is not page-locked.
+    pageable: BTreeSet<StorageId>,
 }
 
 /// Two techniques decided about one storage.
@@ -124,6 +126,16 @@ impl Dispositions {
             Disposition::Offload(offload) => Some((storage, offload)),
             _ => None,
         })
+    }
+
+    /// Lets a storage that is offloaded be in memory of its host that is not page-locked.
+    pub(crate) fn page(&mut self, storage: StorageId) {
+        self.pageable.insert(storage);
+    }
+
+    /// Whether a storage that is offloaded is in memory of its host that is not page-locked.
+    pub fn is_pageable(&self, storage: StorageId) -> bool {
+        self.pageable.contains(&storage)
     }
 
     /// Adds trips, for the [`Disposition::Move`] of the storages that make them.

@@ -73,12 +73,11 @@ impl<'a> Hardware<'a> {
         Ok((model, gpu))
     }
 
-    /// What a page-locked copy from a GPU to its host asks for beside its links, and one back; none where nobody knows.
-    pub fn host_copies(&self) -> Option<[CopyCost; 2]> {
+    /// What a copy from a GPU to a memory of its host asks for beside its links, and one back; none where nobody knows.
+    pub fn host_copies(&self, memory: HostMemory) -> Option<[CopyCost; 2]> {
         let (_, gpu) = self.gpu().ok()?;
         let starts = self.copies.get(&gpu.pcie.class)?;
-        let cost =
-            |direction| starts.cost(Copy { direction, memory: HostMemory::Pinned, synchronised: false });
+        let cost = |direction| starts.cost(Copy { direction, memory, synchronised: false });
         Some([cost(Direction::FromDevice), cost(Direction::ToDevice)])
     }
 
@@ -104,7 +103,7 @@ pub(crate) struct CostModels<'a> {
     gap: Time,
     /// What HBM gives all kernels together.
     hbm: Rate,
-    /// What copies from a GPU to its host ask for beside their links, and back.
+    /// What copies of what hosts exchange with their GPUs ask for beside their links, and back.
     host_copies: Option<[CopyCost; 2]>,
     /// What limits hosts that update.
     hosts: HostRates,
@@ -121,6 +120,7 @@ impl<'a> CostModels<'a> {
         hardware: &Hardware<'_>,
         launch: Launch,
         hosts: HostRates,
+        exchanged: HostMemory,
     ) -> Result<Self, HardwareError> {
         let (_, gpu) = hardware.gpu()?;
         Ok(Self {
@@ -136,7 +136,7 @@ impl<'a> CostModels<'a> {
                 Launch::Graph => hardware.host.gap_in_graph.time(),
             },
             hbm: Rate::per_second(gpu.bandwidth_gb_per_s * 1e9),
-            host_copies: hardware.host_copies(),
+            host_copies: hardware.host_copies(exchanged),
             hosts,
             speeds: Vec::new(),
             known: BTreeMap::new(),

@@ -60,6 +60,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod buffers;
 pub mod chain;
 pub mod check;
 pub mod cost;

@@ -245,15 +245,17 @@ pub enum Place {
     Home(u32),
     /// That of its partner, which keeps it for a while.
     Partner(u32),
-    /// Where what is offloaded goes from the stage that it belongs to: the memory of the host beside it, or drives.
+    /// Where what is offloaded goes from the stage that it belongs to: page-locked memory of the host beside it, or drives.
     Away(u32),
+    /// The same in memory of the host that is not page-locked.
+    Pageable(u32),
 }
 
 impl Place {
     /// The stage.
     pub const fn stage(self) -> u32 {
         match self {
-            Self::Home(stage) | Self::Partner(stage) | Self::Away(stage) => stage,
+            Self::Home(stage) | Self::Partner(stage) | Self::Away(stage) | Self::Pageable(stage) => stage,
         }
     }
 }

@@ -88,6 +88,17 @@ pub struct CopyCost {
     pub passes: f64,
 }
 
+impl HostMemory {
+    /// Times that a byte of a copy passes it: of a pageable one it is read, written to the staging buffer and read again by the engine,
+    /// or the other way around.
+    pub const fn passes(self) -> f64 {
+        match self {
+            Self::Pinned => 1.0,
+            Self::Pageable => 3.0,
+        }
+    }
+}
+
 impl CopyParameters {
     /// A copy.
     pub fn cost(&self, copy: Copy) -> CopyCost {
@@ -96,12 +107,11 @@ impl CopyParameters {
             Direction::FromDevice => self.from_device,
         };
         let alpha = if copy.synchronised { starts.sync_us } else { starts.issue_us };
-        let (at_most, passes) = match copy.memory {
-            HostMemory::Pinned => (None, 1.0),
-            // Read, written to the staging buffer, read again by the engine; or the other way around.
-            HostMemory::Pageable => (Some(self.pageable_gb_per_s * 1e9), 3.0),
+        let at_most = match copy.memory {
+            HostMemory::Pinned => None,
+            HostMemory::Pageable => Some(self.pageable_gb_per_s * 1e9),
         };
-        CopyCost { latency: picoseconds(alpha * 1e-6), at_most, passes }
+        CopyCost { latency: picoseconds(alpha * 1e-6), at_most, passes: copy.memory.passes() }
     }
 }
 

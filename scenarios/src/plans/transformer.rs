@@ -1,5 +1,6 @@
 //! The plan of a transformer.
 
+use hw_models::copies::HostMemory;
 use hw_models::storage::PathParameters;
 use sim_core::time::Time;
 use workloads::model::transformer::LayerRecompute;
@@ -9,7 +10,7 @@ use workloads::model::transformer::{
     Transformer,
 };
 use workloads::placement;
-use workloads::plan::{self, Deployment, Drives, HostRates, TransformerPlan};
+use workloads::plan::{self, Deployment, Drives, HostBuffers, HostRates, TransformerPlan};
 use workloads::site::Arrays;
 
 use super::pipelining::{pipelining, schedule};
@@ -17,7 +18,7 @@ use crate::catalogue;
 use crate::schema::{
     self, Attention, Bias, Bytes, BytesPerParameter, ContextExchange, Count, CrossEntropy, DrawnLoad,
     Encoder, ExpertLoad, FusedSoftmax, Gelu, Launch, LayersOf, Mlp, Model, Norm, Optimizer, Placement,
-    Positions, Precision, ProductsAddTo, Rate, RecomputeMode, Scaling, Scenario, Share,
+    Positions, Precision, ProductsAddTo, Rate, RecomputeMode, Scaling, Scenario, Share, WhenFull,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -44,7 +45,7 @@ pub(super) fn deployment(scenario: &Scenario) -> Deployment {
         launch: launch(scenario),
         host_overhead: software.map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds())),
         hosts: host_rates(scenario),
-        locked: scenario.memory.pinned.map(|pinned| pinned.size.bytes()),
+        buffers: buffers(scenario),
         drives: drives(scenario),
         arrays: scenario
             .techniques
@@ -55,6 +56,25 @@ pub(super) fn deployment(scenario: &Scenario) -> Deployment {
         pipelining: pipelining(scenario),
         reserved: scenario.memory.reserved.map_or(0, Bytes::bytes),
         limit: scenario.memory.limit.map(Bytes::bytes),
+    }
+}
+
+/// What of the memory of hosts is for what GPUs copy there and back.
+fn buffers(scenario: &Scenario) -> HostBuffers {
+    let pinned = scenario.memory.pinned;
+    let techniques = &scenario.techniques;
+    let offload = techniques.activation_offload.as_ref().map(|offload| offload.pinned);
+    let swap = techniques.swap.as_ref().map(|swap| swap.pinned);
+    let hosts = techniques.zero_offload.as_ref().map(|hosts| hosts.pinned);
+    let memory = |pinned: Option<bool>| match pinned {
+        Some(false) => HostMemory::Pageable,
+        None | Some(true) => HostMemory::Pinned,
+    };
+    HostBuffers {
+        locked: pinned.map(|pinned| pinned.size.bytes()),
+        overflows: pinned.is_some_and(|pinned| pinned.when_full == WhenFull::Pageable),
+        activations: memory(offload.or(swap)),
+        exchanged: memory(hosts),
     }
 }
 

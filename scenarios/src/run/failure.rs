@@ -78,7 +78,10 @@ pub(super) fn buffers_too_small(run: RunSummary, short: &[ShortBuffers]) -> RunS
             requested_bytes: Some(needed),
             short_bytes: Some(needed - capacity),
             capacity_bytes: Some(capacity),
-            remedies: vec!["lock more: `memory: { pinned: { size: ... } }`".to_owned()],
+            remedies: vec![
+                "lock more: `memory: { pinned: { size: ... } }`".to_owned(),
+                "let the rest go to other memory: `memory: { pinned: { when_full: pageable } }`".to_owned(),
+            ],
             ..empty(FailureKind::OutOfMemory)
         },
     )

@@ -45,10 +45,23 @@ pub struct MemoryLimit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pinned {
-    /// What the process of each rank locks, from the start. A copy that finds no room in it waits until another buffer is free; who can
-    /// never have one is refused.
+    /// What the process of each rank locks, from the start.
     #[schemars(extend("examples" = ["64 GiB"]))]
     pub size: Bytes,
+    /// What becomes of a copy that finds no room in it.
+    #[serde(default)]
+    pub when_full: WhenFull,
+}
+
+/// What becomes of a copy that finds no page-locked buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenFull {
+    /// It waits until one is free; a job is refused of which one never would be.
+    #[default]
+    Wait,
+    /// It goes to memory that is not page-locked: slower, and three times the traffic there.
+    Pageable,
 }
 
 /// Settings of PyTorch's caching allocator, as `PYTORCH_CUDA_ALLOC_CONF` gives them.

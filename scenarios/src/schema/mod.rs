@@ -36,7 +36,7 @@ pub use figure::{Figure, FigureKind};
 pub(crate) use figure::{meaning, same_meaning};
 pub use layers::LayerList;
 pub use machine::{Cluster, Degrade, Ends, HostMemory, Machine, PartLink, PartSettings, Parts, SingleNode};
-pub use memory::{Allocator, BytesPerParameter, GradientPlaceholders, MemoryLimit, Pinned};
+pub use memory::{Allocator, BytesPerParameter, GradientPlaceholders, MemoryLimit, Pinned, WhenFull};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
 pub use parallelism::{
     ContextExchange, GatherLimit, Idle, Interleaved, MemoryAllowance, OverlapGradientReduce,

@@ -104,11 +104,19 @@ pub struct ZeroOffload {
     /// Most that the threads of one rank's update get of the host's memory, reads and writes together; all of it when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// Whether gradients and parameters are page-locked there (`pin_memory` of DeepSpeed). If not, a thread of the host copies them once
+    /// more in each direction, as fast as one does, and they pass its memory three times.
+    pub pinned: bool,
 }
 
 impl Default for ZeroOffload {
     fn default() -> Self {
-        Self { delayed_update: false, group: Count::new(128 << 20).expect("within the limits"), rate: None }
+        Self {
+            delayed_update: false,
+            group: Count::new(128 << 20).expect("within the limits"),
+            rate: None,
+            pinned: true,
+        }
     }
 }
 
@@ -131,6 +139,9 @@ pub struct ActivationOffload {
     /// A tensor that is asked for before its copy has ended stays, as in SSDTrain: a copy that has not begun is left out, and nothing is
     /// loaded.
     pub forwarding: bool,
+    /// Whether what is copied to host memory is page-locked there. If not, a thread of the host copies it once more in each direction, as
+    /// fast as one does, and it passes that memory three times.
+    pub pinned: bool,
 }
 
 /// What stays of each micro-batch.
@@ -204,6 +215,7 @@ impl Default for ActivationOffload {
             prefetch: Count::new(4).expect("within the limits"),
             store: StoreWhen::Produced,
             forwarding: true,
+            pinned: true,
         }
     }
 }
@@ -224,6 +236,9 @@ pub struct Swap {
     pub recompute: bool,
     /// When copies out begin. Memory is given back after the last use in the forward pass in any case.
     pub store: StoreWhen,
+    /// Whether what is copied to host memory is page-locked there. If not, a thread of the host copies it once more in each direction, as
+    /// fast as one does, and it passes that memory three times.
+    pub pinned: bool,
 }
 
 impl Default for Swap {
@@ -234,6 +249,7 @@ impl Default for Swap {
             prefetch: Count::new(2).expect("within the limits"),
             recompute: false,
             store: StoreWhen::LastUse,
+            pinned: true,
         }
     }
 }

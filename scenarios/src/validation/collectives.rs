@@ -6,6 +6,7 @@ use hw_models::collectives::{
 };
 use indexmap::IndexMap;
 use reports::validation::{LeftOut, Row, Unit};
+use workloads::buffers::HostBuffers;
 use workloads::model::transformer::Group;
 use workloads::placement::{Extent, Placement};
 use workloads::site::Job;
@@ -166,7 +167,14 @@ impl Series {
         let formulas = CollectiveCatalogue { tables: Vec::new(), ..catalogue::collectives().clone() };
         let extent = Extent::new(self.ranks, 1, 1);
         let placement = &Placement::Sequential;
-        let job = Job { machine: &machine, extent, placement, capacity: 0, drives: None, locked: None };
+        let job = Job {
+            machine: &machine,
+            extent,
+            placement,
+            capacity: 0,
+            drives: None,
+            buffers: HostBuffers::ENOUGH,
+        };
         let group = job.shape(Group::Tensor).map_err(|error| error.to_string())?;
         Ok((formulas.model(&gpu.architecture).map_err(|error| error.to_string())?, group))
     }

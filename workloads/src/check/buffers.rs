@@ -46,30 +46,32 @@ pub(crate) fn shortages(
     for ((stage, memory), visits) in (0u32..).zip(stages).zip(&order.stages) {
         let Some(capacity) = memory.buffers() else { continue };
         let of_table = |table| Buffers::of(stage, capacity, graph, table).shortage(visits, swapping);
-        if let Some(short) = tables.iter().find_map(of_table) {
-            found.push(short);
-            continue;
-        }
-        // Whatever stays of what may: more is needed than the memory of the GPU and the buffers hold.
-        if !tables
-            .iter()
-            .any(|table| table.offloads().any(|(storage, _)| graph.stored(storage).stage == stage))
-        {
-            continue;
-        }
-        let timeline = Timeline::of(visits, stage, (graph, costs), Store::LastUse);
-        let Some((at, &peak)) =
-            timeline.alive.iter().enumerate().max_by_key(|&(at, bytes)| (bytes, Reverse(at)))
-        else {
-            continue;
+        let all_locked = |table: &Dispositions| {
+            let mut leaving =
+                table.offloads().filter(|&(storage, _)| graph.stored(storage).stage == stage).peekable();
+            leaving.peek().is_some() && leaving.all(|(storage, _)| !table.is_pageable(storage))
         };
-        let needed = memory.held().saturating_add(peak).saturating_sub(memory.capacity);
-        if needed > capacity {
-            let moment = graph.get(timeline.steps[at].op).phase.name().to_owned();
-            found.push(ShortBuffers { stage, moment, needed, capacity });
-        }
+        // Who swaps has found room for the rest.
+        let stays = !swapping && tables.iter().any(all_locked);
+        let beyond = || stays.then(|| beyond(stage, memory, visits, (graph, costs))).flatten();
+        found.extend(tables.iter().find_map(of_table).or_else(beyond));
     }
     found
+}
+
+/// More than the memory of the GPU and its buffers hold together, whatever of it is where.
+fn beyond(
+    stage: u32,
+    memory: &StageMemory,
+    visits: &[Visit],
+    (graph, costs): (&OpGraph, &CostBook),
+) -> Option<ShortBuffers> {
+    let timeline = Timeline::of(visits, stage, (graph, costs), Store::LastUse);
+    let (at, &peak) = timeline.alive.iter().enumerate().max_by_key(|&(at, bytes)| (bytes, Reverse(at)))?;
+    let needed = memory.held().saturating_add(peak).saturating_sub(memory.capacity);
+    let capacity = memory.buffers().filter(|&buffers| needed > buffers)?;
+    let moment = graph.get(timeline.steps[at].op).phase.name().to_owned();
+    Some(ShortBuffers { stage, moment, needed, capacity })
 }
 
 /// What goes on at a stage whose ranks have so many bytes of `buffers`.
@@ -99,9 +101,8 @@ impl<'a> Buffers<'a> {
     fn of(stage: u32, capacity: u64, graph: &'a OpGraph, table: &Dispositions) -> Self {
         let (mut copied, mut asked, mut needed) =
             <(BTreeMap<_, Vec<Trip>>, BTreeMap<_, _>, BTreeMap<_, _>)>::default();
-        for (storage, offload) in
-            table.offloads().filter(|&(storage, _)| graph.stored(storage).stage == stage)
-        {
+        let locked = |storage| graph.stored(storage).stage == stage && !table.is_pageable(storage);
+        for (storage, offload) in table.offloads().filter(|&(storage, _)| locked(storage)) {
             let &Offload { copied_after, asked_before, needed_by, forwarded, .. } = offload;
             let trip = Trip { storage, bytes: graph.stored(storage).bytes, forwarded };
             copied.entry(copied_after).or_default().push(trip);

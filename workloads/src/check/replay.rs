@@ -71,7 +71,7 @@ impl Instance {
         match place {
             Place::Home(_) => &mut self.home,
             Place::Partner(_) => &mut self.partner,
-            Place::Away(_) => &mut self.away,
+            Place::Away(_) | Place::Pageable(_) => &mut self.away,
         }
     }
 }

@@ -232,7 +232,7 @@ impl<'a> LaneLowering<'a> {
         let (store, bytes, kind) = self.memory(storage, place);
         // Drives are as large as they are, and a host's memory is, unless little of it is page-locked.
         let waits = match place {
-            Place::Away(_) => self.waits_for_buffers(),
+            Place::Away(_) | Place::Pageable(_) => self.waits_for_buffer(place),
             Place::Home(_) | Place::Partner(_) => self.schedule.stages[place.stage() as usize].waits,
         };
         let shortage = if waits { Shortage::Wait } else { Shortage::Fail };
@@ -242,9 +242,9 @@ impl<'a> LaneLowering<'a> {
     }
 
     /// Whether a copy of what is offloaded waits for a page-locked buffer where there is none.
-    pub(super) fn waits_for_buffers(&self) -> bool {
-        let rank = self.site.rank(self.lane.stage, 0);
-        self.site.ranks[rank].away.is_some_and(|away| away.waits)
+    pub(super) fn waits_for_buffer(&self, to: Place) -> bool {
+        let away = self.site.ranks[self.site.rank(self.lane.stage, 0)].away;
+        matches!(to, Place::Away(_)) && away.is_some_and(|away| away.waits)
     }
 
     pub(super) fn release(&mut self, storage: StorageId, place: Place) -> Op {
@@ -255,8 +255,8 @@ impl<'a> LaneLowering<'a> {
     pub(super) fn copy(&mut self, storage: StorageId, from: Place, to: Place) -> Op {
         let bytes = self.graph.stored(storage).bytes;
         let activity = match (from, to) {
-            (Place::Away(_), _) => self.away_copy(bytes, TaskKind::Reload),
-            (_, Place::Away(_)) => self.away_copy(bytes, TaskKind::Offload),
+            (Place::Away(_) | Place::Pageable(_), _) => self.away_copy(bytes, from, TaskKind::Reload),
+            (_, Place::Away(_) | Place::Pageable(_)) => self.away_copy(bytes, to, TaskKind::Offload),
             _ => {
                 let out = matches!(to, Place::Partner(_));
                 let kind = if out { TaskKind::Eviction } else { TaskKind::Load };
@@ -279,13 +279,14 @@ impl<'a> LaneLowering<'a> {
         }
     }
 
-    /// A copy of what is offloaded.
-    fn away_copy(&mut self, bytes: u64, kind: TaskKind) -> Affine {
-        let [out, back] = self.costs.away_copies.expect("who offloads knows what copies cost");
-        let (way, cost) = match kind {
-            TaskKind::Reload => (Object::FromAway, back),
-            _ => (Object::ToAway, out),
+    /// A copy of what is offloaded, there or back.
+    fn away_copy(&mut self, bytes: u64, place: Place, kind: TaskKind) -> Affine {
+        let (costs, ways) = match place {
+            Place::Pageable(_) => (self.costs.pageable_copies, [Object::ToPageable, Object::FromPageable]),
+            _ => (self.costs.away_copies, [Object::ToAway, Object::FromAway]),
         };
+        let back = usize::from(kind == TaskKind::Reload);
+        let (way, cost) = (ways[back], costs.expect("who offloads knows what copies cost")[back]);
         let (route, cause) = (self.slot(way), self.program.cause(cause::TRANSFER));
         let cap = cost.at_most.map_or(Rate::UNLIMITED, Rate::per_second);
         let copy = Activity { latency: cost.latency, cap, ..Activity::moving(bytes, route, cause) };
@@ -296,10 +297,11 @@ impl<'a> LaneLowering<'a> {
         let name = match place {
             Place::Partner(_) => kind::HELD_FOR_PARTNER,
             Place::Home(_) => self.graph.kind(storage),
-            Place::Away(_) => kind::OFFLOADED,
+            Place::Away(_) | Place::Pageable(_) => kind::OFFLOADED,
         };
         let store = self.slot(match place {
             Place::Away(_) => Object::Away,
+            Place::Pageable(_) => Object::Pageable,
             _ => Object::Memory(place.stage()),
         });
         (store, self.size(self.graph.stored(storage).bytes), self.program.kind(name))
@@ -307,7 +309,7 @@ impl<'a> LaneLowering<'a> {
 
     fn resident(&mut self, place: Place) -> (Slot, Affine, KindId) {
         let name = match place {
-            Place::Home(_) | Place::Away(_) => kind::RESIDENT,
+            Place::Home(_) | Place::Away(_) | Place::Pageable(_) => kind::RESIDENT,
             Place::Partner(_) => kind::RESIDENT_FOR_PARTNER,
         };
         let store = self.slot(Object::Resident(place.stage()));

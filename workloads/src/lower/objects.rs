@@ -26,6 +26,10 @@ pub(super) enum Object {
     Away,
     ToAway,
     FromAway,
+    /// The same of what is not page-locked.
+    Pageable,
+    ToPageable,
+    FromPageable,
     /// The ways to the memory of the host beside a rank and back.
     ToHost,
     FromHost,
@@ -57,10 +61,14 @@ impl Objects<'_> {
         let host = || own.host.expect("a rank whose host works has one");
         let drives = || host().drives.expect("a rank that keeps something on drives has some");
         let away = || own.away.expect("what is offloaded is somewhere");
+        let pageable = || own.pageable.expect("what is not page-locked is at the host");
         match object {
             Object::Away => away().store.0,
             Object::ToAway => away().out.0,
             Object::FromAway => away().back.0,
+            Object::Pageable => pageable().store.0,
+            Object::ToPageable => pageable().out.0,
+            Object::FromPageable => pageable().back.0,
             Object::ToHost => host().out.0,
             Object::FromHost => host().back.0,
             Object::Processors => host().processors.0,

@@ -81,7 +81,7 @@ impl LaneLowering<'_> {
         let set = |state| Op::Set { cell, state };
         let (buffer, copy) = (self.allocate(storage, to), self.copy(storage, home, to));
         let [free, forget] = [home, to].map(|place| self.release(storage, place));
-        let waits = self.waits_for_buffers();
+        let waits = self.waits_for_buffer(to);
         if waits {
             ops.push(buffer);
             self.switch(cell, [(HERE, vec![forget])], ops);

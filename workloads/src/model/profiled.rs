@@ -144,6 +144,7 @@ impl ProfiledPipeline {
             messages: self.stages.iter().map(|stage| Message::lasting(stage.transfer)).collect(),
             copies: vec![Rate::UNLIMITED; self.stages.len()],
             away_copies: None,
+            pageable_copies: None,
             host_links: Vec::new(),
             issue: None,
         }

@@ -1,12 +1,13 @@
 //! A model that is laid on stages, on a machine: what operators and messages cost there, what its memory holds
 //! throughout, and the passes that every plan goes through.
 
-use hw_models::copies::{CopyCost, CopyStream, rate_beside};
+use hw_models::copies::{CopyCost, CopyStream, HostMemory, rate_beside};
 use hw_models::provenance::Origin;
 use hw_models::storage::{Array, PathParameters, Staging};
 use sim_core::time::Time;
 
 use crate::account::{Account, Accounts, Away, Communication, TimeModel};
+use crate::buffers::HostBuffers;
 use crate::chain::Chain;
 use crate::cost::{CostBook, HostLinks, Message};
 use crate::disposition::Dispositions;
@@ -62,14 +63,17 @@ impl Deployed<'_> {
             let invalid = Invalid { field: "zero_infinity", problem: problem.to_owned() };
             return Err(PlanError::Invalid(vec![invalid]));
         }
-        let job = Job { machine, extent, placement, capacity, drives, locked: self.locked() };
-        let mut models = CostModels::new(&job, hardware, *launch, self.deployment.hosts)?;
+        let host_buffers = self.buffers();
+        let job = Job { machine, extent, placement, capacity, drives, buffers: host_buffers };
+        let mut models =
+            CostModels::new(&job, hardware, *launch, self.deployment.hosts, host_buffers.exchanged)?;
         let mut costs = self.costs(&mut models)?;
         let away = self.deployment.arrays.as_ref();
         let arrays = away.map(|away| job.arrays(away)).transpose().map_err(|error| {
             PlanError::Invalid(vec![Invalid { field: "drives", problem: error.to_string() }])
         })?;
-        let host_copies = hardware.host_copies();
+        let host_copies = hardware.host_copies(HostMemory::Pinned);
+        costs.pageable_copies = hardware.host_copies(HostMemory::Pageable);
         costs.away_copies = match away {
             None => host_copies,
             Some(away) => Some(starts(&away.path, host_copies, gpu_link(&job)?)),
@@ -77,7 +81,7 @@ impl Deployed<'_> {
         let ranks = extent.tensor * extent.context;
         let together = (machine.gpus_per_node() / ranks).clamp(1, extent.data);
         if self.deployment.pipelining.swap.is_some() {
-            costs.host_links = host_links(&job, host_copies, together)?;
+            costs.host_links = host_links(&job, hardware.host_copies(host_buffers.activations), together)?;
         }
         costs.issue =
             issue(&self.laid, &self.exchanges, hardware.host, *launch, self.deployment.host_overhead);
@@ -99,7 +103,9 @@ impl Deployed<'_> {
             middle: part.middle,
         });
         let layers = layers.collect();
-        let staged = Staged { chain, graph: laid.graph, layers, table, exchanges, updates, costs, memory };
+        let graph = laid.graph;
+        let staged =
+            Staged { chain, graph, layers, table, exchanges, updates, costs, memory, buffers: host_buffers };
         let copies = Copies { replicas: extent.replicas(), ranks, together };
         let hops: Vec<(u32, u32)> = hops.collect();
         let used = arrays.as_deref().zip(away.map(|away| &away.path));
@@ -130,6 +136,7 @@ impl Deployed<'_> {
             copies: (0..chain.stages).map(copy).collect::<Result<_, HardwareError>>()?,
             speeds: models.speeds(),
             away_copies: None,
+            pageable_copies: None,
             host_links: Vec::new(),
             issue: None,
         })
@@ -168,9 +175,15 @@ impl Deployed<'_> {
         })
     }
 
-    /// Bytes that are page-locked for each rank, where what leaves it passes its host.
-    fn locked(&self) -> Option<u64> {
-        self.deployment.locked.filter(|_| self.deployment.arrays.is_none())
+    /// Buffers of hosts, where what leaves a rank stays there. What hosts exchange with their GPUs has room in them, or none at all.
+    fn buffers(&self) -> HostBuffers {
+        let buffers = self.deployment.buffers;
+        let exchanged = self.states.iter().map(|places| places.host.parameters + places.host.gradients);
+        let most = exchanged.max().unwrap_or(0);
+        let locked = buffers.locked.filter(|_| self.deployment.arrays.is_none());
+        let overflows = buffers.overflows && locked.is_some_and(|locked| most > locked);
+        let exchanged = if overflows { HostMemory::Pageable } else { buffers.exchanged };
+        HostBuffers { locked, exchanged, ..buffers }
     }
 
     /// What each stage's ranks hold throughout.
@@ -186,12 +199,18 @@ impl Deployed<'_> {
                 (kind::COMMUNICATION, buffers),
                 (kind::RESERVED, reserved),
             ];
+            let HostBuffers { locked, exchanged, .. } = self.buffers();
+            let mut hosted = vec![(kind::OPTIMIZER, host.optimizer)];
+            let mut exchanges = vec![(kind::PARAMETERS, host.parameters), (kind::GRADIENTS, host.gradients)];
+            if exchanged == HostMemory::Pageable {
+                hosted.append(&mut exchanges);
+            }
             StageMemory {
                 capacity,
                 persistent,
-                hosted: vec![(kind::OPTIMIZER, host.optimizer)],
-                exchanged: vec![(kind::PARAMETERS, host.parameters), (kind::GRADIENTS, host.gradients)],
-                locked: self.locked(),
+                hosted,
+                exchanged: exchanges,
+                locked,
                 on_drives: *drives,
                 resident_bound: None,
                 waits: false,
@@ -238,7 +257,9 @@ fn host_links(
         let gpu = machine.gpu(job.gpu(stage, 0));
         let memory = machine.memory_of(gpu).ok_or_else(|| machine.no_memory(gpu))?;
         let [out, back] = [machine.route(gpu, memory)?, machine.route(memory, gpu)?];
-        let rate = [out, back].map(|route| machine.copy_bytes_per_s(&route, 1.0));
+        let rate = [(out, copies[0]), (back, copies[1])].map(|(route, copy)| {
+            machine.copy_bytes_per_s(&route, copy.passes).min(copy.at_most.unwrap_or(f64::INFINITY))
+        });
         let mut at_once = rate;
         for (way, at_once) in at_once.iter_mut().enumerate() {
             let streams = (0..together).map(|copy| {

@@ -2,6 +2,7 @@
 
 use sim_core::time::Time;
 
+use crate::buffers::HostBuffers;
 use crate::order::PipelineSchedule;
 use crate::placement::Placement;
 use crate::realise::messages::SendMode;
@@ -30,8 +31,8 @@ pub struct Deployment {
     pub host_overhead: Time,
     /// What limits hosts that update beside their memory.
     pub hosts: HostRates,
-    /// Bytes of its host's memory that are page-locked for each rank, for what is copied between the two; none: as many as it needs.
-    pub locked: Option<u64>,
+    /// What of the memory of hosts is for what GPUs copy there and back.
+    pub buffers: HostBuffers,
     /// The drives of each node, where something is kept on them.
     pub drives: Option<Drives>,
     /// Arrays of drives that offloaded activations go to; none: the memory of the host.
@@ -53,7 +54,7 @@ impl Deployment {
             launch: Launch::Free,
             host_overhead: Time::ZERO,
             hosts: HostRates { update: None, gradients: None },
-            locked: None,
+            buffers: HostBuffers::ENOUGH,
             drives: None,
             arrays: None,
             pipelining: Pipelining {

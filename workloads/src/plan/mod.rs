@@ -47,6 +47,7 @@ use crate::timing::timing;
 use decided::{Decided, decided};
 use grounds::{Grounds, ProfiledGrounds};
 
+pub use crate::buffers::HostBuffers;
 pub use crate::site::Drives;
 pub use deployment::{Deployment, HostRates};
 pub use launch::Launch;
@@ -184,6 +185,7 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
         updates,
         costs,
         memory: plan.model.memory(),
+        buffers: HostBuffers::ENOUGH,
     };
     let PipelinePlan { micro_batches, schedule, send, steps, bpipe, .. } = *plan;
     let (offload, zero_offload, zero_infinity, swap, footprint_ratio) = (None, None, None, None, None);
@@ -216,6 +218,7 @@ pub(crate) struct Staged {
     pub(crate) updates: Vec<HostUpdate>,
     pub(crate) costs: CostBook,
     pub(crate) memory: Vec<StageMemory>,
+    pub(crate) buffers: HostBuffers,
 }
 
 /// How the stages of a model work together.
@@ -313,8 +316,11 @@ fn assemble(
     if let Some(ratio) = pipelining.footprint_ratio {
         limit(&mut staged, &order, ratio);
     }
-    let Decided { tables, cohort_of, swapped, again, kept } =
+    let Decided { mut tables, cohort_of, swapped, again, kept } =
         decided(&mut staged, &order, pipelining, copies, grounds)?;
+    for table in &mut tables {
+        staged.buffers.decide(&staged.memory, &order, &staged.graph, table);
+    }
     let costs = (&staged.graph, &staged.costs);
     let short = check::buffers::shortages(&staged.memory, &tables, &order, costs, pipelining.swap.is_some());
     if !short.is_empty() {

@@ -90,6 +90,7 @@ fn profiles(
     let profiled = ActivationOffload { forwarding: false, ..*technique };
     let leaving = profiled.leaving(&staged.layers, order);
     offload::decide(&profiled, &staged.graph, staged.chain, leaving, &mut table)?;
+    staged.buffers.decide(&staged.memory, order, &staged.graph, &mut table);
     let nothing = vec![None; replicas as usize * stages.len()];
     if table.offloads().next().is_none() {
         return Ok(nothing);

@@ -30,6 +30,7 @@ struct Signals {
 struct Trip<'a> {
     storage: StorageId,
     offload: &'a Offload,
+    away: Place,
     signals: Signals,
 }
 
@@ -44,18 +45,19 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, table: &Dispositions) {
             asked: signal("is asked for"),
             back: signal("is back"),
         };
-        by_stage.entry(graph.stored(storage).stage).or_default().push(Trip { storage, offload, signals });
+        let stage = graph.stored(storage).stage;
+        let away = if table.is_pageable(storage) { Place::Pageable(stage) } else { Place::Away(stage) };
+        by_stage.entry(stage).or_default().push(Trip { storage, offload, away, signals });
     }
     for (stage, trips) in by_stage {
         schedule.stages[stage as usize].waits = true;
         let moments = Moments::of(schedule, stage);
         let Some(compute) = schedule.compute(stage) else { continue };
         launch(compute, &trips, &moments);
-        let away = Place::Away(stage);
         let (copied, needed) = (at(&trips, |trip| trip.copied_after), at(&trips, |trip| trip.needed_by));
         let (end, begin) = (|item: &Item| moments.ends(item), |item: &Item| moments.begins(item));
-        let out = copies(compute, LaneKind::Offload, (&copied, end), |trip| leave(&trips[trip], away));
-        let back = copies(compute, LaneKind::Reload, (&needed, begin), |trip| arrive(&trips[trip], away));
+        let out = copies(compute, LaneKind::Offload, (&copied, end), |trip| leave(&trips[trip]));
+        let back = copies(compute, LaneKind::Reload, (&needed, begin), |trip| arrive(&trips[trip]));
         schedule.lanes.extend([out, back]);
     }
 }
@@ -124,7 +126,7 @@ fn launch(lane: &mut Lane, trips: &[Trip<'_>], moments: &Moments) {
         let mut items = Vec::with_capacity(block.items.len());
         for &item in &block.items {
             let (begins, ends) = (moments.begins(&item), moments.ends(&item));
-            for Trip { storage, offload, signals } in of(&asked, begins) {
+            for Trip { storage, offload, signals, .. } in of(&asked, begins) {
                 items.extend(offload.forwarded.then_some(Item::Recall(storage)));
                 items.push(Item::Signal(signals.asked));
             }
@@ -170,14 +172,14 @@ fn copies(
     lane
 }
 
-fn leave(&Trip { storage, signals, .. }: &Trip<'_>, to: Place) -> Vec<Item> {
+fn leave(&Trip { storage, away: to, signals, .. }: &Trip<'_>) -> Vec<Item> {
     vec![
         Item::Await { signal: signals.ready, nth: Nth::MicroBatch, why: Why::Bubble },
         Item::Depart { storage, to },
     ]
 }
 
-fn arrive(&Trip { storage, signals, .. }: &Trip<'_>, from: Place) -> Vec<Item> {
+fn arrive(&Trip { storage, away: from, signals, .. }: &Trip<'_>) -> Vec<Item> {
     vec![
         Item::Await { signal: signals.asked, nth: Nth::MicroBatch, why: Why::Bubble },
         Item::Return { storage, from },

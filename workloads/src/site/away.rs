@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use hw_models::copies::HostMemory;
 use hw_models::machine::{NoRoute, PartId, PartKind, join};
 use hw_models::storage::{Array, ArrayError, Endurance, PathParameters, Staging, Storage, Way};
 use sim_core::id::{RouteId, StoreId};
 use sim_core::platform::Demand;
 
-use super::machine::{Building, PINNED};
+use super::machine::Building;
 use super::{AwaySite, Job};
 use crate::names::cause;
 
@@ -115,7 +116,8 @@ impl Building<'_> {
             if let Some(buffer) = buffer {
                 let ends = if way == Way::Read { [buffer, own] } else { [own, buffer] };
                 let route = machine.route(ends[0], ends[1])?;
-                let of_copy = storage.links().demands(&mut self.platform, &self.resources, &route, PINNED);
+                let passes = HostMemory::Pinned.passes();
+                let of_copy = storage.links().demands(&mut self.platform, &self.resources, &route, passes);
                 of_copy.into_iter().for_each(|demand| join(&mut demands, demand));
             }
             demands.push(self.resources.gpus[gpu as usize].copied());

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use hw_models::collectives::{Between, GroupShape, Inside, InsideLink};
+use hw_models::copies::HostMemory;
 use hw_models::machine::{Machine, MachineResources, NoRoute, PartId, ResourceKind, Rings, Route, RouteKind};
 use hw_models::storage::{Array, PathParameters, Storage, Way};
 use sim_core::fixed::{Rate, Ratio};
@@ -12,6 +13,7 @@ use sim_core::id::{CauseId, FluidId, RouteId, StoreId};
 use sim_core::platform::{Demand, Platform};
 
 use super::{AwaySite, Channel, DriveSite, HostSite, RankSite, Site};
+use crate::buffers::HostBuffers;
 use crate::disposition::Dispositions;
 use crate::model::transformer::Group;
 use crate::names::cause;
@@ -30,8 +32,8 @@ pub struct Job<'a> {
     pub capacity: u64,
     /// The drives of each node that it uses; none: it keeps nothing there.
     pub drives: Option<&'a Drives>,
-    /// Bytes of its host's memory that are page-locked for each rank; none: as many as it needs.
-    pub locked: Option<u64>,
+    /// What of its host's memory is for what is copied.
+    pub buffers: HostBuffers,
 }
 
 /// Drives of a node, which are one array, and the software before them.
@@ -99,22 +101,14 @@ impl Job<'_> {
             let gpu = self.gpu(number / site.replicas, number % site.replicas);
             let rank = &mut site.ranks[number as usize];
             if hosted || (offloads && arrays.is_none()) {
-                rank.host = Some(building.host(&mut storage, gpu)?);
+                let (host, pinned, pageable) = building.host(&mut storage, gpu)?;
+                (rank.host, rank.away, rank.pageable) = (Some(host), Some(pinned), Some(pageable));
                 rank.drives = building.drives(gpu);
             }
-            rank.away = match arrays {
-                _ if !offloads => None,
-                None => rank.host.map(|HostSite { memory, locked, out, back, .. }| AwaySite {
-                    store: locked.unwrap_or(memory),
-                    waits: locked.is_some(),
-                    out,
-                    back,
-                }),
-                Some((arrays, path)) => {
-                    let array = (&arrays[number as usize], path);
-                    Some(building.away_array(&mut storage, &mut stores, gpu, array)?)
-                }
-            };
+            if let Some((arrays, path)) = arrays.filter(|_| offloads) {
+                let array = (&arrays[number as usize], path);
+                rank.away = Some(building.away_array(&mut storage, &mut stores, gpu, array)?);
+            }
         }
         site.platform = building.platform;
         Ok(site)
@@ -320,9 +314,6 @@ fn cause_of(kind: ResourceKind) -> CauseId {
     cause::id(name)
 }
 
-/// Times that a byte passes host memory that is page-locked.
-pub(super) const PINNED: f64 = 1.0;
-
 pub(super) struct Building<'a> {
     pub(super) job: &'a Job<'a>,
     pub(super) platform: Platform,
@@ -344,6 +335,7 @@ impl Building<'_> {
             host: None,
             drives: Vec::new(),
             away: None,
+            pageable: None,
         }
     }
 
@@ -354,32 +346,43 @@ impl Building<'_> {
         Ok(self.platform.route(demands))
     }
 
-    /// The host beside a GPU: copies come before kernels at the memory of the GPU.
-    fn host(&mut self, storage: &mut Storage<'_>, gpu: u32) -> Result<HostSite, NoRoute> {
+    /// The host beside a GPU, and where activations are there that are page-locked, or not: copies come before kernels at the memory of
+    /// the GPU.
+    fn host(
+        &mut self,
+        storage: &mut Storage<'_>,
+        gpu: u32,
+    ) -> Result<(HostSite, AwaySite, AwaySite), NoRoute> {
         let machine = self.job.machine;
         let (own, memory_of_gpu) = (machine.gpu(gpu), self.resources.gpus[gpu as usize].copied());
         let memory = machine.memory_of(own).ok_or_else(|| machine.no_memory(own))?;
-        let mut way = |from, to| -> Result<RouteId, NoRoute> {
+        let store = *self.resources.stores.get(&memory.0).ok_or_else(|| machine.no_memory(own))?;
+        let HostBuffers { locked, exchanged, .. } = self.job.buffers;
+        let locked =
+            locked.map(|bytes| self.platform.store(format!("{}.page-locked", machine.part(own).name), bytes));
+        let mut way = |from, to, kept: HostMemory| -> Result<RouteId, NoRoute> {
             let route = machine.route(from, to)?;
             let links = storage.links();
-            let mut demands = links.demands(&mut self.platform, &self.resources, &route, PINNED);
+            let mut demands = links.demands(&mut self.platform, &self.resources, &route, kept.passes());
             demands.push(memory_of_gpu);
             Ok(self.platform.route(demands))
         };
-        let (out, back) = (way(own, memory)?, way(memory, own)?);
-        let store = self.resources.stores.get(&memory.0).ok_or_else(|| machine.no_memory(own))?;
+        let mut away = |kept, store, waits| -> Result<AwaySite, NoRoute> {
+            Ok(AwaySite { store, waits, out: way(own, memory, kept)?, back: way(memory, own, kept)? })
+        };
+        let pinned = away(HostMemory::Pinned, locked.unwrap_or(store), locked.is_some())?;
+        let pageable = away(HostMemory::Pageable, store, false)?;
+        let AwaySite { out, back, .. } = match exchanged {
+            HostMemory::Pinned => pinned,
+            HostMemory::Pageable => pageable,
+        };
         let of_rank = machine.processors(&self.resources, memory, self.beside[&memory]);
         let processors = self.platform.route(of_rank);
-        let memory_store = *store;
         let drives = match self.array(gpu) {
             Some(array) => Some(self.ways_of(storage, &array, memory)?),
             None => None,
         };
-        let locked = self
-            .job
-            .locked
-            .map(|bytes| self.platform.store(format!("{}.page-locked", machine.part(own).name), bytes));
-        Ok(HostSite { memory: memory_store, locked, out, back, processors, drives })
+        Ok((HostSite { memory: store, locked, out, back, processors, drives }, pinned, pageable))
     }
 
     /// The drives of a GPU's node that the job uses.

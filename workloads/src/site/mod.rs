@@ -54,6 +54,8 @@ pub struct RankSite {
     pub drives: Vec<StoreId>,
     /// Where its activations can be between the passes; none: they stay.
     pub away: Option<AwaySite>,
+    /// The same in memory of its host that is not page-locked.
+    pub pageable: Option<AwaySite>,
 }
 
 /// Where activations are while they are away from a rank.
@@ -76,7 +78,7 @@ pub struct HostSite {
     pub memory: StoreId,
     /// What of it is page-locked for the rank; none: as much as it needs.
     pub locked: Option<StoreId>,
-    /// The way there.
+    /// The way there of what it exchanges with the rank.
     pub out: RouteId,
     /// The way back.
     pub back: RouteId,

@@ -218,11 +218,14 @@ impl Check<'_> {
 
     /// What goes to drives passes no buffer of its host that stays.
     fn buffers(&mut self, scenario: &Scenario) {
-        const PINNED: &str = "memory.pinned";
-        let offload = scenario.techniques.activation_offload.as_ref();
-        if scenario.memory.pinned.is_some() && offload.is_some_and(|offload| offload.drives.is_some()) {
+        let Some(offload) = scenario.techniques.activation_offload.as_ref() else { return };
+        let settings = [
+            ("memory.pinned", scenario.memory.pinned.is_some()),
+            ("techniques.activation_offload.pinned", !offload.pinned),
+        ];
+        for (setting, _) in settings.into_iter().filter(|&(_, said)| said && offload.drives.is_some()) {
             let drives = "techniques.activation_offload.drives";
-            let about = [(PINNED, String::new()), (drives, "keeps them elsewhere".to_owned())];
+            let about = [(setting, String::new()), (drives, "keeps them elsewhere".to_owned())];
             let message = "activations on drives need no page-locked memory";
             self.report(&about, message, "remove one of the two");
         }

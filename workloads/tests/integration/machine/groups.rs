@@ -6,6 +6,7 @@ use hw_models::collectives::{Collective, CollectiveKind, InsideLink, plan};
 use hw_models::machine::ClusterSpec;
 use sim_core::fixed::Ratio;
 use sim_core::id::FluidId;
+use workloads::buffers::HostBuffers;
 use workloads::disposition::Dispositions;
 use workloads::model::transformer::Group;
 use workloads::placement::{Extent, Placement};
@@ -24,7 +25,7 @@ fn groups_of(node: &str, tensor: u32, check: impl Fn(&Job<'_>, &Site)) {
         placement: &Placement::Sequential,
         capacity: 1 << 34,
         drives: None,
-        locked: None,
+        buffers: HostBuffers::ENOUGH,
     };
     let spec = ChannelSpec { group: Group::Tensor, inside: 1.0, between: 0.0, hbm: 2.5, sms: 1 };
     check(
@@ -88,7 +89,14 @@ fn groups_of_a_node_share_no_link() {
 /// The GPUs of every group of a kind, where ranks of two nodes are placed so.
 fn gpus(extent: Extent, placement: &Placement, group: Group) -> Vec<Vec<u32>> {
     let machine = World::dgx_a100(2).machine();
-    let job = Job { machine: &machine, extent, placement, capacity: 1 << 34, drives: None, locked: None };
+    let job = Job {
+        machine: &machine,
+        extent,
+        placement,
+        capacity: 1 << 34,
+        drives: None,
+        buffers: HostBuffers::ENOUGH,
+    };
     let members =
         |group: Vec<(u32, u32)>| group.into_iter().map(|(stage, rank)| job.gpu(stage, rank)).collect();
     job.groups(group).into_iter().map(members).collect()
@@ -117,7 +125,7 @@ fn the_group_that_is_spread_most_stands_for_all() {
         placement: &placement,
         capacity: 1 << 34,
         drives: None,
-        locked: None,
+        buffers: HostBuffers::ENOUGH,
     };
     let shape = job.shape(Group::Tensor).expect("all GPUs are joined");
     assert_eq!((shape.ranks, shape.ranks_per_node, shape.between.is_some()), (2, 1, true));
