@@ -40,6 +40,8 @@ const WORKLOADS: &[(&str, &str)] = files![
     "fusion.yaml",
     "interference.yaml",
     "swapping.yaml",
+    "duplex.yaml",
+    "disk.yaml",
     "pipelines.yaml",
     "loaders.yaml",
 ];

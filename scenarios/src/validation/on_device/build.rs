@@ -145,6 +145,10 @@ fn known(plan: &TransformerPlan, micro_batches: u64) -> Result<(), String> {
             "nothing leaves the GPU, but where `workload: swap` has activations leave it",
         ),
         (
+            plan.deployment.buffers.locked.is_some(),
+            "every tensor that leaves has a buffer: remove `memory.pinned`",
+        ),
+        (
             pipelining.footprint_ratio.is_some(),
             "the GPU has the memory that it has, or less by `memory.limit`",
         ),

@@ -18,6 +18,7 @@ mod simulation;
 mod swap;
 #[cfg(test)]
 mod tests;
+mod transfers;
 mod workload;
 
 use hw_models::catalogue::nearest;
@@ -39,6 +40,7 @@ pub(super) use judged::judged;
 pub use loader::Loading;
 pub use record::{Heading, Measurement, Recorded, Reply};
 pub use swap::{Swapping, swapping};
+pub use transfers::Moving;
 pub(super) use workload::Workloads;
 
 /// The machine that workloads are predicted for.
@@ -89,6 +91,11 @@ pub enum Asks {
     Pipeline {
         /// What is emulated.
         pipeline: Emulation,
+    },
+    /// A copy between the GPU and its host, or a file.
+    Transfer {
+        /// What moves.
+        transfer: Moving,
     },
     /// Steps that wait for batches which threads of the host prepare.
     Loader {

@@ -7,6 +7,7 @@ use reports::summary::RunSummary;
 use super::background::Background;
 use super::loader::Loader;
 use super::swap::swapping;
+use super::transfers::Transfer;
 use super::workload::{Kind, Workloads};
 use super::{Asks, OnMachine, build, emulation};
 use crate::catalogue;
@@ -25,6 +26,8 @@ pub(super) enum Simulation {
     Swap(Box<Checked>),
     /// A pipeline with the times of its stages.
     Pipeline(Box<Checked>),
+    /// What moves between the GPU and its host, or a drive.
+    Transfer(Box<Checked>, Transfer),
     /// A loop that waits for batches.
     Loader(Loader),
 }
@@ -60,6 +63,10 @@ impl Simulation {
             }
             Kind::Swap => checked(settings).map(Self::Swap),
             Kind::Pipeline => checked(settings).map(Self::Pipeline),
+            Kind::Transfer => {
+                let (transfer, settings) = Transfer::of(settings)?;
+                Ok(Self::Transfer(checked(&settings)?, transfer))
+            }
             Kind::Loader => Loader::read(&workloads.scenario, settings).map(Self::Loader),
         }
     }
@@ -79,6 +86,7 @@ impl Simulation {
                 Asks::Swap { model, swap }
             }
             Self::Pipeline(checked) => Asks::Pipeline { pipeline: emulation(&checked.scenario)? },
+            Self::Transfer(_, transfer) => Asks::Transfer { transfer: transfer.moving() },
             Self::Loader(loader) => Asks::Loader { loader: loader.loading() },
         })
     }
@@ -97,6 +105,7 @@ impl Simulation {
                 run::beside(&checked.experiment, SEED, |lowered| shared.join(lowered))
                     .map_err(|refusal| refusal.to_string())
             }
+            Self::Transfer(checked, transfer) => transfer.simulated(&checked.scenario),
             Self::Loader(loader) => Ok(loader.simulated()),
         }
     }
@@ -124,7 +133,8 @@ pub(super) fn files(title: &str, workloads: &Workloads, machine: &OnMachine) -> 
     // Times that are given are no matter of a machine.
     let parts = match workloads.workload {
         Kind::Step | Kind::Beside => Some(format!("gpus: {{ gpu: {} }}", machine.gpu)),
-        Kind::Swap => Some(with_host(&machine.gpu)),
+        Kind::Swap => Some(with_host(&machine.gpu, "", "")),
+        Kind::Transfer => Some(with_host(&machine.gpu, DRIVE, DRIVE_LINK)),
         Kind::Pipeline | Kind::Loader => None,
     };
     if let Some(parts) = parts {
@@ -137,13 +147,17 @@ pub(super) fn files(title: &str, workloads: &Workloads, machine: &OnMachine) -> 
     machine.calibrations.iter().cloned().chain([(FILE.to_owned(), yaml.into_bytes())]).collect()
 }
 
+/// A drive below the host: what was measured of this machine's is laid over it.
+const DRIVE: &str = "ssds: { drive: samsung-pm9a3-u2-3840gb },";
+const DRIVE_LINK: &str = "{ between: [drive, host], class: pcie4, lanes: 4 },";
+
 /// A GPU of the catalogue below a host, whose memory is larger and faster than what leaves the GPU and its link.
-fn with_host(gpu: &str) -> String {
+fn with_host(gpu: &str, parts: &str, links: &str) -> String {
     let link = &catalogue::devices().gpus[gpu].pcie;
     format!(
         "gpus: {{ gpu: {gpu} }}, sockets: [host], \
          memories: {{ memory: {{ socket: host, memory: 1 TiB, rate: 200 GB/s }} }}, \
-         links: [{{ between: [gpu, host], class: {}, lanes: {} }}]",
+         {parts} links: [{links} {{ between: [gpu, host], class: {}, lanes: {} }}]",
         link.class, link.lanes
     )
 }

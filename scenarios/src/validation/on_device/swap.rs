@@ -1,6 +1,8 @@
 //! From a scenario to what leaves the GPU in the forward pass of a step and comes back for the backward pass.
 
+use hw_models::copies::HostMemory;
 use serde::Serialize;
+use workloads::buffers::HostBuffers;
 use workloads::techniques::offload::{ActivationOffload, Keep, Store};
 
 use super::build::{Build, build};
@@ -16,6 +18,8 @@ pub struct Swapping {
     keep: u64,
     /// One is asked for when that so many before it is needed, whether that has left or not.
     prefetch: u32,
+    /// Whether the host's memory is page-locked.
+    pinned: bool,
 }
 
 /// What PyTorch builds for a checked scenario, and what leaves of it.
@@ -26,9 +30,18 @@ pub fn swapping(scenario: &Scenario) -> Result<(Build, Swapping), String> {
     let mut stays = scenario.clone();
     stays.techniques.activation_offload = None;
     let build = build(&stays)?;
-    let offload = match &scenario.model {
-        Model::Transformer(model) => plan(scenario, model).deployment.pipelining.offload,
-        _ => None,
+    let (offload, buffers) = match &scenario.model {
+        Model::Transformer(model) => {
+            let deployment = plan(scenario, model).deployment;
+            if deployment.arrays.is_some() {
+                return Err(
+                    "tensors leave for host memory here: remove `techniques.activation_offload.drives`"
+                        .to_owned(),
+                );
+            }
+            (deployment.pipelining.offload, deployment.buffers)
+        }
+        _ => (None, HostBuffers::ENOUGH),
     };
     let ActivationOffload { smallest, keep, prefetch, store, forwarding } =
         offload.ok_or("activations leave the GPU here: `techniques.activation_offload`")?;
@@ -50,5 +63,6 @@ pub fn swapping(scenario: &Scenario) -> Result<(Build, Swapping), String> {
                 .to_owned(),
         );
     };
-    Ok((build, Swapping { smallest, keep, prefetch }))
+    let pinned = buffers.activations == HostMemory::Pinned;
+    Ok((build, Swapping { smallest, keep, prefetch, pinned }))
 }

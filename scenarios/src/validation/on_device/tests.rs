@@ -93,9 +93,11 @@ fn what_leaves_in_pytorch_is_what_is_simulated_to_leave() {
     let Some(mut pytorch) = pytorch() else { return };
     for of in ["materialised", "flash"] {
         let mut losses = Vec::new();
-        for (keep, prefetch) in [(1_000_000_000, 1), (100_000, 1), (100_000, 0), (0, 1_000)] {
+        let rows = [(1_000_000_000, 1, true), (100_000, 1, true), (100_000, 0, true), (0, 1_000, true)];
+        for (keep, prefetch, pinned) in rows.into_iter().chain([(100_000, 1, false), (0, 4, false)]) {
             let offload = format!(
-                "techniques.activation_offload={{ smallest: 2000 B, keep: {{ bytes: {keep} B }}, prefetch: {prefetch}, forwarding: false }}"
+                "techniques.activation_offload={{ smallest: 2000 B, keep: {{ bytes: {keep} B }}, prefetch: {prefetch}, forwarding: false, \
+                 pinned: {pinned} }}"
             );
             let attention = format!("software.attention={of}");
             let Simulation::Swap(swap) = &swap(&[&attention, &offload]) else { panic!("it is a swap") };
@@ -196,6 +198,27 @@ fn steps_take_batches_that_threads_prepare() {
     }
 }
 
+/// Without a GPU memory is copied to memory: what is written to files is read again, and every row of the sets can be timed.
+#[test]
+fn copies_and_files_are_timed() {
+    let Some(mut pytorch) = pytorch() else { return };
+    let machine = OnMachine { gpu: "h200-sxm5-141gb".to_owned(), calibrations: Vec::new() };
+    for question in questions(&["duplex".to_owned(), "disk".to_owned()], &machine, false).unwrap() {
+        let mut asked = on_cpu(&question.asks);
+        asked["transfer"]["bytes"] = json!(4 << 20);
+        match pytorch.run::<Reply>(&asked) {
+            Ok(reply) => {
+                let samples = &reply.figures["transfer_s"];
+                assert!(samples.len() == 4 && samples.iter().all(|&time| time > 0.0), "{samples:?}");
+            }
+            Err(error) => {
+                let past_the_cache = error.to_string().contains("past the page cache");
+                assert!(past_the_cache && question.name().contains("direct"), "{}: {error}", question.name());
+            }
+        }
+    }
+}
+
 #[test]
 fn every_row_of_every_set_can_be_built_and_is_judged() {
     for name in names() {
@@ -232,6 +255,7 @@ fn what_the_script_has_no_part_for_is_refused_with_the_reason() {
         ("techniques.recompute={ mode: operators }", "`selective` or `full`"),
         ("training.step=forward", "a step is `full`"),
         ("techniques.activation_offload={}", "nothing leaves the GPU"),
+        ("memory.pinned.size=1 GiB", "remove `memory.pinned`"),
     ];
     for (setting, expected) in refusals {
         let refused = build(&resolved(&[setting])).expect_err(setting);

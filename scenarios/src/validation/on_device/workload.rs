@@ -40,6 +40,8 @@ pub(super) enum Kind {
     Swap,
     /// A pipeline of kernels that spin.
     Pipeline,
+    /// Copies between the GPU and its host, and files: what `transfer` of a row says.
+    Transfer,
     /// Steps that wait for batches which threads of the host prepare: its rows have no scenario, but a `Loader`.
     Loader,
 }

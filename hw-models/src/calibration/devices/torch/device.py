@@ -1,5 +1,8 @@
 """What workloads need of a device: streams, clocks, and what holds it back."""
+import contextlib
+import ctypes
 import math
+import mmap
 import statistics
 import subprocess
 import time
@@ -15,6 +18,8 @@ os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 class Cuda:
     """What measuring needs of a GPU."""
+
+    name = "cuda"
 
     # What holds a GPU back, as `nvidia-smi` asks for it; the cap on power belongs to what a load does to the board.
     HELD_BACK = {
@@ -88,8 +93,33 @@ class Cuda:
     def copies(self, to_device, to_host):
         return Copies(to_device, to_host)
 
-    def mover(self):
-        return Mover()
+    def mover(self, pinned):
+        return Mover() if pinned else ThreadMover(self)
+
+    def moment(self):
+        """What is queued until now."""
+        return torch.cuda.current_stream().record_event()
+
+    def on_a_stream(self):
+        """A stream: what is done while it is entered runs there, after all that was queued until a moment, and has ended when it is left."""
+        stream = torch.cuda.Stream()
+
+        @contextlib.contextmanager
+        def entered(after=None):
+            with torch.cuda.stream(stream):
+                if after is not None:
+                    stream.wait_event(after)
+                yield
+            stream.synchronize()
+
+        return entered
+
+    def host_buffer(self, size, pinned):
+        """Memory of the host that begins with a page, as a tensor and as bytes."""
+        if not pinned:
+            return pages(size)
+        tensor = torch.zeros(size, dtype=torch.uint8, pin_memory=True)
+        return tensor, memoryview((ctypes.c_char * size).from_address(tensor.data_ptr())).cast("B")
 
     def holders(self, blocks):
         return Holders(blocks)
@@ -116,8 +146,16 @@ class Cuda:
         return {**{name: value for name, value in readings.items() if value is not None}, "throttled_by": held_back}
 
 
+def pages(size):
+    memory = mmap.mmap(-1, size)
+    # Pages that nothing was written to are not there yet.
+    return torch.frombuffer(memory, dtype=torch.uint8).zero_(), memoryview(memory)
+
+
 class Cpu:
     """The same without a GPU, for tests of this script."""
+
+    name = "cpu"
 
     def begin(self):
         pass
@@ -149,8 +187,17 @@ class Cpu:
     def copies(self, to_device, to_host):
         return HostCopies(to_device + to_host)
 
-    def mover(self):
-        return HostMover()
+    def mover(self, pinned):
+        return HostMover() if pinned else ThreadMover(self)
+
+    def moment(self):
+        return None
+
+    def on_a_stream(self):
+        return lambda after=None: contextlib.nullcontext()
+
+    def host_buffer(self, size, pinned):
+        return pages(size)
 
     def holders(self, blocks):
         raise unable("there are no SMs of a CPU")

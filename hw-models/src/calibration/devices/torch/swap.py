@@ -6,8 +6,11 @@ once) smaller than `smallest` stay; of the others, in the order in which the bac
 the order.
 
 What differs, and is not in the simulator: a tensor leaves as the operator that saves it is launched, which may be later than the
-one that fills it has ended; the host tells the streams of copies so, whose time for that is not counted.
+one that fills it has ended; the host tells the streams of copies so, whose time for that is not counted. From memory that is not
+page-locked a tensor comes by a thread that the host waits for, which launches what needs it only then.
 """
+from concurrent.futures import ThreadPoolExecutor
+
 from torch.multiprocessing.reductions import StorageWeakRef
 
 
@@ -142,6 +145,45 @@ class Mover:
         torch.cuda.current_stream().wait_event(loaded)
 
 
+class ThreadMover:
+    """The same where the host's memory is not page-locked: a thread for each way makes one copy after the other and waits until it has
+    ended, and so does the host that needs one."""
+
+    def __init__(self, device):
+        self.device, self.moment = device.name, device.moment
+        self.out, self.back = ((ThreadPoolExecutor(1), device.on_a_stream()) for _ in range(2))
+
+    def buffer(self, size):
+        return torch.zeros(size, dtype=torch.uint8)
+
+    def store(self, storage, into):
+        thread, stream = self.out
+        filled = self.moment()
+
+        def copy(flat):
+            with stream(filled):
+                into.copy_(flat)
+
+        # Nobody else has the storage: its memory is free for others when the copy has ended.
+        return thread.submit(copy, torch.empty(0, dtype=torch.uint8, device=self.device).set_(storage))
+
+    def load(self, out_of, size, stored):
+        thread, stream = self.back
+        flat = torch.empty(size, dtype=torch.uint8, device=self.device)
+        # Its memory may have been another's until now.
+        free = self.moment()
+
+        def copy():
+            stored.result()
+            with stream(free):
+                flat.copy_(out_of)
+
+        return flat.untyped_storage(), thread.submit(copy)
+
+    def need(self, loaded):
+        loaded.result()
+
+
 class HostMover:
     """The same on a CPU, for tests of this script: copies have ended when they begin."""
 
@@ -184,7 +226,8 @@ def swap(request):
     """Times steps, and counts the bytes of one that leave and that come back."""
     device = Cuda() if request["device"] == "cuda" else Cpu()
     device.begin()
-    training = SwappedTraining(request["model"], request["device"], device.mover(), request["swap"])
+    mover = device.mover(request["swap"]["pinned"])
+    training = SwappedTraining(request["model"], request["device"], mover, request["swap"])
     device.forget_peaks()
     for _ in range(1 + request["warm_up"]):
         training.step()

@@ -7,6 +7,7 @@ WORKLOADS = {
     "swap": swap,
     "pipeline": pipeline,
     "loader": loader,
+    "transfer": transfer,
     "operators": operators,
 }
 

@@ -17,6 +17,7 @@ const SCRIPT: &str = concat!(
     include_str!("swap.py"),
     include_str!("pipeline.py"),
     include_str!("loader.py"),
+    include_str!("transfers.py"),
     include_str!("workloads.py"),
 );
 /// How long a workload may take: most of it is compiling one.
