@@ -11,7 +11,8 @@ use crate::quantity;
 use crate::ranking::{Comparison, Point};
 use crate::state;
 use crate::summary::{
-    AllocatorPeak, Citation, CommunicationUse, KeptActivations, Moment, RunSummary, Summary, SwapPlan,
+    AllocatorPeak, Citation, CommunicationUse, DriveUse, KeptActivations, Moment, RunSummary, Summary,
+    SwapPlan,
 };
 use crate::table::Table;
 
@@ -64,6 +65,7 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         kept(out, &point.runs, style)?;
         time(out, run, &comparison, style)?;
         communication(out, run, &comparison, style)?;
+        drives(out, run, &comparison, style)?;
         swap(out, run, &comparison, style)?;
         allocator(out, run, &comparison, style)?;
         if let Some(line) = rests_on(run) {
@@ -160,11 +162,31 @@ fn communication(
         let (bytes, exposed) = (quantity::bytes(one.bytes), quantity::seconds(one.exposed_s));
         vec![one.kind.clone(), one.count.to_string(), bytes, exposed, share]
     };
-    writeln!(out, "{}", grid(titles, run.communication.iter().take(ROWS_MAX).map(row).collect()))?;
-    match run.drive_lifetime_years {
-        Some(years) => writeln!(out, "  the drives that activations are written to last {years:.2} years"),
-        None => Ok(()),
+    writeln!(out, "{}", grid(titles, run.communication.iter().take(ROWS_MAX).map(row).collect()))
+}
+
+/// What is kept on drives and goes there, and how long they last.
+fn drives(
+    out: &mut impl Write,
+    run: &RunSummary,
+    comparison: &Comparison<'_>,
+    style: Style,
+) -> io::Result<()> {
+    if run.drives.is_empty() {
+        return Ok(());
     }
+    let heading = format!("drives in a step of {}", comparison.naming.run(run));
+    writeln!(out, "\n{}", style.bold(&clean(&heading)))?;
+    let titles =
+        [("array", false), ("holds", true), ("of", true), ("read", true), ("written", true), ("lasts", true)];
+    let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
+    let row = |array: &DriveUse| {
+        let bytes = [array.peak_bytes, array.read_bytes, array.written_bytes].map(quantity::bytes);
+        let [holds, read, written] = bytes;
+        let capacity = array.capacity_bytes.map_or(quantity::NONE.to_owned(), quantity::bytes);
+        vec![array.called(), holds, capacity, read, written, array.lasts()]
+    };
+    writeln!(out, "{}", grid(titles, run.drives.iter().take(ROWS_MAX).map(row).collect()))
 }
 
 /// What was decided about tensors that leave.

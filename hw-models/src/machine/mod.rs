@@ -223,10 +223,7 @@ impl Machine {
         match self.local(id) {
             Some((node, local)) => {
                 let part = &self.graph.parts[local as usize];
-                let name = match self.numbered_nodes {
-                    true => format!("node[{node}].{}", part.name),
-                    false => part.name.clone(),
-                };
+                let name = self.name_within(node, &part.name);
                 let model = part.model.as_deref();
                 Part { name, kind: part.kind, model, node: Some(node), capacity: part.capacity }
             }
@@ -236,6 +233,11 @@ impl Machine {
                 Part { name: fabric.name(part), kind, model: None, node: None, capacity: None }
             }
         }
+    }
+
+    /// What something is called in results that its node knows by a name.
+    pub fn name_within(&self, node: u32, name: &str) -> String {
+        if self.numbered_nodes { format!("node[{node}].{name}") } else { name.to_owned() }
     }
 
     /// One direction of a link.

@@ -28,7 +28,7 @@ pub struct MachineResources {
     pub gpus: Vec<GpuResources>,
     /// By [`super::DirectedLink`]; both directions of a half-duplex link are one fluid.
     pub links: Vec<FluidId>,
-    /// Host memories and drives of known size, by part number.
+    /// Host memories of known size, by part number.
     pub stores: BTreeMap<u32, StoreId>,
 }
 
@@ -81,7 +81,7 @@ impl Machine {
         }
         for id in self.parts() {
             let part = self.part(id);
-            if let (PartKind::Memory | PartKind::Ssd, Some(capacity)) = (part.kind, part.capacity) {
+            if let (PartKind::Memory, Some(capacity)) = (part.kind, part.capacity) {
                 resources.stores.insert(id.0, platform.store(part.name, capacity));
             }
         }

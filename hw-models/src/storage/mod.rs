@@ -19,7 +19,7 @@ mod shares;
 mod states;
 mod transfer;
 
-pub use array::{Array, ArrayError};
+pub use array::{Array, ArrayError, Members, arrays_of_node};
 pub use lifetime::{Endurance, SECONDS_PER_YEAR};
 pub use path::{PATHS, PathCatalogue, PathParameters, Staging};
 pub use pipeline::{Stage, pipeline};

@@ -19,8 +19,8 @@ pub type PathCatalogue = IndexMap<String, PathParameters>;
 pub struct PathParameters {
     /// How bytes come to a GPU.
     pub staging: Staging,
-    /// Times that a byte passes host memory between drive and buffer: once if the drive writes it there; thrice if it is copied from the
-    /// page cache, which is a read and a write more.
+    /// Times that a byte passes host memory where it goes there, be it to a buffer: once if the drive writes it there; thrice if it is
+    /// copied from the page cache, which is a read and a write more.
     pub passes: f64,
     /// Most that its thread reads (GB/s): its copy out of the page cache, and what it waits for. None: the drives and links limit.
     #[serde(default)]

@@ -7,7 +7,7 @@ use sim_core::time::Time;
 use sim_core::{Options, simulate};
 
 use crate::copies::{Copy, CopyCatalogue, Direction, HostMemory};
-use crate::machine::{Machine, MachineResources, NoRoute, PartId, PartKind, ResourceKind};
+use crate::machine::{Machine, MachineResources, NoRoute, PartId, ResourceKind};
 
 use super::{Array, PathParameters, Stage, Staging, Storage, Way, pipeline};
 
@@ -102,14 +102,13 @@ impl UnderWay<'_> {
         bytes: u64,
     ) -> Result<Stage, NoRoute> {
         let Transfer { array, way, path, .. } = *transfer;
-        let passes = if self.machine.part(end).kind == PartKind::Memory { path.passes } else { 1.0 };
         let (demands, at_most) = self.storage.demands(
             platform,
             &self.resources,
             (array, end),
             (way, bytes),
             path.requests(),
-            passes,
+            path.passes,
         )?;
         let name = format!("{} {way:?}", array.name).to_lowercase();
         let at_most = at_most.min(path.of_thread(way));

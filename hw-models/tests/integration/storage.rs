@@ -2,10 +2,10 @@
 
 use hw_models::catalogue::{Catalogue, Ssd};
 use hw_models::copies::{COPIES, CopyCatalogue};
-use hw_models::machine::{ClusterSpec, Machine, PartChange};
+use hw_models::machine::{ClusterSpec, LinkSpec, Machine, ModelSpec, PartChange, PartsSpec};
 use hw_models::storage::{
-    Array, ArrayError, Endurance, OffloadedStates, PATHS, PathCatalogue, PathParameters, Requests,
-    SECONDS_PER_YEAR, Transfer, Way, seconds_at_once,
+    Array, Endurance, Members, OffloadedStates, PATHS, PathCatalogue, PathParameters, Requests,
+    SECONDS_PER_YEAR, Transfer, Way, arrays_of_node, seconds_at_once,
 };
 use serde::Deserialize;
 
@@ -31,8 +31,8 @@ fn path(name: &str) -> PathParameters {
 }
 
 fn array(machine: &Machine, drives: impl IntoIterator<Item = u32>) -> Array {
-    let names: Vec<String> = drives.into_iter().map(|drive| format!("node[0].ssd[{drive}]")).collect();
-    Array::new(machine, "scratch", &names).unwrap()
+    let names = Members::Named(drives.into_iter().map(|drive| format!("ssd[{drive}]")).collect());
+    arrays_of_node(machine, 0, [("scratch", &names)]).unwrap().remove(0)
 }
 
 /// Bytes per second (GB/s) of transfers that begin together, each of so many bytes.
@@ -240,13 +240,45 @@ fn states_on_drives_take_their_turns_or_overlap() {
 #[test]
 fn an_array_says_what_is_wrong_with_it() {
     let machine = machine(|_| ());
-    let error = |names: &[&str]| Array::new(&machine, "scratch", names).unwrap_err().to_string();
-    assert!(error(&[]).contains("has no drives: name those of a node"), "{}", error(&[]));
-    let unknown = error(&["node[0].ssd[11]"]);
-    assert!(unknown.contains("`scratch`") && unknown.contains("node[0].ssd["), "{unknown}");
-    assert!(error(&["node[0].gpu[1]"]).contains("which is a gpu: name drives"));
-    let twice = Array::new(&machine, "scratch", &["node[0].ssd[1]"; 2]).unwrap_err();
-    assert!(
-        matches!(twice, ArrayError::Twice { .. }) && twice.to_string().contains("each of its drives once")
-    );
+    let named = |names: &[&str]| Members::Named(names.iter().map(|&name| name.to_owned()).collect());
+    let errors = |members: &[Members]| {
+        let arrays = ["scratch", "states"].into_iter().zip(members);
+        let errors = arrays_of_node(&machine, 0, arrays).unwrap_err();
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let error = |names: &[&str]| errors(&[named(names)]);
+    assert!(error(&[]).contains("has no drives: name some"), "{}", error(&[]));
+    let unknown = error(&["ssd[11]"]);
+    assert!(unknown.contains("`scratch`") && unknown.contains("did you mean `ssd[1]`"), "{unknown}");
+    assert!(error(&["drive7"]).contains("the drives here are `ssd[0]`"), "{}", error(&["drive7"]));
+    assert!(error(&["gpu[1]"]).contains("`gpu[1]`, which is a gpu"), "{}", error(&["gpu[1]"]));
+    assert!(error(&["ssd[1]", "ssd[1]"]).contains("each of its drives once"));
+    assert!(errors(&[Members::First(9)]).contains("asks for 9 drives of a node, which has 8"));
+    // Both arrays are told, each of what is wrong with it.
+    let both = errors(&[named(&["gpu[1]"]), named(&["nic[0]"])]);
+    assert!(both.contains("`scratch`") && both.contains("`states`"), "{both}");
+    let shared = errors(&[Members::First(4), named(&["ssd[3]", "ssd[4]"])]);
+    assert!(shared.contains("`ssd[3]`, which `scratch` has, too"), "{shared}");
+}
+
+/// Each member has the same: of unlike drives as much as the smallest.
+#[test]
+fn an_array_holds_as_much_of_each_member_as_the_smallest_has() {
+    let part = |name: &str, model: &str| ModelSpec { name: name.to_owned(), model: model.to_owned() };
+    let link = |drive: &str| LinkSpec {
+        between: [drive.to_owned(), "cpu".to_owned()],
+        class: Some("pcie4".to_owned()),
+        lanes: 4,
+    };
+    let gpu = LinkSpec { lanes: 16, ..link("gpu") };
+    let spec = PartsSpec {
+        gpus: vec![part("gpu", "a40")],
+        sockets: vec!["cpu".to_owned()],
+        ssds: vec![part("large", "samsung-pm9a3-u2-3840gb"), part("small", "samsung-980-pro-1tb")],
+        links: vec![gpu, link("large"), link("small")],
+        ..PartsSpec::default()
+    };
+    let machine = Machine::from_parts(&catalogue(), &spec, &[]).unwrap();
+    let arrays = arrays_of_node(&machine, 0, [("both", &Members::All)]).unwrap();
+    assert_eq!((&*arrays[0].name, arrays[0].capacity(&machine)), ("both", Some(2_000_000_000_000)));
 }

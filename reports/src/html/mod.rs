@@ -5,6 +5,7 @@
 mod allocator;
 mod answer;
 mod constants;
+mod drives;
 mod evidence;
 mod kept;
 mod machine;

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use plotters::style::RGBAColor;
 
-use super::{Page, figure, first, legend, picker, traffic};
+use super::{Page, drives, figure, first, legend, picker, traffic};
 use crate::finding::verdict;
 use crate::plots::palette::of_state;
 use crate::plots::rows::{self, Bar, Segment};
@@ -101,6 +101,7 @@ pub(super) fn causes(page: &Page<'_>) -> Result<Markup, PlotError> {
             (by_rank(page, best)?)
             (critical_path(page)?)
             (traffic::communication(page)?)
+            (drives::arrays(page))
             (traffic::links(page)?)
             (traffic::resources(page, best)?)
         }

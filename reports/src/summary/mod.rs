@@ -4,6 +4,7 @@
 //! `schema_version` fields are only ever added.
 
 mod allocator;
+mod drives;
 mod kept;
 mod machine;
 mod swap;
@@ -16,6 +17,7 @@ use crate::wording::said;
 use crate::{absent, quantity};
 
 pub use allocator::{AllocatorPeak, Moment};
+pub use drives::DriveUse;
 pub use kept::KeptActivations;
 pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
 pub use swap::SwapPlan;
@@ -139,7 +141,10 @@ pub struct RunSummary {
     /// Communication by kind. What is exposed adds up to the communication and the waiting for transfers of the breakdown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub communication: Vec<CommunicationUse>,
-    /// Years that the drives last that activations are written to, in this step again and again: those of the array that lasts least.
+    /// Arrays of drives that something is kept on, those that are written most first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<DriveUse>,
+    /// Years that drives last in this step again and again: those of the array that lasts least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_lifetime_years: Option<f64>,
     /// The links of a machine that were used most, busiest first.

@@ -10,8 +10,8 @@ use workloads::techniques::zero_infinity::ZeroInfinity;
 use workloads::techniques::zero_offload::ZeroOffload;
 
 use crate::schema::{
-    self, Bytes, EvictionPolicy, KeptParameters, KeptStates, MemoryAllowance, Scenario, Schedule, Send,
-    Share, StoreWhen, SwapCoordination, SwapEngine,
+    self, Bytes, EvictionPolicy, KeptParameters, MemoryAllowance, Outside, Scenario, Schedule, Send, Share,
+    StoreWhen, SwapCoordination, SwapEngine,
 };
 
 /// Tensors that are offloaded, at least (bytes): 8 Mi elements of two bytes (SSDTrain).
@@ -83,7 +83,7 @@ fn swap(swap: &schema::Swap) -> Swap {
 fn zero_infinity(settings: &schema::ZeroInfinity) -> ZeroInfinity {
     ZeroInfinity {
         parameters_at_host: settings.parameters == KeptParameters::Host,
-        states_on_drives: settings.states == KeptStates::Drives,
+        states_on_drives: settings.states == Outside::Drives,
         group: settings.group.get(),
         buffers: settings.buffers.get() as u32,
     }

@@ -1,7 +1,6 @@
 //! The plan of a transformer.
 
 use hw_models::copies::HostMemory;
-use hw_models::storage::PathParameters;
 use sim_core::time::Time;
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
@@ -10,15 +9,14 @@ use workloads::model::transformer::{
     Transformer,
 };
 use workloads::placement;
-use workloads::plan::{self, Deployment, Drives, HostBuffers, HostRates, TransformerPlan};
-use workloads::site::Arrays;
+use workloads::plan::{self, Deployment, HostBuffers, HostRates, TransformerPlan};
 
+use super::drives::drives;
 use super::pipelining::{pipelining, schedule};
-use crate::catalogue;
 use crate::schema::{
     self, Attention, Bias, Bytes, BytesPerParameter, ContextExchange, Count, CrossEntropy, DrawnLoad,
     Encoder, ExpertLoad, FusedSoftmax, Gelu, Launch, LayersOf, Mlp, Model, Norm, Optimizer, Placement,
-    Positions, Precision, ProductsAddTo, Rate, RecomputeMode, Scaling, Scenario, Share, WhenFull,
+    Positions, Precision, ProductsAddTo, Rate, RecomputeMode, Scaling, Scenario, WhenFull,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -47,12 +45,6 @@ pub(super) fn deployment(scenario: &Scenario) -> Deployment {
         hosts: host_rates(scenario),
         buffers: buffers(scenario),
         drives: drives(scenario),
-        arrays: scenario
-            .techniques
-            .activation_offload
-            .as_ref()
-            .and_then(|offload| offload.drives.as_ref())
-            .map(arrays),
         pipelining: pipelining(scenario),
         reserved: scenario.memory.reserved.map_or(0, Bytes::bytes),
         limit: scenario.memory.limit.map(Bytes::bytes),
@@ -86,36 +78,6 @@ fn host_rates(scenario: &Scenario) -> HostRates {
     HostRates {
         update: rate(offload.or(infinity.and_then(|hosts| hosts.rate))),
         gradients: rate(infinity.and_then(|hosts| hosts.gradient_rate)),
-    }
-}
-
-/// The drives that a technique uses, and how.
-fn drives(scenario: &Scenario) -> Option<Drives> {
-    let uses = |hosts: &schema::ZeroInfinity| hosts.states == schema::KeptStates::Drives;
-    scenario.techniques.zero_infinity.as_ref().filter(|hosts| uses(hosts))?;
-    let settings = scenario.storage.clone().unwrap_or_default();
-    let path = catalogue::storage_paths().get(&settings.path)?;
-    let path = PathParameters {
-        block_kib: settings.block.map_or(path.block_kib, |block| block.bytes() >> 10),
-        depth: settings.depth.map_or(path.depth, |depth| depth.get() as u32),
-        issue_us: settings.issue.map_or(path.issue_us, |issue| issue.picoseconds() as f64 * 1e-6),
-        ..path.clone()
-    };
-    Some(Drives { count: settings.drives.map(|count| count.get() as u32), path })
-}
-
-/// The arrays of drives that activations go to.
-fn arrays(settings: &schema::Drives) -> Arrays {
-    let schema::Drives { arrays, path, rated_amplification, amplification, retention } = settings;
-    let path = match path {
-        schema::DrivePath::GpuDirect => "gpu-direct",
-        schema::DrivePath::Bounce => "bounce",
-    };
-    let wear = [rated_amplification, amplification, retention];
-    Arrays {
-        of_gpus: arrays.clone(),
-        path: catalogue::storage_paths()[path].clone(),
-        wear: wear.map(|times| times.map_or(1.0, Share::as_f64)),
     }
 }
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use reports::summary::CommunicationUse;
-use workloads::account::{Accounts, Communication, Task};
+use workloads::account::{Accounts, Communication};
 use workloads::lower::Lowered;
 
-use super::lanes::lanes;
+use super::lanes::{Lane, lanes};
 use super::tally::{Tally, Traffic};
 
 /// What the ranks of a transformer communicate in one of `steps`, of which `measured` are timed.
@@ -48,21 +48,23 @@ fn traffic(
 ) -> BTreeMap<Communication, BTreeMap<u32, Traffic>> {
     let mut traffic: BTreeMap<Communication, BTreeMap<u32, Traffic>> = BTreeMap::new();
     for (number, lane) in lanes(lowered).enumerate().filter(|(_, lane)| lane.replica == 0) {
-        let kind_of = |task: &Task| accounts.of(task.kind).communication;
-        let tasks = |block| lane.ops(block).iter().filter_map(|op| lane.done_by(op));
-        if let Some(made) = tally.made(number) {
-            let first = lane.calls.iter().flat_map(|call| tasks(call.block)).find_map(kind_of);
-            if let Some(kind) = first {
-                traffic.entry(kind).or_default().entry(lane.stage).or_default().add(1, made);
-            }
-            continue;
+        let made = tally.made(number);
+        for (kind, said) in of_lane(&lane, accounts) {
+            let of_stage = traffic.entry(kind).or_default().entry(lane.stage).or_default();
+            of_stage.add(1, made.unwrap_or(said));
         }
-        for call in lane.calls {
-            for task in tasks(call.block) {
-                let Some(kind) = kind_of(task) else { continue };
-                let of_stage = traffic.entry(kind).or_default().entry(lane.stage).or_default();
-                of_stage.add(u64::from(call.repeat), Traffic { count: 1, bytes: task.bytes });
-            }
+    }
+    traffic
+}
+
+/// By kind, what a lane communicates in all steps if it leaves nothing out. Copies that may be left out are of one kind.
+pub(super) fn of_lane(lane: &Lane<'_>, accounts: &Accounts) -> BTreeMap<Communication, Traffic> {
+    let mut traffic: BTreeMap<Communication, Traffic> = BTreeMap::new();
+    for call in lane.calls {
+        for task in lane.ops(call.block).iter().filter_map(|op| lane.done_by(op)) {
+            let Some(kind) = accounts.of(task.kind).communication else { continue };
+            let once = Traffic { count: 1, bytes: task.bytes };
+            traffic.entry(kind).or_default().add(u64::from(call.repeat), once);
         }
     }
     traffic

@@ -13,10 +13,10 @@ use sim_core::time::Time;
 use workloads::lower::{Lowered, RankIds};
 use workloads::names::{cause, kind};
 use workloads::plan::Built;
-use workloads::schedule::LaneKind;
 
 use super::communication::communication;
 use super::drawing::link_kind;
+use super::drives::drives;
 use super::idle::idle_gpus;
 use super::interval::{Evidence, interval};
 use super::ranks;
@@ -67,29 +67,11 @@ impl Measured<'_> {
             summary.communication =
                 communication(self.lowered(), accounts, tally, steps, self.measured_steps());
             summary.provenance = tally.provenance(self.slowest(summary));
-            summary.drive_lifetime_years = self.drive_lifetime_years(tally);
+            summary.drives =
+                drives((self.built, accounts), (self.run, tally), self.words, (steps, self.step_time_s()));
+            let years = summary.drives.iter().filter_map(|array| array.lifetime_years);
+            summary.drive_lifetime_years = years.reduce(f64::min);
         }
-    }
-
-    /// Years that the array lasts that lasts least, with what its ranks write in a step.
-    fn drive_lifetime_years(&self, tally: &Tally<'_>) -> Option<f64> {
-        let replicas = ranks::replicas(self.lowered());
-        let steps = f64::from(plans::steps(self.scenario));
-        let written = |&rank: &u32| -> f64 {
-            let stage = rank / replicas as u32;
-            let lane = self
-                .lowered()
-                .streams
-                .iter()
-                .find(|role| (role.stage, role.kind) == (stage, LaneKind::Offload));
-            let made = lane.and_then(|role| tally.made(role.lane as usize));
-            made.map_or(0.0, |made| made.bytes as f64 / steps)
-        };
-        let years = self.built.arrays.iter().filter_map(|array| {
-            let bytes: f64 = array.ranks.iter().map(written).sum();
-            Some(array.endurance?.years(bytes, self.step_time_s()))
-        });
-        years.reduce(f64::min).filter(|years| years.is_finite())
     }
 
     /// The rank that keeps the others waiting.

@@ -4,6 +4,7 @@ mod allocation;
 mod communication;
 mod constants;
 mod drawing;
+mod drives;
 mod failure;
 mod headline;
 mod idle;

@@ -149,6 +149,12 @@ impl<'a> Tally<'a> {
         Some(Traffic { count: mean(|made| made.count), bytes: mean(|made| made.bytes) })
     }
 
+    /// What a stream of the whole program made in all steps of copies that its lane may leave out; none for other lanes.
+    pub(super) fn made_by(&self, stream: usize) -> Option<Traffic> {
+        self.copies[self.lowered.streams[stream].lane as usize].as_ref()?;
+        Some(self.made[self.stands_for[stream].index()])
+    }
+
     /// The simulated stream that computes for a rank.
     fn stream(&self, rank: usize) -> usize {
         self.stands_for[self.lowered.ranks[rank].compute.index()].index()

@@ -4,6 +4,7 @@
 //! Schema, and `shape` answers questions about paths from that same schema. Choices are externally tagged and
 //! nothing is flattened or untagged, because serde forgets positions in those forms.
 
+use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -50,11 +51,10 @@ pub use shape::Shape;
 pub use software::{
     Attention, CrossEntropy, FusedSoftmax, Gelu, Launch, LayersOf, Optimizer, ProductsAddTo, Software,
 };
-pub use storage::Storage;
+pub use storage::{DriveArray, DriveSet, Outside, Storage};
 pub use techniques::{
-    ActivationOffload, BPipe, DrivePath, Drives, EvictionPolicy, Keep, KeptParameters, KeptStates,
-    PairTransfer, Recompute, RecomputeMode, StageSet, StoreWhen, Swap, SwapCoordination, SwapEngine,
-    Techniques, ZeroInfinity, ZeroOffload,
+    ActivationOffload, BPipe, EvictionPolicy, Keep, KeptParameters, PairTransfer, Recompute, RecomputeMode,
+    StageSet, StoreWhen, Swap, SwapCoordination, SwapEngine, Techniques, ZeroInfinity, ZeroOffload,
 };
 pub use training::{Fp8, MicroBatches, Precision, Scaling, Step, Training, UpdateRule};
 pub use transformer::{
@@ -71,9 +71,10 @@ pub struct Scenario {
     /// What the model is trained on; a profiled pipeline needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
-    /// What techniques use of its drives.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub storage: Option<Storage>,
+    /// Arrays of drives of each node by name, which techniques keep tensors and states on; when absent all drives of a node are one.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    #[schemars(extend("examples" = [{ "nvme": { "drives": 4 } }]))]
+    pub storage: Storage,
     /// Hardware files of `foretrain calibrate`, laid over the machine: what they measured replaces what the catalogue says, the
     /// rest stays. Paths are relative to this file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

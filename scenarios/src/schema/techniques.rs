@@ -9,7 +9,7 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use super::written::{self, Scalar, Written};
-use super::{Bytes, Count, Duration, Layers, PerStage, Rate, Share};
+use super::{Bytes, Count, Duration, Layers, Outside, PerStage, Rate};
 
 /// Techniques that change what is executed, where and in which order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,7 +21,7 @@ pub struct Techniques {
     /// Balance activation memory between the stages `x` and `p - 1 - x` (Kim et al., ICML 2023).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bpipe: Option<BPipe>,
-    /// Move what the forward pass saves to host memory, and back before the backward pass needs it.
+    /// Move what the forward pass saves to host memory or drives, and back before the backward pass needs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation_offload: Option<ActivationOffload>,
     /// Keep the states of the optimizer with the hosts, which update: gradients leave, parameters come back (Ren et al., ATC 2021).
@@ -44,7 +44,10 @@ pub struct ZeroInfinity {
     /// Where parameters are between passes.
     pub parameters: KeptParameters,
     /// Where states of the optimizer are.
-    pub states: KeptStates,
+    pub states: Outside,
+    /// Arrays of `storage` that they are on, of the GPUs of a node in turn; the only one when absent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arrays: Vec<String>,
     /// So many parameters are updated together; 10^9 when absent, as in DeepSpeed (`sub_group_size`).
     pub group: Count<1, 1_000_000_000_000>,
     /// Groups in host memory at a time: with one reading, updating and writing take turns, as in DeepSpeed without `pipeline_read` and
@@ -62,7 +65,8 @@ impl Default for ZeroInfinity {
     fn default() -> Self {
         Self {
             parameters: KeptParameters::Host,
-            states: KeptStates::Drives,
+            states: Outside::Drives,
+            arrays: Vec::new(),
             group: Count::new(1_000_000_000).expect("within the limits"),
             buffers: Count::new(1).expect("within the limits"),
             rate: None,
@@ -79,16 +83,6 @@ pub enum KeptParameters {
     Gpu,
     /// In host memory.
     Host,
-}
-
-/// Where states of the optimizer are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum KeptStates {
-    /// In host memory.
-    Host,
-    /// On drives.
-    Drives,
 }
 
 /// Keep the states of the optimizer in host memory. Gradients go there as soon as they are summed, in buckets of
@@ -120,7 +114,7 @@ impl Default for ZeroOffload {
     }
 }
 
-/// Move what the forward pass saves to host memory, tensor by tensor, and back before the backward pass needs it.
+/// Move what the forward pass saves to host memory or drives, tensor by tensor, and back before the backward pass needs it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ActivationOffload {
@@ -129,9 +123,12 @@ pub struct ActivationOffload {
     pub smallest: Option<Bytes>,
     /// What stays of each micro-batch on every GPU, for each chunk of its stage.
     pub keep: Keep,
-    /// Where tensors go; to host memory when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub drives: Option<Drives>,
+    /// Where tensors go.
+    pub to: Outside,
+    /// Arrays of `storage` that they go to, of the GPUs of a node in turn; the only one when absent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("examples" = [["left", "right"]]))]
+    pub arrays: Vec<String>,
     /// A tensor is asked for when the backward pass needs the one so many before it, whether that has left or not.
     pub prefetch: Count<0, 65_536>,
     /// When the copy of a tensor begins.
@@ -161,40 +158,6 @@ pub enum Keep {
     Bytes(Bytes),
 }
 
-/// Drives of the machine that tensors go to, and from there back to the GPU.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Drives {
-    /// Of the GPUs of a node in turn, the drives that each stripes its tensors over (RAID 0), by name; all drives of the node are one array
-    /// of all its GPUs when absent.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("examples" = [[["ssd[0]", "ssd[1]"], ["ssd[2]", "ssd[3]"]]]))]
-    pub arrays: Vec<Vec<String>>,
-    /// How bytes come there.
-    pub path: DrivePath,
-    /// What drives write for each byte of the workload that they are rated for; 1 when absent, 2.5 in SSDTrain's account.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rated_amplification: Option<Share>,
-    /// What they write for each byte that is written here; 1 when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub amplification: Option<Share>,
-    /// Times the cycles that they last longer as they need not keep what is written for long; 1 when absent, 86 in SSDTrain's account
-    /// (a day rather than three years).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retention: Option<Share>,
-}
-
-/// How bytes come from GPUs to drives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum DrivePath {
-    /// Drives read and write the memory of the GPU (GPUDirect Storage).
-    #[default]
-    GpuDirect,
-    /// By way of a buffer of the host.
-    Bounce,
-}
-
 /// When the copy of a tensor that leaves begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -211,7 +174,8 @@ impl Default for ActivationOffload {
         Self {
             smallest: None,
             keep: Keep::LastLayer,
-            drives: None,
+            to: Outside::Host,
+            arrays: Vec::new(),
             prefetch: Count::new(4).expect("within the limits"),
             store: StoreWhen::Produced,
             forwarding: true,

@@ -9,7 +9,7 @@ use reports::validation::{LeftOut, Row, Unit};
 use workloads::buffers::HostBuffers;
 use workloads::model::transformer::Group;
 use workloads::placement::{Extent, Placement};
-use workloads::site::Job;
+use workloads::site::{Drives, Job};
 
 use super::set::CollectiveTable;
 use super::timing::timing;
@@ -166,15 +166,9 @@ impl Series {
         let gpu = machine.gpu_model(machine.gpu(0)).ok_or("the node has no GPU of the catalogue")?;
         let formulas = CollectiveCatalogue { tables: Vec::new(), ..catalogue::collectives().clone() };
         let extent = Extent::new(self.ranks, 1, 1);
-        let placement = &Placement::Sequential;
-        let job = Job {
-            machine: &machine,
-            extent,
-            placement,
-            capacity: 0,
-            drives: None,
-            buffers: HostBuffers::ENOUGH,
-        };
+        let (placement, drives) = (&Placement::Sequential, &Drives::NONE);
+        let buffers = HostBuffers::ENOUGH;
+        let job = Job { machine: &machine, extent, placement, capacity: 0, drives, buffers };
         let group = job.shape(Group::Tensor).map_err(|error| error.to_string())?;
         Ok((formulas.model(&gpu.architecture).map_err(|error| error.to_string())?, group))
     }

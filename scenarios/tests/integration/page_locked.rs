@@ -63,7 +63,7 @@ fn what_is_not_page_locked_takes_as_long_as_a_thread_copies() {
 #[test]
 fn what_goes_to_drives_needs_no_buffers_that_stay() {
     for setting in ["memory.pinned.size=1 GiB", "techniques.activation_offload.pinned=false"] {
-        let failure = read(OFFLOADED, &[setting, "techniques.activation_offload.drives={}"]).unwrap_err();
+        let failure = read(OFFLOADED, &[setting, "techniques.activation_offload.to=drives"]).unwrap_err();
         assert_eq!(messages(&failure), ["activations on drives need no page-locked memory"]);
     }
 }

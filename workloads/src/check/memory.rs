@@ -83,7 +83,7 @@ pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
         .collect()
 }
 
-/// A host whose memory, or whose drive, cannot hold what its ranks keep there throughout.
+/// A host whose memory, or an array of whose drives, cannot hold what its ranks keep there throughout.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{memory}` has {capacity} B, but {ranks} ranks keep {needed} B there throughout")]
 pub struct FullHost {
@@ -104,9 +104,8 @@ pub fn full_hosts(stages: &[StageMemory], site: &Site) -> Vec<FullHost> {
     let mut hosts: BTreeMap<StoreId, FullHost> = BTreeMap::new();
     for (rank, of_rank) in site.ranks.iter().enumerate() {
         let of_stage = &stages[rank / site.replicas as usize];
-        let of_drive = of_stage.on_drives.div_ceil((of_rank.drives.len() as u64).max(1));
         let memory = of_rank.host.map_or_else(Vec::new, |host| host.held(of_stage));
-        let drives = of_rank.drives.iter().map(|&drive| (drive, kind::OPTIMIZER, of_drive));
+        let drives = of_rank.drives.map(|drives| (drives.store, kind::OPTIMIZER, of_stage.on_drives));
         let mut seen = BTreeSet::new();
         for (id, kind, bytes) in memory.into_iter().chain(drives) {
             let store = &site.platform.stores[id.index()];

@@ -192,7 +192,6 @@ impl<'a> LaneLowering<'a> {
                     HostWorkKind::Read => Object::FromDrives,
                     HostWorkKind::Write => Object::ToDrives,
                 };
-                let cap = self.of_drives(kind).map_or(cap, |alone| cap.min(alone));
                 let (route, cause) = (self.slot(way), self.program.cause(cause::TRANSFER));
                 let work = Activity { latency, cap, ..Activity::moving(bytes, route, cause) };
                 let activity = self.activity(work, task(bytes));
@@ -267,16 +266,6 @@ impl<'a> LaneLowering<'a> {
             }
         };
         Op::Run { activity }
-    }
-
-    /// The rate of a transfer between the drives of a node and its memory alone; none of other work.
-    fn of_drives(&self, kind: HostWorkKind) -> Option<Rate> {
-        let drives = self.site.ranks[self.site.rank(self.lane.stage, 0)].host?.drives?;
-        match kind {
-            HostWorkKind::Read => Some(drives.read.1),
-            HostWorkKind::Write => Some(drives.write.1),
-            HostWorkKind::Receive | HostWorkKind::Send | HostWorkKind::Process | HostWorkKind::Copy => None,
-        }
     }
 
     /// A copy of what is offloaded, there or back.

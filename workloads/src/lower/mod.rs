@@ -191,10 +191,10 @@ fn stores(lowered: &mut Lowered, schedule: &Schedule, site: &Site) {
                     lowered.start.stores.push((store, kind, bytes));
                 }
             }
-            let drives = &site.ranks[site.rank(stage, replica)].drives;
-            for &drive in drives.iter().filter(|_| memory.on_drives > 0) {
+            let drives = site.ranks[site.rank(stage, replica)].drives;
+            if let Some(drives) = drives.filter(|_| memory.on_drives > 0) {
                 let kind = lowered.program.kind(kind::OPTIMIZER);
-                lowered.start.stores.push((drive, kind, memory.on_drives.div_ceil(drives.len() as u64)));
+                lowered.start.stores.push((drives.store, kind, memory.on_drives));
             }
             lowered.ranks.push(ids);
         }

@@ -59,7 +59,7 @@ impl Objects<'_> {
         let rank = |stage| self.site.rank(stage, replica);
         let own = &self.site.ranks[rank(stage)];
         let host = || own.host.expect("a rank whose host works has one");
-        let drives = || host().drives.expect("a rank that keeps something on drives has some");
+        let drives = || own.drives.expect("a rank that keeps something on drives has some");
         let away = || own.away.expect("what is offloaded is somewhere");
         let pageable = || own.pageable.expect("what is not page-locked is at the host");
         match object {
@@ -72,8 +72,8 @@ impl Objects<'_> {
             Object::ToHost => host().out.0,
             Object::FromHost => host().back.0,
             Object::Processors => host().processors.0,
-            Object::FromDrives => drives().read.0.0,
-            Object::ToDrives => drives().write.0.0,
+            Object::FromDrives => drives().back.0,
+            Object::ToDrives => drives().out.0,
             Object::Signal(signal) => self.cohorts.counter(signal, replica),
             Object::Course(storage) => self.trips.cell(storage, replica),
             Object::Meeting(stage) => self.meetings[&stage].0,

@@ -1,6 +1,8 @@
 //! A model that is laid on stages, on a machine: what operators and messages cost there, what its memory holds
 //! throughout, and the passes that every plan goes through.
 
+use std::collections::BTreeMap;
+
 use hw_models::copies::{CopyCost, CopyStream, HostMemory, rate_beside};
 use hw_models::provenance::Origin;
 use hw_models::storage::{Array, PathParameters, Staging};
@@ -55,28 +57,17 @@ impl Deployed<'_> {
         let (machine, extent) = (hardware.machine, self.extent);
         let Deployment { placement, launch, .. } = self.deployment;
         extent.placed(placement, machine.gpus()).map_err(|invalid| PlanError::Invalid(vec![invalid]))?;
-        let drives = self.deployment.drives.as_ref();
-        if self.states.iter().any(|places| places.drives > 0)
-            && (drives.is_none() || machine.drives_of_node(0).next().is_none())
-        {
-            let problem = "states are to be on drives, but the nodes have none: keep them in host memory";
-            let invalid = Invalid { field: "zero_infinity", problem: problem.to_owned() };
-            return Err(PlanError::Invalid(vec![invalid]));
-        }
-        let host_buffers = self.buffers();
+        let (drives, host_buffers) = (&self.deployment.drives, self.buffers());
         let job = Job { machine, extent, placement, capacity, drives, buffers: host_buffers };
+        let arrays = self.arrays(&job)?;
         let mut models =
             CostModels::new(&job, hardware, *launch, self.deployment.hosts, host_buffers.exchanged)?;
         let mut costs = self.costs(&mut models)?;
-        let away = self.deployment.arrays.as_ref();
-        let arrays = away.map(|away| job.arrays(away)).transpose().map_err(|error| {
-            PlanError::Invalid(vec![Invalid { field: "drives", problem: error.to_string() }])
-        })?;
         let host_copies = hardware.host_copies(HostMemory::Pinned);
         costs.pageable_copies = hardware.host_copies(HostMemory::Pageable);
-        costs.away_copies = match away {
+        costs.away_copies = match drives.of_activations().next() {
             None => host_copies,
-            Some(away) => Some(starts(&away.path, host_copies, gpu_link(&job)?)),
+            Some(array) => Some(starts(&array.to_gpu, host_copies, gpu_link(&job)?)),
         };
         let ranks = extent.tensor * extent.context;
         let together = (machine.gpus_per_node() / ranks).clamp(1, extent.data);
@@ -108,16 +99,43 @@ impl Deployed<'_> {
             Staged { chain, graph, layers, table, exchanges, updates, costs, memory, buffers: host_buffers };
         let copies = Copies { replicas: extent.replicas(), ranks, together };
         let hops: Vec<(u32, u32)> = hops.collect();
-        let used = arrays.as_deref().zip(away.map(|away| &away.path));
-        let grounds = JobGrounds { job: &job, hops: &hops, hosted, arrays: used, channels: &channels };
+        let grounds = JobGrounds { job: &job, hops: &hops, hosted, arrays: &arrays, channels: &channels };
         let mut built = assemble(staged, &deployment.pipelining, &copies, &grounds)?;
         let again: Vec<u32> = built.again.iter().map(|op| accounts.operator_of[op.0 as usize]).collect();
         accounts.operator_of.extend(again);
         built.accounts = Some(accounts);
-        if let Some((arrays, away)) = arrays.as_deref().zip(away) {
-            built.arrays = job.array_uses(arrays, away.wear);
-        }
         Ok(built)
+    }
+
+    /// The arrays of drives of the nodes.
+    fn arrays(&self, job: &Job<'_>) -> Result<BTreeMap<u32, Vec<Array>>, PlanError> {
+        let drives = &self.deployment.drives;
+        let mut problems = Vec::new();
+        if drives.states.is_empty() && self.states.iter().any(|places| places.drives > 0) {
+            problems.push("states are to be on drives, but on none that is named: name an array".to_owned());
+        }
+        if drives.of_activations().any(|array| array.to_gpu.staging == Staging::Whole) {
+            let whole = "a path that holds all of a tensor in host memory on its way to drives is not for activations: \
+                         let them bounce, or go there directly";
+            problems.push(whole.to_owned());
+        }
+        // What the start of a copy takes is one for all ranks of a stage.
+        let mut paths = drives.of_activations().map(|array| &array.to_gpu);
+        let first = paths.next();
+        if paths.any(|path| Some(path) != first) {
+            let same =
+                "activations of all GPUs go the same way: give their arrays the same path and requests";
+            problems.push(same.to_owned());
+        }
+        let arrays = job.arrays().unwrap_or_else(|errors| {
+            problems.extend(errors.iter().map(ToString::to_string));
+            BTreeMap::new()
+        });
+        if problems.is_empty() {
+            return Ok(arrays);
+        }
+        let invalid = |problem| Invalid { field: "drives", problem };
+        Err(PlanError::Invalid(problems.into_iter().map(invalid).collect()))
     }
 
     fn costs(&self, models: &mut CostModels<'_>) -> Result<CostBook, HardwareError> {
@@ -167,9 +185,9 @@ impl Deployed<'_> {
             messages: (0..chain.stages).map(message).collect::<Result<_, HardwareError>>()?,
             copies: copies
                 .try_fold(Origin::MeasuredHere, |weakest, copy| Ok::<_, HardwareError>(weakest.max(copy?)))?,
-            away: match &self.deployment.arrays {
+            away: match self.deployment.drives.of_activations().next() {
                 None => (Away::Host, hardware.host_copies_origin()),
-                Some(arrays) => (Away::Drives, arrays.path.provenance.origin),
+                Some(array) => (Away::Drives, array.to_gpu.provenance.origin),
             },
             host: hardware.host.launch.provenance.origin,
         })
@@ -180,7 +198,7 @@ impl Deployed<'_> {
         let buffers = self.deployment.buffers;
         let exchanged = self.states.iter().map(|places| places.host.parameters + places.host.gradients);
         let most = exchanged.max().unwrap_or(0);
-        let locked = buffers.locked.filter(|_| self.deployment.arrays.is_none());
+        let locked = buffers.locked.filter(|_| self.deployment.drives.activations.is_empty());
         let overflows = buffers.overflows && locked.is_some_and(|locked| most > locked);
         let exchanged = if overflows { HostMemory::Pageable } else { buffers.exchanged };
         HostBuffers { locked, exchanged, ..buffers }
@@ -226,7 +244,8 @@ struct JobGrounds<'a> {
     hops: &'a [(u32, u32)],
     /// Whether hosts hold states.
     hosted: bool,
-    arrays: Option<(&'a [Array], &'a PathParameters)>,
+    /// By node.
+    arrays: &'a BTreeMap<u32, Vec<Array>>,
     channels: &'a [ChannelSpec],
 }
 

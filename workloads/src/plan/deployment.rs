@@ -6,7 +6,7 @@ use crate::buffers::HostBuffers;
 use crate::order::PipelineSchedule;
 use crate::placement::Placement;
 use crate::realise::messages::SendMode;
-use crate::site::{Arrays, Drives};
+use crate::site::Drives;
 
 use super::Pipelining;
 use super::launch::Launch;
@@ -33,10 +33,8 @@ pub struct Deployment {
     pub hosts: HostRates,
     /// What of the memory of hosts is for what GPUs copy there and back.
     pub buffers: HostBuffers,
-    /// The drives of each node, where something is kept on them.
-    pub drives: Option<Drives>,
-    /// Arrays of drives that offloaded activations go to; none: the memory of the host.
-    pub arrays: Option<Arrays>,
+    /// Arrays of drives, and what is kept on which.
+    pub drives: Drives,
     /// How the stages work together.
     pub pipelining: Pipelining,
     /// Bytes of each GPU that are kept back beyond what the catalogue says.
@@ -55,8 +53,7 @@ impl Deployment {
             host_overhead: Time::ZERO,
             hosts: HostRates { update: None, gradients: None },
             buffers: HostBuffers::ENOUGH,
-            drives: None,
-            arrays: None,
+            drives: Drives::NONE,
             pipelining: Pipelining {
                 micro_batches,
                 schedule: PipelineSchedule::OneFOneB,

@@ -48,7 +48,7 @@ use decided::{Decided, decided};
 use grounds::{Grounds, ProfiledGrounds};
 
 pub use crate::buffers::HostBuffers;
-pub use crate::site::Drives;
+pub use crate::site::{DriveArray, Drives};
 pub use deployment::{Deployment, HostRates};
 pub use launch::Launch;
 pub use layered::{LayeredPlan, build_layered_on, estimate_layered};
@@ -95,7 +95,7 @@ pub struct Built {
     pub(crate) again: Vec<OpId>,
     /// What ranks keep by their own profiles, where they do, by stage, then replica.
     pub kept: Vec<Kept>,
-    /// Arrays of drives that activations go to.
+    /// Arrays of drives that ranks use.
     pub arrays: Vec<ArrayUse>,
     /// What the tasks of its activities count as; none for a profile, whose times are given.
     pub accounts: Option<Accounts>,
@@ -363,7 +363,7 @@ fn assemble(
         swapped,
         again,
         kept,
-        arrays: Vec::new(),
+        arrays: site.arrays,
         accounts: None,
     })
 }

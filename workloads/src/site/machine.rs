@@ -7,12 +7,13 @@ use std::collections::btree_map::Entry;
 use hw_models::collectives::{Between, GroupShape, Inside, InsideLink};
 use hw_models::copies::HostMemory;
 use hw_models::machine::{Machine, MachineResources, NoRoute, PartId, ResourceKind, Rings, Route, RouteKind};
-use hw_models::storage::{Array, PathParameters, Storage, Way};
-use sim_core::fixed::{Rate, Ratio};
-use sim_core::id::{CauseId, FluidId, RouteId, StoreId};
+use hw_models::storage::{Array, Storage};
+use sim_core::fixed::Ratio;
+use sim_core::id::{CauseId, FluidId, RouteId};
 use sim_core::platform::{Demand, Platform};
 
-use super::{AwaySite, Channel, DriveSite, HostSite, RankSite, Site};
+use super::drives::{Arrays, Drives, Kept};
+use super::{AwaySite, Channel, HostSite, RankSite, Site};
 use crate::buffers::HostBuffers;
 use crate::disposition::Dispositions;
 use crate::model::transformer::Group;
@@ -30,19 +31,10 @@ pub struct Job<'a> {
     pub placement: &'a Placement,
     /// Bytes of every GPU's memory that the job may use.
     pub capacity: u64,
-    /// The drives of each node that it uses; none: it keeps nothing there.
-    pub drives: Option<&'a Drives>,
+    /// Arrays of drives of its nodes, and what it keeps on which.
+    pub drives: &'a Drives,
     /// What of its host's memory is for what is copied.
     pub buffers: HostBuffers,
-}
-
-/// Drives of a node, which are one array, and the software before them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Drives {
-    /// The first so many; none: all.
-    pub count: Option<u32>,
-    /// How they are reached.
-    pub path: PathParameters,
 }
 
 /// Collectives that put the same demands on a kind of group.
@@ -62,7 +54,8 @@ pub struct ChannelSpec {
 
 impl Job<'_> {
     /// The site. `hops` are the pairs of stages that send each other messages; the pairs that lend each other storages
-    /// are in `table`. Hosts are part of it where tensors go there, or where they hold states of the optimizer.
+    /// are in `table`. Hosts are part of it where tensors go there, or where they hold states of the optimizer; `arrays` are those of
+    /// its nodes.
     ///
     /// # Errors
     /// If nothing joins two ranks that communicate.
@@ -70,7 +63,7 @@ impl Job<'_> {
         &self,
         hops: impl IntoIterator<Item = (u32, u32)>,
         (table, hosted): (&Dispositions, bool),
-        arrays: Option<(&[Array], &PathParameters)>,
+        arrays: &BTreeMap<u32, Vec<Array>>,
         channels: &[ChannelSpec],
     ) -> Result<Site, NoRoute> {
         let mut platform = Platform::default();
@@ -95,21 +88,24 @@ impl Job<'_> {
         for spec in channels {
             site.channels.push(building.channel(spec)?);
         }
-        let (offloads, mut stores) = (table.offloads().next().is_some(), BTreeMap::new());
+        let (offloads, mut arrays) = (table.offloads().next().is_some(), Arrays::new(arrays));
         let mut storage = Storage::new(self.machine, cause::id(cause::TRANSFER));
         for number in 0..self.extent.ranks() as u32 {
             let gpu = self.gpu(number / site.replicas, number % site.replicas);
             let rank = &mut site.ranks[number as usize];
-            if hosted || (offloads && arrays.is_none()) {
+            if hosted || (offloads && self.drives.activations.is_empty()) {
                 let (host, pinned, pageable) = building.host(&mut storage, gpu)?;
                 (rank.host, rank.away, rank.pageable) = (Some(host), Some(pinned), Some(pageable));
-                rank.drives = building.drives(gpu);
             }
-            if let Some((arrays, path)) = arrays.filter(|_| offloads) {
-                let array = (&arrays[number as usize], path);
-                rank.away = Some(building.away_array(&mut storage, &mut stores, gpu, array)?);
+            let mut on_drives = |kept| building.on_drives(&mut storage, &mut arrays, (number, gpu), kept);
+            if hosted {
+                rank.drives = on_drives(Kept::States)?;
+            }
+            if offloads {
+                rank.away = on_drives(Kept::Activations)?.or(rank.away);
             }
         }
+        site.arrays = arrays.used;
         site.platform = building.platform;
         Ok(site)
     }
@@ -333,7 +329,7 @@ impl Building<'_> {
             sms: Some(resources.sms),
             to: BTreeMap::new(),
             host: None,
-            drives: Vec::new(),
+            drives: None,
             away: None,
             pageable: None,
         }
@@ -378,50 +374,7 @@ impl Building<'_> {
         };
         let of_rank = machine.processors(&self.resources, memory, self.beside[&memory]);
         let processors = self.platform.route(of_rank);
-        let drives = match self.array(gpu) {
-            Some(array) => Some(self.ways_of(storage, &array, memory)?),
-            None => None,
-        };
-        Ok((HostSite { memory: store, locked, out, back, processors, drives }, pinned, pageable))
-    }
-
-    /// The drives of a GPU's node that the job uses.
-    fn array(&self, gpu: u32) -> Option<Array> {
-        let Job { machine, drives, .. } = self.job;
-        let node = gpu / machine.gpus_per_node().max(1);
-        let count = (*drives)?.count.map_or(usize::MAX, |count| count as usize);
-        let members: Vec<PartId> = machine.drives_of_node(node).take(count).collect();
-        (!members.is_empty()).then(|| Array::of("drives", members))
-    }
-
-    /// Stores of the drives of a GPU's node whose size is known.
-    fn drives(&self, gpu: u32) -> Vec<StoreId> {
-        let members = self.array(gpu).into_iter().flat_map(|array| array.drives);
-        members.filter_map(|drive| self.resources.stores.get(&drive.0).copied()).collect()
-    }
-
-    /// The ways between an array and a memory: what is moved reaches all members.
-    fn ways_of(
-        &mut self,
-        storage: &mut Storage<'_>,
-        array: &Array,
-        memory: PartId,
-    ) -> Result<DriveSite, NoRoute> {
-        let path = &self.job.drives.expect("who has an array has drives").path;
-        let mut way = |way| -> Result<(RouteId, Rate), NoRoute> {
-            let (demands, at_most) = storage.demands(
-                &mut self.platform,
-                &self.resources,
-                (array, memory),
-                (way, u64::MAX),
-                path.requests(),
-                path.passes,
-            )?;
-            let at_most = at_most.min(path.of_thread(way));
-            let cap = if at_most.is_finite() { Rate::per_second(at_most) } else { Rate::UNLIMITED };
-            Ok((self.platform.route(demands), cap))
-        };
-        Ok(DriveSite { read: way(Way::Read)?, write: way(Way::Write)? })
+        Ok((HostSite { memory: store, locked, out, back, processors }, pinned, pageable))
     }
 
     fn channel(&mut self, spec: &ChannelSpec) -> Result<Channel, NoRoute> {

@@ -3,13 +3,12 @@
 //! A stage runs on as many ranks as there are *replicas* (tensor times data parallel): they all execute its lanes. Replica
 //! `r` of a stage exchanges messages with replica `r` of another; replicas meet in the groups of *channels*.
 
-mod away;
 mod clocks;
+mod drives;
 mod machine;
 
 use std::collections::BTreeMap;
 
-use sim_core::fixed::Rate;
 use sim_core::id::{FluidId, PoolId, RouteId, StoreId};
 use sim_core::platform::{Demand, Platform};
 
@@ -17,8 +16,8 @@ use crate::disposition::Dispositions;
 use crate::names::{cause, kind};
 use crate::schedule::StageMemory;
 
-pub use away::{ArrayUse, Arrays};
-pub use machine::{ChannelSpec, Drives, Job};
+pub use drives::{ArrayUse, DriveArray, Drives};
+pub use machine::{ChannelSpec, Job};
 
 /// Where the ranks are.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,6 +30,8 @@ pub struct Site {
     pub ranks: Vec<RankSite>,
     /// What collectives run over.
     pub channels: Vec<Channel>,
+    /// Arrays of drives that ranks use.
+    pub arrays: Vec<ArrayUse>,
     /// Links between partner stages whose rate is given.
     pub partner_links: Vec<FluidId>,
 }
@@ -50,18 +51,18 @@ pub struct RankSite {
     pub to: BTreeMap<u32, RouteId>,
     /// The host beside it; none: it copies nothing there.
     pub host: Option<HostSite>,
-    /// Drives that it keeps something on.
-    pub drives: Vec<StoreId>,
+    /// The array of drives that states are on, and the ways between it and host memory; none: it keeps none there.
+    pub drives: Option<AwaySite>,
     /// Where its activations can be between the passes; none: they stay.
     pub away: Option<AwaySite>,
     /// The same in memory of its host that is not page-locked.
     pub pageable: Option<AwaySite>,
 }
 
-/// Where activations are while they are away from a rank.
+/// Where something of a rank is that is away from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AwaySite {
-    /// What holds them.
+    /// What holds it.
     pub store: StoreId,
     /// Whether a copy that finds no room there waits for it.
     pub waits: bool,
@@ -84,17 +85,6 @@ pub struct HostSite {
     pub back: RouteId,
     /// What its processors read and write of that memory.
     pub processors: RouteId,
-    /// The ways between the drives of the node and that memory; none: nothing is kept there.
-    pub drives: Option<DriveSite>,
-}
-
-/// The ways of the drives of a rank's node, each with the most that one transfer gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DriveSite {
-    /// From the drives to host memory.
-    pub read: (RouteId, Rate),
-    /// From host memory to the drives.
-    pub write: (RouteId, Rate),
 }
 
 /// Groups of ranks that do the same collectives.

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use super::named::Named;
 use super::paths;
 use crate::schema::{
-    ActivationOffload, Duration, Keep, Model, Scenario, Schedule, Sharding, Swap, SwapCoordination,
+    ActivationOffload, Duration, Keep, Model, Outside, Scenario, Schedule, Sharding, Swap, SwapCoordination,
 };
 use crate::text::decode::Path;
 use crate::text::node::{Layer, Node};
@@ -223,8 +223,8 @@ impl Check<'_> {
             ("memory.pinned", scenario.memory.pinned.is_some()),
             ("techniques.activation_offload.pinned", !offload.pinned),
         ];
-        for (setting, _) in settings.into_iter().filter(|&(_, said)| said && offload.drives.is_some()) {
-            let drives = "techniques.activation_offload.drives";
+        for (setting, _) in settings.into_iter().filter(|&(_, said)| said && offload.to == Outside::Drives) {
+            let drives = "techniques.activation_offload.to";
             let about = [(setting, String::new()), (drives, "keeps them elsewhere".to_owned())];
             let message = "activations on drives need no page-locked memory";
             self.report(&about, message, "remove one of the two");

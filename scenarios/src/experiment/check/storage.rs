@@ -1,34 +1,122 @@
-//! Whether the machine has the drives that techniques use.
+//! Whether the machine has the drives that arrays name, and the arrays those that techniques do.
 
+use hw_models::catalogue::nearest;
 use hw_models::machine::Machine;
+use hw_models::storage::arrays_of_node;
 
 use super::Check;
+use super::machine::message_and_help;
 use crate::catalogue;
-use crate::schema::{Count, KeptStates, Scenario};
+use crate::plans::drives::members;
+use crate::schema::{Outside, Scenario, Storage};
 
-const DRIVES: &str = "storage.drives";
-const PATH: &str = "storage.path";
-const STATES: &str = "techniques.zero_infinity.states";
+const NO_DRIVES: &str =
+    "write `host`, or give its nodes some: `set: { ssd: { model: samsung-pm9a3-u2-3840gb, count: 4 } }`";
+
+/// A technique that can keep something on drives.
+struct Use<'a> {
+    /// What it keeps there.
+    what: &'static str,
+    /// The setting that says so.
+    kept: &'static str,
+    on_drives: bool,
+    /// The arrays that it names, and their setting.
+    names: &'a [String],
+    arrays: &'static str,
+}
 
 impl Check<'_> {
-    /// Checks drives, and the path to them.
+    /// Checks arrays of drives, the paths to them, and who uses them.
     pub(super) fn storage(&mut self, scenario: &Scenario, machine: &Machine) {
-        let there = machine.drives_of_node(0).count() as u64;
-        let uses = scenario.techniques.zero_infinity.as_ref().map(|hosts| hosts.states);
-        if uses == Some(KeptStates::Drives) && there == 0 {
-            let help = "write `states: host`, or give its nodes some: `set: { ssd: { model: samsung-pm9a3-u2-3840gb, count: 4 } }`";
-            self.report_with(STATES, &["machine"], "the machine has no drives for states", help);
+        self.arrays(&scenario.storage, machine);
+        for (name, array) in &scenario.storage {
+            let Some(path) = &array.path else { continue };
+            let paths = catalogue::storage_paths();
+            if !paths.contains_key(path) {
+                let names: Vec<&str> = paths.keys().map(String::as_str).collect();
+                let message = format!("there is no path `{path}` to drives");
+                let help = nearest::remedy(path, &names, "path");
+                self.report(&[(&format!("storage.{name}.path"), String::new())], message, help);
+            }
         }
-        let Some(settings) = &scenario.storage else { return };
-        if let Some(drives) = settings.drives.map(Count::get).filter(|&drives| drives > there) {
-            let message = format!("a node has {there} drives, not {drives}");
-            self.report_with(DRIVES, &["machine"], message, "ask for fewer, or give it more");
+        for of in uses(scenario) {
+            self.used(&of, &scenario.storage, machine);
         }
-        let paths = catalogue::storage_paths();
-        if !paths.contains_key(&settings.path) {
-            let names = paths.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-            let message = format!("there is no path `{}` to drives", settings.path);
-            self.report_with(PATH, &[], message, format!("the paths are {names}"));
+        self.activations(scenario);
+    }
+
+    /// Reports arrays whose drives are not there, or are another's.
+    fn arrays(&mut self, storage: &Storage, machine: &Machine) {
+        let members: Vec<_> = storage.iter().map(|(name, array)| (name.as_str(), members(array))).collect();
+        let named = members.iter().map(|(name, members)| (*name, members));
+        for error in arrays_of_node(machine, 0, named).err().into_iter().flatten() {
+            let (message, help) = message_and_help(&error.to_string());
+            let path = format!("storage.{}.drives", error.array());
+            self.report_with(&path, &["machine"], message, help);
         }
     }
+
+    /// Reports arrays that a technique names and that are not there, or does not name and has to.
+    fn used(&mut self, of: &Use<'_>, storage: &Storage, machine: &Machine) {
+        let Use { what, kept, names, arrays, .. } = *of;
+        if !of.on_drives {
+            if !names.is_empty() {
+                let about = [(arrays, String::new()), (kept, "says where they are".to_owned())];
+                let message = format!("{what} are not on drives, but arrays are named for them");
+                self.report(&about, message, format!("write `{kept}: drives`, or name none"));
+            }
+            return;
+        }
+        if machine.drives_of_node(0).next().is_none() {
+            self.report_with(kept, &["machine"], format!("the machine has no drives for {what}"), NO_DRIVES);
+            return;
+        }
+        let known: Vec<&str> = storage.keys().map(String::as_str).collect();
+        for (index, name) in names.iter().enumerate().filter(|(_, name)| !known.contains(&name.as_str())) {
+            let message = format!("`storage` has no array `{name}`");
+            let help = nearest::remedy(name, &known, "array");
+            self.report_with(&format!("{arrays}.{index}"), &["storage"], message, help);
+        }
+        if names.is_empty() && known.len() > 1 {
+            let message = format!("{what} are on drives, but not said on which of {} arrays", known.len());
+            let help = format!("name one, or one for each GPU of a node in turn: `{arrays}: [{}]`", known[0]);
+            self.report_with(kept, &["storage"], message, help);
+        }
+    }
+
+    /// Tensors of a GPU go to drives on paths that do not wait for all of them to be in host memory.
+    fn activations(&mut self, scenario: &Scenario) {
+        let Some(offload) = scenario.techniques.activation_offload.as_ref() else { return };
+        let all = scenario.storage.keys().filter(|_| offload.arrays.is_empty());
+        for name in all.chain(&offload.arrays).filter(|_| offload.to == Outside::Drives) {
+            let path = scenario.storage.get(name).and_then(|array| array.path.as_deref());
+            if let Some(path @ ("direct" | "buffered")) = path {
+                let about = [
+                    (&*format!("storage.{name}.path"), String::new()),
+                    ("techniques.activation_offload", "moves tensors of GPUs".to_owned()),
+                ];
+                let message = format!("`{path}` holds all of a tensor in host memory on its way from a GPU");
+                self.report(&about, message, "write `bounce` or `gpu-direct`, or leave it out");
+            }
+        }
+    }
+}
+
+fn uses(scenario: &Scenario) -> impl Iterator<Item = Use<'_>> {
+    let techniques = &scenario.techniques;
+    let states = techniques.zero_infinity.as_ref().map(|infinity| Use {
+        what: "states",
+        kept: "techniques.zero_infinity.states",
+        on_drives: infinity.states == Outside::Drives,
+        names: &infinity.arrays,
+        arrays: "techniques.zero_infinity.arrays",
+    });
+    let activations = techniques.activation_offload.as_ref().map(|offload| Use {
+        what: "activations",
+        kept: "techniques.activation_offload.to",
+        on_drives: offload.to == Outside::Drives,
+        names: &offload.arrays,
+        arrays: "techniques.activation_offload.arrays",
+    });
+    states.into_iter().chain(activations)
 }

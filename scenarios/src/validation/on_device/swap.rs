@@ -33,11 +33,9 @@ pub fn swapping(scenario: &Scenario) -> Result<(Build, Swapping), String> {
     let (offload, buffers) = match &scenario.model {
         Model::Transformer(model) => {
             let deployment = plan(scenario, model).deployment;
-            if deployment.arrays.is_some() {
-                return Err(
-                    "tensors leave for host memory here: remove `techniques.activation_offload.drives`"
-                        .to_owned(),
-                );
+            if !deployment.drives.activations.is_empty() {
+                return Err("tensors leave for host memory here: remove `techniques.activation_offload.to`"
+                    .to_owned());
             }
             (deployment.pipelining.offload, deployment.buffers)
         }

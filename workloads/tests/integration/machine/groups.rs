@@ -1,6 +1,6 @@
 //! What the groups of a node get of its links, alone and at once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hw_models::collectives::{Collective, CollectiveKind, InsideLink, plan};
 use hw_models::machine::ClusterSpec;
@@ -10,7 +10,7 @@ use workloads::buffers::HostBuffers;
 use workloads::disposition::Dispositions;
 use workloads::model::transformer::Group;
 use workloads::placement::{Extent, Placement};
-use workloads::site::{ChannelSpec, Job, Site};
+use workloads::site::{ChannelSpec, Drives, Job, Site};
 
 use super::World;
 
@@ -24,13 +24,14 @@ fn groups_of(node: &str, tensor: u32, check: impl Fn(&Job<'_>, &Site)) {
         extent,
         placement: &Placement::Sequential,
         capacity: 1 << 34,
-        drives: None,
+        drives: &Drives::NONE,
         buffers: HostBuffers::ENOUGH,
     };
     let spec = ChannelSpec { group: Group::Tensor, inside: 1.0, between: 0.0, hbm: 2.5, sms: 1 };
     check(
         &job,
-        &job.site([], (&Dispositions::default(), false), None, &[spec]).expect("all GPUs are joined"),
+        &job.site([], (&Dispositions::default(), false), &BTreeMap::new(), &[spec])
+            .expect("all GPUs are joined"),
     );
 }
 
@@ -89,14 +90,8 @@ fn groups_of_a_node_share_no_link() {
 /// The GPUs of every group of a kind, where ranks of two nodes are placed so.
 fn gpus(extent: Extent, placement: &Placement, group: Group) -> Vec<Vec<u32>> {
     let machine = World::dgx_a100(2).machine();
-    let job = Job {
-        machine: &machine,
-        extent,
-        placement,
-        capacity: 1 << 34,
-        drives: None,
-        buffers: HostBuffers::ENOUGH,
-    };
+    let (drives, buffers) = (&Drives::NONE, HostBuffers::ENOUGH);
+    let job = Job { machine: &machine, extent, placement, capacity: 1 << 34, drives, buffers };
     let members =
         |group: Vec<(u32, u32)>| group.into_iter().map(|(stage, rank)| job.gpu(stage, rank)).collect();
     job.groups(group).into_iter().map(members).collect()
@@ -124,7 +119,7 @@ fn the_group_that_is_spread_most_stands_for_all() {
         extent: Extent::new(2, 2, 1),
         placement: &placement,
         capacity: 1 << 34,
-        drives: None,
+        drives: &Drives::NONE,
         buffers: HostBuffers::ENOUGH,
     };
     let shape = job.shape(Group::Tensor).expect("all GPUs are joined");

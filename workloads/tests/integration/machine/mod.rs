@@ -2,6 +2,7 @@
 
 mod balance;
 mod bounds;
+mod drives;
 mod elasticity;
 mod exchanged;
 mod folded;

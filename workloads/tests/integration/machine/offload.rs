@@ -2,7 +2,7 @@
 
 use hw_models::allocator::Request;
 use hw_models::machine::ClusterSpec;
-use hw_models::storage::{PATHS, PathCatalogue};
+use hw_models::storage::Members;
 use proptest::prelude::*;
 use sim_core::outcome::End;
 use sim_core::time::Time;
@@ -10,11 +10,11 @@ use workloads::memory::{Framework, Placeholder};
 use workloads::model::transformer::{AttentionKernel, Recompute};
 use workloads::names::kind;
 use workloads::order::PipelineSchedule;
-use workloads::plan::PlanError;
-use workloads::site::Arrays;
+use workloads::plan::{DriveArray, Drives, PlanError};
 use workloads::techniques::offload::adaptive::Kept;
 use workloads::techniques::offload::{ActivationOffload, Keep, Store};
 
+use super::drives::{self, array};
 use super::tensors::rank_of;
 use super::{Ran, TransformerPlan, World, every_layer, gpt, plan, schedule};
 
@@ -253,18 +253,17 @@ fn layers_that_stay_do_not_cross_the_link() {
 fn activations_can_be_on_drives() {
     let mut world =
         World::of(ClusterSpec { node: "dgx-a100-80g".to_owned(), count: 1, ..ClusterSpec::default() });
-    let paths: PathCatalogue = serde_yaml::from_str(PATHS).unwrap();
     let mut plan = offloading(Some(ActivationOffload { store: Store::Produced, ..ALL }), 8, 1);
     let saved = world.completed(&offloading(None, 1, 1)).activations(0);
     for path in ["gpu-direct", "bounce"] {
-        let wear = [1.0; 3];
-        plan.deployment.arrays = Some(Arrays { of_gpus: Vec::new(), path: paths[path].clone(), wear });
+        let nvme = DriveArray { to_gpu: drives::path(path), ..array("nvme", Members::All) };
+        plan.deployment.drives = Drives { arrays: vec![nvme], states: Vec::new(), activations: vec![0] };
         let ran = world.completed(&plan);
         let peak = |name: &str| {
             let store = ran.lowered.platform.stores.iter().position(|store| store.name == name);
             ran.run.stores[store.unwrap_or_else(|| panic!("no {name}"))].peak.bytes
         };
-        assert_eq!(peak("array 0 of node 0"), 8 * saved);
+        assert_eq!(peak("node[0].nvme"), 8 * saved);
         let drive = world.catalogue.ssds["samsung-pm9a3-u2-3840gb"].clone();
         let least = 8.0 * saved as f64 / (8e9 * drive.write_gb_per_s.unwrap());
         assert!(ran.seconds() > least, "{path}: {} s, of which {least} s of writing", ran.seconds());
@@ -375,14 +374,12 @@ fn each_stage_keeps_by_its_own_profile() {
 #[test]
 fn each_rank_keeps_by_its_own_profile() {
     let world = World::of_node("dgx-a100-80g").roomy();
-    let paths: PathCatalogue = serde_yaml::from_str(PATHS).unwrap();
     let mut plan = offloading(Some(ADAPTIVE), 2, 1);
-    let drives = |numbers: std::ops::Range<u32>| numbers.map(|drive| format!("ssd[{drive}]")).collect();
-    plan.deployment.arrays = Some(Arrays {
-        of_gpus: vec![drives(0..1), drives(1..8)],
-        path: paths["gpu-direct"].clone(),
-        wear: [1.0; 3],
-    });
+    plan.deployment.drives = Drives {
+        arrays: vec![array("one", drives::drives(0, 1)), array("seven", drives::drives(1, 8))],
+        states: Vec::new(),
+        activations: vec![0, 1],
+    };
     let built = world.build(&plan).unwrap();
     let [few, many] = &built.kept[..] else { panic!("{:?}", built.kept) };
     assert!(few.bytes[0] > many.bytes[0] && few.measured < many.measured, "{few:?} {many:?}");

@@ -1,21 +1,22 @@
 //! States of the optimizer on drives, and parameters in host memory.
 
-use hw_models::storage::{Array, OffloadedStates, PATHS, PathCatalogue, PathParameters};
+use hw_models::storage::{Array, Members, OffloadedStates};
 use proptest::prelude::*;
 use workloads::model::transformer::{AttentionKernel, Sharding, States};
 use workloads::names::{cause, kind};
 use workloads::plan::{Drives, PlanError};
 use workloads::techniques::zero_infinity::ZeroInfinity;
 
+use super::drives::{array, path};
 use super::exchanged::parameters;
 use super::{Ran, TransformerPlan, World, gpt, plan};
 
 const ALL: ZeroInfinity =
     ZeroInfinity { parameters_at_host: true, states_on_drives: true, group: 100_000_000, buffers: 1 };
 
-fn direct() -> PathParameters {
-    let paths: PathCatalogue = serde_yaml::from_str(PATHS).expect("the embedded catalogue");
-    paths["direct"].clone()
+/// One array, for states.
+fn on(members: Members) -> Drives {
+    Drives { arrays: vec![array("nvme", members)], states: vec![0], activations: Vec::new() }
 }
 
 fn kept(technique: ZeroInfinity, data: u32, micro_batches: u32) -> TransformerPlan {
@@ -27,7 +28,7 @@ fn kept(technique: ZeroInfinity, data: u32, micro_batches: u32) -> TransformerPl
         plan.overlap.gather = Some(Default::default());
     }
     plan.deployment.pipelining.zero_infinity = Some(technique);
-    plan.deployment.drives = Some(Drives { count: None, path: direct() });
+    plan.deployment.drives = on(Members::All);
     plan
 }
 
@@ -44,6 +45,12 @@ fn served(ran: &Ran, from: &str, to: &str) -> u64 {
     let links = ran.lowered.platform.fluids.iter().zip(&ran.run.fluids);
     let crossed = links.filter(|(fluid, _)| fluid.name.starts_with(from) && fluid.name.contains(to));
     crossed.map(|(_, fluid)| fluid.served as u64).sum()
+}
+
+/// Bytes on drives at most.
+fn held(ran: &Ran) -> u64 {
+    let stores = ran.lowered.platform.stores.iter().zip(&ran.run.stores);
+    stores.filter(|(store, _)| store.name == "node[0].nvme").map(|(_, store)| store.peak.bytes).sum()
 }
 
 fn close(bytes: u64, expected: u64) {
@@ -65,9 +72,7 @@ fn what_crosses_the_links() {
         close(served(&ran, "node[0].switch", " -> node[0].gpu"), gathered);
         close(served(&ran, "node[0].gpu", " -> node[0].switch"), 4 * parameters);
         assert_eq!(ran.at_peak(0, &[kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER]), 0);
-        let stores = ran.lowered.platform.stores.iter().zip(&ran.run.stores);
-        let drives = stores.filter(|(store, _)| store.name.starts_with("node[0].ssd"));
-        close(drives.map(|(_, store)| store.peak.bytes).sum(), 16 * parameters);
+        close(held(&ran), 16 * parameters);
     }
 }
 
@@ -86,7 +91,7 @@ fn an_update_takes_what_its_states_take() {
             parameters: all(&plan),
             group: ALL.group,
             buffers,
-            requests: direct().requests(),
+            requests: path("direct").requests(),
             update_bytes_per_s: Some(20e9),
             gradient_bytes_per_s: None,
         };
@@ -106,8 +111,9 @@ fn a_full_drive_is_told_before_anything_runs() {
     world.catalogue.ssds.values_mut().for_each(|drive| drive.capacity_tb = Some(0.001));
     let plan = kept(ALL, 1, 1);
     let Err(PlanError::HostDoesNotFit(full)) = world.build(&plan) else { panic!("it does not fit") };
-    let each = (16 * all(&plan)).div_ceil(8);
-    assert_eq!((full.len(), &*full[0].memory, full[0].needed), (8, "node[0].ssd[0]", each));
+    let needed = 16 * all(&plan);
+    assert_eq!((full.len(), &*full[0].memory, full[0].needed), (1, "node[0].nvme", needed));
+    assert_eq!(full[0].capacity, 8_000_000_000);
 }
 
 #[test]
@@ -121,7 +127,7 @@ fn what_hosts_cannot_keep_is_refused() {
     };
     refused(&world(), |plan| plan.execution.split.stages = 2, "use 1 stage");
     refused(&world(), |plan| plan.sharding = Sharding::Gradients, "ZeRO-3");
-    refused(&world(), |plan| plan.deployment.drives = None, "have none");
+    refused(&world(), |plan| plan.deployment.drives = Drives::NONE, "on none that is named");
     refused(&World::of_node("dgx-1p"), |_| (), "have none");
 }
 
@@ -149,11 +155,9 @@ proptest! {
         let mut plan = kept(technique, data, micro_batches);
         plan.execution.split.tensor = tensor;
         plan.model.layers = 4;
-        plan.deployment.drives.as_mut().unwrap().count = Some(count);
+        plan.deployment.drives = on(Members::First(count));
         let ran = world().completed(&plan);
-        let stores = ran.lowered.platform.stores.iter().zip(&ran.run.stores);
-        let drives = stores.filter(|(store, _)| store.name.starts_with("node[0].ssd"));
-        let held: u64 = drives.map(|(_, store)| store.peak.bytes).sum();
+        let held = held(&ran);
         let read = served(&ran, "node[0].ssd", " -> node[0].switch");
         prop_assert!(read.abs_diff(held) <= held / 1_000 && (held > 0) == states_on_drives, "{read} B of {held}");
     }

@@ -1,0 +1,47 @@
+//! What is kept on drives, what goes there, and how long they take it.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use crate::{absent, quantity};
+
+/// An array of drives of one node, which may stand for others that do the same.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DriveUse {
+    /// Its name, `node[0].nvme`.
+    pub array: String,
+    /// How many arrays do the same, this one included.
+    pub alike: u32,
+    /// What it holds at most; absent if a drive does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_bytes: Option<u64>,
+    /// What it held at most.
+    pub peak_bytes: u64,
+    /// The same by kind.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub by_kind_bytes: IndexMap<String, u64>,
+    /// Read in a step.
+    pub read_bytes: u64,
+    /// Written in a step.
+    pub written_bytes: u64,
+    /// Years that its drives last in this step again and again; absent if a drive has no rating, or nothing is written.
+    #[serde(default, skip_serializing_if = "absent::number")]
+    pub lifetime_years: Option<f64>,
+}
+
+impl DriveUse {
+    /// Its name, and how many are like it.
+    #[must_use]
+    pub fn called(&self) -> String {
+        match self.alike {
+            0 | 1 => self.array.clone(),
+            alike => format!("{} and {} alike", self.array, alike - 1),
+        }
+    }
+
+    /// How long its drives last, in words.
+    #[must_use]
+    pub fn lasts(&self) -> String {
+        self.lifetime_years.map_or(quantity::NONE.to_owned(), |years| format!("{years:.2} years"))
+    }
+}

@@ -1,0 +1,61 @@
+//! What a scenario keeps on drives.
+
+use hw_models::storage::{Members, PathParameters};
+use workloads::plan::{DriveArray, Drives};
+
+use crate::catalogue;
+use crate::schema::{self, DriveSet, Outside, Scenario, Share};
+
+/// The array of a scenario that names none.
+const ALL: &str = "drives";
+
+/// The arrays of a checked scenario, and what is on which.
+pub(super) fn drives(scenario: &Scenario) -> Drives {
+    let mut arrays: Vec<DriveArray> =
+        scenario.storage.iter().map(|(name, settings)| array(name, settings)).collect();
+    if arrays.is_empty() {
+        arrays.push(array(ALL, &schema::DriveArray::default()));
+    }
+    let numbers = |names: &[String]| match names {
+        [] => vec![0],
+        names => names.iter().filter_map(|name| scenario.storage.get_index_of(name)).collect(),
+    };
+    let techniques = &scenario.techniques;
+    let states = techniques.zero_infinity.as_ref().filter(|infinity| infinity.states == Outside::Drives);
+    let activations = techniques.activation_offload.as_ref().filter(|offload| offload.to == Outside::Drives);
+    let states = states.map_or(Vec::new(), |infinity| numbers(&infinity.arrays));
+    let activations = activations.map_or(Vec::new(), |offload| numbers(&offload.arrays));
+    if states.is_empty() && activations.is_empty() {
+        return Drives::NONE;
+    }
+    Drives { arrays, states, activations }
+}
+
+/// The drives of an array.
+pub(crate) fn members(array: &schema::DriveArray) -> Members {
+    match &array.drives {
+        None => Members::All,
+        Some(DriveSet::First(count)) => Members::First(count.get() as u32),
+        Some(DriveSet::Named(names)) => Members::Named(names.clone()),
+    }
+}
+
+fn array(name: &str, settings: &schema::DriveArray) -> DriveArray {
+    let path = |usual: &str| {
+        let path = &catalogue::storage_paths()[settings.path.as_deref().unwrap_or(usual)];
+        PathParameters {
+            block_kib: settings.block.map_or(path.block_kib, |block| block.bytes() >> 10),
+            depth: settings.depth.map_or(path.depth, |depth| depth.get() as u32),
+            issue_us: settings.issue.map_or(path.issue_us, |issue| issue.picoseconds() as f64 * 1e-6),
+            ..path.clone()
+        }
+    };
+    let schema::DriveArray { rated_amplification, amplification, retention, .. } = settings;
+    DriveArray {
+        name: name.to_owned(),
+        members: members(settings),
+        to_host: path("direct"),
+        to_gpu: path("gpu-direct"),
+        wear: [rated_amplification, amplification, retention].map(|times| times.map_or(1.0, Share::as_f64)),
+    }
+}

@@ -1,0 +1,220 @@
+//! What ranks keep on drives: arrays that every node has, and the ways there, from the memory of the host or from a GPU.
+//!
+//! Techniques that use one array share what its drives move, and what they hold.
+
+use std::collections::BTreeMap;
+
+use hw_models::copies::HostMemory;
+use hw_models::machine::{NoRoute, join};
+use hw_models::storage::{
+    Array, ArrayError, Endurance, Members, PathParameters, Staging, Storage, Way, arrays_of_node,
+};
+use sim_core::id::{RouteId, StoreId};
+use sim_core::platform::Demand;
+
+use super::machine::Building;
+use super::{AwaySite, Job};
+use crate::names::cause;
+
+/// Arrays of drives that every node has, and who uses which.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Drives {
+    /// The arrays.
+    pub arrays: Vec<DriveArray>,
+    /// Of the GPUs of a node in turn, the array that states of their ranks are on; none: they are not on drives.
+    pub states: Vec<usize>,
+    /// Of the GPUs of a node in turn, the array that activations of their ranks go to; none: they go to host memory.
+    pub activations: Vec<usize>,
+}
+
+/// An array of drives that every node has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DriveArray {
+    /// For results.
+    pub name: String,
+    /// Which of its drives.
+    pub members: Members,
+    /// How bytes come there from host memory.
+    pub to_host: PathParameters,
+    /// How bytes come there from a GPU.
+    pub to_gpu: PathParameters,
+    /// What drives write for each byte of the workload of their rating, and for each of this one, and times the cycles that they
+    /// last longer as they need not keep it for long.
+    pub wear: [f64; 3],
+}
+
+/// An array of a node, and the ranks that use it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArrayUse {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub store: StoreId,
+    /// Ranks whose states are there.
+    pub states: Vec<u32>,
+    /// Ranks whose activations go there.
+    pub activations: Vec<u32>,
+    /// What may be written to it; none if a drive does not say.
+    pub endurance: Option<Endurance>,
+}
+
+/// What a rank keeps on drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// States, which come from host memory.
+    States,
+    /// Activations, which come from the GPU.
+    Activations,
+}
+
+impl Drives {
+    /// No arrays, and nothing on them.
+    pub const NONE: Self = Self { arrays: Vec::new(), states: Vec::new(), activations: Vec::new() };
+
+    /// The array that a GPU of a node uses; none if nobody keeps that on drives.
+    fn of_gpu(&self, kept: Kept, local: u32) -> Option<usize> {
+        let in_turn = match kept {
+            Kept::States => &self.states,
+            Kept::Activations => &self.activations,
+        };
+        (!in_turn.is_empty()).then(|| in_turn[local as usize % in_turn.len()])
+    }
+
+    /// Arrays that activations go to.
+    pub(crate) fn of_activations(&self) -> impl Iterator<Item = &DriveArray> {
+        self.activations.iter().map(|&array| &self.arrays[array])
+    }
+}
+
+impl Job<'_> {
+    /// The arrays of the nodes that it is on, by node.
+    ///
+    /// # Errors
+    /// All that is wrong with them, once for all nodes.
+    pub(crate) fn arrays(&self) -> Result<BTreeMap<u32, Vec<Array>>, Vec<ArrayError>> {
+        let of_node = |node| {
+            let named = self.drives.arrays.iter().map(|array| (&*array.name, &array.members));
+            Ok((node, arrays_of_node(self.machine, node, named)?))
+        };
+        let per_node = self.machine.gpus_per_node().max(1);
+        let (stages, replicas) = (self.extent.stages, self.extent.replicas());
+        let ranks = (0..stages).flat_map(|stage| (0..replicas).map(move |replica| (stage, replica)));
+        let nodes: BTreeMap<u32, ()> =
+            ranks.map(|(stage, replica)| (self.gpu(stage, replica) / per_node, ())).collect();
+        nodes.into_keys().map(of_node).collect()
+    }
+}
+
+/// The arrays of the nodes of a site while it is built.
+pub(super) struct Arrays<'a> {
+    /// By node, then array.
+    of_nodes: &'a BTreeMap<u32, Vec<Array>>,
+    /// By node and array, its place among those in use.
+    places: BTreeMap<(u32, usize), usize>,
+    /// Those in use.
+    pub(super) used: Vec<ArrayUse>,
+}
+
+impl<'a> Arrays<'a> {
+    /// None is used yet.
+    pub(super) const fn new(of_nodes: &'a BTreeMap<u32, Vec<Array>>) -> Self {
+        Self { of_nodes, places: BTreeMap::new(), used: Vec::new() }
+    }
+}
+
+impl Building<'_> {
+    /// Where a rank keeps something on drives, and the ways there; none if it does not.
+    pub(super) fn on_drives(
+        &mut self,
+        storage: &mut Storage<'_>,
+        arrays: &mut Arrays<'_>,
+        (rank, gpu): (u32, u32),
+        kept: Kept,
+    ) -> Result<Option<AwaySite>, NoRoute> {
+        let (machine, drives) = (self.job.machine, self.job.drives);
+        let (node, local) = (gpu / machine.gpus_per_node(), gpu % machine.gpus_per_node());
+        let Some(number) = drives.of_gpu(kept, local) else { return Ok(None) };
+        let array = &arrays.of_nodes[&node][number];
+        let [out, back] = self.ways_to(storage, array, &drives.arrays[number], gpu, kept)?;
+        let used = &mut arrays.used;
+        let place = *arrays.places.entry((node, number)).or_insert_with(|| {
+            let capacity = array.capacity(machine).unwrap_or(u64::MAX);
+            let store = self.platform.store(array.name.clone(), capacity);
+            let endurance = self.job.endurance(array, drives.arrays[number].wear);
+            let (states, activations) = Default::default();
+            used.push(ArrayUse { name: array.name.clone(), store, states, activations, endurance });
+            used.len() - 1
+        });
+        let array = &mut used[place];
+        match kept {
+            Kept::States => array.states.push(rank),
+            Kept::Activations => array.activations.push(rank),
+        }
+        Ok(Some(AwaySite { store: array.store, waits: false, out, back }))
+    }
+
+    /// The ways to an array and back from the memory of a GPU's host, or from the GPU itself. What is staged passes a buffer of the host,
+    /// one part of which is filled while another is emptied, so that both ways are taken at the same time. What its requests get is
+    /// a limit of its own in each direction.
+    fn ways_to(
+        &mut self,
+        storage: &mut Storage<'_>,
+        array: &Array,
+        DriveArray { to_host, to_gpu, .. }: &DriveArray,
+        gpu: u32,
+        kept: Kept,
+    ) -> Result<[RouteId; 2], NoRoute> {
+        let machine = self.job.machine;
+        let own = machine.gpu(gpu);
+        let (path, of_host) = match kept {
+            Kept::States => (to_host, true),
+            Kept::Activations => (to_gpu, to_gpu.staging != Staging::None),
+        };
+        let memory =
+            of_host.then(|| machine.memory_of(own).ok_or_else(|| machine.no_memory(own))).transpose()?;
+        let mut way = |way: Way| -> Result<RouteId, NoRoute> {
+            let (mut demands, at_most) = storage.demands(
+                &mut self.platform,
+                &self.resources,
+                (array, memory.unwrap_or(own)),
+                (way, u64::MAX),
+                path.requests(),
+                path.passes,
+            )?;
+            if kept == Kept::Activations {
+                if let Some(buffer) = memory {
+                    let ends = if way == Way::Read { [buffer, own] } else { [own, buffer] };
+                    let route = machine.route(ends[0], ends[1])?;
+                    let links = storage.links();
+                    let passes = HostMemory::Pinned.passes();
+                    let of_copy = links.demands(&mut self.platform, &self.resources, &route, passes);
+                    of_copy.into_iter().for_each(|demand| join(&mut demands, demand));
+                }
+                demands.push(self.resources.gpus[gpu as usize].copied());
+            }
+            let at_most = at_most.min(path.of_thread(way));
+            if at_most.is_finite() {
+                let of = if kept == Kept::States { "states" } else { "activations" };
+                let name = format!("{}.{of}.{way:?} requests", machine.part(own).name).to_lowercase();
+                let requests = self.platform.fluid(name, at_most, cause::id(cause::TRANSFER));
+                demands.push(Demand::on(requests));
+            }
+            Ok(self.platform.route(demands))
+        };
+        Ok([way(Way::Write)?, way(Way::Read)?])
+    }
+}
+
+impl Job<'_> {
+    /// What may be written to an array: each member has the same part of all.
+    fn endurance(
+        &self,
+        array: &Array,
+        [rated_amplification, amplification, retention]: [f64; 3],
+    ) -> Option<Endurance> {
+        let of_drive = |&drive| Some(Endurance::rated(self.machine.drive_model(drive)?)?.rated_bytes);
+        let of_drives = array.drives.iter().map(of_drive).collect::<Option<Vec<f64>>>()?;
+        let rated_bytes = of_drives.into_iter().reduce(f64::min)? * array.drives.len() as f64;
+        Some(Endurance { rated_bytes, rated_amplification, amplification, retention })
+    }
+}
