@@ -85,6 +85,10 @@ pub enum Communication {
     ReadStates,
     /// States and gradients that go there.
     WriteStates,
+    /// Parameters that come from drives.
+    ReadParameters,
+    /// Parameters that go there.
+    WriteParameters,
     /// An activation that is written to drives.
     Write,
     /// An activation that is read from there.
@@ -175,6 +179,8 @@ impl Communication {
             Self::Reload => "load from host memory".to_owned(),
             Self::ReadStates => "states from drives".to_owned(),
             Self::WriteStates => "states to drives".to_owned(),
+            Self::ReadParameters => "parameters from drives".to_owned(),
+            Self::WriteParameters => "parameters to drives".to_owned(),
             Self::Write => "write to drives".to_owned(),
             Self::Read => "read from drives".to_owned(),
         }
@@ -189,6 +195,8 @@ impl Communication {
             | Self::Reload
             | Self::ReadStates
             | Self::WriteStates
+            | Self::ReadParameters
+            | Self::WriteParameters
             | Self::Write
             | Self::Read => true,
         }

@@ -13,8 +13,19 @@ pub struct Exchange {
     /// Operators of no visit, at least one, which its lane executes in turn: a collective, and copies before or after it. What a
     /// gather fills its first one writes.
     pub ops: Vec<OpId>,
+    /// What brings from drives what the first of them sends, where it is kept there.
+    pub read: Option<ReadAhead>,
     /// How it hangs on the operators of visits.
     pub tie: Tie,
+}
+
+/// A read from drives into a buffer of host memory, on a lane that runs ahead of that of the exchanges, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadAhead {
+    /// An operator of no visit.
+    pub op: OpId,
+    /// What so many have read is in host memory at a time.
+    pub buffers: u32,
 }
 
 impl Exchange {

@@ -175,7 +175,10 @@ impl<'a> CostModels<'a> {
             }
             HostWorkKind::Process => (Time::ZERO, self.hosts.update, 1),
             HostWorkKind::Copy => (Time::ZERO, self.hosts.gradients, 2),
-            HostWorkKind::Read | HostWorkKind::Write => (Time::ZERO, None, 1),
+            HostWorkKind::ReadStates
+            | HostWorkKind::WriteStates
+            | HostWorkKind::ReadParameters
+            | HostWorkKind::WriteParameters => (Time::ZERO, None, 1),
         };
         let cap = at_most.map_or(Rate::UNLIMITED, |rate| Rate::per_second(rate * times as f64));
         OpCost::Host { kind, bytes: bytes * times, latency, cap }

@@ -30,12 +30,14 @@ pub struct HostGradients {
 }
 
 /// Parameters that are updated together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostGroup {
-    /// Their states come from the drives, and go back there: operators of no visit, where they are kept there.
-    pub drives: Option<[OpId; 2]>,
+    /// Their states come from the drives, an operator of no visit, where they are kept there.
+    pub read: Option<OpId>,
     /// Their update, an operator of the visit [`Update`](crate::graph::Phase::Update).
     pub update: OpId,
+    /// What is kept on drives goes back there, states, then parameters: operators of no visit.
+    pub written: Vec<OpId>,
     /// Their copy to the GPU, an operator of no visit, where they are kept there.
     pub back: Option<OpId>,
 }

@@ -35,8 +35,8 @@ pub struct StageMemory {
     pub exchanged: Vec<(&'static str, u64)>,
     /// Bytes of that memory that are page-locked for each rank, for what is copied; none: as many as it needs.
     pub locked: Option<u64>,
-    /// Bytes of states that each rank keeps on drives.
-    pub on_drives: u64,
+    /// Bytes that each rank holds throughout on drives, by kind.
+    pub on_drives: Vec<(&'static str, u64)>,
     /// Most micro-batches (of one chunk each) that may be resident at a time; none: as many as fit.
     pub resident_bound: Option<u32>,
     /// Whether who finds no room waits until others give some back, rather than having run out of memory.
@@ -112,9 +112,11 @@ pub enum LaneKind {
     HostUpdate,
     /// Copies them back to the GPU.
     Return,
+    /// Reads parameters from drives, ahead of gathers.
+    ReadParameters,
     /// Reads states of the optimizer from drives.
     ReadStates,
-    /// Writes them, and gradients, to drives.
+    /// Writes them, gradients, and parameters to drives.
     WriteStates,
     /// Issues what the others execute.
     Host,
@@ -135,6 +137,7 @@ impl LaneKind {
             Self::Reduce => "reduce".to_owned(),
             Self::HostUpdate => "host update".to_owned(),
             Self::Return => "return".to_owned(),
+            Self::ReadParameters => "read parameters".to_owned(),
             Self::ReadStates => "read states".to_owned(),
             Self::WriteStates => "write states".to_owned(),
             Self::Host => "host".to_owned(),

@@ -21,7 +21,7 @@ pub(super) fn drives(scenario: &Scenario) -> Drives {
         names => names.iter().filter_map(|name| scenario.storage.get_index_of(name)).collect(),
     };
     let techniques = &scenario.techniques;
-    let states = techniques.zero_infinity.as_ref().filter(|infinity| infinity.states == Outside::Drives);
+    let states = techniques.zero_infinity.as_ref().filter(|infinity| infinity.uses_drives());
     let activations = techniques.activation_offload.as_ref().filter(|offload| offload.to == Outside::Drives);
     let states = states.map_or(Vec::new(), |infinity| numbers(&infinity.arrays));
     let activations = activations.map_or(Vec::new(), |offload| numbers(&offload.arrays));

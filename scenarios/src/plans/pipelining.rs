@@ -1,5 +1,6 @@
 //! How the stages of a pipeline work together, whatever they compute.
 
+use workloads::model::hosted::ParametersAt;
 use workloads::order::{MemoryLimit, PipelineSchedule};
 use workloads::plan::Pipelining;
 use workloads::realise::messages::SendMode;
@@ -82,7 +83,13 @@ fn swap(swap: &schema::Swap) -> Swap {
 
 fn zero_infinity(settings: &schema::ZeroInfinity) -> ZeroInfinity {
     ZeroInfinity {
-        parameters_at_host: settings.parameters == KeptParameters::Host,
+        parameters: match settings.parameters {
+            KeptParameters::Gpu => ParametersAt::Gpu,
+            KeptParameters::Host => ParametersAt::Host,
+            KeptParameters::Drives => {
+                ParametersAt::Drives { buffers: settings.parameter_buffers.get() as u32 }
+            }
+        },
         states_on_drives: settings.states == Outside::Drives,
         group: settings.group.get(),
         buffers: settings.buffers.get() as u32,

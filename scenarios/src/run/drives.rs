@@ -20,7 +20,7 @@ const SHOWN: usize = 32;
 /// What a rank moves to drives and back in all steps.
 #[derive(Clone, Copy, Default)]
 struct Moved {
-    /// States, read and written.
+    /// States and parameters, read and written.
     states: [u64; 2],
     /// Activations, read and written.
     activations: [u64; 2],
@@ -86,8 +86,8 @@ fn moved(built: &Built, accounts: &Accounts, tally: &Tally<'_>) -> Vec<Moved> {
         for (&kind, said) in &lanes[role.lane as usize] {
             let bytes = tally.made_by(stream).unwrap_or(*said).bytes;
             match kind {
-                Communication::ReadStates => rank.states[0] += bytes,
-                Communication::WriteStates => rank.states[1] += bytes,
+                Communication::ReadStates | Communication::ReadParameters => rank.states[0] += bytes,
+                Communication::WriteStates | Communication::WriteParameters => rank.states[1] += bytes,
                 Communication::Read => rank.activations[0] += bytes,
                 Communication::Write => rank.activations[1] += bytes,
                 _ => {}

@@ -52,6 +52,7 @@ impl<'a> Words<'a> {
             LaneKind::Load => format!("loads of {name}"),
             LaneKind::Offload => format!("copies of what leaves {name}"),
             LaneKind::HostUpdate => format!("update of {name} on its host"),
+            LaneKind::ReadParameters => format!("parameters of {name} from drives"),
             LaneKind::ReadStates => format!("states of {name} from drives"),
             LaneKind::WriteStates => format!("states of {name} to drives"),
             LaneKind::Return => format!("parameters of {name} from its host"),

@@ -30,12 +30,12 @@ pub struct Techniques {
     /// Move as much of what the forward pass saves to host memory, and back, as must be for the GPU's memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swap: Option<Swap>,
-    /// Keep the states of the optimizer on drives, and parameters in host memory (Rajbhandari et al., SC 2021).
+    /// Keep the states of the optimizer on drives, and parameters in host memory or on drives (Rajbhandari et al., SC 2021).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zero_infinity: Option<ZeroInfinity>,
 }
 
-/// Keep states of the optimizer on the drives of `storage` or in host memory, and parameters in host memory, from where a block's come
+/// Keep states of the optimizer on drives or in host memory, and parameters in host memory or on drives, from where a block's come
 /// for every pass: to each rank its share, which ranks then gather. Gradients go on to the drives; the host reads a group's states,
 /// updates and writes them. Copies of the model share everything (`sharding: parameters`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,9 +43,12 @@ pub struct Techniques {
 pub struct ZeroInfinity {
     /// Where parameters are between passes.
     pub parameters: KeptParameters,
+    /// Blocks whose parameters are in host memory at a time where they are on drives, on their way to the GPU or read ahead for it; 2 when
+    /// absent.
+    pub parameter_buffers: Count<1, 1_024>,
     /// Where states of the optimizer are.
     pub states: Outside,
-    /// Arrays of `storage` that they are on, of the GPUs of a node in turn; the only one when absent.
+    /// Arrays of `storage` that states, or parameters, are on, of the GPUs of a node in turn; the only one when absent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arrays: Vec<String>,
     /// So many parameters are updated together; 10^9 when absent, as in DeepSpeed (`sub_group_size`).
@@ -65,6 +68,7 @@ impl Default for ZeroInfinity {
     fn default() -> Self {
         Self {
             parameters: KeptParameters::Host,
+            parameter_buffers: Count::new(2).expect("within the limits"),
             states: Outside::Drives,
             arrays: Vec::new(),
             group: Count::new(1_000_000_000).expect("within the limits"),
@@ -72,6 +76,13 @@ impl Default for ZeroInfinity {
             rate: None,
             gradient_rate: None,
         }
+    }
+}
+
+impl ZeroInfinity {
+    /// Whether anything is on drives.
+    pub(crate) fn uses_drives(&self) -> bool {
+        self.states == Outside::Drives || self.parameters == KeptParameters::Drives
     }
 }
 
@@ -83,6 +94,8 @@ pub enum KeptParameters {
     Gpu,
     /// In host memory.
     Host,
+    /// On drives, from where those of each block are read ahead of every pass, and where an update writes them.
+    Drives,
 }
 
 /// Keep the states of the optimizer in host memory. Gradients go there as soon as they are summed, in buckets of

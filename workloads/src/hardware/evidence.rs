@@ -84,11 +84,14 @@ fn account_of_host(work: HostWork, hardware: &Hardware<'_>) -> Account {
         shape: 0,
         origin: hardware.host_copies_origin(),
     };
+    let of_drives = |communication| Account { origin: Origin::DataSheet, ..copy(communication) };
     match work.kind {
         HostWorkKind::Receive => copy(Communication::Offload),
         HostWorkKind::Send => copy(Communication::Reload),
-        HostWorkKind::Read => Account { origin: Origin::DataSheet, ..copy(Communication::ReadStates) },
-        HostWorkKind::Write => Account { origin: Origin::DataSheet, ..copy(Communication::WriteStates) },
+        HostWorkKind::ReadStates => of_drives(Communication::ReadStates),
+        HostWorkKind::WriteStates => of_drives(Communication::WriteStates),
+        HostWorkKind::ReadParameters => of_drives(Communication::ReadParameters),
+        HostWorkKind::WriteParameters => of_drives(Communication::WriteParameters),
         HostWorkKind::Process | HostWorkKind::Copy => {
             Account { communication: None, model: TimeModel::Host, shape: 0, origin: Origin::Estimate }
         }

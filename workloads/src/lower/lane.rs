@@ -189,8 +189,8 @@ impl<'a> LaneLowering<'a> {
                     HostWorkKind::Receive => Object::ToHost,
                     HostWorkKind::Send => Object::FromHost,
                     HostWorkKind::Process | HostWorkKind::Copy => Object::Processors,
-                    HostWorkKind::Read => Object::FromDrives,
-                    HostWorkKind::Write => Object::ToDrives,
+                    HostWorkKind::ReadStates | HostWorkKind::ReadParameters => Object::FromDrives,
+                    HostWorkKind::WriteStates | HostWorkKind::WriteParameters => Object::ToDrives,
                 };
                 let (route, cause) = (self.slot(way), self.program.cause(cause::TRANSFER));
                 let work = Activity { latency, cap, ..Activity::moving(bytes, route, cause) };

@@ -19,7 +19,7 @@ use self::trips::Trips;
 use crate::account::Task;
 use crate::cost::{CollectivePhase, CostBook, OpCost};
 use crate::graph::OpGraph;
-use crate::names::{cause, kind};
+use crate::names::cause;
 use crate::schedule::{Item, Lane, LaneKind, Schedule};
 use crate::site::Site;
 
@@ -155,6 +155,7 @@ fn class(kind: LaneKind) -> u8 {
         LaneKind::Return => 11,
         LaneKind::ReadStates => 12,
         LaneKind::WriteStates => 13,
+        LaneKind::ReadParameters => 14,
     }
 }
 
@@ -192,9 +193,11 @@ fn stores(lowered: &mut Lowered, schedule: &Schedule, site: &Site) {
                 }
             }
             let drives = site.ranks[site.rank(stage, replica)].drives;
-            if let Some(drives) = drives.filter(|_| memory.on_drives > 0) {
-                let kind = lowered.program.kind(kind::OPTIMIZER);
-                lowered.start.stores.push((drives.store, kind, memory.on_drives));
+            if let Some(drives) = drives {
+                for &(kind, bytes) in memory.on_drives.iter().filter(|&&(_, bytes)| bytes > 0) {
+                    let kind = lowered.program.kind(kind);
+                    lowered.start.stores.push((drives.store, kind, bytes));
+                }
             }
             lowered.ranks.push(ids);
         }

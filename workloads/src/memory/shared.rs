@@ -63,7 +63,7 @@ impl Shared {
         if data.sharding < Sharding::Gradients || data.ranks < 2 {
             return shared;
         }
-        for Exchange { ops, tie } in exchanges {
+        for Exchange { ops, tie, .. } in exchanges {
             let op = ops[0];
             match *tie {
                 Tie::Gather { reader, prefetch, launched } => {

@@ -13,9 +13,9 @@
 
 use std::ops::Range;
 
-use crate::exchange::{Exchange, LaunchedBy, Tie};
+use crate::exchange::{Exchange, LaunchedBy, ReadAhead, Tie};
 use crate::graph::{Op, OpId, Phase, Purpose, Storage, StorageId};
-use crate::model::hosted::{of_stage, work};
+use crate::model::hosted::{ParametersAt, of_stage, work};
 
 use super::cut::PartKind;
 use super::laid::{Laid, Part};
@@ -87,7 +87,7 @@ impl Exchanging<'_> {
             };
             for held in [(self.data.sharers(), parameters - part.experts), (Group::ExpertData, part.experts)]
             {
-                if held.1 == 0 || !(self.exchanges(held) || self.data.parameters_at_host()) {
+                if held.1 == 0 || !(self.exchanges(held) || self.data.parameters_away()) {
                     continue;
                 }
                 if !self.data.parts_parameters() {
@@ -128,9 +128,14 @@ impl Exchanging<'_> {
         let mut writes = fills.clone();
         let mut op =
             || Op { writes: std::mem::take(&mut writes), chunk: part.chunk, ..of_stage(part.stage, phase) };
-        let mut ops = Vec::new();
-        if self.data.parameters_at_host() {
-            let share = bytes.div_ceil(self.data.holding(group).into());
+        let (mut ops, mut read) = (Vec::new(), None);
+        let share = bytes.div_ceil(self.data.holding(group).into());
+        if let Some(ParametersAt::Drives { buffers }) = self.data.hosted.map(|hosted| hosted.parameters) {
+            let from_drives = ("parameters from drives", phase, work(HostWorkKind::ReadParameters, share));
+            let on = Op { chunk: part.chunk, ..of_stage(part.stage, phase) };
+            read = Some(ReadAhead { op: self.laid.add_beside(on, from_drives), buffers });
+        }
+        if self.data.parameters_away() {
             let send = ("parameters to the GPU", phase, work(HostWorkKind::Send, share));
             ops.push(self.laid.add_beside(op(), send));
         }
@@ -138,7 +143,7 @@ impl Exchanging<'_> {
             ops.push(self.collective(op(), ("gather parameters", CollectiveKind::AllGather, group, bytes)));
         }
         let tie = Tie::Gather { reader: OpId(reader), prefetch, launched: self.launched_by(phase, prefetch) };
-        self.exchanges.push(Exchange { ops, tie });
+        self.exchanges.push(Exchange { ops, read, tie });
         fills
     }
 
@@ -225,7 +230,7 @@ impl Exchanging<'_> {
             let leaving = ("gradients to the host", phase, work(HostWorkKind::Receive, share));
             ops.push(self.laid.add_beside(Op { reads, ..on(phase) }, leaving));
         }
-        self.exchanges.push(Exchange { ops, tie: Tie::Reduce { writer: last } });
+        self.exchanges.push(Exchange { ops, read: None, tie: Tie::Reduce { writer: last } });
     }
 
     fn storage(&mut self, part: &Part, purpose: Purpose, bytes: Option<u64>) -> Vec<StorageId> {

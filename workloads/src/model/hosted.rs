@@ -10,6 +10,8 @@
 //!                    parameter as the GPU reads it
 //! ```
 //!
+//! Parameters may be on drives, too: a block's are read ahead of every pass, and what a group's update has made of them is written.
+//!
 //! Gradients of several micro-batches are summed on the GPU: what the host has of them comes back, is added to and leaves again
 //! (DeepSpeed, `async_accumulate_grad_in_cpu_via_gpu`). Division by the loss scale and clipping are part of the host's pass.
 
@@ -36,10 +38,36 @@ pub struct HostedStates {
     pub delayed: bool,
     /// Gradients leave in every backward pass, as soon as they are there; else once a step, when they are summed.
     pub beside: bool,
-    /// Parameters are with the host, too, and come block by block for every pass.
-    pub parameters_at_host: bool,
+    /// Where parameters are between passes; those that are away from the GPUs come block by block for every pass.
+    pub parameters: ParametersAt,
     /// States are on drives, where gradients go, too.
     pub states_on_drives: bool,
+}
+
+/// Where parameters are between passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParametersAt {
+    /// On the GPUs.
+    Gpu,
+    /// In host memory.
+    Host,
+    /// On drives, from where so many blocks at most are in buffers of host memory at a time.
+    Drives {
+        /// Blocks.
+        buffers: u32,
+    },
+}
+
+impl ParametersAt {
+    /// Whether they are away from the GPUs.
+    pub const fn are_away(self) -> bool {
+        !matches!(self, Self::Gpu)
+    }
+
+    /// Whether they are on drives.
+    pub const fn are_on_drives(self) -> bool {
+        matches!(self, Self::Drives { .. })
+    }
 }
 
 /// What a rank holds throughout, by place.
@@ -47,8 +75,7 @@ pub struct HostedStates {
 pub(crate) struct Places {
     pub(crate) gpu: StateBytes,
     pub(crate) host: StateBytes,
-    /// Bytes on drives.
-    pub(crate) drives: u64,
+    pub(crate) drives: StateBytes,
 }
 
 impl HostedStates {
@@ -57,8 +84,12 @@ impl HostedStates {
         let of_adam = states.optimizer_bytes() - SINGLE * MOMENTS;
         let shared = all.optimizer / (of_adam + SINGLE * moments);
         let kept = SINGLE * (1 + moments);
-        let [parameters_here, parameters_there] =
-            if self.parameters_at_host { [0, all.parameters] } else { [all.parameters, 0] };
+        let [parameters_here, parameters_there, parameters_on_drives] = match self.parameters {
+            ParametersAt::Gpu => [all.parameters, 0, 0],
+            ParametersAt::Host => [0, all.parameters, 0],
+            // What its buffers hold is added where blocks are known.
+            ParametersAt::Drives { .. } => [0, 0, all.parameters],
+        };
         let gradients = shared * states.gradient_bytes() * if self.delayed { 2 } else { 1 };
         let [at_host, drives] = if self.states_on_drives {
             let buffered = self.group.saturating_mul(self.buffers.into()).min(shared);
@@ -73,7 +104,7 @@ impl HostedStates {
                 optimizer: 0,
             },
             host: StateBytes { parameters: parameters_there, gradients, optimizer: at_host },
-            drives,
+            drives: StateBytes { parameters: parameters_on_drives, gradients: 0, optimizer: drives },
         }
     }
 
@@ -139,24 +170,34 @@ impl HostedStates {
             gradients.push(HostGradients {
                 received,
                 copied: once(laid, "gradients to a buffer", HostWorkKind::Copy, single),
-                written: once(laid, "gradients to drives", HostWorkKind::Write, single),
+                written: once(laid, "gradients to drives", HostWorkKind::WriteStates, single),
             });
         }
         let visit = laid.graph.visit(stage, 0, Phase::Update).to_vec();
         let visit: Vec<OpId> = visit.into_iter().filter(|&op| is_update(laid, op)).collect();
         let each = updated.div_ceil(visit.len().max(1) as u64);
         let kept = each * SINGLE * (1 + moments);
-        let mut group = |update| HostGroup {
-            drives: self.states_on_drives.then(|| {
-                [
-                    once(laid, "states from drives", HostWorkKind::Read, kept + each * SINGLE),
-                    once(laid, "states to drives", HostWorkKind::Write, kept),
+        let half = each * states.parameter_bytes();
+        let mut group = |update| {
+            let mut once = |name, kind, bytes| once(laid, name, kind, bytes);
+            let on_drives = self.states_on_drives;
+            let read = (HostWorkKind::ReadStates, kept + each * SINGLE);
+            let written = (HostWorkKind::WriteStates, kept);
+            HostGroup {
+                read: on_drives.then(|| once("states from drives", read.0, read.1)),
+                update,
+                written: [
+                    on_drives.then(|| once("states to drives", written.0, written.1)),
+                    self.parameters
+                        .are_on_drives()
+                        .then(|| once("parameters to drives", HostWorkKind::WriteParameters, half)),
                 ]
-            }),
-            update,
-            back: (!self.parameters_at_host).then(|| {
-                once(laid, "parameters to the GPU", HostWorkKind::Send, each * states.parameter_bytes())
-            }),
+                .into_iter()
+                .flatten()
+                .collect(),
+                back: (!self.parameters.are_away())
+                    .then(|| once("parameters to the GPU", HostWorkKind::Send, half)),
+            }
         };
         let groups = visit.into_iter().map(&mut group).collect();
         HostUpdate { stage, gradients, groups, buffers, delayed }

@@ -80,10 +80,14 @@ pub enum HostWorkKind {
     Process,
     /// Its processors copy them: they are read, and written once more.
     Copy,
-    /// They come from its drives.
-    Read,
-    /// They go to its drives.
-    Write,
+    /// States come from its drives.
+    ReadStates,
+    /// States, or gradients, go to its drives.
+    WriteStates,
+    /// Parameters come from its drives.
+    ReadParameters,
+    /// Parameters go to its drives.
+    WriteParameters,
 }
 
 /// Communication among the ranks of a group.

@@ -108,7 +108,7 @@ impl ProfiledPipeline {
                 hosted: Vec::new(),
                 exchanged: Vec::new(),
                 locked: None,
-                on_drives: 0,
+                on_drives: Vec::new(),
                 resident_bound: None,
                 waits: false,
             }

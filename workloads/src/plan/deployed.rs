@@ -49,7 +49,8 @@ pub(super) struct Deployed<'a> {
 
 impl Deployed<'_> {
     /// Builds it on a machine that has GPUs for its ranks.
-    pub(super) fn build(self, hardware: &Hardware<'_>) -> Result<Built, PlanError> {
+    pub(super) fn build(mut self, hardware: &Hardware<'_>) -> Result<Built, PlanError> {
+        self.add_read_ahead();
         let chain = self.chain;
         let (_, gpu) = hardware.gpu()?;
         let all = (gpu.memory_gib * f64::from(1 << 30)) as u64;
@@ -107,12 +108,24 @@ impl Deployed<'_> {
         Ok(built)
     }
 
+    /// Adds to what hosts hold their buffers for parameters that are read ahead from drives, each as large as the largest read.
+    fn add_read_ahead(&mut self) {
+        for (stage, places) in (0u32..).zip(&mut self.states) {
+            let reads = self.exchanges.iter().filter_map(|exchange| exchange.read);
+            let reads = reads.filter(|read| self.laid.graph.get(read.op).stage == stage);
+            let buffers =
+                reads.map(|read| u64::from(read.buffers) * self.laid.operator(read.op).work.bytes());
+            places.host.parameters += buffers.max().unwrap_or(0);
+        }
+    }
+
     /// The arrays of drives of the nodes.
     fn arrays(&self, job: &Job<'_>) -> Result<BTreeMap<u32, Vec<Array>>, PlanError> {
         let drives = &self.deployment.drives;
         let mut problems = Vec::new();
-        if drives.states.is_empty() && self.states.iter().any(|places| places.drives > 0) {
-            problems.push("states are to be on drives, but on none that is named: name an array".to_owned());
+        if drives.states.is_empty() && self.states.iter().any(|places| places.drives.all() > 0) {
+            problems
+                .push("something is to be on drives, but on none that is named: name an array".to_owned());
         }
         if drives.of_activations().any(|array| array.to_gpu.staging == Staging::Whole) {
             let whole = "a path that holds all of a tensor in host memory on its way to drives is not for activations: \
@@ -229,7 +242,7 @@ impl Deployed<'_> {
                 hosted,
                 exchanged: exchanges,
                 locked,
-                on_drives: *drives,
+                on_drives: vec![(kind::PARAMETERS, drives.parameters), (kind::OPTIMIZER, drives.optimizer)],
                 resident_bound: None,
                 waits: false,
             }

@@ -11,12 +11,15 @@
 //! items that do stand on the compute lane until the host has a lane ([`launches`](super::launches)). As memory comes back
 //! when the device has read it, the farther the host is ahead the more is held, unless it waits.
 //!
+//! Where parameters are on drives a lane reads them ahead, in the order of the gathers: what the next `buffers` gathers of the step send is
+//! read or being read, and none before the compute lane has begun the step, as the update before writes what it reads.
+//!
 //! Sums of every micro-batch hold gradients: the next one of a visit is launched when the one before is done, as in
 //! PyTorch's FSDP2 (`post_backward` waits for the last reduce-scatter).
 
 use std::collections::BTreeMap;
 
-use crate::exchange::{Exchange, LaunchedBy, Tie};
+use crate::exchange::{Exchange, LaunchedBy, ReadAhead, Tie};
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::schedule::{Block, Call, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, Variants, Why};
 
@@ -38,7 +41,8 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange])
             let (launched, done) = (signal("launched"), signal("done"));
             ends.extend(ops.last().map(|&last| (last, done)));
             let by = LaunchedBy::Device;
-            let tied = Beside { ops, phase, prefetch: 0, by, begun: None, launched, done };
+            let read = exchange.read;
+            let tied = Beside { ops, read, phase, prefetch: 0, by, begun: None, launched, done };
             match exchange.tie {
                 Tie::Gather { reader, prefetch, launched: by } => {
                     let begun = matches!(by, LaunchedBy::Host { waits: true, .. });
@@ -49,10 +53,15 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange])
                 Tie::Reduce { writer } => sums.0.entry(writer).or_default().push(tied),
             }
         }
+        let ahead = gathers.0.values().flatten().any(|gather| gather.read.is_some()).then(|| Ahead {
+            there: schedule.signal(format!("parameters of stage {stage}, read")),
+            sent: schedule.signal(format!("parameters of stage {stage}, sent")),
+        });
         let Some(compute) = schedule.compute(stage) else { continue };
         // What goes before which item of each call.
         let mut edits = vec![BTreeMap::<usize, Vec<Item>>::new(); compute.calls.len()];
-        lanes.extend(gather(compute, graph, &gathers, last, &mut edits));
+        lanes.extend(gather(compute, graph, (&gathers, ahead), last, &mut edits));
+        lanes.extend(ahead.and_then(|ahead| read_ahead(compute, &gathers, ahead)));
         lanes.extend(reduce(compute, graph, &sums, last, &mut edits));
         await_gathers(compute, &gathers, &mut edits);
         let mut variants = Variants::default();
@@ -72,6 +81,7 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange])
 #[derive(Clone, Copy)]
 struct Beside<'a> {
     ops: &'a [OpId],
+    read: Option<ReadAhead>,
     phase: Phase,
     prefetch: u32,
     by: LaunchedBy,
@@ -79,6 +89,15 @@ struct Beside<'a> {
     begun: Option<SignalId>,
     launched: SignalId,
     done: SignalId,
+}
+
+/// What lanes of gathers and of reads from drives tell each other, in the order of the gathers.
+#[derive(Clone, Copy)]
+struct Ahead {
+    /// Parameters are in a buffer.
+    there: SignalId,
+    /// The buffer is free again.
+    sent: SignalId,
 }
 
 /// Exchanges by the operator of a visit that they hang on.
@@ -127,13 +146,14 @@ const fn wait(signal: SignalId, why: Why) -> Item {
 fn gather(
     compute: &Lane,
     graph: &OpGraph,
-    gathers: &Tied<'_>,
+    (gathers, ahead): (&Tied<'_>, Option<Ahead>),
     last: u32,
     edits: &mut [BTreeMap<usize, Vec<Item>>],
 ) -> Option<Lane> {
     let of_block: Vec<_> = compute.blocks.iter().map(|block| gathers.of(block)).collect();
     let place = Place::Home(compute.stage);
     let mut calls = Calls::new(graph, Lane::new(compute.stage, LaneKind::Gather));
+    calls.numbered = ahead.is_some();
     // Call and item of every reader so far.
     let mut readers: Vec<(usize, usize)> = Vec::new();
     for (n, call) in compute.calls.iter().enumerate() {
@@ -166,17 +186,57 @@ fn gather(
             }
         }
         let happening = of_block[call.block as usize].iter().filter(happens).map(|&(_, beside)| beside);
-        calls.push(compute, n, last, happening, |beside, first| {
-            let mut items = vec![wait(beside.launched, Why::Bubble)];
+        calls.push(compute, n, last, happening, |beside, after, first| {
+            let mut items = Vec::new();
+            // The number of the call is that of its last gather.
+            if let Some(Ahead { there, .. }) = ahead {
+                items.push(Item::Await { signal: there, nth: Nth::Number(after), why: Why::Transfer });
+            }
+            items.push(wait(beside.launched, Why::Bubble));
             if beside.by == LaunchedBy::Device {
                 items.extend(filled(graph, beside).map(|storage| Item::Allocate(storage, place)));
             }
-            items.extend(beside.executed(graph, first));
+            let mut executed = beside.executed(graph, first);
+            items.extend(executed.next());
+            items.extend(ahead.map(|ahead| Item::Signal(ahead.sent)));
+            items.extend(executed);
             items.push(beside.give(beside.done));
             items
         });
     }
     calls.lane()
+}
+
+/// Reads from drives what gathers send, in their order.
+fn read_ahead(compute: &Lane, gathers: &Tied<'_>, Ahead { there, sent }: Ahead) -> Option<Lane> {
+    let of_block: Vec<_> = compute.blocks.iter().map(|block| gathers.of(block)).collect();
+    let mut lane = Lane::new(compute.stage, LaneKind::ReadParameters);
+    let mut made: BTreeMap<(OpId, bool, bool), u32> = BTreeMap::new();
+    let all = compute
+        .calls
+        .iter()
+        .flat_map(|call| of_block[call.block as usize].iter().map(move |tied| (call, tied)));
+    let reads: Vec<_> =
+        all.filter_map(|(call, (_, beside))| Some((call.micro_batch, beside, beside.read?))).collect();
+    let count = reads.len();
+    for (number, (micro_batch, beside, ReadAhead { op, buffers })) in reads.into_iter().enumerate() {
+        let (is_first, is_last) = (number == 0, number + 1 == count);
+        let block = *made.entry((op, is_first, is_last)).or_insert_with(|| {
+            let free = Item::Await { signal: sent, nth: Nth::Number(buffers), why: Why::Memory };
+            let mut items = vec![free, Item::Execute(op), Item::Signal(there)];
+            if is_first {
+                items.insert(0, wait(beside.launched, Why::Bubble));
+            }
+            if is_last {
+                // Until the next step has begun there is nothing to read.
+                items.push(Item::Await { signal: sent, nth: Nth::Number(0), why: Why::Bubble });
+            }
+            lane.block("read parameters", items)
+        });
+        lane.calls.push(Call { block, micro_batch, number: number as u32 });
+    }
+    lane.numbers = count as u32;
+    (count > 0).then_some(lane)
 }
 
 /// What a gather fills.
@@ -227,7 +287,7 @@ fn reduce(
             awaited.extend(before.map(|before| wait(before.done, Why::Communication)));
         }
         let happening = of_block[call.block as usize].iter().filter(happens).map(|&(_, beside)| beside);
-        calls.push(compute, n, last, happening, |beside, first| {
+        calls.push(compute, n, last, happening, |beside, _, first| {
             let mut items = vec![wait(beside.launched, Why::Bubble)];
             items.extend(beside.executed(graph, first));
             let reads = beside.ops.iter().flat_map(|&op| &graph.get(op).reads);
@@ -247,24 +307,26 @@ fn reduce(
 struct Calls<'a> {
     graph: &'a OpGraph,
     lane: Lane,
+    /// Whether calls have the number of their last exchange.
+    numbered: bool,
     /// By block of the compute lane, whether they happen once, and whether they are to do otherwise in the first micro-batch.
     made: BTreeMap<(u32, bool, bool), u32>,
 }
 
 impl<'a> Calls<'a> {
     fn new(graph: &'a OpGraph, lane: Lane) -> Self {
-        Self { graph, lane, made: BTreeMap::new() }
+        Self { graph, lane, numbered: false, made: BTreeMap::new() }
     }
 
     /// The exchanges that belong to call `n` of the compute lane; those that happen once a step belong to its last
-    /// micro-batch, as their signals count for all.
+    /// micro-batch, as their signals count for all. `items` is told how many follow one in the call.
     fn push(
         &mut self,
         compute: &Lane,
         n: usize,
         last: u32,
         exchanges: impl Iterator<Item = Beside<'a>>,
-        items: impl Fn(&Beside<'_>, bool) -> Vec<Item>,
+        items: impl Fn(&Beside<'_>, u32, bool) -> Vec<Item>,
     ) {
         let call = compute.calls[n];
         let (once, each): (Vec<Beside<'_>>, Vec<Beside<'_>>) = exchanges.partition(Beside::once);
@@ -276,10 +338,18 @@ impl<'a> Calls<'a> {
             let (first, lane) = (accumulates && call.micro_batch == 0, &mut self.lane);
             let block = *self.made.entry((call.block, is_once, first)).or_insert_with(|| {
                 let name = compute.blocks[call.block as usize].name.clone();
-                lane.block(name, exchanges.iter().flat_map(|beside| items(beside, first)).collect())
+                let of_exchanges = (0..exchanges.len() as u32).rev().zip(&exchanges);
+                lane.block(
+                    name,
+                    of_exchanges.flat_map(|(after, beside)| items(beside, after, first)).collect(),
+                )
             });
             let micro_batch = if is_once { last } else { call.micro_batch };
-            self.lane.calls.push(Call { block, micro_batch, number: 0 });
+            if self.numbered {
+                self.lane.numbers += exchanges.len() as u32;
+            }
+            let number = self.lane.numbers.saturating_sub(1);
+            self.lane.calls.push(Call { block, micro_batch, number });
         }
     }
 

@@ -86,10 +86,10 @@ fn hand_over(compute: &mut Lane, groups: &[HostGroup], signals: &Signals) {
     let (written, updated) = groups.iter().zip(&signals.written).zip(&signals.updated).fold(
         (Vec::new(), Vec::new()),
         |(mut written, mut updated), ((group, &on_drives), &done)| {
-            match (group.drives, group.back) {
-                (Some(_), _) => written.push(on_drives),
-                (None, None) => updated.push(done),
-                (None, Some(_)) => {}
+            match (group.written.is_empty(), group.back) {
+                (false, _) => written.push(on_drives),
+                (true, None) => updated.push(done),
+                (true, Some(_)) => {}
             }
             (written, updated)
         },
@@ -106,7 +106,7 @@ fn hand_over(compute: &mut Lane, groups: &[HostGroup], signals: &Signals) {
 fn read(HostUpdate { gradients, groups, buffers, .. }: &HostUpdate, signals: &Signals) -> Vec<Item> {
     let mut items = Vec::new();
     for (number, group) in groups.iter().enumerate() {
-        let Some([read, _]) = group.drives else { continue };
+        let Some(read) = group.read else { continue };
         if items.is_empty() {
             items.push(wait(signals.begins, Why::Bubble));
             items.extend((!gradients.is_empty()).then_some(wait(signals.kept, Why::Transfer)));
@@ -131,7 +131,7 @@ fn update_groups(
     }
     items.push(wait(signals.begins, Why::Bubble));
     for ((group, &read), &updated) in groups.iter().zip(&signals.read).zip(&signals.updated) {
-        items.extend(group.drives.map(|_| wait(read, Why::Transfer)));
+        items.extend(group.read.map(|_| wait(read, Why::Transfer)));
         items.extend([Item::Execute(group.update), Item::SignalStep(updated)]);
     }
     items
@@ -144,8 +144,12 @@ fn write(HostUpdate { gradients, groups, .. }: &HostUpdate, signals: &Signals) -
     }
     items.extend((!gradients.is_empty()).then_some(Item::SignalStep(signals.kept)));
     for ((group, &updated), &written) in groups.iter().zip(&signals.updated).zip(&signals.written) {
-        let Some([_, write]) = group.drives else { continue };
-        items.extend([wait(updated, Why::Bubble), Item::Execute(write), Item::SignalStep(written)]);
+        if group.written.is_empty() {
+            continue;
+        }
+        items.push(wait(updated, Why::Bubble));
+        items.extend(group.written.iter().copied().map(Item::Execute));
+        items.push(Item::SignalStep(written));
     }
     items
 }

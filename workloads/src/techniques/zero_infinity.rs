@@ -1,12 +1,12 @@
-//! ZeRO-Infinity (Rajbhandari et al., SC 2021): states of the optimizer are on the drives of a node, or in its memory, and
-//! parameters in its memory, of which every rank has its share.
+//! ZeRO-Infinity (Rajbhandari et al., SC 2021): states of the optimizer are on the drives of a node, or in its memory, and so are
+//! parameters, of which every rank has its share.
 //!
-//! A block's parameters come over the links of all ranks, to each its share, and are gathered between them (bandwidth-centric
+//! A block's parameters come from the drives to buffers of the host, some blocks ahead in the static order of passes, and over the links of all ranks, to each its share, and are gathered between them (bandwidth-centric
 //! partitioning). Gradients leave as their sums are scattered, and go on to the drives. The host reads the states of a group,
 //! updates and writes them.
 
 use crate::limits::Invalid;
-use crate::model::hosted::HostedStates;
+use crate::model::hosted::{HostedStates, ParametersAt};
 use crate::model::transformer::{DataParallel, Sharding, Step};
 
 /// The name of this technique in scenarios and errors.
@@ -15,8 +15,8 @@ pub const NAME: &str = "zero_infinity";
 /// What is kept where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZeroInfinity {
-    /// Parameters are in host memory; else on the GPUs.
-    pub parameters_at_host: bool,
+    /// Where parameters are.
+    pub parameters: ParametersAt,
     /// States are on drives; else in host memory.
     pub states_on_drives: bool,
     /// Parameters that are updated together.
@@ -27,8 +27,8 @@ pub struct ZeroInfinity {
 
 impl ZeroInfinity {
     pub(crate) const fn hosted(self) -> HostedStates {
-        let Self { parameters_at_host, states_on_drives, group, buffers } = self;
-        HostedStates { group, buffers, delayed: false, beside: true, parameters_at_host, states_on_drives }
+        let Self { parameters, states_on_drives, group, buffers } = self;
+        HostedStates { group, buffers, delayed: false, beside: true, parameters, states_on_drives }
     }
 
     /// Reports what keeps hosts from updating a model of so many stages, of which `data` are copies.
@@ -51,7 +51,7 @@ impl ZeroInfinity {
         if self.group == 0 {
             refuse("a group of no parameters is never updated: give it some, such as 1 billion");
         }
-        if self.buffers == 0 {
+        if self.buffers == 0 || self.parameters == (ParametersAt::Drives { buffers: 0 }) {
             refuse("without a buffer nothing is read: give it at least one");
         }
     }

@@ -5,7 +5,7 @@
 //! gradients of their micro-batches on the GPU, which leave once a step, as with ZeRO-1.
 
 use crate::limits::Invalid;
-use crate::model::hosted::HostedStates;
+use crate::model::hosted::{HostedStates, ParametersAt};
 use crate::model::transformer::{DataParallel, Sharding, Step};
 
 /// The name of this technique in scenarios and errors.
@@ -28,7 +28,7 @@ impl ZeroOffload {
             buffers: 1,
             delayed: self.delayed,
             beside: stages == 1,
-            parameters_at_host: false,
+            parameters: ParametersAt::Gpu,
             states_on_drives: false,
         }
     }

@@ -24,7 +24,7 @@ fn plain() -> (PipelinePlan, Order, OpGraph, Schedule) {
             hosted: Vec::new(),
             exchanged: Vec::new(),
             locked: None,
-            on_drives: 0,
+            on_drives: Vec::new(),
             resident_bound: None,
             waits: false
         };

@@ -8,7 +8,7 @@ use super::Check;
 use super::machine::message_and_help;
 use crate::catalogue;
 use crate::plans::drives::members;
-use crate::schema::{Outside, Scenario, Storage};
+use crate::schema::{KeptParameters, Outside, Scenario, Storage};
 
 const NO_DRIVES: &str =
     "write `host`, or give its nodes some: `set: { ssd: { model: samsung-pm9a3-u2-3840gb, count: 4 } }`";
@@ -105,9 +105,14 @@ impl Check<'_> {
 fn uses(scenario: &Scenario) -> impl Iterator<Item = Use<'_>> {
     let techniques = &scenario.techniques;
     let states = techniques.zero_infinity.as_ref().map(|infinity| Use {
-        what: "states",
-        kept: "techniques.zero_infinity.states",
-        on_drives: infinity.states == Outside::Drives,
+        what: if infinity.states == Outside::Drives { "states" } else { "parameters" },
+        kept: match infinity.parameters {
+            KeptParameters::Drives if infinity.states == Outside::Host => {
+                "techniques.zero_infinity.parameters"
+            }
+            _ => "techniques.zero_infinity.states",
+        },
+        on_drives: infinity.uses_drives(),
         names: &infinity.arrays,
         arrays: "techniques.zero_infinity.arrays",
     });

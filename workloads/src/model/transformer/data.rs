@@ -113,18 +113,18 @@ impl DataParallel {
     /// Where what a rank holds is.
     pub(crate) fn places(&self, all: StateBytes, states: States, moments: u64) -> Places {
         let nothing = StateBytes { parameters: 0, gradients: 0, optimizer: 0 };
-        let here = Places { gpu: all, host: nothing, drives: 0 };
+        let here = Places { gpu: all, host: nothing, drives: nothing };
         self.hosted.map_or(here, |hosted| hosted.places(all, states, moments))
     }
 
-    /// Whether parameters are with hosts.
-    pub(crate) fn parameters_at_host(&self) -> bool {
-        self.hosted.is_some_and(|hosted| hosted.parameters_at_host)
+    /// Whether parameters are away from the GPUs between passes.
+    pub(crate) fn parameters_away(&self) -> bool {
+        self.hosted.is_some_and(|hosted| hosted.parameters.are_away())
     }
 
     /// Whether no rank has whole parameters beside passes.
     pub(crate) fn parts_parameters(&self) -> bool {
-        self.sharding == Sharding::Parameters || self.parameters_at_host()
+        self.sharding == Sharding::Parameters || self.parameters_away()
     }
 
     /// Whether gradients go to hosts beside backward passes.
@@ -134,7 +134,7 @@ impl DataParallel {
 
     /// How parameters are gathered beside passes, if they are.
     pub fn gathers_beside(&self) -> Option<Gather> {
-        let hosted = self.parameters_at_host();
+        let hosted = self.parameters_away();
         let gather = self.overlap.gather.or(hosted.then(Gather::default));
         gather.filter(|_| hosted || (self.ranks > 1 && self.sharding >= Sharding::Optimizer))
     }

@@ -43,6 +43,13 @@ pub struct StateBytes {
     pub optimizer: u64,
 }
 
+impl StateBytes {
+    /// All of it.
+    pub(crate) const fn all(self) -> u64 {
+        self.parameters + self.gradients + self.optimizer
+    }
+}
+
 impl States {
     /// Bytes of `parameters` parameters on each of `data` ranks that hold the same ones.
     pub fn bytes(self, parameters: u64, sharding: Sharding, data: u32) -> StateBytes {

@@ -2,6 +2,7 @@
 
 use hw_models::storage::{Members, PATHS, PathCatalogue, PathParameters};
 use sim_core::outcome::End;
+use workloads::model::hosted::ParametersAt;
 use workloads::model::transformer::{AttentionKernel, Sharding, States};
 use workloads::names::kind;
 use workloads::plan::{DriveArray, Drives, PlanError};
@@ -40,7 +41,7 @@ fn both(arrays: Vec<DriveArray>, states: usize, activations: usize) -> Transform
     plan.overlap.gather = Some(Default::default());
     let pipelining = &mut plan.deployment.pipelining;
     pipelining.zero_infinity = Some(ZeroInfinity {
-        parameters_at_host: true,
+        parameters: ParametersAt::Host,
         states_on_drives: true,
         group: 100_000_000,
         buffers: 1,

@@ -2,6 +2,7 @@
 
 use hw_models::storage::{Array, Members, OffloadedStates};
 use proptest::prelude::*;
+use workloads::model::hosted::ParametersAt;
 use workloads::model::transformer::{AttentionKernel, Sharding, States};
 use workloads::names::{cause, kind};
 use workloads::plan::{Drives, PlanError};
@@ -12,7 +13,7 @@ use super::exchanged::parameters;
 use super::{Ran, TransformerPlan, World, gpt, plan};
 
 const ALL: ZeroInfinity =
-    ZeroInfinity { parameters_at_host: true, states_on_drives: true, group: 100_000_000, buffers: 1 };
+    ZeroInfinity { parameters: ParametersAt::Host, states_on_drives: true, group: 100_000_000, buffers: 1 };
 
 /// One array, for states.
 fn on(members: Members) -> Drives {
@@ -74,6 +75,66 @@ fn what_crosses_the_links() {
         assert_eq!(ran.at_peak(0, &[kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER]), 0);
         close(held(&ran), 16 * parameters);
     }
+}
+
+/// Parameters that are on drives are read for each pass, of two ranks by each its half, and written once a step; host memory has buffers
+/// for some blocks, drives 2 bytes of a parameter more.
+#[test]
+fn parameters_come_from_drives_for_every_pass() {
+    for (data, micro_batches, states_on_drives) in [(1, 1, true), (2, 3, true), (2, 1, false)] {
+        let technique =
+            ZeroInfinity { parameters: ParametersAt::Drives { buffers: 2 }, states_on_drives, ..ALL };
+        let plan = kept(technique, data, micro_batches);
+        let ran = world().completed(&plan);
+        let (parameters, root) = parameters(&plan);
+        let of_states = |bytes: u64| if states_on_drives { bytes * parameters } else { 0 };
+        let passes = u64::from(micro_batches) * 2 * (2 * parameters - root);
+        close(served(&ran, "node[0].ssd", " -> node[0].switch"), of_states(16) + passes);
+        close(served(&ran, "node[0].switch", " -> node[0].ssd"), of_states(12 + 4) + 2 * parameters);
+        close(held(&ran), of_states(16) + 2 * parameters);
+        assert_eq!(ran.at_peak(0, &[kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER]), 0);
+        let stores = ran.lowered.platform.stores.iter().zip(&ran.run.stores);
+        let hosts = stores.filter(|(store, _)| store.name.starts_with("node[0].memory"));
+        let kind = ran.lowered.program.kinds.iter().position(|known| known == kind::PARAMETERS).unwrap();
+        // The embedding and the head are the largest block.
+        let buffers: u64 = hosts.map(|(_, store)| store.peak.by_kind[kind]).sum();
+        close(buffers, 2 * 2 * root);
+    }
+}
+
+/// A drive that reads 1 GB/s, far less than passes and their gradients take: every micro-batch more takes what reading its parameters
+/// twice takes, less what stays of embedding and head.
+#[test]
+fn a_step_that_reads_too_slowly_takes_what_reading_takes() {
+    let mut world = world();
+    world.catalogue.ssds.values_mut().for_each(|drive| drive.read_gb_per_s = Some(1.0));
+    let plan = |micro_batches| {
+        let technique =
+            ZeroInfinity { parameters: ParametersAt::Drives { buffers: 2 }, states_on_drives: false, ..ALL };
+        let mut plan = kept(technique, 1, micro_batches);
+        plan.deployment.drives = on(Members::First(1));
+        plan
+    };
+    let (parameters, root) = parameters(&plan(1));
+    let reading = (2 * (2 * parameters - root)) as f64 / 1e9;
+    let [two, six] = [2, 6].map(|micro_batches| world.completed(&plan(micro_batches)).seconds());
+    let each = (six - two) / 4.0;
+    assert!((each / reading - 1.0).abs() < 0.005, "{each} s, of which {reading} s of reading");
+}
+
+/// The more blocks are read ahead, the less the GPU waits for them; with one buffer every block is read when the one before has gone.
+#[test]
+fn reading_ahead_hides_reads() {
+    let world = world();
+    let step = |buffers| {
+        let technique =
+            ZeroInfinity { parameters: ParametersAt::Drives { buffers }, states_on_drives: false, ..ALL };
+        let mut plan = kept(technique, 1, 4);
+        plan.execution.micro_batch = 4;
+        world.completed(&plan).seconds()
+    };
+    let [one, two, four] = [1, 2, 4].map(step);
+    assert!(two < 0.99 * one && four <= two, "{one}, {two} and {four} s");
 }
 
 /// The step waits for what the states alone take, and at most for the gradients that are still to be written before.
@@ -145,13 +206,17 @@ proptest! {
     fn what_is_kept_is_read_once_a_step(
         (data, tensor) in prop_oneof![Just((1_u32, 1_u32)), Just((2, 1)), Just((2, 2)), Just((4, 1))],
         micro_batches in 1_u32..3,
-        parameters_at_host: bool,
+        parameters in prop_oneof![
+            Just(ParametersAt::Gpu),
+            Just(ParametersAt::Host),
+            (1_u32..5).prop_map(|buffers| ParametersAt::Drives { buffers }),
+        ],
         states_on_drives: bool,
         group in prop_oneof![Just(30_000_000_u64), Just(1 << 40)],
         buffers in 1_u32..4,
         count in 1_u32..8,
     ) {
-        let technique = ZeroInfinity { parameters_at_host, states_on_drives, group, buffers };
+        let technique = ZeroInfinity { parameters, states_on_drives, group, buffers };
         let mut plan = kept(technique, data, micro_batches);
         plan.execution.split.tensor = tensor;
         plan.model.layers = 4;
@@ -159,6 +224,11 @@ proptest! {
         let ran = world().completed(&plan);
         let held = held(&ran);
         let read = served(&ran, "node[0].ssd", " -> node[0].switch");
-        prop_assert!(read.abs_diff(held) <= held / 1_000 && (held > 0) == states_on_drives, "{read} B of {held}");
+        let (all, root) = super::exchanged::parameters(&plan);
+        let on_drives = |bytes: u64| if parameters.are_on_drives() { u64::from(tensor) * 2 * bytes } else { 0 };
+        let states = held - on_drives(all);
+        let expected = u64::from(micro_batches) * on_drives(2 * all - root) + states;
+        prop_assert!(read.abs_diff(expected) <= expected / 1_000, "{read} B of {expected}");
+        prop_assert_eq!(states > 0, states_on_drives);
     }
 }
