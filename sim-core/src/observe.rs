@@ -14,6 +14,11 @@ pub trait Observer {
     /// Whether curves of stores and fluids are wanted; with, segments stay open.
     const CURVES: bool = true;
 
+    /// Whether curves of fluids are wanted where [`CURVES`](Self::CURVES) are: at every change of rates all fluids are looked at.
+    fn wants_fluids(&self) -> bool {
+        true
+    }
+
     /// An operation that took or could take time (run, join, wait, acquire, hold, await) ended at `end`. Per stream in
     /// order; `ready` is when what it waited for was under way (the last arrival of a join, the departure of a message),
     /// else `end` of a pure wait or `start` of a run.

@@ -80,6 +80,10 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
+    fn wants_fluids(&self) -> bool {
+        !self.selection.fluids.is_empty()
+    }
+
     fn span(&mut self, place: Place, op: &Op, start: Time, ready: Time, end: Time) {
         let wanted = self.wanted_streams.get(place.stream.index()).copied().unwrap_or(false);
         if wanted && end > start && end >= self.selection.from && start <= self.selection.to {

@@ -4,9 +4,9 @@ use hw_models::allocator::{Shortage, Usage, sizes};
 use reports::quantity;
 use reports::summary::{AllocatorPeak, Failure, FailureKind, Moment, RunSummary};
 use workloads::memory::{Executed, StageUsage};
-use workloads::plan::Built;
 
 use super::failure;
+use super::one::Simulation;
 use super::returned::returned;
 use super::words::Words;
 use crate::plans;
@@ -19,14 +19,10 @@ pub(super) const FRAGMENTS: &str = "fragments of the allocator";
 ///
 /// # Errors
 /// A mistake in foretrain, in words.
-pub(super) fn add(
-    summary: RunSummary,
-    scenario: &Scenario,
-    built: &Built,
-    seed: u64,
-) -> Result<RunSummary, String> {
+pub(super) fn add(summary: RunSummary, simulation: &Simulation<'_>) -> Result<RunSummary, String> {
+    let Simulation { scenario, built, .. } = simulation;
     let Some(ranks) = plans::memory::ranks(scenario) else { return Ok(summary) };
-    let returned = if ranks.lends() { returned(scenario, built, seed)? } else { Vec::new() };
+    let returned = if ranks.lends() { returned(simulation)? } else { Vec::new() };
     Ok(match plans::memory::used(scenario, &ranks, built, &returned) {
         Some(Ok(used)) => with(summary, scenario, &used),
         Some(Err(reason)) => RunSummary { allocator_unknown: Some(reason.to_string()), ..summary },
@@ -41,8 +37,8 @@ fn with(summary: RunSummary, scenario: &Scenario, used: &[StageUsage]) -> RunSum
         .find_map(|(stage, usage)| usage.usage.shortage.as_ref().map(|shortage| (stage, usage, shortage)));
     if let Some((stage, usage, shortage)) = short {
         let failure = failed(stage, usage, shortage, scenario);
-        let RunSummary { variant, point, activities, .. } = summary;
-        return failure::failed(RunSummary { variant, point, activities, ..RunSummary::default() }, failure);
+        let RunSummary { activities, .. } = summary;
+        return failure::failed(RunSummary { activities, ..RunSummary::default() }, failure);
     }
     RunSummary {
         allocator: used.iter().enumerate().map(|(stage, usage)| peak(stage, usage)).collect(),

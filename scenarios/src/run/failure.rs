@@ -17,12 +17,13 @@ use crate::schema::Scenario;
 const WAITING_MAX: usize = 8;
 
 /// A run whose sizes do not multiply, or whose techniques do not go together.
-pub(super) fn infeasible(run: RunSummary, reason: String) -> RunSummary {
-    failed(run, Failure { message: reason, ..empty(FailureKind::Infeasible) })
+pub(super) fn infeasible(reason: String) -> RunSummary {
+    failed(RunSummary::default(), Failure { message: reason, ..empty(FailureKind::Infeasible) })
 }
 
 /// A run that cannot hold a single micro-batch: nothing needs to be simulated.
-pub(super) fn too_small(run: RunSummary, shortfalls: &[Shortfall]) -> RunSummary {
+pub(super) fn too_small(shortfalls: &[Shortfall]) -> RunSummary {
+    let run = RunSummary::default();
     let Some(worst) = shortfalls.iter().max_by_key(|s| s.needed - s.capacity) else { return run };
     let message = format!(
         "stage {} needs {} for one micro-batch alone, and {}",
@@ -58,7 +59,8 @@ fn held(holders: &[(&str, u64)]) -> IndexMap<String, u64> {
 }
 
 /// A run whose ranks have too little page-locked memory: nothing needs to be simulated.
-pub(super) fn buffers_too_small(run: RunSummary, short: &[ShortBuffers]) -> RunSummary {
+pub(super) fn buffers_too_small(short: &[ShortBuffers]) -> RunSummary {
+    let run = RunSummary::default();
     let Some(worst) = short.iter().max_by_key(|stage| stage.needed - stage.capacity) else { return run };
     let ShortBuffers { stage, ref moment, needed, capacity } = *worst;
     let message = format!(
@@ -88,7 +90,8 @@ pub(super) fn buffers_too_small(run: RunSummary, short: &[ShortBuffers]) -> RunS
 }
 
 /// A run whose hosts cannot hold what their ranks keep there: nothing needs to be simulated.
-pub(super) fn host_too_small(run: RunSummary, hosts: &[FullHost]) -> RunSummary {
+pub(super) fn host_too_small(hosts: &[FullHost]) -> RunSummary {
+    let run = RunSummary::default();
     let Some(worst) = hosts.iter().max_by_key(|host| host.needed - host.capacity) else { return run };
     let message = format!(
         "{} is to hold {} of {} ranks, but has {}",

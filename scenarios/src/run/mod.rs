@@ -13,6 +13,7 @@ mod kept;
 mod lanes;
 mod measure;
 mod one;
+mod outcomes;
 mod picture;
 mod plan;
 mod ranks;
@@ -29,6 +30,8 @@ use thiserror::Error;
 use workloads::lower::Lowered;
 
 use crate::experiment::{Experiment, Point, Resolved};
+use one::{Drawn, Ended};
+use outcomes::Outcomes;
 
 pub(crate) use plan::MAX_STAGES;
 pub use plan::{MAX_RUNS, Plan, plan};
@@ -142,17 +145,21 @@ pub fn execute(
     progress.begin(plan.points * variants.len() as u64);
     let pairs: Vec<(&Point, &str)> =
         points.iter().flat_map(|point| variants.iter().map(move |&variant| (point, variant))).collect();
-    let run = |&(point, variant): &(&Point, &str)| -> Option<Result<RunSummary, Refusal>> {
+    // Where there is but one point it is the one that is shown.
+    let drawn = if points.len() == 1 { Drawn::Yes } else { Drawn::No };
+    let outcomes = Outcomes::new(options.seed, drawn);
+    let run = |&(point, variant): &(&Point, &str)| -> Option<Result<Ended, Refusal>> {
         if progress.stop() {
             return None;
         }
-        let run = one::run(experiment, variant, point, options);
+        let run = one::run(experiment, variant, point, &outcomes);
         progress.done();
         Some(run)
     };
     let runs = in_parallel(options.jobs, || pairs.par_iter().map(run).collect::<Vec<_>>());
+    drop(outcomes);
     // In the order of the pairs, whatever the order in which they ended.
-    let runs = runs.into_iter().flatten().collect::<Result<Vec<_>, _>>()?;
+    let runs = runs.into_iter().flatten().map(|run| Ok(run?.summary())).collect::<Result<Vec<_>, _>>()?;
     let runs = picture::add(experiment, options, runs)?;
     Ok(summarise::summary(experiment, options, &variants, runs))
 }
@@ -180,7 +187,7 @@ pub(crate) fn beside(
     let (Some(variant), Some(point)) = (variants.first(), points.next()) else {
         return Ok(RunSummary::default());
     };
-    Ok(one::simulated_at(experiment, variant, &point, seed, others)?.0)
+    one::simulated_at(experiment, variant, &point, seed, others)
 }
 
 /// Does something with so many threads; one per processor if none is given.

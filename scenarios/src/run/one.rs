@@ -1,8 +1,9 @@
 //! One run: a variant at a point, over its seeds.
 
+use std::sync::Arc;
+
 use reports::summary::{RunSummary, Spread};
-use sim_core::fold::fold;
-use sim_core::id::StreamId;
+use sim_core::fold::{Folded, fold};
 use sim_core::observe::{Observer, Unobserved};
 use sim_core::outcome::{End, Run};
 use sim_core::validate::ProgramError;
@@ -11,9 +12,10 @@ use workloads::lower::Lowered;
 use workloads::plan::{Built, PlanError};
 
 use super::measure::Measured;
+use super::outcomes::Outcomes;
 use super::tally::Tally;
 use super::words::Words;
-use super::{Options, Refusal, allocation, failure, kept, measure, remedy, swapped};
+use super::{Refusal, allocation, failure, kept, measure, picture, remedy, swapped};
 use crate::experiment::{Experiment, Point};
 use crate::plans;
 use crate::schema::{Fold, Scenario, Segments};
@@ -27,114 +29,182 @@ pub(super) enum Unbuilt {
     Broken(String),
 }
 
+/// A run that has ended; its outcome may be shared with others of the same scenario.
+pub(super) struct Ended {
+    variant: String,
+    point: Point,
+    outcome: Arc<RunSummary>,
+    remedies: Vec<String>,
+}
+
 /// Runs a variant at a point; where it does not fit, looks for what would.
 pub(super) fn run(
     experiment: &Experiment,
     variant: &str,
     point: &Point,
-    options: &Options,
-) -> Result<RunSummary, Refusal> {
-    let (mut summary, scenario) = simulated_at(experiment, variant, point, options.seed, |_| {})?;
-    if let Some(scenario) = scenario {
-        remedy::suggest(&scenario, &mut summary, options.seed);
-    }
-    Ok(summary)
+    outcomes: &Outcomes,
+) -> Result<Ended, Refusal> {
+    let ended =
+        |outcome, remedies| Ended { variant: variant.to_owned(), point: point.clone(), outcome, remedies };
+    let scenario = match experiment.resolve(variant, point) {
+        Ok(resolved) => resolved.scenario,
+        Err(infeasible) => return Ok(ended(Arc::new(failure::infeasible(infeasible.reason)), Vec::new())),
+    };
+    let broken = |reason| Refusal::Broken { variant: variant.to_owned(), reason };
+    let outcome = outcomes.of(&scenario).map_err(broken)?;
+    let remedies = remedy::of(&scenario, &outcome, outcomes);
+    Ok(ended(outcome, remedies))
 }
 
-/// Simulates a variant at a point, with streams that `others` adds; with its scenario if its sizes multiply.
+impl Ended {
+    /// What it found, under its own name.
+    pub(super) fn summary(self) -> RunSummary {
+        let mut summary = Arc::unwrap_or_clone(self.outcome);
+        (summary.variant, summary.point) = (self.variant, self.point.values());
+        if let Some(failure) = &mut summary.failure {
+            failure.remedies.extend(self.remedies);
+        }
+        summary
+    }
+}
+
+/// Simulates a variant at a point, with streams that `others` adds.
 pub(super) fn simulated_at(
     experiment: &Experiment,
     variant: &str,
     point: &Point,
     seed: u64,
     others: impl FnOnce(&mut Lowered),
-) -> Result<(RunSummary, Option<Scenario>), Refusal> {
-    let identity = RunSummary { variant: variant.to_owned(), point: point.values(), ..RunSummary::default() };
-    let scenario = match experiment.resolve(variant, point) {
-        Ok(resolved) => resolved.scenario,
-        Err(infeasible) => return Ok((failure::infeasible(identity, infeasible.reason), None)),
+) -> Result<RunSummary, Refusal> {
+    let outcome = match experiment.resolve(variant, point) {
+        Ok(resolved) => outcome_beside(&resolved.scenario, seed, Drawn::No, others)
+            .map_err(|reason| Refusal::Broken { variant: variant.to_owned(), reason })?,
+        Err(infeasible) => failure::infeasible(infeasible.reason),
     };
-    let broken = |reason| Refusal::Broken { variant: variant.to_owned(), reason };
-    Ok((with_others(&scenario, identity, seed, others).map_err(broken)?, Some(scenario)))
+    Ok(RunSummary { variant: variant.to_owned(), point: point.values(), ..outcome })
+}
+
+/// Whether a run gets its pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drawn {
+    Yes,
+    No,
 }
 
 /// Builds and simulates a scenario.
 ///
 /// # Errors
 /// A mistake in foretrain, in words.
-pub(super) fn outcome(scenario: &Scenario, identity: RunSummary, seed: u64) -> Result<RunSummary, String> {
-    with_others(scenario, identity, seed, |_| {})
+pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<RunSummary, String> {
+    outcome_beside(scenario, seed, drawn, |_| {})
 }
 
-fn with_others(
+fn outcome_beside(
     scenario: &Scenario,
-    identity: RunSummary,
     seed: u64,
+    drawn: Drawn,
     others: impl FnOnce(&mut Lowered),
 ) -> Result<RunSummary, String> {
-    match prepare(scenario, identity.clone()) {
-        Ok(mut built) => {
-            others(&mut built.lowered);
-            simulated(scenario, &built, identity, seed)
-        }
-        Err(Unbuilt::Reported(run)) => Ok(*run),
-        Err(Unbuilt::Broken(reason)) => Err(reason),
+    let mut built = match prepare(scenario) {
+        Ok(built) => built,
+        Err(Unbuilt::Reported(run)) => return Ok(*run),
+        Err(Unbuilt::Broken(reason)) => return Err(reason),
+    };
+    others(&mut built.lowered);
+    let simulation = Simulation::of(scenario, &built, seed);
+    let mut summary = simulated(&simulation)?;
+    if drawn == Drawn::Yes {
+        picture::draw(&simulation, &mut summary)?;
     }
+    Ok(summary)
 }
 
 /// Builds the program of a scenario.
-pub(super) fn prepare(scenario: &Scenario, identity: RunSummary) -> Result<Built, Unbuilt> {
+pub(super) fn prepare(scenario: &Scenario) -> Result<Built, Unbuilt> {
+    let reported = |run| Err(Unbuilt::Reported(Box::new(run)));
     let mut built = match plans::built(scenario) {
         Ok(built) => built,
         Err(PlanError::Broken(problems)) => {
             return Err(Unbuilt::Broken(PlanError::Broken(problems).to_string()));
         }
         Err(PlanError::DoesNotFit(shortfalls)) => {
-            return Err(Unbuilt::Reported(Box::new(failure::too_small(identity, &shortfalls))));
+            return reported(failure::too_small(&shortfalls));
         }
         Err(PlanError::BuffersDoNotFit(short)) => {
-            return Err(Unbuilt::Reported(Box::new(failure::buffers_too_small(identity, &short))));
+            return reported(failure::buffers_too_small(&short));
         }
         Err(PlanError::HostDoesNotFit(hosts)) => {
-            return Err(Unbuilt::Reported(Box::new(failure::host_too_small(identity, &hosts))));
+            return reported(failure::host_too_small(&hosts));
         }
         Err(error) => {
-            return Err(Unbuilt::Reported(Box::new(failure::infeasible(identity, error.to_string()))));
+            return reported(failure::infeasible(error.to_string()));
         }
     };
     built.lowered.program.noise = measure::noise(scenario);
     Ok(built)
 }
 
-/// The engine's options for a scenario.
-pub(super) fn engine(scenario: &Scenario, seed: u64) -> Engine {
-    let events_max = scenario.run.limit.get().saturating_mul(EVENTS_PER_ACTIVITY);
-    Engine { seed, segments: scenario.run.segments == Segments::On, events_max, ..Engine::default() }
+/// A built scenario, folded where its ranks may be: what is simulated, as often as somebody looks on.
+pub(super) struct Simulation<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) built: &'a Built,
+    /// The program that the engine executes.
+    pub(super) folded: Folded,
+    seed: u64,
+}
+
+impl<'a> Simulation<'a> {
+    pub(super) fn of(scenario: &'a Scenario, built: &'a Built, seed: u64) -> Self {
+        let Lowered { platform, program, start, .. } = &built.lowered;
+        let folded = match scenario.run.fold {
+            Fold::Never => Folded::unfolded(platform, program, start),
+            Fold::Auto => fold(platform, program, start),
+        };
+        Self { scenario, built, folded, seed }
+    }
+
+    /// Executes it; ids of what `observer` sees are those of the folded program.
+    ///
+    /// # Errors
+    /// A mistake in foretrain, in words.
+    pub(super) fn observed(&self, observer: &mut impl Observer) -> Result<Run, String> {
+        self.with_seed(self.seed, observer)
+    }
+
+    fn with_seed(&self, seed: u64, observer: &mut impl Observer) -> Result<Run, String> {
+        let events_max = self.scenario.run.limit.get().saturating_mul(EVENTS_PER_ACTIVITY);
+        let segments = self.scenario.run.segments == Segments::On;
+        let engine = Engine { seed, segments, events_max, ..Engine::default() };
+        let Folded { platform, program, start, .. } = &self.folded;
+        let words =
+            |errors: Vec<_>| errors.iter().map(ProgramError::to_string).collect::<Vec<_>>().join("; ");
+        let run = simulate_observed(platform, program, start, &engine, observer).map_err(words)?;
+        Ok(self.folded.expand(&run))
+    }
 }
 
 /// Simulates a scenario over its seeds; the first seed's run is described, the others only timed.
-fn simulated(
-    scenario: &Scenario,
-    built: &Built,
-    mut summary: RunSummary,
-    seed: u64,
-) -> Result<RunSummary, String> {
-    let (run, tally) = match &built.accounts {
-        Some(accounts) => {
-            let tally = |streams: &[StreamId]| Tally::new(scenario, &built.lowered, accounts, streams);
-            let (run, tally) = once(scenario, built, seed, tally)?;
-            (run, Some(tally))
-        }
-        None => (once(scenario, built, seed, |_| Unobserved)?.0, None),
+fn simulated(simulation: &Simulation<'_>) -> Result<RunSummary, String> {
+    let &Simulation { scenario, built, seed, .. } = simulation;
+    let mut tally = built
+        .accounts
+        .as_ref()
+        .map(|accounts| Tally::new(scenario, &built.lowered, accounts, &simulation.folded.streams));
+    let run = match &mut tally {
+        Some(tally) => simulation.observed(tally)?,
+        None => simulation.observed(&mut Unobserved)?,
     };
     let words = Words::new(&built.lowered, plans::micro_batches_per_flush(scenario));
-    summary.activities = Some(run.activities);
-    summary.swap = swapped::plans(built);
-    summary.kept = kept::told(built, &words);
+    let mut summary = RunSummary {
+        activities: Some(run.activities),
+        swap: swapped::plans(built),
+        kept: kept::told(built, &words),
+        ..RunSummary::default()
+    };
     if run.end != End::Completed {
         return Ok(failure::describe(summary, scenario, built, &words, &run));
     }
-    summary = allocation::add(summary, scenario, built, seed)?;
+    summary = allocation::add(summary, simulation)?;
     if summary.failure.is_some() {
         return Ok(summary);
     }
@@ -144,7 +214,7 @@ fn simulated(
     if seeds > 1 {
         let mut times = vec![measured.step_time_s()];
         for further in 1..seeds {
-            let (run, _) = once(scenario, built, seed.wrapping_add(further), |_| Unobserved)?;
+            let run = simulation.with_seed(seed.wrapping_add(further), &mut Unobserved)?;
             times.push(Measured { run: &run, ..measured }.step_time_s());
         }
         let mean_s = times.iter().sum::<f64>() / times.len() as f64;
@@ -157,27 +227,4 @@ fn simulated(
         });
     }
     Ok(summary)
-}
-
-/// Simulates a scenario once; `observe` makes an observer from the simulated stream that stands for each stream.
-fn once<O: Observer>(
-    scenario: &Scenario,
-    built: &Built,
-    seed: u64,
-    observe: impl FnOnce(&[StreamId]) -> O,
-) -> Result<(Run, O), String> {
-    let Lowered { platform, program, start, .. } = &built.lowered;
-    let engine = engine(scenario, seed);
-    let words = |errors: Vec<_>| errors.iter().map(ProgramError::to_string).collect::<Vec<_>>().join("; ");
-    if scenario.run.fold == Fold::Never {
-        let all: Vec<StreamId> = (0..program.streams.len()).map(StreamId::from).collect();
-        let mut observer = observe(&all);
-        let run = simulate_observed(platform, program, start, &engine, &mut observer).map_err(words)?;
-        return Ok((run, observer));
-    }
-    let folded = fold(platform, program, start);
-    let mut observer = observe(&folded.streams);
-    let run = simulate_observed(&folded.platform, &folded.program, &folded.start, &engine, &mut observer)
-        .map_err(words)?;
-    Ok((folded.expand(&run), observer))
 }

@@ -3,20 +3,21 @@
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use reports::summary::{MemoryCurve, MemoryPoint, RunSummary, Timeline, TimelineRow, TimelineSpan};
+use sim_core::id::StreamId;
+use sim_core::outcome::Place;
 use sim_core::program::Op;
 use sim_core::record::{Recorder, Selection, Span};
-use sim_core::simulate_observed;
 use sim_core::time::Time;
 use workloads::names::cause;
 use workloads::plan::Built;
 
-use super::one;
+use super::one::{self, Simulation};
 use super::words::Words;
-use super::{Options, Refusal};
+use super::{Options, Refusal, in_parallel};
 use crate::experiment::{Experiment, Point};
 use crate::plans;
 
-/// Activities of the longest run that is drawn: a page has room for some thousand boxes.
+/// Simulated activities of the longest run that is drawn: a page has room for some thousand boxes.
 const DRAWN_MAX: u64 = 200_000;
 
 /// Adds pictures to the runs of one point: where the best run of all is.
@@ -27,10 +28,15 @@ pub(super) fn add(
 ) -> Result<Vec<RunSummary>, Refusal> {
     let Some(shown) = point_to_show(&runs) else { return Ok(runs) };
     let Some(point) = experiment.points().find(|point| point.values() == shown) else { return Ok(runs) };
-    runs.par_iter_mut()
-        .filter(|run| run.point == shown)
-        .try_for_each(|run| draw(experiment, options, &point, run))?;
+    let wanting = |run: &&mut RunSummary| run.point == shown && !is_drawn(run);
+    let all =
+        || runs.par_iter_mut().filter(wanting).try_for_each(|run| rebuilt(experiment, options, &point, run));
+    in_parallel(options.jobs, all)?;
     Ok(runs)
+}
+
+fn is_drawn(run: &RunSummary) -> bool {
+    run.timeline.is_some() || !run.memory_curves.is_empty() || run.not_drawn.is_some()
 }
 
 /// The point of the run with the highest throughput; of none fits, the first.
@@ -47,48 +53,69 @@ fn point_to_show(runs: &[RunSummary]) -> Option<IndexMap<String, String>> {
     best.map(|run| run.point.clone())
 }
 
-fn draw(
+/// Adds pictures to a run that was simulated without.
+fn rebuilt(
     experiment: &Experiment,
     options: &Options,
     point: &Point,
     run: &mut RunSummary,
 ) -> Result<(), Refusal> {
-    if run.activities.is_some_and(|activities| activities > DRAWN_MAX) {
-        run.not_drawn =
-            Some(format!("more than {DRAWN_MAX} activities; with fewer micro-batches it would be"));
+    if is_too_long(run) {
         return Ok(());
     }
     let Ok(resolved) = experiment.resolve(&run.variant, point) else { return Ok(()) };
-    let scenario = &resolved.scenario;
-    let Ok(built) = one::prepare(scenario, RunSummary::default()) else { return Ok(()) };
+    let Ok(built) = one::prepare(&resolved.scenario) else { return Ok(()) };
+    draw(&Simulation::of(&resolved.scenario, &built, options.seed), run)
+        .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason })
+}
+
+/// Whether a run has too many activities to be drawn, which it then says.
+fn is_too_long(run: &mut RunSummary) -> bool {
+    let long = run.activities.is_some_and(|activities| activities > DRAWN_MAX);
+    if long {
+        run.not_drawn =
+            Some(format!("more than {DRAWN_MAX} activities; with fewer micro-batches it would be"));
+    }
+    long
+}
+
+/// Adds pictures to a run: its last step, and the memory of the rank that has least to spare.
+///
+/// # Errors
+/// A mistake in foretrain, in words.
+pub(super) fn draw(simulation: &Simulation<'_>, run: &mut RunSummary) -> Result<(), String> {
+    if is_too_long(run) {
+        return Ok(());
+    }
+    let Simulation { scenario, built, folded, .. } = simulation;
     let lowered = &built.lowered;
     let words = Words::new(lowered, plans::micro_batches_per_flush(scenario));
     let fullest = fullest(run).and_then(|name| words.rank_called(name));
+    let computing = |stage: usize| folded.streams[lowered.stages[stage].compute.index()];
+    let stages = lowered.stages.len();
     let selection = Selection {
-        streams: lowered.stages.iter().map(|ids| ids.compute).collect(),
-        stores: fullest.map(|rank| lowered.ranks[rank].memory).into_iter().collect(),
+        streams: (0..stages).map(computing).collect(),
+        stores: fullest.map(|rank| folded.stores[lowered.ranks[rank].memory.index()]).into_iter().collect(),
         fluids: Vec::new(),
         from: Time::ZERO,
         to: Time::NEVER,
     };
     let mut recorder = Recorder::new(selection);
-    let engine = one::engine(scenario, options.seed);
-    let recorded =
-        simulate_observed(&lowered.platform, &lowered.program, &lowered.start, &engine, &mut recorder)
-            .map_err(|errors| Refusal::Broken {
-                variant: run.variant.clone(),
-                reason: errors[0].to_string(),
-            })?;
+    let recorded = simulation.observed(&mut recorder)?;
     if run.fits {
         let marks = |nth_last: usize| {
             let streams = lowered.stages.iter().map(|ids| &recorded.streams[ids.compute.index()].marks);
             streams.filter_map(move |marks| marks.len().checked_sub(nth_last).map(|at| marks[at]))
         };
         let (start, end) = (marks(2).min().unwrap_or(Time::ZERO), marks(1).max().unwrap_or(recorded.time));
-        run.timeline = Some(timeline(&built, &words, &recorder.spans, start, end));
+        let rows = (0..stages).map(|stage| {
+            let spans = recorder.spans.iter().filter(|span| span.place.stream == computing(stage));
+            row(built, &words, stage, spans, (start, end))
+        });
+        run.timeline = Some(Timeline { end_s: (end - start).as_secs(), rows: rows.collect() });
     }
     if let Some(rank) = fullest {
-        run.memory_curves = vec![memory_curve(&built, &words, rank, &recorder)];
+        run.memory_curves = vec![memory_curve(built, &words, rank, &recorder)];
     }
     Ok(())
 }
@@ -101,21 +128,28 @@ fn fullest(run: &RunSummary) -> Option<&str> {
     }
 }
 
-/// The last step of the first rank of every stage.
-fn timeline(built: &Built, words: &Words<'_>, spans: &[Span], start: Time, end: Time) -> Timeline {
-    let mut rows: Vec<TimelineRow> = (0..built.lowered.stages.len())
-        .map(|stage| TimelineRow { name: Words::stage(stage), spans: Vec::new() })
-        .collect();
-    for span in spans.iter().filter(|span| span.end > start && span.start < end) {
-        let stage = built.lowered.streams[span.place.stream.index()].stage as usize;
-        for (from, to, state, label) in states(built, words, span) {
+/// What the first rank of a stage did between two times. Spans are those of the rank that stands for it.
+fn row<'s>(
+    built: &Built,
+    words: &Words<'_>,
+    stage: usize,
+    spans: impl Iterator<Item = &'s Span>,
+    (start, end): (Time, Time),
+) -> TimelineRow {
+    let own = |span: &Span| {
+        let stream: StreamId = built.lowered.stages[stage].compute;
+        Span { place: Place { stream, ..span.place }, ..*span }
+    };
+    let mut row = TimelineRow { name: Words::stage(stage), spans: Vec::new() };
+    for span in spans.filter(|span| span.end > start && span.start < end) {
+        for (from, to, state, label) in states(built, words, &own(span)) {
             let (from, to) = (from.max(start) - start, to.min(end).max(start) - start);
             if to > from {
-                draw_span(&mut rows[stage].spans, (from.as_secs(), to.as_secs()), state, label);
+                draw_span(&mut row.spans, (from.as_secs(), to.as_secs()), state, label);
             }
         }
     }
-    Timeline { end_s: (end - start).as_secs(), rows }
+    row
 }
 
 /// Adds a box, or lengthens the one before: operators of one visit are one box.

@@ -4,7 +4,7 @@ use reports::quantity;
 use reports::summary::{FailureKind, RunSummary};
 
 use super::allocation::FRAGMENTS;
-use super::one;
+use super::outcomes::Outcomes;
 use crate::plans;
 use crate::schema::{
     Allocator, BPipe, Count, GatherLimit, Model, Recompute, RecomputeMode, Scenario, Schedule, Sharding,
@@ -13,16 +13,16 @@ use crate::schema::{
 /// Activities of the largest model on a machine for which other settings are tried.
 const TRIED_MAX: u64 = 20_000_000;
 
-/// Adds to a run that does not fit the changes with which it does, the fastest first.
-pub(super) fn suggest(scenario: &Scenario, run: &mut RunSummary, seed: u64) {
-    let Some(failure) = run.failure.as_mut().filter(|failure| failure.kind == FailureKind::OutOfMemory)
+/// The changes with which a run that does not fit would, the fastest first; none for other runs.
+pub(super) fn of(scenario: &Scenario, run: &RunSummary, outcomes: &Outcomes) -> Vec<String> {
+    let Some(failure) = run.failure.as_ref().filter(|failure| failure.kind == FailureKind::OutOfMemory)
     else {
-        return;
+        return Vec::new();
     };
     let fragmented = failure.holders_bytes.contains_key(FRAGMENTS);
     let frugal = !matches!(scenario.model, Model::ProfiledPipeline(_));
     if frugal && plans::activities(scenario) > TRIED_MAX {
-        return;
+        return Vec::new();
     }
     let mut remedies: Vec<(f64, String)> = Vec::new();
     for Change { words, scenario, together } in
@@ -33,14 +33,13 @@ pub(super) fn suggest(scenario: &Scenario, run: &mut RunSummary, seed: u64) {
             continue;
         }
         // A change that cannot be built, for whatever reason, is no remedy.
-        let Ok(outcome) = one::outcome(&scenario, RunSummary::default(), seed) else { continue };
+        let Ok(outcome) = outcomes.tried(&scenario) else { continue };
         if let Some(time) = outcome.step_time() {
             remedies.push((time, format!("{words} ({} per step)", quantity::seconds(time))));
         }
     }
     remedies.sort_by(|a, b| a.0.total_cmp(&b.0));
-    failure.remedies.extend(remedies.into_iter().map(|(_, words)| words));
-    failure.remedies.extend(enough_memory(scenario, seed));
+    remedies.into_iter().map(|(_, words)| words).chain(enough_memory(scenario, outcomes)).collect()
 }
 
 /// A scenario with other settings.
@@ -172,13 +171,13 @@ fn sharing(scenario: &Scenario) -> Option<Change> {
 }
 
 /// The memory with which the plan fits as it is; a GPU has what it has.
-fn enough_memory(scenario: &Scenario, seed: u64) -> Option<String> {
+fn enough_memory(scenario: &Scenario, outcomes: &Outcomes) -> Option<String> {
     let mut unlimited = scenario.clone();
     let Model::ProfiledPipeline(pipeline) = &mut unlimited.model else { return None };
     pipeline.device = None;
     unlimited.memory.limit = None;
     unlimited.run = Default::default();
-    let run = one::outcome(&unlimited, RunSummary::default(), seed).ok()?;
+    let run = outcomes.tried(&unlimited).ok()?;
     let peak = run.worst_device()?.peak_bytes;
     Some(format!("give every stage {} of memory", quantity::bytes(peak)))
 }

@@ -1,31 +1,24 @@
 //! When the device returned memory that the host had taken for gathers: a run tells, and the allocator must know.
 
-use sim_core::fold::fold;
 use sim_core::id::{KindId, StoreId};
 use sim_core::observe::Observer;
-use sim_core::simulate_observed;
 use sim_core::time::Time;
 use workloads::names::kind;
-use workloads::plan::Built;
 
-use super::one;
-use crate::schema::Scenario;
+use super::one::Simulation;
 
 /// By stage, for every gather of its first rank in the order in which the host took memory, how many it had back.
 ///
 /// # Errors
 /// A mistake in foretrain, in words.
-pub(super) fn returned(scenario: &Scenario, built: &Built, seed: u64) -> Result<Vec<Vec<u32>>, String> {
-    let lowered = &built.lowered;
-    let folded = fold(&lowered.platform, &lowered.program, &lowered.start);
+pub(super) fn returned(simulation: &Simulation<'_>) -> Result<Vec<Vec<u32>>, String> {
+    let lowered = &simulation.built.lowered;
     let mut kinds = (0u32..).map(KindId).zip(&lowered.program.kinds);
     let Some((kind, _)) = kinds.find(|(_, name)| *name == kind::GATHERED) else { return Ok(Vec::new()) };
     let of_stage = |store: StoreId| Gathers { store, held: 0, returned: 0, before: Vec::new() };
-    let stages = lowered.stages.iter().map(|ids| of_stage(folded.stores[ids.memory.index()])).collect();
-    let mut observer = Returns { kind, stages };
-    let options = one::engine(scenario, seed);
-    simulate_observed(&folded.platform, &folded.program, &folded.start, &options, &mut observer)
-        .map_err(|errors| errors[0].to_string())?;
+    let memories = lowered.stages.iter().map(|ids| simulation.folded.stores[ids.memory.index()]);
+    let mut observer = Returns { kind, stages: memories.map(of_stage).collect() };
+    simulation.observed(&mut observer)?;
     Ok(observer.stages.into_iter().map(|gathers| gathers.before).collect())
 }
 
@@ -45,6 +38,10 @@ struct Gathers {
 
 impl Observer for Returns {
     const SPANS: bool = false;
+
+    fn wants_fluids(&self) -> bool {
+        false
+    }
 
     fn store(&mut self, _now: Time, store: StoreId, kind: KindId, held: u64) {
         let watched = self.stages.iter_mut().filter(|gathers| kind == self.kind && gathers.store == store);

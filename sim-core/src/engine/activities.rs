@@ -238,7 +238,7 @@ impl<O: Observer> Engine<'_, O> {
             let left = duration(state.remaining.saturating_sub(state.target), state.rate);
             self.finishes.set(flow.0, self.now.saturating_add(left));
         }
-        if O::CURVES {
+        if O::CURVES && self.observer.wants_fluids() {
             self.observe_fluids();
         }
         self.update_buckets();

@@ -133,7 +133,7 @@ impl Folded {
     }
 
     /// The program as it is.
-    fn unfolded(platform: &Platform, program: &Program, start: &StartState) -> Self {
+    pub fn unfolded(platform: &Platform, program: &Program, start: &StartState) -> Self {
         Self {
             platform: platform.clone(),
             program: program.clone(),
