@@ -20,6 +20,7 @@ pub mod html;
 pub mod json;
 mod matrix;
 pub mod naming;
+mod notes;
 mod plots;
 mod published;
 pub mod quantity;

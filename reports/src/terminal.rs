@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
 use crate::finding::{idle, rests_on, unsteady};
 use crate::matrix::{Down, Matrix};
+use crate::notes::notes;
 use crate::published::{Grid, Line, Published};
 use crate::quantity;
 use crate::ranking::{Comparison, Point};
@@ -58,7 +59,8 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         writeln!(out)?;
         runs(out, &comparison, &comparison.points)?;
     }
-    for warning in [idle(&comparison), unsteady(&comparison)].into_iter().flatten() {
+    let warnings = [idle(&comparison), unsteady(&comparison)].into_iter().flatten();
+    for warning in warnings.chain(notes(&comparison)) {
         writeln!(out, "\n{}", clean(&warning))?;
     }
     if let Some((point, run)) = best {

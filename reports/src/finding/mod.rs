@@ -177,6 +177,6 @@ fn list(names: &[&str]) -> String {
     }
 }
 
-fn list_owned(names: &[String]) -> String {
+pub(crate) fn list_owned(names: &[String]) -> String {
     list(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }

@@ -129,6 +129,9 @@ pub struct RunSummary {
     /// Why nothing is known of the allocator, in one sentence without final full stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocator_unknown: Option<String>,
+    /// What a reader should know before comparing the run with others, as sentences without final full stop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// What was decided about tensors that leave the GPU for memory that the step fits in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub swap: Vec<SwapPlan>,

@@ -5,9 +5,9 @@ use workloads::model::layered::{self, LayeredExecution, LayeredModel, Misfit, Sh
 use workloads::model::transformer::{AttentionKernel, States};
 use workloads::plan::{LayeredPlan, PlanError};
 
-use super::transformer::{self, Effort};
+use super::transformer;
 use crate::catalogue;
-use crate::schema::{Count, LayerList, LayersOf, RecomputeMode, Scenario, Sharding, Step, UpdateRule};
+use crate::schema::{LayerList, LayersOf, RecomputeMode, Scenario, Sharding, UpdateRule};
 
 /// The plan of a checked scenario whose model is `settings`.
 ///
@@ -82,20 +82,10 @@ fn execution(scenario: &Scenario) -> LayeredExecution {
     }
 }
 
-/// What a step of a checked scenario computes: three times the forward pass, unless that is all.
-pub(crate) fn effort(scenario: &Scenario, settings: &LayerList) -> Option<Effort> {
-    let samples = scenario.training.global_batch.map_or(0, Count::get) as f64;
-    let model = read(scenario, settings).ok()?;
-    let of_sample = model.forward_flops() / f64::from(model.execution().micro_batch);
-    let tokens = match Shape::of(&layers(scenario, settings).input) {
-        Some(Shape::Ids { tokens }) => Some(samples * tokens as f64),
+/// Tokens of a sample, where it has any.
+pub(super) fn tokens(scenario: &Scenario, settings: &LayerList) -> Option<u64> {
+    match Shape::of(&layers(scenario, settings).input) {
+        Some(Shape::Ids { tokens }) => Some(tokens),
         _ => None,
-    };
-    Some(Effort {
-        tokens,
-        model_flops: if scenario.training.step == Some(Step::Forward) { 1.0 } else { 3.0 }
-            * samples
-            * of_sample,
-        peak_flops_per_s: transformer::peak_flops_per_s(scenario),
-    })
+    }
 }

@@ -4,6 +4,7 @@
 //! uses the same translation as the run, so that what was checked is what runs.
 
 pub(crate) mod drives;
+mod effort;
 pub(crate) mod layered;
 pub(crate) mod machine;
 pub(crate) mod memory;
@@ -18,6 +19,7 @@ use workloads::plan::{
 
 use crate::schema::{Count, Model, Scenario};
 
+pub(crate) use effort::effort;
 pub(crate) use pipelining::{micro_batches_per_flush, pipelining, steps};
 
 /// Builds the program of a checked scenario.

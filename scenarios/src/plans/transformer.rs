@@ -130,42 +130,6 @@ pub(super) fn overlap(scenario: &Scenario) -> Overlap {
     Overlap { bucket: bucket.map(Bytes::bytes), gather }
 }
 
-/// What a step computes, and what the GPUs of its ranks could.
-pub(crate) struct Effort {
-    /// Tokens of a step, where samples have any.
-    pub(crate) tokens: Option<f64>,
-    /// What the model needs for them, whatever is executed [FLOP].
-    pub(crate) model_flops: f64,
-    /// Peak of all ranks in the precision of the scenario [FLOP/s]; none if a GPU has no such units.
-    pub(crate) peak_flops_per_s: Option<f64>,
-}
-
-/// What a step of a checked scenario computes.
-pub(crate) fn effort(scenario: &Scenario, model: &schema::Transformer) -> Effort {
-    let samples = scenario.training.global_batch.map_or(0, Count::get);
-    let length = scenario.training.sequence.map_or(0, Count::get);
-    Effort {
-        tokens: Some((samples * length) as f64),
-        // Two thirds are of the backward pass.
-        model_flops: dimensions(model).model_flops(samples, length)
-            / if scenario.training.step == Some(schema::Step::Forward) { 3.0 } else { 1.0 },
-        peak_flops_per_s: peak_flops_per_s(scenario),
-    }
-}
-
-/// Peak of all ranks in the precision of the scenario.
-pub(super) fn peak_flops_per_s(scenario: &Scenario) -> Option<f64> {
-    let machine = super::machine::of(scenario).ok()?;
-    let peak = &machine.gpu_model(machine.gpu(0))?.peak_tflops;
-    let tera = match scenario.training.precision {
-        _ if scenario.training.fp8.is_some() => peak.fp8,
-        Some(Precision::Fp16Mixed) => peak.fp16,
-        None | Some(Precision::Bf16Mixed) => peak.bf16,
-        Some(Precision::Fp32) => Some(peak.fp32),
-    };
-    tera.map(|tera| tera * 1e12 * super::ranks(scenario) as f64)
-}
-
 /// Dimensions that are all given, be it by the check.
 pub(crate) fn dimensions(model: &schema::Transformer) -> Transformer {
     fn number<const MIN: u64, const MAX: u64>(count: Option<Count<MIN, MAX>>) -> u32 {
@@ -262,6 +226,8 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
     let micro_batch = training.micro_batch.map_or(1, |size| size.get() as u32);
     let sequence = training.sequence.map_or(1, |length| length.get() as u32);
     let common = Execution::new(micro_batch, sequence, split, dtype, attention);
+    let vocabulary_multiple =
+        software.vocabulary_multiple.map_or(common.vocabulary_multiple, |multiple| multiple.get() as u32);
     let states = match scenario.memory.bytes_per_parameter {
         Some(bytes) if dtype != Dtype::Fp32 => states(bytes),
         _ => common.states,
@@ -296,16 +262,13 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         loss_metrics: software.loss_metrics.get() as u32,
         ..layers
     };
-    let step = match training.step.unwrap_or_default() {
-        schema::Step::Full => Step::Whole,
-        schema::Step::Gradients => Step::Gradients,
-        schema::Step::Forward => Step::Forward,
-    };
+    let step = step(scenario);
     let reduces_beside = parallelism.overlap_tensor_reduce.unwrap_or(!torchtitan);
     let fp8 = training.fp8.map(|fp8| Fp8 { scaling: fp8.scaling.into(), gathers: fp8.gather_parameters });
     let in_pieces = parallelism.asynchronous_tensor == Some(true);
     let (exchanges_beside, gathers_again) = (!software.compile, !torchtitan);
     Execution {
+        vocabulary_multiple,
         fusion,
         states,
         step,
@@ -315,6 +278,15 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         exchanges_beside,
         gathers_again,
         ..common
+    }
+}
+
+/// What a step does.
+pub(super) fn step(scenario: &Scenario) -> Step {
+    match scenario.training.step.unwrap_or_default() {
+        schema::Step::Full => Step::Whole,
+        schema::Step::Gradients => Step::Gradients,
+        schema::Step::Forward => Step::Forward,
     }
 }
 

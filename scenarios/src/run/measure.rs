@@ -98,14 +98,9 @@ impl Measured<'_> {
         summary.step_time_interval_s = self.interval(summary, step_time_s);
         let batch = self.scenario.training.global_batch.map(Count::get);
         summary.samples_per_s = batch.map(|samples| samples as f64 / step_time_s);
-        let effort = match &self.scenario.model {
-            Model::ProfiledPipeline(_) => None,
-            Model::Transformer(model) => Some(plans::transformer::effort(self.scenario, model)),
-            Model::Layers(model) => plans::layered::effort(self.scenario, model),
-        };
-        if let Some(effort) = effort {
+        if let Some(effort) = plans::effort(self.scenario) {
             summary.tokens_per_s = effort.tokens.map(|tokens| tokens / step_time_s);
-            summary.mfu = effort.peak_flops_per_s.map(|peak| effort.model_flops / (step_time_s * peak));
+            summary.mfu = effort.mfu(step_time_s);
         }
     }
 

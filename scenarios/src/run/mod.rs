@@ -12,6 +12,7 @@ pub mod interval;
 mod kept;
 mod lanes;
 mod measure;
+mod notes;
 mod one;
 mod outcomes;
 mod picture;

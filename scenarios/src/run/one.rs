@@ -15,7 +15,7 @@ use super::measure::Measured;
 use super::outcomes::Outcomes;
 use super::tally::Tally;
 use super::words::Words;
-use super::{Refusal, allocation, failure, kept, measure, picture, remedy, swapped};
+use super::{Refusal, allocation, failure, kept, measure, notes, picture, remedy, swapped};
 use crate::experiment::{Experiment, Point};
 use crate::plans;
 use crate::schema::{Fold, Scenario, Segments};
@@ -226,5 +226,6 @@ fn simulated(simulation: &Simulation<'_>) -> Result<RunSummary, String> {
             seeds,
         });
     }
+    summary.notes = notes::notes(scenario, built, &summary);
     Ok(summary)
 }

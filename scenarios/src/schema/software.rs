@@ -23,6 +23,11 @@ pub struct Software {
     pub persistent_products: Option<bool>,
     /// Whose layers they are: which chains of small operators are one kernel.
     pub layers: LayersOf,
+    /// Entries of the vocabulary on each tensor rank are padded to a multiple of this: 128 if not given with Megatron-LM's layers
+    /// (`make_vocab_size_divisible_by`), 1 with others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [128]))]
+    pub vocabulary_multiple: Option<Count<1, 65_536>>,
     /// Whether layers are compiled (`torch.compile`): passes over memory that follow each other are one kernel, which reads
     /// and writes once; products and attention stay what they are. Of torchtitan's layers a norm is one, and an activation
     /// with its gate.
@@ -54,6 +59,7 @@ impl Default for Software {
             sustained_products: None,
             persistent_products: None,
             layers: LayersOf::default(),
+            vocabulary_multiple: None,
             compile: false,
             gelu: Gelu::default(),
             optimizer: Optimizer::default(),

@@ -3,6 +3,7 @@
 mod allocator;
 mod broken;
 mod calibrations;
+mod effort;
 mod expectations;
 mod hostile;
 mod language;

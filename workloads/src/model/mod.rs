@@ -4,6 +4,7 @@ pub(crate) mod block;
 pub(crate) mod cut;
 pub(crate) mod draft;
 pub(crate) mod exchanged;
+pub mod flops;
 pub(crate) mod fuse;
 pub mod hosted;
 pub(crate) mod laid;

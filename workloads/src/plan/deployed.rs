@@ -72,8 +72,9 @@ impl Deployed<'_> {
         };
         let ranks = extent.tensor * extent.context;
         let together = (machine.gpus_per_node() / ranks).clamp(1, extent.data);
-        if self.deployment.pipelining.swap.is_some() {
-            costs.host_links = host_links(&job, hardware.host_copies(host_buffers.activations), together)?;
+        if let Some(swap) = self.deployment.pipelining.swap {
+            let weighed = swap.recompute.then_some(together);
+            costs.host_links = host_links(&job, hardware.host_copies(host_buffers.activations), weighed)?;
         }
         costs.issue =
             issue(&self.laid, &self.exchanges, hardware.host, *launch, self.deployment.host_overhead);
@@ -277,11 +278,12 @@ impl Grounds for JobGrounds<'_> {
 /// A copy whose start hardly counts (bytes).
 const LARGE: u64 = 1 << 30;
 
-/// By stage, the ways between its first GPU and its host; none where nobody knows what copies cost.
+/// By stage, the ways between its first GPU and its host; none where nobody knows what copies cost. With `together` also what they
+/// give while so many copies of the model use them.
 fn host_links(
     job: &Job<'_>,
     copies: Option<[CopyCost; 2]>,
-    together: u32,
+    together: Option<u32>,
 ) -> Result<Vec<HostLinks>, HardwareError> {
     let Some(copies) = copies else { return Ok(Vec::new()) };
     let machine = job.machine;
@@ -292,8 +294,7 @@ fn host_links(
         let rate = [(out, copies[0]), (back, copies[1])].map(|(route, copy)| {
             machine.copy_bytes_per_s(&route, copy.passes).min(copy.at_most.unwrap_or(f64::INFINITY))
         });
-        let mut at_once = rate;
-        for (way, at_once) in at_once.iter_mut().enumerate() {
+        let one_way = |way: usize, together: u32| -> Result<f64, HardwareError> {
             let streams = (0..together).map(|copy| {
                 let own = machine.gpu(job.gpu(stage, copy * job.extent.tensor * job.extent.context));
                 let memory = machine.memory_of(own).ok_or_else(|| machine.no_memory(own))?;
@@ -301,8 +302,12 @@ fn host_links(
                 Ok::<_, HardwareError>(CopyStream { stops, bytes: LARGE, cost: copies[way] })
             });
             let streams = streams.collect::<Result<Vec<_>, _>>()?;
-            *at_once = rate_beside(machine, &streams, 0)?;
-        }
+            Ok(rate_beside(machine, &streams, 0)?)
+        };
+        let at_once = match together {
+            Some(together) => Some([one_way(0, together)?, one_way(1, together)?]),
+            None => None,
+        };
         Ok(HostLinks { latency: copies.map(|copy| copy.latency.as_secs()), rate, at_once })
     };
     (0..job.extent.stages).map(links).collect()

@@ -97,8 +97,21 @@ pub struct Built {
     pub kept: Vec<Kept>,
     /// Arrays of drives that ranks use.
     pub arrays: Vec<ArrayUse>,
+    /// Oversubscription of memory beyond what was asked for. `None`: not asked for, or reached exactly.
+    pub oversubscribed: Option<Oversubscribed>,
     /// What the tasks of its activities count as; none for a profile, whose times are given.
     pub accounts: Option<Accounts>,
+}
+
+/// Peak demand over capacity where the memory of the GPU, and not the ratio asked for, is the limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Oversubscribed {
+    /// The ratio that results.
+    pub ratio: f64,
+    /// Memory of a GPU that the ratio asked for would leave [B].
+    pub asked: u64,
+    /// Memory of a GPU that there is [B].
+    pub capacity: u64,
 }
 
 /// Why a plan cannot be simulated.
@@ -313,9 +326,7 @@ fn assemble(
     if let Some(bpipe) = &pipelining.bpipe {
         bpipe::decide(bpipe, &pipelining.schedule, &order, &staged.graph, &mut staged.table)?;
     }
-    if let Some(ratio) = pipelining.footprint_ratio {
-        limit(&mut staged, &order, ratio);
-    }
+    let oversubscribed = pipelining.footprint_ratio.and_then(|ratio| limit(&mut staged, &order, ratio));
     let Decided { mut tables, cohort_of, swapped, again, kept } =
         decided(&mut staged, &order, pipelining, copies, grounds)?;
     for table in &mut tables {
@@ -364,12 +375,14 @@ fn assemble(
         again,
         kept,
         arrays: site.arrays,
+        oversubscribed,
         accounts: None,
     })
 }
 
-/// Limits the memory of every stage to a part of what the one that needs most has at its peak.
-fn limit(staged: &mut Staged, order: &Order, ratio: f64) {
+/// Limits the memory of every stage to a part of what the one that needs most has at its peak; where GPUs have even less, tells
+/// the ratio that results.
+fn limit(staged: &mut Staged, order: &Order, ratio: f64) -> Option<Oversubscribed> {
     let Staged { graph, costs, memory, .. } = staged;
     let peak = |(stage, memory): (u32, &StageMemory)| {
         let timeline =
@@ -378,7 +391,10 @@ fn limit(staged: &mut Staged, order: &Order, ratio: f64) {
     };
     let most = (0u32..).zip(&*memory).map(peak).max().unwrap_or(0);
     let limit = (most as f64 / ratio) as u64;
+    let capacity = memory.iter().map(|memory| memory.capacity).min()?;
     memory.iter_mut().for_each(|memory| memory.capacity = memory.capacity.min(limit));
+    let ratio = most as f64 / capacity as f64;
+    (capacity < limit).then_some(Oversubscribed { ratio, asked: limit, capacity })
 }
 
 /// The schedule with every decision realised.

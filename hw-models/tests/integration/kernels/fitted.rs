@@ -5,6 +5,9 @@
 
 #![expect(clippy::print_stdout, reason = "errors on what was held out, for who asks with --nocapture")]
 
+use std::collections::BTreeSet;
+use std::thread;
+
 use hw_models::calibration::{self, Calibrated, Constants, Measured, Table, split};
 use hw_models::kernels::{CORRECTIONS, Dtype, KernelClass, KernelModel, SPREADS, StreamClass};
 
@@ -97,8 +100,23 @@ fn measured() -> Vec<Measured> {
     calibration::measured(&tables).unwrap()
 }
 
+/// The fits of all tables in their order; devices are independent, so that each gets a thread.
 fn calibrated(measured: &[Measured]) -> Vec<Calibrated> {
-    calibration::fit(measured, |device| Some(model(device))).collect::<Result<_, _>>().unwrap()
+    let mut found = thread::scope(|scope| {
+        let devices: BTreeSet<&str> = measured.iter().map(|set| &*set.device).collect();
+        let fits = devices.into_iter().map(|device| {
+            let own = measured.iter().filter(move |set| set.device == device);
+            scope.spawn(move || {
+                calibration::fit(own, |device| Some(model(device))).collect::<Result<Vec<_>, _>>().unwrap()
+            })
+        });
+        let fits: Vec<_> = fits.collect();
+        fits.into_iter().flat_map(|fit| fit.join().unwrap()).collect::<Vec<_>>()
+    });
+    let place =
+        |one: &Calibrated| measured.iter().position(|set| set.device == one.device && set.class == one.class);
+    found.sort_by_key(place);
+    found
 }
 
 /// The goals: median and 95th percentile of the errors on the test quarter.

@@ -20,7 +20,7 @@ const EXPERT: &str = "parallelism.expert";
 const MODE: &str = "techniques.recompute.mode";
 
 /// Settings that mean nothing for a list of layers.
-const FOREIGN: [(&str, &str); 17] = [
+const FOREIGN: [(&str, &str); 18] = [
     ("training.fp8", "layers of a list multiply in `precision`; remove it"),
     ("training.micro_batches", "write `accumulate`: the micro-batches of each copy of the model"),
     ("parallelism.stage_layers", "stages of a list of layers follow from what they take; remove it"),
@@ -30,6 +30,7 @@ const FOREIGN: [(&str, &str); 17] = [
     ("parallelism.overlap_tensor_reduce", "layers of a list are not split over ranks; remove it"),
     ("parallelism.context_exchange", "layers of a list are not split over ranks; remove it"),
     ("parallelism.scatter_gather", "layers of a list are not split over ranks; remove it"),
+    ("software.vocabulary_multiple", "a list says how many rows its tables have; remove it"),
     ("techniques.recompute.forward", "it follows from the operators that run again; remove it"),
     ("techniques.recompute.stages", "all blocks recompute; remove it"),
     ("techniques.recompute.keeps", "a block keeps its input; remove it"),

@@ -9,6 +9,7 @@ use super::machine::message_and_help;
 use crate::plans;
 use crate::schema::{
     self, BytesPerParameter, Count, Idle, LayersOf, Model, Parallelism, Precision, RecomputeMode, Scenario,
+    Software,
 };
 
 /// Settings that are about other models.
@@ -26,7 +27,7 @@ impl Check<'_> {
         self.foreign(&FOREIGN, "a transformer");
         // As Megatron-LM does.
         scenario.parallelism.scatter_gather.get_or_insert(true);
-        let layers = scenario.software.as_ref().map(|software| software.layers).unwrap_or_default();
+        let layers = self.vocabulary(scenario.software.get_or_insert_default());
         scenario.parallelism.overlap_tensor_reduce.get_or_insert(layers != LayersOf::Torchtitan);
         scenario.training.step.get_or_insert_default();
         if let Some(recompute) = &mut scenario.techniques.recompute {
@@ -50,6 +51,20 @@ impl Check<'_> {
         if sized {
             self.sharding(scenario);
         }
+    }
+
+    /// What the vocabulary is padded to goes with the framework, whose layers they are.
+    fn vocabulary(&mut self, software: &mut Software) -> LayersOf {
+        if software.vocabulary_multiple.is_none() {
+            let (multiple, reason) = match software.layers {
+                LayersOf::MegatronLm => (128, "Megatron-LM's `make_vocab_size_divisible_by`"),
+                LayersOf::HuggingFace => (1, "Hugging Face Transformers do not pad the vocabulary"),
+                LayersOf::Torchtitan => (1, "torchtitan does not pad the vocabulary"),
+            };
+            software.vocabulary_multiple = Count::new(multiple);
+            self.derived.insert("software.vocabulary_multiple", reason.to_owned());
+        }
+        software.layers
     }
 
     /// Steps without a backward pass gather nothing.

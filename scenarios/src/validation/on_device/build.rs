@@ -115,6 +115,7 @@ fn known(plan: &TransformerPlan, micro_batches: u64) -> Result<(), String> {
     let alone = Execution {
         fusion,
         states,
+        vocabulary_multiple: 1,
         // What ranks exchange does not matter where there is one.
         reduces_beside: execution.reduces_beside,
         exchanges_beside: execution.exchanges_beside,

@@ -1,6 +1,7 @@
 //! A list of layers, read: its blocks with their operators.
 
 use crate::model::block::Block;
+use crate::model::flops::counted;
 use crate::model::operator::Operator;
 use crate::model::transformer::Step;
 
@@ -90,9 +91,11 @@ impl LayeredModel {
         self.blocks.iter().map(|block| block.parameters).sum()
     }
 
-    /// Multiplications and additions of a forward pass of one micro-batch: of convolutions, matrix products and attention.
+    /// Multiplications and additions of a forward pass of one micro-batch, by the convention of
+    /// [`model_flops`](crate::model::flops::model_flops).
     pub fn forward_flops(&self) -> f64 {
-        self.blocks.iter().map(|block| flops(&block.block.forward)).sum()
+        let operators = self.blocks.iter().flat_map(|block| &block.block.forward);
+        operators.map(|op| counted(&op.work)).sum()
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Execution {
     pub dtype: Dtype,
     /// How attention is computed.
     pub attention: AttentionKernel,
+    /// The framework pads the vocabulary to a multiple of this for each tensor rank. 1: only as far as ranks share it evenly.
+    pub vocabulary_multiple: u32,
     /// Which chains of small operators are one kernel.
     pub fusion: Fusion,
     /// Types of gradients and optimizer states.
@@ -161,7 +163,10 @@ pub struct ShardedTransformer {
 }
 
 impl Execution {
-    /// The common case: all fusions where they exist, gradients in fp32.
+    /// Megatron-LM's `make_vocab_size_divisible_by`.
+    pub const MEGATRON_VOCABULARY_MULTIPLE: u32 = 128;
+
+    /// The common case: all fusions where they exist, gradients in fp32, the vocabulary of Megatron-LM.
     pub const fn new(
         micro_batch: u32,
         sequence: u32,
@@ -179,6 +184,7 @@ impl Execution {
             split,
             dtype,
             attention,
+            vocabulary_multiple: Self::MEGATRON_VOCABULARY_MULTIPLE,
             fusion: Fusion::ALL,
             states,
             step: Step::Whole,

@@ -1,12 +1,12 @@
-//! FLOPs by convention: what a model needs, whatever the hardware executes.
+//! FLOPs of a transformer by convention, in closed form.
 
 use super::{Layers, Transformer};
 
 impl Transformer {
-    /// Multiplications and additions of a training step over `sequences` sequences of `length` tokens: three times the
-    /// forward pass, nothing recomputed, attention over the whole square also where half is masked, of experts those that a token goes to. For GPT it is
-    /// `72 B L s h^2 (1 + s/(6h) + V/(12 h L))` (Korthikanti et al. 2023, appendix A). MFU is this over time and peak.
-    pub fn model_flops(&self, sequences: u64, length: u64) -> f64 {
+    /// Multiplications and additions of a forward pass over `sequences` sequences of `length` tokens, by the convention of
+    /// [`model_flops`](crate::model::flops::model_flops): of experts those that a token goes to, no padding of the vocabulary. For
+    /// GPT a third of `72 B L s h^2 (1 + s/(6h) + V/(12 h L))` (Korthikanti et al. 2023, appendix A).
+    pub fn forward_flops(&self, sequences: u64, length: u64) -> f64 {
         let (hidden, width) = (f64::from(self.hidden), self.attention_width() as f64);
         let context = self.context_width() as f64;
         let projections = match &self.latent {
@@ -31,6 +31,6 @@ impl Transformer {
             Some(classes) => (sequences as f64, classes),
             None => (tokens, self.vocabulary),
         };
-        3.0 * (tokens * layers + seen * (dense + 2.0 * hidden * f64::from(outputs)))
+        tokens * layers + seen * (dense + 2.0 * hidden * f64::from(outputs))
     }
 }

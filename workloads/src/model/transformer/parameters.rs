@@ -24,9 +24,6 @@ pub struct RankParameters {
     pub shared: u64,
 }
 
-/// The vocabulary is padded to a multiple of this for each tensor rank (Megatron-LM, `make_vocab_size_divisible_by`).
-const VOCABULARY_MULTIPLE: u64 = 128;
-
 impl RankParameters {
     /// All of them.
     pub const fn total(&self) -> u64 {
@@ -65,9 +62,9 @@ impl Transformer {
         u64::from(kinds.dense) * self.layer_share(1, false) + u64::from(kinds.experts) * mixture
     }
 
-    /// The vocabulary as `tensor` ranks share it.
-    pub const fn padded_vocabulary(&self, tensor: u32) -> u64 {
-        (self.vocabulary as u64).next_multiple_of(VOCABULARY_MULTIPLE * tensor as u64)
+    /// Entries of the vocabulary, padded to a multiple.
+    pub const fn padded_vocabulary(&self, multiple: u64) -> u64 {
+        (self.vocabulary as u64).next_multiple_of(multiple)
     }
 
     /// Parameters of a layer on each of `tensor` ranks; without its experts, where it has a `mixture` of them.
@@ -194,6 +191,7 @@ impl ShardedTransformer {
 
     /// Entries of the padded vocabulary on a rank.
     pub(super) fn vocabulary_share(&self) -> u64 {
-        self.model().padded_vocabulary(self.execution().split.tensor) / self.tensor()
+        let multiple = u64::from(self.execution().vocabulary_multiple) * self.tensor();
+        self.model().padded_vocabulary(multiple) / self.tensor()
     }
 }

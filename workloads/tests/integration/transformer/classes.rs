@@ -10,7 +10,7 @@ fn a_bert_of_classes_has_the_parameters_of_hugging_face() {
     let bert = Transformer { classes: Some(2), ..preset("bert-base") };
     assert_eq!(bert.parameters(), 109_483_778);
     let sharded = shard(&bert, &materialised(8, 512, ranks(1, false)));
-    let padding = (bert.padded_vocabulary(1) - u64::from(bert.vocabulary)) * u64::from(bert.hidden);
+    let padding = (bert.padded_vocabulary(128) - u64::from(bert.vocabulary)) * u64::from(bert.hidden);
     assert_eq!(sharded.parameters(12, true, true).total(), 109_483_778 + padding);
     assert_eq!(sharded.parameters(6, false, true).shared, 0, "the words are of the first stage alone");
 }

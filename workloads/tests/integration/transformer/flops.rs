@@ -36,7 +36,7 @@ fn operators_execute_the_model_flops() {
         let (base, s, v) = terms(&model, &execution);
         let formula = 72.0 * base * (1.0 + s / 6.0 + v / 12.0);
         assert_close(executed(&model, &execution, Recompute::None), formula);
-        assert_close(model.model_flops(u64::from(micro_batch), 2_048), formula);
+        assert_close(3.0 * model.forward_flops(u64::from(micro_batch), 2_048), formula);
     }
 }
 
@@ -68,11 +68,11 @@ fn selective_recomputation_executes_two_products_more() {
 #[test]
 fn grouped_queries_and_gated_mlps_are_counted() {
     let (model, execution) = (preset("llama-3-8b"), materialised(1, 8_192, ranks(4, true)));
-    assert_close(executed(&model, &execution, Recompute::None), model.model_flops(1, 8_192));
+    assert_close(executed(&model, &execution, Recompute::None), 3.0 * model.forward_flops(1, 8_192));
     // Six times the weights and tokens (the word embedding multiplies nothing), and attention.
     let weights = (model.parameters() - u64::from(model.vocabulary) * u64::from(model.hidden)) as f64;
     assert_close(
-        model.model_flops(1, 8_192),
+        3.0 * model.forward_flops(1, 8_192),
         6.0 * weights * 8_192.0 + 12.0 * 32.0 * 4_096.0 * 8_192_f64.powi(2),
     );
 }

@@ -34,7 +34,7 @@ fn ranks_share_what_the_model_has() {
         let experts = u64::from(expert * tensor) * of_rank.experts;
         let others = u64::from(tensor) * (of_rank.total() - of_rank.experts);
         let again = u64::from(tensor - 1) * of_rank.replicated;
-        let padding = model.padded_vocabulary(tensor) - u64::from(model.vocabulary);
+        let padding = model.padded_vocabulary(128 * u64::from(tensor)) - u64::from(model.vocabulary);
         let padding = 2 * padding * u64::from(model.hidden);
         assert_eq!(experts + others - again - padding, model.parameters(), "{name} over {tensor} x {expert}");
     }
@@ -63,7 +63,7 @@ fn operators_execute_the_model_flops() {
         assert!((ours / formula - 1.0).abs() < 2e-3, "{name}: {ours} against {formula}");
         let attention = 12.0 * 4_096.0_f64.powi(2) * f64::from(model.layers) / 2.0
             * (model.attention_width() + model.context_width()) as f64;
-        let model_flops = model.model_flops(1, 4_096);
+        let model_flops = 3.0 * model.forward_flops(1, 4_096);
         assert!((model_flops / (formula + attention) - 1.0).abs() < 2e-3, "{name}: {model_flops}");
     }
 }

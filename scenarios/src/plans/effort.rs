@@ -1,0 +1,61 @@
+//! What a step computes, and the share of the peak that this is.
+
+use workloads::model::flops::model_flops;
+
+use super::{layered, machine, ranks, transformer};
+use crate::schema::{Count, Model, Precision, Scenario};
+
+/// What a step computes, and what the GPUs of its ranks could.
+pub(crate) struct Effort {
+    /// Tokens of a step, where samples have any.
+    pub(crate) tokens: Option<f64>,
+    /// What the model needs for them by convention, whatever is executed [FLOP].
+    model_flops: f64,
+    /// Peak of all ranks in the precision of the scenario [FLOP/s]; none if a GPU has no such units.
+    peak_flops_per_s: Option<f64>,
+}
+
+/// What a step of a checked scenario computes; none for a profile.
+pub(crate) fn effort(scenario: &Scenario) -> Option<Effort> {
+    let samples = scenario.training.global_batch.map_or(0, Count::get);
+    let (tokens, forward) = match &scenario.model {
+        Model::ProfiledPipeline(_) => return None,
+        Model::Transformer(model) => {
+            let length = scenario.training.sequence.map_or(0, Count::get);
+            let forward = transformer::dimensions(model).forward_flops(samples, length);
+            (Some((samples * length) as f64), forward)
+        }
+        Model::Layers(settings) => {
+            let model = layered::read(scenario, settings).ok()?;
+            let of_sample = model.forward_flops() / f64::from(model.execution().micro_batch);
+            let tokens = layered::tokens(scenario, settings).map(|tokens| samples as f64 * tokens as f64);
+            (tokens, samples as f64 * of_sample)
+        }
+    };
+    let step = transformer::step(scenario);
+    Some(Effort {
+        tokens,
+        model_flops: model_flops(forward, step),
+        peak_flops_per_s: peak_flops_per_s(scenario),
+    })
+}
+
+impl Effort {
+    /// Model FLOPs utilisation of a step that takes so long.
+    pub(crate) fn mfu(&self, step_time_s: f64) -> Option<f64> {
+        self.peak_flops_per_s.map(|peak| self.model_flops / (step_time_s * peak))
+    }
+}
+
+/// Peak of all ranks in the precision of the scenario.
+fn peak_flops_per_s(scenario: &Scenario) -> Option<f64> {
+    let machine = machine::of(scenario).ok()?;
+    let peak = &machine.gpu_model(machine.gpu(0))?.peak_tflops;
+    let tera = match scenario.training.precision {
+        _ if scenario.training.fp8.is_some() => peak.fp8,
+        Some(Precision::Fp16Mixed) => peak.fp16,
+        None | Some(Precision::Bf16Mixed) => peak.bf16,
+        Some(Precision::Fp32) => Some(peak.fp32),
+    };
+    tera.map(|tera| tera * 1e12 * ranks(scenario) as f64)
+}

@@ -1,0 +1,29 @@
+//! FLOPs by convention: what a model needs, whatever the hardware executes.
+
+use super::operator::Work;
+use super::transformer::Step;
+
+/// Multiplications and additions of a step whose forward pass has `forward` of them: the backward pass has twice as many. Model
+/// FLOPs utilisation (MFU, Chowdhery et al. 2022, appendix B) is this over the time of a step and the peak of all ranks.
+///
+/// Matrix products, convolutions and attention count, attention over the whole square also where half of it is masked, a
+/// convolution as the sum over its filter. Nothing that is recomputed counts, nor what a kernel saves: where a faster algorithm
+/// multiplies less (Winograd) the utilisation may exceed 1.
+pub fn model_flops(forward: f64, step: Step) -> f64 {
+    match step {
+        Step::Whole | Step::Gradients => 3.0 * forward,
+        Step::Forward => forward,
+    }
+}
+
+/// What an operator of the forward pass counts for.
+pub(crate) fn counted(work: &Work) -> f64 {
+    match work {
+        Work::Attention(attention) => {
+            let mut whole = *attention;
+            whole.causal = false;
+            whole.flops()
+        }
+        other => other.flops(),
+    }
+}
