@@ -129,6 +129,7 @@ impl Folded {
             fluids: self.fluids.iter().map(|fluid| run.fluids[fluid.index()]).collect(),
             activities: run.activities,
             events: run.events,
+            unsettled: run.unsettled,
         }
     }
 
