@@ -23,7 +23,7 @@ mod stores;
 mod stream;
 
 use crate::fixed::Rate;
-use crate::id::CauseId;
+use crate::id::{CauseId, FluidId};
 use crate::noise::NoiseSource;
 use crate::observe::{Observer, Unobserved};
 use crate::outcome::{ByCause, End, FluidUse, Limit, Run, StreamUse};
@@ -158,8 +158,8 @@ struct Engine<'a, O> {
     running_segments: Vec<Option<Running>>,
     /// Per fluid; empty without segments.
     fluid_segments: Vec<FluidSegments>,
-    /// Per fluid, what the observer was last told; empty without curves.
-    observed_loads: Vec<Rate>,
+    /// The fluids that the observer watches, with what it was last told.
+    observed_loads: Vec<(FluidId, Rate)>,
     /// Streams that go on in this round, ascending, and the position of the present one.
     round: Vec<u32>,
     cursor: usize,
@@ -207,7 +207,6 @@ impl<'a, O: Observer> Engine<'a, O> {
             platform,
             program,
             options: *options,
-            observer,
             instant: Time::ZERO,
             now: Time::ZERO,
             moved: Time::ZERO,
@@ -243,7 +242,8 @@ impl<'a, O: Observer> Engine<'a, O> {
             } else {
                 Vec::new()
             },
-            observed_loads: if O::CURVES { vec![Rate(0); platform.fluids.len()] } else { Vec::new() },
+            observed_loads: observer.fluids().iter().map(|&fluid| (fluid, Rate(0))).collect(),
+            observer,
             code,
             round: (0..count as u32).collect(),
             cursor: 0,

@@ -40,7 +40,14 @@ enum Want {
 
 impl PoolState {
     pub(super) fn new(units: u32) -> Self {
-        Self { units, free: units, held: 0, waiters: VecDeque::new(), kernels: Vec::new(), segments: Vec::new() }
+        Self {
+            units,
+            free: units,
+            held: 0,
+            waiters: VecDeque::new(),
+            kernels: Vec::new(),
+            segments: Vec::new(),
+        }
     }
 
     /// Whether nobody holds or wants anything.
