@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
-use crate::finding::{idle, rests_on, unsteady};
+use crate::finding::{approximate, idle, rests_on, unsteady};
 use crate::matrix::{Down, Matrix};
 use crate::notes::notes;
 use crate::published::{Grid, Line, Published};
@@ -59,8 +59,8 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         writeln!(out)?;
         runs(out, &comparison, &comparison.points)?;
     }
-    let warnings = [idle(&comparison), unsteady(&comparison)].into_iter().flatten();
-    for warning in warnings.chain(notes(&comparison)) {
+    let warnings = [idle(&comparison), unsteady(&comparison), approximate(&comparison)];
+    for warning in warnings.into_iter().flatten().chain(notes(&comparison)) {
         writeln!(out, "\n{}", clean(&warning))?;
     }
     if let Some((point, run)) = best {

@@ -80,8 +80,8 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
-    fn wants_fluids(&self) -> bool {
-        !self.selection.fluids.is_empty()
+    fn fluids(&self) -> &[FluidId] {
+        &self.selection.fluids
     }
 
     fn span(&mut self, place: Place, op: &Op, start: Time, ready: Time, end: Time) {
@@ -98,7 +98,7 @@ impl Observer for Recorder {
     }
 
     fn fluid(&mut self, now: Time, fluid: FluidId, load: Rate) {
-        if self.in_window(now) && self.selection.fluids.contains(&fluid) {
+        if self.in_window(now) {
             self.fluids.push((now, fluid, load));
         }
     }

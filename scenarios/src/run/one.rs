@@ -174,7 +174,8 @@ impl<'a> Simulation<'a> {
     fn with_seed(&self, seed: u64, observer: &mut impl Observer) -> Result<Run, String> {
         let events_max = self.scenario.run.limit.get().saturating_mul(EVENTS_PER_ACTIVITY);
         let segments = self.scenario.run.segments == Segments::On;
-        let engine = Engine { seed, segments, events_max, ..Engine::default() };
+        let path_from = Some(measure::first_mark(self.scenario));
+        let engine = Engine { seed, segments, events_max, path_from, ..Engine::default() };
         let Folded { platform, program, start, .. } = &self.folded;
         let words =
             |errors: Vec<_>| errors.iter().map(ProgramError::to_string).collect::<Vec<_>>().join("; ");
@@ -197,6 +198,7 @@ fn simulated(simulation: &Simulation<'_>) -> Result<RunSummary, String> {
     let words = Words::new(&built.lowered, plans::micro_batches_per_flush(scenario));
     let mut summary = RunSummary {
         activities: Some(run.activities),
+        unsettled: Some(run.unsettled).filter(|&count| count > 0),
         swap: swapped::plans(built),
         kept: kept::told(built, &words),
         ..RunSummary::default()
@@ -213,11 +215,15 @@ fn simulated(simulation: &Simulation<'_>) -> Result<RunSummary, String> {
     let seeds = scenario.run.seeds.get();
     if seeds > 1 {
         let mut times = vec![measured.step_time_s()];
+        let mut paths = vec![measured.critical_path()];
         for further in 1..seeds {
             let run = simulation.with_seed(seed.wrapping_add(further), &mut Unobserved)?;
-            times.push(Measured { run: &run, ..measured }.step_time_s());
+            let measured = Measured { run: &run, ..measured };
+            times.push(measured.step_time_s());
+            paths.push(measured.critical_path());
         }
         let mean_s = times.iter().sum::<f64>() / times.len() as f64;
+        summary.critical_path_s = measure::mean_by_cause(&paths);
         measured.set_step_time(&mut summary, mean_s);
         summary.step_time_spread = Some(Spread {
             min_s: times.iter().copied().fold(f64::INFINITY, f64::min),

@@ -107,6 +107,7 @@ fn a_footprint_ratio_that_memory_caps_is_told() {
         notes.into_iter().filter(|note| note.contains("footprint_ratio")).collect::<Vec<_>>()
     };
     assert_eq!(notes("48 GiB"), Vec::<String>::new());
-    let capped = "`memory.footprint_ratio: 1.2` leaves a GPU 18.4 GB, but it has only 12.9 GB: the ratio is 1.714";
+    let capped =
+        "`memory.footprint_ratio: 1.2` leaves a GPU 18.4 GB, but it has only 12.9 GB: the ratio is 1.714";
     assert_eq!(notes("12 GiB"), [capped]);
 }

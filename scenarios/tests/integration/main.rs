@@ -3,6 +3,7 @@
 mod allocator;
 mod broken;
 mod calibrations;
+mod critical_path;
 mod effort;
 mod expectations;
 mod hostile;

@@ -238,18 +238,17 @@ impl<O: Observer> Engine<'_, O> {
             let left = duration(state.remaining.saturating_sub(state.target), state.rate);
             self.finishes.set(flow.0, self.now.saturating_add(left));
         }
-        if O::CURVES && self.observer.wants_fluids() {
+        if O::CURVES {
             self.observe_fluids();
         }
         self.update_buckets();
     }
 
     fn observe_fluids(&mut self) {
-        for index in 0..self.platform.fluids.len() {
-            let fluid = FluidId::from(index);
-            let load = self.network.load(fluid);
-            if std::mem::replace(&mut self.observed_loads[index], load) != load {
-                self.observer.fluid(self.now, fluid, load);
+        for (fluid, latest) in &mut self.observed_loads {
+            let load = self.network.load(*fluid);
+            if std::mem::replace(latest, load) != load {
+                self.observer.fluid(self.now, *fluid, load);
             }
         }
     }
