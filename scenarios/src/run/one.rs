@@ -10,10 +10,11 @@ use sim_core::{Options as Engine, simulate_observed};
 use workloads::lower::Lowered;
 use workloads::plan::{Built, PlanError};
 
+use super::allocation::Verdict;
 use super::measure::Measured;
 use super::tally::Tally;
 use super::words::Words;
-use super::{Options, Refusal, allocation, failure, kept, measure, remedy, swapped};
+use super::{Options, Refusal, failure, kept, measure, remedy, swapped};
 use crate::experiment::{Experiment, Point};
 use crate::plans;
 use crate::schema::{Fold, Scenario, Segments};
@@ -73,37 +74,56 @@ fn with_others(
     others: impl FnOnce(&mut Lowered),
 ) -> Result<RunSummary, String> {
     match prepare(scenario, identity.clone()) {
-        Ok(mut built) => {
-            others(&mut built.lowered);
-            simulated(scenario, &built, identity, seed)
+        Ok(mut prepared) => {
+            others(&mut prepared.built.lowered);
+            simulated(scenario, &prepared, identity, seed)
         }
         Err(Unbuilt::Reported(run)) => Ok(*run),
         Err(Unbuilt::Broken(reason)) => Err(reason),
     }
 }
 
-/// Builds the program of a scenario.
-pub(super) fn prepare(scenario: &Scenario, identity: RunSummary) -> Result<Built, Unbuilt> {
-    let mut built = match plans::built(scenario) {
-        Ok(built) => built,
+/// A plan ready to be simulated.
+pub(super) struct Prepared {
+    pub(super) built: Built,
+    pub(super) verdict: Verdict,
+}
+
+/// Builds the program of a scenario. Where the allocator says what fits the stores of GPUs only count.
+pub(super) fn prepare(scenario: &Scenario, identity: RunSummary) -> Result<Prepared, Unbuilt> {
+    let mut built = build(scenario, &identity)?;
+    // A technique with nothing to do changes nothing: only its report is left.
+    let plain = plans::memory::without_idle_techniques(scenario, &built);
+    if let Some(plain) = &plain {
+        let idle = std::mem::replace(&mut built, build(plain, &identity)?);
+        (built.swapped, built.kept) = (idle.swapped, idle.kept);
+    }
+    let verdict = Verdict::of(plain.as_ref().unwrap_or(scenario), &built);
+    match &verdict {
+        Verdict::Allocator(_) => built.lowered.count_memory(),
+        Verdict::Stores(_) if built.shortfalls.is_empty() => {}
+        Verdict::Stores(_) => {
+            let failed = failure::too_small(identity, &built.shortfalls);
+            return Err(Unbuilt::Reported(Box::new(failed)));
+        }
+    }
+    built.lowered.program.noise = measure::noise(scenario);
+    Ok(Prepared { built, verdict })
+}
+
+fn build(scenario: &Scenario, identity: &RunSummary) -> Result<Built, Unbuilt> {
+    let identity = || identity.clone();
+    let failed = match plans::built(scenario) {
+        Ok(built) => return Ok(built),
         Err(PlanError::Broken(problems)) => {
             return Err(Unbuilt::Broken(PlanError::Broken(problems).to_string()));
         }
-        Err(PlanError::DoesNotFit(shortfalls)) => {
-            return Err(Unbuilt::Reported(Box::new(failure::too_small(identity, &shortfalls))));
-        }
-        Err(PlanError::BuffersDoNotFit(short)) => {
-            return Err(Unbuilt::Reported(Box::new(failure::buffers_too_small(identity, &short))));
-        }
-        Err(PlanError::HostDoesNotFit(hosts)) => {
-            return Err(Unbuilt::Reported(Box::new(failure::host_too_small(identity, &hosts))));
-        }
-        Err(error) => {
-            return Err(Unbuilt::Reported(Box::new(failure::infeasible(identity, error.to_string()))));
-        }
+        Err(PlanError::DoesNotFit(shortfalls)) => failure::too_small(identity(), &shortfalls),
+        Err(PlanError::BuffersDoNotFit(short)) => failure::buffers_too_small(identity(), &short),
+        Err(PlanError::HostDoesNotFit(hosts)) => failure::host_too_small(identity(), &hosts),
+        Err(error) => failure::infeasible(identity(), error.to_string()),
     };
-    built.lowered.program.noise = measure::noise(scenario);
-    Ok(built)
+    Err(Unbuilt::Reported(Box::new(failed)))
 }
 
 /// The engine's options for a scenario.
@@ -115,10 +135,17 @@ pub(super) fn engine(scenario: &Scenario, seed: u64) -> Engine {
 /// Simulates a scenario over its seeds; the first seed's run is described, the others only timed.
 fn simulated(
     scenario: &Scenario,
-    built: &Built,
+    Prepared { built, verdict }: &Prepared,
     mut summary: RunSummary,
     seed: u64,
 ) -> Result<RunSummary, String> {
+    let words = Words::new(&built.lowered, plans::micro_batches_per_flush(scenario));
+    summary.swap = swapped::plans(built);
+    summary.kept = kept::told(built, &words);
+    summary = verdict.add(summary, scenario, built, seed)?;
+    if summary.failure.is_some() {
+        return Ok(summary);
+    }
     let (run, tally) = match &built.accounts {
         Some(accounts) => {
             let tally = |streams: &[StreamId]| Tally::new(scenario, &built.lowered, accounts, streams);
@@ -127,17 +154,11 @@ fn simulated(
         }
         None => (once(scenario, built, seed, |_| Unobserved)?.0, None),
     };
-    let words = Words::new(&built.lowered, plans::micro_batches_per_flush(scenario));
     summary.activities = Some(run.activities);
-    summary.swap = swapped::plans(built);
-    summary.kept = kept::told(built, &words);
     if run.end != End::Completed {
         return Ok(failure::describe(summary, scenario, built, &words, &run));
     }
-    summary = allocation::add(summary, scenario, built, seed)?;
-    if summary.failure.is_some() {
-        return Ok(summary);
-    }
+    summary.allocator_unknown = verdict.unknown();
     let measured = Measured { scenario, built, words: &words, run: &run, tally: tally.as_ref() };
     measured.describe(&mut summary);
     let seeds = scenario.run.seeds.get();

@@ -53,14 +53,17 @@ fn draw(
     point: &Point,
     run: &mut RunSummary,
 ) -> Result<(), Refusal> {
-    if run.activities.is_some_and(|activities| activities > DRAWN_MAX) {
+    let Ok(resolved) = experiment.resolve(&run.variant, point) else { return Ok(()) };
+    let scenario = &resolved.scenario;
+    // What the allocator refuses was not simulated.
+    if run.activities.unwrap_or_else(|| plans::activities(scenario)) > DRAWN_MAX {
         run.not_drawn =
             Some(format!("more than {DRAWN_MAX} activities; with fewer micro-batches it would be"));
         return Ok(());
     }
-    let Ok(resolved) = experiment.resolve(&run.variant, point) else { return Ok(()) };
-    let scenario = &resolved.scenario;
-    let Ok(built) = one::prepare(scenario, RunSummary::default()) else { return Ok(()) };
+    let Ok(one::Prepared { built, .. }) = one::prepare(scenario, RunSummary::default()) else {
+        return Ok(());
+    };
     let lowered = &built.lowered;
     let words = Words::new(lowered, plans::micro_batches_per_flush(scenario));
     let fullest = fullest(run).and_then(|name| words.rank_called(name));
@@ -192,7 +195,7 @@ fn memory_curve(built: &Built, words: &Words<'_>, rank: usize, recorder: &Record
     };
     MemoryCurve {
         device: words.rank(rank),
-        capacity_bytes: words.capacity(ids),
+        capacity_bytes: Words::capacity(ids),
         kinds: used.iter().map(|&kind| lowered.program.kinds[kind].clone()).collect(),
         points: points.iter().map(point).collect(),
     }
