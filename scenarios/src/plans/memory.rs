@@ -1,42 +1,80 @@
 //! The allocator of a scenario's framework.
 
 use hw_models::allocator::Settings;
-use workloads::memory::{Framework, NotReplayed, Placeholder, Ranks, StageUsage};
+use workloads::lower::StreamRole;
+use workloads::memory::{Framework, Placeholder, Ranks, StageUsage};
 use workloads::plan::Built;
+use workloads::schedule::LaneKind;
 
 use super::{layered, machine, transformer};
 use crate::catalogue;
 use crate::schema::{Allocator, Bytes, Count, GradientPlaceholders, Model, Scenario, Step};
 
-/// The ranks of a scenario, whose tensors its framework's allocator serves; none for a profile, and for steps that are not
-/// whole or whose tensors or gradients leave the GPU meanwhile, which are not replayed.
-pub(crate) fn ranks(scenario: &Scenario) -> Option<Ranks> {
-    let whole = scenario.training.step.unwrap_or_default() == Step::Full;
-    let techniques = &scenario.techniques;
-    let away = techniques.activation_offload.is_some() || techniques.swap.is_some();
-    let hosts = techniques.zero_offload.is_some() || techniques.zero_infinity.is_some();
-    if !whole || away || hosts || scenario.memory.footprint_ratio.is_some() {
-        return None;
-    }
+/// The ranks of a scenario, whose tensors its framework's allocator serves.
+///
+/// # Errors
+/// Why the allocator is not asked; none of a profile, whose bytes are given.
+pub(crate) fn ranks(scenario: &Scenario, built: &Built) -> Result<Ranks, Option<String>> {
     // A plan that was built has a model.
-    match &scenario.model {
-        Model::ProfiledPipeline(_) => None,
-        Model::Transformer(model) => Ranks::of_transformer(&transformer::plan(scenario, model)).ok(),
-        Model::Layers(model) => Some(Ranks::of_layers(&layered::plan(scenario, model).ok()?)),
-    }
+    let ranks = match &scenario.model {
+        Model::ProfiledPipeline(_) => return Err(None),
+        Model::Transformer(model) => {
+            not_replayed(scenario)?;
+            Ranks::of_transformer(&transformer::plan(scenario, model)).map_err(|_| None)?
+        }
+        Model::Layers(model) => {
+            not_replayed(scenario)?;
+            Ranks::of_layers(&layered::plan(scenario, model).map_err(|_| None)?)
+        }
+    };
+    ranks.check(built).map_err(|reason| Some(reason.to_string()))?;
+    Ok(ranks)
+}
+
+/// Reports settings of which only the stores of the engine know where tensors are.
+fn not_replayed(scenario: &Scenario) -> Result<(), Option<String>> {
+    let techniques = &scenario.techniques;
+    let reasons = [
+        (techniques.swap.is_some(), "`techniques.swap` moves tensors"),
+        (techniques.activation_offload.is_some(), "`techniques.activation_offload` moves tensors"),
+        (techniques.zero_offload.is_some(), "`techniques.zero_offload` keeps states on hosts"),
+        (techniques.zero_infinity.is_some(), "`techniques.zero_infinity` keeps states on drives"),
+        (scenario.memory.footprint_ratio.is_some(), "`memory.footprint_ratio` limits storages"),
+        (
+            scenario.training.step.unwrap_or_default() != Step::Full,
+            "`training.step` leaves out a part of the step",
+        ),
+    ];
+    let reasons: Vec<&str> = reasons.into_iter().filter_map(|(is, reason)| is.then_some(reason)).collect();
+    if reasons.is_empty() { Ok(()) } else { Err(Some(reasons.join(", "))) }
+}
+
+/// The scenario without techniques that found nothing to move; `None`: there is no such technique. A limit by
+/// `memory.footprint_ratio` is of the plan that has them.
+pub(crate) fn without_idle_techniques(scenario: &Scenario, built: &Built) -> Option<Scenario> {
+    let techniques = &scenario.techniques;
+    let may_move = techniques.swap.is_some() || techniques.activation_offload.is_some();
+    let moves = |role: &StreamRole| matches!(role.kind, LaneKind::Offload | LaneKind::Reload);
+    let idle = !built.lowered.streams.iter().any(moves) && !built.produces_again();
+    (may_move && idle && scenario.memory.footprint_ratio.is_none()).then(|| {
+        let mut plain = scenario.clone();
+        (plain.techniques.swap, plain.techniques.activation_offload) = (None, None);
+        plain
+    })
 }
 
 /// What the GPUs of a scenario must have; `returned` says when memory came back that was lent to the device.
 ///
 /// # Errors
-/// Why that cannot be told.
+/// A mistake in foretrain, in words.
 pub(crate) fn used(
     scenario: &Scenario,
     ranks: &Ranks,
     built: &Built,
     returned: &[Vec<u32>],
-) -> Option<Result<Vec<StageUsage>, NotReplayed>> {
-    Some(ranks.usage(built, returned, &framework(scenario)?, &settings(scenario)))
+) -> Result<Vec<StageUsage>, String> {
+    let framework = framework(scenario).ok_or("a plan without a GPU was built")?;
+    ranks.usage(built, returned, &framework, &settings(scenario)).map_err(|reason| reason.to_string())
 }
 
 /// Settings of the allocator.

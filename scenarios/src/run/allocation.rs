@@ -1,9 +1,10 @@
-//! What the allocator of the framework makes of a run, and the verdict where it runs out.
+//! What the allocator of the framework makes of a run, and the verdict where it can be asked.
 
 use hw_models::allocator::{Shortage, Usage, sizes};
 use reports::quantity;
 use reports::summary::{AllocatorPeak, Failure, FailureKind, Moment, RunSummary};
-use workloads::memory::{Executed, StageUsage};
+use workloads::memory::{Executed, Ranks, StageUsage};
+use workloads::plan::Built;
 
 use super::failure;
 use super::one::Simulation;
@@ -15,19 +16,41 @@ use crate::schema::Scenario;
 /// What segments hold that is in no tensor.
 pub(super) const FRAGMENTS: &str = "fragments of the allocator";
 
-/// Adds to a run that completed what the allocator of each stage takes. If one runs out the run does not fit.
-///
-/// # Errors
-/// A mistake in foretrain, in words.
-pub(super) fn add(summary: RunSummary, simulation: &Simulation<'_>) -> Result<RunSummary, String> {
-    let Simulation { scenario, built, .. } = simulation;
-    let Some(ranks) = plans::memory::ranks(scenario) else { return Ok(summary) };
-    let returned = if ranks.lends() { returned(simulation)? } else { Vec::new() };
-    Ok(match plans::memory::used(scenario, &ranks, built, &returned) {
-        Some(Ok(used)) => with(summary, scenario, &used),
-        Some(Err(reason)) => RunSummary { allocator_unknown: Some(reason.to_string()), ..summary },
-        None => summary,
-    })
+/// Who says whether the tensors of a plan fit.
+pub(super) enum Verdict {
+    /// The allocator, which replays these ranks.
+    Allocator(Box<Ranks>),
+    /// The stores of the engine, and why the allocator is not asked; `None` for a profile, whose bytes are given.
+    Stores(Option<String>),
+}
+
+impl Verdict {
+    /// The verdict on a plan.
+    pub(super) fn of(scenario: &Scenario, built: &Built) -> Self {
+        match plans::memory::ranks(scenario, built) {
+            Ok(ranks) => Self::Allocator(Box::new(ranks)),
+            Err(reason) => Self::Stores(reason),
+        }
+    }
+
+    /// Why the allocator is not asked, where that is worth a word.
+    pub(super) fn unknown(&self) -> Option<String> {
+        match self {
+            Self::Allocator(_) => None,
+            Self::Stores(reason) => reason.clone(),
+        }
+    }
+
+    /// Adds to a run what the allocator of each stage takes, where it is asked. If one runs out the run does not fit.
+    ///
+    /// # Errors
+    /// A mistake in foretrain, in words.
+    pub(super) fn add(&self, summary: RunSummary, simulation: &Simulation<'_>) -> Result<RunSummary, String> {
+        let Self::Allocator(ranks) = self else { return Ok(summary) };
+        let &Simulation { scenario, built, .. } = simulation;
+        let returned = if ranks.lends() { returned(simulation)? } else { Vec::new() };
+        Ok(with(summary, scenario, &plans::memory::used(scenario, ranks, built, &returned)?))
+    }
 }
 
 fn with(summary: RunSummary, scenario: &Scenario, used: &[StageUsage]) -> RunSummary {
@@ -36,9 +59,7 @@ fn with(summary: RunSummary, scenario: &Scenario, used: &[StageUsage]) -> RunSum
         .enumerate()
         .find_map(|(stage, usage)| usage.usage.shortage.as_ref().map(|shortage| (stage, usage, shortage)));
     if let Some((stage, usage, shortage)) = short {
-        let failure = failed(stage, usage, shortage, scenario);
-        let RunSummary { activities, .. } = summary;
-        return failure::failed(RunSummary { activities, ..RunSummary::default() }, failure);
+        return failure::failed(summary, failed(stage, usage, shortage, scenario));
     }
     RunSummary {
         allocator: used.iter().enumerate().map(|(stage, usage)| peak(stage, usage)).collect(),

@@ -209,7 +209,8 @@ impl Measured<'_> {
             let peak = &self.run.stores[ids.memory.index()].peak;
             DevicePeak {
                 device: String::new(),
-                capacity_bytes: self.words.capacity(ids),
+                // Storages of blocks may be more than the tensors that the allocator has room for.
+                capacity_bytes: Words::capacity(ids).filter(|&capacity| capacity >= peak.bytes),
                 peak_bytes: peak.bytes,
                 at_s: peak.at.as_secs(),
                 operation: peak.place.as_ref().map(|place| self.words.operation(place)),

@@ -1,5 +1,6 @@
 //! One run: a variant at a point, over its seeds.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use reports::summary::{RunSummary, Spread};
@@ -11,11 +12,12 @@ use sim_core::{Options as Engine, simulate_observed};
 use workloads::lower::Lowered;
 use workloads::plan::{Built, PlanError};
 
+use super::allocation::Verdict;
 use super::measure::Measured;
 use super::outcomes::Outcomes;
 use super::tally::Tally;
 use super::words::Words;
-use super::{Refusal, allocation, failure, kept, measure, notes, picture, remedy, swapped};
+use super::{Refusal, failure, kept, measure, notes, picture, remedy, swapped};
 use crate::experiment::{Experiment, Point};
 use crate::plans;
 use crate::schema::{Fold, Scenario, Segments};
@@ -105,62 +107,84 @@ fn outcome_beside(
     drawn: Drawn,
     others: impl FnOnce(&mut Lowered),
 ) -> Result<RunSummary, String> {
-    let mut built = match prepare(scenario) {
-        Ok(built) => built,
+    let mut prepared = match prepare(scenario) {
+        Ok(prepared) => prepared,
         Err(Unbuilt::Reported(run)) => return Ok(*run),
         Err(Unbuilt::Broken(reason)) => return Err(reason),
     };
-    others(&mut built.lowered);
-    let simulation = Simulation::of(scenario, &built, seed);
-    let mut summary = simulated(&simulation)?;
+    others(&mut prepared.built.lowered);
+    let Prepared { built, verdict } = &prepared;
+    let simulation = Simulation::of(scenario, built, seed);
+    let mut summary = simulated(&simulation, verdict)?;
     if drawn == Drawn::Yes {
         picture::draw(&simulation, &mut summary)?;
     }
     Ok(summary)
 }
 
-/// Builds the program of a scenario.
-pub(super) fn prepare(scenario: &Scenario) -> Result<Built, Unbuilt> {
-    let reported = |run| Err(Unbuilt::Reported(Box::new(run)));
-    let mut built = match plans::built(scenario) {
-        Ok(built) => built,
+/// A plan ready to be simulated.
+pub(super) struct Prepared {
+    pub(super) built: Built,
+    pub(super) verdict: Verdict,
+}
+
+/// Builds the program of a scenario. Where the allocator says what fits the stores of GPUs only count.
+pub(super) fn prepare(scenario: &Scenario) -> Result<Prepared, Unbuilt> {
+    let mut built = build(scenario)?;
+    // A technique with nothing to do changes nothing: only its report is left.
+    let plain = plans::memory::without_idle_techniques(scenario, &built);
+    if let Some(plain) = &plain {
+        let idle = std::mem::replace(&mut built, build(plain)?);
+        (built.swapped, built.kept) = (idle.swapped, idle.kept);
+    }
+    let verdict = Verdict::of(plain.as_ref().unwrap_or(scenario), &built);
+    match &verdict {
+        Verdict::Allocator(_) => built.lowered.count_memory(),
+        Verdict::Stores(_) if built.shortfalls.is_empty() => {}
+        Verdict::Stores(_) => {
+            let failed = failure::too_small(&built.shortfalls);
+            return Err(Unbuilt::Reported(Box::new(failed)));
+        }
+    }
+    built.lowered.program.noise = measure::noise(scenario);
+    Ok(Prepared { built, verdict })
+}
+
+fn build(scenario: &Scenario) -> Result<Built, Unbuilt> {
+    let failed = match plans::built(scenario) {
+        Ok(built) => return Ok(built),
         Err(PlanError::Broken(problems)) => {
             return Err(Unbuilt::Broken(PlanError::Broken(problems).to_string()));
         }
-        Err(PlanError::DoesNotFit(shortfalls)) => {
-            return reported(failure::too_small(&shortfalls));
-        }
-        Err(PlanError::BuffersDoNotFit(short)) => {
-            return reported(failure::buffers_too_small(&short));
-        }
-        Err(PlanError::HostDoesNotFit(hosts)) => {
-            return reported(failure::host_too_small(&hosts));
-        }
-        Err(error) => {
-            return reported(failure::infeasible(error.to_string()));
-        }
+        Err(PlanError::DoesNotFit(shortfalls)) => failure::too_small(&shortfalls),
+        Err(PlanError::BuffersDoNotFit(short)) => failure::buffers_too_small(&short),
+        Err(PlanError::HostDoesNotFit(hosts)) => failure::host_too_small(&hosts),
+        Err(error) => failure::infeasible(error.to_string()),
     };
-    built.lowered.program.noise = measure::noise(scenario);
-    Ok(built)
+    Err(Unbuilt::Reported(Box::new(failed)))
 }
 
 /// A built scenario, folded where its ranks may be: what is simulated, as often as somebody looks on.
 pub(super) struct Simulation<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) built: &'a Built,
-    /// The program that the engine executes.
-    pub(super) folded: Folded,
     seed: u64,
+    /// The program that the engine executes, once it is asked for.
+    folded: OnceCell<Folded>,
 }
 
 impl<'a> Simulation<'a> {
     pub(super) fn of(scenario: &'a Scenario, built: &'a Built, seed: u64) -> Self {
-        let Lowered { platform, program, start, .. } = &built.lowered;
-        let folded = match scenario.run.fold {
+        Self { scenario, built, seed, folded: OnceCell::new() }
+    }
+
+    /// The program that the engine executes.
+    pub(super) fn folded(&self) -> &Folded {
+        let Lowered { platform, program, start, .. } = &self.built.lowered;
+        self.folded.get_or_init(|| match self.scenario.run.fold {
             Fold::Never => Folded::unfolded(platform, program, start),
             Fold::Auto => fold(platform, program, start),
-        };
-        Self { scenario, built, folded, seed }
+        })
     }
 
     /// Executes it; ids of what `observer` sees are those of the folded program.
@@ -176,40 +200,38 @@ impl<'a> Simulation<'a> {
         let segments = self.scenario.run.segments == Segments::On;
         let path_from = Some(measure::first_mark(self.scenario));
         let engine = Engine { seed, segments, events_max, path_from, ..Engine::default() };
-        let Folded { platform, program, start, .. } = &self.folded;
+        let Folded { platform, program, start, .. } = self.folded();
         let words =
             |errors: Vec<_>| errors.iter().map(ProgramError::to_string).collect::<Vec<_>>().join("; ");
         let run = simulate_observed(platform, program, start, &engine, observer).map_err(words)?;
-        Ok(self.folded.expand(&run))
+        Ok(self.folded().expand(&run))
     }
 }
 
 /// Simulates a scenario over its seeds; the first seed's run is described, the others only timed.
-fn simulated(simulation: &Simulation<'_>) -> Result<RunSummary, String> {
+fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<RunSummary, String> {
     let &Simulation { scenario, built, seed, .. } = simulation;
+    let words = Words::new(&built.lowered, plans::micro_batches_per_flush(scenario));
+    let mut summary =
+        RunSummary { swap: swapped::plans(built), kept: kept::told(built, &words), ..RunSummary::default() };
+    summary = verdict.add(summary, simulation)?;
+    if summary.failure.is_some() {
+        return Ok(summary);
+    }
     let mut tally = built
         .accounts
         .as_ref()
-        .map(|accounts| Tally::new(scenario, &built.lowered, accounts, &simulation.folded.streams));
+        .map(|accounts| Tally::new(scenario, &built.lowered, accounts, &simulation.folded().streams));
     let run = match &mut tally {
         Some(tally) => simulation.observed(tally)?,
         None => simulation.observed(&mut Unobserved)?,
     };
-    let words = Words::new(&built.lowered, plans::micro_batches_per_flush(scenario));
-    let mut summary = RunSummary {
-        activities: Some(run.activities),
-        unsettled: Some(run.unsettled).filter(|&count| count > 0),
-        swap: swapped::plans(built),
-        kept: kept::told(built, &words),
-        ..RunSummary::default()
-    };
+    summary.activities = Some(run.activities);
+    summary.unsettled = Some(run.unsettled).filter(|&count| count > 0);
     if run.end != End::Completed {
         return Ok(failure::describe(summary, scenario, built, &words, &run));
     }
-    summary = allocation::add(summary, simulation)?;
-    if summary.failure.is_some() {
-        return Ok(summary);
-    }
+    summary.allocator_unknown = verdict.unknown();
     let measured = Measured { scenario, built, words: &words, run: &run, tally: tally.as_ref() };
     measured.describe(&mut summary);
     let seeds = scenario.run.seeds.get();

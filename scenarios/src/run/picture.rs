@@ -11,11 +11,12 @@ use sim_core::time::Time;
 use workloads::names::cause;
 use workloads::plan::Built;
 
-use super::one::{self, Simulation};
+use super::one::{self, Prepared, Simulation};
 use super::words::Words;
 use super::{Options, Refusal, in_parallel};
 use crate::experiment::{Experiment, Point};
 use crate::plans;
+use crate::schema::Scenario;
 
 /// Simulated activities of the longest run that is drawn: a page has room for some thousand boxes.
 const DRAWN_MAX: u64 = 200_000;
@@ -60,18 +61,19 @@ fn rebuilt(
     point: &Point,
     run: &mut RunSummary,
 ) -> Result<(), Refusal> {
-    if is_too_long(run) {
+    let Ok(resolved) = experiment.resolve(&run.variant, point) else { return Ok(()) };
+    let scenario = &resolved.scenario;
+    if is_too_long(scenario, run) {
         return Ok(());
     }
-    let Ok(resolved) = experiment.resolve(&run.variant, point) else { return Ok(()) };
-    let Ok(built) = one::prepare(&resolved.scenario) else { return Ok(()) };
-    draw(&Simulation::of(&resolved.scenario, &built, options.seed), run)
+    let Ok(Prepared { built, .. }) = one::prepare(scenario) else { return Ok(()) };
+    draw(&Simulation::of(scenario, &built, options.seed), run)
         .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason })
 }
 
-/// Whether a run has too many activities to be drawn, which it then says.
-fn is_too_long(run: &mut RunSummary) -> bool {
-    let long = run.activities.is_some_and(|activities| activities > DRAWN_MAX);
+/// Whether a run has too many activities to be drawn, which it then says. What the allocator refuses was not simulated.
+fn is_too_long(scenario: &Scenario, run: &mut RunSummary) -> bool {
+    let long = run.activities.unwrap_or_else(|| plans::activities(scenario)) > DRAWN_MAX;
     if long {
         run.not_drawn =
             Some(format!("more than {DRAWN_MAX} activities; with fewer micro-batches it would be"));
@@ -84,10 +86,11 @@ fn is_too_long(run: &mut RunSummary) -> bool {
 /// # Errors
 /// A mistake in foretrain, in words.
 pub(super) fn draw(simulation: &Simulation<'_>, run: &mut RunSummary) -> Result<(), String> {
-    if is_too_long(run) {
+    let &Simulation { scenario, built, .. } = simulation;
+    if is_too_long(scenario, run) {
         return Ok(());
     }
-    let Simulation { scenario, built, folded, .. } = simulation;
+    let folded = simulation.folded();
     let lowered = &built.lowered;
     let words = Words::new(lowered, plans::micro_batches_per_flush(scenario));
     let fullest = fullest(run).and_then(|name| words.rank_called(name));
@@ -226,7 +229,7 @@ fn memory_curve(built: &Built, words: &Words<'_>, rank: usize, recorder: &Record
     };
     MemoryCurve {
         device: words.rank(rank),
-        capacity_bytes: words.capacity(ids),
+        capacity_bytes: Words::capacity(ids),
         kinds: used.iter().map(|&kind| lowered.program.kinds[kind].clone()).collect(),
         points: points.iter().map(point).collect(),
     }

@@ -16,7 +16,7 @@ pub(super) fn returned(simulation: &Simulation<'_>) -> Result<Vec<Vec<u32>>, Str
     let mut kinds = (0u32..).map(KindId).zip(&lowered.program.kinds);
     let Some((kind, _)) = kinds.find(|(_, name)| *name == kind::GATHERED) else { return Ok(Vec::new()) };
     let of_stage = |store: StoreId| Gathers { store, held: 0, returned: 0, before: Vec::new() };
-    let memories = lowered.stages.iter().map(|ids| simulation.folded.stores[ids.memory.index()]);
+    let memories = lowered.stages.iter().map(|ids| simulation.folded().stores[ids.memory.index()]);
     let mut observer = Returns { kind, stages: memories.map(of_stage).collect() };
     simulation.observed(&mut observer)?;
     Ok(observer.stages.into_iter().map(|gathers| gathers.before).collect())

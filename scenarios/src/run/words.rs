@@ -65,9 +65,8 @@ impl<'a> Words<'a> {
     }
 
     /// Bytes that the memory of a rank holds at most; none without a limit.
-    pub(super) fn capacity(&self, ids: &RankIds) -> Option<u64> {
-        let capacity = self.lowered.platform.stores[ids.memory.index()].capacity;
-        (capacity < u64::MAX).then_some(capacity)
+    pub(super) fn capacity(ids: &RankIds) -> Option<u64> {
+        (ids.capacity < u64::MAX).then_some(ids.capacity)
     }
 
     /// `forward of micro-batch 7`, counted from 0 in every step.

@@ -47,6 +47,16 @@ pub struct Lowered {
     pub ends: Vec<Option<Task>>,
 }
 
+impl Lowered {
+    /// Lets the memory of ranks hold whatever it is given, so that it counts without refusing: the allocator of the framework says
+    /// what fits.
+    pub fn count_memory(&mut self) {
+        for ids in &self.ranks {
+            self.platform.stores[ids.memory.index()].capacity = u64::MAX;
+        }
+    }
+}
+
 /// The stream and the stores of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankIds {
@@ -55,6 +65,8 @@ pub struct RankIds {
     pub compute: StreamId,
     /// Its memory, in bytes.
     pub memory: StoreId,
+    /// Bytes that the memory has; its store holds no more, unless it only counts ([`Lowered::count_memory`]).
+    pub capacity: u64,
     /// Counts what is resident in that memory, in micro-batches of one chunk; its capacity is the bound of a stage that
     /// lends micro-batches.
     pub resident: StoreId,
@@ -173,6 +185,7 @@ fn stores(lowered: &mut Lowered, schedule: &Schedule, site: &Site) {
             let bound = memory.resident_bound.map_or(u64::MAX, u64::from);
             let ids = RankIds {
                 compute: StreamId(0),
+                capacity: memory.capacity,
                 memory: match site.ranks[site.rank(stage, replica)].memory {
                     Some(store) => {
                         platform.stores[store.index()].capacity = memory.capacity;

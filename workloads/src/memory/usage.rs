@@ -1,8 +1,8 @@
 //! What the GPUs of a plan must have when a caching allocator serves the tensors of their ranks.
 //!
 //! The stores of the engine hold storages, the allocator the tensors that those stand for, one by one, and what it cannot
-//! use of its segments. The stores know when techniques move what, the allocator what fragments cost: a plan fits if it
-//! does in both. Most bytes of tensors and of storages are within 2 % of each other.
+//! use of its segments. Where it is asked its verdict is that of the plan, and the stores only count. Most bytes of tensors and
+//! of storages are within 2 % of each other.
 
 use hw_models::allocator::{Mistake, Settings, Usage, replay};
 use thiserror::Error;
@@ -74,22 +74,7 @@ impl Ranks {
         framework: &Framework,
         settings: &Settings,
     ) -> Result<Vec<StageUsage>, NotReplayed> {
-        let (mut kinds, kind_of) = self.kinds(built);
-        // Two steps of each copy.
-        let steps = 2 * self.copies().count() as u64;
-        let operators = |kinds: &[Kind<'_>]| {
-            let in_step = kinds.iter().map(|kind| kind.operators(&self.cut)).fold(0, u64::saturating_add);
-            in_step.saturating_mul(steps)
-        };
-        if operators(&kinds) > WHOLE_MAX {
-            for kind in &mut kinds {
-                kind.visits = until_they_repeat(kind.visits, self.chain);
-            }
-        }
-        let operators = operators(&kinds);
-        if operators > OPERATORS_MAX {
-            return Err(NotReplayed::TooLong { operators });
-        }
+        let (kinds, kind_of) = self.replayed(built)?;
         let replayed = |kind: &Kind<'_>| {
             let Lending { trips, bound, kept } = kind.lending;
             let walk = Walk::of(self, kind.first, kind.visits, (trips, bound), framework.placeholder);
@@ -115,6 +100,35 @@ impl Ranks {
         };
         let usages = kinds.iter().map(replayed).collect::<Result<Vec<_>, _>>()?;
         Ok(kind_of.into_iter().map(|kind| usages[kind].clone()).collect())
+    }
+
+    /// Whether the allocator can be asked about a plan.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn check(&self, built: &Built) -> Result<(), NotReplayed> {
+        self.replayed(built).map(drop)
+    }
+
+    /// The stages that differ, each with the visits that are replayed, and which of them each stage is like.
+    fn replayed<'a>(&'a self, built: &'a Built) -> Result<(Vec<Kind<'a>>, Vec<usize>), NotReplayed> {
+        let (mut kinds, kind_of) = self.kinds(built);
+        // Two steps of each copy.
+        let steps = 2 * self.copies().count() as u64;
+        let operators = |kinds: &[Kind<'_>]| {
+            let in_step = kinds.iter().map(|kind| kind.operators(&self.cut)).fold(0, u64::saturating_add);
+            in_step.saturating_mul(steps)
+        };
+        if operators(&kinds) > WHOLE_MAX {
+            for kind in &mut kinds {
+                kind.visits = until_they_repeat(kind.visits, self.chain);
+            }
+        }
+        let operators = operators(&kinds);
+        if operators > OPERATORS_MAX {
+            return Err(NotReplayed::TooLong { operators });
+        }
+        Ok((kinds, kind_of))
     }
 
     /// The stages that differ, and which of them each stage is like.

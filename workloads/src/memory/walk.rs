@@ -137,7 +137,7 @@ impl Walk {
             Phase::BackwardWeight => {
                 for (n, lists) in blocks.iter().enumerate().rev() {
                     let execution = Executed { block: n as u32, ..execution };
-                    self.execute(stage, &lists.block, &lists.backward_weight, execution, &mut names[n]);
+                    self.execute(stage, &lists.block, (&lists.backward_weight, 0), execution, &mut names[n]);
                 }
             }
             Phase::Recompute | Phase::Accumulate | Phase::Update => {}
@@ -158,7 +158,7 @@ impl Walk {
         for (n, Lists { block, .. }) in blocks.iter().enumerate() {
             names[n].extend(input.map(|input| (block.input.name, input)));
             let execution = Executed { block: n as u32, ..execution };
-            self.execute(stage, block, &block.forward, execution, &mut names[n]);
+            self.execute(stage, block, (&block.forward, 0), execution, &mut names[n]);
             input = block.output().and_then(|output| names[n].get(output.name).copied());
         }
         self.leave(stage, Way::Forward, position, execution.micro_batch, input);
@@ -173,14 +173,20 @@ impl Walk {
             if is_last { None } else { self.arrive(stage, Way::Backward, position, execution) };
         for (n, lists) in blocks.iter().enumerate().rev() {
             names[n].extend(lists.block.output_gradient.zip(gradient));
-            let split = execution.phase == Phase::BackwardInput;
-            let list = if split { &lists.backward_input } else { &lists.block.backward };
+            let list = lists.backward(execution.phase);
+            let until = list.len() - lists.block.afterwards();
             let execution = Executed { block: n as u32, ..execution };
-            self.execute(stage, &lists.block, list, execution, &mut names[n]);
+            self.execute(stage, &lists.block, (&list[..until], 0), execution, &mut names[n]);
             let result = lists.block.input_gradient();
             gradient = result.and_then(|result| names[n].get(result.name).copied());
         }
         self.leave(stage, Way::Backward, position, execution.micro_batch, gradient);
+        for (n, lists) in blocks.iter().enumerate() {
+            let list = lists.backward(execution.phase);
+            let execution = Executed { block: n as u32, ..execution };
+            let from = list.len() - lists.block.afterwards();
+            self.execute(stage, &lists.block, (list, from), execution, &mut names[n]);
+        }
     }
 
     /// What comes from the neighbour position: a message, made whole, or what another chunk of the rank has left.
@@ -223,18 +229,18 @@ impl Walk {
         }
     }
 
-    /// Executes a list of a block.
+    /// Executes a list of a block, beginning with an operator of it.
     fn execute(
         &mut self,
         stage: &Stage<'_>,
         block: &Block,
-        operators: &[Operator],
+        (operators, from): (&[Operator], usize),
         execution: Executed,
         names: &mut Names,
     ) {
         let shared = &stage.ranks.shared;
         let first = shared.first((stage.stage, execution.chunk), execution.block, execution.phase);
-        for (n, op) in (0u32..).zip(operators) {
+        for (n, op) in (0u32..).zip(operators).skip(from) {
             let id = first.map(|first| OpId(first.0 + n));
             self.begin_exchanges(shared, id, execution);
             let reads: Vec<TensorIndex> =
@@ -318,5 +324,10 @@ impl Lists {
     fn of(block: Block) -> Self {
         let (backward_input, backward_weight) = (block.backward_input(), block.backward_weight());
         Self { block, backward_input, backward_weight }
+    }
+
+    /// What a visit of a backward pass executes.
+    fn backward(&self, phase: Phase) -> &[Operator] {
+        if phase == Phase::BackwardInput { &self.backward_input } else { &self.block.backward }
     }
 }

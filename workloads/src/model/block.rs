@@ -16,7 +16,8 @@ pub struct Block {
     pub output_gradient: Option<&'static str>,
     /// Forward pass, in the order of issue.
     pub forward: Vec<Operator>,
-    /// Backward pass with what is recomputed, in the order of issue.
+    /// Backward pass with what is recomputed, in the order of issue; operators of the forward phase at its end follow the backward
+    /// pass of the whole model ([`Block::afterwards`]).
     pub backward: Vec<Operator>,
     /// Of a layer of attention and MLP the tensors between the two: what the forward pass of the one fills for that of the other,
     /// and its gradient.
@@ -49,6 +50,11 @@ impl Block {
             Some(last as u32 + 1)
         };
         Some([filled(&self.forward, between)?, filled(&self.backward, gradient)?])
+    }
+
+    /// Operators at the end of the backward pass that follow that of all blocks: metrics of the loss.
+    pub fn afterwards(&self) -> usize {
+        self.backward.iter().rev().take_while(|op| op.phase == Phase::Forward).count()
     }
 
     /// Tensors that live from the forward to the backward pass, including the input where it does.

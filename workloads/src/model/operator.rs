@@ -16,7 +16,7 @@ pub struct Operator {
     /// What it does, unique within its list but for what is recomputed or done in pieces: `qkv weight gradient`.
     pub name: &'static str,
     /// Part of the step it belongs to; in a backward pass those on the way to the gradient of the input and those only
-    /// for gradients of weights are told apart.
+    /// for gradients of weights are told apart, and metrics of the loss, which are of the forward phase.
     pub phase: Phase,
     /// Its shape.
     pub work: Work,

@@ -89,6 +89,8 @@ pub struct Built {
     pub order: Order,
     /// What the memory of each stage has, and what is held throughout.
     pub memory: Vec<StageMemory>,
+    /// Stages whose storages of a single micro-batch do not fit, whatever the schedule.
+    pub shortfalls: Vec<Shortfall>,
     /// What was decided about swapping, by stage, then cohort.
     pub swapped: Vec<Swapped>,
     /// Operators that swapping has executed again, each behind a new one at the end of the graph.
@@ -101,6 +103,13 @@ pub struct Built {
     pub oversubscribed: Option<Oversubscribed>,
     /// What the tasks of its activities count as; none for a profile, whose times are given.
     pub accounts: Option<Accounts>,
+}
+
+impl Built {
+    /// Whether swapping has operators executed again.
+    pub fn produces_again(&self) -> bool {
+        !self.again.is_empty()
+    }
 }
 
 /// Peak demand over capacity where the memory of the GPU, and not the ratio asked for, is the limit.
@@ -215,7 +224,8 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
         footprint_ratio,
     };
     let grounds = ProfiledGrounds { stages, partner_rate: plan.model.partner_rate() };
-    assemble(staged, &pipelining, &Copies::ONE, &grounds)
+    let built = assemble(staged, &pipelining, &Copies::ONE, &grounds)?;
+    if built.shortfalls.is_empty() { Ok(built) } else { Err(PlanError::DoesNotFit(built.shortfalls)) }
 }
 
 /// A model on its stages: what every plan has before it is put in order.
@@ -348,11 +358,11 @@ fn assemble(
         schedules.push(schedule);
     }
     let Staged { chain, graph, costs, memory, .. } = staged;
-    for schedule in &schedules {
-        let shortfalls = check::memory::shortfalls(schedule, &graph);
-        if !shortfalls.is_empty() {
-            return Err(PlanError::DoesNotFit(shortfalls));
-        }
+    let short = schedules.iter().map(|schedule| check::memory::shortfalls(schedule, &graph));
+    let shortfalls = short.into_iter().find(|short| !short.is_empty()).unwrap_or_default();
+    // Nobody but the stores knows which tensors are there.
+    if !shortfalls.is_empty() && pipelining.grain() == Grain::Tensor {
+        return Err(PlanError::DoesNotFit(shortfalls));
     }
     let cohorts = Cohorts::new(&schedules, |replica| cohort_of[replica as usize], copies.replicas);
     // Of some cohorts nothing may leave.
@@ -371,6 +381,7 @@ fn assemble(
         moves: moves(table, &graph),
         order,
         memory,
+        shortfalls,
         swapped,
         again,
         kept,

@@ -56,9 +56,6 @@ fn forward(on: &ShardedTransformer) -> Vec<Operator> {
     };
     projection(on).forward(&mut draft, on, normed);
     loss::forward(&mut draft, on, LOGITS.output);
-    for _ in 0..on.execution().fusion.loss_metrics {
-        loss::metric(&mut draft, on, LOGITS.output);
-    }
     draft.operators
 }
 
@@ -101,9 +98,14 @@ fn backward(on: &ShardedTransformer) -> Vec<Operator> {
     let gradient = loss::backward(&mut draft, on, LOGITS.output);
     if on.model().encoder.is_some() {
         transform_gradient(&mut draft, on, gradient);
-        return draft.operators;
+    } else {
+        let gradient = projection(on).backward(&mut draft, on, NORM.output, gradient);
+        NORM.backward(&mut draft, on, INPUT, gradient, on.hidden());
     }
-    let gradient = projection(on).backward(&mut draft, on, NORM.output, gradient);
-    NORM.backward(&mut draft, on, INPUT, gradient, on.hidden());
+    draft.within(Phase::Forward, |draft| {
+        for _ in 0..on.execution().fusion.loss_metrics {
+            loss::metric(draft, on, LOGITS.output);
+        }
+    });
     draft.operators
 }

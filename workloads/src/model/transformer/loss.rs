@@ -55,14 +55,23 @@ pub(super) fn backward(draft: &mut Draft, on: &ShardedTransformer, logits: &'sta
         CrossEntropy::Operators => operators_gradient(draft, on),
         CrossEntropy::Fused => {
             let (class, bytes) = ((StreamClass::CrossEntropy, on.tokens()), on.bytes(on.logits()));
-            draft.walk(LOGITS_GRADIENT, class, (bytes, bytes), &[logits, LOSS], &[]);
-            logits
+            // Metrics read the logits again, so that the kernel must not work in place (`inplace_backward=False` of
+            // flash-attention's `CrossEntropyLoss`, its default, which llm-foundry keeps; Transformer Engine works in place).
+            let is_read_again = on.execution().fusion.loss_metrics > 0;
+            let (gradient, writes) = if is_read_again {
+                (LOGITS_GRADIENT, vec![(LOGITS_GRADIENT, bytes)])
+            } else {
+                (logits, Vec::new())
+            };
+            draft.walk(LOGITS_GRADIENT, class, (bytes, bytes), &[logits, LOSS], &writes);
+            gradient
         }
     }
 }
 
-/// The loss once more without a gradient, as PyTorch's `cross_entropy` computes it: a cast to fp32, a log-softmax (Composer's
-/// `_eval_train_metrics`, for each metric).
+/// The loss once more without a gradient, as PyTorch's `cross_entropy` computes it: a cast to fp32, a log-softmax. Composer's
+/// `Trainer._train_microbatch` calls `_eval_train_metrics` after `microbatch_loss.backward()` (github.com/mosaicml/composer, v0.14 to
+/// v0.16), once for each metric (`LanguageCrossEntropy`, `LanguagePerplexity`): activations of the layers are gone then.
 pub(super) fn metric(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) {
     let (bytes, single) = (on.bytes(on.logits()), single(on));
     draft.stream("cast logits of metric", ELEMENTWISE, (bytes, single), &[logits], &[(METRIC, single)]);
