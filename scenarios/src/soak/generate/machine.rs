@@ -9,55 +9,65 @@ use super::super::draw::{Draw, Settings};
 pub(super) struct Node {
     name: &'static str,
     gpus: u64,
-    /// What its GPUs multiply in.
+    /// Precisions that its GPUs multiply in.
     pub(super) precisions: &'static [&'static str],
     /// Whether they multiply in 8 bits.
     pub(super) fp8: bool,
-    /// Its drives.
-    pub(super) drives: u64,
     /// Memory of a GPU in GB.
     pub(super) memory: u64,
     /// Its PCIe slots, as classes of links are called.
     slots: &'static str,
+    /// Whether it has network interfaces.
+    joined: bool,
+    /// Whether it has places for drives.
+    stores: bool,
+    /// Its drives, once they have been drawn.
+    pub(super) drives: u64,
 }
 
-const SIXTEEN: &[&str] = &["fp16-mixed", "bf16-mixed", "bf16-mixed", "fp32"];
-const HALF: &[&str] = &["fp16-mixed", "fp16-mixed", "fp32"];
+const WITH_BF16: &[&str] = &["fp16-mixed", "bf16-mixed", "bf16-mixed", "fp32"];
+const WITHOUT_BF16: &[&str] = &["fp16-mixed", "fp16-mixed", "fp32"];
+
+const AMPERE: Node = Node {
+    name: "dgx-a100-80g",
+    gpus: 8,
+    precisions: WITH_BF16,
+    fp8: false,
+    memory: 80,
+    slots: "pcie4",
+    joined: true,
+    stores: true,
+    drives: 0,
+};
+const VOLTA: Node = Node {
+    name: "dgx-1v-32g",
+    precisions: WITHOUT_BF16,
+    memory: 32,
+    slots: "pcie3",
+    stores: false,
+    ..AMPERE
+};
+const HOPPER: Node = Node { name: "dgx-h100", fp8: true, slots: "pcie5", ..AMPERE };
 
 const NODES: [Node; 10] = [
-    node("dgx-a100-80g", SIXTEEN, false, 80, "pcie4"),
-    node("dgx-a100-40g", SIXTEEN, false, 40, "pcie4"),
-    node("dgx-h100", SIXTEEN, true, 80, "pcie5"),
-    node("hgx-h200", SIXTEEN, true, 141, "pcie5"),
-    node("hgx-b200", SIXTEEN, true, 180, "pcie5"),
-    node("dgx-1v-32g", HALF, false, 32, "pcie3"),
-    node("dgx-2", HALF, false, 32, "pcie3"),
-    node("supermicro-4029gp-trt2", HALF, false, 32, "pcie3"),
-    node("supermicro-4029gp-trt", HALF, false, 32, "pcie3"),
-    node("epyc-pcie-8x", SIXTEEN, false, 24, "pcie4"),
+    AMPERE,
+    Node { name: "dgx-a100-40g", memory: 40, ..AMPERE },
+    HOPPER,
+    Node { name: "hgx-h200", memory: 141, stores: false, ..HOPPER },
+    Node { name: "hgx-b200", memory: 180, stores: false, ..HOPPER },
+    VOLTA,
+    Node { name: "dgx-2", gpus: 16, stores: true, ..VOLTA },
+    Node { name: "supermicro-4029gp-trt2", joined: false, ..VOLTA },
+    Node { name: "supermicro-4029gp-trt", joined: false, ..VOLTA },
+    Node { name: "epyc-pcie-8x", memory: 24, joined: false, stores: false, ..AMPERE },
 ];
-
-const fn node(
-    name: &'static str,
-    precisions: &'static [&'static str],
-    fp8: bool,
-    memory: u64,
-    slots: &'static str,
-) -> Node {
-    Node {
-        name,
-        gpus: if matches!(name.as_bytes(), b"dgx-2") { 16 } else { 8 },
-        precisions,
-        fp8,
-        drives: 0,
-        memory,
-        slots,
-    }
-}
 
 /// Writes a machine with at least so many GPUs; those left over are idle.
 pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, ranks: u64) -> Node {
     let mut node = draw.one(&NODES);
+    if ranks > node.gpus && !node.joined {
+        node = AMPERE;
+    }
     let count = ranks.div_ceil(node.gpus);
     let place = if count == 1 && draw.chance(50) { "machine.node" } else { "machine.cluster" };
     if place == "machine.node" {
@@ -70,7 +80,7 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, ranks: u64) -> Node
             draw.one(&["hdr200-fat-tree", "hdr200-fat-tree-2to1", "roce100-fat-tree"]).into()
         });
     }
-    if draw.chance(25) {
+    if node.stores && draw.chance(40) {
         node.drives = draw.from_to(1, 8);
         let model = draw.one(&["samsung-pm9a3-u2-3840gb", "intel-p3700-800gb", "generic-gen3-nvme-tlc"]);
         settings.set(&format!("{place}.set.ssd"), json!({ "model": model, "count": node.drives }));
