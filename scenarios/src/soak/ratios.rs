@@ -1,5 +1,7 @@
 //! Shares of a whole in results: every plain number that is no amount is from 0 to 1, unless it is named here with a reason.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 /// Ends of names of amounts, which have a unit.
@@ -13,15 +15,15 @@ const ABOVE_ONE: [&str; 1] = ["mfu"];
 /// Sums of shares may differ from 1 by the rounding of each.
 const ROUNDING: f64 = 1e-9;
 
-/// Every ratio in a result that is outside 0 to 1, with its path.
+/// Ratios in a result that are outside 0 to 1, the first of each name with its path.
 #[must_use]
 pub fn outside(result: &Value) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut found = BTreeMap::new();
     collect(result, &mut Vec::new(), &mut found);
-    found
+    found.into_iter().map(|(path, ratio)| format!("{path} is {ratio}")).collect()
 }
 
-fn collect<'v>(value: &'v Value, path: &mut Vec<&'v str>, found: &mut Vec<String>) {
+fn collect<'v>(value: &'v Value, path: &mut Vec<&'v str>, found: &mut BTreeMap<String, f64>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
@@ -36,7 +38,7 @@ fn collect<'v>(value: &'v Value, path: &mut Vec<&'v str>, found: &mut Vec<String
             let most =
                 if path.last().is_some_and(|key| ABOVE_ONE.contains(key)) { f64::INFINITY } else { 1.0 };
             if !(-ROUNDING..=most + ROUNDING).contains(&ratio) {
-                found.push(format!("{} is {ratio}", path.join(".")));
+                found.entry(path.join(".")).or_insert(ratio);
             }
         }
         _ => {}

@@ -4,6 +4,7 @@ mod allocator;
 mod broken;
 mod calibrations;
 mod expectations;
+mod found;
 mod hostile;
 mod language;
 mod library;
