@@ -1,5 +1,7 @@
 //! Scenarios that random ones found broken, as small as they come: foretrain said of each that it has a bug.
 
+use reports::summary::{FailureKind, RunSummary};
+
 use crate::support::{read, run};
 
 /// A gather hangs on a collective that runs on a lane of its own: encoders begin a layer with that of their queries.
@@ -89,7 +91,8 @@ memory: { footprint_ratio: 1.2 }
 software: { launch: free }
 techniques: { swap: { coordination: bidirectional } }",
     );
-    let estimated = scenarios::run::plan(&experiment, &crate::support::options()).expect("it is small").activities;
+    let estimated =
+        scenarios::run::plan(&experiment, &crate::support::options()).expect("it is small").activities;
     let simulated = run(&experiment).variants[0].activities.expect("it has been simulated");
     assert!(simulated <= estimated && 2 * simulated > estimated, "{simulated} of {estimated}");
 }
@@ -109,6 +112,32 @@ storage: { nvme: {} }",
     let run = &run(&experiment).variants[0];
     let busiest = run.links.iter().map(|link| link.utilisation).fold(0.0, f64::max);
     assert!(busiest > 0.3 && busiest <= 1.0, "{busiest}");
+}
+
+/// A pass that waits for memory which copies out do not give back in time is short of memory, however that is noticed; with more
+/// the step ends, and with even more it is not longer.
+#[test]
+fn memory_that_nobody_gives_back_has_run_out() {
+    let experiment = settings(
+        "
+machine: { node: dgx-a100-80g }
+model: { transformer: { preset: gpt2-xl, layers: 6 } }
+training: { micro_batch: 4, accumulate: 1, sequence: 1024 }
+parallelism: { data: 1, idle: allow }
+software: { attention: flash }
+techniques: { activation_offload: {} }
+sweep: { memory.limit: [7 GB, 7800 MB, 8 GB, 8200 MB, 8500 MB, 9 GB, 20 GB] }",
+    );
+    let summary = run(&experiment);
+    let short = summary.variants.iter().filter_map(|run| run.failure.as_ref());
+    let short: Vec<(FailureKind, u64)> =
+        short.map(|failure| (failure.kind, failure.short_bytes.unwrap_or(0))).collect();
+    assert!(
+        short.len() >= 3 && short.iter().all(|&(kind, short)| kind == FailureKind::OutOfMemory && short > 0)
+    );
+    let times: Vec<Option<f64>> = summary.variants.iter().map(RunSummary::step_time).collect();
+    assert!(times[..short.len()].iter().all(Option::is_none), "{times:?}");
+    assert!(times[short.len()..].is_sorted_by(|less, more| less >= more), "{times:?}");
 }
 
 fn settings(settings: &str) -> scenarios::Experiment {

@@ -47,9 +47,32 @@ fn changed_library_scenarios_hold() {
 fn scenarios_are_of_every_kind() {
     let all: String = (0..1_000).map(|number| scenario(SEED, number)).collect();
     let words = [
-        "profiled_pipeline", "transformer", "layers:", "experts", "1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2", "zb-v",
-        "zb-auto", "recompute", "bpipe", "activation_offload", "adaptive", "zero_offload", "zero_infinity", "swap",
-        "bidirectional", "sharding_group", "context_exchange", "fp8", "degrade", "noise", "footprint_ratio", "sweep",
+        "profiled_pipeline",
+        "transformer",
+        "layers:",
+        "experts",
+        "1f1b",
+        "gpipe",
+        "interleaved",
+        "zb-h1",
+        "zb-h2",
+        "zb-v",
+        "zb-auto",
+        "recompute",
+        "bpipe",
+        "activation_offload",
+        "adaptive",
+        "zero_offload",
+        "zero_infinity",
+        "swap",
+        "bidirectional",
+        "sharding_group",
+        "context_exchange",
+        "fp8",
+        "degrade",
+        "noise",
+        "footprint_ratio",
+        "sweep",
     ];
     for word in words {
         let count = all.matches(word).count();
