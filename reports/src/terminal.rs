@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
-use crate::finding::{idle, rests_on, unsteady};
+use crate::finding::{approximate, idle, rests_on, unsteady};
 use crate::matrix::{Down, Matrix};
 use crate::published::{Grid, Line, Published};
 use crate::quantity;
@@ -58,7 +58,8 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         writeln!(out)?;
         runs(out, &comparison, &comparison.points)?;
     }
-    for warning in [idle(&comparison), unsteady(&comparison)].into_iter().flatten() {
+    for warning in [idle(&comparison), unsteady(&comparison), approximate(&comparison)].into_iter().flatten()
+    {
         writeln!(out, "\n{}", clean(&warning))?;
     }
     if let Some((point, run)) = best {

@@ -14,6 +14,11 @@ pub trait Observer {
     /// Whether curves of stores and fluids are wanted; with, segments stay open.
     const CURVES: bool = true;
 
+    /// The fluids whose load is wanted, where curves are. None by default.
+    fn fluids(&self) -> &[FluidId] {
+        &[]
+    }
+
     /// An operation that took or could take time (run, join, wait, acquire, hold, await) ended at `end`. Per stream in
     /// order; `ready` is when what it waited for was under way (the last arrival of a join, the departure of a message),
     /// else `end` of a pure wait or `start` of a run.
@@ -26,7 +31,7 @@ pub trait Observer {
         let _ = (now, store, kind, held);
     }
 
-    /// A fluid carries `load` from `now` on.
+    /// One of the [`fluids`](Self::fluids) carries `load` from `now` on.
     fn fluid(&mut self, now: Time, fluid: FluidId, load: Rate) {
         let _ = (now, fluid, load);
     }

@@ -24,6 +24,9 @@ pub struct Run {
     pub activities: u64,
     /// Events processed.
     pub events: u64,
+    /// Sets of activities whose shares of fluids were approximated: the fixed point of [`crate::sharing`] stopped before
+    /// it had settled.
+    pub unsettled: u64,
 }
 
 /// How a run ended.
@@ -108,8 +111,9 @@ pub struct StreamUse {
     pub spent_at_marks: Vec<ByCause>,
     /// How it spent its time until `finished`, exactly.
     pub spent: ByCause,
-    /// The critical path that leads to its end, by cause: a wait takes over the path of what released it. Adds up to
-    /// `finished` exactly.
+    /// The critical path by cause: a wait takes over the path of what released it. It leads from the start of the run to
+    /// the stream's end and adds up to `finished` exactly; with [`crate::Options::path_from`] it is cut off at the time
+    /// of that mark and adds up exactly to the time between it and the stream's last mark.
     pub critical: ByCause,
 }
 

@@ -80,6 +80,10 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
+    fn fluids(&self) -> &[FluidId] {
+        &self.selection.fluids
+    }
+
     fn span(&mut self, place: Place, op: &Op, start: Time, ready: Time, end: Time) {
         let wanted = self.wanted_streams.get(place.stream.index()).copied().unwrap_or(false);
         if wanted && end > start && end >= self.selection.from && start <= self.selection.to {
@@ -94,7 +98,7 @@ impl Observer for Recorder {
     }
 
     fn fluid(&mut self, now: Time, fluid: FluidId, load: Rate) {
-        if self.in_window(now) && self.selection.fluids.contains(&fluid) {
+        if self.in_window(now) {
             self.fluids.push((now, fluid, load));
         }
     }

@@ -120,9 +120,13 @@ impl Check<'_> {
             self.bound(store.index(), self.platform.stores.len(), "store", place);
             self.bound(kind.index(), self.program.kinds.len(), "kind", place);
         }
-        for (index, store) in self.platform.stores.iter().enumerate() {
-            let held = start.stores.iter().filter(|(id, ..)| id.index() == index);
-            let total: u128 = held.map(|&(_, _, bytes)| u128::from(bytes)).sum();
+        let mut held = vec![0; self.platform.stores.len()];
+        for &(store, _, bytes) in &start.stores {
+            if let Some(total) = held.get_mut(store.index()) {
+                *total += u128::from(bytes);
+            }
+        }
+        for (store, total) in self.platform.stores.iter().zip(held) {
             self.require(total <= u128::from(store.capacity), "at most its capacity", || {
                 format!("the bytes held in store `{}` from the start", store.name)
             });

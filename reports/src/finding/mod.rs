@@ -44,6 +44,19 @@ pub(crate) fn unsteady(all: &Comparison<'_>) -> Option<String> {
     })
 }
 
+/// Which runs have bandwidth shares that did not converge, as a sentence; none if all did.
+pub(crate) fn approximate(all: &Comparison<'_>) -> Option<String> {
+    let runs = all.points.iter().flat_map(|point| &point.runs);
+    let names: Vec<String> =
+        runs.filter(|run| run.unsettled.is_some()).map(|run| all.naming.run(run)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Bandwidth shares did not converge in {}: the times of some concurrent transfers are approximate",
+            list_owned(&names)
+        )
+    })
+}
+
 /// Which GPUs no rank runs on, as a sentence; none if all runs use all.
 pub(crate) fn idle(all: &Comparison<'_>) -> Option<String> {
     let runs = || all.points.iter().flat_map(|point| &point.runs);

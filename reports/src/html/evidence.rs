@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{Page, ROWS_AT_ONCE, figure, unbroken};
-use crate::finding::unsteady;
+use crate::finding::{approximate, unsteady};
 use crate::plots::PlotError;
 use crate::plots::palette::Categories;
 use crate::plots::parity::{self, Ratio};
@@ -126,7 +126,9 @@ fn citations(published: &Published<'_>) -> Markup {
 
 pub(super) fn confidence(page: &Page<'_>) -> Result<Markup, PlotError> {
     let parts = html! { (provenance(page)?) (spread(page))
-        @if let Some(warning) = unsteady(&page.comparison) { p { (warning) "." } }
+        @for warning in [unsteady(&page.comparison), approximate(&page.comparison)].into_iter().flatten() {
+            p { (warning) "." }
+        }
     };
     Ok(html! { @if !parts.0.is_empty() { section { h2 { "How sure is it?" } (parts) } } })
 }

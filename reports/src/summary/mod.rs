@@ -163,6 +163,9 @@ pub struct RunSummary {
     /// Activities simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activities: Option<u64>,
+    /// Sets of concurrent transfers whose bandwidth shares did not converge and are approximate; absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<u64>,
     /// Whether successive steps took equally long; absent if only one was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<bool>,

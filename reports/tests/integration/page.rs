@@ -178,6 +178,13 @@ fn a_step_time_that_did_not_settle_is_said() {
 }
 
 #[test]
+fn shares_that_did_not_converge_are_said() {
+    let approximate = RunSummary { unsettled: Some(3), ..bare("swap", 1.4) };
+    let page = page(&summary("approximate", &[], vec![approximate, bare("recompute", 1.5)]));
+    assert!(page.contains("Bandwidth shares did not converge in swap: "));
+}
+
+#[test]
 fn runs_too_long_to_be_drawn_are_named_where_their_timeline_would_be() {
     let mut summary = comparison();
     let (first, rest) = summary.variants.split_first_mut().expect("the fixture has runs");

@@ -114,6 +114,7 @@ fn runs_that_did_not_settle_and_orders_that_deadlock() {
     };
     let deadlock =
         RunSummary { variant: "eager".to_owned(), failure: Some(failure), ..RunSummary::default() };
+    unsteady.unsettled = Some(1);
     let summary = fixture::summary("odd-ends", &[], vec![unsteady, deadlock]);
     let summary = Summary { expectations: vec![], published: vec![], ..summary };
     insta::assert_snapshot!(screen(&summary, false));

@@ -132,10 +132,7 @@ impl Measured<'_> {
 
     fn window(&self, rank: usize) -> Window {
         let stream = &self.run.streams[self.lowered().ranks[rank].compute.index()];
-        // Without flush all steps lie between one pair of marks.
-        let warm_up =
-            if self.scenario.training.flush { self.scenario.run.steps.warm_up.get() as usize } else { 0 };
-        let first = if warm_up == 0 { 0 } else { 2 * warm_up - 1 };
+        let first = first_mark(self.scenario) as usize;
         let last = stream.marks.len() - 1;
         let mut spent = stream.spent_at_marks[last];
         for (total, before) in spent.iter_mut().zip(&stream.spent_at_marks[first]) {
@@ -197,11 +194,7 @@ impl Measured<'_> {
             times
         };
         let all: Vec<IndexMap<String, f64>> = self.windows().map(spent).collect();
-        let mean = |word: &&str| {
-            let total: f64 = all.iter().filter_map(|times| times.get(*word)).sum();
-            (total > 0.0).then(|| ((*word).to_owned(), total / all.len() as f64))
-        };
-        summary.time_breakdown_s = cause::ALL.iter().filter_map(mean).collect();
+        summary.time_breakdown_s = mean_by_cause(&all);
         let groups = ranks::groups(self.lowered(), all);
         summary.ranks = groups
             .into_iter()
@@ -283,14 +276,18 @@ impl Measured<'_> {
         }
     }
 
-    /// The critical path to the last end, per step.
-    fn critical_path(&self) -> IndexMap<String, f64> {
-        let ends = self.lowered().ranks.iter().map(|ids| &self.run.streams[ids.compute.index()]);
-        // Of equally late ranks the first.
-        let last = ends.rev().max_by_key(|stream| stream.finished);
-        let mut path = last.map_or_else(IndexMap::new, |stream| self.words.by_cause(&stream.critical));
+    /// The critical path of a step: that between the marks of the rank whose window is the step time, so that it adds up
+    /// to it.
+    pub(super) fn critical_path(&self) -> IndexMap<String, f64> {
+        let window = |(rank, ids): (usize, &RankIds)| {
+            let Window { start, end, .. } = self.window(rank);
+            (end - start, &self.run.streams[ids.compute.index()].critical)
+        };
+        // Of equally long windows the first.
+        let longest = self.lowered().ranks.iter().enumerate().map(window).rev().max_by_key(|(time, _)| *time);
+        let mut path = longest.map_or_else(IndexMap::new, |(_, path)| self.words.by_cause(path));
         for time in path.values_mut() {
-            *time /= f64::from(plans::steps(self.scenario));
+            *time /= self.measured_steps();
         }
         path
     }
@@ -318,6 +315,22 @@ fn activations(device: &DevicePeak) -> u64 {
         kind::WORKSPACE,
     ];
     kinds.iter().filter_map(|kind| device.by_kind_bytes.get(*kind)).sum()
+}
+
+/// The mean of several breakdowns, cause by cause.
+pub(super) fn mean_by_cause(all: &[IndexMap<String, f64>]) -> IndexMap<String, f64> {
+    let mean = |word: &&str| {
+        let total: f64 = all.iter().filter_map(|times| times.get(*word)).sum();
+        (total > 0.0).then(|| ((*word).to_owned(), total / all.len() as f64))
+    };
+    cause::ALL.iter().filter_map(mean).collect()
+}
+
+/// The mark of a rank at which its measured steps begin: the end of its warm-up, or its own first start.
+pub(super) fn first_mark(scenario: &Scenario) -> u32 {
+    // Without flush all steps lie between one pair of marks.
+    let warm_up = if scenario.training.flush { scenario.run.steps.warm_up.get() as u32 } else { 0 };
+    (2 * warm_up).saturating_sub(1)
 }
 
 /// The noise of a scenario.

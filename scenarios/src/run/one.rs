@@ -108,8 +108,13 @@ pub(super) fn prepare(scenario: &Scenario, identity: RunSummary) -> Result<Built
 
 /// The engine's options for a scenario.
 pub(super) fn engine(scenario: &Scenario, seed: u64) -> Engine {
-    let events_max = scenario.run.limit.get().saturating_mul(EVENTS_PER_ACTIVITY);
-    Engine { seed, segments: scenario.run.segments == Segments::On, events_max, ..Engine::default() }
+    Engine {
+        seed,
+        segments: scenario.run.segments == Segments::On,
+        events_max: scenario.run.limit.get().saturating_mul(EVENTS_PER_ACTIVITY),
+        path_from: Some(measure::first_mark(scenario)),
+        ..Engine::default()
+    }
 }
 
 /// Simulates a scenario over its seeds; the first seed's run is described, the others only timed.
@@ -129,6 +134,7 @@ fn simulated(
     };
     let words = Words::new(&built.lowered, plans::micro_batches_per_flush(scenario));
     summary.activities = Some(run.activities);
+    summary.unsettled = Some(run.unsettled).filter(|&count| count > 0);
     summary.swap = swapped::plans(built);
     summary.kept = kept::told(built, &words);
     if run.end != End::Completed {
@@ -143,11 +149,15 @@ fn simulated(
     let seeds = scenario.run.seeds.get();
     if seeds > 1 {
         let mut times = vec![measured.step_time_s()];
+        let mut paths = vec![measured.critical_path()];
         for further in 1..seeds {
             let (run, _) = once(scenario, built, seed.wrapping_add(further), |_| Unobserved)?;
-            times.push(Measured { run: &run, ..measured }.step_time_s());
+            let measured = Measured { run: &run, ..measured };
+            times.push(measured.step_time_s());
+            paths.push(measured.critical_path());
         }
         let mean_s = times.iter().sum::<f64>() / times.len() as f64;
+        summary.critical_path_s = measure::mean_by_cause(&paths);
         measured.set_step_time(&mut summary, mean_s);
         summary.step_time_spread = Some(Spread {
             min_s: times.iter().copied().fold(f64::INFINITY, f64::min),

@@ -3,6 +3,7 @@
 mod allocator;
 mod broken;
 mod calibrations;
+mod critical_path;
 mod expectations;
 mod found;
 mod hostile;

@@ -260,6 +260,16 @@ fn a_run_tells_throughput_utilisation_time_and_memory() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Of the pairs of stages that share embeddings some are within a node, where the slowest have a GPU on each of two.
+#[test]
+fn groups_within_a_node_and_between_nodes_share_a_channel() {
+    let text = "name: test\nmachine: { cluster: { node: dgx-a100-80g, count: 2 } }\n\
+                model: { transformer: { preset: gpt2 } }\n\
+                training: { micro_batch: 1, accumulate: 4, sequence: 256, precision: fp16-mixed }\n\
+                parallelism: { pipeline: 2, data: 5, idle: allow }\n";
+    assert!(run(&right(text)).variants[0].step_time_s.is_some());
+}
+
 #[test]
 fn what_does_not_fit_is_told_with_the_nearest_settings_that_do() -> Result<(), Failure> {
     let text = format!("{NODE}memory: {{ limit: 6 GiB }}\n").replace("micro_batch: 4", "micro_batch: 8");

@@ -116,6 +116,15 @@ fn every_library_scenario_gives_its_committed_result() {
 }
 
 #[test]
+fn every_share_of_the_library_settles() {
+    for (name, summary) in &*LIBRARY {
+        for run in &summary.variants {
+            assert_eq!(run.unsettled, None, "{name}: {} at {:?}", run.variant, run.point);
+        }
+    }
+}
+
+#[test]
 fn every_promise_of_the_library_is_kept() {
     for (name, summary) in &*LIBRARY {
         for check in &summary.expectations {

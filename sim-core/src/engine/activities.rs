@@ -245,11 +245,10 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     fn observe_fluids(&mut self) {
-        for index in 0..self.platform.fluids.len() {
-            let fluid = FluidId::from(index);
-            let load = self.network.load(fluid);
-            if std::mem::replace(&mut self.observed_loads[index], load) != load {
-                self.observer.fluid(self.now, fluid, load);
+        for (fluid, latest) in &mut self.observed_loads {
+            let load = self.network.load(*fluid);
+            if std::mem::replace(latest, load) != load {
+                self.observer.fluid(self.now, *fluid, load);
             }
         }
     }

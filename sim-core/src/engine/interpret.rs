@@ -114,9 +114,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 self.release(s, store, bytes, kind).into()
             }
             Op::Mark => {
-                let (now, spent) = (self.now, self.spent[s as usize]);
-                self.streams[s as usize].marks.push(now);
-                self.streams[s as usize].spent_at_marks.push(spent);
+                self.mark(s);
                 Step::Next
             }
             _ if self.is_ahead() => Step::Noticed,

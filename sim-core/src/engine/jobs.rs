@@ -1,5 +1,7 @@
 //! Queues served by worker streams, and the cells that show the state of a ticket or an item.
 
+use std::collections::VecDeque;
+
 use super::ledger::Account;
 use super::{Engine, Status};
 use crate::id::{BindingId, BlockId, CellId, KindId};
@@ -11,9 +13,9 @@ use crate::time::Time;
 #[derive(Debug, Default)]
 pub(super) struct QueueState {
     /// By (priority, arrival).
-    jobs: Vec<Job>,
+    jobs: VecDeque<Job>,
     /// Workers with nothing to do, ascending.
-    pub(super) idle: Vec<u32>,
+    pub(super) idle: VecDeque<u32>,
 }
 
 /// A posted block.
@@ -52,27 +54,28 @@ impl<O: Observer> Engine<'_, O> {
         if let Some(cell) = job.ticket {
             self.set_cell(by, cell as usize, ticket::QUEUED);
         }
-        if self.queues[queue].idle.is_empty() {
+        if let Some(worker) = self.queues[queue].idle.pop_front() {
+            self.take_over(worker, job.account);
+            self.assign(worker, job);
+            self.next_round.push(worker);
+        } else {
             let jobs = &mut self.queues[queue].jobs;
             let at = jobs.partition_point(|j| j.priority <= job.priority);
             jobs.insert(at, job);
-        } else {
-            let worker = self.queues[queue].idle.remove(0);
-            self.assign(worker, job);
-            self.next_round.push(worker);
         }
     }
 
     /// A worker has nothing to execute: takes the next job, or idles. False when it idles.
     pub(super) fn serve_queue(&mut self, worker: u32, queue: usize) -> bool {
-        if self.queues[queue].jobs.is_empty() {
+        let Some(job) = self.queues[queue].jobs.pop_front() else {
             let idle = &mut self.queues[queue].idle;
             let at = idle.partition_point(|&w| w < worker);
             idle.insert(at, worker);
             self.streams[worker as usize].status = Status::Idle;
             return false;
-        }
-        let job = self.queues[queue].jobs.remove(0);
+        };
+        // The job waited for the worker, whose own path is the critical one.
+        self.ledger.close(job.account);
         self.assign(worker, job);
         true
     }
@@ -91,8 +94,9 @@ impl<O: Observer> Engine<'_, O> {
         }
         for queue in &mut self.queues {
             if let Some(at) = queue.jobs.iter().position(|j| j.ticket == Some(cell as u32)) {
-                let job = queue.jobs.remove(at);
-                self.ledger.close(job.account);
+                if let Some(job) = queue.jobs.remove(at) {
+                    self.ledger.close(job.account);
+                }
                 break;
             }
         }
@@ -145,7 +149,6 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     fn assign(&mut self, worker: u32, job: Job) {
-        self.take_over(worker, job.account);
         if let Some(cell) = job.ticket {
             self.set_cell(worker, cell as usize, ticket::RUNNING);
         }

@@ -16,13 +16,14 @@ mod halt;
 mod interpret;
 mod jobs;
 mod ledger;
+mod marks;
 mod pools;
 mod segments;
 mod stores;
 mod stream;
 
 use crate::fixed::Rate;
-use crate::id::CauseId;
+use crate::id::{CauseId, FluidId};
 use crate::noise::NoiseSource;
 use crate::observe::{Observer, Unobserved};
 use crate::outcome::{ByCause, End, FluidUse, Limit, Run, StreamUse};
@@ -42,6 +43,7 @@ use counters::Counter;
 use groups::GroupState;
 use jobs::{CellState, Holdings, QueueState};
 use ledger::{Account, Ledger};
+use marks::Cut;
 use pools::PoolState;
 use segments::{FluidSegments, Plans, Running};
 use stores::StoreState;
@@ -62,11 +64,14 @@ pub struct Options {
     pub events_max: u64,
     /// The run stops at this time.
     pub time_max: Time,
+    /// The mark, counted from 0 on every stream, at which critical paths begin; they end at the stream's last mark.
+    /// `None`: from the start of the run to the stream's end.
+    pub path_from: Option<u32>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 1, segments: true, events_max: u64::MAX, time_max: Time::LAST }
+        Self { seed: 1, segments: true, events_max: u64::MAX, time_max: Time::LAST, path_from: None }
     }
 }
 
@@ -129,6 +134,7 @@ struct Engine<'a, O> {
     streams: Vec<StreamState>,
     spent: Vec<ByCause>,
     ledger: Ledger,
+    cut: Cut,
     counters: Vec<Counter>,
     stores: Vec<StoreState>,
     pools: Vec<PoolState>,
@@ -152,8 +158,8 @@ struct Engine<'a, O> {
     running_segments: Vec<Option<Running>>,
     /// Per fluid; empty without segments.
     fluid_segments: Vec<FluidSegments>,
-    /// Per fluid, what the observer was last told; empty without curves.
-    observed_loads: Vec<Rate>,
+    /// The fluids that the observer watches, with what it was last told.
+    observed_loads: Vec<(FluidId, Rate)>,
     /// Streams that go on in this round, ascending, and the position of the present one.
     round: Vec<u32>,
     cursor: usize,
@@ -187,6 +193,11 @@ impl<'a, O: Observer> Engine<'a, O> {
             .iter()
             .map(|s| StreamState::new(code.bindings[s.binding.index()], &mut ledger))
             .collect();
+        let cut = Cut::new(options.path_from, program);
+        if ahead.on && cut.is_made() {
+            // Who runs ahead may be past the first mark before that is known.
+            ledger.record();
+        }
         let noise = NoiseSource::new(program.noise, options.seed);
         let noisy = !noise.is_silent();
         let halts = code.ops.iter().any(|op| matches!(op, Op::Halt { .. }));
@@ -196,7 +207,6 @@ impl<'a, O: Observer> Engine<'a, O> {
             platform,
             program,
             options: *options,
-            observer,
             instant: Time::ZERO,
             now: Time::ZERO,
             moved: Time::ZERO,
@@ -204,6 +214,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             finishes: FinishTree::default(),
             spent: vec![[Time::ZERO; CAUSES_MAX]; count],
             ledger,
+            cut,
             counters: ahead.channels.iter().map(|&is_channel| Counter::new(0, is_channel)).collect(),
             stores: platform
                 .stores
@@ -231,7 +242,8 @@ impl<'a, O: Observer> Engine<'a, O> {
             } else {
                 Vec::new()
             },
-            observed_loads: if O::CURVES { vec![Rate(0); platform.fluids.len()] } else { Vec::new() },
+            observed_loads: observer.fluids().iter().map(|&fluid| (fluid, Rate(0))).collect(),
+            observer,
             code,
             round: (0..count as u32).collect(),
             cursor: 0,
@@ -378,13 +390,14 @@ impl<'a, O: Observer> Engine<'a, O> {
         let end = self.end.take().unwrap_or(End::Completed);
         let ends = self.streams.iter().filter_map(|s| s.finished).max();
         let time = if end == End::Completed { ends.unwrap_or(Time::ZERO) } else { self.now };
-        let ledger = &self.ledger;
-        let streams = self.streams.into_iter().zip(self.spent).map(|(stream, spent)| StreamUse {
+        let critical: Vec<ByCause> = (0..self.streams.len()).map(|s| self.critical(s)).collect();
+        let streams = self.streams.into_iter().zip(self.spent).zip(critical);
+        let streams = streams.map(|((stream, spent), critical)| StreamUse {
             finished: stream.finished,
             marks: stream.marks,
             spent_at_marks: stream.spent_at_marks,
             spent,
-            critical: ledger.row(stream.account),
+            critical,
         });
         Run {
             end,
@@ -398,6 +411,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 .collect(),
             activities: self.activities,
             events: self.events,
+            unsettled: self.network.unsettled(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Pools: units held across operations, and kernels that take what is free.
 
+use std::collections::VecDeque;
+
 use super::{Engine, Status};
 use crate::id::{CauseId, PoolId};
 use crate::observe::Observer;
@@ -13,7 +15,7 @@ pub(super) struct PoolState {
     /// Units that were taken by holds; kernels have the rest.
     held: u32,
     /// By (priority, arrival).
-    waiters: Vec<Waiter>,
+    waiters: VecDeque<Waiter>,
     /// Streams whose running kernel has units of this pool, in order of their start.
     pub(super) kernels: Vec<u32>,
     /// Streams in a segment that uses this pool.
@@ -38,7 +40,14 @@ enum Want {
 
 impl PoolState {
     pub(super) fn new(units: u32) -> Self {
-        Self { units, free: units, held: 0, waiters: Vec::new(), kernels: Vec::new(), segments: Vec::new() }
+        Self {
+            units,
+            free: units,
+            held: 0,
+            waiters: VecDeque::new(),
+            kernels: Vec::new(),
+            segments: Vec::new(),
+        }
     }
 
     /// Whether nobody holds or wants anything.
@@ -108,7 +117,7 @@ impl<O: Observer> Engine<'_, O> {
     /// At the end of a wave a kernel gives units up, or takes what is free: how many it has from now on.
     pub(super) fn exchange_units(&mut self, s: u32, pool: usize, held: u32, units: Units) -> u32 {
         let state = &mut self.pools[pool];
-        match state.waiters.first() {
+        match state.waiters.front() {
             Some(&Waiter { priority, want: Want::All(wanted), .. }) if priority < units.priority => {
                 let lacking = wanted.saturating_sub(state.free);
                 if lacking >= held {
@@ -135,7 +144,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Whether a request of this priority overtakes nobody.
     fn is_next(&self, pool: usize, priority: u8) -> bool {
-        self.pools[pool].waiters.first().is_none_or(|w| priority < w.priority)
+        self.pools[pool].waiters.front().is_none_or(|w| priority < w.priority)
     }
 
     fn enqueue(&mut self, s: u32, pool: usize, waiter: Waiter) {
@@ -157,16 +166,16 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Serves the waiters in order; what is left goes to the kernels that can use it, at the end of their wave.
     fn serve_pool(&mut self, s: u32, pool: usize) {
-        while let Some(&Waiter { stream: waiter, want, .. }) = self.pools[pool].waiters.first() {
+        while let Some(&Waiter { stream: waiter, want, .. }) = self.pools[pool].waiters.front() {
             match want {
                 Want::All(units) if self.pools[pool].free >= units => {
-                    self.pools[pool].waiters.remove(0);
+                    self.pools[pool].waiters.pop_front();
                     self.take_units(waiter, pool, units);
                     let cause = self.hold_cause(waiter);
                     self.let_go(waiter, s, cause);
                 }
                 Want::UpTo(want) if self.pools[pool].free > 0 => {
-                    self.pools[pool].waiters.remove(0);
+                    self.pools[pool].waiters.pop_front();
                     let granted = self.grant_kernel(waiter, pool, want);
                     self.start_claimed(waiter, s, granted);
                 }
@@ -181,7 +190,7 @@ impl<O: Observer> Engine<'_, O> {
         if self.pools[pool].kernels.is_empty() {
             return;
         }
-        let wanted = match self.pools[pool].waiters.first() {
+        let wanted = match self.pools[pool].waiters.front() {
             Some(&Waiter { priority, want: Want::All(_), .. }) => Some(priority),
             Some(_) => return,
             None if self.pools[pool].free > 0 => None,

@@ -1,5 +1,7 @@
 //! Stores: bytes held by kind, high-water marks, and the streams that wait for room.
 
+use std::collections::VecDeque;
+
 use super::{Engine, Status};
 use crate::id::{CauseId, KindId, StoreId};
 use crate::observe::Observer;
@@ -16,7 +18,7 @@ pub(super) struct StoreState {
     by_kind: Vec<u64>,
     peak: Peak,
     /// By (priority, arrival).
-    waiters: Vec<Waiter>,
+    waiters: VecDeque<Waiter>,
     /// Sum over the running segments of the most they can add to `used` at any moment.
     pub(super) segments_max: u64,
     /// Streams in a segment that touches this store.
@@ -50,7 +52,7 @@ impl StoreState {
             used: 0,
             by_kind: vec![0; kinds],
             peak: Peak { bytes: 0, at: Time::ZERO, place: None, by_kind: vec![0; kinds] },
-            waiters: Vec::new(),
+            waiters: VecDeque::new(),
             segments_max: 0,
             segments: Vec::new(),
             is_own,
@@ -110,7 +112,7 @@ impl<O: Observer> Engine<'_, O> {
             self.end = Some(self.out_of_memory(s, store, bytes));
             return false;
         }
-        let first = state.waiters.first().is_none_or(|w| priority < w.priority);
+        let first = state.waiters.front().is_none_or(|w| priority < w.priority);
         if fits && (first || request.shortage == Shortage::Fail) {
             self.take(s, request);
             return true;
@@ -165,11 +167,11 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Lets go, in order, whoever now has room; `s` gave the room.
     fn serve_store(&mut self, s: u32, store: usize) {
-        while let Some(&Waiter { stream: waiter, bytes, .. }) = self.stores[store].waiters.first() {
+        while let Some(&Waiter { stream: waiter, bytes, .. }) = self.stores[store].waiters.front() {
             if !self.stores[store].has_room(bytes) {
                 break;
             }
-            self.stores[store].waiters.remove(0);
+            self.stores[store].waiters.pop_front();
             let Some((request, cause)) = self.request_of(waiter) else { return };
             self.take(waiter, request);
             self.let_go(waiter, s, cause);

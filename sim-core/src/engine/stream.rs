@@ -41,6 +41,8 @@ pub(super) struct StreamState {
     pub(super) drawn: u64,
     pub(super) marks: Vec<Time>,
     pub(super) spent_at_marks: Vec<ByCause>,
+    /// Its critical path at its last mark, where paths are cut off at an earlier one.
+    pub(super) path_at_mark: Option<Account>,
     pub(super) finished: Option<Time>,
 }
 
@@ -69,6 +71,7 @@ impl StreamState {
             drawn: 0,
             marks: Vec::new(),
             spent_at_marks: Vec::new(),
+            path_at_mark: None,
             finished: None,
         }
     }

@@ -90,9 +90,12 @@ impl Folded {
     /// A run of the folded program as one of the original: every stream, store and fluid is as its representative; in
     /// how it ended, each representative stands for the first of its class. Counts stay those of what was simulated.
     pub fn expand(&self, run: &Run) -> Run {
-        let original = |stream: StreamId| {
-            self.streams.iter().position(|&folded| folded == stream).map_or(stream, StreamId::from)
-        };
+        // By representative, the first of its class.
+        let mut first: Vec<StreamId> = (0..run.streams.len()).map(StreamId::from).collect();
+        for (stream, folded) in self.streams.iter().enumerate().rev() {
+            first[folded.index()] = StreamId::from(stream);
+        }
+        let original = |stream: StreamId| first[stream.index()];
         let place = |place: Place| Place { stream: original(place.stream), ..place };
         let store_use = |&store: &StoreId| {
             let mut held = run.stores[store.index()].clone();
@@ -129,6 +132,7 @@ impl Folded {
             fluids: self.fluids.iter().map(|fluid| run.fluids[fluid.index()]).collect(),
             activities: run.activities,
             events: run.events,
+            unsettled: run.unsettled,
         }
     }
 

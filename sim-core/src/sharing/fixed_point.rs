@@ -40,6 +40,8 @@ pub(super) struct FixedPoint {
     touched: Vec<u32>,
     /// Rounds of all components so far.
     pub(super) rounds: u64,
+    /// Components so far that did not settle exactly.
+    pub(super) unsettled: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -136,6 +138,7 @@ impl FixedPoint {
     pub(super) fn solve(&mut self, arena: &mut Arena, tiers: &[u32], flows: &[u32]) {
         self.load(arena, tiers, flows);
         if !self.settle() {
+            self.unsettled += 1;
             self.scale_down();
         }
         for (&id, flow) in flows.iter().zip(&self.flows) {

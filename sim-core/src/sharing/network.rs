@@ -144,6 +144,12 @@ impl Network {
         self.fixed_point.rounds
     }
 
+    /// How many components the fixed point has solved so far without settling exactly. One that is met again counts
+    /// once, as its solution is looked up.
+    pub const fn unsettled(&self) -> u64 {
+        self.fixed_point.unsettled
+    }
+
     /// The rate of a flow as of the last re-share.
     #[inline]
     pub fn rate(&self, flow: FlowId) -> Rate {

@@ -26,7 +26,7 @@ const ACTIVITIES: i32 = 8;
 
 /// Streams that send each other messages, most over a counter of their own, in an order that lets each of them end
 /// (unless a message is lost); in between they take time, hold bytes and units, and share a link.
-fn random_network(seed: u64) -> (Platform, Program) {
+pub(crate) fn random_network(seed: u64) -> (Platform, Program) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut platform = Platform::default();
     let mut p = program();

@@ -41,7 +41,7 @@ struct Cluster {
     replicas: usize,
 }
 
-fn cluster(seed: u64) -> (Platform, Program) {
+pub(crate) fn cluster(seed: u64) -> (Platform, Program) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let (stages, replicas) = (rng.random_range(1..=3), rng.random_range(2..=5));
     let mut c = Cluster { rng, platform: Platform::default(), program: program(), stages, replicas };

@@ -262,7 +262,8 @@ impl Garbage {
     /// Simulates it, if it is valid.
     fn simulated(&self, segments: bool) -> Option<Run> {
         let time_max = Time(self.program.streams.len() as u64 * 1_000_000_000_000);
-        let options = Options { segments, events_max: 20_000, time_max, ..Options::default() };
+        let path_from = Some(0);
+        let options = Options { segments, events_max: 20_000, time_max, path_from, ..Options::default() };
         simulate(&self.platform, &self.program, &self.start, &options).ok()
     }
 }

@@ -6,6 +6,7 @@ mod buckets;
 mod collectives;
 mod conservation;
 mod counters;
+mod critical_path;
 mod determinism;
 mod ends;
 mod fold;

@@ -66,6 +66,12 @@ pub(crate) fn simulated(platform: &Platform, program: &Program) -> Run {
     let off = simulate(platform, program, &start, &Options { segments: false, ..Options::default() })
         .expect("a valid program");
     assert_eq!(Run { events: 0, ..on.clone() }, Run { events: 0, ..off }, "segments change nothing");
+    for stream in &on.streams {
+        let total = |by_cause: &[Time]| Time(by_cause.iter().map(|time| time.0).sum());
+        if let Some(finished) = stream.finished {
+            assert_eq!([total(&stream.spent), total(&stream.critical)], [finished; 2], "time adds up");
+        }
+    }
     on
 }
 

@@ -423,11 +423,11 @@ impl Building<'_> {
                 }
             }
         }
-        let links = coefficients.into_iter().map(|(fluid, c)| Demand::on(fluid).coefficient(c));
-        let memory =
-            |&gpu: &u32| Demand::on(self.resources.gpus[gpu as usize].hbm).coefficient(spec.hbm).prior();
-        let demands = links.chain(nodes.iter().flatten().map(memory));
-        let demands: Vec<Demand> = demands.filter(|demand| demand.coefficient.0 > 0).collect();
+        // Groups of a channel have the shape of the slowest: one within a node may pass nothing over its links.
+        let passing = |fluid: FluidId, c: f64| (c > 0.0).then(|| Demand::on(fluid).coefficient(c));
+        let links = coefficients.into_iter().filter_map(|(fluid, c)| passing(fluid, c));
+        let memory = |&gpu: &u32| passing(self.resources.gpus[gpu as usize].hbm, spec.hbm).map(Demand::prior);
+        let demands: Vec<Demand> = links.chain(nodes.iter().flatten().filter_map(memory)).collect();
         Ok(self.platform.route(demands))
     }
 }

@@ -1,0 +1,85 @@
+//! Marks, and the critical paths between them.
+//!
+//! The critical path of a stream from one mark to another is followed backward from the later one, through whoever let
+//! it go, to the time of the earlier one. It passes through other streams, whose own marks are at other times; so the
+//! ledger records all paths while some stream may still come to the mark they are cut off at.
+
+use super::Engine;
+use crate::id::BlockId;
+use crate::observe::Observer;
+use crate::outcome::ByCause;
+use crate::program::{Body, CAUSES_MAX, Op, Program};
+use crate::time::Time;
+
+/// The mark at which critical paths are cut off.
+#[derive(Debug)]
+pub(super) struct Cut {
+    /// Its number on every stream; `None`: paths are whole.
+    pub(super) mark: Option<usize>,
+    /// Streams that have not come to it yet.
+    ahead_of_it: usize,
+    /// The last time at which a stream came to it.
+    latest: Time,
+}
+
+impl Cut {
+    pub(super) fn new(mark: Option<u32>, program: &Program) -> Self {
+        let mark = mark.map(|mark| mark as usize);
+        let in_block = |block: BlockId| {
+            program.blocks[block.index()].ops.iter().filter(|op| matches!(op, Op::Mark)).count()
+        };
+        // A halted stream may repeat calls, and their marks.
+        let ops = || program.blocks.iter().flat_map(|block| &block.ops);
+        let before = mark.map(|mark| if ops().any(|op| matches!(op, Op::Halt { .. })) { 0 } else { mark });
+        let comes = |body: Body| {
+            let (Body::Role(role), Some(before)) = (body, before) else { return false };
+            let calls = program.roles[role.index()].calls.iter();
+            calls.map(|call| call.repeat as usize * in_block(call.block)).sum::<usize>() > before
+        };
+        let ahead_of_it = program.streams.iter().filter(|stream| comes(stream.body)).count();
+        Self { mark, ahead_of_it, latest: Time::ZERO }
+    }
+
+    /// Whether some stream comes to it.
+    pub(super) fn is_made(&self) -> bool {
+        self.ahead_of_it > 0
+    }
+}
+
+impl<O: Observer> Engine<'_, O> {
+    /// [`Op::Mark`].
+    pub(super) fn mark(&mut self, s: u32) {
+        let (now, spent) = (self.now, self.spent[s as usize]);
+        let stream = &mut self.streams[s as usize];
+        let number = stream.marks.len();
+        stream.marks.push(now);
+        stream.spent_at_marks.push(spent);
+        let Some(first) = self.cut.mark.filter(|&first| number >= first) else { return };
+        if matches!(self.program.streams[s as usize].body, Body::Serve(_)) {
+            return;
+        }
+        let path = self.ledger.share(stream.account);
+        if let Some(earlier) = stream.path_at_mark.replace(path) {
+            self.ledger.close(earlier);
+        }
+        if number == first && self.cut.is_made() {
+            self.cut.latest = self.cut.latest.max(now);
+            self.cut.ahead_of_it -= 1;
+            if self.cut.is_made() {
+                self.ledger.record();
+            } else {
+                self.ledger.record_until(self.cut.latest);
+            }
+        }
+    }
+
+    /// The critical path of a stream: to its end, or between the mark at which paths are cut off and its last one.
+    pub(super) fn critical(&self, s: usize) -> ByCause {
+        let stream = &self.streams[s];
+        let Some(first) = self.cut.mark else { return self.ledger.spent(stream.account) };
+        match (stream.marks.get(first), stream.path_at_mark) {
+            (Some(&from), Some(path)) => self.ledger.spent_from(path, from),
+            _ => [Time::ZERO; CAUSES_MAX],
+        }
+    }
+}
