@@ -19,6 +19,7 @@ pub mod library;
 mod plans;
 pub mod run;
 pub mod schema;
+pub mod soak;
 mod text;
 pub mod validation;
 

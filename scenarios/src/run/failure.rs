@@ -1,12 +1,16 @@
 //! Runs without a step time, in words.
 
+use std::cmp::Reverse;
+
 use indexmap::IndexMap;
 use reports::quantity;
 use reports::summary::{Failure, FailureKind, RunSummary};
-use sim_core::outcome::{End, Limit, OutOfMemory, Run};
+use sim_core::id::{KindId, StoreId};
+use sim_core::outcome::{End, Limit, OutOfMemory, Run, Waiting};
 use sim_core::program::Op;
 use workloads::check::buffers::ShortBuffers;
 use workloads::check::memory::{FullHost, Shortfall};
+use workloads::lower::Lowered;
 use workloads::names::kind;
 use workloads::plan::Built;
 
@@ -125,7 +129,11 @@ pub(super) fn describe(
     let failure = match &run.end {
         End::OutOfMemory(oom) => out_of_memory(built, words, oom),
         End::Deadlock(waiting) => {
-            let waits = |w: &sim_core::outcome::Waiting| {
+            if let Some(oom) = waiting.iter().find_map(|waiting| out_of_room(built, run, waiting)) {
+                let failure = out_of_memory(built, words, &oom);
+                return failed(summary, Failure { time_s: Some(run.time.as_secs()), ..failure });
+            }
+            let waits = |w: &Waiting| {
                 let since = quantity::seconds(w.since.as_secs());
                 format!(
                     "{} in {} since {since}: {}",
@@ -161,6 +169,26 @@ pub(super) fn describe(
         }
     };
     failed(summary, Failure { time_s: Some(run.time.as_secs()), ..failure })
+}
+
+/// The memory of a GPU that a stream of a deadlock waits for: what holds it is never given back, as whoever would waits as
+/// well. More memory would end that.
+fn out_of_room(built: &Built, run: &Run, Waiting { place, .. }: &Waiting) -> Option<OutOfMemory> {
+    let Lowered { program, platform, ranks, .. } = &built.lowered;
+    let Op::Acquire { store, bytes, .. } = program.blocks[place.block.index()].ops[place.op as usize] else {
+        return None;
+    };
+    let binding = &program.bindings[program.streams[place.stream.index()].binding.index()];
+    let store = StoreId(*binding.slots.get(usize::from(store))?);
+    let size = usize::try_from(bytes.at(place.args)).ok()?;
+    let requested = *program.costs[binding.costs?.index()].sizes.get(size)?;
+    let capacity = platform.stores[store.index()].capacity;
+    let held = (0_u32..).map(KindId).zip(run.stores[store.index()].held.iter().copied());
+    let mut holders: Vec<(KindId, u64)> = held.filter(|&(_, bytes)| bytes > 0).collect();
+    holders.sort_by_key(|&(_, bytes)| Reverse(bytes));
+    let full = holders.iter().map(|(_, bytes)| bytes).sum::<u64>().saturating_add(requested) > capacity;
+    let of_gpu = ranks.iter().any(|ids| ids.memory == store);
+    (full && of_gpu).then_some(OutOfMemory { place: *place, store, requested, capacity, holders })
 }
 
 fn out_of_memory(built: &Built, words: &Words<'_>, oom: &OutOfMemory) -> Failure {

@@ -8,7 +8,7 @@ use reports::summary::{DevicePeak, LinkUse, RankTime, ResourceUse, RunSummary};
 use sim_core::id::{CauseId, FluidId};
 use sim_core::noise::{Noise, Pause};
 use sim_core::outcome::{ByCause, Run};
-use sim_core::platform::Platform;
+use sim_core::platform::{Fluid, Platform};
 use sim_core::time::Time;
 use workloads::lower::{Lowered, RankIds};
 use workloads::names::{cause, kind};
@@ -264,7 +264,7 @@ impl Measured<'_> {
     fn used(&self, fluid: FluidId) -> ResourceUse {
         let bytes = self.run.fluids[fluid.index()].served as f64;
         let fluid = &self.lowered().platform.fluids[fluid.index()];
-        let possible = fluid.capacity.units_per_second() * self.run.time.as_secs();
+        let possible = possible(fluid, self.run.time.as_secs());
         ResourceUse {
             name: fluid.name.clone(),
             bytes: (bytes / f64::from(plans::steps(self.scenario))) as u64,
@@ -291,6 +291,14 @@ impl Measured<'_> {
     fn lowered(&self) -> &Lowered {
         &self.built.lowered
     }
+}
+
+/// What a fluid can carry in a time: a full bucket lets it run at its burst rate until that is empty.
+fn possible(fluid: &Fluid, seconds: f64) -> f64 {
+    let sustained = fluid.capacity.units_per_second() * seconds;
+    fluid.bucket.map_or(sustained, |bucket| {
+        (bucket.burst.units_per_second() * seconds).min(sustained + bucket.volume as f64)
+    })
 }
 
 /// What a device holds of activations, wherever they are from, and of workspaces.

@@ -36,6 +36,11 @@ impl<'a> Shape<'a> {
         Self(schema)
     }
 
+    /// The schema of the place.
+    pub(crate) fn json(self) -> &'a Json {
+        self.0
+    }
+
     /// The place at `path` (keys, tags and list indices).
     pub fn at<S: AsRef<str>>(self, path: &[S]) -> Option<Self> {
         path.iter().try_fold(self, |shape, key| shape.field(key.as_ref()))

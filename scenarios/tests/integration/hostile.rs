@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use scenarios::run::plan;
 use scenarios::{library, load};
 
-/// Loads, and resolves a little if that goes well; any outcome is right as long as there is one.
+use crate::support::options;
+
+/// Loads, sizes up and resolves a little if that goes well; any outcome is right as long as there is one.
 fn survives(bytes: Vec<u8>, overrides: &[String]) {
     let files = BTreeMap::from([("fuzz.yaml".to_owned(), bytes)]);
     match load(&files, "fuzz.yaml", overrides) {
@@ -15,6 +18,10 @@ fn survives(bytes: Vec<u8>, overrides: &[String]) {
             assert!(!failure.render(true).is_empty());
         }
         Ok(experiment) => {
+            match plan(&experiment, &options()) {
+                Ok(plan) => assert!(plan.runs + plan.infeasible > 0 || plan.points == 0, "{plan:?}"),
+                Err(refusal) => assert!(!refusal.to_string().is_empty()),
+            }
             let variants: Vec<String> = experiment.variants().map(str::to_owned).collect();
             for point in experiment.points().take(3) {
                 for variant in &variants {
@@ -46,7 +53,7 @@ proptest! {
 
     #[test]
     fn a_library_scenario_with_some_bytes_changed(
-        which in 0_usize..2,
+        which in 0..library::names().count(),
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
     ) {
         let mut bytes = texts()[which].as_bytes().to_vec();
@@ -59,7 +66,7 @@ proptest! {
 
     #[test]
     fn a_library_scenario_with_lines_moved(
-        which in 0_usize..2,
+        which in 0..library::names().count(),
         moves in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..8),
     ) {
         let mut lines: Vec<&str> = texts()[which].lines().collect();

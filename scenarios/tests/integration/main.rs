@@ -6,6 +6,7 @@ mod calibrations;
 mod critical_path;
 mod effort;
 mod expectations;
+mod found;
 mod hostile;
 mod language;
 mod library;

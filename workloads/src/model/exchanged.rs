@@ -81,7 +81,7 @@ impl Exchanging<'_> {
             let parameters = match part.kind {
                 // It stays with the embedding.
                 PartKind::Head if is_root => continue,
-                _ if is_root => of_root.map(|part| part.owned).sum(),
+                _ if is_root => of_root.clone().map(|part| part.owned).sum(),
                 _ if self.data.parts_parameters() => part.read,
                 _ => part.owned,
             };
@@ -98,7 +98,13 @@ impl Exchanging<'_> {
                 let ahead = self.gather(part, (Phase::Forward, part.forward.start), forward_prefetch, held);
                 self.hold(&ahead, &part.forward);
                 if stays {
-                    self.hold(&ahead, &part.backward);
+                    // The root stays for its last part with gradients of inputs, which words have none of.
+                    let of_root = of_root.clone().filter(|_| is_root);
+                    let last = of_root.chain([part]).find(|part| !part.backward.is_empty());
+                    last.into_iter().for_each(|part| self.hold(&ahead, &part.backward));
+                    continue;
+                }
+                if part.backward.is_empty() {
                     continue;
                 }
                 let phase = self.laid.graph.get(OpId(part.backward.end - 1)).phase;

@@ -8,6 +8,7 @@ use crate::model::laid::Laid;
 use crate::model::transformer::{Group, Operator, ShardedTransformer, Work};
 use crate::placement::Extent;
 use crate::realise::messages::SendMode;
+use crate::techniques::swap::Coordination;
 
 use super::launch::Launch;
 use super::transformer::TransformerPlan;
@@ -16,7 +17,7 @@ use super::{Estimate, Pipelining};
 /// The size of a plan, without building it; a plan that cannot be built takes nothing. Saturates.
 ///
 /// Activities are counted as the engine does, a collective once for its whole group. They are a bound with BPipe, as if every
-/// micro-batch of a stage that lends some made a trip, and where activations are offloaded, as if all were.
+/// micro-batch of a stage that lends some made a trip, and where activations are offloaded or swapped, as if all were.
 pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
     let chain = plan.deployment.pipelining.schedule.chain(plan.execution.split.stages);
     let model = ShardedTransformer::new(&plan.model, &plan.execution).ok();
@@ -54,11 +55,13 @@ pub(super) fn estimate_laid(
     }
     of_micro_batch.on_ranks += copies;
     let passes = if schedule.splits_backward() { 3 } else { 2 };
-    of_micro_batch.on_ranks += issued * passes * u64::from(chain.positions());
+    let visits = passes * u64::from(chain.positions());
+    of_micro_batch.on_ranks += issued * visits;
     of_step.on_ranks += issued * u64::from(chain.stages);
 
     let micro_batches = u64::from(micro_batches);
-    let in_step = micro_batches.saturating_mul(of_micro_batch.activities(extent));
+    let of_micro_batch = of_micro_batch.activities(extent).saturating_add(meetings(pipelining, visits));
+    let in_step = micro_batches.saturating_mul(of_micro_batch);
     let activities = in_step.saturating_add(of_step.activities(extent)).saturating_mul(steps.into());
     let instances = [micro_batches, u64::from(steps), 2 * u64::from(chain.chunks)];
     Estimate { visits: instances.into_iter().fold(extent.ranks(), u64::saturating_mul), activities }
@@ -77,9 +80,17 @@ fn copies(plan: &TransformerPlan, model: &ShardedTransformer) -> u64 {
     lending.map(|stage| 2 * blocks(stage)).sum()
 }
 
-/// Copies to hosts and back for each micro-batch, if all activations are offloaded.
+/// Copies to hosts and back for each micro-batch, if all activations are offloaded or swapped.
 pub(super) fn offloaded(laid: &Laid, pipelining: &Pipelining) -> u64 {
-    if pipelining.offload.is_some() { 2 * laid.graph.storages().len() as u64 } else { 0 }
+    let Pipelining { offload, swap, .. } = pipelining;
+    let activations = laid.graph.storages().iter().filter(|storage| storage.purpose.is_activation());
+    if offload.is_some() || swap.is_some() { 2 * activations.count() as u64 } else { 0 }
+}
+
+/// Meetings of all copies for each micro-batch, where some are a pass behind others.
+fn meetings(pipelining: &Pipelining, visits: u64) -> u64 {
+    let both_ways = pipelining.swap.is_some_and(|swap| swap.coordination == Coordination::Bidirectional);
+    if both_ways { visits } else { 0 }
 }
 
 /// Operators over all stages, by who executes them.

@@ -48,15 +48,18 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange])
                     let begun = matches!(by, LaunchedBy::Host { waits: true, .. });
                     let begun = begun.then(|| signal("may begin"));
                     let gather = Beside { prefetch, by, begun, ..tied };
-                    gathers.0.entry(reader).or_default().push(gather);
+                    gathers.by_operator.entry(reader).or_default().push(gather);
                 }
-                Tie::Reduce { writer } => sums.0.entry(writer).or_default().push(tied),
+                Tie::Reduce { writer } => sums.by_operator.entry(writer).or_default().push(tied),
             }
         }
-        let ahead = gathers.0.values().flatten().any(|gather| gather.read.is_some()).then(|| Ahead {
-            there: schedule.signal(format!("parameters of stage {stage}, read")),
-            sent: schedule.signal(format!("parameters of stage {stage}, sent")),
-        });
+        let ahead =
+            gathers.by_operator.values().flatten().any(|gather| gather.read.is_some()).then(|| Ahead {
+                there: schedule.signal(format!("parameters of stage {stage}, read")),
+                sent: schedule.signal(format!("parameters of stage {stage}, sent")),
+            });
+        // What a gather hangs on may be a collective; what completes a gradient is an operator.
+        gathers.started = started(schedule, stage);
         let Some(compute) = schedule.compute(stage) else { continue };
         // What goes before which item of each call.
         let mut edits = vec![BTreeMap::<usize, Vec<Item>>::new(); compute.calls.len()];
@@ -102,18 +105,37 @@ struct Ahead {
 
 /// Exchanges by the operator of a visit that they hang on.
 #[derive(Default)]
-struct Tied<'a>(BTreeMap<OpId, Vec<Beside<'a>>>);
+struct Tied<'a> {
+    by_operator: BTreeMap<OpId, Vec<Beside<'a>>>,
+    /// Collectives of visits that a signal starts on a lane of their own.
+    started: BTreeMap<SignalId, OpId>,
+}
 
 impl<'a> Tied<'a> {
     /// The exchanges of a block, each with the item it hangs on.
     fn of(&self, block: &Block) -> Vec<(usize, Beside<'a>)> {
-        let tied = |(at, item): (usize, &Item)| match item {
-            Item::Execute(op) => self.0.get(op).map(|tied| (at, tied)),
-            _ => None,
+        let tied = |(at, item): (usize, &Item)| {
+            let op = match item {
+                Item::Execute(op) => op,
+                Item::Signal(signal) => self.started.get(signal)?,
+                _ => return None,
+            };
+            self.by_operator.get(op).map(|tied| (at, tied))
         };
         let by_item = block.items.iter().enumerate().filter_map(tied);
         by_item.flat_map(|(at, tied)| tied.iter().map(move |&beside| (at, beside))).collect()
     }
+}
+
+/// The collectives of visits of a stage that run on a lane of their own, by the signal that starts each.
+fn started(schedule: &Schedule, stage: u32) -> BTreeMap<SignalId, OpId> {
+    let lanes = schedule.lanes.iter().filter(|lane| lane.stage == stage && lane.kind == LaneKind::Collective);
+    let pairs = lanes.flat_map(|lane| &lane.blocks).flat_map(|block| block.items.windows(2));
+    let pair = |pair: &[Item]| match *pair {
+        [Item::Await { signal, .. }, Item::Execute(op)] => Some((signal, op)),
+        _ => None,
+    };
+    pairs.filter_map(pair).collect()
 }
 
 impl Beside<'_> {

@@ -97,6 +97,7 @@ fn host(
     host.numbers = compute.calls.len() as u32;
     // Variants of a visit are issued like the visit: one signal counts all its micro-batches.
     let mut issued: BTreeMap<(String, usize), SignalId> = BTreeMap::new();
+    let mut ends = BTreeMap::new();
     let end = compute.calls.last().map(|call| call.block);
     let mut issues = Vec::with_capacity(compute.blocks.len());
     for (index, block) in (0u32..).zip(&mut compute.blocks) {
@@ -110,7 +111,7 @@ fn host(
                 |item: &&Item| matches!(item, Item::Await { signal, .. } if messages.contains(signal));
             items.extend(before.iter().filter(message));
         }
-        let parts = parts(schedule, &block.items, launched);
+        let parts = parts(schedule, &block.items, launched, &mut ends);
         block.items.clear();
         for (number, (before, mut part)) in parts.into_iter().enumerate() {
             let all = before.iter().chain(&part);
@@ -142,15 +143,21 @@ fn host(
 }
 
 /// The items of a visit in parts, each with what the host does before it: it waits for an operator to be done, or takes memory
-/// for a gather (its wait, storages and signal).
-fn parts(schedule: &mut Schedule, items: &[Item], launched: &Launched) -> Vec<(Vec<Item>, Vec<Item>)> {
+/// for a gather (its wait, storages and signal). `ends` are the signals of operators that the host waits for.
+fn parts(
+    schedule: &mut Schedule,
+    items: &[Item],
+    launched: &Launched,
+    ends: &mut BTreeMap<OpId, SignalId>,
+) -> Vec<(Vec<Item>, Vec<Item>)> {
     let mut parts = Vec::new();
     let (mut before, mut part) = (Vec::new(), Vec::new());
     for &item in items {
         part.push(item);
         match item {
             Item::Execute(op) if launched.awaited.contains(&op) => {
-                let signal = schedule.signal(format!("operator {}, awaited by the host", op.0));
+                let name = format!("operator {}, awaited by the host", op.0);
+                let signal = *ends.entry(op).or_insert_with(|| schedule.signal(name));
                 part.push(Item::Signal(signal));
                 let wait = Item::Await { signal, nth: Nth::MicroBatch, why: Why::Bubble };
                 parts.push((std::mem::replace(&mut before, vec![wait]), std::mem::take(&mut part)));

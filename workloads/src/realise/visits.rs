@@ -29,11 +29,17 @@ pub fn realise(order: &Order, graph: &OpGraph, memory: Vec<StageMemory>) -> Sche
             }
             let block = *blocks.entry((visit.phase, visit.chunk, n == 0)).or_insert_with(|| {
                 let position = chain.position(stage, u32::from(visit.chunk));
-                let messages = messages.of(visit.phase, position);
-                lane.block(
-                    name(chain, *visit),
-                    items(graph, (visit.phase, ops), &last_uses, messages, n == 0),
-                )
+                let ends = ends(graph, stage, u32::from(visit.chunk)) == visit.phase;
+                // What comes to a stage without gradients of inputs is for those of its weights.
+                let phase = if ends && visit.phase == Phase::BackwardWeight {
+                    Phase::BackwardInput
+                } else {
+                    visit.phase
+                };
+                let (receive, send) = messages.of(phase, position);
+                let name = name(chain, *visit);
+                let first = n == 0;
+                lane.block(name, items(graph, ops, &last_uses, Around { receive, send, first, ends }))
             });
             lane.calls.push(Call { block, micro_batch: visit.micro_batch, number: 0 });
         }
@@ -81,17 +87,23 @@ impl Messages {
     }
 }
 
-/// What a visit does: wait for its message, execute its operators, send. A storage is allocated right before the first
-/// operator that writes it and freed after the last that reads it; a micro-batch is resident from its forward to its
-/// input gradient, or while it is in its forward pass where there is no other.
-fn items(
-    graph: &OpGraph,
-    (phase, ops): (Phase, &[OpId]),
-    last_uses: &[Vec<StorageId>],
-    (receive, send): (Option<SignalId>, Option<(SignalId, Hop)>),
+/// What is around the operators of a visit.
+struct Around {
+    receive: Option<SignalId>,
+    send: Option<(SignalId, Hop)>,
+    /// Whether it begins a step.
     first: bool,
-) -> Vec<Item> {
-    let home = Place::Home(graph.get(ops[0]).stage);
+    /// Whether its micro-batch leaves the memory of the stage.
+    ends: bool,
+}
+
+/// What a visit does: wait for its message, execute its operators, send. A storage is allocated right before the first
+/// operator that writes it and freed after the last that reads it; a micro-batch is resident from its forward visit to the
+/// one that [ends] it.
+fn items(graph: &OpGraph, ops: &[OpId], last_uses: &[Vec<StorageId>], around: Around) -> Vec<Item> {
+    let Around { receive, send, first, ends } = around;
+    let Op { stage, phase, .. } = *graph.get(ops[0]);
+    let home = Place::Home(stage);
     let mut items = Vec::new();
     items.extend(receive.map(|signal| Item::Await { signal, nth: Nth::MicroBatch, why: Why::Bubble }));
     if phase == Phase::Forward {
@@ -110,16 +122,18 @@ fn items(
         }
         items.extend(last_uses[op.0 as usize].iter().map(|&storage| Item::Free(storage, home)));
     }
-    if matches!(phase, Phase::Backward | Phase::BackwardInput) || !returns(graph, ops[0]) {
+    if ends {
         items.push(Item::Leave(home));
     }
     items
 }
 
-/// Whether a backward visit follows that of an operator.
-fn returns(graph: &OpGraph, op: OpId) -> bool {
-    let Op { stage, chunk, .. } = *graph.get(op);
-    [Phase::Backward, Phase::BackwardInput].iter().any(|&phase| !graph.visit(stage, chunk, phase).is_empty())
+/// The visit with which a micro-batch is done on a stage: its input gradient, that of the weights where no input has one, or
+/// its forward pass where no other follows.
+fn ends(graph: &OpGraph, stage: u32, chunk: u32) -> Phase {
+    let there = |phase: &Phase| !graph.visit(stage, chunk, *phase).is_empty();
+    let phases = [Phase::Backward, Phase::BackwardInput, Phase::BackwardWeight];
+    phases.into_iter().find(there).unwrap_or(Phase::Forward)
 }
 
 fn name(chain: Chain, visit: Visit) -> String {

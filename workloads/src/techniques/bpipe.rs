@@ -94,6 +94,7 @@ pub fn decide(
             .iter()
             .flat_map(|&op| &graph.get(op).writes)
             .copied()
+            .filter(|&storage| graph.stored(storage).purpose.is_activation())
             .collect();
         // What recomputation drops needs no room; what it keeps are storages of their own. Where it keeps nothing there
         // is nothing to move.

@@ -391,10 +391,10 @@ fn each_rank_keeps_by_its_own_profile() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever memory there is: a step ends, or it is told what it lacks, or who waits for room for ever.
+    /// A step that fits without offloading fits with it. With less memory it ends, or says what it lacks: one that waits for
+    /// ever waits for memory. More memory is never worse.
     #[test]
-    fn whatever_room_there_is_something_is_said(
-        tenths in 1_u64..=12,
+    fn more_memory_is_never_worse(
         smallest in prop_oneof![Just(0), Just(16 << 20), Just(64 << 20)],
         keep in prop_oneof![Just(Keep::Bytes(0)), Just(Keep::Bytes(300 << 20)), Just(Keep::Layers(2)), Just(Keep::LastLayer), Just(Keep::Adaptive)],
         prefetch in 0_u32..12,
@@ -409,19 +409,33 @@ proptest! {
         let free = world.completed(&plan);
         let (all, saved) = (free.run.stores[free.lowered.stages[0].memory.index()].peak.bytes, free.activations(0));
         plan.deployment.pipelining.offload = Some(ActivationOffload { smallest, keep, prefetch, store, forwarding });
-        plan.deployment.limit = Some(all - saved + saved * tenths / 10);
-        match world.build(&plan) {
-            Err(PlanError::DoesNotFit(shortfalls)) => prop_assert!(shortfalls.iter().all(|s| s.needed > s.capacity)),
-            Err(other) => prop_assert!(false, "{other}"),
-            Ok(built) => match Ran::of(built.lowered).run.end {
-                End::Completed => {}
-                End::OutOfMemory(short) => prop_assert!(short.requested <= short.capacity),
-                End::Deadlock(waiting) => {
-                    let for_room = waiting.iter().any(|waiting| waiting.for_what.contains("bytes of store"));
-                    prop_assert!(for_room, "{waiting:?}");
+        let mut before: Option<Time> = None;
+        for tenths in 1..=12 {
+            plan.deployment.limit = Some(all - saved + saved * tenths / 10);
+            let time = match world.build(&plan) {
+                Err(PlanError::DoesNotFit(shortfalls)) => {
+                    prop_assert!(shortfalls.iter().all(|s| s.needed > s.capacity));
+                    None
                 }
-                end => prop_assert!(false, "{end:?}"),
-            },
+                Err(other) => return Err(TestCaseError::fail(other.to_string())),
+                Ok(built) => {
+                    let ran = Ran::of(built.lowered);
+                    match &ran.run.end {
+                        End::Completed => Some(ran.run.time),
+                        End::Deadlock(waiting) => {
+                            let for_memory = waiting.iter().any(|waiting| waiting.for_what.contains("bytes of store"));
+                            prop_assert!(for_memory, "{waiting:?}");
+                            None
+                        }
+                        end => return Err(TestCaseError::fail(format!("{end:?}"))),
+                    }
+                }
+            };
+            prop_assert!(tenths < 10 || time.is_some(), "{tenths} tenths of what it saves are not enough");
+            if let Some(before) = before {
+                prop_assert!(time.is_some_and(|time| time <= before), "{tenths} tenths: {time:?} after {before:?}");
+            }
+            before = time.or(before);
         }
     }
 }

@@ -32,8 +32,10 @@ const LONGEST: u64 = 64 << 20;
 const COMPLAINTS: usize = 6;
 /// How long the greeting may take (s): importing PyTorch from a slow drive takes a minute.
 const GREETING: Duration = Duration::from_secs(180);
-/// How long a process that ended may take to hand over what it said.
-const PARTING: Duration = Duration::from_secs(1);
+/// How long a process that ended may take to hand over what it said: a moment, but on a machine that is busy with other things.
+const PARTING: Duration = Duration::from_secs(30);
+/// How often it is looked at meanwhile.
+const LOOKS: u32 = 3_000;
 
 /// A process that answers. It ends with this.
 #[derive(Debug)]
@@ -158,10 +160,10 @@ impl Python {
     /// The error of a process that ended by itself.
     fn ended(&mut self, doing: &str) -> DeviceError {
         // Its output is closed a moment before it has ended.
-        let status = (0..100).find_map(|_| {
+        let status = (0..LOOKS).find_map(|_| {
             let status = self.process.try_wait().ok().flatten();
             if status.is_none() {
-                thread::sleep(PARTING / 100);
+                thread::sleep(PARTING / LOOKS);
             }
             status
         });

@@ -1,0 +1,151 @@
+//! Scenarios that random ones found broken, as small as they come: foretrain said of each that it has a bug.
+
+use reports::summary::{FailureKind, RunSummary};
+
+use crate::support::{read, run};
+
+/// A gather hangs on a collective that runs on a lane of its own: encoders begin a layer with that of their queries.
+#[test]
+fn gathers_may_hang_on_collectives() {
+    for sharding in ["optimizer", "parameters"] {
+        fits(&format!(
+            "
+machine: {{ node: dgx-a100-80g }}
+model: {{ transformer: {{ preset: bert-base, layers: 2 }} }}
+training: {{ micro_batch: 1, accumulate: 2, sequence: 128 }}
+parallelism: {{ data: 2, tensor: 2, sequence_parallel: true, asynchronous_tensor: true, sharding: {sharding}, overlap_parameter_gather: {{}}, idle: allow }}"
+        ));
+    }
+}
+
+/// Words have no gradient: nothing is gathered for that of an embedding, and a root stays for that of the head.
+#[test]
+fn an_embedding_without_gradient_of_its_input_gathers_once() {
+    for accumulate in [1, 2] {
+        fits(&format!(
+            "
+machine: {{ node: dgx-a100-80g }}
+model: {{ transformer: {{ preset: gpt2, layers: 2, dropout: false }} }}
+training: {{ micro_batch: 1, accumulate: {accumulate}, sequence: 128 }}
+parallelism: {{ data: 2, sharding: parameters, schedule: zb-h1, idle: allow }}"
+        ));
+    }
+}
+
+/// Micro-batches leave a stage without gradients of inputs with those of its weights, which wait for what comes back.
+#[test]
+fn a_stage_may_have_gradients_of_weights_alone() {
+    for schedule in ["zb-h1", "zb-h2", "{ zb-auto: { memory_limit: 2 } }"] {
+        fits(&format!(
+            "
+machine: {{ node: dgx-a100-80g }}
+model:
+  layers:
+    input: {{ channels: 3, height: 16, width: 16 }}
+    list: [{{ conv2d: {{ channels: 64, kernel: 3 }} }}, flatten, {{ linear: {{ outputs: 10 }} }}, cross_entropy]
+training: {{ micro_batch: 1, accumulate: 4 }}
+parallelism: {{ pipeline: 2, data: 1, schedule: {schedule}, idle: allow }}"
+        ));
+    }
+}
+
+/// A host that waits for what a router chose waits in every micro-batch, whatever variant of the pass it is in.
+#[test]
+fn a_host_waits_for_routers_in_every_variant_of_a_pass() {
+    fits(
+        "
+machine: { node: dgx-a100-80g }
+model:
+  layers:
+    input: { tokens: 32 }
+    list: [{ embedding: { vocabulary: 100, width: 64 } }, { experts: { count: 2, width: 64 } }, { linear: { outputs: 100 } }, cross_entropy]
+training: { micro_batch: 1, accumulate: 2 }
+parallelism: { data: 1, schedule: gpipe, idle: allow }",
+    );
+}
+
+/// BPipe lends what a micro-batch saves, not what its forward pass works in.
+#[test]
+fn bpipe_lends_no_workspaces() {
+    fits(
+        "
+machine: { node: dgx-a100-80g }
+model: { transformer: { preset: gpt2, layers: 4 } }
+training: { micro_batch: 1, accumulate: 6, sequence: 128 }
+parallelism: { pipeline: 4, data: 1, idle: allow }
+memory: { footprint_ratio: 1 }
+techniques: { bpipe: {} }",
+    );
+}
+
+/// Copies and meetings of swapping are among the activities that a plan may have.
+#[test]
+fn estimates_count_what_swapping_does() {
+    let experiment = settings(
+        "
+machine: { node: dgx-a100-80g }
+model: { layers: { preset: vgg-16 } }
+training: { micro_batch: 1, accumulate: 3 }
+parallelism: { data: 2, schedule: gpipe, idle: allow }
+memory: { footprint_ratio: 1.2 }
+software: { launch: free }
+techniques: { swap: { coordination: bidirectional } }",
+    );
+    let estimated =
+        scenarios::run::plan(&experiment, &crate::support::options()).expect("it is small").activities;
+    let simulated = run(&experiment).variants[0].activities.expect("it has been simulated");
+    assert!(simulated <= estimated && 2 * simulated > estimated, "{simulated} of {estimated}");
+}
+
+/// A drive that writes to its cache is faster than it can sustain, but not than it can be.
+#[test]
+fn a_write_cache_is_part_of_what_a_link_can_carry() {
+    let experiment = settings(
+        "
+machine: { node: { name: dgx-a100-80g, set: { ssd: { model: generic-gen3-nvme-tlc, count: 4 } } } }
+model: { transformer: { preset: bert-base, layers: 3 } }
+training: { micro_batch: 4, accumulate: 1, sequence: 128 }
+parallelism: { data: 1, idle: allow }
+techniques: { zero_infinity: { parameters: gpu } }
+storage: { nvme: {} }",
+    );
+    let run = &run(&experiment).variants[0];
+    let busiest = run.links.iter().map(|link| link.utilisation).fold(0.0, f64::max);
+    assert!(busiest > 0.3 && busiest <= 1.0, "{busiest}");
+}
+
+/// A pass that waits for memory which copies out do not give back in time is short of memory, however that is noticed; with more
+/// the step ends, and with even more it is not longer.
+#[test]
+fn memory_that_nobody_gives_back_has_run_out() {
+    let experiment = settings(
+        "
+machine: { node: dgx-a100-80g }
+model: { transformer: { preset: gpt2-xl, layers: 6 } }
+training: { micro_batch: 4, accumulate: 1, sequence: 1024 }
+parallelism: { data: 1, idle: allow }
+software: { attention: flash }
+techniques: { activation_offload: {} }
+sweep: { memory.limit: [7 GB, 7800 MB, 8 GB, 8200 MB, 8500 MB, 9 GB, 20 GB] }",
+    );
+    let summary = run(&experiment);
+    let short = summary.variants.iter().filter_map(|run| run.failure.as_ref());
+    let short: Vec<(FailureKind, u64)> =
+        short.map(|failure| (failure.kind, failure.short_bytes.unwrap_or(0))).collect();
+    assert!(
+        short.len() >= 3 && short.iter().all(|&(kind, short)| kind == FailureKind::OutOfMemory && short > 0)
+    );
+    let times: Vec<Option<f64>> = summary.variants.iter().map(RunSummary::step_time).collect();
+    assert!(times[..short.len()].iter().all(Option::is_none), "{times:?}");
+    assert!(times[short.len()..].is_sorted_by(|less, more| less >= more), "{times:?}");
+}
+
+fn settings(settings: &str) -> scenarios::Experiment {
+    read(&format!("name: found{settings}\n"), &[]).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+fn fits(text: &str) {
+    let summary = run(&settings(text));
+    let failures: Vec<_> = summary.variants.iter().filter_map(|run| run.failure.as_ref()).collect();
+    assert!(failures.is_empty(), "{text}: {failures:?}");
+}
