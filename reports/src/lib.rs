@@ -14,6 +14,7 @@
 mod absent;
 mod axis;
 pub mod calibration;
+mod case;
 pub mod csv;
 pub mod finding;
 pub mod html;
@@ -24,6 +25,7 @@ mod plots;
 mod published;
 pub mod quantity;
 mod ranking;
+mod standing;
 pub mod state;
 pub mod summary;
 mod table;

@@ -21,7 +21,7 @@ pub(super) fn promises(page: &Page<'_>) -> Result<Markup, PlotError> {
         @if !summary.expectations.is_empty() {
             h3 #expectations { "What the scenario expects" }
             table {
-                thead { tr { th { "" } th { "expectation" } th { "measured" } th { "written in" } } }
+                thead { tr { th { "" } th { "expectation" } th { "simulated" } th { "written in" } } }
                 tbody {
                     @for check in &summary.expectations {
                         tr {

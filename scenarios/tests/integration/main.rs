@@ -3,6 +3,7 @@
 mod allocator;
 mod broken;
 mod calibrations;
+mod cases;
 mod expectations;
 mod hostile;
 mod language;

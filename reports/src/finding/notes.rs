@@ -1,0 +1,49 @@
+//! What a reader must know beside the finding: evidence, steps that did not settle, GPUs that are idle.
+
+use super::{NAMED, list};
+use crate::quantity;
+use crate::ranking::Comparison;
+use crate::summary::{IdleGpus, RunSummary};
+
+/// What the step of a run rests on, as a line: `62.0 % measured elsewhere, 38.0 % data sheet`; none if that is one thing.
+pub(crate) fn rests_on(run: &RunSummary) -> Option<String> {
+    let mut shares: Vec<_> =
+        run.provenance.iter().filter(|(_, share)| share.is_finite() && **share > 0.0).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(a.1));
+    let text = |(origin, share): &(&String, &f64)| format!("{} {origin}", quantity::percent(**share));
+    (shares.len() > 1).then(|| shares.iter().map(text).collect::<Vec<_>>().join(", "))
+}
+
+/// Which runs have a step time that is a mean over different steps, as a sentence; none if all settled.
+pub(crate) fn unsteady(all: &Comparison<'_>) -> Option<String> {
+    let runs = all.points.iter().flat_map(|point| &point.runs).filter(|run| run.steady == Some(false));
+    let names: Vec<String> = runs.map(|run| all.naming.run(run)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Successive steps of {} did not take equally long: the step time is a mean over them",
+            list(&names, NAMED)
+        )
+    })
+}
+
+/// Which GPUs no rank runs on, as a sentence; none if all runs use all.
+pub(crate) fn idle(all: &Comparison<'_>) -> Option<String> {
+    let runs = || all.points.iter().flat_map(|point| &point.runs);
+    let mut groups: Vec<(&IdleGpus, Vec<String>)> = Vec::new();
+    for (idle, name) in runs().filter_map(|run| Some((run.idle_gpus.as_ref()?, all.naming.run(run)))) {
+        match groups.iter_mut().find(|(known, _)| *known == idle) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((idle, vec![name])),
+        }
+    }
+    let everywhere = matches!(&groups[..], [(_, names)] if names.len() == runs().count());
+    let told = |(idle, names): &(&IdleGpus, Vec<String>)| {
+        let IdleGpus { count, first, last } = idle;
+        let gpus = match count {
+            1 => format!("1 GPU is idle, {first}"),
+            _ => format!("{count} GPUs are idle, {first} to {last}"),
+        };
+        if everywhere { gpus } else { format!("{gpus}, in {}", list(names, NAMED)) }
+    };
+    (!groups.is_empty()).then(|| groups.iter().map(told).collect::<Vec<_>>().join("; "))
+}
