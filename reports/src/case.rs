@@ -1,7 +1,8 @@
 //! Cases of a comparison: the problems to be solved, as far as a sweep has several.
 //!
-//! Swept paths are *choices* (micro-batch, parallelism, techniques), of which the best is looked for, or *cases* (model, sequence,
-//! machine), which are given. Speeds are compared within a case: a smaller model is no better setting.
+//! Swept paths are *choices* (micro-batch, parallelism, techniques), of which the best is looked
+//! for, or *cases* (model, sequence, machine), which are given. Speeds are compared within a case:
+//! a smaller model is no better setting.
 
 use indexmap::IndexMap;
 

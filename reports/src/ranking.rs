@@ -37,7 +37,7 @@ impl Speed {
             .unwrap_or(Speed::Steps)
     }
 
-    /// Whether equal speeds are equal work, whatever the batches. Steps and micro-batches of different points are not comparable.
+    /// True if equal speeds are equal work. Steps and micro-batches differ between points.
     pub(crate) fn is_of_work(self) -> bool {
         matches!(self, Speed::Tokens | Speed::Samples)
     }
@@ -104,11 +104,11 @@ pub(crate) struct Comparison<'a> {
     pub(crate) speed: Speed,
     /// How points and runs are called.
     pub(crate) naming: Naming,
-    /// How cases are called among each other.
+    /// Names of cases.
     pub(crate) case_naming: Naming,
-    /// How the choices within a case are called: the other swept paths.
+    /// Names of settings: the swept paths that are no cases.
     pub(crate) setting_naming: Naming,
-    /// Whether there are several variants, which then are the contenders; otherwise the settings of the only one are.
+    /// True if variants are the contenders; settings are if there is one variant.
     pub(crate) is_of_variants: bool,
 }
 
@@ -121,7 +121,8 @@ pub(crate) struct Point<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// Groups `runs` over the swept `axes` by point and by case; `cases` are the axes that say what is to be done rather than how.
+    /// Groups `runs` over the swept `axes` by point and by case; `cases` are the axes that are
+    /// given.
     pub(crate) fn of(runs: &'a [RunSummary], axes: &[String], cases: &[String]) -> Self {
         let mut points: IndexMap<Vec<(&str, &str)>, Point<'a>> = IndexMap::new();
         for run in runs {
@@ -151,7 +152,7 @@ impl<'a> Comparison<'a> {
         runs.map(|run| run.variant.as_str()).collect::<IndexSet<_>>().into_iter().collect()
     }
 
-    /// The contender that a run runs for: its variant, or the setting where there is one variant only.
+    /// Contender of a run: its variant, or its setting if there is one variant.
     pub(crate) fn contender(&self, run: &RunSummary) -> String {
         let setting = if self.is_of_variants { String::new() } else { self.setting_naming.point(&run.point) };
         if setting.is_empty() { run.variant.clone() } else { setting }
@@ -166,13 +167,13 @@ impl<'a> Comparison<'a> {
         contenders
     }
 
-    /// How the contenders stand in one case.
+    /// Ranks the contenders of one case.
     pub(crate) fn standing(&self, case: &Case<'a>) -> Standing<'a> {
         Standing::of(&case.runs, self.speed, |run| self.contender(run))
     }
 
-    /// The run that is looked at closely, and its point. The point is that of the highest speed, and the run the best one there, which says
-    /// nothing about other cases.
+    /// Run shown in detail: the best one at the point of the highest speed.
+    /// It is no winner over cases.
     pub(crate) fn shown(&self) -> Option<(&Point<'a>, &'a RunSummary)> {
         let firsts = self.points.iter().filter_map(|point| Some((point, *point.ranked(self.speed).first()?)));
         let (point, _) = firsts.reduce(|best, next| if next.1.1 > best.1.1 { next } else { best })?;

@@ -1,4 +1,4 @@
-//! How contenders stand to each other where all do the same work: who is fastest, who ties, who needs least memory.
+//! Ranking of contenders that do the same work: by speed, ties by peak memory.
 
 use indexmap::IndexMap;
 
@@ -7,8 +7,8 @@ use crate::summary::RunSummary;
 
 /// The contenders that have a speed, each with its best run.
 pub(crate) struct Standing<'a> {
-    /// Those as fast as the fastest: the one with the least peak memory first, the others in the order of the file. Where memory is
-    /// alike, or not known of all, the one written first leads.
+    /// Contenders as fast as the fastest: least peak memory first, then the order of the file.
+    /// If memory is alike, or not known of all, the one written first leads.
     pub(crate) tied: Vec<Entry<'a>>,
     /// All others, fastest first.
     pub(crate) slower: Vec<Entry<'a>>,
@@ -17,9 +17,9 @@ pub(crate) struct Standing<'a> {
 /// One contender.
 pub(crate) struct Entry<'a> {
     pub(crate) name: String,
-    /// Its fastest run, and of several that tie for the first place the one with the least peak memory.
+    /// Fastest run; of several that tie for the first place, the one with the least peak memory.
     pub(crate) run: &'a RunSummary,
-    /// Its speed.
+    /// Speed of that run.
     pub(crate) value: f64,
 }
 
@@ -67,14 +67,14 @@ impl Entry<'_> {
         self.run.worst_device().map(|device| device.peak_bytes)
     }
 
-    /// Share of peak memory that this one saves against another, above 0 if it needs less; none where memory is not known.
+    /// Share of peak memory saved against another contender; above 0 if this one needs less.
     pub(crate) fn saves_against(&self, other: &Entry<'_>) -> Option<f64> {
         let (own, others) = (self.peak()?, other.peak().filter(|peak| *peak > 0)?);
         Some(1.0 - own as f64 / others as f64)
     }
 }
 
-/// Entries in their order, but for the first of those that need least memory, which leads. If memory is not known of all they stay.
+/// Moves the first of those that need least memory to the front, if memory is known of all.
 fn least_memory_first(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     let peaks: Option<Vec<u64>> = entries.iter().map(Entry::peak).collect();
     let Some(peaks) = peaks else { return entries };

@@ -9,7 +9,8 @@ use crate::quantity;
 use crate::ranking::{ALIKE, Speed};
 use crate::summary::FailureKind;
 
-/// One clause of a headline. Contenders are the variants, or the swept settings of the only variant.
+/// One clause of a headline. Contenders are the variants, or the swept settings of the only
+/// variant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claim {
     /// There are no runs.
@@ -28,7 +29,7 @@ pub enum Claim {
         /// Its speed.
         rate: Rate,
     },
-    /// What most of the only run's step goes to.
+    /// Largest part of the only run's step.
     Mostly {
         /// A word of [`crate::state`].
         state: String,
@@ -39,40 +40,40 @@ pub enum Claim {
     Peak {
         /// The device closest to its capacity.
         device: String,
-        /// The most it held.
+        /// High-water mark of the device.
         bytes: u64,
-        /// What it can hold.
+        /// Capacity of the device.
         capacity: u64,
     },
-    /// Of several contenders one runs.
+    /// The only contender that runs, out of several.
     Only {
-        /// That one at its best.
+        /// Winner, at its best setting.
         best: Setting,
         /// Its speed there.
         rate: Rate,
-        /// Whether the others lack memory, and nothing else.
+        /// True if every failed run ran out of memory.
         fits: bool,
     },
     /// One of two contenders is faster.
     Faster {
-        /// That one at its best.
+        /// Winner, at its best setting.
         best: Setting,
         /// The other.
         over: String,
-        /// How many times as fast.
+        /// Speed of the winner over that of the other.
         ratio: f64,
         /// Speeds of both.
         rates: [Rate; 2],
     },
     /// One of several contenders is the fastest.
     Fastest {
-        /// That one at its best.
+        /// Winner, at its best setting.
         best: Setting,
         /// Its speed there.
         rate: Rate,
         /// Contenders that run.
         of: usize,
-        /// The next best and the slowest, and how many times as fast it is.
+        /// Next best and slowest contender, with the speed of the winner over theirs.
         over: Vec<(String, f64)>,
     },
     /// Several contenders are equally fast and none is faster.
@@ -81,7 +82,7 @@ pub enum Claim {
         best: Setting,
         /// The others.
         with: Vec<String>,
-        /// How many of them are named.
+        /// Number of others named; the rest are counted.
         named: usize,
         /// Its speed.
         rate: Rate,
@@ -90,46 +91,46 @@ pub enum Claim {
     },
     /// Contenders that are slower wherever they run.
     Slower {
-        /// Their names.
+        /// Names of the contenders.
         names: Vec<String>,
-        /// How many times as fast the best one is.
+        /// Speed of the leader over theirs.
         by: Range,
     },
     /// Contenders that run nowhere.
     Failed {
-        /// Their names.
+        /// Names of the contenders.
         names: Vec<String>,
-        /// Why, if that is the same for all of their runs.
+        /// Reason, if it is the same for all of their runs.
         kind: Option<FailureKind>,
-        /// Whether they were tried at several points.
+        /// True if they were tried at several points.
         everywhere: bool,
     },
     /// The only run has no result.
     Fails {
         /// Its variant.
         name: String,
-        /// Why.
+        /// Reason.
         kind: Option<FailureKind>,
-        /// Why, at length.
+        /// Reason in words.
         reason: Option<String>,
     },
     /// No contender runs anywhere.
     NoneRuns {
-        /// Whether memory is what all of them lack.
+        /// True if every run ran out of memory.
         fits: bool,
         /// Points tried.
         points: usize,
     },
     /// The run that comes closest to fitting.
     Closest {
-        /// What it is called.
+        /// Name of the run.
         name: String,
         /// The memory that is too small.
         store: String,
         /// By how much.
         short: u64,
     },
-    /// Who holds the memory that is too small, in words.
+    /// Holders of the memory that is too small, in words.
     Holders(String),
     /// Speeds of the only contender over cases, which are not ranked.
     Between {
@@ -141,25 +142,26 @@ pub enum Claim {
         high: (Rate, String),
         /// Cases in which it runs.
         cases: usize,
-        /// Whether the two cases are named.
+        /// True if the two cases are named.
         named: bool,
     },
     /// Cases in which nothing runs.
     NotIn {
-        /// Their number.
+        /// Number of these cases.
         cases: usize,
-        /// Cases there are.
+        /// Number of all cases.
         of: usize,
     },
     /// One contender is the fastest in all cases in which any runs.
     WinsAll {
         /// Its name.
         name: String,
-        /// These cases.
+        /// Number of these cases.
         cases: usize,
-        /// Cases there are.
+        /// Number of all cases.
         of: usize,
-        /// How many times as fast as the next best it is, where there is one.
+        /// Speed over that of the next best, in cases with a next best. `None`: not said, or no
+        /// rival.
         gain: Option<Range>,
     },
     /// Several contenders are equally fast, and none is faster, in all cases in which any runs.
@@ -168,29 +170,29 @@ pub enum Claim {
         name: String,
         /// The others.
         with: Vec<String>,
-        /// How many of them are named.
+        /// Number of others named; the rest are counted.
         named: usize,
-        /// These cases.
+        /// Number of these cases.
         cases: usize,
-        /// Cases there are.
+        /// Number of all cases.
         of: usize,
         /// Peak memory that it saves.
         saving: Option<Saving>,
     },
-    /// Who is the fastest in some of the cases.
+    /// The fastest contenders of some cases.
     Where {
         /// The contenders as fast as the fastest; empty if nothing runs there.
         fastest: Vec<String>,
-        /// How many times as fast as the next best it is, if it is one.
+        /// Speed over that of the next best, if one contender wins.
         gain: Option<Range>,
         /// The cases, by paths and values.
         cases: Vec<IndexMap<String, String>>,
         /// The cases in words (`up to rate 50 GB/s`).
         place: String,
     },
-    /// In how many cases which contender is the fastest.
+    /// Number of cases won, by contender.
     Counts {
-        /// Cases there are.
+        /// Number of all cases.
         of: usize,
         /// Contenders by cases, most first.
         wins: Vec<Wins>,
@@ -201,7 +203,7 @@ pub enum Claim {
         /// Cases in which nothing runs.
         nothing: usize,
     },
-    /// Of cases in which several are equally fast, those in which one needs less memory than all or some of these.
+    /// Ties that a contender leads because it needs less memory than another.
     LeastMemory {
         /// Its name.
         name: String,
@@ -217,7 +219,7 @@ pub struct Setting {
     pub name: String,
     /// The swept settings in words, if they are said; empty where there is one.
     pub at: String,
-    /// Whether other settings were tried, of which every contender stands with its best.
+    /// True if several settings were tried, each contender at its best.
     pub chosen: bool,
     /// The point of the sweep.
     pub point: IndexMap<String, String>,
@@ -226,7 +228,7 @@ pub struct Setting {
 /// A speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// What is counted.
+    /// Unit of work.
     pub speed: Speed,
     /// Per second.
     pub value: f64,
@@ -248,7 +250,7 @@ pub struct Range {
 pub struct Saving {
     /// The first other contender that needs more.
     pub against: String,
-    /// Share of what that one needs.
+    /// Share of the other one's peak.
     pub share: Range,
 }
 
@@ -259,7 +261,7 @@ pub struct Wins {
     pub name: String,
     /// Number of cases.
     pub cases: usize,
-    /// How many times as fast as the next best it is in these, where there is one.
+    /// Speed over that of the next best in these cases. `None`: not said, or no rival.
     pub gain: Option<Range>,
 }
 
@@ -421,14 +423,14 @@ impl Setting {
         if self.at.is_empty() { String::new() } else { format!(" at {}", self.at) }
     }
 
-    /// Where settings are chosen, every contender has its own.
+    /// ` at its best`, if every contender has its own setting.
     fn others_too(&self) -> &'static str {
         if self.chosen { " at its best" } else { "" }
     }
 }
 
 impl Saving {
-    /// `with 41.2 % less peak memory than keep`; of the only one that it is as fast `with`, not again than which.
+    /// `with 41.2 % less peak memory than keep`; `keep` is not repeated if only it was named.
     fn words(&self, with: &str) -> String {
         let than = if with == self.against { String::new() } else { format!(" than {}", self.against) };
         format!("with {} less peak memory{than}", self.share.percent())

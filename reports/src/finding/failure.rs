@@ -10,7 +10,7 @@ pub fn verdict(run: &RunSummary) -> String {
     format!("{}: {}", failed(failure.kind, true), reason(failure))
 }
 
-/// What was found: `stage 0 is 4.00 GB short`.
+/// Reason of a failure: `stage 0 is 4.00 GB short`.
 pub(super) fn reason(failure: &Failure) -> String {
     match (&failure.store, failure.short_bytes) {
         (Some(store), Some(short)) => format!("{store} is {} short", quantity::bytes(short)),
@@ -64,8 +64,8 @@ pub(crate) fn failed_briefly(run: &RunSummary) -> &'static str {
     }
 }
 
-/// What contenders that run nowhere do, as a verb: `does not fit`, over several points `never fits`. `kind` is none where their runs fail
-/// for several reasons.
+/// Verb for contenders that run nowhere: `does not fit`, over several points `never fits`.
+/// `kind` is `None` if their runs fail for several reasons.
 pub(super) fn fails(kind: Option<FailureKind>, one: bool, everywhere: bool) -> String {
     let verb = match (kind, everywhere) {
         (Some(kind), false) => return failed(kind, one).to_owned(),

@@ -37,7 +37,7 @@ pub(super) fn draft(all: &Comparison<'_>) -> Draft {
     }
 }
 
-/// A case and who is how fast there.
+/// A case and how its contenders stand.
 struct Outcome<'a> {
     case: &'a Case<'a>,
     standing: Standing<'a>,
@@ -75,7 +75,8 @@ fn wins_all(running: &[&Standing<'_>], of: usize) -> Option<Vec<Vec<Claim>>> {
     running.iter().all(wins).then(|| vec![claim(gain), claim(None)])
 }
 
-/// Several contenders are as fast as the fastest wherever any runs: these, and which others are slower wherever they run.
+/// Several contenders are as fast as the fastest wherever any runs: these, and which others are
+/// slower wherever they run.
 fn ties_all(contenders: &IndexSet<String>, running: &[&Standing<'_>], of: usize) -> Option<Vec<Vec<Claim>>> {
     // One entry for each case.
     let entries = |name: &String| -> Option<Vec<&Entry<'_>>> {
@@ -99,7 +100,8 @@ fn ties_all(contenders: &IndexSet<String>, running: &[&Standing<'_>], of: usize)
     Some(with_and_without(&ways, always_slower(running)))
 }
 
-/// The place of the contender that needs least memory in all cases together; the first where memory is alike or not known.
+/// The place of the contender that needs least memory in all cases together; the first where memory
+/// is alike or not known.
 fn leanest(contenders: &[(&String, Vec<&Entry<'_>>)]) -> usize {
     let peaks = |entries: &[&Entry<'_>]| entries.iter().map(|entry| Some(entry.peak()? as f64)).sum();
     let peaks: Option<Vec<f64>> = contenders.iter().map(|(_, entries)| peaks(entries)).collect();
@@ -108,7 +110,8 @@ fn leanest(contenders: &[(&String, Vec<&Entry<'_>>)]) -> usize {
     peaks.iter().position(|peak| *peak <= least * (1.0 + ALIKE)).unwrap_or_default()
 }
 
-/// Contenders that never are as fast as the fastest, with the range of how many times as fast that is.
+/// Contenders that never are as fast as the fastest, with the range of how many times as fast that
+/// is.
 fn always_slower(running: &[&Standing<'_>]) -> Option<Claim> {
     let tied: IndexSet<&str> =
         running.iter().flat_map(|standing| &standing.tied).map(|entry| entry.name.as_str()).collect();
@@ -123,7 +126,7 @@ fn always_slower(running: &[&Standing<'_>]) -> Option<Claim> {
     Some(Claim::Slower { names: ratios.keys().map(|name| (*name).to_owned()).collect(), by })
 }
 
-/// Who is the fastest where, if that can be told case by case: with how much faster, and without.
+/// The fastest contenders by place, if there are few places: with gains, and without.
 fn places(all: &Comparison<'_>, cases: &[Outcome<'_>]) -> Vec<Vec<Claim>> {
     let groups = stretches(all, cases).or_else(|| few(all, cases));
     let claim = |(members, place): &(Vec<&Outcome<'_>>, String), with_gain: bool| Claim::Where {
@@ -183,7 +186,7 @@ fn few<'c, 'a>(
     (cases.len() <= NAMED).then(|| groups.into_values().map(told).collect())
 }
 
-/// In how many cases who wins, the longest text first.
+/// Cases won by contender, the longest text first.
 fn counts(cases: &[Outcome<'_>]) -> Vec<Vec<Claim>> {
     let mut gains: IndexMap<&str, (usize, Vec<f64>)> = IndexMap::new();
     for case in cases {
@@ -214,7 +217,7 @@ fn counts(cases: &[Outcome<'_>]) -> Vec<Vec<Claim>> {
         .collect()
 }
 
-/// Who needs less memory than some that it ties with, and all the others no less, most often.
+/// The contender that leads most ties by memory.
 fn least_memory(running: &[&Standing<'_>]) -> Option<Claim> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for standing in running {
@@ -227,7 +230,7 @@ fn least_memory(running: &[&Standing<'_>]) -> Option<Claim> {
     Some(Claim::LeastMemory { name: name.to_owned(), cases })
 }
 
-/// How many times as fast as the next best the winner is, if there is a next.
+/// Speed of the winner over that of the next best, if there is one.
 fn lead(standing: &Standing<'_>) -> Option<f64> {
     Some(standing.winner()?.value / standing.slower.first()?.value)
 }

@@ -1,7 +1,8 @@
 //! The headline: the answer in one sentence of at most 25 words, also when the answer is no.
 //!
-//! It is made of [`Claim`]s, each of which follows from `results.csv` alone; a property test derives them again. The claim that
-//! answers comes first; those that follow are left out where the sentence gets too long.
+//! It is made of [`Claim`]s, each of which follows from `results.csv` alone; a property test
+//! derives them again. The claim that answers comes first; those that follow are left out where the
+//! sentence gets too long.
 
 mod claim;
 mod failure;
@@ -25,21 +26,21 @@ pub const WORDS_MAX: usize = 25;
 /// Names that a list has before it counts the others.
 const NAMED: usize = 3;
 
-/// What a comparison found, the answer first.
+/// Result of a comparison, the answer first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What the headline says, clause by clause.
+    /// Claims of the headline, clause by clause.
     pub claims: Vec<Claim>,
 }
 
-/// Claims to choose from: the first of the `heads` that is short enough (the last, if none is), then every one of the `tails` for
-/// which there is room.
+/// Claims to choose from: the first of the `heads` that is short enough (the last, if none is),
+/// then every one of the `tails` for which there is room.
 struct Draft {
     heads: Vec<Vec<Claim>>,
     tails: Vec<Claim>,
 }
 
-/// What the comparison of `runs` over the swept `axes` found, of which `cases` are given and the others chosen.
+/// Compares `runs` over the swept `axes`: `cases` are given, the other axes chosen.
 #[must_use]
 pub fn finding(
     runs: &[RunSummary],

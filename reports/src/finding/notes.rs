@@ -1,11 +1,11 @@
-//! What a reader must know beside the finding: evidence, steps that did not settle, GPUs that are idle.
+//! Notes to the finding: evidence, steps that did not settle, idle GPUs.
 
 use super::{NAMED, list};
 use crate::quantity;
 use crate::ranking::Comparison;
 use crate::summary::{IdleGpus, RunSummary};
 
-/// What the step of a run rests on, as a line: `62.0 % measured elsewhere, 38.0 % data sheet`; none if that is one thing.
+/// Evidence of a step, as a line: `62.0 % measured elsewhere, 38.0 % data sheet`. `None`: one kind.
 pub(crate) fn rests_on(run: &RunSummary) -> Option<String> {
     let mut shares: Vec<_> =
         run.provenance.iter().filter(|(_, share)| share.is_finite() && **share > 0.0).collect();
@@ -14,7 +14,7 @@ pub(crate) fn rests_on(run: &RunSummary) -> Option<String> {
     (shares.len() > 1).then(|| shares.iter().map(text).collect::<Vec<_>>().join(", "))
 }
 
-/// Which runs have a step time that is a mean over different steps, as a sentence; none if all settled.
+/// Names runs whose step time is a mean over different steps. `None`: all settled.
 pub(crate) fn unsteady(all: &Comparison<'_>) -> Option<String> {
     let runs = all.points.iter().flat_map(|point| &point.runs).filter(|run| run.steady == Some(false));
     let names: Vec<String> = runs.map(|run| all.naming.run(run)).collect();
@@ -26,7 +26,7 @@ pub(crate) fn unsteady(all: &Comparison<'_>) -> Option<String> {
     })
 }
 
-/// Which GPUs no rank runs on, as a sentence; none if all runs use all.
+/// Names GPUs without a rank. `None`: all runs use all GPUs.
 pub(crate) fn idle(all: &Comparison<'_>) -> Option<String> {
     let runs = || all.points.iter().flat_map(|point| &point.runs);
     let mut groups: Vec<(&IdleGpus, Vec<String>)> = Vec::new();

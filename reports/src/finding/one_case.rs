@@ -1,4 +1,5 @@
-//! Headlines where there is one problem to solve: the best of all contenders, by how much, and at what setting.
+//! Headlines where there is one problem to solve: the best of all contenders, by how much, and at
+//! what setting.
 
 use super::claim::{Claim, Range, Rate, Saving, Setting};
 use super::{Draft, NAMED, failure};
@@ -23,7 +24,7 @@ fn heads(all: &Comparison<'_>, case: &Case<'_>, standing: &Standing<'_>) -> Vec<
     let Standing { tied, slower } = standing;
     let first = &tied[0];
     let (best, rate) = (setting(all, first), rate(all, first));
-    // The same without the setting that it is best at.
+    // Shorter: without the setting.
     let bare = Setting { at: String::new(), ..best.clone() };
     let over = |entry: &Entry<'_>| (entry.name.clone(), first.value / entry.value);
     let fastest =
@@ -91,8 +92,8 @@ fn slower_than_ties(standing: &Standing<'_>) -> Option<Claim> {
     Some(Claim::Slower { names: slower.iter().map(|entry| entry.name.clone()).collect(), by })
 }
 
-/// What the first of each pair saves of the memory of the others, which are the same contenders in every case: against the first of them
-/// that needs more. None where memory is not known, or nothing worth a word is saved.
+/// Peak memory that the first of each pair saves, against the first of the others that needs more.
+/// The others are the same contenders in every case. `None`: unknown, or too little to mention.
 pub(super) fn saving(cases: &[(&Entry<'_>, Vec<&Entry<'_>>)]) -> Option<Saving> {
     let others = cases.first().map_or(0, |(_, others)| others.len());
     let against = |place: usize| {
@@ -173,7 +174,7 @@ fn kind(run: &RunSummary) -> Option<FailureKind> {
     run.failure.as_ref().map(|failure| failure.kind)
 }
 
-/// Why runs fail, if all fail for one reason.
+/// Reason of failed runs, if all have the same.
 fn common_kind(runs: &[&RunSummary]) -> Option<FailureKind> {
     let first = kind(runs.first()?)?;
     runs.iter().all(|run| kind(run) == Some(first)).then_some(first)

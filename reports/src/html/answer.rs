@@ -1,4 +1,5 @@
-//! The answer: one sentence, the numbers of one run, every run in a table, how to get the same again.
+//! The answer: one sentence, the numbers of one run, every run in a table, how to get the same
+//! again.
 
 use maud::{Markup, html};
 
@@ -68,7 +69,7 @@ fn promises(page: &Page<'_>) -> Markup {
     }
 }
 
-/// What the step of that run rests on, where that is more than one thing.
+/// Evidence of that run's step, if there are several kinds.
 fn rests_on(page: &Page<'_>) -> Markup {
     html! {
         @if let Some((run, line)) = page.shown.and_then(|run| Some((run, finding::rests_on(run)?))) {

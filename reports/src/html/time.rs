@@ -83,7 +83,8 @@ fn one_value(page: &Page<'_>, run: &RunSummary, value: Option<f64>, text: &dyn F
     }
 }
 
-/// The step by cause: of every variant, of every rank of one run, along the critical path, and the use of resources.
+/// The step by cause: of every variant, of every rank of one run, along the critical path, and the
+/// use of resources.
 pub(super) fn causes(page: &Page<'_>) -> Result<Markup, PlotError> {
     let Some(shown) = page.shown.filter(|run| !run.time_breakdown_s.is_empty()) else { return Ok(html! {}) };
     let by_variant: Vec<_> = page

@@ -49,10 +49,10 @@ pub struct Summary {
     /// Paths of the swept fields, outermost first; empty without sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<String>,
-    /// Those of `axes` that say what problem is solved (model, machine); the others are choices, of which the best is looked for.
+    /// Axes that are given (model, machine); winners are named within a case, among the other axes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<String>,
-    /// How far an interrupted experiment came; absent if it is complete.
+    /// Runs of an interrupted experiment; absent if it is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Interrupted>,
     /// One per variant and sweep point, points outermost, variants in the order of the file.

@@ -1,7 +1,8 @@
 //! Which axes of a sweep are cases, and which are choices.
 //!
-//! A case is a problem to be solved (a model, a machine), a choice a way to solve it (a micro-batch, a technique). The best choice is
-//! looked for within each case; over cases nothing is best.
+//! A case is a problem to be solved (a model, a machine), a choice a way to solve it (a
+//! micro-batch, a technique). The best choice is looked for within each case; over cases nothing is
+//! best.
 
 use hw_models::catalogue::nearest;
 
@@ -9,33 +10,33 @@ use super::sweep::Axis;
 use crate::text::node::{Node, Value, shorten};
 use crate::text::problem::Problem;
 
-/// Where the settings stand that are cases unless a file says otherwise: a path, or all paths below it.
+/// Settings that are cases by default, each with all settings below it.
 const CASES: [&str; 15] = [
-    // What is trained: another model is other work.
+    // Another model is other work.
     "model",
     "training.sequence",
-    // What a step learns from: more samples a step take more of them until the loss is reached.
+    // The batch of a step decides how many samples training takes.
     "training.global_batch",
     "training.micro_batches",
     "training.accumulate",
-    // How it learns: numbers and optimizers decide whether it converges.
+    // Numbers and optimizers decide whether training converges.
     "training.precision",
     "training.fp8",
     "training.optimizer",
     "training.step",
-    // What it runs on, and how fast parts of it are.
+    // Hardware, and the rates of its parts.
     "machine",
     "storage",
     "calibration",
     "techniques.bpipe.transfer",
-    // How much memory there is, and what is assumed about who needs it.
+    // Memory, and assumptions about what states take.
     "memory",
-    // How the simulation is done, with what noise.
+    // Noise, seeds and other settings of the simulation.
     "run",
 ];
 
-/// The swept paths that are cases: those that `cases:` lists, or by default those below [`CASES`]. Paths that change together are
-/// cases together.
+/// The swept paths that are cases: those that `cases:` lists, or by default those below [`CASES`].
+/// Paths that change together are cases together.
 pub(super) fn read(list: Option<&Node>, axes: &[Axis], problems: &mut Vec<Problem>) -> Vec<String> {
     let listed = list.map(|list| listed(list, axes, problems));
     let is_case = |path: &String| match &listed {
@@ -76,7 +77,7 @@ fn not_swept(path: &str, item: &Node, swept: &[&str]) -> Problem {
     }
 }
 
-/// Whether `path` is `place` or stands below it.
+/// True if `path` is `place` or stands below it.
 fn leads_to(place: &str, path: &str) -> bool {
     path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -120,7 +120,8 @@ impl Experiment {
         self.layers.axes.iter().flat_map(|axis| axis.paths.iter().map(String::as_str))
     }
 
-    /// The swept paths that say what problem is solved; the others are choices, of which the best is looked for.
+    /// The swept paths that say what problem is solved; the others are choices, of which the best
+    /// is looked for.
     pub fn cases(&self) -> &[String] {
         &self.cases
     }

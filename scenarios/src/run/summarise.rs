@@ -11,7 +11,8 @@ use super::headline::{assumptions, parameters};
 use crate::experiment::{Experiment, Resolved};
 use crate::schema::Scenario;
 
-/// The summary of an experiment's runs, in their order; fewer than `planned` have ended if it was interrupted.
+/// The summary of an experiment's runs, in their order; fewer than `planned` have ended if it was
+/// interrupted.
 pub(super) fn summary(
     experiment: &Experiment,
     options: &Options,

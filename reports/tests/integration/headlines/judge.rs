@@ -1,4 +1,4 @@
-//! Whether claims are true of `results.csv`, each derived again from its rows.
+//! Derives every claim of a headline again from the rows of `results.csv`.
 
 use indexmap::IndexMap;
 use reports::finding::{Claim, Range, Rate, Saving, Setting};
@@ -6,7 +6,7 @@ use reports::summary::FailureKind;
 
 use super::table::{ALIKE, Best, Row, Table};
 
-/// Whether a claim is true; if not, what is.
+/// Checks one claim; an error says what was found instead.
 pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
     let cases = table.cases();
     let standings: Vec<(Vec<Best>, Vec<Best>)> =
@@ -203,7 +203,7 @@ fn is_rate(table: &Table, row: &Row, rate: &Rate) -> Result<(), String> {
     near(rate.step_time_s, row.step_time().unwrap_or(f64::NAN))
 }
 
-/// What the best saves of the memory of each other; none if that is not known of all.
+/// Memory saved against each other contender; `None` if one is not known.
 fn savings(best: &Best, others: &[Best]) -> Option<Vec<f64>> {
     others.iter().map(|other| Some(1.0 - best.peak? / other.peak?)).collect()
 }
@@ -212,7 +212,7 @@ fn worth_a_word(shares: Option<Vec<f64>>) -> Option<Vec<f64>> {
     shares.filter(|shares| shares.iter().any(|share| *share >= ALIKE))
 }
 
-/// What is told to be saved is saved against the one that it is told of, and against one that is named.
+/// Checks a saving against the contender it names, which is the first of the others.
 fn is_saving(
     told: &Option<Saving>,
     with: &[String],
@@ -224,7 +224,7 @@ fn is_saving(
     is_range(Some(*share), against(other))
 }
 
-/// How many times as fast as the next best the only fastest is, wherever there is a next.
+/// Speed of the only fastest over the next best, wherever there is a next.
 fn leads(standings: &[&(Vec<Best>, Vec<Best>)]) -> Option<Vec<f64>> {
     let lead = |(tied, slower): &&(Vec<Best>, Vec<Best>)| {
         let next = slower.iter().map(|best| best.value).reduce(f64::max)?;
@@ -234,7 +234,7 @@ fn leads(standings: &[&(Vec<Best>, Vec<Best>)]) -> Option<Vec<f64>> {
     (!leads.is_empty()).then_some(leads)
 }
 
-/// Why all rows of a contender fail, if it is one reason.
+/// Reason of a contender's failed rows, if all have the same.
 fn why(table: &Table, contender: &str) -> Option<FailureKind> {
     let kinds: Vec<Option<&str>> = table.of(contender).iter().map(|row| row.text("failure.kind")).collect();
     let kind = match kinds[0]? {

@@ -1,4 +1,5 @@
-//! Random experiments: some variants over some choices and cases, that tie, fail and need memory in all ways.
+//! Random experiments: some variants over some choices and cases, that tie, fail and need memory in
+//! all ways.
 
 use reports::summary::{DevicePeak, Failure, FailureKind, Interrupted, RunSummary};
 
@@ -39,7 +40,7 @@ impl Random {
         of[self.below(of.len())]
     }
 
-    /// Whether something of so many per cent happens.
+    /// True in this many per cent of calls.
     fn happens(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -137,18 +138,18 @@ impl Random {
     }
 }
 
-/// What the runs of an experiment have in common.
+/// Properties that the runs of an experiment share.
 struct Habits {
     /// Per cent that fail.
     failing: usize,
-    /// Whether all of these lack memory.
+    /// True if all of these lack memory.
     one_reason: bool,
     /// Per cent of which the memory is known.
     peaks: usize,
     /// Different speeds; one: all tie, or nearly.
     levels: usize,
-    /// How much is known of the work of a step.
+    /// Measures of work that are known: 0 is all, 4 none.
     work: usize,
-    /// Whether the first variant is faster than all others.
+    /// True if the first variant is faster than all others.
     one_leads: bool,
 }

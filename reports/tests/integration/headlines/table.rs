@@ -103,7 +103,8 @@ impl Table {
         row.value(self.speed)
     }
 
-    /// The contenders as fast as the fastest of `rows`, the best one first; and the others, in no order.
+    /// The contenders as fast as the fastest of `rows`, the best one first; and the others, in no
+    /// order.
     pub(super) fn stand(&self, rows: &[&Row]) -> (Vec<Best>, Vec<Best>) {
         let best = |row: &&Row| {
             let value = self.value(row)?;
@@ -181,7 +182,8 @@ impl Row {
     }
 }
 
-/// The records of a file of comma-separated values; quotes may hold commas, lines and doubled quotes.
+/// The records of a file of comma-separated values; quotes may hold commas, lines and doubled
+/// quotes.
 fn records(text: &str) -> Vec<Vec<String>> {
     let (mut records, mut record, mut cell) = (Vec::new(), Vec::new(), String::new());
     let (mut quoted, mut letters) = (false, text.chars().peekable());

@@ -1,4 +1,4 @@
-//! Whether a sentence says its claims and nothing else: every number and every name in it is of a claim.
+//! Compares a sentence with its claims: every number and every name in it is of a claim.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ struct Said {
     names: Vec<String>,
 }
 
-/// Why `clause` does not say `claim` or says more.
+/// Checks that `clause` says `claim` and nothing else.
 pub(super) fn check(clause: &str, claim: &Claim, table: &Table) -> Result<(), String> {
     let said = Said::by(claim);
     let of_names: BTreeSet<String> = said.names.iter().flat_map(|name| numbers(name)).collect();
@@ -36,7 +36,7 @@ pub(super) fn check(clause: &str, claim: &Claim, table: &Table) -> Result<(), St
     Ok(())
 }
 
-/// Whether a name stands in a text as a word of its own.
+/// True if a name stands in a text as a word of its own.
 fn mentions(text: &str, name: &str) -> bool {
     let apart = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && c != '-' && c != '_');
     text.match_indices(name)
@@ -165,7 +165,7 @@ impl Said {
         range.iter().flat_map(|range| [range.low, range.high]).for_each(|ratio| self.ratio(ratio));
     }
 
-    /// Of those that tie, how many are not named: beside the best one, or with it.
+    /// Number of tied contenders that are not named: without the best one, or with it.
     fn unnamed(&mut self, with: usize, named: usize, apart: bool) {
         let all = if apart { with } else { with + 1 };
         self.count([all.saturating_sub(named) as u64]);
