@@ -2,21 +2,27 @@
 
 use indexmap::{IndexMap, IndexSet};
 
+use crate::case::Case;
 use crate::naming::Naming;
 use crate::quantity;
+use crate::standing::Standing;
 use crate::summary::RunSummary;
 
 /// Two speeds closer than this share are the same: the difference would not show in three digits.
 pub(crate) const TIE: f64 = 0.0005;
 /// Two amounts of memory closer than this share are alike.
-const ALIKE: f64 = 0.02;
+pub(crate) const ALIKE: f64 = 0.02;
 
 /// What a run gets done per second; more is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speed {
+pub enum Speed {
+    /// Tokens of training data.
     Tokens,
+    /// Samples of training data.
     Samples,
+    /// Micro-batches, of whatever size.
     MicroBatches,
+    /// Steps, of whatever work.
     Steps,
 }
 
@@ -29,6 +35,11 @@ impl Speed {
                 runs.iter().filter(|run| run.step_time().is_some()).all(|run| speed.value(run).is_some())
             })
             .unwrap_or(Speed::Steps)
+    }
+
+    /// True if equal speeds are equal work. Steps and micro-batches differ between points.
+    pub(crate) fn is_of_work(self) -> bool {
+        matches!(self, Speed::Tokens | Speed::Samples)
     }
 
     /// Per second; none for a run without step time.
@@ -87,10 +98,18 @@ pub(crate) fn tied(faster: f64, slower: f64) -> bool {
 pub(crate) struct Comparison<'a> {
     /// In order of first appearance.
     pub(crate) points: Vec<Point<'a>>,
+    /// Problems, each solved in every way tried; winners are named within one only.
+    pub(crate) cases: Vec<Case<'a>>,
     /// By what all of them are compared.
     pub(crate) speed: Speed,
     /// How points and runs are called.
     pub(crate) naming: Naming,
+    /// Names of cases.
+    pub(crate) case_naming: Naming,
+    /// Names of settings: the swept paths that are no cases.
+    pub(crate) setting_naming: Naming,
+    /// True if variants are the contenders; settings are if there is one variant.
+    pub(crate) is_of_variants: bool,
 }
 
 /// The variants at one point of the sweep.
@@ -102,18 +121,28 @@ pub(crate) struct Point<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// Groups `runs` over the swept `axes` by point.
-    pub(crate) fn of(runs: &'a [RunSummary], axes: &[String]) -> Self {
+    /// Groups `runs` over the swept `axes` by point and by case; `cases` are the axes that are
+    /// given.
+    pub(crate) fn of(runs: &'a [RunSummary], axes: &[String], cases: &[String]) -> Self {
         let mut points: IndexMap<Vec<(&str, &str)>, Point<'a>> = IndexMap::new();
         for run in runs {
             let key = run.point.iter().map(|(path, value)| (path.as_str(), value.as_str())).collect();
             let point = points.entry(key).or_insert_with(|| Point { values: &run.point, runs: Vec::new() });
             point.runs.push(run);
         }
+        let speed = Speed::of(runs);
+        let (cases, settings): (Vec<String>, Vec<String>) =
+            axes.iter().cloned().partition(|path| !speed.is_of_work() || cases.contains(path));
+        let points: Vec<Point<'a>> = points.into_values().collect();
+        let first = runs.first().map(|run| &run.variant);
         Comparison {
-            points: points.into_values().collect(),
-            speed: Speed::of(runs),
+            is_of_variants: runs.iter().any(|run| Some(&run.variant) != first),
+            cases: Case::group(&points, &cases),
+            points,
+            speed,
             naming: Naming::of(runs, axes),
+            case_naming: Naming::of(runs, &cases),
+            setting_naming: Naming::of(runs, &settings),
         }
     }
 
@@ -123,11 +152,38 @@ impl<'a> Comparison<'a> {
         runs.map(|run| run.variant.as_str()).collect::<IndexSet<_>>().into_iter().collect()
     }
 
-    /// The fastest run of all, and the point it stands at.
-    pub(crate) fn best(&self) -> Option<(&Point<'a>, &'a RunSummary)> {
+    /// Contender of a run: its variant, or its setting if there is one variant.
+    pub(crate) fn contender(&self, run: &RunSummary) -> String {
+        let setting = if self.is_of_variants { String::new() } else { self.setting_naming.point(&run.point) };
+        if setting.is_empty() { run.variant.clone() } else { setting }
+    }
+
+    /// The contenders with all their runs, in order of first appearance.
+    pub(crate) fn contenders(&self) -> IndexMap<String, Vec<&'a RunSummary>> {
+        let mut contenders: IndexMap<String, Vec<&'a RunSummary>> = IndexMap::new();
+        for run in self.points.iter().flat_map(|point| &point.runs) {
+            contenders.entry(self.contender(run)).or_default().push(run);
+        }
+        contenders
+    }
+
+    /// Ranks the contenders of one case.
+    pub(crate) fn standing(&self, case: &Case<'a>) -> Standing<'a> {
+        Standing::of(&case.runs, self.speed, |run| self.contender(run))
+    }
+
+    /// Run shown in detail: the best one at the point of the highest speed.
+    /// It is no winner over cases.
+    pub(crate) fn shown(&self) -> Option<(&Point<'a>, &'a RunSummary)> {
         let firsts = self.points.iter().filter_map(|point| Some((point, *point.ranked(self.speed).first()?)));
-        let best = firsts.reduce(|best, next| if next.1.1 > best.1.1 { next } else { best });
-        best.map(|(point, (run, _))| (point, run))
+        let (point, _) = firsts.reduce(|best, next| if next.1.1 > best.1.1 { next } else { best })?;
+        Some((point, Standing::of(&point.runs, self.speed, |run| run.variant.clone()).leader()?.run))
+    }
+
+    /// The case of a point.
+    pub(crate) fn case_of(&self, point: &Point<'a>) -> Option<&Case<'a>> {
+        let first = *point.runs.first()?;
+        self.cases.iter().find(|case| case.runs.iter().any(|run| std::ptr::eq(*run, first)))
     }
 
     /// Whether the runs of every point hold the same but for activations and workspaces, and of these not all the same: how
@@ -175,7 +231,7 @@ mod tests {
             ..RunSummary::default()
         };
         let runs: Vec<RunSummary> = runs.iter().map(run).collect();
-        Comparison::of(&runs, &[]).is_of_activations()
+        Comparison::of(&runs, &[], &[]).is_of_activations()
     }
 
     #[test]

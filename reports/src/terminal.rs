@@ -4,9 +4,8 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
-use crate::finding::{approximate, idle, rests_on, unsteady};
+use crate::finding::{approximate, idle, notes, rests_on, unsteady};
 use crate::matrix::{Down, Matrix};
-use crate::notes::notes;
 use crate::published::{Grid, Line, Published};
 use crate::quantity;
 use crate::ranking::{Comparison, Point};
@@ -46,12 +45,12 @@ pub struct Style {
 /// # Errors
 /// Those of `out`.
 pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Result<()> {
-    let comparison = Comparison::of(&summary.variants, &summary.axes);
+    let comparison = Comparison::of(&summary.variants, &summary.axes, &summary.cases);
     writeln!(out, "{}", style.bold(&clean(&summary.finding)))?;
-    let best = comparison.best();
+    let shown = comparison.shown();
     if comparison.points.len() > 1 && comparison.variants().len() > 1 {
         matrix(out, &comparison, summary.variants.len(), style)?;
-        if let Some((point, _)) = best {
+        if let Some((point, _)) = shown {
             writeln!(out, "\n{}", style.bold(&clean(&format!("at {}", comparison.label(point)))))?;
             runs(out, &comparison, std::slice::from_ref(point))?;
         }
@@ -63,7 +62,7 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
     for warning in warnings.into_iter().flatten().chain(notes(&comparison)) {
         writeln!(out, "\n{}", clean(&warning))?;
     }
-    if let Some((point, run)) = best {
+    if let Some((point, run)) = shown {
         kept(out, &point.runs, style)?;
         time(out, run, &comparison, style)?;
         communication(out, run, &comparison, style)?;
@@ -232,7 +231,7 @@ fn kept(out: &mut impl Write, runs: &[&RunSummary], style: Style) -> io::Result<
         ("what stays", false),
         ("bytes", true),
         ("asks for", true),
-        ("measured", true),
+        ("simulated", true),
     ];
     let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
     let row = |(variant, kept): (&String, &KeptActivations)| {

@@ -1,8 +1,5 @@
 //! Why runs have no step time, in words of every length.
 
-use indexmap::IndexMap;
-
-use super::list;
 use crate::quantity;
 use crate::summary::{Failure, FailureKind, RunSummary};
 
@@ -10,11 +7,15 @@ use crate::summary::{Failure, FailureKind, RunSummary};
 #[must_use]
 pub fn verdict(run: &RunSummary) -> String {
     let Some(failure) = &run.failure else { return failed(FailureKind::OutOfMemory, true).to_owned() };
-    let reason = match (&failure.store, failure.short_bytes) {
+    format!("{}: {}", failed(failure.kind, true), reason(failure))
+}
+
+/// Reason of a failure: `stage 0 is 4.00 GB short`.
+pub(super) fn reason(failure: &Failure) -> String {
+    match (&failure.store, failure.short_bytes) {
         (Some(store), Some(short)) => format!("{store} is {} short", quantity::bytes(short)),
         _ => failure.message.clone(),
-    };
-    format!("{}: {reason}", failed(failure.kind, true))
+    }
 }
 
 /// Who holds the memory that is too small, as a clause: `optimizer states hold 46.1 GB of its 80.0 GB, activations
@@ -63,17 +64,19 @@ pub(crate) fn failed_briefly(run: &RunSummary) -> &'static str {
     }
 }
 
-/// Several runs: `a and b do not fit, c deadlocks`, each clause with its `place`.
-pub(super) fn by_kind<'a>(runs: impl Iterator<Item = &'a RunSummary>, place: &str) -> String {
-    let mut by_kind: IndexMap<FailureKind, Vec<&str>> = IndexMap::new();
-    for run in runs {
-        let kind = run.failure.as_ref().map(|failure| failure.kind).unwrap_or_default();
-        by_kind.entry(kind).or_default().push(&run.variant);
-    }
-    let clause = |(kind, names): (FailureKind, Vec<&str>)| {
-        format!("{} {}{place}", list(&names), failed(kind, names.len() == 1))
+/// Verb for contenders that run nowhere: `does not fit`, over several points `never fits`.
+/// `kind` is `None` if their runs fail for several reasons.
+pub(super) fn fails(kind: Option<FailureKind>, one: bool, everywhere: bool) -> String {
+    let verb = match (kind, everywhere) {
+        (Some(kind), false) => return failed(kind, one).to_owned(),
+        (None, false) => return if one { "gives no result" } else { "give no result" }.to_owned(),
+        (None, true) => ["never runs", "never run"],
+        (Some(FailureKind::OutOfMemory), true) => ["never fits", "never fit"],
+        (Some(FailureKind::Deadlock), true) => ["always deadlocks", "always deadlock"],
+        (Some(FailureKind::Limit), true) => ["always reaches its limit", "always reach their limits"],
+        (Some(FailureKind::Infeasible), true) => ["is never possible", "are never possible"],
     };
-    by_kind.into_iter().map(clause).collect::<Vec<_>>().join(", ")
+    verb[usize::from(!one)].to_owned()
 }
 
 fn failed(kind: FailureKind, one: bool) -> &'static str {

@@ -1,195 +1,97 @@
-//! The answer in one sentence, also when the answer is no.
+//! The headline: the answer in one sentence of at most 25 words, also when the answer is no.
+//!
+//! It is made of [`Claim`]s, each of which follows from `results.csv` alone; a property test
+//! derives them again. The claim that answers comes first; those that follow are left out where the
+//! sentence gets too long.
 
+mod claim;
 mod failure;
-mod sweep;
+mod many_cases;
+mod notes;
+mod one_case;
 
+use std::fmt;
+
+pub use crate::ranking::Speed;
+pub use claim::{Claim, Range, Rate, Saving, Setting, Wins};
 pub use failure::verdict;
 pub(crate) use failure::{brief_verdict, failed_briefly};
+pub(crate) use notes::{approximate, idle, notes, rests_on, unsteady};
 
-use crate::quantity;
-use crate::ranking::{Comparison, Point, Speed, tied};
-use crate::summary::{IdleGpus, RunSummary};
+use crate::ranking::Comparison;
+use crate::summary::{Interrupted, RunSummary};
 
-/// What the comparison of `runs` over the swept `axes` found, as one sentence with its full stop.
+/// The most words of a headline.
+pub const WORDS_MAX: usize = 25;
+/// Names that a list has before it counts the others.
+const NAMED: usize = 3;
+
+/// Result of a comparison, the answer first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// Claims of the headline, clause by clause.
+    pub claims: Vec<Claim>,
+}
+
+/// Claims to choose from: the first of the `heads` that is short enough (the last, if none is),
+/// then every one of the `tails` for which there is room.
+struct Draft {
+    heads: Vec<Vec<Claim>>,
+    tails: Vec<Claim>,
+}
+
+/// Compares `runs` over the swept `axes`: `cases` are given, the other axes chosen.
 #[must_use]
-pub fn finding(runs: &[RunSummary], axes: &[String]) -> String {
-    let all = Comparison::of(runs, axes);
-    let sentence = match all.points.as_slice() {
-        [] => "Nothing was run".to_owned(),
-        [point] => one_point(point, all.speed),
-        _ if all.variants().len() == 1 => sweep::one_variant(&all),
-        _ => sweep::several_variants(&all),
+pub fn finding(
+    runs: &[RunSummary],
+    axes: &[String],
+    cases: &[String],
+    interrupted: Option<Interrupted>,
+) -> Finding {
+    let all = Comparison::of(runs, axes, cases);
+    let draft = match all.cases.as_slice() {
+        [] => Draft { heads: vec![vec![Claim::NothingRan]], tails: Vec::new() },
+        [case] => one_case::draft(&all, case),
+        _ => many_cases::draft(&all),
     };
-    format!("{sentence}.")
+    let first = interrupted.map(|Interrupted { ended, planned }| Claim::Interrupted { ended, planned });
+    draft.shortened(first.into_iter().collect())
 }
 
-/// What the step of a run rests on, as a line: `62.0 % measured elsewhere, 38.0 % data sheet`; none if that is one thing.
-pub(crate) fn rests_on(run: &RunSummary) -> Option<String> {
-    let mut shares: Vec<_> =
-        run.provenance.iter().filter(|(_, share)| share.is_finite() && **share > 0.0).collect();
-    shares.sort_by(|a, b| b.1.total_cmp(a.1));
-    let text = |(origin, share): &(&String, &f64)| format!("{} {origin}", quantity::percent(**share));
-    (shares.len() > 1).then(|| shares.iter().map(text).collect::<Vec<_>>().join(", "))
-}
-
-/// Which runs have a step time that is a mean over different steps, as a sentence; none if all settled.
-pub(crate) fn unsteady(all: &Comparison<'_>) -> Option<String> {
-    let runs = all.points.iter().flat_map(|point| &point.runs).filter(|run| run.steady == Some(false));
-    let names: Vec<String> = runs.map(|run| all.naming.run(run)).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "Successive steps of {} did not take equally long: the step time is a mean over them",
-            list_owned(&names)
-        )
-    })
-}
-
-/// Which runs have bandwidth shares that did not converge, as a sentence; none if all did.
-pub(crate) fn approximate(all: &Comparison<'_>) -> Option<String> {
-    let runs = all.points.iter().flat_map(|point| &point.runs);
-    let names: Vec<String> =
-        runs.filter(|run| run.unsettled.is_some()).map(|run| all.naming.run(run)).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "Bandwidth shares did not converge in {}: the times of some concurrent transfers are approximate",
-            list_owned(&names)
-        )
-    })
-}
-
-/// Which GPUs no rank runs on, as a sentence; none if all runs use all.
-pub(crate) fn idle(all: &Comparison<'_>) -> Option<String> {
-    let runs = || all.points.iter().flat_map(|point| &point.runs);
-    let mut groups: Vec<(&IdleGpus, Vec<String>)> = Vec::new();
-    for (idle, name) in runs().filter_map(|run| Some((run.idle_gpus.as_ref()?, all.naming.run(run)))) {
-        match groups.iter_mut().find(|(known, _)| *known == idle) {
-            Some((_, names)) => names.push(name),
-            None => groups.push((idle, vec![name])),
-        }
-    }
-    let everywhere = matches!(&groups[..], [(_, names)] if names.len() == runs().count());
-    let told = |(idle, names): &(&IdleGpus, Vec<String>)| {
-        let IdleGpus { count, first, last } = idle;
-        let gpus = match count {
-            1 => format!("1 GPU is idle, {first}"),
-            _ => format!("{count} GPUs are idle, {first} to {last}"),
-        };
-        if everywhere { gpus } else { format!("{gpus}, in {}", list_owned(names)) }
-    };
-    (!groups.is_empty()).then(|| groups.iter().map(told).collect::<Vec<_>>().join("; "))
-}
-
-fn one_point(point: &Point<'_>, speed: Speed) -> String {
-    let ranked = point.ranked(speed);
-    let verdict = match ranked.as_slice() {
-        [] => return nothing_fits(point),
-        [(run, value)] if point.runs.len() == 1 => return alone(run, *value, speed),
-        [(run, value)] => format!("Only {} fits, with {}", run.variant, speed_and_time(run, *value, speed)),
-        several => comparison(several, speed),
-    };
-    let failures = failures(point);
-    if failures.is_empty() { verdict } else { format!("{verdict}; {failures}") }
-}
-
-/// One run that has a step time: how long, and what most of it goes to.
-fn alone(run: &RunSummary, value: f64, speed: Speed) -> String {
-    let mut text = format!("{} runs at {}", run.variant, speed_and_time(run, value, speed));
-    let step = run.time_breakdown_s.values().sum::<f64>();
-    let largest = run.time_breakdown_s.iter().max_by(|a, b| a.1.total_cmp(b.1));
-    if let Some((state, time)) = largest.filter(|_| step > 0.0) {
-        text += &format!(", {} of it {state}", quantity::percent(time / step));
-    }
-    if let Some((device, capacity)) =
-        run.worst_device().and_then(|device| Some((device, device.capacity_bytes?)))
-    {
-        let (peak, capacity) = (quantity::bytes(device.peak_bytes), quantity::bytes(capacity));
-        text += &format!("; it needs {peak} of the {capacity} of {}", device.device);
-    }
-    text
-}
-
-/// Two or more runs with a speed, fastest first.
-fn comparison(ranked: &[(&RunSummary, f64)], speed: Speed) -> String {
-    let (first, fastest) = ranked[0];
-    let equals = ranked.iter().take_while(|(_, value)| tied(fastest, *value)).count();
-    let names: Vec<&str> = ranked[..equals].iter().map(|(run, _)| run.variant.as_str()).collect();
-    let slower = &ranked[equals..];
-    let Some((next, last)) = slower.first().zip(slower.last()) else {
-        let same = speed_and_time(first, fastest, speed);
-        return match names[..] {
-            [plain, other] => format!("{other} changes nothing: {same}, as with {plain}"),
-            _ => format!("All {} variants that fit are equally fast: {same}", names.len()),
-        };
-    };
-    let against = |(run, value): &(&RunSummary, f64)| {
-        let evidence = evidence(first, fastest, run, *value, speed);
-        format!("{} faster than {} ({evidence})", quantity::gain(fastest / value), run.variant)
-    };
-    let faster = match slower.len() {
-        1 => against(next),
-        _ => format!("{} and {}", against(next), against(last)),
-    };
-    match (names.len(), ranked.len()) {
-        (1, 2) => format!("{} is {faster}", names[0]),
-        (1, all) => format!("{} is the fastest of {all}: {faster}", names[0]),
-        _ => format!("{} are equally fast and {faster}", list(&names)),
+impl Draft {
+    fn shortened(self, first: Vec<Claim>) -> Finding {
+        let with = |claims: &[Claim], more: &[Claim]| Finding { claims: [claims, more].concat() };
+        let mut heads = self.heads.iter().map(|head| with(&first, head));
+        let last = self.heads.last().map(|head| with(&first, head));
+        let head = heads.find(Finding::is_short).or(last);
+        self.tails.iter().fold(head.unwrap_or(Finding { claims: first }), |finding, tail| {
+            let longer = with(&finding.claims, std::slice::from_ref(tail));
+            if longer.is_short() { longer } else { finding }
+        })
     }
 }
 
-/// `12.1 s against 15.9 s`, or the two speeds where the steps do different amounts of work.
-fn evidence(first: &RunSummary, fastest: f64, other: &RunSummary, value: f64, speed: Speed) -> String {
-    let times = first.step_time().zip(other.step_time());
-    match times.filter(|(a, b)| ((b / a) / (fastest / value) - 1.0).abs() < 1e-3) {
-        Some((a, b)) => format!("{} against {}", quantity::seconds(a), quantity::seconds(b)),
-        None => format!("{} against {}", speed.text(fastest), speed.text(value)),
+impl Finding {
+    fn is_short(&self) -> bool {
+        self.to_string().split_whitespace().count() <= WORDS_MAX
     }
 }
 
-fn nothing_fits(point: &Point<'_>) -> String {
-    let short = |run: &RunSummary| run.failure.as_ref().and_then(|failure| failure.short_bytes);
-    let why = |run: &RunSummary| {
-        let holders = run.failure.as_ref().and_then(failure::who_holds);
-        format!("{}{}", verdict(run), holders.map(|holders| format!("; {holders}")).unwrap_or_default())
-    };
-    if let [run] = point.runs[..] {
-        return format!("{} {}", run.variant, why(run));
-    }
-    let closest =
-        point.runs.iter().filter_map(|run| Some((*run, short(run)?))).min_by_key(|(_, bytes)| *bytes);
-    match closest {
-        Some((run, _)) => format!("No variant fits; the closest is {}, which {}", run.variant, why(run)),
-        None => format!("No variant can be run; {}", failures(point)),
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let clauses: Vec<String> = self.claims.iter().map(Claim::to_string).collect();
+        write!(f, "{}.", clauses.join("; "))
     }
 }
 
-/// `a and b do not fit, c deadlocks`.
-fn failures(point: &Point<'_>) -> String {
-    let failed = point.runs.iter().filter(|run| run.step_time().is_none());
-    failure::by_kind(failed.copied(), "")
-}
-
-/// `98.6 samples/s (1.46 s a step)`, or the step time alone.
-fn speed_and_time(run: &RunSummary, value: f64, speed: Speed) -> String {
-    let step = format!("{} a step", quantity::seconds(run.step_time().unwrap_or(f64::NAN)));
-    match speed {
-        Speed::Tokens | Speed::Samples => format!("{} ({step})", speed.text(value)),
-        Speed::MicroBatches | Speed::Steps => step,
-    }
-}
-
-/// `a, b and c`; of many, the first few and how many more.
-fn list(names: &[&str]) -> String {
-    const NAMED: usize = 4;
-    if names.len() > NAMED + 1 {
-        return format!("{} and {} others", names[..NAMED].join(", "), names.len() - NAMED);
+/// `a, b and c`; of many, the first `named` and how many more.
+fn list(names: &[String], named: usize) -> String {
+    if names.len() > named + 1 {
+        return format!("{} and {} others", names[..named].join(", "), names.len() - named);
     }
     match names {
         [] => String::new(),
-        [one] => (*one).to_owned(),
+        [one] => one.clone(),
         [head @ .., last] => format!("{} and {last}", head.join(", ")),
     }
-}
-
-pub(crate) fn list_owned(names: &[String]) -> String {
-    list(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }

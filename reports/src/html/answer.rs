@@ -1,4 +1,5 @@
-//! The answer: one sentence, the numbers of the fastest run, every run in a table, how to get the same again.
+//! The answer: one sentence, the numbers of one run, every run in a table, how to get the same
+//! again.
 
 use maud::{Markup, html};
 
@@ -22,7 +23,7 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
             @if let Some(description) = &summary.description { p { (description) } }
         }
         section {
-            @if let Some(run) = page.best { (headline(page, run)) }
+            @if let Some(run) = page.shown { (headline(page, run)) }
             (promises(page))
             (rests_on(page))
             @if page.points().len() == 1 { (runs(page)) (failures(page)) }
@@ -35,6 +36,8 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
 }
 
 fn headline(page: &Page<'_>, run: &RunSummary) -> Markup {
+    let role =
+        if page.comparison.cases.len() > 1 { "One of several cases, the best there:" } else { "Best:" };
     let mut numbers = Vec::new();
     numbers.push(("step time", run.step_time().map(quantity::seconds)));
     numbers.push(("tokens", run.tokens_per_s.map(|rate| quantity::rate(rate, "tokens"))));
@@ -43,7 +46,7 @@ fn headline(page: &Page<'_>, run: &RunSummary) -> Markup {
     numbers.push(("pipeline bubble", run.bubble_fraction.map(quantity::percent)));
     numbers.push(("peak memory", run.worst_device().map(used)));
     html! {
-        @if page.summary.variants.len() > 1 { p.aid { "Fastest: " strong { (page.label(run)) } } }
+        @if page.summary.variants.len() > 1 { p.aid { (role) " " strong { (page.label(run)) } } }
         dl.headline {
             @for (name, value) in numbers {
                 @if let Some(value) = value { div { dt { (name) } dd { (value) } } }
@@ -66,10 +69,10 @@ fn promises(page: &Page<'_>) -> Markup {
     }
 }
 
-/// What the fastest run rests on, where that is more than one thing.
+/// Evidence of that run's step, if there are several kinds.
 fn rests_on(page: &Page<'_>) -> Markup {
     html! {
-        @if let Some((run, line)) = page.best.and_then(|run| Some((run, finding::rests_on(run)?))) {
+        @if let Some((run, line)) = page.shown.and_then(|run| Some((run, finding::rests_on(run)?))) {
             p { "The step of " (page.label(run)) " rests on: " (unbroken(&line)) "." }
         }
     }

@@ -3,8 +3,7 @@
 use maud::{Markup, html};
 
 use super::{Page, ROWS_AT_ONCE, figure, unbroken};
-use crate::finding::{approximate, unsteady};
-use crate::notes::notes;
+use crate::finding::{approximate, notes, unsteady};
 use crate::plots::PlotError;
 use crate::plots::palette::Categories;
 use crate::plots::parity::{self, Ratio};
@@ -22,7 +21,7 @@ pub(super) fn promises(page: &Page<'_>) -> Result<Markup, PlotError> {
         @if !summary.expectations.is_empty() {
             h3 #expectations { "What the scenario expects" }
             table {
-                thead { tr { th { "" } th { "expectation" } th { "measured" } th { "written in" } } }
+                thead { tr { th { "" } th { "expectation" } th { "simulated" } th { "written in" } } }
                 tbody {
                     @for check in &summary.expectations {
                         tr {

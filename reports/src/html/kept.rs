@@ -13,12 +13,12 @@ pub(super) fn table(page: &Page<'_>) -> Markup {
         return html! {};
     }
     let question = format!("Which activations stay{}?", page.place);
-    let aid = "Those from the first layer on, or half of one, that asks for more than was measured when all left: in the time until the backward pass has come back to it all before it is written, and itself written and read. Where all leave, the most that any asks for.";
+    let aid = "Those from the first layer on, or half of one, that asks for more than the simulated step moved when all left: in the time until the backward pass has come back to it all before it is written, and itself written and read. Where all leave, the most that any asks for.";
     let table = html! {
         div.wide {
             table.sortable {
                 thead {
-                    tr { th { "variant" } th { "of" } th { "what stays" } th.number { "bytes" } th.number { "of" } th.number { "asked for" } th.number { "measured" } }
+                    tr { th { "variant" } th { "of" } th { "what stays" } th.number { "bytes" } th.number { "of" } th.number { "asked for" } th.number { "simulated" } }
                 }
                 tbody { @for (variant, kept) in kept() { (row(variant, kept)) } }
             }

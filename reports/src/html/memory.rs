@@ -147,10 +147,15 @@ pub(super) fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
         let all = run.worst_device()?.peak_bytes;
         if of_activations { run.peak_activation_bytes } else { Some(all) }
     };
+    // Which runs no other beats is asked among those that do the same work.
+    let one_case = page.case.as_ref().filter(|_| !of_activations);
     let dots: Vec<_> = page
         .summary
         .variants
         .iter()
+        .filter(|run| {
+            one_case.is_none_or(|case| case.iter().all(|(path, value)| run.point.get(path) == Some(value)))
+        })
         .filter_map(|run| {
             Some(Dot {
                 variant: run.variant.clone(),
@@ -167,10 +172,16 @@ pub(super) fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
     }
     let speed = format!("{} per second", page.speed().thing());
     let (question, memory) = if of_activations {
-        ("What does speed cost in memory for activations?", "peak of activations and workspaces")
+        ("What does speed cost in memory for activations", "peak of activations and workspaces")
     } else {
-        ("What does speed cost in memory?", "peak memory of the fullest device")
+        ("What does speed cost in memory", "peak memory of the fullest device")
     };
+    let place = match one_case.map(|case| page.comparison.case_naming.point(case)) {
+        Some(case) if !case.is_empty() => format!(" at {case}"),
+        _ => String::new(),
+    };
+    let question = format!("{question}{place}?");
+    let question = question.as_str();
     let aid = "Every run that fits, up is faster, left is smaller; a line joins the runs that no other beats in both, or those of a variant that differ in what is trained at a time.";
     let runs: Vec<_> =
         page.variants.iter().filter(|(name, _)| dots.iter().any(|dot| dot.variant == *name)).collect();

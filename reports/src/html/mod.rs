@@ -19,6 +19,7 @@ mod traffic;
 
 use std::io::{self, Write};
 
+use indexmap::IndexMap;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plotters::style::RGBAColor;
 
@@ -48,10 +49,12 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
 struct Page<'a> {
     summary: &'a Summary,
     comparison: Comparison<'a>,
-    /// The fastest run of all.
-    best: Option<&'a RunSummary>,
+    /// The run that is looked at closely: the best of its point.
+    shown: Option<&'a RunSummary>,
     /// The runs beside it at its point; without any run that fits, those of the first point.
     focus: Vec<&'a RunSummary>,
+    /// The case of that point: paths and values.
+    case: Option<IndexMap<String, String>>,
     /// Where that is, as ` at micro-batch 4`; empty without sweep.
     place: String,
     /// Colours of variants.
@@ -62,11 +65,12 @@ struct Page<'a> {
 
 impl<'a> Page<'a> {
     fn new(summary: &'a Summary) -> Self {
-        let comparison = Comparison::of(&summary.variants, &summary.axes);
-        let best = comparison.best();
-        let best_run = best.map(|(_, run)| run);
-        let point = best.map(|(point, _)| point).or(comparison.points.first());
+        let comparison = Comparison::of(&summary.variants, &summary.axes, &summary.cases);
+        let shown = comparison.shown();
+        let shown_run = shown.map(|(_, run)| run);
+        let point = shown.map(|(point, _)| point).or(comparison.points.first());
         let focus = point.map_or(Vec::new(), |point| point.runs.iter().take(RUNS_MAX).copied().collect());
+        let case = point.and_then(|point| comparison.case_of(point)).map(|case| case.values.clone());
         let label = point.map(|point| comparison.label(point)).unwrap_or_default();
         let place = if label.is_empty() { label } else { format!(" at {label}") };
         let runs = summary.variants.iter();
@@ -82,7 +86,7 @@ impl<'a> Page<'a> {
         let holders =
             failures.flat_map(|failure| failure.holders_bytes.keys().chain(&failure.requested_kind));
         let kinds = Categories::new(devices.chain(tensors).chain(curves).chain(holders).map(String::as_str));
-        Page { summary, best: best_run, focus, place, variants, kinds, comparison }
+        Page { summary, shown: shown_run, focus, case, place, variants, kinds, comparison }
     }
 
     fn points(&self) -> &[Point<'a>] {
@@ -171,9 +175,9 @@ fn picker(charts: &[(String, Markup)], first: usize) -> Markup {
     }
 }
 
-/// The chart of a picker to begin with: the fastest run's.
+/// The chart of a picker to begin with: that of the run which is looked at closely.
 fn first(page: &Page<'_>, runs: &[&RunSummary]) -> usize {
-    runs.iter().position(|run| page.best.is_some_and(|best| std::ptr::eq(best, *run))).unwrap_or_default()
+    runs.iter().position(|run| page.shown.is_some_and(|shown| std::ptr::eq(shown, *run))).unwrap_or_default()
 }
 
 /// Names with colours, each once, in order.

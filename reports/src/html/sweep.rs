@@ -11,6 +11,7 @@ use crate::plots::curves::{self, Axes, Line};
 use crate::plots::heat_map::{self, Cell};
 use crate::quantity;
 use crate::ranking::{Point, Speed};
+use crate::standing::{Entry, Standing};
 use crate::summary::RunSummary;
 
 /// Positions of a curve, columns and rows of a map: more cannot be read.
@@ -41,11 +42,18 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
 
 /// Curves along one numeric axis, a map over two or more axes of which every combination was run.
 fn along_axes(page: &Page<'_>) -> Result<Markup, PlotError> {
-    match &page.comparison.naming.paths().collect::<Vec<_>>()[..] {
+    let mut paths: Vec<_> = page.comparison.naming.paths().collect();
+    let is_case = |path: &str| page.summary.cases.iter().any(|case| case == path);
+    if paths.len() > 2 {
+        // Over the axes that are not drawn the best is taken, which there is among choices only.
+        paths.sort_by_key(|(path, _)| !is_case(path));
+    }
+    match &paths[..] {
         [axis] => match positions(page, axis.0) {
             Some(positions) => curve(page, *axis, &positions),
             None => Ok(html! {}),
         },
+        [_, _, others @ ..] if others.iter().any(|(path, _)| is_case(path)) => Ok(html! {}),
         [columns, rows, others @ ..] => map(page, *columns, *rows, others.is_empty()),
         [] => Ok(html! {}),
     }
@@ -86,7 +94,7 @@ fn curve(
     let count = all.len();
     let lines = leading(page.speed(), all);
     let some = if lines.len() < count {
-        format!(" The best {} of {count} are shown.", lines.len())
+        format!(" The {} of {count} that reach farthest are shown.", lines.len())
     } else {
         String::new()
     };
@@ -157,8 +165,9 @@ fn map(
     }
     let question = format!("Which variant is fastest over {column_name} and {row_name}?");
     let others = if all_axes { "" } else { " at the best values of the other axes" };
-    let aid =
-        format!("Each cell names the fastest variant{others} and its speed; the colour is the variant's.");
+    let aid = format!(
+        "Each cell names the fastest variant{others} and its speed; the colour is the variant's. After +, how many are as fast."
+    );
     let said = |path: &str, values: &[String]| -> Vec<String> {
         values.iter().map(|value| page.comparison.naming.value(path, value).into_owned()).collect()
     };
@@ -167,14 +176,19 @@ fn map(
     Ok(figure(&question, &aid, &[], &map))
 }
 
-/// The fastest run of some points.
+/// The fastest variant of some points.
 fn winner(page: &Page<'_>, points: &[&Point<'_>]) -> Cell {
-    let firsts = points.iter().filter_map(|point| point.ranked(page.speed()).first().copied());
-    match firsts.reduce(|best, next| if next.1 > best.1 { next } else { best }) {
-        Some((run, value)) => Cell {
-            fill: Some(page.variants.of(&run.variant)),
-            lines: [run.variant.clone(), page.speed().text(value)],
-            hover: format!("{}: {}", page.label(run), page.speed().text(value)),
+    let runs: Vec<&RunSummary> = points.iter().flat_map(|point| point.runs.iter().copied()).collect();
+    let standing = Standing::of(&runs, page.speed(), |run| run.variant.clone());
+    let others = standing.tied.len().saturating_sub(1);
+    match standing.leader() {
+        Some(Entry { name, run, value }) => Cell {
+            fill: Some(page.variants.of(name)),
+            lines: [
+                if others > 0 { format!("{name} +{others}") } else { name.clone() },
+                page.speed().text(*value),
+            ],
+            hover: format!("{}: {}", page.label(run), page.speed().text(*value)),
         },
         None => Cell {
             fill: None,

@@ -25,7 +25,7 @@ const RANKS_MAX: usize = 32;
 
 /// Time per step and throughput of every variant.
 pub(super) fn speed(page: &Page<'_>) -> Result<Markup, PlotError> {
-    if page.best.is_none() {
+    if page.shown.is_none() {
         return Ok(html! {});
     }
     let bars = |value: &dyn Fn(&RunSummary) -> Option<f64>, text: &dyn Fn(f64) -> String| {
@@ -83,9 +83,10 @@ fn one_value(page: &Page<'_>, run: &RunSummary, value: Option<f64>, text: &dyn F
     }
 }
 
-/// The step by cause: of every variant, of every rank of the fastest, along the critical path, and the use of resources.
+/// The step by cause: of every variant, of every rank of one run, along the critical path, and the
+/// use of resources.
 pub(super) fn causes(page: &Page<'_>) -> Result<Markup, PlotError> {
-    let Some(best) = page.best.filter(|run| !run.time_breakdown_s.is_empty()) else { return Ok(html! {}) };
+    let Some(shown) = page.shown.filter(|run| !run.time_breakdown_s.is_empty()) else { return Ok(html! {}) };
     let by_variant: Vec<_> = page
         .focus
         .iter()
@@ -98,12 +99,12 @@ pub(super) fn causes(page: &Page<'_>) -> Result<Markup, PlotError> {
         section {
             h2 { "Where does the time go?" }
             (variants)
-            (by_rank(page, best)?)
+            (by_rank(page, shown)?)
             (critical_path(page)?)
             (traffic::communication(page)?)
             (drives::arrays(page))
             (traffic::links(page)?)
-            (traffic::resources(page, best)?)
+            (traffic::resources(page, shown)?)
         }
     })
 }
@@ -133,7 +134,7 @@ fn by_rank(page: &Page<'_>, best: &RunSummary) -> Result<Markup, PlotError> {
         String::new()
     };
     let aid = format!(
-        "The same for each rank of the fastest run; a long grey part is a rank with too little to do.{slowest}{shown}"
+        "The same for each rank of this run; a long grey part is a rank with too little to do.{slowest}{shown}"
     );
     Ok(figure(&question, &aid, &states(&[best]), &rows::draw(&question, &bars)?))
 }

@@ -83,7 +83,7 @@ fn communication_row(run: &RunSummary, one: &CommunicationUse) -> Markup {
     }
 }
 
-/// The busiest links of each run, and of the fastest run what else it uses.
+/// The busiest links of each run, and what else the run uses that is looked at closely.
 pub(super) fn links(page: &Page<'_>) -> Result<Markup, PlotError> {
     let runs: Vec<_> =
         page.focus.iter().copied().filter(|run| !run.links.is_empty()).take(RUNS_MAX).collect();

@@ -49,6 +49,12 @@ pub struct Summary {
     /// Paths of the swept fields, outermost first; empty without sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<String>,
+    /// Axes that are given (model, machine); winners are named within a case, among the other axes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cases: Vec<String>,
+    /// Runs of an interrupted experiment; absent if it is complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<Interrupted>,
     /// One per variant and sweep point, points outermost, variants in the order of the file.
     pub variants: Vec<RunSummary>,
     /// The promises of the file.
@@ -74,6 +80,15 @@ pub struct Summary {
     pub constants: Vec<ConstantOrigin>,
     /// The scenario after `extends`, `--set` and defaults, as YAML.
     pub resolved_scenario: String,
+}
+
+/// An experiment that was interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interrupted {
+    /// Runs that ended before, which are in the results.
+    pub ended: u64,
+    /// Runs of the whole experiment.
+    pub planned: u64,
 }
 
 /// One run: a variant at a point of the sweep.

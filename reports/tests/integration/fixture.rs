@@ -122,12 +122,14 @@ pub(crate) fn summary(name: &str, axes: &[&str], variants: Vec<RunSummary>) -> S
         schema_version: SCHEMA_VERSION,
         name: name.to_owned(),
         description: Some("Which pipeline schedule is best for a 1.5B model on eight A100s?".to_owned()),
-        finding: reports::finding::finding(&variants, &axes),
+        finding: reports::finding::finding(&variants, &axes, &[], None).to_string(),
         version: "0.1.0".to_owned(),
         seed: 1,
         reproduce: format!("foretrain run {name} --seed 1"),
         scenario_digest: "5f0c9a3e17d2".to_owned(),
         axes,
+        cases: Vec::new(),
+        interrupted: None,
         variants,
         expectations: vec![
             Check {

@@ -189,13 +189,13 @@ fn constants_of_low_confidence_are_counted_and_marked() {
 fn a_run_that_does_not_fit_says_who_holds_the_memory() {
     let runs = [too_big()];
     assert_eq!(
-        finding::finding(&runs, &[]),
+        finding::finding(&runs, &[], &[], None).to_string(),
         "plain does not fit: gpu-memory of stage 0 is 4.32 GB short; optimizer states hold 36.2 GB of its 84.0 GB, \
          activations 31.7 GB."
     );
     let [mut alone] = runs;
     alone.failure.as_mut().expect("it failed").holders_bytes.truncate(1);
-    let sentence = finding::finding(&[alone], &[]);
+    let sentence = finding::finding(&[alone], &[], &[], None).to_string();
     assert_eq!(
         sentence, "plain does not fit: gpu-memory of stage 0 is 4.32 GB short.",
         "of one kind there is nothing to tell"

@@ -4,6 +4,7 @@ mod calibration;
 mod cluster;
 mod files;
 mod fixture;
+mod headlines;
 mod machines;
 mod odd_inputs;
 mod page;

@@ -4,6 +4,7 @@
 //! layers and reports every problem at once; [`Experiment::resolve`] then gives the scenario of one run.
 
 mod calibrations;
+mod cases;
 mod check;
 mod condition;
 mod configs;
@@ -42,6 +43,7 @@ pub struct Experiment {
     description: Option<String>,
     sources: Sources,
     layers: Layers,
+    cases: Vec<String>,
     conditions: Vec<Condition>,
     promises: Vec<Expectation>,
     citations: Vec<Expectation>,
@@ -118,6 +120,12 @@ impl Experiment {
         self.layers.axes.iter().flat_map(|axis| axis.paths.iter().map(String::as_str))
     }
 
+    /// The swept paths that say what problem is solved; the others are choices, of which the best
+    /// is looked for.
+    pub fn cases(&self) -> &[String] {
+        &self.cases
+    }
+
     /// The number of points before `where` leaves any out; 1 without sweep. At most a million.
     pub fn size(&self) -> u64 {
         sweep::size(&self.layers.axes)
@@ -175,6 +183,7 @@ impl Experiment {
         let description = head::description(&head, problems);
         let variants = head::variants(&head, settings.mark, problems);
         let axes = head.get("sweep").map_or_else(Vec::new, |entry| sweep::read(&entry.node, problems));
+        let cases = cases::read(head.get("cases").map(|entry| &entry.node), &axes, problems);
         let swept_axes = axes.clone();
         let mut layers = Layers { settings, variants, axes, overrides, named: Named::default() };
         layers.pin_axes(problems);
@@ -187,6 +196,15 @@ impl Experiment {
             head.get(key).map_or_else(Vec::new, |entry| expectation::read(&entry.node, key, &names, problems))
         };
         let (promises, citations) = (statements("expect"), statements("published"));
-        Self { name, description, sources: Sources::default(), layers, conditions, promises, citations }
+        Self {
+            name,
+            description,
+            sources: Sources::default(),
+            layers,
+            cases,
+            conditions,
+            promises,
+            citations,
+        }
     }
 }

@@ -162,7 +162,7 @@ pub fn execute(
     // In the order of the pairs, whatever the order in which they ended.
     let runs = runs.into_iter().flatten().map(|run| Ok(run?.summary())).collect::<Result<Vec<_>, _>>()?;
     let runs = picture::add(experiment, options, runs)?;
-    Ok(summarise::summary(experiment, options, &variants, runs))
+    Ok(summarise::summary(experiment, options, &variants, pairs.len(), runs))
 }
 
 /// Runs the first variant of an experiment at its first point, without looking for remedies if it does not fit.

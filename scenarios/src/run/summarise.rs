@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use reports::finding::finding;
-use reports::summary::{RunSummary, SCHEMA_VERSION, Summary};
+use reports::summary::{Interrupted, RunSummary, SCHEMA_VERSION, Summary};
 
 use super::Options;
 use super::constants::{calibrations, constants};
@@ -11,14 +11,20 @@ use super::headline::{assumptions, parameters};
 use crate::experiment::{Experiment, Resolved};
 use crate::schema::Scenario;
 
-/// The summary of an experiment's runs, in their order.
+/// The summary of an experiment's runs, in their order; fewer than `planned` have ended if it was
+/// interrupted.
 pub(super) fn summary(
     experiment: &Experiment,
     options: &Options,
     variants: &[&str],
+    planned: usize,
     runs: Vec<RunSummary>,
 ) -> Summary {
     let axes: Vec<String> = experiment.swept().map(str::to_owned).collect();
+    let cases = experiment.cases().to_vec();
+    let ended = runs.len();
+    let interrupted =
+        (ended < planned).then_some(Interrupted { ended: ended as u64, planned: planned as u64 });
     let shown = first(experiment, variants);
     let all = resolved(experiment, variants);
     let calibrated =
@@ -31,12 +37,14 @@ pub(super) fn summary(
         schema_version: SCHEMA_VERSION,
         name: experiment.name().to_owned(),
         description: experiment.description().map(str::to_owned),
-        finding: finding(&runs, &axes),
+        finding: finding(&runs, &axes, &cases, interrupted).to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: options.seed,
         reproduce: options.reproduce.clone(),
         scenario_digest: digest(experiment),
         axes,
+        cases,
+        interrupted,
         expectations: promises.map(|promise| promise.check(&runs, experiment.sources())).collect(),
         published: citations.map(|citation| citation.cite(&runs)).collect(),
         parameters: shown

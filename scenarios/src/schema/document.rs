@@ -11,8 +11,8 @@ use crate::run::{MAX_RUNS, MAX_STAGES};
 const LEVELS_MAX: usize = 3;
 
 /// Keys of a file that are about the experiment, not about one run.
-pub(crate) const EXPERIMENT_KEYS: [&str; 8] =
-    ["name", "description", "extends", "variants", "sweep", "where", "expect", "published"];
+pub(crate) const EXPERIMENT_KEYS: [&str; 9] =
+    ["name", "description", "extends", "variants", "sweep", "cases", "where", "expect", "published"];
 
 /// The JSON Schema (draft 7) of a scenario file, for editors.
 ///
@@ -146,6 +146,12 @@ fn experiment_properties(expect: &Json, published: &Json) -> Map<String, Json> {
                     { "$ref": "#/definitions/Spacing" },
                 ],
             },
+        },
+        "cases": {
+            "description": "Swept settings that say what problem is solved; the others are choices, the best of which is looked for \
+                within each case. Default: models, sequences, batches of a step, machines, memory.",
+            "type": "array",
+            "items": { "type": "string", "examples": ["parallelism.data"] },
         },
         "where": {
             "description": "Comparisons that a point of the sweep must meet.",

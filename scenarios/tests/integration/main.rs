@@ -3,6 +3,7 @@
 mod allocator;
 mod broken;
 mod calibrations;
+mod cases;
 mod critical_path;
 mod effort;
 mod expectations;

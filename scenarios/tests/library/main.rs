@@ -43,7 +43,8 @@ const LINKS: usize = 4;
 /// Of so many runs and more the main figures are compared, each run on a line.
 const MANY_RUNS: usize = 200;
 /// The main figures of a run.
-const FIGURES: [&str; 6] = ["variant", "point", "fits", "step_time_s", "time_breakdown_s", "swap"];
+const FIGURES: [&str; 7] =
+    ["variant", "point", "fits", "step_time_s", "samples_per_s", "time_breakdown_s", "swap"];
 
 /// What must not change unnoticed, as text.
 fn result_of(summary: &Summary) -> String {
@@ -51,7 +52,11 @@ fn result_of(summary: &Summary) -> String {
     if summary.variants.len() < MANY_RUNS {
         return serde_json::to_string_pretty(&result).expect("JSON can be printed") + "\n";
     }
-    let mut lines = format!("{{\"finding\": {}, \"runs\": [", result["finding"]);
+    let mut lines = String::from("{");
+    for key in ["finding", "cases"] {
+        lines += &result.get(key).map_or(String::new(), |value| format!("\"{key}\": {value}, "));
+    }
+    lines += "\"runs\": [";
     for (number, run) in result["runs"].as_array_mut().into_iter().flatten().enumerate() {
         let run = run.as_object_mut().expect("a run is an object");
         run.retain(|key, _| FIGURES.contains(&key.as_str()));
@@ -79,7 +84,10 @@ fn whole_result_of(summary: &Summary) -> Value {
             .for_each(|links| links.truncate(LINKS));
     }
     round(&mut runs);
-    json!({ "finding": summary.finding, "runs": runs })
+    match summary.cases.as_slice() {
+        [] => json!({ "finding": summary.finding, "runs": runs }),
+        cases => json!({ "finding": summary.finding, "cases": cases, "runs": runs }),
+    }
 }
 
 /// Rounds every number to six significant digits.

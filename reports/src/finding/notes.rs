@@ -1,0 +1,80 @@
+//! Notes to the finding: evidence, steps and bandwidth shares that did not settle, idle GPUs, what runs say of themselves.
+
+use super::{NAMED, list};
+use crate::quantity;
+use crate::ranking::Comparison;
+use crate::summary::{IdleGpus, RunSummary};
+
+/// Evidence of a step, as a line: `62.0 % measured elsewhere, 38.0 % data sheet`. `None`: one kind.
+pub(crate) fn rests_on(run: &RunSummary) -> Option<String> {
+    let mut shares: Vec<_> =
+        run.provenance.iter().filter(|(_, share)| share.is_finite() && **share > 0.0).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(a.1));
+    let text = |(origin, share): &(&String, &f64)| format!("{} {origin}", quantity::percent(**share));
+    (shares.len() > 1).then(|| shares.iter().map(text).collect::<Vec<_>>().join(", "))
+}
+
+/// Names runs whose step time is a mean over different steps. `None`: all settled.
+pub(crate) fn unsteady(all: &Comparison<'_>) -> Option<String> {
+    let runs = all.points.iter().flat_map(|point| &point.runs).filter(|run| run.steady == Some(false));
+    let names: Vec<String> = runs.map(|run| all.naming.run(run)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Successive steps of {} did not take equally long: the step time is a mean over them",
+            list(&names, NAMED)
+        )
+    })
+}
+
+/// Names runs whose bandwidth shares did not converge. `None`: all did.
+pub(crate) fn approximate(all: &Comparison<'_>) -> Option<String> {
+    let runs = all.points.iter().flat_map(|point| &point.runs);
+    let names: Vec<String> =
+        runs.filter(|run| run.unsettled.is_some()).map(|run| all.naming.run(run)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Bandwidth shares did not converge in {}: the times of some concurrent transfers are approximate",
+            list(&names, NAMED)
+        )
+    })
+}
+
+/// Notes that runs carry, each once, with the runs that it is about unless these are all.
+pub(crate) fn notes(all: &Comparison<'_>) -> Vec<String> {
+    let runs = || all.points.iter().flat_map(|point| &point.runs);
+    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
+    for (note, run) in runs().flat_map(|run| run.notes.iter().map(move |note| (note, run))) {
+        match groups.iter_mut().find(|(known, _)| *known == note) {
+            Some((_, names)) => names.push(all.naming.run(run)),
+            None => groups.push((note, vec![all.naming.run(run)])),
+        }
+    }
+    let count = runs().count();
+    let worded = |(note, names): (&str, Vec<String>)| match names.len() == count {
+        true => note.to_owned(),
+        false => format!("{}: {note}", list(&names, NAMED)),
+    };
+    groups.into_iter().map(worded).collect()
+}
+
+/// Names GPUs without a rank. `None`: all runs use all GPUs.
+pub(crate) fn idle(all: &Comparison<'_>) -> Option<String> {
+    let runs = || all.points.iter().flat_map(|point| &point.runs);
+    let mut groups: Vec<(&IdleGpus, Vec<String>)> = Vec::new();
+    for (idle, name) in runs().filter_map(|run| Some((run.idle_gpus.as_ref()?, all.naming.run(run)))) {
+        match groups.iter_mut().find(|(known, _)| *known == idle) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((idle, vec![name])),
+        }
+    }
+    let everywhere = matches!(&groups[..], [(_, names)] if names.len() == runs().count());
+    let told = |(idle, names): &(&IdleGpus, Vec<String>)| {
+        let IdleGpus { count, first, last } = idle;
+        let gpus = match count {
+            1 => format!("1 GPU is idle, {first}"),
+            _ => format!("{count} GPUs are idle, {first} to {last}"),
+        };
+        if everywhere { gpus } else { format!("{gpus}, in {}", list(names, NAMED)) }
+    };
+    (!groups.is_empty()).then(|| groups.iter().map(told).collect::<Vec<_>>().join("; "))
+}
