@@ -1,5 +1,5 @@
-//! Observation of a run from outside. An observer is a generic parameter and costs nothing when absent; runs are pure,
-//! so a timeline is a second run with a recorder.
+//! Observation of a run from outside. It costs nothing when absent; runs are pure, so a timeline is a second run with a
+//! recorder.
 
 use crate::fixed::Rate;
 use crate::id::{FluidId, KindId, StoreId};
@@ -7,12 +7,23 @@ use crate::outcome::Place;
 use crate::program::Op;
 use crate::time::Time;
 
+/// What an observer looks at. The engine does not work out the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing.
+    Nothing,
+    /// Operations that took time; segments report their inside when they end.
+    Spans,
+    /// These, and curves of stores and fluids as they change: segments stay open.
+    Curves,
+}
+
 /// Receives what happens. Every method does nothing by default.
 pub trait Observer {
-    /// Whether spans are wanted; without, segments need not report their inside.
-    const SPANS: bool = true;
-    /// Whether curves of stores and fluids are wanted; with, segments stay open.
-    const CURVES: bool = true;
+    /// What is reported.
+    fn look(&self) -> Look {
+        Look::Curves
+    }
 
     /// The fluids whose load is wanted, where curves are. None by default.
     fn fluids(&self) -> &[FluidId] {
@@ -42,6 +53,48 @@ pub trait Observer {
 pub struct Unobserved;
 
 impl Observer for Unobserved {
+    fn look(&self) -> Look {
+        Look::Nothing
+    }
+}
+
+/// An observer as the engine is compiled for it. There are three engines, however many observers there are.
+pub(crate) trait Watch {
+    const SPANS: bool;
+    const CURVES: bool;
+
+    fn observer(&mut self) -> &mut dyn Observer;
+}
+
+/// Watches spans.
+pub(crate) struct Spans<'a>(pub(crate) &'a mut dyn Observer);
+
+/// Watches spans and curves.
+pub(crate) struct Curves<'a>(pub(crate) &'a mut dyn Observer);
+
+impl Watch for Unobserved {
     const SPANS: bool = false;
     const CURVES: bool = false;
+
+    fn observer(&mut self) -> &mut dyn Observer {
+        self
+    }
+}
+
+impl Watch for Spans<'_> {
+    const SPANS: bool = true;
+    const CURVES: bool = false;
+
+    fn observer(&mut self) -> &mut dyn Observer {
+        self.0
+    }
+}
+
+impl Watch for Curves<'_> {
+    const SPANS: bool = true;
+    const CURVES: bool = true;
+
+    fn observer(&mut self) -> &mut dyn Observer {
+        self.0
+    }
 }

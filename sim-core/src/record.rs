@@ -2,7 +2,7 @@
 
 use crate::fixed::Rate;
 use crate::id::{FluidId, KindId, StoreId, StreamId};
-use crate::observe::Observer;
+use crate::observe::{Look, Observer};
 use crate::outcome::Place;
 use crate::program::Op;
 use crate::time::Time;
@@ -123,7 +123,9 @@ impl EventLog {
 }
 
 impl Observer for EventLog {
-    const CURVES: bool = false;
+    fn look(&self) -> Look {
+        Look::Spans
+    }
 
     fn span(&mut self, place: Place, _op: &Op, start: Time, ready: Time, end: Time) {
         if end == start {

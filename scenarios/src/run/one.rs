@@ -191,11 +191,11 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     /// A mistake in foretrain, in words.
-    pub(super) fn observed(&self, observer: &mut impl Observer) -> Result<Run, String> {
+    pub(super) fn observed(&self, observer: &mut dyn Observer) -> Result<Run, String> {
         self.with_seed(self.seed, observer)
     }
 
-    fn with_seed(&self, seed: u64, observer: &mut impl Observer) -> Result<Run, String> {
+    fn with_seed(&self, seed: u64, observer: &mut dyn Observer) -> Result<Run, String> {
         let events_max = self.scenario.run.limit.get().saturating_mul(EVENTS_PER_ACTIVITY);
         let segments = self.scenario.run.segments == Segments::On;
         let path_from = Some(measure::first_mark(self.scenario));

@@ -37,8 +37,6 @@ struct Gathers {
 }
 
 impl Observer for Returns {
-    const SPANS: bool = false;
-
     fn store(&mut self, _now: Time, store: StoreId, kind: KindId, held: u64) {
         let watched = self.stages.iter_mut().filter(|gathers| kind == self.kind && gathers.store == store);
         for gathers in watched {

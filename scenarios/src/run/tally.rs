@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 use sim_core::id::{BlockId, CauseId, StreamId};
-use sim_core::observe::Observer;
+use sim_core::observe::{Look, Observer};
 use sim_core::outcome::Place;
 use sim_core::program::Op;
 use sim_core::time::Time;
@@ -198,7 +198,9 @@ fn copies(lane: &Lane<'_>) -> Option<BTreeMap<BlockId, Vec<u64>>> {
 }
 
 impl Observer for Tally<'_> {
-    const CURVES: bool = false;
+    fn look(&self) -> Look {
+        Look::Spans
+    }
 
     fn span(&mut self, place: Place, op: &Op, start: Time, ready: Time, end: Time) {
         let stream = place.stream.index();

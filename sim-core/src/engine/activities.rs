@@ -3,7 +3,7 @@
 use super::{Engine, Status};
 use crate::fixed::{RATE_BITS, RATIO_BITS, Rate};
 use crate::id::{CauseId, FluidId};
-use crate::observe::Observer;
+use crate::observe::Watch;
 use crate::platform::Demand;
 use crate::program::{Activity, Affine, Units};
 use crate::sharing::FlowId;
@@ -72,7 +72,7 @@ pub(super) fn fixed_work(work: u64) -> u128 {
     u128::from(work) << RATE_BITS
 }
 
-impl<O: Observer> Engine<'_, O> {
+impl<O: Watch> Engine<'_, O> {
     /// [`crate::program::Op::Run`]: true when the activity takes no time.
     pub(super) fn run(&mut self, s: u32, index: Affine) -> bool {
         let Some(activity) = self.activity(s, index) else { return false };
@@ -248,7 +248,7 @@ impl<O: Observer> Engine<'_, O> {
         for (fluid, latest) in &mut self.observed_loads {
             let load = self.network.load(*fluid);
             if std::mem::replace(latest, load) != load {
-                self.observer.fluid(self.now, *fluid, load);
+                self.observer.observer().fluid(self.now, *fluid, load);
             }
         }
     }

@@ -17,7 +17,7 @@ use super::counters::Message;
 use super::interpret::Step;
 use super::{Engine, NOBODY, Status};
 use crate::id::{BlockId, CauseId, StreamId};
-use crate::observe::Observer;
+use crate::observe::Watch;
 use crate::platform::Platform;
 use crate::program::{Affine, Body, Op, Program, Slot};
 use crate::time::Time;
@@ -112,7 +112,7 @@ impl Sole {
     }
 }
 
-impl<O: Observer> Engine<'_, O> {
+impl<O: Watch> Engine<'_, O> {
     /// Resumes a stream, and those its messages let go on ahead of the clock.
     pub(super) fn resume_all(&mut self, s: u32) {
         self.resume(s);

@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::fixed::{RATE_BITS, Rate};
 use crate::id::FluidId;
-use crate::observe::Observer;
+use crate::observe::Watch;
 use crate::platform::Platform;
 use crate::time::Time;
 
@@ -80,7 +80,7 @@ impl BucketState {
     }
 }
 
-impl<O: Observer> Engine<'_, O> {
+impl<O: Watch> Engine<'_, O> {
     /// Takes the loads after a re-share; where a capacity changes, the instant is shared again.
     pub(super) fn update_buckets(&mut self) {
         for index in 0..self.buckets.len() {

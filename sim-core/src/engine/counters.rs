@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::ledger::Account;
 use super::{Engine, NOBODY, Status};
 use crate::id::CauseId;
-use crate::observe::Observer;
+use crate::observe::Watch;
 use crate::program::{Affine, Op};
 use crate::time::Time;
 
@@ -67,7 +67,7 @@ impl Counter {
     }
 }
 
-impl<O: Observer> Engine<'_, O> {
+impl<O: Watch> Engine<'_, O> {
     /// [`Op::Add`].
     pub(super) fn add(&mut self, s: u32, counter: usize, amount: u32, after: Option<Affine>) -> bool {
         let (flight, cause) = match after {

@@ -2,14 +2,14 @@
 
 use super::{Engine, Status};
 use crate::id::{PoolId, StoreId, StreamId};
-use crate::observe::Observer;
+use crate::observe::Watch;
 use crate::outcome::Waiting;
 use crate::program::{Body, Op};
 
 /// How many possible releasers are named.
 const NAMED_MAX: usize = 8;
 
-impl<O: Observer> Engine<'_, O> {
+impl<O: Watch> Engine<'_, O> {
     /// The streams that have not ended, and what each waits for.
     pub(super) fn waiting(&self) -> Vec<Waiting> {
         (0..self.streams.len() as u32)

@@ -4,7 +4,7 @@ use super::activities::{Owner, duration, fixed_work};
 use super::ledger::Account;
 use super::{Engine, Status};
 use crate::id::CauseId;
-use crate::observe::Observer;
+use crate::observe::Watch;
 use crate::platform::Demand;
 use crate::program::{Activity, Affine, Op};
 use crate::time::Time;
@@ -35,7 +35,7 @@ struct Common {
     wake: Time,
 }
 
-impl<'a, O: Observer> Engine<'a, O> {
+impl<'a, O: Watch> Engine<'a, O> {
     /// [`Op::Join`]: true when the stream may go on at once (a group of one with an empty activity).
     pub(super) fn join(&mut self, s: u32, group: usize, index: Affine) -> bool {
         let Some(activity) = self.activity(s, index) else { return false };

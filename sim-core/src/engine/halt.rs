@@ -2,10 +2,10 @@
 
 use super::{Engine, Status};
 use crate::id::{CauseId, KindId};
-use crate::observe::Observer;
+use crate::observe::Watch;
 use crate::program::{Body, Op};
 
-impl<O: Observer> Engine<'_, O> {
+impl<O: Watch> Engine<'_, O> {
     /// [`Op::Halt`] of stream `target` by stream `s`.
     pub(super) fn halt(&mut self, s: u32, target: u32, call: u32) {
         let Body::Role(_) = self.program.streams[target as usize].body else { return };

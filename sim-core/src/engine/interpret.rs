@@ -5,13 +5,13 @@ use super::stores::Request;
 use super::{Engine, Status};
 use crate::fixed::RATE_BITS;
 use crate::id::{BindingId, BlockId};
-use crate::observe::Observer;
+use crate::observe::Watch;
 use crate::outcome::{End, Limit};
 use crate::platform::Demand;
 use crate::program::{Activity, Affine, Body, CellRef, Op, Slot};
 use crate::time::Time;
 
-impl<'a, O: Observer> Engine<'a, O> {
+impl<'a, O: Watch> Engine<'a, O> {
     /// A stream can go on.
     pub(super) fn resume(&mut self, s: u32) {
         let goes_on = match self.streams[s as usize].status {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::ledger::Account;
 use super::{Engine, Status};
 use crate::id::{BindingId, BlockId, CellId, KindId};
-use crate::observe::Observer;
+use crate::observe::Watch;
 use crate::program::{Candidate, Op, ReclaimTable, Rule, ticket};
 use crate::time::Time;
 
@@ -48,7 +48,7 @@ impl CellState {
     }
 }
 
-impl<O: Observer> Engine<'_, O> {
+impl<O: Watch> Engine<'_, O> {
     /// Puts a job in a queue, or hands it to the idle worker with the smallest id.
     pub(super) fn post(&mut self, by: u32, queue: usize, job: Job) {
         if let Some(cell) = job.ticket {

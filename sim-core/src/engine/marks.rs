@@ -6,7 +6,7 @@
 
 use super::Engine;
 use crate::id::BlockId;
-use crate::observe::Observer;
+use crate::observe::Watch;
 use crate::outcome::ByCause;
 use crate::program::{Body, CAUSES_MAX, Op, Program};
 use crate::time::Time;
@@ -46,7 +46,7 @@ impl Cut {
     }
 }
 
-impl<O: Observer> Engine<'_, O> {
+impl<O: Watch> Engine<'_, O> {
     /// [`Op::Mark`].
     pub(super) fn mark(&mut self, s: u32) {
         let (now, spent) = (self.now, self.spent[s as usize]);

@@ -25,7 +25,7 @@ mod stream;
 use crate::fixed::Rate;
 use crate::id::{CauseId, FluidId};
 use crate::noise::NoiseSource;
-use crate::observe::{Observer, Unobserved};
+use crate::observe::{Curves, Look, Observer, Spans, Unobserved, Watch};
 use crate::outcome::{ByCause, End, FluidUse, Limit, Run, StreamUse};
 use crate::platform::Platform;
 use crate::program::{CAUSES_MAX, Op, Program, StartState};
@@ -85,14 +85,28 @@ pub fn simulate(
     start: &StartState,
     options: &Options,
 ) -> Result<Run, Vec<ProgramError>> {
-    simulate_observed(platform, program, start, options, &mut Unobserved)
+    watched(platform, program, start, options, &mut Unobserved)
 }
 
 /// Executes a program while an observer looks on.
 ///
 /// # Errors
 /// As [`simulate`].
-pub fn simulate_observed<O: Observer>(
+pub fn simulate_observed(
+    platform: &Platform,
+    program: &Program,
+    start: &StartState,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Run, Vec<ProgramError>> {
+    match observer.look() {
+        Look::Nothing => watched(platform, program, start, options, &mut Unobserved),
+        Look::Spans => watched(platform, program, start, options, &mut Spans(observer)),
+        Look::Curves => watched(platform, program, start, options, &mut Curves(observer)),
+    }
+}
+
+fn watched<O: Watch>(
     platform: &Platform,
     program: &Program,
     start: &StartState,
@@ -177,7 +191,7 @@ struct Engine<'a, O> {
     end: Option<End>,
 }
 
-impl<'a, O: Observer> Engine<'a, O> {
+impl<'a, O: Watch> Engine<'a, O> {
     fn new(
         platform: &'a Platform,
         program: &'a Program,
@@ -242,7 +256,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             } else {
                 Vec::new()
             },
-            observed_loads: observer.fluids().iter().map(|&fluid| (fluid, Rate(0))).collect(),
+            observed_loads: observer.observer().fluids().iter().map(|&fluid| (fluid, Rate(0))).collect(),
             observer,
             code,
             round: (0..count as u32).collect(),
@@ -463,7 +477,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     fn go_on(&mut self, s: u32, ready: Time) {
         if O::SPANS {
             let (place, op, since) = (self.place(s), self.op_of(s), self.streams[s as usize].since);
-            self.observer.span(place, op, since, ready, self.now);
+            self.observer.observer().span(place, op, since, ready, self.now);
         }
         let stream = &mut self.streams[s as usize];
         stream.pc += 1;

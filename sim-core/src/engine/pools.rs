@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Engine, Status};
 use crate::id::{CauseId, PoolId};
-use crate::observe::Observer;
+use crate::observe::Watch;
 use crate::program::{Op, Units};
 
 /// One pool.
@@ -61,7 +61,7 @@ impl PoolState {
     }
 }
 
-impl<O: Observer> Engine<'_, O> {
+impl<O: Watch> Engine<'_, O> {
     /// [`Op::Hold`]: true when the stream may go on at once.
     pub(super) fn hold(&mut self, s: u32, pool: usize, units: u32, priority: u8) -> bool {
         if units > self.pools[pool].units {

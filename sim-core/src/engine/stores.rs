@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Engine, Status};
 use crate::id::{CauseId, KindId, StoreId};
-use crate::observe::Observer;
+use crate::observe::Watch;
 use crate::outcome::{End, OutOfMemory, Peak, Place, StoreUse};
 use crate::program::{Op, Shortage};
 use crate::time::Time;
@@ -101,7 +101,7 @@ impl StoreState {
     }
 }
 
-impl<O: Observer> Engine<'_, O> {
+impl<O: Watch> Engine<'_, O> {
     /// [`Op::Acquire`]: true when the stream may go on at once.
     pub(super) fn acquire(&mut self, s: u32, request: Request) -> bool {
         let Request { store, bytes, priority, .. } = request;
@@ -142,7 +142,7 @@ impl<O: Observer> Engine<'_, O> {
         state.by_kind[kind.index()] -= bytes;
         let held = state.by_kind[kind.index()];
         if O::CURVES {
-            self.observer.store(self.now, StoreId::from(store), kind, held);
+            self.observer.observer().store(self.now, StoreId::from(store), kind, held);
         }
         self.forget_bytes(s, store, bytes, kind);
         if !self.stores[store].waiters.is_empty() {
@@ -195,7 +195,7 @@ impl<O: Observer> Engine<'_, O> {
         let held = &mut state.by_kind[kind.index()];
         *held += bytes;
         if O::CURVES {
-            self.observer.store(now, StoreId::from(store), kind, *held);
+            self.observer.observer().store(now, StoreId::from(store), kind, *held);
         }
         if state.used > state.peak.bytes {
             state.peak.bytes = state.used;

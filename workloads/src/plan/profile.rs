@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use sim_core::fold::fold;
-use sim_core::observe::Observer;
+use sim_core::observe::{Look, Observer};
 use sim_core::outcome::{End, Place};
 use sim_core::program::Op;
 use sim_core::time::Time;
@@ -150,7 +150,9 @@ struct Seen {
 }
 
 impl Observer for Watch<'_> {
-    const CURVES: bool = false;
+    fn look(&self) -> Look {
+        Look::Spans
+    }
 
     fn span(&mut self, place: Place, op: &Op, start: Time, _ready: Time, end: Time) {
         let (Op::Run { activity } | Op::Join { activity, .. }) = *op else { return };

@@ -8,7 +8,7 @@ mod plan;
 use super::{Engine, NOBODY, Status};
 use crate::fixed::Rate;
 use crate::id::KindId;
-use crate::observe::Observer;
+use crate::observe::Watch;
 use crate::platform::Demand;
 use crate::program::{Activity, Slot};
 use crate::sharing::cap_load;
@@ -30,7 +30,7 @@ pub(super) struct Running {
     start: Time,
 }
 
-impl<O: Observer> Engine<'_, O> {
+impl<O: Watch> Engine<'_, O> {
     /// The stretch that a stream comes to, if it is worth a segment: not where the stream can run ahead of the clock.
     pub(super) fn stretch_at(&self, s: u32, pc: u32) -> Option<u32> {
         let id = self.plans.find(pc, self.streams[s as usize].bound.costs?.0)?;
