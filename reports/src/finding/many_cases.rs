@@ -97,7 +97,7 @@ fn ties_all(contenders: &IndexSet<String>, running: &[&Standing<'_>], of: usize)
         Claim::TiesAll { name, with, named, cases, of, saving }
     };
     let ways = [tie(NAMED, saving.clone()), tie(1, saving), tie(1, None)];
-    Some(with_and_without(&ways, always_slower(running)))
+    Some(with_and_without(&ways, always_slower(running).as_ref()))
 }
 
 /// The place of the contender that needs least memory in all cases together; the first where memory
