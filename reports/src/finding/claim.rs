@@ -160,6 +160,19 @@ pub enum Claim {
         /// rival.
         gain: Option<Range>,
     },
+    /// One contender is the fastest or ties, in all cases in which any runs.
+    Unbeaten {
+        /// Its name.
+        name: String,
+        /// Number of these cases.
+        cases: usize,
+        /// Number of all cases.
+        of: usize,
+        /// Cases in which no other is as fast.
+        alone: usize,
+        /// Speed over that of the next best in these. `None`: not said, or no rival.
+        gain: Option<Range>,
+    },
     /// Several contenders are equally fast, and none is faster, in all cases in which any runs.
     TiesAll {
         /// The one that needs least memory, or is written first.

@@ -94,6 +94,10 @@ impl fmt::Display for Claim {
                 write!(f, "{name} is fastest in {}", all_cases(*cases, *of))?;
                 gain.iter().try_for_each(|gain| write!(f, ", by {} over the next best", gain.gain()))
             }
+            Claim::Unbeaten { name, cases, of, alone, gain } => {
+                write!(f, "{name} leads or ties in {}, leading in {alone}", all_cases(*cases, *of))?;
+                gain.iter().try_for_each(|gain| write!(f, " (by {})", gain.gain()))
+            }
             Claim::TiesAll { name, with, named, cases, of, saving } => {
                 let cases = all_cases(*cases, *of);
                 match saving {

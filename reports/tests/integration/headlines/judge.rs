@@ -144,6 +144,14 @@ pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
             holds(running.iter().all(wins), "it does not win all")?;
             gain.map_or(Ok(()), |gain| is_range(Some(gain), leads(&running)))
         }
+        Claim::Unbeaten { name, cases: told, of, alone, gain } => {
+            same!((*told, *of), (running.len(), cases.len()))?;
+            let ties = |(tied, _): &&(Vec<Best>, Vec<Best>)| tied.iter().any(|best| best.name == *name);
+            holds(running.iter().copied().all(|standing| ties(&standing)), "it is beaten")?;
+            let won: Vec<_> = running.iter().copied().filter(|(tied, _)| tied.len() == 1).collect();
+            same!(*alone, won.len())?;
+            gain.map_or(Ok(()), |gain| is_range(Some(gain), leads(&won)))
+        }
         Claim::TiesAll { name, with, cases: told, of, saving, .. } => {
             same!((*told, *of), (running.len(), cases.len()))?;
             let always =
