@@ -39,11 +39,11 @@ impl<'a> Standing<'a> {
         for entries in contenders.into_values() {
             let (first, others): (Vec<_>, Vec<_>) =
                 entries.into_iter().partition(|entry| tied(fastest, entry.value));
-            match first.is_empty() {
-                true => {
-                    slower.extend(others.into_iter().reduce(|a, b| if b.value > a.value { b } else { a }))
-                }
-                false => ties.extend(least_memory_first(first).into_iter().next()),
+            // Of equally fast slower runs the one written first.
+            let faster = |a: Entry<'a>, b: Entry<'a>| if b.value > a.value { b } else { a };
+            match least_memory_first(first).into_iter().next() {
+                Some(entry) => ties.push(entry),
+                None => slower.extend(others.into_iter().reduce(faster)),
             }
         }
         slower.sort_by(|a, b| b.value.total_cmp(&a.value));

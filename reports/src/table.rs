@@ -23,7 +23,7 @@ pub(crate) struct Column {
 /// One run.
 pub(crate) struct Row<'a> {
     pub(crate) run: &'a RunSummary,
-    /// Whether it is the fastest of its point.
+    /// True if nothing at its point is faster.
     pub(crate) leads: bool,
     pub(crate) cells: Vec<Cell>,
 }
@@ -67,12 +67,12 @@ impl<'a> Table<'a> {
     pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'a>> {
         self.points.iter().flat_map(move |point| {
             let fastest = point.ranked(self.speed).first().copied();
-            let leader = fastest.map_or(point.runs[0], |(run, _)| run);
             let compared = fastest.filter(|_| point.runs.len() > 1);
             point.runs.iter().map(move |run| {
                 let mut cells: Vec<_> = self.kinds.iter().map(|kind| kind.cell(run)).collect();
                 cells.push(place(run, compared, self.speed));
-                Row { run, leads: fastest.is_some() && std::ptr::eq(leader, *run), cells }
+                let ties = |value| fastest.is_some_and(|(_, fastest)| tied(fastest, value));
+                Row { run, leads: self.speed.value(run).is_some_and(ties), cells }
             })
         })
     }

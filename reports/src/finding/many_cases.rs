@@ -29,7 +29,10 @@ pub(super) fn draft(all: &Comparison<'_>) -> Draft {
     let everywhere = wins_all(&running, cases.len()).or_else(|| ties_all(&contenders, &running, cases.len()));
     let (heads, lean) = match everywhere {
         Some(heads) => (heads, None),
-        None => (places(all, &cases), least_memory(&running)),
+        None => (
+            places(all, &cases).into_iter().chain(unbeaten(&contenders, &running, cases.len())).collect(),
+            least_memory(&running),
+        ),
     };
     Draft {
         heads: heads.into_iter().chain(counts(&cases)).collect(),
@@ -75,6 +78,22 @@ fn wins_all(running: &[&Standing<'_>], of: usize) -> Option<Vec<Vec<Claim>>> {
     running.iter().all(wins).then(|| vec![claim(gain), claim(None)])
 }
 
+/// One contender is the fastest or ties wherever any runs, which is said where it wins some.
+fn unbeaten(contenders: &IndexSet<String>, running: &[&Standing<'_>], of: usize) -> Vec<Vec<Claim>> {
+    let ties = |name: &str, standing: &Standing<'_>| standing.tied.iter().any(|entry| entry.name == name);
+    let always = |name: &&String| running.iter().all(|standing| ties(name, standing));
+    let Some(name) = contenders.iter().find(always) else { return Vec::new() };
+    // Nothing ties where it wins, so there is at most one such contender.
+    let won: Vec<_> = running.iter().filter(|standing| standing.tied.len() == 1).collect();
+    if won.is_empty() {
+        return Vec::new();
+    }
+    let (cases, alone) = (running.len(), won.len());
+    let gain = Range::of(won.iter().filter_map(|standing| lead(standing)));
+    let claim = |gain| vec![Claim::Unbeaten { name: name.clone(), cases, of, alone, gain }];
+    vec![claim(gain), claim(None)]
+}
+
 /// Several contenders are as fast as the fastest wherever any runs: these, and which others are
 /// slower wherever they run.
 fn ties_all(contenders: &IndexSet<String>, running: &[&Standing<'_>], of: usize) -> Option<Vec<Vec<Claim>>> {
@@ -97,7 +116,7 @@ fn ties_all(contenders: &IndexSet<String>, running: &[&Standing<'_>], of: usize)
         Claim::TiesAll { name, with, named, cases, of, saving }
     };
     let ways = [tie(NAMED, saving.clone()), tie(1, saving), tie(1, None)];
-    Some(with_and_without(&ways, always_slower(running)))
+    Some(with_and_without(&ways, always_slower(running).as_ref()))
 }
 
 /// The place of the contender that needs least memory in all cases together; the first where memory

@@ -9,6 +9,7 @@ mod failure;
 mod many_cases;
 mod notes;
 mod one_case;
+mod words;
 
 use std::fmt;
 

@@ -60,15 +60,15 @@ fn heads(all: &Comparison<'_>, case: &Case<'_>, standing: &Standing<'_>) -> Vec<
                 tie(&bare, 1, saving),
                 tie(&bare, 1, None),
             ];
-            with_and_without(&ways, slower_than_ties(standing))
+            with_and_without(&ways, slower_than_ties(standing).as_ref())
         }
     }
 }
 
 /// Each of some ways to say a thing, first with what follows it, if there is anything.
-pub(super) fn with_and_without(ways: &[Claim], then: Option<Claim>) -> Vec<Vec<Claim>> {
+pub(super) fn with_and_without(ways: &[Claim], then: Option<&Claim>) -> Vec<Vec<Claim>> {
     let alone = ways.iter().map(|way| vec![way.clone()]);
-    let followed = then.iter().flat_map(|then| ways.iter().map(|way| vec![way.clone(), then.clone()]));
+    let followed = then.into_iter().flat_map(|then| ways.iter().map(|way| vec![way.clone(), then.clone()]));
     followed.take(2).chain(alone).collect()
 }
 

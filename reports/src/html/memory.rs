@@ -1,5 +1,7 @@
 //! Does it fit: what each device held at its peak, the fullest one over time, and what speed costs in memory.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 
 use super::{Page, allocator, figure, first, kept, legend, picker, swap};
@@ -147,8 +149,12 @@ pub(super) fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
         let all = run.worst_device()?.peak_bytes;
         if of_activations { run.peak_activation_bytes } else { Some(all) }
     };
-    // Which runs no other beats is asked among those that do the same work.
-    let one_case = page.case.as_ref().filter(|_| !of_activations);
+    // Variants have curves where points differ in what is trained at a time. Without, the runs that
+    // no other beats are joined, which do the same work: those of one case.
+    let models: BTreeSet<String> =
+        page.points().iter().flat_map(|point| &point.runs).map(|run| model(page, run)).collect();
+    let curves = of_activations && models.len() < page.points().len();
+    let one_case = page.case.as_ref().filter(|_| !curves);
     let dots: Vec<_> = page
         .summary
         .variants

@@ -238,3 +238,20 @@ fn hostile_names_are_text() {
     assert!(!page.contains("alert(1)</script>"));
     assert_nested("hostile", &page);
 }
+
+/// A smaller model is no better setting: fronts and winners keep to one case.
+#[test]
+fn over_cases_nothing_is_best_of_all() {
+    let choices = sweep();
+    let cases = Summary { cases: choices.axes.clone(), ..choices.clone() };
+    let (choices, cases) = (page(&choices), page(&cases));
+    assert!(choices.contains("Best: <strong>") && choices.contains("What does speed cost in memory?"));
+    assert!(cases.contains("One of several cases, the best there: <strong>"));
+    assert!(cases.contains("What does speed cost in memory at micro-batches 64?"));
+}
+
+#[test]
+fn all_that_tie_are_marked_as_the_fastest() {
+    let page = page(&summary("tie", &[], vec![bare("a", 1.0), bare("b", 1.0), bare("c", 2.0)]));
+    assert_eq!(page.matches("<tr class=\" leads\">").count(), 2);
+}

@@ -6,6 +6,15 @@ use reports::summary::FailureKind;
 
 use super::table::{ALIKE, Best, Row, Table};
 
+/// Compares what is told with what is found.
+macro_rules! same {
+    ($told:expr, $found:expr) => {
+        match (&$told, &$found) {
+            (told, found) => holds(told == found, &format!("told {told:?}, found {found:?}")),
+        }
+    };
+}
+
 /// Checks one claim; an error says what was found instead.
 pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
     let cases = table.cases();
@@ -16,14 +25,14 @@ pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
     let whole = || standings.first().cloned().unwrap_or_default();
     let failing = || table.rows.iter().filter(|row| table.value(row).is_none());
     match claim {
-        Claim::NothingRan => same(table.rows.len(), 0),
+        Claim::NothingRan => same!(table.rows.len(), 0),
         Claim::Interrupted { ended, planned } => {
-            same(*ended, table.rows.len() as u64)?;
+            same!(*ended, table.rows.len() as u64)?;
             holds(planned > ended, "it is complete")
         }
         Claim::Alone { name, rate } => {
-            same(table.rows.len(), 1)?;
-            same(name.as_str(), table.rows[0].variant())?;
+            same!(table.rows.len(), 1)?;
+            same!(name.as_str(), table.rows[0].variant())?;
             is_rate(table, &table.rows[0], rate)
         }
         Claim::Mostly { state, share } => {
@@ -35,27 +44,27 @@ pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
         }
         Claim::Peak { device, bytes, .. } => {
             let row = &table.rows[0];
-            same(row.number("peak_memory_bytes"), Some(*bytes as f64))?;
-            same(row.text("peak_memory_device"), Some(device.as_str()))
+            same!(row.number("peak_memory_bytes"), Some(*bytes as f64))?;
+            same!(row.text("peak_memory_device"), Some(device.as_str()))
         }
         Claim::Only { best, rate, fits } => {
             let (tied, slower) = whole();
-            same((cases.len(), tied.len(), slower.len()), (1, 1, 0))?;
+            same!((cases.len(), tied.len(), slower.len()), (1, 1, 0))?;
             is_best(table, best, rate, &tied[0])?;
             let memory = failing().all(|row| row.text("failure.kind") == Some("out-of-memory"));
-            same(*fits, memory)
+            same!(*fits, memory)
         }
         Claim::Faster { best, over, ratio, rates } => {
             let (tied, slower) = whole();
-            same((cases.len(), tied.len(), slower.len()), (1, 1, 1))?;
+            same!((cases.len(), tied.len(), slower.len()), (1, 1, 1))?;
             is_best(table, best, &rates[0], &tied[0])?;
-            same(over, &slower[0].name)?;
+            same!(over, &slower[0].name)?;
             near(rates[1].value, slower[0].value)?;
             near(*ratio, tied[0].value / slower[0].value)
         }
         Claim::Fastest { best, rate, of, over } => {
             let (tied, slower) = whole();
-            same((cases.len(), tied.len(), slower.len() + 1), (1, 1, *of))?;
+            same!((cases.len(), tied.len(), slower.len() + 1), (1, 1, *of))?;
             is_best(table, best, rate, &tied[0])?;
             let bound = |first: f64, pick: fn(f64, f64) -> f64| {
                 tied[0].value / slower.iter().map(|best| best.value).fold(first, pick)
@@ -69,9 +78,9 @@ pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
         }
         Claim::Tie { best, with, rate, saving, .. } => {
             let (tied, _) = whole();
-            same(cases.len(), 1)?;
+            same!(cases.len(), 1)?;
             is_best(table, best, rate, &tied[0])?;
-            same(sorted(with), sorted(&names(&tied[1..])))?;
+            same!(sorted(with), sorted(&names(&tied[1..])))?;
             is_saving(saving, with, |other| {
                 let other = tied.iter().find(|best| best.name == *other).expect("it ties");
                 savings(&tied[0], std::slice::from_ref(other))
@@ -85,40 +94,40 @@ pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
                 slower.map(|best| (best.name.clone(), tied[0].value / best.value))
             });
             let (slower, ratios): (Vec<String>, Vec<f64>) = ratios.unzip();
-            same(sorted(told), sorted(&slower))?;
+            same!(sorted(told), sorted(&slower))?;
             is_range(Some(*by), Some(ratios))
         }
         Claim::Failed { names: told, kind, everywhere } => {
             let fails = |name: &String| table.of(name).iter().all(|row| table.value(row).is_none());
             let never: Vec<String> = table.contenders().into_iter().filter(fails).collect();
             let alike: Vec<String> = never.into_iter().filter(|name| why(table, name) == *kind).collect();
-            same(sorted(told), sorted(&alike))?;
-            same(*everywhere, told.iter().any(|name| table.of(name).len() > 1))
+            same!(sorted(told), sorted(&alike))?;
+            same!(*everywhere, told.iter().any(|name| table.of(name).len() > 1))
         }
         Claim::Fails { name, kind, .. } => {
-            same(table.rows.len(), 1)?;
+            same!(table.rows.len(), 1)?;
             holds(table.value(&table.rows[0]).is_none(), "it runs")?;
-            same(*kind, why(table, name))
+            same!(*kind, why(table, name))
         }
         Claim::NoneRuns { fits, points } => {
-            same(running.len(), 0)?;
-            same(*fits, table.rows.iter().all(|row| row.text("failure.kind") == Some("out-of-memory")))?;
+            same!(running.len(), 0)?;
+            same!(*fits, table.rows.iter().all(|row| row.text("failure.kind") == Some("out-of-memory")))?;
             let tried: std::collections::BTreeSet<Vec<_>> =
                 table.rows.iter().map(|row| row.point.values().collect()).collect();
-            same(*points, tried.len())
+            same!(*points, tried.len())
         }
         Claim::Closest { store, short, .. } => {
-            same((cases.len(), running.len()), (1, 0))?;
+            same!((cases.len(), running.len()), (1, 0))?;
             let least =
                 table.rows.iter().filter_map(|row| row.number("failure.short_bytes")).reduce(f64::min);
-            same(Some(*short as f64), least)?;
+            same!(Some(*short as f64), least)?;
             let found = table.rows.iter().find(|row| row.number("failure.short_bytes") == least);
-            same(found.and_then(|row| row.text("failure.store")), Some(store.as_str()))
+            same!(found.and_then(|row| row.text("failure.store")), Some(store.as_str()))
         }
         Claim::Holders(_) => holds(running.is_empty(), "something runs"),
         Claim::Between { name, low, high, cases: told, .. } => {
-            same(table.contenders(), vec![name.clone()])?;
-            same(*told, running.len())?;
+            same!(table.contenders(), vec![name.clone()])?;
+            same!(*told, running.len())?;
             let speeds: Vec<f64> = running.iter().map(|(tied, _)| tied[0].value).collect();
             is_range(Some(Range { low: low.0.value, high: high.0.value }), Some(speeds))?;
             [low, high].into_iter().try_for_each(|(rate, at)| {
@@ -127,20 +136,28 @@ pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
             })
         }
         Claim::NotIn { cases: without, of } => {
-            same((*without, *of), (cases.len() - running.len(), cases.len()))
+            same!((*without, *of), (cases.len() - running.len(), cases.len()))
         }
         Claim::WinsAll { name, cases: told, of, gain } => {
-            same((*told, *of), (running.len(), cases.len()))?;
+            same!((*told, *of), (running.len(), cases.len()))?;
             let wins = |(tied, _): &&(Vec<Best>, Vec<Best>)| tied.len() == 1 && tied[0].name == *name;
             holds(running.iter().all(wins), "it does not win all")?;
             gain.map_or(Ok(()), |gain| is_range(Some(gain), leads(&running)))
         }
+        Claim::Unbeaten { name, cases: told, of, alone, gain } => {
+            same!((*told, *of), (running.len(), cases.len()))?;
+            let ties = |(tied, _): &&(Vec<Best>, Vec<Best>)| tied.iter().any(|best| best.name == *name);
+            holds(running.iter().copied().all(|standing| ties(&standing)), "it is beaten")?;
+            let won: Vec<_> = running.iter().copied().filter(|(tied, _)| tied.len() == 1).collect();
+            same!(*alone, won.len())?;
+            gain.map_or(Ok(()), |gain| is_range(Some(gain), leads(&won)))
+        }
         Claim::TiesAll { name, with, cases: told, of, saving, .. } => {
-            same((*told, *of), (running.len(), cases.len()))?;
+            same!((*told, *of), (running.len(), cases.len()))?;
             let always =
                 |name: &String| running.iter().all(|(tied, _)| tied.iter().any(|best| best.name == *name));
             let all: Vec<String> = table.contenders().into_iter().filter(always).collect();
-            same(sorted(&[std::slice::from_ref(name), with].concat()), sorted(&all))?;
+            same!(sorted(&[std::slice::from_ref(name), with].concat()), sorted(&all))?;
             is_saving(saving, with, |other| {
                 let of_case = |(tied, _): &&(Vec<Best>, Vec<Best>)| {
                     let find =
@@ -154,7 +171,7 @@ pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
         Claim::Where { fastest, gain, cases: told, .. } => {
             let standings: Vec<_> = told.iter().map(|case| table.stand(&table.within(case))).collect();
             for (tied, _) in &standings {
-                same(sorted(&names(tied)), sorted(fastest))?;
+                same!(sorted(&names(tied)), sorted(fastest))?;
             }
             match gain {
                 Some(_) => is_range(*gain, leads(&standings.iter().collect::<Vec<_>>())),
@@ -162,14 +179,14 @@ pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
             }
         }
         Claim::Counts { of, wins, others, ties, nothing } => {
-            same(*of, cases.len())?;
-            same(*ties, standings.iter().filter(|(tied, _)| tied.len() > 1).count())?;
-            same(*nothing, cases.len() - running.len())?;
-            same(wins.iter().map(|wins| wins.cases).sum::<usize>() + others + ties + nothing, *of)?;
+            same!(*of, cases.len())?;
+            same!(*ties, standings.iter().filter(|(tied, _)| tied.len() > 1).count())?;
+            same!(*nothing, cases.len() - running.len())?;
+            same!(wins.iter().map(|wins| wins.cases).sum::<usize>() + others + ties + nothing, *of)?;
             wins.iter().try_for_each(|wins| {
                 let won = |(tied, _): &&&(Vec<Best>, Vec<Best>)| tied.len() == 1 && tied[0].name == wins.name;
                 let won: Vec<_> = running.iter().filter(won).copied().collect();
-                same(wins.cases, won.len())?;
+                same!(wins.cases, won.len())?;
                 wins.gain.map_or(Ok(()), |gain| is_range(Some(gain), leads(&won)))
             })
         }
@@ -180,25 +197,25 @@ pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
             let leaders: Vec<&String> =
                 running.iter().copied().filter(leaner).map(|(tied, _)| &tied[0].name).collect();
             let count = |name: &String| leaders.iter().filter(|leader| **leader == name).count();
-            same(*told, count(name))?;
+            same!(*told, count(name))?;
             holds(leaders.iter().all(|other| count(other) <= *told), "another leads more often")
         }
     }
 }
 
 fn is_best(table: &Table, told: &Setting, rate: &Rate, found: &Best) -> Result<(), String> {
-    same(&told.name, &found.name)?;
+    same!(&told.name, &found.name)?;
     near(rate.value, found.value)?;
     let rows = table.of(&told.name);
     let row = rows.iter().find(|row| row.point == told.point).ok_or("no such point")?;
     let at = if table.has_variants() { table.setting_name(row) } else { String::new() };
-    same(told.chosen, !at.is_empty())?;
+    same!(told.chosen, !at.is_empty())?;
     holds(told.at.is_empty() || told.at == at, "it is elsewhere")?;
     is_rate(table, row, rate)
 }
 
 fn is_rate(table: &Table, row: &Row, rate: &Rate) -> Result<(), String> {
-    same(rate.speed, table.speed)?;
+    same!(rate.speed, table.speed)?;
     near(rate.value, table.value(row).unwrap_or(f64::NAN))?;
     near(rate.step_time_s, row.step_time().unwrap_or(f64::NAN))
 }
@@ -219,7 +236,7 @@ fn is_saving(
     against: impl Fn(&String) -> Option<Vec<f64>>,
 ) -> Result<(), String> {
     let Some(Saving { against: other, share }) = told else { return Ok(()) };
-    same(Some(other), with.first())?;
+    same!(Some(other), with.first())?;
     holds(share.high >= ALIKE, "that is nothing")?;
     is_range(Some(*share), against(other))
 }
@@ -279,10 +296,6 @@ fn is_range(told: Option<Range>, found: Option<Vec<f64>>) -> Result<(), String> 
 
 fn near(told: f64, found: f64) -> Result<(), String> {
     holds((told - found).abs() <= found.abs().max(1e-9) * 1e-9, &format!("told {told}, found {found}"))
-}
-
-fn same<T: PartialEq + std::fmt::Debug>(told: T, found: T) -> Result<(), String> {
-    holds(told == found, &format!("told {told:?}, found {found:?}"))
 }
 
 fn holds(is: bool, otherwise: &str) -> Result<(), String> {

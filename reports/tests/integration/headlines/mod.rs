@@ -103,6 +103,7 @@ fn random_results_lead_to_every_claim() {
         "Slower",
         "Tie",
         "TiesAll",
+        "Unbeaten",
         "Where",
         "WinsAll",
     ];

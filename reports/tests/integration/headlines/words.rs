@@ -105,6 +105,10 @@ impl Said {
                 said.names([name]).ratios(*gain);
                 said.count([*cases as u64, *of as u64]);
             }
+            Claim::Unbeaten { name, cases, of, alone, gain } => {
+                said.names([name]).ratios(*gain);
+                said.count([*cases as u64, *of as u64, *alone as u64]);
+            }
             Claim::TiesAll { name, with, named, cases, of, saving } => {
                 said.names([name]).names(with).shares(saving.as_ref());
                 said.count([*cases as u64, *of as u64]);

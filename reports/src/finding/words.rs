@@ -1,0 +1,231 @@
+//! Claims of a headline in words.
+
+use std::fmt;
+
+use super::claim::{Claim, Range, Rate, Saving, Setting, Wins};
+use super::{NAMED, failure, list};
+use crate::quantity;
+use crate::ranking::ALIKE;
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Claim::NothingRan => write!(f, "Nothing was run"),
+            Claim::Interrupted { ended, planned } => {
+                write!(f, "{ended} of {planned} runs ended before the interrupt")
+            }
+            Claim::Alone { name, rate } => write!(f, "{name} runs at {}", rate.with_step()),
+            Claim::Mostly { state, share } => write!(f, "{} of it is {state}", quantity::percent(*share)),
+            Claim::Peak { device, bytes, capacity } => {
+                let [bytes, capacity] = [*bytes, *capacity].map(quantity::bytes);
+                write!(f, "it needs {bytes} of the {capacity} of {device}")
+            }
+            Claim::Only { best, rate, fits } => {
+                let verb = if *fits { "fits" } else { "runs" };
+                write!(f, "Only {} {verb}, with {}{}", best.name, rate.with_step(), best.place())
+            }
+            Claim::Faster { best, over, ratio, rates } => write!(
+                f,
+                "{}{} is {} faster than {over}{} ({})",
+                best.name,
+                best.place(),
+                quantity::gain(*ratio),
+                best.others_too(),
+                against(rates, *ratio)
+            ),
+            Claim::Fastest { best, rate, of, over } => {
+                let each = if best.chosen { ", each at its best" } else { "" };
+                write!(f, "{}{} is fastest of {of}{each} ({rate})", best.name, best.place())?;
+                over.iter().enumerate().try_for_each(|(number, (name, ratio))| {
+                    let sign = if number == 0 { ":" } else { "," };
+                    write!(f, "{sign} {} faster than {name}", quantity::gain(*ratio))
+                })
+            }
+            Claim::Tie { best, with, named, rate, saving } => match saving {
+                None => {
+                    let names = [std::slice::from_ref(&best.name), with].concat();
+                    write!(f, "{} are equally fast ({rate}{})", list(&names, *named), best.place())
+                }
+                Some(saving) => {
+                    let with = list(with, *named);
+                    write!(
+                        f,
+                        "{}{} is as fast as {with} ({rate}), {}",
+                        best.name,
+                        best.place(),
+                        saving.words(&with)
+                    )
+                }
+            },
+            Claim::Slower { names, by } => {
+                let be = if names.len() == 1 { "is" } else { "are" };
+                write!(f, "{} {be} {} slower", list(names, NAMED), by.gain())
+            }
+            Claim::Failed { names, kind, everywhere } => {
+                write!(f, "{} {}", list(names, NAMED), failure::fails(*kind, names.len() == 1, *everywhere))
+            }
+            Claim::Fails { name, kind, reason } => {
+                write!(f, "{name} {}", failure::fails(*kind, true, false))?;
+                reason.iter().try_for_each(|reason| write!(f, ": {reason}"))
+            }
+            Claim::NoneRuns { fits, points } => {
+                let verb = if *fits { "fits" } else { "runs" };
+                match points {
+                    1 => write!(f, "No variant {verb}"),
+                    _ => write!(f, "No variant {verb} at any of the {points} settings"),
+                }
+            }
+            Claim::Closest { name, store, short } => {
+                write!(f, "{name} comes closest: {store} is {} short", quantity::bytes(*short))
+            }
+            Claim::Holders(words) => write!(f, "{words}"),
+            Claim::Between { name, low, high, cases, named } => {
+                let [slowest, fastest] = [low.0.to_string(), high.0.to_string()];
+                match (slowest == fastest, *named) {
+                    (true, _) => write!(f, "{name} runs at {fastest} in {cases} cases"),
+                    (false, true) => {
+                        write!(f, "{name} runs at {slowest} ({}) to {fastest} ({})", low.1, high.1)
+                    }
+                    (false, false) => write!(f, "{name} runs at {slowest} to {fastest} in {cases} cases"),
+                }
+            }
+            Claim::NotIn { cases, of } => write!(f, "nothing runs in {cases} of {of} cases"),
+            Claim::WinsAll { name, cases, of, gain } => {
+                write!(f, "{name} is fastest in {}", all_cases(*cases, *of))?;
+                gain.iter().try_for_each(|gain| write!(f, ", by {} over the next best", gain.gain()))
+            }
+            Claim::Unbeaten { name, cases, of, alone, gain } => {
+                write!(f, "{name} leads or ties in {}, leading in {alone}", all_cases(*cases, *of))?;
+                gain.iter().try_for_each(|gain| write!(f, " (by {})", gain.gain()))
+            }
+            Claim::TiesAll { name, with, named, cases, of, saving } => {
+                let cases = all_cases(*cases, *of);
+                match saving {
+                    None => {
+                        let names = [std::slice::from_ref(name), with].concat();
+                        write!(f, "{} are equally fast in {cases}", list(&names, *named))
+                    }
+                    Some(saving) => {
+                        let with = list(with, *named);
+                        write!(f, "{name} is as fast as {with} in {cases}, {}", saving.words(&with))
+                    }
+                }
+            }
+            Claim::Where { fastest, gain, place, .. } => match fastest.as_slice() {
+                [] => write!(f, "nothing runs {place}"),
+                [one] => {
+                    write!(f, "{one} is fastest {place}")?;
+                    gain.iter().try_for_each(|gain| write!(f, " (by {})", gain.gain()))
+                }
+                several => write!(f, "{} are equally fast {place}", list(several, NAMED)),
+            },
+            Claim::Counts { of, wins, others, ties, nothing } => {
+                let mut parts: Vec<String> = Vec::new();
+                let single = wins.is_empty() && *others > 0;
+                for (number, Wins { name, cases, gain }) in wins.iter().enumerate() {
+                    let verb = if number == 0 { " is fastest" } else { "" };
+                    let gain = gain.map_or(String::new(), |gain| format!(" (by {})", gain.gain()));
+                    parts.push(format!("{name}{verb} in {cases}{gain}"));
+                }
+                parts.extend(single.then(|| format!("{others} have a single winner")));
+                parts.extend((!single && *others > 0).then(|| format!("others in {others}")));
+                parts.extend((*ties > 0).then(|| format!("{ties} tie")));
+                parts.extend((*nothing > 0).then(|| format!("nothing runs in {nothing}")));
+                write!(f, "Of {of} cases {}", parts.join(", "))
+            }
+            Claim::LeastMemory { name, cases } => {
+                write!(f, "{name} needs least memory in {cases} of the ties")
+            }
+        }
+    }
+}
+
+/// `all 6 cases`, or `the 4 of 6 cases where any runs`.
+fn all_cases(cases: usize, of: usize) -> String {
+    match of {
+        _ if cases < of => format!("the {cases} of {of} cases where any runs"),
+        2 => "both cases".to_owned(),
+        _ => format!("all {of} cases"),
+    }
+}
+
+/// `12.1 s against 15.9 s`, or the two speeds where the steps do different amounts of work.
+fn against(rates: &[Rate; 2], ratio: f64) -> String {
+    let [first, other] = rates;
+    let same_work = ((other.step_time_s / first.step_time_s) / ratio - 1.0).abs() < 1e-3;
+    match same_work {
+        true => format!(
+            "{} against {}",
+            quantity::seconds(first.step_time_s),
+            quantity::seconds(other.step_time_s)
+        ),
+        false => format!("{first} against {other}"),
+    }
+}
+
+impl Setting {
+    /// ` at micro-batch 2`, or nothing.
+    fn place(&self) -> String {
+        if self.at.is_empty() { String::new() } else { format!(" at {}", self.at) }
+    }
+
+    /// ` at its best`, if every contender has its own setting.
+    fn others_too(&self) -> &'static str {
+        if self.chosen { " at its best" } else { "" }
+    }
+}
+
+impl Saving {
+    /// `with 41.2 % less peak memory than keep`; `keep` is not repeated if only it was named.
+    fn words(&self, with: &str) -> String {
+        let than = if with == self.against { String::new() } else { format!(" than {}", self.against) };
+        format!("with {} less peak memory{than}", self.share.percent())
+    }
+}
+
+impl Rate {
+    /// `98.6 samples/s (1.46 s a step)`, or the step time alone.
+    fn with_step(&self) -> String {
+        match self.speed.is_of_work() {
+            true => format!("{self} ({} a step)", quantity::seconds(self.step_time_s)),
+            false => self.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.speed.is_of_work() {
+            true => write!(f, "{}", self.speed.text(self.value)),
+            false => write!(f, "{} a step", quantity::seconds(self.step_time_s)),
+        }
+    }
+}
+
+impl Range {
+    /// Ratios above 1: `1.70–5.33 %`, `1.20–1.57×`, `up to 1.57×`; both ends in one unit.
+    fn gain(self) -> String {
+        let [low, high] = [self.low, self.high].map(quantity::gain);
+        match (low == high, self.high >= 1.1, quantity::times(self.low)) {
+            (true, ..) => high,
+            (false, false, _) => between(&quantity::significant((self.low - 1.0) * 100.0), &high),
+            (false, true, low) if low == "1.00×" => format!("up to {high}"),
+            (false, true, low) => between(low.trim_end_matches('×'), &high),
+        }
+    }
+
+    /// Shares: `30.1–41.2 %`, or `up to 41.2 %` where the least is nothing worth a word.
+    fn percent(self) -> String {
+        let [low, high] = [self.low, self.high].map(quantity::percent);
+        match self.low {
+            _ if low == high => high,
+            least if least < ALIKE => format!("up to {high}"),
+            least => between(&quantity::significant(least * 100.0), &high),
+        }
+    }
+}
+
+/// `1.20–1.57×`
+fn between(low: &str, high: &str) -> String {
+    format!("{low}–{high}")
+}
