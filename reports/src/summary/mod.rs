@@ -168,7 +168,7 @@ pub struct RunSummary {
     /// The links of a machine that were used most, busiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkUse>,
-    /// The critical path of the step by cause.
+    /// The critical path of the step by cause. Adds up to the step.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty", serialize_with = "absent::entries")]
     pub critical_path_s: IndexMap<String, f64>,
     /// Share of the slowest rank's work and communication that rests on each kind of evidence ("measured here", "data sheet",

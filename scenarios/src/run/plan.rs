@@ -6,12 +6,24 @@ use super::ranks::GROUPS_MAX;
 use super::{Options, Refusal, selected};
 use crate::experiment::Experiment;
 use crate::plans;
-use crate::schema::Scenario;
+use crate::schema::{Model, Scenario};
 
-/// Activities that one core simulates in a second, and what a run takes besides (building, checking, reporting), for
-/// estimates: measured on one core of a cloud machine over pipelines of 8 to 64 stages.
-const ACTIVITIES_PER_SECOND: f64 = 8e6;
-const SECONDS_PER_RUN: f64 = 2e-4;
+/// Seconds of one core that a run takes, for estimates.
+struct Effort {
+    /// For each activity, at most simulated.
+    activity: f64,
+    /// For each rank: building, checking and folding its program.
+    rank: f64,
+    /// For the rest: planning techniques, replaying the allocator, reporting.
+    run: f64,
+}
+
+/// Of a profiled pipeline, whose stages run ahead of the clock. Measured as the user time of `run` with one job, on a core
+/// of a cloud machine, over `pipeline-schedules` and `bpipe-profiled`.
+const PROFILE: Effort = Effort { activity: 1.25e-7, rank: 0.0, run: 2e-3 };
+/// Of a model on a machine, measured in the same way over the rest of the library and over data-parallel transformers of
+/// 8 layers on 1,000 to 16,000 GPUs.
+const MACHINE: Effort = Effort { activity: 2e-7, rank: 2.5e-5, run: 3e-2 };
 
 /// The most runs, points times variants, of one experiment, and the most stages of all of them together: their summaries,
 /// 1 to 3 kB a stage, are held until the report is written.
@@ -63,13 +75,22 @@ pub fn plan(experiment: &Experiment, options: &Options) -> Result<Plan, Refusal>
             plan.runs += run.seeds.get();
             plan.stages += reported(&resolved.scenario);
             plan.activities = plan.activities.saturating_add(activities.saturating_mul(run.seeds.get()));
+            plan.estimated_s += run.seeds.get() as f64 * seconds(&resolved.scenario, activities);
         }
     }
     if let Some((activities, limit, variant)) = too_large {
         return Err(Refusal::TooLarge { variant: variant.to_owned(), activities, limit });
     }
-    plan.estimated_s = plan.activities as f64 / ACTIVITIES_PER_SECOND + plan.runs as f64 * SECONDS_PER_RUN;
     Ok(plan)
+}
+
+/// Seconds that one run of a scenario takes on one core, roughly.
+fn seconds(scenario: &Scenario, activities: u64) -> f64 {
+    let effort = match scenario.model {
+        Model::ProfiledPipeline(_) => &PROFILE,
+        Model::Transformer(_) | Model::Layers(_) => &MACHINE,
+    };
+    activities as f64 * effort.activity + plans::ranks(scenario) as f64 * effort.rank + effort.run
 }
 
 /// Stages of a run that a report tells apart.
