@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
-use crate::finding::{approximate, idle, notes, rests_on, unsteady};
+use crate::finding::{approximate, idle, notes, rests_on, retrying, unsteady, without_allocator};
 use crate::matrix::{Down, Matrix};
 use crate::published::{Grid, Line, Published};
 use crate::quantity;
@@ -58,7 +58,13 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         writeln!(out)?;
         runs(out, &comparison, &comparison.points)?;
     }
-    let warnings = [idle(&comparison), unsteady(&comparison), approximate(&comparison)];
+    let warnings = [
+        idle(&comparison),
+        unsteady(&comparison),
+        without_allocator(&comparison),
+        retrying(&comparison),
+        approximate(&comparison),
+    ];
     for warning in warnings.into_iter().flatten().chain(notes(&comparison)) {
         writeln!(out, "\n{}", clean(&warning))?;
     }
@@ -266,9 +272,6 @@ fn allocator(
     comparison: &Comparison<'_>,
     style: Style,
 ) -> io::Result<()> {
-    if let Some(reason) = &run.allocator_unknown {
-        return writeln!(out, "\nwhat the allocator takes is not known: {}", clean(reason));
-    }
     if run.allocator.is_empty() {
         return Ok(());
     }

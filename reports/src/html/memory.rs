@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::{Page, allocator, figure, first, kept, legend, picker, swap};
+use crate::finding::{retrying, without_allocator};
 use crate::plots::rows::{self, Bar, Segment};
 use crate::plots::trade_off::{self, Dot};
 use crate::plots::{PlotError, memory_curve};
@@ -21,6 +22,8 @@ const CHARTS_MAX: usize = 12;
 
 pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     let charts = html! {
+        @let judged = [without_allocator(&page.comparison), retrying(&page.comparison)];
+        @for sentence in judged.into_iter().flatten() { p { (sentence) "." } }
         (peaks(page)?)
         (swap::plans(page))
         (kept::table(page))

@@ -3,6 +3,8 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use super::{Failure, RunSummary};
+
 /// What the ranks of a stage need of their GPUs, all alike.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AllocatorPeak {
@@ -59,5 +61,23 @@ impl Moment {
     #[must_use]
     pub fn words(&self) -> String {
         format!("{} in {}", self.operator, self.of)
+    }
+}
+
+/// What segments hold that is in no tensor, among the holders of a memory that ran out.
+pub const FRAGMENTS: &str = "fragments of the allocator";
+
+impl RunSummary {
+    /// Why it is said to fit although the allocator was not asked; `None`: it was, or the run does not fit, or has a profile's bytes.
+    #[must_use]
+    pub fn fits_without_allocator(&self) -> Option<&str> {
+        self.allocator_unknown.as_deref().filter(|_| self.fits)
+    }
+
+    /// Whether the allocator says that it fits, or that it does not.
+    #[must_use]
+    pub fn is_judged_by_allocator(&self) -> bool {
+        let refuses = |failure: &Failure| failure.holders_bytes.contains_key(FRAGMENTS);
+        !self.allocator.is_empty() || self.failure.as_ref().is_some_and(refuses)
     }
 }

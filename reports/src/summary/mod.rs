@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::wording::said;
 use crate::{absent, quantity};
 
-pub use allocator::{AllocatorPeak, Moment};
+pub use allocator::{AllocatorPeak, FRAGMENTS, Moment};
 pub use drives::DriveUse;
 pub use kept::KeptActivations;
 pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};

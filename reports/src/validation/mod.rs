@@ -1,7 +1,7 @@
 //! How far predictions are from measurements: what `validate` found, and the only thing its writers read.
 //!
 //! Times are in seconds, memory in bytes, errors and shares are fractions. An error is `ours / measured - 1`, above 0 where we are slow;
-//! of a ratio it is `ours - measured`.
+//! of a ratio it is `ours - measured`. A verdict on memory is wrong or right, so that its mean error is the share of wrong ones.
 
 pub mod csv;
 mod evidence;
@@ -64,6 +64,9 @@ pub struct Part {
     pub passed: bool,
     /// Their errors.
     pub statistics: Statistics,
+    /// How many were said to fit, of runs that are judged by that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdicts: Option<Verdicts>,
     /// Whether their intervals hold, where predictions have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intervals: Option<Intervals>,
@@ -95,6 +98,18 @@ pub struct Row {
     /// Why the prediction is likely to be off, where that was looked into.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<String>,
+    /// What a verdict rests on: the memory that is needed of what there is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<String>,
+}
+
+/// What was said of runs whose memory was enough, or was not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Verdicts {
+    /// Runs that were said to fit.
+    pub fit: usize,
+    /// Runs that were said not to fit.
+    pub do_not_fit: usize,
 }
 
 /// What a measurement is in.
@@ -108,6 +123,9 @@ pub enum Unit {
     Bytes,
     /// One figure over another.
     Ratio,
+    /// Whether a run fits in memory: 1, or 0. The mean error is the share of wrong verdicts, the bias above 0 where we let too
+    /// much in.
+    Verdict,
 }
 
 impl Unit {
@@ -117,6 +135,7 @@ impl Unit {
             Self::Seconds => quantity::seconds(value),
             Self::Bytes => quantity::bytes(value as u64),
             Self::Ratio => format!("{value:.3} times"),
+            Self::Verdict => if value > 0.0 { "fits" } else { "does not fit" }.to_owned(),
         }
     }
 
@@ -126,6 +145,7 @@ impl Unit {
             Self::Seconds => "seconds",
             Self::Bytes => "bytes",
             Self::Ratio => "ratio",
+            Self::Verdict => "verdict",
         }
     }
 }
@@ -187,11 +207,16 @@ impl Part {
     pub fn new(name: String, tolerance: Tolerance, rows: Vec<Row>, left_out: Vec<LeftOut>) -> Self {
         let statistics = Statistics::of(&rows);
         let intervals = Intervals::of(&rows);
-        Self { name, tolerance, passed: tolerance.holds(&statistics), statistics, intervals, rows, left_out }
+        let verdicts = Verdicts::of(&rows);
+        let passed = tolerance.holds(&statistics);
+        Self { name, tolerance, passed, statistics, verdicts, intervals, rows, left_out }
     }
 
-    /// The rows that are farthest off, the worst first.
+    /// The rows that are farthest off, the worst first; of verdicts all that are wrong.
     fn worst(&self, count: usize) -> Vec<&Row> {
+        if self.verdicts.is_some() {
+            return self.rows.iter().filter(|row| row.error() != 0.0).collect();
+        }
         let mut rows: Vec<&Row> = self.rows.iter().collect();
         rows.sort_by(|a, b| b.error().abs().total_cmp(&a.error().abs()));
         rows.truncate(count);
@@ -216,7 +241,7 @@ impl Row {
     pub fn error(&self) -> f64 {
         match self.unit {
             Unit::Seconds | Unit::Bytes => self.predicted / self.measured - 1.0,
-            Unit::Ratio => self.predicted - self.measured,
+            Unit::Ratio | Unit::Verdict => self.predicted - self.measured,
         }
     }
 
@@ -225,12 +250,30 @@ impl Row {
         match self.unit {
             Unit::Seconds | Unit::Bytes => quantity::change(self.error()),
             Unit::Ratio => format!("{:+.3}", self.error()),
+            Unit::Verdict => if self.error() == 0.0 { "right" } else { "wrong" }.to_owned(),
         }
     }
 
     /// Its inputs in words: `num_gpus 64, micro_batch 2`.
     fn label(&self) -> String {
         label(&self.inputs)
+    }
+}
+
+impl Verdicts {
+    /// Of rows; none of others than verdicts.
+    fn of(rows: &[Row]) -> Option<Self> {
+        if rows.is_empty() || rows.iter().any(|row| row.unit != Unit::Verdict) {
+            return None;
+        }
+        let fit = rows.iter().filter(|row| row.predicted > 0.0).count();
+        Some(Self { fit, do_not_fit: rows.len() - fit })
+    }
+
+    /// `247 runs, 244 said to fit, 3 said not to`.
+    fn in_words(self) -> String {
+        let Self { fit, do_not_fit } = self;
+        format!("{} runs, {fit} said to fit, {do_not_fit} said not to", fit + do_not_fit)
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use indexmap::IndexSet;
 use maud::{Markup, html};
 
-use super::terminal::figures;
+use super::terminal::{figures, judged as figures_of};
 use super::{Part, Row, SetResult, Unit, Validation};
 use crate::html::{document, figure};
 use crate::plots::PlotError;
@@ -92,7 +92,7 @@ fn overview(validation: &Validation) -> Markup {
 fn judged(part: &Part, intervals: bool) -> Markup {
     html! {
         td { @if part.passed { span.good { "within" } } @else { span.bad { "beyond" } } }
-        @for text in figures(&part.statistics) { td.number { (text) } }
+        @for text in figures_of(part) { td.number { (text) } }
         @if intervals { td { (part.intervals.map_or(quantity::NONE.to_owned(), |intervals| intervals.in_words())) } }
         td { (part.tolerance.in_words()) }
     }
@@ -100,7 +100,8 @@ fn judged(part: &Part, intervals: bool) -> Markup {
 
 fn section(set: &SetResult) -> Result<Markup, PlotError> {
     let colours = Categories::new(set.parts.iter().map(|part| part.name.as_str()));
-    let plots = units(set).into_iter().map(|unit| agreement_of(set, unit, &colours));
+    let drawn = units(set).into_iter().filter(|unit| *unit != Unit::Verdict);
+    let plots = drawn.map(|unit| agreement_of(set, unit, &colours));
     let plots = plots.collect::<Result<Vec<_>, _>>()?;
     let legend: Vec<_> = colours.iter().filter(|(name, _)| !name.is_empty()).collect();
     let aid = "Left: each row, the black line is equality. Right: how many rows have which error. The grey lines, and the \
@@ -144,20 +145,23 @@ fn cloud(part: &Part) -> Cloud {
 fn details(part: &Part) -> Markup {
     let worst = part.worst(WORST);
     let made_of = worst.iter().any(|row| !row.shares.is_empty());
+    let rests_on = worst.iter().any(|row| row.evidence.is_some());
     // Told once, below the table; the rows name them by letter.
     let reasons: IndexSet<&str> = worst.iter().filter_map(|row| row.explanation.as_deref()).collect();
     html! {
         @if !part.name.is_empty() { h3 { (part.name) } }
+        @if let Some(verdicts) = part.verdicts { p { (verdicts.in_words()) "." } }
         @if !worst.is_empty() {
             details open[part.name.is_empty()] {
-                summary { "The rows that are farthest off" }
+                summary { @if part.verdicts.is_some() { "The wrong verdicts" } @else { "The rows that are farthest off" } }
                 div.wide { table {
                     thead { tr {
                         th.number { "error" } th.number { "measured" } th.number { "ours" } th { "row" }
                         @if made_of { th { "what ours is made of" } }
+                        @if rests_on { th { "memory" } }
                         @if !reasons.is_empty() { th { "likely reason" } }
                     } }
-                    tbody { @for row in &worst { (far_off(row, made_of, &reasons)) } }
+                    tbody { @for row in &worst { (far_off(row, (made_of, rests_on), &reasons)) } }
                 } }
                 @if !reasons.is_empty() { ol type="A" { @for reason in &reasons { li { (reason) } } } }
             }
@@ -167,7 +171,7 @@ fn details(part: &Part) -> Markup {
     }
 }
 
-fn far_off(row: &Row, made_of: bool, reasons: &IndexSet<&str>) -> Markup {
+fn far_off(row: &Row, (made_of, rests_on): (bool, bool), reasons: &IndexSet<&str>) -> Markup {
     let shares = state::in_order(&row.shares).filter(|(_, share)| *share >= SHARE_MIN);
     let shares: Vec<String> =
         shares.map(|(cause, share)| format!("{cause} {}", quantity::percent(share))).collect();
@@ -179,6 +183,7 @@ fn far_off(row: &Row, made_of: bool, reasons: &IndexSet<&str>) -> Markup {
             td.number { (row.unit.words(row.predicted)) }
             td title=(row.place) { (row.label()) }
             @if made_of { td { (shares.join(", ")) } }
+            @if rests_on { td { (row.evidence.as_deref().unwrap_or_default()) } }
             @if !reasons.is_empty() { td { (reason.map_or("not known".to_owned(), letter)) } }
         }
     }

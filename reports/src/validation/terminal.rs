@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Part, Statistics, Validation};
+use super::{Part, Row, Statistics, Validation};
 use crate::quantity;
 use crate::state;
 use crate::terminal::{Style, clean, grid};
@@ -38,17 +38,43 @@ pub fn write(out: &mut impl Write, validation: &Validation, style: Style) -> io:
             let intervals =
                 part.intervals.map_or(quantity::NONE.to_owned(), |intervals| intervals.in_words());
             let ends = [intervals, part.tolerance.in_words(), verdict.to_owned()];
-            rows.push(
-                [name, part.name.clone()].into_iter().chain(figures(&part.statistics)).chain(ends).collect(),
-            );
+            rows.push([name, part.name.clone()].into_iter().chain(judged(part)).chain(ends).collect());
         }
     }
     writeln!(out, "{}", grid(titles, rows))?;
-    let worst: Vec<String> = validation.parts().filter_map(|(set, part)| worst(&set.name, part)).collect();
+    let verdicts: Vec<String> =
+        validation.parts().flat_map(|(set, part)| verdicts(&set.name, part)).collect();
+    section(out, "verdicts on memory, with each wrong one", &verdicts, style)?;
+    let judged_by_error = validation.parts().filter(|(_, part)| part.verdicts.is_none());
+    let worst: Vec<String> = judged_by_error.filter_map(|(set, part)| worst(&set.name, part)).collect();
     section(out, "the worst row of each", &worst, style)?;
     let left_out: Vec<String> =
         validation.parts().flat_map(|(set, part)| left_out(&set.name, part)).collect();
     section(out, "rows that were not judged", &left_out, style)
+}
+
+/// [`figures`] of a part; of verdicts the share of wrong ones and the bias.
+pub(super) fn judged(part: &Part) -> [String; 7] {
+    let [rows, mape, median, p95, worst, bias, tau] = figures(&part.statistics);
+    let none = || quantity::NONE.to_owned();
+    match part.verdicts {
+        Some(_) => [rows, mape, none(), none(), none(), bias, none()],
+        None => [rows, mape, median, p95, worst, bias, tau],
+    }
+}
+
+/// How many runs of a part were said to fit, and each that was judged wrongly.
+fn verdicts(set: &str, part: &Part) -> Vec<String> {
+    let Some(verdicts) = part.verdicts else { return Vec::new() };
+    let wrong = |row: &Row| {
+        let [measured, ours] = [row.measured, row.predicted].map(|value| row.unit.words(value));
+        let evidence = row.evidence.as_ref().map(|evidence| format!(": {evidence}")).unwrap_or_default();
+        let likely =
+            row.explanation.iter().map(|reason| format!("\n    likely: {reason}")).collect::<String>();
+        format!("  measured {measured}, ours {ours}{evidence}\n    {} ({}){likely}", row.label(), row.place)
+    };
+    let summary = format!("{}: {}", title(set, part), verdicts.in_words());
+    [summary].into_iter().chain(part.worst(0).into_iter().map(wrong)).collect()
 }
 
 /// `n`, MAPE, median, p95, worst, bias and rank correlation as text.

@@ -1,6 +1,6 @@
 //! What a report says of machines: parts, communication, links, constants, memory by kind.
 
-use reports::summary::{IdleGpus, LinkKind, PartKind, RunSummary};
+use reports::summary::{AllocatorPeak, IdleGpus, LinkKind, PartKind, RunSummary};
 use reports::terminal::{Style, write};
 use reports::{Summary, csv, finding, html, json};
 
@@ -237,4 +237,39 @@ fn gpus_that_are_left_over_are_named() {
         summary("idle", &[], vec![run("a", four.clone()), run("b", four), run("c", one), run("d", None)]);
     let sentence = format!("{sentence}, in a and b; 1 GPU is idle, node[1].gpu[7], in c");
     assert!(screen(&several).contains(&sentence), "{}", screen(&several));
+}
+
+#[test]
+fn runs_that_the_allocator_did_not_judge_are_named_with_the_reason() {
+    let swap = "`techniques.swap` moves tensors";
+    let run = |variant, reason: Option<&str>| RunSummary {
+        allocator_unknown: reason.map(str::to_owned),
+        ..bare(variant, 1.5)
+    };
+    let judged = RunSummary { allocator: vec![AllocatorPeak::default()], ..bare("plain", 1.4) };
+    let several = summary("mixed", &[], vec![judged.clone(), run("a", Some(swap)), run("b", Some(swap))]);
+    let sentence = format!(
+        "Memory is judged without the allocator for a and b ({swap}): fragments, typically 1 to 9 %, are not counted"
+    );
+    let compared = format!("{sentence}; for the other variants they are");
+    assert!(screen(&several).contains(&format!("\n{compared}\n")), "{}", screen(&several));
+    assert!(page(&several).contains(&format!("<p>{compared}.</p>")));
+    let alone = summary("swapped", &[], vec![run("a", Some(swap)), run("b", Some(swap))]);
+    assert!(screen(&alone).contains(&format!("\n{sentence}\n")), "{}", screen(&alone));
+    let all = summary("judged", &[], vec![judged, run("profile", None)]);
+    assert!(!screen(&all).contains("without the allocator"), "{}", screen(&all));
+}
+
+#[test]
+fn runs_whose_allocator_waits_for_the_gpu_are_named() {
+    let run = |variant, retries| RunSummary {
+        allocator: vec![AllocatorPeak { retries, ..AllocatorPeak::default() }],
+        ..bare(variant, 1.5)
+    };
+    let both = summary("tight", &[], vec![run("roomy", 0), run("tight", 3)]);
+    let sentence = "The step of tight is longer than simulated where its allocator waits for the GPU to return memory (retries)";
+    assert!(screen(&both).contains(&format!("\n{sentence}\n")), "{}", screen(&both));
+    assert!(page(&both).contains(&format!("<p>{sentence}.</p>")));
+    let roomy = summary("roomy", &[], vec![run("roomy", 0)]);
+    assert!(!screen(&roomy).contains("longer than simulated"));
 }

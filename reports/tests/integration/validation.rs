@@ -67,6 +67,7 @@ fn rows() -> Vec<Row> {
         ]),
         interval_s: Some([0.9 * predicted, 1.1 * predicted]),
         explanation: (gpus == 16).then(|| "its switch was shared".to_owned()),
+        evidence: None,
     };
     vec![row(3, 8, 1.0, 1.05, 0.1), row(4, 16, 4.0, 3.0, 0.4)]
 }
@@ -96,4 +97,40 @@ fn tiny() -> Validation {
         reproduce: "foretrain validate tiny".to_owned(),
         sets: vec![set],
     }
+}
+
+/// Verdicts on memory are counted, and each wrong one is told with what it rests on.
+#[test]
+fn wrong_verdicts_are_told_with_what_they_rest_on() {
+    let row = |line: u32, measured: f64, predicted: f64, evidence: &str| Row {
+        place: format!("runs.csv:{line}"),
+        unit: Unit::Verdict,
+        measured,
+        predicted,
+        evidence: Some(evidence.to_owned()),
+        ..Row::default()
+    };
+    let rows = vec![
+        row(2, 1.0, 1.0, "needs 39.0 GB of 42.9 GB"),
+        row(3, 1.0, 0.0, "64.0 MB short"),
+        row(4, 1.0, 1.0, "needs 42.0 GB of 42.9 GB"),
+        row(5, 1.0, 1.0, "needs 41.0 GB of 42.9 GB"),
+    ];
+    let limit = |mape| Tolerance { mape: Some(mape), ..Tolerance::default() };
+    assert!(!Part::new("ran".to_owned(), limit(0.2), rows.clone(), Vec::new()).passed);
+    let part = Part::new("ran".to_owned(), limit(0.25), rows, Vec::new());
+    assert!(part.passed && part.statistics.mape == 0.25 && part.statistics.bias == -0.25);
+    let set = SetResult { name: "fits".to_owned(), parts: vec![part], ..SetResult::default() };
+    let found = Validation { sets: vec![set], ..tiny() };
+    let mut text = Vec::new();
+    validation::terminal::write(&mut text, &found, Style::default()).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("fits, ran: 4 runs, 3 said to fit, 1 said not to"), "{text}");
+    assert!(text.contains("measured fits, ours does not fit: 64.0 MB short"), "{text}");
+    assert!(text.contains("runs.csv:3") && !text.contains("runs.csv:2"), "{text}");
+    let mut page = Vec::new();
+    validation::html(&mut page, &found).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.contains("64.0 MB short") && !page.contains("42.0 GB of"), "the wrong ones alone");
+    assert!(!page.contains("<svg"), "a verdict is no point of a plot");
 }

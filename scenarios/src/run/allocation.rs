@@ -2,7 +2,7 @@
 
 use hw_models::allocator::{Shortage, Usage, sizes};
 use reports::quantity;
-use reports::summary::{AllocatorPeak, Failure, FailureKind, Moment, RunSummary};
+use reports::summary::{AllocatorPeak, FRAGMENTS, Failure, FailureKind, Moment, RunSummary};
 use workloads::memory::{Executed, Ranks, StageUsage};
 use workloads::plan::Built;
 
@@ -12,9 +12,6 @@ use super::returned::returned;
 use super::words::Words;
 use crate::plans;
 use crate::schema::Scenario;
-
-/// What segments hold that is in no tensor.
-pub(super) const FRAGMENTS: &str = "fragments of the allocator";
 
 /// Who says whether the tensors of a plan fit.
 pub(super) enum Verdict {
@@ -54,11 +51,11 @@ impl Verdict {
 }
 
 fn with(summary: RunSummary, scenario: &Scenario, used: &[StageUsage]) -> RunSummary {
-    let short = used
-        .iter()
-        .enumerate()
-        .find_map(|(stage, usage)| usage.usage.shortage.as_ref().map(|shortage| (stage, usage, shortage)));
-    if let Some((stage, usage, shortage)) = short {
+    // Of stages that miss as much the first.
+    let worst = used.iter().enumerate().rev().max_by_key(|(_, usage)| usage.missing());
+    if let Some((stage, usage)) = worst
+        && let Some(shortage) = &usage.usage.shortage
+    {
         return failure::failed(summary, failed(stage, usage, shortage, scenario));
     }
     RunSummary {
@@ -93,7 +90,8 @@ fn moment(executed: Executed) -> Moment {
     }
 }
 
-/// A request that the allocator could not serve, after it had returned to the driver all that it could.
+/// A request that the allocator could not serve, after it had returned to the driver all that it could. What is short is what the
+/// plan would take without a limit beyond what there is, not that request alone.
 fn failed(stage: usize, used: &StageUsage, shortage: &Shortage, scenario: &Scenario) -> Failure {
     let Shortage { moment: now, bytes, by_kind } = shortage;
     let taken = used.outside.iter().map(|(_, bytes)| bytes).sum::<u64>() + now.reserved;
@@ -114,7 +112,7 @@ fn failed(stage: usize, used: &StageUsage, shortage: &Shortage, scenario: &Scena
         store: Some(format!("memory of {stage}")),
         stream: Some(stage),
         requested_bytes: Some(*bytes),
-        short_bytes: Some((taken + asked).saturating_sub(used.capacity)),
+        short_bytes: used.missing().map(|missing| missing.max((taken + asked).saturating_sub(used.capacity))),
         capacity_bytes: Some(used.capacity),
         holders_bytes: holders.into_iter().map(|(kind, bytes)| (kind.to_owned(), bytes)).collect(),
         kind: FailureKind::OutOfMemory,

@@ -1,9 +1,8 @@
 //! What would make a run fit: the nearest settings, tried.
 
 use reports::quantity;
-use reports::summary::{FailureKind, RunSummary};
+use reports::summary::{FRAGMENTS, FailureKind, RunSummary};
 
-use super::allocation::FRAGMENTS;
 use super::outcomes::Outcomes;
 use crate::plans;
 use crate::schema::{

@@ -197,9 +197,8 @@ impl Measured {
                     unit: Unit::Seconds,
                     measured: self.time_us * 1e-6,
                     predicted,
-                    interval_s: None,
                     shares,
-                    explanation: None,
+                    ..Row::default()
                 })
             }
             Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),

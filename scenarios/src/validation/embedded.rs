@@ -23,6 +23,7 @@ const SETS: &[(&str, &str)] = files![
     "neusight.yaml",
     "torchtitan.yaml",
     "nemo.yaml",
+    "fits.yaml",
     "gemm.yaml",
     "streaming.yaml",
     "attention.yaml",
@@ -61,6 +62,7 @@ const STEPS: &[(&str, &str)] = files![
     "neusight.csv",
     "torchtitan.csv",
     "nemo.csv",
+    "out-of-memory.csv",
 ];
 
 /// Measured kernels, which the constants of the catalogue are fitted to, too: except for a quarter of the rows.

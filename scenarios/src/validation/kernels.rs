@@ -60,10 +60,9 @@ fn judge(row: &Placed, cost: Result<KernelCost, String>, timing_s: f64) -> Judge
                 inputs,
                 measured,
                 predicted,
-                interval_s: None,
                 shares,
-                explanation: None,
                 unit: Unit::Seconds,
+                ..Row::default()
             })
         }
         Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),

@@ -12,6 +12,7 @@
 mod collectives;
 mod copies;
 mod embedded;
+mod fits;
 mod kernels;
 pub mod on_device;
 mod set;
@@ -123,6 +124,7 @@ fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<(String,
         Measurements::Copies(tables) => Some(tables.iter().flat_map(copies::judged).collect()),
         Measurements::Storage(tables) => Some(tables.iter().flat_map(storage::judged).collect()),
         Measurements::Steps(steps) => steps::judged(&set.title, steps, progress),
+        Measurements::Fits(fits) => fits::judged(&set.title, fits, progress),
         Measurements::OnDevice(_) => {
             let of_record = |(recorded, machine)| on_device::judged(name, set, &recorded, &machine, progress);
             let judged: Vec<_> = embedded::records(name).map(of_record).collect::<Option<_>>()?;
@@ -173,8 +175,7 @@ fn compared(
                 measured,
                 predicted,
                 interval_s: None,
-                shares: IndexMap::new(),
-                explanation: None,
+                ..Row::default()
             }),
             Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),
         }

@@ -74,6 +74,8 @@ pub(super) enum Measurements {
     Copies(Vec<CopyTable>),
     /// Transfers to and from drives, and states that are kept there, in these tables.
     Storage(Vec<StorageTable>),
+    /// Runs whose memory was enough, and runs that ran out of it.
+    Fits(Box<Fits>),
     /// Workloads of a device, in records of their own.
     OnDevice(Box<Workloads>),
 }
@@ -174,8 +176,34 @@ pub(super) struct Steps {
     /// Rows that are not judged.
     #[serde(default)]
     pub(super) left_out: Vec<NotJudged>,
+    /// Settings (`path=value`) of rows that ran although they are said not to fit, on top of their own: their times are judged
+    /// in this memory, their verdicts by the set `fits`.
+    #[serde(default)]
+    pub(super) where_refused: Vec<String>,
     /// A constant of the software that was fitted on some rows.
     pub(super) fitted: Option<Fitted>,
+}
+
+/// Verdicts on memory.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fits {
+    /// Sets of training steps, all rows of which ran.
+    pub(super) ran: Vec<String>,
+    /// Tables of runs that ran out of memory.
+    pub(super) out_of_memory: Vec<Exhausted>,
+}
+
+/// A table of runs that ran out of memory.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Exhausted {
+    /// The table.
+    pub(super) data: String,
+    /// What all rows have in common.
+    pub(super) scenario: serde_yaml::Mapping,
+    /// What each row sets, by path.
+    pub(super) settings: IndexMap<String, Setting>,
 }
 
 /// A constant of a software stack that no table of kernels or links has: it is found on the rows whose hash (see
@@ -304,15 +332,25 @@ impl Set {
             Measurements::Collectives(tables) => tables.iter().map(|table| &table.data).collect(),
             Measurements::Copies(tables) => tables.iter().map(|table| &table.data).collect(),
             Measurements::Storage(tables) => tables.iter().map(|table| &table.data).collect(),
+            Measurements::Fits(fits) => fits.out_of_memory.iter().map(|table| &table.data).collect(),
             Measurements::OnDevice(_) => Vec::new(),
         };
         names.into_iter().map(|name| embedded::table(name))
     }
 
+    /// Rows of its tables.
+    fn rows(&self) -> u64 {
+        self.tables().map(|table| table.rows().count() as u64).sum()
+    }
+
     /// Scenarios that are run to judge it.
     pub(super) fn runs(&self) -> u64 {
         match &self.measurements {
-            Measurements::Steps(_) => self.tables().map(|table| table.rows().count() as u64).sum(),
+            Measurements::Steps(_) => self.rows(),
+            Measurements::Fits(fits) => {
+                let ran = fits.ran.iter().filter_map(|name| embedded::set(name));
+                self.rows() + ran.map(|set| set.rows()).sum::<u64>()
+            }
             Measurements::Kernels(_)
             | Measurements::Collectives(_)
             | Measurements::Copies(_)

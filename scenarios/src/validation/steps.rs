@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use hw_models::calibration::{Row, split};
 use indexmap::IndexMap;
 use rayon::prelude::*;
-use reports::summary::RunSummary;
+use reports::summary::{FailureKind, RunSummary};
 use reports::validation;
+use serde_yaml::Mapping;
 
 use super::set::{Measured, Steps};
 use super::settings::Setting;
@@ -20,7 +21,7 @@ const SEED: u64 = 1;
 
 /// Runs the scenario of every row, in parallel. None if `progress` stopped it.
 pub(super) fn judged(title: &str, steps: &Steps, progress: &dyn Progress) -> Option<Vec<(String, Judged)>> {
-    let files = files(title, steps);
+    let files = files(title, &steps.scenario);
     let table = embedded::table(&steps.data);
     let rows: Vec<Row<'_>> = table.rows().collect();
     let judge = |row: &Row<'_>| {
@@ -38,8 +39,8 @@ pub(super) fn judged(title: &str, steps: &Steps, progress: &dyn Progress) -> Opt
 }
 
 /// The scenario that all rows change.
-fn files(title: &str, steps: &Steps) -> BTreeMap<String, Vec<u8>> {
-    let mut scenario = steps.scenario.clone();
+pub(super) fn files(title: &str, scenario: &Mapping) -> BTreeMap<String, Vec<u8>> {
+    let mut scenario = scenario.clone();
     scenario.insert("name".into(), title.into());
     let text = serde_yaml::to_string(&scenario).expect("what was read from YAML can be written as YAML");
     BTreeMap::from([(FILE.to_owned(), text.into_bytes())])
@@ -53,7 +54,7 @@ pub(super) fn runs_where_fitted(
     constant: Option<&str>,
 ) -> Option<Vec<(f64, RunSummary)>> {
     let fitted = steps.fitted.as_ref()?;
-    let files = files(title, steps);
+    let files = files(title, &steps.scenario);
     let table = embedded::table(&steps.data);
     let rows: Vec<Row<'_>> = table.rows().collect();
     let run = |row: &Row<'_>| {
@@ -112,7 +113,7 @@ fn row(
 }
 
 /// The cells of a row that say what was run.
-fn inputs(steps: &Steps, cells: &IndexMap<String, String>) -> IndexMap<String, String> {
+pub(super) fn inputs(steps: &Steps, cells: &IndexMap<String, String>) -> IndexMap<String, String> {
     let measured = [&steps.measured].into_iter().chain(&steps.also).map(|measured| &measured.column);
     let outcomes: Vec<&String> = measured.chain(&steps.outcomes).collect();
     let inputs = cells.iter().filter(|(column, _)| !outcomes.contains(column));
@@ -147,8 +148,25 @@ pub(super) fn figure(run: &RunSummary, metric: Metric) -> Result<f64, String> {
     })
 }
 
-/// The run of a row; what was fitted has its committed value, or `constant`.
+/// The run of a row that ran; what was fitted has its committed value, or `constant`. One that is said not to fit has the
+/// memory for its time ([`Steps::where_refused`]).
 fn predicted(
+    steps: &Steps,
+    files: &BTreeMap<String, Vec<u8>>,
+    inputs: &IndexMap<String, String>,
+    constant: Option<&str>,
+) -> Result<RunSummary, String> {
+    let run = on_its_card(steps, files, inputs, constant)?;
+    let refused = run.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::OutOfMemory);
+    if !refused || steps.where_refused.is_empty() {
+        return Ok(run);
+    }
+    let changes = changes(steps, inputs, constant)?;
+    simulated(files, &[changes, steps.where_refused.clone()].concat())
+}
+
+/// The run of a row with the memory that its card has.
+pub(super) fn on_its_card(
     steps: &Steps,
     files: &BTreeMap<String, Vec<u8>>,
     inputs: &IndexMap<String, String>,
@@ -157,13 +175,32 @@ fn predicted(
     if let Some(row) = steps.left_out.iter().find(|row| row.says(inputs)) {
         return Err(row.because.clone());
     }
-    let set =
-        |(path, setting): (&String, &Setting)| setting.of(inputs).map(|value| format!("{path}={value}"));
+    simulated(files, &changes(steps, inputs, constant)?)
+}
+
+fn changes(
+    steps: &Steps,
+    inputs: &IndexMap<String, String>,
+    constant: Option<&str>,
+) -> Result<Vec<String>, String> {
     let fitted =
         steps.fitted.iter().map(|fitted| format!("{}={}", fitted.path, constant.unwrap_or(&fitted.value)));
-    let settings = steps.settings.iter().map(set).chain(fitted.map(Ok));
-    let changes = settings.collect::<Result<Vec<_>, _>>()?;
-    let experiment = load(files, FILE, &changes).map_err(|failure| {
+    Ok(settings(&steps.settings, inputs)?.into_iter().chain(fitted).collect())
+}
+
+/// What a row sets.
+pub(super) fn settings(
+    settings: &IndexMap<String, Setting>,
+    inputs: &IndexMap<String, String>,
+) -> Result<Vec<String>, String> {
+    let set =
+        |(path, setting): (&String, &Setting)| setting.of(inputs).map(|value| format!("{path}={value}"));
+    settings.iter().map(set).collect()
+}
+
+/// The run of a scenario with changes.
+pub(super) fn simulated(files: &BTreeMap<String, Vec<u8>>, changes: &[String]) -> Result<RunSummary, String> {
+    let experiment = load(files, FILE, changes).map_err(|failure| {
         failure.problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
     })?;
     run::alone(&experiment, SEED).map_err(|refusal| refusal.to_string())

@@ -1,6 +1,6 @@
 //! What the framework's allocator takes, and the verdict where it runs out.
 
-use reports::summary::{FailureKind, RunSummary};
+use reports::summary::{Failure, FailureKind, RunSummary};
 
 use crate::support::{messages, read, run};
 
@@ -57,11 +57,9 @@ fn fragments_decide_where_memory_is_short() {
     let fragments = failure.holders_bytes["fragments of the allocator"];
     let (held, asked) =
         (failure.holders_bytes.values().sum::<u64>(), failure.requested_bytes.expect("a size"));
-    assert_eq!(
-        held + asked - failure.capacity_bytes.expect("a capacity"),
-        failure.short_bytes.expect("a size")
-    );
-    assert!(fragments > 1 << 30 && failure.short_bytes < Some(fragments));
+    // The request that is refused, and those that would follow it.
+    let refused = held + asked - failure.capacity_bytes.expect("a capacity");
+    assert!(fragments > 1 << 30 && (refused..fragments).contains(&failure.short_bytes.expect("a size")));
     assert!(failure.remedies[0].contains("expandable_segments"), "{:?}", failure.remedies);
     assert!(ran(MEGATRON, "full", &[limit, "memory.allocator.expandable_segments=true"]).fits);
     assert!(ran(MEGATRON, "full", &["memory.limit=56.5 GiB"]).fits);
@@ -120,7 +118,7 @@ fn a_host_without_a_limit_needs_more_segments() {
 
 /// Where a host runs out of memory that waits for none to come back, it is told to.
 #[test]
-fn a_host_that_waits_is_a_remedy() {
+fn a_host_that_waits_spares_retries() {
     let text = "name: test
 machine: { cluster: { node: dgx-a100-80g, count: 2 } }
 model: { transformer: { preset: llama-2-13b } }
@@ -130,9 +128,14 @@ software: { attention: flash }
 techniques: { recompute: { mode: full } }
 memory: { limit: 40 GiB }
 ";
-    let remedies = ran(text, "base", &[]).failure.expect("it does not fit").remedies;
-    let told = "use `parallelism: { overlap_parameter_gather: { limit: host } }`";
-    assert!(remedies.iter().any(|remedy| remedy.starts_with(told)), "{remedies:?}");
+    let limited = |limit: &str| {
+        let found = ran(text, "base", &[&format!("parallelism.overlap_parameter_gather.limit={limit}")]);
+        (found.fits, found.allocator[0].retries)
+    };
+    // What the host took ahead comes back when the device is waited for (`synchronize_and_free_events`).
+    let (fits, retries) = limited("none");
+    assert!(fits && retries > 0, "{retries} retries");
+    assert_eq!(limited("host"), (true, 0));
 }
 
 #[test]
@@ -159,4 +162,104 @@ fn settings_that_the_allocator_refuses() {
     let failure = read(SMALL, &settings).expect_err("two mistakes");
     let [split, divisions] = messages(&failure)[..] else { panic!("{failure}") };
     assert!(split.contains("max_split_size") && divisions.contains("roundup_power2_divisions"), "{failure}");
+}
+
+/// One A100 that is 543 MB too small for GPT-2 XL, fragments included (issue: "no-op techniques").
+const TIGHT: &str = "name: test
+machine: { node: dgx-a100-80g }
+model: { transformer: { preset: gpt2-xl } }
+training: { micro_batch: 4, accumulate: 1, sequence: 1024, precision: bf16-mixed }
+parallelism: { data: 1, idle: allow }
+software: { attention: materialised }
+memory: { limit: 68 GB }
+variants:
+  plain:   {}
+  swap:    { techniques: { swap: {} } }
+  offload: { techniques: { activation_offload: { smallest: 1 TiB } } }
+";
+
+/// Whether a plan fits does not hang on a technique that finds nothing to move; with enough memory nothing else does.
+#[test]
+fn a_technique_that_moves_nothing_changes_no_verdict() {
+    let all = |settings: &[&str]| run(&read(TIGHT, settings).expect("a scenario")).variants;
+    let tight = all(&[]);
+    let failure = |run: &RunSummary| run.failure.clone().expect("it does not fit");
+    let short = failure(&tight[0]);
+    assert!(short.message.contains("in the allocator") && short.short_bytes.is_some(), "{short:?}");
+    for run in &tight {
+        let Failure { message, short_bytes, holders_bytes, .. } = failure(run);
+        assert_eq!(
+            (message, short_bytes, holders_bytes),
+            (short.message.clone(), short.short_bytes, short.holders_bytes.clone())
+        );
+    }
+    let enough = all(&["memory.limit=72 GB"]);
+    for run in &enough {
+        let plain = RunSummary { variant: run.variant.clone(), swap: run.swap.clone(), ..enough[0].clone() };
+        assert!(run.fits && *run == plain, "{}", run.variant);
+    }
+}
+
+/// Where tensors move only the stores know which are there: such a run says that fragments are not counted.
+#[test]
+fn a_run_without_the_allocators_verdict_says_why() {
+    let text = TIGHT.replace("1 TiB", "1 MiB");
+    let ran = |settings: &[&str]| run(&read(&text, settings).expect("a scenario")).variants;
+    let moved = ran(&["memory.limit=50 GB"]);
+    let [plain, swap, offload] = &moved[..] else { panic!("three variants") };
+    assert!(!plain.fits && plain.is_judged_by_allocator() && !swap.is_judged_by_allocator());
+    assert!(swap.fits && swap.swap.iter().any(|plan| plan.away > 0) && swap.allocator.is_empty());
+    assert_eq!(swap.fits_without_allocator(), Some("`techniques.swap` moves tensors"));
+    assert_eq!(offload.fits_without_allocator(), Some("`techniques.activation_offload` moves tensors"));
+    let partial = ran(&["memory.limit=70 GB", "training.step=gradients", "training.accumulate=1"]);
+    assert_eq!(partial[0].fits_without_allocator(), Some("`training.step` leaves out a part of the step"));
+}
+
+/// MPT-125M as it was trained on A100 of 40 GB (llm-foundry, row of 26 sequences): storages of blocks are more than it has.
+const MPT: &str = "name: test
+machine: { node: dgx-a100-40g }
+model: { transformer: { layers: 12, hidden: 768, heads: 12, vocabulary: 50368, max_positions: 2048, dropout: false } }
+training: { micro_batch: 26, accumulate: 3, sequence: 2048, precision: bf16-mixed }
+parallelism: { sharding: parameters, overlap_parameter_gather: { limit: host } }
+memory: { bytes_per_parameter: 16 }
+software: { attention: flash-triton, optimizer: operators, cross_entropy: fused, loss_metrics: 2 }
+";
+
+/// The allocator's verdict is the plan's, whatever storages of blocks hold: more than there is, they have no share of it.
+#[test]
+fn what_ran_is_not_refused_by_storages_of_blocks() {
+    let found = ran(MPT, "base", &[]);
+    let stage = &found.allocator[0];
+    assert!(found.fits && stage.needed_bytes() <= stage.capacity_bytes, "{stage:?}");
+    let storages = &found.peak_memory_bytes[0];
+    assert!(storages.capacity_bytes.is_none_or(|capacity| capacity >= storages.peak_bytes), "{storages:?}");
+    // One sequence more than the largest micro-batch that was published needs more; twice as many do not fit.
+    assert!(!ran(MPT, "base", &["training.micro_batch=52"]).fits);
+}
+
+/// Metrics of the loss follow the backward pass one after the other: activations of the layers are gone, one copy of the logits and
+/// its log-softmax are there.
+#[test]
+fn metrics_find_the_activations_gone() {
+    let peak = |metrics: &str| {
+        let found = ran(MPT, "base", &[&format!("software.loss_metrics={metrics}")]);
+        found.allocator[0].clone()
+    };
+    let [none, one, two] = ["0", "1", "2"].map(peak);
+    let again = two.peak_allocated_bytes as f64 / one.peak_allocated_bytes as f64 - 1.0;
+    assert!(again.abs() < 0.01, "{again}");
+    let logits = 26 * 2048 * 50368;
+    // The gradient of the logits has memory of its own (2 bytes), less than the two copies in fp32 that metrics have (8 bytes).
+    let more = one.peak_allocated_bytes - none.peak_allocated_bytes;
+    assert!(more >= 2 * logits && more < 8 * logits, "{more}");
+}
+
+/// What is short is what the whole step needs beyond what there is, so that as much more is enough.
+#[test]
+fn as_much_memory_as_is_short_is_enough() {
+    let limited = |gigabytes: f64| ran(TIGHT, "plain", &[&format!("memory.limit={gigabytes} GB")]);
+    for limit in [40.0, 55.0, 66.0] {
+        let short = limited(limit).failure.and_then(|failure| failure.short_bytes).expect("it does not fit");
+        assert!(limited(limit + short as f64 * 1e-9 + 0.001).fits, "{limit} GB and {short} bytes");
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use hw_models::calibration::split;
 use hw_models::collectives::{COLLECTIVE_SPREADS, COLLECTIVE_SPREADS_HEADER, CollectiveSpreads};
-use reports::validation::{Part, SetResult, Validation};
+use reports::validation::{Part, SetResult, Unit, Validation};
 use scenarios::run::Progress;
 use scenarios::run::interval::HOST;
 use scenarios::validation::{Options, names, runs_where_fitted, title, validate};
@@ -85,7 +85,8 @@ fn every_row_of_a_table_is_judged_or_left_out_with_a_reason() {
     for part in found.sets.iter().flat_map(|set| &set.parts) {
         assert_eq!(part.statistics.rows, part.rows.len());
         for row in &part.rows {
-            assert!(row.measured > 0.0 && row.predicted > 0.0 && row.error().is_finite(), "{}", row.place);
+            let is_figure = row.measured > 0.0 && row.predicted > 0.0 && row.error().is_finite();
+            assert!(is_figure || row.unit == Unit::Verdict, "{}", row.place);
             let shares: f64 = row.shares.values().sum();
             assert!(row.shares.is_empty() || (shares - 1.0).abs() < 1e-9, "{}: {shares}", row.place);
         }
@@ -146,6 +147,24 @@ fn wrong_names_are_answered_together_each_with_a_suggestion() {
     assert_eq!(wrong.len(), 2);
     assert!(wrong[0].contains("`megatorn`") && wrong[0].contains("did you mean `megatron`?"), "{wrong:?}");
     assert!(wrong[1].contains("`unheard-of`") && wrong[1].contains("`vtrain-multi-node`"), "{wrong:?}");
+}
+
+/// What ran is said to fit on its real card, what ran out of memory is refused; every verdict says what memory it rests on.
+#[test]
+fn runs_fit_where_they_ran_and_not_where_they_ran_out() {
+    let fits = found().sets.iter().find(|set| set.name == "fits").expect("there is one");
+    let [ran, exhausted] = &fits.parts[..] else { panic!("two parts") };
+    assert_eq!((ran.name.as_str(), exhausted.name.as_str()), ("ran", "out of memory"));
+    assert!(ran.passed && ran.rows.len() > 240, "{:?}", ran.verdicts);
+    assert!(exhausted.passed && exhausted.left_out.is_empty() && exhausted.rows.len() >= 16);
+    for row in ran.rows.iter().chain(&exhausted.rows) {
+        assert!(row.evidence.as_ref().is_some_and(|evidence| evidence.contains("B")), "{}", row.place);
+        assert!(row.error() == 0.0 || row.explanation.is_some(), "{}: nobody looked why", row.place);
+    }
+    // Times of rows that are refused are judged all the same.
+    let rows =
+        |name: &str| found().sets.iter().find(|set| set.name == name).map(|set| set.parts[0].rows.len());
+    assert_eq!(rows("nemo"), Some(8));
 }
 
 #[test]

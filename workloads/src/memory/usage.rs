@@ -36,6 +36,8 @@ pub struct StageUsage {
     pub outside: Vec<(&'static str, u64)>,
     /// What the allocator makes of the requests, with the rest.
     pub usage: Usage,
+    /// Bytes that the plan takes of the GPU at most; where it runs out those that it would, were there no limit.
+    pub needed: u64,
     /// What was executed when tensors had most bytes; none: nothing yet.
     pub allocated_in: Option<Executed>,
     /// What was executed when segments had most bytes.
@@ -173,9 +175,15 @@ fn until_they_repeat(visits: &[Visit], chain: Chain) -> &[Visit] {
 }
 
 impl StageUsage {
-    /// Sorts by what is short, then by what is reserved.
+    /// Bytes of the GPU that the plan has too few, where it runs out: at least 1.
+    pub fn missing(&self) -> Option<u64> {
+        let missing = self.needed.saturating_sub(self.capacity).max(1);
+        self.usage.shortage.is_some().then_some(missing)
+    }
+
+    /// Sorts by what is short, then by what is needed.
     fn need(&self) -> (bool, u64) {
-        (self.usage.shortage.is_some(), self.usage.peak_reserved.reserved)
+        (self.usage.shortage.is_some(), self.needed)
     }
 }
 
@@ -223,12 +231,17 @@ impl<'a> Kind<'a> {
 
     /// What a rank with this list needs.
     fn used(&self, list: &RankList, settings: &Settings) -> Result<StageUsage, NotReplayed> {
-        let usage = replay(&list.requests, self.capacity.saturating_sub(self.outside()), settings);
-        let usage = usage.map_err(NotReplayed::Mistakes)?;
+        let replayed = |capacity| replay(&list.requests, capacity, settings).map_err(NotReplayed::Mistakes);
+        let usage = replayed(self.capacity.saturating_sub(self.outside()))?;
+        let reserved = match usage.shortage {
+            Some(_) => replayed(u64::MAX)?.peak_reserved.reserved,
+            None => usage.peak_reserved.reserved,
+        };
         let executing = |request| list.executing(request);
         Ok(StageUsage {
             capacity: self.capacity,
             outside: self.outside.clone(),
+            needed: self.outside().saturating_add(reserved),
             allocated_in: executing(usage.peak_allocated.request),
             reserved_in: executing(usage.peak_reserved.request),
             short_in: usage.shortage.as_ref().and_then(|shortage| executing(shortage.moment.request)),
