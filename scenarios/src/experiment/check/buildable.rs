@@ -58,7 +58,7 @@ impl Check<'_> {
         match plans::check(scenario, machine.as_ref()) {
             Ok(()) => {}
             Err(PlanError::Invalid(found)) => {
-                found.iter().for_each(|invalid| self.unbuildable(scenario, invalid))
+                found.iter().for_each(|invalid| self.unbuildable(scenario, invalid));
             }
             Err(PlanError::Hardware(HardwareError::Kernel(error))) => self.no_kernel(&error),
             Err(PlanError::Hardware(error)) => self.report_split("machine", &[], &error.to_string()),
