@@ -68,3 +68,25 @@ const fn is_none(count: &u32) -> bool {
 const fn is_nothing(bytes: &u64) -> bool {
     *bytes == 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proven_optimum_says_of_what_and_how_far_its_plan_is_from_the_bound() {
+        let plan = |proven| SwapPlan {
+            expected_s: 2.0,
+            bound_s: 1.5,
+            proven,
+            slots: Some(32),
+            ..SwapPlan::default()
+        };
+        assert_eq!(
+            plan(Some(true)).solved(),
+            "optimum in 32 time slots proven, plan at most 25.0 % from its bound"
+        );
+        assert!(plan(Some(false)).solved().starts_with("stopped at its limit in 32 time slots"));
+        assert_eq!(plan(None).solved(), "not asked");
+    }
+}
