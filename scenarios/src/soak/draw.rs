@@ -27,7 +27,7 @@ impl Draw {
     }
 
     /// A whole number from `least` to `most`.
-    pub(super) fn from_to(&mut self, least: u64, most: u64) -> u64 {
+    pub(super) fn between(&mut self, least: u64, most: u64) -> u64 {
         self.0.random_range(least..=most)
     }
 

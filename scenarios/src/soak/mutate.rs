@@ -38,7 +38,7 @@ pub fn changed(seed: u64, number: u64) -> Changed {
     narrow(draw, &mut tree);
     let mut how = Vec::new();
     let mut root = Value::Object(tree);
-    for _ in 0..draw.from_to(1, 3) {
+    for _ in 0..draw.between(1, 3) {
         how.extend(change(draw, &mut root));
     }
     let text = serde_yaml::to_string(&root).expect("JSON values can be printed as YAML");
@@ -157,7 +157,7 @@ fn value(draw: &mut Draw, key: &str, schema: &Value, depth: usize) -> Value {
         Some("string") => text(draw, key, form),
         Some("array") => {
             let item = form.get("items").unwrap_or(&Value::Null);
-            let count = if depth < DEPTH_MAX { draw.from_to(0, 3) } else { 0 };
+            let count = if depth < DEPTH_MAX { draw.between(0, 3) } else { 0 };
             (0..count).map(|_| value(draw, key, item, depth + 1)).collect()
         }
         Some("object") => object(draw, form, depth),
@@ -169,7 +169,7 @@ fn value(draw: &mut Draw, key: &str, schema: &Value, depth: usize) -> Value {
 fn integer(draw: &mut Draw, form: &Value) -> Value {
     let bound = |key: &str| form.get(key).and_then(Value::as_u64);
     let (least, most) = (bound("minimum").unwrap_or(0), bound("maximum").unwrap_or(u32::MAX.into()));
-    let number = match draw.from_to(0, 9) {
+    let number = match draw.between(0, 9) {
         0 => least,
         1 => most,
         2 => most.saturating_add(1),
@@ -186,7 +186,7 @@ fn text(draw: &mut Draw, key: &str, form: &Value) -> Value {
         return json!("none");
     }
     if pattern == "^[0-9]+p$" {
-        return json!(format!("{}p", draw.from_to(0, 3)));
+        return json!(format!("{}p", draw.between(0, 3)));
     }
     if let Some(units) = pattern.rsplit_once(" ?(").and_then(|(_, units)| units.split_once(')')) {
         let units: Vec<&str> = units.0.split('|').collect();

@@ -1,8 +1,9 @@
 //! What must hold of one run, whatever was run: its figures add up, and its verdict is one.
 
-use indexmap::IndexMap;
-use reports::summary::{AllocatorPeak, DevicePeak, FailureKind, LinkUse, RunSummary};
 use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use reports::summary::{AllocatorPeak, DevicePeak, FailureKind, LinkUse, RunSummary, Spread};
 
 use super::Breach;
 
@@ -56,46 +57,32 @@ fn verdict(run: &RunSummary, wrong: Wrong<'_>) {
     }
 }
 
-/// The breakdown of every rank, their mean and the critical path add up to the step.
+/// The critical path is as long as the step, and the breakdowns of all ranks and their mean add up to it.
 fn times(run: &RunSummary, step: f64, wrong: Wrong<'_>) {
-    // Over several seeds the step is a mean, and the breakdowns are those of the first seed.
-    let first = run.ranks.first().map_or(step, |rank| rank.time_breakdown_s.values().sum());
-    let expected = if run.step_time_spread.is_some() { first } else { step };
-    let mut adds_up = |property, of: &str, times: &IndexMap<String, f64>| {
+    let mut adds_up = |property, of: &str, times: &IndexMap<String, f64>, expected: f64| {
         let sum: f64 = times.values().sum();
         if (sum - expected).abs() > ROUNDING * expected {
-            wrong(
-                property,
-                format!("{of} {sum} s of {expected} s ({:+.4} %)", 100.0 * (sum / expected - 1.0)),
-            );
+            let part = 100.0 * (sum / expected - 1.0);
+            wrong(property, format!("{of} {sum} s of {expected} s ({part:+.4} %)"));
         }
     };
+    adds_up("the critical path is the step", "path", &run.critical_path_s, step);
+    // Over several seeds the step is a mean, and the breakdowns are those of the first seed.
+    let first = run.ranks.first().map_or(step, |rank| rank.time_breakdown_s.values().sum());
+    let described = if run.step_time_spread.is_some() { first } else { step };
     for rank in run.ranks.iter().chain(&run.slowest_rank) {
-        adds_up("breakdowns add up to the step", &rank.name, &rank.time_breakdown_s);
+        adds_up("breakdowns add up to the step", &rank.name, &rank.time_breakdown_s, described);
     }
-    adds_up("breakdowns add up to the step", "mean", &run.time_breakdown_s);
-    adds_up("the critical path is the step", "path", &run.critical_path_s);
+    adds_up("breakdowns add up to the step", "mean", &run.time_breakdown_s, described);
     let shares: f64 = run.provenance.values().sum();
     if (shares - 1.0).abs() > ROUNDING {
         wrong("provenance shares add up to 1", format!("{shares}: {:?}", run.provenance));
     }
-    if let Some(Spread3 { min, mean, max }) = run.step_time_spread.map(Spread3::from)
-        && !(min <= mean * (1.0 + ROUNDING) && mean <= max * (1.0 + ROUNDING))
+    let tight = 1.0 + ROUNDING;
+    if let Some(Spread { min_s, mean_s, max_s, .. }) = run.step_time_spread
+        && (min_s > mean_s * tight || mean_s > max_s * tight)
     {
-        wrong("the spread holds its mean", format!("{min}, {mean}, {max}"));
-    }
-}
-
-/// Shortest, mean and longest step of several seeds.
-struct Spread3 {
-    min: f64,
-    mean: f64,
-    max: f64,
-}
-
-impl From<reports::summary::Spread> for Spread3 {
-    fn from(spread: reports::summary::Spread) -> Self {
-        Self { min: spread.min_s, mean: spread.mean_s, max: spread.max_s }
+        wrong("the spread holds its mean", format!("{min_s}, {mean_s}, {max_s}"));
     }
 }
 

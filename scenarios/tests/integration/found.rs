@@ -84,17 +84,17 @@ fn estimates_count_what_swapping_does() {
     let experiment = settings(
         "
 machine: { node: dgx-a100-80g }
-model: { layers: { preset: vgg-16 } }
-training: { micro_batch: 1, accumulate: 3 }
+model: { layers: { preset: resnet-50 } }
+training: { micro_batch: 32, accumulate: 3 }
 parallelism: { data: 2, schedule: gpipe, idle: allow }
-memory: { footprint_ratio: 1.2 }
+memory: { footprint_ratio: 1.33 }
 software: { launch: free }
 techniques: { swap: { coordination: bidirectional } }",
     );
     let estimated =
         scenarios::run::plan(&experiment, &crate::support::options()).expect("it is small").activities;
     let simulated = run(&experiment).variants[0].activities.expect("it has been simulated");
-    assert!(simulated <= estimated && 2 * simulated > estimated, "{simulated} of {estimated}");
+    assert!(simulated <= estimated && 4 * simulated > estimated, "{simulated} of {estimated}");
 }
 
 /// A drive that writes to its cache is faster than it can sustain, but not than it can be.

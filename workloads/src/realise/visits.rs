@@ -88,6 +88,7 @@ impl Messages {
 }
 
 /// What is around the operators of a visit.
+#[derive(Clone, Copy)]
 struct Around {
     receive: Option<SignalId>,
     send: Option<(SignalId, Hop)>,

@@ -27,7 +27,7 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
         None => list(draw, settings),
     };
     let precision = draw.one(node.precisions);
-    settings.set("training.micro_batch", draw.from_to(1, 16));
+    settings.set("training.micro_batch", draw.between(1, 16));
     settings.set("training.accumulate", count);
     settings.set("training.precision", precision);
     settings.maybe(draw, 30, "training.optimizer", |draw| draw.one(&["adam", "sgd-momentum"]).into());
@@ -59,7 +59,7 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
 
 /// Writes a drawn list; whether it routes tokens to experts.
 fn list(draw: &mut Draw, settings: &mut Settings) -> bool {
-    let (input, mut layers, routed) = match draw.from_to(0, 2) {
+    let (input, mut layers, routed) = match draw.between(0, 2) {
         0 => image(draw),
         1 => signal(draw),
         _ => tokens(draw),
@@ -75,17 +75,17 @@ fn activation(draw: &mut Draw) -> Value {
 }
 
 fn image(draw: &mut Draw) -> (Value, Vec<Value>, bool) {
-    let channels = 16 * draw.from_to(1, 8);
+    let channels = 16 * draw.between(1, 8);
     let side = draw.one(&[28, 32, 56]);
     let mut layers = vec![
         json!({ "conv2d": { "channels": channels, "kernel": 3, "padding": 1, "stride": draw.one(&[1, 2]) } }),
     ];
-    for _ in 0..draw.from_to(1, 4) {
+    for _ in 0..draw.between(1, 4) {
         let body = [
             json!({ "conv2d": { "channels": channels, "kernel": draw.one(&[1, 3]), "padding": 0, "bias": draw.chance(50) } }),
             json!({ "depthwise_conv2d": { "kernel": 3, "padding": 1 } }),
             json!({ "residual": { "body": [{ "conv2d": { "channels": channels, "kernel": 3, "padding": 1 } }, "batch_norm", activation(draw)] } }),
-            json!({ "repeat": { "count": draw.from_to(1, 3), "layers": [{ "linear": { "outputs": channels } }, "layer_norm"] } }),
+            json!({ "repeat": { "count": draw.between(1, 3), "layers": [{ "linear": { "outputs": channels } }, "layer_norm"] } }),
             json!({ "max_pool": { "kernel": 2 } }),
             json!({ "squeeze_excite": { "channels": 8, "activation": activation(draw) } }),
             json!({ "group_norm": { "groups": 4 } }),
@@ -100,9 +100,9 @@ fn image(draw: &mut Draw) -> (Value, Vec<Value>, bool) {
 }
 
 fn signal(draw: &mut Draw) -> (Value, Vec<Value>, bool) {
-    let channels = 32 * draw.from_to(1, 4);
+    let channels = 32 * draw.between(1, 4);
     let mut layers = Vec::new();
-    for _ in 0..draw.from_to(1, 4) {
+    for _ in 0..draw.between(1, 4) {
         layers.push(json!({ "conv1d": { "channels": channels, "kernel": draw.one(&[3, 5]), "stride": draw.one(&[1, 2]) } }));
         layers.push(activation(draw));
     }
@@ -111,7 +111,7 @@ fn signal(draw: &mut Draw) -> (Value, Vec<Value>, bool) {
 }
 
 fn tokens(draw: &mut Draw) -> (Value, Vec<Value>, bool) {
-    let heads = draw.from_to(1, 8);
+    let heads = draw.between(1, 8);
     let width = 64 * heads;
     let mut layers = vec![json!({ "embedding": { "vocabulary": draw.one(&[500, 32_128]), "width": width } })];
     if draw.chance(30) {
@@ -127,7 +127,7 @@ fn tokens(draw: &mut Draw) -> (Value, Vec<Value>, bool) {
         json!({ "mlp": mlp })
     };
     let mixed = json!({ "residual": { "body": ["rms_norm", second] } });
-    layers.push(json!({ "repeat": { "count": draw.from_to(1, 4), "layers": [attended, mixed] } }));
+    layers.push(json!({ "repeat": { "count": draw.between(1, 4), "layers": [attended, mixed] } }));
     layers.extend([json!("layer_norm"), json!({ "linear": { "outputs": 500 } })]);
     (json!({ "tokens": draw.one(&[64, 128, 256]) }), layers, routed)
 }

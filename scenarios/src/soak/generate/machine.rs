@@ -81,7 +81,7 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, ranks: u64) -> Node
         });
     }
     if node.stores && draw.chance(40) {
-        node.drives = draw.from_to(1, 8);
+        node.drives = draw.between(1, 8);
         let model = draw.one(&["samsung-pm9a3-u2-3840gb", "intel-p3700-800gb", "generic-gen3-nvme-tlc"]);
         settings.set(&format!("{place}.set.ssd"), json!({ "model": model, "count": node.drives }));
     }
@@ -95,7 +95,7 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, ranks: u64) -> Node
         draw,
         6,
         &format!("{place}.degrade"),
-        |draw| json!([{ "part": "node[0].gpu[0]", "clock": format!("{} %", draw.from_to(40, 99)) }]),
+        |draw| json!([{ "part": "node[0].gpu[0]", "clock": format!("{} %", draw.between(40, 99)) }]),
     );
     if ranks < count * node.gpus {
         settings.set("parallelism.idle", "allow");

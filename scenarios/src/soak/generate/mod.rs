@@ -15,7 +15,7 @@ pub fn scenario(seed: u64, number: u64) -> String {
     let draw = &mut Draw::of(seed, number);
     let mut settings = Settings::default();
     settings.set("name", format!("case {number} of seed {seed}"));
-    match draw.from_to(0, 9) {
+    match draw.between(0, 9) {
         0..=2 => profiled::fill(draw, &mut settings),
         3..=7 => transformer::fill(draw, &mut settings),
         _ => layered::fill(draw, &mut settings),
@@ -30,15 +30,15 @@ fn simulation(draw: &mut Draw, settings: &mut Settings) {
         draw,
         25,
         "run.steps",
-        |draw| json!({ "warm_up": draw.from_to(0, 2), "measured": draw.from_to(1, 3) }),
+        |draw| json!({ "warm_up": draw.between(0, 2), "measured": draw.between(1, 3) }),
     );
     let noisy = settings
-        .maybe(draw, 10, "run.noise.operation", |draw| percent(draw.from_to(1, 10)))
-        | settings.maybe(draw, 6, "run.noise.device", |draw| percent(draw.from_to(1, 10)))
+        .maybe(draw, 10, "run.noise.operation", |draw| percent(draw.between(1, 10)))
+        | settings.maybe(draw, 6, "run.noise.device", |draw| percent(draw.between(1, 10)))
         | settings.maybe(draw, 4, "run.noise.pause", |draw| {
-            json!({ "every": format!("{} ms", draw.from_to(5, 50)), "lasting": format!("{} us", draw.from_to(10, 999)) })
+            json!({ "every": format!("{} ms", draw.between(5, 50)), "lasting": format!("{} us", draw.between(10, 999)) })
         });
-    settings.maybe(draw, if noisy { 30 } else { 3 }, "run.seeds", |draw| draw.from_to(1, 3).into());
+    settings.maybe(draw, if noisy { 30 } else { 3 }, "run.seeds", |draw| draw.between(1, 3).into());
 }
 
 /// A schedule for a pipeline of so many stages, and the chunks that it cuts each stage into.
@@ -70,14 +70,14 @@ fn schedule(draw: &mut Draw, stages: u64, chunks: bool) -> Scheduled {
     let name = draw.one(names);
     let (schedule, chunks) = match name {
         "interleaved" => {
-            let chunks = draw.from_to(2, 3);
+            let chunks = draw.between(2, 3);
             (json!({ "interleaved": { "chunks": chunks } }), chunks)
         }
         "zb-auto" => {
-            let limit = match draw.from_to(0, 2) {
-                0 => json!(draw.from_to(1, 2 * stages)),
-                1 => json!(format!("{}p", draw.from_to(1, 2))),
-                _ => json!(format!("{} GB", draw.from_to(4, 60))),
+            let limit = match draw.between(0, 2) {
+                0 => json!(draw.between(1, 2 * stages)),
+                1 => json!(format!("{}p", draw.between(1, 2))),
+                _ => json!(format!("{} GB", draw.between(4, 60))),
             };
             (json!({ "zb-auto": { "memory_limit": limit } }), 1)
         }
@@ -90,8 +90,8 @@ fn schedule(draw: &mut Draw, stages: u64, chunks: bool) -> Scheduled {
 /// Micro-batches of a step, of which an interleaved schedule needs whole rounds.
 fn micro_batches(draw: &mut Draw, stages: u64, scheduled: &Scheduled) -> u64 {
     match scheduled.schedule.get("interleaved") {
-        Some(_) => stages * draw.from_to(1, 3),
-        None => draw.from_to(1, 2 * stages + 2),
+        Some(_) => stages * draw.between(1, 3),
+        None => draw.between(1, 2 * stages + 2),
     }
 }
 

@@ -10,14 +10,14 @@ const MEGABYTES: u64 = 1_000_000;
 
 /// Writes the model, its training, parallelism and techniques.
 pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
-    let stages = draw.from_to(1, 6);
+    let stages = draw.between(1, 6);
     let scheduled = schedule(draw, stages, true);
     let count = micro_batches(draw, stages, &scheduled);
-    let activation = draw.from_to(100, 4_000);
+    let activation = draw.between(100, 4_000);
     times(draw, settings, stages);
     memory(draw, settings, stages, activation);
     settings.set("training.micro_batches", count);
-    settings.maybe(draw, 40, "training.micro_batch", |draw| draw.from_to(1, 8).into());
+    settings.maybe(draw, 40, "training.micro_batch", |draw| draw.between(1, 8).into());
     settings.maybe(draw, 10, "training.flush", |_| false.into());
     settings.set("parallelism.schedule", scheduled.schedule.clone());
     settings.maybe(draw, 40, "parallelism.send", |draw| {
@@ -49,13 +49,13 @@ fn memory(draw: &mut Draw, settings: &mut Settings, stages: u64, activation: u64
     settings.maybe(draw, 40, &format!("{MODEL}.activation_kept_for_weight"), |draw| {
         per_stage(draw, stages, (0, activation), "MB")
     });
-    let weights = draw.from_to(0, 20_000);
+    let weights = draw.between(0, 20_000);
     settings.maybe(draw, 70, &format!("{MODEL}.weights"), |_| format!("{weights} MB").into());
     if draw.chance(50) {
-        let room = weights + activation * draw.from_to(1, 4 * stages + 2);
+        let room = weights + activation * draw.between(1, 4 * stages + 2);
         settings.set(&format!("{MODEL}.device.memory"), format!("{} B", room * MEGABYTES));
         settings.maybe(draw, 20, &format!("{MODEL}.device.reserved"), |draw| {
-            format!("{} MB", draw.from_to(0, activation)).into()
+            format!("{} MB", draw.between(0, activation)).into()
         });
     }
 }
@@ -89,16 +89,16 @@ fn bpipe(draw: &mut Draw, settings: &mut Settings, stages: u64) {
         if draw.chance(30) {
             "hidden".into()
         } else {
-            json!({ "rate": format!("{} GB/s", draw.from_to(5, 300)) })
+            json!({ "rate": format!("{} GB/s", draw.between(5, 300)) })
         }
     });
-    settings.maybe(draw, 30, &format!("{BPIPE}.bound"), |draw| draw.from_to(2, stages + 2).into());
+    settings.maybe(draw, 30, &format!("{BPIPE}.bound"), |draw| draw.between(2, stages + 2).into());
 }
 
 fn sweep(draw: &mut Draw, stages: u64, count: u64, scheduled: &Scheduled) -> Value {
-    match draw.from_to(0, 2) {
+    match draw.between(0, 2) {
         0 if scheduled.schedule.get("interleaved").is_none() => {
-            json!({ "training.micro_batches": [count, count + 1, count + draw.from_to(2, 5)] })
+            json!({ "training.micro_batches": [count, count + 1, count + draw.between(2, 5)] })
         }
         1 if stages > 1 => json!({ "parallelism.schedule": ["1f1b", "gpipe", "zb-h1"] }),
         _ => {
@@ -109,7 +109,7 @@ fn sweep(draw: &mut Draw, stages: u64, count: u64, scheduled: &Scheduled) -> Val
 
 /// One value for all stages, or one for each.
 fn per_stage(draw: &mut Draw, stages: u64, (least, most): (u64, u64), unit: &str) -> Value {
-    let mut value = || Value::from(format!("{} {unit}", draw.from_to(least, most)));
-    let first = value();
-    if stages % 2 == 0 { first } else { (0..stages).map(|_| value()).collect() }
+    let each = draw.chance(50);
+    let mut value = || Value::from(format!("{} {unit}", draw.between(least, most)));
+    if each { (0..stages).map(|_| value()).collect() } else { value() }
 }

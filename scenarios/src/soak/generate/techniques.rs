@@ -36,7 +36,7 @@ enum Moves {
 
 /// Writes what copies share, limits of memory, arrays of drives and techniques.
 pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
-    let moves = match draw.from_to(0, 19) {
+    let moves = match draw.between(0, 19) {
         0 | 1 if !plan.partial => Moves::Offload,
         2 if !plan.partial && plan.stages == 1 => Moves::Infinity,
         _ => Moves::Nothing,
@@ -49,7 +49,7 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
         settings.set("techniques.zero_offload", json!({}));
         settings.maybe(draw, 30, "techniques.zero_offload.delayed_update", |_| true.into());
         settings.maybe(draw, 40, "techniques.zero_offload.group", |draw| {
-            draw.from_to(1_000_000, 500_000_000).into()
+            draw.between(1_000_000, 500_000_000).into()
         });
         settings.maybe(draw, 20, "techniques.zero_offload.pinned", |_| false.into());
     }
@@ -71,17 +71,17 @@ fn sharing(draw: &mut Draw, settings: &mut Settings, plan: &Plan, moves: Moves) 
     settings.set("parallelism.sharding", sharding);
     settings.maybe(draw, 35, "parallelism.overlap_gradient_reduce", |draw| match draw.chance(50) {
         true => json!({}),
-        false => json!({ "bucket": format!("{} MB", draw.from_to(1, 400)) }),
+        false => json!({ "bucket": format!("{} MB", draw.between(1, 400)) }),
     });
     if sharding == "parameters" {
         const GATHER: &str = "parallelism.overlap_parameter_gather";
-        settings.maybe(draw, 40, &format!("{GATHER}.forward_prefetch"), |draw| draw.from_to(0, 3).into());
-        settings.maybe(draw, 40, &format!("{GATHER}.backward_prefetch"), |draw| draw.from_to(0, 3).into());
+        settings.maybe(draw, 40, &format!("{GATHER}.forward_prefetch"), |draw| draw.between(0, 3).into());
+        settings.maybe(draw, 40, &format!("{GATHER}.backward_prefetch"), |draw| draw.between(0, 3).into());
         if plan.one_at_a_time && moves == Moves::Nothing {
             settings.maybe(draw, 30, &format!("{GATHER}.reshard_after_forward"), |_| false.into());
         }
         if moves == Moves::Nothing && !plan.layered && !plan.experts && plan.copies >= 4 {
-            settings.maybe(draw, 20, "parallelism.sharding_group", |_| json!(2));
+            settings.maybe(draw, 60, "parallelism.sharding_group", |_| json!(2));
         }
     } else if sharding != "none" && draw.chance(20) {
         settings.set("parallelism.overlap_parameter_gather", json!({}));
@@ -89,16 +89,16 @@ fn sharing(draw: &mut Draw, settings: &mut Settings, plan: &Plan, moves: Moves) 
 }
 
 fn memory(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
-    match draw.from_to(0, 9) {
-        0 => settings.set("memory.limit", format!("{} MB", draw.from_to(300, 1_000 * plan.memory))),
+    match draw.between(0, 9) {
+        0 => settings.set("memory.limit", format!("{} MB", draw.between(300, 1_000 * plan.memory))),
         1 => settings.set("memory.footprint_ratio", json!(draw.one(&[1.0, 1.1, 1.33, 2.0]))),
         _ => {}
     }
-    settings.maybe(draw, 10, "memory.reserved", |draw| format!("{} MB", draw.from_to(0, 2_000)).into());
+    settings.maybe(draw, 10, "memory.reserved", |draw| format!("{} MB", draw.between(0, 2_000)).into());
     if !plan.layered {
         settings.maybe(draw, 20, "memory.allocator.expandable_segments", |draw| draw.chance(50).into());
         settings.maybe(draw, 10, "memory.allocator.max_split_size", |draw| {
-            format!("{} MiB", draw.from_to(21, 512)).into()
+            format!("{} MiB", draw.between(21, 512)).into()
         });
         settings.maybe(draw, 10, "memory.allocator.roundup_power2_divisions", |draw| {
             draw.one(&[1, 2, 4, 8]).into()
@@ -117,15 +117,15 @@ fn states(draw: &mut Draw, settings: &mut Settings, on_drives: bool) -> bool {
     settings.set(&format!("{INFINITY}.states"), states);
     settings.set(&format!("{INFINITY}.parameters"), parameters);
     settings
-        .maybe(draw, 50, &format!("{INFINITY}.group"), |draw| draw.from_to(1_000_000, 1_000_000_000).into());
-    settings.maybe(draw, 30, &format!("{INFINITY}.buffers"), |draw| draw.from_to(1, 4).into());
-    settings.maybe(draw, 30, &format!("{INFINITY}.parameter_buffers"), |draw| draw.from_to(1, 4).into());
+        .maybe(draw, 50, &format!("{INFINITY}.group"), |draw| draw.between(1_000_000, 1_000_000_000).into());
+    settings.maybe(draw, 30, &format!("{INFINITY}.buffers"), |draw| draw.between(1, 4).into());
+    settings.maybe(draw, 30, &format!("{INFINITY}.parameter_buffers"), |draw| draw.between(1, 4).into());
     states == "drives" || parameters == "drives"
 }
 
 /// Writes what becomes of activations; whether they go to drives.
 fn activations(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
-    match draw.from_to(0, 9) {
+    match draw.between(0, 9) {
         0 | 1 if !plan.splits => offload(draw, settings, plan),
         2 if !plan.splits => {
             const SWAP: &str = "techniques.swap";
@@ -138,11 +138,11 @@ fn activations(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
                 &["oblivious", "disjoint"]
             };
             settings.maybe(draw, 40, &format!("{SWAP}.coordination"), |draw| draw.one(pair).into());
-            settings.maybe(draw, 40, &format!("{SWAP}.prefetch"), |draw| draw.from_to(0, 20).into());
+            settings.maybe(draw, 40, &format!("{SWAP}.prefetch"), |draw| draw.between(0, 20).into());
             settings.maybe(draw, 30, &format!("{SWAP}.recompute"), |_| true.into());
             settings.maybe(draw, 20, &format!("{SWAP}.pinned"), |_| false.into());
             settings
-                .maybe(draw, 50, "memory.limit", |draw| format!("{} MB", draw.from_to(500, 8_000)).into());
+                .maybe(draw, 50, "memory.limit", |draw| format!("{} MB", draw.between(500, 8_000)).into());
             false
         }
         3 if plan.is_1f1b && plan.stages > 1 && !plan.layered => {
@@ -172,11 +172,11 @@ fn offload(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
 }
 
 fn keep(draw: &mut Draw, adaptive: bool) -> Value {
-    match draw.from_to(0, 3) {
+    match draw.between(0, 3) {
         0 => json!("last-layer"),
         1 if adaptive => json!("adaptive"),
-        2 => json!({ "bytes": format!("{} MB", draw.from_to(0, 900)) }),
-        _ => json!({ "layers": draw.from_to(0, 3) }),
+        2 => json!({ "bytes": format!("{} MB", draw.between(0, 900)) }),
+        _ => json!({ "layers": draw.between(0, 3) }),
     }
 }
 
@@ -198,10 +198,10 @@ fn recompute(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
 fn arrays(draw: &mut Draw, settings: &mut Settings, plan: &Plan, activations: bool) {
     const ARRAY: &str = "storage.nvme";
     settings.set(ARRAY, json!({}));
-    settings.maybe(draw, 50, &format!("{ARRAY}.drives"), |draw| draw.from_to(1, plan.drives).into());
+    settings.maybe(draw, 50, &format!("{ARRAY}.drives"), |draw| draw.between(1, plan.drives).into());
     let paths: &[&str] = if activations { &["bounce", "gpu-direct"] } else { &["direct", "buffered"] };
     settings.maybe(draw, 40, &format!("{ARRAY}.path"), |draw| draw.one(paths).into());
-    settings.maybe(draw, 30, &format!("{ARRAY}.depth"), |draw| draw.from_to(1, 64).into());
+    settings.maybe(draw, 30, &format!("{ARRAY}.depth"), |draw| draw.between(1, 64).into());
     settings
-        .maybe(draw, 30, &format!("{ARRAY}.block"), |draw| format!("{} KiB", draw.from_to(4, 2_048)).into());
+        .maybe(draw, 30, &format!("{ARRAY}.block"), |draw| format!("{} KiB", draw.between(4, 2_048)).into());
 }

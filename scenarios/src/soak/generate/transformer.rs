@@ -76,15 +76,15 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
 
 /// A model of which every chunk has one to three layers.
 fn model(draw: &mut Draw, settings: &mut Settings, split: &Split, positions: u64) -> Model {
-    settings.set(&format!("{MODEL}.layers"), positions * draw.from_to(1, 3));
+    settings.set(&format!("{MODEL}.layers"), positions * draw.between(1, 3));
     let sequence = 2 * split.tensor * split.context * draw.one(&[32, 64, 128]);
     let drawn = Model { sequence, ..Model::default() };
-    match draw.from_to(0, 9) {
+    match draw.between(0, 9) {
         0..=2 => settings.set(&format!("{MODEL}.preset"), draw.one(&PRESETS)),
         3 if split.context == 1 => {
             settings.set(&format!("{MODEL}.preset"), draw.one(&ENCODERS));
             settings.set(&format!("{MODEL}.vocabulary"), 30_000);
-            settings.maybe(draw, 40, &format!("{MODEL}.classes"), |draw| draw.from_to(2, 9).into());
+            settings.maybe(draw, 40, &format!("{MODEL}.classes"), |draw| draw.between(2, 9).into());
             return Model { sequence: sequence.min(512), ..drawn };
         }
         _ => return dimensions(draw, settings, split, drawn),
@@ -95,13 +95,13 @@ fn model(draw: &mut Draw, settings: &mut Settings, split: &Split, positions: u64
 /// Dimensions that divide by the ranks.
 fn dimensions(draw: &mut Draw, settings: &mut Settings, split: &Split, drawn: Model) -> Model {
     let mut set = |key: &str, value: Value| settings.set(&format!("{MODEL}.{key}"), value);
-    let kv_heads = split.tensor * split.context * draw.from_to(1, 3);
+    let kv_heads = split.tensor * split.context * draw.between(1, 3);
     let heads = kv_heads * draw.one(&[1, 1, 2, 4]);
     let width = draw.one(&[64, 80, 128]);
     set("hidden", json!(heads * width));
     set("heads", json!(heads));
     set("vocabulary", json!(draw.one(&[1_000, 32_000, 50_257])));
-    set("max_positions", json!(drawn.sequence * draw.from_to(1, 4)));
+    set("max_positions", json!(drawn.sequence * draw.between(1, 4)));
     if draw.chance(50) {
         set("kv_heads", json!(kv_heads));
     } else {
@@ -136,19 +136,19 @@ fn dimensions(draw: &mut Draw, settings: &mut Settings, split: &Split, drawn: Mo
 
 fn experts_of(draw: &mut Draw, count: u64, width: u64) -> Value {
     let mut experts =
-        json!({ "count": count, "top_k": draw.from_to(1, 2), "ffn": width * draw.from_to(1, 8) });
+        json!({ "count": count, "top_k": draw.between(1, 2), "ffn": width * draw.between(1, 8) });
     if draw.chance(30) {
-        experts["shared_ffn"] = json!(width * draw.from_to(1, 4));
+        experts["shared_ffn"] = json!(width * draw.between(1, 4));
     }
     if draw.chance(30) {
         experts["capacity_factor"] = json!(draw.one(&[1.0, 1.25, 2.0]));
         experts["pad_to_capacity"] = json!(draw.chance(50));
     }
     if draw.chance(40) {
-        experts["load"] = match draw.from_to(0, 2) {
+        experts["load"] = match draw.between(0, 2) {
             0 => json!("even"),
-            1 => json!({ "busiest": percent(draw.from_to(100 / count + 1, 60)) }),
-            _ => json!({ "drawn": { "concentration": draw.from_to(1, 100), "seed": draw.from_to(1, 9) } }),
+            1 => json!({ "busiest": percent(draw.between(100 / count + 1, 60)) }),
+            _ => json!({ "drawn": { "concentration": draw.between(1, 100), "seed": draw.between(1, 9) } }),
         };
     }
     experts
@@ -225,12 +225,12 @@ fn software(draw: &mut Draw, settings: &mut Settings, precision: &str, context: 
         settings.maybe(draw, 20, &format!("software.{key}"), |draw| draw.one(values).into());
     }
     settings.maybe(draw, 15, "software.compile", |draw| draw.chance(50).into());
-    settings.maybe(draw, 10, "software.loss_metrics", |draw| draw.from_to(0, 2).into());
-    settings.maybe(draw, 10, "software.host_overhead", |draw| format!("{} us", draw.from_to(0, 20)).into());
+    settings.maybe(draw, 10, "software.loss_metrics", |draw| draw.between(0, 2).into());
+    settings.maybe(draw, 10, "software.host_overhead", |draw| format!("{} us", draw.between(0, 20)).into());
 }
 
 fn sweep(draw: &mut Draw, precision: &str) -> Value {
-    let (path, values) = match draw.from_to(0, 4) {
+    let (path, values) = match draw.between(0, 4) {
         0 => ("training.micro_batch", json!([1, 2, 3])),
         1 if precision != "fp32" => ("software.attention", json!(["materialised", "flash"])),
         2 => ("parallelism.data", json!([1, 2])),

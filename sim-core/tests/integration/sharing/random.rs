@@ -195,10 +195,11 @@ proptest! {
     }
 }
 
-/// Where prior demands feed back on themselves a solution is not always found, but nearly always.
+/// Where prior demands feed back on themselves a solution is not always found. Rates that contradict the condition are counted as
+/// not settled; most that are counted do satisfy it, but not to the last bit.
 #[test]
-fn prior_demands_that_feed_back_satisfy_the_condition_in_all_but_one_network_in_two_hundred() {
-    let (mut networks, mut unsolved) = (0, 0);
+fn prior_demands_that_feed_back_satisfy_the_condition_or_are_counted() {
+    let (mut networks, mut unsettled, mut unsolved) = (0, 0, 0);
     for seed in 0..3000 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mix = Mix { fluids: rng.random_range(2..6), ..ANY };
@@ -227,9 +228,20 @@ fn prior_demands_that_feed_back_satisfy_the_condition_in_all_but_one_network_in_
         if pair.feeds_back() {
             networks += 1;
             let condition = reference::verify(&capacities, &pair.activities(), &rates, TOLERANCE);
+            let counted = pair.network.unsettled() > 0;
+            assert!(
+                counted || condition.is_ok(),
+                "seed {seed}: {condition:?}; {rates:?}; {}",
+                pair.describe()
+            );
+            unsettled += usize::from(counted);
             unsolved += usize::from(condition.is_err());
         }
     }
     assert!(networks > 1000);
-    assert!(unsolved * 200 <= networks, "{unsolved} of {networks}");
+    // Today 55 and 4 of 2638.
+    assert!(
+        unsettled * 40 <= networks && unsolved * 500 <= networks,
+        "{unsettled}, {unsolved} of {networks}"
+    );
 }
