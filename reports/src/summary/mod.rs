@@ -138,10 +138,10 @@ pub struct RunSummary {
     /// What of these a step brings with it, activations and workspaces: that of the device where it is most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_activation_bytes: Option<u64>,
-    /// What the caching allocator of the framework takes for every stage; of a transformer.
+    /// What the caching allocator of the framework takes for every stage, where it was asked whether the run fits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocator: Vec<AllocatorPeak>,
-    /// Why nothing is known of the allocator, in one sentence without final full stop.
+    /// Why the allocator was not asked, so that storages alone say that it fits: `techniques.swap` moves tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocator_unknown: Option<String>,
     /// What a reader should know before comparing the run with others, as sentences without final full stop.

@@ -98,3 +98,26 @@ fn the_passes_of_megatron_take_as_long_as_was_measured() {
         assert!(off.iter().all(|off| off.abs() < 0.17), "{vocabulary}: {off:.3?}");
     }
 }
+
+/// Metrics of the loss follow the backward pass of the model, a cast and a log-softmax (6 + 8 bytes a logit) each; they read the logits
+/// again, which therefore must not be overwritten by their gradient.
+#[test]
+fn metrics_follow_the_backward_pass_and_find_the_logits() {
+    let with = |loss_metrics| {
+        let fusion = Fusion { cross_entropy: CrossEntropy::Fused, loss_metrics, ..Fusion::ALL };
+        let execution = Execution { fusion, ..flash(1, TOKENS as u32, ranks(1, false)) };
+        shard(&preset("llama-3-8b"), &execution).head()
+    };
+    let [none, two] = [0, 2].map(with);
+    assert_eq!((none.afterwards(), two.afterwards()), (0, 6));
+    assert_eq!(two.forward, none.forward);
+    let (within, after) = two.backward.split_at(two.backward.len() - two.afterwards());
+    assert_eq!(within.len(), none.backward.len());
+    assert!(after.iter().all(|op| op.phase == Phase::Forward));
+    let logits = two.forward.iter().flat_map(|op| &op.writes).find(|tensor| after[0].reads == [tensor.name]);
+    assert_eq!(logits.map(|logits| logits.bytes), Some(2 * TOKENS * WORDS));
+    assert_eq!(moved(&two, 1)[1], moved(&none, 1)[1] + 2 * (6 + 8));
+    let fills = |head: &Block| head.backward[0].writes.iter().map(|tensor| tensor.bytes).sum::<u64>();
+    assert_eq!((fills(&none), fills(&two)), (0, 2 * TOKENS * WORDS));
+    assert_eq!(two.input_gradient(), none.input_gradient());
+}
