@@ -91,8 +91,9 @@ memory: { footprint_ratio: 1.33 }
 software: { launch: free }
 techniques: { swap: { coordination: bidirectional } }",
     );
-    let estimated =
-        scenarios::run::plan(&experiment, &crate::support::options()).expect("it is small").activities;
+    let estimated = scenarios::run::plan(&experiment, &crate::support::options(), &scenarios::run::Unwatched)
+        .expect("it is small")
+        .activities;
     let simulated = run(&experiment).variants[0].activities.expect("it has been simulated");
     assert!(simulated <= estimated && 4 * simulated > estimated, "{simulated} of {estimated}");
 }

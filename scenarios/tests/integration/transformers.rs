@@ -271,7 +271,7 @@ fn an_estimate_grows_with_ranks() {
              parallelism: {{ data: {gpus} }}\n",
             gpus / 8
         );
-        plan(&right(&text), &options()).expect("within its limit").estimated_s
+        plan(&right(&text), &options(), &Unwatched).expect("within its limit").estimated_s
     };
     assert!((0.065..0.26).contains(&estimated(1_000)), "{}", estimated(1_000));
     assert!((1.05..2.4).contains(&estimated(16_000)), "{}", estimated(16_000));
