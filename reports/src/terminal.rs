@@ -248,15 +248,14 @@ fn kept(out: &mut impl Write, runs: &[&RunSummary], style: Style) -> io::Result<
 fn solved(runs: &[RunSummary]) -> Option<String> {
     let asked = || runs.iter().flat_map(|run| &run.swap).filter_map(|plan| Some((plan, plan.proven?)));
     let (all, proven) = (asked().count(), asked().filter(|(_, proven)| *proven).count());
-    let gap = asked().filter(|(_, proven)| !proven).map(|(plan, _)| plan.gap()).fold(0.0, f64::max);
-    let others = match all - proven {
-        0 => String::new(),
-        stopped => format!(
-            "; of {stopped} the solver stopped at its limit, at most {} from the bound",
-            quantity::percent(gap)
-        ),
-    };
-    (all > 0).then(|| format!("{proven} of {all} swap programs were solved to a proven optimum{others}"))
+    let gap = quantity::percent(asked().map(|(plan, _)| plan.gap()).fold(0.0, f64::max));
+    let slots = asked().find_map(|(plan, _)| plan.slots);
+    let slots = slots.map_or_else(String::new, |slots| format!(" of {slots} time slots"));
+    (all > 0).then(|| {
+        format!(
+            "{proven} of {all} swap programs{slots} were solved to a proven optimum; plans are at most {gap} from their bounds"
+        )
+    })
 }
 
 /// What the framework's allocator takes for each stage, the fullest ones if they are many.

@@ -3,14 +3,17 @@
 use sim_core::time::Time;
 use thiserror::Error;
 
+use crate::model::hosted::HostedStates;
 use crate::model::profiled::PartnerLink;
 use crate::order::{MemoryLimit, PipelineSchedule};
-use crate::plan::{PipelinePlan, estimate};
+use crate::plan::{PipelinePlan, Pipelining, estimate};
 
 /// Most operators of a plan, over all stages, chunks and steps; a program of that size takes about a gigabyte.
 pub const VISITS_MAX: u64 = 1 << 24;
 /// Most chunks over all stages: each has at least one of 4,096 layers.
 pub const CHUNKS_MAX: u64 = 4_096;
+/// Most groups of parameters that hosts update one after the other, over all stages: each is some operators of a step.
+pub const HOST_GROUPS_MAX: u64 = 1 << 16;
 /// Most bytes a stage can be asked to hold over a step: sums of two such sizes stay exact.
 pub const BYTES_MAX: u64 = 1 << 62;
 
@@ -36,6 +39,30 @@ pub fn validate(plan: &PipelinePlan) -> Result<(), Vec<Invalid>> {
     schedule(plan, &mut wrong);
     techniques(plan, &mut wrong);
     if found.is_empty() { Ok(()) } else { Err(found) }
+}
+
+/// Checks that hosts which update group by group have no more groups than are built: they are counted before. `updated` are the
+/// parameters that a rank of each stage updates.
+///
+/// # Errors
+/// That they are too many.
+pub(crate) fn host_groups(pipelining: &Pipelining, updated: &[u64]) -> Result<(), Vec<Invalid>> {
+    let Some(HostedStates { group, .. }) = pipelining.hosted(updated.len() as u32) else { return Ok(()) };
+    let groups = |group: u64| updated.iter().map(|count| count.div_ceil(group.max(1))).sum::<u64>();
+    if groups(group) <= HOST_GROUPS_MAX {
+        return Ok(());
+    }
+    let all: u64 = updated.iter().sum();
+    let enough = (1..u64::BITS).map(|bit| 1 << bit).find(|&group| groups(group) <= HOST_GROUPS_MAX);
+    let problem = format!(
+        "groups of {group} out of {all} parameters are {} updates a step, more than {HOST_GROUPS_MAX}: write \
+         `group: {}` or more",
+        groups(group),
+        enough.unwrap_or(all)
+    );
+    let zero_offload = pipelining.zero_offload.is_some();
+    let field = if zero_offload { "zero_offload.group" } else { "zero_infinity.group" };
+    Err(vec![Invalid { field, problem }])
 }
 
 /// Numbers of stages, micro-batches, steps, and their product.
@@ -104,6 +131,7 @@ fn stages(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
 /// What the schedule asks of the extent and the memory.
 fn schedule(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
     let (stages, micro_batches) = (plan.model.stages.len(), plan.micro_batches);
+    plan.send.check(&plan.schedule, stages as u32, &mut |Invalid { field, problem }| wrong(field, problem));
     match plan.schedule {
         PipelineSchedule::Interleaved { chunks } => {
             if chunks < 2 {

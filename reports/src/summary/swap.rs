@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::quantity;
+
 /// The plan of a stage, or of those copies of it that move the same tensors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SwapPlan {
@@ -25,9 +27,16 @@ pub struct SwapPlan {
     pub expected_s: f64,
     /// The least that any choice of tensors takes there: operators or copies, or what a solver has proven.
     pub bound_s: f64,
-    /// Whether a solver has proven its program's optimum; absent where none was asked.
+    /// True if a solver has proven the optimum of its program, in which time is cut into [`slots`](Self::slots); absent where none was
+    /// asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven: Option<bool>,
+    /// Slots of time in that program. The plan made of its solution is judged operator by operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<u32>,
+    /// By which part of the expected time a better choice could be faster at most, where a solver was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<f64>,
 }
 
 impl SwapPlan {
@@ -39,11 +48,13 @@ impl SwapPlan {
 
     /// What a solver found, in words.
     #[must_use]
-    pub const fn solved(&self) -> &'static str {
+    pub fn solved(&self) -> String {
+        let slots = self.slots.map_or_else(String::new, |slots| format!(" in {slots} time slots"));
+        let gap = quantity::percent(self.gap());
         match self.proven {
-            None => "not asked",
-            Some(true) => "optimum proven",
-            Some(false) => "stopped at its limit",
+            None => "not asked".to_owned(),
+            Some(true) => format!("optimum{slots} proven, plan at most {gap} from its bound"),
+            Some(false) => format!("stopped at its limit{slots}, plan at most {gap} from its bound"),
         }
     }
 }
@@ -56,4 +67,26 @@ const fn is_none(count: &u32) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
 const fn is_nothing(bytes: &u64) -> bool {
     *bytes == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proven_optimum_says_of_what_and_how_far_its_plan_is_from_the_bound() {
+        let plan = |proven| SwapPlan {
+            expected_s: 2.0,
+            bound_s: 1.5,
+            proven,
+            slots: Some(32),
+            ..SwapPlan::default()
+        };
+        assert_eq!(
+            plan(Some(true)).solved(),
+            "optimum in 32 time slots proven, plan at most 25.0 % from its bound"
+        );
+        assert!(plan(Some(false)).solved().starts_with("stopped at its limit in 32 time slots"));
+        assert_eq!(plan(None).solved(), "not asked");
+    }
 }

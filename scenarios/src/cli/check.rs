@@ -3,11 +3,12 @@
 use reports::quantity;
 use reports::summary::SCHEMA_VERSION;
 use scenarios::Experiment;
-use scenarios::run::{MAX_RUNS, Options, Plan, Refusal, plan};
+use scenarios::run::{Options, Plan, Progress, Reason, Refusal, plan};
 use serde::Serialize;
 
 use super::input::{self, Inputs};
 use super::printer::Printer;
+use super::progress::Bar;
 use super::trouble::{self, Trouble};
 use super::{Exit, Format, SEED, each};
 
@@ -26,9 +27,9 @@ pub(super) fn check(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tr
     each(&arguments.inputs.files, arguments.format, printer, |_, file| {
         let experiment = input::experiment(file, &arguments.inputs.changes)?;
         let options = Options { seed: SEED, jobs: None, variants: Vec::new(), reproduce: String::new() };
-        let checked = Checked::of(&experiment, &options)?;
+        let checked = Checked::of(&experiment, &options, &Bar::new(false, "runs"))?;
         match arguments.format {
-            Format::Table => printer.print(&format!("ok: {}\n", checked.in_words())),
+            Format::Table => printer.print(&format!("ok: {}\n{}", checked.in_words(), checked.impossible())),
             Format::Json => printer.print(&trouble::json(&checked)),
         }
     })
@@ -47,9 +48,13 @@ impl<'a> Checked<'a> {
     /// Sizes up the variants that `options` choose.
     ///
     /// # Errors
-    /// A variant that does not exist, or a plan that is too large.
-    pub(super) fn of(experiment: &'a Experiment, options: &Options) -> Result<Self, Refusal> {
-        let plan = plan(experiment, options)?;
+    /// Every refusal of `run`.
+    pub(super) fn of(
+        experiment: &'a Experiment,
+        options: &Options,
+        progress: &dyn Progress,
+    ) -> Result<Self, Refusal> {
+        let plan = plan(experiment, options, progress)?;
         let chosen =
             |name: &&str| options.variants.is_empty() || options.variants.iter().any(|chosen| chosen == name);
         let variants = experiment.variants().filter(chosen).collect();
@@ -71,10 +76,7 @@ impl<'a> Checked<'a> {
         let mut parts =
             vec![number(plan.points, "point"), number(variants, "variant"), number(plan.runs, "run")];
         if plan.infeasible > 0 {
-            parts.push(format!("{} more whose sizes do not multiply", plan.infeasible));
-        }
-        if plan.points.saturating_mul(variants) > MAX_RUNS {
-            parts.push(format!("more than the {MAX_RUNS} points times variants that `run` takes"));
+            parts.push(format!("{} more impossible", plan.infeasible));
         }
         parts.push(format!("about {activities} activities"));
         parts.push(match plan.estimated_s {
@@ -82,5 +84,11 @@ impl<'a> Checked<'a> {
             seconds => format!("roughly {} on one core", quantity::seconds(seconds)),
         });
         format!("{}: {}", self.name, parts.join(", "))
+    }
+
+    /// Reasons of impossible runs, a line each.
+    pub(super) fn impossible(&self) -> String {
+        let line = |Reason { reason, runs }: &Reason| format!("  {runs} x {reason}\n");
+        self.plan.reasons.iter().map(line).collect()
     }
 }

@@ -40,9 +40,18 @@ Examples:
   foretrain new my.yaml               begin an experiment of your own
   foretrain run my.yaml --set training.micro_batches=64";
 
+const EXITS: &str = "\
+Exit codes:
+  0    done; that some runs do not fit is a result, that none does only where the file promises it
+  1    a promise of a file is broken, no run gives a step time, one deadlocks, or validation misses its bounds
+  2    the input is wrong
+  3    no such device, or no library for it
+  70   a bug in foretrain
+  130  interrupted; what had ended is kept";
+
 /// Rehearses a training run before anyone pays for it: time, memory, what limits it, and which technique helps.
 #[derive(Debug, Parser)]
-#[command(name = "foretrain", version = VERSION, before_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "foretrain", version = VERSION, before_help = EXAMPLES, after_help = EXITS, max_term_width = 110)]
 struct Arguments {
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -90,7 +99,7 @@ enum Format {
 enum Exit {
     /// It did what it was asked; that something does not fit is a result.
     Fine = 0,
-    /// A promise of a file is broken, or predictions are farther off than they may be.
+    /// A promise of a file is broken, no run gives a step time, one deadlocks, or predictions are farther off than they may be.
     BrokenPromise = 1,
     /// The input is wrong, or there is nowhere to write.
     BadInput = 2,

@@ -39,6 +39,7 @@ fn drawn(quiet: bool, first: &str, things: &str) -> ProgressBar {
 
 impl Progress for Bar {
     fn begin(&self, runs: u64) {
+        self.0.reset();
         self.0.set_length(runs);
     }
 

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use reports::summary::Summary;
+use reports::summary::{FailureKind, RunSummary, Summary};
 use reports::terminal::{self, Style};
 use scenarios::Experiment;
+use scenarios::expectation::Expectation;
 use scenarios::run::{Options, execute, shown};
 
 use super::check::Checked;
@@ -70,7 +71,8 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trou
         let experiment = input::experiment(file, &arguments.inputs.changes)?;
         let options = arguments.options(file);
         if arguments.plan {
-            return print_plan(&Checked::of(&experiment, &options)?, arguments.format, printer);
+            let checked = Checked::of(&experiment, &options, &Bar::new(arguments.quiet, "runs"))?;
+            return print_plan(&checked, arguments.format, printer);
         }
         simulate(&experiment, &options, &folder_name(&arguments.inputs.files[..=index]), arguments, printer)
     })
@@ -100,8 +102,26 @@ fn simulate(
         printer.complain(&format!("interrupted; {} runs had ended and are kept", summary.variants.len()));
         return Ok(Exit::Interrupted);
     }
+    Ok(exit(experiment, &summary, printer))
+}
+
+/// Exit code of a run that was not interrupted: 0 if every promise holds, some run gives a step time and none deadlocks. No step
+/// time at all is a result, too, where the file promises that something does not fit.
+fn exit(experiment: &Experiment, summary: &Summary, printer: &Printer) -> Exit {
+    let deadlocks =
+        |run: &RunSummary| run.failure.as_ref().is_some_and(|it| it.kind == FailureKind::Deadlock);
+    let numbers = summary.variants.iter().any(|run| run.step_time().is_some());
+    let promised = experiment.promises().iter().any(Expectation::says_does_not_fit);
+    if !numbers && !promised {
+        printer.complain(
+            "no run gives a step time: ask for less, or promise it in the file: `expect: [{ does_not_fit: VARIANT }]`",
+        );
+    }
     let kept = summary.expectations.iter().all(|promise| promise.passed);
-    Ok(if kept { Exit::Fine } else { Exit::BrokenPromise })
+    match kept && (numbers || promised) && !summary.variants.iter().any(deadlocks) {
+        true => Exit::Fine,
+        false => Exit::BrokenPromise,
+    }
 }
 
 /// The run that is shown, as a scenario that gives it again from wherever it is kept.
@@ -126,7 +146,7 @@ fn print_plan(checked: &Checked<'_>, format: Output, printer: &Printer) -> Resul
     match format {
         Output::Json => printer.print(&trouble::json(checked)),
         Output::Table | Output::Csv => {
-            printer.print(&format!("{}; nothing was simulated\n", checked.in_words()))
+            printer.print(&format!("{}; nothing was simulated\n{}", checked.in_words(), checked.impossible()))
         }
     }
 }

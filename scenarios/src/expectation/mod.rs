@@ -162,6 +162,11 @@ pub enum Cause {
 }
 
 impl Expectation {
+    /// True for a statement that runs do not reach their end.
+    pub fn says_does_not_fit(&self) -> bool {
+        matches!(self.statement, Statement::DoesNotFit(_))
+    }
+
     /// The variants it is about.
     pub fn variants(&self) -> Vec<&str> {
         let selectors: Vec<&Selector> = match &self.statement {

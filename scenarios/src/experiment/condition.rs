@@ -1,8 +1,8 @@
 //! `where`: simple comparisons that a point of the sweep must meet.
 
-use super::paths;
-use super::sweep::Point;
-use crate::schema::Figure;
+use super::sweep::Axis;
+use super::{paths, sweep};
+use crate::schema::{Figure, FigureKind};
 use crate::text::node::{Node, Value, shorten};
 use crate::text::problem::Problem;
 use crate::text::source::Mark;
@@ -113,23 +113,73 @@ impl Condition {
         }
     }
 
-    /// Whether `point` meets the condition. What cannot be compared does not.
-    pub(super) fn holds(&self, point: &Point, settings: &Node) -> bool {
-        let value = |path: &str| {
-            let swept = point.values.iter().find(|(swept, _)| swept == path).map(|(_, node)| node);
-            swept.or_else(|| settings.at(&paths::keys(path))).map(|node| node.value.plain())
-        };
+    /// Reads every value that it can have at points of `axes`, over `settings`: there may be a million points.
+    pub(super) fn prepare(&self, axes: &[Axis], settings: &Node) -> Prepared {
         let right = match &self.right {
-            Operand::Path(path) => value(path),
-            Operand::Value(text) => Some(text.clone()),
+            Operand::Path(path) => Values::of(path, axes, settings),
+            Operand::Value(text) => Values { stride: 1, read: vec![Some(Read::of(text))] },
         };
-        let (Some(left), Some(right)) = (value(&self.left), right) else { return false };
-        match (Figure::parse(&left), Figure::parse(&right)) {
-            (Some(left), Some(right)) if left.kind == right.kind => {
-                self.comparison.of(&left.value, &right.value)
+        Prepared { left: Values::of(&self.left, axes, settings), comparison: self.comparison, right }
+    }
+}
+
+/// A condition with its values, to be asked about many points.
+pub(super) struct Prepared {
+    left: Values,
+    comparison: Comparison,
+    right: Values,
+}
+
+/// The values of an operand: those of the axis that it is swept on, or a single one.
+struct Values {
+    /// Points from one value of the axis to the next.
+    stride: u64,
+    read: Vec<Option<Read>>,
+}
+
+/// A value to be compared.
+enum Read {
+    Number(FigureKind, f64),
+    Text(String),
+}
+
+impl Prepared {
+    /// True if the point of `index` meets the condition. Values that cannot be compared do not.
+    pub(super) fn holds(&self, index: u64) -> bool {
+        match (self.left.at(index), self.right.at(index)) {
+            (Some(Read::Number(kind, left)), Some(Read::Number(other, right))) if kind == other => {
+                self.comparison.of(left, right)
             }
-            (None, None) => self.comparison.of(left.as_str(), right.as_str()),
+            (Some(Read::Text(left)), Some(Read::Text(right))) => self.comparison.of(left, right),
             _ => false,
+        }
+    }
+}
+
+impl Values {
+    fn of(path: &str, axes: &[Axis], settings: &Node) -> Self {
+        let read = |node: &Node| Some(Read::of(&node.value.plain()));
+        let place = |axis: &Axis| axis.paths.iter().position(|swept| swept == path);
+        let swept = axes.iter().enumerate().find_map(|(at, axis)| Some((at, axis, place(axis)?)));
+        match swept {
+            Some((at, axis, place)) => Self {
+                stride: sweep::size(&axes[at + 1..]),
+                read: (0..axis.len()).map(|index| read(&axis.value(index)[place])).collect(),
+            },
+            None => Self { stride: 1, read: vec![settings.at(&paths::keys(path)).and_then(read)] },
+        }
+    }
+
+    fn at(&self, index: u64) -> Option<&Read> {
+        self.read[(index / self.stride % self.read.len() as u64) as usize].as_ref()
+    }
+}
+
+impl Read {
+    fn of(text: &str) -> Self {
+        match Figure::parse(text) {
+            Some(figure) => Self::Number(figure.kind, figure.value),
+            None => Self::Text(text.to_owned()),
         }
     }
 }

@@ -48,7 +48,7 @@ impl Variant<'_> {
                 let findings = other.into_iter().flat_map(|(_, findings)| findings);
                 problems.extend(findings.map(|finding| finding.problem));
                 let reasons: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
-                Err(Infeasible { reason: reasons.join("; ") })
+                Err(Infeasible { reason: reasons.join("; "), reasons })
             }
         }
     }
@@ -173,8 +173,10 @@ fn make_room(tree: &mut Node, keys: &[&str]) {
 
 /// Types and checks the settings of one run. `None` when they are past repair.
 fn resolve(tree: Node, named: &Named, problems: &mut Vec<Problem>) -> Option<(Resolved, Vec<Finding>)> {
+    let before = problems.len();
     let decoded = decode::<Scenario>(&tree, Shape::scenario(), "", problems)?;
     let mut scenario = decoded.value;
-    let (derived, findings) = check::check(&mut scenario, &tree, &decoded.examples, named);
+    let read = problems.len() == before;
+    let (derived, findings) = check::check(&mut scenario, &tree, (&decoded.examples, read), named);
     Some((Resolved { scenario, tree, derived }, findings))
 }

@@ -25,7 +25,7 @@ use crate::text::problem::{Failure, Problem};
 use crate::text::source::Sources;
 
 use check::Derived;
-use condition::Condition;
+use condition::{Condition, Prepared};
 use draft::Draft;
 use layers::Layers;
 use named::Named;
@@ -56,11 +56,13 @@ pub struct Resolved {
     derived: Derived,
 }
 
-/// Why a point of the sweep cannot be run: its sizes do not multiply.
+/// Reasons for which a point of the sweep cannot be run: its settings do not go together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Infeasible {
     /// The reasons, in one line.
     pub reason: String,
+    /// Each of them.
+    pub reasons: Vec<String>,
 }
 
 /// Name of the only variant of an experiment without variants.
@@ -123,19 +125,28 @@ impl Experiment {
         sweep::size(&self.layers.axes)
     }
 
+    /// The number of [`points`](Self::points); none is made where no `where` leaves any out.
+    pub fn count(&self) -> u64 {
+        if self.conditions.is_empty() { self.size() } else { self.indices().count() as u64 }
+    }
+
     /// The points of the sweep that meet `where`, made one at a time; the last axis changes fastest.
     pub fn points(&self) -> impl Iterator<Item = Point> {
-        let point = |index| sweep::point(&self.layers.axes, index);
-        let meets = |point: &Point| {
-            self.conditions.iter().all(|condition| condition.holds(point, &self.layers.settings))
-        };
-        (0..self.size()).map(point).filter(meets)
+        self.indices().map(|index| sweep::point(&self.layers.axes, index))
+    }
+
+    /// Indices of the points that meet `where`.
+    fn indices(&self) -> impl Iterator<Item = u64> {
+        let Layers { axes, settings, .. } = &self.layers;
+        let prepare = |condition: &Condition| condition.prepare(axes, settings);
+        let conditions: Vec<Prepared> = self.conditions.iter().map(prepare).collect();
+        (0..self.size()).filter(move |&index| conditions.iter().all(|condition| condition.holds(index)))
     }
 
     /// The scenario of `variant` at `point`.
     ///
     /// # Errors
-    /// Only over a sweep: sizes that do not multiply at this point.
+    /// Only over a sweep: settings that do not go together at this point.
     ///
     /// # Panics
     /// If the experiment has no variant of that name.

@@ -42,7 +42,9 @@ pub(crate) fn members(array: &schema::DriveArray) -> Members {
 
 fn array(name: &str, settings: &schema::DriveArray) -> DriveArray {
     let path = |usual: &str| {
-        let path = &catalogue::storage_paths()[settings.path.as_deref().unwrap_or(usual)];
+        let paths = catalogue::storage_paths();
+        // A path that does not exist has been reported; the rest is checked with the usual one.
+        let path = settings.path.as_ref().and_then(|path| paths.get(path)).unwrap_or(&paths[usual]);
         PathParameters {
             block_kib: settings.block.map_or(path.block_kib, |block| block.bytes() >> 10),
             depth: settings.depth.map_or(path.depth, |depth| depth.get() as u32),

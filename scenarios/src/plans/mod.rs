@@ -11,9 +11,12 @@ mod pipelining;
 pub(crate) mod profiled;
 pub(crate) mod transformer;
 
+use hw_models::machine::Machine;
+use workloads::limits;
 use workloads::placement::{Extent, Placement};
 use workloads::plan::{
-    Built, PlanError, build, build_layered_on, build_on, estimate, estimate_layered, estimate_transformer,
+    Built, PlanError, build, build_layered_on, build_on, check_layered_on, check_on, estimate,
+    estimate_layered, estimate_transformer,
 };
 
 use crate::schema::{Count, Model, Scenario};
@@ -36,6 +39,26 @@ pub(crate) fn built(scenario: &Scenario) -> Result<Built, PlanError> {
             let hardware = machine::hardware(&machine, scenario);
             build_layered_on(&layered::plan(scenario, model)?, &hardware)
         }
+    }
+}
+
+/// Finds what keeps a scenario from being built, as far as that can be told without building it. `machine` is its own.
+///
+/// # Errors
+/// Every error of [`built`] but memory that is too small, which is a result.
+pub(crate) fn check(scenario: &Scenario, machine: Option<&Machine>) -> Result<(), PlanError> {
+    let hardware = machine.map(|machine| machine::hardware(machine, scenario));
+    match (&scenario.model, hardware) {
+        (Model::ProfiledPipeline(pipeline), _) => {
+            limits::validate(&profiled::plan(scenario, pipeline)).map_err(PlanError::Invalid)
+        }
+        (Model::Transformer(model), Some(hardware)) => {
+            check_on(&transformer::plan(scenario, model), &hardware)
+        }
+        (Model::Layers(model), Some(hardware)) => {
+            check_layered_on(&layered::plan(scenario, model)?, &hardware)
+        }
+        (Model::Transformer(_) | Model::Layers(_), None) => machine::of(scenario).map(drop),
     }
 }
 

@@ -31,7 +31,7 @@ use workloads::lower::Lowered;
 use crate::experiment::{Experiment, Point, Resolved};
 
 pub(crate) use plan::MAX_STAGES;
-pub use plan::{MAX_RUNS, Plan, plan};
+pub use plan::{MAX_RUNS, Plan, Reason, plan};
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -61,9 +61,9 @@ pub enum Refusal {
         /// The names there are.
         known: Vec<String>,
     },
-    /// More runs than are simulated, or sized up, at once.
+    /// More runs than are simulated at once.
     #[error(
-        "{points} points x {variants} variants are {runs} runs, more than the limit of {limit}: {NARROW}"
+        "{points} points of the sweep, for each of the variants ({variants}), are {runs} runs, more than the limit of {limit}: {NARROW}"
     )]
     TooManyRuns {
         /// Points of the sweep.
@@ -96,6 +96,12 @@ pub enum Refusal {
         /// The limit.
         limit: u64,
     },
+    /// No run whose settings go together.
+    #[error("{}", nothing_runs(reasons))]
+    NothingRuns {
+        /// Reasons, the most frequent first; empty where no point of the sweep meets `where`.
+        reasons: Vec<Reason>,
+    },
     /// A mistake in foretrain.
     #[error("variant `{variant}` could not be simulated, which is a bug in foretrain: {reason}")]
     Broken {
@@ -106,16 +112,33 @@ pub enum Refusal {
     },
 }
 
-/// Looks on while an experiment runs.
+fn nothing_runs(reasons: &[Reason]) -> String {
+    let lines: Vec<String> =
+        reasons.iter().map(|Reason { reason, runs }| format!("\n  {runs} x {reason}")).collect();
+    match lines[..] {
+        [] => "no point of the sweep meets `where`: relax its conditions, or sweep other values".to_owned(),
+        _ => format!("no run is possible: change what makes them so{}", lines.concat()),
+    }
+}
+
+/// Looks on while an experiment is sized up, and while it runs.
 pub trait Progress: Sync {
-    /// So many runs will follow.
+    /// Announces the number of runs that will be sized up, or simulated.
     fn begin(&self, runs: u64);
-    /// One of them has ended.
+    /// One of them is done.
     fn done(&self);
     /// Whether to begin no further run; those that have ended are summarised.
     fn stop(&self) -> bool {
         false
     }
+}
+
+/// Nobody who looks on.
+pub struct Unwatched;
+
+impl Progress for Unwatched {
+    fn begin(&self, _: u64) {}
+    fn done(&self) {}
 }
 
 /// The run that a summary shows: the first that can be resolved, if any can.
@@ -135,9 +158,8 @@ pub fn execute(
     options: &Options,
     progress: &dyn Progress,
 ) -> Result<Summary, Refusal> {
-    let plan = plan(experiment, options)?;
+    let plan = plan(experiment, options, progress)?;
     let variants = selected(experiment, options)?;
-    plan::check_results(&plan, variants.len())?;
     let points: Vec<Point> = experiment.points().collect();
     progress.begin(plan.points * variants.len() as u64);
     let pairs: Vec<(&Point, &str)> =
@@ -175,7 +197,7 @@ pub(crate) fn beside(
     others: impl FnOnce(&mut Lowered),
 ) -> Result<RunSummary, Refusal> {
     let options = Options { seed, jobs: None, variants: Vec::new(), reproduce: String::new() };
-    plan(experiment, &options)?;
+    plan(experiment, &options, &Unwatched)?;
     let (variants, mut points) = (selected(experiment, &options)?, experiment.points());
     let (Some(variant), Some(point)) = (variants.first(), points.next()) else {
         return Ok(RunSummary::default());

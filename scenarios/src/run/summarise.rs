@@ -8,7 +8,7 @@ use super::Options;
 use super::constants::{calibrations, constants};
 use super::drawing::drawing;
 use super::headline::{assumptions, parameters};
-use crate::experiment::{Experiment, Resolved};
+use crate::experiment::{Experiment, Resolved, Variant};
 use crate::schema::Scenario;
 
 /// The summary of an experiment's runs, in their order.
@@ -53,17 +53,20 @@ pub(super) fn summary(
     }
 }
 
-/// The scenarios of the variants at the first point, where they can be resolved.
+/// The scenarios of the variants, each at the first point where it is possible.
 fn resolved<'v>(experiment: &Experiment, variants: &[&'v str]) -> Vec<(&'v str, Scenario)> {
-    let point = experiment.points().next().unwrap_or_default();
-    let scenario = |&variant: &&'v str| Some((variant, experiment.resolve(variant, &point).ok()?.scenario));
+    let scenario = |&name: &&'v str| {
+        let variant = experiment.variant(name);
+        let resolved = experiment.points().find_map(|point| variant.at(&point).ok())?;
+        Some((name, resolved.scenario))
+    };
     variants.iter().filter_map(scenario).collect()
 }
 
-/// The first run that can be resolved, to show what was simulated.
+/// The first run that is possible, to show what was simulated.
 pub(super) fn first(experiment: &Experiment, variants: &[&str]) -> Option<Resolved> {
-    let point = experiment.points().next().unwrap_or_default();
-    variants.iter().find_map(|variant| experiment.resolve(variant, &point).ok())
+    let variants: Vec<Variant<'_>> = variants.iter().map(|name| experiment.variant(name)).collect();
+    experiment.points().find_map(|point| variants.iter().find_map(|variant| variant.at(&point).ok()))
 }
 
 /// 64-bit FNV-1a over the text of every source, in hexadecimal.

@@ -2,14 +2,14 @@
 
 use reports::summary::SwapPlan;
 use workloads::plan::Built;
-use workloads::techniques::swap::Swapped;
+use workloads::techniques::swap::{SLOTS, Swapped};
 
 /// The swap plans of a run.
 pub(super) fn plans(built: &Built) -> Vec<SwapPlan> {
     let cohorts = built.swapped.iter().map(|swapped| swapped.cohort + 1).max().unwrap_or(1);
     let plan = |swapped: &Swapped| {
         let stage = format!("stage {}", swapped.stage);
-        SwapPlan {
+        let plan = SwapPlan {
             of: if cohorts > 1 {
                 format!("{stage}, group {} of {cohorts}", swapped.cohort + 1)
             } else {
@@ -24,7 +24,10 @@ pub(super) fn plans(built: &Built) -> Vec<SwapPlan> {
             expected_s: swapped.expected,
             bound_s: swapped.bound,
             proven: swapped.proven,
-        }
+            slots: swapped.proven.map(|_| SLOTS as u32),
+            gap: None,
+        };
+        SwapPlan { gap: swapped.proven.map(|_| plan.gap()), ..plan }
     };
     built.swapped.iter().map(plan).collect()
 }

@@ -257,7 +257,7 @@ pub enum Send {
     Eager,
     /// As eager, but the sender goes on when its message has arrived, as in Megatron-LM through 2022.
     Blocking,
-    /// Sender and receiver meet, and both are busy for the transfer time.
+    /// Sender and receiver meet, and both are busy for the transfer time: for `1f1b`, `gpipe` and `zb-h1`, others deadlock.
     Rendezvous,
 }
 

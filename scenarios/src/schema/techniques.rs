@@ -312,9 +312,9 @@ pub struct BPipe {
     /// transformer go over the links of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfer: Option<PairTransfer>,
-    /// Micro-batches that a stage may hold; `ceil((p + 2) / 2)` when absent.
+    /// Micro-batches that a stage may hold, one of which is computed and one fetched; `ceil((p + 2) / 2)` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub bound: Option<Count<1, 65_536>>,
+    pub bound: Option<Count<2, 65_536>>,
 }
 
 /// Which micro-batches leave a stage that is over its bound.

@@ -84,6 +84,16 @@ impl Node {
         self.as_text() == Some("none")
     }
 
+    /// True if `holds` holds for the node or one below it.
+    pub(crate) fn any(&self, holds: &impl Fn(&Node) -> bool) -> bool {
+        holds(self)
+            || match &self.value {
+                Value::Map(map) => map.values().any(|entry| entry.node.any(holds)),
+                Value::List(items) => items.iter().any(|item| item.any(holds)),
+                _ => false,
+            }
+    }
+
     /// The value of `key` in a map.
     pub(crate) fn child(&self, key: &str) -> Option<&Node> {
         match &self.value {

@@ -87,6 +87,22 @@ fn check_and_plan_size_up_without_simulating() {
 }
 
 #[test]
+fn impossible_points_are_told_by_reason() {
+    let sandbox = Sandbox::with_pipeline(
+        "reasons",
+        "  inter: { parallelism: { schedule: { interleaved: { chunks: 2 } } } }\nsweep: { training.micro_batches: [8, 9, 10] }\n",
+    );
+    let answer = sandbox.run("check small.yaml");
+    let rest =
+        answer.out.split_once("7 runs, 2 more impossible, ").expect("nine runs, two of them impossible").1;
+    let reasons = rest.lines().skip(1).collect::<Vec<_>>();
+    assert_eq!(reasons, ["  2 x the interleaved schedule needs a multiple of 4 micro-batches, not 9"]);
+    let json = sandbox.run("check small.yaml --format json").json();
+    assert_eq!(json["plan"]["infeasible"], 2);
+    assert_eq!(json["plan"]["reasons"][0]["runs"], 2);
+}
+
+#[test]
 fn a_plan_above_the_limit_is_refused_with_the_flag_that_lifts_it() {
     let sandbox = Sandbox::with_pipeline("limit", "");
     let refused = sandbox.run("check small.yaml --set run.limit=10");

@@ -1,6 +1,6 @@
 //! Running: what is printed, in which form, and with which exit code.
 
-use super::support::{Sandbox, assert_session};
+use super::support::{PIPELINE, Sandbox, assert_session};
 
 const KEPT: &str = "expect:\n  - { fits: 1f1b }\n  - { does_not_fit: gpipe, because: gpu-memory }\n";
 const BROKEN: &str =
@@ -13,9 +13,36 @@ fn a_run_says_what_it_found_and_where_the_report_is() {
 }
 
 #[test]
-fn what_does_not_fit_is_a_result() {
+fn what_does_not_fit_is_told_with_what_would() {
     let sandbox = Sandbox::with_pipeline("does-not-fit", "");
     assert_session!("does-not-fit", sandbox.session(&["run small.yaml --variant gpipe"]));
+}
+
+/// That something does not fit is a result beside others, and where the file promises it; else nobody has learnt a time.
+#[test]
+fn a_run_without_any_step_time_ends_well_only_where_that_is_promised() {
+    let sandbox = Sandbox::with_pipeline("numbers", "");
+    assert_eq!(sandbox.run("run small.yaml").exit, 0, "one of two fits");
+    let nothing = sandbox.run("run small.yaml --variant gpipe");
+    assert_eq!(nothing.exit, 1);
+    assert!(nothing.err.contains("no run gives a step time"), "{}", nothing.err);
+    assert!(sandbox.path("out/small/report.html").exists(), "what would fit is in it");
+    sandbox.write("promised.yaml", format!("{PIPELINE}{KEPT}"));
+    assert_eq!(sandbox.run("run promised.yaml --variant gpipe").exit, 0);
+}
+
+#[test]
+fn where_nothing_can_be_run_check_and_run_end_alike() {
+    let sandbox = Sandbox::with_pipeline(
+        "nothing",
+        "  inter: { parallelism: { schedule: { interleaved: { chunks: 2 } } } }\nsweep: { training.micro_batches: [9, 10] }\n",
+    );
+    let run = sandbox.run("run small.yaml --variant inter");
+    assert_eq!(run.exit, 2);
+    let told = "error: no run is possible: change what makes them so\n  2 x the interleaved schedule needs a multiple of 4 \
+                micro-batches, not 9\n";
+    assert_eq!(run.err, told);
+    assert_eq!(sandbox.run("run small.yaml --variant inter --plan").err, told);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What the scenario language promises.
 
+mod agreement;
 mod allocator;
 mod broken;
 mod calibrations;

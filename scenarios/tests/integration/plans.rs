@@ -1,18 +1,25 @@
 //! What running an experiment takes is known, and limited, before anything is built.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use scenarios::Experiment;
-use scenarios::run::{MAX_RUNS, Options, Progress, Refusal, execute, plan};
+use scenarios::run::{MAX_RUNS, Options, Plan, Progress, Refusal, Unwatched, execute, plan as sized};
 
 use crate::support::experiment;
 
-/// Refuses to let a run begin.
-struct Untouched;
+/// Counts what is sized up and run.
+#[derive(Default)]
+struct Counted(AtomicU64);
 
-impl Progress for Untouched {
-    fn begin(&self, _: u64) {
-        panic!("nothing should be run");
+impl Progress for Counted {
+    fn begin(&self, _: u64) {}
+    fn done(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
-    fn done(&self) {}
+}
+
+fn plan(experiment: &Experiment, options: &Options) -> Result<Plan, Refusal> {
+    sized(experiment, options, &Unwatched)
 }
 
 fn options() -> Options {
@@ -32,21 +39,37 @@ sweep:
     ))
 }
 
+/// None of them is even sized up: a million runs cost as little as a hundred thousand and one.
 #[test]
-fn more_runs_than_a_report_holds_are_sized_up_and_refused() {
-    let large = sweep("", [200, 501]);
-    assert_eq!(plan(&large, &options()).map(|plan| plan.points), Ok(100_200));
-    let refusal = Refusal::TooManyRuns { points: 100_200, variants: 1, runs: 100_200, limit: MAX_RUNS };
+fn more_runs_than_a_report_holds_are_refused_at_once() {
+    let large = sweep("", [1000, 1000]);
+    let refusal = Refusal::TooManyRuns { points: 1_000_000, variants: 1, runs: 1_000_000, limit: MAX_RUNS };
     assert!(refusal.to_string().contains("`where`"), "{refusal}");
-    assert_eq!(execute(&large, &options(), &Untouched), Err(refusal));
+    let counted = Counted::default();
+    assert_eq!(sized(&large, &options(), &counted), Err(refusal.clone()));
+    assert_eq!(execute(&large, &options(), &counted), Err(refusal));
+    assert_eq!(counted.0.into_inner(), 0);
 }
 
 #[test]
-fn more_runs_than_can_be_sized_up_are_refused_at_once() {
-    let variants: Vec<String> = (0..11).map(|number| format!("v{number}: {{}}")).collect();
-    let huge = sweep(&format!("variants: {{ {} }}", variants.join(", ")), [1000, 1000]);
-    let refused = plan(&huge, &options());
-    assert!(matches!(refused, Err(Refusal::TooManyRuns { runs: 11_000_000, .. })), "{refused:?}");
+fn runs_that_where_leaves_out_do_not_count() {
+    let narrowed = |limit: u64| {
+        let narrow = format!("where: [\"training.micro_batches <= {limit}\"]\n");
+        plan(&sweep(&narrow, [1000, 1000]), &options())
+    };
+    assert_eq!(narrowed(3).map(|plan| plan.points), Ok(3000));
+    assert!(matches!(narrowed(101), Err(Refusal::TooManyRuns { points: 101_000, .. })));
+    let nothing = narrowed(0).expect_err("no point is left");
+    assert_eq!(nothing, Refusal::NothingRuns { reasons: Vec::new() });
+    assert!(nothing.to_string().contains("no point of the sweep meets `where`"), "{nothing}");
+}
+
+/// On any number of threads.
+#[test]
+fn sizes_do_not_depend_on_threads() {
+    let sweep = sweep("", [40, 3]);
+    let on = |jobs| plan(&sweep, &Options { jobs: Some(jobs), ..options() });
+    assert_eq!(on(1), on(3));
 }
 
 #[test]
@@ -58,7 +81,8 @@ sweep:
   training.micro_batches: { from: 1, to: 200, steps: 200 }
 ",
     );
-    let refused = execute(&wide, &options(), &Untouched);
+    let refused = plan(&wide, &options());
+    assert_eq!(execute(&wide, &options(), &Unwatched).err(), refused.clone().err());
     assert!(matches!(refused, Err(Refusal::TooManyStages { stages: 819_200, .. })), "{refused:?}");
 }
 
@@ -86,11 +110,6 @@ variants: { plain: {}, split: { parallelism: { schedule: zb-h1 } }, small: { tra
 
 #[test]
 fn a_run_too_long_to_be_drawn_says_so() {
-    struct Unwatched;
-    impl Progress for Unwatched {
-        fn begin(&self, _: u64) {}
-        fn done(&self) {}
-    }
     let pipeline = experiment(
         "training: { micro_batches: 8 }
 variants: { short: {}, long: { training: { micro_batches: 32768 } } }

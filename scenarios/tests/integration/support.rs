@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use reports::summary::Summary;
-use scenarios::run::{Options, Progress, execute};
+use scenarios::run::{Options, Unwatched, execute};
 use scenarios::{Experiment, Failure, load};
 
 /// The smallest complete settings; tests add what they are about.
@@ -35,13 +35,6 @@ pub(crate) fn messages(failure: &Failure) -> Vec<&str> {
 /// Everything, one after the other.
 pub(crate) fn options() -> Options {
     Options { seed: 1, jobs: Some(1), variants: Vec::new(), reproduce: String::new() }
-}
-
-struct Unwatched;
-
-impl Progress for Unwatched {
-    fn begin(&self, _: u64) {}
-    fn done(&self) {}
 }
 
 /// What an experiment finds.

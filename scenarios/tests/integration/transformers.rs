@@ -1,6 +1,6 @@
 //! Transformers on machines: what follows from what is written.
 
-use scenarios::run::plan;
+use scenarios::run::{Unwatched, plan};
 use scenarios::schema::{Count, Model, Transformer};
 use scenarios::{Experiment, Failure, Infeasible, Point, Scenario};
 
@@ -217,7 +217,7 @@ fn splits_that_do_not_divide_belong_to_the_point_where_they_are_swept() {
         .points()
         .map(|point| Ok(number(experiment.resolve("base", &point)?.scenario.parallelism.data)))
         .collect();
-    let [Ok(4), Ok(2), Err(Infeasible { reason })] = &outcomes[..] else { panic!("{outcomes:?}") };
+    let [Ok(4), Ok(2), Err(Infeasible { reason, .. })] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert!(reason.contains("104 heads cannot be split evenly over 16 ranks"), "{reason}");
 }
 
@@ -226,7 +226,7 @@ fn sixteen_thousand_gpus_are_checked_without_being_built() {
     let text = CLUSTER.replace("count: 4", "count: 2048").replace("global_batch: 128", "global_batch: 8192");
     let experiment = right(&(text + "parallelism: { tensor: 8, pipeline: 8 }\n"));
     assert_eq!(number(scenario(&experiment).parallelism.data), 256);
-    let plan = plan(&experiment, &options()).expect("within its limit");
+    let plan = plan(&experiment, &options(), &Unwatched).expect("within its limit");
     assert!(plan.activities > 100_000_000, "{plan:?}");
 }
 

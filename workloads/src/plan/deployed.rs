@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use hw_models::copies::{CopyCost, CopyStream, HostMemory, rate_beside};
 use hw_models::provenance::Origin;
 use hw_models::storage::{Array, PathParameters, Staging};
+use sim_core::fixed::Rate;
 use sim_core::time::Time;
 
 use crate::account::{Account, Accounts, Away, Communication, TimeModel};
 use crate::buffers::HostBuffers;
 use crate::chain::Chain;
-use crate::cost::{CostBook, HostLinks, Message};
+use crate::cost::{CostBook, HostLinks, Message, OpCost};
 use crate::disposition::Dispositions;
 use crate::exchange::Exchange;
 use crate::hardware::{CostModels, Hardware, HardwareError};
@@ -30,7 +31,7 @@ use crate::techniques::offload::LayerOps;
 use super::communicators::buffers;
 use super::deployment::Deployment;
 use super::launch::issue;
-use super::{Built, Copies, Grounds, PlanError, Staged, assemble};
+use super::{Built, Copies, Grounds, Pipelining, PlanError, Staged, assemble};
 
 /// A model on its stages, whatever it is, and how they run.
 pub(super) struct Deployed<'a> {
@@ -47,41 +48,45 @@ pub(super) struct Deployed<'a> {
     pub(super) deployment: &'a Deployment,
 }
 
-impl Deployed<'_> {
+/// Costs of a plan's parts on a machine.
+struct Priced<'j> {
+    models: CostModels<'j>,
+    /// By operator of the model.
+    operators: Vec<OpCost>,
+    /// By stage, a message to the next.
+    messages: Vec<Message>,
+    /// By stage, the rate at which it lends to its partner.
+    copies: Vec<Rate>,
+    /// By stage, bytes of the buffers of communicators.
+    buffers: Vec<u64>,
+    /// Arrays of drives, by node.
+    arrays: BTreeMap<u32, Vec<Array>>,
+}
+
+impl<'a> Deployed<'a> {
+    /// Finds what the machine and the models of its hardware say against building it.
+    pub(super) fn check(mut self, hardware: &Hardware<'_>) -> Result<(), PlanError> {
+        self.add_read_ahead();
+        let job = self.job(hardware)?;
+        self.priced(&job, hardware).map(drop)
+    }
+
     /// Builds it on a machine that has GPUs for its ranks.
     pub(super) fn build(mut self, hardware: &Hardware<'_>) -> Result<Built, PlanError> {
         self.add_read_ahead();
         let chain = self.chain;
-        let (_, gpu) = hardware.gpu()?;
-        let all = (gpu.memory_gib * f64::from(1 << 30)) as u64;
-        let capacity = self.deployment.limit.map_or(all, |limit| limit.min(all));
-        let (machine, extent) = (hardware.machine, self.extent);
-        let Deployment { placement, launch, .. } = self.deployment;
-        extent.placed(placement, machine.gpus()).map_err(|invalid| PlanError::Invalid(vec![invalid]))?;
-        let (drives, host_buffers) = (&self.deployment.drives, self.buffers());
-        let job = Job { machine, extent, placement, capacity, drives, buffers: host_buffers };
-        let arrays = self.arrays(&job)?;
-        let mut models =
-            CostModels::new(&job, hardware, *launch, self.deployment.hosts, host_buffers.exchanged)?;
-        let mut costs = self.costs(&mut models)?;
-        let host_copies = hardware.host_copies(HostMemory::Pinned);
-        costs.pageable_copies = hardware.host_copies(HostMemory::Pageable);
-        costs.away_copies = match drives.of_activations().next() {
-            None => host_copies,
-            Some(array) => Some(starts(&array.to_gpu, host_copies, gpu_link(&job)?)),
-        };
-        let ranks = extent.tensor * extent.context;
-        let together = (machine.gpus_per_node() / ranks).clamp(1, extent.data);
-        if self.deployment.pipelining.swap.is_some() {
-            costs.host_links = host_links(&job, hardware.host_copies(host_buffers.activations), together)?;
-        }
-        costs.issue =
-            issue(&self.laid, &self.exchanges, hardware.host, *launch, self.deployment.host_overhead);
+        let job = self.job(hardware)?;
+        let priced = self.priced(&job, hardware)?;
+        let ranks = self.extent.tensor * self.extent.context;
+        let together = (job.machine.gpus_per_node() / ranks).clamp(1, self.extent.data);
+        let costs = self.costs(&priced, &job, hardware, together)?;
+        let Priced { mut models, buffers, arrays, .. } = priced;
         let mut accounts = self.accounts(&mut models, hardware)?;
-        let buffers = buffers(&self.laid, chain, &job, hardware)?;
-        let reserved = (gpu.reserved_gib * f64::from(1 << 30)) as u64 + self.deployment.reserved;
-        let memory = self.memory(&buffers, reserved, capacity);
         let channels = models.channels;
+        let (_, gpu) = hardware.gpu()?;
+        let reserved = (gpu.reserved_gib * f64::from(1 << 30)) as u64 + self.deployment.reserved;
+        let memory = self.memory(&buffers, reserved, job.capacity);
+        let (extent, host_buffers) = (self.extent, job.buffers);
         let hops =
             (0..chain.positions()).filter_map(|position| chain.hop(position)).map(|hop| (hop.from, hop.to));
         let Self { laid, exchanges, updates, deployment, .. } = self;
@@ -106,6 +111,52 @@ impl Deployed<'_> {
         accounts.operator_of.extend(again);
         built.accounts = Some(accounts);
         Ok(built)
+    }
+
+    /// Its ranks on the GPUs of the machine.
+    fn job<'j>(&self, hardware: &Hardware<'j>) -> Result<Job<'j>, PlanError>
+    where
+        'a: 'j,
+    {
+        let (_, gpu) = hardware.gpu()?;
+        let all = (gpu.memory_gib * f64::from(1 << 30)) as u64;
+        let capacity = self.deployment.limit.map_or(all, |limit| limit.min(all));
+        let (machine, extent) = (hardware.machine, self.extent);
+        let Deployment { placement, drives, .. } = self.deployment;
+        extent.placed(placement, machine.gpus()).map_err(|invalid| PlanError::Invalid(vec![invalid]))?;
+        Ok(Job { machine, extent, placement, capacity, drives, buffers: self.buffers() })
+    }
+
+    /// Prices its parts on the machine, or finds what the machine and the models of its hardware say against it.
+    fn priced<'j>(&self, job: &'j Job<'j>, hardware: &Hardware<'_>) -> Result<Priced<'j>, PlanError> {
+        let Deployment { launch, hosts, .. } = self.deployment;
+        let arrays = self.arrays(job)?;
+        self.check_hosts(job)?;
+        let mut models = CostModels::new(job, hardware, *launch, *hosts, job.buffers.exchanged)?;
+        let operators = self.laid.operators.iter().zip(&self.laid.reused);
+        let operators = operators.map(|(op, reused)| models.operator(op, reused));
+        let operators = operators.collect::<Result<Vec<_>, HardwareError>>()?;
+        let stages = self.chain.stages;
+        let message = |(stage, &bytes): (u32, &u64)| models.message(stage, (stage + 1) % stages, bytes);
+        let messages = (0..).zip(&self.boundaries).map(message).collect::<Result<_, HardwareError>>()?;
+        let copy = |stage: u32| Ok(models.message(stage, stages - 1 - stage, 1)?.cap);
+        let copies = (0..stages).map(copy).collect::<Result<_, HardwareError>>()?;
+        let buffers = buffers(&self.laid, self.chain, job, hardware)?;
+        Ok(Priced { models, operators, messages, copies, buffers, arrays })
+    }
+
+    /// Finds ranks without the memory of a host, where techniques keep something there or on its drives.
+    fn check_hosts(&self, job: &Job<'_>) -> Result<(), HardwareError> {
+        let Pipelining { offload, swap, .. } = &self.deployment.pipelining;
+        if self.updates.is_empty() && offload.is_none() && swap.is_none() {
+            return Ok(());
+        }
+        let (stages, replicas) = (0..self.extent.stages, self.extent.replicas());
+        let gpus = stages.flat_map(|stage| (0..replicas).map(move |replica| job.gpu(stage, replica)));
+        for gpu in gpus.map(|gpu| job.machine.gpu(gpu)) {
+            job.machine.memory_of(gpu).ok_or_else(|| job.machine.no_memory(gpu))?;
+        }
+        Ok(())
     }
 
     /// Adds to what hosts hold their buffers for parameters that are read ahead from drives, each as large as the largest read.
@@ -151,25 +202,31 @@ impl Deployed<'_> {
         Err(PlanError::Invalid(problems.into_iter().map(invalid).collect()))
     }
 
-    fn costs(&self, models: &mut CostModels<'_>) -> Result<CostBook, HardwareError> {
-        let (laid, chain) = (&self.laid, self.chain);
-        let operators = laid.operators.iter().zip(&laid.reused);
-        let operators = operators
-            .map(|(op, reused)| models.operator(op, reused))
-            .collect::<Result<Vec<_>, HardwareError>>()?;
-        let message = |(stage, &bytes): (u32, &u64)| models.message(stage, (stage + 1) % chain.stages, bytes);
-        let messages =
-            (0..).zip(&self.boundaries).map(message).collect::<Result<Vec<Message>, HardwareError>>()?;
-        let copy = |stage: u32| Ok(models.message(stage, chain.stages - 1 - stage, 1)?.cap);
+    /// The costs of its parts; so many copies of the model share a link to their host.
+    fn costs(
+        &self,
+        Priced { models, operators, messages, copies, .. }: &Priced<'_>,
+        job: &Job<'_>,
+        hardware: &Hardware<'_>,
+        together: u32,
+    ) -> Result<CostBook, PlanError> {
+        let Deployment { launch, pipelining, host_overhead, .. } = self.deployment;
+        let host_copies = hardware.host_copies(HostMemory::Pinned);
         Ok(CostBook {
-            ops: laid.operator_of.iter().map(|&operator| operators[operator as usize].clone()).collect(),
-            messages,
-            copies: (0..chain.stages).map(copy).collect::<Result<_, HardwareError>>()?,
+            ops: self.laid.operator_of.iter().map(|&operator| operators[operator as usize].clone()).collect(),
+            messages: messages.clone(),
+            copies: copies.clone(),
             speeds: models.speeds(),
-            away_copies: None,
-            pageable_copies: None,
-            host_links: Vec::new(),
-            issue: None,
+            away_copies: match job.drives.of_activations().next() {
+                None => host_copies,
+                Some(array) => Some(starts(&array.to_gpu, host_copies, gpu_link(job)?)),
+            },
+            pageable_copies: hardware.host_copies(HostMemory::Pageable),
+            host_links: match pipelining.swap {
+                None => Vec::new(),
+                Some(_) => host_links(job, hardware.host_copies(job.buffers.activations), together)?,
+            },
+            issue: issue(&self.laid, &self.exchanges, hardware.host, *launch, *host_overhead),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use crate::exchange::Exchange;
 use crate::hardware::Hardware;
-use crate::limits::Invalid;
+use crate::limits::{self, Invalid};
 use crate::model::exchanged::exchange;
 use crate::model::hosted;
 use crate::model::laid::{Laid, lay};
@@ -78,6 +78,8 @@ impl LayeredPlan {
             let problem = "the host waits for what a router chose, which a graph cannot hold: use `eager`";
             wrong("launch", problem.to_owned());
         }
+        let pipelining = &self.deployment.pipelining;
+        pipelining.send.check(&pipelining.schedule, self.stages, &mut |invalid| found.push(invalid));
         let (data, step) = (self.data_parallel(), self.model.execution().step);
         self.deployment.pipelining.check_hosts(self.stages, &data, step, &mut |invalid| found.push(invalid));
         let mut wrong = |field, problem| found.push(Invalid { field, problem });
@@ -138,11 +140,27 @@ impl LayeredPlan {
 /// # Errors
 /// See [`PlanError`].
 pub fn build_layered_on(plan: &LayeredPlan, hardware: &Hardware<'_>) -> Result<Built, PlanError> {
+    deployed(plan, hardware)?.build(hardware)
+}
+
+/// Finds what keeps a plan from being built, as far as that can be told without building it.
+///
+/// # Errors
+/// As [`build_layered_on`], but for memory that is too small.
+pub fn check_layered_on(plan: &LayeredPlan, hardware: &Hardware<'_>) -> Result<(), PlanError> {
+    deployed(plan, hardware)?.check(hardware)
+}
+
+/// A valid plan with its model on its stages.
+fn deployed<'a>(plan: &'a LayeredPlan, hardware: &Hardware<'_>) -> Result<Deployed<'a>, PlanError> {
     let mut found = plan.validate().err().unwrap_or_default();
     found.extend(plan.extent().fits(hardware.machine.gpus()).err());
     if !found.is_empty() {
         return Err(PlanError::Invalid(found));
     }
+    let counts = plan.model.stage_parameters(plan.stages);
+    let updated: Vec<u64> = counts.iter().map(|&count| updated(count, &plan.data_parallel())).collect();
+    limits::host_groups(&plan.deployment.pipelining, &updated).map_err(PlanError::Invalid)?;
     let (mut laid, exchanges) = plan.lay();
     let (model, stages, data) = (&plan.model, plan.stages, plan.data_parallel());
     let execution = model.execution();
@@ -153,11 +171,9 @@ pub fn build_layered_on(plan: &LayeredPlan, hardware: &Hardware<'_>) -> Result<B
         places.gpu.gradients += buckets.iter().sum::<u64>();
         places
     };
-    let counts = model.stage_parameters(stages);
-    let updated: Vec<u64> = counts.iter().map(|&count| updated(count, &data)).collect();
     let types = (execution.states, moments);
     let updates = hosted::updates(&mut laid, &exchanges, data.hosted, types, &updated);
-    let deployed = Deployed {
+    Ok(Deployed {
         laid,
         exchanges,
         chain: plan.deployment.pipelining.schedule.chain(stages),
@@ -166,8 +182,7 @@ pub fn build_layered_on(plan: &LayeredPlan, hardware: &Hardware<'_>) -> Result<B
         updates,
         extent: plan.extent(),
         deployment: &plan.deployment,
-    };
-    deployed.build(hardware)
+    })
 }
 
 /// The size of a plan, without building it; a plan that cannot be built takes nothing.

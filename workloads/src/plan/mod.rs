@@ -51,9 +51,9 @@ pub use crate::buffers::HostBuffers;
 pub use crate::site::{DriveArray, Drives};
 pub use deployment::{Deployment, HostRates};
 pub use launch::Launch;
-pub use layered::{LayeredPlan, build_layered_on, estimate_layered};
+pub use layered::{LayeredPlan, build_layered_on, check_layered_on, estimate_layered};
 pub use size::estimate_transformer;
-pub use transformer::{TransformerPlan, build_on};
+pub use transformer::{TransformerPlan, build_on, check_on};
 
 /// How a profiled pipeline is trained.
 #[derive(Clone, Debug, PartialEq)]
@@ -426,12 +426,7 @@ fn realised(
     }
     if pipelining.send != SendMode::Latency {
         realise::messages::realise(&mut schedule, pipelining.send);
-        let found = check::schedule(realise::messages::PASS, &schedule, graph).err().unwrap_or_default();
-        // A rendezvous may deadlock by its nature; that is for the engine to say, with who waits for whom.
-        let deadlock = |problem: &check::Problem| matches!(problem.fault, check::Fault::WaitsForever { .. });
-        if pipelining.send != SendMode::Rendezvous && !found.is_empty() || !found.iter().all(deadlock) {
-            return Err(PlanError::Broken(found));
-        }
+        check(realise::messages::PASS, &schedule)?;
     }
     if costs.issue.is_some() {
         realise::launches::realise(
@@ -439,9 +434,7 @@ fn realised(
             graph,
             matches!(pipelining.send, SendMode::Blocking | SendMode::Rendezvous),
         );
-        if pipelining.send != SendMode::Rendezvous {
-            check(realise::launches::PASS, &schedule)?;
-        }
+        check(realise::launches::PASS, &schedule)?;
     }
     Ok(schedule)
 }

@@ -3,7 +3,7 @@
 use crate::chain::Chain;
 use crate::exchange::Exchange;
 use crate::hardware::Hardware;
-use crate::limits::Invalid;
+use crate::limits::{self, Invalid};
 use crate::model::exchanged::exchange;
 use crate::model::hosted;
 use crate::model::laid::{Laid, lay};
@@ -91,13 +91,27 @@ impl TransformerPlan {
 /// # Errors
 /// See [`PlanError`].
 pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built, PlanError> {
+    deployed(plan, hardware)?.build(hardware)
+}
+
+/// Finds what keeps a plan from being built, as far as that can be told without building it.
+///
+/// # Errors
+/// As [`build_on`], but for memory that is too small.
+pub fn check_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanError> {
+    deployed(plan, hardware)?.check(hardware)
+}
+
+/// A valid plan with its model on its stages.
+fn deployed<'a>(plan: &'a TransformerPlan, hardware: &Hardware<'_>) -> Result<Deployed<'a>, PlanError> {
     let model = ShardedTransformer::new(&plan.model, &plan.execution).map_err(PlanError::Invalid)?;
     validate(plan, hardware)?;
     let chain = plan.deployment.pipelining.schedule.chain(plan.execution.split.stages);
-    let (mut laid, exchanges) = plan.lay(&model, chain);
     let data = plan.data_parallel();
     let updated = |stage| model.updated(&parameters(&model, chain, stage), &data);
     let updated: Vec<u64> = (0..chain.stages).map(updated).collect();
+    limits::host_groups(&plan.deployment.pipelining, &updated).map_err(PlanError::Invalid)?;
+    let (mut laid, exchanges) = plan.lay(&model, chain);
     let states = (plan.execution.states, MOMENTS);
     let updates = hosted::updates(&mut laid, &exchanges, data.hosted, states, &updated);
     let boundary = model.boundary(plan.scatter_gather);
@@ -105,7 +119,7 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
         let bytes = model.state_bytes(&parameters(&model, chain, stage), &data);
         data.places(bytes.of_step(plan.execution.step), plan.execution.states, MOMENTS)
     };
-    let deployed = Deployed {
+    Ok(Deployed {
         laid,
         exchanges,
         chain,
@@ -114,8 +128,7 @@ pub fn build_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<Built
         updates,
         extent: plan.extent(),
         deployment: &plan.deployment,
-    };
-    deployed.build(hardware)
+    })
 }
 
 /// What only the plan as a whole can get wrong.
@@ -146,6 +159,7 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
         wrong("expert", problem);
     }
     sharing(plan, &mut wrong);
+    pipelining.send.check(&pipelining.schedule, split.stages, &mut |invalid| found.push(invalid));
     let (data, step) = (plan.data_parallel(), plan.execution.step);
     pipelining.check_hosts(split.stages, &data, step, &mut |invalid| found.push(invalid));
     let mut wrong = |field, problem| found.push(Invalid { field, problem });

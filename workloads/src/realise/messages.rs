@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::chain::Hop;
+use crate::limits::Invalid;
+use crate::order::PipelineSchedule;
 use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Schedule, SignalId, Variants, Why};
 
 /// The name of this pass in errors.
@@ -22,9 +24,29 @@ pub enum SendMode {
     Blocking,
     /// That lane, and both sides: a message travels when its producer has ended and its consumer has come to it, and both
     /// wait for its end. What is sent after a visit and what is received before the next are one batch, as in the 1F1B of
-    /// Megatron-LM. Deeper orders (interleaved, ZB-H2, ZB-V) deadlock like that, and the engine says so: real systems
-    /// post their receives further ahead, which is [`SendMode::Eager`] but for the buffers.
+    /// Megatron-LM. Deeper orders would [deadlock](SendMode::check).
     Rendezvous,
+}
+
+impl SendMode {
+    /// Reports a send mode with which a pipeline of so many stages deadlocks under `schedule`.
+    ///
+    /// A stage that posts only the receives of its next visit meets the sends of GPipe, 1F1B and ZB-H1, whose stages come to
+    /// the two ends of a message in turn. Where stages run further ahead, two of them send to each other before either has
+    /// come to its receive. Systems with such orders post receives further ahead (Megatron-LM batches those of both
+    /// directions, ZB those of several visits), which is [`SendMode::Eager`] but for the buffers.
+    pub(crate) fn check(self, schedule: &PipelineSchedule, stages: u32, wrong: &mut impl FnMut(Invalid)) {
+        let in_turn =
+            matches!(schedule, PipelineSchedule::Gpipe | PipelineSchedule::OneFOneB | PipelineSchedule::ZbH1);
+        if self == Self::Rendezvous && stages > 1 && !in_turn {
+            let problem = format!(
+                "`rendezvous` deadlocks under `{}`, whose stages send before the others have come to their receives: \
+                 write `send: eager`, which posts receives ahead, or `schedule: 1f1b`",
+                schedule.name()
+            );
+            wrong(Invalid { field: "send", problem });
+        }
+    }
 }
 
 /// Turns the plain messages of a schedule into those of `mode`.

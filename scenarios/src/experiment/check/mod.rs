@@ -1,6 +1,7 @@
 //! Checks that span several settings, and settings that follow from others.
 
 mod batches;
+mod buildable;
 mod calibration;
 mod dimensions;
 mod exchange;
@@ -13,6 +14,8 @@ mod storage;
 mod transformer;
 
 use std::collections::BTreeMap;
+
+use hw_models::machine::Machine;
 
 use super::named::Named;
 use super::paths;
@@ -34,13 +37,16 @@ pub(super) type Derived = BTreeMap<&'static str, String>;
 
 /// Checks `scenario`, typed from `tree`, and adds what follows from what is written and, where that depends on the model,
 /// what holds where nothing is written. What was found at `examples` is not the user's and takes part in no check.
+///
+/// A scenario that could be `read` as it is written is also asked whether it can be built.
 pub(super) fn check(
     scenario: &mut Scenario,
     tree: &Node,
-    examples: &[Path],
+    (examples, read): (&[Path], bool),
     named: &Named,
 ) -> (Derived, Vec<Finding>) {
-    let mut check = Check { tree, examples, named, derived: Derived::new(), findings: Vec::new() };
+    let (derived, findings, machine) = Default::default();
+    let mut check = Check { tree, examples, named, derived, findings, machine };
     check.calibrated(scenario);
     match scenario.model {
         Model::ProfiledPipeline(_) => check.profiled(scenario),
@@ -49,6 +55,9 @@ pub(super) fn check(
     }
     check.techniques(scenario);
     check.noise(scenario);
+    if read {
+        check.buildable(scenario);
+    }
     (check.derived, check.findings)
 }
 
@@ -58,6 +67,8 @@ struct Check<'a> {
     named: &'a Named,
     derived: Derived,
     findings: Vec<Finding>,
+    /// The machine, where there is one without faults.
+    machine: Option<Machine>,
 }
 
 const OFFLOAD: &str = "techniques.activation_offload";

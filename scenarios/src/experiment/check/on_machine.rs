@@ -36,6 +36,7 @@ impl Check<'_> {
             self.limit(scenario, machine);
             self.storage(scenario, machine);
         }
+        self.machine = machine;
     }
 }
 

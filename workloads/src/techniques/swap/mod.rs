@@ -12,6 +12,7 @@ mod greedy;
 mod mixed_integer;
 mod online;
 mod plan;
+mod solver;
 mod timeline;
 
 use crate::check::memory::Shortfall;
@@ -24,6 +25,7 @@ use crate::schedule::StageMemory;
 use crate::techniques::offload::Store;
 
 pub(crate) use again::{Choice, realise};
+pub use mixed_integer::SLOTS;
 pub(crate) use online::NoRoom;
 use plan::SwapPlan;
 use timeline::Candidate;
@@ -107,7 +109,7 @@ pub struct Swapped {
     /// What they take at least, whatever leaves (s): their own time and what the relaxed program adds to it, or what must leave in
     /// one direction.
     pub bound: f64,
-    /// Where a solver was asked: whether the optimum of its program was proven, rather than that it stopped early.
+    /// Where a solver was asked: whether the optimum of its program of [`SLOTS`] was proven, rather than that it stopped early.
     pub proven: Option<bool>,
 }
 

@@ -92,12 +92,16 @@ fn every_schedule_completes_with_its_hosts() {
             let mut plan = plan(gpt(24), [2, 4, 1], 8);
             schedule(&mut plan, which);
             plan.deployment.pipelining.send = send;
+            // Deeper orders would deadlock, which is refused.
+            if send == SendMode::Rendezvous && !["gpipe", "1f1b", "zb-h1"].contains(&which.name()) {
+                continue;
+            }
             let free = world.run(&plan);
             plan.deployment.launch = Launch::Eager;
             let eager = world.run(&plan);
             let what = format!("{which:?}, {send:?}");
-            assert_eq!(eager.run.end == End::Completed, free.run.end == End::Completed, "{what}");
-            assert!(eager.run.end != End::Completed || eager.run.time >= free.run.time, "{what}");
+            assert_eq!([&eager.run.end, &free.run.end], [&End::Completed; 2], "{what}");
+            assert!(eager.run.time >= free.run.time, "{what}");
         }
     }
 }

@@ -1,0 +1,106 @@
+//! Obstacles that only the workloads and the hardware models know: settings that go together and still cannot be built.
+
+use hw_models::kernels::KernelError;
+use workloads::hardware::HardwareError;
+use workloads::limits::Invalid;
+use workloads::plan::PlanError;
+
+use super::Check;
+use super::machine::message_and_help;
+use crate::plans;
+use crate::schema::{Model, Scenario};
+use crate::text::node::Layer;
+
+const PROFILE: &str = "model.profiled_pipeline";
+const MICRO_BATCHES: &str = "training.micro_batches";
+const ACCUMULATE: &str = "training.accumulate";
+const SCHEDULE: &str = "parallelism.schedule";
+const SHARDING: &str = "parallelism.sharding";
+const GATHER: &str = "parallelism.overlap_parameter_gather";
+
+/// Names of wrong values in the workloads, the setting that says each, and others that have a part in it.
+const SETTINGS: [(&str, &str, &[&str]); 25] = [
+    ("stages", "model.profiled_pipeline.stages", &[SCHEDULE]),
+    ("steps", "run.steps", &[]),
+    ("activation", "model.profiled_pipeline.activation", &[MICRO_BATCHES]),
+    ("activation_kept_for_weight", "model.profiled_pipeline.activation_kept_for_weight", &[]),
+    ("forward", "model.profiled_pipeline.forward", &[MICRO_BATCHES]),
+    ("bpipe.transfer", "techniques.bpipe.transfer", &[]),
+    ("recompute.stages", "techniques.recompute.stages", &[PROFILE]),
+    ("recompute.keeps", "techniques.recompute.keeps", &["model.profiled_pipeline.activation"]),
+    ("schedule.interleaved.chunks", "parallelism.schedule.interleaved.chunks", &[]),
+    ("schedule.zb-auto.memory_limit", "parallelism.schedule.zb-auto.memory_limit", &[PROFILE]),
+    ("send", "parallelism.send", &[SCHEDULE]),
+    ("schedule", SCHEDULE, &[]),
+    ("pipeline", "parallelism.pipeline", &[]),
+    ("placement", "parallelism.placement", &["machine"]),
+    ("parallelism", "parallelism", &["machine"]),
+    ("expert", "parallelism.expert", &["parallelism.data"]),
+    ("sharing", "parallelism.sharding_group", &[SHARDING]),
+    ("bucket", "parallelism.overlap_gradient_reduce.bucket", &[]),
+    ("gather", GATHER, &[SHARDING]),
+    ("limit", "parallelism.overlap_parameter_gather.limit", &[SHARDING, "software.launch"]),
+    ("reshard_after_forward", "parallelism.overlap_parameter_gather.reshard_after_forward", &[]),
+    ("launch", "software.launch", &[]),
+    ("drives", "storage", &["machine"]),
+    ("zero_offload.group", "techniques.zero_offload.group", &["model"]),
+    ("zero_infinity.group", "techniques.zero_infinity.group", &["model"]),
+];
+
+impl Check<'_> {
+    /// Reports what keeps `scenario` from being built. Asked only where nothing else is wrong: most of it has been said better
+    /// by then.
+    pub(super) fn buildable(&mut self, scenario: &Scenario) {
+        if !self.findings.is_empty() {
+            return;
+        }
+        let machine = self.machine.take();
+        match plans::check(scenario, machine.as_ref()) {
+            Ok(()) => {}
+            Err(PlanError::Invalid(found)) => {
+                found.iter().for_each(|invalid| self.unbuildable(scenario, invalid));
+            }
+            Err(PlanError::Hardware(HardwareError::Kernel(error))) => self.no_kernel(&error),
+            Err(PlanError::Hardware(error)) => self.report_split("machine", &[], &error.to_string()),
+            Err(error) => self.report_split(of_model(scenario), &[], &error.to_string()),
+        }
+        // Whatever is swept may have a part in it.
+        if self.tree.any(&|node| node.layer == Layer::Sweep) {
+            self.findings.iter_mut().for_each(|finding| finding.swept = true);
+        }
+    }
+
+    fn unbuildable(&mut self, scenario: &Scenario, Invalid { field, problem }: &Invalid) {
+        let profiled = matches!(scenario.model, Model::ProfiledPipeline(_));
+        let known = SETTINGS.iter().find(|(name, ..)| name == field);
+        let (path, parts) = match (*field, known) {
+            (_, Some(&(_, path, parts))) => (path, parts),
+            ("micro_batches", None) if profiled => {
+                (MICRO_BATCHES, &["model.profiled_pipeline.stages", SCHEDULE][..])
+            }
+            ("micro_batches", None) => (ACCUMULATE, &[SCHEDULE][..]),
+            _ => (of_model(scenario), &[][..]),
+        };
+        self.report_split(path, parts, problem);
+    }
+
+    /// The catalogue knows no kernels of this precision for the GPU.
+    fn no_kernel(&mut self, error: &KernelError) {
+        let help = "write another `training.precision`, or take other GPUs: `foretrain list gpus` has them";
+        self.report_with("training.precision", &["machine", "model"], error.to_string(), help);
+    }
+
+    /// Reports a problem that comes with its remedy.
+    fn report_split(&mut self, path: &str, parts: &[&str], text: &str) {
+        let (message, help) = message_and_help(text);
+        self.report_with(path, parts, format!("`{path}`: {message}"), help);
+    }
+}
+
+fn of_model(scenario: &Scenario) -> &'static str {
+    match scenario.model {
+        Model::ProfiledPipeline(_) => PROFILE,
+        Model::Transformer(_) => "model.transformer",
+        Model::Layers(_) => "model.layers",
+    }
+}
