@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use reports::summary::{FailureKind, RunSummary, Summary};
 
 use super::{properties, ratios};
-use crate::run::{Options, Plan, Progress, execute, plan};
+use crate::run::{Options, Plan, Unwatched, execute, plan};
 use crate::{Experiment, Failure, load};
 
 /// What must hold and does not.
@@ -73,7 +73,7 @@ pub fn examine(text: &str) -> Examined {
             Ok(experiment) => experiment,
             Err(failure) => return refused(&failure, breaches),
         };
-        let sized = match plan(&experiment, &options(1)) {
+        let sized = match plan(&experiment, &options(1), &Unwatched) {
             Ok(sized) => sized,
             Err(refusal) => return Outcome::NotRun(refusal.to_string()),
         };
@@ -93,7 +93,7 @@ pub fn examine_changed(text: &str) -> Examined {
             Ok(experiment) => experiment,
             Err(failure) => return refused(&failure, breaches),
         };
-        match plan(&experiment, &options(1)) {
+        match plan(&experiment, &options(1), &Unwatched) {
             Ok(sized)
                 if sized.activities > CHEAP_ACTIVITIES || sized.runs + sized.infeasible > CHEAP_RUNS =>
             {
@@ -239,12 +239,4 @@ fn difference(a: &RunSummary, b: &RunSummary) -> Option<String> {
 
 fn options(jobs: usize) -> Options {
     Options { seed: 1, jobs: Some(jobs), variants: Vec::new(), reproduce: String::new() }
-}
-
-/// Nobody looks on.
-struct Unwatched;
-
-impl Progress for Unwatched {
-    fn begin(&self, _runs: u64) {}
-    fn done(&self) {}
 }

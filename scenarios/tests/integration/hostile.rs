@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use scenarios::run::plan;
+use scenarios::run::{Unwatched, plan};
 use scenarios::{library, load};
 
 use crate::support::options;
@@ -18,7 +18,7 @@ fn survives(bytes: Vec<u8>, overrides: &[String]) {
             assert!(!failure.render(true).is_empty());
         }
         Ok(experiment) => {
-            match plan(&experiment, &options()) {
+            match plan(&experiment, &options(), &Unwatched) {
                 Ok(plan) => assert!(plan.runs + plan.infeasible > 0 || plan.points == 0, "{plan:?}"),
                 Err(refusal) => assert!(!refusal.to_string().is_empty()),
             }
