@@ -1,8 +1,9 @@
 //! Scenarios that random ones found broken, as small as they come: foretrain said of each that it has a bug.
 
 use reports::summary::{FailureKind, RunSummary};
+use scenarios::run::{Unwatched, plan};
 
-use crate::support::{read, run};
+use crate::support::{options, read, run};
 
 /// A gather hangs on a collective that runs on a lane of its own: encoders begin a layer with that of their queries.
 #[test]
@@ -91,9 +92,7 @@ memory: { footprint_ratio: 1.33 }
 software: { launch: free }
 techniques: { swap: { coordination: bidirectional } }",
     );
-    let estimated = scenarios::run::plan(&experiment, &crate::support::options(), &scenarios::run::Unwatched)
-        .expect("it is small")
-        .activities;
+    let estimated = plan(&experiment, &options(), &Unwatched).expect("it is small").activities;
     let simulated = run(&experiment).variants[0].activities.expect("it has been simulated");
     assert!(simulated <= estimated && 4 * simulated > estimated, "{simulated} of {estimated}");
 }

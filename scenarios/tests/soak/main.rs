@@ -11,11 +11,6 @@ use scenarios::soak::{Changed, Examined, Outcome, changed, examine, examine_chan
 const SEED: u64 = 1;
 /// Cases of each kind that are run here; `soak` runs a thousand.
 const CASES: u64 = 200;
-/// Cases that do not hold yet, which a mended one leaves: sends of a rendezvous that deadlock, and updates of hosts that
-/// estimates do not count.
-const BROKEN: [u64; 6] = [3, 27, 78, 94, 117, 122];
-/// The same of changed library scenarios: updates of hosts, and arrays of drives that are only compared when they are built.
-const CHANGED_BROKEN: [u64; 5] = [51, 62, 95, 110, 178];
 
 #[test]
 fn random_scenarios_hold() {
@@ -30,7 +25,7 @@ fn random_scenarios_hold() {
             _ => {}
         }
     }
-    assert!(broken.keys().eq(&BROKEN), "{broken:#?}");
+    assert!(broken.is_empty(), "{broken:#?}");
     assert!(10 * refused < CASES, "{refused} of {CASES} random scenarios are refused");
     assert!(4 * fit > 3 * CASES, "{fit} of {CASES} random scenarios fit");
 }
@@ -46,7 +41,7 @@ fn changed_library_scenarios_hold() {
         refused += u64::from(matches!(outcome, Outcome::Refused(_)));
         ran += u64::from(matches!(outcome, Outcome::Ran(_)));
     }
-    assert!(broken.keys().eq(&CHANGED_BROKEN), "{broken:#?}");
+    assert!(broken.is_empty(), "{broken:#?}");
     assert!(5 * refused > CASES && 5 * ran > CASES / 2, "{refused} of {CASES} are refused, {ran} are run");
 }
 

@@ -21,7 +21,7 @@ use crate::host_update::{HostGradients, HostGroup, HostUpdate};
 
 use super::draft::Draft;
 use super::laid::Laid;
-use super::operator::{HostWork, HostWorkKind, Work};
+use super::operator::{HostWork, HostWorkKind, Operator, Work};
 use super::transformer::{MOMENTS, StateBytes, States};
 
 /// Bytes of a state in fp32.
@@ -105,6 +105,21 @@ impl HostedStates {
             },
             host: StateBytes { parameters: parameters_there, gradients, optimizer: at_host },
             drives: StateBytes { parameters: parameters_on_drives, gradients: 0, optimizer: drives },
+        }
+    }
+
+    /// Operators of a step that [`updates`] adds beside one of the visits or exchanges: what a group is read from and written
+    /// to, and buffers of gradients.
+    pub(crate) fn beside(&self, operator: &Operator) -> u64 {
+        let Work::Host(HostWork { kind, .. }) = operator.work else { return 0 };
+        let count = |there: bool, operators: u64| if there { operators } else { 0 };
+        match kind {
+            HostWorkKind::Process => {
+                let back = count(!self.parameters.are_away(), 1);
+                count(self.states_on_drives, 2) + count(self.parameters.are_on_drives(), 1) + back
+            }
+            HostWorkKind::Receive => count(self.states_on_drives, 2),
+            _ => 0,
         }
     }
 

@@ -43,8 +43,10 @@ pub(super) fn estimate_laid(
     let hops = (0..chain.positions()).filter(|&position| chain.hop(position).is_some()).count() as u64;
     // Two parts of what the host issues for every visit.
     let issued = if launch == Launch::Free { 0 } else { 2 };
+    let hosted = pipelining.hosted(chain.stages);
     let (mut of_micro_batch, mut of_step) = (Tally::default(), Tally::default());
     for (op, &operator) in laid.graph.ops().iter().zip(&laid.operator_of) {
+        of_step.on_ranks += hosted.map_or(0, |hosted| hosted.beside(&laid.operators[operator as usize]));
         let tally = if op.phase == Phase::Update { &mut of_step } else { &mut of_micro_batch };
         tally.operator(&laid.operators[operator as usize]);
         // What follows a wait of the host is issued in parts of its own.
