@@ -47,7 +47,7 @@ impl Outcomes {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(known.entry(fingerprint(scenario)).or_default())
         };
-        place.get_or_init(|| { eprintln!("RUN {drawn:?}"); one::outcome(scenario, self.seed, drawn).map(Arc::new) }).clone()
+        place.get_or_init(|| one::outcome(scenario, self.seed, drawn).map(Arc::new)).clone()
     }
 }
 

@@ -18,7 +18,9 @@ pub(super) fn of(scenario: &Scenario, run: &RunSummary, outcomes: &Outcomes) -> 
     else {
         return Vec::new();
     };
-    let fragmented = failure.holders_bytes.contains_key(FRAGMENTS);
+    // Segments that grow spare fragments, and nothing else.
+    let fragments = failure.holders_bytes.get(FRAGMENTS).copied().unwrap_or(0);
+    let fragmented = fragments > 0 && failure.short_bytes.is_none_or(|short| short <= fragments);
     let frugal = !matches!(scenario.model, Model::ProfiledPipeline(_));
     if frugal && plans::activities(scenario) > TRIED_MAX {
         return Vec::new();

@@ -4,6 +4,8 @@
 //! use of its segments. Where it is asked its verdict is that of the plan, and the stores only count. Most bytes of tensors and
 //! of storages are within 2 % of each other.
 
+use std::cmp::Reverse;
+
 use hw_models::allocator::{Mistake, Settings, Usage, replay};
 use thiserror::Error;
 
@@ -36,7 +38,7 @@ pub struct StageUsage {
     pub outside: Vec<(&'static str, u64)>,
     /// What the allocator makes of the requests, with the rest.
     pub usage: Usage,
-    /// Bytes that the plan takes of the GPU at most; where it runs out those that it would, were there no limit.
+    /// Bytes that the plan takes of the GPU at most, were there no limit.
     pub needed: u64,
     /// What was executed when tensors had most bytes; none: nothing yet.
     pub allocated_in: Option<Executed>,
@@ -63,7 +65,8 @@ pub enum NotReplayed {
 }
 
 impl Ranks {
-    /// What a rank of each stage needs by the end of its second step, in the order of the stages. `returned` says by stage, for
+    /// What a rank of each stage needs by the end of its second step, in the order of the stages; of those that run out, the one that
+    /// needs most has a shortage. `returned` says by stage, for
     /// every gather that the host takes memory for, how many the device had returned by then in a run of a step; nothing:
     /// all that the host has freed.
     ///
@@ -77,30 +80,38 @@ impl Ranks {
         settings: &Settings,
     ) -> Result<Vec<StageUsage>, NotReplayed> {
         let (kinds, kind_of) = self.replayed(built)?;
-        let replayed = |kind: &Kind<'_>| {
+        let needing = |kind: &Kind<'_>| {
             let Lending { trips, bound, kept } = kind.lending;
             let walk = Walk::of(self, kind.first, kind.visits, (trips, bound), framework.placeholder);
             let returned = returned.get(kind.first as usize).map_or(&[][..], Vec::as_slice);
             let of_copy = |copy| {
-                let list = self.two_steps(
-                    &walk,
-                    (kind.first, copy),
-                    kind.visits,
-                    Between { returned, kept },
-                    framework,
-                );
-                kind.used(&list, settings)
+                let between = Between { returned, kept };
+                let list = self.two_steps(&walk, (kind.first, copy), kind.visits, between, framework);
+                let used = kind.used(&list, u64::MAX, settings)?;
+                Ok((list, used))
             };
-            let mut worst = of_copy(0)?;
+            let mut most = of_copy(0)?;
             for copy in self.copies().skip(1) {
                 let next = of_copy(copy)?;
-                if next.need() > worst.need() {
-                    worst = next;
+                if next.1.needed > most.1.needed {
+                    most = next;
                 }
             }
-            Ok(worst)
+            Ok(most)
         };
-        let usages = kinds.iter().map(replayed).collect::<Result<Vec<_>, _>>()?;
+        let (lists, mut usages): (Vec<_>, Vec<_>) =
+            kinds.iter().map(needing).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        // A limit that is never reached changes nothing. Beyond it the allocator returns what is free, which may be enough: the
+        // stage that needs most is the first to tell.
+        let mut beyond: Vec<usize> = (0..kinds.len()).filter(|&n| usages[n].is_beyond()).collect();
+        beyond.sort_by_key(|&n| Reverse(usages[n].needed));
+        for n in beyond {
+            let limited = kinds[n].used(&lists[n], kinds[n].left(), settings)?;
+            usages[n] = StageUsage { needed: usages[n].needed, ..limited };
+            if usages[n].usage.shortage.is_some() {
+                break;
+            }
+        }
         Ok(kind_of.into_iter().map(|kind| usages[kind].clone()).collect())
     }
 
@@ -181,9 +192,9 @@ impl StageUsage {
         self.usage.shortage.is_some().then_some(missing)
     }
 
-    /// Sorts by what is short, then by what is needed.
-    fn need(&self) -> (bool, u64) {
-        (self.usage.shortage.is_some(), self.needed)
+    /// Whether it takes more than there is, unless the allocator returns what is free meanwhile.
+    fn is_beyond(&self) -> bool {
+        self.needed > self.capacity
     }
 }
 
@@ -229,24 +240,24 @@ impl<'a> Kind<'a> {
             && self.lending == other.lending
     }
 
-    /// What a rank with this list needs.
-    fn used(&self, list: &RankList, settings: &Settings) -> Result<StageUsage, NotReplayed> {
-        let replayed = |capacity| replay(&list.requests, capacity, settings).map_err(NotReplayed::Mistakes);
-        let usage = replayed(self.capacity.saturating_sub(self.outside()))?;
-        let reserved = match usage.shortage {
-            Some(_) => replayed(u64::MAX)?.peak_reserved.reserved,
-            None => usage.peak_reserved.reserved,
-        };
+    /// What a rank with this list takes of so much room.
+    fn used(&self, list: &RankList, room: u64, settings: &Settings) -> Result<StageUsage, NotReplayed> {
+        let usage = replay(&list.requests, room, settings).map_err(NotReplayed::Mistakes)?;
         let executing = |request| list.executing(request);
         Ok(StageUsage {
             capacity: self.capacity,
             outside: self.outside.clone(),
-            needed: self.outside().saturating_add(reserved),
+            needed: self.outside().saturating_add(usage.peak_reserved.reserved),
             allocated_in: executing(usage.peak_allocated.request),
             reserved_in: executing(usage.peak_reserved.request),
             short_in: usage.shortage.as_ref().and_then(|shortage| executing(shortage.moment.request)),
             usage,
         })
+    }
+
+    /// Bytes that the allocator may take.
+    fn left(&self) -> u64 {
+        self.capacity.saturating_sub(self.outside())
     }
 
     /// Bytes that are not the allocator's.
