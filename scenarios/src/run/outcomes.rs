@@ -1,7 +1,7 @@
 //! What came out of the scenarios of an experiment: a run is a pure function of its scenario, so each is simulated once,
 //! be it for a point of the sweep or as a remedy for another.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -14,7 +14,7 @@ use crate::schema::Scenario;
 pub(super) struct Outcomes {
     seed: u64,
     drawn: Drawn,
-    known: Mutex<HashMap<[u64; 2], Arc<OnceLock<Outcome>>>>,
+    known: Mutex<BTreeMap<[u64; 2], Arc<OnceLock<Outcome>>>>,
 }
 
 /// What a run found, or a mistake in foretrain, in words.
