@@ -306,6 +306,9 @@ pub struct Failure {
     /// Who held it, by kind, largest first.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub holders_bytes: IndexMap<String, u64>,
+    /// Bytes that the plan would take of the device at its peak without fragments, where the allocator was asked.
+    #[serde(skip)]
+    pub unfragmented_bytes: Option<u64>,
     /// What would make it fit, cheapest first, each an imperative ("use `techniques: { bpipe: {} }`").
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<String>,

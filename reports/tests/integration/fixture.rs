@@ -341,6 +341,7 @@ fn out_of_memory(way: &Way, needed: u64) -> Failure {
     let fitting = (CAPACITY - WEIGHTS) / way.activation;
     let held = WEIGHTS + fitting * way.activation;
     Failure {
+        unfragmented_bytes: None,
         kind: FailureKind::OutOfMemory,
         message: "stage 0 cannot hold the activations of one more micro-batch".to_owned(),
         time_s: Some(short(way.forward_s * fitting as f64)),

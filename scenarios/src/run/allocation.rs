@@ -114,6 +114,7 @@ fn failed(stage: usize, used: &StageUsage, shortage: &Shortage, scenario: &Scena
         requested_bytes: Some(*bytes),
         short_bytes: used.missing().map(|missing| missing.max((taken + asked).saturating_sub(used.capacity))),
         capacity_bytes: Some(used.capacity),
+        unfragmented_bytes: Some(used.unfragmented),
         holders_bytes: holders.into_iter().map(|(kind, bytes)| (kind.to_owned(), bytes)).collect(),
         kind: FailureKind::OutOfMemory,
         ..Failure::default()

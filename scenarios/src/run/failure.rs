@@ -227,19 +227,5 @@ pub(super) fn failed(run: RunSummary, failure: Failure) -> RunSummary {
 }
 
 fn empty(kind: FailureKind) -> Failure {
-    Failure {
-        kind,
-        message: String::new(),
-        time_s: None,
-        stream: None,
-        operation: None,
-        store: None,
-        requested_kind: None,
-        requested_bytes: None,
-        short_bytes: None,
-        capacity_bytes: None,
-        holders_bytes: Default::default(),
-        remedies: Vec::new(),
-        waiting: Vec::new(),
-    }
+    Failure { kind, ..Failure::default() }
 }

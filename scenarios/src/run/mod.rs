@@ -145,6 +145,17 @@ impl Progress for Unwatched {
     fn done(&self) {}
 }
 
+/// What sizing up shows of itself where runs follow: nothing, but it can be stopped.
+struct Sizing<'a>(&'a dyn Progress);
+
+impl Progress for Sizing<'_> {
+    fn begin(&self, _: u64) {}
+    fn done(&self) {}
+    fn stop(&self) -> bool {
+        self.0.stop()
+    }
+}
+
 /// The run that a summary shows: the first that can be resolved, if any can.
 ///
 /// # Errors
@@ -162,7 +173,7 @@ pub fn execute(
     options: &Options,
     progress: &dyn Progress,
 ) -> Result<Summary, Refusal> {
-    let plan = plan(experiment, options, progress)?;
+    let plan = plan(experiment, options, &Sizing(progress))?;
     let variants = selected(experiment, options)?;
     let points: Vec<Point> = experiment.points().collect();
     progress.begin(plan.points * variants.len() as u64);

@@ -1,7 +1,7 @@
 //! What would make a run fit: the nearest settings, tried.
 
 use reports::quantity;
-use reports::summary::{FRAGMENTS, FailureKind, RunSummary};
+use reports::summary::{FailureKind, RunSummary};
 
 use super::outcomes::Outcomes;
 use crate::plans;
@@ -19,8 +19,8 @@ pub(super) fn of(scenario: &Scenario, run: &RunSummary, outcomes: &Outcomes) -> 
         return Vec::new();
     };
     // Segments that grow spare fragments, and nothing else.
-    let fragments = failure.holders_bytes.get(FRAGMENTS).copied().unwrap_or(0);
-    let fragmented = fragments > 0 && failure.short_bytes.is_none_or(|short| short <= fragments);
+    let fragmented =
+        failure.unfragmented_bytes <= failure.capacity_bytes && failure.unfragmented_bytes.is_some();
     let frugal = !matches!(scenario.model, Model::ProfiledPipeline(_));
     if frugal && plans::activities(scenario) > TRIED_MAX {
         return Vec::new();

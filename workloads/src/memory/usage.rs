@@ -40,6 +40,8 @@ pub struct StageUsage {
     pub usage: Usage,
     /// Bytes that the plan takes of the GPU at most, were there no limit.
     pub needed: u64,
+    /// The same without fragments.
+    pub unfragmented: u64,
     /// What was executed when tensors had most bytes; none: nothing yet.
     pub allocated_in: Option<Executed>,
     /// What was executed when segments had most bytes.
@@ -107,7 +109,8 @@ impl Ranks {
         beyond.sort_by_key(|&n| Reverse(usages[n].needed));
         for n in beyond {
             let limited = kinds[n].used(&lists[n], kinds[n].left(), settings)?;
-            usages[n] = StageUsage { needed: usages[n].needed, ..limited };
+            let StageUsage { needed, unfragmented, .. } = usages[n];
+            usages[n] = StageUsage { needed, unfragmented, ..limited };
             if usages[n].usage.shortage.is_some() {
                 break;
             }
@@ -248,6 +251,7 @@ impl<'a> Kind<'a> {
             capacity: self.capacity,
             outside: self.outside.clone(),
             needed: self.outside().saturating_add(usage.peak_reserved.reserved),
+            unfragmented: self.outside().saturating_add(usage.peak_allocated.allocated),
             allocated_in: executing(usage.peak_allocated.request),
             reserved_in: executing(usage.peak_reserved.request),
             short_in: usage.shortage.as_ref().and_then(|shortage| executing(shortage.moment.request)),

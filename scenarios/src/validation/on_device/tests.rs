@@ -258,7 +258,7 @@ fn what_the_script_has_no_part_for_is_refused_with_the_reason() {
         ("memory.pinned.size=1 GiB", "remove `memory.pinned`"),
     ];
     for (setting, expected) in refusals {
-        let refused = build(&resolved(&[setting])).expect_err(setting);
+        let refused = build(&resolved(&[HOST, setting])).expect_err(setting);
         assert!(refused.contains(expected), "{setting}: {refused}");
     }
 }
@@ -279,12 +279,14 @@ fn what_leaves_where_autograd_does_not_ask_is_refused() {
     }
 }
 
+/// A GPU with a host.
+const HOST: &str = "machine={ parts: { gpus: { gpu: h200-sxm5-141gb }, sockets: [host], \
+                    memories: { memory: { socket: host, memory: 1 TiB, rate: 200 GB/s } }, \
+                    links: [{ between: [gpu, host], class: pcie5, lanes: 16 }] } }";
+
 /// The tiny GPT on a GPU with a host.
 fn swap(settings: &[&str]) -> Simulation {
-    let host = "machine={ parts: { gpus: { gpu: h200-sxm5-141gb }, sockets: [host], \
-                memories: { memory: { socket: host, memory: 1 TiB, rate: 200 GB/s } }, \
-                links: [{ between: [gpu, host], class: pcie5, lanes: 16 }] } }";
-    Simulation::Swap(Box::new(checked(&[&[host], settings].concat())))
+    Simulation::Swap(Box::new(checked(&[&[HOST], settings].concat())))
 }
 
 /// What the script is asked where there is no GPU.
