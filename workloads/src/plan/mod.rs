@@ -117,9 +117,9 @@ impl Built {
 pub struct Oversubscribed {
     /// The ratio that results.
     pub ratio: f64,
-    /// Memory of a GPU that the ratio asked for would leave [B].
+    /// Memory of a GPU that the ratio asked for would leave (bytes).
     pub asked: u64,
-    /// Memory of a GPU that there is [B].
+    /// Memory of a GPU that there is (bytes).
     pub capacity: u64,
 }
 

@@ -24,7 +24,7 @@ pub enum SendMode {
     Blocking,
     /// That lane, and both sides: a message travels when its producer has ended and its consumer has come to it, and both
     /// wait for its end. What is sent after a visit and what is received before the next are one batch, as in the 1F1B of
-    /// Megatron-LM. Deeper orders would [deadlock](SendMode::check).
+    /// Megatron-LM. Deeper orders would deadlock, see `SendMode::check`.
     Rendezvous,
 }
 
