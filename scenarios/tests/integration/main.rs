@@ -13,6 +13,7 @@ mod hostile;
 mod language;
 mod library;
 mod page_locked;
+mod pictures;
 mod plans;
 mod schema;
 mod support;
