@@ -64,7 +64,7 @@ impl Moment {
     }
 }
 
-/// What segments hold that is in no tensor, among the holders of a memory that ran out.
+/// Holder of the part of segments that is in no tensor, of a memory that ran out.
 pub const FRAGMENTS: &str = "fragments of the allocator";
 
 impl RunSummary {
@@ -74,7 +74,7 @@ impl RunSummary {
         self.allocator_unknown.as_deref().filter(|_| self.fits)
     }
 
-    /// Whether the allocator says that it fits, or that it does not.
+    /// True if the verdict, fits or not, is the allocator's.
     #[must_use]
     pub fn is_judged_by_allocator(&self) -> bool {
         let refuses = |failure: &Failure| failure.holders_bytes.contains_key(FRAGMENTS);

@@ -138,13 +138,13 @@ pub struct RunSummary {
     /// What of these a step brings with it, activations and workspaces: that of the device where it is most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_activation_bytes: Option<u64>,
-    /// What the caching allocator of the framework takes for every stage, where it was asked whether the run fits.
+    /// Peaks of the framework's caching allocator by stage, where it gives the verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocator: Vec<AllocatorPeak>,
     /// Why the allocator was not asked, so that storages alone say that it fits: `techniques.swap` moves tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocator_unknown: Option<String>,
-    /// What a reader should know before comparing the run with others, as sentences without final full stop.
+    /// Notes for readers who compare the run with others: sentences without final full stop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// What was decided about tensors that leave the GPU for memory that the step fits in.

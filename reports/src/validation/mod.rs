@@ -98,12 +98,12 @@ pub struct Row {
     /// Why the prediction is likely to be off, where that was looked into.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<String>,
-    /// What a verdict rests on: the memory that is needed of what there is.
+    /// Evidence of a verdict: memory needed and capacity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
 }
 
-/// What was said of runs whose memory was enough, or was not.
+/// Verdicts on runs that ran, and on runs that ran out of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Verdicts {
     /// Runs that were said to fit.
@@ -123,7 +123,7 @@ pub enum Unit {
     Bytes,
     /// One figure over another.
     Ratio,
-    /// Whether a run fits in memory: 1, or 0. The mean error is the share of wrong verdicts, the bias above 0 where we let too
+    /// Verdict on memory: 1 if the run fits, else 0. The mean error is the share of wrong verdicts, the bias above 0 where we let too
     /// much in.
     Verdict,
 }
@@ -261,7 +261,7 @@ impl Row {
 }
 
 impl Verdicts {
-    /// Of rows; none of others than verdicts.
+    /// Counts verdicts among rows. `None`: the rows are no verdicts.
     fn of(rows: &[Row]) -> Option<Self> {
         if rows.is_empty() || rows.iter().any(|row| row.unit != Unit::Verdict) {
             return None;

@@ -1,4 +1,4 @@
-//! What a reader should know before comparing a run with others.
+//! Notes for readers who compare a run with others.
 
 use reports::quantity;
 use reports::summary::RunSummary;

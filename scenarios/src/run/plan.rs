@@ -138,24 +138,24 @@ pub fn plan(experiment: &Experiment, options: &Options, progress: &dyn Progress)
 
 impl Size {
     fn of(scenario: &Scenario) -> Self {
+        let activities = plans::activities(scenario);
         Self {
-            activities: plans::activities(scenario),
+            activities,
             limit: scenario.run.limit.get(),
             seeds: scenario.run.seeds.get(),
             stages: reported(scenario),
-            seconds: seconds(scenario),
+            seconds: seconds(scenario, activities),
         }
     }
 }
 
 /// Seconds that one run of a scenario takes on one core, roughly.
-fn seconds(scenario: &Scenario) -> f64 {
+fn seconds(scenario: &Scenario, activities: u64) -> f64 {
     let effort = match scenario.model {
         Model::ProfiledPipeline(_) => &PROFILE,
         Model::Transformer(_) | Model::Layers(_) => &MACHINE,
     };
-    let (activities, ranks) = (plans::activities(scenario) as f64, plans::ranks(scenario) as f64);
-    activities * effort.activity + ranks * effort.rank + effort.run
+    activities as f64 * effort.activity + plans::ranks(scenario) as f64 * effort.rank + effort.run
 }
 
 /// The common text of reasons that differ only in their numbers.

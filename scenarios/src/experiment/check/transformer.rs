@@ -2,6 +2,7 @@
 
 use hw_models::allocator::Fault;
 use hw_models::machine::Machine;
+use workloads::model::transformer::Execution;
 use workloads::placement::Extent;
 
 use super::Check;
@@ -57,11 +58,13 @@ impl Check<'_> {
     fn vocabulary(&mut self, software: &mut Software) -> LayersOf {
         if software.vocabulary_multiple.is_none() {
             let (multiple, reason) = match software.layers {
-                LayersOf::MegatronLm => (128, "Megatron-LM's `make_vocab_size_divisible_by`"),
+                LayersOf::MegatronLm => {
+                    (Execution::MEGATRON_VOCABULARY_MULTIPLE, "Megatron-LM's `make_vocab_size_divisible_by`")
+                }
                 LayersOf::HuggingFace => (1, "Hugging Face Transformers do not pad the vocabulary"),
                 LayersOf::Torchtitan => (1, "torchtitan does not pad the vocabulary"),
             };
-            software.vocabulary_multiple = Count::new(multiple);
+            software.vocabulary_multiple = Count::new(multiple.into());
             self.derived.insert("software.vocabulary_multiple", reason.to_owned());
         }
         software.layers
