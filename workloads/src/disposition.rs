@@ -144,6 +144,11 @@ impl Dispositions {
         MoveId(self.moves.len() as u32 - 1)
     }
 
+    /// The same with other trips, in the order in which they were planned.
+    pub(crate) fn with_trips_of(&self, other: &Self) -> Self {
+        Self { moves: other.moves.clone(), ..self.clone() }
+    }
+
     /// All trips, each with the storages that make them.
     pub fn moves(&self) -> impl Iterator<Item = (&Move, Vec<StorageId>)> {
         (0u32..).zip(&self.moves).map(|(id, planned)| {

@@ -1,5 +1,6 @@
 //! What must hold after every pass. A schedule is executed once without time, every lane as far as the others let it, and
-//! whatever a pass has broken is reported: all of it, each with pass, operation, storage and micro-batch.
+//! whatever a pass has broken is reported: all of it, each with pass, operation, storage and micro-batch. Where micro-batches
+//! repeat a release executes the step with fewer of them ([`Order::shortened`](crate::order::Order::shortened)).
 //!
 //! | check | how |
 //! |---|---|

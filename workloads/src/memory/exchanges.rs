@@ -53,7 +53,7 @@ impl Walk {
         shared: &Shared,
         op: Option<OpId>,
         execution: Executed,
-        filled: &[TensorIndex],
+        filled: Option<TensorIndex>,
     ) {
         let Some(op) = op else { return };
         let now = self.steps.len() - 1;
@@ -67,7 +67,7 @@ impl Walk {
             self.under_way.buffers.insert((storage, execution.micro_batch), buffer);
         }
         for &Gradient { group, bytes, of_product } in shared.completed.get(&op).into_iter().flatten() {
-            let filled = filled.first().copied().filter(|_| of_product);
+            let filled = filled.filter(|_| of_product);
             let gradient = filled.unwrap_or_else(|| self.unreduced(bytes, now, execution));
             self.tensors[gradient].kind = Some(kind::UNREDUCED);
             self.tensors[gradient].last_step = now;

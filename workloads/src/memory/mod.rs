@@ -10,6 +10,7 @@
 //! What ranks share is gathered and summed in tensors of their own; what is with another stage for a while is not there.
 
 mod exchanges;
+mod lists;
 mod moves;
 mod ranks;
 mod shared;
@@ -111,11 +112,11 @@ impl RankList {
 
     /// Appends the requests of a step; what it keeps for good is there after the first one.
     /// `returned` says for every tensor that is lent, in their order, how many of those the device has returned before.
-    fn step(&mut self, Walk { steps, tensors, .. }: &Walk, returned: &[u32], is_first: bool) {
+    fn step(&mut self, walk: &Walk, returned: &[u32], is_first: bool) {
+        let Walk { steps, tensors, by_end, .. } = walk;
         let mut lent = Lent { returned, ..Lent::default() };
-        let mut by_end: Vec<usize> = (0..tensors.len()).collect();
-        by_end.sort_by_key(|&tensor| tensors[tensor].last_step);
-        let (mut ending, mut numbers) = (by_end.into_iter().peekable(), Vec::with_capacity(tensors.len()));
+        let (mut ending, mut numbers) =
+            (by_end.iter().copied().peekable(), Vec::with_capacity(tensors.len()));
         for (n, step) in steps.iter().enumerate() {
             let first = self.requests.len();
             while let Some(tensor) = tensors.get(numbers.len()).filter(|tensor| tensor.first_step == n) {

@@ -5,13 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::disposition::Trip;
+use crate::disposition::{Move, Trip};
 use crate::graph::Phase;
 use crate::names::kind;
-use crate::plan::Built;
 
 use super::Executed;
-use super::walk::{TensorIndex, Walk};
+use super::walk::{Slots, TensorIndex, Walk};
 
 /// What a stage lends to others, and keeps for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,9 +24,9 @@ pub(super) struct Lending<'a> {
 }
 
 impl<'a> Lending<'a> {
-    pub(super) fn of(built: &'a Built, stage: u32) -> Self {
-        let trips = built.moves.iter().find(|(moved, _)| moved.from == stage);
-        let kept = built.moves.iter().find(|(moved, _)| moved.to == stage);
+    pub(super) fn of(moves: &'a [(Move, u64)], stage: u32) -> Self {
+        let trips = moves.iter().find(|(moved, _)| moved.from == stage);
+        let kept = moves.iter().find(|(moved, _)| moved.to == stage);
         Self {
             trips: trips.map_or(&[][..], |(moved, _)| moved.trips.as_slice()),
             bound: trips.map_or(0, |(moved, _)| moved.bound),
@@ -50,7 +49,7 @@ impl Walk {
             self.leave_home(executed("copy to the partner", Phase::Forward, trip));
         }
         for trip in trips.iter().filter(|trip| (trip.back_after..trip.needed_by).contains(&visit)) {
-            let has_room = self.named.len() - self.away.len() < bound || visit + 1 == trip.needed_by;
+            let has_room = self.made.len() - self.away.len() < bound || visit + 1 == trip.needed_by;
             if has_room && self.away.contains_key(&trip.micro_batch) {
                 self.come_home(executed("copy from the partner", Phase::Backward, trip));
             }
@@ -60,8 +59,8 @@ impl Walk {
     fn leave_home(&mut self, execution: Executed) {
         let left = self.steps.len();
         self.step(execution, 0, &[], &[]);
-        let named = self.named.get(&(0, execution.micro_batch)).into_iter().flatten();
-        let mut leaving: Vec<TensorIndex> = named.flat_map(|names| names.values().copied()).collect();
+        let made = self.made.get(&(0, execution.micro_batch)).into_iter().flatten();
+        let mut leaving: Vec<TensorIndex> = made.flat_map(Slots::iter).collect();
         leaving.sort_unstable();
         leaving.dedup();
         let away = leaving.into_iter().map(|before| Away { before, after: None, left }).collect();
@@ -77,8 +76,8 @@ impl Walk {
             away.after = Some(back);
             after.insert(away.before, back);
         }
-        let named = self.named.get_mut(&(0, execution.micro_batch)).into_iter().flatten();
-        for tensor in named.flat_map(|names| names.values_mut()) {
+        let made = self.made.get_mut(&(0, execution.micro_batch)).into_iter().flatten();
+        for tensor in made.flat_map(Slots::iter_mut) {
             *tensor = after.get(tensor).copied().unwrap_or(*tensor);
         }
         self.returned.extend(away);

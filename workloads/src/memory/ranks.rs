@@ -9,6 +9,7 @@ use crate::names::kind;
 use crate::order::{Order, Visit};
 use crate::plan::{LayeredPlan, TransformerPlan};
 
+use super::lists::Lists;
 use super::shared::Shared;
 use super::states::Held;
 use super::walk::Walk;
@@ -19,6 +20,8 @@ use super::{Framework, RankList};
 pub struct Ranks {
     pub(super) chain: Chain,
     pub(super) cut: Cut,
+    /// By block of the cut, its operators.
+    pub(super) lists: Vec<Lists>,
     /// By stage, bytes that it sends to the next for a micro-batch.
     pub(super) boundaries: Vec<u64>,
     /// What a rank does with what it receives.
@@ -63,9 +66,11 @@ impl Ranks {
         let boundary = model.boundary(plan.scatter_gather);
         let (states, data) = (plan.execution.states, plan.data_parallel());
         let (laid, exchanges) = plan.lay(&model, chain);
+        let cut = model.cut(chain, plan.recompute, &data);
         Ok(Self {
             chain,
-            cut: model.cut(chain, plan.recompute, &data),
+            lists: cut.blocks.iter().map(Lists::of).collect(),
+            cut,
             boundaries: vec![boundary.bytes; chain.stages as usize],
             receive: boundary.receive,
             states,
@@ -82,9 +87,11 @@ impl Ranks {
         let chain = plan.deployment.pipelining.schedule.chain(plan.stages);
         let (execution, data) = (plan.model.execution(), plan.data_parallel());
         let (laid, exchanges) = plan.lay();
+        let cut = plan.model.cut(chain);
         Self {
             chain,
-            cut: plan.model.cut(chain),
+            lists: cut.blocks.iter().map(Lists::of).collect(),
+            cut,
             boundaries: plan.model.boundaries(plan.stages),
             receive: Vec::new(),
             states: execution.states,

@@ -9,7 +9,6 @@ use std::cmp::Reverse;
 use hw_models::allocator::{Mistake, Settings, Usage, replay};
 use thiserror::Error;
 
-use crate::chain::Chain;
 use crate::graph::Phase;
 use crate::model::cut::{Cut, Piece};
 use crate::model::transformer::Block;
@@ -24,8 +23,6 @@ use super::{Executed, Framework, RankList};
 
 /// Operators that are replayed at most, over all ranks that differ, which takes some seconds.
 const OPERATORS_MAX: u64 = 8_000_000;
-/// Operators up to which whole steps are replayed; of longer ones what they begin with, until they repeat.
-const WHOLE_MAX: u64 = 400_000;
 /// Copies of the model that are replayed at most, spread evenly; the one that needs most is told.
 const COPIES_MAX: u32 = 4;
 
@@ -128,19 +125,10 @@ impl Ranks {
 
     /// The stages that differ, each with the visits that are replayed, and which of them each stage is like.
     fn replayed<'a>(&'a self, built: &'a Built) -> Result<(Vec<Kind<'a>>, Vec<usize>), NotReplayed> {
-        let (mut kinds, kind_of) = self.kinds(built);
+        let (kinds, kind_of) = self.kinds(built);
+        let in_step = kinds.iter().map(|kind| kind.operators(&self.cut)).fold(0, u64::saturating_add);
         // Two steps of each copy.
-        let steps = 2 * self.copies().count() as u64;
-        let operators = |kinds: &[Kind<'_>]| {
-            let in_step = kinds.iter().map(|kind| kind.operators(&self.cut)).fold(0, u64::saturating_add);
-            in_step.saturating_mul(steps)
-        };
-        if operators(&kinds) > WHOLE_MAX {
-            for kind in &mut kinds {
-                kind.visits = until_they_repeat(kind.visits, self.chain);
-            }
-        }
-        let operators = operators(&kinds);
+        let operators = in_step.saturating_mul(2 * self.copies().count() as u64);
         if operators > OPERATORS_MAX {
             return Err(NotReplayed::TooLong { operators });
         }
@@ -167,25 +155,6 @@ impl Ranks {
         let several = if self.copies_differ() { COPIES_MAX.min(ranks) } else { 1 };
         (0..several).map(move |n| (u64::from(n) * u64::from(ranks) / u64::from(several)) as u32)
     }
-}
-
-/// The visits of a step until most micro-batches are under way, and two rounds of all chunks on all stages: what follows
-/// repeats those, or frees. Fragments may still become more: in the longest steps of the library by 0.9 % of the segments.
-fn until_they_repeat(visits: &[Visit], chain: Chain) -> &[Visit] {
-    let (mut under_way, mut most, mut reached) = (0, 0, 0);
-    for (n, visit) in visits.iter().enumerate() {
-        under_way += match visit.phase {
-            Phase::Forward => 1,
-            Phase::Backward | Phase::BackwardWeight => -1,
-            _ => 0,
-        };
-        if under_way > most {
-            (most, reached) = (under_way, n);
-        }
-    }
-    // At most three visits of each chunk for a micro-batch.
-    let round = 3 * chain.positions() as usize;
-    &visits[..visits.len().min(reached + 1 + 2 * round)]
 }
 
 impl StageUsage {
@@ -218,6 +187,9 @@ struct Kind<'a> {
 impl<'a> Kind<'a> {
     fn of(ranks: &'a Ranks, built: &'a Built, stage: u32) -> Self {
         let chain = ranks.chain;
+        // A run tells of every micro-batch what is lent. Else repeats are left out, in which fragments may still become more: in
+        // the library by up to 0.9 % of the segments.
+        let (order, moves) = if ranks.lends() { (&built.order, &*built.moves) } else { built.briefly() };
         let crosses = |position: u32| {
             let bytes = |lower: u32| chain.hop(lower).map(|_| ranks.boundaries[chain.stage(lower) as usize]);
             [position.checked_sub(1).and_then(bytes), bytes(position)]
@@ -226,10 +198,10 @@ impl<'a> Kind<'a> {
         let memory = &built.memory[stage as usize];
         Self {
             first: stage,
-            visits: &built.order.stages[stage as usize],
+            visits: &order.stages[stage as usize],
             pieces: ranks.pieces(stage).collect(),
             crosses: (0..chain.chunks).map(|chunk| crosses(chain.position(stage, chunk))).collect(),
-            lending: Lending::of(built, stage),
+            lending: Lending::of(moves, stage),
             capacity: memory.capacity,
             outside: memory.persistent.iter().filter(is_outside).copied().collect(),
         }

@@ -8,10 +8,10 @@ use crate::chain::Chain;
 use crate::disposition::Trip;
 use crate::graph::{OpId, Phase};
 use crate::model::cut::Piece;
-use crate::model::transformer::{Block, Gemm, GroupedGemm, Operator, Work};
 use crate::order::Visit;
 
 use super::exchanges::UnderWay;
+use super::lists::{Listed, Lists, Slot, WeightGradient};
 use super::moves::Away;
 use super::ranks::Ranks;
 use super::{COMPUTE, Executed, Placeholder};
@@ -20,9 +20,11 @@ use super::{COMPUTE, Executed, Placeholder};
 pub(super) struct Walk {
     pub(super) steps: Vec<Step>,
     pub(super) tensors: Vec<Tensor>,
+    /// The tensors in the order in which they are freed.
+    pub(super) by_end: Vec<TensorIndex>,
     visits: u32,
-    /// By chunk and micro-batch, the tensor behind every name of every block.
-    pub(super) named: BTreeMap<(u32, u32), Vec<Names>>,
+    /// By chunk and micro-batch, the tensors of every block.
+    pub(super) made: BTreeMap<(u32, u32), Vec<Slots>>,
     /// What one chunk leaves for the next one on the same rank, by that one's position and micro-batch.
     passed: BTreeMap<(Way, u32, u32), TensorIndex>,
     pub(super) under_way: UnderWay,
@@ -57,8 +59,29 @@ pub(super) struct Tensor {
     pub(super) is_lent: bool,
 }
 
-pub(super) type Names = BTreeMap<&'static str, TensorIndex>;
 pub(super) type TensorIndex = usize;
+
+/// The tensors of a block that have been made.
+#[derive(Clone)]
+pub(super) struct Slots(Vec<Option<TensorIndex>>);
+
+impl Slots {
+    fn set(&mut self, slot: Slot, tensor: TensorIndex) {
+        self.0[slot] = Some(tensor);
+    }
+
+    fn get(&self, slot: Slot) -> Option<TensorIndex> {
+        self.0[slot]
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut TensorIndex> {
+        self.0.iter_mut().flatten()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = TensorIndex> {
+        self.0.iter().flatten().copied()
+    }
+}
 
 /// Direction along the chain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,13 +99,6 @@ struct Stage<'a> {
     chunks: Vec<Vec<&'a Lists>>,
 }
 
-/// A block and the parts of its backward pass.
-struct Lists {
-    block: Block,
-    backward_input: Vec<Operator>,
-    backward_weight: Vec<Operator>,
-}
-
 impl Walk {
     pub(super) fn of(
         ranks: &Ranks,
@@ -92,14 +108,14 @@ impl Walk {
         placeholder: Placeholder,
     ) -> Self {
         let chain = ranks.chain;
-        let lists: Vec<Lists> = ranks.cut.blocks.iter().cloned().map(Lists::of).collect();
-        let of_chunk = |pieces: &[Piece]| pieces.iter().map(|piece| &lists[piece.block]).collect();
+        let of_chunk = |pieces: &[Piece]| pieces.iter().map(|piece| &ranks.lists[piece.block]).collect();
         let stage_of = Stage { ranks, stage, chain, chunks: ranks.pieces(stage).map(of_chunk).collect() };
         let mut walk = Self {
             steps: Vec::new(),
             tensors: Vec::new(),
+            by_end: Vec::new(),
             visits: 0,
-            named: BTreeMap::new(),
+            made: BTreeMap::new(),
             passed: BTreeMap::new(),
             under_way: UnderWay::default(),
             away: BTreeMap::new(),
@@ -115,7 +131,10 @@ impl Walk {
         }
         walk.arrive_home();
         // What is gathered ahead was noted late.
-        walk.tensors.sort_by_key(|tensor| tensor.first_step);
+        if !walk.tensors.is_sorted_by_key(|tensor| tensor.first_step) {
+            walk.tensors.sort_by_key(|tensor| tensor.first_step);
+        }
+        walk.by_end = by_end(&walk.tensors, walk.steps.len());
         walk
     }
 
@@ -130,41 +149,44 @@ impl Walk {
             micro_batch: visit.micro_batch,
         };
         let key = (chunk, visit.micro_batch);
-        let mut names = self.named.remove(&key).unwrap_or_else(|| vec![Names::new(); blocks.len()]);
+        let nothing = || blocks.iter().map(|lists| Slots(vec![None; lists.slots])).collect();
+        let mut made: Vec<Slots> = self.made.remove(&key).unwrap_or_else(nothing);
         match visit.phase {
-            Phase::Forward => self.forward(stage, position, execution, &mut names),
-            Phase::Backward | Phase::BackwardInput => self.backward(stage, position, execution, &mut names),
+            Phase::Forward => self.forward(stage, position, execution, &mut made),
+            Phase::Backward | Phase::BackwardInput => self.backward(stage, position, execution, &mut made),
             Phase::BackwardWeight => {
                 for (n, lists) in blocks.iter().enumerate().rev() {
                     let execution = Executed { block: n as u32, ..execution };
-                    self.execute(stage, &lists.block, (&lists.backward_weight, 0), execution, &mut names[n]);
+                    self.execute(stage, lists, (&lists.backward_weight, 0), execution, &mut made[n]);
                 }
             }
             Phase::Recompute | Phase::Accumulate | Phase::Update => {}
         }
         if !matches!(visit.phase, Phase::Backward | Phase::BackwardWeight) {
-            self.named.insert(key, names);
+            self.made.insert(key, made);
         }
     }
 
-    fn forward(&mut self, stage: &Stage<'_>, position: u32, execution: Executed, names: &mut [Names]) {
+    fn forward(&mut self, stage: &Stage<'_>, position: u32, execution: Executed, made: &mut [Slots]) {
         let blocks = &stage.chunks[execution.chunk as usize];
         let mut input = if position == 0 {
-            let tokens = blocks.first().map_or(0, |first| first.block.input.bytes);
+            let tokens = blocks.first().map_or(0, |first| first.input_bytes);
             Some(self.step(Executed { operator: "load tokens", ..execution }, 0, &[], &[tokens])[0])
         } else {
             self.arrive(stage, Way::Forward, position, execution)
         };
-        for (n, Lists { block, .. }) in blocks.iter().enumerate() {
-            names[n].extend(input.map(|input| (block.input.name, input)));
+        for (n, lists) in blocks.iter().enumerate() {
+            if let Some(input) = input {
+                made[n].set(lists.input, input);
+            }
             let execution = Executed { block: n as u32, ..execution };
-            self.execute(stage, block, (&block.forward, 0), execution, &mut names[n]);
-            input = block.output().and_then(|output| names[n].get(output.name).copied());
+            self.execute(stage, lists, (&lists.forward, 0), execution, &mut made[n]);
+            input = lists.output.and_then(|output| made[n].get(output));
         }
         self.leave(stage, Way::Forward, position, execution.micro_batch, input);
     }
 
-    fn backward(&mut self, stage: &Stage<'_>, position: u32, execution: Executed, names: &mut [Names]) {
+    fn backward(&mut self, stage: &Stage<'_>, position: u32, execution: Executed, made: &mut [Slots]) {
         let blocks = &stage.chunks[execution.chunk as usize];
         let is_last = position + 1 == stage.chain.positions();
         let last = blocks.len().saturating_sub(1) as u32;
@@ -172,20 +194,21 @@ impl Walk {
         let mut gradient =
             if is_last { None } else { self.arrive(stage, Way::Backward, position, execution) };
         for (n, lists) in blocks.iter().enumerate().rev() {
-            names[n].extend(lists.block.output_gradient.zip(gradient));
+            if let Some((slot, gradient)) = lists.output_gradient.zip(gradient) {
+                made[n].set(slot, gradient);
+            }
             let list = lists.backward(execution.phase);
-            let until = list.len() - lists.block.afterwards();
+            let until = list.len() - lists.afterwards;
             let execution = Executed { block: n as u32, ..execution };
-            self.execute(stage, &lists.block, (&list[..until], 0), execution, &mut names[n]);
-            let result = lists.block.input_gradient();
-            gradient = result.and_then(|result| names[n].get(result.name).copied());
+            self.execute(stage, lists, (&list[..until], 0), execution, &mut made[n]);
+            gradient = lists.input_gradient.and_then(|result| made[n].get(result));
         }
         self.leave(stage, Way::Backward, position, execution.micro_batch, gradient);
         for (n, lists) in blocks.iter().enumerate() {
             let list = lists.backward(execution.phase);
             let execution = Executed { block: n as u32, ..execution };
-            let from = list.len() - lists.block.afterwards();
-            self.execute(stage, &lists.block, (list, from), execution, &mut names[n]);
+            let from = list.len() - lists.afterwards;
+            self.execute(stage, lists, (list, from), execution, &mut made[n]);
         }
     }
 
@@ -233,55 +256,48 @@ impl Walk {
     fn execute(
         &mut self,
         stage: &Stage<'_>,
-        block: &Block,
-        (operators, from): (&[Operator], usize),
+        block: &Lists,
+        (operators, from): (&[Listed], usize),
         execution: Executed,
-        names: &mut Names,
+        made: &mut Slots,
     ) {
         let shared = &stage.ranks.shared;
         let first = shared.first((stage.stage, execution.chunk), execution.block, execution.phase);
         for (n, op) in (0u32..).zip(operators).skip(from) {
             let id = first.map(|first| OpId(first.0 + n));
             self.begin_exchanges(shared, id, execution);
-            let reads: Vec<TensorIndex> =
-                op.reads.iter().filter_map(|name| names.get(name).copied()).collect();
-            let bytes: Vec<u64> = op.writes.iter().map(|tensor| tensor.bytes).collect();
-            let phase = if op.phase == Phase::Recompute { Phase::Recompute } else { execution.phase };
+            let phase = if op.is_recomputed { Phase::Recompute } else { execution.phase };
             let execution = Executed { operator: op.name, phase, ..execution };
-            let filled = match op.work {
-                Work::Gemm(gemm) | Work::Grouped(GroupedGemm { groups: gemm })
-                    if gemm.accumulate.is_some() =>
-                {
-                    self.accumulate(block, &gemm, execution, op.workspace, &reads)
+            let reads = op.reads.iter().filter_map(|&slot| made.get(slot));
+            let step = self.begin(execution, op.workspace, reads);
+            let mut filled = None;
+            match op.adds {
+                Some(gradient) => self.add(block, gradient, step, execution),
+                None => {
+                    for &(slot, bytes) in &op.fills {
+                        let tensor = self.note(bytes, step, execution);
+                        filled = filled.or(Some(tensor));
+                        made.set(slot, tensor);
+                    }
                 }
-                _ => self.step(execution, op.workspace, &reads, &bytes),
-            };
-            self.follow_exchanges(shared, id, execution, &filled);
-            names.extend(op.writes.iter().map(|tensor| tensor.name).zip(filled));
+            }
+            self.follow_exchanges(shared, id, execution, filled);
         }
     }
 
-    /// Executes a product that adds to a sum, which fills nothing, with its placeholder.
-    fn accumulate(
-        &mut self,
-        block: &Block,
-        gemm: &Gemm,
-        execution: Executed,
-        workspace: u64,
-        reads: &[TensorIndex],
-    ) -> Vec<TensorIndex> {
-        let bytes = gemm.m * gemm.n * gemm.dtype.bytes();
+    /// Gives a product that adds to a sum, which fills nothing, its placeholder.
+    fn add(&mut self, block: &Lists, gradient: WeightGradient, step: usize, execution: Executed) {
+        let WeightGradient { shape, bytes } = gradient;
         let of_layer = block.output_gradient.is_some();
         match self.placeholder {
-            Placeholder::None => self.step(execution, workspace, reads, &[]),
+            Placeholder::None => {}
             Placeholder::Kept if of_layer => {
-                let fills = self.kept.insert((gemm.m, gemm.n)).then_some(bytes);
-                for tensor in self.step(execution, workspace, reads, fills.as_slice()) {
+                if self.kept.insert(shape) {
+                    let tensor = self.note(bytes, step, execution);
                     self.tensors[tensor].last_step = usize::MAX;
                 }
-                Vec::new()
             }
-            Placeholder::Fresh | Placeholder::Kept => self.step(execution, workspace + bytes, reads, &[]),
+            Placeholder::Fresh | Placeholder::Kept => self.steps[step].workspace += bytes,
         }
     }
 
@@ -293,13 +309,24 @@ impl Walk {
         reads: &[TensorIndex],
         fills: &[u64],
     ) -> Vec<TensorIndex> {
+        let step = self.begin(execution, workspace, reads.iter().copied());
+        fills.iter().map(|&bytes| self.note(bytes, step, execution)).collect()
+    }
+
+    /// Begins an operator that reads so much.
+    fn begin(
+        &mut self,
+        execution: Executed,
+        workspace: u64,
+        reads: impl Iterator<Item = TensorIndex>,
+    ) -> usize {
         let (step, visit, phase) = (self.steps.len(), self.visits, execution.phase);
         self.steps.push(Step { execution, workspace });
-        for &read in reads {
+        for read in reads {
             let tensor = &mut self.tensors[read];
             (tensor.last_step, tensor.last_visit, tensor.last_read_in) = (step, visit, phase);
         }
-        fills.iter().map(|&bytes| self.note(bytes, step, execution)).collect()
+        step
     }
 
     /// Notes a tensor that is filled at a step and, so far, read by none after.
@@ -320,14 +347,20 @@ impl Walk {
     }
 }
 
-impl Lists {
-    fn of(block: Block) -> Self {
-        let (backward_input, backward_weight) = (block.backward_input(), block.backward_weight());
-        Self { block, backward_input, backward_weight }
+/// The tensors by their last step, of one step in their order; those that stay come last.
+fn by_end(tensors: &[Tensor], steps: usize) -> Vec<TensorIndex> {
+    let end = |tensor: &Tensor| tensor.last_step.min(steps);
+    // Where those of each step begin.
+    let mut next = vec![0; steps + 2];
+    tensors.iter().for_each(|tensor| next[end(tensor) + 1] += 1);
+    for step in 0..steps {
+        next[step + 1] += next[step];
     }
-
-    /// What a visit of a backward pass executes.
-    fn backward(&self, phase: Phase) -> &[Operator] {
-        if phase == Phase::BackwardInput { &self.backward_input } else { &self.block.backward }
+    let mut by_end = vec![0; tensors.len()];
+    for (index, tensor) in tensors.iter().enumerate() {
+        let place = &mut next[end(tensor)];
+        by_end[*place] = index;
+        *place += 1;
     }
+    by_end
 }

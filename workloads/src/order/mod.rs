@@ -8,6 +8,7 @@ mod draft;
 mod gpipe;
 mod interleaved;
 mod one_f_one_b;
+mod repeat;
 mod zb_auto;
 mod zb_v;
 mod zero_bubble;

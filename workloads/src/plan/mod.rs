@@ -87,6 +87,8 @@ pub struct Built {
     pub moves: Vec<(Move, u64)>,
     /// What each stage executes after what.
     pub order: Order,
+    /// The same in a step of fewer micro-batches, if the rest repeat.
+    pub brief: Option<Brief>,
     /// What the memory of each stage has, and what is held throughout.
     pub memory: Vec<StageMemory>,
     /// Stages whose storages of a single micro-batch do not fit, whatever the schedule.
@@ -105,7 +107,21 @@ pub struct Built {
     pub accounts: Option<Accounts>,
 }
 
+/// A step that is shorter because its micro-batches repeat fewer times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Brief {
+    /// What each stage executes after what.
+    pub order: Order,
+    /// Trips of storages to partners, each with the bytes that a micro-batch moves.
+    pub moves: Vec<(Move, u64)>,
+}
+
 impl Built {
+    /// What each stage executes and what leaves it meanwhile, in the shortest step that is told.
+    pub fn briefly(&self) -> (&Order, &[(Move, u64)]) {
+        self.brief.as_ref().map_or((&self.order, &self.moves), |brief| (&brief.order, &brief.moves))
+    }
+
     /// Whether swapping has operators executed again.
     pub fn produces_again(&self) -> bool {
         !self.again.is_empty()
@@ -333,8 +349,13 @@ fn assemble(
 ) -> Result<Built, PlanError> {
     let shape = Shape { chain: staged.chain, micro_batches: pipelining.micro_batches };
     let order = order::generate(&pipelining.schedule, shape, &timing(&pipelining.schedule, &staged));
+    let mut brief = order.shortened().map(|order| (order, staged.table.clone()));
     if let Some(bpipe) = &pipelining.bpipe {
-        bpipe::decide(bpipe, &pipelining.schedule, &order, &staged.graph, &mut staged.table)?;
+        let decide = |order, table| bpipe::decide(bpipe, &pipelining.schedule, order, &staged.graph, table);
+        decide(&order, &mut staged.table)?;
+        if let Some((order, table)) = &mut brief {
+            decide(order, table)?;
+        }
     }
     let oversubscribed = pipelining.footprint_ratio.and_then(|ratio| limit(&mut staged, &order, ratio));
     let Decided { mut tables, cohort_of, swapped, again, kept } =
@@ -347,15 +368,12 @@ fn assemble(
     if !short.is_empty() {
         return Err(PlanError::BuffersDoNotFit(short));
     }
-    let mut schedules = Vec::with_capacity(tables.len());
-    for (cohort, table) in tables.iter().enumerate() {
-        let mut schedule = realised(&staged, table, &order, pipelining)?;
-        let both_ways = pipelining.swap.is_some_and(|swap| swap.coordination == Coordination::Bidirectional);
-        if both_ways && tables.len() > 1 {
-            realise::phases::realise(&mut schedule, &order, cohort > 0);
-            check::schedule(realise::phases::PASS, &schedule, &staged.graph).map_err(PlanError::Broken)?;
-        }
-        schedules.push(schedule);
+    // Repeats are as right as the first.
+    let checked = if brief.is_some() && !cfg!(debug_assertions) { Checked::No } else { Checked::Yes };
+    let schedules = schedules(&staged, &tables, &order, pipelining, checked)?;
+    if let Some((order, table)) = &brief {
+        let tables: Vec<Dispositions> = tables.iter().map(|full| full.with_trips_of(table)).collect();
+        self::schedules(&staged, &tables, order, pipelining, Checked::Yes)?;
     }
     let Staged { chain, graph, costs, memory, .. } = staged;
     let short = schedules.iter().map(|schedule| check::memory::shortfalls(schedule, &graph));
@@ -380,6 +398,7 @@ fn assemble(
         evictions: evictions(chain.stages, table),
         moves: moves(table, &graph),
         order,
+        brief: brief.map(|(order, table)| Brief { order, moves: moves(&table, &graph) }),
         memory,
         shortfalls,
         swapped,
@@ -389,6 +408,43 @@ fn assemble(
         oversubscribed,
         accounts: None,
     })
+}
+
+/// Whether a schedule is checked after every pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checked {
+    Yes,
+    No,
+}
+
+/// The schedules of all cohorts, with every decision realised.
+fn schedules(
+    staged: &Staged,
+    tables: &[Dispositions],
+    order: &Order,
+    pipelining: &Pipelining,
+    checked: Checked,
+) -> Result<Vec<Schedule>, PlanError> {
+    let swap = pipelining.swap.filter(|_| tables.len() > 1);
+    let both_ways = swap.is_some_and(|swap| swap.coordination == Coordination::Bidirectional);
+    let of_cohort = |(cohort, table)| {
+        let mut schedule = realised(staged, table, order, pipelining, checked)?;
+        if both_ways {
+            realise::phases::realise(&mut schedule, order, cohort > 0);
+            checked.after(realise::phases::PASS, &schedule, &staged.graph)?;
+        }
+        Ok(schedule)
+    };
+    tables.iter().enumerate().map(of_cohort).collect()
+}
+
+impl Checked {
+    fn after(self, pass: &'static str, schedule: &Schedule, graph: &OpGraph) -> Result<(), PlanError> {
+        if self == Self::No {
+            return Ok(());
+        }
+        check::schedule(pass, schedule, graph).map_err(PlanError::Broken)
+    }
 }
 
 /// Limits the memory of every stage to a part of what the one that needs most has at its peak; where GPUs have even less, tells
@@ -414,8 +470,9 @@ fn realised(
     table: &Dispositions,
     order: &Order,
     pipelining: &Pipelining,
+    checked: Checked,
 ) -> Result<Schedule, PlanError> {
-    let check = |pass, schedule: &Schedule| check::schedule(pass, schedule, graph).map_err(PlanError::Broken);
+    let check = |pass, schedule: &Schedule| checked.after(pass, schedule, graph);
     let mut schedule = realise::visits::realise(order, graph, memory.clone());
     // Before their passes exchanges, and copies of what hosts update, are not executed yet.
     let complete = exchanges.is_empty() && updates.is_empty();

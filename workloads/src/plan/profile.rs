@@ -20,7 +20,7 @@ use crate::techniques::offload::{self, ActivationOffload};
 
 use super::decided::Decided;
 use super::grounds::Grounds;
-use super::{Pipelining, PlanError, Staged, realised};
+use super::{Checked, Pipelining, PlanError, Staged, realised};
 
 /// The micro-batch that is measured, counted over all steps from 0: the third, as what comes first is not yet steady (FlashTrain).
 const MEASURED: u32 = 2;
@@ -95,7 +95,7 @@ fn profiles(
     if table.offloads().next().is_none() {
         return Ok(nothing);
     }
-    let schedules = [realised(staged, &table, order, pipelining)?];
+    let schedules = [realised(staged, &table, order, pipelining, Checked::Yes)?];
     let cohorts = Cohorts::new(&schedules, |_| 0, replicas);
     let steps = steps(pipelining.micro_batches);
     let mut lowered = lower(&cohorts, &staged.graph, &staged.costs, &grounds.site(&table)?, steps);

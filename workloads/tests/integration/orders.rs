@@ -149,7 +149,7 @@ proptest! {
     #[test]
     fn every_order_is_complete_executable_and_within_its_memory(
         stages in 1..9_u32,
-        groups in 1..5_u32,
+        groups in prop_oneof![1..5_u32, 20..24_u32],
         extra in 0..8_u32,
         times in prop::collection::vec((0..30_u64, 0..30_u64, 0..30_u64, 0..9_u64), 9),
         which in 0..9_usize,
@@ -167,9 +167,39 @@ proptest! {
         assert_complete(&order, schedule.splits_backward());
         let timing = timing(&plan);
         let replayed = replay(&order, &timing);
+        if let Some(shortened) = order.shortened() {
+            assert_complete(&shortened, schedule.splits_backward());
+            prop_assert_eq!(&replay(&shortened, &timing).peaks, &replayed.peaks);
+        }
         if matches!(schedule, PipelineSchedule::ZbAuto { .. }) {
             for (peak, limit) in replayed.peaks.iter().zip(&timing.limit) {
                 prop_assert!(peak <= limit);
+            }
+        }
+    }
+}
+
+/// Rules do not depend on how many micro-batches there are.
+#[test]
+fn a_step_with_fewer_repeats_is_that_of_fewer_micro_batches() {
+    for stages in [1, 2, 4, 7] {
+        for schedule in schedules(stages).into_iter().take(6) {
+            for micro_batches in [stages, 2 * stages, 24 * stages, 101 * stages] {
+                let of = |count| order(&uniform(stage(4, 4, 4, 1), stages, count, schedule));
+                let whole = of(micro_batches);
+                let Some(shortened) = whole.shortened() else {
+                    let never = schedule == PipelineSchedule::Gpipe;
+                    assert!(
+                        never || micro_batches < 24 * stages,
+                        "{schedule:?} of {micro_batches} on {stages}"
+                    );
+                    continue;
+                };
+                assert!(
+                    shortened.shape.micro_batches < micro_batches.min(12 * stages),
+                    "{schedule:?} on {stages}"
+                );
+                assert_eq!(shortened, of(shortened.shape.micro_batches), "{schedule:?} on {stages}");
             }
         }
     }

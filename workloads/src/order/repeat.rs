@@ -1,0 +1,112 @@
+//! The part of a step that repeats: what is found by executing a step once, faults of a schedule or what an allocator
+//! needs, is the same with fewer repeats.
+
+use std::collections::BTreeMap;
+
+use super::{Order, Shape, Visit};
+use crate::graph::Phase;
+
+/// Rounds of micro-batches under way that stay, at least: in the first the step's beginning ends, in the last its end begins.
+const ROUNDS: u32 = 1;
+
+/// Consecutive visits of a stage that recur with later micro-batches.
+struct Repeats {
+    /// The first visit.
+    from: usize,
+    /// Visits after which it recurs.
+    period: usize,
+    /// By how many micro-batches later.
+    later: u32,
+    /// How often the first `period` visits recur.
+    times: u32,
+}
+
+impl Order {
+    /// The order of fewer micro-batches with the same beginning, end and repeats between them; `None`: nothing of it would
+    /// be left out.
+    pub fn shortened(&self) -> Option<Self> {
+        let repeats: Vec<Repeats> =
+            self.stages.iter().map(|visits| Repeats::of(visits)).collect::<Option<_>>()?;
+        let most =
+            self.stages.iter().map(|visits| under_way(visits)).max()?.div_ceil(self.shape.chain.chunks);
+        let spare = |repeats: &Repeats| (repeats.later * repeats.times).saturating_sub(ROUNDS * most);
+        let together = repeats.iter().map(|repeats| repeats.later).fold(1, lcm);
+        let less = repeats.iter().map(spare).min()? / together * together;
+        let shape = Shape { micro_batches: self.shape.micro_batches - less, ..self.shape };
+        let stages =
+            self.stages.iter().zip(&repeats).map(|(visits, repeats)| repeats.without(visits, less)).collect();
+        let shortened = Self { shape, stages };
+        (less > 0 && shortened.is_complete()).then_some(shortened)
+    }
+
+    /// Whether every micro-batch is executed once in every phase of every chunk, in order.
+    fn is_complete(&self) -> bool {
+        self.stages.iter().all(|visits| {
+            let mut next: BTreeMap<(u16, Phase), u32> = BTreeMap::new();
+            let in_order = visits.iter().all(|visit| {
+                let next = next.entry((visit.chunk, visit.phase)).or_default();
+                *next += 1;
+                *next == visit.micro_batch + 1
+            });
+            in_order && next.values().all(|&count| count == self.shape.micro_batches)
+        })
+    }
+}
+
+impl Repeats {
+    /// Those of most visits; `None`: less than half of them recur.
+    fn of(visits: &[Visit]) -> Option<Self> {
+        let middle = visits.len() / 2;
+        (1..=visits.len() / 4).find_map(|period| {
+            let recurs = |at: usize| later(visits[at], *visits.get(at + period)?);
+            let later = recurs(middle)?;
+            let as_in_the_middle = |&at: &usize| recurs(at) == Some(later);
+            let before = (0..middle).rev().take_while(as_in_the_middle).count();
+            let after = (middle..visits.len()).take_while(as_in_the_middle).count();
+            let times = ((before + after) / period) as u32;
+            (2 * (before + after) >= visits.len()).then_some(Self {
+                from: middle - before,
+                period,
+                later,
+                times,
+            })
+        })
+    }
+
+    /// The visits with so many micro-batches less.
+    fn without(&self, visits: &[Visit], less: u32) -> Vec<Visit> {
+        let (begin, rest) = visits.split_at(self.from);
+        let left_out = (less / self.later) as usize * self.period;
+        let earlier = |visit: &Visit| Visit { micro_batch: visit.micro_batch - less, ..*visit };
+        begin.iter().copied().chain(rest[left_out..].iter().map(earlier)).collect()
+    }
+}
+
+/// By how many micro-batches a visit is later than another of the same chunk and phase.
+fn later(visit: Visit, other: Visit) -> Option<u32> {
+    let is_alike = (visit.phase, visit.chunk) == (other.phase, other.chunk);
+    other.micro_batch.checked_sub(visit.micro_batch).filter(|&later| is_alike && later > 0)
+}
+
+/// Most micro-batches of chunks of a stage that have begun and not ended.
+fn under_way(visits: &[Visit]) -> u32 {
+    let ended = |phase: Phase| [Phase::Backward, Phase::BackwardInput].contains(&phase);
+    let (mut under_way, mut most) = (0_u32, 0);
+    for visit in visits {
+        if visit.phase == Phase::Forward {
+            under_way += 1;
+        } else if ended(visit.phase) {
+            under_way = under_way.saturating_sub(1);
+        }
+        most = most.max(under_way);
+    }
+    most
+}
+
+fn lcm(a: u32, b: u32) -> u32 {
+    let (mut divisor, mut rest) = (a, b);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    a / divisor * b
+}
