@@ -3,6 +3,7 @@
 mod cases;
 mod large;
 mod random;
+mod settling;
 mod symmetry;
 
 use sim_core::fixed::{Rate, Ratio};

@@ -13,11 +13,14 @@
 //! On a uniform component this is progressive filling, to the same bits if no coefficient is above its weight.
 //! Symmetric components can swing between two states; after a while all levels therefore move at once, but only
 //! half of the way, later a quarter and less, which leads to the symmetric solution. What has not settled exactly
-//! in the end (one random component in two thousand, one in sixty where prior demands feed back on themselves,
-//! most by a few quanta) is scaled down to fit.
+//! by then (one random component in two thousand, one in fifty where prior demands feed back on themselves) is
+//! solved without rounding and without swings (`anchored`).
+
+mod anchored;
 
 use std::ops::Range;
 
+use self::anchored::Anchored;
 use super::arena::Arena;
 use super::terms::{Terms, ceiling, share};
 use super::tier::NEVER;
@@ -101,7 +104,7 @@ const FULL_ROUNDS: usize = 4096;
 /// Those among them that may take a level below that of the round before: a component that swings does so for
 /// ever.
 const STEPS_BACK: usize = 64;
-/// Rounds at part steps: in each of four stages enough for a difference to vanish below the quantum.
+/// Rounds at part steps, in four stages: enough for most differences to vanish below the quantum.
 const DAMPED_ROUNDS: u32 = 400;
 
 impl Tier {
@@ -138,7 +141,7 @@ impl FixedPoint {
     pub(super) fn solve(&mut self, arena: &mut Arena, tiers: &[u32], flows: &[u32]) {
         self.load(arena, tiers, flows);
         if !self.settle() {
-            self.unsettled += 1;
+            self.settle_finely();
             self.scale_down();
         }
         for (&id, flow) in flows.iter().zip(&self.flows) {
@@ -258,6 +261,23 @@ impl FixedPoint {
             }
         }
         false
+    }
+
+    /// Takes the levels that [`Anchored`] settles on.
+    fn settle_finely(&mut self) {
+        let (rounds, levels) = Anchored::new(self).settle();
+        self.rounds += rounds;
+        let Some(levels) = levels else {
+            self.unsettled += 1;
+            return;
+        };
+        for (tier, level) in levels.into_iter().enumerate() {
+            // What one flow has for itself is its cap.
+            if !self.tiers[tier].demands.is_empty() {
+                self.set_level(tier, level);
+            }
+        }
+        self.follow();
     }
 
     /// Brings the candidates up to date.
