@@ -123,17 +123,12 @@ fn every_library_scenario_gives_its_committed_result() {
     }
 }
 
-/// Runs in which the fixed point of sharing does not converge for some set of transfers; may only shrink. All are of
-/// eight GPUs of `supermicro-4029gp-trt3`, and 1 to 22 sets each.
-const UNSETTLED: [(&str, usize); 1] = [("swap-topologies", 26)];
-
 #[test]
 fn shares_of_the_library_converge() {
     for (name, summary) in &*LIBRARY {
         let unsettled: Vec<_> = summary.variants.iter().filter(|run| run.unsettled.is_some()).collect();
-        let known = UNSETTLED.iter().find(|(known, _)| known == name).map_or(0, |&(_, runs)| runs);
         let names = unsettled.iter().map(|run| (&run.variant, &run.point, run.unsettled));
-        assert!(unsettled.len() <= known, "{name}: {:?}", names.collect::<Vec<_>>());
+        assert!(unsettled.is_empty(), "{name}: {:?}", names.collect::<Vec<_>>());
     }
 }
 
