@@ -188,7 +188,7 @@ impl<'a> Kind<'a> {
     fn of(ranks: &'a Ranks, built: &'a Built, stage: u32) -> Self {
         let chain = ranks.chain;
         // A run tells of every micro-batch what is lent. Else repeats are left out, in which fragments may still become more: in
-        // the library by up to 0.9 % of the segments.
+        // the library by up to 1.5 % of the segments.
         let (order, moves) = if ranks.lends() { (&built.order, &*built.moves) } else { built.briefly() };
         let crosses = |position: u32| {
             let bytes = |lower: u32| chain.hop(lower).map(|_| ranks.boundaries[chain.stage(lower) as usize]);
