@@ -33,6 +33,13 @@ impl Chain {
         self.stages * self.chunks
     }
 
+    /// Number of hops between stages, of any chain however long.
+    pub(crate) const fn hops(self) -> u64 {
+        let (stages, chunks) = (self.stages as u64, self.chunks as u64);
+        let turns = if self.folded { chunks - 1 } else { 0 };
+        if stages > 1 { (stages * chunks).saturating_sub(1 + turns) } else { 0 }
+    }
+
     /// The stage of a position.
     pub const fn stage(self, position: u32) -> u32 {
         let along = position % self.stages;

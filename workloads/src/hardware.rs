@@ -217,16 +217,10 @@ impl<'a> CostModels<'a> {
         Ok(collectives::plan(&self.collectives, &shape, &call))
     }
 
-    /// A collective; what a part of the data ranks scatters the sum of is then summed with the other parts, in one stream, so
-    /// that nothing waits in between.
     fn collective(&mut self, collective: &Collective) -> Result<OpCost, HardwareError> {
-        let mut phases = vec![self.collective_phase(collective)?];
-        if (collective.group, collective.kind) == (Group::Shard, CollectiveKind::ReduceScatter) {
-            let bytes = collective.bytes.div_ceil(self.job.extent.sharing.into());
-            let (kind, group) = (CollectiveKind::AllReduce, Group::Replica);
-            phases.push(self.collective_phase(&Collective { kind, group, bytes, ..*collective })?);
-        }
-        Ok(OpCost::Collective(phases))
+        let phases = collective.phases(self.job.extent.sharing);
+        let phases = phases.map(|phase| self.collective_phase(&phase));
+        phases.collect::<Result<_, _>>().map(OpCost::Collective)
     }
 
     fn collective_phase(&mut self, collective: &Collective) -> Result<CollectivePhase, HardwareError> {

@@ -24,7 +24,7 @@ struct Effort {
 
 /// Of a profiled pipeline, whose stages run ahead of the clock. Measured as the user time of `run` with one job, on a core
 /// of a cloud machine, over `pipeline-schedules` and `bpipe-profiled`.
-const PROFILE: Effort = Effort { activity: 1.25e-7, rank: 0.0, run: 2e-3 };
+const PROFILE: Effort = Effort { activity: 2.2e-7, rank: 0.0, run: 2e-3 };
 /// Of a model on a machine, measured in the same way over the rest of the library and over data-parallel transformers of
 /// 8 layers on 1,000 to 16,000 GPUs.
 const MACHINE: Effort = Effort { activity: 2e-7, rank: 2.5e-5, run: 3e-2 };

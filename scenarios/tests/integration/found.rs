@@ -82,7 +82,7 @@ techniques: { bpipe: {} }",
 /// Copies and meetings of swapping are among the activities that a plan may have.
 #[test]
 fn estimates_count_what_swapping_does() {
-    let experiment = settings(
+    let [estimated, simulated] = activities(
         "
 machine: { node: dgx-a100-80g }
 model: { layers: { preset: resnet-50 } }
@@ -92,9 +92,70 @@ memory: { footprint_ratio: 1.33 }
 software: { launch: free }
 techniques: { swap: { coordination: bidirectional } }",
     );
-    let estimated = plan(&experiment, &options(), &Unwatched).expect("it is small").activities;
-    let simulated = run(&experiment).variants[0].activities.expect("it has been simulated");
     assert!(simulated <= estimated && 4 * simulated > estimated, "{simulated} of {estimated}");
+}
+
+/// Ranks that share in parts sum what each part has scattered, too.
+#[test]
+fn estimates_count_sums_among_parts_of_ranks() {
+    let [estimated, simulated] = activities(
+        "
+machine: { node: dgx-a100-80g }
+model: { transformer: { preset: gpt2, layers: 2 } }
+training: { micro_batch: 1, accumulate: 2, sequence: 64 }
+parallelism: { data: 4, sharding: parameters, sharding_group: 2, idle: allow }
+run: { fold: never }",
+    );
+    assert_eq!(simulated, estimated);
+}
+
+/// A host that takes memory for gathers issues a visit in parts.
+#[test]
+fn estimates_count_gathers_that_hosts_take_memory_for() {
+    for limit in ["host", "none"] {
+        let [estimated, simulated] = activities(&format!(
+            "
+machine: {{ node: dgx-a100-80g }}
+model: {{ transformer: {{ preset: gpt2, layers: 4 }} }}
+training: {{ micro_batch: 1, accumulate: 2, sequence: 64 }}
+parallelism: {{ data: 4, sharding: parameters, overlap_parameter_gather: {{ limit: {limit} }}, idle: allow }}
+run: {{ fold: never }}"
+        ));
+        assert!(
+            simulated <= estimated && estimated < simulated + simulated / 50,
+            "{simulated} of {estimated}"
+        );
+    }
+}
+
+/// Nothing is sent back, issued or updated after a forward pass alone.
+#[test]
+fn estimates_of_forward_passes_count_no_others() {
+    let [estimated, simulated] = activities(
+        "
+machine: { node: dgx-a100-80g }
+model: { transformer: { preset: gpt2, layers: 2 } }
+training: { micro_batch: 1, accumulate: 2, sequence: 64, step: forward }
+parallelism: { data: 1, pipeline: 2, idle: allow }
+run: { fold: never }",
+    );
+    assert_eq!(simulated, estimated);
+}
+
+/// Stages of a profile execute their passes, carry their messages if these occupy anything, and lend what BPipe has them lend.
+#[test]
+fn estimates_of_profiles_are_exact() {
+    for (send, schedule) in
+        [("latency", "1f1b"), ("eager", "zb-v"), ("blocking", "{ interleaved: { chunks: 2 } }")]
+    {
+        let [estimated, simulated] = activities(&format!(
+            "{PROFILE}
+training: {{ micro_batches: 4 }}
+parallelism: {{ schedule: {schedule}, send: {send} }}
+techniques: {{ recompute: {{ stages: [0, 2] }} }}"
+        ));
+        assert_eq!(simulated, estimated, "{send} {schedule}");
+    }
 }
 
 /// A drive that writes to its cache is faster than it can sustain, but not than it can be.
@@ -138,6 +199,18 @@ sweep: { memory.limit: [7 GB, 7800 MB, 8 GB, 8200 MB, 8500 MB, 9 GB, 20 GB] }",
     let times: Vec<Option<f64>> = summary.variants.iter().map(RunSummary::step_time).collect();
     assert!(times[..short.len()].iter().all(Option::is_none), "{times:?}");
     assert!(times[short.len()..].is_sorted_by(|less, more| less >= more), "{times:?}");
+}
+
+/// Four stages of a profile.
+const PROFILE: &str = "
+model: { profiled_pipeline: { stages: 4, forward: 1 ms, backward_input: 1 ms, backward_weight: 1 ms, transfer: 1 ms, activation: 1 GB } }";
+
+/// Activities of a scenario, as estimated and as simulated.
+fn activities(text: &str) -> [u64; 2] {
+    let experiment = settings(text);
+    let estimated = plan(&experiment, &options(), &Unwatched).expect("it is small").activities;
+    let simulated = run(&experiment).variants[0].activities.expect("it has been simulated");
+    [estimated, simulated]
 }
 
 fn settings(settings: &str) -> scenarios::Experiment {

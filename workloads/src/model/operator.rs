@@ -1,6 +1,8 @@
 //! Operators of a model with their shapes: what a kernel or a collective works on, which tensors it reads and leaves.
 //! Nothing here says how long anything takes.
 
+use std::iter;
+
 pub use hw_models::kernels::{
     Attention, Convolution, ConvolutionPass, Dtype, Gemm, GroupedGemm, Layout, Pass, Stream, StreamClass,
 };
@@ -104,6 +106,21 @@ pub struct Collective {
     pub overlaps_next: bool,
     /// Copy engines do it, so that it holds no SMs.
     pub copied: bool,
+}
+
+impl Collective {
+    /// Collectives that it takes one after the other, where `sharing` data ranks share what copies of a model do: what some of
+    /// them scatter the sum of is then summed with the others, in one stream, so that nothing waits in between.
+    pub(crate) fn phases(self, sharing: u32) -> impl Iterator<Item = Self> {
+        let in_part = (self.group, self.kind) == (Group::Shard, CollectiveKind::ReduceScatter);
+        let among_parts = in_part.then(|| Self {
+            kind: CollectiveKind::AllReduce,
+            group: Group::Replica,
+            bytes: self.bytes.div_ceil(sharing.into()),
+            ..self
+        });
+        iter::once(self).chain(among_parts)
+    }
 }
 
 /// Kinds of collectives.

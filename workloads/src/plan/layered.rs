@@ -191,7 +191,7 @@ pub fn estimate_layered(plan: &LayeredPlan) -> Estimate {
         return Estimate { visits: 0, activities: 0 };
     }
     let chain = plan.deployment.pipelining.schedule.chain(plan.stages);
-    let (laid, pipelining) = (plan.lay().0, &plan.deployment.pipelining);
-    let copies = offloaded(&laid, pipelining);
-    estimate_laid(&laid, chain, plan.extent(), pipelining, plan.deployment.launch, copies)
+    let (laid, exchanges) = plan.lay();
+    let copies = offloaded(&laid, &plan.deployment.pipelining);
+    estimate_laid((&laid, &exchanges), chain, plan.extent(), &plan.deployment, copies)
 }

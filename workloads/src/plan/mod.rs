@@ -183,19 +183,21 @@ pub struct Estimate {
 
 /// The size of a plan, without building it. Saturates.
 pub fn estimate(plan: &PipelinePlan) -> Estimate {
-    let chunks = match plan.schedule {
-        PipelineSchedule::Interleaved { chunks } => u64::from(chunks),
-        PipelineSchedule::ZbV => 2,
-        _ => 1,
-    };
-    let factors = [plan.model.stages.len() as u64, u64::from(plan.micro_batches), u64::from(plan.steps)];
-    let instances = factors.into_iter().fold(1, u64::saturating_mul);
-    let phases = if plan.schedule.splits_backward() { 3 } else { 2 };
-    let recompute = u64::from(plan.recompute.is_some());
-    let visits = instances.saturating_mul(chunks).saturating_mul(phases + recompute);
-    let messages = instances.saturating_mul(chunks).saturating_mul(2);
-    let copies = if plan.bpipe.is_some() { instances } else { 0 };
-    Estimate { visits, activities: visits.saturating_add(messages).saturating_add(copies) }
+    let stages = plan.model.stages.len() as u32;
+    let chain = plan.schedule.chain(stages);
+    let covered = |recompute: &Recompute| (0..stages).filter(|&stage| recompute.covers(stage)).count() as u64;
+    let passes = if plan.schedule.splits_backward() { 3 } else { 2 };
+    let passes = passes * u64::from(stages) + plan.recompute.as_ref().map_or(0, covered);
+    let messages = if plan.send == SendMode::Latency { 0 } else { 2 * chain.hops() };
+    // What a stage lends is one storage, which leaves and returns.
+    let copies = |bpipe: &Bpipe| 2 * bpipe.lenders(stages, plan.micro_batches).count() as u64;
+    let copies = plan.bpipe.as_ref().map_or(0, copies);
+    let instances = u64::from(plan.micro_batches).saturating_mul(plan.steps.into());
+    let visits = passes.saturating_mul(chain.chunks.into());
+    Estimate {
+        visits: visits.saturating_mul(instances),
+        activities: visits.saturating_add(messages + copies).saturating_mul(instances),
+    }
 }
 
 /// Builds a plan: graph, recomputation decided, order, plain schedule, BPipe decided, everything realised, checked after

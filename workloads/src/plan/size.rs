@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use crate::chain::Chain;
-use crate::graph::Phase;
+use crate::exchange::{Exchange, LaunchedBy, Tie};
+use crate::graph::{OpGraph, Phase};
 use crate::model::laid::Laid;
 use crate::model::transformer::{Group, Operator, ShardedTransformer, Work};
 use crate::placement::Extent;
 use crate::realise::messages::SendMode;
 use crate::techniques::swap::Coordination;
 
+use super::deployment::Deployment;
 use super::launch::Launch;
 use super::transformer::TransformerPlan;
 use super::{Estimate, Pipelining};
@@ -24,49 +26,64 @@ pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
     let Some(model) = model.filter(|_| chain.chunks == plan.execution.split.chunks) else {
         return Estimate { visits: 0, activities: 0 };
     };
-    let (laid, _) = plan.lay(&model, chain);
+    let (laid, exchanges) = plan.lay(&model, chain);
     let copies = copies(plan, &model) + offloaded(&laid, &plan.deployment.pipelining);
-    estimate_laid(&laid, chain, plan.extent(), &plan.deployment.pipelining, plan.deployment.launch, copies)
+    estimate_laid((&laid, &exchanges), chain, plan.extent(), &plan.deployment, copies)
 }
 
 /// The size of a plan of a model that is laid, whose stages make so many `copies` for each micro-batch.
 pub(super) fn estimate_laid(
-    laid: &Laid,
+    (laid, exchanges): (&Laid, &[Exchange]),
     chain: Chain,
     extent: Extent,
-    pipelining: &Pipelining,
-    launch: Launch,
+    Deployment { pipelining, launch, .. }: &Deployment,
     copies: u64,
 ) -> Estimate {
-    let Pipelining { micro_batches, schedule, send, .. } = *pipelining;
+    let Pipelining { micro_batches, send, .. } = *pipelining;
     let steps = pipelining.steps.saturating_add(pipelining.profiled_steps());
-    let hops = (0..chain.positions()).filter(|&position| chain.hop(position).is_some()).count() as u64;
-    // Two parts of what the host issues for every visit.
-    let issued = if launch == Launch::Free { 0 } else { 2 };
     let hosted = pipelining.hosted(chain.stages);
     let (mut of_micro_batch, mut of_step) = (Tally::default(), Tally::default());
     for (op, &operator) in laid.graph.ops().iter().zip(&laid.operator_of) {
         of_step.on_ranks += hosted.map_or(0, |hosted| hosted.beside(&laid.operators[operator as usize]));
         let tally = if op.phase == Phase::Update { &mut of_step } else { &mut of_micro_batch };
-        tally.operator(&laid.operators[operator as usize]);
-        // What follows a wait of the host is issued in parts of its own.
-        tally.on_ranks += if op.awaited { issued } else { 0 };
+        tally.operator(&laid.operators[operator as usize], extent);
     }
+    let passes = |phases: &[Phase]| visits(&laid.graph, chain, phases);
+    let forward = passes(&[Phase::Forward]);
+    let backward = passes(&[Phase::BackwardInput, Phase::BackwardWeight, Phase::Backward]);
     if send != SendMode::Latency {
-        of_micro_batch.on_ranks += 2 * hops;
+        let ways = if backward > 0 { 2 } else { 1 };
+        of_micro_batch.on_ranks += ways * chain.hops();
     }
     of_micro_batch.on_ranks += copies;
-    let passes = if schedule.splits_backward() { 3 } else { 2 };
-    let visits = passes * u64::from(chain.positions());
-    of_micro_batch.on_ranks += issued * visits;
-    of_step.on_ranks += issued * u64::from(chain.stages);
+    if *launch != Launch::Free {
+        // Two activities of the host for every part that it issues.
+        of_micro_batch.on_ranks += 2 * (forward + backward + interruptions(&laid.graph, exchanges));
+        of_step.on_ranks += 2 * passes(&[Phase::Update]);
+    }
 
     let micro_batches = u64::from(micro_batches);
-    let of_micro_batch = of_micro_batch.activities(extent).saturating_add(meetings(pipelining, visits));
+    let of_micro_batch =
+        of_micro_batch.activities(extent).saturating_add(meetings(pipelining, forward + backward));
     let in_step = micro_batches.saturating_mul(of_micro_batch);
     let activities = in_step.saturating_add(of_step.activities(extent)).saturating_mul(steps.into());
     let instances = [micro_batches, u64::from(steps), 2 * u64::from(chain.chunks)];
     Estimate { visits: instances.into_iter().fold(extent.ranks(), u64::saturating_mul), activities }
+}
+
+/// Visits of these phases with operators, over all stages.
+fn visits(graph: &OpGraph, chain: Chain, phases: &[Phase]) -> u64 {
+    let positions = (0..chain.positions()).map(|position| (chain.stage(position), chain.chunk(position)));
+    let visits = positions.flat_map(|(stage, chunk)| phases.iter().map(move |&phase| (stage, chunk, phase)));
+    visits.filter(|&(stage, chunk, phase)| !graph.visit(stage, chunk, phase).is_empty()).count() as u64
+}
+
+/// Breaks of the host in what it issues for visits: it waits for an operator, or takes memory for a gather.
+fn interruptions(graph: &OpGraph, exchanges: &[Exchange]) -> u64 {
+    let awaited = graph.ops().iter().filter(|op| op.awaited).count();
+    let by_host = |tie: &Tie| matches!(tie, Tie::Gather { launched: LaunchedBy::Host { .. }, .. });
+    let gathers = exchanges.iter().filter(|exchange| by_host(&exchange.tie)).count();
+    (awaited + gathers) as u64
 }
 
 /// Copies that the stages with more micro-batches in flight than the bound of BPipe make for each: the storages of their
@@ -75,11 +92,10 @@ fn copies(plan: &TransformerPlan, model: &ShardedTransformer) -> u64 {
     let split = &plan.execution.split;
     let stages = split.stages;
     let Some(bpipe) = &plan.deployment.pipelining.bpipe else { return 0 };
-    let bound = bpipe.bound(stages);
-    let lending = (0..stages / 2).filter(|stage| stages - stage > bound);
+    let lenders = bpipe.lenders(stages, plan.deployment.pipelining.micro_batches);
     // A stage has one chunk under BPipe.
     let blocks = |stage| split.layers_at(stage, model.model()).len() as u64 + u64::from(stage == 0);
-    lending.map(|stage| 2 * blocks(stage)).sum()
+    lenders.map(|stage| 2 * blocks(stage)).sum()
 }
 
 /// Copies to hosts and back for each micro-batch, if all activations are offloaded or swapped.
@@ -105,10 +121,13 @@ struct Tally {
 }
 
 impl Tally {
-    fn operator(&mut self, operator: &Operator) {
-        match operator.work {
-            Work::Collective(collective) => *self.of_groups.entry(collective.group).or_default() += 1,
-            _ => self.on_ranks += 1,
+    fn operator(&mut self, operator: &Operator, extent: Extent) {
+        let Work::Collective(collective) = operator.work else {
+            self.on_ranks += 1;
+            return;
+        };
+        for phase in collective.phases(extent.sharing) {
+            *self.of_groups.entry(phase.group).or_default() += 1;
         }
     }
 

@@ -66,6 +66,12 @@ impl Bpipe {
     pub fn bound(&self, stages: u32) -> u32 {
         self.bound.unwrap_or_else(|| (stages + 2).div_ceil(2))
     }
+
+    /// Stages of a pipeline of `stages` that lend micro-batches: those with more in flight than the bound.
+    pub(crate) fn lenders(&self, stages: u32, micro_batches: u32) -> impl Iterator<Item = u32> {
+        let bound = self.bound(stages);
+        (0..stages / 2).filter(move |stage| micro_batches.min(stages - stage) > bound)
+    }
 }
 
 /// Decides which micro-batches of which stages are lent, and when they leave and return.
