@@ -187,4 +187,15 @@ fn techniques(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String))
             );
         }
     }
+    let lenders = plan.bpipe.iter().flat_map(|bpipe| bpipe.lenders(count as u32, plan.micro_batches));
+    let nothing_left = |stage: &u32| recompute.covers(*stage) && recompute.kept(*stage) == 0;
+    if let Some(stage) = lenders.into_iter().find(nothing_left) {
+        wrong(
+            "recompute",
+            format!(
+                "`recompute` and `bpipe` both decide where the activations of stage {stage} are: let recomputation \
+                 keep some bytes (`keeps`), which can then be moved, or apply the two to different stages (`stages`)"
+            ),
+        );
+    }
 }

@@ -158,6 +158,29 @@ techniques: {{ recompute: {{ stages: [0, 2] }} }}"
     }
 }
 
+/// What recomputation drops cannot be lent, which is known before anything is built.
+#[test]
+fn bpipe_lends_only_what_recomputation_keeps() {
+    let with = |micro_batches: u64, recompute: &str| {
+        let text = format!(
+            "name: found{PROFILE}
+training: {{ micro_batches: {micro_batches} }}
+techniques: {{ bpipe: {{}}, recompute: {recompute} }}"
+        );
+        read(&text, &[])
+    };
+    for recompute in ["{}", "{ keeps: 0 MB }", "{ stages: [0] }"] {
+        let refused = with(4, recompute).expect_err(recompute).to_string();
+        for words in ["`techniques.recompute`", "`bpipe`", "activations of stage 0", "(`keeps`)"] {
+            assert!(refused.contains(words), "{refused}");
+        }
+    }
+    for (micro_batches, recompute) in [(4, "{ keeps: 1 MB }"), (4, "{ stages: [1, 2, 3] }"), (3, "{}")] {
+        let summary = run(&with(micro_batches, recompute).expect(recompute));
+        assert!(summary.variants[0].failure.is_none(), "{micro_batches}, {recompute}");
+    }
+}
+
 /// A drive that writes to its cache is faster than it can sustain, but not than it can be.
 #[test]
 fn a_write_cache_is_part_of_what_a_link_can_carry() {

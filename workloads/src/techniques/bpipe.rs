@@ -102,10 +102,8 @@ pub fn decide(
             .copied()
             .filter(|&storage| graph.stored(storage).purpose.is_activation())
             .collect();
-        // What recomputation drops needs no room; what it keeps are storages of their own. Where it keeps nothing there
-        // is nothing to move.
-        let kept: Vec<StorageId> = saved.iter().copied().filter(|&s| table.get(s).is_none()).collect();
-        let moved = if kept.is_empty() { saved.first().copied().into_iter().collect() } else { kept };
+        // What recomputation drops needs no room; what it keeps are storages of their own.
+        let moved: Vec<StorageId> = saved.into_iter().filter(|&s| table.get(s).is_none()).collect();
         if trips.is_empty() || moved.is_empty() {
             continue;
         }

@@ -81,8 +81,8 @@ fn two_deciders_for_one_storage_are_both_named() {
     plan.bpipe = Some(BPIPE);
     plan.recompute = Some(Recompute { stages: None, keeps: vec![] });
     let error = build(&plan).unwrap_err();
-    assert!(matches!(error, PlanError::Conflict(_) | PlanError::Bpipe(_)));
-    for words in ["`recompute`", "`bpipe`", "activation of stage 0", "`keeps`"] {
+    assert!(matches!(error, PlanError::Invalid(_)));
+    for words in ["`recompute`", "`bpipe`", "activations of stage 0", "`keeps`"] {
         assert!(error.to_string().contains(words), "{error}");
     }
     // On other stages, or with something left to move, the two compose.

@@ -19,13 +19,14 @@ const SHARDING: &str = "parallelism.sharding";
 const GATHER: &str = "parallelism.overlap_parameter_gather";
 
 /// Names of wrong values in the workloads, the setting that says each, and others that have a part in it.
-const SETTINGS: [(&str, &str, &[&str]); 25] = [
+const SETTINGS: [(&str, &str, &[&str]); 26] = [
     ("stages", "model.profiled_pipeline.stages", &[SCHEDULE]),
     ("steps", "run.steps", &[]),
     ("activation", "model.profiled_pipeline.activation", &[MICRO_BATCHES]),
     ("activation_kept_for_weight", "model.profiled_pipeline.activation_kept_for_weight", &[]),
     ("forward", "model.profiled_pipeline.forward", &[MICRO_BATCHES]),
     ("bpipe.transfer", "techniques.bpipe.transfer", &[]),
+    ("recompute", "techniques.recompute", &["techniques.bpipe"]),
     ("recompute.stages", "techniques.recompute.stages", &[PROFILE]),
     ("recompute.keeps", "techniques.recompute.keeps", &["model.profiled_pipeline.activation"]),
     ("schedule.interleaved.chunks", "parallelism.schedule.interleaved.chunks", &[]),
