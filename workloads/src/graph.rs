@@ -1,7 +1,7 @@
 //! The operator graph: operators and the storages they read and write, per stage, chunk and phase. It has no time and
 //! no order; techniques that change *what* is executed act here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::names::kind;
 
@@ -130,6 +130,8 @@ pub struct Storage {
 pub struct OpGraph {
     ops: Vec<Op>,
     storages: Vec<Storage>,
+    /// Storages that arrive filled, by what comes before a visit.
+    arriving: BTreeSet<StorageId>,
     visits: BTreeMap<(u32, u32, Phase), Vec<OpId>>,
 }
 
@@ -138,6 +140,13 @@ impl OpGraph {
     pub fn storage(&mut self, storage: Storage) -> StorageId {
         self.storages.push(storage);
         StorageId(self.storages.len() as u32 - 1)
+    }
+
+    /// Adds a storage that arrives filled before the first operator that writes it, which merely takes it in.
+    pub fn arriving(&mut self, storage: Storage) -> StorageId {
+        let id = self.storage(storage);
+        self.arriving.insert(id);
+        id
     }
 
     /// Adds an operator, the last of its visit.
@@ -197,6 +206,11 @@ impl OpGraph {
     /// A storage.
     pub fn stored(&self, storage: StorageId) -> &Storage {
         &self.storages[storage.0 as usize]
+    }
+
+    /// Whether a storage is filled by what comes before a visit.
+    pub fn arrives(&self, storage: StorageId) -> bool {
+        self.arriving.contains(&storage)
     }
 
     /// A storage, to rewrite.

@@ -181,6 +181,21 @@ techniques: {{ bpipe: {{}}, recompute: {recompute} }}"
     }
 }
 
+/// A gather may be the first to take in what a stage receives, while others read that, too.
+#[test]
+fn collectives_may_take_in_what_a_stage_receives() {
+    for (preset, micro_batch) in [("mpt-7b", 1), ("bert-base", 2)] {
+        fits(&format!(
+            "
+machine: {{ node: dgx-a100-80g }}
+model: {{ transformer: {{ preset: {preset}, layers: 2 }} }}
+training: {{ micro_batch: {micro_batch}, accumulate: 1, sequence: 128 }}
+parallelism: {{ tensor: 2, pipeline: 2, data: 1, sequence_parallel: true, asynchronous_tensor: true, idle: allow }}
+techniques: {{ activation_offload: {{ smallest: 1 KiB, keep: last-layer }} }}"
+        ));
+    }
+}
+
 /// A drive that writes to its cache is faster than it can sustain, but not than it can be.
 #[test]
 fn a_write_cache_is_part_of_what_a_link_can_carry() {

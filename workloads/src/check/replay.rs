@@ -198,8 +198,9 @@ impl<'a> Replay<'a> {
         match item {
             Item::Execute(op) => self.operator(lane, micro_batch, op),
             Item::Allocate(storage, place) => {
+                let arrives = matches!(place, Place::Home(_)) && self.graph.arrives(storage);
                 let (held, ok) = self.held(at(place), storage, |held| held == Held::No);
-                *held = Held::Allocated;
+                *held = if arrives { Held::Filled } else { Held::Allocated };
                 self.expect(ok, lane, micro_batch, storage, Fault::AllocatedTwice);
             }
             Item::Free(storage, place) => self.free(at(place), storage),
@@ -301,15 +302,17 @@ impl<'a> Replay<'a> {
     }
 
     fn operator(&mut self, lane: u32, micro_batch: u32, op: OpId) {
-        let what = self.graph.get(op);
+        let graph = self.graph;
+        let what = graph.get(op);
         let home = Place::Home(what.stage);
         let instance = op.0 as usize * self.schedule.micro_batches as usize + micro_batch as usize;
         self.executions[instance] = self.executions[instance].saturating_add(1);
-        for &storage in &what.reads {
+        let taken_in = what.writes.iter().filter(|&&storage| graph.arrives(storage));
+        for &storage in what.reads.iter().chain(taken_in) {
             let ok = self.read((lane, micro_batch, home), storage);
             self.expect(ok, lane, micro_batch, storage, Fault::NotResident);
         }
-        for &storage in &what.writes {
+        for &storage in what.writes.iter().filter(|&&storage| !graph.arrives(storage)) {
             // A forward pass does not keep what is recomputed: it fills what is allocated.
             let (held, ok) = self.held((lane, micro_batch, home), storage, |held| held != Held::No);
             if ok {

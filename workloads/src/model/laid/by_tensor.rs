@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::graph::{Phase, Purpose, StorageId};
+use crate::graph::{Phase, Purpose, Storage, StorageId};
 use crate::model::transformer::{Block, Tensor};
 
 use super::{Laying, List, Listed, Part, PartKind, Uses};
@@ -109,7 +109,9 @@ impl Laying {
     ) {
         let purpose = if is_saved { Purpose::Activation } else { Purpose::Working };
         let started = before.or_else(|| {
-            let started = self.storage(purpose, bytes)?;
+            let Laying { stage, chunk, .. } = *self;
+            let arriving = || self.laid.graph.arriving(Storage { stage, chunk, purpose, bytes });
+            let started = (bytes > 0).then(arriving)?;
             uses.writes.push((0, started));
             Some(started)
         });
