@@ -123,11 +123,11 @@ impl Factor {
     /// The smallest factor of one part: nothing runs more than ten times faster than nominal.
     pub const LEAST: Self = Self((1 << 32) / 10);
 
-    /// `time` multiplied by the factor, to the nearest picosecond; [`Time::NEVER`] when out of range.
+    /// `time` multiplied by the factor, to the nearest picosecond; at most the last moment before [`Time::NEVER`].
     #[inline]
     pub fn scale(self, time: Time) -> Time {
         let scaled = (u128::from(time.0) * u128::from(self.0) + (1 << 31)) >> 32;
-        u64::try_from(scaled).map_or(Time::NEVER, Time)
+        u64::try_from(scaled).map_or(Time::TOO_LATE, Time)
     }
 
     fn times(self, other: Self) -> Self {

@@ -12,6 +12,8 @@ impl Time {
     pub const ZERO: Self = Self(0);
     /// Later than everything.
     pub const NEVER: Self = Self(u64::MAX);
+    /// Stands for every moment that is too late to be told: what ends then outlasts a run, but it ends.
+    pub(crate) const TOO_LATE: Self = Self(u64::MAX - 1);
     /// The latest moment a run may reach (half the range, so that sums of two valid times never wrap).
     pub const LAST: Self = Self(u64::MAX / 2);
 
@@ -35,10 +37,14 @@ impl Time {
         self.0 as f64 / 1e12
     }
 
-    /// The sum, [`Time::NEVER`] when it would wrap.
+    /// The sum: [`Time::NEVER`] with what is never, else at most the last moment before it.
     #[inline]
     pub const fn saturating_add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
+        match self.0.checked_add(other.0) {
+            Some(sum) => Self(sum),
+            None if self.0 == Self::NEVER.0 || other.0 == Self::NEVER.0 => Self::NEVER,
+            None => Self::TOO_LATE,
+        }
     }
 
     /// The difference, zero when `other` is later.

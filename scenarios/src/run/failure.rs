@@ -149,17 +149,19 @@ pub(super) fn describe(
             }
         }
         End::Limit(limit) => {
-            let what = match limit {
-                Limit::Events(events) => format!("{events} events"),
-                Limit::Time(time) => format!("{} of simulated time", quantity::seconds(time.as_secs())),
+            let (what, remedy) = match limit {
+                Limit::Events(events) => {
+                    let more = scenario.run.limit.get().saturating_mul(10);
+                    (format!("{events} events"), format!("raise the limit with `run: {{ limit: {more} }}`"))
+                }
+                Limit::Time(time) => (
+                    format!("{} of simulated time", quantity::seconds(time.as_secs())),
+                    "give shorter times: a step ends before that".to_owned(),
+                ),
             };
-            let limit = scenario.run.limit.get();
             Failure {
                 message: format!("stopped after {what}"),
-                remedies: vec![format!(
-                    "raise the limit with `run: {{ limit: {} }}`",
-                    limit.saturating_mul(10)
-                )],
+                remedies: vec![remedy],
                 ..empty(FailureKind::Limit)
             }
         }

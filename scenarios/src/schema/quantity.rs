@@ -13,7 +13,7 @@ use super::decimal::Decimal;
 use super::written::{self, Scalar, Written};
 use crate::text::node::shorten;
 
-/// A span of time; its value is in picoseconds, at most 213 days.
+/// A span of time; its value is in picoseconds.
 pub type Duration = Quantity<Time>;
 /// An amount of memory; its value is in bytes.
 pub type Bytes = Quantity<Memory>;
@@ -43,6 +43,8 @@ pub trait Dimension: Copy + 'static {
     const BARE: Option<&'static Unit>;
     /// A typical quantity.
     const EXAMPLE: &'static str;
+    /// The largest quantity, in base units.
+    const MOST: u64 = u64::MAX;
 }
 
 /// A unit and its size in the dimension's base unit.
@@ -75,6 +77,8 @@ impl Dimension for Time {
     ];
     const BARE: Option<&'static Unit> = None;
     const EXAMPLE: &'static str = "18.5 ms";
+    /// A run ends there.
+    const MOST: u64 = sim_core::time::Time::LAST.0;
 }
 
 /// Memory in bytes.
@@ -198,8 +202,8 @@ impl<D: Dimension> Quantity<D> {
     }
 
     fn new(number: Decimal, unit: &'static Unit) -> Result<Self, String> {
-        let value = number.times(unit.size).ok_or_else(|| {
-            let most = u64::MAX / unit.size;
+        let value = number.times(unit.size).filter(|&value| value <= D::MOST).ok_or_else(|| {
+            let most = D::MOST / unit.size;
             format!(
                 "is too large: {number} {}\nthe most that can be simulated is {most} {}",
                 unit.name, unit.name
@@ -343,7 +347,7 @@ mod tests {
         assert_eq!(ps("18.522 ms"), Ok(18_522_000_000));
         assert_eq!(ps("0.601ms"), Ok(601_000_000));
         assert_eq!(ps("0.1 s"), Ok(100_000_000_000));
-        assert_eq!(ps("5000 h"), Ok(18_000_000_000_000_000_000));
+        assert_eq!(ps("2500 h"), Ok(9_000_000_000_000_000_000));
         assert_eq!(Bytes::parse("40 GiB").map(Bytes::bytes), Ok(40 << 30));
         assert_eq!(Rate::parse("400 Gb/s").map(Rate::bytes_per_second), Ok(50_000_000_000));
         assert_eq!(Share::parse("2 %").map(|share| share.value), Ok(20_000_000));
@@ -369,7 +373,11 @@ mod tests {
         assert!(wrong("18 MS").contains("write `18 ms`"));
         assert!(wrong("18").starts_with("lacks a unit: 18"));
         assert!(wrong("-1 ms").starts_with("must not be negative"));
-        assert!(wrong("6000 h").starts_with("is too large"));
+        assert_eq!(
+            wrong("18446744073709551615 ps"),
+            "is too large: 18446744073709551615 ps\nthe most that can be simulated is 9223372036854775807 ps"
+        );
+        assert!(wrong("2600 h").starts_with("is too large"));
         assert!(wrong("ms").starts_with("must be a duration"));
         assert!(wrong("1e400 ms").starts_with("must be a duration"));
         assert!(wrong("1.2.3 ms").starts_with("must be a duration"));

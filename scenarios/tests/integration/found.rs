@@ -196,6 +196,46 @@ techniques: {{ activation_offload: {{ smallest: 1 KiB, keep: last-layer }} }}"
     }
 }
 
+/// A host that issues for longer than a run may last is refused.
+#[test]
+fn hosts_issue_a_step_in_time() {
+    let with = |overhead: &str| {
+        let text = format!(
+            "
+name: found
+machine: {{ node: dgx-a100-80g }}
+model: {{ transformer: {{ preset: gpt2, layers: 2 }} }}
+training: {{ micro_batch: 1, accumulate: 2, sequence: 64 }}
+parallelism: {{ data: 1, idle: allow }}
+software: {{ host_overhead: {overhead} }}"
+        );
+        read(&text, &[])
+    };
+    for absurd in ["18446744073709551615 ps", "2562 h", "100 h"] {
+        let refused = with(absurd).expect_err(absurd).to_string();
+        assert!(refused.contains("`software.host_overhead`"), "{refused}");
+    }
+    assert!(run(&with("1 h").expect("10 days")).variants[0].step_time_s > Some(864_000.0));
+}
+
+/// What takes longer than a run may last reaches its limit: it waits for nothing but its end.
+#[test]
+fn drives_that_take_for_ever_are_no_deadlock() {
+    let experiment = settings(
+        "
+machine: { node: { name: dgx-a100-80g, set: { ssd: { model: generic-gen3-nvme-tlc, count: 4 } } } }
+model: { transformer: { preset: bert-base, layers: 3 } }
+training: { micro_batch: 4, accumulate: 1, sequence: 128 }
+parallelism: { data: 1, idle: allow }
+techniques: { zero_infinity: { parameters: gpu } }
+storage: { nvme: { issue: 2562 h } }",
+    );
+    let run = run(&experiment).variants.swap_remove(0);
+    let failure = run.failure.expect("it takes years");
+    assert_eq!(failure.kind, FailureKind::Limit);
+    assert_eq!(failure.remedies, ["give shorter times: a step ends before that"]);
+}
+
 /// A drive that writes to its cache is faster than it can sustain, but not than it can be.
 #[test]
 fn a_write_cache_is_part_of_what_a_link_can_carry() {

@@ -43,14 +43,14 @@ pub(super) struct Claim {
     pub(super) units: Units,
 }
 
-/// Time that `work` (2^-40 units) takes at a rate, rounded up.
+/// Time that `work` (2^-40 units) takes at a rate, rounded up; without a rate it never ends.
 pub(super) fn duration(work: u128, rate: Rate) -> Time {
     if rate.0 == 0 {
         return Time::NEVER;
     }
     match u64::try_from(work) {
-        Ok(work) => Time(work.div_ceil(rate.0)),
-        Err(_) => Time(u64::try_from(work.div_ceil(u128::from(rate.0))).unwrap_or(u64::MAX)),
+        Ok(work) => Time(work.div_ceil(rate.0)).min(Time::TOO_LATE),
+        Err(_) => u64::try_from(work.div_ceil(u128::from(rate.0))).map_or(Time::TOO_LATE, Time),
     }
 }
 

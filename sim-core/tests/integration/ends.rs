@@ -141,6 +141,27 @@ fn a_rate_of_zero_is_a_deadlock() {
     assert_eq!(waiting[0].for_what, "a rate above zero");
 }
 
+/// What ends later than can be told ends all the same.
+#[test]
+fn an_activity_that_outlasts_time_reaches_its_limit() {
+    let (mut platform, p) = (Platform::default(), program());
+    let link = platform.fluid("link", 1e12, BUSY);
+    let route = platform.route([Demand::on(link)]);
+    let endless = Activity { cap: Rate(1), ..Activity::moving(1 << 40, 0, BUSY) };
+    let long = Activity::lasting(Time(u64::MAX - 1), BUSY);
+    for segments in [true, false] {
+        for activity in [endless, long] {
+            let mut p = p.clone();
+            let costs = p.cost_table(vec![lasting(1), activity], vec![]);
+            let binding = p.binding([route.0], Some(costs));
+            stream(&mut p, "late", binding, vec![run(0), run(1)]);
+            let options = Options { segments, ..Options::default() };
+            let run = simulate(&platform, &p, &StartState::default(), &options).expect("a valid program");
+            assert_eq!(run.end, End::Limit(Limit::Time(Time::LAST)));
+        }
+    }
+}
+
 fn limited(p: &Program, options: Options) -> (End, Time) {
     let run = simulate(&Platform::default(), p, &StartState::default(), &options).expect("a valid program");
     (run.end, run.time)

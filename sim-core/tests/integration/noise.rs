@@ -101,7 +101,7 @@ fn absurd_noise_is_bounded() {
     let mut source = NoiseSource::new(Noise { device: f64::INFINITY, operation: f64::NAN, pause }, u64::MAX);
     let factor = source.factor(u32::MAX, 0, u64::MAX);
     assert!(factor >= Factor::LEAST);
-    assert_eq!(Factor(u64::MAX).scale(Time::NEVER), Time::NEVER);
+    assert!(Factor(u64::MAX).scale(Time::NEVER) > Time::LAST);
     assert!(source.pause(0, 0, Time(1)) >= Time(u64::MAX / 2));
 }
 

@@ -12,7 +12,7 @@ use sim_core::time::Time;
 use crate::account::{Account, Accounts, Away, Communication, TimeModel};
 use crate::buffers::HostBuffers;
 use crate::chain::Chain;
-use crate::cost::{CostBook, HostLinks, Message, OpCost};
+use crate::cost::{CostBook, HostLinks, IssueCosts, Message, OpCost};
 use crate::disposition::Dispositions;
 use crate::exchange::Exchange;
 use crate::hardware::{CostModels, Hardware, HardwareError};
@@ -132,6 +132,7 @@ impl<'a> Deployed<'a> {
         let Deployment { launch, hosts, .. } = self.deployment;
         let arrays = self.arrays(job)?;
         self.check_hosts(job)?;
+        self.check_issue(hardware)?;
         let mut models = CostModels::new(job, hardware, *launch, *hosts, job.buffers.exchanged)?;
         let operators = self.laid.operators.iter().zip(&self.laid.reused);
         let operators = operators.map(|(op, reused)| models.operator(op, reused));
@@ -157,6 +158,26 @@ impl<'a> Deployed<'a> {
             job.machine.memory_of(gpu).ok_or_else(|| job.machine.no_memory(gpu))?;
         }
         Ok(())
+    }
+
+    /// Finds hosts that would issue a step for longer than a run may last.
+    fn check_issue(&self, hardware: &Hardware<'_>) -> Result<(), PlanError> {
+        let Pipelining { micro_batches, steps, .. } = self.deployment.pipelining;
+        let issued = self.issue(hardware).map_or_else(Vec::new, |issue| issue.ops);
+        let once = issued.iter().map(|time| u128::from(time.0)).sum::<u128>();
+        // No order takes longer than everything one after the other.
+        if once * u128::from(micro_batches) * u128::from(steps) <= u128::from(Time::LAST.0) {
+            return Ok(());
+        }
+        let problem =
+            "issuing all operators one after the other takes more than 106 days: write a shorter time";
+        Err(PlanError::Invalid(vec![Invalid { field: "host_overhead", problem: problem.to_owned() }]))
+    }
+
+    /// What issuing its operators costs hosts.
+    fn issue(&self, hardware: &Hardware<'_>) -> Option<IssueCosts> {
+        let Deployment { launch, host_overhead, .. } = self.deployment;
+        issue(&self.laid, &self.exchanges, hardware.host, *launch, *host_overhead)
     }
 
     /// Adds to what hosts hold their buffers for parameters that are read ahead from drives, each as large as the largest read.
@@ -210,7 +231,7 @@ impl<'a> Deployed<'a> {
         hardware: &Hardware<'_>,
         together: u32,
     ) -> Result<CostBook, PlanError> {
-        let Deployment { launch, pipelining, host_overhead, .. } = self.deployment;
+        let pipelining = &self.deployment.pipelining;
         let host_copies = hardware.host_copies(HostMemory::Pinned);
         Ok(CostBook {
             ops: self.laid.operator_of.iter().map(|&operator| operators[operator as usize].clone()).collect(),
@@ -229,7 +250,7 @@ impl<'a> Deployed<'a> {
                     host_links(job, hardware.host_copies(job.buffers.activations), weighed)?
                 }
             },
-            issue: issue(&self.laid, &self.exchanges, hardware.host, *launch, *host_overhead),
+            issue: self.issue(hardware),
         })
     }
 

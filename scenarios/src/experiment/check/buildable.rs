@@ -19,7 +19,7 @@ const SHARDING: &str = "parallelism.sharding";
 const GATHER: &str = "parallelism.overlap_parameter_gather";
 
 /// Names of wrong values in the workloads, the setting that says each, and others that have a part in it.
-const SETTINGS: [(&str, &str, &[&str]); 26] = [
+const SETTINGS: [(&str, &str, &[&str]); 27] = [
     ("stages", "model.profiled_pipeline.stages", &[SCHEDULE]),
     ("steps", "run.steps", &[]),
     ("activation", "model.profiled_pipeline.activation", &[MICRO_BATCHES]),
@@ -43,6 +43,7 @@ const SETTINGS: [(&str, &str, &[&str]); 26] = [
     ("limit", "parallelism.overlap_parameter_gather.limit", &[SHARDING, "software.launch"]),
     ("reshard_after_forward", "parallelism.overlap_parameter_gather.reshard_after_forward", &[]),
     ("launch", "software.launch", &[]),
+    ("host_overhead", "software.host_overhead", &[ACCUMULATE]),
     ("drives", "storage", &["machine"]),
     ("zero_offload.group", "techniques.zero_offload.group", &["model"]),
     ("zero_infinity.group", "techniques.zero_infinity.group", &["model"]),

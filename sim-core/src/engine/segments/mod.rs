@@ -50,7 +50,7 @@ impl<O: Watch> Engine<'_, O> {
         let Some(last) = stretch.steps.last() else { return false };
         let length = last.end.saturating_sub(stretch.begin_of(from));
         let end = self.now.saturating_add(length);
-        if length == Time::ZERO || end == Time::NEVER {
+        if length == Time::ZERO || end > Time::LAST {
             return false;
         }
         let alone = stretch.pools.iter().all(|&(slot, units)| {
