@@ -279,6 +279,29 @@ sweep: { memory.limit: [7 GB, 7800 MB, 8 GB, 8200 MB, 8500 MB, 9 GB, 20 GB] }",
     assert!(times[short.len()..].is_sorted_by(|less, more| less >= more), "{times:?}");
 }
 
+/// Products that hold nothing of the peak, or more than it, are refused.
+#[test]
+fn products_hold_some_of_the_peak() {
+    let with = |share: &str| {
+        let text = format!(
+            "
+name: found
+machine: {{ node: dgx-a100-80g }}
+model: {{ transformer: {{ preset: gpt2, layers: 2 }} }}
+training: {{ micro_batch: 1, accumulate: 2, sequence: 64 }}
+parallelism: {{ data: 1, idle: allow }}
+software: {{ sustained_products: {share} }}"
+        );
+        read(&text, &[])
+    };
+    for absurd in ["0.0", "0 %", "101 %"] {
+        let refused = with(absurd).expect_err(absurd).to_string();
+        assert!(refused.contains("`software.sustained_products`"), "{refused}");
+    }
+    assert!(run(&with("0.000001 %").expect("very little")).variants[0].step_time_s.is_some());
+    assert!(with("100 %").is_ok());
+}
+
 /// Four stages of a profile.
 const PROFILE: &str = "
 model: { profiled_pipeline: { stages: 4, forward: 1 ms, backward_input: 1 ms, backward_weight: 1 ms, transfer: 1 ms, activation: 1 GB } }";

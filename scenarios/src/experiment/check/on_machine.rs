@@ -29,6 +29,7 @@ impl Check<'_> {
         }
         self.states(scenario);
         self.exchange(scenario);
+        self.products(scenario);
         if let Some(machine) = &machine {
             self.calibrated_gpu(scenario, machine);
             self.alike(machine);
@@ -37,6 +38,16 @@ impl Check<'_> {
             self.storage(scenario, machine);
         }
         self.machine = machine;
+    }
+
+    /// Matrix products hold some of the peak, and no more than all of it.
+    fn products(&mut self, scenario: &Scenario) {
+        const SUSTAINED: &str = "software.sustained_products";
+        let sustained = scenario.software.as_ref().and_then(|software| software.sustained_products);
+        if let Some(share) = sustained.filter(|share| share.is_zero() || share.as_f64() > 1.0) {
+            let message = format!("`{SUSTAINED}` must be above 0 % and at most 100 %, not {share}");
+            self.report(&[(SUSTAINED, String::new())], message, "write for example `60 %`, or remove it");
+        }
     }
 }
 
