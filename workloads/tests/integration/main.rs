@@ -3,6 +3,7 @@
 mod balance;
 mod checks;
 mod engine;
+mod golden;
 mod layered;
 mod machine;
 mod orders;

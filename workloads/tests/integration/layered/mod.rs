@@ -14,7 +14,7 @@ use workloads::model::layered::{
 };
 use workloads::model::transformer::{AttentionKernel, Dtype, States, Step};
 
-fn execution(micro_batch: u32) -> LayeredExecution {
+pub(crate) fn execution(micro_batch: u32) -> LayeredExecution {
     LayeredExecution {
         micro_batch,
         dtype: Dtype::Fp32,
@@ -32,11 +32,11 @@ fn presets() -> impl Iterator<Item = (String, LayeredPreset)> {
     LAYERED_PRESETS.iter().flat_map(|text| yaml::<IndexMap<String, LayeredPreset>>(text))
 }
 
-fn names() -> Vec<String> {
+pub(crate) fn names() -> Vec<String> {
     presets().map(|(name, _)| name).collect()
 }
 
-fn preset(name: &str) -> LayerList {
+pub(crate) fn preset(name: &str) -> LayerList {
     presets().find(|(known, _)| known == name).unwrap().1.model
 }
 

@@ -32,7 +32,7 @@ fn preset(name: &str) -> Transformer {
     presets()[name].model.clone()
 }
 
-fn presets() -> IndexMap<String, Preset> {
+pub(crate) fn presets() -> IndexMap<String, Preset> {
     serde_yaml::from_str(PRESETS).expect("the embedded presets")
 }
 
