@@ -5,7 +5,7 @@ use hw_models::provenance::Origin;
 
 use crate::chain::Hop;
 use crate::cost::boundary;
-use crate::graph::OpId;
+use crate::graph::{OpId, OperatorId};
 use crate::model::transformer::{CollectiveKind, Group};
 
 /// What an activity does.
@@ -106,7 +106,7 @@ pub(crate) enum Away {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accounts {
     /// By operator of the graph, an index into `operators`.
-    pub(crate) operator_of: Vec<u32>,
+    pub(crate) operator_of: Vec<OperatorId>,
     pub(crate) operators: Vec<Account>,
     /// By [`boundary`].
     pub(crate) messages: Vec<Account>,
@@ -119,6 +119,11 @@ pub struct Accounts {
 }
 
 impl Accounts {
+    /// The same of the operators of a graph, by their work.
+    pub(crate) fn of_graph(self, operator_of: Vec<OperatorId>) -> Self {
+        Self { operator_of, ..self }
+    }
+
     /// The account of a task.
     pub fn of(&self, kind: TaskKind) -> Account {
         let copy = |communication, origin| Account {
@@ -128,7 +133,7 @@ impl Accounts {
             origin,
         };
         match kind {
-            TaskKind::Operator(op) => self.operators[self.operator_of[op.0 as usize] as usize],
+            TaskKind::Operator(op) => self.operators[self.operator_of[op.0 as usize].0 as usize],
             TaskKind::Message(hop) => self.messages[boundary(hop)],
             TaskKind::Eviction => copy(Communication::Eviction, self.copies),
             TaskKind::Load => copy(Communication::Load, self.copies),

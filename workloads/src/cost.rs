@@ -9,14 +9,14 @@ use sim_core::program::CapTable;
 use sim_core::time::Time;
 
 use crate::chain::Hop;
-use crate::graph::OpId;
-use crate::model::operator::HostWorkKind;
+use crate::graph::operator::HostWorkKind;
+use crate::graph::{Op, OpGraph, OpId};
 
 /// Costs for lowering.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostBook {
-    /// What each operator takes, indexed by [`OpId`].
-    pub ops: Vec<OpCost>,
+    /// What each work takes, indexed by [`OperatorId`](crate::graph::OperatorId).
+    pub operators: Vec<OpCost>,
     /// Speeds of kernels over the SMs they are given, in bytes of HBM per second.
     pub speeds: Vec<CapTable>,
     /// A message across the boundary after each stage, see [`CostBook::message`].
@@ -123,9 +123,14 @@ impl Message {
 }
 
 impl CostBook {
+    /// What an operator takes.
+    pub fn of(&self, op: &Op) -> &OpCost {
+        &self.operators[op.operator.0 as usize]
+    }
+
     /// Duration of an operator when nothing contends.
-    pub fn op(&self, op: OpId) -> Time {
-        match &self.ops[op.0 as usize] {
+    pub fn alone(&self, op: &Op) -> Time {
+        match self.of(op) {
             OpCost::Lasting(time) => *time,
             &OpCost::Kernel { fixed, bytes, speed, sms } => {
                 fixed.saturating_add(duration(bytes, self.speeds[speed as usize].cap(sms)))
@@ -140,7 +145,7 @@ impl CostBook {
     /// How long the host issues `ops` before the first may start, and how long it goes on. With operators one by one the
     /// first starts so late that, when nothing contends, none of the others has to wait: they end when they would if each
     /// started once it is issued.
-    pub fn issue(&self, ops: &[OpId]) -> (Time, Time) {
+    pub fn issue(&self, graph: &OpGraph, ops: &[OpId]) -> (Time, Time) {
         let Some(issue) = &self.issue else { return (Time::ZERO, Time::ZERO) };
         let mut issued = issue.graph.unwrap_or(Time::ZERO);
         let (mut executed, mut lead) = (Time::ZERO, Time::ZERO);
@@ -148,7 +153,7 @@ impl CostBook {
             issued = issued.saturating_add(issue.ops[op.0 as usize]);
             lead = lead.max(issued.saturating_sub(executed));
             if !issue.exchanges.contains(&op) {
-                executed = executed.saturating_add(self.op(op));
+                executed = executed.saturating_add(self.alone(graph.get(op)));
             }
         }
         if issue.graph.is_some() {

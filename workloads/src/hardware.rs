@@ -19,7 +19,7 @@ use sim_core::time::Time;
 use thiserror::Error;
 
 use crate::cost::{CollectivePhase, Message, OpCost};
-use crate::model::operator::Stream;
+use crate::graph::operator::Stream;
 use crate::model::reuse::Reuse;
 use crate::model::transformer::{Collective, CollectiveKind, Group, HostWork, HostWorkKind, Operator, Work};
 use crate::plan::{HostRates, Launch};
@@ -269,7 +269,7 @@ fn path(route: &Route) -> PathKind {
     }
 }
 
-/// What a kernel costs that reads some of its tensors again; none for what is none: a collective, work of the host.
+/// What a kernel costs that reads some of its tensors again; none for what is none: a collective, work of the host, what a profile knows.
 ///
 /// # Errors
 /// When the GPU has no rate or the catalogue no parameters for it.
@@ -284,6 +284,6 @@ pub fn kernel(model: &KernelModel, work: &Work, reused: &[Reuse]) -> Result<Opti
             let there = reused.iter().map(|reuse| model.cached(reuse.bytes, reuse.distance)).sum::<u64>();
             model.stream(&Stream { bytes_cached: there.min(stream.bytes_read), ..*stream }).map(Some)
         }
-        Work::Collective(_) | Work::Host(_) => Ok(None),
+        Work::Collective(_) | Work::Host(_) | Work::Opaque { .. } => Ok(None),
     }
 }

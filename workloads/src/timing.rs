@@ -39,7 +39,7 @@ pub(crate) fn timing(schedule: &PipelineSchedule, staged: &Staged) -> Timing {
         let (stage, chunk) = (chain.stage(position), chain.chunk(position));
         let duration = |phase| {
             let ops = graph.visit(stage, chunk, phase).iter();
-            ops.fold(Time::ZERO, |sum, &op| sum.saturating_add(costs.op(op)))
+            ops.fold(Time::ZERO, |sum, &op| sum.saturating_add(costs.alone(graph.get(op))))
         };
         let Sizes { held, kept, .. } = sizes(stage, chunk);
         ChunkTiming {

@@ -55,7 +55,7 @@ pub(crate) fn without_idle_techniques(scenario: &Scenario, built: &Built) -> Opt
     let techniques = &scenario.techniques;
     let may_move = techniques.swap.is_some() || techniques.activation_offload.is_some();
     let moves = |role: &StreamRole| matches!(role.kind, LaneKind::Offload | LaneKind::Reload);
-    let idle = !built.lowered.streams.iter().any(moves) && !built.produces_again();
+    let idle = !built.lowered.streams.iter().any(moves) && !built.produces_again;
     (may_move && idle && scenario.memory.footprint_ratio.is_none()).then(|| {
         let mut plain = scenario.clone();
         (plain.techniques.swap, plain.techniques.activation_offload) = (None, None);

@@ -12,8 +12,8 @@ use super::objects::Object;
 use super::trips::Trips;
 use crate::account::{Task, TaskKind};
 use crate::cost::{CostBook, Message, OpCost};
+use crate::graph::operator::HostWorkKind;
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
-use crate::model::operator::HostWorkKind;
 use crate::names::{cause, kind};
 use crate::schedule::{Block, IssueId, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, Why};
 use crate::site::Site;
@@ -159,18 +159,19 @@ impl<'a> LaneLowering<'a> {
 
     fn issue(&mut self, list: IssueId, part: impl Fn((Time, Time)) -> Time, ops: &mut Vec<Op>) {
         let cause = self.program.cause(cause::LAUNCH);
-        let time = part(self.costs.issue(&self.schedule.issues[list.0 as usize]));
+        let time = part(self.costs.issue(self.graph, &self.schedule.issues[list.0 as usize]));
         let activity =
             self.activity(Activity::lasting(time, cause), Task { kind: TaskKind::Issue, bytes: 0 });
         ops.push(Op::Run { activity });
     }
 
     fn execute(&mut self, op: OpId, ops: &mut Vec<Op>) {
-        let again = self.graph.get(op).phase == Phase::Recompute;
+        let node = self.graph.get(op);
+        let again = node.phase == Phase::Recompute;
         let own = self.program.cause(if again { cause::RECOMPUTE } else { cause::COMPUTE });
         let costs = self.costs;
         let task = |bytes| Task { kind: TaskKind::Operator(op), bytes };
-        match &costs.ops[op.0 as usize] {
+        match costs.of(node) {
             OpCost::Lasting(time) => {
                 let activity = self.activity(Activity::lasting(*time, own), task(0));
                 ops.push(Op::Run { activity });

@@ -108,7 +108,7 @@ pub(crate) fn lower(
         lowered.program.counter();
     }
     let mut trips = Trips::of(cohorts.schedules, site.replicas, steps, &mut lowered.program);
-    let groups = groups(&mut lowered.program, cohorts, costs, site);
+    let groups = groups(&mut lowered.program, cohorts, (graph, costs), site);
     let meetings = meetings(&mut lowered.program, cohorts, site);
     // Blocks of the lane before of the same kind: lanes that do the same thing share them.
     let mut before: BTreeMap<u8, Vec<BlockId>> = BTreeMap::new();
@@ -221,13 +221,18 @@ fn stores(lowered: &mut Lowered, schedule: &Schedule, site: &Site) {
 /// one of each at the same time, and must not meet another lane of its peers.
 type Groups = BTreeMap<(u32, u8, u32), GroupId>;
 
-fn groups(program: &mut Program, cohorts: &Cohorts<'_>, costs: &CostBook, site: &Site) -> Groups {
+fn groups(
+    program: &mut Program,
+    cohorts: &Cohorts<'_>,
+    (graph, costs): (&OpGraph, &CostBook),
+    site: &Site,
+) -> Groups {
     let mut joined: BTreeSet<(u32, u8, u32)> = BTreeSet::new();
     for lane in cohorts.schedules.iter().flat_map(|schedule| &schedule.lanes) {
         let class = class(lane.kind);
         for item in lane.blocks.iter().flat_map(|block| &block.items) {
-            let Item::Execute(op) = item else { continue };
-            let OpCost::Collective(phases) = &costs.ops[op.0 as usize] else { continue };
+            let &Item::Execute(op) = item else { continue };
+            let OpCost::Collective(phases) = costs.of(graph.get(op)) else { continue };
             for &CollectivePhase { channel, .. } in phases {
                 let of_rank = &site.channels[channel as usize].of_rank;
                 let ranks = (0..site.replicas).map(|replica| site.rank(lane.stage, replica));

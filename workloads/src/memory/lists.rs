@@ -1,8 +1,8 @@
 //! The operators of a block with numbers in place of the names of tensors: a step executes the same few lists very often.
 
 use crate::graph::Phase;
-use crate::model::block::Block;
-use crate::model::operator::{Gemm, GroupedGemm, Operator, Work};
+use crate::graph::block::Block;
+use crate::graph::operator::{Gemm, GroupedGemm, Operator, Work};
 
 /// A tensor of a block.
 pub(super) type Slot = usize;

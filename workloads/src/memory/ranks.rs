@@ -1,9 +1,9 @@
 //! The ranks of a plan, whatever its model: what they execute and hold.
 
 use crate::chain::Chain;
+use crate::graph::operator::Operator;
 use crate::limits::Invalid;
 use crate::model::cut::{Cut, Piece};
-use crate::model::operator::Operator;
 use crate::model::transformer::{DataParallel, ShardedTransformer, Sharding, States};
 use crate::names::kind;
 use crate::order::{Order, Visit};

@@ -109,7 +109,7 @@ impl Shared {
         for part in &laid.parts {
             for (op, parameters, group) in completed(laid, part) {
                 if data.holding(group) > 1 {
-                    let of_product = laid.operator(op).work.weights() == Some(parameters);
+                    let of_product = laid.graph.operator(op).work.weights() == Some(parameters);
                     let bytes = parameters * states.parameter_bytes();
                     shared.completed.entry(op).or_default().push(Gradient { group, bytes, of_product });
                 }

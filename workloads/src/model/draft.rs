@@ -2,7 +2,7 @@
 
 use crate::graph::Phase;
 
-use super::operator::{
+use crate::graph::operator::{
     Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, Layout, Operator, Stream, StreamClass,
     Tensor, Work,
 };

@@ -14,8 +14,8 @@
 use std::ops::Range;
 
 use crate::exchange::{Exchange, LaunchedBy, ReadAhead, Tie};
-use crate::graph::{Op, OpId, Phase, Purpose, Storage, StorageId};
-use crate::model::hosted::{ParametersAt, of_stage, work};
+use crate::graph::{OpId, Phase, Purpose, Storage, StorageId};
+use crate::model::hosted::{ParametersAt, work};
 
 use super::cut::PartKind;
 use super::laid::{Laid, Part};
@@ -132,21 +132,22 @@ impl Exchanging<'_> {
         let shared = self.data.parts_parameters();
         let fills = self.storage(part, Purpose::Gathered, shared.then_some(bytes));
         let mut writes = fills.clone();
-        let mut op =
-            || Op { writes: std::mem::take(&mut writes), chunk: part.chunk, ..of_stage(part.stage, phase) };
+        let mut filling = || [Vec::new(), std::mem::take(&mut writes)];
+        let on = (part.stage, part.chunk);
         let (mut ops, mut read) = (Vec::new(), None);
         let share = bytes.div_ceil(self.data.holding(group).into());
         if let Some(ParametersAt::Drives { buffers }) = self.data.hosted.map(|hosted| hosted.parameters) {
             let from_drives = ("parameters from drives", phase, work(HostWorkKind::ReadParameters, share));
-            let on = Op { chunk: part.chunk, ..of_stage(part.stage, phase) };
-            read = Some(ReadAhead { op: self.laid.add_beside(on, from_drives), buffers });
+            let op = self.laid.add_beside(on, from_drives, Default::default());
+            read = Some(ReadAhead { op, buffers });
         }
         if self.data.parameters_away() {
             let send = ("parameters to the GPU", phase, work(HostWorkKind::Send, share));
-            ops.push(self.laid.add_beside(op(), send));
+            ops.push(self.laid.add_beside(on, send, filling()));
         }
         if self.exchanges((group, parameters)) {
-            ops.push(self.collective(op(), ("gather parameters", CollectiveKind::AllGather, group, bytes)));
+            let gather = collective(CollectiveKind::AllGather, group, bytes);
+            ops.push(self.laid.add_beside(on, ("gather parameters", phase, gather), filling()));
         }
         let tie = Tie::Gather { reader: OpId(reader), prefetch, launched: self.launched_by(phase, prefetch) };
         self.exchanges.push(Exchange { ops, read, tie });
@@ -158,7 +159,7 @@ impl Exchanging<'_> {
         if !self.narrow {
             return 0;
         }
-        let work = |op: u32| &self.laid.operator(OpId(op)).work;
+        let work = |op: u32| &self.laid.graph.operator(OpId(op)).work;
         part.weight.clone().filter_map(|op| work(op).narrow_weights()).sum()
     }
 
@@ -218,23 +219,23 @@ impl Exchanging<'_> {
         let summed = self.storage(part, Purpose::Unreduced, shared.then_some(bytes));
         self.laid.graph.get_mut(first).writes.extend(&summed);
         let phase = if shared { self.laid.graph.get(last).phase } else { Phase::Update };
-        let on = |phase| Op { chunk: part.chunk, ..of_stage(part.stage, phase) };
+        let on = (part.stage, part.chunk);
         let mut ops = Vec::new();
         if self.exchanges((group, parameters)) {
             let kind = match self.data.sharding {
                 Sharding::None => CollectiveKind::AllReduce,
                 _ => CollectiveKind::ReduceScatter,
             };
-            let op = Op { reads: summed.clone(), ..on(phase) };
-            ops.push(self.collective(op, ("reduce gradients", kind, group, bytes)));
+            let reduce = ("reduce gradients", phase, collective(kind, group, bytes));
+            ops.push(self.laid.add_beside(on, reduce, [summed.clone(), Vec::new()]));
         }
         if self.data.leaves_beside() {
             let share = bytes.div_ceil(self.data.holding(group).into());
             let reads = if ops.is_empty() { summed } else { Vec::new() };
             let sum = ("sums of gradients to the GPU", Phase::Accumulate, work(HostWorkKind::Send, share));
-            ops.push(self.laid.add_beside(on(Phase::Accumulate), sum));
+            ops.push(self.laid.add_beside(on, sum, Default::default()));
             let leaving = ("gradients to the host", phase, work(HostWorkKind::Receive, share));
-            ops.push(self.laid.add_beside(Op { reads, ..on(phase) }, leaving));
+            ops.push(self.laid.add_beside(on, leaving, [reads, Vec::new()]));
         }
         self.exchanges.push(Exchange { ops, read: None, tie: Tie::Reduce { writer: last } });
     }
@@ -246,16 +247,11 @@ impl Exchanging<'_> {
             .into_iter()
             .collect()
     }
+}
 
-    fn collective(
-        &mut self,
-        op: Op,
-        (name, kind, group, bytes): (&'static str, CollectiveKind, Group, u64),
-    ) -> OpId {
-        let work = Collective { kind, group, bytes, overlaps_next: false, copied: false };
-        let phase = op.phase;
-        self.laid.add_beside(op, (name, phase, Work::Collective(work)))
-    }
+/// A collective that waits for nothing that follows.
+const fn collective(kind: CollectiveKind, group: Group, bytes: u64) -> Work {
+    Work::Collective(Collective { kind, group, bytes, overlaps_next: false, copied: false })
 }
 
 /// Which operators complete gradients of how many parameters of a part: products and convolutions those of
@@ -264,7 +260,7 @@ pub(crate) fn completed(laid: &Laid, part: &Part) -> Vec<Completed> {
     let mut left = part.owned;
     let mut completed = Vec::new();
     for op in part.weight.clone() {
-        let Operator { phase, work, .. } = laid.operator(OpId(op));
+        let Operator { phase, work, .. } = laid.graph.operator(OpId(op));
         let weights = work.weights().filter(|_| *phase == Phase::BackwardWeight);
         // The gradient of a tied embedding is complete with that of the embedding.
         if let Some(weights) = weights.filter(|&weights| weights <= left) {

@@ -1,7 +1,7 @@
 //! FLOPs by convention: what a model needs, whatever the hardware executes.
 
-use super::operator::Work;
 use super::transformer::Step;
+use crate::graph::operator::Work;
 
 /// Multiplications and additions of a step whose forward pass has `forward` of them: the backward pass has twice as many. Model
 /// FLOPs utilisation (MFU, Chowdhery et al. 2022, appendix B) is this over the time of a step and the peak of all ranks.

@@ -12,9 +12,9 @@
 
 use std::collections::BTreeMap;
 
-use super::block::Block;
 use super::names::name;
-use super::operator::{Operator, Stream, StreamClass, Tensor, Work};
+use crate::graph::block::Block;
+use crate::graph::operator::{Operator, Stream, StreamClass, Tensor, Work};
 
 /// A block with its passes merged.
 pub(crate) fn fused(block: &Block) -> Block {

@@ -16,13 +16,13 @@
 //! (DeepSpeed, `async_accumulate_grad_in_cpu_via_gpu`). Division by the loss scale and clipping are part of the host's pass.
 
 use crate::exchange::Exchange;
-use crate::graph::{Op, OpId, Phase};
+use crate::graph::{OpId, Phase};
 use crate::host_update::{HostGradients, HostGroup, HostUpdate};
 
 use super::draft::Draft;
 use super::laid::Laid;
-use super::operator::{HostWork, HostWorkKind, Operator, Work};
 use super::transformer::{MOMENTS, StateBytes, States};
+use crate::graph::operator::{HostWork, HostWorkKind, Operator, Work};
 
 /// Bytes of a state in fp32.
 const SINGLE: u64 = 4;
@@ -172,12 +172,12 @@ impl HostedStates {
     ) -> HostUpdate {
         let HostedStates { delayed, buffers, .. } = *self;
         let once = |laid: &mut Laid, name, kind, bytes| {
-            laid.add_beside(of_stage(stage, Phase::Update), (name, Phase::Update, work(kind, bytes)))
+            laid.add_beside((stage, 0), (name, Phase::Update, work(kind, bytes)), Default::default())
         };
         let mut gradients = Vec::new();
         let received = exchanges.iter().filter_map(|exchange| exchange.ops.last());
         for &received in received.filter(|_| self.states_on_drives) {
-            let HostWork { bytes, .. } = match laid.operator(received).work {
+            let HostWork { bytes, .. } = match laid.graph.operator(received).work {
                 Work::Host(work) if work.kind == HostWorkKind::Receive => work,
                 _ => continue,
             };
@@ -220,10 +220,5 @@ impl HostedStates {
 }
 
 fn is_update(laid: &Laid, op: OpId) -> bool {
-    matches!(laid.operator(op).work, Work::Host(HostWork { kind: HostWorkKind::Process, .. }))
-}
-
-/// An operator of no storage.
-pub(crate) fn of_stage(stage: u32, phase: Phase) -> Op {
-    Op { stage, chunk: 0, phase, reads: Vec::new(), writes: Vec::new(), beside: 0, awaited: false }
+    matches!(laid.graph.operator(op).work, Work::Host(HostWork { kind: HostWorkKind::Process, .. }))
 }

@@ -1,6 +1,5 @@
 //! Models: what the stages of a pipeline compute and hold.
 
-pub(crate) mod block;
 pub(crate) mod cut;
 pub(crate) mod draft;
 pub(crate) mod exchanged;
@@ -10,7 +9,6 @@ pub mod hosted;
 pub(crate) mod laid;
 pub mod layered;
 pub(crate) mod names;
-pub mod operator;
 pub mod profiled;
 pub mod reuse;
 pub mod transformer;

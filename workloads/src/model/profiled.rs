@@ -5,7 +5,8 @@ use sim_core::time::Time;
 
 use crate::chain::Chain;
 use crate::cost::{CostBook, Message, OpCost};
-use crate::graph::{Op, OpGraph, Phase, Purpose, Storage};
+use crate::graph::operator::{Operator, Work};
+use crate::graph::{OpGraph, Phase, Purpose, Storage};
 use crate::names::kind;
 use crate::schedule::StageMemory;
 
@@ -76,21 +77,13 @@ impl ProfiledPipeline {
                 } else {
                     (vec![save(Purpose::Activation, share(profile.activation))], Vec::new())
                 };
-                let op = |phase, reads, writes| Op {
-                    stage,
-                    chunk,
-                    phase,
-                    reads,
-                    writes,
-                    beside: 0,
-                    awaited: false,
-                };
-                graph.op(op(Phase::Forward, Vec::new(), saved.clone()));
+                let mut op = |phase, reads, writes| graph.opaque((stage, chunk), phase, [reads, writes]);
+                op(Phase::Forward, Vec::new(), saved.clone());
                 if split_backward {
-                    graph.op(op(Phase::BackwardInput, saved, Vec::new()));
-                    graph.op(op(Phase::BackwardWeight, kept, Vec::new()));
+                    op(Phase::BackwardInput, saved, Vec::new());
+                    op(Phase::BackwardWeight, kept, Vec::new());
                 } else {
-                    graph.op(op(Phase::Backward, saved, Vec::new()));
+                    op(Phase::Backward, saved, Vec::new());
                 }
             }
         }
@@ -124,11 +117,12 @@ impl ProfiledPipeline {
         }
     }
 
-    /// The durations of a graph's operators (after techniques have rewritten it) and of messages.
+    /// The durations of a graph's operators (after techniques have rewritten it), all of them opaque, and of messages.
     pub fn costs(&self, chain: Chain, graph: &OpGraph) -> CostBook {
-        let duration = |op: &Op| {
-            let profile = &self.stages[op.stage as usize];
-            let share = |time: Time| Time(part(time.0, op.chunk, chain.chunks));
+        let duration = |op: &Operator| {
+            let Work::Opaque { stage, chunk } = op.work else { return Time::ZERO };
+            let profile = &self.stages[stage as usize];
+            let share = |time: Time| Time(part(time.0, chunk, chain.chunks));
             match op.phase {
                 Phase::Forward => share(profile.forward),
                 Phase::BackwardInput => share(profile.backward_input),
@@ -139,7 +133,7 @@ impl ProfiledPipeline {
             }
         };
         CostBook {
-            ops: graph.ops().iter().map(|op| OpCost::Lasting(duration(op))).collect(),
+            operators: graph.operators().iter().map(|op| OpCost::Lasting(duration(op))).collect(),
             speeds: Vec::new(),
             messages: self.stages.iter().map(|stage| Message::lasting(stage.transfer)).collect(),
             copies: vec![Rate::UNLIMITED; self.stages.len()],

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::operator::{Operator, Tensor};
+use crate::graph::operator::{Operator, Tensor};
 
 /// A tensor that was touched before, and is read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

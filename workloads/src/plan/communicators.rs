@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chain::Chain;
+use crate::graph::Op;
 use crate::hardware::{Hardware, HardwareError};
 use crate::model::laid::Laid;
 use crate::model::transformer::{Group, Work};
@@ -41,12 +42,12 @@ pub(super) fn buffers(
 
 /// Which stages take part in collectives of which groups.
 fn groups(laid: &Laid) -> BTreeSet<(u32, Group)> {
-    let operators = laid.graph.ops().iter().zip(&laid.operator_of);
-    let group = |operator: u32| match laid.operators[operator as usize].work {
-        Work::Collective(collective) => Some(collective.group),
+    let graph = &laid.graph;
+    let group = |op: &Op| match graph.operators()[op.operator.0 as usize].work {
+        Work::Collective(collective) => Some((op.stage, collective.group)),
         _ => None,
     };
-    operators.filter_map(|(op, &operator)| Some((op.stage, group(operator)?))).collect()
+    graph.ops().iter().filter_map(group).collect()
 }
 
 /// Pairs of stages that send each other messages, both ways.

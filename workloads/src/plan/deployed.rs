@@ -81,7 +81,7 @@ impl<'a> Deployed<'a> {
         let together = (job.machine.gpus_per_node() / ranks).clamp(1, self.extent.data);
         let costs = self.costs(&priced, &job, hardware, together)?;
         let Priced { mut models, buffers, arrays, .. } = priced;
-        let mut accounts = self.accounts(&mut models, hardware)?;
+        let accounts = self.accounts(&mut models, hardware)?;
         let channels = models.channels;
         let (_, gpu) = hardware.gpu()?;
         let reserved = (gpu.reserved_gib * f64::from(1 << 30)) as u64 + self.deployment.reserved;
@@ -107,9 +107,7 @@ impl<'a> Deployed<'a> {
         let hops: Vec<(u32, u32)> = hops.collect();
         let grounds = JobGrounds { job: &job, hops: &hops, hosted, arrays: &arrays, channels: &channels };
         let mut built = assemble(staged, &deployment.pipelining, &copies, &grounds)?;
-        let again: Vec<u32> = built.again.iter().map(|op| accounts.operator_of[op.0 as usize]).collect();
-        accounts.operator_of.extend(again);
-        built.accounts = Some(accounts);
+        built.accounts = Some(accounts.of_graph(built.operator_of.clone()));
         Ok(built)
     }
 
@@ -134,7 +132,7 @@ impl<'a> Deployed<'a> {
         self.check_hosts(job)?;
         self.check_issue(hardware)?;
         let mut models = CostModels::new(job, hardware, *launch, *hosts, job.buffers.exchanged)?;
-        let operators = self.laid.operators.iter().zip(&self.laid.reused);
+        let operators = self.laid.graph.operators().iter().zip(&self.laid.reused);
         let operators = operators.map(|(op, reused)| models.operator(op, reused));
         let operators = operators.collect::<Result<Vec<_>, HardwareError>>()?;
         let stages = self.chain.stages;
@@ -186,7 +184,7 @@ impl<'a> Deployed<'a> {
             let reads = self.exchanges.iter().filter_map(|exchange| exchange.read);
             let reads = reads.filter(|read| self.laid.graph.get(read.op).stage == stage);
             let buffers =
-                reads.map(|read| u64::from(read.buffers) * self.laid.operator(read.op).work.bytes());
+                reads.map(|read| u64::from(read.buffers) * self.laid.graph.operator(read.op).work.bytes());
             places.host.parameters += buffers.max().unwrap_or(0);
         }
     }
@@ -234,7 +232,7 @@ impl<'a> Deployed<'a> {
         let pipelining = &self.deployment.pipelining;
         let host_copies = hardware.host_copies(HostMemory::Pinned);
         Ok(CostBook {
-            ops: self.laid.operator_of.iter().map(|&operator| operators[operator as usize].clone()).collect(),
+            operators: operators.clone(),
             messages: messages.clone(),
             copies: copies.clone(),
             speeds: models.speeds(),
@@ -262,10 +260,11 @@ impl<'a> Deployed<'a> {
     ) -> Result<Accounts, HardwareError> {
         let (laid, chain) = (&self.laid, self.chain);
         let account = |op: &Operator| {
-            let shape = laid.operators.iter().position(|other| other.work == op.work).unwrap_or_default();
+            let all = laid.graph.operators().iter();
+            let shape = all.clone().position(|other| other.work == op.work).unwrap_or_default();
             Ok(Account { shape: shape as u32, ..models.account(op, hardware)? })
         };
-        let operators = laid.operators.iter().map(account).collect::<Result<_, HardwareError>>()?;
+        let operators = laid.graph.operators().iter().map(account).collect::<Result<_, HardwareError>>()?;
         let message = |stage: u32| {
             let origin = models.message_origin(stage, (stage + 1) % chain.stages, hardware)?;
             let communication = Some(Communication::Message);
@@ -274,7 +273,7 @@ impl<'a> Deployed<'a> {
         let mut copies =
             (0..chain.stages).map(|stage| models.message_origin(stage, chain.stages - 1 - stage, hardware));
         Ok(Accounts {
-            operator_of: laid.operator_of.clone(),
+            operator_of: Vec::new(),
             operators,
             messages: (0..chain.stages).map(message).collect::<Result<_, HardwareError>>()?,
             copies: copies

@@ -30,7 +30,8 @@ pub(super) fn issue(
     overhead: Time,
 ) -> Option<IssueCosts> {
     let exchanges = exchanges.iter().flat_map(|exchange| exchange.ops.iter().copied()).collect();
-    let operators = laid.operator_of.iter().map(|&operator| &laid.operators[operator as usize]);
+    let graph = &laid.graph;
+    let operators = graph.ops().iter().map(|op| &graph.operators()[op.operator.0 as usize]);
     match launch {
         Launch::Eager => {
             let mut waited = Time::ZERO;
@@ -43,7 +44,7 @@ pub(super) fn issue(
             Some(IssueCosts { ops: operators.map(issued).collect(), exchanges, graph: None })
         }
         Launch::Graph => {
-            let ops = vec![host.graph_node.time(); laid.operator_of.len()];
+            let ops = vec![host.graph_node.time(); graph.ops().len()];
             Some(IssueCosts { ops, exchanges, graph: Some(host.graph_launch.time()) })
         }
         Launch::Free => None,
@@ -58,6 +59,6 @@ fn class(operator: &Operator) -> OpClass {
         Work::Stream(_) if operator.phase == Phase::Update => OpClass::Optimizer,
         Work::Stream(_) => OpClass::Pointwise,
         Work::Collective(_) => OpClass::Communication,
-        Work::Host(_) => OpClass::Copy,
+        Work::Host(_) | Work::Opaque { .. } => OpClass::Copy,
     }
 }

@@ -22,7 +22,7 @@ use crate::check::{self, buffers::ShortBuffers, memory::FullHost, memory::Shortf
 use crate::cost::CostBook;
 use crate::disposition::{Conflict, Dispositions, Move};
 use crate::exchange::Exchange;
-use crate::graph::{OpGraph, OpId, StorageId};
+use crate::graph::{OpGraph, OperatorId, StorageId};
 use crate::hardware::HardwareError;
 use crate::host_update::HostUpdate;
 use crate::limits::{self, Invalid};
@@ -95,14 +95,16 @@ pub struct Built {
     pub shortfalls: Vec<Shortfall>,
     /// What was decided about swapping, by stage, then cohort.
     pub swapped: Vec<Swapped>,
-    /// Operators that swapping has executed again, each behind a new one at the end of the graph.
-    pub(crate) again: Vec<OpId>,
+    /// Whether swapping has operators executed again.
+    pub produces_again: bool,
     /// What ranks keep by their own profiles, where they do, by stage, then replica.
     pub kept: Vec<Kept>,
     /// Arrays of drives that ranks use.
     pub arrays: Vec<ArrayUse>,
     /// Oversubscription of memory beyond what was asked for. `None`: not asked for, or reached exactly.
     pub oversubscribed: Option<Oversubscribed>,
+    /// By operator of the graph, its work.
+    pub(crate) operator_of: Vec<OperatorId>,
     /// What the tasks of its activities count as; none for a profile, whose times are given.
     pub accounts: Option<Accounts>,
 }
@@ -120,11 +122,6 @@ impl Built {
     /// What each stage executes and what leaves it meanwhile, in the shortest step that is told.
     pub fn briefly(&self) -> (&Order, &[(Move, u64)]) {
         self.brief.as_ref().map_or((&self.order, &self.moves), |brief| (&brief.order, &brief.moves))
-    }
-
-    /// Whether swapping has operators executed again.
-    pub fn produces_again(&self) -> bool {
-        !self.again.is_empty()
     }
 }
 
@@ -392,6 +389,7 @@ fn assemble(
     if !full.is_empty() {
         return Err(PlanError::HostDoesNotFit(full));
     }
+    let operator_of = graph.ops().iter().map(|op| op.operator).collect();
     let mut lowered = lower::lower(&cohorts, &graph, &costs, &site, pipelining.steps);
     grounds.slow_clocks(&mut lowered);
     Ok(Built {
@@ -404,10 +402,11 @@ fn assemble(
         memory,
         shortfalls,
         swapped,
-        again,
+        produces_again: !again.is_empty(),
         kept,
         arrays: site.arrays,
         oversubscribed,
+        operator_of,
         accounts: None,
     })
 }

@@ -43,10 +43,11 @@ pub(super) fn estimate_laid(
     let steps = pipelining.steps.saturating_add(pipelining.profiled_steps());
     let hosted = pipelining.hosted(chain.stages);
     let (mut of_micro_batch, mut of_step) = (Tally::default(), Tally::default());
-    for (op, &operator) in laid.graph.ops().iter().zip(&laid.operator_of) {
-        of_step.on_ranks += hosted.map_or(0, |hosted| hosted.beside(&laid.operators[operator as usize]));
+    for op in laid.graph.ops() {
+        let operator = &laid.graph.operators()[op.operator.0 as usize];
+        of_step.on_ranks += hosted.map_or(0, |hosted| hosted.beside(operator));
         let tally = if op.phase == Phase::Update { &mut of_step } else { &mut of_micro_batch };
-        tally.operator(&laid.operators[operator as usize], extent);
+        tally.operator(operator, extent);
     }
     let passes = |phases: &[Phase]| visits(&laid.graph, chain, phases);
     let forward = passes(&[Phase::Forward]);

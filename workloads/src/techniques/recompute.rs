@@ -2,7 +2,7 @@
 //! backward pass.
 
 use crate::disposition::{Conflict, Disposition, Dispositions};
-use crate::graph::{Op, OpGraph, OpId, Phase, Purpose, Storage};
+use crate::graph::{OpGraph, OpId, Phase, Purpose, Storage};
 
 /// The name of this technique in scenarios and errors.
 pub const NAME: &str = "recompute";
@@ -69,8 +69,7 @@ pub fn decide(
             graph.get_mut(backward).reads.push(checkpoint);
             graph.get_mut(forward).writes.push(checkpoint);
         }
-        let (phase, writes) = (Phase::Recompute, saved.clone());
-        let again = graph.op(Op { stage, chunk, phase, reads, writes, beside: 0, awaited: false });
+        let again = graph.opaque((stage, chunk), Phase::Recompute, [reads, saved.clone()]);
         for storage in saved {
             table.decide(NAME, graph, storage, Disposition::Recompute(vec![again]))?;
         }

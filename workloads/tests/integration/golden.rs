@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use workloads::graph::operator::Operator;
 use workloads::model::layered::LayeredModel;
-use workloads::model::operator::Operator;
 use workloads::model::transformer::{
     AttentionKernel, Block, Dtype, Execution, Recompute, ShardedTransformer, Split,
 };

@@ -209,7 +209,8 @@ fn a_step_with_fewer_repeats_is_that_of_fewer_micro_batches() {
 #[test]
 fn decisions_know_no_time() {
     for source in [
-        include_str!("../../src/graph.rs"),
+        include_str!("../../src/graph/mod.rs"),
+        include_str!("../../src/graph/block.rs"),
         include_str!("../../src/schedule.rs"),
         include_str!("../../src/disposition.rs"),
         include_str!("../../src/techniques/bpipe.rs"),

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use workloads::graph::Phase;
-use workloads::model::operator::{Operator, Stream, StreamClass, Tensor, Work};
+use workloads::graph::operator::{Operator, Stream, StreamClass, Tensor, Work};
 use workloads::model::reuse::{Reuse, reused};
 
 /// Tensors of the tests with their sizes.

@@ -127,7 +127,7 @@ impl Laying {
         storages: &mut Storages,
     ) {
         for (at, entry) in list.iter().enumerate() {
-            let op = &self.laid.operators[entry.operator as usize];
+            let op = &self.laid.graph.operators()[entry.operator.0 as usize];
             let (writes, workspace) = (op.writes.clone(), op.workspace);
             for storage in op.reads.iter().filter_map(|name| storages.get(name)) {
                 // What is there from this operator on is not read before.

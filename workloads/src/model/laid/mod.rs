@@ -1,4 +1,4 @@
-//! Lays a model on pipeline stages: the operator graph of its blocks, and the operator behind each of its nodes.
+//! Lays a model on pipeline stages: the operator graph of its blocks.
 //!
 //! What the blocks save for their backward pass is one storage per block (two where the gradients are apart): it is
 //! allocated by the first operator of the block and freed after the last that needs it, and what lives shorter is memory
@@ -10,7 +10,7 @@ mod by_tensor;
 use std::ops::Range;
 
 use crate::chain::Chain;
-use crate::graph::{Op, OpGraph, OpId, Phase, Purpose, Storage, StorageId};
+use crate::graph::{Op, OpGraph, OpId, OperatorId, Phase, Purpose, Storage, StorageId};
 use crate::model::cut::{Cut, PartKind};
 use crate::model::reuse::{Reuse, reused};
 use crate::model::transformer::{Block, Collective, Operator, Tensor, Work, beside};
@@ -21,12 +21,8 @@ use self::by_tensor::Names;
 #[derive(Clone, Debug)]
 pub(crate) struct Laid {
     pub(crate) graph: OpGraph,
-    /// The different operators.
-    pub(crate) operators: Vec<Operator>,
-    /// By operator, what it reads again.
+    /// By [`OperatorId`], what it reads again.
     pub(crate) reused: Vec<Vec<Reuse>>,
-    /// By [`OpId`](crate::graph::OpId), which of them it is.
-    pub(crate) operator_of: Vec<u32>,
     /// Per stage, the most bytes alive at once beyond the most that is saved; none where each tensor is a storage.
     pub(crate) transient: Vec<u64>,
     /// The blocks of the model, by position of the chain, then in the order of the forward pass.
@@ -36,31 +32,42 @@ pub(crate) struct Laid {
 impl Laid {
     /// Adds operators that run one after the other, of which the first finds `before` just filled. Gives the number of the
     /// first.
-    pub(crate) fn add(&mut self, operators: &[Operator], before: Option<Tensor>) -> usize {
-        self.operators.extend_from_slice(operators);
+    pub(crate) fn add(&mut self, operators: &[Operator], before: Option<Tensor>) -> u32 {
         self.reused.extend(reused(operators, before));
-        self.operators.len() - operators.len()
+        let first = self.graph.operators().len() as u32;
+        for operator in operators {
+            self.graph.work(operator.clone());
+        }
+        first
     }
 
-    /// Adds an operator of no visit; equal ones share what they cost.
-    pub(crate) fn add_beside(&mut self, node: Op, (name, phase, work): (&'static str, Phase, Work)) -> OpId {
-        let (reads, writes) = Default::default();
-        let operator =
-            Operator { name, phase, work, reads, writes, workspace: 0, choice: None, awaited: false };
-        let known = self.operators.iter().position(|known| *known == operator);
-        let known = known.unwrap_or_else(|| self.add(&[operator], None));
-        self.operator_of.push(known as u32);
-        self.graph.op_beside_visits(node)
-    }
-
-    /// The operator behind a node.
-    pub(crate) fn operator(&self, op: OpId) -> &Operator {
-        &self.operators[self.operator_of[op.0 as usize] as usize]
+    /// Adds an operator of no visit to a chunk of a stage, with the storages that it reads and writes; equal ones share what
+    /// they cost.
+    pub(crate) fn add_beside(
+        &mut self,
+        (stage, chunk): (u32, u32),
+        (name, phase, work): (&'static str, Phase, Work),
+        [reads, writes]: [Vec<StorageId>; 2],
+    ) -> OpId {
+        let operator = Operator::of(name, phase, work);
+        let known = self.graph.operators().iter().position(|known| *known == operator);
+        let known = known.map_or_else(|| self.add(&[operator], None), |known| known as u32);
+        let operator = OperatorId(known);
+        self.graph.op_beside_visits(Op {
+            operator,
+            stage,
+            chunk,
+            phase,
+            reads,
+            writes,
+            beside: 0,
+            awaited: false,
+        })
     }
 
     /// The collective behind a node.
     pub(crate) fn exchanged(&self, op: OpId) -> Option<Collective> {
-        match self.operator(op).work {
+        match self.graph.operator(op).work {
             Work::Collective(collective) => Some(collective),
             _ => None,
         }
@@ -112,9 +119,7 @@ pub(crate) fn lay(
     let mut laying = Laying {
         laid: Laid {
             graph: OpGraph::default(),
-            operators: Vec::new(),
             reused: Vec::new(),
-            operator_of: Vec::new(),
             transient: vec![0; chain.stages as usize],
             parts: Vec::new(),
         },
@@ -152,8 +157,7 @@ struct List(Vec<Entry>);
 /// An operator of a list.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Its index in [`Laid::operators`].
-    operator: u32,
+    operator: OperatorId,
     /// How many of those that follow run beside it.
     beside: u32,
     /// Whether it is executed again.
@@ -201,9 +205,9 @@ struct Laying {
 
 impl Laying {
     fn list(&mut self, operators: &[Operator], before: Option<Tensor>) -> List {
-        let start = self.laid.add(operators, before) as u32;
+        let start = self.laid.add(operators, before);
         let entry = |(n, op): (usize, &Operator)| Entry {
-            operator: start + n as u32,
+            operator: OperatorId(start + n as u32),
             beside: beside(&operators[n..]) as u32,
             again: op.phase == Phase::Recompute,
             awaited: op.awaited,
@@ -302,15 +306,15 @@ impl Laying {
 
     /// Appends a list to a visit. Gives the numbers of the operators.
     fn extend(&mut self, visit: Phase, List(list): &List, uses: &Uses) -> Range<u32> {
-        let (stage, chunk, start) = (self.stage, self.chunk, self.laid.operator_of.len() as u32);
+        let (stage, chunk, start) = (self.stage, self.chunk, self.laid.graph.ops().len() as u32);
         let (mut reads, mut writes) = uses.by_position(list.len());
         for (n, &Entry { operator, beside, again, awaited }) in list.iter().enumerate() {
             let phase = if again { Phase::Recompute } else { visit };
             let (reads, writes) = (std::mem::take(&mut reads[n]), std::mem::take(&mut writes[n]));
-            self.laid.graph.op_of(visit, Op { stage, chunk, phase, reads, writes, beside, awaited });
-            self.laid.operator_of.push(operator);
+            let op = Op { operator, stage, chunk, phase, reads, writes, beside, awaited };
+            self.laid.graph.op_of(visit, op);
         }
-        start..self.laid.operator_of.len() as u32
+        start..self.laid.graph.ops().len() as u32
     }
 }
 

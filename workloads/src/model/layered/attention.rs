@@ -1,6 +1,6 @@
 //! Multi-head attention with its projections: flash, or with scores in memory as eager frameworks have it.
 
-use crate::model::operator::StreamClass;
+use crate::graph::operator::StreamClass;
 use crate::model::transformer::AttentionKernel;
 
 use super::layer::{Attention, Distances};

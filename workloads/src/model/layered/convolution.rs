@@ -3,7 +3,7 @@
 use hw_models::kernels::{self, ConvolutionPass};
 
 use crate::graph::Phase;
-use crate::model::operator::{StreamClass, Work};
+use crate::graph::operator::{StreamClass, Work};
 
 use super::shape::Shape;
 use super::tape::{Tape, Value, in_bounds};

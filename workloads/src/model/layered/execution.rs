@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::operator::Dtype;
+use crate::graph::operator::Dtype;
 use crate::model::transformer::{AttentionKernel, Sharding, StateBytes, States, Step};
 
 use super::shape::Shape;

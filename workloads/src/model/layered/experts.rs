@@ -7,9 +7,9 @@
 //! of zeros, which is added to the sum.
 
 use crate::graph::Phase;
+use crate::graph::operator::{Dtype, Layout, StreamClass};
 use crate::model::draft::Draft;
 use crate::model::names::name;
-use crate::model::operator::{Dtype, Layout, StreamClass};
 
 use super::layer::{Experts, Mlp};
 use super::shape::Shape;

@@ -1,7 +1,7 @@
 //! Linear layers: a matrix product over the channels of every place, its bias within the kernel.
 
 use crate::graph::Phase;
-use crate::model::operator::Layout;
+use crate::graph::operator::Layout;
 
 use super::shape::Shape;
 use super::tape::{Tape, Value, in_bounds};

@@ -1,6 +1,6 @@
 //! The loss: cross-entropy against one class for every row, as PyTorch runs it.
 
-use crate::model::operator::{Dtype, StreamClass};
+use crate::graph::operator::{Dtype, StreamClass};
 
 use super::shape::Shape;
 use super::tape::{SINGLE, Tape, Value};

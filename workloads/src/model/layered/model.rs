@@ -1,8 +1,8 @@
 //! A list of layers, read: its blocks with their operators.
 
-use crate::model::block::Block;
+use crate::graph::block::Block;
+use crate::graph::operator::Operator;
 use crate::model::flops::counted;
-use crate::model::operator::Operator;
 use crate::model::transformer::Step;
 
 use super::execution::LayeredExecution;

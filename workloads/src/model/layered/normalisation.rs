@@ -1,7 +1,7 @@
 //! Normalisations. All read their input for the moments and again to scale it, which costs memory twice where the rows in
 //! flight outgrow the cache; the rows of batch normalisation are channels.
 
-use crate::model::operator::StreamClass;
+use crate::graph::operator::StreamClass;
 
 use super::shape::Shape;
 use super::tape::{Kept, SINGLE, Tape, Value};

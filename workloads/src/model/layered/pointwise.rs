@@ -1,6 +1,6 @@
 //! Passes over memory: activations, dropout, sums, products with parameters and gates.
 
-use crate::model::operator::StreamClass;
+use crate::graph::operator::StreamClass;
 
 use super::layer::Activation;
 use super::shape::Shape;

@@ -1,6 +1,6 @@
 //! Pooling over places.
 
-use crate::model::operator::StreamClass;
+use crate::graph::operator::StreamClass;
 
 use super::layer::Pool;
 use super::shape::Shape;

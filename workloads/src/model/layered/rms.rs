@@ -1,8 +1,8 @@
 //! RMSNorm in operators, as Hugging Face Transformers write it for T5: `weight * (x * rsqrt(mean(x.float()^2) + eps))`, and what
 //! autograd makes of it; fp32 up to the weight, a kernel an operator.
 
+use crate::graph::operator::{Dtype, StreamClass};
 use crate::model::names::name;
-use crate::model::operator::{Dtype, StreamClass};
 
 use super::tape::{SINGLE, Tape, Value};
 

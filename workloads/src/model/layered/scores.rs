@@ -1,8 +1,8 @@
 //! Scores of attention in memory: a product, passes over them, a product with the values; and back.
 
 use crate::graph::Phase;
+use crate::graph::operator::{self, Dtype, Layout, Pass, StreamClass, Work};
 use crate::model::draft::Draft;
-use crate::model::operator::{self, Dtype, Layout, Pass, StreamClass, Work};
 
 use super::layer::Distances;
 use super::tape::{Reverse, SINGLE, Value};

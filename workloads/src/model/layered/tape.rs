@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use crate::graph::Phase;
-use crate::model::block::Block;
+use crate::graph::block::Block;
+use crate::graph::operator::{Dtype, StreamClass, Tensor};
 use crate::model::draft::Draft;
-use crate::model::operator::{Dtype, StreamClass, Tensor};
 
 use super::execution::LayeredExecution;
 use super::shape::Shape;

@@ -1,7 +1,7 @@
 //! Tokens: tables of vectors, positions, a token for the class.
 
 use crate::graph::Phase;
-use crate::model::operator::StreamClass;
+use crate::graph::operator::StreamClass;
 
 use super::layer::Embedding;
 use super::shape::Shape;

@@ -2,8 +2,8 @@
 //! number, unscaled in fp16, the optimizer, copies of the parameters in half precision, gradients cleared.
 
 use crate::graph::Phase;
+use crate::graph::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass};
 use crate::model::draft::{Draft, Issue};
-use crate::model::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass};
 use crate::model::transformer::{DataParallel, Sharding, States, Step};
 
 use super::execution::Optimizer;

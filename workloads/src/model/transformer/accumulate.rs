@@ -2,7 +2,7 @@
 
 use super::draft::Draft;
 use super::execution::ShardedTransformer;
-use super::operator::StreamClass;
+use crate::graph::operator::StreamClass;
 
 impl Draft {
     /// Appends a pass that adds the `gradient` of so many parameters, in the type of activations, to its sum over

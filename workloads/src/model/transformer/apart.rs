@@ -6,9 +6,9 @@ use crate::graph::Phase;
 use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use super::linear::{self, Linear, Names, Side, linear_names};
-use super::operator::StreamClass;
 use super::rotary::{Rotation, rotation_names};
 use super::{Bias, Positions};
+use crate::graph::operator::StreamClass;
 
 const QUERY: &Names = linear_names!("query");
 const KEY: &Names = linear_names!("key");

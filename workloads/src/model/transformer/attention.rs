@@ -10,9 +10,9 @@ use super::draft::Draft;
 use super::execution::{AttentionKernel, ShardedTransformer};
 use super::latent::{KEYS, Projections, VALUES};
 use super::linear::{Linear, Names, Side, linear_names};
-use super::operator::{Attention, Layout, Pass, StreamClass, Work};
 use super::softmax::{PROBABILITIES, PROBABILITIES_GRADIENT, SCORES, Softmax};
 use super::{Bias, ContextExchange, Positions, Recompute};
+use crate::graph::operator::{Attention, Layout, Pass, StreamClass, Work};
 
 const QKV: &Names = linear_names!("qkv");
 const PROJECTION: &Names = linear_names!("projection");

@@ -7,7 +7,7 @@ use crate::graph::Phase;
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::names::names;
-use super::operator::{CollectiveKind, Group, Layout, StreamClass};
+use crate::graph::operator::{CollectiveKind, Group, Layout, StreamClass};
 
 names! { $
     /// Names of the operators and tensors of a layer of the head.

@@ -6,10 +6,10 @@ use crate::graph::Phase;
 use crate::model::cut::{Cut, PartKind, Piece};
 
 use super::draft::Draft;
-use super::operator::{Dtype, Operator, StreamClass};
 use super::{
     Block, DataParallel, LayerKind, Layers, RankParameters, Recompute, ShardedTransformer, Sharding,
 };
+use crate::graph::operator::{Dtype, Operator, StreamClass};
 
 /// What layers recompute: the first so many of each chunk in one mode, the others in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

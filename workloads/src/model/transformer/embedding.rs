@@ -4,11 +4,11 @@
 use crate::graph::Phase;
 
 use super::Positions;
-use super::block::Block;
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::norm::{NormNames, norm_names};
-use super::operator::{CollectiveKind, Group, Operator, StreamClass, Tensor};
+use crate::graph::block::Block;
+use crate::graph::operator::{CollectiveKind, Group, Operator, StreamClass, Tensor};
 
 const TOKENS: &str = "tokens";
 const WORDS: &str = "word embedding";

@@ -4,10 +4,10 @@ use crate::graph::Phase;
 use crate::limits::Invalid;
 use crate::model::fuse::fused;
 
-use super::block::Block;
 use super::draft::{Draft, Issue};
-use super::operator::{CollectiveKind, Dtype, Group, Operator};
 use super::{ContextExchange, CrossEntropy, Fp8, Positions, Scaling, Split, States, Transformer};
+use crate::graph::block::Block;
+use crate::graph::operator::{CollectiveKind, Dtype, Group, Operator};
 
 /// How a transformer is executed.
 #[derive(Clone, Debug, PartialEq, Eq)]

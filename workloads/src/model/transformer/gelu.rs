@@ -3,7 +3,7 @@
 
 use super::draft::Draft;
 use super::names::names;
-use super::operator::StreamClass;
+use crate::graph::operator::StreamClass;
 
 names! { $
     /// Names of the operators and tensors of a GeLU in operators.

@@ -3,14 +3,14 @@
 
 use crate::graph::Phase;
 
-use super::block::Block;
 use super::classes;
 use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use super::linear::{Linear, Names, Side, linear_names};
 use super::loss;
 use super::norm::{NormNames, norm_names};
-use super::operator::{Operator, StreamClass, Tensor};
+use crate::graph::block::Block;
+use crate::graph::operator::{Operator, StreamClass, Tensor};
 
 const INPUT: &str = "input";
 const NORM: &NormNames = norm_names!("final norm");

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use crate::graph::Phase;
 
-use super::block::Block;
 use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use super::mlp::DenseMlp;
 use super::norm::{NormNames, norm_names};
-use super::operator::{CollectiveKind, Operator, Tensor, Work};
 use super::pieces::in_pieces;
 use super::residual::{ResidualNames, add_gradients, residual_names};
 use super::{Experts, Recompute, attention, mixture};
+use crate::graph::block::Block;
+use crate::graph::operator::{CollectiveKind, Operator, Tensor, Work};
 
 const INPUT: &str = "input";
 const OUTPUT_GRADIENT: &str = "output gradient";

@@ -23,7 +23,7 @@ use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::names::names;
 use super::narrow::When;
-use super::operator::{CollectiveKind, Group, Layout, StreamClass, Work};
+use crate::graph::operator::{CollectiveKind, Group, Layout, StreamClass, Work};
 
 /// A linear layer of a rank.
 pub(super) struct Linear {

@@ -3,7 +3,7 @@
 
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
-use super::operator::{CollectiveKind, Dtype, Group, StreamClass};
+use crate::graph::operator::{CollectiveKind, Dtype, Group, StreamClass};
 
 const LOSS: &str = "loss";
 const METRIC: &str = "logits of metric";

@@ -20,10 +20,10 @@ use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::mlp::DenseMlp;
 use super::names::names;
-use super::operator::{CollectiveKind, Group, Layout, StreamClass};
 use super::residual::add_gradients;
 use super::router::{MAP, PROBABILITIES, Router, SCORES_GRADIENT};
 use super::{Experts, Mlp};
+use crate::graph::operator::{CollectiveKind, Group, Layout, StreamClass};
 
 const ROWS: &str = "rows of permuted tokens";
 const WEIGHTS: &str = "weights of permuted tokens";

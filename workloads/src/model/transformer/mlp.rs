@@ -5,8 +5,8 @@ use super::execution::ShardedTransformer;
 use super::gelu::{GeluNames, gelu_names};
 use super::linear::{self, Linear, Names, Side, linear_names};
 use super::names::names;
-use super::operator::StreamClass;
 use super::{Bias, Mlp};
+use crate::graph::operator::StreamClass;
 
 names! { $
     /// Names of the operators and tensors between the linear layers.

@@ -65,11 +65,15 @@ mod split;
 mod states;
 mod update;
 
-use crate::model::{block, draft};
+use crate::model::draft;
 
 pub use crate::graph::Phase;
-pub use crate::model::block::{Block, beside};
-pub use crate::model::operator;
+pub use crate::graph::block::{Block, beside};
+
+pub use crate::graph::operator::{
+    Attention, Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, HostWork, HostWorkKind, Layout,
+    Operator, Pass, Stream, StreamClass, Tensor, Work,
+};
 pub use context::ContextExchange;
 pub use cut::LayerRecompute;
 pub(crate) use data::Held;
@@ -83,10 +87,6 @@ pub use hugging_face::HuggingFaceError;
 pub use latent::LatentAttention;
 pub use loss::CrossEntropy;
 pub use narrow::{Fp8, Scaling};
-pub use operator::{
-    Attention, Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, HostWork, HostWorkKind, Layout,
-    Operator, Pass, Stream, StreamClass, Tensor, Work,
-};
 pub use parameters::RankParameters;
 pub use presets::{PRESETS, Preset};
 pub use routing::{Capacity, Dealt, Load, Routing};

@@ -17,7 +17,7 @@
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::linear::{Linear, Operand, Side};
-use super::operator::{CollectiveKind, Dtype, Group, StreamClass};
+use crate::graph::operator::{CollectiveKind, Dtype, Group, StreamClass};
 
 /// How linear layers multiply in 8 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::Norm;
 use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use super::names::names;
-use super::operator::StreamClass;
+use crate::graph::operator::StreamClass;
 
 names! { $
     /// Names of the operators and tensors of a norm.

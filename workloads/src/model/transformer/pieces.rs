@@ -10,7 +10,7 @@
 //! Pieces are equal, so that it does not matter for the end which of them waits: the last does. A product whose operand is
 //! cast after the gather goes in one piece, and so does one that is added to others before the sum.
 
-use super::operator::{
+use crate::graph::operator::{
     Collective, CollectiveKind, Group, Layout, Operator, Stream, StreamClass, Tensor, Work,
 };
 

@@ -5,7 +5,7 @@
 use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use super::norm::NormNames;
-use super::operator::{Dtype, StreamClass};
+use crate::graph::operator::{Dtype, StreamClass};
 
 impl NormNames {
     /// Of so many bytes of input and of statistics.

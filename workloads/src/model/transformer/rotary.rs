@@ -4,7 +4,7 @@
 use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use super::names::names;
-use super::operator::{Dtype, StreamClass};
+use crate::graph::operator::{Dtype, StreamClass};
 
 names! { $
     /// Names of the operators and tensors of a rotation.

@@ -7,7 +7,7 @@ use super::Experts;
 use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use super::linear::{Linear, Names, Side, linear_names};
-use super::operator::StreamClass;
+use crate::graph::operator::StreamClass;
 
 const ROUTER: &Names = linear_names!("router");
 const SCORES: &str = "router scores";

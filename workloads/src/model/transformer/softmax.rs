@@ -6,7 +6,7 @@
 
 use super::draft::Draft;
 use super::execution::{Fusion, ShardedTransformer, SoftmaxFusion};
-use super::operator::{Dtype, StreamClass};
+use crate::graph::operator::{Dtype, StreamClass};
 
 pub(super) const SCORES: &str = "scores";
 pub(super) const SCORES_GRADIENT: &str = "scores gradient";

@@ -12,8 +12,8 @@ use crate::graph::Phase;
 
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
-use super::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass};
 use super::{DataParallel, Fp8, Held, RankParameters, Scaling, Sharding, States, Step};
+use crate::graph::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass};
 
 const GRADIENTS: &str = "gradients";
 const STATES: &str = "optimizer states";

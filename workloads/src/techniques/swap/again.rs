@@ -107,9 +107,9 @@ impl Choice<'_> {
             // Operators that run beside a collective are counted.
             let beside = backward[..needed].iter().enumerate();
             let beside = beside.map(|(at, &op)| at + graph.get(op).beside as usize).max();
-            let kernel = matches!(costs.ops[by.0 as usize], OpCost::Kernel { .. } | OpCost::Lasting(_));
+            let kernel = matches!(costs.of(graph.get(by)), OpCost::Kernel { .. } | OpCost::Lasting(_));
             let can = kernel && alone && op.beside == 0 && !op.reads.is_empty() && op.reads.iter().all(there);
-            let seconds = costs.op(by).as_secs();
+            let seconds = costs.alone(graph.get(by)).as_secs();
             (can && beside.is_none_or(|last| last < needed)).then_some(Again {
                 storage,
                 by,
@@ -164,7 +164,6 @@ pub(crate) fn realise(chosen: &[Again], graph: &mut OpGraph, costs: &mut CostBoo
         }
         let op = Op { phase: Phase::Recompute, writes, awaited: false, ..graph.get(by).clone() };
         graph.op_before(before, Phase::Backward, op);
-        costs.ops.push(costs.ops[by.0 as usize].clone());
         if let Some(issue) = &mut costs.issue {
             issue.ops.push(issue.ops[by.0 as usize]);
         }

@@ -77,7 +77,7 @@ impl Timeline {
             walk.begins.insert((visit.phase, visit.chunk, visit.micro_batch), first);
             for &op in ops {
                 walk.execute(graph, op, visit.micro_batch, &last_uses[op.0 as usize]);
-                walk.steps.push(Step { op, seconds: costs.op(op).as_secs() });
+                walk.steps.push(Step { op, seconds: costs.alone(graph.get(op)).as_secs() });
             }
         }
         let candidates = candidates(graph, stage, visits, &walk, store);

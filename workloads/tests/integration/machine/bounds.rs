@@ -2,8 +2,8 @@
 
 use hw_models::machine::{Machine, ModelSpec, PartsSpec};
 use sim_core::time::Time;
+use workloads::graph::operator::Tensor;
 use workloads::hardware::kernel;
-use workloads::model::operator::Tensor;
 use workloads::model::reuse::{Reuse, reused};
 use workloads::model::transformer::{DataParallel, Operator, Recompute, ShardedTransformer};
 use workloads::plan::build_on;

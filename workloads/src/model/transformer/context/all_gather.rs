@@ -5,8 +5,8 @@ use super::super::attention::{Meeting, Shape};
 use super::super::draft::{Draft, Issue};
 use super::super::execution::ShardedTransformer;
 use super::super::names::names;
-use super::super::operator::{CollectiveKind, Group, Pass, StreamClass};
 use super::Part;
+use crate::graph::operator::{CollectiveKind, Group, Pass, StreamClass};
 
 names! { $
     /// Names of the operators and tensors of keys or values on their way.

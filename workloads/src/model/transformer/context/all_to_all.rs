@@ -4,7 +4,7 @@
 use super::super::draft::{Draft, Issue};
 use super::super::execution::ShardedTransformer;
 use super::super::names::names;
-use super::super::operator::{CollectiveKind, Group, StreamClass};
+use crate::graph::operator::{CollectiveKind, Group, StreamClass};
 
 names! { $
     /// Names of the operators and tensors of an exchange.

@@ -7,8 +7,8 @@ use crate::model::names::name;
 
 use super::super::draft::{Draft, Issue};
 use super::super::execution::ShardedTransformer;
-use super::super::operator::{CollectiveKind, Dtype, Group, Pass, StreamClass};
 use super::{Ring, numbered};
+use crate::graph::operator::{CollectiveKind, Dtype, Group, Pass, StreamClass};
 
 const JOINED: &str = "keys and values";
 const GATHERED: &str = "keys and values of all ranks";

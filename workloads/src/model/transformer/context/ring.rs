@@ -5,8 +5,8 @@ use crate::model::names::name;
 
 use super::super::draft::{Draft, Issue};
 use super::super::execution::ShardedTransformer;
-use super::super::operator::{CollectiveKind, Group, Pass, StreamClass};
 use super::{Ring, numbered};
+use crate::graph::operator::{CollectiveKind, Group, Pass, StreamClass};
 
 /// What it computes with is joined, so that one message carries both.
 const PAIR: &str = "keys and values";

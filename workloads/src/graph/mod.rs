@@ -1,8 +1,12 @@
 //! The operator graph: operators and the storages they read and write, per stage, chunk and phase. It has no time and
 //! no order; techniques that change *what* is executed act here.
 
+pub mod block;
+pub mod operator;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::operator::{Operator, Work};
 use crate::names::kind;
 
 /// What an operator does for a micro-batch.
@@ -43,6 +47,10 @@ impl Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OpId(pub u32);
 
+/// An [`Operator`] that operators of an [`OpGraph`] are executions of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OperatorId(pub u32);
+
 /// A storage of an [`OpGraph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StorageId(pub u32);
@@ -51,6 +59,8 @@ pub struct StorageId(pub u32);
 /// after the other, in the order in which they were added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Op {
+    /// Its work, which equal layers share.
+    pub operator: OperatorId,
     /// Stage it runs on.
     pub stage: u32,
     /// Chunk of that stage.
@@ -126,9 +136,10 @@ pub struct Storage {
 }
 
 /// Operators and storages of all stages.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OpGraph {
     ops: Vec<Op>,
+    operators: Vec<Operator>,
     storages: Vec<Storage>,
     /// Storages that arrive filled, by what comes before a visit.
     arriving: BTreeSet<StorageId>,
@@ -149,6 +160,12 @@ impl OpGraph {
         id
     }
 
+    /// Adds work that operators may have.
+    pub fn work(&mut self, operator: Operator) -> OperatorId {
+        self.operators.push(operator);
+        OperatorId(self.operators.len() as u32 - 1)
+    }
+
     /// Adds an operator, the last of its visit.
     pub fn op(&mut self, op: Op) -> OpId {
         self.op_of(op.phase, op)
@@ -160,6 +177,18 @@ impl OpGraph {
         let id = self.op_beside_visits(op);
         self.visits.entry(visit).or_default().push(id);
         id
+    }
+
+    /// Adds an operator of which only a profile knows how long it takes, the last of its visit, with the storages that it reads
+    /// and writes.
+    pub fn opaque(
+        &mut self,
+        (stage, chunk): (u32, u32),
+        phase: Phase,
+        [reads, writes]: [Vec<StorageId>; 2],
+    ) -> OpId {
+        let operator = self.work(Operator::of(phase.name(), phase, Work::Opaque { stage, chunk }));
+        self.op(Op { operator, stage, chunk, phase, reads, writes, beside: 0, awaited: false })
     }
 
     /// Adds an operator to the visit of another, right before it.
@@ -181,6 +210,16 @@ impl OpGraph {
     /// The operators, indexed by [`OpId`].
     pub fn ops(&self) -> &[Op] {
         &self.ops
+    }
+
+    /// The work of all operators, indexed by [`OperatorId`].
+    pub fn operators(&self) -> &[Operator] {
+        &self.operators
+    }
+
+    /// The work of an operator.
+    pub fn operator(&self, op: OpId) -> &Operator {
+        &self.operators[self.get(op).operator.0 as usize]
     }
 
     /// The storages, indexed by [`StorageId`].

@@ -12,7 +12,7 @@ use crate::graph::Phase;
 /// A kernel or a collective of one rank.
 ///
 /// Which tensors live from the forward to the backward pass is nobody's to declare: a tensor lives from the operator
-/// that writes it to the last one that reads it ([`Block`](super::transformer::Block)).
+/// that writes it to the last one that reads it ([`Block`](super::block::Block)).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operator {
     /// What it does, unique within its list but for what is recomputed or done in pieces: `qkv weight gradient`.
@@ -37,7 +37,7 @@ pub struct Operator {
 /// A tensor of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// Its name, unique within a [`Block`](super::transformer::Block).
+    /// Its name, unique within a [`Block`](super::block::Block).
     pub name: &'static str,
     /// Its size.
     pub bytes: u64,
@@ -60,6 +60,21 @@ pub enum Work {
     Collective(Collective),
     /// What the host beside a rank does.
     Host(HostWork),
+    /// What a chunk of a stage does in a phase, of which only a profile knows how long it takes.
+    Opaque {
+        /// The stage.
+        stage: u32,
+        /// Its chunk.
+        chunk: u32,
+    },
+}
+
+impl Operator {
+    /// One whose tensors nobody names.
+    pub fn of(name: &'static str, phase: Phase, work: Work) -> Self {
+        let (reads, writes) = Default::default();
+        Self { name, phase, work, reads, writes, workspace: 0, choice: None, awaited: false }
+    }
 }
 
 /// What the host beside a rank does with bytes of its memory.
@@ -170,7 +185,7 @@ impl Work {
             Self::Convolution(convolution) => convolution.flops(),
             Self::Grouped(grouped) => grouped.groups.flops(),
             Self::Attention(attention) => attention.flops(),
-            Self::Stream(_) | Self::Collective(_) | Self::Host(_) => 0.0,
+            Self::Stream(_) | Self::Collective(_) | Self::Host(_) | Self::Opaque { .. } => 0.0,
         }
     }
 
@@ -184,6 +199,7 @@ impl Work {
             Self::Stream(stream) => stream.bytes_read.saturating_add(stream.bytes_written),
             Self::Collective(collective) => collective.bytes,
             Self::Host(work) => work.bytes,
+            Self::Opaque { .. } => 0,
         }
     }
 
