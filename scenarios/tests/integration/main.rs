@@ -12,6 +12,7 @@ mod found;
 mod hostile;
 mod language;
 mod library;
+mod nothing;
 mod page_locked;
 mod pictures;
 mod plans;

@@ -94,7 +94,8 @@ impl LayeredPlan {
     /// The ranks that hold the same parameters: copies of the model.
     pub(crate) fn data_parallel(&self) -> DataParallel {
         let hosted = self.deployment.pipelining.hosted(self.stages);
-        DataParallel { overlap: self.overlap, hosted, ..DataParallel::new(self.data, self.sharding) }
+        let data = DataParallel::new(self.data, self.sharding);
+        DataParallel { overlap: self.overlap, hosted, ..data }.among_several()
     }
 
     /// By stage, bytes of the buckets that gradients which are whole are copied to, as PyTorch's `DistributedDataParallel`

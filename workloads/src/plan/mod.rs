@@ -377,8 +377,9 @@ fn assemble(
     let Staged { chain, graph, costs, memory, .. } = staged;
     let short = schedules.iter().map(|schedule| check::memory::shortfalls(schedule, &graph));
     let shortfalls = short.into_iter().find(|short| !short.is_empty()).unwrap_or_default();
-    // Nobody but the stores knows which tensors are there.
-    if !shortfalls.is_empty() && pipelining.grain() == Grain::Tensor {
+    // Nobody but the stores knows which tensors are there where some leave.
+    let leave = tables.iter().any(|table| table.offloads().next().is_some());
+    if !shortfalls.is_empty() && leave {
         return Err(PlanError::DoesNotFit(shortfalls));
     }
     let cohorts = Cohorts::new(&schedules, |replica| cohort_of[replica as usize], copies.replicas);

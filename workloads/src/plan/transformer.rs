@@ -61,7 +61,8 @@ impl TransformerPlan {
         let expert = self.execution.split.expert;
         let sharing = self.sharing.unwrap_or(ranks);
         let hosted = self.deployment.pipelining.hosted(self.execution.split.stages);
-        DataParallel { ranks, expert, sharding: self.sharding, sharing, overlap: self.overlap, hosted }
+        let sharding = self.sharding;
+        DataParallel { ranks, expert, sharding, sharing, overlap: self.overlap, hosted }.among_several()
     }
 
     fn one_at_a_time(&self) -> bool {
