@@ -8,7 +8,7 @@ use workloads::schedule::LaneKind;
 
 use super::{layered, machine, transformer};
 use crate::catalogue;
-use crate::schema::{Allocator, Bytes, Count, GradientPlaceholders, Model, Scenario, Step};
+use crate::schema::{Allocator, Bytes, Count, GradientPlaceholders, Model, Scenario};
 
 /// The ranks of a scenario, whose tensors its framework's allocator serves.
 ///
@@ -40,10 +40,6 @@ fn not_replayed(scenario: &Scenario) -> Result<(), Option<String>> {
         (techniques.zero_offload.is_some(), "`techniques.zero_offload` keeps states on hosts"),
         (techniques.zero_infinity.is_some(), "`techniques.zero_infinity` keeps states on drives"),
         (scenario.memory.footprint_ratio.is_some(), "`memory.footprint_ratio` limits storages"),
-        (
-            scenario.training.step.unwrap_or_default() != Step::Full,
-            "`training.step` leaves out a part of the step",
-        ),
     ];
     let reasons: Vec<&str> = reasons.into_iter().filter_map(|(is, reason)| is.then_some(reason)).collect();
     if reasons.is_empty() { Ok(()) } else { Err(Some(reasons.join(", "))) }

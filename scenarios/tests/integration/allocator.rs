@@ -211,8 +211,24 @@ fn a_run_without_the_allocators_verdict_says_why() {
     assert!(swap.fits && swap.swap.iter().any(|plan| plan.away > 0) && swap.allocator.is_empty());
     assert_eq!(swap.fits_without_allocator(), Some("`techniques.swap` moves tensors"));
     assert_eq!(offload.fits_without_allocator(), Some("`techniques.activation_offload` moves tensors"));
-    let partial = ran(&["memory.limit=70 GB", "training.step=gradients", "training.accumulate=1"]);
-    assert_eq!(partial[0].fits_without_allocator(), Some("`training.step` leaves out a part of the step"));
+}
+
+/// What a part of a step has no use for is not there: states without an update, gradients without a backward pass.
+#[test]
+fn a_part_of_a_step_holds_what_it_uses() {
+    for text in [SMALL, LAYERS] {
+        let held = |step: &str| {
+            let run = ran(text, "base", &[&format!("training.step={step}"), "training.micro_batch=4"]);
+            let stage = run.allocator.into_iter().next().expect("the allocator is asked");
+            let has = |kind: &str| stage.by_kind_bytes.contains_key(kind);
+            (has("optimizer states"), has("gradients"), has("parameters"), stage.peak_allocated_bytes)
+        };
+        let [full, gradients, forward] = ["full", "gradients", "forward"].map(held);
+        assert_eq!([full.0, gradients.0, forward.0], [true, false, false], "{text}");
+        assert_eq!([full.1, gradients.1, forward.1], [true, true, false], "{text}");
+        assert!(full.2 && gradients.2 && forward.2, "{text}");
+        assert!(full.3 > gradients.3 && gradients.3 > forward.3, "{full:?} {gradients:?} {forward:?}");
+    }
 }
 
 /// MPT-125M as it was trained on A100 of 40 GB (llm-foundry, row of 26 sequences): storages of blocks are more than it has.

@@ -4,7 +4,7 @@ use crate::chain::Chain;
 use crate::graph::operator::Operator;
 use crate::limits::Invalid;
 use crate::model::cut::{Cut, Piece};
-use crate::model::transformer::{DataParallel, ShardedTransformer, Sharding, States};
+use crate::model::transformer::{DataParallel, ShardedTransformer, Sharding, States, Step};
 use crate::names::kind;
 use crate::order::{Order, Visit};
 use crate::plan::{LayeredPlan, TransformerPlan};
@@ -27,6 +27,8 @@ pub struct Ranks {
     /// What a rank does with what it receives.
     pub(super) receive: Vec<Operator>,
     pub(super) states: States,
+    /// The part of a step that is executed: what it has no use for is not there.
+    pub(super) step: Step,
     /// Bytes of a parameter's states that the first update allocates.
     pub(super) moments: u64,
     pub(super) data: DataParallel,
@@ -74,6 +76,7 @@ impl Ranks {
             boundaries: vec![boundary.bytes; chain.stages as usize],
             receive: boundary.receive,
             states,
+            step: plan.execution.step,
             moments: states.optimizer_bytes() - states.copy_bytes(),
             data,
             shared: Shared::of(&laid, &exchanges, states, &data),
@@ -95,6 +98,7 @@ impl Ranks {
             boundaries: plan.model.boundaries(plan.stages),
             receive: Vec::new(),
             states: execution.states,
+            step: execution.step,
             moments: execution.optimizer_bytes() - execution.states.copy_bytes(),
             data,
             shared: Shared::of(&laid, &exchanges, execution.states, &data),

@@ -10,7 +10,7 @@
 
 use crate::graph::Phase;
 use crate::model::cut::{Cut, Piece};
-use crate::model::transformer::{Group, GroupedGemm, Sharding, States, Work};
+use crate::model::transformer::{Group, GroupedGemm, Sharding, StateBytes, States, Step, Work};
 use crate::names::kind;
 
 use super::ranks::{Gradients, Ranks};
@@ -24,6 +24,7 @@ pub(super) struct Held<'a> {
     buckets: &'a [u64],
     states: States,
     moments: u64,
+    step: Step,
     sharding: Sharding,
     gradients: Gradients,
 }
@@ -40,7 +41,7 @@ struct Buffer {
 impl<'a> Held<'a> {
     /// What rank `copy` of those that hold the same parameters holds on a stage.
     pub(super) fn of(ranks: &'a Ranks, stage: u32, copy: u32) -> Self {
-        let Ranks { cut, data, states, moments, gradients, .. } = ranks;
+        let Ranks { cut, data, states, step, moments, gradients, .. } = ranks;
         let (mut others, mut experts) = (Vec::new(), Vec::new());
         for piece in ranks.pieces(stage).flatten() {
             tensors(cut, piece, &mut others, &mut experts);
@@ -55,6 +56,7 @@ impl<'a> Held<'a> {
             buckets: &ranks.buckets[stage as usize],
             states: *states,
             moments: *moments,
+            step: *step,
             sharding: data.sharding,
             gradients: *gradients,
         }
@@ -64,7 +66,7 @@ impl<'a> Held<'a> {
     pub(super) fn bytes(&self) -> [u64; 3] {
         let mut bytes = [0, self.buckets.iter().sum(), 0];
         for buffer in &self.buffers {
-            let held = self.states.bytes(buffer.count(), self.sharding, buffer.ranks);
+            let held = self.held(buffer);
             let optimizer = held.optimizer / self.states.optimizer_bytes();
             bytes[0] += held.parameters;
             bytes[1] += held.gradients;
@@ -83,7 +85,7 @@ impl<'a> Held<'a> {
             list.allocate(bytes, kind::GRADIENTS);
         }
         let (bytes, copy) = (self.states.parameter_bytes(), self.states.copy_bytes());
-        for count in self.of_optimizer().filter(|_| copy > 0) {
+        for count in self.of_optimizer().filter(|_| copy > 0 && self.step == Step::Whole) {
             let short = list.allocate(count * bytes, kind::OPTIMIZER);
             list.allocate(count * copy, kind::OPTIMIZER);
             list.free(short);
@@ -96,7 +98,9 @@ impl<'a> Held<'a> {
             (kind::PARAMETERS, self.states.parameter_bytes()),
             (kind::GRADIENTS, self.states.gradient_bytes()),
         ];
-        for (kind, bytes) in kinds {
+        let with_gradients = self.step != Step::Forward;
+        for (kind, bytes) in kinds.into_iter().filter(|(kind, _)| with_gradients || *kind == kind::PARAMETERS)
+        {
             for count in self.of_optimizer() {
                 list.allocate(count * bytes, kind);
             }
@@ -117,16 +121,23 @@ impl<'a> Held<'a> {
             if self.sharding >= Sharding::Optimizer {
                 list.allocate(buffer.count() * bytes, kind::PARAMETERS);
             }
-            let held = self.states.bytes(buffer.count(), self.sharding, buffer.ranks);
-            list.allocate(held.gradients, kind::GRADIENTS);
+            list.allocate(self.held(buffer).gradients, kind::GRADIENTS);
         }
         if self.sharding == Sharding::Optimizer {
             made.into_iter().for_each(|tensor| list.free(tensor));
         }
     }
 
-    /// Updates the parameters for the first time, after the operators of a step.
+    /// Bytes of a buffer that the rank holds.
+    fn held(&self, buffer: &Buffer) -> StateBytes {
+        self.states.bytes(buffer.count(), self.sharding, buffer.ranks).of_step(self.step)
+    }
+
+    /// Updates the parameters for the first time, after the operators of a step that does.
     pub(super) fn update(&self, list: &mut RankList, micro_batch: u32) {
+        if self.step != Step::Whole {
+            return;
+        }
         let execution =
             Executed { operator: "first update", phase: Phase::Update, chunk: 0, block: 0, micro_batch };
         list.execute(execution);
