@@ -35,23 +35,51 @@ pub(super) fn refine(edges: &[Edge], mut colours: Vec<u32>) -> Vec<u32> {
 
 /// Whether the nodes of each colour have the same edges, counted by label, direction and the other end's colour.
 pub(super) fn is_stable(edges: &[Edge], colours: &[u32]) -> bool {
-    let mut ends: Vec<(u32, u32, bool, u32)> = Vec::with_capacity(2 * edges.len());
-    for edge in edges {
-        ends.push((edge.from, edge.label, false, colours[edge.to as usize]));
-        ends.push((edge.to, edge.label, true, colours[edge.from as usize]));
-    }
-    ends.sort_unstable();
-    let mut of_node: Vec<&[(u32, u32, bool, u32)]> = vec![&[]; colours.len()];
-    for ends in ends.chunk_by(|a, b| a.0 == b.0) {
-        of_node[ends[0].0 as usize] = ends;
-    }
+    let ends = Ends::of(edges, colours);
     let classes = colours.iter().max().map_or(0, |&last| last as usize + 1);
     let mut first: Vec<Option<usize>> = vec![None; classes];
     (0..colours.len()).all(|node| {
         let representative = *first[colours[node] as usize].get_or_insert(node);
-        let (a, b) = (of_node[node], of_node[representative]);
-        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a.1, a.2, a.3) == (b.1, b.2, b.3))
+        ends.at(node) == ends.at(representative)
     })
+}
+
+/// The edges of each node as it sees them, sorted: label, whether they come in, colour of the other end.
+struct Ends {
+    sorted: Vec<(u32, bool, u32)>,
+    /// Where those of each node begin, and the last end.
+    first: Vec<u32>,
+}
+
+impl Ends {
+    fn of(edges: &[Edge], colours: &[u32]) -> Self {
+        let mut first = vec![0; colours.len() + 1];
+        for edge in edges {
+            first[edge.from as usize + 1] += 1;
+            first[edge.to as usize + 1] += 1;
+        }
+        for node in 0..colours.len() {
+            first[node + 1] += first[node];
+        }
+        let (mut next, mut sorted) = (first.clone(), vec![(0, false, 0); 2 * edges.len()]);
+        let mut put = |node: u32, end| {
+            let place = &mut next[node as usize];
+            sorted[*place as usize] = end;
+            *place += 1;
+        };
+        for edge in edges {
+            put(edge.from, (edge.label, false, colours[edge.to as usize]));
+            put(edge.to, (edge.label, true, colours[edge.from as usize]));
+        }
+        for bounds in first.windows(2) {
+            sorted[bounds[0] as usize..bounds[1] as usize].sort_unstable();
+        }
+        Self { sorted, first }
+    }
+
+    fn at(&self, node: usize) -> &[(u32, bool, u32)] {
+        &self.sorted[self.first[node] as usize..self.first[node + 1] as usize]
+    }
 }
 
 /// A hash of one edge as a node sees it: the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
