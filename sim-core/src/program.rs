@@ -287,7 +287,8 @@ pub enum Op {
         targets: BranchId,
     },
     /// Stops another stream: what it has pending is dropped, the pools and stores it holds are given back, and it
-    /// resumes at a call of its role. Nothing happens to a stream that has ended.
+    /// resumes at a call of its role. Nothing happens to a stream that has ended. One that serves a queue cannot be
+    /// halted.
     Halt {
         /// Slot of the stream.
         stream: Slot,

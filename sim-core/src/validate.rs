@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::fixed::Rate;
 use crate::id::{BindingId, BlockId, CauseId};
 use crate::platform::Platform;
-use crate::program::{Block, Body, CAUSES_MAX, Op, Program, StartState};
+use crate::program::{Block, Body, CAUSES_MAX, Op, Program, Slot, StartState};
 use crate::sharing;
 
 /// What is wrong with a program.
@@ -230,6 +230,9 @@ impl Check<'_> {
             if let Op::Post { block, .. } = *op {
                 todo.push((block, binding));
             }
+            if let Op::Halt { stream, .. } = *op {
+                self.halted(stream, binding, || format!("operation {index} of block `{}`", block.name));
+            }
             for (slot, what, count) in self.slots_of(op) {
                 let slots = &self.program.bindings[binding.index()].slots;
                 match slots.get(slot as usize) {
@@ -246,6 +249,14 @@ impl Check<'_> {
                 }
             }
         }
+    }
+
+    /// A halted stream resumes at a call of its role: one that serves a queue has none.
+    fn halted(&mut self, slot: Slot, binding: BindingId, place: impl Fn() -> String) {
+        let halted = self.program.bindings[binding.index()].slots.get(slot as usize);
+        let stream = halted.and_then(|&stream| self.program.streams.get(stream as usize));
+        let serves = stream.is_some_and(|stream| matches!(stream.body, Body::Serve(_)));
+        self.require(!serves, "one with a role", || format!("the stream that {} halts", place()));
     }
 
     /// The slots an operation uses, what each must be, and how many of those there are.

@@ -89,7 +89,7 @@ impl<O: Watch> Engine<'_, O> {
         let stream = &mut self.streams[s as usize];
         stream.since = self.now;
         let ends = self.now.saturating_add(latency);
-        if pure && self.runs_ahead && ends <= self.options.time_max {
+        if pure && stream.runs_ahead && ends <= self.options.time_max {
             self.now = ends;
             self.finish_run(s, activity, Time::ZERO, None);
             return true;

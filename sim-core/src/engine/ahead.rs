@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 
 use super::code::Code;
 use super::counters::Message;
+use super::halt::Halts;
 use super::interpret::Step;
 use super::{Engine, NOBODY, Status};
 use crate::id::{BlockId, CauseId, StreamId};
@@ -36,8 +37,9 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Jobs and evictions run on behalf of others: programs that have them go by the clock.
-    pub(super) fn new(on: bool, platform: &Platform, program: &Program, code: &Code) -> Self {
+    /// Jobs and evictions run on behalf of others: programs that have them go by the clock. So does a stream that may be
+    /// halted, to which nobody sends ahead of the clock therefore.
+    pub(super) fn new(on: bool, platform: &Platform, program: &Program, code: &Code, halts: &Halts) -> Self {
         if !on || !program.queues.is_empty() || !program.reclaim.is_empty() {
             let (channels, own_stores) =
                 (vec![false; program.counters as usize], vec![false; platform.stores.len()]);
@@ -54,6 +56,7 @@ impl Ahead {
             let object = |slot: Slot| code.slots[bound.slots as usize + slot as usize] as usize;
             for &used in &uses[role.index()] {
                 match used {
+                    Use::Receive(counter) if halts.targets[index] => receivers[object(counter)] = Sole::Many,
                     Use::Receive(counter) => receivers[object(counter)].add(s, Time::ZERO),
                     Use::Send(counter, after) => {
                         let flight = after.and_then(|index| code.activity(bound, i64::from(index)));
@@ -97,7 +100,7 @@ fn uses_of(program: &Program, blocks: &[BlockId]) -> BTreeSet<Use> {
     .collect()
 }
 
-/// Who uses something: nobody, one stream (sending with one flight time), or more.
+/// Who uses something: nobody, one stream (sending with one flight time), or more (or one that may be halted).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sole {
     Nobody,

@@ -91,6 +91,23 @@ fn executed(program: &Program) -> Vec<Vec<BlockId>> {
     executed
 }
 
+/// A block and those that it posts, directly or not, each once.
+pub(super) fn with_posted(program: &Program, block: BlockId) -> Vec<BlockId> {
+    let mut blocks = vec![block];
+    let mut open = 0;
+    while let Some(&block) = blocks.get(open) {
+        open += 1;
+        for op in &program.blocks[block.index()].ops {
+            if let Op::Post { block, .. } = *op
+                && !blocks.contains(&block)
+            {
+                blocks.push(block);
+            }
+        }
+    }
+    blocks
+}
+
 fn offset(length: usize) -> u32 {
     u32::try_from(length).expect("an arena holds at most 2^32 entries")
 }

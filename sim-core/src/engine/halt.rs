@@ -1,19 +1,77 @@
 //! Halting a stream: what it has pending is dropped, what it holds is given back, and it resumes at a call.
 
+use super::code::{Code, with_posted};
 use super::{Engine, Status};
-use crate::id::{CauseId, KindId};
+use crate::id::{BindingId, BlockId, CauseId, KindId};
 use crate::observe::Watch;
-use crate::program::{Body, Op};
+use crate::platform::Platform;
+use crate::program::{Body, Op, Program, Slot};
+
+/// Streams that may be halted, and the stores whose bytes they may have to give back. They go by the clock, operation by
+/// operation; everybody else may have segments and run ahead.
+#[derive(Debug)]
+pub(super) struct Halts {
+    /// Per stream.
+    pub(super) targets: Vec<bool>,
+    /// Per store.
+    pub(super) stores: Vec<bool>,
+}
+
+impl Halts {
+    pub(super) fn new(platform: &Platform, program: &Program, code: &Code) -> Self {
+        let mut halts =
+            Self { targets: vec![false; program.streams.len()], stores: vec![false; platform.stores.len()] };
+        if code.ops.iter().any(|op| matches!(op, Op::Halt { .. })) {
+            halts.find_targets(program, code);
+            halts.find_stores(program, code);
+        }
+        halts
+    }
+
+    fn find_targets(&mut self, program: &Program, code: &Code) {
+        let halted = |op: &Op| if let Op::Halt { stream, .. } = *op { Some(stream) } else { None };
+        let mut mark = |slots: &[Slot], binding: BindingId| {
+            let objects = &program.bindings[binding.index()].slots;
+            slots.iter().for_each(|&slot| self.targets[objects[slot as usize] as usize] = true);
+        };
+        let by_role: Vec<_> = code.executed.iter().map(|blocks| slots_in(program, blocks, halted)).collect();
+        for stream in &program.streams {
+            if let Body::Role(role) = stream.body {
+                mark(&by_role[role.index()], stream.binding);
+            }
+        }
+        for candidate in program.reclaim.iter().flat_map(|table| &table.candidates) {
+            let blocks = with_posted(program, candidate.block);
+            mark(&slots_in(program, &blocks, halted), candidate.binding);
+        }
+    }
+
+    fn find_stores(&mut self, program: &Program, code: &Code) {
+        let acquired = |op: &Op| if let Op::Acquire { store, .. } = *op { Some(store) } else { None };
+        for (stream, _) in program.streams.iter().zip(&self.targets).filter(|&(_, &target)| target) {
+            let Body::Role(role) = stream.body else { continue };
+            let objects = &program.bindings[stream.binding.index()].slots;
+            for slot in slots_in(program, &code.executed[role.index()], acquired) {
+                self.stores[objects[slot as usize] as usize] = true;
+            }
+        }
+    }
+}
+
+/// The slots that a choice of operations in these blocks uses.
+fn slots_in(program: &Program, blocks: &[BlockId], slot: impl Fn(&Op) -> Option<Slot>) -> Vec<Slot> {
+    let ops = blocks.iter().flat_map(|block| &program.blocks[block.index()].ops);
+    let mut slots: Vec<Slot> = ops.filter_map(slot).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    slots
+}
 
 impl<O: Watch> Engine<'_, O> {
     /// [`Op::Halt`] of stream `target` by stream `s`.
     pub(super) fn halt(&mut self, s: u32, target: u32, call: u32) {
-        let Body::Role(_) = self.program.streams[target as usize].body else { return };
         if target == s || self.streams[target as usize].status == Status::Done {
             return;
-        }
-        if self.streams[target as usize].status == Status::InSegment {
-            self.open_segment(s, target);
         }
         // One that is ready has ended its operation; the next one has not begun, if there is one.
         if self.streams[target as usize].status != Status::Ready {
@@ -105,9 +163,9 @@ impl<O: Watch> Engine<'_, O> {
         }
     }
 
-    /// Notes bytes a stream has acquired.
+    /// Notes bytes a stream has acquired of a store whose bytes a halted stream may have to give back.
     pub(super) fn remember_bytes(&mut self, s: u32, store: usize, bytes: u64, kind: KindId) {
-        if self.holdings.is_empty() {
+        if !self.stores[store].notes_holders {
             return;
         }
         let held = &mut self.holdings[s as usize].bytes;
@@ -119,6 +177,9 @@ impl<O: Watch> Engine<'_, O> {
 
     /// Notes bytes released by stream `s`: its own, then those it was handed by the others in order.
     pub(super) fn forget_bytes(&mut self, s: u32, store: usize, bytes: u64, kind: KindId) {
+        if !self.stores[store].notes_holders {
+            return;
+        }
         let mut left = bytes;
         for holder in holders(s, self.holdings.len()) {
             let held = &mut self.holdings[holder].bytes;

@@ -28,7 +28,7 @@ use crate::noise::NoiseSource;
 use crate::observe::{Curves, Look, Observer, Spans, Unobserved, Watch};
 use crate::outcome::{ByCause, End, FluidUse, Limit, Run, StreamUse};
 use crate::platform::Platform;
-use crate::program::{CAUSES_MAX, Op, Program, StartState};
+use crate::program::{CAUSES_MAX, Program, StartState};
 use crate::queue::finish::FinishTree;
 use crate::queue::timers::Timers;
 use crate::sharing::Network;
@@ -41,6 +41,7 @@ use buckets::BucketState;
 use code::Code;
 use counters::Counter;
 use groups::GroupState;
+use halt::Halts;
 use jobs::{CellState, Holdings, QueueState};
 use ledger::{Account, Ledger};
 use marks::Cut;
@@ -115,17 +116,19 @@ fn watched<O: Watch>(
 ) -> Result<Run, Vec<ProgramError>> {
     validate(platform, program, start)?;
     let code = Code::new(program);
-    let halts = code.ops.iter().any(|op| matches!(op, Op::Halt { .. }));
-    let segments = options.segments && program.noise.is_silent() && !O::CURVES && !halts;
+    let halts = Halts::new(platform, program, &code);
+    let segments = options.segments && program.noise.is_silent() && !O::CURVES;
     let plans = Plans::new(segments, platform, program, &code);
-    let ahead = Ahead::new(segments && !O::SPANS, platform, program, &code);
+    let ahead = Ahead::new(segments && !O::SPANS, platform, program, &code, &halts);
     let mut engine = |ahead: &Ahead| {
-        Engine::new(platform, program, &code, &plans, ahead, options, observer).begin_from(start).execute()
+        Engine::new(platform, program, &code, &plans, ahead, &halts, options, observer)
+            .begin_from(start)
+            .execute()
     };
     let run = engine(&ahead);
     let early = !matches!(run.end, End::Completed | End::Deadlock(_)) || run.time > options.time_max;
     if ahead.on && early {
-        return Ok(engine(&Ahead::new(false, platform, program, &code)));
+        return Ok(engine(&Ahead::new(false, platform, program, &code, &halts)));
     }
     Ok(run)
 }
@@ -164,7 +167,7 @@ struct Engine<'a, O> {
     buckets: Vec<BucketState>,
     /// Whether a bucket may be empty in this instant.
     bucket_due: bool,
-    /// What streams hold; empty in programs without halts.
+    /// What streams hold; empty where nobody is halted.
     holdings: Vec<Holdings>,
     noise: NoiseSource,
     noisy: bool,
@@ -179,8 +182,7 @@ struct Engine<'a, O> {
     cursor: usize,
     first_round: bool,
     next_round: Vec<u32>,
-    /// Whether streams may run ahead of the clock, and those a message lets go on so.
-    runs_ahead: bool,
+    /// Streams that a message lets go on ahead of the clock.
     let_go_ahead: Vec<u32>,
     /// Timers or flows that are due.
     due: Vec<u32>,
@@ -198,6 +200,7 @@ impl<'a, O: Watch> Engine<'a, O> {
         code: &'a Code,
         plans: &'a Plans,
         ahead: &Ahead,
+        halts: &Halts,
         options: &Options,
         observer: &'a mut O,
     ) -> Self {
@@ -205,7 +208,11 @@ impl<'a, O: Watch> Engine<'a, O> {
         let streams: Vec<StreamState> = program
             .streams
             .iter()
-            .map(|s| StreamState::new(code.bindings[s.binding.index()], &mut ledger))
+            .zip(&halts.targets)
+            .map(|(s, &halted)| {
+                let bound = code.bindings[s.binding.index()];
+                StreamState::new(bound, !halted, ahead.on && !halted, &mut ledger)
+            })
             .collect();
         let cut = Cut::new(options.path_from, program);
         if ahead.on && cut.is_made() {
@@ -214,7 +221,6 @@ impl<'a, O: Watch> Engine<'a, O> {
         }
         let noise = NoiseSource::new(program.noise, options.seed);
         let noisy = !noise.is_silent();
-        let halts = code.ops.iter().any(|op| matches!(op, Op::Halt { .. }));
         let segments = plans.are_on();
         let count = streams.len();
         Self {
@@ -233,8 +239,8 @@ impl<'a, O: Watch> Engine<'a, O> {
             stores: platform
                 .stores
                 .iter()
-                .zip(&ahead.own_stores)
-                .map(|(s, &is_own)| StoreState::new(s.capacity, program.kinds.len(), is_own))
+                .zip(ahead.own_stores.iter().zip(&halts.stores))
+                .map(|(s, (&is_own, &noted))| StoreState::new(s.capacity, program.kinds.len(), is_own, noted))
                 .collect(),
             pools: platform.pools.iter().map(|p| PoolState::new(p.units)).collect(),
             groups: program.groups.iter().map(|_| GroupState::default()).collect(),
@@ -246,7 +252,11 @@ impl<'a, O: Watch> Engine<'a, O> {
             served: vec![0; platform.fluids.len()],
             buckets: BucketState::all(platform),
             bucket_due: false,
-            holdings: if halts { vec![Holdings::default(); count] } else { Vec::new() },
+            holdings: if halts.targets.contains(&true) {
+                vec![Holdings::default(); count]
+            } else {
+                Vec::new()
+            },
             noise,
             noisy,
             plans,
@@ -263,7 +273,6 @@ impl<'a, O: Watch> Engine<'a, O> {
             cursor: 0,
             first_round: true,
             next_round: Vec::new(),
-            runs_ahead: ahead.on,
             let_go_ahead: Vec::new(),
             due: Vec::new(),
             activities: 0,

@@ -25,6 +25,8 @@ pub(super) struct StoreState {
     pub(super) segments: Vec<u32>,
     /// Whether only one stream uses it.
     pub(super) is_own: bool,
+    /// Whether it is noted who holds what, for the moment at which a stream is halted.
+    pub(super) notes_holders: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +48,7 @@ pub(super) struct Request {
 }
 
 impl StoreState {
-    pub(super) fn new(capacity: u64, kinds: usize, is_own: bool) -> Self {
+    pub(super) fn new(capacity: u64, kinds: usize, is_own: bool, notes_holders: bool) -> Self {
         Self {
             capacity,
             used: 0,
@@ -56,6 +58,7 @@ impl StoreState {
             segments_max: 0,
             segments: Vec::new(),
             is_own,
+            notes_holders,
         }
     }
 
@@ -66,11 +69,11 @@ impl StoreState {
         self.peak = Peak { bytes: self.used, at: Time::ZERO, place: None, by_kind: self.by_kind.clone() };
     }
 
-    /// Whether a segment that adds at most `more` at any moment can make neither a new peak nor a shortage, and serves
-    /// nobody who waits.
+    /// Whether a segment that adds at most `more` at any moment can make neither a new peak nor a shortage, serves nobody
+    /// who waits, and is nobody's to note.
     pub(super) fn leaves_segment_alone(&self, more: u64) -> bool {
         let at_most = self.used.checked_add(self.segments_max).and_then(|sum| sum.checked_add(more));
-        self.waiters.is_empty() && at_most.is_some_and(|sum| sum <= self.peak.bytes)
+        !self.notes_holders && self.waiters.is_empty() && at_most.is_some_and(|sum| sum <= self.peak.bytes)
     }
 
     fn has_room(&self, bytes: u64) -> bool {

@@ -23,6 +23,10 @@ pub(super) struct StreamState {
     /// Offsets of its binding.
     pub(super) bound: Bound,
     pub(super) status: Status,
+    /// Whether it may have segments: nobody halts it.
+    pub(super) has_segments: bool,
+    /// Whether it may run ahead of the clock.
+    pub(super) runs_ahead: bool,
     /// Start of the present operation.
     pub(super) since: Time,
     /// When it expects its timer.
@@ -48,7 +52,7 @@ pub(super) struct StreamState {
 
 impl StreamState {
     /// A stream before its first operation.
-    pub(super) fn new(bound: Bound, ledger: &mut Ledger) -> Self {
+    pub(super) fn new(bound: Bound, has_segments: bool, runs_ahead: bool, ledger: &mut Ledger) -> Self {
         Self {
             pc: 0,
             end: 0,
@@ -58,6 +62,8 @@ impl StreamState {
             args: [0; 2],
             bound,
             status: Status::Ready,
+            has_segments,
+            runs_ahead,
             since: Time::ZERO,
             wake: Time::NEVER,
             threshold: 0,

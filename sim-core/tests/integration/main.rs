@@ -12,6 +12,7 @@ mod ends;
 mod fold;
 mod folded_runs;
 mod garbage;
+mod halts;
 mod invalid_programs;
 mod jobs;
 mod kernels;

@@ -33,12 +33,16 @@ pub(super) struct Running {
 impl<O: Watch> Engine<'_, O> {
     /// The stretch that a stream comes to, if it is worth a segment: not where the stream can run ahead of the clock.
     pub(super) fn stretch_at(&self, s: u32, pc: u32) -> Option<u32> {
-        let id = self.plans.find(pc, self.streams[s as usize].bound.costs?.0)?;
+        let stream = &self.streams[s as usize];
+        if !stream.has_segments {
+            return None;
+        }
+        let id = self.plans.find(pc, stream.bound.costs?.0)?;
         let stretch = self.plans.stretch(id);
         let shared = !stretch.routes.is_empty()
             || !stretch.pools.is_empty()
             || stretch.stores.iter().any(|sum| !self.stores[self.slot(s, sum.slot)].is_own);
-        (shared || !self.runs_ahead).then_some(id)
+        (shared || !stream.runs_ahead).then_some(id)
     }
 
     /// Enters the segment of a stretch at the stream's operation if nobody can notice; true if so.
