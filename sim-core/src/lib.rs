@@ -58,4 +58,4 @@ pub mod sharing;
 pub mod time;
 pub mod validate;
 
-pub use engine::{Options, simulate, simulate_observed};
+pub use engine::{Options, Simulation, simulate, simulate_observed};

@@ -38,7 +38,7 @@ impl Noise {
 }
 
 /// The draws of one run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NoiseSource {
     silent: bool,
     /// Standard deviation of the device factor.
@@ -161,7 +161,7 @@ fn below(bound: u64, random: u64) -> u64 {
 }
 
 /// Numbered draws of one part of the noise, of a fixed number of words each.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Draws {
     key: [u8; 32],
     words: u64,

@@ -86,18 +86,18 @@ impl<O: Watch> Engine<'_, O> {
             self.wait_for_clock(s);
             return false;
         }
-        let stream = &mut self.streams[s as usize];
-        stream.since = self.now;
-        let ends = self.now.saturating_add(latency);
-        if pure && stream.runs_ahead && ends <= self.options.time_max {
-            self.now = ends;
+        let stream = &mut self.state.streams[s as usize];
+        stream.since = self.state.now;
+        let ends = self.state.now.saturating_add(latency);
+        if pure && stream.runs_ahead && ends <= self.inputs.options.time_max {
+            self.state.now = ends;
             self.finish_run(s, activity, Time::ZERO, None);
             return true;
         }
         if latency > Time::ZERO {
             stream.status = Status::Latency;
             stream.wake = ends;
-            self.timers.push(ends, s);
+            self.state.timers.push(ends, s);
             return false;
         }
         self.begin_work(s, activity)
@@ -110,7 +110,7 @@ impl<O: Watch> Engine<'_, O> {
             self.finish_run(s, activity, Time::ZERO, None);
             return true;
         }
-        self.charge(s, activity.cause, self.now - self.streams[s as usize].charged);
+        self.charge(s, activity.cause, self.state.now - self.state.streams[s as usize].charged);
         let mut cap = activity.cap;
         if let Some(units) = activity.units {
             let pool = self.slot(s, units.pool);
@@ -126,7 +126,7 @@ impl<O: Watch> Engine<'_, O> {
     pub(super) fn start_claimed(&mut self, s: u32, by: u32, held: u32) {
         let Some(activity) = self.running(s) else { return };
         let Some(units) = activity.units else { return };
-        let waited = self.now - self.streams[s as usize].charged;
+        let waited = self.state.now - self.state.streams[s as usize].charged;
         if waited > Time::ZERO {
             self.spend(s, activity.cause, waited);
             let account = self.path_of(by);
@@ -140,17 +140,17 @@ impl<O: Watch> Engine<'_, O> {
     /// A stream's flow is due: true when its activity has ended, false at the end of a wave.
     pub(super) fn flow_due(&mut self, s: u32) -> bool {
         let Some(activity) = self.running(s) else { return false };
-        let flow = self.streams[s as usize].flow;
-        if self.flows[flow as usize].target > 0 {
+        let flow = self.state.streams[s as usize].flow;
+        if self.state.flows[flow as usize].target > 0 {
             self.advance(flow);
-            self.flows[flow as usize].target = 0;
+            self.state.flows[flow as usize].target = 0;
             self.exchange_at_wave(s, activity, flow);
             return false;
         }
-        let elapsed = self.now - self.streams[s as usize].charged;
+        let elapsed = self.state.now - self.state.streams[s as usize].charged;
         let (demands, cap) = (self.demands(s, activity), self.capped(s, activity));
         let (lost, limited_by) = self.end_flow(flow, activity.work, demands, cap, elapsed);
-        let claim = self.streams[s as usize].claim.take();
+        let claim = self.state.streams[s as usize].claim.take();
         self.finish_run(s, activity, lost, limited_by);
         if let Some(claim) = claim {
             self.end_claim(s, claim.pool as usize, claim.held);
@@ -167,15 +167,15 @@ impl<O: Watch> Engine<'_, O> {
         cap: Rate,
         elapsed: Time,
     ) -> (Time, Option<FluidId>) {
-        self.network.stop(FlowId(flow));
+        self.state.network.stop(FlowId(flow));
         self.serve(work, demands);
-        let Flow { limited_by, work, .. } = self.flows[flow as usize];
+        let Flow { limited_by, work, .. } = self.state.flows[flow as usize];
         if limited_by.is_none() {
             return (Time::ZERO, None);
         }
         let alone = demands
             .iter()
-            .map(|d| alone_on(self.platform.fluids[d.fluid.index()].capacity, d))
+            .map(|d| alone_on(self.inputs.platform.fluids[d.fluid.index()].capacity, d))
             .fold(cap, Rate::min);
         (elapsed.saturating_sub(duration(work, alone)), limited_by)
     }
@@ -183,7 +183,7 @@ impl<O: Watch> Engine<'_, O> {
     /// Counts what an activity carried over its fluids.
     pub(super) fn serve(&mut self, work: u64, demands: &[Demand]) {
         for demand in demands {
-            self.served[demand.fluid.index()] +=
+            self.state.served[demand.fluid.index()] +=
                 u128::from(work) * u128::from(demand.coefficient.0) * u128::from(demand.multiplicity);
         }
     }
@@ -191,52 +191,45 @@ impl<O: Watch> Engine<'_, O> {
     /// Starts the work of a stream's activity.
     fn start_flow(&mut self, s: u32, activity: &Activity, cap: Rate) {
         let work = self.vary_work(s, activity.work);
-        let flow = self.begin_flow(s, Owner::Stream(s), self.demands(s, activity), cap, work);
-        let stream = &mut self.streams[s as usize];
+        let flow = self.begin_flow(Owner::Stream(s), self.demands(s, activity), cap, work);
+        let stream = &mut self.state.streams[s as usize];
         stream.status = Status::InFlow;
         stream.flow = flow;
     }
 
-    /// Puts work on a route; its rate is known at the end of the instant. `s` is who opens segments for it.
-    pub(super) fn begin_flow(
-        &mut self,
-        s: u32,
-        owner: Owner,
-        demands: &[Demand],
-        cap: Rate,
-        work: u128,
-    ) -> u32 {
-        self.open_segments_for_demands(s, demands, cap);
-        let flow = self.network.start(demands, cap).0;
+    /// Puts work on a route; its rate is known at the end of the instant.
+    pub(super) fn begin_flow(&mut self, owner: Owner, demands: &[Demand], cap: Rate, work: u128) -> u32 {
+        self.open_segments_for_demands(demands, cap);
+        let flow = self.state.network.start(demands, cap).0;
         let state = Flow {
             owner,
             rate: Rate(0),
             work,
             remaining: work,
-            updated: self.now,
+            updated: self.state.now,
             target: 0,
             limited_by: None,
         };
-        if self.flows.len() <= flow as usize {
-            self.flows.resize(flow as usize + 1, state);
+        if self.state.flows.len() <= flow as usize {
+            self.state.flows.resize(flow as usize + 1, state);
         }
-        self.flows[flow as usize] = state;
+        self.state.flows[flow as usize] = state;
         flow
     }
 
     /// Takes the new rates of the instant.
     pub(super) fn reshare(&mut self) {
-        self.network.reshare();
-        for index in 0..self.network.changed().len() {
-            let flow = self.network.changed()[index];
+        self.state.network.reshare();
+        for index in 0..self.state.network.changed().len() {
+            let flow = self.state.network.changed()[index];
             self.advance(flow.0);
-            let state = &mut self.flows[flow.index()];
-            state.rate = self.network.rate(flow);
-            if let Some(fluid) = self.network.bottleneck(flow) {
+            let state = &mut self.state.flows[flow.index()];
+            state.rate = self.state.network.rate(flow);
+            if let Some(fluid) = self.state.network.bottleneck(flow) {
                 state.limited_by = Some(fluid);
             }
             let left = duration(state.remaining.saturating_sub(state.target), state.rate);
-            self.finishes.set(flow.0, self.now.saturating_add(left));
+            self.state.finishes.set(flow.0, self.state.now.saturating_add(left));
         }
         if O::CURVES {
             self.observe_fluids();
@@ -246,9 +239,9 @@ impl<O: Watch> Engine<'_, O> {
 
     fn observe_fluids(&mut self) {
         for (fluid, latest) in &mut self.observed_loads {
-            let load = self.network.load(*fluid);
+            let load = self.state.network.load(*fluid);
             if std::mem::replace(latest, load) != load {
-                self.observer.observer().fluid(self.now, *fluid, load);
+                self.observer.observer().fluid(self.state.now, *fluid, load);
             }
         }
     }
@@ -262,21 +255,21 @@ impl<O: Watch> Engine<'_, O> {
         lost: Time,
         limited_by: Option<FluidId>,
     ) {
-        self.activities += 1;
-        let own = self.now - self.streams[s as usize].charged - lost;
+        self.state.activities += 1;
+        let own = self.state.now - self.state.streams[s as usize].charged - lost;
         self.charge(s, activity.cause, own);
         if lost > Time::ZERO {
-            let cause = limited_by.map_or(activity.cause, |f| self.platform.fluids[f.index()].cause);
+            let cause = limited_by.map_or(activity.cause, |f| self.inputs.platform.fluids[f.index()].cause);
             self.charge(s, cause, lost);
         }
-        self.go_on(s, self.streams[s as usize].since);
+        self.go_on(s, self.state.streams[s as usize].since);
     }
 
     /// Drops what a halted stream has running; its time so far counts as the activity's cause.
     pub(super) fn drop_run(&mut self, s: u32) {
         let Some(activity) = self.running(s) else { return };
-        self.drop_flow(self.streams[s as usize].flow, self.demands(s, activity));
-        if let Some(claim) = self.streams[s as usize].claim.take() {
+        self.drop_flow(self.state.streams[s as usize].flow, self.demands(s, activity));
+        if let Some(claim) = self.state.streams[s as usize].claim.take() {
             self.end_claim(s, claim.pool as usize, claim.held);
         }
     }
@@ -284,72 +277,72 @@ impl<O: Watch> Engine<'_, O> {
     /// Takes a flow off its route; the fluids have carried what it has moved so far.
     pub(super) fn drop_flow(&mut self, flow: u32, demands: &[Demand]) {
         self.advance(flow);
-        let Flow { work, remaining, .. } = self.flows[flow as usize];
+        let Flow { work, remaining, .. } = self.state.flows[flow as usize];
         self.serve(((work - remaining) >> RATE_BITS) as u64, demands);
-        self.network.stop(FlowId(flow));
-        self.finishes.remove(flow);
+        self.state.network.stop(FlowId(flow));
+        self.state.finishes.remove(flow);
     }
 
     /// Has a kernel looked at when its current wave ends: always if somebody of a `wanted` priority above its own asks
     /// for units, else if it can use more than it has.
     pub(super) fn stop_at_wave(&mut self, s: u32, wanted: Option<u8>) {
-        let Some(Claim { held, units, .. }) = self.streams[s as usize].claim else { return };
+        let Some(Claim { held, units, .. }) = self.state.streams[s as usize].claim else { return };
         let asked = wanted.map_or(held < units.want, |priority| priority < units.priority);
-        if !asked || self.streams[s as usize].status != Status::InFlow {
+        if !asked || self.state.streams[s as usize].status != Status::InFlow {
             return;
         }
         let Some(activity) = self.running(s) else { return };
-        let waves = self.program.caps[units.table.index()].row(held).map_or(1, |row| row.waves.max(1));
+        let waves = self.inputs.program.caps[units.table.index()].row(held).map_or(1, |row| row.waves.max(1));
         let wave = fixed_work(activity.work).div_ceil(u128::from(waves)).max(1);
-        let flow = self.streams[s as usize].flow;
+        let flow = self.state.streams[s as usize].flow;
         self.advance(flow);
-        let state = &mut self.flows[flow as usize];
+        let state = &mut self.state.flows[flow as usize];
         if state.remaining <= state.target {
             return; // due in this instant: its stream goes on by itself
         }
         state.target = (state.remaining - 1) / wave * wave;
         if state.rate.0 > 0 {
             let left = duration(state.remaining - state.target, state.rate);
-            self.finishes.set(flow, self.now.saturating_add(left));
+            self.state.finishes.set(flow, self.state.now.saturating_add(left));
         }
     }
 
     fn exchange_at_wave(&mut self, s: u32, activity: &Activity, flow: u32) {
-        let Some(Claim { pool, held, units }) = self.streams[s as usize].claim else { return };
+        let Some(Claim { pool, held, units }) = self.state.streams[s as usize].claim else { return };
         let now_held = self.exchange_units(s, pool as usize, held, units);
         let cap = self.set_claim(s, pool as usize, now_held, units, activity.cap);
-        self.network.set_cap(FlowId(flow), cap);
-        let state = &self.flows[flow as usize];
+        self.state.network.set_cap(FlowId(flow), cap);
+        let state = &self.state.flows[flow as usize];
         let left = duration(state.remaining, state.rate);
-        self.finishes.set(flow, self.now.saturating_add(left));
+        self.state.finishes.set(flow, self.state.now.saturating_add(left));
     }
 
     /// Notes the units a kernel holds; gives its cap with them.
     pub(super) fn set_claim(&mut self, s: u32, pool: usize, held: u32, units: Units, cap: Rate) -> Rate {
-        self.streams[s as usize].claim = Some(Claim { pool: pool as u32, held, units });
-        self.program.caps[units.table.index()].cap(held).min(cap)
+        self.state.streams[s as usize].claim = Some(Claim { pool: pool as u32, held, units });
+        self.inputs.program.caps[units.table.index()].cap(held).min(cap)
     }
 
     /// Lets a flow that has been running at `rate` since its start catch up with now; gives the time it has left.
     pub(super) fn run_ahead(&mut self, flow: u32, rate: Rate) -> Time {
-        self.flows[flow as usize].rate = rate;
+        self.state.flows[flow as usize].rate = rate;
         self.advance(flow);
-        duration(self.flows[flow as usize].remaining, rate)
+        duration(self.state.flows[flow as usize].remaining, rate)
     }
 
     fn advance(&mut self, flow: u32) {
-        let state = &mut self.flows[flow as usize];
-        let elapsed = self.now - state.updated;
+        let state = &mut self.state.flows[flow as usize];
+        let elapsed = self.state.now - state.updated;
         state.remaining = state.remaining.saturating_sub(u128::from(state.rate.0) * u128::from(elapsed.0));
-        state.updated = self.now;
+        state.updated = self.state.now;
     }
 
     /// The cap of an activity when it has all the units it wants.
     pub(super) fn capped(&self, s: u32, activity: &Activity) -> Rate {
         activity.units.map_or(activity.cap, |units| {
             let pool = self.slot(s, units.pool);
-            let most = units.want.min(self.pools[pool].units);
-            self.program.caps[units.table.index()].cap(most).min(activity.cap)
+            let most = units.want.min(self.state.pools[pool].units);
+            self.inputs.program.caps[units.table.index()].cap(most).min(activity.cap)
         })
     }
 
@@ -357,8 +350,8 @@ impl<O: Watch> Engine<'_, O> {
     #[inline]
     pub(super) fn charge(&mut self, s: u32, cause: CauseId, duration: Time) {
         self.spend(s, cause, duration);
-        let stream = &mut self.streams[s as usize];
-        stream.account = self.ledger.charge(stream.account, cause, duration);
-        stream.charged = self.now;
+        let stream = &mut self.state.streams[s as usize];
+        stream.account = self.state.ledger.charge(stream.account, cause, duration);
+        stream.charged = self.state.now;
     }
 }

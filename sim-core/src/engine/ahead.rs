@@ -119,44 +119,44 @@ impl<O: Watch> Engine<'_, O> {
     /// Resumes a stream, and those its messages let go on ahead of the clock.
     pub(super) fn resume_all(&mut self, s: u32) {
         self.resume(s);
-        self.moved = self.moved.max(self.now);
+        self.state.moved = self.state.moved.max(self.state.now);
         while let Some(receiver) = self.let_go_ahead.pop() {
-            let stream = &mut self.streams[receiver as usize];
+            let stream = &mut self.state.streams[receiver as usize];
             stream.status = Status::Ready;
-            self.now = stream.since;
+            self.state.now = stream.since;
             self.interpret(receiver);
-            self.moved = self.moved.max(self.now);
+            self.state.moved = self.state.moved.max(self.state.now);
         }
-        self.now = self.instant;
+        self.state.now = self.state.instant;
     }
 
     /// Whether the stream that executes is ahead of the clock.
     #[inline]
     pub(super) fn is_ahead(&self) -> bool {
-        self.now > self.instant
+        self.state.now > self.state.instant
     }
 
     /// Whether a stream ahead of the clock may send on a counter.
     #[inline]
     pub(super) fn sends_unnoticed(&self, counter: usize) -> bool {
-        let counter = &self.counters[counter];
+        let counter = &self.state.counters[counter];
         counter.is_channel && counter.under_way.len() < UNDER_WAY_MAX
     }
 
     /// A stream ahead of the clock waits for it.
     pub(super) fn wait_for_clock(&mut self, s: u32) {
-        let stream = &mut self.streams[s as usize];
+        let stream = &mut self.state.streams[s as usize];
         stream.status = Status::Ahead;
-        stream.wake = self.now;
-        self.timers.push(self.now, s);
+        stream.wake = self.state.now;
+        self.state.timers.push(self.state.now, s);
     }
 
     /// Sends a message to the receiver of a channel, who goes on if it waits for it.
     pub(super) fn send(&mut self, counter: usize, message: Message) {
-        let state = &mut self.counters[counter];
+        let state = &mut self.state.counters[counter];
         state.under_way.push_back(message);
         let receiver = state.waiters;
-        if receiver != NOBODY && state.reaching(self.streams[receiver as usize].threshold).is_some() {
+        if receiver != NOBODY && state.reaching(self.state.streams[receiver as usize].threshold).is_some() {
             state.waiters = NOBODY;
             self.let_go_ahead.push(receiver);
         }
@@ -165,14 +165,14 @@ impl<O: Watch> Engine<'_, O> {
     /// Waits on a channel: the stream goes on at the arrival of the message that ends the wait, once that has been sent.
     #[inline]
     pub(super) fn receive(&mut self, s: u32, counter: usize, at_least: Affine, cause: CauseId) -> Step {
-        let threshold = at_least.at(self.streams[s as usize].args).max(0) as u64;
+        let threshold = at_least.at(self.state.streams[s as usize].args).max(0) as u64;
         self.arrive(counter);
-        let state = &mut self.counters[counter];
-        let stream = &mut self.streams[s as usize];
+        let state = &mut self.state.counters[counter];
+        let stream = &mut self.state.streams[s as usize];
         if state.value() >= threshold {
             return Step::Next;
         }
-        stream.since = self.now;
+        stream.since = self.state.now;
         let Some(&Message { arrival, release, .. }) = state.reaching(threshold) else {
             stream.status = Status::OnCounter;
             stream.threshold = threshold;
@@ -180,8 +180,8 @@ impl<O: Watch> Engine<'_, O> {
             state.waiters = s;
             return Step::Blocked;
         };
-        self.now = arrival;
-        self.ledger.share(release.account);
+        self.state.now = arrival;
+        self.state.ledger.share(release.account);
         self.released(s, cause, release);
         Step::Moved
     }

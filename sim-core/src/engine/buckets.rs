@@ -83,18 +83,18 @@ impl BucketState {
 impl<O: Watch> Engine<'_, O> {
     /// Takes the loads after a re-share; where a capacity changes, the instant is shared again.
     pub(super) fn update_buckets(&mut self) {
-        for index in 0..self.buckets.len() {
-            let fluid = self.buckets[index].fluid;
-            let load = self.network.load(fluid);
-            let bucket = &self.buckets[index];
-            if load == bucket.load && bucket.wake != self.now {
+        for index in 0..self.state.buckets.len() {
+            let fluid = self.state.buckets[index].fluid;
+            let load = self.state.network.load(fluid);
+            let bucket = &self.state.buckets[index];
+            if load == bucket.load && bucket.wake != self.state.now {
                 continue;
             }
-            if let Some(capacity) = self.buckets[index].update(self.now, load) {
-                self.network.set_capacity(fluid, capacity);
-            } else if self.buckets[index].wake != Time::NEVER {
+            if let Some(capacity) = self.state.buckets[index].update(self.state.now, load) {
+                self.state.network.set_capacity(fluid, capacity);
+            } else if self.state.buckets[index].wake != Time::NEVER {
                 let entity = self.bucket_entity(index);
-                self.timers.push(self.buckets[index].wake, entity);
+                self.state.timers.push(self.state.buckets[index].wake, entity);
             }
         }
     }

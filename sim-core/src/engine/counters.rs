@@ -10,7 +10,7 @@ use crate::program::{Affine, Op};
 use crate::time::Time;
 
 /// One counter.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Counter {
     /// What has arrived, up to the last time somebody looked.
     value: u64,
@@ -80,28 +80,28 @@ impl<O: Watch> Engine<'_, O> {
         };
         if flight == Time::ZERO {
             self.arrive(counter);
-            let value = &mut self.counters[counter].value;
+            let value = &mut self.state.counters[counter].value;
             *value = value.saturating_add(u64::from(amount));
-            if self.counters[counter].waiters != NOBODY {
+            if self.state.counters[counter].waiters != NOBODY {
                 self.release_reached(s, counter);
             }
             return true;
         }
-        let account = self.ledger.share(self.streams[s as usize].account);
-        let release = Release { departure: self.now, account, cause };
-        let message = Message { arrival: self.now.saturating_add(flight), amount, release };
-        if self.counters[counter].is_channel {
+        let account = self.state.ledger.share(self.state.streams[s as usize].account);
+        let release = Release { departure: self.state.now, account, cause };
+        let message = Message { arrival: self.state.now.saturating_add(flight), amount, release };
+        if self.state.counters[counter].is_channel {
             self.send(counter, message);
             return true;
         }
-        let queue = &mut self.counters[counter].under_way;
+        let queue = &mut self.state.counters[counter].under_way;
         let behind = queue.iter().rev().take_while(|m| m.arrival > message.arrival).count();
         if behind == 0 {
             queue.push_back(message);
         } else {
             queue.insert(queue.len() - behind, message);
         }
-        if self.counters[counter].waiters != NOBODY {
+        if self.state.counters[counter].waiters != NOBODY {
             self.schedule_waiters(counter);
         }
         true
@@ -109,17 +109,17 @@ impl<O: Watch> Engine<'_, O> {
 
     /// [`Op::Wait`]: true when the stream may go on at once.
     pub(super) fn wait(&mut self, s: u32, counter: usize, at_least: Affine) -> bool {
-        let threshold = at_least.at(self.streams[s as usize].args).max(0) as u64;
+        let threshold = at_least.at(self.state.streams[s as usize].args).max(0) as u64;
         self.arrive(counter);
-        if self.counters[counter].value >= threshold {
+        if self.state.counters[counter].value >= threshold {
             return true;
         }
-        let stream = &mut self.streams[s as usize];
+        let stream = &mut self.state.streams[s as usize];
         stream.status = Status::OnCounter;
-        stream.since = self.now;
+        stream.since = self.state.now;
         stream.threshold = threshold;
         stream.wake = Time::NEVER;
-        stream.next_waiter = std::mem::replace(&mut self.counters[counter].waiters, s);
+        stream.next_waiter = std::mem::replace(&mut self.state.counters[counter].waiters, s);
         self.schedule(s, counter);
         false
     }
@@ -127,7 +127,7 @@ impl<O: Watch> Engine<'_, O> {
     /// The message a waiting stream was scheduled for arrives now.
     pub(super) fn finish_wait(&mut self, s: u32, counter: usize, cause: CauseId) {
         self.unlink(s, counter);
-        if let Some(release) = self.streams[s as usize].release.take() {
+        if let Some(release) = self.state.streams[s as usize].release.take() {
             self.released(s, cause, release);
         }
     }
@@ -143,32 +143,32 @@ impl<O: Watch> Engine<'_, O> {
     /// Counts what has arrived.
     #[inline]
     pub(super) fn arrive(&mut self, counter: usize) {
-        let now = self.now;
-        let counter = &mut self.counters[counter];
+        let now = self.state.now;
+        let counter = &mut self.state.counters[counter];
         while let Some(message) = counter.under_way.front() {
             if message.arrival > now {
                 break;
             }
             counter.value = counter.value.saturating_add(u64::from(message.amount));
-            self.ledger.close(message.release.account);
+            self.state.ledger.close(message.release.account);
             counter.under_way.pop_front();
         }
     }
 
     /// Lets go the waiters whose threshold an immediate addition of stream `s` has reached.
     fn release_reached(&mut self, s: u32, counter: usize) {
-        let value = self.counters[counter].value;
-        let mut waiter = self.counters[counter].waiters;
+        let value = self.state.counters[counter].value;
+        let mut waiter = self.state.counters[counter].waiters;
         while waiter != NOBODY {
-            let next = self.streams[waiter as usize].next_waiter;
+            let next = self.state.streams[waiter as usize].next_waiter;
             // Who is due in this instant anyway goes on by itself.
-            let stream = &self.streams[waiter as usize];
-            if stream.threshold <= value && stream.wake > self.now {
+            let stream = &self.state.streams[waiter as usize];
+            if stream.threshold <= value && stream.wake > self.state.now {
                 self.unlink(waiter, counter);
                 self.forget_release(waiter);
-                let account = self.ledger.share(self.streams[s as usize].account);
+                let account = self.state.ledger.share(self.state.streams[s as usize].account);
                 let cause = self.cause_at(waiter);
-                self.released(waiter, cause, Release { departure: self.now, account, cause });
+                self.released(waiter, cause, Release { departure: self.state.now, account, cause });
                 self.next_round.push(waiter);
             }
             waiter = next;
@@ -177,58 +177,59 @@ impl<O: Watch> Engine<'_, O> {
     }
 
     fn schedule_waiters(&mut self, counter: usize) {
-        let mut waiter = self.counters[counter].waiters;
+        let mut waiter = self.state.counters[counter].waiters;
         while waiter != NOBODY {
             self.schedule(waiter, counter);
-            waiter = self.streams[waiter as usize].next_waiter;
+            waiter = self.state.streams[waiter as usize].next_waiter;
         }
     }
 
     /// Wakes a waiter when what is under way reaches its threshold.
     fn schedule(&mut self, s: u32, counter: usize) {
-        let stream = &mut self.streams[s as usize];
-        let Some(&Message { arrival, release, .. }) = self.counters[counter].reaching(stream.threshold)
+        let stream = &mut self.state.streams[s as usize];
+        let Some(&Message { arrival, release, .. }) = self.state.counters[counter].reaching(stream.threshold)
         else {
             return;
         };
         if arrival < stream.wake {
             stream.wake = arrival;
-            self.timers.push(arrival, s);
-            self.ledger.share(release.account);
+            self.state.timers.push(arrival, s);
+            self.state.ledger.share(release.account);
             if let Some(earlier) = stream.release.replace(release) {
-                self.ledger.close(earlier.account);
+                self.state.ledger.close(earlier.account);
             }
         }
     }
 
     fn forget_release(&mut self, s: u32) {
-        if let Some(release) = self.streams[s as usize].release.take() {
-            self.ledger.close(release.account);
+        if let Some(release) = self.state.streams[s as usize].release.take() {
+            self.state.ledger.close(release.account);
         }
     }
 
     fn unlink(&mut self, s: u32, counter: usize) {
-        let next = self.streams[s as usize].next_waiter;
-        let mut before = self.counters[counter].waiters;
+        let next = self.state.streams[s as usize].next_waiter;
+        let mut before = self.state.counters[counter].waiters;
         if before == s {
-            self.counters[counter].waiters = next;
+            self.state.counters[counter].waiters = next;
             return;
         }
-        while self.streams[before as usize].next_waiter != s {
-            before = self.streams[before as usize].next_waiter;
+        while self.state.streams[before as usize].next_waiter != s {
+            before = self.state.streams[before as usize].next_waiter;
         }
-        self.streams[before as usize].next_waiter = next;
+        self.state.streams[before as usize].next_waiter = next;
     }
 
     /// Ends a wait: the time before departure counts as the wait's cause, the rest as the message's; the critical path
     /// is the sender's.
     #[inline]
     pub(super) fn released(&mut self, s: u32, cause: CauseId, release: Release) {
-        let since = self.streams[s as usize].since;
+        let since = self.state.streams[s as usize].since;
         let departure = release.departure.max(since);
         self.spend(s, cause, departure - since);
-        self.spend(s, release.cause, self.now - departure);
-        let account = self.ledger.charge(release.account, release.cause, self.now - release.departure);
+        self.spend(s, release.cause, self.state.now - departure);
+        let account =
+            self.state.ledger.charge(release.account, release.cause, self.state.now - release.departure);
         self.take_over(s, account);
         self.go_on(s, departure);
     }

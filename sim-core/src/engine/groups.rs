@@ -10,7 +10,7 @@ use crate::program::{Activity, Affine, Op};
 use crate::time::Time;
 
 /// One group.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct GroupState {
     /// In order of arrival: the members of the activity under way, then those that wait for the next one.
     pub(super) arrived: Vec<u32>,
@@ -39,11 +39,11 @@ impl<'a, O: Watch> Engine<'a, O> {
     /// [`Op::Join`]: true when the stream may go on at once (a group of one with an empty activity).
     pub(super) fn join(&mut self, s: u32, group: usize, index: Affine) -> bool {
         let Some(activity) = self.activity(s, index) else { return false };
-        let stream = &mut self.streams[s as usize];
+        let stream = &mut self.state.streams[s as usize];
         stream.status = Status::InGroup;
-        stream.since = self.now;
-        let members = self.program.groups[group].members as usize;
-        let state = &mut self.groups[group];
+        stream.since = self.state.now;
+        let members = self.inputs.program.groups[group].members as usize;
+        let state = &mut self.state.groups[group];
         state.arrived.push(s);
         let under_way = state.running.map_or(0, |common| common.members);
         if state.arrived.len() - under_way < members {
@@ -59,83 +59,84 @@ impl<'a, O: Watch> Engine<'a, O> {
         }
         let latency = self.vary(s, latency);
         let work = self.vary_work(s, activity.work);
-        let account = self.ledger.share(self.streams[s as usize].account);
-        let wake = self.now.saturating_add(latency);
+        let account = self.state.ledger.share(self.state.streams[s as usize].account);
+        let wake = self.state.now.saturating_add(latency);
         let common =
-            Common { activity: *activity, members, work, since: self.now, account, flow: None, wake };
-        self.groups[group].running = Some(common);
+            Common { activity: *activity, members, work, since: self.state.now, account, flow: None, wake };
+        self.state.groups[group].running = Some(common);
         if latency > Time::ZERO {
-            self.timers.push(wake, self.group_entity(group));
+            self.state.timers.push(wake, self.group_entity(group));
         } else {
-            self.begin_common(s, group);
+            self.begin_common(group);
         }
         false
     }
 
     /// The latency of a group's activity may be over.
     pub(super) fn group_timer(&mut self, group: usize) {
-        let due = self.groups[group].running.is_some_and(|c| c.wake == self.now && c.flow.is_none());
+        let due =
+            self.state.groups[group].running.is_some_and(|c| c.wake == self.state.now && c.flow.is_none());
         if due {
-            self.begin_common(self.groups[group].arrived[0], group);
+            self.begin_common(group);
         }
     }
 
     /// Puts the work of a group's activity on its route, or ends it.
-    fn begin_common(&mut self, s: u32, group: usize) {
-        let Some(common) = self.groups[group].running else { return };
+    fn begin_common(&mut self, group: usize) {
+        let Some(common) = self.state.groups[group].running else { return };
         let demands = self.group_demands(group);
         if common.activity.work == 0 || demands.is_empty() {
             self.finish_common(group, Time::ZERO, common.activity.cause);
             return;
         }
-        let flow = self.begin_flow(s, Owner::Group(group as u32), demands, common.activity.cap, common.work);
-        if let Some(common) = &mut self.groups[group].running {
+        let flow = self.begin_flow(Owner::Group(group as u32), demands, common.activity.cap, common.work);
+        if let Some(common) = &mut self.state.groups[group].running {
             common.flow = Some(flow);
         }
     }
 
     /// The flow of a group's activity is due.
     pub(super) fn group_flow_due(&mut self, group: usize) {
-        let Some(Common { activity, since, flow: Some(flow), .. }) = self.groups[group].running else {
+        let Some(Common { activity, since, flow: Some(flow), .. }) = self.state.groups[group].running else {
             return;
         };
-        let elapsed = (self.now - since).saturating_sub(activity.latency);
+        let elapsed = (self.state.now - since).saturating_sub(activity.latency);
         let demands = self.group_demands(group);
         let (lost, limited_by) = self.end_flow(flow, activity.work, demands, activity.cap, elapsed);
-        let cause = limited_by.map_or(activity.cause, |f| self.platform.fluids[f.index()].cause);
+        let cause = limited_by.map_or(activity.cause, |f| self.inputs.platform.fluids[f.index()].cause);
         self.finish_common(group, lost, cause);
     }
 
     /// Lets all members go: before the last arrival they spent skew, after it the activity; the critical path is that of
     /// the last to arrive.
     fn finish_common(&mut self, group: usize, lost: Time, lost_cause: CauseId) {
-        let running = self.groups[group].running.take();
+        let running = self.state.groups[group].running.take();
         let Some(Common { activity, members: count, since, account, .. }) = running else { return };
-        self.activities += 1;
-        let own = self.now - since - lost;
-        let account = self.ledger.charge(account, activity.cause, own);
-        let account = self.ledger.charge(account, lost_cause, lost);
-        let mut members = std::mem::take(&mut self.groups[group].arrived);
+        self.state.activities += 1;
+        let own = self.state.now - since - lost;
+        let account = self.state.ledger.charge(account, activity.cause, own);
+        let account = self.state.ledger.charge(account, lost_cause, lost);
+        let mut members = std::mem::take(&mut self.state.groups[group].arrived);
         for member in members.drain(..count) {
             let skew = match *self.op_of(member) {
                 Op::Join { cause, .. } => cause,
                 _ => activity.cause,
             };
-            self.spend(member, skew, since - self.streams[member as usize].since);
+            self.spend(member, skew, since - self.state.streams[member as usize].since);
             self.spend(member, activity.cause, own);
             self.spend(member, lost_cause, lost);
-            let share = self.ledger.share(account);
+            let share = self.state.ledger.share(account);
             self.take_over(member, share);
             self.go_on(member, since);
             self.next_round.push(member);
         }
-        self.ledger.close(account);
-        self.groups[group].arrived = members;
+        self.state.ledger.close(account);
+        self.state.groups[group].arrived = members;
     }
 
     /// Takes a halted stream out of its group; an activity that is under way goes on for the others, if there are any.
     pub(super) fn leave_group(&mut self, s: u32, group: usize) {
-        let state = &mut self.groups[group];
+        let state = &mut self.state.groups[group];
         let Some(at) = state.arrived.iter().position(|&m| m == s) else { return };
         state.arrived.remove(at);
         let Some(common) = &mut state.running else { return };
@@ -145,7 +146,7 @@ impl<'a, O: Watch> Engine<'a, O> {
         if common.members == 0 {
             let Common { account, flow, .. } = *common;
             state.running = None;
-            self.ledger.close(account);
+            self.state.ledger.close(account);
             if let Some(flow) = flow {
                 self.drop_flow(flow, self.group_demands(group));
             }
@@ -153,7 +154,7 @@ impl<'a, O: Watch> Engine<'a, O> {
     }
 
     fn group_demands(&self, group: usize) -> &'a [Demand] {
-        let platform = self.platform;
-        self.program.groups[group].route.map_or(&[], |r| &platform.routes[r.index()].demands)
+        let platform = self.inputs.platform;
+        self.inputs.program.groups[group].route.map_or(&[], |r| &platform.routes[r.index()].demands)
     }
 }

@@ -70,29 +70,29 @@ fn slots_in(program: &Program, blocks: &[BlockId], slot: impl Fn(&Op) -> Option<
 impl<O: Watch> Engine<'_, O> {
     /// [`Op::Halt`] of stream `target` by stream `s`.
     pub(super) fn halt(&mut self, s: u32, target: u32, call: u32) {
-        if target == s || self.streams[target as usize].status == Status::Done {
+        if target == s || self.state.streams[target as usize].status == Status::Done {
             return;
         }
         // One that is ready has ended its operation; the next one has not begun, if there is one.
-        if self.streams[target as usize].status != Status::Ready {
+        if self.state.streams[target as usize].status != Status::Ready {
             self.drop_pending(target);
-            let elapsed = self.now - self.streams[target as usize].charged;
+            let elapsed = self.state.now - self.state.streams[target as usize].charged;
             self.spend(target, self.cause_at(target), elapsed);
         }
         let path = self.path_of(s);
         self.take_over(target, path);
         self.give_everything_back(target);
-        self.streams[target as usize].call = call;
-        self.streams[target as usize].left = 0;
-        self.streams[target as usize].pc = self.streams[target as usize].end;
-        self.streams[target as usize].status = Status::Ready;
+        self.state.streams[target as usize].call = call;
+        self.state.streams[target as usize].left = 0;
+        self.state.streams[target as usize].pc = self.state.streams[target as usize].end;
+        self.state.streams[target as usize].status = Status::Ready;
         if !self.round[self.cursor..].contains(&target) && !self.next_round.contains(&target) {
             self.next_round.push(target);
         }
     }
 
     fn drop_pending(&mut self, target: u32) {
-        match (self.streams[target as usize].status, *self.op_of(target)) {
+        match (self.state.streams[target as usize].status, *self.op_of(target)) {
             (Status::InFlow, _) => self.drop_run(target),
             (Status::OnCounter, _) => self.stop_waiting(target),
             (Status::OnPool(pool), _) => self.stop_waiting_for_pool(target, pool.index()),
@@ -114,7 +114,7 @@ impl<O: Watch> Engine<'_, O> {
     }
 
     fn give_everything_back(&mut self, target: u32) {
-        let holdings = self.holdings[target as usize].clone();
+        let holdings = self.state.holdings[target as usize].clone();
         for (pool, units) in holdings.units {
             self.give_back(target, pool as usize, units);
         }
@@ -138,10 +138,10 @@ impl<O: Watch> Engine<'_, O> {
 
     /// Notes units a stream holds, in programs that halt streams.
     pub(super) fn remember_units(&mut self, s: u32, pool: usize, units: u32) {
-        if self.holdings.is_empty() {
+        if self.state.holdings.is_empty() {
             return;
         }
-        let held = &mut self.holdings[s as usize].units;
+        let held = &mut self.state.holdings[s as usize].units;
         match held.iter_mut().find(|(p, _)| *p as usize == pool) {
             Some((_, n)) => *n += units,
             None => held.push((pool as u32, units)),
@@ -151,8 +151,8 @@ impl<O: Watch> Engine<'_, O> {
     /// Notes units given back by stream `s`: its own, then those it was handed by the others in order.
     pub(super) fn forget_units(&mut self, s: u32, pool: usize, units: u32) {
         let mut left = units;
-        for holder in holders(s, self.holdings.len()) {
-            let held = &mut self.holdings[holder].units;
+        for holder in holders(s, self.state.holdings.len()) {
+            let held = &mut self.state.holdings[holder].units;
             if let Some((_, n)) = held.iter_mut().find(|(p, _)| *p as usize == pool) {
                 left -= take_from(n, left);
                 held.retain(|&(_, n)| n > 0);
@@ -165,10 +165,10 @@ impl<O: Watch> Engine<'_, O> {
 
     /// Notes bytes a stream has acquired of a store whose bytes a halted stream may have to give back.
     pub(super) fn remember_bytes(&mut self, s: u32, store: usize, bytes: u64, kind: KindId) {
-        if !self.stores[store].notes_holders {
+        if !self.state.stores[store].notes_holders {
             return;
         }
-        let held = &mut self.holdings[s as usize].bytes;
+        let held = &mut self.state.holdings[s as usize].bytes;
         match held.iter_mut().find(|(p, k, _)| *p as usize == store && *k == kind) {
             Some((_, _, n)) => *n += bytes,
             None => held.push((store as u32, kind, bytes)),
@@ -177,12 +177,12 @@ impl<O: Watch> Engine<'_, O> {
 
     /// Notes bytes released by stream `s`: its own, then those it was handed by the others in order.
     pub(super) fn forget_bytes(&mut self, s: u32, store: usize, bytes: u64, kind: KindId) {
-        if !self.stores[store].notes_holders {
+        if !self.state.stores[store].notes_holders {
             return;
         }
         let mut left = bytes;
-        for holder in holders(s, self.holdings.len()) {
-            let held = &mut self.holdings[holder].bytes;
+        for holder in holders(s, self.state.holdings.len()) {
+            let held = &mut self.state.holdings[holder].bytes;
             if let Some((_, _, n)) = held.iter_mut().find(|(p, k, _)| *p as usize == store && *k == kind) {
                 left -= take_from(n, left);
                 held.retain(|&(_, _, n)| n > 0);

@@ -14,7 +14,7 @@ use crate::time::Time;
 impl<'a, O: Watch> Engine<'a, O> {
     /// A stream can go on.
     pub(super) fn resume(&mut self, s: u32) {
-        let goes_on = match self.streams[s as usize].status {
+        let goes_on = match self.state.streams[s as usize].status {
             Status::Ready | Status::Ahead => true,
             Status::Latency => match self.running(s) {
                 Some(activity) => self.begin_work(s, activity),
@@ -41,7 +41,7 @@ impl<'a, O: Watch> Engine<'a, O> {
 
     pub(super) fn interpret(&mut self, s: u32) {
         loop {
-            let stream = &self.streams[s as usize];
+            let stream = &self.state.streams[s as usize];
             let (pc, end) = (stream.pc, stream.end);
             if pc == end {
                 if self.next_block(s) {
@@ -49,9 +49,9 @@ impl<'a, O: Watch> Engine<'a, O> {
                 }
                 return;
             }
-            let code = self.code;
+            let code = &self.inputs.code;
             let op = &code.ops[pc as usize];
-            if self.plans.saves_at(pc)
+            if self.inputs.plans.saves_at(pc)
                 && let Some(stretch) = self.stretch_at(s, pc)
             {
                 if self.is_ahead() {
@@ -62,7 +62,7 @@ impl<'a, O: Watch> Engine<'a, O> {
                 }
             }
             match self.step(s, op) {
-                Step::Next => self.streams[s as usize].pc += 1,
+                Step::Next => self.state.streams[s as usize].pc += 1,
                 Step::Moved => {}
                 Step::Blocked => return,
                 Step::Noticed => return self.wait_for_clock(s),
@@ -82,7 +82,7 @@ impl<'a, O: Watch> Engine<'a, O> {
             }
             Op::Wait { counter, at_least, cause } => {
                 let counter = self.slot(s, counter);
-                if self.counters[counter].is_channel {
+                if self.state.counters[counter].is_channel {
                     self.receive(s, counter, at_least, cause)
                 } else if self.is_ahead() {
                     Step::Noticed
@@ -100,7 +100,7 @@ impl<'a, O: Watch> Engine<'a, O> {
             Op::Acquire { store, bytes, kind, shortage, priority, .. } => {
                 let Some(bytes) = self.size(s, bytes) else { return Step::Blocked };
                 let store = self.slot(s, store);
-                if self.is_ahead() && !self.stores[store].is_own {
+                if self.is_ahead() && !self.state.stores[store].is_own {
                     return Step::Noticed;
                 }
                 self.acquire(s, Request { store, bytes, kind, shortage, priority }).into()
@@ -108,7 +108,7 @@ impl<'a, O: Watch> Engine<'a, O> {
             Op::Release { store, bytes, kind } => {
                 let Some(bytes) = self.size(s, bytes) else { return Step::Blocked };
                 let store = self.slot(s, store);
-                if self.is_ahead() && !self.stores[store].is_own {
+                if self.is_ahead() && !self.state.stores[store].is_own {
                     return Step::Noticed;
                 }
                 self.release(s, store, bytes, kind).into()
@@ -152,11 +152,11 @@ impl<'a, O: Watch> Engine<'a, O> {
             }),
             Op::Branch { cell, targets } => {
                 let Some(cell) = self.cell(s, cell) else { return Step::Blocked };
-                let targets = &self.program.branches[targets.index()];
-                let state = self.cells[cell].state as usize;
+                let targets = &self.inputs.program.branches[targets.index()];
+                let state = self.state.cells[cell].state as usize;
                 let target = targets[state.min(targets.len() - 1)];
-                let stream = &mut self.streams[s as usize];
-                stream.pc = (self.code.first_op[stream.block as usize] + target).min(stream.end);
+                let stream = &mut self.state.streams[s as usize];
+                stream.pc = (self.inputs.code.first_op[stream.block as usize] + target).min(stream.end);
                 Step::Moved
             }
             Op::Halt { stream, call } => {
@@ -187,34 +187,34 @@ impl<'a, O: Watch> Engine<'a, O> {
             Some(cell) => Some(self.cell(s, cell)? as u32),
             None => None,
         };
-        let own = self.streams[s as usize].args;
+        let own = self.state.streams[s as usize].args;
         let args = args.map(|a| a.at(own).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32);
-        let binding = self.streams[s as usize].bound.binding;
+        let binding = self.state.streams[s as usize].bound.binding;
         let account = self.path_of(s);
         Some(Job { priority, block, args, binding, ticket, account })
     }
 
     /// At the end of a block: enters the next one. False when the stream has ended or idles.
     fn next_block(&mut self, s: u32) -> bool {
-        self.blocks += 1;
-        if self.blocks > self.options.events_max {
-            self.end = Some(End::Limit(Limit::Events(self.options.events_max)));
+        self.state.blocks += 1;
+        if self.state.blocks > self.inputs.options.events_max {
+            self.state.end = Some(End::Limit(Limit::Events(self.inputs.options.events_max)));
             return false;
         }
-        let role = match self.program.streams[s as usize].body {
+        let role = match self.inputs.program.streams[s as usize].body {
             Body::Role(role) => role,
             Body::Serve(queue) => {
                 self.finish_job(s);
                 return self.serve_queue(s, queue.index());
             }
         };
-        let calls = &self.program.roles[role.index()].calls;
-        let stream = &mut self.streams[s as usize];
+        let calls = &self.inputs.program.roles[role.index()].calls;
+        let stream = &mut self.state.streams[s as usize];
         if stream.left > 0 {
             let step = calls[stream.call as usize - 1].step;
             stream.left -= 1;
             stream.args = [stream.args[0].wrapping_add(step[0]), stream.args[1].wrapping_add(step[1])];
-            stream.pc = self.code.first_op[stream.block as usize];
+            stream.pc = self.inputs.code.first_op[stream.block as usize];
             return true;
         }
         while let Some(call) = calls.get(stream.call as usize) {
@@ -227,28 +227,28 @@ impl<'a, O: Watch> Engine<'a, O> {
             }
         }
         stream.status = Status::Done;
-        stream.finished = Some(self.now);
+        stream.finished = Some(self.state.now);
         false
     }
 
     /// A stream's next operation is the first of a block.
     pub(super) fn enter(&mut self, s: u32, block: BlockId) {
-        let stream = &mut self.streams[s as usize];
+        let stream = &mut self.state.streams[s as usize];
         stream.block = block.0;
-        stream.pc = self.code.first_op[block.index()];
-        stream.end = self.code.first_op[block.index() + 1];
+        stream.pc = self.inputs.code.first_op[block.index()];
+        stream.end = self.inputs.code.first_op[block.index() + 1];
     }
 
     /// A worker executes with the binding of a job.
     pub(super) fn bind(&mut self, s: u32, binding: BindingId) {
-        self.streams[s as usize].bound = self.code.bindings[binding.index()];
+        self.state.streams[s as usize].bound = self.inputs.code.bindings[binding.index()];
     }
 
     /// What a slot of a stream stands for.
     #[inline]
     pub(super) fn slot(&self, s: u32, slot: Slot) -> usize {
-        let base = self.streams[s as usize].bound.slots;
-        self.code.slots[base as usize + slot as usize] as usize
+        let base = self.state.streams[s as usize].bound.slots;
+        self.inputs.code.slots[base as usize + slot as usize] as usize
     }
 
     /// The cell an operation of a stream refers to; the run ends if there is none.
@@ -261,8 +261,8 @@ impl<'a, O: Watch> Engine<'a, O> {
     }
 
     pub(super) fn find_cell(&self, s: u32, cell: CellRef) -> Option<usize> {
-        let index = self.slot(s, cell.slot) as i64 + cell.index.at(self.streams[s as usize].args);
-        usize::try_from(index).ok().filter(|&index| index < self.cells.len())
+        let index = self.slot(s, cell.slot) as i64 + cell.index.at(self.state.streams[s as usize].args);
+        usize::try_from(index).ok().filter(|&index| index < self.state.cells.len())
     }
 
     /// The activity an operation of a stream refers to; the run ends if there is none.
@@ -277,8 +277,8 @@ impl<'a, O: Watch> Engine<'a, O> {
 
     #[inline(always)]
     fn find_activity(&self, s: u32, index: Affine) -> Option<&'a Activity> {
-        let stream = &self.streams[s as usize];
-        self.code.activity(&stream.bound, index.at(stream.args))
+        let stream = &self.state.streams[s as usize];
+        self.inputs.code.activity(&stream.bound, index.at(stream.args))
     }
 
     /// The activity of the run or join a stream is in.
@@ -292,10 +292,10 @@ impl<'a, O: Watch> Engine<'a, O> {
     /// The size an operation of a stream refers to.
     #[inline(always)]
     pub(super) fn find_size(&self, s: u32, index: Affine) -> Option<u64> {
-        let stream = &self.streams[s as usize];
+        let stream = &self.state.streams[s as usize];
         let (base, count) = stream.bound.sizes;
         let index = u32::try_from(index.at(stream.args)).ok().filter(|&i| i < count)?;
-        Some(self.code.sizes[(base + index) as usize])
+        Some(self.inputs.code.sizes[(base + index) as usize])
     }
 
     #[inline(always)]
@@ -309,47 +309,47 @@ impl<'a, O: Watch> Engine<'a, O> {
 
     /// The demands of a stream's activity.
     pub(super) fn demands(&self, s: u32, activity: &Activity) -> &'a [Demand] {
-        let platform = self.platform;
+        let platform = self.inputs.platform;
         activity.route.map_or(&[], |slot| &platform.routes[self.slot(s, slot)].demands)
     }
 
     /// The operation a stream stands at.
     #[inline]
     pub(super) fn op_of(&self, s: u32) -> &'a Op {
-        &self.code.ops[self.streams[s as usize].pc as usize]
+        &self.inputs.code.ops[self.state.streams[s as usize].pc as usize]
     }
 
     /// Ends the run: the program asks for something that does not exist.
     pub(super) fn invalid(&mut self, s: u32, reason: &'static str) -> bool {
         let place = self.place(s);
-        self.end.get_or_insert(End::Invalid { place, reason });
+        self.state.end.get_or_insert(End::Invalid { place, reason });
         false
     }
 
     /// A latency with the noise of the present operation; each call draws for a new operation.
     #[inline]
     pub(super) fn vary(&mut self, s: u32, latency: Time) -> Time {
-        if !self.noisy {
+        if !self.inputs.noisy {
             return latency;
         }
-        let device = self.program.streams[s as usize].device;
-        let drawn = self.streams[s as usize].drawn;
-        self.streams[s as usize].drawn += 1;
-        let factor = self.noise.factor(device, s, drawn);
-        let pause = self.noise.pause(s, drawn, latency);
+        let device = self.inputs.program.streams[s as usize].device;
+        let drawn = self.state.streams[s as usize].drawn;
+        self.state.streams[s as usize].drawn += 1;
+        let factor = self.state.noise.factor(device, s, drawn);
+        let pause = self.state.noise.pause(s, drawn, latency);
         factor.scale(latency).saturating_add(pause)
     }
 
     /// Work in 2^-40 units with the noise of the operation whose latency was drawn last.
     pub(super) fn vary_work(&mut self, s: u32, work: u64) -> u128 {
         let work = u128::from(work) << RATE_BITS;
-        if !self.noisy {
+        if !self.inputs.noisy {
             return work;
         }
-        let device = self.program.streams[s as usize].device;
-        let drawn = self.streams[s as usize].drawn - 1;
+        let device = self.inputs.program.streams[s as usize].device;
+        let drawn = self.state.streams[s as usize].drawn - 1;
         // 2^-32 in two steps of 16 bits: the work has up to 104.
-        ((work >> 16) * u128::from(self.noise.factor(device, s, drawn).0)) >> 16
+        ((work >> 16) * u128::from(self.state.noise.factor(device, s, drawn).0)) >> 16
     }
 }
 

@@ -10,7 +10,7 @@ use crate::program::{Candidate, Op, ReclaimTable, Rule, ticket};
 use crate::time::Time;
 
 /// One queue.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct QueueState {
     /// By (priority, arrival).
     jobs: VecDeque<Job>,
@@ -54,12 +54,12 @@ impl<O: Watch> Engine<'_, O> {
         if let Some(cell) = job.ticket {
             self.set_cell(by, cell as usize, ticket::QUEUED);
         }
-        if let Some(worker) = self.queues[queue].idle.pop_front() {
+        if let Some(worker) = self.state.queues[queue].idle.pop_front() {
             self.take_over(worker, job.account);
             self.assign(worker, job);
             self.next_round.push(worker);
         } else {
-            let jobs = &mut self.queues[queue].jobs;
+            let jobs = &mut self.state.queues[queue].jobs;
             let at = jobs.partition_point(|j| j.priority <= job.priority);
             jobs.insert(at, job);
         }
@@ -67,35 +67,35 @@ impl<O: Watch> Engine<'_, O> {
 
     /// A worker has nothing to execute: takes the next job, or idles. False when it idles.
     pub(super) fn serve_queue(&mut self, worker: u32, queue: usize) -> bool {
-        let Some(job) = self.queues[queue].jobs.pop_front() else {
-            let idle = &mut self.queues[queue].idle;
+        let Some(job) = self.state.queues[queue].jobs.pop_front() else {
+            let idle = &mut self.state.queues[queue].idle;
             let at = idle.partition_point(|&w| w < worker);
             idle.insert(at, worker);
-            self.streams[worker as usize].status = Status::Idle;
+            self.state.streams[worker as usize].status = Status::Idle;
             return false;
         };
         // The job waited for the worker, whose own path is the critical one.
-        self.ledger.close(job.account);
+        self.state.ledger.close(job.account);
         self.assign(worker, job);
         true
     }
 
     /// A worker has executed its job.
     pub(super) fn finish_job(&mut self, worker: u32) {
-        if let Some(cell) = self.streams[worker as usize].ticket.take() {
+        if let Some(cell) = self.state.streams[worker as usize].ticket.take() {
             self.set_cell(worker, cell as usize, ticket::DONE);
         }
     }
 
     /// [`Op::Cancel`].
     pub(super) fn cancel(&mut self, s: u32, cell: usize) {
-        if self.cells[cell].state != ticket::QUEUED {
+        if self.state.cells[cell].state != ticket::QUEUED {
             return;
         }
-        for queue in &mut self.queues {
+        for queue in &mut self.state.queues {
             if let Some(at) = queue.jobs.iter().position(|j| j.ticket == Some(cell as u32)) {
                 if let Some(job) = queue.jobs.remove(at) {
-                    self.ledger.close(job.account);
+                    self.state.ledger.close(job.account);
                 }
                 break;
             }
@@ -105,8 +105,8 @@ impl<O: Watch> Engine<'_, O> {
 
     /// [`Op::Set`], by stream `s`: lets go who awaits the state, and evicts more where reclaimers wait for the cell.
     pub(super) fn set_cell(&mut self, s: u32, cell: usize, state: u8) {
-        let now = self.now;
-        let target = &mut self.cells[cell];
+        let now = self.state.now;
+        let target = &mut self.state.cells[cell];
         if target.state != state {
             target.since = now;
         }
@@ -119,40 +119,40 @@ impl<O: Watch> Engine<'_, O> {
                     Op::Await { state: wanted, cause, .. } if wanted <= state => {
                         self.let_go(waiter, s, cause);
                     }
-                    _ => self.cells[cell].waiters.push(waiter),
+                    _ => self.state.cells[cell].waiters.push(waiter),
                 }
             }
         }
-        if let Some(&table) = self.reclaim_of_cell.get(cell)
+        if let Some(&table) = self.inputs.reclaim_of_cell.get(cell)
             && table != super::NOBODY
         {
-            let store = self.program.reclaim[table as usize].store.index();
+            let store = self.inputs.program.reclaim[table as usize].store.index();
             self.reclaim(s, store);
         }
     }
 
     /// [`Op::Await`]: true when the stream may go on at once.
     pub(super) fn await_cell(&mut self, s: u32, cell: usize, state: u8) -> bool {
-        if self.cells[cell].state >= state {
+        if self.state.cells[cell].state >= state {
             return true;
         }
-        let stream = &mut self.streams[s as usize];
+        let stream = &mut self.state.streams[s as usize];
         stream.status = Status::OnCell;
-        stream.since = self.now;
-        self.cells[cell].waiters.push(s);
+        stream.since = self.state.now;
+        self.state.cells[cell].waiters.push(s);
         false
     }
 
     /// Takes a halted stream out of the waiters of a cell.
     pub(super) fn stop_awaiting(&mut self, s: u32, cell: usize) {
-        self.cells[cell].waiters.retain(|&w| w != s);
+        self.state.cells[cell].waiters.retain(|&w| w != s);
     }
 
     fn assign(&mut self, worker: u32, job: Job) {
         if let Some(cell) = job.ticket {
             self.set_cell(worker, cell as usize, ticket::RUNNING);
         }
-        let stream = &mut self.streams[worker as usize];
+        let stream = &mut self.state.streams[worker as usize];
         stream.ticket = job.ticket;
         stream.args = job.args;
         stream.status = Status::Ready;
@@ -163,12 +163,14 @@ impl<O: Watch> Engine<'_, O> {
     /// Makes room in a store for those that wait with reclaim: evicts candidates by the table's rule until what is free
     /// or being freed suffices. `s` posts the evictions.
     pub(super) fn reclaim(&mut self, s: u32, store: usize) {
-        let Some(table) = self.program.reclaim.iter().find(|t| t.store.index() == store) else { return };
+        let Some(table) = self.inputs.program.reclaim.iter().find(|t| t.store.index() == store) else {
+            return;
+        };
         let mut lacking = self.reclaim_shortage(store);
         if lacking == 0 {
             return;
         }
-        let being_evicted = |c: &&Candidate| self.cells[c.cell.index()].state == c.evicting;
+        let being_evicted = |c: &&Candidate| self.state.cells[c.cell.index()].state == c.evicting;
         for candidate in table.candidates.iter().filter(being_evicted) {
             lacking = lacking.saturating_sub(candidate.bytes);
         }
@@ -193,18 +195,20 @@ impl<O: Watch> Engine<'_, O> {
     }
 
     fn set_cell_quietly(&mut self, cell: CellId, state: u8) {
-        let cell = &mut self.cells[cell.index()];
+        let cell = &mut self.state.cells[cell.index()];
         cell.state = state;
-        cell.since = self.now;
+        cell.since = self.state.now;
     }
 
     /// The resident candidate the rule picks; a tie goes to the earlier entry.
     fn next_candidate<'t>(&self, table: &'t ReclaimTable) -> Option<&'t Candidate> {
-        let clock = table.clock.map_or(0, |c| self.counters[c.index()].value());
-        let resident =
-            table.candidates.iter().filter(|c| self.cells[c.cell.index()].state == c.resident && c.bytes > 0);
+        let clock = table.clock.map_or(0, |c| self.state.counters[c.index()].value());
+        let resident = table
+            .candidates
+            .iter()
+            .filter(|c| self.state.cells[c.cell.index()].state == c.resident && c.bytes > 0);
         resident.min_by_key(|c| {
-            let cell = &self.cells[c.cell.index()];
+            let cell = &self.state.cells[c.cell.index()];
             match table.rule {
                 Rule::LeastRecentlyUsed => cell.set_at.0,
                 Rule::FirstProduced => cell.since.0,

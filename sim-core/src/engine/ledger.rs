@@ -15,7 +15,7 @@ pub(super) struct Account(u32);
 
 /// Copy-on-write rows of durations by cause. A stream owns a share of one row; a message, a waiting job and whoever
 /// takes over a path take a further share, so that handing a path on is one increment and only the next charge copies.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     rows: Vec<Row>,
     shares: Vec<u32>,
@@ -139,7 +139,7 @@ const NO_PIECE: u32 = u32::MAX;
 
 /// The recorded pieces of all paths: a tree, as paths that split have the same past. Pieces that are no path's any more
 /// are used again, so that only as much is kept as paths have not yet in common.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Trails {
     pieces: Vec<Piece>,
     /// The piece before each.

@@ -12,7 +12,7 @@ use crate::program::{Body, CAUSES_MAX, Op, Program};
 use crate::time::Time;
 
 /// The mark at which critical paths are cut off.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cut {
     /// Its number on every stream; `None`: paths are whole.
     pub(super) mark: Option<usize>,
@@ -49,36 +49,36 @@ impl Cut {
 impl<O: Watch> Engine<'_, O> {
     /// [`Op::Mark`].
     pub(super) fn mark(&mut self, s: u32) {
-        let (now, spent) = (self.now, self.spent[s as usize]);
-        let stream = &mut self.streams[s as usize];
+        let (now, spent) = (self.state.now, self.state.spent[s as usize]);
+        let stream = &mut self.state.streams[s as usize];
         let number = stream.marks.len();
         stream.marks.push(now);
         stream.spent_at_marks.push(spent);
-        let Some(first) = self.cut.mark.filter(|&first| number >= first) else { return };
-        if matches!(self.program.streams[s as usize].body, Body::Serve(_)) {
+        let Some(first) = self.state.cut.mark.filter(|&first| number >= first) else { return };
+        if matches!(self.inputs.program.streams[s as usize].body, Body::Serve(_)) {
             return;
         }
-        let path = self.ledger.share(stream.account);
+        let path = self.state.ledger.share(stream.account);
         if let Some(earlier) = stream.path_at_mark.replace(path) {
-            self.ledger.close(earlier);
+            self.state.ledger.close(earlier);
         }
-        if number == first && self.cut.is_made() {
-            self.cut.latest = self.cut.latest.max(now);
-            self.cut.ahead_of_it -= 1;
-            if self.cut.is_made() {
-                self.ledger.record();
+        if number == first && self.state.cut.is_made() {
+            self.state.cut.latest = self.state.cut.latest.max(now);
+            self.state.cut.ahead_of_it -= 1;
+            if self.state.cut.is_made() {
+                self.state.ledger.record();
             } else {
-                self.ledger.record_until(self.cut.latest);
+                self.state.ledger.record_until(self.state.cut.latest);
             }
         }
     }
 
     /// The critical path of a stream: to its end, or between the mark at which paths are cut off and its last one.
     pub(super) fn critical(&self, s: usize) -> ByCause {
-        let stream = &self.streams[s];
-        let Some(first) = self.cut.mark else { return self.ledger.spent(stream.account) };
+        let stream = &self.state.streams[s];
+        let Some(first) = self.state.cut.mark else { return self.state.ledger.spent(stream.account) };
         match (stream.marks.get(first), stream.path_at_mark) {
-            (Some(&from), Some(path)) => self.ledger.spent_from(path, from),
+            (Some(&from), Some(path)) => self.state.ledger.spent_from(path, from),
             _ => [Time::ZERO; CAUSES_MAX],
         }
     }

@@ -13,45 +13,40 @@ mod counters;
 mod diagnose;
 mod groups;
 mod halt;
+mod inputs;
 mod interpret;
 mod jobs;
 mod ledger;
 mod marks;
 mod pools;
 mod segments;
+mod simulation;
+mod state;
 mod stores;
 mod stream;
 
 use crate::fixed::Rate;
 use crate::id::{CauseId, FluidId};
-use crate::noise::NoiseSource;
 use crate::observe::{Curves, Look, Observer, Spans, Unobserved, Watch};
 use crate::outcome::{ByCause, End, FluidUse, Limit, Run, StreamUse};
 use crate::platform::Platform;
-use crate::program::{CAUSES_MAX, Program, StartState};
-use crate::queue::finish::FinishTree;
-use crate::queue::timers::Timers;
-use crate::sharing::Network;
+use crate::program::{Program, StartState};
 use crate::time::Time;
 use crate::validate::{ProgramError, validate};
 
-use activities::{Flow, Owner};
-use ahead::Ahead;
-use buckets::BucketState;
-use code::Code;
-use counters::Counter;
-use groups::GroupState;
-use halt::Halts;
-use jobs::{CellState, Holdings, QueueState};
-use ledger::{Account, Ledger};
-use marks::Cut;
-use pools::PoolState;
-use segments::{FluidSegments, Plans, Running};
+use activities::Owner;
+use inputs::Inputs;
+use ledger::Account;
+pub use simulation::Simulation;
+use simulation::finish;
+use state::State;
 use stores::StoreState;
-use stream::{Status, StreamState};
+use stream::Status;
 
 /// No stream.
 const NOBODY: u32 = u32::MAX;
+/// All streams have had their turn.
+const EVERYBODY: u32 = u32::MAX;
 
 /// How to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,240 +110,101 @@ fn watched<O: Watch>(
     observer: &mut O,
 ) -> Result<Run, Vec<ProgramError>> {
     validate(platform, program, start)?;
-    let code = Code::new(program);
-    let halts = Halts::new(platform, program, &code);
-    let segments = options.segments && program.noise.is_silent() && !O::CURVES;
-    let plans = Plans::new(segments, platform, program, &code);
-    let ahead = Ahead::new(segments && !O::SPANS, platform, program, &code, &halts);
-    let mut engine = |ahead: &Ahead| {
-        Engine::new(platform, program, &code, &plans, ahead, &halts, options, observer)
-            .begin_from(start)
-            .execute()
-    };
-    let run = engine(&ahead);
-    let early = !matches!(run.end, End::Completed | End::Deadlock(_)) || run.time > options.time_max;
-    if ahead.on && early {
-        return Ok(engine(&Ahead::new(false, platform, program, &code, &halts)));
-    }
-    Ok(run)
+    let inputs = Inputs::new::<O>(platform, program, start, options);
+    let state = State::new(&inputs, &inputs.ahead);
+    Ok(finish(&inputs, state, observer))
 }
 
-/// The state of a run.
+/// What executes: the inputs, the state, and lists that live for an instant.
 struct Engine<'a, O> {
-    platform: &'a Platform,
-    program: &'a Program,
-    options: Options,
+    inputs: &'a Inputs<'a>,
+    state: State,
     observer: &'a mut O,
-    code: &'a Code,
-    /// The instant of the clock.
-    instant: Time,
-    /// The time of the stream that executes: the instant, or later where it is ahead of the clock.
-    now: Time,
-    /// The last instant in which anything happened: timers that have lost their meaning still come.
-    moved: Time,
-    timers: Timers,
-    finishes: FinishTree,
-    streams: Vec<StreamState>,
-    spent: Vec<ByCause>,
-    ledger: Ledger,
-    cut: Cut,
-    counters: Vec<Counter>,
-    stores: Vec<StoreState>,
-    pools: Vec<PoolState>,
-    groups: Vec<GroupState>,
-    queues: Vec<QueueState>,
-    cells: Vec<CellState>,
-    /// Per cell, the reclaim table it is a candidate of; empty without tables.
-    reclaim_of_cell: Vec<u32>,
-    network: Network,
-    flows: Vec<Flow>,
-    /// Per fluid, in 2^-14 units.
-    served: Vec<u128>,
-    buckets: Vec<BucketState>,
-    /// Whether a bucket may be empty in this instant.
-    bucket_due: bool,
-    /// What streams hold; empty where nobody is halted.
-    holdings: Vec<Holdings>,
-    noise: NoiseSource,
-    noisy: bool,
-    plans: &'a Plans,
-    running_segments: Vec<Option<Running>>,
-    /// Per fluid; empty without segments.
-    fluid_segments: Vec<FluidSegments>,
     /// The fluids that the observer watches, with what it was last told.
     observed_loads: Vec<(FluidId, Rate)>,
-    /// Streams that go on in this round, ascending, and the position of the present one.
+    /// Streams that go on in this round, ascending, and the position of the next one.
     round: Vec<u32>,
     cursor: usize,
-    first_round: bool,
+    /// Streams with a lower id have had their turn in this instant, if they are due in it.
+    passed: u32,
     next_round: Vec<u32>,
     /// Streams that a message lets go on ahead of the clock.
     let_go_ahead: Vec<u32>,
     /// Timers or flows that are due.
     due: Vec<u32>,
-    activities: u64,
-    events: u64,
-    /// Blocks that streams have begun, or looked for.
-    blocks: u64,
-    end: Option<End>,
 }
 
 impl<'a, O: Watch> Engine<'a, O> {
-    fn new(
-        platform: &'a Platform,
-        program: &'a Program,
-        code: &'a Code,
-        plans: &'a Plans,
-        ahead: &Ahead,
-        halts: &Halts,
-        options: &Options,
-        observer: &'a mut O,
-    ) -> Self {
-        let mut ledger = Ledger::default();
-        let streams: Vec<StreamState> = program
-            .streams
-            .iter()
-            .zip(&halts.targets)
-            .map(|(s, &halted)| {
-                let bound = code.bindings[s.binding.index()];
-                StreamState::new(bound, !halted, ahead.on && !halted, &mut ledger)
-            })
-            .collect();
-        let cut = Cut::new(options.path_from, program);
-        if ahead.on && cut.is_made() {
-            // Who runs ahead may be past the first mark before that is known.
-            ledger.record();
-        }
-        let noise = NoiseSource::new(program.noise, options.seed);
-        let noisy = !noise.is_silent();
-        let segments = plans.are_on();
-        let count = streams.len();
+    fn new(inputs: &'a Inputs<'a>, state: State, observer: &'a mut O) -> Self {
         Self {
-            platform,
-            program,
-            options: *options,
-            instant: Time::ZERO,
-            now: Time::ZERO,
-            moved: Time::ZERO,
-            timers: Timers::default(),
-            finishes: FinishTree::default(),
-            spent: vec![[Time::ZERO; CAUSES_MAX]; count],
-            ledger,
-            cut,
-            counters: ahead.channels.iter().map(|&is_channel| Counter::new(0, is_channel)).collect(),
-            stores: platform
-                .stores
-                .iter()
-                .zip(ahead.own_stores.iter().zip(&halts.stores))
-                .map(|(s, (&is_own, &noted))| StoreState::new(s.capacity, program.kinds.len(), is_own, noted))
-                .collect(),
-            pools: platform.pools.iter().map(|p| PoolState::new(p.units)).collect(),
-            groups: program.groups.iter().map(|_| GroupState::default()).collect(),
-            queues: program.queues.iter().map(|_| QueueState::default()).collect(),
-            cells: vec![CellState::default(); program.cells as usize],
-            reclaim_of_cell: reclaim_of_cell(program),
-            network: Network::new(platform),
-            flows: Vec::new(),
-            served: vec![0; platform.fluids.len()],
-            buckets: BucketState::all(platform),
-            bucket_due: false,
-            holdings: if halts.targets.contains(&true) {
-                vec![Holdings::default(); count]
-            } else {
-                Vec::new()
-            },
-            noise,
-            noisy,
-            plans,
-            running_segments: if segments { vec![None; count] } else { Vec::new() },
-            fluid_segments: if segments {
-                vec![FluidSegments::default(); platform.fluids.len()]
-            } else {
-                Vec::new()
-            },
+            inputs,
+            state,
             observed_loads: observer.observer().fluids().iter().map(|&fluid| (fluid, Rate(0))).collect(),
             observer,
-            code,
-            round: (0..count as u32).collect(),
+            round: Vec::new(),
             cursor: 0,
-            first_round: true,
+            passed: EVERYBODY,
             next_round: Vec::new(),
             let_go_ahead: Vec::new(),
             due: Vec::new(),
-            activities: 0,
-            events: 0,
-            blocks: 0,
-            end: None,
-            streams,
         }
     }
 
-    fn begin_from(mut self, start: &StartState) -> Self {
-        for &(counter, value) in &start.counters {
-            let counter = &mut self.counters[counter.index()];
-            *counter = Counter::new(value, counter.is_channel);
+    /// The event loop: all instants up to `until`, that one included. Up to [`Time::NEVER`] the run ends.
+    fn execute(&mut self, until: Time) {
+        if !std::mem::replace(&mut self.state.begun, true) {
+            self.round.extend(0..self.state.streams.len() as u32);
+            self.settle();
         }
-        for &(cell, state) in &start.cells {
-            self.cells[cell.index()] = CellState::new(state);
-        }
-        for &(store, kind, bytes) in &start.stores {
-            self.stores[store.index()].hold_from_start(kind, bytes);
-        }
-        for bucket in &self.buckets {
-            let (fluid, capacity) = bucket.start();
-            self.network.set_capacity(fluid, capacity);
-        }
-        self
-    }
-
-    /// The event loop.
-    fn execute(mut self) -> Run {
-        self.settle();
-        while self.end.is_none() {
-            let flow_due = self.finishes.peek().map_or(Time::NEVER, |(time, _)| time);
-            let next = self.timers.next_time().min(flow_due);
+        let Options { time_max, events_max, .. } = self.inputs.options;
+        while self.state.end.is_none() {
+            let flow_due = self.state.finishes.peek().map_or(Time::NEVER, |(time, _)| time);
+            let next = self.state.timers.next_time().min(flow_due);
+            if next > until {
+                return;
+            }
             if next == Time::NEVER {
-                self.end = Some(self.conclude());
-            } else if next > self.options.time_max {
-                self.now = self.options.time_max;
-                self.instant = self.now;
-                self.end = Some(End::Limit(Limit::Time(self.options.time_max)));
-            } else if self.events >= self.options.events_max {
-                self.end = Some(End::Limit(Limit::Events(self.options.events_max)));
+                self.state.end = Some(self.conclude());
+            } else if next > time_max {
+                self.state.now = time_max;
+                self.state.instant = time_max;
+                self.state.end = Some(End::Limit(Limit::Time(time_max)));
+            } else if self.state.events >= events_max {
+                self.state.end = Some(End::Limit(Limit::Events(events_max)));
             } else {
-                self.instant = next;
-                self.now = next;
+                self.state.instant = next;
+                self.state.now = next;
                 self.complete();
                 self.settle();
             }
         }
-        self.into_run()
     }
 
     /// Completions: finds who is due.
     fn complete(&mut self) {
-        self.timers.drain(self.now, &mut self.due);
-        self.events += self.due.len() as u64;
-        let streams = self.streams.len();
+        self.passed = 0;
+        self.state.timers.drain(self.state.now, &mut self.due);
+        self.state.events += self.due.len() as u64;
+        let streams = self.state.streams.len();
         for index in 0..self.due.len() {
             let entity = self.due[index] as usize;
             if entity < streams {
-                let stream = &self.streams[entity];
+                let stream = &self.state.streams[entity];
                 let expected = matches!(
                     stream.status,
                     Status::Latency | Status::InSegment | Status::Ahead | Status::OnCounter
                 );
-                if expected && stream.wake == self.now {
+                if expected && stream.wake == self.state.now {
                     self.round.push(entity as u32);
                 }
-            } else if entity < streams + self.groups.len() {
+            } else if entity < streams + self.state.groups.len() {
                 self.group_timer(entity - streams);
             } else {
-                self.bucket_due = true;
+                self.state.bucket_due = true;
             }
         }
         self.due.clear();
-        if self.finishes.peek().is_some() {
+        if self.state.finishes.peek().is_some() {
             self.complete_flows();
         }
         if !self.next_round.is_empty() {
@@ -361,10 +217,10 @@ impl<'a, O: Watch> Engine<'a, O> {
     }
 
     fn complete_flows(&mut self) {
-        self.finishes.drain(self.now, &mut self.due);
-        self.events += self.due.len() as u64;
+        self.state.finishes.drain(self.state.now, &mut self.due);
+        self.state.events += self.due.len() as u64;
         for index in 0..self.due.len() {
-            match self.flows[self.due[index] as usize].owner {
+            match self.state.flows[self.due[index] as usize].owner {
                 Owner::Stream(s) => self.round.push(s),
                 Owner::Group(group) => self.group_flow_due(group as usize),
             }
@@ -374,16 +230,17 @@ impl<'a, O: Watch> Engine<'a, O> {
 
     /// Starts, in rounds, then one re-share.
     fn settle(&mut self) {
-        if !self.round.is_empty() || self.network.is_changed() {
-            self.moved = self.moved.max(self.now);
+        if !self.round.is_empty() || self.state.network.is_changed() {
+            self.state.moved = self.state.moved.max(self.state.now);
         }
-        self.first_round = true;
+        let mut is_first = true;
         loop {
             self.cursor = 0;
             while let Some(&s) = self.round.get(self.cursor) {
                 self.cursor += 1;
+                self.passed = if is_first { s + 1 } else { EVERYBODY };
                 self.resume_all(s);
-                if self.end.is_some() {
+                if self.state.end.is_some() {
                     return;
                 }
             }
@@ -393,10 +250,11 @@ impl<'a, O: Watch> Engine<'a, O> {
             }
             std::mem::swap(&mut self.round, &mut self.next_round);
             self.round.sort_unstable();
-            self.first_round = false;
+            is_first = false;
         }
+        self.passed = EVERYBODY;
         self.cursor = 0;
-        while self.network.is_changed() || std::mem::take(&mut self.bucket_due) {
+        while self.state.network.is_changed() || std::mem::take(&mut self.state.bucket_due) {
             self.reshare();
         }
     }
@@ -404,17 +262,17 @@ impl<'a, O: Watch> Engine<'a, O> {
     /// Nothing is pending: all is done, or somebody waits for ever.
     fn conclude(&mut self) -> End {
         let waiting = self.waiting();
-        self.now = self.moved;
+        self.state.now = self.state.moved;
         if waiting.is_empty() { End::Completed } else { End::Deadlock(waiting) }
     }
 
     fn into_run(mut self) -> Run {
         self.open_all_segments();
-        let end = self.end.take().unwrap_or(End::Completed);
-        let ends = self.streams.iter().filter_map(|s| s.finished).max();
-        let time = if end == End::Completed { ends.unwrap_or(Time::ZERO) } else { self.now };
-        let critical: Vec<ByCause> = (0..self.streams.len()).map(|s| self.critical(s)).collect();
-        let streams = self.streams.into_iter().zip(self.spent).zip(critical);
+        let end = self.state.end.take().unwrap_or(End::Completed);
+        let ends = self.state.streams.iter().filter_map(|s| s.finished).max();
+        let time = if end == End::Completed { ends.unwrap_or(Time::ZERO) } else { self.state.now };
+        let critical: Vec<ByCause> = (0..self.state.streams.len()).map(|s| self.critical(s)).collect();
+        let streams = self.state.streams.into_iter().zip(self.state.spent).zip(critical);
         let streams = streams.map(|((stream, spent), critical)| StreamUse {
             finished: stream.finished,
             marks: stream.marks,
@@ -426,83 +284,71 @@ impl<'a, O: Watch> Engine<'a, O> {
             end,
             time,
             streams: streams.collect(),
-            stores: self.stores.into_iter().map(StoreState::into_use).collect(),
+            stores: self.state.stores.into_iter().map(StoreState::into_use).collect(),
             fluids: self
+                .state
                 .served
                 .into_iter()
                 .map(|s| FluidUse { served: s >> crate::fixed::RATIO_BITS })
                 .collect(),
-            activities: self.activities,
-            events: self.events,
-            unsettled: self.network.unsettled(),
+            activities: self.state.activities,
+            events: self.state.events,
+            unsettled: self.state.network.unsettled(),
         }
     }
 
     /// The timer entity of a group.
     fn group_entity(&self, group: usize) -> u32 {
-        (self.streams.len() + group) as u32
+        (self.state.streams.len() + group) as u32
     }
 
     /// The timer entity of a bucket.
     fn bucket_entity(&self, bucket: usize) -> u32 {
-        (self.streams.len() + self.groups.len() + bucket) as u32
+        (self.state.streams.len() + self.state.groups.len() + bucket) as u32
     }
 
     /// Adds to what a stream has spent.
     #[inline]
     fn spend(&mut self, s: u32, cause: CauseId, duration: Time) {
-        self.spent[s as usize][cause.index()] += duration;
+        self.state.spent[s as usize][cause.index()] += duration;
     }
 
     /// A share of a stream's critical path, right up to now.
     fn path_of(&mut self, s: u32) -> Account {
-        let stream = &self.streams[s as usize];
-        let (account, behind) = (stream.account, self.now - stream.charged);
-        let account = self.ledger.share(account);
+        let stream = &self.state.streams[s as usize];
+        let (account, behind) = (stream.account, self.state.now - stream.charged);
+        let account = self.state.ledger.share(account);
         if behind == Time::ZERO {
             return account;
         }
         let cause = self.cause_at(s);
-        self.ledger.charge(account, cause, behind)
+        self.state.ledger.charge(account, cause, behind)
     }
 
     /// A stream's critical path is `account` from now on.
     fn take_over(&mut self, s: u32, account: Account) {
-        let stream = &mut self.streams[s as usize];
-        self.ledger.close(std::mem::replace(&mut stream.account, account));
-        stream.charged = self.now;
+        let stream = &mut self.state.streams[s as usize];
+        self.state.ledger.close(std::mem::replace(&mut stream.account, account));
+        stream.charged = self.state.now;
     }
 
     /// Ends a stream's wait since it was let go by stream `by`, and has it go on in the next round.
     fn let_go(&mut self, waiter: u32, by: u32, cause: CauseId) {
-        self.spend(waiter, cause, self.now - self.streams[waiter as usize].since);
+        self.spend(waiter, cause, self.state.now - self.state.streams[waiter as usize].since);
         let path = self.path_of(by);
         self.take_over(waiter, path);
-        self.go_on(waiter, self.now);
+        self.go_on(waiter, self.state.now);
         self.next_round.push(waiter);
     }
 
     /// Ends a stream's present operation; it stands at the next one.
     fn go_on(&mut self, s: u32, ready: Time) {
         if O::SPANS {
-            let (place, op, since) = (self.place(s), self.op_of(s), self.streams[s as usize].since);
-            self.observer.observer().span(place, op, since, ready, self.now);
+            let (place, op, since) = (self.place(s), self.op_of(s), self.state.streams[s as usize].since);
+            self.observer.observer().span(place, op, since, ready, self.state.now);
         }
-        let stream = &mut self.streams[s as usize];
+        let stream = &mut self.state.streams[s as usize];
         stream.pc += 1;
         stream.status = Status::Ready;
     }
-}
-
-fn reclaim_of_cell(program: &Program) -> Vec<u32> {
-    if program.reclaim.is_empty() {
-        return Vec::new();
-    }
-    let mut table_of = vec![NOBODY; program.cells as usize];
-    for (index, table) in program.reclaim.iter().enumerate() {
-        for candidate in &table.candidates {
-            table_of[candidate.cell.index()] = index as u32;
-        }
-    }
-    table_of
 }

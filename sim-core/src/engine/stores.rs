@@ -10,7 +10,7 @@ use crate::program::{Op, Shortage};
 use crate::time::Time;
 
 /// One store.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct StoreState {
     capacity: u64,
     /// Bytes held.
@@ -108,11 +108,11 @@ impl<O: Watch> Engine<'_, O> {
     /// [`Op::Acquire`]: true when the stream may go on at once.
     pub(super) fn acquire(&mut self, s: u32, request: Request) -> bool {
         let Request { store, bytes, priority, .. } = request;
-        self.open_segments_for_bytes(s, store, bytes);
-        let state = &self.stores[store];
+        self.open_segments_for_bytes(store, bytes);
+        let state = &self.state.stores[store];
         let fits = state.has_room(bytes);
         if bytes > state.capacity || (!fits && request.shortage == Shortage::Fail) {
-            self.end = Some(self.out_of_memory(s, store, bytes));
+            self.state.end = Some(self.out_of_memory(s, store, bytes));
             return false;
         }
         let first = state.waiters.front().is_none_or(|w| priority < w.priority);
@@ -120,14 +120,14 @@ impl<O: Watch> Engine<'_, O> {
             self.take(s, request);
             return true;
         }
-        self.open_segments_of_store(s, store);
+        self.open_segments_of_store(store);
         let reclaim = request.shortage == Shortage::Reclaim;
-        let waiters = &mut self.stores[store].waiters;
+        let waiters = &mut self.state.stores[store].waiters;
         let at = waiters.partition_point(|w| w.priority <= priority);
         waiters.insert(at, Waiter { priority, stream: s, bytes, reclaim });
-        let stream = &mut self.streams[s as usize];
+        let stream = &mut self.state.streams[s as usize];
         stream.status = Status::OnStore;
-        stream.since = self.now;
+        stream.since = self.state.now;
         if reclaim {
             self.reclaim(s, store);
         }
@@ -136,8 +136,8 @@ impl<O: Watch> Engine<'_, O> {
 
     /// [`Op::Release`]: false when more is given back than held.
     pub(super) fn release(&mut self, s: u32, store: usize, bytes: u64, kind: KindId) -> bool {
-        self.open_segments_for_release(s, store, bytes, kind);
-        let state = &mut self.stores[store];
+        self.open_segments_for_release(store, bytes, kind);
+        let state = &mut self.state.stores[store];
         if state.by_kind[kind.index()] < bytes {
             return self.invalid(s, "gives back more bytes of a kind than the store holds");
         }
@@ -145,10 +145,10 @@ impl<O: Watch> Engine<'_, O> {
         state.by_kind[kind.index()] -= bytes;
         let held = state.by_kind[kind.index()];
         if O::CURVES {
-            self.observer.observer().store(self.now, StoreId::from(store), kind, held);
+            self.observer.observer().store(self.state.now, StoreId::from(store), kind, held);
         }
         self.forget_bytes(s, store, bytes, kind);
-        if !self.stores[store].waiters.is_empty() {
+        if !self.state.stores[store].waiters.is_empty() {
             self.serve_store(s, store);
         }
         true
@@ -156,13 +156,13 @@ impl<O: Watch> Engine<'_, O> {
 
     /// Takes a halted stream out of the waiters of the store it waits for.
     pub(super) fn stop_waiting_for_store(&mut self, s: u32, store: usize) {
-        self.stores[store].waiters.retain(|w| w.stream != s);
+        self.state.stores[store].waiters.retain(|w| w.stream != s);
         self.serve_store(s, store);
     }
 
     /// Bytes that those who reclaim still lack beyond what is free.
     pub(super) fn reclaim_shortage(&self, store: usize) -> u64 {
-        let state = &self.stores[store];
+        let state = &self.state.stores[store];
         let wanted = state.waiters.iter().fold(0, |sum: u64, w| sum.saturating_add(w.bytes));
         let reclaiming = state.waiters.iter().any(|w| w.reclaim);
         if reclaiming { wanted.saturating_sub(state.capacity - state.used) } else { 0 }
@@ -170,11 +170,11 @@ impl<O: Watch> Engine<'_, O> {
 
     /// Lets go, in order, whoever now has room; `s` gave the room.
     fn serve_store(&mut self, s: u32, store: usize) {
-        while let Some(&Waiter { stream: waiter, bytes, .. }) = self.stores[store].waiters.front() {
-            if !self.stores[store].has_room(bytes) {
+        while let Some(&Waiter { stream: waiter, bytes, .. }) = self.state.stores[store].waiters.front() {
+            if !self.state.stores[store].has_room(bytes) {
                 break;
             }
-            self.stores[store].waiters.pop_front();
+            self.state.stores[store].waiters.pop_front();
             let Some((request, cause)) = self.request_of(waiter) else { return };
             self.take(waiter, request);
             self.let_go(waiter, s, cause);
@@ -192,8 +192,8 @@ impl<O: Watch> Engine<'_, O> {
 
     #[inline]
     fn take(&mut self, s: u32, Request { store, bytes, kind, .. }: Request) {
-        let now = self.now;
-        let state = &mut self.stores[store];
+        let now = self.state.now;
+        let state = &mut self.state.stores[store];
         state.used += bytes;
         let held = &mut state.by_kind[kind.index()];
         *held += bytes;
@@ -205,14 +205,14 @@ impl<O: Watch> Engine<'_, O> {
             state.peak.at = now;
             state.peak.by_kind.copy_from_slice(&state.by_kind);
             let place = self.place(s);
-            self.stores[store].peak.place = Some(place);
+            self.state.stores[store].peak.place = Some(place);
         }
         self.remember_bytes(s, store, bytes, kind);
     }
 
     fn out_of_memory(&mut self, s: u32, store: usize, requested: u64) -> End {
-        self.open_segments_of_store(s, store);
-        let state = &self.stores[store];
+        self.open_segments_of_store(store);
+        let state = &self.state.stores[store];
         let mut holders: Vec<(KindId, u64)> = state
             .by_kind
             .iter()
@@ -232,11 +232,11 @@ impl<O: Watch> Engine<'_, O> {
 
     /// The operation a stream stands at.
     pub(super) fn place(&self, s: u32) -> Place {
-        let stream = &self.streams[s as usize];
+        let stream = &self.state.streams[s as usize];
         Place {
             stream: crate::id::StreamId(s),
             block: crate::id::BlockId(stream.block),
-            op: stream.pc - self.code.first_op[stream.block as usize],
+            op: stream.pc - self.inputs.code.first_op[stream.block as usize],
             args: stream.args,
         }
     }

@@ -11,6 +11,7 @@ mod determinism;
 mod ends;
 mod fold;
 mod folded_runs;
+mod forks;
 mod garbage;
 mod halts;
 mod invalid_programs;

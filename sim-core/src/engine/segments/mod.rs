@@ -5,7 +5,7 @@
 
 mod plan;
 
-use super::{Engine, NOBODY, Status};
+use super::{Engine, Status};
 use crate::fixed::Rate;
 use crate::id::KindId;
 use crate::observe::Watch;
@@ -33,67 +33,66 @@ pub(super) struct Running {
 impl<O: Watch> Engine<'_, O> {
     /// The stretch that a stream comes to, if it is worth a segment: not where the stream can run ahead of the clock.
     pub(super) fn stretch_at(&self, s: u32, pc: u32) -> Option<u32> {
-        let stream = &self.streams[s as usize];
+        let stream = &self.state.streams[s as usize];
         if !stream.has_segments {
             return None;
         }
-        let id = self.plans.find(pc, stream.bound.costs?.0)?;
-        let stretch = self.plans.stretch(id);
+        let id = self.inputs.plans.find(pc, stream.bound.costs?.0)?;
+        let stretch = self.inputs.plans.stretch(id);
         let shared = !stretch.routes.is_empty()
             || !stretch.pools.is_empty()
-            || stretch.stores.iter().any(|sum| !self.stores[self.slot(s, sum.slot)].is_own);
+            || stretch.stores.iter().any(|sum| !self.state.stores[self.slot(s, sum.slot)].is_own);
         (shared || !stream.runs_ahead).then_some(id)
     }
 
     /// Enters the segment of a stretch at the stream's operation if nobody can notice; true if so.
     pub(super) fn enter_segment(&mut self, s: u32, id: u32) -> bool {
-        let plans = self.plans;
-        let pc = self.streams[s as usize].pc;
+        let plans = &self.inputs.plans;
+        let pc = self.state.streams[s as usize].pc;
         let stretch = plans.stretch(id);
         let from = (pc - stretch.first) as usize;
         let Some(last) = stretch.steps.last() else { return false };
         let length = last.end.saturating_sub(stretch.begin_of(from));
-        let end = self.now.saturating_add(length);
+        let end = self.state.now.saturating_add(length);
         if length == Time::ZERO || end > Time::LAST {
             return false;
         }
-        let alone = stretch.pools.iter().all(|&(slot, units)| {
-            let pool = &self.pools[self.slot(s, slot)];
-            pool.units == units && pool.is_idle()
-        }) && stretch
-            .stores
-            .iter()
-            .all(|sum| self.stores[self.slot(s, sum.slot)].leaves_segment_alone(sum.most_from(from)))
-            && stretch.routes.iter().all(|&(slot, cap)| self.fits(self.route_demands(s, slot), cap));
+        let alone =
+            stretch.pools.iter().all(|&(slot, units)| {
+                let pool = &self.state.pools[self.slot(s, slot)];
+                pool.units == units && pool.is_idle()
+            }) && stretch.stores.iter().all(|sum| {
+                self.state.stores[self.slot(s, sum.slot)].leaves_segment_alone(sum.most_from(from))
+            }) && stretch.routes.iter().all(|&(slot, cap)| self.fits(self.route_demands(s, slot), cap));
         if !alone {
             return false;
         }
-        let running = Running { stretch: id, from, start: self.now };
+        let running = Running { stretch: id, from, start: self.state.now };
         self.register(s, running, true);
-        let stream = &mut self.streams[s as usize];
+        let stream = &mut self.state.streams[s as usize];
         stream.status = Status::InSegment;
-        stream.since = self.now;
+        stream.since = self.state.now;
         stream.wake = end;
-        self.running_segments[s as usize] = Some(running);
-        self.timers.push(end, s);
+        self.state.running_segments[s as usize] = Some(running);
+        self.state.timers.push(end, s);
         true
     }
 
     /// A segment has run to its end.
     pub(super) fn finish_segment(&mut self, s: u32) {
         let Some(running) = self.leave_segment(s) else { return };
-        let count = self.plans.stretch(running.stretch).steps.len();
+        let count = self.inputs.plans.stretch(running.stretch).steps.len();
         self.replay(s, running, count);
     }
 
-    /// Opens a stream's segment on behalf of stream `by`: it stands as if it had run operation by operation.
-    pub(super) fn open_segment(&mut self, by: u32, s: u32) {
+    /// Opens a stream's segment: it stands as if it had run operation by operation.
+    pub(super) fn open_segment(&mut self, s: u32) {
         let Some(running) = self.leave_segment(s) else { return };
         let Running { from, start, .. } = running;
-        // In the first round of an instant, streams after `by` have not gone on yet: what ends now is still under way.
-        let elapsed = self.now - start;
-        let still_due = elapsed > Time::ZERO && self.first_round && s > by;
-        let stretch = self.plans.stretch(running.stretch);
+        // Where a stream has not had its turn in this instant, what ends now is still under way.
+        let elapsed = self.state.now - start;
+        let still_due = elapsed > Time::ZERO && s >= self.passed;
+        let stretch = self.inputs.plans.stretch(running.stretch);
         let at = stretch.begin_of(from).saturating_add(elapsed);
         let ended = |step: &StepSum| if still_due { step.end < at } else { step.end <= at };
         let done = stretch.steps.partition_point(ended).max(from);
@@ -102,9 +101,9 @@ impl<O: Watch> Engine<'_, O> {
         }
         match stretch.steps.get(done).map(|step| step.act) {
             Some(Act::Run { activity, cap }) => {
-                let since = self.now - (at - stretch.begin_of(done));
+                let since = self.state.now - (at - stretch.begin_of(done));
                 self.stand_in_run(s, &activity, cap, since, still_due);
-                if still_due && self.streams[s as usize].wake == self.now {
+                if still_due && self.state.streams[s as usize].wake == self.state.now {
                     self.go_on_in_this_round(s);
                 }
             }
@@ -114,88 +113,89 @@ impl<O: Watch> Engine<'_, O> {
 
     /// Opens every segment, so that streams and stores show where they are.
     pub(super) fn open_all_segments(&mut self) {
-        let by = self.cursor.checked_sub(1).map_or(NOBODY, |at| self.round[at]);
-        for s in 0..self.running_segments.len() as u32 {
-            if self.running_segments[s as usize].is_some() {
-                self.open_segment(by, s);
+        for s in 0..self.state.running_segments.len() as u32 {
+            if self.state.running_segments[s as usize].is_some() {
+                self.open_segment(s);
             }
         }
     }
 
     /// Opens the segments of a store if `bytes` more could make a new peak or find too little room.
-    pub(super) fn open_segments_for_bytes(&mut self, by: u32, store: usize, bytes: u64) {
-        if !self.stores[store].segments.is_empty() && !self.stores[store].leaves_segment_alone(bytes) {
-            self.open_segments_of_store(by, store);
+    pub(super) fn open_segments_for_bytes(&mut self, store: usize, bytes: u64) {
+        if !self.state.stores[store].segments.is_empty()
+            && !self.state.stores[store].leaves_segment_alone(bytes)
+        {
+            self.open_segments_of_store(store);
         }
     }
 
     /// Opens the segments of a store if what is to be released may have been acquired inside one.
-    pub(super) fn open_segments_for_release(&mut self, by: u32, store: usize, bytes: u64, kind: KindId) {
-        if !self.stores[store].segments.is_empty() && self.stores[store].held(kind) < bytes {
-            self.open_segments_of_store(by, store);
+    pub(super) fn open_segments_for_release(&mut self, store: usize, bytes: u64, kind: KindId) {
+        if !self.state.stores[store].segments.is_empty() && self.state.stores[store].held(kind) < bytes {
+            self.open_segments_of_store(store);
         }
     }
 
     /// Opens the segments that use a store.
-    pub(super) fn open_segments_of_store(&mut self, by: u32, store: usize) {
-        while let Some(&s) = self.stores[store].segments.first() {
-            self.open_segment(by, s);
+    pub(super) fn open_segments_of_store(&mut self, store: usize) {
+        while let Some(&s) = self.state.stores[store].segments.first() {
+            self.open_segment(s);
         }
     }
 
     /// Opens the segments that use a pool.
-    pub(super) fn open_segments_of_pool(&mut self, by: u32, pool: usize) {
-        while let Some(&s) = self.pools[pool].segments.first() {
-            self.open_segment(by, s);
+    pub(super) fn open_segments_of_pool(&mut self, pool: usize) {
+        while let Some(&s) = self.state.pools[pool].segments.first() {
+            self.open_segment(s);
         }
     }
 
     /// Opens the segments that a new activity could slow or be slowed by.
-    pub(super) fn open_segments_for_demands(&mut self, by: u32, demands: &[Demand], cap: Rate) {
-        if self.fluid_segments.is_empty() || self.fits(demands, cap) {
+    pub(super) fn open_segments_for_demands(&mut self, demands: &[Demand], cap: Rate) {
+        if self.state.fluid_segments.is_empty() || self.fits(demands, cap) {
             return;
         }
         for demand in demands {
-            while let Some(&s) = self.fluid_segments[demand.fluid.index()].streams.first() {
-                self.open_segment(by, s);
+            while let Some(&s) = self.state.fluid_segments[demand.fluid.index()].streams.first() {
+                self.open_segment(s);
             }
         }
     }
 
     /// The demands of a route in a slot of a stream.
     fn route_demands(&self, s: u32, slot: Slot) -> &[Demand] {
-        &self.platform.routes[self.slot(s, slot)].demands
+        &self.inputs.platform.routes[self.slot(s, slot)].demands
     }
 
     /// Whether all activities on these fluids, those inside segments and one more with this cap, run at their caps.
     fn fits(&self, demands: &[Demand], cap: Rate) -> bool {
         demands.iter().all(|demand| {
-            if self.platform.fluids[demand.fluid.index()].bucket.is_some() {
+            if self.inputs.platform.fluids[demand.fluid.index()].bucket.is_some() {
                 return false;
             }
-            let others = self.fluid_segments[demand.fluid.index()].cap_load;
-            self.network.fits(demand, cap, others)
+            let others = self.state.fluid_segments[demand.fluid.index()].cap_load;
+            self.state.network.fits(demand, cap, others)
         })
     }
 
     /// Enters or removes a stream's segment in the lists of what it uses.
     fn register(&mut self, s: u32, running: Running, enter: bool) {
-        let stretch = self.plans.stretch(running.stretch);
+        let stretch = self.inputs.plans.stretch(running.stretch);
         for &(pool, _) in &stretch.pools {
             let pool = self.slot(s, pool);
-            toggle(&mut self.pools[pool].segments, s, enter);
+            toggle(&mut self.state.pools[pool].segments, s, enter);
         }
         for sum in &stretch.stores {
             let store = self.slot(s, sum.slot);
-            let store = &mut self.stores[store];
+            let store = &mut self.state.stores[store];
             toggle(&mut store.segments, s, enter);
             let most = sum.most_from(running.from);
             store.segments_max = if enter { store.segments_max + most } else { store.segments_max - most };
         }
         for &(route, cap) in &stretch.routes {
-            let platform = self.platform;
+            let platform = self.inputs.platform;
             for demand in &platform.routes[self.slot(s, route)].demands {
-                let fluid = &mut self.fluid_segments[demand.fluid.index()];
+                let fluid = &mut self.state.fluid_segments[demand.fluid.index()];
                 toggle(&mut fluid.streams, s, enter);
                 let load = cap_load(demand, cap);
                 fluid.cap_load = if enter { fluid.cap_load + load } else { fluid.cap_load - load };
@@ -204,7 +204,7 @@ impl<O: Watch> Engine<'_, O> {
     }
 
     fn leave_segment(&mut self, s: u32) -> Option<Running> {
-        let running = self.running_segments.get_mut(s as usize)?.take()?;
+        let running = self.state.running_segments.get_mut(s as usize)?.take()?;
         self.register(s, running, false);
         Some(running)
     }
@@ -212,15 +212,15 @@ impl<O: Watch> Engine<'_, O> {
     /// Applies the operations of a segment up to `to`, as if each had run alone; the stream stands at `to`, or at a release
     /// that the store does not hold enough for (false).
     fn replay(&mut self, s: u32, running: Running, to: usize) -> bool {
-        let stretch = self.plans.stretch(running.stretch);
-        let now = self.now;
+        let stretch = self.inputs.plans.stretch(running.stretch);
+        let now = self.state.now;
         for position in running.from..to {
             match stretch.steps[position].act {
                 Act::Run { activity, .. } => {
                     let length = stretch.steps[position].end - stretch.begin_of(position);
-                    let charged = self.streams[s as usize].charged;
-                    self.now = charged.saturating_add(length);
-                    self.streams[s as usize].since = charged;
+                    let charged = self.state.streams[s as usize].charged;
+                    self.state.now = charged.saturating_add(length);
+                    self.state.streams[s as usize].since = charged;
                     if activity.route.is_some() {
                         self.serve(activity.work, self.demands(s, &activity));
                     }
@@ -228,21 +228,21 @@ impl<O: Watch> Engine<'_, O> {
                 }
                 Act::Hold { store, kind, change } => {
                     let store = self.slot(s, stretch.stores[store as usize].slot);
-                    if !self.stores[store].settle(kind, change) {
+                    if !self.state.stores[store].settle(kind, change) {
                         break;
                     }
-                    self.streams[s as usize].pc += 1;
+                    self.state.streams[s as usize].pc += 1;
                 }
             }
         }
-        self.now = now;
-        self.streams[s as usize].status = Status::Ready;
-        self.streams[s as usize].pc == stretch.first + to as u32
+        self.state.now = now;
+        self.state.streams[s as usize].status = Status::Ready;
+        self.state.streams[s as usize].pc == stretch.first + to as u32
     }
 
     /// Puts a stream into a run that began at `since`. A latency that ends now is still under way if the stream is due.
     fn stand_in_run(&mut self, s: u32, activity: &Activity, cap: Rate, since: Time, still_due: bool) {
-        let stream = &mut self.streams[s as usize];
+        let stream = &mut self.state.streams[s as usize];
         stream.since = since;
         stream.charged = since;
         let pure = is_pure(activity);
@@ -252,13 +252,13 @@ impl<O: Watch> Engine<'_, O> {
             activity.latency
         };
         let latency_ends = since.saturating_add(length);
-        if pure || latency_ends > self.now || (still_due && latency_ends == self.now) {
+        if pure || latency_ends > self.state.now || (still_due && latency_ends == self.state.now) {
             stream.status = Status::Latency;
             stream.wake = latency_ends;
-            self.timers.push(latency_ends, s);
+            self.state.timers.push(latency_ends, s);
             return;
         }
-        let now = std::mem::replace(&mut self.now, latency_ends);
+        let now = std::mem::replace(&mut self.state.now, latency_ends);
         self.charge(s, activity.cause, length);
         if let Some(units) = activity.units {
             let pool = self.slot(s, units.pool);
@@ -266,10 +266,10 @@ impl<O: Watch> Engine<'_, O> {
             self.set_claim(s, pool, held, units, activity.cap);
         }
         let demands = self.demands(s, activity);
-        let flow = self.begin_flow(s, Owner::Stream(s), demands, cap, fixed_work(activity.work));
-        self.now = now;
+        let flow = self.begin_flow(Owner::Stream(s), demands, cap, fixed_work(activity.work));
+        self.state.now = now;
         let left = self.run_ahead(flow, cap);
-        let stream = &mut self.streams[s as usize];
+        let stream = &mut self.state.streams[s as usize];
         stream.status = Status::InFlow;
         stream.flow = flow;
         stream.wake = now.saturating_add(left);
