@@ -18,7 +18,11 @@ pub(super) struct Arena {
     pub(super) members: Vec<Vec<Member>>,
     pub(super) flows: Vec<Flow>,
     pub(super) hops: Vec<Hop>,
+    /// What each hop adds to the potential of its tier.
+    ceiling_loads: Vec<u128>,
     terms: Dictionary,
+    /// Fluids that were idle and are not any more: their flows are unhindered no longer.
+    pub(super) crossed: Vec<u32>,
     /// Users and capacity of each fluid.
     pub(super) fluids: Vec<Fluid>,
     /// What goes through each port.
@@ -27,7 +31,7 @@ pub(super) struct Arena {
     vacant: [Vec<u32>; 33],
     /// Flows under way.
     pub(super) active: usize,
-    /// Those among them that are not uniform.
+    /// Those among them that are not uniform and may be hindered.
     pub(super) irregular: usize,
     /// Those whose rate the fixed point decided.
     pub(super) apart: usize,
@@ -57,6 +61,8 @@ pub(super) struct Flow {
     pub(super) uniform: bool,
     /// Whether it has the same weight in the sums of all its tiers.
     even: bool,
+    /// Whether a port divides a weight of it, and by it those of others.
+    ported: bool,
     /// Whether its rate may change in this instant.
     pub(super) pending: bool,
     /// Whether it started since the last re-share.
@@ -75,6 +81,8 @@ pub(super) enum State {
     Fixed,
     /// In no sum: it belongs to a component that the fixed point solves.
     Apart,
+    /// In no sum: all its fluids are idle, so that it runs at its cap and slows nobody.
+    Unhindered,
     /// Ended.
     Vacant,
 }
@@ -117,7 +125,9 @@ impl Arena {
             members: vec![Vec::new(); 2 * fluids.len()],
             flows: Vec::new(),
             hops: Vec::new(),
+            ceiling_loads: Vec::new(),
             terms: Dictionary::default(),
+            crossed: Vec::new(),
             ports: vec![Port::default(); platform.ports as usize],
             vacant: [const { Vec::new() }; 33],
             active: 0,
@@ -128,7 +138,7 @@ impl Arena {
         }
     }
 
-    /// Adds a free flow.
+    /// Adds a flow: unhindered, or free.
     pub(super) fn attach(&mut self, demands: &[Demand], cap: Rate) -> u32 {
         let id = self.slot(demands.len());
         let first_hop = self.flows[id as usize].first_hop;
@@ -138,7 +148,6 @@ impl Arena {
             let place = self.members[tier as usize].len() as u32;
             self.hops[hop as usize] = Hop { tier, place, terms };
             self.members[tier as usize].push(Member { flow: id, hop });
-            self.tiers[tier as usize].free += self.terms.get(terms).load_weight;
             self.fluids[demand.fluid.index()].spanning += u32::from(!demand.prior && demands.len() > 1);
             self.priors += usize::from(demand.prior);
             if let Some(port) = demand.port {
@@ -146,19 +155,30 @@ impl Arena {
             }
         }
         let flow = &mut self.flows[id as usize];
-        (flow.state, flow.new, flow.hop_count) = (State::Free, true, demands.len() as u32);
+        (flow.state, flow.new, flow.hop_count) = (State::Unhindered, true, demands.len() as u32);
         flow.rate = Rate(0);
-        flow.uniform = is_uniform(demands);
+        flow.ported = demands.iter().any(|demand| demand.port.is_some());
+        flow.uniform = !flow.ported && is_uniform(demands);
         flow.even = demands.iter().all(|demand| load_weight(demand) == load_weight(&demands[0]));
-        self.irregular += usize::from(!flow.uniform);
         self.active += 1;
         self.assign_cap(id, cap);
+        if self.flows[id as usize].ported || !self.is_on_idle_fluids(id) {
+            self.admit(id);
+        }
         id
+    }
+
+    /// Frees an unhindered flow: it may be hindered from now on.
+    pub(super) fn admit(&mut self, id: u32) {
+        let flow = &mut self.flows[id as usize];
+        flow.state = State::Free;
+        self.irregular += usize::from(!flow.uniform);
+        self.for_each_sum(id, |tier, weight| tier.free += weight);
     }
 
     /// Removes a flow from every sum and list.
     pub(super) fn detach(&mut self, id: u32) {
-        self.add_potential(id, false);
+        self.remove_potential(id);
         self.leave_sums(id);
         for hop in self.hops_of(id) {
             let Hop { tier, place, terms } = self.hops[hop];
@@ -177,15 +197,15 @@ impl Arena {
             }
         }
         let flow = &mut self.flows[id as usize];
-        flow.state = State::Vacant;
-        self.irregular -= usize::from(!flow.uniform);
+        let before = std::mem::replace(&mut flow.state, State::Vacant);
+        self.irregular -= usize::from(!flow.uniform && before != State::Unhindered);
         self.vacant[flow.room as usize].push(id);
         self.active -= 1;
     }
 
     /// Changes the cap of a flow; its level is the caller's concern.
     pub(super) fn set_cap(&mut self, id: u32, cap: Rate) {
-        self.add_potential(id, false);
+        self.remove_potential(id);
         self.assign_cap(id, cap);
     }
 
@@ -196,7 +216,7 @@ impl Arena {
             0 => cap.0.saturating_add(1),
             _ => self.terms.get(self.hops[flow.first_hop as usize].terms).ceiling(cap),
         };
-        self.add_potential(id, true);
+        self.add_potential(id);
     }
 
     /// Makes a flow's level undecided.
@@ -259,13 +279,16 @@ impl Arena {
     /// Takes a flow out of the sums of its tiers.
     fn leave_sums(&mut self, id: u32) {
         let (state, level) = (self.flows[id as usize].state, self.flows[id as usize].level);
+        if state == State::Unhindered {
+            return;
+        }
         self.apart -= usize::from(state == State::Apart);
         self.for_each_sum(id, |tier, weight| match state {
             State::Free => tier.free -= weight,
             State::Fixed => tier.unfix(weight, level),
             // The component that its level came from is no more.
             State::Apart if tier.group == 0 => tier.level = NEVER,
-            State::Apart | State::Vacant => {}
+            State::Apart | State::Unhindered | State::Vacant => {}
         });
     }
 
@@ -314,7 +337,9 @@ impl Arena {
         self.potentials[tier] <= u128::from(self.tiers[tier].capacity)
     }
 
-    /// The same, as a function of the flows alone: the capacity that prior demands leave is not looked at.
+    /// The same, as a function of the flows alone: the capacity that prior demands leave is not looked at. Where the
+    /// ordinary tier of a fluid is idle, the prior one is.
+    #[inline]
     pub(super) fn is_idle(&self, tier: usize) -> bool {
         self.potentials[tier] <= u128::from(self.fluids[self.fluid_of(tier)].capacity)
     }
@@ -330,12 +355,19 @@ impl Arena {
         self.priors > 0 && self.fluids[fluid].spanning > 0 && !self.members[self.prior(fluid)].is_empty()
     }
 
-    /// Whether a tier takes what prior demands leave, and nothing depends on it in turn.
+    /// Whether a tier may have to do with what prior demands leave, and nothing depends on it in turn.
     pub(super) fn is_last(&self, tier: usize) -> bool {
         self.priors > 0
             && tier < self.fluids.len()
             && self.fluids[tier].spanning == 0
             && !self.members[self.prior(tier)].is_empty()
+            && !self.is_idle(tier)
+    }
+
+    /// Whether nobody on any fluid of a flow is slowed there.
+    pub(super) fn is_on_idle_fluids(&self, id: u32) -> bool {
+        let hops = self.hops[self.hops_of(id)].iter();
+        hops.map(|hop| self.fluid_of(hop.tier as usize)).all(|fluid| self.is_idle(fluid))
     }
 
     /// Whether a flow takes what prior demands leave.
@@ -385,6 +417,7 @@ impl Arena {
         }
         let first_hop = self.hops.len() as u32;
         self.hops.resize(self.hops.len() + (1 << room), Hop { tier: 0, place: 0, terms: 0 });
+        self.ceiling_loads.resize(self.hops.len(), 0);
         self.flows.push(Flow {
             level: 0,
             ceiling: 0,
@@ -395,6 +428,7 @@ impl Arena {
             state: State::Vacant,
             uniform: true,
             even: true,
+            ported: false,
             pending: false,
             new: false,
             room,
@@ -403,18 +437,32 @@ impl Arena {
         self.flows.len() as u32 - 1
     }
 
-    fn add_potential(&mut self, id: u32, enter: bool) {
+    /// Counts what a flow may load its fluids with, and notes those that are idle no longer.
+    fn add_potential(&mut self, id: u32) {
         let cap = self.flows[id as usize].cap;
-        let fluids = self.fluids.len();
-        for hop in &self.hops[self.hops_of(id)] {
-            let load = self.terms.get(hop.terms).ceiling_load(cap);
-            let mut add = |tier: usize| {
-                let potential = &mut self.potentials[tier];
-                *potential = if enter { *potential + load } else { *potential - load };
-            };
-            add(hop.tier as usize);
-            if let Some(ordinary) = (hop.tier as usize).checked_sub(fluids) {
-                add(ordinary);
+        for hop in self.hops_of(id) {
+            let Hop { tier, terms, .. } = self.hops[hop];
+            let load = self.terms.get(terms).ceiling_load(cap);
+            self.ceiling_loads[hop] = load;
+            let fluid = self.fluid_of(tier as usize);
+            if fluid != tier as usize {
+                self.potentials[tier as usize] += load;
+            }
+            let was_idle = self.is_idle(fluid);
+            self.potentials[fluid] += load;
+            if was_idle && !self.is_idle(fluid) {
+                self.crossed.push(fluid as u32);
+            }
+        }
+    }
+
+    fn remove_potential(&mut self, id: u32) {
+        for hop in self.hops_of(id) {
+            let (tier, load) = (self.hops[hop].tier as usize, self.ceiling_loads[hop]);
+            let fluid = self.fluid_of(tier);
+            self.potentials[fluid] -= load;
+            if fluid != tier {
+                self.potentials[tier] -= load;
             }
         }
     }
@@ -427,6 +475,7 @@ impl Flow {
         let rate = match self.state {
             State::Vacant => return false,
             State::Apart => Rate(self.level),
+            State::Unhindered => self.cap,
             State::Free | State::Fixed if self.hop_count == 0 => self.cap,
             State::Free | State::Fixed => {
                 let Terms { weight, coefficient, .. } = *terms.get(hops[self.first_hop as usize].terms);
@@ -467,8 +516,8 @@ impl Port {
     }
 }
 
-/// Whether `v / a` is the same for all demands and no port divides a weight.
+/// Whether `v / a` is the same for all demands.
 fn is_uniform(demands: &[Demand]) -> bool {
     let ratio = |d: &Demand, e: &Demand| u64::from(d.weight.0) * u64::from(e.coefficient.0);
-    demands.iter().all(|d| d.port.is_none() && ratio(d, &demands[0]) == ratio(&demands[0], d))
+    demands.iter().all(|d| ratio(d, &demands[0]) == ratio(&demands[0], d))
 }

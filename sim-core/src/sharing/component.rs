@@ -36,7 +36,7 @@ impl Components {
             let tier = touched[first] as usize;
             for at in 0..arena.members[tier].len() {
                 let flow = arena.members[tier][at].flow;
-                if self.flows_seen[flow as usize] {
+                if self.flows_seen[flow as usize] || arena.flows[flow as usize].state == State::Unhindered {
                     continue;
                 }
                 let irregular = self.collect(arena, flow);

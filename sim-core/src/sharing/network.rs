@@ -45,6 +45,8 @@ pub struct Network {
     drained: Vec<u32>,
     /// Flows whose rate may have changed ([`super::arena::Flow::pending`]).
     pending: Vec<u32>,
+    /// Unhindered flows that started or have another cap.
+    unhindered: Vec<u32>,
     changed: Vec<FlowId>,
     /// Whether loads may differ from those of the last re-share, even if nothing is left to be solved.
     stirred: bool,
@@ -63,6 +65,7 @@ impl Network {
             last_pending: Vec::new(),
             drained: Vec::new(),
             pending: Vec::new(),
+            unhindered: Vec::new(),
             changed: Vec::new(),
             stirred: false,
         }
@@ -70,24 +73,39 @@ impl Network {
 
     /// Starts a flow with these demands (as [`super::validate`] accepts them) and this rate cap.
     pub fn start(&mut self, demands: &[Demand], cap: Rate) -> FlowId {
+        self.stirred = true;
         let id = self.arena.attach(demands, cap);
-        self.arena.flows[id as usize].enter_pending(id, &mut self.pending);
-        self.fix_if_unhindered(id);
-        self.touch(id);
+        self.admit_crossed();
+        if self.arena.flows[id as usize].state == State::Unhindered {
+            self.unhindered.push(id);
+        } else {
+            self.arena.flows[id as usize].enter_pending(id, &mut self.pending);
+            self.fix_if_unhindered(id);
+            self.touch(id);
+        }
         FlowId(id)
     }
 
     /// Ends a flow; its id may be given to the next one.
     pub fn stop(&mut self, flow: FlowId) {
-        self.touch(flow.0);
+        self.stirred = true;
+        if self.arena.flows[flow.index()].state != State::Unhindered {
+            self.touch(flow.0);
+        }
         self.arena.detach(flow.0);
     }
 
     /// Changes the cap of a flow.
     pub fn set_cap(&mut self, flow: FlowId, cap: Rate) {
+        self.stirred = true;
         let id = flow.0;
         let before = self.arena.flows[flow.index()].ceiling;
         self.arena.set_cap(id, cap);
+        self.admit_crossed();
+        if self.arena.flows[flow.index()].state == State::Unhindered {
+            self.unhindered.push(id);
+            return;
+        }
         self.arena.flows[id as usize].enter_pending(id, &mut self.pending);
         let (level, ceiling) = (self.arena.flows[flow.index()].level, self.arena.flows[flow.index()].ceiling);
         let moves = ceiling < level || (level == before && level < ceiling);
@@ -106,6 +124,10 @@ impl Network {
         self.arena.tiers[prior].capacity = capacity;
         self.components.forget();
         self.stirred = true;
+        if !self.arena.is_idle(fluid.index()) {
+            self.arena.crossed.push(fluid.0);
+            self.admit_crossed();
+        }
         self.touched.extend([fluid.0, prior as u32]);
         self.drained.push(fluid.0);
     }
@@ -120,15 +142,18 @@ impl Network {
     pub fn reshare(&mut self) -> &[FlowId] {
         self.changed.clear();
         self.stirred = false;
-        self.refill();
-        self.put_off();
-        self.solve();
-        // What prior demands leave is known now.
-        self.drain();
-        if !(self.touched.is_empty() && self.pending.is_empty()) {
+        self.take_caps();
+        if !(self.touched.is_empty() && self.pending.is_empty() && self.drained.is_empty()) {
+            self.refill();
+            self.put_off();
             self.solve();
+            // What prior demands leave is known now.
+            self.drain();
+            if !(self.touched.is_empty() && self.pending.is_empty()) {
+                self.solve();
+            }
+            self.sweep.learn(&self.arena, self.changed.len());
         }
-        self.sweep.learn(&self.arena, self.changed.len());
         self.changed.sort();
         &self.changed
     }
@@ -195,6 +220,34 @@ impl Network {
         load <= u128::from(self.arena.fluids[fluid].capacity)
     }
 
+    /// Frees the flows of fluids that are idle no longer: the solvers look at them from now on.
+    fn admit_crossed(&mut self) {
+        while let Some(fluid) = self.arena.crossed.pop() {
+            let tiers = [fluid, self.arena.prior(fluid as usize) as u32];
+            for tier in tiers {
+                for at in 0..self.arena.members[tier as usize].len() {
+                    let id = self.arena.members[tier as usize][at].flow;
+                    if self.arena.flows[id as usize].state == State::Unhindered {
+                        self.arena.admit(id);
+                        self.arena.flows[id as usize].enter_pending(id, &mut self.pending);
+                    }
+                }
+            }
+            self.touched.extend(tiers);
+            self.drained.push(fluid);
+        }
+    }
+
+    /// Gives flows that nothing hinders their caps: they need no solver.
+    fn take_caps(&mut self) {
+        let arena = &mut self.arena;
+        for id in self.unhindered.drain(..) {
+            if arena.flows[id as usize].state == State::Unhindered && arena.settle(id) {
+                self.changed.push(FlowId(id));
+            }
+        }
+    }
+
     /// Fixes a free flow at its ceiling if no fluid can slow it: it needs no solver.
     fn fix_if_unhindered(&mut self, id: u32) {
         if self.arena.flows[id as usize].uniform && self.arena.is_unhindered(id) {
@@ -204,7 +257,6 @@ impl Network {
 
     /// Notes the tiers whose balance a flow changes by coming, going or a new cap.
     fn touch(&mut self, id: u32) {
-        self.stirred = true;
         let arena = &self.arena;
         let mixed = arena.irregular + arena.apart > 0;
         let state = arena.flows[id as usize].state;
@@ -233,7 +285,7 @@ impl Network {
             let fluid = fluid as usize;
             let alone = arena.members[arena.prior(fluid)].is_empty();
             let whole = arena.fluids[fluid].capacity;
-            if (alone || (arena.fluids[fluid].spanning > 0 && arena.is_idle(fluid)))
+            if (alone || arena.is_idle(fluid))
                 && std::mem::replace(&mut arena.tiers[fluid].capacity, whole) != whole
             {
                 self.touched.push(fluid as u32);
