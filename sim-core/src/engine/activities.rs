@@ -2,7 +2,7 @@
 
 use super::{Engine, Status};
 use crate::fixed::{RATE_BITS, RATIO_BITS, Rate};
-use crate::id::{CauseId, FluidId};
+use crate::id::{CauseId, FluidId, RouteId};
 use crate::observe::Watch;
 use crate::platform::Demand;
 use crate::program::{Activity, Affine, Units};
@@ -191,16 +191,21 @@ impl<O: Watch> Engine<'_, O> {
     /// Starts the work of a stream's activity.
     fn start_flow(&mut self, s: u32, activity: &Activity, cap: Rate) {
         let work = self.vary_work(s, activity.work);
-        let flow = self.begin_flow(Owner::Stream(s), self.demands(s, activity), cap, work);
+        let flow = self.begin_flow(Owner::Stream(s), self.route(s, activity), cap, work);
         let stream = &mut self.state.streams[s as usize];
         stream.status = Status::InFlow;
         stream.flow = flow;
     }
 
     /// Puts work on a route; its rate is known at the end of the instant.
-    pub(super) fn begin_flow(&mut self, owner: Owner, demands: &[Demand], cap: Rate, work: u128) -> u32 {
-        self.open_segments_for_demands(demands, cap);
-        let flow = self.state.network.start(demands, cap).0;
+    pub(super) fn begin_flow(&mut self, owner: Owner, route: Option<RouteId>, cap: Rate, work: u128) -> u32 {
+        let flow = match route {
+            Some(route) => {
+                self.open_segments_for_demands(self.demands_on(route), cap);
+                self.state.network.start_on(route, cap).0
+            }
+            None => self.state.network.start(&[], cap).0,
+        };
         let state = Flow {
             owner,
             rate: Rate(0),

@@ -84,12 +84,12 @@ impl<'a, O: Watch> Engine<'a, O> {
     /// Puts the work of a group's activity on its route, or ends it.
     fn begin_common(&mut self, group: usize) {
         let Some(common) = self.state.groups[group].running else { return };
-        let demands = self.group_demands(group);
-        if common.activity.work == 0 || demands.is_empty() {
+        let route = self.inputs.program.groups[group].route;
+        if common.activity.work == 0 || self.group_demands(group).is_empty() {
             self.finish_common(group, Time::ZERO, common.activity.cause);
             return;
         }
-        let flow = self.begin_flow(Owner::Group(group as u32), demands, common.activity.cap, common.work);
+        let flow = self.begin_flow(Owner::Group(group as u32), route, common.activity.cap, common.work);
         if let Some(common) = &mut self.state.groups[group].running {
             common.flow = Some(flow);
         }
@@ -154,7 +154,6 @@ impl<'a, O: Watch> Engine<'a, O> {
     }
 
     fn group_demands(&self, group: usize) -> &'a [Demand] {
-        let platform = self.inputs.platform;
-        self.inputs.program.groups[group].route.map_or(&[], |r| &platform.routes[r.index()].demands)
+        self.inputs.program.groups[group].route.map_or(&[], |route| self.demands_on(route))
     }
 }

@@ -4,10 +4,10 @@ use super::jobs::Job;
 use super::stores::Request;
 use super::{Engine, Status};
 use crate::fixed::RATE_BITS;
-use crate::id::{BindingId, BlockId};
+use crate::id::{BindingId, BlockId, RouteId};
 use crate::observe::Watch;
 use crate::outcome::{End, Limit};
-use crate::platform::Demand;
+use crate::platform::{Demand, Platform};
 use crate::program::{Activity, Affine, Body, CellRef, Op, Slot};
 use crate::time::Time;
 
@@ -309,8 +309,20 @@ impl<'a, O: Watch> Engine<'a, O> {
 
     /// The demands of a stream's activity.
     pub(super) fn demands(&self, s: u32, activity: &Activity) -> &'a [Demand] {
-        let platform = self.inputs.platform;
-        activity.route.map_or(&[], |slot| &platform.routes[self.slot(s, slot)].demands)
+        self.route(s, activity).map_or(&[], |route| self.demands_on(route))
+    }
+
+    /// The route of a stream's activity.
+    #[inline]
+    pub(super) fn route(&self, s: u32, activity: &Activity) -> Option<RouteId> {
+        activity.route.map(|slot| RouteId::from(self.slot(s, slot)))
+    }
+
+    /// The demands of a route.
+    #[inline]
+    pub(super) fn demands_on(&self, route: RouteId) -> &'a [Demand] {
+        let platform: &'a Platform = self.inputs.platform;
+        &platform.routes[route.index()].demands
     }
 
     /// The operation a stream stands at.

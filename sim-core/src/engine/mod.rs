@@ -158,8 +158,7 @@ impl<'a, O: Watch> Engine<'a, O> {
         }
         let Options { time_max, events_max, .. } = self.inputs.options;
         while self.state.end.is_none() {
-            let flow_due = self.state.finishes.peek().map_or(Time::NEVER, |(time, _)| time);
-            let next = self.state.timers.next_time().min(flow_due);
+            let next = self.state.timers.next_time().min(self.state.finishes.next_time());
             if next > until {
                 return;
             }
@@ -204,7 +203,7 @@ impl<'a, O: Watch> Engine<'a, O> {
             }
         }
         self.due.clear();
-        if self.state.finishes.peek().is_some() {
+        if self.state.finishes.next_time() == self.state.now {
             self.complete_flows();
         }
         if !self.next_round.is_empty() {

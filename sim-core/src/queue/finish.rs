@@ -34,17 +34,23 @@ impl FinishTree {
         }
     }
 
+    /// The earliest time, [`Time::NEVER`] when there is none.
+    #[inline]
+    pub fn next_time(&self) -> Time {
+        self.levels.last().map_or(Time::NEVER, |root| root[0])
+    }
+
     /// The earliest time and its smallest id.
     #[inline]
     pub fn peek(&self) -> Option<(Time, u32)> {
-        let time = self.least();
+        let time = self.next_time();
         (time != Time::NEVER).then(|| (time, self.first(0, time) as u32))
     }
 
     /// Moves the ids of instant `now` to the end of `out`, ascending. Moves nothing when `now` is not the earliest time.
     #[inline]
     pub fn drain(&mut self, now: Time, out: &mut Vec<u32>) {
-        while now != Time::NEVER && self.least() == now {
+        while now != Time::NEVER && self.next_time() == now {
             let block = self.first(1, now);
             let ids = block * BLOCK..;
             for (id, time) in ids.zip(&mut self.levels[0][block * BLOCK..][..BLOCK]) {
@@ -55,12 +61,6 @@ impl FinishTree {
             }
             self.update(1, block, self.least_of(0, block));
         }
-    }
-
-    /// The earliest time.
-    #[inline]
-    fn least(&self) -> Time {
-        self.levels.last().map_or(Time::NEVER, |root| root[0])
     }
 
     /// The first entry of a level that has the earliest time.

@@ -2,7 +2,8 @@
 
 use super::memo::UNSIGNED;
 use super::network::FlowId;
-use super::terms::{Dictionary, Terms, load_weight, share};
+use super::path::{Paths, Step};
+use super::terms::{Dictionary, Terms, share};
 use super::tier::{NEVER, Tier};
 use crate::fixed::{RATIO_BITS, Rate};
 use crate::platform::{Demand, Platform};
@@ -21,6 +22,9 @@ pub(super) struct Arena {
     /// What each hop adds to the potential of its tier.
     ceiling_loads: Vec<u128>,
     terms: Dictionary,
+    paths: Paths,
+    /// Whether the last path is no route's.
+    has_guest: bool,
     /// Fluids that were idle and are not any more: their flows are unhindered no longer.
     pub(super) crossed: Vec<u32>,
     /// Users and capacity of each fluid.
@@ -119,6 +123,7 @@ impl Arena {
             .iter()
             .map(|f| Fluid { capacity: f.capacity.0 << RATIO_BITS, spanning: 0 })
             .collect();
+        let mut terms = Dictionary::default();
         Self {
             tiers: fluids.iter().chain(&fluids).map(|fluid| Tier::new(fluid.capacity)).collect(),
             potentials: vec![0; 2 * fluids.len()],
@@ -126,7 +131,9 @@ impl Arena {
             flows: Vec::new(),
             hops: Vec::new(),
             ceiling_loads: Vec::new(),
-            terms: Dictionary::default(),
+            paths: Paths::new(platform, &mut terms),
+            has_guest: false,
+            terms,
             crossed: Vec::new(),
             ports: vec![Port::default(); platform.ports as usize],
             vacant: [const { Vec::new() }; 33],
@@ -138,34 +145,55 @@ impl Arena {
         }
     }
 
+    /// The path of demands that are no route's, until the next one is asked for.
+    pub(super) fn path_of(&mut self, demands: &[Demand]) -> u32 {
+        if std::mem::replace(&mut self.has_guest, true) {
+            self.paths.drop_last();
+        }
+        self.paths.lay(demands, self.fluids.len() as u32, &mut self.terms)
+    }
+
     /// Adds a flow: unhindered, or free.
-    pub(super) fn attach(&mut self, demands: &[Demand], cap: Rate) -> u32 {
-        let id = self.slot(demands.len());
-        let first_hop = self.flows[id as usize].first_hop;
-        for (hop, demand) in (first_hop..).zip(demands) {
-            let tier = demand.fluid.0 + if demand.prior { self.fluids.len() as u32 } else { 0 };
-            let terms = self.terms.id(demand);
-            let place = self.members[tier as usize].len() as u32;
-            self.hops[hop as usize] = Hop { tier, place, terms };
-            self.members[tier as usize].push(Member { flow: id, hop });
-            self.fluids[demand.fluid.index()].spanning += u32::from(!demand.prior && demands.len() > 1);
-            self.priors += usize::from(demand.prior);
-            if let Some(port) = demand.port {
-                self.ports[port.index()].enter(tier, demand.multiplicity);
+    pub(super) fn attach(&mut self, path: u32, cap: Rate) -> u32 {
+        let path = self.paths.with_cap(path, cap, &self.terms);
+        let id = self.slot(path.count as usize);
+        let flow = &mut self.flows[id as usize];
+        (flow.state, flow.new, flow.hop_count) = (State::Unhindered, true, path.count);
+        (flow.uniform, flow.even, flow.ported) = (path.uniform, path.even, path.ported);
+        (flow.cap, flow.rate, flow.ceiling, flow.signature) = (cap, Rate(0), path.ceiling, UNSIGNED);
+        let first_hop = flow.first_hop;
+        let mut on_idle_fluids = true;
+        for (index, hop) in (0..path.count as usize).zip(first_hop..) {
+            let Step { tier, terms, load } = self.paths.steps(path)[index];
+            let members = &mut self.members[tier as usize];
+            self.hops[hop as usize] = Hop { tier, place: members.len() as u32, terms };
+            self.ceiling_loads[hop as usize] = load;
+            members.push(Member { flow: id, hop });
+            on_idle_fluids &= self.add_load(tier as usize, load);
+            if path.count > 1
+                && let Some(fluid) = self.fluids.get_mut(tier as usize)
+            {
+                fluid.spanning += 1;
             }
         }
-        let flow = &mut self.flows[id as usize];
-        (flow.state, flow.new, flow.hop_count) = (State::Unhindered, true, demands.len() as u32);
-        flow.rate = Rate(0);
-        flow.ported = demands.iter().any(|demand| demand.port.is_some());
-        flow.uniform = !flow.ported && is_uniform(demands);
-        flow.even = demands.iter().all(|demand| load_weight(demand) == load_weight(&demands[0]));
+        self.priors += path.priors as usize;
         self.active += 1;
-        self.assign_cap(id, cap);
-        if self.flows[id as usize].ported || !self.is_on_idle_fluids(id) {
+        if path.ported {
+            self.enter_ports(id);
+        }
+        if path.ported || !on_idle_fluids {
             self.admit(id);
         }
         id
+    }
+
+    fn enter_ports(&mut self, id: u32) {
+        for hop in &self.hops[self.hops_of(id)] {
+            let Terms { port, multiplicity, .. } = *self.terms.get(hop.terms);
+            if let Some(port) = port {
+                self.ports[port as usize].enter(hop.tier, multiplicity);
+            }
+        }
     }
 
     /// Frees an unhindered flow: it may be hindered from now on.
@@ -178,22 +206,25 @@ impl Arena {
 
     /// Removes a flow from every sum and list.
     pub(super) fn detach(&mut self, id: u32) {
-        self.remove_potential(id);
         self.leave_sums(id);
+        let Flow { hop_count, ported, .. } = self.flows[id as usize];
         for hop in self.hops_of(id) {
             let Hop { tier, place, terms } = self.hops[hop];
+            self.remove_load(tier as usize, self.ceiling_loads[hop]);
             let members = &mut self.members[tier as usize];
             members.swap_remove(place as usize);
             if let Some(moved) = members.get(place as usize) {
                 self.hops[moved.hop as usize].place = place;
             }
-            if (tier as usize) < self.fluids.len() && self.flows[id as usize].hop_count > 1 {
-                self.fluids[tier as usize].spanning -= 1;
+            match self.fluids.get_mut(tier as usize) {
+                Some(fluid) => fluid.spanning -= u32::from(hop_count > 1),
+                None => self.priors -= 1,
             }
-            self.priors -= usize::from(tier as usize >= self.fluids.len());
-            let Terms { port, multiplicity, .. } = *self.terms.get(terms);
-            if let Some(port) = port {
-                self.ports[port as usize].leave(tier, multiplicity);
+            if ported {
+                let Terms { port, multiplicity, .. } = *self.terms.get(terms);
+                if let Some(port) = port {
+                    self.ports[port as usize].leave(tier, multiplicity);
+                }
             }
         }
         let flow = &mut self.flows[id as usize];
@@ -205,18 +236,19 @@ impl Arena {
 
     /// Changes the cap of a flow; its level is the caller's concern.
     pub(super) fn set_cap(&mut self, id: u32, cap: Rate) {
-        self.remove_potential(id);
-        self.assign_cap(id, cap);
-    }
-
-    fn assign_cap(&mut self, id: u32, cap: Rate) {
         let flow = &mut self.flows[id as usize];
         (flow.cap, flow.signature) = (cap, UNSIGNED);
         flow.ceiling = match flow.hop_count {
             0 => cap.0.saturating_add(1),
             _ => self.terms.get(self.hops[flow.first_hop as usize].terms).ceiling(cap),
         };
-        self.add_potential(id);
+        for hop in self.hops_of(id) {
+            let Hop { tier, terms, .. } = self.hops[hop];
+            let load = self.terms.get(terms).ceiling_load(cap);
+            let before = std::mem::replace(&mut self.ceiling_loads[hop], load);
+            self.remove_load(tier as usize, before);
+            self.add_load(tier as usize, load);
+        }
     }
 
     /// Makes a flow's level undecided.
@@ -364,12 +396,6 @@ impl Arena {
             && !self.is_idle(tier)
     }
 
-    /// Whether nobody on any fluid of a flow is slowed there.
-    pub(super) fn is_on_idle_fluids(&self, id: u32) -> bool {
-        let hops = self.hops[self.hops_of(id)].iter();
-        hops.map(|hop| self.fluid_of(hop.tier as usize)).all(|fluid| self.is_idle(fluid))
-    }
-
     /// Whether a flow takes what prior demands leave.
     pub(super) fn waits(&self, id: u32) -> bool {
         self.priors > 0 && self.hops[self.hops_of(id)].iter().any(|hop| self.is_last(hop.tier as usize))
@@ -437,34 +463,29 @@ impl Arena {
         self.flows.len() as u32 - 1
     }
 
-    /// Counts what a flow may load its fluids with, and notes those that are idle no longer.
-    fn add_potential(&mut self, id: u32) {
-        let cap = self.flows[id as usize].cap;
-        for hop in self.hops_of(id) {
-            let Hop { tier, terms, .. } = self.hops[hop];
-            let load = self.terms.get(terms).ceiling_load(cap);
-            self.ceiling_loads[hop] = load;
-            let fluid = self.fluid_of(tier as usize);
-            if fluid != tier as usize {
-                self.potentials[tier as usize] += load;
-            }
-            let was_idle = self.is_idle(fluid);
-            self.potentials[fluid] += load;
-            if was_idle && !self.is_idle(fluid) {
-                self.crossed.push(fluid as u32);
-            }
+    /// Adds to the potential of a tier. Whether its fluid is idle still; if it is so no longer, that is noted.
+    #[inline]
+    fn add_load(&mut self, tier: usize, load: u128) -> bool {
+        let fluid = self.fluid_of(tier);
+        if fluid != tier {
+            self.potentials[tier] += load;
         }
+        let was_idle = self.is_idle(fluid);
+        self.potentials[fluid] += load;
+        let is_idle = self.is_idle(fluid);
+        if was_idle && !is_idle {
+            self.crossed.push(fluid as u32);
+        }
+        is_idle
     }
 
-    fn remove_potential(&mut self, id: u32) {
-        for hop in self.hops_of(id) {
-            let (tier, load) = (self.hops[hop].tier as usize, self.ceiling_loads[hop]);
-            let fluid = self.fluid_of(tier);
-            self.potentials[fluid] -= load;
-            if fluid != tier {
-                self.potentials[tier] -= load;
-            }
+    #[inline]
+    fn remove_load(&mut self, tier: usize, load: u128) {
+        let fluid = self.fluid_of(tier);
+        if fluid != tier {
+            self.potentials[tier] -= load;
         }
+        self.potentials[fluid] -= load;
     }
 }
 
@@ -514,10 +535,4 @@ impl Port {
             }
         }
     }
-}
-
-/// Whether `v / a` is the same for all demands.
-fn is_uniform(demands: &[Demand]) -> bool {
-    let ratio = |d: &Demand, e: &Demand| u64::from(d.weight.0) * u64::from(e.coefficient.0);
-    demands.iter().all(|d| ratio(d, &demands[0]) == ratio(&demands[0], d))
 }

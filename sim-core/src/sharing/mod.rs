@@ -45,6 +45,7 @@ mod component;
 mod fixed_point;
 mod memo;
 mod network;
+mod path;
 pub mod reference;
 mod sweep;
 mod terms;

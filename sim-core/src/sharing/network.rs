@@ -7,7 +7,7 @@ use super::sweep::Sweep;
 use super::terms::{cap_load, share};
 use super::tier::NEVER;
 use crate::fixed::{RATIO_BITS, Rate};
-use crate::id::FluidId;
+use crate::id::{FluidId, RouteId};
 use crate::platform::{Demand, Platform};
 
 /// An activity under way. Ids of ended flows are used again.
@@ -73,8 +73,19 @@ impl Network {
 
     /// Starts a flow with these demands (as [`super::validate`] accepts them) and this rate cap.
     pub fn start(&mut self, demands: &[Demand], cap: Rate) -> FlowId {
+        let path = self.arena.path_of(demands);
+        self.start_along(path, cap)
+    }
+
+    /// Starts a flow on a route of the platform.
+    #[inline]
+    pub fn start_on(&mut self, route: RouteId, cap: Rate) -> FlowId {
+        self.start_along(route.0, cap)
+    }
+
+    fn start_along(&mut self, path: u32, cap: Rate) -> FlowId {
         self.stirred = true;
-        let id = self.arena.attach(demands, cap);
+        let id = self.arena.attach(path, cap);
         self.admit_crossed();
         if self.arena.flows[id as usize].state == State::Unhindered {
             self.unhindered.push(id);

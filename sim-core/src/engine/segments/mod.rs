@@ -152,7 +152,7 @@ impl<O: Watch> Engine<'_, O> {
 
     /// Opens the segments that a new activity could slow or be slowed by.
     pub(super) fn open_segments_for_demands(&mut self, demands: &[Demand], cap: Rate) {
-        if self.state.fluid_segments.is_empty() || self.fits(demands, cap) {
+        if self.state.fluid_segments.is_empty() || !self.meets_segments(demands) || self.fits(demands, cap) {
             return;
         }
         for demand in demands {
@@ -160,6 +160,10 @@ impl<O: Watch> Engine<'_, O> {
                 self.open_segment(s);
             }
         }
+    }
+
+    fn meets_segments(&self, demands: &[Demand]) -> bool {
+        demands.iter().any(|demand| !self.state.fluid_segments[demand.fluid.index()].streams.is_empty())
     }
 
     /// The demands of a route in a slot of a stream.
@@ -265,8 +269,8 @@ impl<O: Watch> Engine<'_, O> {
             let held = self.grant_kernel(s, pool, units.want);
             self.set_claim(s, pool, held, units, activity.cap);
         }
-        let demands = self.demands(s, activity);
-        let flow = self.begin_flow(Owner::Stream(s), demands, cap, fixed_work(activity.work));
+        let route = self.route(s, activity);
+        let flow = self.begin_flow(Owner::Stream(s), route, cap, fixed_work(activity.work));
         self.state.now = now;
         let left = self.run_ahead(flow, cap);
         let stream = &mut self.state.streams[s as usize];
