@@ -354,9 +354,15 @@ impl<O: Watch> Engine<'_, O> {
     /// Charges a duration to a stream: to what it spent and to its critical path.
     #[inline]
     pub(super) fn charge(&mut self, s: u32, cause: CauseId, duration: Time) {
+        self.pay(s, cause, duration);
+        self.state.streams[s as usize].charged = self.state.now;
+    }
+
+    /// Charges a duration to a stream, whose caller knows up to when that is.
+    #[inline]
+    pub(super) fn pay(&mut self, s: u32, cause: CauseId, duration: Time) {
         self.spend(s, cause, duration);
         let stream = &mut self.state.streams[s as usize];
         stream.account = self.state.ledger.charge(stream.account, cause, duration);
-        stream.charged = self.state.now;
     }
 }

@@ -7,7 +7,7 @@ mod plan;
 
 use super::{Engine, Status};
 use crate::fixed::Rate;
-use crate::id::KindId;
+use crate::id::{CauseId, KindId};
 use crate::observe::Watch;
 use crate::platform::Demand;
 use crate::program::{Activity, Slot};
@@ -216,32 +216,50 @@ impl<O: Watch> Engine<'_, O> {
     /// Applies the operations of a segment up to `to`, as if each had run alone; the stream stands at `to`, or at a release
     /// that the store does not hold enough for (false).
     fn replay(&mut self, s: u32, running: Running, to: usize) -> bool {
-        let stretch = self.inputs.plans.stretch(running.stretch);
-        let now = self.state.now;
-        for position in running.from..to {
-            match stretch.steps[position].act {
+        let inputs = self.inputs;
+        let stretch = inputs.plans.stretch(running.stretch);
+        let mut place = self.place(s);
+        let mut charged = self.state.streams[s as usize].charged;
+        // Activities in a row often have one cause: they are charged together.
+        let mut owed = (CauseId(0), Time::ZERO);
+        let mut at = running.from;
+        while at < to {
+            match &stretch.steps[at].act {
                 Act::Run { activity, .. } => {
-                    let length = stretch.steps[position].end - stretch.begin_of(position);
-                    let charged = self.state.streams[s as usize].charged;
-                    self.state.now = charged.saturating_add(length);
-                    self.state.streams[s as usize].since = charged;
+                    let length = stretch.steps[at].end - stretch.begin_of(at);
+                    let since = charged;
+                    charged = since.saturating_add(length);
+                    self.state.streams[s as usize].since = since;
+                    self.state.activities += 1;
                     if activity.route.is_some() {
-                        self.serve(activity.work, self.demands(s, &activity));
+                        self.serve(activity.work, self.demands(s, activity));
                     }
-                    self.finish_run(s, &activity, Time::ZERO, None);
+                    if O::SPANS {
+                        let op = &inputs.code.ops[stretch.first as usize + at];
+                        self.observer.observer().span(place, op, since, since, charged);
+                    }
+                    if activity.cause != owed.0 {
+                        self.pay(s, owed.0, owed.1);
+                        owed = (activity.cause, Time::ZERO);
+                    }
+                    owed.1 += length;
                 }
-                Act::Hold { store, kind, change } => {
+                &Act::Hold { store, kind, change } => {
                     let store = self.slot(s, stretch.stores[store as usize].slot);
                     if !self.state.stores[store].settle(kind, change) {
                         break;
                     }
-                    self.state.streams[s as usize].pc += 1;
                 }
             }
+            at += 1;
+            place.op += 1;
         }
-        self.state.now = now;
-        self.state.streams[s as usize].status = Status::Ready;
-        self.state.streams[s as usize].pc == stretch.first + to as u32
+        self.pay(s, owed.0, owed.1);
+        let stream = &mut self.state.streams[s as usize];
+        stream.charged = charged;
+        stream.pc = stretch.first + at as u32;
+        stream.status = Status::Ready;
+        at == to
     }
 
     /// Puts a stream into a run that began at `since`. A latency that ends now is still under way if the stream is due.
