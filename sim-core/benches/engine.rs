@@ -8,6 +8,7 @@ mod bare;
 
 use std::time::Instant;
 
+use sim_core::fixed::Rate;
 use sim_core::id::CauseId;
 use sim_core::platform::{Demand, Platform};
 use sim_core::program::{Activity, Affine, Body, Call, Op, Program, Shortage, StartState};
@@ -28,6 +29,8 @@ fn main() {
         ("fork-join, 64 streams x 10^3", false, fork_join(64, 1_000)),
         ("fork-join, 1024 streams x 10^3", false, fork_join(1_024, 1_000)),
         ("pipeline 1F1B, 64 stages x 4096 micro-batches", true, pipeline(64, 4_096)),
+        ("flows that nothing slows, 256 streams x 10^3", false, flows(256, 1, 1_000)),
+        ("flows, two to a link, 256 streams x 10^3", false, flows(256, 2, 1_000)),
         ("integrated path, 64 ranks x 10^4", false, integrated(64, 10_000)),
         ("integrated path, 1024 ranks x 10^3", false, integrated(1_024, 1_000)),
         ("copies both ways beside kernels, 1 device x 10^5", true, swapping(1, 100_000)),
@@ -48,9 +51,10 @@ fn main() {
         }
         let rate = activities as f64 / best;
         println!(
-            "{name}: {activities} activities, {events} events in {:.1} ms, {:.2} M activities/s, 1/{:.1} of the bare loop",
+            "{name}: {activities} activities, {events} events in {:.1} ms, {:.2} M activities/s, {:.2} M events/s, 1/{:.1} of the bare loop",
             best * 1e3,
             rate / 1e6,
+            events as f64 / best / 1e6,
             bare / rate
         );
     }
@@ -95,6 +99,26 @@ fn fork_join(streams: u32, tasks: u32) -> (Platform, Program) {
         p.stream("fork", binding, Body::Role(role));
     }
     (Platform::default(), p)
+}
+
+/// Streams that move data over links, so many to each of them; one alone is held back by its cap, not by the link.
+fn flows(streams: u32, to_a_link: u32, moves: u32) -> (Platform, Program) {
+    let (mut platform, mut p) = (Platform::default(), program());
+    for s in 0..streams {
+        if s % to_a_link == 0 {
+            let link = platform.fluid("link", 1e9, BUSY);
+            platform.route([Demand::on(link)]);
+        }
+        let route = platform.routes.len() as u32 - 1;
+        let work = 1_000 + u64::from(s) * 7_919 % 1_009;
+        let capped = Activity { cap: Rate::per_second(9e8), ..Activity::moving(work, 0, BUSY) };
+        let costs = p.cost_table(vec![capped], vec![]);
+        let binding = p.binding([route], Some(costs));
+        let block = p.block("move", [run(0)]);
+        let role = p.role([Call::counting(block, 0, moves)]);
+        p.stream("mover", binding, Body::Role(role));
+    }
+    (platform, p)
 }
 
 /// 1F1B with message latencies and activation memory.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::ahead::Ahead;
 use super::inputs::Inputs;
 use super::state::State;
 use super::{Engine, Options};
@@ -68,8 +67,7 @@ pub(super) fn finish<O: Watch>(inputs: &Inputs<'_>, state: State, observer: &mut
     let run = run_from(state, observer);
     let early = !matches!(run.end, End::Completed | End::Deadlock(_)) || run.time > inputs.options.time_max;
     if inputs.ahead.on && early {
-        let by_the_clock: Ahead = inputs.by_the_clock();
-        return run_from(State::new(inputs, &by_the_clock), observer);
+        return run_from(State::new(inputs, &inputs.by_the_clock()), observer);
     }
     run
 }

@@ -29,6 +29,12 @@
 //! lacks less than one quantum (2^-40 unit/ps) per unit of weight. A solution is right everywhere if it is
 //! right on every fluid whose flows or capacity changed, which is what makes it incremental.
 //!
+//! # Flows that nothing hinders
+//! While the flows of a fluid, all at their ceilings, fit into its capacity, the fluid is *idle*: it overflows
+//! nowhere. A flow on idle fluids alone runs at its cap, whatever the others do, and slows nobody. It is in no
+//! sum of a tier, starts and ends without a solver, and is no part of a component, until one of its fluids is
+//! idle no longer.
+//!
 //! # Flows that are not uniform
 //! Where `k` differs along a flow, or a port divides weights, levels of different fluids cannot be compared
 //! and the condition may have several solutions; the dynamic component is then solved from scratch by a
