@@ -139,7 +139,6 @@ fn a_technique_with_nothing_to_do_changes_nothing() {
                 changed += usize::from(!differing(&plain, &bare(with)).is_empty());
             }
         }
-        println!("{name}: {idle} scenarios; with work {changed} change");
         assert!(idle > 0 && changed > 0, "{name}: {idle} scenarios; with work {changed} change");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
