@@ -1,7 +1,7 @@
 //! Constants of kernels from measured tables: those that come with foretrain, or a user's own.
 
-use hw_models::calibration::hardware::Hardware;
-use hw_models::calibration::{self, Calibrated, Errors, Measured, Sample, Table, TableError, fit};
+use calibration::hardware::Hardware;
+use calibration::{self, Calibrated, Errors, Measured, Sample, Table, TableError, fit};
 use hw_models::kernels::KernelClass;
 use indexmap::IndexMap;
 use rayon::prelude::*;

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
+use calibration::overlay::Overlay;
 use hw_models::allocator::{FrameworkMemory, MEMORY};
-use hw_models::calibration::overlay::Overlay;
 use hw_models::catalogue::{Catalogue, look_up};
 use hw_models::collectives::{COLLECTIVE_SPREADS, COLLECTIVES, CollectiveCatalogue, CollectiveSpreads};
 use hw_models::copies::{COPIES, CopyCatalogue};

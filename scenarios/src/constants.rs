@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hw_models::calibration::overlay::{Overlay, Replaced};
+use calibration::overlay::{Overlay, Replaced};
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::CollectiveCatalogue;
 use hw_models::copies::CopyCatalogue;

@@ -9,9 +9,9 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use sim_core::time::Time;
 
-use crate::calibration::search::minimise;
 use crate::kernels::picoseconds;
 use crate::provenance::Provenance;
+use crate::search::minimise;
 
 pub use at_once::{CopyStream, rate_beside, rates_at_once};
 

@@ -23,7 +23,7 @@ impl KernelModel {
 
     /// A pass that is run again and again over the same buffers, as kernels are timed: all it reads and writes returns once it
     /// has gone by, and what is overwritten before it has left the cache is never sent to HBM.
-    pub(crate) fn repeated(&self, shape: &Stream) -> Stream {
+    pub fn repeated(&self, shape: &Stream) -> Stream {
         let touched = shape.bytes_read.saturating_add(shape.bytes_written);
         Stream { bytes_cached: self.cached(touched, touched), ..*shape }
     }

@@ -281,7 +281,7 @@ impl Convolution {
     }
 
     /// Its place among measured convolutions.
-    pub(crate) fn among_measured(&self) -> Shape {
+    pub fn among_measured(&self) -> Shape {
         let [height, width] = self.output();
         let dimensions = vec![
             self.batch,

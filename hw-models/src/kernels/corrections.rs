@@ -73,7 +73,7 @@ impl Corrections {
     }
 
     /// How alike two places are, from 1 to 0.
-    pub(crate) fn covariance(&self, a: &Place, b: &Place) -> f64 {
+    pub fn covariance(&self, a: &Place, b: &Place) -> f64 {
         let distance = a.distance(b, self.traits) / self.length;
         let scaled = 3_f64.sqrt() * distance;
         (1.0 + scaled) * (-scaled).exp()
@@ -149,7 +149,7 @@ impl KernelCost {
 
 impl KernelClass {
     /// The class of a name as [`Display`](std::fmt::Display) writes it.
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub fn named(name: &str) -> Option<Self> {
         let all = Dtype::ALL.into_iter().flat_map(|dtype| {
             [Self::Gemm(dtype), Self::Batched(dtype), Self::Grouped(dtype), Self::Convolution(dtype)]
         });

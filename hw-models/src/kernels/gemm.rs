@@ -167,7 +167,8 @@ impl Gemm {
         2.0 * self.batch as f64 * self.m as f64 * self.n as f64 * self.k as f64
     }
 
-    pub(crate) fn tiles(&self, tile: [u32; 2]) -> u64 {
+    /// Tiles of this size, as few as cover the output, in every product of the batch.
+    pub fn tiles(&self, tile: [u32; 2]) -> u64 {
         let along = |size: u64, tile: u32| size.div_ceil(u64::from(tile.max(1)));
         self.batch.saturating_mul(along(self.m, tile[0])).saturating_mul(along(self.n, tile[1]))
     }
@@ -199,7 +200,7 @@ impl Gemm {
     }
 
     /// On the ordinary cores batches run in kernels of their own; on tensor cores in those of single products.
-    pub(crate) const fn class(&self) -> KernelClass {
+    pub const fn class(&self) -> KernelClass {
         match self.dtype {
             Dtype::Fp32 if self.batch > 1 => KernelClass::Batched(self.dtype),
             dtype => KernelClass::Gemm(dtype),
@@ -207,7 +208,7 @@ impl Gemm {
     }
 
     /// Its place among measured products.
-    pub(crate) fn among_measured(&self) -> Shape {
+    pub fn among_measured(&self) -> Shape {
         let kind = match self.layout {
             Layout::Forward => 0,
             Layout::InputGradient => 1,
@@ -218,7 +219,7 @@ impl Gemm {
 
     /// Operands and output lie in memory in rows that start at multiples of 16 bytes. Rows of the output are `n` long; those of
     /// the operands are along the contraction, or across it where both were stored by token.
-    pub(crate) fn aligned(&self) -> bool {
+    pub fn aligned(&self) -> bool {
         let across = match self.layout {
             Layout::Forward | Layout::InputGradient => self.k,
             Layout::WeightGradient => self.m,

@@ -39,7 +39,7 @@ impl KernelModel {
 
 impl GroupedGemm {
     /// Its place among measured products.
-    pub(crate) fn among_measured(&self) -> Shape {
+    pub fn among_measured(&self) -> Shape {
         self.groups.among_measured()
     }
 }

@@ -213,7 +213,7 @@ impl KernelModel {
     }
 
     /// Peak for a type (FLOP/s).
-    pub(crate) fn peak(&self, dtype: Dtype) -> Result<f64, KernelError> {
+    pub fn peak(&self, dtype: Dtype) -> Result<f64, KernelError> {
         let peaks = &self.facts.peak_flops;
         peaks.get(&dtype).copied().filter(|&peak| peak > 0.0).ok_or_else(|| KernelError::NoPeak {
             dtype,
@@ -247,7 +247,7 @@ impl KernelCost {
     }
 
     /// The same without its start (s).
-    pub(crate) fn of_blocks(&self) -> f64 {
+    pub fn of_blocks(&self) -> f64 {
         self.bytes as f64 / self.rows.last().map_or(f64::INFINITY, |row| row.bytes_per_s)
     }
 }

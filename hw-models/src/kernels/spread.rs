@@ -15,8 +15,8 @@
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 
-use crate::calibration::Errors;
 use crate::catalogue::Catalogue;
+use crate::errors::Errors;
 
 use super::KernelClass;
 use super::parameters::kin;

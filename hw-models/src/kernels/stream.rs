@@ -123,7 +123,7 @@ impl Stream {
     }
 
     /// Its place among measured kernels that walk over rows.
-    pub(crate) fn among_measured(&self) -> Option<Shape> {
+    pub fn among_measured(&self) -> Option<Shape> {
         self.rows.map(|rows| Shape { kind: 0, dimensions: vec![rows, self.row_bytes(rows)] })
     }
 }

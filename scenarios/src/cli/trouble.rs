@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 
-use hw_models::calibration::TableError;
+use calibration::TableError;
 use reports::summary::SCHEMA_VERSION;
 use scenarios::run::Refusal;
 use scenarios::{Failure, Mark, Problem, Sources};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hw_models::calibration::hardware::Hardware;
+use calibration::hardware::Hardware;
 
 use super::files::{self, Files};
 use super::layers::Layers;

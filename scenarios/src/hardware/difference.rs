@@ -1,7 +1,7 @@
 //! Two hardware files, constant by constant.
 
-use hw_models::calibration::hardware::{Constant, Hardware};
-use hw_models::calibration::overlay::NINE_OF_TEN;
+use calibration::hardware::{Constant, Hardware};
+use calibration::overlay::NINE_OF_TEN;
 use indexmap::IndexMap;
 use serde::Serialize;
 use serde_json::Value;

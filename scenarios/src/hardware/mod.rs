@@ -2,10 +2,10 @@
 
 mod difference;
 
-use hw_models::calibration::hardware::{FORM, Found, Hardware};
-use hw_models::calibration::interference::{SharedGpu, Slowdown, slowdowns};
-use hw_models::calibration::measure::Record;
-use hw_models::calibration::overlay::Overlay;
+use calibration::hardware::{FORM, Found, Hardware};
+use calibration::interference::{SharedGpu, Slowdown, slowdowns};
+use calibration::measure::Record;
+use calibration::overlay::Overlay;
 use serde::Deserialize;
 
 use crate::catalogue;

@@ -1,6 +1,6 @@
 //! The constants that a run on a machine rests on, with their origins.
 
-use hw_models::calibration::overlay::{Laid, Overlay};
+use calibration::overlay::{Laid, Overlay};
 use hw_models::host::HostCosts;
 use hw_models::kernels::KernelParameters;
 use hw_models::machine::Machine;

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use hw_models::calibration::overlay::COLLECTIVES;
+use calibration::overlay::COLLECTIVES;
 use hw_models::kernels::Spread;
 use sim_core::time::Time;
 use workloads::account::{Account, TimeModel};

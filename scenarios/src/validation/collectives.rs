@@ -1,6 +1,6 @@
 //! Collectives inside a node: the rows of the test quarter, by a table of the other rows and by the library's formula.
 
-use hw_models::calibration::split;
+use calibration::split;
 use hw_models::collectives::{
     Collective, CollectiveCatalogue, CollectiveKind, CollectiveModel, GroupShape, LogTable, plan,
 };
@@ -103,7 +103,7 @@ impl Split {
 /// The rows of a table, or why they are not judged.
 fn rows(table: &CollectiveTable) -> Vec<Result<Measured, LeftOut>> {
     let read = embedded::table(&table.data);
-    let row = |row: hw_models::calibration::Row<'_>| {
+    let row = |row: calibration::Row<'_>| {
         let (place, cells) = (format!("{}:{}", read.name, row.line()), cells(read.columns(), &row));
         let told = |column: &&String| table.is_input(column);
         let inputs: IndexMap<String, String> = read

@@ -1,6 +1,6 @@
 //! Copies between GPUs and host memories, alone and at once: each row is a machine and the copies that are under way on it.
 
-use hw_models::calibration::split;
+use calibration::split;
 use hw_models::copies::{Copy, CopyCost, CopyStream, Direction, HostMemory, rates_at_once};
 use hw_models::machine::{Machine, PartId, PartKind};
 use indexmap::IndexMap;

@@ -1,6 +1,6 @@
 //! The sets and tables that come with foretrain, embedded so that they are there in any directory.
 
-use hw_models::calibration::Table;
+use calibration::Table;
 
 use super::on_device::{OnMachine, Recorded};
 use super::set::Set;

@@ -1,6 +1,6 @@
 //! Verdicts on memory: runs that ran and runs that ran out of it, each on the card that it had.
 
-use hw_models::calibration::Row;
+use calibration::Row;
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use reports::quantity;

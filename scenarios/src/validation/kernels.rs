@@ -1,6 +1,6 @@
 //! Kernels: the rows of the test quarter, each timed by the model of its device.
 
-use hw_models::calibration::{self, KernelShape, Sample};
+use calibration::{self, KernelShape, Sample};
 use hw_models::kernels::{Attention, Convolution, Correct, Gemm, KernelClass, KernelCost, Stream};
 use indexmap::IndexMap;
 use rayon::prelude::*;

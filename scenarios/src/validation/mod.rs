@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Kernels and collectives are judged on the quarter of the rows that nothing is fitted to
-//! ([`split`](hw_models::calibration::split)). A set of training steps turns each row into settings on top of a scenario, and
+//! ([`split`](calibration::split)). A set of training steps turns each row into settings on top of a scenario, and
 //! the scenario is checked, sized up and run as any other.
 
 mod collectives;
@@ -164,7 +164,7 @@ fn compared(
     found: impl Fn(&IndexMap<String, String>) -> Result<[f64; 2], String>,
 ) -> Vec<Judged> {
     let table = embedded::table(table);
-    let judged = |row: hw_models::calibration::Row<'_>| {
+    let judged = |row: calibration::Row<'_>| {
         let (place, cells) = (format!("{}:{}", table.name, row.line()), cells(table.columns(), &row));
         let inputs = told(&cells);
         match found(&cells) {
@@ -184,6 +184,6 @@ fn compared(
 }
 
 /// The cells of a row, by column.
-fn cells(columns: &[String], row: &hw_models::calibration::Row<'_>) -> IndexMap<String, String> {
+fn cells(columns: &[String], row: &calibration::Row<'_>) -> IndexMap<String, String> {
     columns.iter().map(|column| (column.clone(), row.text(column).to_owned())).collect()
 }

@@ -1,6 +1,6 @@
 //! The file of a set.
 
-use hw_models::calibration::Table;
+use calibration::Table;
 use indexmap::IndexMap;
 use reports::validation::{self, Tolerance};
 use serde::Deserialize;
@@ -207,7 +207,7 @@ pub(super) struct Exhausted {
 }
 
 /// A constant of a software stack that no table of kernels or links has: it is found on the rows whose hash (see
-/// [`split`](hw_models::calibration::split)) is 0 by `of`, which do not judge.
+/// [`split`](calibration::split)) is 0 by `of`, which do not judge.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fitted {

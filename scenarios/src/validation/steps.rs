@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hw_models::calibration::{Row, split};
+use calibration::{Row, split};
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use reports::summary::{FailureKind, RunSummary};

@@ -13,6 +13,7 @@ mod hostile;
 mod language;
 mod library;
 mod nothing;
+mod measured_kernels;
 mod page_locked;
 mod pictures;
 mod plans;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use hw_models::calibration::split;
+use calibration::split;
 use hw_models::collectives::{COLLECTIVE_SPREADS, COLLECTIVE_SPREADS_HEADER, CollectiveSpreads};
 use reports::validation::{Part, SetResult, Unit, Validation};
 use scenarios::run::Progress;

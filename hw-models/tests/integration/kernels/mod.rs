@@ -1,9 +1,6 @@
 //! Kernel times: quantisation shows where it does on hardware, what is missing is named, no shape breaks the model.
 
-mod fitted;
-mod framework;
 mod held;
-mod products;
 
 use std::sync::LazyLock;
 

@@ -5,16 +5,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use hw_models::calibration::Errors;
-use hw_models::calibration::devices::{Cuda, Host, Torch};
-use hw_models::calibration::hardware::{Constant, Found, Hardware};
-use hw_models::calibration::interference::Slowdown;
-use hw_models::calibration::laws::Law;
-use hw_models::calibration::measure::{
+use calibration::Errors;
+use calibration::devices::{Cuda, Host, Torch};
+use calibration::hardware::{Constant, Found, Hardware};
+use calibration::interference::Slowdown;
+use calibration::laws::Law;
+use calibration::measure::{
     Device, End, Failure, Found as Need, Heading, Joined, Observer, Outcome, Plan, Probe, Record, Recorded,
     Suite, Synthetic, Task, run,
 };
-use hw_models::calibration::overlay::COLLECTIVES;
+use calibration::overlay::COLLECTIVES;
 use indicatif::ProgressBar;
 use reports::quantity;
 use scenarios::catalogue::kernels_of;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use hw_models::calibration::hardware::Hardware;
+use calibration::hardware::Hardware;
 use reports::quantity;
 use scenarios::hardware::{Difference, MAX_BYTES, differences, read};
 use serde::Serialize;

@@ -9,7 +9,7 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 
-use hw_models::calibration::hardware::Hardware;
+use calibration::hardware::Hardware;
 
 use super::printer::Printer;
 use super::trouble::Trouble;

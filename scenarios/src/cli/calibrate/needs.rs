@@ -1,6 +1,6 @@
 //! What measuring devices needs, what of it is there, and how to get the rest.
 
-use hw_models::calibration::measure::{Capability, Found};
+use calibration::measure::{Capability, Found};
 use serde::Serialize;
 
 use super::Arguments;

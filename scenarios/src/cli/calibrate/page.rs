@@ -1,14 +1,14 @@
 //! The page of a calibration.
 
-use hw_models::calibration::estimate::{Beside, beside};
-use hw_models::calibration::hardware::{Found, Hardware};
-use hw_models::calibration::interference::Slowdown;
-use hw_models::calibration::laws::laws;
-use hw_models::calibration::measure::{Record, Task};
-use hw_models::calibration::overlay::COLLECTIVES;
-use hw_models::calibration::{Errors, FoundClass};
+use calibration::estimate::{Beside, beside};
+use calibration::hardware::{Found, Hardware};
+use calibration::interference::Slowdown;
+use calibration::laws::laws;
+use calibration::measure::{Record, Task};
+use calibration::overlay::COLLECTIVES;
+use calibration::{Errors, FoundClass};
 use hw_models::kernels::{Correct, KernelModel};
-use reports::calibration::{self, Calibration, Constant, FitPoint, Law, Met};
+use reports::calibration::{Calibration, Constant, FitPoint, Law, Met, html};
 
 use scenarios::catalogue::kernels_of;
 use scenarios::hardware::{kernel_constants, unused};
@@ -81,7 +81,7 @@ fn drawn(hardware: &Hardware, file: &str, laws: Vec<Law>, met: Vec<Met>) -> Resu
         met,
         unused: unused(hardware),
     };
-    page(&format!("the page of {file}"), |out| calibration::html(out, &calibration))
+    page(&format!("the page of {file}"), |out| html(out, &calibration))
 }
 
 /// Classes of kernels, which are laws with corrections near measured shapes; `points`: what each was measured by.
@@ -134,7 +134,7 @@ fn model(hardware: &Hardware, gpu: &str) -> Option<KernelModel> {
     Some(model)
 }
 
-fn of_law(law: &hw_models::calibration::laws::Law, found: &Found, records: &[Record]) -> Law {
+fn of_law(law: &calibration::laws::Law, found: &Found, records: &[Record]) -> Law {
     let values: Vec<f64> = found.constants.values().map(|constant| constant.value).collect();
     let constants = found.constants.iter().map(|(name, constant)| Constant {
         name: name.clone(),
@@ -187,7 +187,15 @@ fn point(Beside { record, seconds, held_out }: Beside<'_>) -> FitPoint {
 }
 
 /// None of no measurement.
-fn errors(errors: &Errors) -> Option<calibration::Errors> {
+fn errors(errors: &Errors) -> Option<reports::calibration::Errors> {
     let Errors { samples, mean, interval, median, p95, worst, bias, .. } = *errors;
-    (samples > 0).then_some(calibration::Errors { samples, mean, interval, median, p95, worst, bias })
+    (samples > 0).then_some(reports::calibration::Errors {
+        samples,
+        mean,
+        interval,
+        median,
+        p95,
+        worst,
+        bias,
+    })
 }

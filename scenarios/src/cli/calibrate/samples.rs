@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use hw_models::calibration::measure::{Heading, Record};
+use calibration::measure::{Heading, Record};
 use scenarios::{WrongLine, read_lines};
 
 use crate::cli::lines::Names;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use hw_models::calibration::{Errors, Table};
+use calibration::{Errors, Table};
 use hw_models::catalogue::nearest::remedy;
 use reports::quantity;
 use scenarios::calibration::{Calibration, Class, Options, calibrate as fit, embedded, embedded_names};

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use hw_models::calibration::devices::{Greeting, Workloads, in_catalogue};
-use hw_models::calibration::measure::{DeviceError, Found, Identity};
+use calibration::devices::{Greeting, Workloads, in_catalogue};
+use calibration::measure::{DeviceError, Found, Identity};
 use scenarios::hardware;
 use scenarios::validation::on_device::{
     Asks, Heading, Measurement, OnMachine, Question, Recorded, Reply, judge, questions,

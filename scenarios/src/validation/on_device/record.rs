@@ -1,7 +1,7 @@
 //! What a device did: a heading and a line of JSON for each row.
 
-use hw_models::calibration::measure::timing::{QUIET, median, scatter};
-use hw_models::calibration::measure::{Conditions, Identity};
+use calibration::measure::timing::{QUIET, median, scatter};
+use calibration::measure::{Conditions, Identity};
 use hw_models::catalogue::nearest;
 use indexmap::IndexMap;
 use reports::quantity;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use hw_models::calibration::devices::{Greeting, Workloads as PyTorch};
-use hw_models::calibration::measure::{DeviceError, Found};
+use calibration::devices::{Greeting, Workloads as PyTorch};
+use calibration::measure::{DeviceError, Found};
 use serde::Deserialize;
 use serde_json::json;
 use workloads::model::transformer::{Block, Operator, ShardedTransformer, Work};

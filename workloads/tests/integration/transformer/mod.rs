@@ -10,7 +10,6 @@ mod flops;
 mod halves;
 mod hugging_face;
 mod loss;
-mod measured;
 mod memory;
 mod mixture;
 mod narrow;

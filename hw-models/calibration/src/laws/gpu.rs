@@ -1,0 +1,249 @@
+//! Launches, graphs, copies, passes over memory and allocations of a GPU.
+
+use super::{Constant, Law, Unit};
+use crate::measure::{
+    Access, Allocated, Allocation, Data, Direction, Graph, HostSide, Launch, MemoryPass, Pattern, Phase,
+    Spin, Step, Storage, Sustained, Task, Transfer, ZeroCopy,
+};
+
+const MICRO: f64 = 1e-6;
+const MEGA: f64 = 1e6;
+const GIGA: f64 = 1e9;
+const TERA: f64 = 1e12;
+
+const CALL: [Constant; 1] = [Constant::new("call", Unit::Us, 2.0)];
+/// Between the end of a kernel and the first clock of the next, and the clock of the SMs.
+const GAP: [Constant; 2] = [Constant::new("gap", Unit::Us, 1.0), Constant::new("clock", Unit::Ghz, 1.5)];
+const NODES: [Constant; 2] = [Constant::new("base", Unit::Us, 5.0), Constant::new("node", Unit::Us, 0.05)];
+/// Between copies that were issued ahead, between one and the next that was issued when it had ended, and the link.
+const COPY: [Constant; 3] = [
+    Constant::new("issued", Unit::Us, 2.0),
+    Constant::new("waited", Unit::Us, 8.0),
+    Constant::new("rate", Unit::GbPerS, 25.0),
+];
+const STAGED: [Constant; 2] =
+    [Constant::new("start", Unit::Us, 10.0), Constant::new("rate", Unit::GbPerS, 8.0)];
+/// By the number of streams each way.
+const AGAINST: [Constant; 4] =
+    [against_by("one"), against_by("two"), against_by("three"), against_by("four")];
+const PASS: [Constant; 2] =
+    [Constant::new("start", Unit::Us, 2.5), Constant::new("rate", Unit::GbPerS, 2_000.0)];
+const CACHE: [Constant; 5] = [
+    Constant::new("start", Unit::Us, 2.5),
+    Constant::new("rate", Unit::GbPerS, 5_000.0),
+    Constant::new("memory", Unit::GbPerS, 2_000.0),
+    Constant::new("kept", Unit::Mb, 20.0),
+    Constant::new("lost", Unit::Mb, 60.0),
+];
+const ROW: [Constant; 2] =
+    [Constant::new("overhead", Unit::Bytes, 24.0), Constant::new("requests", Unit::MegaPerS, 300.0)];
+const BLOCK: [Constant; 2] =
+    [Constant::new("latency", Unit::Us, 100.0), Constant::new("rate", Unit::GbPerS, 3.0)];
+const ALLOCATION: [Constant; 2] =
+    [Constant::new("start", Unit::Us, 50.0), Constant::new("rate", Unit::GbPerS, 500.0)];
+const LOCKED: [Constant; 2] =
+    [Constant::new("start", Unit::Us, 100.0), Constant::new("rate", Unit::GbPerS, 4.0)];
+const SUSTAINED: [Constant; 3] = [
+    Constant::new("begun", Unit::TeraflopPerS, 300.0),
+    Constant::new("held", Unit::Share, 0.9),
+    Constant::new("held-on-zeros", Unit::Share, 1.0),
+];
+
+const fn against_by(streams: &'static str) -> Constant {
+    Constant::new(streams, Unit::GbPerS, 20.0)
+}
+
+pub(super) const LAWS: [Law; 25] = [
+    Law { name: "launch", constants: &CALL, seconds: |x, task| launch(x, task, false) },
+    Law { name: "launch.waited", constants: &CALL, seconds: |x, task| launch(x, task, true) },
+    Law { name: "gap.stream", constants: &GAP, seconds: |x, task| gap(x, task, false) },
+    Law { name: "gap.graph", constants: &GAP, seconds: |x, task| gap(x, task, true) },
+    Law { name: "graph.launch", constants: &NODES, seconds: |x, task| graph(x, task, Step::Launch) },
+    Law {
+        name: "graph.instantiate",
+        constants: &NODES,
+        seconds: |x, task| graph(x, task, Step::Instantiate),
+    },
+    Law { name: "copy.to-device", constants: &COPY, seconds: |x, task| copy(x, task, Direction::ToDevice) },
+    Law { name: "copy.to-host", constants: &COPY, seconds: |x, task| copy(x, task, Direction::ToHost) },
+    Law {
+        name: "copy.pageable.to-device",
+        constants: &STAGED,
+        seconds: |x, task| staged(x, task, Direction::ToDevice),
+    },
+    Law {
+        name: "copy.pageable.to-host",
+        constants: &STAGED,
+        seconds: |x, task| staged(x, task, Direction::ToHost),
+    },
+    Law {
+        name: "copy.against.to-device",
+        constants: &AGAINST,
+        seconds: |x, task| against(x, task, Direction::ToDevice),
+    },
+    Law {
+        name: "copy.against.to-host",
+        constants: &AGAINST,
+        seconds: |x, task| against(x, task, Direction::ToHost),
+    },
+    Law { name: "pass.copy", constants: &PASS, seconds: |x, task| pass(x, task, Pattern::Copy) },
+    Law { name: "pass.scale", constants: &PASS, seconds: |x, task| pass(x, task, Pattern::Scale) },
+    Law { name: "pass.add", constants: &PASS, seconds: |x, task| pass(x, task, Pattern::Add) },
+    Law { name: "pass.triad", constants: &PASS, seconds: |x, task| pass(x, task, Pattern::Triad) },
+    Law { name: "cache", constants: &CACHE, seconds: cache },
+    Law { name: "zero-copy.read", constants: &ROW, seconds: |x, task| row(x, task, Access::Read) },
+    Law { name: "zero-copy.write", constants: &ROW, seconds: |x, task| row(x, task, Access::Write) },
+    Law { name: "storage.read", constants: &BLOCK, seconds: |x, task| storage(x, task, Access::Read) },
+    Law { name: "storage.write", constants: &BLOCK, seconds: |x, task| storage(x, task, Access::Write) },
+    Law {
+        name: "allocation.device",
+        constants: &ALLOCATION,
+        seconds: |x, task| allocation(x, task, Allocated::Device),
+    },
+    Law { name: "allocation.pool", constants: &CALL, seconds: pooled },
+    Law {
+        name: "allocation.pinned",
+        constants: &LOCKED,
+        seconds: |x, task| allocation(x, task, Allocated::Pinned),
+    },
+    Law { name: "sustained", constants: &SUSTAINED, seconds: sustained },
+];
+
+/// `call`, whatever the arguments: they are copied as they are.
+fn launch(constants: &[f64], task: &Task, of: bool) -> Option<f64> {
+    let &[call] = constants else { return None };
+    matches!(task, Task::Launch(Launch { waited, .. }) if *waited == of).then_some(call * MICRO)
+}
+
+/// `gap + clocks / clock`.
+fn gap(constants: &[f64], task: &Task, of: bool) -> Option<f64> {
+    let &[gap, clock] = constants else { return None };
+    match *task {
+        Task::Spin(Spin { clocks, graph }) if graph == of => {
+            Some(gap * MICRO + f64::from(clocks) / (clock * GIGA))
+        }
+        _ => None,
+    }
+}
+
+/// `base + nodes node`.
+fn graph(constants: &[f64], task: &Task, of: Step) -> Option<f64> {
+    let &[base, node] = constants else { return None };
+    match *task {
+        Task::Graph(Graph { nodes, step }) if step == of => Some((base + f64::from(nodes) * node) * MICRO),
+        _ => None,
+    }
+}
+
+/// `issued + bytes / rate`, with `waited` for `issued` where the host waits.
+fn copy(constants: &[f64], task: &Task, of: Direction) -> Option<f64> {
+    let &[issued, waited_for, rate] = constants else { return None };
+    match *task {
+        Task::Transfer(Transfer { direction, host: HostSide::Pinned, waited, against: 0, bytes })
+            if direction == of =>
+        {
+            let before = if waited { waited_for } else { issued };
+            Some(before * MICRO + bytes as f64 / (rate * GIGA))
+        }
+        _ => None,
+    }
+}
+
+/// `start + bytes / rate`, of copies through memory of the driver.
+fn staged(constants: &[f64], task: &Task, of: Direction) -> Option<f64> {
+    let &[start, rate] = constants else { return None };
+    match *task {
+        Task::Transfer(Transfer { direction, host: HostSide::Pageable, bytes, .. }) if direction == of => {
+            Some(start * MICRO + bytes as f64 / (rate * GIGA))
+        }
+        _ => None,
+    }
+}
+
+/// `streams bytes / rate`, of copies that are large and meet others: one on each stream, and the rate of all together.
+fn against(constants: &[f64], task: &Task, of: Direction) -> Option<f64> {
+    match *task {
+        Task::Transfer(Transfer { direction, against: streams @ 1.., bytes, .. }) if direction == of => {
+            let rate = constants.get(streams as usize - 1)?;
+            Some(f64::from(streams) * bytes as f64 / (rate * GIGA))
+        }
+        _ => None,
+    }
+}
+
+/// `start + bytes / rate`, all arrays counted.
+fn pass(constants: &[f64], task: &Task, of: Pattern) -> Option<f64> {
+    let &[start, rate] = constants else { return None };
+    match task {
+        Task::Pass(MemoryPass { pattern, again: false, .. }) if *pattern == of => {
+            Some(start * MICRO + task.bytes() as f64 / (rate * GIGA))
+        }
+        _ => None,
+    }
+}
+
+/// Of a pass over the same arrays again, the share `hits = (lost - bytes) / (lost - kept)`, from 0 to 1, comes from the cache:
+/// `start + bytes (hits / rate + (1 - hits) / memory)`, as [`KernelModel::cached`](hw_models::kernels::KernelModel::cached)
+/// has it.
+fn cache(constants: &[f64], task: &Task) -> Option<f64> {
+    let &[start, rate, memory, kept, lost] = constants else { return None };
+    let Task::Pass(MemoryPass { again: true, .. }) = task else { return None };
+    let bytes = task.bytes() as f64;
+    let narrow = (lost - kept).max(1e-3 * kept);
+    let hits = ((lost - bytes / MEGA) / narrow).clamp(0.0, 1.0);
+    Some(start * MICRO + bytes * (hits / rate + (1.0 - hits) / memory) / GIGA)
+}
+
+/// Of every request of a row the longer of `(bytes + overhead) / link` and `1 / requests`: packets carry an overhead, and no
+/// more requests are on their way than have a tag, so that `requests` is tags by round trip.
+fn row(constants: &[f64], task: &Task, of: Access) -> Option<f64> {
+    let &[overhead, requests] = constants else { return None };
+    let Task::ZeroCopy(row) = task else { return None };
+    let ZeroCopy { access, link, .. } = *row;
+    let request =
+        |bytes: u64| ((bytes as f64 + overhead) / (link as f64 * MEGA)).max(1.0 / (requests * MEGA));
+    let from = |offset| row.requests(offset).map(request).sum::<f64>();
+    let places = row.offsets().count() as f64;
+    (access == of).then(|| row.offsets().map(from).sum::<f64>() / places)
+}
+
+/// `latency + block / rate`: one block is on its way at a time.
+fn storage(constants: &[f64], task: &Task, of: Access) -> Option<f64> {
+    let &[latency, rate] = constants else { return None };
+    match *task {
+        Task::Storage(Storage { access, block }) if access == of => {
+            Some(latency * MICRO + block as f64 / (rate * GIGA))
+        }
+        _ => None,
+    }
+}
+
+/// `start + bytes / rate`, with giving it back.
+fn allocation(constants: &[f64], task: &Task, of: Allocated) -> Option<f64> {
+    let &[start, rate] = constants else { return None };
+    match *task {
+        Task::Allocation(Allocation { memory, bytes }) if memory == of => {
+            Some(start * MICRO + bytes as f64 / (rate * GIGA))
+        }
+        _ => None,
+    }
+}
+
+/// `call`, whatever the bytes: the pool has them.
+fn pooled(constants: &[f64], task: &Task) -> Option<f64> {
+    let &[call] = constants else { return None };
+    matches!(task, Task::Allocation(Allocation { memory: Allocated::Pool, .. })).then_some(call * MICRO)
+}
+
+/// `flops / begun`, and after four seconds `flops / (begun held)`: power falls to what the board can carry off, and of
+/// zeros it never was as high.
+fn sustained(constants: &[f64], task: &Task) -> Option<f64> {
+    let &[begun, held, on_zeros] = constants else { return None };
+    let Task::Sustained(Sustained { product, data, phase }) = task else { return None };
+    let share = match (phase, data) {
+        (Phase::Begun, _) => 1.0,
+        (Phase::Held, Data::Random) => held,
+        (Phase::Held, Data::Zeros) => on_zeros,
+    };
+    Some(product.flops() / (begun * TERA * share))
+}

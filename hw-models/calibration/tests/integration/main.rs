@@ -1,0 +1,14 @@
+//! What measuring and fitting promise, by subject.
+
+mod copies;
+mod fitted;
+mod framework;
+mod interference;
+mod known;
+mod measured;
+mod overlay;
+mod products;
+#[cfg(feature = "devices")]
+mod python;
+#[cfg(feature = "devices")]
+mod torch;

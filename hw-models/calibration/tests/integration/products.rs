@@ -1,0 +1,95 @@
+//! Matrix products of a GPU that is made up, measured and fitted.
+
+use calibration::hardware::{CATALOGUE, Hardware};
+use calibration::measure::{
+    Conditions, CudaFacts, End, Flag, Heading, Identity, Outcome, Record, Suite, Task, cuda_suite,
+};
+use hw_models::kernels::{Correct, Dtype, KernelModel};
+use indexmap::IndexMap;
+
+use crate::known::model;
+
+pub(super) const GPU: &str = "h100-sxm5-80gb";
+pub(super) const FACTS: CudaFacts = CudaFacts {
+    sms: 132,
+    cache: 50 << 20,
+    memory: 79 << 30,
+    capability: 90,
+    link: Some((5, 16)),
+    others: None,
+};
+
+/// One that is slower than the catalogue's, and whose kernels take longer to start.
+fn truth() -> KernelModel {
+    let mut truth = model(GPU).correcting(Correct::Never);
+    let gemm = truth.parameters.gemm.get_mut(&Dtype::Bf16).unwrap();
+    (gemm.e_max, gemm.sustained, gemm.start_us) = (0.8, 0.6, 3.4);
+    truth
+}
+
+/// Records of all kernels of a suite, each off by up to half a per cent.
+pub(super) fn records(suite: &Suite, truth: &KernelModel) -> Vec<Record> {
+    let tasks = suite.probes.iter().flat_map(|probe| probe.tasks.iter().map(move |task| (probe, task)));
+    let kernels = tasks
+        .filter_map(|(probe, task)| Some((probe, task, task.kernel()?.cost(truth).ok()?.alone().as_secs())));
+    let record = |(at, (probe, &of, seconds)): (usize, (&calibration::measure::Probe, &Task, f64))| {
+        let off = 1.0 + 0.01 * (at as f64 * 0.618).fract() - 0.005;
+        Record {
+            probe: probe.name.clone(),
+            of,
+            executions: 100,
+            samples_ns: vec![seconds * off * 1e9; 10],
+            flags: Vec::new(),
+            before: Conditions::default(),
+            after: Conditions::default(),
+        }
+    };
+    kernels.enumerate().map(record).collect()
+}
+
+fn heading() -> Heading {
+    let facts = IndexMap::from([(CATALOGUE.to_owned(), GPU.to_owned())]);
+    let device =
+        Identity { name: "NVIDIA H100 80GB HBM3".to_owned(), driver: "580".to_owned(), facts, fabric: None };
+    let (foretrain, date) = ("0".to_owned(), "2026-01-01".to_owned());
+    Heading { foretrain, device, date, suite: Vec::new(), seed: 7 }
+}
+
+pub(super) fn hardware(records: Vec<Record>) -> Hardware {
+    let outcome = Outcome { records, failures: Vec::new(), left_out: 0, drift: 0.0, end: End::Complete };
+    Hardware::of(&heading(), &outcome, |gpu| Some(model(gpu)))
+}
+
+#[test]
+fn the_constants_of_a_made_up_gpus_products_predict_those_it_was_not_fitted_to() {
+    let mut records = records(&cuda_suite(&FACTS, false), &truth());
+    // A GPU that was held back tells nothing of what it does.
+    records[3].samples_ns = vec![1e12; 10];
+    records[3].flags = vec![Flag::Throttled];
+    let found = hardware(records);
+    let products = found.kernels.as_ref().unwrap();
+    let bf16 = &products.classes["gemm-bf16"];
+    assert!(bf16.held_out.samples >= 20, "{}", bf16.held_out);
+    assert!(bf16.held_out.median < 0.02 && bf16.held_out.p95 < 0.06, "{}", bf16.held_out);
+    assert_eq!(bf16.refused, 1);
+    for class in ["gemm-fp16", "gemm-tf32", "gemm-fp8", "gemm-fp32"] {
+        assert!(products.classes.contains_key(class), "{class}: {:?}", products.classes.keys());
+    }
+    let start = products.constants.gemm[&Dtype::Bf16].start_us;
+    assert!((start / 3.4 - 1.0).abs() < 0.1, "{start}");
+    let text = serde_yaml::to_string(&found).unwrap();
+    assert_eq!(
+        serde_yaml::from_str::<Hardware>(&text).unwrap(),
+        found,
+        "a hardware file is read as it was written"
+    );
+}
+
+/// A GPU that the catalogue does not know has laws and no kernels.
+#[test]
+fn products_of_an_unknown_gpu_are_kept_raw() {
+    let records = records(&cuda_suite(&FACTS, true), &truth());
+    let outcome = Outcome { records, failures: Vec::new(), left_out: 0, drift: 0.0, end: End::Complete };
+    let unknown = Heading { device: Identity::default(), ..heading() };
+    assert_eq!(Hardware::of(&unknown, &outcome, |gpu| Some(model(gpu))).kernels, None);
+}
