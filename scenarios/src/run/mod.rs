@@ -28,12 +28,12 @@ mod words;
 use rayon::prelude::*;
 use reports::summary::{RunSummary, Summary};
 use thiserror::Error;
-use workloads::lower::Lowered;
 
 use crate::experiment::{Experiment, Point, Resolved};
 use one::{Drawn, Ended};
 use outcomes::Outcomes;
 
+pub(crate) use one::prepare;
 pub(crate) use plan::MAX_STAGES;
 pub use plan::{MAX_RUNS, Plan, Reason, plan};
 
@@ -203,25 +203,13 @@ pub fn execute(
 /// # Errors
 /// As [`execute`].
 pub(crate) fn alone(experiment: &Experiment, seed: u64) -> Result<RunSummary, Refusal> {
-    beside(experiment, seed, |_| {})
-}
-
-/// The same with other streams in its program, which come last and have ended when the others have.
-///
-/// # Errors
-/// As [`execute`].
-pub(crate) fn beside(
-    experiment: &Experiment,
-    seed: u64,
-    others: impl FnOnce(&mut Lowered),
-) -> Result<RunSummary, Refusal> {
     let options = Options { seed, jobs: None, variants: Vec::new(), reproduce: String::new() };
     plan(experiment, &options, &Unwatched)?;
     let (variants, mut points) = (selected(experiment, &options)?, experiment.points());
     let (Some(variant), Some(point)) = (variants.first(), points.next()) else {
         return Ok(RunSummary::default());
     };
-    one::simulated_at(experiment, variant, &point, seed, others)
+    one::simulated_at(experiment, variant, &point, seed)
 }
 
 /// Does something with so many threads; one per processor if none is given.

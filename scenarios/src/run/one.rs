@@ -26,9 +26,22 @@ use crate::schema::{Fold, Scenario, Segments};
 const EVENTS_PER_ACTIVITY: u64 = 8;
 
 /// Why a scenario was not built: something to report about the run, or a mistake of ours.
-pub(super) enum Unbuilt {
+pub(crate) enum Unbuilt {
     Reported(Box<RunSummary>),
     Broken(String),
+}
+
+impl Unbuilt {
+    /// The summary of a run that ends here.
+    ///
+    /// # Errors
+    /// A mistake in foretrain, in words.
+    pub(crate) fn told(self) -> Result<RunSummary, String> {
+        match self {
+            Self::Reported(run) => Ok(*run),
+            Self::Broken(reason) => Err(reason),
+        }
+    }
 }
 
 /// A run that has ended; its outcome may be shared with others of the same scenario.
@@ -70,16 +83,15 @@ impl Ended {
     }
 }
 
-/// Simulates a variant at a point, with streams that `others` adds.
+/// Simulates a variant at a point.
 pub(super) fn simulated_at(
     experiment: &Experiment,
     variant: &str,
     point: &Point,
     seed: u64,
-    others: impl FnOnce(&mut Lowered),
 ) -> Result<RunSummary, Refusal> {
     let outcome = match experiment.resolve(variant, point) {
-        Ok(resolved) => outcome_beside(&resolved.scenario, seed, Drawn::No, others)
+        Ok(resolved) => outcome(&resolved.scenario, seed, Drawn::No)
             .map_err(|reason| Refusal::Broken { variant: variant.to_owned(), reason })?,
         Err(infeasible) => failure::infeasible(infeasible.reason),
     };
@@ -98,24 +110,12 @@ pub(super) enum Drawn {
 /// # Errors
 /// A mistake in foretrain, in words.
 pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<RunSummary, String> {
-    outcome_beside(scenario, seed, drawn, |_| {})
-}
-
-fn outcome_beside(
-    scenario: &Scenario,
-    seed: u64,
-    drawn: Drawn,
-    others: impl FnOnce(&mut Lowered),
-) -> Result<RunSummary, String> {
-    let mut prepared = match prepare(scenario) {
+    let prepared = match prepare(scenario) {
         Ok(prepared) => prepared,
-        Err(Unbuilt::Reported(run)) => return Ok(*run),
-        Err(Unbuilt::Broken(reason)) => return Err(reason),
+        Err(unbuilt) => return unbuilt.told(),
     };
-    others(&mut prepared.built.lowered);
-    let Prepared { built, verdict } = &prepared;
-    let simulation = Simulation::of(scenario, built, seed);
-    let mut summary = simulated(&simulation, verdict)?;
+    let simulation = Simulation::of(scenario, &prepared.built, seed);
+    let mut summary = simulated(&simulation, &prepared.verdict)?;
     if drawn == Drawn::Yes {
         picture::draw(&simulation, &mut summary)?;
     }
@@ -123,13 +123,23 @@ fn outcome_beside(
 }
 
 /// A plan ready to be simulated.
-pub(super) struct Prepared {
-    pub(super) built: Built,
+pub(crate) struct Prepared {
+    pub(crate) built: Built,
     pub(super) verdict: Verdict,
 }
 
+impl Prepared {
+    /// Simulates it; `scenario` is what it was prepared of.
+    ///
+    /// # Errors
+    /// A mistake in foretrain, in words.
+    pub(crate) fn simulated(&self, scenario: &Scenario, seed: u64) -> Result<RunSummary, String> {
+        simulated(&Simulation::of(scenario, &self.built, seed), &self.verdict)
+    }
+}
+
 /// Builds the program of a scenario. Where the allocator says what fits the stores of GPUs only count.
-pub(super) fn prepare(scenario: &Scenario) -> Result<Prepared, Unbuilt> {
+pub(crate) fn prepare(scenario: &Scenario) -> Result<Prepared, Unbuilt> {
     let mut built = build(scenario)?;
     // A technique with nothing to do changes nothing: only its report is left.
     let plain = plans::memory::without_idle_techniques(scenario, &built);

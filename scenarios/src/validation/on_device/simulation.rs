@@ -102,8 +102,12 @@ impl Simulation {
             }
             Self::Beside(checked, background) => {
                 let shared = background.of(&checked.scenario)?;
-                run::beside(&checked.experiment, SEED, |lowered| shared.join(lowered))
-                    .map_err(|refusal| refusal.to_string())
+                let mut prepared = match run::prepare(&checked.scenario) {
+                    Ok(prepared) => prepared,
+                    Err(unbuilt) => return unbuilt.told(),
+                };
+                shared.join(&mut prepared.built.lowered);
+                prepared.simulated(&checked.scenario, SEED)
             }
             Self::Transfer(checked, transfer) => transfer.simulated(&checked.scenario),
             Self::Loader(loader) => Ok(loader.simulated()),
