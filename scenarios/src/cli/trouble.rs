@@ -22,6 +22,8 @@ pub(super) enum Trouble {
     Tables(Vec<TableError>),
     /// Anything else that whoever called foretrain can mend.
     Mistake(String),
+    /// What is to be measured cannot be.
+    NoDevice(String),
     /// Standard output takes no more.
     Output(io::Error),
 }
@@ -52,6 +54,13 @@ struct Place<'a> {
 }
 
 impl Trouble {
+    /// A build that measures nothing was asked to.
+    #[cfg(not(feature = "devices"))]
+    pub(super) fn without_devices() -> Self {
+        let remedy = "build it with the default features";
+        Self::NoDevice(format!("this build of foretrain measures no devices; {remedy}"))
+    }
+
     /// Tells people on standard error, and where programs read on standard output also those.
     pub(super) fn report(&self, printer: &Printer, format: Format) -> Exit {
         let exit = match self {
@@ -78,6 +87,10 @@ impl Trouble {
                 printer.complain(&self.text());
                 Exit::BadInput
             }
+            Trouble::NoDevice(_) => {
+                printer.complain(&self.text());
+                Exit::NoDevice
+            }
         };
         if format == Format::Json
             && let Err(trouble) = printer.print(&self.json())
@@ -95,7 +108,7 @@ impl Trouble {
             Trouble::Tables(errors) => {
                 errors.iter().map(TableError::to_string).collect::<Vec<_>>().join("\n")
             }
-            Trouble::Mistake(message) => message.clone(),
+            Trouble::Mistake(message) | Trouble::NoDevice(message) => message.clone(),
             Trouble::Output(error) => error.to_string(),
         }
     }

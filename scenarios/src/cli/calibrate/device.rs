@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use calibration::Errors;
-use calibration::devices::{Cuda, Host, Torch};
 use calibration::hardware::{Constant, Found, Hardware};
 use calibration::interference::Slowdown;
 use calibration::laws::Law;
@@ -22,7 +21,7 @@ use scenarios::hardware::{interference, unused};
 use serde::Serialize;
 
 use super::samples::{self, SAMPLES};
-use super::{Arguments, FOLDER, page, put_hardware, today};
+use super::{Arguments, FOLDER, devices, page, put_hardware, today};
 use crate::cli::lines::Lines;
 use crate::cli::output::REPORT;
 use crate::cli::printer::Printer;
@@ -114,8 +113,8 @@ impl Target {
     /// PyTorch on the device.
     pub(super) fn torch(&self, python: &Path) -> Result<Box<dyn Device>, Trouble> {
         match self {
-            Self::Host => Ok(Box::new(Torch::open(python, None))),
-            Self::Cuda(number) => Ok(Box::new(Torch::open(python, Some(*number)))),
+            Self::Host => devices::torch(python, None),
+            Self::Cuda(number) => devices::torch(python, Some(*number)),
             Self::Recorded(_) | Self::Synthetic => Err(Trouble::Mistake(format!(
                 "`--with-torch` measures PyTorch on `host` or `cuda`, not on `{self}`: leave it out"
             ))),
@@ -124,15 +123,15 @@ impl Target {
 
     /// The device alone; `folder` is on the drive that is measured.
     fn alone(&self, folder: &Path) -> Result<Box<dyn Device>, Trouble> {
-        Ok(match self {
-            Self::Host => Box::new(Host::open(folder)),
-            Self::Cuda(number) => Box::new(Cuda::open(*number, folder)),
+        match self {
+            Self::Host => devices::host(folder),
+            Self::Cuda(number) => devices::cuda(*number, folder),
             Self::Recorded(file) => {
                 let (heading, records) = samples::read(file)?;
-                Box::new(Recorded::new(heading, records))
+                Ok(Box::new(Recorded::new(heading, records)))
             }
-            Self::Synthetic => Box::new(Synthetic::new(Law::usual, 0.01, 0.0, SEED)),
-        })
+            Self::Synthetic => Ok(Box::new(Synthetic::new(Law::usual, 0.01, 0.0, SEED))),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use scenarios::validation::on_device::{OnMachine, Question, questions};
 use serde::Serialize;
 
 use super::Arguments;
-use super::on_device::{calibrations, mistake};
+use super::recorded::{calibrations, mistake};
 use crate::cli::Exit;
 use crate::cli::printer::Printer;
 use crate::cli::run::Output;

@@ -1,7 +1,9 @@
 //! `foretrain validate`: how far predictions are from measurements.
 
 mod dry_run;
+#[cfg_attr(not(feature = "devices"), path = "no_device.rs")]
 mod on_device;
+mod recorded;
 
 use std::path::PathBuf;
 
@@ -66,7 +68,7 @@ pub(super) fn validate(arguments: &Arguments, printer: &Printer) -> Result<Exit,
     match &arguments.recorded {
         _ if arguments.dry_run => dry_run::tell(arguments, printer),
         _ if arguments.on_device => on_device::measure(arguments, printer),
-        Some(file) => on_device::replay(file, arguments, printer),
+        Some(file) => recorded::replay(file, arguments, printer),
         None if arguments.calibration.is_empty() => {
             judged(arguments, printer, &[], |options, bar| judge(&arguments.names, options, bar))
         }

@@ -1,20 +1,17 @@
-//! Workloads that run on this machine's GPU, or did on another, beside what is predicted of them.
+//! Workloads that run on this machine's GPU.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use calibration::devices::{Greeting, Workloads, in_catalogue};
 use calibration::measure::{DeviceError, Found, Identity};
-use scenarios::hardware;
-use scenarios::validation::on_device::{
-    Asks, Heading, Measurement, OnMachine, Question, Recorded, Reply, judge, questions,
-};
+use scenarios::validation::on_device::{Asks, Heading, Measurement, OnMachine, Question, Reply, questions};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Arguments, judged};
+use super::Arguments;
+use super::recorded::{calibrations, mistake, replay};
 use crate::cli::calibrate::today;
-use crate::cli::files::{beginning, cannot_write};
+use crate::cli::files::cannot_write;
 use crate::cli::lines::{Lines, Names};
 use crate::cli::printer::Printer;
 use crate::cli::progress;
@@ -23,8 +20,6 @@ use crate::cli::{Exit, VERSION};
 
 /// How records of workloads are called, in the folder of results.
 const RECORD: Names = Names { partial: "on-device.partial.jsonl", whole: "on-device.jsonl" };
-/// Longest record that is read.
-const MOST_BYTES: usize = 256 << 20;
 /// Steps that are timed, and steps before them.
 const SAMPLES: u32 = 20;
 const WARM_UP: u32 = 5;
@@ -41,13 +36,8 @@ struct Asked<'a> {
 
 /// Runs the workloads, keeps what they did, and judges it.
 pub(super) fn measure(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    let (mut python, greeting) = match ready(&arguments.python) {
-        Ok(ready) => ready,
-        Err(missing) => {
-            printer.complain(&format!("workloads cannot run without {missing}"));
-            return Ok(Exit::NoDevice);
-        }
-    };
+    let (mut python, greeting) = ready(&arguments.python)
+        .map_err(|missing| Trouble::NoDevice(format!("workloads cannot run without {missing}")))?;
     let name = greeting.gpus.first().map_or("", |gpu| &gpu.name);
     let gpu = arguments.gpu.clone().or_else(|| in_catalogue(name).map(str::to_owned));
     let gpu = gpu.ok_or_else(|| {
@@ -87,49 +77,6 @@ pub(super) fn measure(arguments: &Arguments, printer: &Printer) -> Result<Exit, 
     replay(&kept, arguments, printer)
 }
 
-/// Judges what a GPU did.
-pub(super) fn replay(file: &Path, arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    let shown = file.display();
-    let bytes = read(file, MOST_BYTES)?;
-    let name = file.file_name().map_or_else(|| shown.to_string(), |name| name.to_string_lossy().into_owned());
-    let recorded = Recorded::read(&name, &String::from_utf8_lossy(&bytes)).map_err(Trouble::Mistake)?;
-    let calibrations = calibrations(&arguments.calibration)?;
-    let machine = OnMachine { gpu: recorded.heading.gpu.clone(), calibrations };
-    let laid = arguments
-        .calibration
-        .iter()
-        .flat_map(|file| ["--calibration".to_owned(), file.display().to_string()]);
-    let said: Vec<String> = ["--recorded".to_owned(), shown.to_string()].into_iter().chain(laid).collect();
-    judged(arguments, printer, &said, |options, bar| {
-        judge(&arguments.names, &recorded, &machine, options, bar)
-    })
-}
-
-/// The hardware files, by name.
-pub(super) fn calibrations(files: &[PathBuf]) -> Result<Vec<(String, Vec<u8>)>, Trouble> {
-    let mut read: Vec<(String, Vec<u8>)> = Vec::new();
-    for file in files {
-        let shown = file.display();
-        let bytes = self::read(file, hardware::MAX_BYTES)?;
-        hardware::read(&bytes).map_err(|wrong| Trouble::Mistake(format!("`{shown}` {wrong}")))?;
-        let name =
-            file.file_name().map_or_else(|| shown.to_string(), |name| name.to_string_lossy().into_owned());
-        if read.iter().any(|(known, _)| *known == name) {
-            let why = "records name files without their folders";
-            return Err(Trouble::Mistake(format!(
-                "two hardware files are called `{name}`: rename one, as {why}"
-            )));
-        }
-        read.push((name, bytes));
-    }
-    Ok(read)
-}
-
-/// Several mistakes as one.
-pub(super) fn mistake(wrong: &[String]) -> Trouble {
-    Trouble::Mistake(wrong.join("; "))
-}
-
 /// PyTorch with a GPU, or what is missing and how to get it.
 fn ready(program: &Path) -> Result<(Workloads, Greeting), String> {
     let (python, greeting) = Workloads::start(program).map_err(|error| match error {
@@ -163,15 +110,4 @@ fn failed(error: &DeviceError, arguments: &Arguments, python: &mut Workloads) ->
         *python = ready(&arguments.python).map_err(Trouble::Mistake)?.0;
     }
     Ok(Reply { failed: Some(error.to_string()), ..Reply::default() })
-}
-
-/// What a file says, if it is no longer than `most` bytes.
-fn read(file: &Path, most: usize) -> Result<Vec<u8>, Trouble> {
-    let shown = file.display();
-    let read = File::open(file).and_then(|file| beginning(file, most));
-    let bytes = read.map_err(|error| Trouble::Mistake(format!("cannot read `{shown}`: {error}")))?;
-    if bytes.len() > most {
-        return Err(Trouble::Mistake(format!("`{shown}` is longer than {} MiB", most >> 20)));
-    }
-    Ok(bytes)
 }

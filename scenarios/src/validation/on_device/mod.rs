@@ -16,7 +16,7 @@ mod loader;
 mod record;
 mod simulation;
 mod swap;
-#[cfg(test)]
+#[cfg(all(test, feature = "devices"))]
 mod tests;
 mod transfers;
 mod workload;
