@@ -16,7 +16,7 @@ pub struct FoundKernels {
     pub classes: IndexMap<String, FoundClass>,
     /// Constants of the formulas.
     pub constants: DeviceKernels,
-    /// What measured shapes add, as a table: see [`CORRECTIONS_HEADER`](hw_models::kernels::CORRECTIONS_HEADER).
+    /// Corrections near measured shapes, as a table: see [`CORRECTIONS_HEADER`](hw_models::kernels::CORRECTIONS_HEADER).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub corrections: String,
 }

@@ -22,7 +22,7 @@ pub(super) enum Trouble {
     Tables(Vec<TableError>),
     /// Anything else that whoever called foretrain can mend.
     Mistake(String),
-    /// What is to be measured cannot be.
+    /// No device can be measured: it is not there, or this build measures none.
     NoDevice(String),
     /// Standard output takes no more.
     Output(io::Error),

@@ -1,4 +1,4 @@
-//! What a step computes, and the share of the peak that this is.
+//! FLOPs of a step, and the share of the peak that they are.
 
 use workloads::model::flops::model_flops;
 

@@ -2,6 +2,7 @@
 
 use reports::summary::{FailureKind, RunSummary};
 use scenarios::run::{Unwatched, plan};
+use scenarios::{Experiment, Failure};
 
 use crate::support::{options, read, run};
 
@@ -196,21 +197,24 @@ techniques: {{ activation_offload: {{ smallest: 1 KiB, keep: last-layer }} }}"
     }
 }
 
-/// A host that issues for longer than a run may last is refused.
-#[test]
-fn hosts_issue_a_step_in_time() {
-    let with = |overhead: &str| {
-        let text = format!(
-            "
+/// Two layers of GPT-2 on one GPU, with a setting of the software.
+fn on_one_gpu(setting: &str, value: &str) -> Result<Experiment, Failure> {
+    let text = format!(
+        "
 name: found
 machine: {{ node: dgx-a100-80g }}
 model: {{ transformer: {{ preset: gpt2, layers: 2 }} }}
 training: {{ micro_batch: 1, accumulate: 2, sequence: 64 }}
 parallelism: {{ data: 1, idle: allow }}
-software: {{ host_overhead: {overhead} }}"
-        );
-        read(&text, &[])
-    };
+software: {{ {setting}: {value} }}"
+    );
+    read(&text, &[])
+}
+
+/// A host that issues for longer than a run may last is refused.
+#[test]
+fn hosts_issue_a_step_in_time() {
+    let with = |overhead: &str| on_one_gpu("host_overhead", overhead);
     for absurd in ["18446744073709551615 ps", "2562 h", "100 h"] {
         let refused = with(absurd).expect_err(absurd).to_string();
         assert!(refused.contains("`software.host_overhead`"), "{refused}");
@@ -282,18 +286,7 @@ sweep: { memory.limit: [7 GB, 7800 MB, 8 GB, 8200 MB, 8500 MB, 9 GB, 20 GB] }",
 /// Products that hold nothing of the peak, or more than it, are refused.
 #[test]
 fn products_hold_some_of_the_peak() {
-    let with = |share: &str| {
-        let text = format!(
-            "
-name: found
-machine: {{ node: dgx-a100-80g }}
-model: {{ transformer: {{ preset: gpt2, layers: 2 }} }}
-training: {{ micro_batch: 1, accumulate: 2, sequence: 64 }}
-parallelism: {{ data: 1, idle: allow }}
-software: {{ sustained_products: {share} }}"
-        );
-        read(&text, &[])
-    };
+    let with = |share: &str| on_one_gpu("sustained_products", share);
     for absurd in ["0.0", "0 %", "101 %"] {
         let refused = with(absurd).expect_err(absurd).to_string();
         assert!(refused.contains("`software.sustained_products`"), "{refused}");

@@ -219,7 +219,12 @@ impl OpGraph {
 
     /// The work of an operator.
     pub fn operator(&self, op: OpId) -> &Operator {
-        &self.operators[self.get(op).operator.0 as usize]
+        self.work_of(self.get(op))
+    }
+
+    /// The work that an operator names.
+    pub fn work_of(&self, op: &Op) -> &Operator {
+        &self.operators[op.operator.0 as usize]
     }
 
     /// The storages, indexed by [`StorageId`].

@@ -43,7 +43,7 @@ pub(super) fn buffers(
 /// Which stages take part in collectives of which groups.
 fn groups(laid: &Laid) -> BTreeSet<(u32, Group)> {
     let graph = &laid.graph;
-    let group = |op: &Op| match graph.operators()[op.operator.0 as usize].work {
+    let group = |op: &Op| match graph.work_of(op).work {
         Work::Collective(collective) => Some((op.stage, collective.group)),
         _ => None,
     };

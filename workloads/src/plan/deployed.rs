@@ -61,6 +61,8 @@ struct Priced<'j> {
     buffers: Vec<u64>,
     /// Arrays of drives, by node.
     arrays: BTreeMap<u32, Vec<Array>>,
+    /// Costs of hosts, where they may be late.
+    issue: Option<IssueCosts>,
 }
 
 impl<'a> Deployed<'a> {
@@ -130,7 +132,7 @@ impl<'a> Deployed<'a> {
         let Deployment { launch, hosts, .. } = self.deployment;
         let arrays = self.arrays(job)?;
         self.check_hosts(job)?;
-        self.check_issue(hardware)?;
+        let issue = self.issue(hardware)?;
         let mut models = CostModels::new(job, hardware, *launch, *hosts, job.buffers.exchanged)?;
         let operators = self.laid.graph.operators().iter().zip(&self.laid.reused);
         let operators = operators.map(|(op, reused)| models.operator(op, reused));
@@ -141,7 +143,7 @@ impl<'a> Deployed<'a> {
         let copy = |stage: u32| Ok(models.message(stage, stages - 1 - stage, 1)?.cap);
         let copies = (0..stages).map(copy).collect::<Result<_, HardwareError>>()?;
         let buffers = buffers(&self.laid, self.chain, job, hardware)?;
-        Ok(Priced { models, operators, messages, copies, buffers, arrays })
+        Ok(Priced { models, operators, messages, copies, buffers, arrays, issue })
     }
 
     /// Finds ranks without the memory of a host, where techniques keep something there or on its drives.
@@ -158,24 +160,20 @@ impl<'a> Deployed<'a> {
         Ok(())
     }
 
-    /// Finds hosts that would issue a step for longer than a run may last.
-    fn check_issue(&self, hardware: &Hardware<'_>) -> Result<(), PlanError> {
-        let Pipelining { micro_batches, steps, .. } = self.deployment.pipelining;
-        let issued = self.issue(hardware).map_or_else(Vec::new, |issue| issue.ops);
-        let once = issued.iter().map(|time| u128::from(time.0)).sum::<u128>();
+    /// Prices what issuing its operators costs hosts, or finds some that would issue a step for longer than a run may last.
+    fn issue(&self, hardware: &Hardware<'_>) -> Result<Option<IssueCosts>, PlanError> {
+        let Deployment { launch, host_overhead, pipelining, .. } = self.deployment;
+        let issue = issue(&self.laid, &self.exchanges, hardware.host, *launch, *host_overhead);
+        let issued = issue.iter().flat_map(|issue| &issue.ops);
+        let once = issued.map(|time| u128::from(time.0)).sum::<u128>();
         // No order takes longer than everything one after the other.
-        if once * u128::from(micro_batches) * u128::from(steps) <= u128::from(Time::LAST.0) {
-            return Ok(());
+        let longest = once * u128::from(pipelining.micro_batches) * u128::from(pipelining.steps);
+        if longest <= u128::from(Time::LAST.0) {
+            return Ok(issue);
         }
         let problem =
             "issuing all operators one after the other takes more than 106 days: write a shorter time";
         Err(PlanError::Invalid(vec![Invalid { field: "host_overhead", problem: problem.to_owned() }]))
-    }
-
-    /// What issuing its operators costs hosts.
-    fn issue(&self, hardware: &Hardware<'_>) -> Option<IssueCosts> {
-        let Deployment { launch, host_overhead, .. } = self.deployment;
-        issue(&self.laid, &self.exchanges, hardware.host, *launch, *host_overhead)
     }
 
     /// Adds to what hosts hold their buffers for parameters that are read ahead from drives, each as large as the largest read.
@@ -224,7 +222,7 @@ impl<'a> Deployed<'a> {
     /// The costs of its parts; so many copies of the model share a link to their host.
     fn costs(
         &self,
-        Priced { models, operators, messages, copies, .. }: &Priced<'_>,
+        Priced { models, operators, messages, copies, issue, .. }: &Priced<'_>,
         job: &Job<'_>,
         hardware: &Hardware<'_>,
         together: u32,
@@ -248,7 +246,7 @@ impl<'a> Deployed<'a> {
                     host_links(job, hardware.host_copies(job.buffers.activations), weighed)?
                 }
             },
-            issue: self.issue(hardware),
+            issue: issue.clone(),
         })
     }
 

@@ -31,7 +31,7 @@ pub(super) fn issue(
 ) -> Option<IssueCosts> {
     let exchanges = exchanges.iter().flat_map(|exchange| exchange.ops.iter().copied()).collect();
     let graph = &laid.graph;
-    let operators = graph.ops().iter().map(|op| &graph.operators()[op.operator.0 as usize]);
+    let operators = graph.ops().iter().map(|op| graph.work_of(op));
     match launch {
         Launch::Eager => {
             let mut waited = Time::ZERO;

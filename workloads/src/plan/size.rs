@@ -44,7 +44,7 @@ pub(super) fn estimate_laid(
     let hosted = pipelining.hosted(chain.stages);
     let (mut of_micro_batch, mut of_step) = (Tally::default(), Tally::default());
     for op in laid.graph.ops() {
-        let operator = &laid.graph.operators()[op.operator.0 as usize];
+        let operator = laid.graph.work_of(op);
         of_step.on_ranks += hosted.map_or(0, |hosted| hosted.beside(operator));
         let tally = if op.phase == Phase::Update { &mut of_step } else { &mut of_micro_batch };
         tally.operator(operator, extent);

@@ -1,4 +1,4 @@
-//! What comes with foretrain before anything is measured.
+//! Catalogue and kernels as they come with foretrain.
 
 use std::sync::LazyLock;
 

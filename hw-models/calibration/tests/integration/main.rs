@@ -1,4 +1,4 @@
-//! What measuring and fitting promise, by subject.
+//! Promises of measuring and fitting, by subject.
 
 mod copies;
 mod fitted;

@@ -57,7 +57,7 @@ pub(super) fn mistake(wrong: &[String]) -> Trouble {
     Trouble::Mistake(wrong.join("; "))
 }
 
-/// What a file says, if it is no longer than `most` bytes.
+/// The text of a file, if it is no longer than `most` bytes.
 fn read(file: &Path, most: usize) -> Result<Vec<u8>, Trouble> {
     let shown = file.display();
     let read = File::open(file).and_then(|file| beginning(file, most));

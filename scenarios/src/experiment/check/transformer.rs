@@ -54,7 +54,7 @@ impl Check<'_> {
         }
     }
 
-    /// What the vocabulary is padded to goes with the framework, whose layers they are.
+    /// Derives the multiple that the framework pads the vocabulary to; gives the framework.
     fn vocabulary(&mut self, software: &mut Software) -> LayersOf {
         if software.vocabulary_multiple.is_none() {
             let (multiple, reason) = match software.layers {

@@ -35,7 +35,7 @@ pub struct Collective {
     pub kind: CollectiveKind,
     /// GPUs that take part.
     pub ranks: u32,
-    /// Of the whole tensor (bytes), see [`Collective::bytes`](hw_models::collectives::Collective::bytes).
+    /// Size of the whole tensor (bytes), see [`Collective::bytes`](hw_models::collectives::Collective::bytes).
     pub bytes: u64,
 }
 
