@@ -2,7 +2,7 @@
 
 use hw_models::allocator::Settings;
 use workloads::lower::StreamRole;
-use workloads::memory::{Framework, Placeholder, Ranks, StageUsage};
+use workloads::memory::{Framework, Placeholder, Ranks, Returned, StageUsage};
 use workloads::plan::Built;
 use workloads::schedule::LaneKind;
 
@@ -37,8 +37,6 @@ fn not_replayed(scenario: &Scenario) -> Result<(), Option<String>> {
     let reasons = [
         (techniques.swap.is_some(), "`techniques.swap` moves tensors"),
         (techniques.activation_offload.is_some(), "`techniques.activation_offload` moves tensors"),
-        (techniques.zero_offload.is_some(), "`techniques.zero_offload` keeps states on hosts"),
-        (techniques.zero_infinity.is_some(), "`techniques.zero_infinity` keeps states on drives"),
         (scenario.memory.footprint_ratio.is_some(), "`memory.footprint_ratio` limits storages"),
     ];
     let reasons: Vec<&str> = reasons.into_iter().filter_map(|(is, reason)| is.then_some(reason)).collect();
@@ -67,7 +65,7 @@ pub(crate) fn used(
     scenario: &Scenario,
     ranks: &Ranks,
     built: &Built,
-    returned: &[Vec<u32>],
+    returned: &[Returned],
 ) -> Result<Vec<StageUsage>, String> {
     let framework = framework(scenario).ok_or("a plan without a GPU was built")?;
     ranks.usage(built, returned, &framework, &settings(scenario)).map_err(|reason| reason.to_string())

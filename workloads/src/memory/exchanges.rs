@@ -9,7 +9,8 @@
 //!
 //! Gradients are made one by one, in the type of the parameters. Those of a block are copied to the buffer that is summed when
 //! all are there; those of a bucket are copied one by one, to a buffer that is there from the first one on (DeepSpeed's
-//! `contiguous_gradients`). A buffer goes when the next sum is launched (`ReduceScatterState`).
+//! `contiguous_gradients`). A buffer goes when the next sum is launched (`ReduceScatterState`). One that leaves for the host is
+//! lent to the lane that copies it.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ use crate::model::transformer::Group;
 use crate::names::kind;
 
 use super::shared::{Gather, Gradient, Shared, Sum};
-use super::walk::{TensorIndex, Walk};
+use super::walk::{Tensor, TensorIndex, Walk};
 use super::{Executed, GATHERS};
 
 /// Exchanges under way.
@@ -74,7 +75,7 @@ impl Walk {
             self.under_way.gradients.push((group, gradient));
         }
         for sum in shared.sums.get(&op).into_iter().flatten() {
-            self.sum(sum, execution);
+            self.sum(sum, shared.leaves, execution);
         }
     }
 
@@ -122,21 +123,27 @@ impl Walk {
         whole
     }
 
-    fn sum(&mut self, &Sum { group, bytes, buffer }: &Sum, execution: Executed) {
+    fn sum(&mut self, &Sum { group, bytes, buffer }: &Sum, leaves: bool, execution: Executed) {
         if let Some(before) = self.under_way.sum.take() {
             self.tensors[before].last_step = self.steps.len() - 1;
         }
         let gradients: Vec<_> = self.under_way.gradients.extract_if(.., |(of, _)| *of == group).collect();
         let buffer =
             buffer.and_then(|storage| self.under_way.buffers.remove(&(storage, execution.micro_batch)));
-        self.under_way.sum = buffer.or_else(|| {
+        let sum = buffer.unwrap_or_else(|| {
             let now = self.steps.len();
             self.step(Executed { operator: "reduce gradients", ..execution }, 0, &[], &[]);
             for (_, gradient) in gradients {
                 self.tensors[gradient].last_step = now;
             }
-            Some(self.unreduced(bytes, now, execution))
+            self.unreduced(bytes, now, execution)
         });
+        if leaves {
+            let last_step = self.steps.len() - 1;
+            self.tensors[sum] = Tensor { last_step, is_lent: true, ..self.tensors[sum] };
+        } else {
+            self.under_way.sum = Some(sum);
+        }
     }
 
     /// Notes gradients that stay until they are summed.

@@ -10,6 +10,7 @@
 //! What ranks share is gathered and summed in tensors of their own; what is with another stage for a while is not there.
 
 mod exchanges;
+mod lent;
 mod lists;
 mod moves;
 mod ranks;
@@ -23,6 +24,8 @@ use hw_models::allocator::{Request, StreamNumber};
 use crate::graph::Phase;
 use crate::names::kind;
 
+use lent::Lending;
+pub use lent::Returned;
 pub use ranks::Ranks;
 pub use usage::{NotReplayed, StageUsage};
 use walk::{Tensor, Walk};
@@ -111,10 +114,9 @@ impl RankList {
     }
 
     /// Appends the requests of a step; what it keeps for good is there after the first one.
-    /// `returned` says for every tensor that is lent, in their order, how many of those the device has returned before.
-    fn step(&mut self, walk: &Walk, returned: &[u32], is_first: bool) {
+    fn step(&mut self, walk: &Walk, returned: &Returned, is_first: bool) {
         let Walk { steps, tensors, by_end, .. } = walk;
-        let mut lent = Lent { returned, ..Lent::default() };
+        let mut lending = Lending::new(returned);
         let (mut ending, mut numbers) =
             (by_end.iter().copied().peekable(), Vec::with_capacity(tensors.len()));
         for (n, step) in steps.iter().enumerate() {
@@ -122,7 +124,7 @@ impl RankList {
             while let Some(tensor) = tensors.get(numbers.len()).filter(|tensor| tensor.first_step == n) {
                 let bytes = if is_first || tensor.last_step < usize::MAX { tensor.bytes } else { 0 };
                 if tensor.is_lent {
-                    self.requests.extend(lent.done());
+                    self.requests.extend(lending.done(tensor.stream));
                 }
                 numbers.push(self.allocate_on(tensor.stream, bytes, tensor.kind()));
                 if tensor.is_lent {
@@ -135,38 +137,15 @@ impl RankList {
             }
             while let Some(tensor) = ending.next_if(|&tensor| tensors[tensor].last_step == n) {
                 self.free(numbers[tensor]);
-                lent.freed.extend(tensors[tensor].is_lent.then_some(numbers[tensor]));
+                if tensors[tensor].is_lent {
+                    lending.free(tensors[tensor].stream, numbers[tensor]);
+                }
             }
             if self.requests.len() > first {
                 self.operators.push((first, step.execution));
             }
         }
-        // The host ends a step when the device has.
-        self.requests.extend(lent.freed.into_iter().skip(lent.done).map(Request::Done));
-    }
-}
-
-/// Tensors of a step that are lent to the device.
-#[derive(Default)]
-struct Lent<'a> {
-    /// Before each of them, how many the device has returned.
-    returned: &'a [u32],
-    /// How many there were.
-    count: usize,
-    /// Those that the host has freed, in this order, which is that of the device.
-    freed: Vec<u32>,
-    /// How many of those the allocator knows to be returned.
-    done: usize,
-}
-
-impl Lent<'_> {
-    /// What the device has returned before the next one is allocated.
-    fn done(&mut self) -> Vec<Request> {
-        let returned = self.returned.get(self.count).map_or(usize::MAX, |&count| count as usize);
-        let until = returned.min(self.freed.len()).max(self.done);
-        let done = self.freed[self.done..until].iter().map(|&tensor| Request::Done(tensor)).collect();
-        (self.count, self.done) = (self.count + 1, until);
-        done
+        self.requests.extend(lending.end());
     }
 }
 

@@ -13,7 +13,7 @@ use super::lists::Lists;
 use super::shared::Shared;
 use super::states::Held;
 use super::walk::Walk;
-use super::{Framework, RankList};
+use super::{Framework, RankList, Returned};
 
 /// The ranks of a plan.
 #[derive(Clone, Debug)]
@@ -39,10 +39,9 @@ pub struct Ranks {
 }
 
 /// What a rank's memory hangs on beside its own operators.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Between<'a> {
-    /// See [`RankList::step`].
-    pub(super) returned: &'a [u32],
+    pub(super) returned: &'a Returned,
     /// How many micro-batches of another stage it keeps at a time, and the bytes of each.
     pub(super) kept: (u32, u64),
 }
@@ -123,7 +122,7 @@ impl Ranks {
             list.allocate(bytes, kind);
         }
         let walk = Walk::of(self, stage, visits(order, stage), (&[], 0), framework.placeholder);
-        list.step(&walk, &[], true);
+        list.step(&walk, &Returned::default(), true);
         list
     }
 
@@ -132,7 +131,8 @@ impl Ranks {
     pub fn training(&self, order: &Order, (stage, copy): (u32, u32), framework: &Framework) -> RankList {
         let visits = visits(order, stage);
         let walk = Walk::of(self, stage, visits, (&[], 0), framework.placeholder);
-        self.two_steps(&walk, (stage, copy), visits, Between::default(), framework)
+        let between = Between { returned: &Returned::default(), kept: (0, 0) };
+        self.two_steps(&walk, (stage, copy), visits, between, framework)
     }
 
     /// Two steps of a walk, the model and its states.
@@ -164,9 +164,10 @@ impl Ranks {
         positions.map(|position| cut.positions[position as usize].as_slice())
     }
 
-    /// Whether it takes a run to tell when memory comes back: what ranks gather is lent to the device.
+    /// Whether it takes a run to tell when memory comes back: gathers, or gradients that leave for the host, are lent.
     pub fn lends(&self) -> bool {
-        self.shared.gathers.values().flatten().any(|gather| gather.is_lent)
+        let leaves = self.shared.leaves && !self.shared.sums.is_empty();
+        leaves || self.shared.gathers.values().flatten().any(|gather| gather.is_lent)
     }
 
     /// Whether copies of the model hold different parts of the states of its optimizer.

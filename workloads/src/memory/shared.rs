@@ -1,4 +1,5 @@
-//! What ranks that share parameters or gradients gather and sum, by the operators of their visits.
+//! What ranks that share parameters or gradients, with each other or with their hosts, gather and sum, by the operators of their
+//! visits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,7 @@ use crate::model::exchanged::completed;
 use crate::model::laid::{Laid, Part};
 use crate::model::transformer::{Collective, DataParallel, Group, Sharding, States};
 
-/// What is gathered and summed. Nothing where every rank has all parameters and gradients.
+/// Gathers and sums. Nothing where every GPU has all parameters and gradients.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shared {
     /// By stage and chunk, its blocks.
@@ -23,6 +24,8 @@ pub(super) struct Shared {
     pub(super) buffers: BTreeMap<OpId, Vec<(StorageId, u64)>>,
     /// By the operator that completes them, gradients that are summed.
     pub(super) sums: BTreeMap<OpId, Vec<Sum>>,
+    /// Whether those leave for the host, which copies them while the passes go on.
+    pub(super) leaves: bool,
 }
 
 /// A gradient of parameters that ranks share.
@@ -59,8 +62,9 @@ pub(super) struct Gather {
 
 impl Shared {
     pub(super) fn of(laid: &Laid, exchanges: &[Exchange], states: States, data: &DataParallel) -> Self {
-        let mut shared = Self::default();
-        if data.sharding < Sharding::Gradients || data.ranks < 2 {
+        let mut shared = Self { leaves: data.leaves_beside(), ..Self::default() };
+        let several = data.sharding >= Sharding::Gradients && data.ranks > 1;
+        if !several && !data.parameters_away() && !data.leaves_beside() {
             return shared;
         }
         for Exchange { ops, tie, .. } in exchanges {
@@ -81,9 +85,14 @@ impl Shared {
                     shared.gathers.entry(reader).or_default().extend(gathers);
                 }
                 Tie::Reduce { writer } => {
-                    let Some(Collective { group, bytes, .. }) = laid.exchanged(op) else { continue };
-                    let summed = laid.graph.get(op).reads.first().copied();
-                    let buffer = summed.filter(|_| data.overlap.bucket.is_some());
+                    // Where hosts sum, what leaves is read by the last of several operators.
+                    let Some(summed) = ops.iter().find_map(|&op| laid.graph.get(op).reads.first().copied())
+                    else {
+                        continue;
+                    };
+                    let group = laid.exchanged(op).map_or(data.sharers(), |Collective { group, .. }| group);
+                    let bytes = laid.graph.stored(summed).bytes;
+                    let buffer = Some(summed).filter(|_| data.overlap.bucket.is_some());
                     shared.sums.entry(writer).or_default().push(Sum { group, bytes, buffer });
                 }
             }
@@ -108,7 +117,8 @@ impl Shared {
         }
         for part in &laid.parts {
             for (op, parameters, group) in completed(laid, part) {
-                if data.holding(group) > 1 {
+                if data.holding(group) > 1 || data.leaves_beside() {
+                    let group = if group == Group::Data { data.sharers() } else { group };
                     let of_product = laid.graph.operator(op).work.weights() == Some(parameters);
                     let bytes = parameters * states.parameter_bytes();
                     shared.completed.entry(op).or_default().push(Gradient { group, bytes, of_product });

@@ -7,9 +7,13 @@
 //! each (`fully_shard`). The optimizer then copies its part in fp32, tensor by tensor. Its moments are allocated by its first
 //! update, in between what the first step has left of the segments: that is why a training run holds more segments than
 //! tensors of a step need.
+//!
+//! Where hosts keep the states of the optimizer the GPU has none of them. Gradients that leave in every backward pass have no
+//! sums there, parameters that are away no tensors between passes (`model::hosted`).
 
 use crate::graph::Phase;
 use crate::model::cut::{Cut, Piece};
+use crate::model::hosted::HostedStates;
 use crate::model::transformer::{Group, GroupedGemm, Sharding, StateBytes, States, Step, Work};
 use crate::names::kind;
 
@@ -27,6 +31,8 @@ pub(super) struct Held<'a> {
     step: Step,
     sharding: Sharding,
     gradients: Gradients,
+    /// States that hosts keep. `None`: the GPU keeps all.
+    hosted: Option<HostedStates>,
 }
 
 /// Parameters that the same ranks hold, or share.
@@ -59,18 +65,18 @@ impl<'a> Held<'a> {
             step: *step,
             sharding: data.sharding,
             gradients: *gradients,
+            hosted: data.hosted,
         }
     }
 
-    /// Bytes of parameters, gradients and states of the optimizer.
+    /// Bytes of parameters, gradients and states of the optimizer on the GPU.
     pub(super) fn bytes(&self) -> [u64; 3] {
         let mut bytes = [0, self.buckets.iter().sum(), 0];
         for buffer in &self.buffers {
             let held = self.held(buffer);
-            let optimizer = held.optimizer / self.states.optimizer_bytes();
             bytes[0] += held.parameters;
             bytes[1] += held.gradients;
-            bytes[2] += optimizer * (self.states.copy_bytes() + self.moments);
+            bytes[2] += held.optimizer;
         }
         bytes
     }
@@ -79,13 +85,14 @@ impl<'a> Held<'a> {
     pub(super) fn make(&self, list: &mut RankList) {
         match (self.sharding, self.gradients) {
             (Sharding::Parameters, _) | (Sharding::None, Gradients::Tensors) => self.make_tensors(list),
+            _ if !self.has_parameters() => self.make_tensors(list),
             _ => self.make_buffers(list),
         }
         for &bytes in self.buckets {
             list.allocate(bytes, kind::GRADIENTS);
         }
         let (bytes, copy) = (self.states.parameter_bytes(), self.states.copy_bytes());
-        for count in self.of_optimizer().filter(|_| copy > 0 && self.step == Step::Whole) {
+        for count in self.of_optimizer().filter(|_| copy > 0 && self.updates()) {
             let short = list.allocate(count * bytes, kind::OPTIMIZER);
             list.allocate(count * copy, kind::OPTIMIZER);
             list.free(short);
@@ -98,9 +105,8 @@ impl<'a> Held<'a> {
             (kind::PARAMETERS, self.states.parameter_bytes()),
             (kind::GRADIENTS, self.states.gradient_bytes()),
         ];
-        let with_gradients = self.step != Step::Forward;
-        for (kind, bytes) in kinds.into_iter().filter(|(kind, _)| with_gradients || *kind == kind::PARAMETERS)
-        {
+        let held = [self.has_parameters(), self.step != Step::Forward && self.has_gradients()];
+        for ((kind, bytes), _) in kinds.into_iter().zip(held).filter(|(_, held)| *held) {
             for count in self.of_optimizer() {
                 list.allocate(count * bytes, kind);
             }
@@ -128,14 +134,35 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Bytes of a buffer that the rank holds.
+    /// Bytes of a buffer that the GPU of the rank holds.
     fn held(&self, buffer: &Buffer) -> StateBytes {
-        self.states.bytes(buffer.count(), self.sharding, buffer.ranks).of_step(self.step)
+        let all = self.states.bytes(buffer.count(), self.sharding, buffer.ranks).of_step(self.step);
+        let optimizer = all.optimizer / self.states.optimizer_bytes();
+        StateBytes {
+            parameters: if self.has_parameters() { all.parameters } else { 0 },
+            gradients: if self.has_gradients() { all.gradients } else { 0 },
+            optimizer: if self.updates() { optimizer * (self.states.copy_bytes() + self.moments) } else { 0 },
+        }
+    }
+
+    /// Whether parameters are on the GPU between passes.
+    fn has_parameters(&self) -> bool {
+        !self.hosted.is_some_and(|hosted| hosted.parameters.are_away())
+    }
+
+    /// Whether sums of gradients are on the GPU.
+    fn has_gradients(&self) -> bool {
+        !self.hosted.is_some_and(|hosted| hosted.beside)
+    }
+
+    /// Whether the GPU updates, and so keeps the states of the optimizer.
+    fn updates(&self) -> bool {
+        self.hosted.is_none() && self.step == Step::Whole
     }
 
     /// Updates the parameters for the first time, after the operators of a step that does.
     pub(super) fn update(&self, list: &mut RankList, micro_batch: u32) {
-        if self.step != Step::Whole {
+        if !self.updates() {
             return;
         }
         let execution =

@@ -19,7 +19,7 @@ use crate::plan::Built;
 use super::moves::Lending;
 use super::ranks::{Between, Ranks};
 use super::walk::Walk;
-use super::{Executed, Framework, RankList};
+use super::{Executed, Framework, RankList, Returned};
 
 /// Operators that are replayed at most, over all ranks that differ, which takes some seconds.
 const OPERATORS_MAX: u64 = 8_000_000;
@@ -64,25 +64,24 @@ pub enum NotReplayed {
 }
 
 impl Ranks {
-    /// What a rank of each stage needs by the end of its second step, in the order of the stages; of those that run out, the one that
-    /// needs most has a shortage. `returned` says by stage, for
-    /// every gather that the host takes memory for, how many the device had returned by then in a run of a step; nothing:
-    /// all that the host has freed.
+    /// Memory that a rank of each stage needs by the end of its second step, in the order of the stages; of those that run out, the
+    /// one that needs most has a shortage. `returned` goes by stage; a stage beyond its end finds all returned that was lent.
     ///
     /// # Errors
     /// Why that cannot be told.
     pub fn usage(
         &self,
         built: &Built,
-        returned: &[Vec<u32>],
+        returned: &[Returned],
         framework: &Framework,
         settings: &Settings,
     ) -> Result<Vec<StageUsage>, NotReplayed> {
         let (kinds, kind_of) = self.replayed(built)?;
+        let all_returned = Returned::default();
         let needing = |kind: &Kind<'_>| {
             let Lending { trips, bound, kept } = kind.lending;
             let walk = Walk::of(self, kind.first, kind.visits, (trips, bound), framework.placeholder);
-            let returned = returned.get(kind.first as usize).map_or(&[][..], Vec::as_slice);
+            let returned = returned.get(kind.first as usize).unwrap_or(&all_returned);
             let of_copy = |copy| {
                 let between = Between { returned, kept };
                 let list = self.two_steps(&walk, (kind.first, copy), kind.visits, between, framework);

@@ -44,6 +44,7 @@ pub(super) struct Step {
 }
 
 /// A tensor, from the operator that fills it to the last that reads it.
+#[derive(Clone, Copy)]
 pub(super) struct Tensor {
     pub(super) bytes: u64,
     pub(super) first_step: usize,

@@ -1,12 +1,14 @@
 //! Tensors of ranks that share parameters and gradients, one by one.
 
 use hw_models::allocator::Request;
-use workloads::memory::{RankList, Ranks};
+use workloads::memory::{RankList, Ranks, Returned};
+use workloads::model::hosted::ParametersAt;
 use workloads::model::transformer::{Fp8, Gather, Scaling, States};
+use workloads::techniques::zero_infinity::ZeroInfinity;
 
 use super::exchanged::{eight, every_way, fsdp, narrow_weights, overlaps, parameters};
 use super::tensors::{NOTHING, held, order, rank_of};
-use super::*;
+use super::{zero_infinity, zero_offload, *};
 
 #[test]
 fn a_step_leaves_nothing_behind() {
@@ -115,22 +117,64 @@ fn gradients_are_copied_to_what_is_summed() {
     }
 }
 
-/// Storages of the schedule are about as many bytes, whatever ranks share: they are there from the first use to the last, and
-/// workspace throughout, where tensors of a pass come and go.
+/// Storages of the schedule are about as many bytes, whatever ranks share and hosts keep: they are there from the first use to
+/// the last, and workspace throughout, where tensors of a pass come and go. Gradients on their way to a host are more tensors the
+/// later the device returns them: all at once, or none before the step ends.
 #[test]
 fn tensors_are_about_as_many_bytes_as_storages() {
-    for (sharding, overlap) in overlaps() {
-        let plan = eight(sharding, overlap, 2);
+    let shared = overlaps().into_iter().map(|(sharding, overlap)| eight(sharding, overlap, 2));
+    for plan in shared.chain(with_hosts()) {
         let world = World::dgx_a100(1).roomy();
         let built = world.build(&plan).unwrap();
         let ranks = Ranks::of_transformer(&plan).unwrap();
-        let used = ranks.usage(&built, &[], &NOTHING, &Default::default()).unwrap();
-        let of_tensors = used[0].usage.peak_allocated.allocated as f64;
+        let of_tensors = |returned: &[Returned]| {
+            let used = ranks.usage(&built, returned, &NOTHING, &Default::default()).unwrap();
+            let outside: u64 = used[0].outside.iter().map(|(_, bytes)| bytes).sum();
+            let usage = &used[0].usage;
+            [usage.peak_allocated.allocated, usage.peak_reserved.reserved]
+                .map(|bytes| (bytes + outside) as f64)
+        };
         let ran = world.completed(&plan);
-        let peak = &ran.run.stores[ran.lowered.stages[0].memory.index()].peak;
-        let outside: u64 = used[0].outside.iter().map(|(_, bytes)| bytes).sum();
-        let of_storages = (peak.bytes - outside) as f64;
-        let apart = of_tensors / of_storages - 1.0;
-        assert!(apart.abs() < 0.15, "{sharding:?} {overlap:?}: {apart}");
+        let of_storages = ran.run.stores[ran.lowered.stages[0].memory.index()].peak.bytes as f64;
+        let none = Returned { sums: vec![0; 1_000], ..Returned::default() };
+        let ([least, _], [_, most]) = (of_tensors(&[]), of_tensors(&[none]));
+        assert!(
+            0.85 * least < of_storages && of_storages < 1.15 * most,
+            "{plan:?}: {least} B to {most} B of tensors, {of_storages} B of storages"
+        );
+    }
+}
+
+/// Plans whose hosts keep states, with one copy of the model and two: ZeRO-Offload, ZeRO-Infinity with parameters on the GPU, at
+/// the host and on drives.
+fn with_hosts() -> impl Iterator<Item = TransformerPlan> {
+    let places = [ParametersAt::Gpu, ParametersAt::Host, ParametersAt::Drives { buffers: 2 }];
+    let infinity = move |data| {
+        places
+            .map(|parameters| zero_infinity::kept(ZeroInfinity { parameters, ..zero_infinity::ALL }, data, 2))
+    };
+    let offload = |data| zero_offload::hosted(Some(zero_offload::WHOLE), data, 2);
+    [1, 2].into_iter().flat_map(move |data| infinity(data).into_iter().chain([offload(data)]))
+}
+
+/// A GPU whose host keeps states has none of them, no sums of gradients, and no parameters that are away between passes.
+#[test]
+fn what_hosts_keep_is_not_on_the_gpu() {
+    for plan in with_hosts() {
+        let list = Ranks::of_transformer(&plan).unwrap().training(&order(&plan), (0, 0), &NOTHING);
+        let pipelining = &plan.deployment.pipelining;
+        let away = pipelining.zero_infinity.is_some_and(|kept| kept.parameters.are_away());
+        let ranks = if pipelining.zero_infinity.is_some() { plan.data } else { 1 };
+        let there = bytes(&list, kind::PARAMETERS).0;
+        let share = 2 * parameters(&plan).0 / u64::from(ranks);
+        assert!(there.abs_diff(if away { 0 } else { share }) < 1 << 10, "{plan:?}: {there} of {share}");
+        for kept in [kind::GRADIENTS, kind::OPTIMIZER] {
+            assert_eq!(bytes(&list, kept), (0, 0), "{plan:?}: {kept}");
+        }
+        let gathered = bytes(&list, kind::GATHERED).1;
+        let gathers = away || plan.sharding == Sharding::Parameters;
+        assert_eq!(gathered > 0, gathers, "{plan:?}: {gathered}");
+        // Gradients of two micro-batches leave in each of two steps: each is made, and most are in a buffer of fp32 or fp16.
+        assert!(bytes(&list, kind::UNREDUCED).1 >= 2 * 2 * 2 * parameters(&plan).0, "{plan:?}");
     }
 }

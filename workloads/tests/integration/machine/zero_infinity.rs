@@ -12,7 +12,7 @@ use super::drives::{array, path};
 use super::exchanged::parameters;
 use super::{Ran, TransformerPlan, World, gpt, plan};
 
-const ALL: ZeroInfinity =
+pub(super) const ALL: ZeroInfinity =
     ZeroInfinity { parameters: ParametersAt::Host, states_on_drives: true, group: 100_000_000, buffers: 1 };
 
 /// One array, for states.
@@ -20,7 +20,7 @@ fn on(members: Members) -> Drives {
     Drives { arrays: vec![array("nvme", members)], states: vec![0], activations: Vec::new() }
 }
 
-fn kept(technique: ZeroInfinity, data: u32, micro_batches: u32) -> TransformerPlan {
+pub(super) fn kept(technique: ZeroInfinity, data: u32, micro_batches: u32) -> TransformerPlan {
     let mut plan = plan(gpt(3), [1, 1, data], micro_batches);
     plan.execution.attention = AttentionKernel::Flash;
     plan.execution.states = States::FullGradients;

@@ -13,10 +13,10 @@ use super::exchanged::parameters;
 use super::offload::{box_with_links, moved};
 use super::{TransformerPlan, World, gpt, plan};
 
-const WHOLE: ZeroOffload = ZeroOffload { group: 1 << 40, delayed: false };
+pub(super) const WHOLE: ZeroOffload = ZeroOffload { group: 1 << 40, delayed: false };
 
 /// Half precision, gradients too; one stage.
-fn hosted(technique: Option<ZeroOffload>, data: u32, micro_batches: u32) -> TransformerPlan {
+pub(super) fn hosted(technique: Option<ZeroOffload>, data: u32, micro_batches: u32) -> TransformerPlan {
     let mut plan = plan(gpt(3), [1, 1, data], micro_batches);
     plan.execution.attention = AttentionKernel::Flash;
     plan.execution.states = States::HalfGradients;
