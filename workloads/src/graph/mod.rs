@@ -90,8 +90,10 @@ pub enum Purpose {
     Gathered,
     /// Gradients of one micro-batch that are not summed over ranks yet.
     Unreduced,
-    /// Filled and read in one pass, with the workspaces of operators.
+    /// Filled and read in one pass.
     Working,
+    /// What an operator needs beside, while it is executed.
+    Workspace,
     /// The same, filled by what is executed again.
     Recomputed,
 }
@@ -105,14 +107,14 @@ impl Purpose {
             Self::Checkpoint => "checkpoint",
             Self::Gathered => "gathered parameters",
             Self::Unreduced => "gradients to be reduced",
-            Self::Working => "workspace",
+            Self::Working | Self::Workspace => "workspace",
             Self::Recomputed => "recomputed tensor",
         }
     }
 
     /// Whether it lives within one pass.
     pub const fn is_passing(self) -> bool {
-        matches!(self, Self::Working | Self::Recomputed)
+        matches!(self, Self::Working | Self::Workspace | Self::Recomputed)
     }
 
     /// Whether a forward pass leaves it for the backward pass of its micro-batch.
@@ -297,7 +299,7 @@ impl OpGraph {
             Purpose::Activation | Purpose::Checkpoint => kind::ACTIVATIONS,
             Purpose::Gathered => kind::GATHERED,
             Purpose::Unreduced => kind::UNREDUCED,
-            Purpose::Working => kind::WORKSPACE,
+            Purpose::Working | Purpose::Workspace => kind::WORKSPACE,
             Purpose::Recomputed => kind::RECOMPUTED,
         }
     }

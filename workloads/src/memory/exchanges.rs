@@ -41,9 +41,8 @@ pub(super) struct UnderWay {
 
 impl Walk {
     /// Gathers what an operator is the first to read.
-    pub(super) fn begin_exchanges(&mut self, shared: &Shared, op: Option<OpId>, execution: Executed) {
-        let gathers = op.and_then(|op| shared.gathers.get(&op));
-        for gather in gathers.into_iter().flatten() {
+    pub(super) fn begin_exchanges(&mut self, shared: &Shared, op: OpId, execution: Executed) {
+        for gather in shared.gathers.get(&op).into_iter().flatten() {
             self.gather(gather, execution);
         }
     }
@@ -52,11 +51,10 @@ impl Walk {
     pub(super) fn follow_exchanges(
         &mut self,
         shared: &Shared,
-        op: Option<OpId>,
+        op: OpId,
         execution: Executed,
         filled: Option<TensorIndex>,
     ) {
-        let Some(op) = op else { return };
         let now = self.steps.len() - 1;
         for &storage in shared.last_uses.get(&op).into_iter().flatten() {
             if let Some(whole) = self.under_way.whole.remove(&(storage, execution.micro_batch)) {

@@ -9,9 +9,9 @@
 //!
 //! What ranks share is gathered and summed in tensors of their own; what is with another stage for a while is not there.
 
+mod chunks;
 mod exchanges;
 mod lent;
-mod lists;
 mod moves;
 mod ranks;
 mod shared;

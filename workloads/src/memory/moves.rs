@@ -59,8 +59,8 @@ impl Walk {
     fn leave_home(&mut self, execution: Executed) {
         let left = self.steps.len();
         self.step(execution, 0, &[], &[]);
-        let made = self.made.get(&(0, execution.micro_batch)).into_iter().flatten();
-        let mut leaving: Vec<TensorIndex> = made.flat_map(Slots::iter).collect();
+        let made = self.made.get(&(0, execution.micro_batch));
+        let mut leaving: Vec<TensorIndex> = made.into_iter().flat_map(Slots::iter).collect();
         leaving.sort_unstable();
         leaving.dedup();
         let away = leaving.into_iter().map(|before| Away { before, after: None, left }).collect();
@@ -76,8 +76,8 @@ impl Walk {
             away.after = Some(back);
             after.insert(away.before, back);
         }
-        let made = self.made.get_mut(&(0, execution.micro_batch)).into_iter().flatten();
-        for tensor in made.flat_map(Slots::iter_mut) {
+        let made = self.made.get_mut(&(0, execution.micro_batch));
+        for tensor in made.into_iter().flat_map(Slots::iter_mut) {
             *tensor = after.get(tensor).copied().unwrap_or(*tensor);
         }
         self.returned.extend(away);

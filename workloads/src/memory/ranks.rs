@@ -4,12 +4,12 @@ use crate::chain::Chain;
 use crate::graph::operator::Operator;
 use crate::limits::Invalid;
 use crate::model::cut::{Cut, Piece};
+use crate::model::laid::{Grain, Laid};
 use crate::model::transformer::{DataParallel, ShardedTransformer, Sharding, States, Step};
 use crate::names::kind;
 use crate::order::{Order, Visit};
 use crate::plan::{LayeredPlan, TransformerPlan};
 
-use super::lists::Lists;
 use super::shared::Shared;
 use super::states::Held;
 use super::walk::Walk;
@@ -20,8 +20,8 @@ use super::{Framework, RankList, Returned};
 pub struct Ranks {
     pub(super) chain: Chain,
     pub(super) cut: Cut,
-    /// By block of the cut, its operators.
-    pub(super) lists: Vec<Lists>,
+    /// Its model on its stages, tensor by tensor.
+    pub(super) laid: Laid,
     /// By stage, bytes that it sends to the next for a micro-batch.
     pub(super) boundaries: Vec<u64>,
     /// What a rank does with what it receives.
@@ -66,11 +66,10 @@ impl Ranks {
         let chain = plan.deployment.pipelining.schedule.chain(plan.execution.split.stages);
         let boundary = model.boundary(plan.scatter_gather);
         let (states, data) = (plan.execution.states, plan.data_parallel());
-        let (laid, exchanges) = plan.lay(&model, chain);
+        let (laid, exchanges) = plan.lay(&model, chain, Grain::Tensor);
         let cut = model.cut(chain, plan.recompute, &data);
         Ok(Self {
             chain,
-            lists: cut.blocks.iter().map(Lists::of).collect(),
             cut,
             boundaries: vec![boundary.bytes; chain.stages as usize],
             receive: boundary.receive,
@@ -79,6 +78,7 @@ impl Ranks {
             moments: states.optimizer_bytes() - states.copy_bytes(),
             data,
             shared: Shared::of(&laid, &exchanges, states, &data),
+            laid,
             gradients: Gradients::Buffer,
             buckets: vec![Vec::new(); chain.stages as usize],
         })
@@ -88,11 +88,10 @@ impl Ranks {
     pub fn of_layers(plan: &LayeredPlan) -> Self {
         let chain = plan.deployment.pipelining.schedule.chain(plan.stages);
         let (execution, data) = (plan.model.execution(), plan.data_parallel());
-        let (laid, exchanges) = plan.lay();
+        let (laid, exchanges) = plan.lay(Grain::Tensor);
         let cut = plan.model.cut(chain);
         Self {
             chain,
-            lists: cut.blocks.iter().map(Lists::of).collect(),
             cut,
             boundaries: plan.model.boundaries(plan.stages),
             receive: Vec::new(),
@@ -101,6 +100,7 @@ impl Ranks {
             moments: execution.optimizer_bytes() - execution.states.copy_bytes(),
             data,
             shared: Shared::of(&laid, &exchanges, execution.states, &data),
+            laid,
             gradients: Gradients::Tensors,
             buckets: plan.buckets(),
         }
@@ -121,7 +121,8 @@ impl Ranks {
         for (kind, bytes) in throughout {
             list.allocate(bytes, kind);
         }
-        let walk = Walk::of(self, stage, visits(order, stage), (&[], 0), framework.placeholder);
+        let walk =
+            Walk::of((self, &self.laid.graph), stage, visits(order, stage), (&[], 0), framework.placeholder);
         list.step(&walk, &Returned::default(), true);
         list
     }
@@ -130,7 +131,7 @@ impl Ranks {
     /// will: parameters, gradients and states of the optimizer tensor by tensor. It is the copy `copy` of the model.
     pub fn training(&self, order: &Order, (stage, copy): (u32, u32), framework: &Framework) -> RankList {
         let visits = visits(order, stage);
-        let walk = Walk::of(self, stage, visits, (&[], 0), framework.placeholder);
+        let walk = Walk::of((self, &self.laid.graph), stage, visits, (&[], 0), framework.placeholder);
         let between = Between { returned: &Returned::default(), kept: (0, 0) };
         self.two_steps(&walk, (stage, copy), visits, between, framework)
     }

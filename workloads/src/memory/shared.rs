@@ -6,14 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::exchange::{Exchange, LaunchedBy, Tie};
 use crate::graph::{OpId, Phase, StorageId};
 use crate::model::exchanged::completed;
-use crate::model::laid::{Laid, Part};
+use crate::model::laid::Laid;
 use crate::model::transformer::{Collective, DataParallel, Group, Sharding, States};
 
 /// Gathers and sums. Nothing where every GPU has all parameters and gradients.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shared {
-    /// By stage and chunk, its blocks.
-    blocks: BTreeMap<(u32, u32), Vec<Part>>,
     /// By the operator that reads it first.
     pub(super) gathers: BTreeMap<OpId, Vec<Gather>>,
     /// By the operator that reads it last, what is gathered.
@@ -124,20 +122,8 @@ impl Shared {
                     shared.completed.entry(op).or_default().push(Gradient { group, bytes, of_product });
                 }
             }
-            shared.blocks.entry((part.stage, part.chunk)).or_default().push(part.clone());
         }
         shared
-    }
-
-    /// The first operator of a block in the visit of a phase.
-    pub(super) fn first(&self, (stage, chunk): (u32, u32), block: u32, phase: Phase) -> Option<OpId> {
-        let part = self.blocks.get(&(stage, chunk))?.get(block as usize)?;
-        let operators = match phase {
-            Phase::Forward => &part.forward,
-            Phase::BackwardWeight => &part.weight,
-            _ => &part.backward,
-        };
-        Some(OpId(operators.start))
     }
 }
 

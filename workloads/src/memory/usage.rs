@@ -80,7 +80,13 @@ impl Ranks {
         let all_returned = Returned::default();
         let needing = |kind: &Kind<'_>| {
             let Lending { trips, bound, kept } = kind.lending;
-            let walk = Walk::of(self, kind.first, kind.visits, (trips, bound), framework.placeholder);
+            let walk = Walk::of(
+                (self, &self.laid.graph),
+                kind.first,
+                kind.visits,
+                (trips, bound),
+                framework.placeholder,
+            );
             let returned = returned.get(kind.first as usize).unwrap_or(&all_returned);
             let of_copy = |copy| {
                 let between = Between { returned, kept };

@@ -6,12 +6,11 @@ use hw_models::allocator::StreamNumber;
 
 use crate::chain::Chain;
 use crate::disposition::Trip;
-use crate::graph::{OpId, Phase};
-use crate::model::cut::Piece;
+use crate::graph::{OpGraph, Phase};
 use crate::order::Visit;
 
+use super::chunks::{Chunk, Listed, Slot, WeightGradient};
 use super::exchanges::UnderWay;
-use super::lists::{Listed, Lists, Slot, WeightGradient};
 use super::moves::Away;
 use super::ranks::Ranks;
 use super::{COMPUTE, Executed, Placeholder};
@@ -23,8 +22,8 @@ pub(super) struct Walk {
     /// The tensors in the order in which they are freed.
     pub(super) by_end: Vec<TensorIndex>,
     visits: u32,
-    /// By chunk and micro-batch, the tensors of every block.
-    pub(super) made: BTreeMap<(u32, u32), Vec<Slots>>,
+    /// By chunk and micro-batch, its tensors.
+    pub(super) made: BTreeMap<(u32, u32), Slots>,
     /// What one chunk leaves for the next one on the same rank, by that one's position and micro-batch.
     passed: BTreeMap<(Way, u32, u32), TensorIndex>,
     pub(super) under_way: UnderWay,
@@ -62,13 +61,14 @@ pub(super) struct Tensor {
 
 pub(super) type TensorIndex = usize;
 
-/// The tensors of a block that have been made.
-#[derive(Clone)]
+/// The tensors of a chunk that have been made for a micro-batch.
 pub(super) struct Slots(Vec<Option<TensorIndex>>);
 
 impl Slots {
-    fn set(&mut self, slot: Slot, tensor: TensorIndex) {
-        self.0[slot] = Some(tensor);
+    fn put(&mut self, slot: Option<Slot>, tensor: Option<TensorIndex>) {
+        if let Some((slot, tensor)) = slot.zip(tensor) {
+            self.0[slot] = Some(tensor);
+        }
     }
 
     fn get(&self, slot: Slot) -> Option<TensorIndex> {
@@ -94,23 +94,21 @@ enum Way {
 /// What a rank is given.
 struct Stage<'a> {
     ranks: &'a Ranks,
-    stage: u32,
     chain: Chain,
-    /// Blocks of each chunk.
-    chunks: Vec<Vec<&'a Lists>>,
+    chunks: Vec<Chunk>,
 }
 
 impl Walk {
     pub(super) fn of(
-        ranks: &Ranks,
+        (ranks, graph): (&Ranks, &OpGraph),
         stage: u32,
         visits: &[Visit],
         (trips, bound): (&[Trip], u32),
         placeholder: Placeholder,
     ) -> Self {
         let chain = ranks.chain;
-        let of_chunk = |pieces: &[Piece]| pieces.iter().map(|piece| &ranks.lists[piece.block]).collect();
-        let stage_of = Stage { ranks, stage, chain, chunks: ranks.pieces(stage).map(of_chunk).collect() };
+        let chunks = (0..chain.chunks).map(|chunk| Chunk::of(&ranks.laid, graph, (stage, chunk)));
+        let stage_of = Stage { ranks, chain, chunks: chunks.collect() };
         let mut walk = Self {
             steps: Vec::new(),
             tensors: Vec::new(),
@@ -140,26 +138,24 @@ impl Walk {
     }
 
     fn visit(&mut self, stage: &Stage<'_>, position: u32, visit: Visit) {
-        let chunk = u32::from(visit.chunk);
-        let blocks = &stage.chunks[visit.chunk as usize];
+        let number = u32::from(visit.chunk);
+        let chunk = &stage.chunks[visit.chunk as usize];
         let execution = Executed {
             operator: "receive",
             phase: visit.phase,
-            chunk,
+            chunk: number,
             block: 0,
             micro_batch: visit.micro_batch,
         };
-        let key = (chunk, visit.micro_batch);
-        let nothing = || blocks.iter().map(|lists| Slots(vec![None; lists.slots])).collect();
-        let mut made: Vec<Slots> = self.made.remove(&key).unwrap_or_else(nothing);
+        let key = (number, visit.micro_batch);
+        let mut made = self.made.remove(&key).unwrap_or_else(|| Slots(vec![None; chunk.slots]));
         match visit.phase {
-            Phase::Forward => self.forward(stage, position, execution, &mut made),
-            Phase::Backward | Phase::BackwardInput => self.backward(stage, position, execution, &mut made),
+            Phase::Forward => self.forward(stage, (chunk, position), execution, &mut made),
+            Phase::Backward | Phase::BackwardInput => {
+                self.backward(stage, (chunk, position), execution, &mut made);
+            }
             Phase::BackwardWeight => {
-                for (n, lists) in blocks.iter().enumerate().rev() {
-                    let execution = Executed { block: n as u32, ..execution };
-                    self.execute(stage, lists, (&lists.backward_weight, 0), execution, &mut made[n]);
-                }
+                self.execute(stage, &chunk.visit(visit.phase).blocks, execution, &mut made);
             }
             Phase::Recompute | Phase::Accumulate | Phase::Update => {}
         }
@@ -168,49 +164,43 @@ impl Walk {
         }
     }
 
-    fn forward(&mut self, stage: &Stage<'_>, position: u32, execution: Executed, made: &mut [Slots]) {
-        let blocks = &stage.chunks[execution.chunk as usize];
-        let mut input = if position == 0 {
-            let tokens = blocks.first().map_or(0, |first| first.input_bytes);
-            Some(self.step(Executed { operator: "load tokens", ..execution }, 0, &[], &[tokens])[0])
+    fn forward(
+        &mut self,
+        stage: &Stage<'_>,
+        (chunk, position): (&Chunk, u32),
+        execution: Executed,
+        made: &mut Slots,
+    ) {
+        let input = if position == 0 {
+            let load = Executed { operator: "load tokens", ..execution };
+            Some(self.step(load, 0, &[], &[chunk.input_bytes])[0])
         } else {
             self.arrive(stage, Way::Forward, position, execution)
         };
-        for (n, lists) in blocks.iter().enumerate() {
-            if let Some(input) = input {
-                made[n].set(lists.input, input);
-            }
-            let execution = Executed { block: n as u32, ..execution };
-            self.execute(stage, lists, (&lists.forward, 0), execution, &mut made[n]);
-            input = lists.output.and_then(|output| made[n].get(output));
-        }
-        self.leave(stage, Way::Forward, position, execution.micro_batch, input);
+        made.put(chunk.input, input);
+        self.execute(stage, &chunk.visit(execution.phase).blocks, execution, made);
+        let output = chunk.output.and_then(|output| made.get(output));
+        self.leave(stage, Way::Forward, position, execution.micro_batch, output);
     }
 
-    fn backward(&mut self, stage: &Stage<'_>, position: u32, execution: Executed, made: &mut [Slots]) {
-        let blocks = &stage.chunks[execution.chunk as usize];
-        let is_last = position + 1 == stage.chain.positions();
-        let last = blocks.len().saturating_sub(1) as u32;
-        let execution = Executed { block: last, ..execution };
-        let mut gradient =
-            if is_last { None } else { self.arrive(stage, Way::Backward, position, execution) };
-        for (n, lists) in blocks.iter().enumerate().rev() {
-            if let Some((slot, gradient)) = lists.output_gradient.zip(gradient) {
-                made[n].set(slot, gradient);
-            }
-            let list = lists.backward(execution.phase);
-            let until = list.len() - lists.afterwards;
-            let execution = Executed { block: n as u32, ..execution };
-            self.execute(stage, lists, (&list[..until], 0), execution, &mut made[n]);
-            gradient = lists.input_gradient.and_then(|result| made[n].get(result));
+    fn backward(
+        &mut self,
+        stage: &Stage<'_>,
+        (chunk, position): (&Chunk, u32),
+        execution: Executed,
+        made: &mut Slots,
+    ) {
+        let visited = chunk.visit(execution.phase);
+        let last = visited.blocks.first().map_or(0, |op| op.block);
+        if position + 1 < stage.chain.positions() {
+            let execution = Executed { block: last, ..execution };
+            let gradient = self.arrive(stage, Way::Backward, position, execution);
+            made.put(chunk.gradient, gradient);
         }
+        self.execute(stage, &visited.blocks, execution, made);
+        let gradient = chunk.input_gradient.and_then(|gradient| made.get(gradient));
         self.leave(stage, Way::Backward, position, execution.micro_batch, gradient);
-        for (n, lists) in blocks.iter().enumerate() {
-            let list = lists.backward(execution.phase);
-            let execution = Executed { block: n as u32, ..execution };
-            let from = list.len() - lists.afterwards;
-            self.execute(stage, lists, (list, from), execution, &mut made[n]);
-        }
+        self.execute(stage, &visited.afterwards, execution, made);
     }
 
     /// What comes from the neighbour position: a message, made whole, or what another chunk of the rank has left.
@@ -253,43 +243,34 @@ impl Walk {
         }
     }
 
-    /// Executes a list of a block, beginning with an operator of it.
-    fn execute(
-        &mut self,
-        stage: &Stage<'_>,
-        block: &Lists,
-        (operators, from): (&[Listed], usize),
-        execution: Executed,
-        made: &mut Slots,
-    ) {
+    /// Executes operators one after the other.
+    fn execute(&mut self, stage: &Stage<'_>, operators: &[Listed], visit: Executed, made: &mut Slots) {
         let shared = &stage.ranks.shared;
-        let first = shared.first((stage.stage, execution.chunk), execution.block, execution.phase);
-        for (n, op) in (0u32..).zip(operators).skip(from) {
-            let id = first.map(|first| OpId(first.0 + n));
-            self.begin_exchanges(shared, id, execution);
-            let phase = if op.is_recomputed { Phase::Recompute } else { execution.phase };
+        for op in operators {
+            let execution = Executed { block: op.block, ..visit };
+            self.begin_exchanges(shared, op.op, execution);
+            let phase = if op.is_recomputed { Phase::Recompute } else { visit.phase };
             let execution = Executed { operator: op.name, phase, ..execution };
             let reads = op.reads.iter().filter_map(|&slot| made.get(slot));
             let step = self.begin(execution, op.workspace, reads);
             let mut filled = None;
             match op.adds {
-                Some(gradient) => self.add(block, gradient, step, execution),
+                Some(gradient) => self.add(gradient, step, execution),
                 None => {
                     for &(slot, bytes) in &op.fills {
                         let tensor = self.note(bytes, step, execution);
                         filled = filled.or(Some(tensor));
-                        made.set(slot, tensor);
+                        made.put(Some(slot), Some(tensor));
                     }
                 }
             }
-            self.follow_exchanges(shared, id, execution, filled);
+            self.follow_exchanges(shared, op.op, execution, filled);
         }
     }
 
     /// Gives a product that adds to a sum, which fills nothing, its placeholder.
-    fn add(&mut self, block: &Lists, gradient: WeightGradient, step: usize, execution: Executed) {
-        let WeightGradient { shape, bytes } = gradient;
-        let of_layer = block.output_gradient.is_some();
+    fn add(&mut self, gradient: WeightGradient, step: usize, execution: Executed) {
+        let WeightGradient { shape, bytes, of_layer } = gradient;
         match self.placeholder {
             Placeholder::None => {}
             Placeholder::Kept if of_layer => {

@@ -315,7 +315,7 @@ impl Pipelining {
     /// What a storage is of: techniques that move tensors decide about them one by one.
     pub(crate) fn grain(&self) -> Grain {
         let moves = self.offload.is_some() || self.swap.is_some() || self.footprint_ratio.is_some();
-        if moves { Grain::Tensor } else { Grain::Block }
+        if moves && !self.schedule.splits_backward() { Grain::Tensor } else { Grain::Block }
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::graph::{Phase, Purpose, Storage, StorageId};
 use crate::model::transformer::{Block, Tensor};
 
-use super::{Laying, List, Listed, Part, PartKind, Uses};
+use super::{Ends, Laying, List, Listed, Part, PartKind, Uses};
 
 /// The tensors of a block that others know.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl Laying {
         let (stage, chunk) = (self.stage, self.chunk);
         let mut parts = Vec::with_capacity(blocks.len());
         let mut saved = Vec::with_capacity(blocks.len());
-        let mut output_before = None;
+        let (mut ends, mut output_before) = (Ends::default(), None);
         for (n, &(kind, block, [owned, read, experts])) in blocks.iter().enumerate() {
             let names = &block.names;
             let output_is_saved = blocks.get(n + 1).is_some_and(|(_, next, _)| next.names.saves_input());
@@ -60,6 +60,9 @@ impl Laying {
                 |name: &str| names.saved.contains(&name) || output_is_saved && names.output == Some(name);
             let (mut uses, mut storages) = (Uses::default(), Storages::new());
             self.start(names.input, output_before, names.saves_input(), &mut uses, &mut storages);
+            if n == 0 {
+                ends.input = storages.get(names.input.name).copied();
+            }
             self.fill(&block.forward, &is_saved, &mut uses, &mut storages);
             output_before = names.output.and_then(|output| storages.get(output).copied());
             let forward = self.extend(Phase::Forward, &block.forward, &uses);
@@ -70,6 +73,7 @@ impl Laying {
                 forward,
                 backward: 0..0,
                 weight: 0..0,
+                afterwards: block.afterwards,
                 middle: None,
                 owned,
                 read,
@@ -78,22 +82,38 @@ impl Laying {
             storages.retain(|name, _| names.saved.contains(name));
             saved.push(storages);
         }
-        self.extend(Phase::Backward, received_back, &Uses::default());
+        ends.output = output_before;
+        let backward = if self.split_backward { Phase::BackwardInput } else { Phase::Backward };
+        self.extend(backward, received_back, &Uses::default());
         let mut gradient_before = None;
-        for (((_, block, _), mut storages), part) in blocks.iter().zip(saved).zip(&mut parts).rev() {
+        for (n, (((_, block, _), storages), part)) in
+            blocks.iter().zip(&mut saved).zip(&mut parts).enumerate().rev()
+        {
             let names = &block.names;
             let mut uses = Uses::default();
             if let Some(gradient) = names.gradient {
-                self.start(gradient, gradient_before, false, &mut uses, &mut storages);
+                self.start(gradient, gradient_before, false, &mut uses, storages);
+                if n + 1 == blocks.len() {
+                    ends.gradient = storages.get(gradient.name).copied();
+                }
             }
-            self.fill(&block.backward, &|_| false, &mut uses, &mut storages);
+            self.fill(&block.backward, &|_| false, &mut uses, storages);
             gradient_before = names.input_gradient.and_then(|name| storages.get(name).copied());
-            part.backward = self.extend(Phase::Backward, &block.backward, &uses);
+            part.backward = self.extend(backward, &block.backward, &uses);
             part.weight = part.backward.clone();
             part.middle = block
                 .halves
                 .map(|[forward, backward]| [part.forward.start + forward, part.backward.start + backward]);
         }
+        ends.input_gradient = gradient_before;
+        if self.split_backward {
+            for (((_, block, _), storages), part) in blocks.iter().zip(&mut saved).zip(&mut parts).rev() {
+                let mut uses = Uses::default();
+                self.fill(&block.weight, &|_| false, &mut uses, storages);
+                part.weight = self.extend(Phase::BackwardWeight, &block.weight, &uses);
+            }
+        }
+        self.laid.ends.insert((stage, chunk), ends);
         self.laid.parts.extend(parts);
     }
 
@@ -151,7 +171,7 @@ impl Laying {
                     storages.insert(name, storage);
                 }
             }
-            let workspace = self.storage(Purpose::Working, workspace);
+            let workspace = self.storage(Purpose::Workspace, workspace);
             uses.writes.extend(workspace.map(|workspace| (at, workspace)));
         }
     }

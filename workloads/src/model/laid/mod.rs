@@ -7,6 +7,7 @@
 
 mod by_tensor;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::chain::Chain;
@@ -27,6 +28,18 @@ pub(crate) struct Laid {
     pub(crate) transient: Vec<u64>,
     /// The blocks of the model, by position of the chain, then in the order of the forward pass.
     pub(crate) parts: Vec<Part>,
+    /// By stage and chunk; none where what a block saves is one storage.
+    pub(crate) ends: BTreeMap<(u32, u32), Ends>,
+}
+
+/// Storages that a chunk has in common with its neighbours.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ends {
+    pub(crate) input: Option<StorageId>,
+    pub(crate) output: Option<StorageId>,
+    /// The gradient of its output.
+    pub(crate) gradient: Option<StorageId>,
+    pub(crate) input_gradient: Option<StorageId>,
 }
 
 impl Laid {
@@ -85,6 +98,8 @@ pub(crate) struct Part {
     pub(crate) backward: Range<u32>,
     /// Those that gradients of weights come from.
     pub(crate) weight: Range<u32>,
+    /// Operators at the end of its backward pass that follow that of all blocks.
+    pub(crate) afterwards: u32,
     /// The first operator of its MLP in the forward pass, and that of its attention in the backward pass; none of a block without, and
     /// where what a block saves is one storage.
     pub(crate) middle: Option<[u32; 2]>,
@@ -122,6 +137,7 @@ pub(crate) fn lay(
             reused: Vec::new(),
             transient: vec![0; chain.stages as usize],
             parts: Vec::new(),
+            ends: BTreeMap::new(),
         },
         split_backward,
         grain,
@@ -186,6 +202,8 @@ struct Listed {
     names: Names,
     /// See [`Block::halves`].
     halves: Option<[u32; 2]>,
+    /// See [`Block::afterwards`].
+    afterwards: u32,
 }
 
 /// The storages that operators of a list use, by position.
@@ -237,6 +255,7 @@ impl Laying {
                 transient,
                 names: Names::of(block),
                 halves: block.halves(),
+                afterwards: block.afterwards() as u32,
             };
         }
         let (saved, kept) = (block.saved(), block.kept_for_weight());
@@ -256,12 +275,13 @@ impl Laying {
             transient,
             names: Names::of(block),
             halves: None,
+            afterwards: block.afterwards() as u32,
         }
     }
 
     /// The visits of a chunk: blocks forward, then backward in reverse.
     fn visits(&mut self, blocks: &[(PartKind, &Listed, [u64; 3])], received: &List, received_back: &List) {
-        if self.grain == Grain::Tensor && !self.split_backward {
+        if self.grain == Grain::Tensor {
             return self.visits_by_tensor(blocks, received, received_back);
         }
         self.extend(Phase::Forward, received, &Uses::default());
@@ -275,8 +295,20 @@ impl Laying {
             let forward =
                 self.extend(Phase::Forward, &block.forward, &Uses::throughout(&block.forward, &[], &made));
             let (backward, weight) = (nothing.clone(), nothing.clone());
-            let middle = None;
-            parts.push(Part { stage, chunk, kind, forward, backward, weight, middle, owned, read, experts });
+            let (middle, afterwards) = (None, block.afterwards);
+            parts.push(Part {
+                stage,
+                chunk,
+                kind,
+                forward,
+                backward,
+                weight,
+                afterwards,
+                middle,
+                owned,
+                read,
+                experts,
+            });
             let left = self.storage(Purpose::WeightGradientInput, block.left_for_weight);
             storages.push((made, kept.into_iter().chain(left).collect::<Vec<_>>(), left));
         }

@@ -159,7 +159,7 @@ pub(crate) fn realise(chosen: &[Again], graph: &mut OpGraph, costs: &mut CostBoo
         }
         let mut writes = vec![filled];
         for workspace in graph.get(by).writes.clone().into_iter().filter(|&other| other != storage) {
-            let workspace = Storage { purpose: Purpose::Working, ..graph.stored(workspace).clone() };
+            let workspace = graph.stored(workspace).clone();
             writes.push(graph.storage(workspace));
         }
         let op = Op { phase: Phase::Recompute, writes, awaited: false, ..graph.get(by).clone() };
