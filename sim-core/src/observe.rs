@@ -8,7 +8,7 @@ use crate::program::Op;
 use crate::time::Time;
 
 /// What an observer looks at. The engine does not work out the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Look {
     /// Nothing.
     Nothing,
@@ -55,6 +55,23 @@ pub struct Unobserved;
 impl Observer for Unobserved {
     fn look(&self) -> Look {
         Look::Nothing
+    }
+}
+
+/// Several observers of one run, which looks at the most that one of them looks at. None sees fluids.
+pub struct Several<'a>(pub Vec<&'a mut dyn Observer>);
+
+impl Observer for Several<'_> {
+    fn look(&self) -> Look {
+        self.0.iter().map(|observer| observer.look()).max().unwrap_or(Look::Nothing)
+    }
+
+    fn span(&mut self, place: Place, op: &Op, start: Time, ready: Time, end: Time) {
+        self.0.iter_mut().for_each(|observer| observer.span(place, op, start, ready, end));
+    }
+
+    fn store(&mut self, now: Time, store: StoreId, kind: KindId, held: u64) {
+        self.0.iter_mut().for_each(|observer| observer.store(now, store, kind, held));
     }
 }
 

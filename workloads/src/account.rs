@@ -5,7 +5,7 @@ use hw_models::provenance::Origin;
 
 use crate::chain::Hop;
 use crate::cost::boundary;
-use crate::graph::{OpId, OperatorId};
+use crate::graph::{OpGraph, OpId, OperatorId, StorageId};
 use crate::model::transformer::{CollectiveKind, Group};
 
 /// What an activity does.
@@ -28,10 +28,10 @@ pub enum TaskKind {
     Eviction,
     /// A copy back.
     Load,
-    /// A copy of what is offloaded.
-    Offload,
+    /// A copy of a storage that is offloaded.
+    Offload(StorageId),
     /// A copy back.
-    Reload,
+    Reload(StorageId),
     /// Work of the host.
     Issue,
     /// Hosts tell each other that a pass has ended.
@@ -120,8 +120,8 @@ pub struct Accounts {
 
 impl Accounts {
     /// The same of the operators of a graph, by their work.
-    pub(crate) fn of_graph(self, operator_of: Vec<OperatorId>) -> Self {
-        Self { operator_of, ..self }
+    pub(crate) fn of_graph(self, graph: &OpGraph) -> Self {
+        Self { operator_of: graph.ops().iter().map(|op| op.operator).collect(), ..self }
     }
 
     /// The account of a task.
@@ -137,11 +137,11 @@ impl Accounts {
             TaskKind::Message(hop) => self.messages[boundary(hop)],
             TaskKind::Eviction => copy(Communication::Eviction, self.copies),
             TaskKind::Load => copy(Communication::Load, self.copies),
-            TaskKind::Offload => match self.away {
+            TaskKind::Offload(_) => match self.away {
                 (Away::Host, origin) => copy(Communication::Offload, origin),
                 (Away::Drives, origin) => copy(Communication::Write, origin),
             },
-            TaskKind::Reload => match self.away {
+            TaskKind::Reload(_) => match self.away {
                 (Away::Host, origin) => copy(Communication::Reload, origin),
                 (Away::Drives, origin) => copy(Communication::Read, origin),
             },

@@ -27,6 +27,8 @@ pub struct Schedule {
 pub struct StageMemory {
     /// Bytes; `u64::MAX` where unlimited.
     pub capacity: u64,
+    /// Bytes of those that the allocator of the framework cannot use for tensors.
+    pub fragments: u64,
     /// Bytes held throughout, by kind.
     pub persistent: Vec<(&'static str, u64)>,
     /// Bytes that each rank holds throughout in the memory of its host, by kind.
@@ -57,7 +59,12 @@ impl StageMemory {
 
     /// Bytes for what comes and goes.
     pub fn room(&self) -> u64 {
-        self.capacity.saturating_sub(self.held())
+        self.usable().saturating_sub(self.held())
+    }
+
+    /// Bytes for tensors.
+    pub fn usable(&self) -> u64 {
+        self.capacity.saturating_sub(self.fragments)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use hw_models::allocator::Settings;
 use workloads::lower::StreamRole;
-use workloads::memory::{Framework, Placeholder, Ranks, Returned, StageUsage};
+use workloads::memory::{Framework, Placeholder, Ranks, Recorded, StageUsage};
 use workloads::plan::Built;
 use workloads::schedule::LaneKind;
 
@@ -33,14 +33,10 @@ pub(crate) fn ranks(scenario: &Scenario, built: &Built) -> Result<Ranks, Option<
 
 /// Reports settings of which only the stores of the engine know where tensors are.
 fn not_replayed(scenario: &Scenario) -> Result<(), Option<String>> {
-    let techniques = &scenario.techniques;
-    let reasons = [
-        (techniques.swap.is_some(), "`techniques.swap` moves tensors"),
-        (techniques.activation_offload.is_some(), "`techniques.activation_offload` moves tensors"),
-        (scenario.memory.footprint_ratio.is_some(), "`memory.footprint_ratio` limits storages"),
-    ];
-    let reasons: Vec<&str> = reasons.into_iter().filter_map(|(is, reason)| is.then_some(reason)).collect();
-    if reasons.is_empty() { Ok(()) } else { Err(Some(reasons.join(", "))) }
+    match scenario.memory.footprint_ratio {
+        Some(_) => Err(Some("`memory.footprint_ratio` limits storages".to_owned())),
+        None => Ok(()),
+    }
 }
 
 /// The scenario without techniques that found nothing to move; `None`: there is no such technique. A limit by
@@ -57,7 +53,7 @@ pub(crate) fn without_idle_techniques(scenario: &Scenario, built: &Built) -> Opt
     })
 }
 
-/// What the GPUs of a scenario must have; `returned` says when memory came back that was lent to the device.
+/// What the GPUs of a scenario must have; `recorded` says by stage what a run tells of their memory.
 ///
 /// # Errors
 /// A mistake in foretrain, in words.
@@ -65,10 +61,10 @@ pub(crate) fn used(
     scenario: &Scenario,
     ranks: &Ranks,
     built: &Built,
-    returned: &[Returned],
+    recorded: &[Recorded],
 ) -> Result<Vec<StageUsage>, String> {
     let framework = framework(scenario).ok_or("a plan without a GPU was built")?;
-    ranks.usage(built, returned, &framework, &settings(scenario)).map_err(|reason| reason.to_string())
+    ranks.usage(built, recorded, &framework, &settings(scenario)).map_err(|reason| reason.to_string())
 }
 
 /// Settings of the allocator.

@@ -25,21 +25,24 @@ use crate::schema::{Count, Model, Scenario};
 pub(crate) use effort::effort;
 pub(crate) use pipelining::{micro_batches_per_flush, pipelining, steps};
 
-/// Builds the program of a checked scenario.
+/// Builds the program of a checked scenario; `fragments` are bytes, by stage, that the allocator of its framework cannot use.
 ///
 /// # Errors
 /// What keeps it from being simulated.
-pub(crate) fn built(scenario: &Scenario) -> Result<Built, PlanError> {
+pub(crate) fn built(scenario: &Scenario, fragments: &[u64]) -> Result<Built, PlanError> {
     match &scenario.model {
         Model::ProfiledPipeline(pipeline) => build(&profiled::plan(scenario, pipeline)),
         Model::Transformer(model) => {
             let machine = machine::of(scenario)?;
-            build_on(&transformer::plan(scenario, model), &machine::hardware(&machine, scenario))
+            let mut plan = transformer::plan(scenario, model);
+            plan.deployment.fragments = fragments.to_vec();
+            build_on(&plan, &machine::hardware(&machine, scenario))
         }
         Model::Layers(model) => {
             let machine = machine::of(scenario)?;
-            let hardware = machine::hardware(&machine, scenario);
-            build_layered_on(&layered::plan(scenario, model)?, &hardware)
+            let mut plan = layered::plan(scenario, model)?;
+            plan.deployment.fragments = fragments.to_vec();
+            build_layered_on(&plan, &machine::hardware(&machine, scenario))
         }
     }
 }

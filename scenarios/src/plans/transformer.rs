@@ -48,6 +48,7 @@ pub(super) fn deployment(scenario: &Scenario) -> Deployment {
         pipelining: pipelining(scenario),
         reserved: scenario.memory.reserved.map_or(0, Bytes::bytes),
         limit: scenario.memory.limit.map(Bytes::bytes),
+        fragments: Vec::new(),
     }
 }
 

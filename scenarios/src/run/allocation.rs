@@ -3,12 +3,12 @@
 use hw_models::allocator::{Shortage, Usage, sizes};
 use reports::quantity;
 use reports::summary::{AllocatorPeak, FRAGMENTS, Failure, FailureKind, Moment, RunSummary};
-use workloads::memory::{Executed, Ranks, StageUsage};
+use workloads::memory::{Executed, Ranks, Recorded, StageUsage};
 use workloads::plan::Built;
 
 use super::failure;
 use super::one::Simulation;
-use super::returned::returned;
+use super::recorded::Recorder;
 use super::words::Words;
 use crate::plans;
 use crate::schema::Scenario;
@@ -38,16 +38,35 @@ impl Verdict {
         }
     }
 
-    /// Adds to a run what the allocator of each stage takes, where it is asked. If one runs out the run does not fit.
+    /// Records what the allocator must know of a run; `None`: nothing.
+    pub(super) fn recorder<'a>(&self, simulation: &Simulation<'a>) -> Option<Recorder<'a>> {
+        let Self::Allocator(ranks) = self else { return None };
+        ranks.need_run(simulation.built).then(|| Recorder::new(simulation, ranks.lends()))
+    }
+
+    /// Adds to a run what the allocator of each stage takes, where it is asked; `recorded` goes by stage. If one runs out the run does
+    /// not fit.
     ///
     /// # Errors
     /// A mistake in foretrain, in words.
-    pub(super) fn add(&self, summary: RunSummary, simulation: &Simulation<'_>) -> Result<RunSummary, String> {
-        let Self::Allocator(ranks) = self else { return Ok(summary) };
-        let &Simulation { scenario, built, .. } = simulation;
-        let returned = if ranks.lends() { returned(simulation)? } else { Vec::new() };
-        Ok(with(summary, scenario, &plans::memory::used(scenario, ranks, built, &returned)?))
+    pub(super) fn add(
+        &self,
+        summary: RunSummary,
+        &Simulation { scenario, built, .. }: &Simulation<'_>,
+        recorded: &[Recorded],
+    ) -> Result<Judged, String> {
+        let Self::Allocator(ranks) = self else { return Ok(Judged { summary, lacking: Vec::new() }) };
+        let used = plans::memory::used(scenario, ranks, built, recorded)?;
+        let lacking = used.iter().map(|used| used.lacking).collect();
+        Ok(Judged { summary: with(summary, scenario, &used), lacking })
     }
+}
+
+/// A run on which the verdict is known.
+pub(super) struct Judged {
+    pub(super) summary: RunSummary,
+    /// By stage, bytes that fragments take beyond what there is, where techniques have filled the rest.
+    pub(super) lacking: Vec<u64>,
 }
 
 fn with(summary: RunSummary, scenario: &Scenario, used: &[StageUsage]) -> RunSummary {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use reports::summary::{RunSummary, Spread};
 use sim_core::fold::{Folded, fold};
-use sim_core::observe::{Observer, Unobserved};
+use sim_core::observe::{Observer, Several, Unobserved};
 use sim_core::outcome::{End, Run};
 use sim_core::validate::ProgramError;
 use sim_core::{Options as Engine, simulate_observed};
 use workloads::lower::Lowered;
 use workloads::plan::{Built, PlanError};
 
-use super::allocation::Verdict;
+use super::allocation::{Judged, Verdict};
 use super::measure::Measured;
 use super::outcomes::Outcomes;
 use super::tally::Tally;
@@ -22,6 +22,8 @@ use crate::experiment::{Experiment, Point};
 use crate::plans;
 use crate::schema::{Fold, Scenario, Segments};
 
+/// Rounds in which a plan that fills the memory of GPUs is decided, simulated and asked of the allocator, at most.
+const ROUNDS_MAX: u64 = 3;
 /// Events per activity at most: an activity begins, waits and ends.
 const EVENTS_PER_ACTIVITY: u64 = 8;
 
@@ -110,16 +112,47 @@ pub(super) enum Drawn {
 /// # Errors
 /// A mistake in foretrain, in words.
 pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<RunSummary, String> {
-    let prepared = match prepare(scenario) {
-        Ok(prepared) => prepared,
+    let (prepared, mut summary) = match settled(scenario, seed) {
+        Ok(settled) => settled,
         Err(unbuilt) => return unbuilt.told(),
     };
-    let simulation = Simulation::of(scenario, &prepared.built, seed);
-    let mut summary = simulated(&simulation, &prepared.verdict)?;
     if drawn == Drawn::Yes {
-        picture::draw(&simulation, &mut summary)?;
+        picture::draw(&Simulation::of(scenario, &prepared.built, seed), &mut summary)?;
     }
     Ok(summary)
+}
+
+/// The plan of a scenario as [`settled`] runs it.
+pub(super) fn drawable(scenario: &Scenario, seed: u64) -> Result<Prepared, Unbuilt> {
+    let first = prepare(scenario)?;
+    let fills = first.built.memory.iter().any(|memory| memory.waits);
+    if fills { Ok(settled(scenario, seed)?.0) } else { Ok(first) }
+}
+
+/// Builds and simulates a scenario. Techniques that fill the memory of GPUs do not know how much of it fragments take: a run tells, and
+/// what was lacking is left free in the next. What has failed in the end is told by the first.
+fn settled(scenario: &Scenario, seed: u64) -> Result<(Prepared, RunSummary), Unbuilt> {
+    let first = prepare(scenario)?;
+    let Judged { summary, mut lacking } = first.judged(scenario, seed)?;
+    let mut fragments = vec![0; lacking.len()];
+    for round in 1..ROUNDS_MAX {
+        if lacking.iter().all(|&bytes| bytes == 0) {
+            break;
+        }
+        // As little as was lacking may change nothing, so that each round leaves more.
+        fragments.iter_mut().zip(&lacking).for_each(|(fragments, lacking)| *fragments += round * lacking);
+        let next = match prepared(scenario, &fragments) {
+            Ok(next) => next,
+            Err(Unbuilt::Reported(_)) => break,
+            Err(broken) => return Err(broken),
+        };
+        let judged = next.judged(scenario, seed)?;
+        if judged.summary.fits {
+            return Ok((next, judged.summary));
+        }
+        lacking = judged.lacking;
+    }
+    Ok((first, summary))
 }
 
 /// A plan ready to be simulated.
@@ -134,17 +167,26 @@ impl Prepared {
     /// # Errors
     /// A mistake in foretrain, in words.
     pub(crate) fn simulated(&self, scenario: &Scenario, seed: u64) -> Result<RunSummary, String> {
-        simulated(&Simulation::of(scenario, &self.built, seed), &self.verdict)
+        Ok(simulated(&Simulation::of(scenario, &self.built, seed), &self.verdict)?.summary)
+    }
+
+    fn judged(&self, scenario: &Scenario, seed: u64) -> Result<Judged, Unbuilt> {
+        simulated(&Simulation::of(scenario, &self.built, seed), &self.verdict).map_err(Unbuilt::Broken)
     }
 }
 
 /// Builds the program of a scenario. Where the allocator says what fits the stores of GPUs only count.
 pub(crate) fn prepare(scenario: &Scenario) -> Result<Prepared, Unbuilt> {
-    let mut built = build(scenario)?;
+    prepared(scenario, &[])
+}
+
+/// The same where, by stage, the allocator cannot use so many bytes.
+fn prepared(scenario: &Scenario, fragments: &[u64]) -> Result<Prepared, Unbuilt> {
+    let mut built = build(scenario, fragments)?;
     // A technique with nothing to do changes nothing: only its report is left.
     let plain = plans::memory::without_idle_techniques(scenario, &built);
     if let Some(plain) = &plain {
-        let idle = std::mem::replace(&mut built, build(plain)?);
+        let idle = std::mem::replace(&mut built, build(plain, fragments)?);
         (built.swapped, built.kept) = (idle.swapped, idle.kept);
     }
     let verdict = Verdict::of(plain.as_ref().unwrap_or(scenario), &built);
@@ -160,8 +202,8 @@ pub(crate) fn prepare(scenario: &Scenario) -> Result<Prepared, Unbuilt> {
     Ok(Prepared { built, verdict })
 }
 
-fn build(scenario: &Scenario) -> Result<Built, Unbuilt> {
-    let failed = match plans::built(scenario) {
+fn build(scenario: &Scenario, fragments: &[u64]) -> Result<Built, Unbuilt> {
+    let failed = match plans::built(scenario, fragments) {
         Ok(built) => return Ok(built),
         Err(PlanError::Broken(problems)) => {
             return Err(Unbuilt::Broken(PlanError::Broken(problems).to_string()));
@@ -219,27 +261,41 @@ impl<'a> Simulation<'a> {
 }
 
 /// Simulates a scenario over its seeds; the first seed's run is described, the others only timed.
-fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<RunSummary, String> {
+fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, String> {
     let &Simulation { scenario, built, seed, .. } = simulation;
     let words = Words::new(&built.lowered, plans::micro_batches_per_flush(scenario));
     let mut summary =
         RunSummary { swap: swapped::plans(built), kept: kept::told(built, &words), ..RunSummary::default() };
-    summary = verdict.add(summary, simulation)?;
-    if summary.failure.is_some() {
-        return Ok(summary);
+    let mut recorder = verdict.recorder(simulation);
+    if recorder.is_none() {
+        let judged = verdict.add(summary, simulation, &[])?;
+        if judged.summary.failure.is_some() {
+            return Ok(judged);
+        }
+        summary = judged.summary;
     }
     let mut tally = built
         .accounts
         .as_ref()
         .map(|accounts| Tally::new(scenario, &built.lowered, accounts, &simulation.folded().streams));
-    let run = match &mut tally {
-        Some(tally) => simulation.observed(tally)?,
-        None => simulation.observed(&mut Unobserved)?,
-    };
+    let mut observers: Vec<&mut dyn Observer> = Vec::new();
+    observers.extend(tally.as_mut().map(|tally| tally as &mut dyn Observer));
+    observers.extend(recorder.as_mut().map(|recorder| recorder as &mut dyn Observer));
+    let run = simulation.observed(&mut Several(observers))?;
+    let judged = |summary| Judged { summary, lacking: Vec::new() };
+    if run.end == End::Completed
+        && let Some(recorder) = recorder
+    {
+        let judged = verdict.add(summary, simulation, &recorder.recorded())?;
+        if judged.summary.failure.is_some() {
+            return Ok(judged);
+        }
+        summary = judged.summary;
+    }
     summary.activities = Some(run.activities);
     summary.unsettled = Some(run.unsettled).filter(|&count| count > 0);
     if run.end != End::Completed {
-        return Ok(failure::describe(summary, scenario, built, &words, &run));
+        return Ok(judged(failure::describe(summary, scenario, built, &words, &run)));
     }
     summary.allocator_unknown = verdict.unknown();
     let measured = Measured { scenario, built, words: &words, run: &run, tally: tally.as_ref() };
@@ -265,5 +321,5 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<RunSummar
         });
     }
     summary.notes = notes::notes(scenario, built, &summary);
-    Ok(summary)
+    Ok(judged(summary))
 }

@@ -66,7 +66,7 @@ fn rebuilt(
     if is_too_long(scenario, run) {
         return Ok(());
     }
-    let Ok(Prepared { built, .. }) = one::prepare(scenario) else { return Ok(()) };
+    let Ok(Prepared { built, .. }) = one::drawable(scenario, options.seed) else { return Ok(()) };
     draw(&Simulation::of(scenario, &built, options.seed), run)
         .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason })
 }

@@ -200,17 +200,50 @@ fn a_technique_that_moves_nothing_changes_no_verdict() {
     }
 }
 
-/// Where tensors move only the stores know which are there: such a run says that fragments are not counted.
+/// Where tensors move the allocator replays the order that the run took: its tensors are those that the run has counted, but for the
+/// workspace of products and what sizes are rounded to, and with what fragments take they fit.
 #[test]
-fn a_run_without_the_allocators_verdict_says_why() {
+fn what_moves_is_judged_by_the_allocator() {
     let text = TIGHT.replace("1 TiB", "1 MiB");
-    let ran = |settings: &[&str]| run(&read(&text, settings).expect("a scenario")).variants;
-    let moved = ran(&["memory.limit=50 GB"]);
-    let [plain, swap, offload] = &moved[..] else { panic!("three variants") };
-    assert!(!plain.fits && plain.is_judged_by_allocator() && !swap.is_judged_by_allocator());
-    assert!(swap.fits && swap.swap.iter().any(|plan| plan.away > 0) && swap.allocator.is_empty());
-    assert_eq!(swap.fits_without_allocator(), Some("`techniques.swap` moves tensors"));
-    assert_eq!(offload.fits_without_allocator(), Some("`techniques.activation_offload` moves tensors"));
+    for limit in ["60 GB", "50 GB", "45 GB"] {
+        let experiment = read(&text, &[&format!("memory.limit={limit}")]).expect("a scenario");
+        let runs = run(&experiment).variants;
+        let [plain, swap, offload] = &runs[..] else { panic!("three variants") };
+        assert!(!plain.fits && swap.swap.iter().any(|plan| plan.away > 0));
+        for run in [swap, offload] {
+            assert!(
+                run.fits && run.allocator_unknown.is_none(),
+                "{limit}, {}: {:?}",
+                run.variant,
+                run.failure
+            );
+            let (allocator, counted) = (&run.allocator[0], run.peak_memory_bytes[0].peak_bytes as f64);
+            let asked = (allocator.outside_bytes + allocator.peak_allocated_bytes) as f64;
+            assert!((asked / counted - 1.0).abs() < 0.006, "{limit}, {}: {asked}, {counted}", run.variant);
+            let taken = allocator.outside_bytes + allocator.peak_reserved_bytes;
+            assert!(taken <= allocator.capacity_bytes, "{limit}, {}: {allocator:?}", run.variant);
+        }
+    }
+}
+
+/// A plan that fills a GPU to the last byte leaves fragments no room: in the next round it leaves as much as they lacked.
+#[test]
+fn a_plan_that_fills_memory_leaves_room_for_fragments() {
+    let text = "name: test
+machine: { node: { name: supermicro-4029gp-trt, gpu: p100-pcie-16gb } }
+model: { layers: { preset: resnet-50 } }
+training: { precision: fp32, micro_batch: 256, accumulate: 1, optimizer: sgd-momentum }
+parallelism: { data: 1, idle: allow }
+memory: { allocator: { expandable_segments: true } }
+software: { launch: free }
+techniques: { swap: { engine: online, prefetch: 16 } }
+";
+    let run = ran(text, "base", &[]);
+    assert!(run.fits, "{:?}", run.failure);
+    let (peak, allocator) = (&run.peak_memory_bytes[0], &run.allocator[0]);
+    let left = peak.capacity_bytes.expect("a GPU") - peak.peak_bytes;
+    assert!(left >= allocator.peak_reserved_bytes - allocator.peak_allocated_bytes, "{left}: {allocator:?}");
+    assert!(allocator.outside_bytes + allocator.peak_reserved_bytes <= allocator.capacity_bytes);
 }
 
 /// What a part of a step has no use for is not there: states without an update, gradients without a backward pass.

@@ -255,8 +255,10 @@ impl<'a> LaneLowering<'a> {
     pub(super) fn copy(&mut self, storage: StorageId, from: Place, to: Place) -> Op {
         let bytes = self.graph.stored(storage).bytes;
         let activity = match (from, to) {
-            (Place::Away(_) | Place::Pageable(_), _) => self.away_copy(bytes, from, TaskKind::Reload),
-            (_, Place::Away(_) | Place::Pageable(_)) => self.away_copy(bytes, to, TaskKind::Offload),
+            (Place::Away(_) | Place::Pageable(_), _) => {
+                self.away_copy(bytes, from, TaskKind::Reload(storage))
+            }
+            (_, Place::Away(_) | Place::Pageable(_)) => self.away_copy(bytes, to, TaskKind::Offload(storage)),
             _ => {
                 let out = matches!(to, Place::Partner(_));
                 let kind = if out { TaskKind::Eviction } else { TaskKind::Load };
@@ -275,7 +277,7 @@ impl<'a> LaneLowering<'a> {
             Place::Pageable(_) => (self.costs.pageable_copies, [Object::ToPageable, Object::FromPageable]),
             _ => (self.costs.away_copies, [Object::ToAway, Object::FromAway]),
         };
-        let back = usize::from(kind == TaskKind::Reload);
+        let back = usize::from(matches!(kind, TaskKind::Reload(_)));
         let (way, cost) = (ways[back], costs.expect("who offloads knows what copies cost")[back]);
         let (route, cause) = (self.slot(way), self.program.cause(cause::TRANSFER));
         let cap = cost.at_most.map_or(Rate::UNLIMITED, Rate::per_second);

@@ -20,7 +20,7 @@ use crate::account::Task;
 use crate::cost::{CollectivePhase, CostBook, OpCost};
 use crate::graph::OpGraph;
 use crate::names::cause;
-use crate::schedule::{Item, Lane, LaneKind, Schedule};
+use crate::schedule::{Item, Lane, LaneKind};
 use crate::site::Site;
 
 /// What the engine takes, `sim_core::simulate(&lowered.platform, &lowered.program, &lowered.start, ...)`, and what its
@@ -48,10 +48,10 @@ pub struct Lowered {
 }
 
 impl Lowered {
-    /// Lets the memory of ranks hold whatever it is given, so that it counts without refusing: the allocator of the framework says
-    /// what fits.
+    /// Lets the memory of ranks hold whatever it is given, so that it counts without refusing, unless they wait for room: the
+    /// allocator of the framework says what fits.
     pub fn count_memory(&mut self) {
-        for ids in &self.ranks {
+        for ids in self.ranks.iter().filter(|ids| !ids.waits) {
             self.platform.stores[ids.memory.index()].capacity = u64::MAX;
         }
     }
@@ -67,6 +67,8 @@ pub struct RankIds {
     pub memory: StoreId,
     /// Bytes that the memory has; its store holds no more, unless it only counts ([`Lowered::count_memory`]).
     pub capacity: u64,
+    /// Whether who finds no room there waits for it.
+    pub waits: bool,
     /// Counts what is resident in that memory, in micro-batches of one chunk; its capacity is the bound of a stage that
     /// lends micro-batches.
     pub resident: StoreId,
@@ -103,7 +105,7 @@ pub(crate) fn lower(
         lowered.program.cause(name);
     }
     lowered.program.caps.clone_from(&costs.speeds);
-    stores(&mut lowered, &cohorts.schedules[0], site);
+    stores(&mut lowered, cohorts, site);
     for _ in 0..cohorts.count {
         lowered.program.counter();
     }
@@ -177,21 +179,24 @@ fn rank_name(site: &Site, stage: u32, replica: u32) -> String {
 }
 
 /// The stores of every rank, with what is held throughout.
-fn stores(lowered: &mut Lowered, schedule: &Schedule, site: &Site) {
-    for (stage, memory) in (0u32..).zip(&schedule.stages) {
+fn stores(lowered: &mut Lowered, cohorts: &Cohorts<'_>, site: &Site) {
+    for stage in 0..cohorts.schedules[0].stages.len() as u32 {
         for replica in 0..site.replicas {
+            let memory = &cohorts.schedule(replica).stages[stage as usize];
+            let usable = if memory.waits { memory.usable() } else { memory.capacity };
             let name = rank_name(site, stage, replica);
             let platform = &mut lowered.platform;
             let bound = memory.resident_bound.map_or(u64::MAX, u64::from);
             let ids = RankIds {
                 compute: StreamId(0),
                 capacity: memory.capacity,
+                waits: memory.waits,
                 memory: match site.ranks[site.rank(stage, replica)].memory {
                     Some(store) => {
-                        platform.stores[store.index()].capacity = memory.capacity;
+                        platform.stores[store.index()].capacity = usable;
                         store
                     }
-                    None => platform.store(format!("{name}.memory"), memory.capacity),
+                    None => platform.store(format!("{name}.memory"), usable),
                 },
                 resident: platform.store(format!("{name}.resident"), bound),
             };

@@ -14,8 +14,8 @@ pub(super) type Slot = usize;
 /// A chunk of a stage.
 #[derive(Debug)]
 pub(super) struct Chunk {
-    /// How many storages it has.
-    pub(super) slots: usize,
+    /// Its storages, ascending: that of each slot.
+    pub(super) storages: Vec<StorageId>,
     /// Bytes of its input.
     pub(super) input_bytes: u64,
     pub(super) input: Option<Slot>,
@@ -73,14 +73,19 @@ impl Chunk {
             laid.ends.get(&(stage, chunk)).copied().unwrap_or_default();
         let slot = |storage: Option<StorageId>| listing.slot(storage?);
         Self {
-            slots: listing.storages.len(),
             input_bytes: input.map_or(0, |input| graph.stored(input).bytes),
             input: slot(input),
             output: slot(output),
             gradient: slot(gradient),
             input_gradient: slot(input_gradient),
             visits: visits.into(),
+            storages: listing.storages,
         }
+    }
+
+    /// The slot of a storage; none of one that is another chunk's.
+    pub(super) fn slot(&self, storage: StorageId) -> Option<Slot> {
+        self.storages.binary_search(&storage).ok()
     }
 
     /// What a visit executes.

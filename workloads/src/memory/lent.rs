@@ -3,19 +3,7 @@
 
 use hw_models::allocator::{Request, StreamNumber};
 
-use super::GATHERS;
-
-/// Lent tensors that the device had returned when each of them was allocated, by a run of a step: in the order of the host, of
-/// the first rank of a stage.
-///
-/// A tensor beyond the end of a list finds all before it returned.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Returned {
-    /// Parameters that are gathered.
-    pub gathers: Vec<u32>,
-    /// Gradients that are summed or leave for the host.
-    pub sums: Vec<u32>,
-}
+use super::{GATHERS, Recorded};
 
 /// Lent tensors of a step.
 pub(super) struct Lending<'a> {
@@ -24,7 +12,7 @@ pub(super) struct Lending<'a> {
 }
 
 impl<'a> Lending<'a> {
-    pub(super) fn new(Returned { gathers, sums }: &'a Returned) -> Self {
+    pub(super) fn new(Recorded { gathers, sums, .. }: &'a Recorded) -> Self {
         let queue = |returned| Queue { returned, allocated: 0, freed: Vec::new(), done: 0 };
         Self { gathers: queue(gathers), sums: queue(sums) }
     }
@@ -53,7 +41,7 @@ impl<'a> Lending<'a> {
 
 /// Tensors that one lane returns in the order in which the host frees them.
 struct Queue<'a> {
-    /// See [`Returned`].
+    /// See [`Recorded`].
     returned: &'a [u32],
     /// Tensors allocated so far.
     allocated: usize,

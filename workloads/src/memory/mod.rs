@@ -9,11 +9,13 @@
 //!
 //! What ranks share is gathered and summed in tensors of their own; what is with another stage for a while is not there.
 
+mod absences;
 mod chunks;
 mod exchanges;
 mod lent;
 mod moves;
 mod ranks;
+mod recorded;
 mod shared;
 mod states;
 mod usage;
@@ -24,9 +26,10 @@ use hw_models::allocator::{Request, StreamNumber};
 use crate::graph::Phase;
 use crate::names::kind;
 
+pub use absences::{Absences, Execution, Passage};
 use lent::Lending;
-pub use lent::Returned;
 pub use ranks::Ranks;
+pub use recorded::Recorded;
 pub use usage::{NotReplayed, StageUsage};
 use walk::{Tensor, Walk};
 
@@ -114,9 +117,9 @@ impl RankList {
     }
 
     /// Appends the requests of a step; what it keeps for good is there after the first one.
-    fn step(&mut self, walk: &Walk, returned: &Returned, is_first: bool) {
+    fn step(&mut self, walk: &Walk, recorded: &Recorded, is_first: bool) {
         let Walk { steps, tensors, by_end, .. } = walk;
-        let mut lending = Lending::new(returned);
+        let mut lending = Lending::new(recorded);
         let (mut ending, mut numbers) =
             (by_end.iter().copied().peekable(), Vec::with_capacity(tensors.len()));
         for (n, step) in steps.iter().enumerate() {

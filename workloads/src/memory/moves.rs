@@ -37,9 +37,9 @@ impl<'a> Lending<'a> {
 
 /// A tensor that was away: what it was before and is after, if it has come back, and the step at which it left.
 pub(super) struct Away {
-    before: TensorIndex,
-    after: Option<TensorIndex>,
-    left: usize,
+    pub(super) before: TensorIndex,
+    pub(super) after: Option<TensorIndex>,
+    pub(super) left: usize,
 }
 
 impl Walk {

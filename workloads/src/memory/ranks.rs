@@ -8,12 +8,13 @@ use crate::model::laid::{Grain, Laid};
 use crate::model::transformer::{DataParallel, ShardedTransformer, Sharding, States, Step};
 use crate::names::kind;
 use crate::order::{Order, Visit};
-use crate::plan::{LayeredPlan, TransformerPlan};
+use crate::plan::{Built, LayeredPlan, TransformerPlan};
 
+use super::moves::Lending;
 use super::shared::Shared;
 use super::states::Held;
 use super::walk::Walk;
-use super::{Framework, RankList, Returned};
+use super::{Absences, Framework, RankList, Recorded};
 
 /// The ranks of a plan.
 #[derive(Clone, Debug)]
@@ -41,7 +42,7 @@ pub struct Ranks {
 /// What a rank's memory hangs on beside its own operators.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Between<'a> {
-    pub(super) returned: &'a Returned,
+    pub(super) recorded: &'a Recorded,
     /// How many micro-batches of another stage it keeps at a time, and the bytes of each.
     pub(super) kept: (u32, u64),
 }
@@ -121,19 +122,23 @@ impl Ranks {
         for (kind, bytes) in throughout {
             list.allocate(bytes, kind);
         }
-        let walk =
-            Walk::of((self, &self.laid.graph), stage, visits(order, stage), (&[], 0), framework.placeholder);
-        list.step(&walk, &Returned::default(), true);
+        let walk = self.walk(order, stage, framework);
+        list.step(&walk, &Recorded::default(), true);
         list
     }
 
     /// The list of a rank of `stage` from the making of the model to the end of its second step, when it holds all that it
     /// will: parameters, gradients and states of the optimizer tensor by tensor. It is the copy `copy` of the model.
     pub fn training(&self, order: &Order, (stage, copy): (u32, u32), framework: &Framework) -> RankList {
-        let visits = visits(order, stage);
-        let walk = Walk::of((self, &self.laid.graph), stage, visits, (&[], 0), framework.placeholder);
-        let between = Between { returned: &Returned::default(), kept: (0, 0) };
-        self.two_steps(&walk, (stage, copy), visits, between, framework)
+        let between = Between { recorded: &Recorded::default(), kept: (0, 0) };
+        let walk = self.walk(order, stage, framework);
+        self.two_steps(&walk, (stage, copy), visits(order, stage), between, framework)
+    }
+
+    /// A step in which nothing leaves.
+    fn walk(&self, order: &Order, stage: u32, framework: &Framework) -> Walk {
+        let nothing = (Lending::default(), &Absences::default());
+        Walk::of((self, &self.laid.graph), stage, visits(order, stage), nothing, framework.placeholder)
     }
 
     /// Two steps of a walk, the model and its states.
@@ -142,7 +147,7 @@ impl Ranks {
         walk: &Walk,
         (stage, copy): (u32, u32),
         visits: &[Visit],
-        Between { returned, kept: (count, bytes) }: Between<'_>,
+        Between { recorded, kept: (count, bytes) }: Between<'_>,
         framework: &Framework,
     ) -> RankList {
         let held = Held::of(self, stage, copy);
@@ -152,9 +157,9 @@ impl Ranks {
         for _ in 0..count {
             list.allocate(bytes, kind::HELD_FOR_PARTNER);
         }
-        list.step(walk, returned, true);
+        list.step(walk, recorded, true);
         held.update(&mut list, visits.last().map_or(0, |visit| visit.micro_batch));
-        list.step(walk, returned, false);
+        list.step(walk, recorded, false);
         list
     }
 
@@ -165,7 +170,12 @@ impl Ranks {
         positions.map(|position| cut.positions[position as usize].as_slice())
     }
 
-    /// Whether it takes a run to tell when memory comes back: gathers, or gradients that leave for the host, are lent.
+    /// Whether it takes a run to tell when memory of a plan comes back.
+    pub fn need_run(&self, built: &Built) -> bool {
+        self.lends() || built.memory.iter().any(|memory| memory.waits)
+    }
+
+    /// Whether the device returns memory: gathers, or gradients that leave for the host, are lent.
     pub fn lends(&self) -> bool {
         let leaves = self.shared.leaves && !self.shared.sums.is_empty();
         leaves || self.shared.gathers.values().flatten().any(|gather| gather.is_lent)

@@ -6,11 +6,12 @@
 
 use std::cmp::Reverse;
 
-use hw_models::allocator::{Mistake, Settings, Usage, replay};
+use hw_models::allocator::{Mistake, Settings, Usage, replay, sizes};
 use thiserror::Error;
 
 use crate::graph::Phase;
 use crate::model::cut::{Cut, Piece};
+use crate::model::laid::Grain;
 use crate::model::transformer::Block;
 use crate::names::kind;
 use crate::order::Visit;
@@ -19,7 +20,7 @@ use crate::plan::Built;
 use super::moves::Lending;
 use super::ranks::{Between, Ranks};
 use super::walk::Walk;
-use super::{Executed, Framework, RankList, Returned};
+use super::{Executed, Framework, RankList, Recorded};
 
 /// Operators that are replayed at most, over all ranks that differ, which takes some seconds.
 const OPERATORS_MAX: u64 = 8_000_000;
@@ -39,6 +40,8 @@ pub struct StageUsage {
     pub needed: u64,
     /// The same without fragments.
     pub unfragmented: u64,
+    /// Bytes with which a rank that runs out would not, if it did all in the same order.
+    pub lacking: u64,
     /// What was executed when tensors had most bytes; none: nothing yet.
     pub allocated_in: Option<Executed>,
     /// What was executed when segments had most bytes.
@@ -65,31 +68,27 @@ pub enum NotReplayed {
 
 impl Ranks {
     /// Memory that a rank of each stage needs by the end of its second step, in the order of the stages; of those that run out, the
-    /// one that needs most has a shortage. `returned` goes by stage; a stage beyond its end finds all returned that was lent.
+    /// one that needs most has a shortage. `recorded` goes by stage; of a stage beyond its end nothing is told.
     ///
     /// # Errors
     /// Why that cannot be told.
     pub fn usage(
         &self,
         built: &Built,
-        returned: &[Returned],
+        recorded: &[Recorded],
         framework: &Framework,
         settings: &Settings,
     ) -> Result<Vec<StageUsage>, NotReplayed> {
         let (kinds, kind_of) = self.replayed(built)?;
-        let all_returned = Returned::default();
+        let nothing_told = Recorded::default();
         let needing = |kind: &Kind<'_>| {
-            let Lending { trips, bound, kept } = kind.lending;
-            let walk = Walk::of(
-                (self, &self.laid.graph),
-                kind.first,
-                kind.visits,
-                (trips, bound),
-                framework.placeholder,
-            );
-            let returned = returned.get(kind.first as usize).unwrap_or(&all_returned);
+            let recorded = recorded.get(kind.first as usize).unwrap_or(&nothing_told);
+            // Swapping has operators executed again, of which only its plan knows.
+            let graph = if built.grain == Grain::Tensor { &built.graph } else { &self.laid.graph };
+            let moves = (kind.lending, &recorded.absences);
+            let walk = Walk::of((self, graph), kind.first, kind.visits, moves, framework.placeholder);
             let of_copy = |copy| {
-                let between = Between { returned, kept };
+                let between = Between { recorded, kept: kind.lending.kept };
                 let list = self.two_steps(&walk, (kind.first, copy), kind.visits, between, framework);
                 let used = kind.used(&list, u64::MAX, settings)?;
                 Ok((list, used))
@@ -112,7 +111,9 @@ impl Ranks {
         for n in beyond {
             let limited = kinds[n].used(&lists[n], kinds[n].left(), settings)?;
             let StageUsage { needed, unfragmented, .. } = usages[n];
-            usages[n] = StageUsage { needed, unfragmented, ..limited };
+            let is_short = kinds[n].waits && limited.usage.shortage.is_some();
+            let lacking = if is_short { kinds[n].lacking(&lists[n], needed, settings)? } else { 0 };
+            usages[n] = StageUsage { needed, unfragmented, lacking, ..limited };
             if usages[n].usage.shortage.is_some() {
                 break;
             }
@@ -185,6 +186,8 @@ struct Kind<'a> {
     /// By chunk, bytes that come from another rank on the way forward, and on the way back.
     crosses: Vec<[Option<u64>; 2]>,
     lending: Lending<'a>,
+    /// Whether storages leave in the order that a run tells, for each stage its own.
+    waits: bool,
     capacity: u64,
     outside: Vec<(&'static str, u64)>,
 }
@@ -192,9 +195,10 @@ struct Kind<'a> {
 impl<'a> Kind<'a> {
     fn of(ranks: &'a Ranks, built: &'a Built, stage: u32) -> Self {
         let chain = ranks.chain;
-        // A run tells of every micro-batch what is lent. Else repeats are left out, in which fragments may still become more: in
-        // the library by up to 1.5 % of the segments.
-        let (order, moves) = if ranks.lends() { (&built.order, &*built.moves) } else { built.briefly() };
+        // A run tells of every micro-batch. Else repeats are left out, in which fragments may still become more: in the library by up
+        // to 1.5 % of the segments.
+        let (order, moves) =
+            if ranks.need_run(built) { (&built.order, &*built.moves) } else { built.briefly() };
         let crosses = |position: u32| {
             let bytes = |lower: u32| chain.hop(lower).map(|_| ranks.boundaries[chain.stage(lower) as usize]);
             [position.checked_sub(1).and_then(bytes), bytes(position)]
@@ -207,13 +211,15 @@ impl<'a> Kind<'a> {
             pieces: ranks.pieces(stage).collect(),
             crosses: (0..chain.chunks).map(|chunk| crosses(chain.position(stage, chunk))).collect(),
             lending: Lending::of(moves, stage),
+            waits: memory.waits,
             capacity: memory.capacity,
             outside: memory.persistent.iter().filter(is_outside).copied().collect(),
         }
     }
 
     fn is_like(&self, other: &Self) -> bool {
-        self.outside() == other.outside()
+        !self.waits
+            && self.outside() == other.outside()
             && self.visits == other.visits
             && self.pieces == other.pieces
             && self.crosses == other.crosses
@@ -229,11 +235,24 @@ impl<'a> Kind<'a> {
             outside: self.outside.clone(),
             needed: self.outside().saturating_add(usage.peak_reserved.reserved),
             unfragmented: self.outside().saturating_add(usage.peak_allocated.allocated),
+            lacking: 0,
             allocated_in: executing(usage.peak_allocated.request),
             reserved_in: executing(usage.peak_reserved.request),
             short_in: usage.shortage.as_ref().and_then(|shortage| executing(shortage.moment.request)),
             usage,
         })
+    }
+
+    /// Bytes with which a rank that runs out would not, to a page of a segment; with `needed` in all it takes what it likes.
+    fn lacking(&self, list: &RankList, needed: u64, settings: &Settings) -> Result<u64, NotReplayed> {
+        let (mut short, mut enough) = (0, needed.saturating_sub(self.capacity));
+        while enough > short + sizes::LARGE_SEGMENT {
+            let lacking = u64::midpoint(short, enough);
+            let used =
+                replay(&list.requests, self.left() + lacking, settings).map_err(NotReplayed::Mistakes)?;
+            *if used.shortage.is_some() { &mut short } else { &mut enough } = lacking;
+        }
+        Ok(enough)
     }
 
     /// Bytes that the allocator may take.

@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use hw_models::allocator::StreamNumber;
 
 use crate::chain::Chain;
-use crate::disposition::Trip;
-use crate::graph::{OpGraph, Phase};
+use crate::graph::{OpGraph, Phase, StorageId};
 use crate::order::Visit;
 
 use super::chunks::{Chunk, Listed, Slot, WeightGradient};
 use super::exchanges::UnderWay;
-use super::moves::Away;
+use super::moves::{Away, Lending};
 use super::ranks::Ranks;
-use super::{COMPUTE, Executed, Placeholder};
+use super::{Absences, COMPUTE, Executed, Placeholder};
 
 /// The operators of a rank, and the tensors they fill in the order in which they do.
 pub(super) struct Walk {
@@ -65,13 +64,13 @@ pub(super) type TensorIndex = usize;
 pub(super) struct Slots(Vec<Option<TensorIndex>>);
 
 impl Slots {
-    fn put(&mut self, slot: Option<Slot>, tensor: Option<TensorIndex>) {
+    pub(super) fn put(&mut self, slot: Option<Slot>, tensor: Option<TensorIndex>) {
         if let Some((slot, tensor)) = slot.zip(tensor) {
             self.0[slot] = Some(tensor);
         }
     }
 
-    fn get(&self, slot: Slot) -> Option<TensorIndex> {
+    pub(super) fn get(&self, slot: Slot) -> Option<TensorIndex> {
         self.0[slot]
     }
 
@@ -92,10 +91,19 @@ enum Way {
 }
 
 /// What a rank is given.
-struct Stage<'a> {
+pub(super) struct Stage<'a> {
     ranks: &'a Ranks,
     chain: Chain,
     chunks: Vec<Chunk>,
+    absences: &'a Absences,
+}
+
+impl Stage<'_> {
+    /// The chunk of a storage, and its slot there.
+    pub(super) fn slot(&self, storage: StorageId) -> Option<(u32, Slot)> {
+        let slots = (0..).zip(&self.chunks).map(|(number, chunk)| Some((number, chunk.slot(storage)?)));
+        slots.flatten().next()
+    }
 }
 
 impl Walk {
@@ -103,12 +111,12 @@ impl Walk {
         (ranks, graph): (&Ranks, &OpGraph),
         stage: u32,
         visits: &[Visit],
-        (trips, bound): (&[Trip], u32),
+        (Lending { trips, bound, .. }, absences): (Lending<'_>, &Absences),
         placeholder: Placeholder,
     ) -> Self {
         let chain = ranks.chain;
         let chunks = (0..chain.chunks).map(|chunk| Chunk::of(&ranks.laid, graph, (stage, chunk)));
-        let stage_of = Stage { ranks, chain, chunks: chunks.collect() };
+        let stage_of = Stage { ranks, chain, chunks: chunks.collect(), absences };
         let mut walk = Self {
             steps: Vec::new(),
             tensors: Vec::new(),
@@ -148,7 +156,7 @@ impl Walk {
             micro_batch: visit.micro_batch,
         };
         let key = (number, visit.micro_batch);
-        let mut made = self.made.remove(&key).unwrap_or_else(|| Slots(vec![None; chunk.slots]));
+        let mut made = self.made.remove(&key).unwrap_or_else(|| Slots(vec![None; chunk.storages.len()]));
         match visit.phase {
             Phase::Forward => self.forward(stage, (chunk, position), execution, &mut made),
             Phase::Backward | Phase::BackwardInput => {
@@ -248,6 +256,8 @@ impl Walk {
         let shared = &stage.ranks.shared;
         for op in operators {
             let execution = Executed { block: op.block, ..visit };
+            let [before, during] = stage.absences.around(op.op, visit.micro_batch);
+            self.pass(stage, before, execution, (&[], 0), made);
             self.begin_exchanges(shared, op.op, execution);
             let phase = if op.is_recomputed { Phase::Recompute } else { visit.phase };
             let execution = Executed { operator: op.name, phase, ..execution };
@@ -263,6 +273,10 @@ impl Walk {
                         made.put(Some(slot), Some(tensor));
                     }
                 }
+            }
+            if !during.is_empty() {
+                let reads: Vec<TensorIndex> = op.reads.iter().filter_map(|&slot| made.get(slot)).collect();
+                self.pass(stage, during, execution, (&reads, op.workspace), made);
             }
             self.follow_exchanges(shared, op.op, execution, filled);
         }

@@ -96,6 +96,7 @@ impl ProfiledPipeline {
         let memory = |stage: &StageProfile| {
             let persistent = vec![(kind::WEIGHTS, stage.weights)];
             StageMemory {
+                fragments: 0,
                 capacity,
                 persistent,
                 hosted: Vec::new(),

@@ -109,7 +109,7 @@ impl<'a> Deployed<'a> {
         let hops: Vec<(u32, u32)> = hops.collect();
         let grounds = JobGrounds { job: &job, hops: &hops, hosted, arrays: &arrays, channels: &channels };
         let mut built = assemble(staged, &deployment.pipelining, &copies, &grounds)?;
-        built.accounts = Some(accounts.of_graph(built.operator_of.clone()));
+        built.accounts = Some(accounts.of_graph(&built.graph));
         Ok(built)
     }
 
@@ -298,7 +298,7 @@ impl<'a> Deployed<'a> {
     /// What each stage's ranks hold throughout.
     fn memory(&self, buffers: &[u64], reserved: u64, capacity: u64) -> Vec<StageMemory> {
         let stages = self.states.iter().zip(&self.laid.transient).zip(buffers);
-        let memory = |((places, &transient), &buffers): ((&Places, &u64), &u64)| {
+        let memory = |(stage, ((places, &transient), &buffers)): (usize, ((&Places, &u64), &u64))| {
             let Places { gpu, host, drives } = places;
             let persistent = vec![
                 (kind::PARAMETERS, gpu.parameters),
@@ -316,6 +316,7 @@ impl<'a> Deployed<'a> {
             }
             StageMemory {
                 capacity,
+                fragments: self.deployment.fragments.get(stage).copied().unwrap_or(0),
                 persistent,
                 hosted,
                 exchanged: exchanges,
@@ -325,7 +326,7 @@ impl<'a> Deployed<'a> {
                 waits: false,
             }
         };
-        stages.map(memory).collect()
+        stages.enumerate().map(memory).collect()
     }
 }
 

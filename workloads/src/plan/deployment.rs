@@ -41,6 +41,8 @@ pub struct Deployment {
     pub reserved: u64,
     /// Bytes of each GPU that may be used, reserved ones included; none: all.
     pub limit: Option<u64>,
+    /// By stage, bytes of those that the allocator of the framework cannot use for tensors; 0 of a stage beyond the end.
+    pub fragments: Vec<u64>,
 }
 
 impl Deployment {
@@ -68,6 +70,7 @@ impl Deployment {
             },
             reserved: 0,
             limit: None,
+            fragments: Vec::new(),
         }
     }
 

@@ -22,7 +22,7 @@ use crate::check::{self, buffers::ShortBuffers, memory::FullHost, memory::Shortf
 use crate::cost::CostBook;
 use crate::disposition::{Conflict, Dispositions, Move};
 use crate::exchange::Exchange;
-use crate::graph::{OpGraph, OperatorId, StorageId};
+use crate::graph::{OpGraph, StorageId};
 use crate::hardware::HardwareError;
 use crate::host_update::HostUpdate;
 use crate::limits::{self, Invalid};
@@ -103,8 +103,10 @@ pub struct Built {
     pub arrays: Vec<ArrayUse>,
     /// Oversubscription of memory beyond what was asked for. `None`: not asked for, or reached exactly.
     pub oversubscribed: Option<Oversubscribed>,
-    /// By operator of the graph, its work.
-    pub(crate) operator_of: Vec<OperatorId>,
+    /// What is executed.
+    pub(crate) graph: OpGraph,
+    /// What a storage of that is of.
+    pub(crate) grain: Grain,
     /// What the tasks of its activities count as; none for a profile, whose times are given.
     pub accounts: Option<Accounts>,
 }
@@ -374,12 +376,14 @@ fn assemble(
         let tables: Vec<Dispositions> = tables.iter().map(|full| full.with_trips_of(table)).collect();
         self::schedules(&staged, &tables, order, pipelining, Checked::Yes)?;
     }
-    let Staged { chain, graph, costs, memory, .. } = staged;
+    let Staged { chain, graph, costs, mut memory, .. } = staged;
+    for (stage, memory) in memory.iter_mut().enumerate() {
+        memory.waits = schedules.iter().any(|schedule| schedule.stages[stage].waits);
+    }
     let short = schedules.iter().map(|schedule| check::memory::shortfalls(schedule, &graph));
     let shortfalls = short.into_iter().find(|short| !short.is_empty()).unwrap_or_default();
-    // Nobody but the stores knows which tensors are there where some leave.
-    let leave = tables.iter().any(|table| table.offloads().next().is_some());
-    if !shortfalls.is_empty() && leave {
+    // What waits for room that never comes would hang.
+    if shortfalls.iter().any(|short| memory[short.stage as usize].waits) {
         return Err(PlanError::DoesNotFit(shortfalls));
     }
     let cohorts = Cohorts::new(&schedules, |replica| cohort_of[replica as usize], copies.replicas);
@@ -390,7 +394,6 @@ fn assemble(
     if !full.is_empty() {
         return Err(PlanError::HostDoesNotFit(full));
     }
-    let operator_of = graph.ops().iter().map(|op| op.operator).collect();
     let mut lowered = lower::lower(&cohorts, &graph, &costs, &site, pipelining.steps);
     grounds.slow_clocks(&mut lowered);
     Ok(Built {
@@ -407,7 +410,8 @@ fn assemble(
         kept,
         arrays: site.arrays,
         oversubscribed,
-        operator_of,
+        grain: pipelining.grain(),
+        graph,
         accounts: None,
     })
 }

@@ -165,7 +165,7 @@ impl Observer for Watch<'_> {
         let seen = &mut self.seen[stream];
         match task.kind {
             TaskKind::Operator(op) => seen.ops.entry(op.0).or_insert([start, end])[1] = end,
-            TaskKind::Offload => {
+            TaskKind::Offload(_) => {
                 seen.copies.get_or_insert([start, end])[1] = end;
                 seen.bytes += task.bytes;
             }

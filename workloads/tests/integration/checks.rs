@@ -19,6 +19,7 @@ fn plain() -> (PipelinePlan, Order, OpGraph, Schedule) {
     let order = order(&plan);
     let memory = vec![
         StageMemory {
+            fragments: 0,
             capacity: u64::MAX,
             persistent: Vec::new(),
             hosted: Vec::new(),

@@ -20,7 +20,7 @@ const EXPERT: &str = "parallelism.expert";
 const MODE: &str = "techniques.recompute.mode";
 
 /// Settings that mean nothing for a list of layers.
-const FOREIGN: [(&str, &str); 18] = [
+const FOREIGN: [(&str, &str); 17] = [
     ("training.fp8", "layers of a list multiply in `precision`; remove it"),
     ("training.micro_batches", "write `accumulate`: the micro-batches of each copy of the model"),
     ("parallelism.stage_layers", "stages of a list of layers follow from what they take; remove it"),
@@ -36,7 +36,6 @@ const FOREIGN: [(&str, &str); 18] = [
     ("techniques.recompute.keeps", "a block keeps its input; remove it"),
     ("techniques.recompute.layers", "all blocks recompute; remove it"),
     ("techniques.recompute.others", "all blocks recompute; remove it"),
-    ("memory.allocator", "its tensors are not allocated one by one; remove it"),
     ("memory.gradient_placeholders", "its products leave their gradients in memory of their own; remove it"),
     ("techniques.bpipe", "it lends activations of stages that are alike; remove it"),
 ];
@@ -81,6 +80,7 @@ impl Check<'_> {
         let settings = settings.clone();
         let given = self.given(&settings);
         self.on_machine(scenario, MODEL, "a list of layers");
+        self.allocator(scenario);
         if given {
             self.read(scenario, &settings);
         }

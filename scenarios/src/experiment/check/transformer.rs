@@ -178,7 +178,7 @@ impl Check<'_> {
     }
 
     /// The allocator can be set so.
-    fn allocator(&mut self, scenario: &Scenario) {
+    pub(super) fn allocator(&mut self, scenario: &Scenario) {
         for fault in plans::memory::settings(scenario).faults() {
             let (path, help) = match fault {
                 Fault::MaxSplitSize(_) => ("max_split_size", "write `max_split_size: 128 MiB`, or remove it"),

@@ -1,6 +1,6 @@
 //! Memory that a host takes as far ahead of its device as it is, and what it costs to keep it from that.
 
-use workloads::memory::{Ranks, Returned};
+use workloads::memory::{self, Ranks};
 use workloads::model::transformer::{Gather, GatherLimit};
 
 use super::exchanged::{Recorded, eight, parameters};
@@ -59,12 +59,12 @@ fn segments_follow_what_the_device_has_returned() {
     let ranks = Ranks::of_transformer(&plan).unwrap();
     assert!(ranks.lends());
     let built = world.build(&plan).unwrap();
-    let reserved = |returned: &[Returned]| {
+    let reserved = |returned: &[memory::Recorded]| {
         let used = ranks.usage(&built, returned, &NOTHING, &Default::default()).unwrap();
         used[0].usage.peak_reserved.reserved
     };
     let (nothing_returned, all_returned) =
-        (reserved(&[Returned { gathers: vec![0; 9], sums: Vec::new() }]), reserved(&[]));
+        (reserved(&[memory::Recorded { gathers: vec![0; 9], ..Default::default() }]), reserved(&[]));
     let more = (nothing_returned - all_returned) as f64 / layer as f64;
     // Eight layers instead of the two of a backward pass that gathers one ahead.
     assert!((more - 6.0).abs() < 0.2, "{more}");

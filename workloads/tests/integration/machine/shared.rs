@@ -1,7 +1,7 @@
 //! Tensors of ranks that share parameters and gradients, one by one.
 
 use hw_models::allocator::Request;
-use workloads::memory::{RankList, Ranks, Returned};
+use workloads::memory::{RankList, Ranks, Recorded};
 use workloads::model::hosted::ParametersAt;
 use workloads::model::transformer::{Fp8, Gather, Scaling, States};
 use workloads::techniques::zero_infinity::ZeroInfinity;
@@ -127,7 +127,7 @@ fn tensors_are_about_as_many_bytes_as_storages() {
         let world = World::dgx_a100(1).roomy();
         let built = world.build(&plan).unwrap();
         let ranks = Ranks::of_transformer(&plan).unwrap();
-        let of_tensors = |returned: &[Returned]| {
+        let of_tensors = |returned: &[Recorded]| {
             let used = ranks.usage(&built, returned, &NOTHING, &Default::default()).unwrap();
             let outside: u64 = used[0].outside.iter().map(|(_, bytes)| bytes).sum();
             let usage = &used[0].usage;
@@ -136,7 +136,7 @@ fn tensors_are_about_as_many_bytes_as_storages() {
         };
         let ran = world.completed(&plan);
         let of_storages = ran.run.stores[ran.lowered.stages[0].memory.index()].peak.bytes as f64;
-        let none = Returned { sums: vec![0; 1_000], ..Returned::default() };
+        let none = Recorded { sums: vec![0; 1_000], ..Recorded::default() };
         let ([least, _], [_, most]) = (of_tensors(&[]), of_tensors(&[none]));
         assert!(
             0.85 * least < of_storages && of_storages < 1.15 * most,
