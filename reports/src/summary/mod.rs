@@ -141,7 +141,7 @@ pub struct RunSummary {
     /// Peaks of the framework's caching allocator by stage, where it gives the verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocator: Vec<AllocatorPeak>,
-    /// Why the allocator was not asked, so that storages alone say that it fits: `techniques.swap` moves tensors.
+    /// Why the allocator was not asked, so that storages alone say that it fits: its ranks execute too many operators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocator_unknown: Option<String>,
     /// Notes for readers who compare the run with others: sentences without final full stop.

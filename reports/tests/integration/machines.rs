@@ -241,20 +241,20 @@ fn gpus_that_are_left_over_are_named() {
 
 #[test]
 fn runs_that_the_allocator_did_not_judge_are_named_with_the_reason() {
-    let swap = "`techniques.swap` moves tensors";
+    let long = "it executes too many operators";
     let run = |variant, reason: Option<&str>| RunSummary {
         allocator_unknown: reason.map(str::to_owned),
         ..bare(variant, 1.5)
     };
     let judged = RunSummary { allocator: vec![AllocatorPeak::default()], ..bare("plain", 1.4) };
-    let several = summary("mixed", &[], vec![judged.clone(), run("a", Some(swap)), run("b", Some(swap))]);
+    let several = summary("mixed", &[], vec![judged.clone(), run("a", Some(long)), run("b", Some(long))]);
     let sentence = format!(
-        "Memory is judged without the allocator for a and b ({swap}): fragments, typically 1 to 9 %, are not counted"
+        "Memory is judged without the allocator for a and b ({long}): fragments, typically 1 to 9 %, are not counted"
     );
     let compared = format!("{sentence}; for the other variants they are");
     assert!(screen(&several).contains(&format!("\n{compared}\n")), "{}", screen(&several));
     assert!(page(&several).contains(&format!("<p>{compared}.</p>")));
-    let alone = summary("swapped", &[], vec![run("a", Some(swap)), run("b", Some(swap))]);
+    let alone = summary("swapped", &[], vec![run("a", Some(long)), run("b", Some(long))]);
     assert!(screen(&alone).contains(&format!("\n{sentence}\n")), "{}", screen(&alone));
     let all = summary("judged", &[], vec![judged, run("profile", None)]);
     assert!(!screen(&all).contains("without the allocator"), "{}", screen(&all));

@@ -19,34 +19,21 @@ pub(crate) fn ranks(scenario: &Scenario, built: &Built) -> Result<Ranks, Option<
     let ranks = match &scenario.model {
         Model::ProfiledPipeline(_) => return Err(None),
         Model::Transformer(model) => {
-            not_replayed(scenario)?;
             Ranks::of_transformer(&transformer::plan(scenario, model)).map_err(|_| None)?
         }
-        Model::Layers(model) => {
-            not_replayed(scenario)?;
-            Ranks::of_layers(&layered::plan(scenario, model).map_err(|_| None)?)
-        }
+        Model::Layers(model) => Ranks::of_layers(&layered::plan(scenario, model).map_err(|_| None)?),
     };
     ranks.check(built).map_err(|reason| Some(reason.to_string()))?;
     Ok(ranks)
 }
 
-/// Reports settings of which only the stores of the engine know where tensors are.
-fn not_replayed(scenario: &Scenario) -> Result<(), Option<String>> {
-    match scenario.memory.footprint_ratio {
-        Some(_) => Err(Some("`memory.footprint_ratio` limits storages".to_owned())),
-        None => Ok(()),
-    }
-}
-
-/// The scenario without techniques that found nothing to move; `None`: there is no such technique. A limit by
-/// `memory.footprint_ratio` is of the plan that has them.
+/// The scenario without techniques that found nothing to move; `None`: there is no such technique.
 pub(crate) fn without_idle_techniques(scenario: &Scenario, built: &Built) -> Option<Scenario> {
     let techniques = &scenario.techniques;
     let may_move = techniques.swap.is_some() || techniques.activation_offload.is_some();
     let moves = |role: &StreamRole| matches!(role.kind, LaneKind::Offload | LaneKind::Reload);
     let idle = !built.lowered.streams.iter().any(moves) && !built.produces_again;
-    (may_move && idle && scenario.memory.footprint_ratio.is_none()).then(|| {
+    (may_move && idle).then(|| {
         let mut plain = scenario.clone();
         (plain.techniques.swap, plain.techniques.activation_offload) = (None, None);
         plain

@@ -16,7 +16,7 @@ use hw_models::machine::Machine;
 use workloads::limits;
 use workloads::placement::{Extent, Placement};
 use workloads::plan::{
-    Built, PlanError, build, build_layered_on, build_on, check_layered_on, check_on, estimate,
+    Built, Deployment, PlanError, build, build_layered_on, build_on, check_layered_on, check_on, estimate,
     estimate_layered, estimate_transformer,
 };
 
@@ -25,23 +25,39 @@ use crate::schema::{Count, Model, Scenario};
 pub(crate) use effort::effort;
 pub(crate) use pipelining::{micro_batches_per_flush, pipelining, steps};
 
-/// Builds the program of a checked scenario; `fragments` are bytes, by stage, that the allocator of its framework cannot use.
+/// What there is of the memory of GPUs, beside what settings say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Room {
+    /// Bytes of each GPU that may be used; none: as settings say.
+    pub(crate) limit: Option<u64>,
+    /// By stage, bytes of those that the allocator of the framework cannot use.
+    pub(crate) fragments: Vec<u64>,
+}
+
+impl Room {
+    fn give(&self, deployment: &mut Deployment) {
+        deployment.limit = self.limit.or(deployment.limit);
+        deployment.fragments.clone_from(&self.fragments);
+    }
+}
+
+/// Builds the program of a checked scenario.
 ///
 /// # Errors
 /// What keeps it from being simulated.
-pub(crate) fn built(scenario: &Scenario, fragments: &[u64]) -> Result<Built, PlanError> {
+pub(crate) fn built(scenario: &Scenario, room: &Room) -> Result<Built, PlanError> {
     match &scenario.model {
         Model::ProfiledPipeline(pipeline) => build(&profiled::plan(scenario, pipeline)),
         Model::Transformer(model) => {
             let machine = machine::of(scenario)?;
             let mut plan = transformer::plan(scenario, model);
-            plan.deployment.fragments = fragments.to_vec();
+            room.give(&mut plan.deployment);
             build_on(&plan, &machine::hardware(&machine, scenario))
         }
         Model::Layers(model) => {
             let machine = machine::of(scenario)?;
             let mut plan = layered::plan(scenario, model)?;
-            plan.deployment.fragments = fragments.to_vec();
+            room.give(&mut plan.deployment);
             build_layered_on(&plan, &machine::hardware(&machine, scenario))
         }
     }

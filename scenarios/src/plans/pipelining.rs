@@ -11,7 +11,7 @@ use workloads::techniques::zero_infinity::ZeroInfinity;
 use workloads::techniques::zero_offload::ZeroOffload;
 
 use crate::schema::{
-    self, Bytes, EvictionPolicy, KeptParameters, MemoryAllowance, Outside, Scenario, Schedule, Send, Share,
+    self, Bytes, EvictionPolicy, KeptParameters, MemoryAllowance, Outside, Scenario, Schedule, Send,
     StoreWhen, SwapCoordination, SwapEngine,
 };
 
@@ -52,7 +52,6 @@ pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
         zero_offload: scenario.techniques.zero_offload.as_ref().map(zero_offload),
         zero_infinity: scenario.techniques.zero_infinity.as_ref().map(zero_infinity),
         swap: scenario.techniques.swap.as_ref().map(swap),
-        footprint_ratio: scenario.memory.footprint_ratio.map(Share::as_f64),
     }
 }
 

@@ -44,6 +44,20 @@ impl Verdict {
         ranks.need_run(simulation.built).then(|| Recorder::new(simulation, ranks.lends()))
     }
 
+    /// What the allocator of each stage takes; nothing where it is not asked.
+    ///
+    /// # Errors
+    /// A mistake in foretrain, in words.
+    pub(super) fn used(&self, simulation: &Simulation<'_>) -> Result<Vec<StageUsage>, String> {
+        let Self::Allocator(ranks) = self else { return Ok(Vec::new()) };
+        let mut recorded = Vec::new();
+        if let Some(mut recorder) = self.recorder(simulation) {
+            simulation.observed(&mut recorder)?;
+            recorded = recorder.recorded();
+        }
+        plans::memory::used(simulation.scenario, ranks, simulation.built, &recorded)
+    }
+
     /// Adds to a run what the allocator of each stage takes, where it is asked; `recorded` goes by stage. If one runs out the run does
     /// not fit.
     ///

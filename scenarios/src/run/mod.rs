@@ -6,6 +6,7 @@ mod constants;
 mod drawing;
 mod drives;
 mod failure;
+mod footprint;
 mod headline;
 mod idle;
 pub mod interval;

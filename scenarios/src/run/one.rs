@@ -13,13 +13,14 @@ use workloads::lower::Lowered;
 use workloads::plan::{Built, PlanError};
 
 use super::allocation::{Judged, Verdict};
+use super::footprint::Footprint;
 use super::measure::Measured;
 use super::outcomes::Outcomes;
 use super::tally::Tally;
 use super::words::Words;
 use super::{Refusal, failure, kept, measure, notes, picture, remedy, swapped};
 use crate::experiment::{Experiment, Point};
-use crate::plans;
+use crate::plans::{self, Room};
 use crate::schema::{Fold, Scenario, Segments};
 
 /// Rounds in which a plan that fills the memory of GPUs is decided, simulated and asked of the allocator, at most.
@@ -133,20 +134,24 @@ pub(super) fn drawable(scenario: &Scenario, seed: u64) -> Result<Prepared, Unbui
 /// what was lacking is left free in the next. What has failed in the end is told by the first.
 fn settled(scenario: &Scenario, seed: u64) -> Result<(Prepared, RunSummary), Unbuilt> {
     let first = prepare(scenario)?;
-    let Judged { summary, mut lacking } = first.judged(scenario, seed)?;
-    let mut fragments = vec![0; lacking.len()];
+    let Judged { summary, mut lacking } = first.judged(scenario, seed).map_err(Unbuilt::Broken)?;
+    let mut room = first.room.clone();
+    room.fragments.resize(lacking.len(), 0);
     for round in 1..ROUNDS_MAX {
         if lacking.iter().all(|&bytes| bytes == 0) {
             break;
         }
-        // As little as was lacking may change nothing, so that each round leaves more.
-        fragments.iter_mut().zip(&lacking).for_each(|(fragments, lacking)| *fragments += round * lacking);
-        let next = match prepared(scenario, &fragments) {
-            Ok(next) => next,
+        // What is decided otherwise leaves other gaps: each round leaves half as much again as the one before.
+        for (fragments, lacking) in room.fragments.iter_mut().zip(&lacking) {
+            *fragments += lacking;
+            *fragments += *fragments * round / 2;
+        }
+        let next = match prepared(scenario, room.clone()) {
+            Ok(next) => Prepared { note: first.note.clone(), ..next },
             Err(Unbuilt::Reported(_)) => break,
             Err(broken) => return Err(broken),
         };
-        let judged = next.judged(scenario, seed)?;
+        let judged = next.judged(scenario, seed).map_err(Unbuilt::Broken)?;
         if judged.summary.fits {
             return Ok((next, judged.summary));
         }
@@ -159,6 +164,9 @@ fn settled(scenario: &Scenario, seed: u64) -> Result<(Prepared, RunSummary), Unb
 pub(crate) struct Prepared {
     pub(crate) built: Built,
     pub(super) verdict: Verdict,
+    room: Room,
+    /// What its results do not say.
+    note: Option<String>,
 }
 
 impl Prepared {
@@ -167,26 +175,34 @@ impl Prepared {
     /// # Errors
     /// A mistake in foretrain, in words.
     pub(crate) fn simulated(&self, scenario: &Scenario, seed: u64) -> Result<RunSummary, String> {
-        Ok(simulated(&Simulation::of(scenario, &self.built, seed), &self.verdict)?.summary)
+        Ok(self.judged(scenario, seed)?.summary)
     }
 
-    fn judged(&self, scenario: &Scenario, seed: u64) -> Result<Judged, Unbuilt> {
-        simulated(&Simulation::of(scenario, &self.built, seed), &self.verdict).map_err(Unbuilt::Broken)
+    fn judged(&self, scenario: &Scenario, seed: u64) -> Result<Judged, String> {
+        let mut judged = simulated(&Simulation::of(scenario, &self.built, seed), &self.verdict)?;
+        if judged.summary.fits {
+            judged.summary.notes.splice(0..0, self.note.clone());
+        }
+        Ok(judged)
     }
 }
 
 /// Builds the program of a scenario. Where the allocator says what fits the stores of GPUs only count.
 pub(crate) fn prepare(scenario: &Scenario) -> Result<Prepared, Unbuilt> {
-    prepared(scenario, &[])
+    let footprint = Footprint::of(scenario)?;
+    let limit = footprint.as_ref().map(Footprint::limit);
+    let mut prepared = prepared(scenario, Room { limit, fragments: Vec::new() })?;
+    prepared.note = footprint.and_then(|footprint| footprint.note(&prepared.built));
+    Ok(prepared)
 }
 
-/// The same where, by stage, the allocator cannot use so many bytes.
-fn prepared(scenario: &Scenario, fragments: &[u64]) -> Result<Prepared, Unbuilt> {
-    let mut built = build(scenario, fragments)?;
+/// The same with so much room.
+fn prepared(scenario: &Scenario, room: Room) -> Result<Prepared, Unbuilt> {
+    let mut built = build(scenario, &room)?;
     // A technique with nothing to do changes nothing: only its report is left.
     let plain = plans::memory::without_idle_techniques(scenario, &built);
     if let Some(plain) = &plain {
-        let idle = std::mem::replace(&mut built, build(plain, fragments)?);
+        let idle = std::mem::replace(&mut built, build(plain, &room)?);
         (built.swapped, built.kept) = (idle.swapped, idle.kept);
     }
     let verdict = Verdict::of(plain.as_ref().unwrap_or(scenario), &built);
@@ -199,11 +215,11 @@ fn prepared(scenario: &Scenario, fragments: &[u64]) -> Result<Prepared, Unbuilt>
         }
     }
     built.lowered.program.noise = measure::noise(scenario);
-    Ok(Prepared { built, verdict })
+    Ok(Prepared { built, verdict, room, note: None })
 }
 
-fn build(scenario: &Scenario, fragments: &[u64]) -> Result<Built, Unbuilt> {
-    let failed = match plans::built(scenario, fragments) {
+fn build(scenario: &Scenario, room: &Room) -> Result<Built, Unbuilt> {
+    let failed = match plans::built(scenario, room) {
         Ok(built) => return Ok(built),
         Err(PlanError::Broken(problems)) => {
             return Err(Unbuilt::Broken(PlanError::Broken(problems).to_string()));
@@ -320,6 +336,6 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
             seeds,
         });
     }
-    summary.notes = notes::notes(scenario, built, &summary);
+    summary.notes = notes::notes(&summary);
     Ok(judged(summary))
 }

@@ -25,8 +25,8 @@ pub struct MemoryLimit {
     /// less `device.reserved`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
-    /// Instead of a limit: each GPU has so little memory that what is needed of it at the peak of a step, when nothing is away, is
-    /// so many times as much. `1.33` leaves three quarters of it.
+    /// Instead of a limit: each GPU has so little memory that what the allocator takes of it when nothing is away is so many times as
+    /// much. `1.33` leaves three quarters of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub footprint_ratio: Option<Share>,
     /// Page-locked memory of hosts, which is what copies between a GPU and its host read and write; as much as they have when absent.

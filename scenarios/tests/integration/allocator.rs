@@ -200,8 +200,8 @@ fn a_technique_that_moves_nothing_changes_no_verdict() {
     }
 }
 
-/// Where tensors move the allocator replays the order that the run took: its tensors are those that the run has counted, but for the
-/// workspace of products and what sizes are rounded to, and with what fragments take they fit.
+/// Where tensors move the allocator replays the order that the run took: its tensors are those that the run has counted, but for what
+/// is freed while it is copied out, the workspace of products, and what sizes are rounded to. With what fragments take they fit.
 #[test]
 fn what_moves_is_judged_by_the_allocator() {
     let text = TIGHT.replace("1 TiB", "1 MiB");
@@ -219,7 +219,8 @@ fn what_moves_is_judged_by_the_allocator() {
             );
             let (allocator, counted) = (&run.allocator[0], run.peak_memory_bytes[0].peak_bytes as f64);
             let asked = (allocator.outside_bytes + allocator.peak_allocated_bytes) as f64;
-            assert!((asked / counted - 1.0).abs() < 0.006, "{limit}, {}: {asked}, {counted}", run.variant);
+            let share = asked / counted;
+            assert!((0.9..1.006).contains(&share), "{limit}, {}: {asked}, {counted}", run.variant);
             let taken = allocator.outside_bytes + allocator.peak_reserved_bytes;
             assert!(taken <= allocator.capacity_bytes, "{limit}, {}: {allocator:?}", run.variant);
         }

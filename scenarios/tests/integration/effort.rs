@@ -99,7 +99,7 @@ fn a_footprint_ratio_that_memory_caps_is_told() {
             "name: test\nmachine: {{ node: {{ name: supermicro-4029gp-trt, gpu: titan-x, set: {{ gpu: {{ memory: {memory} }} }} }} }}\n\
              model: {{ layers: {{ preset: vgg-16 }} }}\nsoftware: {{ launch: free }}\n\
              training: {{ precision: fp32, micro_batch: 256, accumulate: 1 }}\n\
-             parallelism: {{ data: 1, idle: allow }}\nmemory: {{ footprint_ratio: 1.2 }}\ntechniques: {{ swap: {{}} }}\n"
+             parallelism: {{ data: 1, idle: allow }}\nmemory: {{ footprint_ratio: 1.2, allocator: {{ expandable_segments: true }} }}\ntechniques: {{ swap: {{}} }}\n"
         );
         let experiment = read(&text, &[]).unwrap_or_else(|failure| panic!("{failure}"));
         let notes = run(&experiment).variants.swap_remove(0).notes;
@@ -108,6 +108,6 @@ fn a_footprint_ratio_that_memory_caps_is_told() {
     };
     assert_eq!(notes("48 GiB"), Vec::<String>::new());
     let capped =
-        "`memory.footprint_ratio: 1.2` leaves a GPU 18.4 GB, but it has only 12.9 GB: the ratio is 1.714";
+        "`memory.footprint_ratio: 1.2` leaves a GPU 18.4 GB, but it has only 12.9 GB: the ratio is 1.717";
     assert_eq!(notes("12 GiB"), [capped]);
 }

@@ -1,8 +1,9 @@
 //! Storages that are away from a GPU between their uses (offload, swapping), as a run tells: where what returns waits for room
 //! nothing else knows when it does.
 //!
-//! The memory of one that leaves can be had again when the forward pass is done with it and its copy out has ended. When its copy
-//! back begins it takes memory again, beside what an operator that is executed then reads. One that nobody copies back has stayed.
+//! The host frees one that leaves when the forward pass is done with it; it is lent to the copy out until that has ended, for which the
+//! allocator waits where memory is short. When its copy back begins it takes memory again, beside what an operator that is executed
+//! then reads. One that nobody copies back has stayed.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +91,7 @@ impl Walk {
             let Some(tensor) = slots.and_then(|slots| slots.get(slot)) else { continue };
             let Tensor { bytes, last_step: left, .. } = self.tensors[tensor];
             if !returns {
-                self.tensors[tensor].last_step = left.max(self.steps.len() - 1);
+                self.tensors[tensor].copied_by = Some(self.steps.len() - 1);
                 continue;
             }
             let copy = Executed { operator: "copy back", ..execution };

@@ -21,6 +21,8 @@ mod states;
 mod usage;
 mod walk;
 
+use std::collections::BTreeMap;
+
 use hw_models::allocator::{Request, StreamNumber};
 
 use crate::graph::Phase;
@@ -122,6 +124,8 @@ impl RankList {
         let mut lending = Lending::new(recorded);
         let (mut ending, mut numbers) =
             (by_end.iter().copied().peekable(), Vec::with_capacity(tensors.len()));
+        // By step, what copies have read by then.
+        let mut copied: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
         for (n, step) in steps.iter().enumerate() {
             let first = self.requests.len();
             while let Some(tensor) = tensors.get(numbers.len()).filter(|tensor| tensor.first_step == n) {
@@ -139,11 +143,17 @@ impl RankList {
                 self.free(workspace);
             }
             while let Some(tensor) = ending.next_if(|&tensor| tensors[tensor].last_step == n) {
-                self.free(numbers[tensor]);
-                if tensors[tensor].is_lent {
-                    lending.free(tensors[tensor].stream, numbers[tensor]);
+                let (number, Tensor { stream, is_lent, copied_by, .. }) = (numbers[tensor], tensors[tensor]);
+                if let Some(copied_by) = copied_by.filter(|&copied_by| copied_by > n) {
+                    self.requests.push(Request::Lend(number));
+                    copied.entry(copied_by).or_default().push(number);
+                }
+                self.free(number);
+                if is_lent {
+                    lending.free(stream, number);
                 }
             }
+            self.requests.extend(copied.remove(&n).into_iter().flatten().map(Request::Done));
             if self.requests.len() > first {
                 self.operators.push((first, step.execution));
             }

@@ -56,6 +56,8 @@ pub(super) struct Tensor {
     pub(super) stream: StreamNumber,
     /// Whether the allocator waits for the device to be done with it.
     pub(super) is_lent: bool,
+    /// The step by which a copy has read it, if that is after its last.
+    pub(super) copied_by: Option<usize>,
 }
 
 pub(super) type TensorIndex = usize;
@@ -338,6 +340,7 @@ impl Walk {
             kind: None,
             stream: COMPUTE,
             is_lent: false,
+            copied_by: None,
         });
         self.tensors.len() - 1
     }

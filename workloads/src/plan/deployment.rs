@@ -65,7 +65,6 @@ impl Deployment {
                 offload: None,
                 zero_offload: None,
                 swap: None,
-                footprint_ratio: None,
                 zero_infinity: None,
             },
             reserved: 0,

@@ -37,9 +37,9 @@ use crate::schedule::{Schedule, StageMemory};
 use crate::site::ArrayUse;
 use crate::techniques::bpipe::{self, Bpipe, BpipeError};
 use crate::techniques::offload::adaptive::Kept;
-use crate::techniques::offload::{ActivationOffload, Keep, LayerOps, Store};
+use crate::techniques::offload::{ActivationOffload, Keep, LayerOps};
 use crate::techniques::recompute::{self, Recompute};
-use crate::techniques::swap::{self, Coordination, Swap, Swapped};
+use crate::techniques::swap::{Coordination, Swap, Swapped};
 use crate::techniques::zero_infinity::{self, ZeroInfinity};
 use crate::techniques::zero_offload::ZeroOffload;
 use crate::timing::timing;
@@ -101,8 +101,6 @@ pub struct Built {
     pub kept: Vec<Kept>,
     /// Arrays of drives that ranks use.
     pub arrays: Vec<ArrayUse>,
-    /// Oversubscription of memory beyond what was asked for. `None`: not asked for, or reached exactly.
-    pub oversubscribed: Option<Oversubscribed>,
     /// What is executed.
     pub(crate) graph: OpGraph,
     /// What a storage of that is of.
@@ -125,17 +123,6 @@ impl Built {
     pub fn briefly(&self) -> (&Order, &[(Move, u64)]) {
         self.brief.as_ref().map_or((&self.order, &self.moves), |brief| (&brief.order, &brief.moves))
     }
-}
-
-/// Peak demand over capacity where the memory of the GPU, and not the ratio asked for, is the limit.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Oversubscribed {
-    /// The ratio that results.
-    pub ratio: f64,
-    /// Memory of a GPU that the ratio asked for would leave (bytes).
-    pub asked: u64,
-    /// Memory of a GPU that there is (bytes).
-    pub capacity: u64,
 }
 
 /// Why a plan cannot be simulated.
@@ -227,7 +214,7 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
         buffers: HostBuffers::ENOUGH,
     };
     let PipelinePlan { micro_batches, schedule, send, steps, bpipe, .. } = *plan;
-    let (offload, zero_offload, zero_infinity, swap, footprint_ratio) = (None, None, None, None, None);
+    let (offload, zero_offload, zero_infinity, swap) = (None, None, None, None);
     let pipelining = Pipelining {
         micro_batches,
         schedule,
@@ -238,7 +225,6 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
         zero_offload,
         zero_infinity,
         swap,
-        footprint_ratio,
     };
     let grounds = ProfiledGrounds { stages, partner_rate: plan.model.partner_rate() };
     let built = assemble(staged, &pipelining, &Copies::ONE, &grounds)?;
@@ -280,9 +266,6 @@ pub struct Pipelining {
     pub zero_offload: Option<ZeroOffload>,
     /// Swapping, where asked for.
     pub swap: Option<Swap>,
-    /// The memory of a stage is so small that what it needs at its peak, when nothing is away, is so many times as large; none: it
-    /// is as large as it is.
-    pub footprint_ratio: Option<f64>,
     /// States, and parameters, that are with hosts or on their drives, where asked for.
     pub zero_infinity: Option<ZeroInfinity>,
 }
@@ -316,7 +299,7 @@ impl Pipelining {
 
     /// What a storage is of: techniques that move tensors decide about them one by one.
     pub(crate) fn grain(&self) -> Grain {
-        let moves = self.offload.is_some() || self.swap.is_some() || self.footprint_ratio.is_some();
+        let moves = self.offload.is_some() || self.swap.is_some();
         if moves && !self.schedule.splits_backward() { Grain::Tensor } else { Grain::Block }
     }
 }
@@ -358,7 +341,6 @@ fn assemble(
             decide(order, table)?;
         }
     }
-    let oversubscribed = pipelining.footprint_ratio.and_then(|ratio| limit(&mut staged, &order, ratio));
     let Decided { mut tables, cohort_of, swapped, again, kept } =
         decided(&mut staged, &order, pipelining, copies, grounds)?;
     for table in &mut tables {
@@ -409,7 +391,6 @@ fn assemble(
         produces_again: !again.is_empty(),
         kept,
         arrays: site.arrays,
-        oversubscribed,
         grain: pipelining.grain(),
         graph,
         accounts: None,
@@ -451,23 +432,6 @@ impl Checked {
         }
         check::schedule(pass, schedule, graph).map_err(PlanError::Broken)
     }
-}
-
-/// Limits the memory of every stage to a part of what the one that needs most has at its peak; where GPUs have even less, tells
-/// the ratio that results.
-fn limit(staged: &mut Staged, order: &Order, ratio: f64) -> Option<Oversubscribed> {
-    let Staged { graph, costs, memory, .. } = staged;
-    let peak = |(stage, memory): (u32, &StageMemory)| {
-        let timeline =
-            swap::Timeline::of(&order.stages[stage as usize], stage, (graph, costs), Store::LastUse);
-        memory.held().saturating_add(timeline.peak())
-    };
-    let most = (0u32..).zip(&*memory).map(peak).max().unwrap_or(0);
-    let limit = (most as f64 / ratio) as u64;
-    let capacity = memory.iter().map(|memory| memory.capacity).min()?;
-    memory.iter_mut().for_each(|memory| memory.capacity = memory.capacity.min(limit));
-    let ratio = most as f64 / capacity as f64;
-    (capacity < limit).then_some(Oversubscribed { ratio, asked: limit, capacity })
 }
 
 /// The schedule with every decision realised.

@@ -141,7 +141,7 @@ mod tests {
 
     /// What a step takes (s), and what kernels and copies together move in the memory.
     fn step(scenario: &Scenario, beside: AtGpu) -> (f64, u128) {
-        let mut lowered = plans::built(scenario, &[]).unwrap().lowered;
+        let mut lowered = plans::built(scenario, &Default::default()).unwrap().lowered;
         let program = lowered.program.streams.len();
         beside.join(&mut lowered);
         let Lowered { platform, program: joined, start, stages, .. } = &lowered;
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn nothing_beside_a_step_costs_nothing() {
         let scenario = scenario("h200-sxm5-141gb", OF_PASSES, 32);
-        let lowered = plans::built(&scenario, &[]).unwrap().lowered;
+        let lowered = plans::built(&scenario, &Default::default()).unwrap().lowered;
         let run = simulate(&lowered.platform, &lowered.program, &lowered.start, &Options::default()).unwrap();
         assert_eq!(step(&scenario, at(&scenario, "{}")).0, run.time.as_secs());
     }

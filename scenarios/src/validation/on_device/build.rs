@@ -59,7 +59,7 @@ pub fn build(scenario: &Scenario) -> Result<Build, String> {
         return Err("PyTorch builds transformers: `model.transformer`".to_owned());
     };
     let plan = plans::transformer::plan(scenario, model);
-    known(&plan, scenario.training.micro_batches())?;
+    known(scenario, &plan)?;
     let TransformerPlan { model, execution, recompute, deployment, .. } = plan;
     let (recompute, early_stop) = match recompute.first {
         Recompute::None => ("none", false),
@@ -96,7 +96,7 @@ pub fn build(scenario: &Scenario) -> Result<Build, String> {
 }
 
 /// Whether the script has a part for all that a plan says beyond what [`Build`] tells.
-fn known(plan: &TransformerPlan, micro_batches: u64) -> Result<(), String> {
+fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
     let TransformerPlan { model, execution, recompute, .. } = plan;
     let gpt = Transformer {
         ffn: model.ffn,
@@ -150,10 +150,10 @@ fn known(plan: &TransformerPlan, micro_batches: u64) -> Result<(), String> {
             "every tensor that leaves has a buffer: remove `memory.pinned`",
         ),
         (
-            pipelining.footprint_ratio.is_some(),
+            scenario.memory.footprint_ratio.is_some(),
             "the GPU has the memory that it has, or less by `memory.limit`",
         ),
-        (micro_batches != 1, "a step is of one micro-batch (`training.accumulate: 1`)"),
+        (scenario.training.micro_batches() != 1, "a step is of one micro-batch (`training.accumulate: 1`)"),
     ];
     match says.into_iter().find(|(wrong, _)| *wrong) {
         Some((_, needed)) => Err(format!("PyTorch has no part for this scenario: {needed}")),

@@ -283,8 +283,10 @@ proptest! {
         plan.execution.split.stages = stages;
         plan.model.layers = 4;
         plan.deployment.pipelining.swap = swap;
-        plan.deployment.pipelining.footprint_ratio = swap.map(|_| 1.33);
         schedule(&mut plan, order);
+        if swap.is_some() {
+            super::swap::limit(&mut plan, 1.33);
+        }
         let world = box_with_links(links);
         let buffers = saved(&world) * hundredths / 100;
         plan.deployment.buffers.overflows = overflows;
