@@ -13,6 +13,7 @@
 //! | no copy waits for ever for a buffer of its host | [`buffers`], before anything is realised |
 
 pub mod buffers;
+mod local;
 pub mod memory;
 mod replay;
 

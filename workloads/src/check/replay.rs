@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Fault, Problem};
+use super::{Fault, Problem, local};
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::schedule::{Item, Nth, Place, Schedule, SignalId};
 
@@ -119,6 +119,12 @@ struct Replay<'a> {
     recalled: Recalled,
     /// Of instances that depart, by index.
     trips: BTreeMap<usize, Trip>,
+    /// By storage, whether one block alone knows it.
+    local: Vec<bool>,
+    /// By lane, then block, whether that has been executed: what it alone knows is as it was then.
+    executed: Vec<Vec<bool>>,
+    /// Whether the block that is executed has been before.
+    again: bool,
     found: Found,
 }
 
@@ -154,6 +160,9 @@ impl<'a> Replay<'a> {
             residents: vec![0; schedule.stages.len()],
             recalled,
             trips: BTreeMap::new(),
+            local: local::local(schedule, graph),
+            executed: schedule.lanes.iter().map(|lane| vec![false; lane.blocks.len()]).collect(),
+            again: false,
             found: BTreeMap::new(),
         }
     }
@@ -163,6 +172,7 @@ impl<'a> Replay<'a> {
         let program = &self.schedule.lanes[lane as usize];
         while let Some(call) = program.calls.get(self.lanes[lane as usize].call) {
             let items = &program.blocks[call.block as usize].items;
+            self.again = self.executed[lane as usize][call.block as usize] && !cfg!(debug_assertions);
             while let Some(&item) = items.get(self.lanes[lane as usize].item) {
                 let nth = |nth| match nth {
                     Nth::MicroBatch => call.micro_batch + 1,
@@ -188,6 +198,7 @@ impl<'a> Replay<'a> {
                 self.execute(lane, call.micro_batch, item);
                 self.lanes[lane as usize].item += 1;
             }
+            self.executed[lane as usize][call.block as usize] = true;
             let state = &mut self.lanes[lane as usize];
             (state.call, state.item) = (state.call + 1, 0);
         }
@@ -196,6 +207,7 @@ impl<'a> Replay<'a> {
     fn execute(&mut self, lane: u32, micro_batch: u32, item: Item) {
         let at = |place| (lane, micro_batch, place);
         match item {
+            Item::Allocate(storage, _) | Item::Free(storage, _) if self.is_known(storage) => {}
             Item::Execute(op) => self.operator(lane, micro_batch, op),
             Item::Allocate(storage, place) => {
                 let arrives = matches!(place, Place::Home(_)) && self.graph.arrives(storage);
@@ -309,10 +321,16 @@ impl<'a> Replay<'a> {
         self.executions[instance] = self.executions[instance].saturating_add(1);
         let taken_in = what.writes.iter().filter(|&&storage| graph.arrives(storage));
         for &storage in what.reads.iter().chain(taken_in) {
+            if self.is_known(storage) {
+                continue;
+            }
             let ok = self.read((lane, micro_batch, home), storage);
             self.expect(ok, lane, micro_batch, storage, Fault::NotResident);
         }
         for &storage in what.writes.iter().filter(|&&storage| !graph.arrives(storage)) {
+            if self.is_known(storage) {
+                continue;
+            }
             // A forward pass does not keep what is recomputed: it fills what is allocated.
             let (held, ok) = self.held((lane, micro_batch, home), storage, |held| held != Held::No);
             if ok {
@@ -321,6 +339,11 @@ impl<'a> Replay<'a> {
             let needed = what.phase == Phase::Recompute;
             self.expect(ok || !needed, lane, micro_batch, storage, Fault::NotAllocated);
         }
+    }
+
+    /// Whether what happens to a storage has been seen before.
+    fn is_known(&self, storage: StorageId) -> bool {
+        self.again && self.local[storage.0 as usize]
     }
 
     /// Whether an instance is filled; who reads it knows who filled it, but not who else reads.

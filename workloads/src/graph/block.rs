@@ -88,17 +88,8 @@ impl Block {
     pub fn kept_for_weight(&self) -> Vec<Tensor> {
         let (input, weight) = (self.backward_input(), self.backward_weight());
         let made = self.forward.iter().chain(&input).flat_map(|op| &op.writes).chain([&self.input]);
-        needed(&weight, made)
-    }
-
-    /// Most bytes alive at once in the forward pass, beyond what is saved.
-    pub fn transient_forward(&self) -> u64 {
-        transient(&self.forward, None, &self.saved())
-    }
-
-    /// Most bytes alive at once in the backward pass, beyond what was saved, as if that were held to the end.
-    pub fn transient_backward(&self) -> u64 {
-        transient(&self.backward, self.gradient(), &[])
+        let gradient = self.gradient();
+        needed(&weight, made.chain(&gradient))
     }
 }
 
@@ -126,20 +117,6 @@ fn needed<'a>(operators: &[Operator], made: impl Iterator<Item = &'a Tensor>) ->
         }
     }
     needed
-}
-
-/// Most bytes alive at once of what `operators` write and of the tensor they `start` from, each tensor until its last reader,
-/// and of their workspaces; without those that `outlive` them. The results that nobody here reads live as long as the operator that writes them:
-/// they belong to the block that follows.
-fn transient(operators: &[Operator], start: Option<Tensor>, outlive: &[Tensor]) -> u64 {
-    let counted = |tensor: &&Tensor| outlive.iter().all(|other| other.name != tensor.name);
-    let alive_at = |now: usize| {
-        let before = operators[..now].iter().flat_map(|op| &op.writes).chain(&start).filter(counted);
-        let still = before.filter(|tensor| operators[now..].iter().any(|op| op.reads.contains(&tensor.name)));
-        let new = operators[now].writes.iter().filter(counted);
-        still.chain(new).map(|tensor| tensor.bytes).sum::<u64>() + operators[now].workspace
-    };
-    (0..operators.len()).map(alive_at).max().unwrap_or(0)
 }
 
 fn last_filled<'a>(operators: impl DoubleEndedIterator<Item = &'a Operator>) -> Option<Tensor> {

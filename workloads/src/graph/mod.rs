@@ -4,7 +4,7 @@
 pub mod block;
 pub mod operator;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use self::operator::{Operator, Work};
 use crate::names::kind;
@@ -143,8 +143,8 @@ pub struct OpGraph {
     ops: Vec<Op>,
     operators: Vec<Operator>,
     storages: Vec<Storage>,
-    /// Storages that arrive filled, by what comes before a visit.
-    arriving: BTreeSet<StorageId>,
+    /// By storage, whether it arrives filled, by what comes before a visit.
+    arriving: Vec<bool>,
     visits: BTreeMap<(u32, u32, Phase), Vec<OpId>>,
 }
 
@@ -152,13 +152,14 @@ impl OpGraph {
     /// Adds a storage.
     pub fn storage(&mut self, storage: Storage) -> StorageId {
         self.storages.push(storage);
+        self.arriving.push(false);
         StorageId(self.storages.len() as u32 - 1)
     }
 
     /// Adds a storage that arrives filled before the first operator that writes it, which merely takes it in.
     pub fn arriving(&mut self, storage: Storage) -> StorageId {
         let id = self.storage(storage);
-        self.arriving.insert(id);
+        self.arriving[id.0 as usize] = true;
         id
     }
 
@@ -256,7 +257,7 @@ impl OpGraph {
 
     /// Whether a storage is filled by what comes before a visit.
     pub fn arrives(&self, storage: StorageId) -> bool {
-        self.arriving.contains(&storage)
+        self.arriving[storage.0 as usize]
     }
 
     /// A storage, to rewrite.

@@ -7,6 +7,7 @@ use sim_core::id::{CapTableId, CauseId, KindId};
 use sim_core::program::{Activity, Affine, Op, Program, Shortage, Slot, Units};
 use sim_core::time::Time;
 
+use super::at_once::Step;
 use super::class;
 use super::objects::Object;
 use super::trips::Trips;
@@ -15,7 +16,7 @@ use crate::cost::{CostBook, Message, OpCost};
 use crate::graph::operator::HostWorkKind;
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::names::{cause, kind};
-use crate::schedule::{Block, IssueId, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, Why};
+use crate::schedule::{IssueId, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, Why};
 use crate::site::Site;
 
 /// The lowering of one lane: slots, activities and sizes are numbered as they appear, so that lanes that do the same
@@ -69,13 +70,27 @@ impl<'a> LaneLowering<'a> {
         }
     }
 
-    pub(super) fn block(&mut self, block: &Block) -> Vec<Op> {
-        let mut ops = Vec::with_capacity(block.items.len());
+    pub(super) fn block(&mut self, steps: impl IntoIterator<Item = Step>) -> Vec<Op> {
+        let mut ops = Vec::new();
         self.begun = self.tasks.len();
-        for &item in &block.items {
-            self.item(item, &mut ops);
+        for step in steps {
+            match step {
+                Step::Item(item) => self.item(item, &mut ops),
+                Step::Change(kinds) => ops.extend(kinds.into_iter().map(|change| self.change(change))),
+            }
         }
         ops
+    }
+
+    /// Takes bytes of a kind of the memory of the lane's stage, or gives them back.
+    fn change(&mut self, (kind, bytes): (&'static str, i64)) -> Op {
+        let store = self.slot(Object::Memory(self.lane.stage));
+        let (amount, kind) = (self.size(bytes.unsigned_abs()), self.program.kind(kind));
+        if bytes < 0 {
+            return Op::Release { store, bytes: amount, kind };
+        }
+        let cause = self.program.cause(cause::MEMORY);
+        Op::Acquire { store, bytes: amount, kind, shortage: Shortage::Fail, priority: 0, cause }
     }
 
     fn item(&mut self, item: Item, ops: &mut Vec<Op>) {

@@ -1,6 +1,7 @@
 //! Lowering: a schedule, its cost book and its site become a platform and a program. Tensors, stages and micro-batches end
 //! here. The ranks of a stage share everything but a row of slots.
 
+mod at_once;
 mod cohorts;
 mod lane;
 mod objects;
@@ -12,6 +13,7 @@ use sim_core::id::{BlockId, FluidId, GroupId, StoreId, StreamId};
 use sim_core::platform::Platform;
 use sim_core::program::{Body, Call, Op, Program, StartState};
 
+use self::at_once::{Step, at_once};
 pub(crate) use self::cohorts::Cohorts;
 use self::lane::LaneLowering;
 use self::objects::Objects;
@@ -20,7 +22,7 @@ use crate::account::Task;
 use crate::cost::{CollectivePhase, CostBook, OpCost};
 use crate::graph::OpGraph;
 use crate::names::cause;
-use crate::schedule::{Item, Lane, LaneKind};
+use crate::schedule::{Block, Item, Lane, LaneKind};
 use crate::site::Site;
 
 /// What the engine takes, `sim_core::simulate(&lowered.platform, &lowered.program, &lowered.start, ...)`, and what its
@@ -115,13 +117,19 @@ pub(crate) fn lower(
     // Blocks of the lane before of the same kind: lanes that do the same thing share them.
     let mut before: BTreeMap<u8, Vec<BlockId>> = BTreeMap::new();
     lowered.ends = vec![None; cohorts.count as usize];
+    let alone: Vec<BTreeSet<u32>> = cohorts.schedules.iter().map(at_once::alone).collect();
     let lanes = cohorts.schedules.iter().enumerate();
     let lanes = lanes.flat_map(|(cohort, schedule)| schedule.lanes.iter().map(move |lane| (cohort, lane)));
     for (index, (cohort, lane)) in (0u32..).zip(lanes) {
         let schedule = &cohorts.schedules[cohort];
         let shared = (&mut lowered.program, &mut trips);
         let mut lowering = LaneLowering::new(schedule, graph, costs, site, lane, shared);
-        let bodies: Vec<Vec<Op>> = lane.blocks.iter().map(|block| lowering.block(block)).collect();
+        let is_alone = lane.kind == LaneKind::Compute && alone[cohort].contains(&lane.stage);
+        let body = |block: &Block| match is_alone {
+            true => lowering.block(at_once(&block.items, graph)),
+            false => lowering.block(block.items.iter().copied().map(Step::Item)),
+        };
+        let bodies: Vec<Vec<Op>> = lane.blocks.iter().map(body).collect();
         let LaneLowering { program, trips, slots, activities, sizes, tasks, ends, .. } = lowering;
         lowered.tasks.push(tasks);
         for (signal, task) in ends {

@@ -4,7 +4,7 @@ use crate::chain::Chain;
 use crate::graph::operator::Operator;
 use crate::limits::Invalid;
 use crate::model::cut::{Cut, Piece};
-use crate::model::laid::{Grain, Laid};
+use crate::model::laid::Laid;
 use crate::model::transformer::{DataParallel, ShardedTransformer, Sharding, States, Step};
 use crate::names::kind;
 use crate::order::{Order, Visit};
@@ -67,7 +67,7 @@ impl Ranks {
         let chain = plan.deployment.pipelining.schedule.chain(plan.execution.split.stages);
         let boundary = model.boundary(plan.scatter_gather);
         let (states, data) = (plan.execution.states, plan.data_parallel());
-        let (laid, exchanges) = plan.lay(&model, chain, Grain::Tensor);
+        let (laid, exchanges) = plan.lay(&model, chain);
         let cut = model.cut(chain, plan.recompute, &data);
         Ok(Self {
             chain,
@@ -89,7 +89,7 @@ impl Ranks {
     pub fn of_layers(plan: &LayeredPlan) -> Self {
         let chain = plan.deployment.pipelining.schedule.chain(plan.stages);
         let (execution, data) = (plan.model.execution(), plan.data_parallel());
-        let (laid, exchanges) = plan.lay(Grain::Tensor);
+        let (laid, exchanges) = plan.lay();
         let cut = plan.model.cut(chain);
         Self {
             chain,

@@ -1,8 +1,7 @@
 //! What the GPUs of a plan must have when a caching allocator serves the tensors of their ranks.
 //!
-//! The stores of the engine hold storages, the allocator the tensors that those stand for, one by one, and what it cannot
-//! use of its segments. Where it is asked its verdict is that of the plan, and the stores only count. Most bytes of tensors and
-//! of storages are within 2 % of each other.
+//! The stores of the engine and the allocator hold the same tensors, one by one; the allocator rounds them, and has segments of which
+//! it cannot use all. Where it is asked its verdict is that of the plan, and the stores only count, unless who finds no room waits.
 
 use std::cmp::Reverse;
 
@@ -11,7 +10,6 @@ use thiserror::Error;
 
 use crate::graph::Phase;
 use crate::model::cut::{Cut, Piece};
-use crate::model::laid::Grain;
 use crate::model::transformer::Block;
 use crate::names::kind;
 use crate::order::Visit;
@@ -83,10 +81,8 @@ impl Ranks {
         let nothing_told = Recorded::default();
         let needing = |kind: &Kind<'_>| {
             let recorded = recorded.get(kind.first as usize).unwrap_or(&nothing_told);
-            // Swapping has operators executed again, of which only its plan knows.
-            let graph = if built.grain == Grain::Tensor { &built.graph } else { &self.laid.graph };
             let moves = (kind.lending, &recorded.absences);
-            let walk = Walk::of((self, graph), kind.first, kind.visits, moves, framework.placeholder);
+            let walk = Walk::of((self, &built.graph), kind.first, kind.visits, moves, framework.placeholder);
             let of_copy = |copy| {
                 let between = Between { recorded, kept: kind.lending.kept };
                 let list = self.two_steps(&walk, (kind.first, copy), kind.visits, between, framework);

@@ -297,14 +297,13 @@ impl<'a> Deployed<'a> {
 
     /// What each stage's ranks hold throughout.
     fn memory(&self, buffers: &[u64], reserved: u64, capacity: u64) -> Vec<StageMemory> {
-        let stages = self.states.iter().zip(&self.laid.transient).zip(buffers);
-        let memory = |(stage, ((places, &transient), &buffers)): (usize, ((&Places, &u64), &u64))| {
+        let stages = self.states.iter().zip(buffers);
+        let memory = |(stage, (places, &buffers)): (usize, (&Places, &u64))| {
             let Places { gpu, host, drives } = places;
             let persistent = vec![
                 (kind::PARAMETERS, gpu.parameters),
                 (kind::GRADIENTS, gpu.gradients),
                 (kind::OPTIMIZER, gpu.optimizer),
-                (kind::WORKSPACE, transient),
                 (kind::COMMUNICATION, buffers),
                 (kind::RESERVED, reserved),
             ];

@@ -5,7 +5,7 @@ use crate::hardware::Hardware;
 use crate::limits::{self, Invalid};
 use crate::model::exchanged::exchange;
 use crate::model::hosted;
-use crate::model::laid::{Grain, Laid, lay};
+use crate::model::laid::{Laid, lay};
 use crate::model::layered::{LayeredModel, updated};
 use crate::model::transformer::{DataParallel, Overlap, Sharding, Step};
 use crate::placement::Extent;
@@ -103,7 +103,7 @@ impl LayeredPlan {
     pub(crate) fn buckets(&self) -> Vec<Vec<u64>> {
         let mut buckets = vec![Vec::new(); self.stages as usize];
         if self.sharding == Sharding::None {
-            let (laid, exchanges) = self.lay(Grain::Block);
+            let (laid, exchanges) = self.lay();
             for exchange in exchanges {
                 let stage = laid.graph.get(exchange.ops[0]).stage;
                 buckets[stage as usize]
@@ -114,14 +114,13 @@ impl LayeredPlan {
     }
 
     /// Its model on its stages, and what ranks exchange beside the visits.
-    pub(crate) fn lay(&self, grain: Grain) -> (Laid, Vec<Exchange>) {
+    pub(crate) fn lay(&self) -> (Laid, Vec<Exchange>) {
         let Self { model, deployment: Deployment { pipelining, .. }, stages, .. } = self;
         let data = self.data_parallel();
         let parameters = model.stage_parameters(*stages);
         let update = |stage: u32| model.update(parameters[stage as usize], &data);
         let chain = pipelining.schedule.chain(*stages);
-        let mut laid =
-            lay(&model.cut(chain), chain, pipelining.schedule.splits_backward(), grain, &[], update);
+        let mut laid = lay(&model.cut(chain), chain, pipelining.schedule.splits_backward(), &[], update);
         if model.execution().step == Step::Forward {
             return (laid, Vec::new());
         }
@@ -156,7 +155,7 @@ fn deployed<'a>(plan: &'a LayeredPlan, hardware: &Hardware<'_>) -> Result<Deploy
     let counts = plan.model.stage_parameters(plan.stages);
     let updated: Vec<u64> = counts.iter().map(|&count| updated(count, &plan.data_parallel())).collect();
     limits::host_groups(&plan.deployment.pipelining, &updated).map_err(PlanError::Invalid)?;
-    let (mut laid, exchanges) = plan.lay(plan.deployment.pipelining.grain());
+    let (mut laid, exchanges) = plan.lay();
     let (model, stages, data) = (&plan.model, plan.stages, plan.data_parallel());
     let execution = model.execution();
     let moments = execution.optimizer.moments();
@@ -186,7 +185,7 @@ pub fn estimate_layered(plan: &LayeredPlan) -> Estimate {
         return Estimate { visits: 0, activities: 0 };
     }
     let chain = plan.deployment.pipelining.schedule.chain(plan.stages);
-    let (laid, exchanges) = plan.lay(plan.deployment.pipelining.grain());
+    let (laid, exchanges) = plan.lay();
     let copies = offloaded(&laid, &plan.deployment.pipelining);
     estimate_laid((&laid, &exchanges), chain, plan.extent(), &plan.deployment, copies)
 }

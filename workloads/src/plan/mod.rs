@@ -28,7 +28,6 @@ use crate::host_update::HostUpdate;
 use crate::limits::{self, Invalid};
 use crate::lower::{self, Cohorts, Lowered};
 use crate::model::hosted::HostedStates;
-use crate::model::laid::Grain;
 use crate::model::profiled::ProfiledPipeline;
 use crate::model::transformer::{DataParallel, Step};
 use crate::order::{self, Order, PipelineSchedule, Shape};
@@ -103,8 +102,6 @@ pub struct Built {
     pub arrays: Vec<ArrayUse>,
     /// What is executed.
     pub(crate) graph: OpGraph,
-    /// What a storage of that is of.
-    pub(crate) grain: Grain,
     /// What the tasks of its activities count as; none for a profile, whose times are given.
     pub accounts: Option<Accounts>,
 }
@@ -296,12 +293,6 @@ impl Pipelining {
         let adaptive = self.offload.is_some_and(|offload| offload.keep == Keep::Adaptive);
         if adaptive { profile::steps(self.micro_batches) } else { 0 }
     }
-
-    /// What a storage is of: techniques that move tensors decide about them one by one.
-    pub(crate) fn grain(&self) -> Grain {
-        let moves = self.offload.is_some() || self.swap.is_some();
-        if moves && !self.schedule.splits_backward() { Grain::Tensor } else { Grain::Block }
-    }
 }
 
 /// Copies of a model: how many ranks a stage has, and which of them are copies that share a link to their host.
@@ -391,7 +382,6 @@ fn assemble(
         produces_again: !again.is_empty(),
         kept,
         arrays: site.arrays,
-        grain: pipelining.grain(),
         graph,
         accounts: None,
     })

@@ -26,8 +26,9 @@ pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
     let Some(model) = model.filter(|_| chain.chunks == plan.execution.split.chunks) else {
         return Estimate { visits: 0, activities: 0 };
     };
-    let (laid, exchanges) = plan.lay(&model, chain, plan.deployment.pipelining.grain());
-    let copies = copies(plan, &model) + offloaded(&laid, &plan.deployment.pipelining);
+    let (laid, exchanges) = plan.lay(&model, chain);
+    let pipelining = &plan.deployment.pipelining;
+    let copies = lent(&laid, chain.stages, pipelining) + offloaded(&laid, pipelining);
     estimate_laid((&laid, &exchanges), chain, plan.extent(), &plan.deployment, copies)
 }
 
@@ -87,16 +88,12 @@ fn interruptions(graph: &OpGraph, exchanges: &[Exchange]) -> u64 {
     (awaited + gathers) as u64
 }
 
-/// Copies that the stages with more micro-batches in flight than the bound of BPipe make for each: the storages of their
-/// blocks, out and back.
-fn copies(plan: &TransformerPlan, model: &ShardedTransformer) -> u64 {
-    let split = &plan.execution.split;
-    let stages = split.stages;
-    let Some(bpipe) = &plan.deployment.pipelining.bpipe else { return 0 };
-    let lenders = bpipe.lenders(stages, plan.deployment.pipelining.micro_batches);
-    // A stage has one chunk under BPipe.
-    let blocks = |stage| split.layers_at(stage, model.model()).len() as u64 + u64::from(stage == 0);
-    lenders.map(|stage| 2 * blocks(stage)).sum()
+/// Copies that the stages with more micro-batches in flight than the bound of BPipe make for each: their activations, out and back.
+fn lent(laid: &Laid, stages: u32, pipelining: &Pipelining) -> u64 {
+    let Some(bpipe) = &pipelining.bpipe else { return 0 };
+    let lenders: Vec<u32> = bpipe.lenders(stages, pipelining.micro_batches).collect();
+    let storages = laid.graph.storages().iter();
+    2 * storages.filter(|it| it.purpose.is_activation() && lenders.contains(&it.stage)).count() as u64
 }
 
 /// Copies to hosts and back for each micro-batch, if all activations are offloaded or swapped.

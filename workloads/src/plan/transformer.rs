@@ -6,7 +6,7 @@ use crate::hardware::Hardware;
 use crate::limits::{self, Invalid};
 use crate::model::exchanged::exchange;
 use crate::model::hosted;
-use crate::model::laid::{Grain, Laid, lay};
+use crate::model::laid::{Laid, lay};
 use crate::model::transformer::{
     DataParallel, Execution, LayerRecompute, MOMENTS, Overlap, RankParameters, ShardedTransformer, Sharding,
     Step, Transformer,
@@ -70,18 +70,13 @@ impl TransformerPlan {
     }
 
     /// Its model on its stages, and what data-parallel ranks exchange beside the visits.
-    pub(crate) fn lay(
-        &self,
-        model: &ShardedTransformer,
-        chain: Chain,
-        grain: Grain,
-    ) -> (Laid, Vec<Exchange>) {
+    pub(crate) fn lay(&self, model: &ShardedTransformer, chain: Chain) -> (Laid, Vec<Exchange>) {
         let data = self.data_parallel();
         let boundary = model.boundary(self.scatter_gather);
         let update = |stage| model.update(&parameters(model, chain, stage), &data);
         let splits = self.deployment.pipelining.schedule.splits_backward();
         let cut = model.cut(chain, self.recompute, &data);
-        let mut laid = lay(&cut, chain, splits, grain, &boundary.receive, update);
+        let mut laid = lay(&cut, chain, splits, &boundary.receive, update);
         if self.execution.step == Step::Forward {
             return (laid, Vec::new());
         }
@@ -116,7 +111,7 @@ fn deployed<'a>(plan: &'a TransformerPlan, hardware: &Hardware<'_>) -> Result<De
     let updated = |stage| model.updated(&parameters(&model, chain, stage), &data);
     let updated: Vec<u64> = (0..chain.stages).map(updated).collect();
     limits::host_groups(&plan.deployment.pipelining, &updated).map_err(PlanError::Invalid)?;
-    let (mut laid, exchanges) = plan.lay(&model, chain, plan.deployment.pipelining.grain());
+    let (mut laid, exchanges) = plan.lay(&model, chain);
     let states = (plan.execution.states, MOMENTS);
     let updates = hosted::updates(&mut laid, &exchanges, data.hosted, states, &updated);
     let boundary = model.boundary(plan.scatter_gather);

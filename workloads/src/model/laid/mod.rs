@@ -1,11 +1,6 @@
-//! Lays a model on pipeline stages: the operator graph of its blocks.
-//!
-//! What the blocks save for their backward pass is one storage per block (two where the gradients are apart): it is
-//! allocated by the first operator of the block and freed after the last that needs it, and what lives shorter is memory
-//! that the stage holds throughout. Where a technique decides about tensors one by one, each is a storage of its own
-//! ([`by_tensor`]).
+//! Lays a model on pipeline stages: the operator graph of its blocks, and a storage for each of their tensors.
 
-mod by_tensor;
+mod visits;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +11,7 @@ use crate::model::cut::{Cut, PartKind};
 use crate::model::reuse::{Reuse, reused};
 use crate::model::transformer::{Block, Collective, Operator, Tensor, Work, beside};
 
-use self::by_tensor::Names;
+use self::visits::Names;
 
 /// A model on its stages.
 #[derive(Clone, Debug)]
@@ -24,11 +19,9 @@ pub(crate) struct Laid {
     pub(crate) graph: OpGraph,
     /// By [`OperatorId`], what it reads again.
     pub(crate) reused: Vec<Vec<Reuse>>,
-    /// Per stage, the most bytes alive at once beyond the most that is saved; none where each tensor is a storage.
-    pub(crate) transient: Vec<u64>,
     /// The blocks of the model, by position of the chain, then in the order of the forward pass.
     pub(crate) parts: Vec<Part>,
-    /// By stage and chunk; none where what a block saves is one storage.
+    /// By stage and chunk.
     pub(crate) ends: BTreeMap<(u32, u32), Ends>,
 }
 
@@ -101,7 +94,7 @@ pub(crate) struct Part {
     /// Operators at the end of its backward pass that follow that of all blocks.
     pub(crate) afterwards: u32,
     /// The first operator of its MLP in the forward pass, and that of its attention in the backward pass; none of a block without, and
-    /// where what a block saves is one storage.
+    /// where gradients of weights are visits of their own.
     pub(crate) middle: Option<[u32; 2]>,
     /// Parameters that are its own.
     pub(crate) owned: u64,
@@ -111,15 +104,6 @@ pub(crate) struct Part {
     pub(crate) experts: u64,
 }
 
-/// What a storage is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Grain {
-    /// All that a block saves.
-    Block,
-    /// One tensor, whether it is saved or not.
-    Tensor,
-}
-
 /// Lays the pieces of `model` on the positions of `chain`. With `split_backward` the gradients of inputs and of weights
 /// are visits of their own. `receive` is what a rank does with what it receives before it is its input; `update` what a
 /// stage does once a step.
@@ -127,7 +111,6 @@ pub(crate) fn lay(
     model: &Cut,
     chain: Chain,
     split_backward: bool,
-    grain: Grain,
     receive: &[Operator],
     update: impl Fn(u32) -> Vec<Operator>,
 ) -> Laid {
@@ -135,12 +118,11 @@ pub(crate) fn lay(
         laid: Laid {
             graph: OpGraph::default(),
             reused: Vec::new(),
-            transient: vec![0; chain.stages as usize],
             parts: Vec::new(),
             ends: BTreeMap::new(),
         },
         split_backward,
-        grain,
+        arrived: Vec::new(),
         stage: 0,
         chunk: 0,
     };
@@ -188,16 +170,6 @@ struct Listed {
     /// The whole backward pass, or that of the input.
     backward: List,
     weight: List,
-    /// Bytes saved by the forward pass for the backward pass, and for the gradient of the weights where it is apart.
-    saved: u64,
-    saved_for_weight: u64,
-    /// Bytes that the gradient of the input leaves for that of the weights.
-    left_for_weight: u64,
-    transient: u64,
-    /// Of what is saved, its input.
-    saved_input: u64,
-    /// Whether what is saved has its output, which is the input of the next block.
-    saves_output: bool,
     /// The tensors that it shares with its neighbours, and those that it saves.
     names: Names,
     /// See [`Block::halves`].
@@ -216,7 +188,8 @@ struct Uses {
 struct Laying {
     laid: Laid,
     split_backward: bool,
-    grain: Grain,
+    /// What has arrived for a list without operators: the first operator that follows finds it there.
+    arrived: Vec<StorageId>,
     stage: u32,
     chunk: u32,
 }
@@ -234,101 +207,18 @@ impl Laying {
     }
 
     fn block(&mut self, block: &Block) -> Listed {
-        let transient = block.transient_forward().max(block.transient_backward());
-        let forward = self.list(&block.forward, Some(block.input));
-        let gradient = block.gradient();
-        let has = |saved: &[Tensor], name| saved.iter().any(|tensor| tensor.name == name);
-        let saves_output = block.output().is_some_and(|output| has(&block.saved(), output.name));
-        let input = |saved: &[Tensor]| if has(saved, block.input.name) { block.input.bytes } else { 0 };
-        if !self.split_backward {
-            let backward = self.list(&block.backward, gradient);
-            let (saved, weight) = (block.saved_bytes(), List::default());
-            return Listed {
-                saved_input: input(&block.saved()),
-                saves_output,
-                forward,
-                backward,
-                weight,
-                saved,
-                saved_for_weight: 0,
-                left_for_weight: 0,
-                transient,
-                names: Names::of(block),
-                halves: block.halves(),
-                afterwards: block.afterwards() as u32,
-            };
-        }
-        let (saved, kept) = (block.saved(), block.kept_for_weight());
-        let is_saved = |tensor: &Tensor| has(&saved, tensor.name);
-        let bytes = |of_saved: bool| {
-            kept.iter().filter(|tensor| is_saved(tensor) == of_saved).map(|tensor| tensor.bytes).sum::<u64>()
+        let (backward, weight) = match self.split_backward {
+            true => (block.backward_input(), block.backward_weight()),
+            false => (block.backward.clone(), Vec::new()),
         };
         Listed {
-            saved_input: input(&saved) - input(&kept),
-            saves_output,
-            forward,
-            backward: self.list(&block.backward_input(), gradient),
-            weight: self.list(&block.backward_weight(), None),
-            saved: block.saved_bytes() - bytes(true),
-            saved_for_weight: bytes(true),
-            left_for_weight: bytes(false),
-            transient,
-            names: Names::of(block),
-            halves: None,
+            forward: self.list(&block.forward, Some(block.input)),
+            backward: self.list(&backward, block.gradient()),
+            weight: self.list(&weight, None),
+            names: Names::of(block, self.split_backward),
+            halves: block.halves().filter(|_| !self.split_backward),
             afterwards: block.afterwards() as u32,
         }
-    }
-
-    /// The visits of a chunk: blocks forward, then backward in reverse.
-    fn visits(&mut self, blocks: &[(PartKind, &Listed, [u64; 3])], received: &List, received_back: &List) {
-        if self.grain == Grain::Tensor {
-            return self.visits_by_tensor(blocks, received, received_back);
-        }
-        self.extend(Phase::Forward, received, &Uses::default());
-        let (stage, chunk, nothing) = (self.stage, self.chunk, 0..0);
-        let mut storages = Vec::with_capacity(blocks.len());
-        let mut parts = Vec::with_capacity(blocks.len());
-        for (&(kind, block, [owned, read, experts]), bytes) in blocks.iter().zip(saved(blocks)) {
-            let saved = self.storage(Purpose::Activation, bytes);
-            let kept = self.storage(Purpose::WeightGradientInput, block.saved_for_weight);
-            let made: Vec<StorageId> = saved.into_iter().chain(kept).collect();
-            let forward =
-                self.extend(Phase::Forward, &block.forward, &Uses::throughout(&block.forward, &[], &made));
-            let (backward, weight) = (nothing.clone(), nothing.clone());
-            let (middle, afterwards) = (None, block.afterwards);
-            parts.push(Part {
-                stage,
-                chunk,
-                kind,
-                forward,
-                backward,
-                weight,
-                afterwards,
-                middle,
-                owned,
-                read,
-                experts,
-            });
-            let left = self.storage(Purpose::WeightGradientInput, block.left_for_weight);
-            storages.push((made, kept.into_iter().chain(left).collect::<Vec<_>>(), left));
-        }
-        let most = &mut self.laid.transient[self.stage as usize];
-        *most = (*most).max(beyond_saved(blocks));
-        let backward = if self.split_backward { Phase::BackwardInput } else { Phase::Backward };
-        self.extend(backward, received_back, &Uses::default());
-        for (((_, block, _), (made, _, left)), part) in blocks.iter().zip(&storages).zip(&mut parts).rev() {
-            let left: Vec<StorageId> = left.iter().copied().collect();
-            let uses = Uses::throughout(&block.backward, made, &left);
-            part.backward = self.extend(backward, &block.backward, &uses);
-            part.weight = part.backward.clone();
-        }
-        if self.split_backward {
-            for (((_, block, _), (_, kept, _)), part) in blocks.iter().zip(&storages).zip(&mut parts).rev() {
-                let uses = Uses::throughout(&block.weight, kept, &[]);
-                part.weight = self.extend(Phase::BackwardWeight, &block.weight, &uses);
-            }
-        }
-        self.laid.parts.extend(parts);
     }
 
     fn storage(&mut self, purpose: Purpose, bytes: u64) -> Option<StorageId> {
@@ -340,6 +230,10 @@ impl Laying {
     fn extend(&mut self, visit: Phase, List(list): &List, uses: &Uses) -> Range<u32> {
         let (stage, chunk, start) = (self.stage, self.chunk, self.laid.graph.ops().len() as u32);
         let (mut reads, mut writes) = uses.by_position(list.len());
+        match writes.first_mut() {
+            Some(first) => first.append(&mut self.arrived),
+            None => self.arrived.extend(uses.writes.iter().map(|&(_, storage)| storage)),
+        }
         for (n, &Entry { operator, beside, again, awaited }) in list.iter().enumerate() {
             let phase = if again { Phase::Recompute } else { visit };
             let (reads, writes) = (std::mem::take(&mut reads[n]), std::mem::take(&mut writes[n]));
@@ -351,16 +245,6 @@ impl Laying {
 }
 
 impl Uses {
-    /// The first operator of a list writes `writes`, and needs `reads` as its last does.
-    fn throughout(List(list): &List, reads: &[StorageId], writes: &[StorageId]) -> Self {
-        let last = list.len().saturating_sub(1);
-        let ends = if last > 0 { vec![0, last] } else { vec![0] };
-        Self {
-            reads: ends.iter().flat_map(|&at| reads.iter().map(move |&storage| (at, storage))).collect(),
-            writes: writes.iter().map(|&storage| (0, storage)).collect(),
-        }
-    }
-
     /// What each of so many operators reads, and what it writes.
     fn by_position(&self, operators: usize) -> (Vec<Vec<StorageId>>, Vec<Vec<StorageId>>) {
         let of = |uses: &[(usize, StorageId)]| {
@@ -372,29 +256,4 @@ impl Uses {
         };
         (of(&self.reads), of(&self.writes))
     }
-}
-
-/// Bytes that each of some blocks saves for its backward pass, one after the other: an input that the block before has saved
-/// is not saved again.
-fn saved(blocks: &[(PartKind, &Listed, [u64; 3])]) -> Vec<u64> {
-    let mut is_there = false;
-    let mut saved = Vec::with_capacity(blocks.len());
-    for (_, block, _) in blocks {
-        saved.push(block.saved - if is_there { block.saved_input } else { 0 });
-        is_there = block.saves_output;
-    }
-    saved
-}
-
-/// Most bytes alive at once in the visits of a chunk, beyond all that its blocks save: in a block those before it are saved,
-/// and those behind it only for gradients of weights that are still to come.
-fn beyond_saved(blocks: &[(PartKind, &Listed, [u64; 3])]) -> u64 {
-    let saved = saved(blocks);
-    let mut behind: u64 = saved.iter().sum();
-    let mut beyond = 0;
-    for ((_, block, _), saved) in blocks.iter().zip(saved) {
-        behind -= saved;
-        beyond = block.transient.saturating_sub(behind).max(beyond);
-    }
-    beyond
 }

@@ -157,8 +157,11 @@ fn no_stage_holds_more_than_the_bound() {
     for bpipe in [NEWEST, EVERY] {
         let ran = Ran::of(lowered(&gpt3(bpipe)));
         assert_eq!(residents(&ran), [5, 5, 5, 5, 4, 5, 5, 5], "{bpipe:?}");
-        assert_eq!(8 * ran.activations(0), 5 * plain.activations(0), "{bpipe:?}");
-        assert_eq!(8 * ran.at_peak(7, &[kind::HELD_FOR_PARTNER]), 4 * plain.activations(0), "{bpipe:?}");
+        // At the peak the newest micro-batch has not filled all of its tensors, or the oldest has given some back.
+        let share = |bytes: u64| 8.0 * bytes as f64 / plain.activations(0) as f64;
+        assert!((share(ran.activations(0)) - 5.0).abs() < 0.05, "{bpipe:?}: {}", share(ran.activations(0)));
+        let held = share(ran.at_peak(7, &[kind::HELD_FOR_PARTNER]));
+        assert!((held - 4.0).abs() < 0.05, "{bpipe:?}: {held}");
     }
 }
 

@@ -61,7 +61,8 @@ fn partners_of_other_sizes_are_lent_to() {
     let world = World::dgx_a100(1).roomy();
     let (lent, kept) = (world.completed(&plan), world.completed(&staged(&[4, 4, 2, 2])));
     // The first stage keeps 3 of 4 micro-batches; the last has one of its size, and at times one on its way.
-    let each = kept.activations(0) / 4;
-    assert_eq!(lent.activations(0), 3 * each);
-    assert_eq!(lent.at_peak(3, &[kind::HELD_FOR_PARTNER]), 2 * each);
+    let share = |bytes: u64| 4.0 * bytes as f64 / kept.activations(0) as f64;
+    assert!((share(lent.activations(0)) - 3.0).abs() < 0.03, "{}", share(lent.activations(0)));
+    let held = share(lent.at_peak(3, &[kind::HELD_FOR_PARTNER]));
+    assert!((held - 2.0).abs() < 0.03, "{held}");
 }

@@ -6,7 +6,7 @@ use workloads::model::transformer::{
     Block, CollectiveKind, CrossEntropy, Execution, Fusion, Operator, Phase, Split, Stream, Transformer, Work,
 };
 
-use super::{flash, preset, ranks, shard};
+use super::{alive, flash, preset, ranks, shard};
 
 const TOKENS: u64 = 2_048;
 /// Llama 3's vocabulary.
@@ -49,7 +49,7 @@ fn operators_each_have_a_result_of_their_own() {
     assert_eq!(moved(&alone, 1), [6 + 8, 4 + 12 + 6]);
     assert_eq!(kept(&alone, 1), 4);
     // Loss gradient, log-softmax and the gradient of the logits are there at once; what was saved counts as held to the end.
-    assert_eq!(alone.transient_backward() / (TOKENS * WORDS), 8);
+    assert_eq!(alive::in_backward(&alone) / (TOKENS * WORDS), 8);
 }
 
 /// `loss_parallel`: largest, shifted, exponentials, their sum, log-softmax; zeros, probabilities, sum, product, cast.

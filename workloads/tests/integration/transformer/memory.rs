@@ -5,7 +5,7 @@ use workloads::model::transformer::{
     Block, Fusion, Recompute, Sharding, SoftmaxFusion, States, Tensor, Transformer,
 };
 
-use super::{flash, materialised, preset, ranks, shard};
+use super::{alive, flash, materialised, preset, ranks, shard};
 
 /// A layer of the GPT family.
 #[derive(Clone, Copy)]
@@ -136,14 +136,14 @@ fn recomputed_tensors_live_while_the_backward_pass_needs_them() {
     let scores = 4 * (64 / 8) * 2_048 * 2_048;
     assert_eq!(none.saved_bytes() - selective.saved_bytes(), 5 * scores);
     // Probabilities, mask and dropped probabilities, 5 bytes a score, and a gradient of 2.
-    assert!(selective.transient_backward() >= 7 * scores);
+    assert!(alive::in_backward(&selective) >= 7 * scores);
     // Without recomputation two gradients of 2.
-    assert!(none.transient_backward() >= 4 * scores);
-    let held = |layer: &Block| layer.saved_bytes() + layer.transient_backward();
+    assert!(alive::in_backward(&none) >= 4 * scores);
+    let held = |layer: &Block| layer.saved_bytes() + alive::in_backward(layer);
     assert!(held(&selective) <= held(&none));
     assert!(held(&full) >= none.saved_bytes(), "all that a layer saves is there again");
-    assert!(full.transient_forward() >= none.saved_bytes() / 4, "the forward pass frees as it goes");
-    assert!(full.transient_forward() < none.saved_bytes());
+    assert!(alive::in_forward(&full) >= none.saved_bytes() / 4, "the forward pass frees as it goes");
+    assert!(alive::in_forward(&full) < none.saved_bytes());
 }
 
 /// Bytes per parameter: Megatron-LM's README of 2022 (20, 18, 16; 4 + 16/d, 6 + 12/d, 8 + 8/d with the distributed

@@ -7,7 +7,7 @@ use workloads::model::transformer::{
     Split, States, Transformer,
 };
 
-use super::{flash, materialised, preset, ranks};
+use super::{alive, flash, materialised, preset, ranks};
 
 fn problems(model: &Transformer, execution: &Execution) -> Vec<String> {
     match ShardedTransformer::new(model, execution) {
@@ -178,7 +178,7 @@ proptest! {
         execution.states = States::CopiedGradients;
         if let Ok(sharded) = ShardedTransformer::new(&model, &execution) {
             for block in [sharded.layer(Recompute::None), sharded.embedding(), sharded.head()] {
-                for bytes in [block.saved_bytes(), block.transient_forward(), block.transient_backward()] {
+                for bytes in [block.saved_bytes(), alive::in_forward(&block), alive::in_backward(&block)] {
                     prop_assert!(bytes > 0 && bytes < 1 << 62, "{bytes} bytes");
                 }
             }

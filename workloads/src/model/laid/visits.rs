@@ -1,6 +1,6 @@
-//! Storages tensor by tensor: each lives from the operator that fills it to the last that reads it, as an eager framework
-//! allocates and frees it. A tensor that is filled again under its name is another one; the output of a block is the input of
-//! the next, the gradient that its backward pass ends with the one that the block before starts from.
+//! The visits of a chunk, and its storages tensor by tensor: each lives from the operator that fills it to the last that reads
+//! it, as an eager framework allocates and frees it. A tensor that is filled again under its name is another one; the output of a
+//! block is the input of the next, the gradient that its backward pass ends with the one that the block before starts from.
 
 use std::collections::BTreeMap;
 
@@ -19,21 +19,42 @@ pub(super) struct Names {
     input_gradient: Option<&'static str>,
     /// What it saves for its backward pass.
     saved: Vec<&'static str>,
+    /// What the gradients of its weights read, where they are visits of their own.
+    kept: Vec<&'static str>,
 }
 
 impl Names {
-    pub(super) fn of(block: &Block) -> Self {
+    pub(super) fn of(block: &Block, split_backward: bool) -> Self {
+        let names = |tensors: Vec<Tensor>| tensors.into_iter().map(|tensor| tensor.name).collect();
         Self {
             input: block.input,
             output: block.output().map(|tensor| tensor.name),
             gradient: block.gradient(),
             input_gradient: block.input_gradient().map(|tensor| tensor.name),
-            saved: block.saved().into_iter().map(|tensor| tensor.name).collect(),
+            saved: names(block.saved()),
+            kept: if split_backward { names(block.kept_for_weight()) } else { Vec::new() },
         }
     }
 
-    fn saves_input(&self) -> bool {
-        self.saved.contains(&self.input.name)
+    /// What a tensor of the block is for.
+    fn purpose(&self, name: &str) -> Purpose {
+        if self.kept.contains(&name) {
+            Purpose::WeightGradientInput
+        } else if self.saved.contains(&name) {
+            Purpose::Activation
+        } else {
+            Purpose::Working
+        }
+    }
+
+    /// The same of its input.
+    fn of_input(&self) -> Purpose {
+        self.purpose(self.input.name)
+    }
+
+    /// What a tensor is for that the backward pass of the block fills, or begins with.
+    fn in_backward(&self, name: &str) -> Purpose {
+        if self.kept.contains(&name) { Purpose::WeightGradientInput } else { Purpose::Working }
     }
 }
 
@@ -42,7 +63,7 @@ type Storages = BTreeMap<&'static str, StorageId>;
 
 impl Laying {
     /// The visits of a chunk: blocks forward, then backward in reverse.
-    pub(super) fn visits_by_tensor(
+    pub(super) fn visits(
         &mut self,
         blocks: &[(PartKind, &Listed, [u64; 3])],
         received: &List,
@@ -55,15 +76,17 @@ impl Laying {
         let (mut ends, mut output_before) = (Ends::default(), None);
         for (n, &(kind, block, [owned, read, experts])) in blocks.iter().enumerate() {
             let names = &block.names;
-            let output_is_saved = blocks.get(n + 1).is_some_and(|(_, next, _)| next.names.saves_input());
-            let is_saved =
-                |name: &str| names.saved.contains(&name) || output_is_saved && names.output == Some(name);
+            let of_next = blocks.get(n + 1).map_or(Purpose::Working, |(_, next, _)| next.names.of_input());
+            let purpose = |name: &str| match names.purpose(name) {
+                Purpose::Working if names.output == Some(name) => of_next,
+                purpose => purpose,
+            };
             let (mut uses, mut storages) = (Uses::default(), Storages::new());
-            self.start(names.input, output_before, names.saves_input(), &mut uses, &mut storages);
+            self.start(names.input, output_before, names.of_input(), &mut uses, &mut storages);
             if n == 0 {
                 ends.input = storages.get(names.input.name).copied();
             }
-            self.fill(&block.forward, &is_saved, &mut uses, &mut storages);
+            self.fill((Phase::Forward, &block.forward), &purpose, &mut uses, &mut storages);
             output_before = names.output.and_then(|output| storages.get(output).copied());
             let forward = self.extend(Phase::Forward, &block.forward, &uses);
             parts.push(Part {
@@ -92,12 +115,20 @@ impl Laying {
             let names = &block.names;
             let mut uses = Uses::default();
             if let Some(gradient) = names.gradient {
-                self.start(gradient, gradient_before, false, &mut uses, storages);
+                self.start(gradient, gradient_before, names.in_backward(gradient.name), &mut uses, storages);
                 if n + 1 == blocks.len() {
                     ends.gradient = storages.get(gradient.name).copied();
                 }
             }
-            self.fill(&block.backward, &|_| false, &mut uses, storages);
+            let of_next = n.checked_sub(1).map_or(Purpose::Working, |next| {
+                let Listed { names, .. } = blocks[next].1;
+                names.gradient.map_or(Purpose::Working, |gradient| names.in_backward(gradient.name))
+            });
+            let purpose = |name: &str| match names.in_backward(name) {
+                Purpose::Working if names.input_gradient == Some(name) => of_next,
+                purpose => purpose,
+            };
+            self.fill((backward, &block.backward), &purpose, &mut uses, storages);
             gradient_before = names.input_gradient.and_then(|name| storages.get(name).copied());
             part.backward = self.extend(backward, &block.backward, &uses);
             part.weight = part.backward.clone();
@@ -109,7 +140,7 @@ impl Laying {
         if self.split_backward {
             for (((_, block, _), storages), part) in blocks.iter().zip(&mut saved).zip(&mut parts).rev() {
                 let mut uses = Uses::default();
-                self.fill(&block.weight, &|_| false, &mut uses, storages);
+                self.fill((Phase::BackwardWeight, &block.weight), &|_| Purpose::Working, &mut uses, storages);
                 part.weight = self.extend(Phase::BackwardWeight, &block.weight, &uses);
             }
         }
@@ -123,11 +154,10 @@ impl Laying {
         &mut self,
         Tensor { name, bytes }: Tensor,
         before: Option<StorageId>,
-        is_saved: bool,
+        purpose: Purpose,
         uses: &mut Uses,
         storages: &mut Storages,
     ) {
-        let purpose = if is_saved { Purpose::Activation } else { Purpose::Working };
         let started = before.or_else(|| {
             let Laying { stage, chunk, .. } = *self;
             let arriving = || self.laid.graph.arriving(Storage { stage, chunk, purpose, bytes });
@@ -141,8 +171,8 @@ impl Laying {
     /// What operators read and fill, one after the other.
     fn fill(
         &mut self,
-        List(list): &List,
-        is_saved: &impl Fn(&str) -> bool,
+        (visit, List(list)): (Phase, &List),
+        purpose: &impl Fn(&str) -> Purpose,
         uses: &mut Uses,
         storages: &mut Storages,
     ) {
@@ -156,16 +186,16 @@ impl Laying {
                 }
             }
             for Tensor { name, bytes } in writes {
+                let purpose = match purpose(name) {
+                    Purpose::Working if entry.again => Purpose::Recomputed,
+                    purpose => purpose,
+                };
                 // One that is saved may be filled piece by piece.
-                if let Some(&storage) = storages.get(name).filter(|_| is_saved(name)) {
+                let in_pieces = visit == Phase::Forward && purpose.is_activation();
+                if let Some(&storage) = storages.get(name).filter(|_| in_pieces) {
                     uses.writes.push((at, storage));
                     continue;
                 }
-                let purpose = match (is_saved(name), entry.again) {
-                    (true, _) => Purpose::Activation,
-                    (false, true) => Purpose::Recomputed,
-                    (false, false) => Purpose::Working,
-                };
                 if let Some(storage) = self.storage(purpose, bytes) {
                     uses.writes.push((at, storage));
                     storages.insert(name, storage);
