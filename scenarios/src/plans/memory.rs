@@ -1,10 +1,8 @@
 //! The allocator of a scenario's framework.
 
 use hw_models::allocator::Settings;
-use workloads::lower::StreamRole;
 use workloads::memory::{Framework, Placeholder, Ranks, Recorded, StageUsage};
 use workloads::plan::Built;
-use workloads::schedule::LaneKind;
 
 use super::{layered, machine, transformer};
 use crate::catalogue;
@@ -25,19 +23,6 @@ pub(crate) fn ranks(scenario: &Scenario, built: &Built) -> Result<Ranks, Option<
     };
     ranks.check(built).map_err(|reason| Some(reason.to_string()))?;
     Ok(ranks)
-}
-
-/// The scenario without techniques that found nothing to move; `None`: there is no such technique.
-pub(crate) fn without_idle_techniques(scenario: &Scenario, built: &Built) -> Option<Scenario> {
-    let techniques = &scenario.techniques;
-    let may_move = techniques.swap.is_some() || techniques.activation_offload.is_some();
-    let moves = |role: &StreamRole| matches!(role.kind, LaneKind::Offload | LaneKind::Reload);
-    let idle = !built.lowered.streams.iter().any(moves) && !built.produces_again;
-    (may_move && idle).then(|| {
-        let mut plain = scenario.clone();
-        (plain.techniques.swap, plain.techniques.activation_offload) = (None, None);
-        plain
-    })
 }
 
 /// What the GPUs of a scenario must have; `recorded` says by stage what a run tells of their memory.

@@ -199,13 +199,7 @@ pub(crate) fn prepare(scenario: &Scenario) -> Result<Prepared, Unbuilt> {
 /// The same with so much room.
 fn prepared(scenario: &Scenario, room: Room) -> Result<Prepared, Unbuilt> {
     let mut built = build(scenario, &room)?;
-    // A technique with nothing to do changes nothing: only its report is left.
-    let plain = plans::memory::without_idle_techniques(scenario, &built);
-    if let Some(plain) = &plain {
-        let idle = std::mem::replace(&mut built, build(plain, &room)?);
-        (built.swapped, built.kept) = (idle.swapped, idle.kept);
-    }
-    let verdict = Verdict::of(plain.as_ref().unwrap_or(scenario), &built);
+    let verdict = Verdict::of(scenario, &built);
     match &verdict {
         Verdict::Allocator(_) => built.lowered.count_memory(),
         Verdict::Stores(_) if built.shortfalls.is_empty() => {}

@@ -1,7 +1,6 @@
 //! What is decided about tensors that leave GPUs, by replicas that do the same.
 
 use crate::disposition::Dispositions;
-use crate::graph::OpId;
 use crate::order::Order;
 use crate::techniques::offload::adaptive::Kept;
 use crate::techniques::offload::{self, Keep};
@@ -16,8 +15,6 @@ pub(super) struct Decided {
     /// By replica.
     pub(super) cohort_of: Vec<u32>,
     pub(super) swapped: Vec<Swapped>,
-    /// Operators that swapping has executed again.
-    pub(super) again: Vec<OpId>,
     pub(super) kept: Vec<Kept>,
 }
 
@@ -39,27 +36,24 @@ pub(super) fn decided(
         }
         None => {}
     }
-    let mut again = Vec::new();
     let (tables, swapped) = match &pipelining.swap {
         Some(technique) => {
             let made = produced_again(technique, staged, order);
-            again = made.iter().flat_map(|(ops, _)| ops.clone()).collect();
             swapped(technique, staged, order, copies, &made)?
         }
         None => (vec![staged.table.clone()], Vec::new()),
     };
     let count = tables.len() as u32;
     let cohort_of = (0..copies.replicas).map(|replica| copies.cohort(replica, count)).collect();
-    Ok(Decided { tables, cohort_of, swapped, again, kept: Vec::new() })
+    Ok(Decided { tables, cohort_of, swapped, kept: Vec::new() })
 }
 
-/// By stage, the operators that are executed again instead of swapping what they fill, and how many tensors of how many bytes that
-/// is; the graph has them executed.
-fn produced_again(technique: &Swap, staged: &mut Staged, order: &Order) -> Vec<(Vec<OpId>, (u32, u64))> {
+/// By stage, how many tensors of how many bytes are produced again instead of being swapped; the graph has that executed.
+fn produced_again(technique: &Swap, staged: &mut Staged, order: &Order) -> Vec<(u32, u64)> {
     let Staged { chain, graph, costs, memory, .. } = staged;
     let stage = |stage: u32| {
         if !technique.recompute {
-            return (Vec::new(), (0, 0));
+            return (0, 0);
         }
         let choice = swap::Choice {
             stage,
@@ -71,7 +65,8 @@ fn produced_again(technique: &Swap, staged: &mut Staged, order: &Order) -> Vec<(
         };
         let made = choice.made(graph, costs);
         let bytes = made.iter().map(|again| again.bytes).sum();
-        (swap::realise(&made, graph, costs), (made.len() as u32, bytes))
+        swap::realise(&made, graph, costs);
+        (made.len() as u32, bytes)
     };
     (0..chain.stages).map(stage).collect()
 }
@@ -82,7 +77,7 @@ fn swapped(
     Staged { chain, graph, table, costs, memory, .. }: &Staged,
     order: &Order,
     copies: &Copies,
-    again: &[(Vec<OpId>, (u32, u64))],
+    again: &[(u32, u64)],
 ) -> Result<(Vec<Dispositions>, Vec<Swapped>), PlanError> {
     let cohorts = technique.coordination.cohorts(copies.together);
     let (mut tables, mut decided, mut shortfalls) =
@@ -90,7 +85,7 @@ fn swapped(
     for stage in 0..chain.stages {
         let memory = &memory[stage as usize];
         let visits = &order.stages[stage as usize];
-        let (links, again) = (costs.links_of_host(stage), again[stage as usize].1);
+        let (links, again) = (costs.links_of_host(stage), again[stage as usize]);
         let stage = swap::Stage::new(technique, stage, visits, (graph, costs), memory.room(), links, again);
         for (cohort, table) in (0..).zip(&mut tables) {
             match stage.decide(technique, graph, (cohort, cohorts), table)? {

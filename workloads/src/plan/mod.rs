@@ -94,8 +94,6 @@ pub struct Built {
     pub shortfalls: Vec<Shortfall>,
     /// What was decided about swapping, by stage, then cohort.
     pub swapped: Vec<Swapped>,
-    /// Whether swapping has operators executed again.
-    pub produces_again: bool,
     /// What ranks keep by their own profiles, where they do, by stage, then replica.
     pub kept: Vec<Kept>,
     /// Arrays of drives that ranks use.
@@ -332,7 +330,7 @@ fn assemble(
             decide(order, table)?;
         }
     }
-    let Decided { mut tables, cohort_of, swapped, again, kept } =
+    let Decided { mut tables, cohort_of, swapped, kept } =
         decided(&mut staged, &order, pipelining, copies, grounds)?;
     for table in &mut tables {
         staged.buffers.decide(&staged.memory, &order, &staged.graph, table);
@@ -379,7 +377,6 @@ fn assemble(
         memory,
         shortfalls,
         swapped,
-        produces_again: !again.is_empty(),
         kept,
         arrays: site.arrays,
         graph,

@@ -72,8 +72,7 @@ pub(super) fn decided(
         }
         cohort_of.push(cohort.unwrap_or(known.len() - 1) as u32);
     }
-    let (swapped, again) = Default::default();
-    Ok(Decided { tables, cohort_of, swapped, again, kept })
+    Ok(Decided { tables, cohort_of, swapped: Vec::new(), kept })
 }
 
 /// By rank, what was measured there; none where nothing left, or where the step does not come so far.

@@ -145,9 +145,8 @@ fn independent(alike: &[Again], chosen: &[Again], graph: &OpGraph) -> Vec<Again>
     fitting
 }
 
-/// Has the forward pass drop what is chosen after its last use, and the backward pass fill a storage of its own with it. Gives the
-/// operators that are executed again, in the order of the new ones.
-pub(crate) fn realise(chosen: &[Again], graph: &mut OpGraph, costs: &mut CostBook) -> Vec<OpId> {
+/// Has the forward pass drop what is chosen after its last use, and the backward pass fill a storage of its own with it.
+pub(crate) fn realise(chosen: &[Again], graph: &mut OpGraph, costs: &mut CostBook) {
     for &Again { storage, by, before, .. } in chosen {
         let Storage { stage, chunk, bytes, .. } = *graph.stored(storage);
         graph.stored_mut(storage).purpose = Purpose::Working;
@@ -168,5 +167,4 @@ pub(crate) fn realise(chosen: &[Again], graph: &mut OpGraph, costs: &mut CostBoo
             issue.ops.push(issue.ops[by.0 as usize]);
         }
     }
-    chosen.iter().map(|again| again.by).collect()
 }
