@@ -51,6 +51,26 @@ parallelism: {{ pipeline: 2, data: 1, schedule: {schedule}, idle: allow }}"
     }
 }
 
+/// A tensor that is filled by the forward pass, not read there, and recomputed for gradients of weights ends where it is filled.
+#[test]
+fn recomputed_tensors_may_be_kept_for_gradients_of_weights() {
+    fits(
+        "
+machine: { node: dgx-a100-80g }
+model:
+  layers:
+    input: { tokens: 64 }
+    list:
+      - embedding: { vocabulary: 500, width: 64 }
+      - repeat: { count: 2, layers: [{ residual: { body: [rms_norm, { linear: { outputs: 64 } }] } }] }
+      - linear: { outputs: 500 }
+      - cross_entropy
+training: { micro_batch: 1, accumulate: 2, precision: fp16-mixed }
+parallelism: { data: 1, schedule: zb-h1, idle: allow }
+techniques: { recompute: { mode: full } }",
+    );
+}
+
 /// A host that waits for what a router chose waits in every micro-batch, whatever variant of the pass it is in.
 #[test]
 fn a_host_waits_for_routers_in_every_variant_of_a_pass() {

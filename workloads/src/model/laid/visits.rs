@@ -36,14 +36,15 @@ impl Names {
         }
     }
 
-    /// What a tensor of the block is for.
+    /// What a tensor of the block is for that the forward pass fills, or begins with. One that is recomputed ends with the pass,
+    /// though what fills it again may be kept.
     fn purpose(&self, name: &str) -> Purpose {
-        if self.kept.contains(&name) {
-            Purpose::WeightGradientInput
-        } else if self.saved.contains(&name) {
-            Purpose::Activation
-        } else {
+        if !self.saved.contains(&name) {
             Purpose::Working
+        } else if self.kept.contains(&name) {
+            Purpose::WeightGradientInput
+        } else {
+            Purpose::Activation
         }
     }
 
