@@ -5,8 +5,9 @@ use hw_models::provenance::Origin;
 
 use crate::chain::Hop;
 use crate::cost::boundary;
+use crate::graph::operator::{CollectiveKind, Group};
 use crate::graph::{OpGraph, OpId, OperatorId, StorageId};
-use crate::model::transformer::{CollectiveKind, Group};
+use crate::transfer::Medium;
 
 /// What an activity does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +25,15 @@ pub enum TaskKind {
     Operator(OpId),
     /// A message between stages.
     Message(Hop),
-    /// A copy to the partner stage.
-    Eviction,
-    /// A copy back.
-    Load,
-    /// A copy of a storage that is offloaded.
-    Offload(StorageId),
-    /// A copy back.
-    Reload(StorageId),
+    /// A copy of a storage to another tier, or back.
+    Transfer {
+        /// What is copied.
+        storage: StorageId,
+        /// What the other tier consists of.
+        medium: Medium,
+        /// Whether it comes back.
+        returns: bool,
+    },
     /// Work of the host.
     Issue,
     /// Hosts tell each other that a pass has ended.
@@ -95,13 +97,6 @@ pub enum Communication {
     Read,
 }
 
-/// Where activations are while they are away from a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Away {
-    Host,
-    Drives,
-}
-
 /// The accounts of all tasks of a plan on a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accounts {
@@ -112,8 +107,8 @@ pub struct Accounts {
     pub(crate) messages: Vec<Account>,
     /// Of copies between partner stages, the weakest of all pairs.
     pub(crate) copies: Origin,
-    /// Where activations are while they are away, and of copies there.
-    pub(crate) away: (Away, Origin),
+    /// Of copies to other tiers.
+    pub(crate) away: Origin,
     /// Of what the host does.
     pub(crate) host: Origin,
 }
@@ -135,16 +130,10 @@ impl Accounts {
         match kind {
             TaskKind::Operator(op) => self.operators[self.operator_of[op.0 as usize].0 as usize],
             TaskKind::Message(hop) => self.messages[boundary(hop)],
-            TaskKind::Eviction => copy(Communication::Eviction, self.copies),
-            TaskKind::Load => copy(Communication::Load, self.copies),
-            TaskKind::Offload(_) => match self.away {
-                (Away::Host, origin) => copy(Communication::Offload, origin),
-                (Away::Drives, origin) => copy(Communication::Write, origin),
-            },
-            TaskKind::Reload(_) => match self.away {
-                (Away::Host, origin) => copy(Communication::Reload, origin),
-                (Away::Drives, origin) => copy(Communication::Read, origin),
-            },
+            TaskKind::Transfer { medium, returns, .. } => {
+                let origin = if medium == Medium::HBM { self.copies } else { self.away };
+                copy(Communication::of_activation(medium, returns), origin)
+            }
             TaskKind::Issue | TaskKind::Meeting => {
                 Account { communication: None, model: TimeModel::Host, shape: 0, origin: self.host }
             }
@@ -153,6 +142,18 @@ impl Accounts {
 }
 
 impl Communication {
+    /// That of an activation that goes to another tier, or comes back.
+    fn of_activation(medium: Medium, returns: bool) -> Self {
+        match (medium, returns) {
+            (Medium::HBM, false) => Self::Eviction,
+            (Medium::HBM, true) => Self::Load,
+            (Medium::DRIVES, false) => Self::Write,
+            (Medium::DRIVES, true) => Self::Read,
+            (_, false) => Self::Offload,
+            (_, true) => Self::Reload,
+        }
+    }
+
     /// Its name in results, `tensor all-reduce`.
     pub fn name(self) -> String {
         match self {

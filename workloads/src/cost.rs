@@ -1,7 +1,7 @@
 //! The cost book: what operators, messages and copies take. The only place beside the profile and the hardware models
 //! that knows time; schedules and techniques never see it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hw_models::copies::CopyCost;
 use sim_core::fixed::Rate;
@@ -11,6 +11,7 @@ use sim_core::time::Time;
 use crate::chain::Hop;
 use crate::graph::operator::HostWorkKind;
 use crate::graph::{Op, OpGraph, OpId};
+use crate::transfer::Medium;
 
 /// Costs for lowering.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,10 +24,8 @@ pub struct CostBook {
     pub messages: Vec<Message>,
     /// By stage, the speed of a copy from it to its partner `p - 1 - s` when nothing contends.
     pub copies: Vec<Rate>,
-    /// What a copy of what is offloaded asks for beside its links, and one back; none where nobody knows.
-    pub away_copies: Option<[CopyCost; 2]>,
-    /// The same of what goes to memory of the host that is not page-locked.
-    pub pageable_copies: Option<[CopyCost; 2]>,
+    /// Costs of a copy to a tier beside its links, and of one back.
+    pub tier_copies: BTreeMap<Medium, [CopyCost; 2]>,
     /// By stage, what copies of activations from its first GPU to its host take, and those back; none where nobody knows.
     pub host_links: Vec<HostLinks>,
     /// What issuing costs the host; none: it is never late.
@@ -47,12 +46,22 @@ pub struct HostLinks {
 /// What issuing work costs the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssueCosts {
-    /// For each operator, indexed by [`OpId`].
-    pub ops: Vec<Time>,
+    /// For each work, indexed by [`OperatorId`](crate::graph::OperatorId).
+    pub works: Vec<Time>,
+    /// Operators that are issued when the host knows that another has ended, and what that takes more.
+    pub waited: BTreeMap<OpId, Time>,
     /// What ranks exchange beside all operators, which no operator waits for in its stream.
     pub exchanges: BTreeSet<OpId>,
     /// Once for all operators of a visit that are issued as one graph; none: they are issued one by one.
     pub graph: Option<Time>,
+}
+
+impl IssueCosts {
+    /// What issuing an operator costs.
+    pub fn of(&self, id: OpId, op: &Op) -> Time {
+        let waited = self.waited.get(&id).copied().unwrap_or(Time::ZERO);
+        waited.saturating_add(self.works[op.operator.0 as usize])
+    }
 }
 
 /// What an operator takes.
@@ -150,7 +159,7 @@ impl CostBook {
         let mut issued = issue.graph.unwrap_or(Time::ZERO);
         let (mut executed, mut lead) = (Time::ZERO, Time::ZERO);
         for &op in ops {
-            issued = issued.saturating_add(issue.ops[op.0 as usize]);
+            issued = issued.saturating_add(issue.of(op, graph.get(op)));
             lead = lead.max(issued.saturating_sub(executed));
             if !issue.exchanges.contains(&op) {
                 executed = executed.saturating_add(self.alone(graph.get(op)));

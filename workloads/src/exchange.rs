@@ -1,6 +1,6 @@
 //! Exchanges: collectives, and copies between GPUs and hosts, that belong to no visit. They run on lanes of their own, ahead of
 //! the operators that read what they fill or behind those that write what they sum; one realiser ties them to the compute lane
-//! ([`crate::realise::exchanges`]).
+//! ([`crate::passes::realise::exchanges`]).
 //!
 //! An exchange whose operators are of phase [`Update`](crate::graph::Phase::Update) happens once a step, any other once for
 //! every micro-batch.

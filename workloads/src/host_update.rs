@@ -1,5 +1,5 @@
 //! Updates by hosts: of parameters whose states are in host memory or on drives, group after group; one realiser gives them lanes of
-//! their own ([`crate::realise::host_update`]).
+//! their own ([`crate::passes::realise::host_update`]).
 
 use crate::graph::OpId;
 

@@ -1,27 +1,26 @@
 //! Workloads of foretrain: what a training step executes, where its tensors are, and in which order.
 //! Depends on `sim-core` (and `hw-models`), never on scenarios or reports; opens no files and knows no YAML.
 //!
-//! A plan passes through four levels, because each technique acts where its information is:
+//! A plan goes through four levels, because each technique acts where its information is:
 //!
 //! ```text
-//!   PipelinePlan
-//!      |  model::profiled
-//!   OpGraph      operators and storages per stage, chunk and phase        <- techniques::recompute rewrites it
-//!      |  order::generate (GPipe, 1F1B, interleaved, ZB-H1, ZB-H2, ZB-V, ZB-auto)
+//!   model        a profile, a transformer, a list of layers: blocks of operators, on stages
+//!      |
+//!   OpGraph      operators with their work, and tensors, per stage, chunk and phase    <- rewriters: recompute
+//!      |  order: GPipe, 1F1B, interleaved, ZB-H1, ZB-H2, ZB-V, ZB-auto
 //!   Order        per stage: which phase of which chunk and micro-batch after which
-//!      |  realise::visits
-//!   Schedule     lanes of items over storages, the micro-batch as parameter
-//!      |  techniques decide (bpipe fills the Dispositions), realise::{recompute, moves, messages} execute, check proves
+//!      |         table of transfers and dispositions                                   <- deciders: bpipe, offload, swap
+//!      |
+//!   Schedule     lanes of items over storages, the micro-batch as parameter            <- realisers: visits, moves, ...
 //!      |  lower, with the CostBook: here times come in
 //!   Program      streams of operations on resources, for sim_core::simulate
 //! ```
 //!
-//! A transformer ([`model::transformer`]) and a list of layers ([`model::layered`]) take the same way from their blocks, which
-//! are laid on stages, with costs from the hardware models ([`hardware`]) and ranks on the GPUs of a machine ([`site`]):
-//! [`plan::build_on`], [`plan::build_layered_on`].
+//! [`passes::list()`] has all passes in their order; [`check`] verifies the graph and the schedules after them. Costs come from the
+//! hardware models ([`hardware`]), ranks are on the GPUs of a machine ([`site`]): [`plan::build_on`], [`plan::build_layered_on`].
 //!
-//! A technique *decides* and never says how long anything takes; contention, bubbles, stalls and running out of memory
-//! emerge in the engine. The whole chain is [`plan::build`]:
+//! A technique never says how long anything takes: contention, bubbles, stalls and running out of memory emerge in the engine. The
+//! whole chain is [`plan::build`]:
 //!
 //! ```
 //! use sim_core::time::Time;
@@ -60,25 +59,24 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
-pub mod buffers;
 pub mod chain;
 pub mod check;
 pub mod cost;
-pub mod disposition;
+pub mod error;
 pub mod exchange;
 pub mod graph;
 pub mod hardware;
 pub mod host_update;
 pub mod limits;
+pub mod liveness;
 pub mod lower;
 pub mod memory;
 pub mod model;
 pub mod names;
 pub mod order;
+pub mod passes;
 pub mod placement;
 pub mod plan;
-pub mod realise;
 pub mod schedule;
 pub mod site;
-pub mod techniques;
-mod timing;
+pub mod transfer;

@@ -47,7 +47,9 @@ pub fn validate(plan: &PipelinePlan) -> Result<(), Vec<Invalid>> {
 /// # Errors
 /// That they are too many.
 pub(crate) fn host_groups(pipelining: &Pipelining, updated: &[u64]) -> Result<(), Vec<Invalid>> {
-    let Some(HostedStates { group, .. }) = pipelining.hosted(updated.len() as u32) else { return Ok(()) };
+    let Some(HostedStates { group, .. }) = pipelining.techniques.hosted(updated.len() as u32) else {
+        return Ok(());
+    };
     let groups = |group: u64| updated.iter().map(|count| count.div_ceil(group.max(1))).sum::<u64>();
     if groups(group) <= HOST_GROUPS_MAX {
         return Ok(());
@@ -60,7 +62,7 @@ pub(crate) fn host_groups(pipelining: &Pipelining, updated: &[u64]) -> Result<()
         groups(group),
         enough.unwrap_or(all)
     );
-    let zero_offload = pipelining.zero_offload.is_some();
+    let zero_offload = pipelining.techniques.zero_offload.is_some();
     let field = if zero_offload { "zero_offload.group" } else { "zero_infinity.group" };
     Err(vec![Invalid { field, problem }])
 }

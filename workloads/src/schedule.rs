@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 
 use crate::chain::Hop;
 use crate::graph::{OpId, StorageId};
+use crate::transfer::Tier;
 
 /// What all lanes do in one step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
     /// Micro-batches per step.
     pub micro_batches: u32,
@@ -184,17 +185,17 @@ pub enum Item {
     Execute(OpId),
     /// Takes the bytes of a storage in a stage's memory. There must be room, as with a framework's allocator, unless who finds
     /// none [waits](StageMemory::waits).
-    Allocate(StorageId, Place),
+    Allocate(StorageId, Tier),
     /// Gives them back.
-    Free(StorageId, Place),
+    Free(StorageId, Tier),
     /// Copies a storage.
     Copy {
         /// Which.
         storage: StorageId,
         /// Where it is.
-        from: Place,
+        from: Tier,
         /// Where it has room.
-        to: Place,
+        to: Tier,
     },
     /// Copies a storage out of its stage's memory, whose bytes are given back when it is [idle](Item::Idle), too. Does nothing if it has
     /// been [recalled](Item::Recall).
@@ -202,7 +203,7 @@ pub enum Item {
         /// Which.
         storage: StorageId,
         /// Where it goes.
-        to: Place,
+        to: Tier,
     },
     /// The forward pass uses a storage that departs no more.
     Idle(StorageId),
@@ -213,14 +214,14 @@ pub enum Item {
         /// Which.
         storage: StorageId,
         /// Where it is.
-        from: Place,
+        from: Tier,
     },
     /// Gives back the bytes of a storage that departs, after its last use: when its copy out has ended, if one is under way.
     Dismiss(StorageId),
     /// One more micro-batch is resident; waits where the stage's bound is reached.
-    Enter(Place),
+    Enter(Tier),
     /// One less.
-    Leave(Place),
+    Leave(Tier),
     /// Issues operators as far as the first may start without waiting for one of the others later.
     Lead(IssueId),
     /// Issues the rest of them.
@@ -246,28 +247,6 @@ pub enum Item {
     Meet,
     /// Notes the time.
     Mark,
-}
-
-/// A memory, as seen from an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
-    /// That of the stage the storage belongs to.
-    Home(u32),
-    /// That of its partner, which keeps it for a while.
-    Partner(u32),
-    /// Where what is offloaded goes from the stage that it belongs to: page-locked memory of the host beside it, or drives.
-    Away(u32),
-    /// The same in memory of the host that is not page-locked.
-    Pageable(u32),
-}
-
-impl Place {
-    /// The stage.
-    pub const fn stage(self) -> u32 {
-        match self {
-            Self::Home(stage) | Self::Partner(stage) | Self::Away(stage) | Self::Pageable(stage) => stage,
-        }
-    }
 }
 
 /// Which count of a signal to wait for.

@@ -2,13 +2,13 @@
 
 use workloads::model::hosted::ParametersAt;
 use workloads::order::{MemoryLimit, PipelineSchedule};
-use workloads::plan::Pipelining;
-use workloads::realise::messages::SendMode;
-use workloads::techniques::bpipe::{self, Bpipe};
-use workloads::techniques::offload::{ActivationOffload, Keep, Store};
-use workloads::techniques::swap::{Coordination, Engine, Swap};
-use workloads::techniques::zero_infinity::ZeroInfinity;
-use workloads::techniques::zero_offload::ZeroOffload;
+use workloads::passes::bpipe::{self, Bpipe};
+use workloads::passes::offload::{ActivationOffload, Keep, Store};
+use workloads::passes::realise::messages::SendMode;
+use workloads::passes::swap::{Coordination, Engine, Swap};
+use workloads::passes::zero_infinity::ZeroInfinity;
+use workloads::passes::zero_offload::ZeroOffload;
+use workloads::plan::{Pipelining, Techniques};
 
 use crate::schema::{
     self, Bytes, EvictionPolicy, KeptParameters, MemoryAllowance, Outside, Scenario, Schedule, Send,
@@ -30,6 +30,13 @@ pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
             Some(Send::Rendezvous) => SendMode::Rendezvous,
         },
         steps: if scenario.training.flush { steps(scenario) } else { 1 },
+        techniques: techniques(scenario),
+    }
+}
+
+/// Techniques of a scenario.
+fn techniques(scenario: &Scenario) -> Techniques {
+    Techniques {
         bpipe: scenario.techniques.bpipe.as_ref().map(|bpipe| Bpipe {
             policy: match bpipe.policy {
                 EvictionPolicy::EvictNewest => bpipe::EvictionPolicy::EvictNewest,

@@ -2,18 +2,18 @@
 
 use sim_core::time::Time;
 use workloads::model::profiled::{self, PartnerLink, StageProfile};
+use workloads::passes::recompute::Recompute;
 use workloads::plan::{PipelinePlan, Pipelining};
-use workloads::techniques::recompute::Recompute;
 
 use super::pipelining::pipelining;
 use crate::schema::{self, Bytes, PairTransfer, ProfiledPipeline, Scenario, StageSet};
 
 /// The plan of a scenario whose model is `pipeline`.
 pub(crate) fn plan(scenario: &Scenario, pipeline: &ProfiledPipeline) -> PipelinePlan {
-    let Pipelining { micro_batches, schedule, send, steps, bpipe, .. } = pipelining(scenario);
+    let Pipelining { micro_batches, schedule, send, steps, techniques, .. } = pipelining(scenario);
     let recompute = scenario.techniques.recompute.as_ref().map(|settings| recompute(settings, pipeline));
     let model = model(scenario, pipeline);
-    PipelinePlan { model, micro_batches, schedule, send, steps, recompute, bpipe }
+    PipelinePlan { model, micro_batches, schedule, send, steps, recompute, bpipe: techniques.bpipe }
 }
 
 /// Memory that one stage may use, in bytes; none without a limit.

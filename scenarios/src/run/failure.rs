@@ -8,10 +8,10 @@ use reports::summary::{Failure, FailureKind, RunSummary};
 use sim_core::id::{KindId, StoreId};
 use sim_core::outcome::{End, Limit, OutOfMemory, Run, Waiting};
 use sim_core::program::Op;
-use workloads::check::buffers::ShortBuffers;
 use workloads::check::memory::{FullHost, Shortfall};
 use workloads::lower::Lowered;
 use workloads::names::kind;
+use workloads::passes::host_buffers::ShortBuffers;
 use workloads::plan::Built;
 
 use super::words::Words;

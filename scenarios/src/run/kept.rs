@@ -1,8 +1,8 @@
 //! What ranks keep by profiles of their own, in words.
 
 use reports::summary::KeptActivations;
+use workloads::passes::offload::adaptive::Kept;
 use workloads::plan::Built;
-use workloads::techniques::offload::adaptive::Kept;
 
 use super::ranks;
 use super::words::Words;

@@ -106,8 +106,12 @@ impl Observer for Recorder<'_> {
             let passage = |storage, returns| Passage { storage, micro_batch, returns };
             match task.kind {
                 TaskKind::Operator(op) => executions.push(Execution { op, micro_batch, begin: start, end }),
-                TaskKind::Offload(storage) => passages.push((end, passage(storage, false))),
-                TaskKind::Reload(storage) => passages.push((start, passage(storage, true))),
+                TaskKind::Transfer { storage, returns: false, .. } => {
+                    passages.push((end, passage(storage, false)));
+                }
+                TaskKind::Transfer { storage, returns: true, .. } => {
+                    passages.push((start, passage(storage, true)));
+                }
                 _ => {}
             }
         }

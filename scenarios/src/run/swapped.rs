@@ -1,8 +1,8 @@
 //! What was decided about swapping, in words.
 
 use reports::summary::SwapPlan;
+use workloads::passes::swap::{SLOTS, Swapped};
 use workloads::plan::Built;
-use workloads::techniques::swap::{SLOTS, Swapped};
 
 /// The swap plans of a run.
 pub(super) fn plans(built: &Built) -> Vec<SwapPlan> {

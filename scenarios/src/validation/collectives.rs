@@ -6,8 +6,8 @@ use hw_models::collectives::{
 };
 use indexmap::IndexMap;
 use reports::validation::{LeftOut, Row, Unit};
-use workloads::buffers::HostBuffers;
 use workloads::model::transformer::Group;
+use workloads::passes::host_buffers::HostBuffers;
 use workloads::placement::{Extent, Placement};
 use workloads::site::{Drives, Job};
 

@@ -21,4 +21,5 @@ mod schema;
 mod support;
 mod traffic;
 mod transformers;
+mod twice;
 mod validation;

@@ -5,50 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sim_core::id::StoreId;
-use thiserror::Error;
 
+pub use crate::error::{FullHost, Shortfall};
 use crate::graph::{OpGraph, StorageId};
 use crate::names::kind;
 use crate::schedule::{Item, LaneKind, Schedule, StageMemory};
 use crate::site::Site;
-
-/// A stage that cannot hold what it needs for one micro-batch.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "stage {stage} needs {needed} B for `{block}` of a single micro-batch ({persistent} B of them held throughout), \
-     but its device has {capacity} B"
-)]
-pub struct Shortfall {
-    /// The stage.
-    pub stage: u32,
-    /// The block that needs most.
-    pub block: String,
-    /// Bytes it needs, with what the stage holds throughout.
-    pub needed: u64,
-    /// Bytes held throughout.
-    pub persistent: u64,
-    /// The same by kind, the largest first.
-    pub holders: Vec<(&'static str, u64)>,
-    /// The kind of most bytes that the block needs beside them.
-    pub requested: &'static str,
-    /// Bytes there are.
-    pub capacity: u64,
-}
-
-impl Shortfall {
-    /// That of a stage whose `block` needs so many bytes, with what the stage holds throughout, most of the rest `requested`.
-    pub(crate) fn of(
-        (stage, memory): (u32, &StageMemory),
-        block: &str,
-        needed: u64,
-        requested: &'static str,
-    ) -> Self {
-        let mut holders = memory.persistent.clone();
-        holders.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
-        let (block, persistent, capacity) = (block.to_owned(), memory.held(), memory.capacity);
-        Self { stage, block, needed, persistent, holders, requested, capacity }
-    }
-}
 
 /// The stages that cannot hold one micro-batch.
 pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
@@ -81,22 +43,6 @@ pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
                 .then(|| Shortfall::of((lane.stage, memory), &worst.name, needed, requested))
         })
         .collect()
-}
-
-/// A host whose memory, or an array of whose drives, cannot hold what its ranks keep there throughout.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{memory}` has {capacity} B, but {ranks} ranks keep {needed} B there throughout")]
-pub struct FullHost {
-    /// The memory, by its name in the machine.
-    pub memory: String,
-    /// How many ranks keep something there.
-    pub ranks: u32,
-    /// Bytes that they keep there, by kind.
-    pub holders: Vec<(&'static str, u64)>,
-    /// All of them.
-    pub needed: u64,
-    /// Bytes there are.
-    pub capacity: u64,
 }
 
 /// The hosts that cannot hold what ranks keep there throughout.

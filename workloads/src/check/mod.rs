@@ -1,4 +1,4 @@
-//! What must hold after every pass. A schedule is executed once without time, every lane as far as the others let it, and
+//! What must hold after every pass. The verifier of the [`graph()`] looks at operators and storages. A schedule is executed once without time, every lane as far as the others let it, and
 //! whatever a pass has broken is reported: all of it, each with pass, operation, storage and micro-batch. Where micro-batches
 //! repeat a release executes the step with fewer of them ([`Order::shortened`](crate::order::Order::shortened)).
 //!
@@ -10,9 +10,9 @@
 //! | happens-before is acyclic, sends match receives, signals equal awaits | the execution reaches the end |
 //! | no work vanishes or is done twice | executions per operator and micro-batch |
 //! | a lower bound of each memory's peak is within capacity | [`memory`] |
-//! | no copy waits for ever for a buffer of its host | [`buffers`], before anything is realised |
+//! | no copy waits for ever for a buffer of its host | [`host_buffers`](crate::passes::host_buffers), before anything is realised |
 
-pub mod buffers;
+mod graph;
 mod local;
 pub mod memory;
 mod replay;
@@ -21,6 +21,8 @@ use std::fmt;
 
 use crate::graph::OpGraph;
 use crate::schedule::Schedule;
+
+pub use graph::graph;
 
 /// Something a pass has broken.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use super::{Fault, Problem, local};
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
-use crate::schedule::{Item, Nth, Place, Schedule, SignalId};
+use crate::schedule::{Item, Nth, Schedule, SignalId};
+use crate::transfer::Tier;
 
 /// Executes one step and reports what is wrong.
 pub(super) fn replay(pass: &'static str, schedule: &Schedule, graph: &OpGraph) -> Vec<Problem> {
@@ -67,11 +68,14 @@ struct Instance {
 }
 
 impl Instance {
-    fn at(&mut self, place: Place) -> &mut Held {
-        match place {
-            Place::Home(_) => &mut self.home,
-            Place::Partner(_) => &mut self.partner,
-            Place::Away(_) | Place::Pageable(_) => &mut self.away,
+    /// What is held in a tier of a storage that a stage has `home`.
+    fn at(&mut self, tier: Tier, home: Tier) -> &mut Held {
+        if tier == home {
+            &mut self.home
+        } else if tier.is_hbm() {
+            &mut self.partner
+        } else {
+            &mut self.away
         }
     }
 }
@@ -210,7 +214,7 @@ impl<'a> Replay<'a> {
             Item::Allocate(storage, _) | Item::Free(storage, _) if self.is_known(storage) => {}
             Item::Execute(op) => self.operator(lane, micro_batch, op),
             Item::Allocate(storage, place) => {
-                let arrives = matches!(place, Place::Home(_)) && self.graph.arrives(storage);
+                let arrives = place == self.home(storage) && self.graph.arrives(storage);
                 let (held, ok) = self.held(at(place), storage, |held| held == Held::No);
                 *held = if arrives { Held::Filled } else { Held::Allocated };
                 self.expect(ok, lane, micro_batch, storage, Fault::AllocatedTwice);
@@ -228,8 +232,8 @@ impl<'a> Replay<'a> {
             Item::Return { storage, .. } => self.restore(lane, micro_batch, storage),
             Item::Dismiss(storage) => self.free(at(self.home(storage)), storage),
             Item::Recall(_) => {}
-            Item::Enter(place) => self.residents[place.stage() as usize] += 1,
-            Item::Leave(place) => self.residents[place.stage() as usize] -= 1,
+            Item::Enter(place) => self.residents[place.owner as usize] += 1,
+            Item::Leave(place) => self.residents[place.owner as usize] -= 1,
             Item::Signal(signal) | Item::Send(signal, _) | Item::Carry(signal, _) => {
                 self.give(lane, micro_batch, signal);
             }
@@ -242,7 +246,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn free(&mut self, (lane, micro_batch, place): (u32, u32, Place), storage: StorageId) {
+    fn free(&mut self, (lane, micro_batch, place): (u32, u32, Tier), storage: StorageId) {
         let (held, ok) = self.held((lane, micro_batch, place), storage, |held| held != Held::No);
         *held = Held::No;
         self.expect(ok, lane, micro_batch, storage, Fault::NotAllocated);
@@ -305,8 +309,8 @@ impl<'a> Replay<'a> {
         self.instances[index].away = Held::No;
     }
 
-    fn home(&self, storage: StorageId) -> Place {
-        Place::Home(self.graph.stored(storage).stage)
+    fn home(&self, storage: StorageId) -> Tier {
+        Tier::hbm(self.graph.stored(storage).stage)
     }
 
     fn index(&self, storage: StorageId, micro_batch: u32) -> usize {
@@ -316,7 +320,7 @@ impl<'a> Replay<'a> {
     fn operator(&mut self, lane: u32, micro_batch: u32, op: OpId) {
         let graph = self.graph;
         let what = graph.get(op);
-        let home = Place::Home(what.stage);
+        let home = Tier::hbm(what.stage);
         let instance = op.0 as usize * self.schedule.micro_batches as usize + micro_batch as usize;
         self.executions[instance] = self.executions[instance].saturating_add(1);
         let taken_in = what.writes.iter().filter(|&&storage| graph.arrives(storage));
@@ -347,22 +351,22 @@ impl<'a> Replay<'a> {
     }
 
     /// Whether an instance is filled; who reads it knows who filled it, but not who else reads.
-    fn read(&mut self, (lane, micro_batch, place): (u32, u32, Place), storage: StorageId) -> bool {
+    fn read(&mut self, (lane, micro_batch, place): (u32, u32, Tier), storage: StorageId) -> bool {
         let index = self.index(storage, micro_batch);
         self.ordered(lane, micro_batch, storage, self.instances[index].filled);
-        let now = (lane + 1, self.lanes[lane as usize].executed);
+        let (now, home) = ((lane + 1, self.lanes[lane as usize].executed), self.home(storage));
         let instance = &mut self.instances[index];
         if instance.last.0 != lane + 1 {
             instance.also = instance.last;
         }
         instance.last = now;
-        *instance.at(place) == Held::Filled
+        *instance.at(place, home) == Held::Filled
     }
 
     /// The state of an instance, to change, and whether it is as it should be; who changes it knows who used it.
     fn held(
         &mut self,
-        (lane, micro_batch, place): (u32, u32, Place),
+        (lane, micro_batch, place): (u32, u32, Tier),
         storage: StorageId,
         is_right: impl Fn(Held) -> bool,
     ) -> (&mut Held, bool) {
@@ -370,10 +374,10 @@ impl<'a> Replay<'a> {
         let Instance { last, also, .. } = self.instances[index];
         self.ordered(lane, micro_batch, storage, last);
         self.ordered(lane, micro_batch, storage, also);
-        let now = (lane + 1, self.lanes[lane as usize].executed);
+        let (now, home) = ((lane + 1, self.lanes[lane as usize].executed), self.home(storage));
         let instance = &mut self.instances[index];
         (instance.last, instance.also, instance.filled) = (now, now, now);
-        let held = instance.at(place);
+        let held = instance.at(place, home);
         let ok = is_right(*held);
         (held, ok)
     }

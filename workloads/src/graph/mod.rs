@@ -3,6 +3,7 @@
 
 pub mod block;
 pub mod operator;
+pub(crate) mod part;
 
 use std::collections::BTreeMap;
 
@@ -238,6 +239,11 @@ impl OpGraph {
     /// The operators of a visit, in order; none if the graph does not have it.
     pub fn visit(&self, stage: u32, chunk: u32, phase: Phase) -> &[OpId] {
         self.visits.get(&(stage, chunk, phase)).map_or(&[], Vec::as_slice)
+    }
+
+    /// All visits, each a stage, a chunk and a phase.
+    pub fn visits(&self) -> impl Iterator<Item = ((u32, u32, Phase), &[OpId])> {
+        self.visits.iter().map(|(&visit, ops)| (visit, ops.as_slice()))
     }
 
     /// An operator.

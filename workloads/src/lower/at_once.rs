@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::OpGraph;
-use crate::schedule::{Item, LaneKind, Place, Schedule};
+use crate::schedule::{Item, LaneKind, Schedule};
+use crate::transfer::Tier;
 
 /// Operators whose changes are made at once: as many as a pass of a layer has, so that curves show layers.
 const OPERATORS: usize = 16;
@@ -22,18 +23,15 @@ pub(super) enum Step {
 pub(super) fn alone(schedule: &Schedule) -> BTreeSet<u32> {
     let others = schedule.lanes.iter().filter(|lane| lane.kind != LaneKind::Compute);
     let items = others.flat_map(|lane| &lane.blocks).flat_map(|block| &block.items);
-    let used: BTreeSet<u32> = items.filter_map(|item| changes(item).map(Place::stage)).collect();
+    let used: BTreeSet<u32> = items.filter_map(|item| changes(item).map(|tier| tier.owner)).collect();
     let stages = (0u32..).zip(&schedule.stages);
     stages.filter(|(stage, memory)| !memory.waits && !used.contains(stage)).map(|(stage, _)| stage).collect()
 }
 
 /// The memory of a stage that an item changes.
-const fn changes(item: &Item) -> Option<Place> {
+fn changes(item: &Item) -> Option<Tier> {
     match *item {
-        Item::Allocate(_, place) | Item::Free(_, place) => match place {
-            Place::Home(_) | Place::Partner(_) => Some(place),
-            Place::Away(_) | Place::Pageable(_) => None,
-        },
+        Item::Allocate(_, tier) | Item::Free(_, tier) => tier.is_hbm().then_some(tier),
         _ => None,
     }
 }

@@ -16,8 +16,9 @@ use crate::cost::{CostBook, Message, OpCost};
 use crate::graph::operator::HostWorkKind;
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::names::{cause, kind};
-use crate::schedule::{IssueId, Item, Lane, LaneKind, Nth, Place, Schedule, SignalId, Why};
+use crate::schedule::{IssueId, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
 use crate::site::Site;
+use crate::transfer::{Medium, Tier};
 
 /// The lowering of one lane: slots, activities and sizes are numbered as they appear, so that lanes that do the same
 /// thing get the same blocks.
@@ -106,7 +107,7 @@ impl<'a> LaneLowering<'a> {
             Item::Dismiss(storage) => self.dismiss(storage, ops),
             Item::Enter(place) => {
                 let (store, bytes, kind) = self.resident(place);
-                let bounded = self.schedule.stages[place.stage() as usize].resident_bound.is_some();
+                let bounded = self.schedule.stages[place.owner as usize].resident_bound.is_some();
                 let shortage = if bounded { Shortage::Wait } else { Shortage::Fail };
                 // A visit that runs next comes before a copy that runs ahead.
                 let priority = u8::from(self.lane.kind != LaneKind::Compute);
@@ -243,12 +244,12 @@ impl<'a> LaneLowering<'a> {
         }
     }
 
-    pub(super) fn allocate(&mut self, storage: StorageId, place: Place) -> Op {
+    pub(super) fn allocate(&mut self, storage: StorageId, place: Tier) -> Op {
         let (store, bytes, kind) = self.memory(storage, place);
         // Drives are as large as they are, and a host's memory is, unless little of it is page-locked.
-        let waits = match place {
-            Place::Away(_) | Place::Pageable(_) => self.waits_for_buffer(place),
-            Place::Home(_) | Place::Partner(_) => self.schedule.stages[place.stage() as usize].waits,
+        let waits = match place.is_hbm() {
+            true => self.schedule.stages[place.owner as usize].waits,
+            false => self.waits_for_buffer(place),
         };
         let shortage = if waits { Shortage::Wait } else { Shortage::Fail };
         // What runs next comes before what runs ahead.
@@ -257,69 +258,53 @@ impl<'a> LaneLowering<'a> {
     }
 
     /// Whether a copy of what is offloaded waits for a page-locked buffer where there is none.
-    pub(super) fn waits_for_buffer(&self, to: Place) -> bool {
-        let away = self.site.ranks[self.site.rank(self.lane.stage, 0)].away;
-        matches!(to, Place::Away(_)) && away.is_some_and(|away| away.waits)
+    pub(super) fn waits_for_buffer(&self, to: Tier) -> bool {
+        let tiers = &self.site.ranks[self.site.rank(self.lane.stage, 0)].tiers;
+        tiers.get(&to.medium).is_some_and(|tier| tier.waits)
     }
 
-    pub(super) fn release(&mut self, storage: StorageId, place: Place) -> Op {
+    pub(super) fn release(&mut self, storage: StorageId, place: Tier) -> Op {
         let (store, bytes, kind) = self.memory(storage, place);
         Op::Release { store, bytes, kind }
     }
 
-    pub(super) fn copy(&mut self, storage: StorageId, from: Place, to: Place) -> Op {
+    pub(super) fn copy(&mut self, storage: StorageId, from: Tier, to: Tier) -> Op {
         let bytes = self.graph.stored(storage).bytes;
-        let activity = match (from, to) {
-            (Place::Away(_) | Place::Pageable(_), _) => {
-                self.away_copy(bytes, from, TaskKind::Reload(storage))
-            }
-            (_, Place::Away(_) | Place::Pageable(_)) => self.away_copy(bytes, to, TaskKind::Offload(storage)),
-            _ => {
-                let out = matches!(to, Place::Partner(_));
-                let kind = if out { TaskKind::Eviction } else { TaskKind::Load };
-                let ends = (from.stage(), to.stage());
-                let cap = self.costs.copies[from.stage() as usize];
-                let cause = self.program.cause(cause::TRANSFER);
-                self.moving(Message { latency: Time::ZERO, bytes, cap }, ends, cause, kind)
-            }
+        let home = Tier::hbm(self.graph.stored(storage).stage);
+        let (returns, cause) = (to == home, self.program.cause(cause::TRANSFER));
+        let medium = if returns { from.medium } else { to.medium };
+        let kind = TaskKind::Transfer { storage, medium, returns };
+        if medium == Medium::HBM {
+            let cap = self.costs.copies[from.owner as usize];
+            let message = Message { latency: Time::ZERO, bytes, cap };
+            let activity = self.moving(message, (from.owner, to.owner), cause, kind);
+            return Op::Run { activity };
+        }
+        let costs = self.costs.tier_copies.get(&medium).expect("who offloads knows what copies cost");
+        let (cost, route) = match returns {
+            true => (costs[1], self.slot(Object::From(medium))),
+            false => (costs[0], self.slot(Object::To(medium))),
         };
-        Op::Run { activity }
-    }
-
-    /// A copy of what is offloaded, there or back.
-    fn away_copy(&mut self, bytes: u64, place: Place, kind: TaskKind) -> Affine {
-        let (costs, ways) = match place {
-            Place::Pageable(_) => (self.costs.pageable_copies, [Object::ToPageable, Object::FromPageable]),
-            _ => (self.costs.away_copies, [Object::ToAway, Object::FromAway]),
-        };
-        let back = usize::from(matches!(kind, TaskKind::Reload(_)));
-        let (way, cost) = (ways[back], costs.expect("who offloads knows what copies cost")[back]);
-        let (route, cause) = (self.slot(way), self.program.cause(cause::TRANSFER));
         let cap = cost.at_most.map_or(Rate::UNLIMITED, Rate::per_second);
         let copy = Activity { latency: cost.latency, cap, ..Activity::moving(bytes, route, cause) };
-        self.activity(copy, Task { kind, bytes })
+        Op::Run { activity: self.activity(copy, Task { kind, bytes }) }
     }
 
-    fn memory(&mut self, storage: StorageId, place: Place) -> (Slot, Affine, KindId) {
-        let name = match place {
-            Place::Partner(_) => kind::HELD_FOR_PARTNER,
-            Place::Home(_) => self.graph.kind(storage),
-            Place::Away(_) | Place::Pageable(_) => kind::OFFLOADED,
+    fn memory(&mut self, storage: StorageId, place: Tier) -> (Slot, Affine, KindId) {
+        let is_home = place.owner == self.graph.stored(storage).stage;
+        let (name, store) = match place.is_hbm() {
+            true if is_home => (self.graph.kind(storage), Object::Memory(place.owner)),
+            true => (kind::HELD_FOR_PARTNER, Object::Memory(place.owner)),
+            false => (kind::OFFLOADED, Object::Tier(place.medium)),
         };
-        let store = self.slot(match place {
-            Place::Away(_) => Object::Away,
-            Place::Pageable(_) => Object::Pageable,
-            _ => Object::Memory(place.stage()),
-        });
+        let store = self.slot(store);
         (store, self.size(self.graph.stored(storage).bytes), self.program.kind(name))
     }
 
-    fn resident(&mut self, place: Place) -> (Slot, Affine, KindId) {
-        let name = match place {
-            Place::Home(_) | Place::Away(_) | Place::Pageable(_) => kind::RESIDENT,
-            Place::Partner(_) => kind::RESIDENT_FOR_PARTNER,
-        };
-        let store = self.slot(Object::Resident(place.stage()));
+    fn resident(&mut self, place: Tier) -> (Slot, Affine, KindId) {
+        let is_own = place.owner == self.lane.stage;
+        let name = if is_own { kind::RESIDENT } else { kind::RESIDENT_FOR_PARTNER };
+        let store = self.slot(Object::Resident(place.owner));
         (store, self.size(1), self.program.kind(name))
     }
 

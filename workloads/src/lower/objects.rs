@@ -8,6 +8,7 @@ use super::cohorts::Cohorts;
 use super::trips::Trips;
 use super::{Groups, RankIds};
 use crate::site::Site;
+use crate::transfer::Medium;
 
 /// An object of the engine that a slot stands for, as seen from a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,14 +23,10 @@ pub(super) enum Object {
     Sms,
     /// The way from one stage to another.
     Way(u32, u32),
-    /// Where activations of a rank are while they are away, and the ways there and back.
-    Away,
-    ToAway,
-    FromAway,
-    /// The same of what is not page-locked.
-    Pageable,
-    ToPageable,
-    FromPageable,
+    /// Memory of a tier beside a rank, and the ways there and back.
+    Tier(Medium),
+    To(Medium),
+    From(Medium),
     /// The ways to the memory of the host beside a rank and back.
     ToHost,
     FromHost,
@@ -60,15 +57,12 @@ impl Objects<'_> {
         let own = &self.site.ranks[rank(stage)];
         let host = || own.host.expect("a rank whose host works has one");
         let drives = || own.drives.expect("a rank that keeps something on drives has some");
-        let away = || own.away.expect("what is offloaded is somewhere");
-        let pageable = || own.pageable.expect("what is not page-locked is at the host");
+        let tier =
+            |medium| own.tiers.get(&medium).expect("what leaves a rank goes to a tier that it reaches");
         match object {
-            Object::Away => away().store.0,
-            Object::ToAway => away().out.0,
-            Object::FromAway => away().back.0,
-            Object::Pageable => pageable().store.0,
-            Object::ToPageable => pageable().out.0,
-            Object::FromPageable => pageable().back.0,
+            Object::Tier(medium) => tier(medium).store.0,
+            Object::To(medium) => tier(medium).out.0,
+            Object::From(medium) => tier(medium).back.0,
             Object::ToHost => host().out.0,
             Object::FromHost => host().back.0,
             Object::Processors => host().processors.0,

@@ -10,7 +10,8 @@ use super::lane::LaneLowering;
 use super::objects::Object;
 use crate::graph::StorageId;
 use crate::names::cause;
-use crate::schedule::{Item, Place, Schedule};
+use crate::schedule::{Item, Schedule};
+use crate::transfer::Tier;
 
 /// States of a storage that departs. From [`AWAY`] on it can be had: by a copy back, or because it stays.
 mod state {
@@ -76,7 +77,7 @@ type Arm = (u8, Vec<Op>);
 impl LaneLowering<'_> {
     /// Copies a storage out, unless it has been recalled: then nothing begins. Where buffers are few it may be recalled while it waits
     /// for one.
-    pub(super) fn depart(&mut self, storage: StorageId, to: Place, ops: &mut Vec<Op>) {
+    pub(super) fn depart(&mut self, storage: StorageId, to: Tier, ops: &mut Vec<Op>) {
         let (home, cell) = (self.home(storage), self.course(storage));
         let set = |state| Op::Set { cell, state };
         let (buffer, copy) = (self.allocate(storage, to), self.copy(storage, home, to));
@@ -119,7 +120,7 @@ impl LaneLowering<'_> {
     }
 
     /// Copies it back, if it is away.
-    pub(super) fn restore(&mut self, storage: StorageId, from: Place, ops: &mut Vec<Op>) {
+    pub(super) fn restore(&mut self, storage: StorageId, from: Tier, ops: &mut Vec<Op>) {
         let (home, cell) = (self.home(storage), self.course(storage));
         ops.push(Op::Await { cell, state: AWAY, cause: self.program.cause(cause::TRANSFER) });
         let copied = vec![
@@ -139,8 +140,8 @@ impl LaneLowering<'_> {
         self.switch(cell, [(HERE, vec![free]), (HERE_COPYING, still)], ops);
     }
 
-    fn home(&self, storage: StorageId) -> Place {
-        Place::Home(self.graph.stored(storage).stage)
+    fn home(&self, storage: StorageId) -> Tier {
+        Tier::hbm(self.graph.stored(storage).stage)
     }
 
     /// The cell of a storage for the micro-batch of the call.

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::disposition::{Move, Trip};
 use crate::graph::Phase;
 use crate::names::kind;
+use crate::transfer::{Move, Trip};
 
 use super::Executed;
 use super::walk::{Slots, TensorIndex, Walk};

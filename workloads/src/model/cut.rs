@@ -1,6 +1,7 @@
 //! A model cut into the positions of a chain of stages: its different blocks, and which of them a position executes.
 
 use super::transformer::Block;
+pub(crate) use crate::graph::part::PartKind;
 
 /// A model on the positions of a chain. Layers need not be alike: each position says which block comes when.
 #[derive(Clone, Debug, Default)]
@@ -23,14 +24,6 @@ pub(crate) struct Piece {
     pub(crate) read: u64,
     /// Those of both that are experts which ranks share.
     pub(crate) experts: u64,
-}
-
-/// Which part of a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PartKind {
-    Embedding,
-    Layer,
-    Head,
 }
 
 impl Cut {

@@ -17,7 +17,7 @@ pub struct ProfiledPipeline {
     pub stages: Vec<StageProfile>,
     /// Bytes of a stage's device that the pipeline may use (memory less what is reserved); none: unlimited.
     pub capacity: Option<u64>,
-    /// What copies between partner stages run over ([`crate::techniques::bpipe`]).
+    /// What copies between partner stages run over ([`crate::passes::bpipe`]).
     pub partner_link: PartnerLink,
 }
 
@@ -138,8 +138,7 @@ impl ProfiledPipeline {
             speeds: Vec::new(),
             messages: self.stages.iter().map(|stage| Message::lasting(stage.transfer)).collect(),
             copies: vec![Rate::UNLIMITED; self.stages.len()],
-            away_copies: None,
-            pageable_copies: None,
+            tier_copies: Default::default(),
             host_links: Vec::new(),
             issue: None,
         }

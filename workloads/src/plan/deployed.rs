@@ -9,29 +9,33 @@ use hw_models::storage::{Array, PathParameters, Staging};
 use sim_core::fixed::Rate;
 use sim_core::time::Time;
 
-use crate::account::{Account, Accounts, Away, Communication, TimeModel};
-use crate::buffers::HostBuffers;
+use crate::account::{Account, Accounts, Communication, TimeModel};
 use crate::chain::Chain;
 use crate::cost::{CostBook, HostLinks, IssueCosts, Message, OpCost};
-use crate::disposition::Dispositions;
 use crate::exchange::Exchange;
+use crate::graph::OpId;
 use crate::hardware::{CostModels, Hardware, HardwareError};
 use crate::host_update::HostUpdate;
 use crate::limits::Invalid;
 use crate::lower::Lowered;
 use crate::model::hosted::Places;
-use crate::model::laid::Laid;
+use crate::model::laid::{Laid, Part};
 use crate::model::transformer::Operator;
 use crate::names::kind;
+use crate::passes::host_buffers::HostBuffers;
+use crate::passes::offload::LayerOps;
+use crate::passes::{Copies, Plan, list};
 use crate::placement::Extent;
 use crate::schedule::StageMemory;
 use crate::site::{ChannelSpec, Job, Site};
-use crate::techniques::offload::LayerOps;
+use crate::transfer::{Dispositions, Medium};
 
+use super::assemble::{self, assemble};
 use super::communicators::buffers;
 use super::deployment::Deployment;
+use super::grounds::Grounds;
 use super::launch::issue;
-use super::{Built, Copies, Grounds, Pipelining, PlanError, Staged, assemble};
+use super::{Built, PlanError};
 
 /// A model on its stages, whatever it is, and how they run.
 pub(super) struct Deployed<'a> {
@@ -78,9 +82,15 @@ impl<'a> Deployed<'a> {
         self.add_read_ahead();
         let chain = self.chain;
         let job = self.job(hardware)?;
-        let priced = self.priced(&job, hardware)?;
         let ranks = self.extent.tensor * self.extent.context;
         let together = (job.machine.gpus_per_node() / ranks).clamp(1, self.extent.data);
+        let copies = Copies { replicas: self.extent.replicas(), ranks, together };
+        let pipelining = &self.deployment.pipelining;
+        let passes = list(pipelining, None, Vec::new());
+        let mut plan = assemble::plan(chain, std::mem::take(&mut self.laid.graph), self.layers());
+        assemble::rewrite(&mut plan, &passes, &pipelining.schedule, copies)?;
+        self.laid.graph = std::mem::take(&mut plan.graph);
+        let priced = self.priced(&job, hardware)?;
         let costs = self.costs(&priced, &job, hardware, together)?;
         let Priced { mut models, buffers, arrays, .. } = priced;
         let accounts = self.accounts(&mut models, hardware)?;
@@ -88,29 +98,31 @@ impl<'a> Deployed<'a> {
         let (_, gpu) = hardware.gpu()?;
         let reserved = (gpu.reserved_gib * f64::from(1 << 30)) as u64 + self.deployment.reserved;
         let memory = self.memory(&buffers, reserved, job.capacity);
-        let (extent, host_buffers) = (self.extent, job.buffers);
         let hops =
             (0..chain.positions()).filter_map(|position| chain.hop(position)).map(|hop| (hop.from, hop.to));
-        let Self { laid, exchanges, updates, deployment, .. } = self;
-        let (table, hosted) = (Dispositions::default(), !updates.is_empty());
-        let layers = laid.parts.iter().map(|part| LayerOps {
+        let hops: Vec<(u32, u32)> = hops.collect();
+        let Self { laid, exchanges, updates, .. } = self;
+        let hosted = !updates.is_empty();
+        let grounds = JobGrounds { job: &job, hops: &hops, hosted, arrays: &arrays, channels: &channels };
+        let away = if job.drives.activations.is_empty() { Medium::PAGE_LOCKED } else { Medium::DRIVES };
+        let buffers = job.buffers;
+        let plan = Plan { graph: laid.graph, exchanges, updates, memory, buffers, away, ..plan };
+        let mut built = assemble((plan, &costs), &passes, pipelining, copies, &grounds)?;
+        built.accounts = Some(accounts.of_graph(&built.graph));
+        Ok(built)
+    }
+
+    /// Operators of its layers.
+    fn layers(&self) -> Vec<LayerOps> {
+        let layer = |part: &Part| LayerOps {
             stage: part.stage,
             chunk: part.chunk,
             kind: part.kind,
             forward: part.forward.clone(),
             backward: part.backward.clone(),
             middle: part.middle,
-        });
-        let layers = layers.collect();
-        let graph = laid.graph;
-        let staged =
-            Staged { chain, graph, layers, table, exchanges, updates, costs, memory, buffers: host_buffers };
-        let copies = Copies { replicas: extent.replicas(), ranks, together };
-        let hops: Vec<(u32, u32)> = hops.collect();
-        let grounds = JobGrounds { job: &job, hops: &hops, hosted, arrays: &arrays, channels: &channels };
-        let mut built = assemble(staged, &deployment.pipelining, &copies, &grounds)?;
-        built.accounts = Some(accounts.of_graph(&built.graph));
-        Ok(built)
+        };
+        self.laid.parts.iter().map(layer).collect()
     }
 
     /// Its ranks on the GPUs of the machine.
@@ -134,7 +146,9 @@ impl<'a> Deployed<'a> {
         self.check_hosts(job)?;
         let issue = self.issue(hardware)?;
         let mut models = CostModels::new(job, hardware, *launch, *hosts, job.buffers.exchanged)?;
-        let operators = self.laid.graph.operators().iter().zip(&self.laid.reused);
+        // What rewriters have added reads nothing of which a cache is known to have it.
+        let reused = self.laid.reused.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
+        let operators = self.laid.graph.operators().iter().zip(reused);
         let operators = operators.map(|(op, reused)| models.operator(op, reused));
         let operators = operators.collect::<Result<Vec<_>, HardwareError>>()?;
         let stages = self.chain.stages;
@@ -148,8 +162,7 @@ impl<'a> Deployed<'a> {
 
     /// Finds ranks without the memory of a host, where techniques keep something there or on its drives.
     fn check_hosts(&self, job: &Job<'_>) -> Result<(), HardwareError> {
-        let Pipelining { offload, swap, .. } = &self.deployment.pipelining;
-        if self.updates.is_empty() && offload.is_none() && swap.is_none() {
+        if self.updates.is_empty() && !self.deployment.pipelining.techniques.leave_for_hosts() {
             return Ok(());
         }
         let (stages, replicas) = (0..self.extent.stages, self.extent.replicas());
@@ -164,7 +177,8 @@ impl<'a> Deployed<'a> {
     fn issue(&self, hardware: &Hardware<'_>) -> Result<Option<IssueCosts>, PlanError> {
         let Deployment { launch, host_overhead, pipelining, .. } = self.deployment;
         let issue = issue(&self.laid, &self.exchanges, hardware.host, *launch, *host_overhead);
-        let issued = issue.iter().flat_map(|issue| &issue.ops);
+        let ops = (0u32..).map(OpId).zip(self.laid.graph.ops());
+        let issued = issue.iter().flat_map(|issue| ops.clone().map(|(id, op)| issue.of(id, op)));
         let once = issued.map(|time| u128::from(time.0)).sum::<u128>();
         // No order takes longer than everything one after the other.
         let longest = once * u128::from(pipelining.micro_batches) * u128::from(pipelining.steps);
@@ -234,12 +248,16 @@ impl<'a> Deployed<'a> {
             messages: messages.clone(),
             copies: copies.clone(),
             speeds: models.speeds(),
-            away_copies: match job.drives.of_activations().next() {
-                None => host_copies,
-                Some(array) => Some(starts(&array.to_gpu, host_copies, gpu_link(job)?)),
+            tier_copies: {
+                let pageable = hardware.host_copies(HostMemory::Pageable);
+                let host = [(Medium::PAGE_LOCKED, host_copies), (Medium::PAGEABLE, pageable)];
+                let drives = job.drives.of_activations().next().map(|array| {
+                    Ok::<_, PlanError>((Medium::DRIVES, starts(&array.to_gpu, host_copies, gpu_link(job)?)))
+                });
+                let host = host.into_iter().filter_map(|(medium, costs)| Some((medium, costs?)));
+                host.chain(drives.transpose()?).collect()
             },
-            pageable_copies: hardware.host_copies(HostMemory::Pageable),
-            host_links: match pipelining.swap {
+            host_links: match pipelining.techniques.swap {
                 None => Vec::new(),
                 Some(swap) => {
                     let weighed = swap.recompute.then_some(together);
@@ -277,8 +295,8 @@ impl<'a> Deployed<'a> {
             copies: copies
                 .try_fold(Origin::MeasuredHere, |weakest, copy| Ok::<_, HardwareError>(weakest.max(copy?)))?,
             away: match self.deployment.drives.of_activations().next() {
-                None => (Away::Host, hardware.host_copies_origin()),
-                Some(array) => (Away::Drives, array.to_gpu.provenance.origin),
+                None => hardware.host_copies_origin(),
+                Some(array) => array.to_gpu.provenance.origin,
             },
             host: hardware.host.launch.provenance.origin,
         })

@@ -2,14 +2,14 @@
 
 use sim_core::time::Time;
 
-use crate::buffers::HostBuffers;
 use crate::order::PipelineSchedule;
+use crate::passes::host_buffers::HostBuffers;
+use crate::passes::realise::messages::SendMode;
 use crate::placement::Placement;
-use crate::realise::messages::SendMode;
 use crate::site::Drives;
 
-use super::Pipelining;
 use super::launch::Launch;
+use super::{Pipelining, Techniques};
 
 /// What the processors of a host do for each of its ranks at most (byte/s); none: all that its memory allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,11 +61,7 @@ impl Deployment {
                 schedule: PipelineSchedule::OneFOneB,
                 send: SendMode::Eager,
                 steps: 1,
-                bpipe: None,
-                offload: None,
-                zero_offload: None,
-                swap: None,
-                zero_infinity: None,
+                techniques: Techniques::NONE,
             },
             reserved: 0,
             limit: None,

@@ -1,8 +1,8 @@
 //! What a plan is executed on.
 
-use crate::disposition::Dispositions;
 use crate::lower::Lowered;
 use crate::site::Site;
+use crate::transfer::Dispositions;
 
 use super::PlanError;
 

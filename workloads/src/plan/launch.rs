@@ -1,11 +1,13 @@
 //! How the host issues the work of the devices, and what that costs it.
 
+use std::collections::BTreeMap;
+
 use hw_models::host::{HostCosts, OpClass};
 use sim_core::time::Time;
 
 use crate::cost::IssueCosts;
 use crate::exchange::Exchange;
-use crate::graph::Phase;
+use crate::graph::{OpId, Phase};
 use crate::model::laid::Laid;
 use crate::model::transformer::{Operator, Work};
 
@@ -30,22 +32,21 @@ pub(super) fn issue(
     overhead: Time,
 ) -> Option<IssueCosts> {
     let exchanges = exchanges.iter().flat_map(|exchange| exchange.ops.iter().copied()).collect();
-    let graph = &laid.graph;
-    let operators = graph.ops().iter().map(|op| graph.work_of(op));
+    let works = laid.graph.operators().iter();
     match launch {
         Launch::Eager => {
-            let mut waited = Time::ZERO;
-            let issued = |operator: &Operator| {
-                // What follows a wait is issued when the host knows of its end.
-                let after = if operator.awaited { host.synchronise.time() } else { Time::ZERO };
-                let before = std::mem::replace(&mut waited, after);
-                before.saturating_add(overhead).saturating_add(host.issue(class(operator), 1))
-            };
-            Some(IssueCosts { ops: operators.map(issued).collect(), exchanges, graph: None })
+            let issued = |operator: &Operator| overhead.saturating_add(host.issue(class(operator), 1));
+            let ops = (0u32..).map(OpId).zip(laid.graph.ops());
+            let awaited = ops.filter(|&(_, op)| laid.graph.work_of(op).awaited);
+            // What follows a wait is issued when the host knows of its end.
+            let waited = awaited.map(|(OpId(op), _)| (OpId(op + 1), host.synchronise.time()));
+            let (works, waited) = (works.map(issued).collect(), waited.collect());
+            Some(IssueCosts { works, waited, exchanges, graph: None })
         }
         Launch::Graph => {
-            let ops = vec![host.graph_node.time(); graph.ops().len()];
-            Some(IssueCosts { ops, exchanges, graph: Some(host.graph_launch.time()) })
+            let works = works.map(|_| host.graph_node.time()).collect();
+            let (waited, graph) = (BTreeMap::new(), Some(host.graph_launch.time()));
+            Some(IssueCosts { works, waited, exchanges, graph })
         }
         Launch::Free => None,
     }

@@ -13,7 +13,7 @@ use crate::placement::Extent;
 use super::deployed::Deployed;
 use super::deployment::Deployment;
 use super::launch::Launch;
-use super::size::{estimate_laid, offloaded};
+use super::size::estimate_laid;
 use super::{Built, Estimate, Pipelining, PlanError, overlap};
 
 /// How a list of layers is trained on a machine.
@@ -57,7 +57,7 @@ impl LayeredPlan {
                            use 1 stage";
             wrong("pipeline", problem.to_owned());
         }
-        let Pipelining { micro_batches, schedule, steps, bpipe, .. } = self.deployment.pipelining;
+        let Pipelining { micro_batches, schedule, steps, techniques, .. } = self.deployment.pipelining;
         if schedule.chain(self.stages.max(1)).chunks > 1 {
             let problem = format!(
                 "`{}` has several chunks per stage, but layers are cut once for each: use `1f1b`",
@@ -65,7 +65,7 @@ impl LayeredPlan {
             );
             wrong("schedule", problem);
         }
-        if bpipe.is_some() {
+        if techniques.bpipe.is_some() {
             wrong("bpipe", "stages of a list of layers hold what they hold: remove it".to_owned());
         }
         for (field, count) in [("pipeline", self.stages), ("micro_batches", micro_batches), ("steps", steps)]
@@ -81,7 +81,10 @@ impl LayeredPlan {
         let pipelining = &self.deployment.pipelining;
         pipelining.send.check(&pipelining.schedule, self.stages, &mut |invalid| found.push(invalid));
         let (data, step) = (self.data_parallel(), self.model.execution().step);
-        self.deployment.pipelining.check_hosts(self.stages, &data, step, &mut |invalid| found.push(invalid));
+        self.deployment
+            .pipelining
+            .techniques
+            .check_hosts(self.stages, &data, step, &mut |invalid| found.push(invalid));
         let mut wrong = |field, problem| found.push(Invalid { field, problem });
         overlap::check(&self.data_parallel(), self.one_at_a_time(), self.deployment.launch, &mut wrong);
         if found.is_empty() { Ok(()) } else { Err(found) }
@@ -93,7 +96,7 @@ impl LayeredPlan {
 
     /// The ranks that hold the same parameters: copies of the model.
     pub(crate) fn data_parallel(&self) -> DataParallel {
-        let hosted = self.deployment.pipelining.hosted(self.stages);
+        let hosted = self.deployment.pipelining.techniques.hosted(self.stages);
         let data = DataParallel::new(self.data, self.sharding);
         DataParallel { overlap: self.overlap, hosted, ..data }.among_several()
     }
@@ -186,6 +189,5 @@ pub fn estimate_layered(plan: &LayeredPlan) -> Estimate {
     }
     let chain = plan.deployment.pipelining.schedule.chain(plan.stages);
     let (laid, exchanges) = plan.lay();
-    let copies = offloaded(&laid, &plan.deployment.pipelining);
-    estimate_laid((&laid, &exchanges), chain, plan.extent(), &plan.deployment, copies)
+    estimate_laid((&laid, &exchanges), chain, plan.extent(), &plan.deployment)
 }

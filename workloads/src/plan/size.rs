@@ -7,14 +7,14 @@ use crate::exchange::{Exchange, LaunchedBy, Tie};
 use crate::graph::{OpGraph, Phase};
 use crate::model::laid::Laid;
 use crate::model::transformer::{Group, Operator, ShardedTransformer, Work};
+use crate::passes::realise::messages::SendMode;
+use crate::passes::{Added, Size, list};
 use crate::placement::Extent;
-use crate::realise::messages::SendMode;
-use crate::techniques::swap::Coordination;
 
 use super::deployment::Deployment;
 use super::launch::Launch;
 use super::transformer::TransformerPlan;
-use super::{Estimate, Pipelining};
+use super::{Estimate, Pipelining, profile};
 
 /// The size of a plan, without building it; a plan that cannot be built takes nothing. Saturates.
 ///
@@ -27,22 +27,25 @@ pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
         return Estimate { visits: 0, activities: 0 };
     };
     let (laid, exchanges) = plan.lay(&model, chain);
-    let pipelining = &plan.deployment.pipelining;
-    let copies = lent(&laid, chain.stages, pipelining) + offloaded(&laid, pipelining);
-    estimate_laid((&laid, &exchanges), chain, plan.extent(), &plan.deployment, copies)
+    estimate_laid((&laid, &exchanges), chain, plan.extent(), &plan.deployment)
 }
 
-/// The size of a plan of a model that is laid, whose stages make so many `copies` for each micro-batch.
+/// The size of a plan of a model that is laid.
 pub(super) fn estimate_laid(
     (laid, exchanges): (&Laid, &[Exchange]),
     chain: Chain,
     extent: Extent,
     Deployment { pipelining, launch, .. }: &Deployment,
-    copies: u64,
 ) -> Estimate {
     let Pipelining { micro_batches, send, .. } = *pipelining;
-    let steps = pipelining.steps.saturating_add(pipelining.profiled_steps());
-    let hosted = pipelining.hosted(chain.stages);
+    let passes = list(pipelining, None, Vec::new());
+    let profiled = if passes.iter().any(|pass| pass.needs_profile()) {
+        profile::steps(pipelining.micro_batches)
+    } else {
+        0
+    };
+    let steps = pipelining.steps.saturating_add(profiled);
+    let hosted = pipelining.techniques.hosted(chain.stages);
     let (mut of_micro_batch, mut of_step) = (Tally::default(), Tally::default());
     for op in laid.graph.ops() {
         let operator = laid.graph.work_of(op);
@@ -50,23 +53,25 @@ pub(super) fn estimate_laid(
         let tally = if op.phase == Phase::Update { &mut of_step } else { &mut of_micro_batch };
         tally.operator(operator, extent);
     }
-    let passes = |phases: &[Phase]| visits(&laid.graph, chain, phases);
-    let forward = passes(&[Phase::Forward]);
-    let backward = passes(&[Phase::BackwardInput, Phase::BackwardWeight, Phase::Backward]);
+    let visits_of = |phases: &[Phase]| visits(&laid.graph, chain, phases);
+    let forward = visits_of(&[Phase::Forward]);
+    let backward = visits_of(&[Phase::BackwardInput, Phase::BackwardWeight, Phase::Backward]);
     if send != SendMode::Latency {
         let ways = if backward > 0 { 2 } else { 1 };
         of_micro_batch.on_ranks += ways * chain.hops();
     }
-    of_micro_batch.on_ranks += copies;
+    let size = Size { graph: &laid.graph, stages: chain.stages, micro_batches, visits: forward + backward };
+    let added: Vec<Added> = passes.iter().map(|pass| pass.adds(&size)).collect();
+    of_micro_batch.on_ranks += added.iter().map(|added| added.on_ranks).sum::<u64>();
     if *launch != Launch::Free {
         // Two activities of the host for every part that it issues.
         of_micro_batch.on_ranks += 2 * (forward + backward + interruptions(&laid.graph, exchanges));
-        of_step.on_ranks += 2 * passes(&[Phase::Update]);
+        of_step.on_ranks += 2 * visits_of(&[Phase::Update]);
     }
 
     let micro_batches = u64::from(micro_batches);
-    let of_micro_batch =
-        of_micro_batch.activities(extent).saturating_add(meetings(pipelining, forward + backward));
+    let together = added.iter().map(|added| added.together).sum();
+    let of_micro_batch = of_micro_batch.activities(extent).saturating_add(together);
     let in_step = micro_batches.saturating_mul(of_micro_batch);
     let activities = in_step.saturating_add(of_step.activities(extent)).saturating_mul(steps.into());
     let instances = [micro_batches, u64::from(steps), 2 * u64::from(chain.chunks)];
@@ -86,27 +91,6 @@ fn interruptions(graph: &OpGraph, exchanges: &[Exchange]) -> u64 {
     let by_host = |tie: &Tie| matches!(tie, Tie::Gather { launched: LaunchedBy::Host { .. }, .. });
     let gathers = exchanges.iter().filter(|exchange| by_host(&exchange.tie)).count();
     (awaited + gathers) as u64
-}
-
-/// Copies that the stages with more micro-batches in flight than the bound of BPipe make for each: their activations, out and back.
-fn lent(laid: &Laid, stages: u32, pipelining: &Pipelining) -> u64 {
-    let Some(bpipe) = &pipelining.bpipe else { return 0 };
-    let lenders: Vec<u32> = bpipe.lenders(stages, pipelining.micro_batches).collect();
-    let storages = laid.graph.storages().iter();
-    2 * storages.filter(|it| it.purpose.is_activation() && lenders.contains(&it.stage)).count() as u64
-}
-
-/// Copies to hosts and back for each micro-batch, if all activations are offloaded or swapped.
-pub(super) fn offloaded(laid: &Laid, pipelining: &Pipelining) -> u64 {
-    let Pipelining { offload, swap, .. } = pipelining;
-    let activations = laid.graph.storages().iter().filter(|storage| storage.purpose.is_activation());
-    if offload.is_some() || swap.is_some() { 2 * activations.count() as u64 } else { 0 }
-}
-
-/// Meetings of all copies for each micro-batch, where some are a pass behind others.
-fn meetings(pipelining: &Pipelining, visits: u64) -> u64 {
-    let both_ways = pipelining.swap.is_some_and(|swap| swap.coordination == Coordination::Bidirectional);
-    if both_ways { visits } else { 0 }
 }
 
 /// Operators over all stages, by who executes them.

@@ -60,7 +60,7 @@ impl TransformerPlan {
         let ranks = self.data.saturating_mul(self.execution.split.context);
         let expert = self.execution.split.expert;
         let sharing = self.sharing.unwrap_or(ranks);
-        let hosted = self.deployment.pipelining.hosted(self.execution.split.stages);
+        let hosted = self.deployment.pipelining.techniques.hosted(self.execution.split.stages);
         let sharding = self.sharding;
         DataParallel { ranks, expert, sharding, sharing, overlap: self.overlap, hosted }.among_several()
     }
@@ -161,7 +161,7 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
     sharing(plan, &mut wrong);
     pipelining.send.check(&pipelining.schedule, split.stages, &mut |invalid| found.push(invalid));
     let (data, step) = (plan.data_parallel(), plan.execution.step);
-    pipelining.check_hosts(split.stages, &data, step, &mut |invalid| found.push(invalid));
+    pipelining.techniques.check_hosts(split.stages, &data, step, &mut |invalid| found.push(invalid));
     let mut wrong = |field, problem| found.push(Invalid { field, problem });
     overlap::check(&plan.data_parallel(), plan.one_at_a_time(), plan.deployment.launch, &mut wrong);
     if found.is_empty() { Ok(()) } else { Err(PlanError::Invalid(found)) }

@@ -13,7 +13,7 @@ use sim_core::id::{RouteId, StoreId};
 use sim_core::platform::Demand;
 
 use super::machine::Building;
-use super::{AwaySite, Job};
+use super::{Job, TierSite};
 use crate::names::cause;
 
 /// Arrays of drives that every node has, and who uses which.
@@ -130,7 +130,7 @@ impl Building<'_> {
         arrays: &mut Arrays<'_>,
         (rank, gpu): (u32, u32),
         kept: Kept,
-    ) -> Result<Option<AwaySite>, NoRoute> {
+    ) -> Result<Option<TierSite>, NoRoute> {
         let (machine, drives) = (self.job.machine, self.job.drives);
         let (node, local) = (gpu / machine.gpus_per_node(), gpu % machine.gpus_per_node());
         let Some(number) = drives.of_gpu(kept, local) else { return Ok(None) };
@@ -150,7 +150,7 @@ impl Building<'_> {
             Kept::States => array.states.push(rank),
             Kept::Activations => array.activations.push(rank),
         }
-        Ok(Some(AwaySite { store: array.store, waits: false, out, back }))
+        Ok(Some(TierSite { store: array.store, waits: false, out, back }))
     }
 
     /// The ways to an array and back from the memory of a GPU's host, or from the GPU itself. What is staged passes a buffer of the host,

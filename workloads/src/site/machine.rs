@@ -13,12 +13,12 @@ use sim_core::id::{CauseId, FluidId, RouteId};
 use sim_core::platform::{Demand, Platform};
 
 use super::drives::{Arrays, Drives, Kept};
-use super::{AwaySite, Channel, HostSite, RankSite, Site};
-use crate::buffers::HostBuffers;
-use crate::disposition::Dispositions;
+use super::{Channel, HostSite, RankSite, Site, TierSite};
 use crate::model::transformer::Group;
 use crate::names::cause;
+use crate::passes::host_buffers::HostBuffers;
 use crate::placement::{Extent, Placement};
+use crate::transfer::{Dispositions, Medium};
 
 /// A job on a machine.
 #[derive(Clone, Copy, Debug)]
@@ -95,14 +95,15 @@ impl Job<'_> {
             let rank = &mut site.ranks[number as usize];
             if hosted || (offloads && self.drives.activations.is_empty()) {
                 let (host, pinned, pageable) = building.host(&mut storage, gpu)?;
-                (rank.host, rank.away, rank.pageable) = (Some(host), Some(pinned), Some(pageable));
+                rank.host = Some(host);
+                rank.tiers.extend([(Medium::PAGE_LOCKED, pinned), (Medium::PAGEABLE, pageable)]);
             }
             let mut on_drives = |kept| building.on_drives(&mut storage, &mut arrays, (number, gpu), kept);
             if hosted {
                 rank.drives = on_drives(Kept::States)?;
             }
             if offloads {
-                rank.away = on_drives(Kept::Activations)?.or(rank.away);
+                rank.tiers.extend(on_drives(Kept::Activations)?.map(|drives| (Medium::DRIVES, drives)));
             }
         }
         site.arrays = arrays.used;
@@ -330,8 +331,7 @@ impl Building<'_> {
             to: BTreeMap::new(),
             host: None,
             drives: None,
-            away: None,
-            pageable: None,
+            tiers: BTreeMap::new(),
         }
     }
 
@@ -348,7 +348,7 @@ impl Building<'_> {
         &mut self,
         storage: &mut Storage<'_>,
         gpu: u32,
-    ) -> Result<(HostSite, AwaySite, AwaySite), NoRoute> {
+    ) -> Result<(HostSite, TierSite, TierSite), NoRoute> {
         let machine = self.job.machine;
         let (own, memory_of_gpu) = (machine.gpu(gpu), self.resources.gpus[gpu as usize].copied());
         let memory = machine.memory_of(own).ok_or_else(|| machine.no_memory(own))?;
@@ -363,12 +363,12 @@ impl Building<'_> {
             demands.push(memory_of_gpu);
             Ok(self.platform.route(demands))
         };
-        let mut away = |kept, store, waits| -> Result<AwaySite, NoRoute> {
-            Ok(AwaySite { store, waits, out: way(own, memory, kept)?, back: way(memory, own, kept)? })
+        let mut away = |kept, store, waits| -> Result<TierSite, NoRoute> {
+            Ok(TierSite { store, waits, out: way(own, memory, kept)?, back: way(memory, own, kept)? })
         };
         let pinned = away(HostMemory::Pinned, locked.unwrap_or(store), locked.is_some())?;
         let pageable = away(HostMemory::Pageable, store, false)?;
-        let AwaySite { out, back, .. } = match exchanged {
+        let TierSite { out, back, .. } = match exchanged {
             HostMemory::Pinned => pinned,
             HostMemory::Pageable => pageable,
         };

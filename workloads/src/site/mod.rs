@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use sim_core::id::{FluidId, PoolId, RouteId, StoreId};
 use sim_core::platform::{Demand, Platform};
 
-use crate::disposition::Dispositions;
 use crate::names::{cause, kind};
 use crate::schedule::StageMemory;
+use crate::transfer::{Dispositions, Medium};
 
 pub use drives::{ArrayUse, DriveArray, Drives};
 pub use machine::{ChannelSpec, Job};
@@ -52,16 +52,14 @@ pub struct RankSite {
     /// The host beside it; none: it copies nothing there.
     pub host: Option<HostSite>,
     /// The array of drives that states are on, and the ways between it and host memory; none: it keeps none there.
-    pub drives: Option<AwaySite>,
-    /// Where its activations can be between the passes; none: they stay.
-    pub away: Option<AwaySite>,
-    /// The same in memory of its host that is not page-locked.
-    pub pageable: Option<AwaySite>,
+    pub drives: Option<TierSite>,
+    /// Tiers that its activations can be in between the passes.
+    pub tiers: BTreeMap<Medium, TierSite>,
 }
 
-/// Where something of a rank is that is away from it.
+/// A tier as a rank reaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AwaySite {
+pub struct TierSite {
     /// What holds it.
     pub store: StoreId,
     /// Whether a copy that finds no room there waits for it.

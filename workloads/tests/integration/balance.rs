@@ -5,9 +5,9 @@ use sim_core::time::Time;
 use workloads::model::profiled::PartnerLink;
 use workloads::names::{cause, kind};
 use workloads::order::PipelineSchedule;
+use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
+use workloads::passes::recompute::Recompute;
 use workloads::plan::{PipelinePlan, build};
-use workloads::techniques::bpipe::{Bpipe, EvictionPolicy};
-use workloads::techniques::recompute::Recompute;
 
 use crate::plans::{stage, uniform};
 use crate::simulated::{completed, simulated};

@@ -1,14 +1,14 @@
 //! Each check finds the mistake planted for it, and says where.
 
 use workloads::check::{Fault, Problem, schedule as check};
-use workloads::disposition::Dispositions;
 use workloads::graph::OpGraph;
 use workloads::order::{Order, PipelineSchedule};
+use workloads::passes::bpipe::{self, Bpipe, EvictionPolicy};
+use workloads::passes::offload::{self, ActivationOffload, Keep, Leaving, Store};
+use workloads::passes::realise;
 use workloads::plan::PipelinePlan;
-use workloads::realise;
 use workloads::schedule::{Item, LaneKind, Schedule, StageMemory, Why};
-use workloads::techniques::bpipe::{self, Bpipe, EvictionPolicy};
-use workloads::techniques::offload::{self, ActivationOffload, Keep, Leaving, Store};
+use workloads::transfer::{Dispositions, Medium};
 
 use crate::plans::{chain, order, stage, uniform};
 
@@ -52,7 +52,14 @@ fn departing() -> (Schedule, OpGraph) {
     let store = Store::Produced;
     let options =
         ActivationOffload { smallest: 0, keep: Keep::Bytes(0), prefetch: 0, store, forwarding: true };
-    offload::decide(&options, &graph, order.shape.chain, |_, _| Leaving::AllBut(0), &mut table).unwrap();
+    offload::decide(
+        &options,
+        (&graph, Medium::PAGE_LOCKED),
+        order.shape.chain,
+        |_, _| Leaving::AllBut(0),
+        &mut table,
+    )
+    .unwrap();
     realise::offload::realise(&mut schedule, &graph, &table);
     (schedule, graph)
 }

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use sim_core::time::Time;
 use workloads::names::{cause, kind};
 use workloads::order::PipelineSchedule;
+use workloads::passes::realise::messages::SendMode;
 use workloads::plan::{PlanError, build};
-use workloads::realise::messages::SendMode;
 
 use crate::plans::{ROWS, bubble, order, schedules, stage, timing, uniform};
 use crate::replay::replay;

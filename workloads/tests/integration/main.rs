@@ -1,5 +1,6 @@
 //! What the crate promises, by behaviour.
 
+mod arrows;
 mod balance;
 mod checks;
 mod engine;
@@ -7,6 +8,7 @@ mod golden;
 mod layered;
 mod machine;
 mod orders;
+mod passes;
 mod plans;
 mod rejected;
 mod replay;

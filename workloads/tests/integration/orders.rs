@@ -204,27 +204,3 @@ fn a_step_with_fewer_repeats_is_that_of_fewer_micro_batches() {
         }
     }
 }
-
-/// Invariant 1 of the design: techniques and schedules have no field for a duration, a rate or an efficiency.
-#[test]
-fn decisions_know_no_time() {
-    for source in [
-        include_str!("../../src/graph/mod.rs"),
-        include_str!("../../src/graph/block.rs"),
-        include_str!("../../src/schedule.rs"),
-        include_str!("../../src/disposition.rs"),
-        include_str!("../../src/techniques/bpipe.rs"),
-        include_str!("../../src/techniques/recompute.rs"),
-        include_str!("../../src/realise/visits.rs"),
-        include_str!("../../src/realise/recompute.rs"),
-        include_str!("../../src/realise/moves.rs"),
-        include_str!("../../src/realise/messages.rs"),
-    ] {
-        let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
-        for line in code {
-            for word in ["Time", "Rate", "f64", "f32", "Duration", "cost"] {
-                assert!(!line.contains(word), "`{word}` in: {line}");
-            }
-        }
-    }
-}

@@ -4,8 +4,8 @@ use sim_core::time::Time;
 use workloads::chain::Chain;
 use workloads::model::profiled::{PartnerLink, ProfiledPipeline, StageProfile};
 use workloads::order::{ChunkTiming, MemoryLimit, Order, PipelineSchedule, Shape, Timing, generate};
+use workloads::passes::realise::messages::SendMode;
 use workloads::plan::PipelinePlan;
-use workloads::realise::messages::SendMode;
 
 /// Every schedule, for a pipeline of `stages` stages.
 pub(crate) fn schedules(stages: u32) -> [PipelineSchedule; 9] {

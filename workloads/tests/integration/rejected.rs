@@ -2,9 +2,9 @@
 
 use workloads::model::profiled::PartnerLink;
 use workloads::order::{MemoryLimit, PipelineSchedule};
+use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
+use workloads::passes::recompute::Recompute;
 use workloads::plan::{PlanError, build, estimate};
-use workloads::techniques::bpipe::{Bpipe, EvictionPolicy};
-use workloads::techniques::recompute::Recompute;
 
 use crate::plans::{stage, uniform};
 

@@ -67,7 +67,9 @@ impl Check<'_> {
         let step = execution(scenario).step;
         let mut found = Vec::new();
         let stages = scenario.stages() as u32;
-        plans::pipelining(scenario).check_hosts(stages, &data, step, &mut |invalid| found.push(invalid));
+        plans::pipelining(scenario)
+            .techniques
+            .check_hosts(stages, &data, step, &mut |invalid| found.push(invalid));
         for invalid in found {
             let (message, help) = message_and_help(&invalid.problem);
             let path = format!("techniques.{}", invalid.field);

@@ -139,10 +139,10 @@ fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
         (*recompute != whole, "all layers recompute the same"),
         (plan.sharding != Sharding::None || plan.overlap != Overlap::default(), "nothing is shared"),
         (
-            pipelining.offload.is_some()
-                || pipelining.swap.is_some()
-                || pipelining.zero_offload.is_some()
-                || pipelining.zero_infinity.is_some(),
+            pipelining.techniques.offload.is_some()
+                || pipelining.techniques.swap.is_some()
+                || pipelining.techniques.zero_offload.is_some()
+                || pipelining.techniques.zero_infinity.is_some(),
             "nothing leaves the GPU, but where `workload: swap` has activations leave it",
         ),
         (

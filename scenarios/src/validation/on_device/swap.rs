@@ -2,8 +2,8 @@
 
 use hw_models::copies::HostMemory;
 use serde::Serialize;
-use workloads::buffers::HostBuffers;
-use workloads::techniques::offload::{ActivationOffload, Keep, Store};
+use workloads::passes::host_buffers::HostBuffers;
+use workloads::passes::offload::{ActivationOffload, Keep, Store};
 
 use super::build::{Build, build};
 use crate::plans::transformer::plan;
@@ -37,7 +37,7 @@ pub fn swapping(scenario: &Scenario) -> Result<(Build, Swapping), String> {
                 return Err("tensors leave for host memory here: remove `techniques.activation_offload.to`"
                     .to_owned());
             }
-            (deployment.pipelining.offload, deployment.buffers)
+            (deployment.pipelining.techniques.offload, deployment.buffers)
         }
         _ => (None, HostBuffers::ENOUGH),
     };

@@ -9,9 +9,9 @@ use sim_core::platform::Demand;
 use workloads::lower::Lowered;
 use workloads::model::transformer::Transformer;
 use workloads::names::{cause, kind};
+use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
 use workloads::placement::{Extent, Placement};
 use workloads::schedule::LaneKind;
-use workloads::techniques::bpipe::{Bpipe, EvictionPolicy};
 
 use super::{Ran, SendMode, TransformerPlan, World, gpt, plan, sum};
 
@@ -23,7 +23,7 @@ fn gpt3(bpipe: Option<Bpipe>) -> TransformerPlan {
     let mut plan = plan(Transformer::gpt(16, 9_984, 104, 51_200, 2_048), [4, 8, 1], 24);
     plan.execution.micro_batch = 2;
     plan.deployment.placement = Placement::PairAdjacent;
-    plan.deployment.pipelining.bpipe = bpipe;
+    plan.deployment.pipelining.techniques.bpipe = bpipe;
     plan
 }
 
@@ -78,7 +78,7 @@ fn hidden_copies_that_need_no_memory_bandwidth_cost_nothing() {
         let mut plan = plan(Transformer::gpt(16, 4_096, 32, 128, 2_048), [1, 8, 1], 24);
         plan.deployment.placement = Placement::PairAdjacent;
         plan.deployment.pipelining.send = SendMode::Latency;
-        plan.deployment.pipelining.bpipe = bpipe;
+        plan.deployment.pipelining.techniques.bpipe = bpipe;
         world.build(&plan).unwrap().lowered
     };
     let without = Ran::of(build(None));
@@ -125,7 +125,7 @@ fn a_slow_way_slows_the_copies_of_its_pair() {
     let caps = |world: &World| -> Vec<Vec<Rate>> {
         let mut plan = plan(gpt(8), [1, 8, 1], 8);
         plan.deployment.placement = Placement::PairAdjacent;
-        plan.deployment.pipelining.bpipe =
+        plan.deployment.pipelining.techniques.bpipe =
             Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: Some(2) });
         let ran = Ran::of(world.build(&plan).unwrap().lowered);
         let of_lane = |stage, lane| {

@@ -5,9 +5,9 @@ use sim_core::outcome::End;
 use workloads::model::hosted::ParametersAt;
 use workloads::model::transformer::{AttentionKernel, Sharding, States};
 use workloads::names::kind;
+use workloads::passes::offload::{ActivationOffload, Keep, Store};
+use workloads::passes::zero_infinity::ZeroInfinity;
 use workloads::plan::{DriveArray, Drives, PlanError};
-use workloads::techniques::offload::{ActivationOffload, Keep, Store};
-use workloads::techniques::zero_infinity::ZeroInfinity;
 
 use super::{Ran, TransformerPlan, World, gpt, plan};
 
@@ -40,13 +40,13 @@ fn both(arrays: Vec<DriveArray>, states: usize, activations: usize) -> Transform
     plan.sharding = Sharding::Parameters;
     plan.overlap.gather = Some(Default::default());
     let pipelining = &mut plan.deployment.pipelining;
-    pipelining.zero_infinity = Some(ZeroInfinity {
+    pipelining.techniques.zero_infinity = Some(ZeroInfinity {
         parameters: ParametersAt::Host,
         states_on_drives: true,
         group: 100_000_000,
         buffers: 1,
     });
-    pipelining.offload = Some(ActivationOffload {
+    pipelining.techniques.offload = Some(ActivationOffload {
         smallest: 16 << 20,
         keep: Keep::Layers(0),
         prefetch: 4,

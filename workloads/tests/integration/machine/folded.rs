@@ -5,8 +5,8 @@ use sim_core::outcome::Run;
 use sim_core::{Options, simulate};
 use workloads::model::transformer::Recompute;
 use workloads::order::PipelineSchedule;
-use workloads::realise::messages::SendMode;
-use workloads::techniques::bpipe::{Bpipe, EvictionPolicy};
+use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
+use workloads::passes::realise::messages::SendMode;
 
 use super::exchanged::overlaps;
 use super::{Placement, Sharding, TransformerPlan, World, every_layer, gpt, plan, schedule};
@@ -99,7 +99,7 @@ fn balanced_and_sharded() {
         let mut plan = plan(gpt(8), [2, 4, 2], 8);
         plan.sharding = sharding;
         plan.deployment.placement = Placement::PairAdjacent;
-        plan.deployment.pipelining.bpipe =
+        plan.deployment.pipelining.techniques.bpipe =
             Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: Some(2) });
         assert_same(&World::dgx_a100(2), &plan, &format!("bpipe, {sharding:?}"));
     }

@@ -6,11 +6,11 @@ use hw_models::collectives::{Collective, CollectiveKind, InsideLink, plan};
 use hw_models::machine::ClusterSpec;
 use sim_core::fixed::Ratio;
 use sim_core::id::FluidId;
-use workloads::buffers::HostBuffers;
-use workloads::disposition::Dispositions;
 use workloads::model::transformer::Group;
+use workloads::passes::host_buffers::HostBuffers;
 use workloads::placement::{Extent, Placement};
 use workloads::site::{ChannelSpec, Drives, Job, Site};
+use workloads::transfer::Dispositions;
 
 use super::World;
 

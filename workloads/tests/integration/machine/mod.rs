@@ -47,9 +47,9 @@ use workloads::model::transformer::{
 };
 use workloads::names::{cause, kind};
 use workloads::order::PipelineSchedule;
+use workloads::passes::realise::messages::SendMode;
 use workloads::placement::Placement;
 use workloads::plan::{Built, Deployment, Launch, PlanError, TransformerPlan, build_on};
-use workloads::realise::messages::SendMode;
 use workloads::schedule::LaneKind;
 
 const GIB: f64 = (1_u64 << 30) as f64;

@@ -10,9 +10,9 @@ use workloads::memory::{Framework, Placeholder};
 use workloads::model::transformer::{AttentionKernel, Recompute};
 use workloads::names::kind;
 use workloads::order::PipelineSchedule;
+use workloads::passes::offload::adaptive::Kept;
+use workloads::passes::offload::{ActivationOffload, Keep, Store};
 use workloads::plan::{DriveArray, Drives, PlanError};
-use workloads::techniques::offload::adaptive::Kept;
-use workloads::techniques::offload::{ActivationOffload, Keep, Store};
 
 use super::drives::{self, array};
 use super::tensors::rank_of;
@@ -55,7 +55,7 @@ pub(super) fn offloading(
 ) -> TransformerPlan {
     let mut plan = plan(gpt(3), [1, 1, data], micro_batches);
     plan.execution.attention = AttentionKernel::Flash;
-    plan.deployment.pipelining.offload = technique;
+    plan.deployment.pipelining.techniques.offload = technique;
     plan
 }
 
@@ -84,7 +84,7 @@ fn what_stays_costs_nothing_and_is_as_large_tensor_by_tensor_as_block_by_block()
         let mut without = offloading(None, 1, 2);
         without.recompute = every_layer(recompute);
         let mut with = without.clone();
-        with.deployment.pipelining.offload = Some(ActivationOffload { smallest: u64::MAX, ..ALL });
+        with.deployment.pipelining.techniques.offload = Some(ActivationOffload { smallest: u64::MAX, ..ALL });
         let [without, with] = [&without, &with].map(|plan| box_of_eight().completed(plan));
         assert_eq!(without.run.time, with.run.time);
         assert_eq!(without.activations(0), with.activations(0));
@@ -100,7 +100,8 @@ fn tensors_live_as_long_as_in_the_list_of_the_allocator() {
         for (tensor, micro_batches) in [(1, 1), (1, 2), (2, 1)] {
             let mut plan = plan(gpt(3), [tensor, 1, 1], micro_batches);
             plan.recompute = every_layer(recompute);
-            plan.deployment.pipelining.offload = Some(ActivationOffload { smallest: u64::MAX, ..ALL });
+            plan.deployment.pipelining.techniques.offload =
+                Some(ActivationOffload { smallest: u64::MAX, ..ALL });
             let ran = box_of_eight().completed(&plan);
             let tensors = [kind::ACTIVATIONS, kind::WORKSPACE, kind::RECOMPUTED];
             assert_eq!(ran.at_peak(0, &tensors), most(&rank_of(&plan, 0, &nothing).requests), "{plan:?}");
@@ -409,7 +410,7 @@ proptest! {
         schedule(&mut plan, order);
         let free = world.completed(&plan);
         let (all, saved) = (free.run.stores[free.lowered.stages[0].memory.index()].peak.bytes, free.activations(0));
-        plan.deployment.pipelining.offload = Some(ActivationOffload { smallest, keep, prefetch, store, forwarding });
+        plan.deployment.pipelining.techniques.offload = Some(ActivationOffload { smallest, keep, prefetch, store, forwarding });
         let mut before: Option<Time> = None;
         for tenths in 1..=12 {
             plan.deployment.limit = Some(all - saved + saved * tenths / 10);

@@ -3,15 +3,15 @@
 use hw_models::copies::HostMemory;
 use proptest::prelude::*;
 use sim_core::outcome::End;
-use workloads::check::buffers::ShortBuffers;
 use workloads::model::transformer::States;
 use workloads::names::cause;
 use workloads::order::PipelineSchedule;
+use workloads::passes::host_buffers::ShortBuffers;
+use workloads::passes::offload::{ActivationOffload, Keep, Store};
+use workloads::passes::swap::{Coordination, Engine, Swap};
+use workloads::passes::zero_offload::ZeroOffload;
 use workloads::plan::PlanError;
 use workloads::schedule::LaneKind;
-use workloads::techniques::offload::{ActivationOffload, Keep, Store};
-use workloads::techniques::swap::{Coordination, Engine, Swap};
-use workloads::techniques::zero_offload::ZeroOffload;
 
 use super::exchanged::parameters;
 use super::offload::{box_with_links, moved, offloading};
@@ -138,13 +138,13 @@ fn gradients_and_activations_share_the_buffers() {
     let world = box_with_links(1.0);
     let mut plan = offloading(Some(ALL), 1, 1);
     plan.execution.states = States::HalfGradients;
-    plan.deployment.pipelining.zero_offload = Some(ZeroOffload { group: 1 << 40, delayed: false });
+    plan.deployment.pipelining.techniques.zero_offload = Some(ZeroOffload { group: 1 << 40, delayed: false });
     let (gradients, saved) = (2 * parameters(&plan).0, saved(&world));
     let ran = world.completed(&with_buffers(plan.clone(), gradients + saved));
     assert_eq!(buffered(&ran), gradients + saved);
     let few = short(&world, &with_buffers(plan.clone(), gradients + saved - 1));
     assert_eq!((few[0].needed, few[0].capacity), (saved, saved - 1));
-    plan.deployment.pipelining.offload = None;
+    plan.deployment.pipelining.techniques.offload = None;
     let Err(PlanError::HostDoesNotFit(full)) = world.build(&with_buffers(plan, gradients - 1)) else {
         panic!("gradients do not fit")
     };
@@ -234,7 +234,7 @@ fn hosts_exchange_with_their_gpus_what_is_page_locked_or_not() {
     let world = box_with_links(1.0);
     let mut plan = offloading(None, 1, 1);
     plan.execution.states = States::HalfGradients;
-    plan.deployment.pipelining.zero_offload = Some(ZeroOffload { group: 1 << 40, delayed: false });
+    plan.deployment.pipelining.techniques.zero_offload = Some(ZeroOffload { group: 1 << 40, delayed: false });
     let bytes = 2 * parameters(&plan).0;
     let step = |plan: &TransformerPlan| world.completed(plan).seconds();
     let mut pageable = plan.clone();
@@ -282,7 +282,7 @@ proptest! {
         let mut plan = offloading(offload, data, micro_batches);
         plan.execution.split.stages = stages;
         plan.model.layers = 4;
-        plan.deployment.pipelining.swap = swap;
+        plan.deployment.pipelining.techniques.swap = swap;
         schedule(&mut plan, order);
         if swap.is_some() {
             super::swap::limit(&mut plan, 1.33);

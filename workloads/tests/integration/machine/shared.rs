@@ -4,7 +4,7 @@ use hw_models::allocator::Request;
 use workloads::memory::{RankList, Ranks, Recorded};
 use workloads::model::hosted::ParametersAt;
 use workloads::model::transformer::{Fp8, Gather, Scaling, States};
-use workloads::techniques::zero_infinity::ZeroInfinity;
+use workloads::passes::zero_infinity::ZeroInfinity;
 
 use super::exchanged::{eight, every_way, fsdp, narrow_weights, overlaps, parameters};
 use super::tensors::{NOTHING, held, order, rank_of};
@@ -163,8 +163,8 @@ fn what_hosts_keep_is_not_on_the_gpu() {
     for plan in with_hosts() {
         let list = Ranks::of_transformer(&plan).unwrap().training(&order(&plan), (0, 0), &NOTHING);
         let pipelining = &plan.deployment.pipelining;
-        let away = pipelining.zero_infinity.is_some_and(|kept| kept.parameters.are_away());
-        let ranks = if pipelining.zero_infinity.is_some() { plan.data } else { 1 };
+        let away = pipelining.techniques.zero_infinity.is_some_and(|kept| kept.parameters.are_away());
+        let ranks = if pipelining.techniques.zero_infinity.is_some() { plan.data } else { 1 };
         let there = bytes(&list, kind::PARAMETERS).0;
         let share = 2 * parameters(&plan).0 / u64::from(ranks);
         assert!(there.abs_diff(if away { 0 } else { share }) < 1 << 10, "{plan:?}: {there} of {share}");

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use sim_core::outcome::End;
 use workloads::model::transformer::AttentionKernel;
+use workloads::passes::offload::Store;
+use workloads::passes::swap::{Coordination, Engine, Swap, Swapped};
 use workloads::plan::PlanError;
-use workloads::techniques::offload::Store;
-use workloads::techniques::swap::{Coordination, Engine, Swap, Swapped};
 
 use super::offload::{box_with_links, moved, offloading};
 use super::{Ran, TransformerPlan};
@@ -15,7 +15,7 @@ const ENGINES: [Engine; 3] = [Engine::Online, Engine::Greedy, Engine::MixedInteg
 fn swapping(swap: Option<Swap>, ratio: f64, data: u32, micro_batches: u32) -> TransformerPlan {
     let mut plan = offloading(None, data, micro_batches);
     plan.execution.micro_batch = 16;
-    plan.deployment.pipelining.swap = swap;
+    plan.deployment.pipelining.techniques.swap = swap;
     limit(&mut plan, ratio);
     plan
 }
@@ -23,7 +23,7 @@ fn swapping(swap: Option<Swap>, ratio: f64, data: u32, micro_batches: u32) -> Tr
 /// Lets the GPUs of a plan have a part of what its storages take at their peak when nothing is away.
 pub(super) fn limit(plan: &mut TransformerPlan, ratio: f64) {
     let mut whole = plan.clone();
-    whole.deployment.pipelining.swap = by(Engine::Online, Coordination::Oblivious);
+    whole.deployment.pipelining.techniques.swap = by(Engine::Online, Coordination::Oblivious);
     let built = box_with_links(1.0).build(&whole).unwrap_or_else(|error| panic!("{error}"));
     let needed = |swapped: &Swapped| built.memory[swapped.stage as usize].held() + swapped.peak;
     let most = built.swapped.iter().map(needed).max().expect("a stage");
@@ -71,7 +71,7 @@ fn as_much_memory_as_the_peak_is_enough_and_nothing_leaves() {
     // The largest tensors that come and go are scores, which no longer have all activations beside them.
     plan.execution.attention = AttentionKernel::Materialised;
     plan.model.vocabulary = 1000;
-    plan.deployment.pipelining.swap = by(Engine::Online, Coordination::Oblivious);
+    plan.deployment.pipelining.techniques.swap = by(Engine::Online, Coordination::Oblivious);
     limit(&mut plan, 1.0);
     let (_, swapped) = completed(&plan, 1.0);
     assert!(swapped.iter().all(|swapped| swapped.bytes == 0), "{swapped:?}");

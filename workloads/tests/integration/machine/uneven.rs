@@ -2,7 +2,7 @@
 
 use workloads::names::{cause, kind};
 use workloads::order::PipelineSchedule;
-use workloads::techniques::bpipe::{Bpipe, EvictionPolicy};
+use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
 
 use super::{TransformerPlan, World, gpt, plan, schedule};
 use crate::plans::schedules;
@@ -57,7 +57,8 @@ fn chunks_are_listed_in_the_order_of_the_model() {
 #[test]
 fn partners_of_other_sizes_are_lent_to() {
     let mut plan = staged(&[4, 4, 2, 2]);
-    plan.deployment.pipelining.bpipe = Some(Bpipe { policy: EvictionPolicy::EvictNewest, bound: None });
+    plan.deployment.pipelining.techniques.bpipe =
+        Some(Bpipe { policy: EvictionPolicy::EvictNewest, bound: None });
     let world = World::dgx_a100(1).roomy();
     let (lent, kept) = (world.completed(&plan), world.completed(&staged(&[4, 4, 2, 2])));
     // The first stage keeps 3 of 4 micro-batches; the last has one of its size, and at times one on its way.

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use workloads::model::hosted::ParametersAt;
 use workloads::model::transformer::{AttentionKernel, Sharding, States};
 use workloads::names::{cause, kind};
+use workloads::passes::zero_infinity::ZeroInfinity;
 use workloads::plan::{Drives, PlanError};
-use workloads::techniques::zero_infinity::ZeroInfinity;
 
 use super::drives::{array, path};
 use super::exchanged::parameters;
@@ -28,7 +28,7 @@ pub(super) fn kept(technique: ZeroInfinity, data: u32, micro_batches: u32) -> Tr
         plan.sharding = Sharding::Parameters;
         plan.overlap.gather = Some(Default::default());
     }
-    plan.deployment.pipelining.zero_infinity = Some(technique);
+    plan.deployment.pipelining.techniques.zero_infinity = Some(technique);
     plan.deployment.drives = on(Members::All);
     plan
 }

@@ -5,9 +5,9 @@ use sim_core::fixed::Ratio;
 use sim_core::platform::{Demand, Route};
 use workloads::model::transformer::{AttentionKernel, Sharding, States, Step};
 use workloads::names::{cause, kind};
+use workloads::passes::zero_offload::ZeroOffload;
 use workloads::plan::PlanError;
 use workloads::schedule::LaneKind;
-use workloads::techniques::zero_offload::ZeroOffload;
 
 use super::exchanged::parameters;
 use super::offload::{box_with_links, moved};
@@ -21,7 +21,7 @@ pub(super) fn hosted(technique: Option<ZeroOffload>, data: u32, micro_batches: u
     plan.execution.attention = AttentionKernel::Flash;
     plan.execution.states = States::HalfGradients;
     plan.sharding = if data > 1 { Sharding::Gradients } else { Sharding::None };
-    plan.deployment.pipelining.zero_offload = technique;
+    plan.deployment.pipelining.techniques.zero_offload = technique;
     plan
 }
 
@@ -198,7 +198,7 @@ fn what_hosts_cannot_update_is_refused() {
     refused(|plan| plan.sharding = Sharding::Parameters, "whole on every GPU");
     refused(|plan| plan.execution.step = Step::Gradients, "without an update");
     refused(
-        |plan| plan.deployment.pipelining.zero_offload = Some(ZeroOffload { group: 0, ..WHOLE }),
+        |plan| plan.deployment.pipelining.techniques.zero_offload = Some(ZeroOffload { group: 0, ..WHOLE }),
         "128 Mi",
     );
 }

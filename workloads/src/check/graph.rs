@@ -1,0 +1,48 @@
+//! The verifier of the graph: linear in its operators, after every pass that may change it.
+
+use std::collections::BTreeSet;
+
+use crate::graph::{Op, OpGraph, OpId, Phase, StorageId};
+
+use super::{Fault, Problem};
+
+/// Checks a graph after `pass`: every operator is in at most one visit, and what a visit reads has been filled before it.
+///
+/// # Errors
+/// Everything that is wrong, by stage and chunk.
+pub fn graph(pass: &'static str, graph: &OpGraph) -> Result<(), Vec<Problem>> {
+    let mut found = Vec::new();
+    let mut visited = vec![0_u32; graph.ops().len()];
+    // Exchanges fill storages whenever they come to it.
+    let mut filled: BTreeSet<StorageId> = BTreeSet::new();
+    let in_visits: BTreeSet<OpId> = graph.visits().flat_map(|(_, ops)| ops).copied().collect();
+    for (op, of) in (0u32..).map(OpId).zip(graph.ops()) {
+        if !in_visits.contains(&op) {
+            filled.extend(&of.writes);
+        }
+    }
+    for phase in
+        [Phase::Forward, Phase::Recompute, Phase::Backward, Phase::BackwardInput, Phase::BackwardWeight]
+    {
+        for ((stage, chunk, of), ops) in graph.visits() {
+            let place = || format!("{} of chunk {chunk} of stage {stage}", phase.name());
+            for &op in ops.iter().filter(|_| of == phase) {
+                visited[op.0 as usize] += 1;
+                let Op { reads, writes, .. } = graph.get(op);
+                let arriving = writes.iter().filter(|&&storage| graph.arrives(storage));
+                filled.extend(arriving);
+                for storage in reads.iter().filter(|storage| !filled.contains(storage)) {
+                    let fault = Fault::NotResident(graph.describe(*storage));
+                    found.push(Problem { pass, place: place(), micro_batch: 0, fault, times: 1 });
+                }
+                filled.extend(writes);
+            }
+        }
+    }
+    for (op, &times) in graph.ops().iter().zip(&visited).filter(|&(_, &times)| times > 1) {
+        let name = format!("{} of chunk {} of stage {}", op.phase.name(), op.chunk, op.stage);
+        let fault = Fault::Executions { op: name, times };
+        found.push(Problem { pass, place: String::new(), micro_batch: 0, fault, times: 1 });
+    }
+    if found.is_empty() { Ok(()) } else { Err(found) }
+}

@@ -1,0 +1,195 @@
+//! BPipe (Kim et al. 2023): memory-balanced pipelines. Under 1F1B stage `s` holds `min(m, p - s)` micro-batches. The
+//! stages of the first half, the *evictors*, lend what exceeds a bound to their partner `p - 1 - s`, the *acceptor*,
+//! and fetch it back in time for its backward pass.
+//!
+//! Two in-flight counts of a pair sum to `p + 1`, so the bound `ceil((p + 2) / 2)` is the balanced share with one slot in
+//! transit. An eviction runs beside the visit after the forward it belongs to, a load beside the visit before the
+//! backward that needs it; both are launched one visit ahead, and a visit that finds no room, or its activations not
+//! back yet, waits: that is the time transfers expose.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thiserror::Error;
+
+use crate::error::PlanError;
+use crate::graph::{OpGraph, Phase, StorageId};
+use crate::order::{Order, PipelineSchedule, Visit};
+use crate::transfer::{Conflict, Disposition, Dispositions, Move, Trip};
+
+use super::{Added, Context, Kind, Pass, Plan, Size};
+
+/// The name of this technique in scenarios and errors.
+pub const NAME: &str = "bpipe";
+
+/// The options of BPipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bpipe {
+    /// Which micro-batches are lent.
+    pub policy: EvictionPolicy,
+    /// Most micro-batches resident on an evictor, at least 2; none: `ceil((p + 2) / 2)`.
+    pub bound: Option<u32>,
+}
+
+/// Which micro-batch leaves when there is one too many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvictionPolicy {
+    /// The newest that has been computed, needed last: of `N = p - s` micro-batches in flight `N - bound` are away at any
+    /// time. One is being computed and one fetched, so those are always among the other `N - 2`, and no policy gets by
+    /// with fewer evictions than `N - bound` for every `N - 2` micro-batches.
+    EvictNewest,
+    /// The oldest that has not been away: every micro-batch of an evictor leaves once and returns once.
+    EveryMicroBatch,
+}
+
+/// Why BPipe cannot be applied.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BpipeError {
+    /// The order is not that of 1F1B.
+    #[error(
+        "`bpipe` balances the `p - s` micro-batches that stage s holds under `1f1b`; `{schedule}` holds others: use \
+         `schedule: 1f1b`, or leave `bpipe` out"
+    )]
+    Schedule {
+        /// The schedule asked for.
+        schedule: &'static str,
+    },
+    /// A micro-batch is computed while another is fetched.
+    #[error("the bound of `bpipe` is {bound}, but a stage needs room for at least 2 micro-batches")]
+    Bound {
+        /// The bound asked for.
+        bound: u32,
+    },
+    /// Another technique has decided about the same storage.
+    #[error(transparent)]
+    Conflict(#[from] Conflict),
+}
+
+impl Bpipe {
+    /// Most micro-batches resident on an evictor of a pipeline of `stages` stages.
+    pub fn bound(&self, stages: u32) -> u32 {
+        self.bound.unwrap_or_else(|| (stages + 2).div_ceil(2))
+    }
+
+    /// Stages of a pipeline of `stages` that lend micro-batches: those with more in flight than the bound.
+    pub(crate) fn lenders(&self, stages: u32, micro_batches: u32) -> impl Iterator<Item = u32> {
+        let bound = self.bound(stages);
+        (0..stages / 2).filter(move |stage| micro_batches.min(stages - stage) > bound)
+    }
+}
+
+impl Pass for Bpipe {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Decider
+    }
+
+    /// Micro-batches of stages with more in flight than the bound go to the partner and come back.
+    fn adds(&self, size: &Size<'_>) -> Added {
+        let lenders: Vec<u32> = self.lenders(size.stages, size.micro_batches).collect();
+        size.copies(|stage| lenders.contains(&stage))
+    }
+
+    fn apply(&self, plan: &mut Plan, context: &Context<'_>) -> Result<(), PlanError> {
+        Ok(plan.decide(|graph, order, table| decide(self, context.schedule, order, graph, table))?)
+    }
+}
+
+/// Decides which micro-batches of which stages are lent, and when they leave and return.
+///
+/// # Errors
+/// See [`BpipeError`].
+pub fn decide(
+    bpipe: &Bpipe,
+    schedule: &PipelineSchedule,
+    order: &Order,
+    graph: &OpGraph,
+    table: &mut Dispositions,
+) -> Result<(), BpipeError> {
+    if *schedule != PipelineSchedule::OneFOneB {
+        return Err(BpipeError::Schedule { schedule: schedule.name() });
+    }
+    let stages = order.shape.chain.stages;
+    let bound = bpipe.bound(stages);
+    if bound < 2 {
+        return Err(BpipeError::Bound { bound });
+    }
+    for stage in 0..stages / 2 {
+        let trips = trips(&order.stages[stage as usize], bound, bpipe.policy);
+        let saved: BTreeSet<StorageId> = graph
+            .visit(stage, 0, Phase::Forward)
+            .iter()
+            .flat_map(|&op| &graph.get(op).writes)
+            .copied()
+            .filter(|&storage| graph.stored(storage).purpose.is_activation())
+            .collect();
+        // What recomputation drops needs no room; what it keeps are storages of their own.
+        let moved: Vec<StorageId> = saved.into_iter().filter(|&s| table.get(s).is_none()).collect();
+        if trips.is_empty() || moved.is_empty() {
+            continue;
+        }
+        let (to, away) = (stages - 1 - stage, away(&trips));
+        let planned = table.plan_move(Move { from: stage, to, trips, bound, away });
+        for storage in moved {
+            table.decide(NAME, graph, storage, Disposition::Move(planned))?;
+        }
+    }
+    Ok(())
+}
+
+/// Most micro-batches at the partner when each visit begins with everything back that it needs: those lent at a time and
+/// one in transit. A trip leaves beside the visit after `out_after`.
+fn away(trips: &[Trip]) -> u32 {
+    let returned = |trip: &Trip| trips.partition_point(|other| other.needed_by <= trip.out_after + 1);
+    (1u32..).zip(trips).map(|(left, trip)| left.saturating_sub(returned(trip) as u32)).max().unwrap_or(0)
+}
+
+/// The trips that keep a stage within `bound`: wherever the micro-batches resident at a forward pass would be too many,
+/// one that is needed later leaves beside the visit before.
+fn trips(visits: &[Visit], bound: u32, policy: EvictionPolicy) -> Vec<Trip> {
+    let mut trips: BTreeMap<u32, Trip> = BTreeMap::new();
+    // Resident micro-batches, with the visit that made them so.
+    let mut resident: BTreeMap<u32, u32> = BTreeMap::new();
+    let away = |trips: &BTreeMap<u32, Trip>, visit: &Visit, resident: &BTreeMap<u32, u32>| {
+        visit.phase != Phase::Forward
+            && trips.contains_key(&visit.micro_batch)
+            && !resident.contains_key(&visit.micro_batch)
+    };
+    for (now, visit) in (0u32..).zip(visits) {
+        let next = visits.get(now as usize + 1);
+        if visit.phase == Phase::Forward {
+            resident.insert(visit.micro_batch, now);
+        }
+        if let Some(next) = next.filter(|next| away(&trips, next, &resident)) {
+            resident.insert(next.micro_batch, now);
+            let trip = trips.get_mut(&next.micro_batch).expect("it is away");
+            (trip.back_after, trip.needed_by) = (now.saturating_sub(1), now + 1);
+        }
+        // A backward pass makes room itself; what is fetched beside it waits for that.
+        while visit.phase == Phase::Forward && resident.len() > bound as usize {
+            let needed = |i: u32| i == visit.micro_batch || next.is_some_and(|next| i == next.micro_batch);
+            let candidates = || resident.iter().map(|(&i, &since)| (i, since)).filter(|&(i, _)| !needed(i));
+            // A forward that has just ended would be copied while this visit waits for its room.
+            let settled = |&(_, since): &(u32, u32)| since + 2 <= now;
+            let victim = match policy {
+                EvictionPolicy::EvictNewest => {
+                    candidates().rfind(settled).or_else(|| candidates().next_back())
+                }
+                EvictionPolicy::EveryMicroBatch => {
+                    let fresh = |&(i, _): &(u32, u32)| !trips.contains_key(&i);
+                    candidates().filter(fresh).find(settled).or_else(|| candidates().find(fresh))
+                }
+            };
+            let Some((micro_batch, since)) = victim else { break };
+            resident.remove(&micro_batch);
+            let out_after = since.max(now.saturating_sub(2));
+            trips.insert(micro_batch, Trip { micro_batch, out_after, back_after: 0, needed_by: 0 });
+        }
+        if visit.phase != Phase::Forward {
+            resident.remove(&visit.micro_batch);
+        }
+    }
+    trips.into_values().collect()
+}

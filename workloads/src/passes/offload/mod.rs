@@ -1,0 +1,248 @@
+//! Activation offload: what a forward pass saves leaves the GPU and comes back for the backward pass (Wu et al., SSDTrain, DAC
+//! 2025; Rhu et al., vDNN, MICRO 2016).
+//!
+//! Tensors are taken one by one, so that one which two operators save is moved once. Small ones stay, for which a copy is mostly
+//! its start, and of the others those that the backward pass needs first: they would hardly be away. What is next is asked for
+//! a number of tensors ahead.
+
+pub mod adaptive;
+
+use std::ops::Range;
+
+use crate::chain::Chain;
+use crate::error::PlanError;
+use crate::graph::part::PartKind;
+use crate::graph::{OpGraph, OpId, Phase, StorageId};
+use crate::limits::Invalid;
+use crate::liveness::{Gap, gaps};
+use crate::order::{Order, Visit};
+use crate::transfer::{Conflict, Disposition, Dispositions, Medium, Offload};
+
+use self::adaptive::{Profile, Tracked};
+use super::{Added, Context, Kind, Pass, Plan, RankProfile, Size};
+
+pub use crate::transfer::Store;
+
+/// The name of this technique in scenarios and errors.
+pub const NAME: &str = "activation_offload";
+
+/// What leaves, and when it is asked for again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActivationOffload {
+    /// Smaller tensors stay (bytes).
+    pub smallest: u64,
+    /// Of the others, which stay.
+    pub keep: Keep,
+    /// How many tensors, large enough to leave, are needed between the moment when one is asked for and that when it is needed.
+    pub prefetch: u32,
+    /// When copies begin.
+    pub store: Store,
+    /// Whether what is asked for before its copy has ended stays.
+    pub forwarding: bool,
+}
+
+/// What stays of each chunk and micro-batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// So many bytes: those that are needed first.
+    Bytes(u64),
+    /// What the head and the loss save, and the last so many layers.
+    Layers(u32),
+    /// The same with the last layer where each micro-batch's backward pass follows its forward pass at once, and none elsewhere
+    /// (SSDTrain).
+    LastLayer,
+    /// What the head and the loss save, and of each rank as much of what the last layers save as a profiled step says ([`adaptive`],
+    /// SSDTrain).
+    Adaptive,
+}
+
+/// The operators of a layer, of the embedding or of the head, by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LayerOps {
+    /// Its stage.
+    pub(crate) stage: u32,
+    /// Its chunk there.
+    pub(crate) chunk: u32,
+    pub(crate) kind: PartKind,
+    /// The forward pass.
+    pub(crate) forward: Range<u32>,
+    /// The whole backward pass.
+    pub(crate) backward: Range<u32>,
+    /// Where its MLP begins in the forward pass, and its attention in the backward pass.
+    pub(crate) middle: Option<[u32; 2]>,
+}
+
+/// What leaves of a chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// All but so many bytes, those that are needed first.
+    AllBut(u64),
+    /// What these operators of the backward pass need last.
+    NeededBy(Vec<Range<u32>>),
+}
+
+impl Pass for ActivationOffload {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Decider
+    }
+
+    fn needs_profile(&self) -> bool {
+        self.keep == Keep::Adaptive
+    }
+
+    fn adds(&self, size: &Size<'_>) -> Added {
+        size.copies(|_| true)
+    }
+
+    fn apply(&self, plan: &mut Plan, context: &Context<'_>) -> Result<(), PlanError> {
+        match context.profile {
+            Some(ranks) if self.needs_profile() => self.adapt(plan, context.copies.replicas, ranks),
+            // What has left comes back from where it went.
+            None if self.needs_profile() => Self { forwarding: false, ..*self }.leave(plan),
+            _ => self.leave(plan),
+        }
+    }
+}
+
+impl ActivationOffload {
+    /// Decides what leaves by rule, the same for all replicas.
+    fn leave(&self, plan: &mut Plan) -> Result<(), PlanError> {
+        let (chain, to) = (plan.chain, plan.away);
+        let of_stage = |stage| {
+            let leaving = self.leaving(&plan.layers, plan.order());
+            (0..chain.chunks).map(move |chunk| leaving(stage, chunk)).collect()
+        };
+        let leaving: Vec<Vec<Leaving>> = (0..chain.stages).map(of_stage).collect();
+        let of_chunk = |stage: u32, chunk: u32| leaving[stage as usize][chunk as usize].clone();
+        Ok(plan.decide(|graph, _, table| decide(self, (graph, to), chain, of_chunk, table))?)
+    }
+
+    /// Decides what leaves each replica by the profiles of its ranks. Replicas that keep the same on all stages are a cohort.
+    fn adapt(&self, plan: &mut Plan, replicas: u32, ranks: &[Option<RankProfile>]) -> Result<(), PlanError> {
+        let (chain, to) = (plan.chain, plan.away);
+        if chain.chunks > 1 {
+            let problem =
+                "what stays adaptively is from one forward pass of a stage, not from those of several chunks";
+            return Err(PlanError::Invalid(vec![Invalid { field: NAME, problem: problem.to_owned() }]));
+        }
+        let tracked = |stage| Tracked::of(self, &plan.graph, &plan.layers, stage);
+        let stages: Vec<Tracked> = (0..chain.stages).map(tracked).collect();
+        let of_rank = |(rank, profile): (usize, &Option<RankProfile>)| {
+            let stage = &stages[rank / replicas as usize];
+            stage.decide(profile.as_ref().map(|profile| Profile::of(stage, profile)).as_ref())
+        };
+        let (from, kept): (Vec<Option<usize>>, Vec<_>) = ranks.iter().enumerate().map(of_rank).unzip();
+        let (mut known, mut cohort_of): (Vec<Vec<Option<usize>>>, Vec<u32>) = Default::default();
+        for replica in 0..replicas as usize {
+            let of_replica: Vec<Option<usize>> =
+                from.iter().skip(replica).step_by(replicas as usize).copied().collect();
+            let cohort = known.iter().position(|other| *other == of_replica).unwrap_or(known.len());
+            if cohort == known.len() {
+                known.push(of_replica);
+            }
+            cohort_of.push(cohort as u32);
+        }
+        plan.split(known.len(), cohort_of);
+        let Plan { graph, steps, .. } = plan;
+        for (cohort, of_replica) in known.iter().enumerate() {
+            let leaving = |stage: u32, _| stages[stage as usize].leaving(of_replica[stage as usize]);
+            for step in &mut *steps {
+                decide(self, (graph, to), chain, leaving, &mut step.cohorts[cohort].table)?;
+            }
+        }
+        plan.kept = kept;
+        Ok(())
+    }
+}
+
+/// Decides what leaves each chunk for a medium: of `leaving`, what is large enough.
+///
+/// # Errors
+/// If something else has decided about an activation.
+pub fn decide(
+    technique: &ActivationOffload,
+    (graph, to): (&OpGraph, Medium),
+    chain: Chain,
+    leaving: impl Fn(u32, u32) -> Leaving,
+    table: &mut Dispositions,
+) -> Result<(), Conflict> {
+    let chunks = (0..chain.stages).flat_map(|stage| (0..chain.chunks).map(move |chunk| (stage, chunk)));
+    for (stage, chunk) in chunks {
+        let mut candidates = candidates(technique, graph, stage, chunk);
+        // What stays counts, too: what leaves is asked for ahead of it.
+        let needed: Vec<(StorageId, OpId)> =
+            candidates.iter().map(|candidate| (candidate.storage, candidate.needed_by)).collect();
+        leaving(stage, chunk).choose(&mut candidates);
+        for Gap { storage, filled_by, last_used_by: leaves_after, needed_by, .. } in candidates {
+            let at = needed.iter().position(|&(known, _)| known == storage).unwrap_or_default();
+            let (_, asked_before) = needed[at.saturating_sub(technique.prefetch as usize)];
+            let copied_after = match technique.store {
+                Store::Produced => filled_by,
+                Store::LastUse => leaves_after,
+            };
+            let forwarded = technique.forwarding;
+            let offload = Offload { to, copied_after, leaves_after, asked_before, needed_by, forwarded };
+            table.decide(NAME, graph, storage, Disposition::Offload(offload))?;
+        }
+    }
+    Ok(())
+}
+
+impl ActivationOffload {
+    /// What leaves each chunk, unless a profile says more. `layers` are in the order of the forward pass.
+    pub(crate) fn leaving(&self, layers: &[LayerOps], order: &Order) -> impl Fn(u32, u32) -> Leaving {
+        move |stage, chunk| {
+            let of_chunk = layers.iter().filter(|layer| (layer.stage, layer.chunk) == (stage, chunk));
+            match self.keep {
+                Keep::Bytes(bytes) => Leaving::AllBut(bytes),
+                Keep::Layers(count) => all_but_last(of_chunk, count),
+                Keep::LastLayer => all_but_last(of_chunk, u32::from(returns_at_once(order, stage, chunk))),
+                Keep::Adaptive => all_but_last(of_chunk, 0),
+            }
+        }
+    }
+}
+
+/// What all layers save but the last so many, without the head. What several save is the first's.
+fn all_but_last<'a>(layers: impl Iterator<Item = &'a LayerOps>, count: u32) -> Leaving {
+    let mut leaving: Vec<Range<u32>> =
+        layers.filter(|layer| layer.kind != PartKind::Head).map(|layer| layer.backward.clone()).collect();
+    leaving.truncate(leaving.len().saturating_sub(count as usize));
+    Leaving::NeededBy(leaving)
+}
+
+impl Leaving {
+    /// Of the candidates, in the order in which the backward pass needs them, those that leave.
+    fn choose(&self, candidates: &mut Vec<Gap>) {
+        let mut kept = 0;
+        candidates.retain(|candidate| match self {
+            Self::AllBut(bytes) => {
+                let stays = kept + candidate.bytes <= *bytes;
+                kept += if stays { candidate.bytes } else { 0 };
+                !stays
+            }
+            Self::NeededBy(leaving) => leaving.iter().any(|ops| ops.contains(&candidate.needed_last.0)),
+        });
+    }
+}
+
+/// Whether the backward pass of each micro-batch is what a stage does after its forward pass.
+fn returns_at_once(order: &Order, stage: u32, chunk: u32) -> bool {
+    let visits = &order.stages[stage as usize];
+    let of_chunk = |visit: &Visit| u32::from(visit.chunk) == chunk;
+    let mut forward = visits.windows(2).filter(|pair| pair[0].phase == Phase::Forward && of_chunk(&pair[0]));
+    forward.all(|pair| {
+        pair[1].phase == Phase::Backward && of_chunk(&pair[1]) && pair[1].micro_batch == pair[0].micro_batch
+    })
+}
+
+/// Activations of a chunk that are large enough to leave, in the order in which the backward pass needs them.
+fn candidates(technique: &ActivationOffload, graph: &OpGraph, stage: u32, chunk: u32) -> Vec<Gap> {
+    let mut candidates = gaps(graph, stage, chunk);
+    candidates.retain(|candidate| candidate.bytes >= technique.smallest);
+    candidates
+}

@@ -1,0 +1,215 @@
+//! Realises the host: a lane of each stage that issues the operators of one visit after the other, as an eager framework
+//! does; the compute lane executes nothing before it is issued.
+//!
+//! A visit waits once, at its first operator, as long as it takes that no later one has to wait, see
+//! [`CostBook::issue`](crate::cost::CostBook::issue); so does each part of it that follows the launch of a gather whose memory the
+//! host takes, or an operator whose result the host waits for. The host runs ahead of the device until the end of the step, where it
+//! reads the loss; where sends block it waits for every visit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::PlanError;
+use crate::graph::{OpGraph, OpId};
+use crate::passes::{Context, Kind, Pass, Plan};
+use crate::schedule::{Call, IssueId, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
+
+/// Lanes of hosts, where they may be late.
+#[derive(Clone, Copy, Debug)]
+pub struct Launches {
+    /// Whether senders wait, and their hosts with them.
+    pub blocking: bool,
+}
+
+impl Pass for Launches {
+    fn name(&self) -> &'static str {
+        "launches"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Realiser
+    }
+
+    fn follows(&self) -> &'static [&'static str] {
+        &["visits", "moves", "offloads", "messages"]
+    }
+
+    fn apply(&self, plan: &mut Plan, context: &Context<'_>) -> Result<(), PlanError> {
+        if context.estimates().issue.is_some() {
+            plan.realise(|schedule, of| realise(schedule, of.graph, self.blocking));
+        }
+        Ok(())
+    }
+}
+
+/// Adds the host lanes. With `blocking` sends the host goes on when the visit before has ended and what the next one
+/// receives has come.
+pub fn realise(schedule: &mut Schedule, graph: &OpGraph, blocking: bool) {
+    for stage in 0..schedule.stages.len() as u32 {
+        let gathers = launched(schedule, stage, LaneKind::Gather);
+        let others = [LaneKind::Collective, LaneKind::Reduce];
+        let others = others.into_iter().flat_map(|kind| launched(schedule, stage, kind));
+        let beside = others.chain(gathers.clone()).map(|(signal, (op, _))| (signal, op)).collect();
+        // Where the lane takes no memory the host does.
+        let by_host = gathers.into_iter().filter(|(_, (_, takes_memory))| !takes_memory);
+        let memory = by_host.map(|(signal, (op, _))| (signal, graph.get(op).writes.len())).collect();
+        let awaited = (0u32..).map(OpId).zip(graph.ops()).filter(|(_, op)| op.stage == stage && op.awaited);
+        let awaited = awaited.map(|(op, _)| op).collect();
+        let messages = blocking.then(|| messages(schedule));
+        let Some(index) = schedule.lanes.iter().position(|lane| is(lane, LaneKind::Compute, stage)) else {
+            continue;
+        };
+        let mut compute = schedule.lanes[index].clone();
+        let host = host(schedule, &mut compute, &Launched { beside, memory, awaited }, messages.as_ref());
+        schedule.lanes[index] = compute;
+        schedule.lanes.push(host);
+    }
+}
+
+fn is(lane: &Lane, kind: LaneKind, stage: u32) -> bool {
+    lane.kind == kind && lane.stage == stage
+}
+
+/// What the host launches beside operators.
+struct Launched {
+    /// The collective that each signal starts on a lane beside the operators: those of visits, gathers and sums.
+    beside: BTreeMap<SignalId, OpId>,
+    /// For each signal that starts a gather whose memory is taken before, how many storages that fills.
+    memory: BTreeMap<SignalId, usize>,
+    /// Operators that the host waits for.
+    awaited: BTreeSet<OpId>,
+}
+
+/// The operator that each signal starts on a lane, which does nothing else before it but, as is told, take memory.
+fn launched(schedule: &Schedule, stage: u32, kind: LaneKind) -> BTreeMap<SignalId, (OpId, bool)> {
+    let mut launched = BTreeMap::new();
+    let lanes = schedule.lanes.iter().filter(|lane| is(lane, kind, stage));
+    for block in lanes.flat_map(|lane| &lane.blocks) {
+        let mut awaited = None;
+        for &item in &block.items {
+            awaited = match (item, awaited) {
+                (Item::Await { signal, .. }, _) => Some((signal, false)),
+                (Item::Allocate(..), Some((signal, _))) => Some((signal, true)),
+                (Item::Execute(op), Some((signal, takes_memory))) => {
+                    launched.insert(signal, (op, takes_memory));
+                    None
+                }
+                _ => None,
+            };
+        }
+    }
+    launched
+}
+
+/// What arrives over links between stages.
+fn messages(schedule: &Schedule) -> BTreeSet<SignalId> {
+    let items = schedule.lanes.iter().flat_map(|lane| &lane.blocks).flat_map(|block| &block.items);
+    let carried = items.filter_map(|item| match *item {
+        Item::Carry(signal, _) => Some(signal),
+        _ => None,
+    });
+    carried.collect()
+}
+
+/// The host of a compute lane, which then waits for it; it waits itself for visits to be done, and for the messages
+/// `awaited`, if it does not run ahead.
+fn host(
+    schedule: &mut Schedule,
+    compute: &mut Lane,
+    launched: &Launched,
+    awaited: Option<&BTreeSet<SignalId>>,
+) -> Lane {
+    let stage = compute.stage;
+    let done = schedule.signal(format!("visits of stage {stage}, done"));
+    let mut host = Lane::new(stage, LaneKind::Host);
+    host.numbers = compute.calls.len() as u32;
+    // Variants of a visit are issued like the visit: one signal counts all its micro-batches.
+    let mut issued: BTreeMap<(String, usize), SignalId> = BTreeMap::new();
+    let mut ends = BTreeMap::new();
+    let end = compute.calls.last().map(|call| call.block);
+    let mut issues = Vec::with_capacity(compute.blocks.len());
+    for (index, block) in (0u32..).zip(&mut compute.blocks) {
+        let is_end = end == Some(index);
+        let mut items = Vec::new();
+        if let Some(messages) = awaited {
+            items.push(Item::Await { signal: done, nth: Nth::Number(1), why: Why::Bubble });
+            let first = block.items.iter().position(|item| matches!(item, Item::Execute(_)));
+            let before = &block.items[..first.unwrap_or(0)];
+            let message =
+                |item: &&Item| matches!(item, Item::Await { signal, .. } if messages.contains(signal));
+            items.extend(before.iter().filter(message));
+        }
+        let parts = parts(schedule, &block.items, launched, &mut ends);
+        block.items.clear();
+        for (number, (before, mut part)) in parts.into_iter().enumerate() {
+            let all = before.iter().chain(&part);
+            let ops: Vec<OpId> = all.filter_map(|item| executed(item, &launched.beside)).collect();
+            items.extend(before);
+            let first = part.iter().position(|item| executed(item, &launched.beside).is_some());
+            if let Some(first) = first {
+                let signal = *issued.entry((block.name.clone(), number)).or_insert_with(|| {
+                    let part = if number > 0 { format!(", part {number}") } else { String::new() };
+                    schedule.signal(format!("{}{part} of stage {stage}, issued", block.name))
+                });
+                part.insert(first, Item::Await { signal, nth: Nth::MicroBatch, why: Why::Launch });
+                let list = IssueId(schedule.issues.len() as u32);
+                schedule.issues.push(ops);
+                let given = if is_end { Item::SignalStep(signal) } else { Item::Signal(signal) };
+                items.extend([Item::Lead(list), given, Item::Follow(list)]);
+            }
+            block.items.extend(part);
+        }
+        if is_end {
+            items.push(Item::Await { signal: done, nth: Nth::Number(0), why: Why::Bubble });
+        }
+        block.items.push(Item::Signal(done));
+        issues.push(host.block(block.name.clone(), items));
+    }
+    let call = |(number, call): (u32, &Call)| Call { block: issues[call.block as usize], number, ..*call };
+    host.calls = (0u32..).zip(&compute.calls).map(call).collect();
+    host
+}
+
+/// The items of a visit in parts, each with what the host does before it: it waits for an operator to be done, or takes memory
+/// for a gather (its wait, storages and signal). `ends` are the signals of operators that the host waits for.
+fn parts(
+    schedule: &mut Schedule,
+    items: &[Item],
+    launched: &Launched,
+    ends: &mut BTreeMap<OpId, SignalId>,
+) -> Vec<(Vec<Item>, Vec<Item>)> {
+    let mut parts = Vec::new();
+    let (mut before, mut part) = (Vec::new(), Vec::new());
+    for &item in items {
+        part.push(item);
+        match item {
+            Item::Execute(op) if launched.awaited.contains(&op) => {
+                let name = format!("operator {}, awaited by the host", op.0);
+                let signal = *ends.entry(op).or_insert_with(|| schedule.signal(name));
+                part.push(Item::Signal(signal));
+                let wait = Item::Await { signal, nth: Nth::MicroBatch, why: Why::Bubble };
+                parts.push((std::mem::replace(&mut before, vec![wait]), std::mem::take(&mut part)));
+            }
+            Item::Signal(signal) => {
+                let Some(&storages) = launched.memory.get(&signal) else { continue };
+                let mut from = part.len() - 1 - storages;
+                if from > 0 && matches!(part[from - 1], Item::Await { why: Why::Memory, .. }) {
+                    from -= 1;
+                }
+                let next = part.split_off(from);
+                parts.push((std::mem::replace(&mut before, next), std::mem::take(&mut part)));
+            }
+            _ => {}
+        }
+    }
+    parts.push((before, part));
+    parts
+}
+
+/// The operator that an item executes or starts.
+fn executed(item: &Item, beside: &BTreeMap<SignalId, OpId>) -> Option<OpId> {
+    match item {
+        Item::Execute(op) => Some(*op),
+        Item::Signal(signal) | Item::SignalStep(signal) => beside.get(signal).copied(),
+        _ => None,
+    }
+}

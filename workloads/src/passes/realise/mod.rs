@@ -1,0 +1,12 @@
+//! Passes that turn an order and the decisions of techniques into a schedule: [`visits`] lays out the plain step, the
+//! others each realise one kind of decision. None of them decides anything.
+
+pub mod collectives;
+pub mod exchanges;
+pub mod host_update;
+pub mod launches;
+pub mod messages;
+pub mod moves;
+pub mod offload;
+pub mod recompute;
+pub mod visits;

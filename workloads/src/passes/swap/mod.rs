@@ -1,0 +1,339 @@
+//! Tensor swapping: as much of what the forward pass saves leaves the GPU as must, for memory that the step fits in.
+//!
+//! An engine decides which tensors of a stage are away: *online* as systems with large-model support do, which learn from failed
+//! allocations (`online`); offline by idleness and local search (`greedy`); or offline by a mixed-integer program
+//! (`mixed_integer`). Copies of the model that share a link to their host may be coordinated (Lin et al., Tensor Movement
+//! Orchestration in Multi-GPU Training Systems, HPCA 2023): each moves other tensors, or every second one is half a micro-batch
+//! behind the others.
+
+mod again;
+mod estimate;
+mod greedy;
+mod mixed_integer;
+mod online;
+pub mod phases;
+mod plan;
+mod solver;
+mod timeline;
+
+use crate::cost::{CostBook, HostLinks};
+use crate::error::{PlanError, Shortfall};
+use crate::graph::{OpGraph, StorageId};
+use crate::names::kind;
+use crate::order::Visit;
+use crate::schedule::StageMemory;
+use crate::transfer::{Disposition, Medium, Offload, Store};
+
+use super::{Added, Context, Kind, Pass, Plan, Size, Step};
+
+use again::{Choice, realise};
+pub use mixed_integer::SLOTS;
+use online::NoRoom;
+use plan::SwapPlan;
+use timeline::{Candidate, Timeline};
+
+/// The name of this technique in scenarios and errors.
+pub const NAME: &str = "swap";
+
+/// How tensors are swapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swap {
+    /// Who decides.
+    pub engine: Engine,
+    /// What copies of the model that share a link do about each other.
+    pub coordination: Coordination,
+    /// Tensors that are asked for before they are needed, where there is room for them.
+    pub prefetch: u32,
+    /// Whether the backward pass produces tensors again that are dearer to swap.
+    pub recompute: bool,
+    /// When copies out begin; memory is given back after the last use in any case.
+    pub store: Store,
+}
+
+/// Who decides which tensors leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// Failed allocations of the first step.
+    #[default]
+    Online,
+    /// Idleness, then local search.
+    Greedy,
+    /// A mixed-integer program; what it finds competes with the plans of the others.
+    MixedInteger,
+}
+
+/// What copies of the model that share a link do about each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coordination {
+    /// Nothing: all do the same.
+    #[default]
+    Oblivious,
+    /// Each moves other tensors as far as there are any.
+    Disjoint,
+    /// Every second one runs its forward pass while the others run a backward pass; all meet between passes.
+    Bidirectional,
+}
+
+impl Coordination {
+    /// Groups of copies that do different things, of so many that share a link.
+    pub const fn cohorts(self, copies: u32) -> u32 {
+        match self {
+            Self::Oblivious => 1,
+            Self::Disjoint => copies,
+            Self::Bidirectional if copies > 1 => 2,
+            Self::Bidirectional => 1,
+        }
+    }
+}
+
+/// What was decided for a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Swapped {
+    /// The stage.
+    pub stage: u32,
+    /// The cohort.
+    pub cohort: u32,
+    /// Tensors that could leave, and those that do.
+    pub tensors: [u32; 2],
+    /// Tensors that are produced again instead, and their bytes.
+    pub again: (u32, u64),
+    /// Bytes that leave and come back in what was planned: a micro-batch where they follow each other, else a step.
+    pub bytes: u64,
+    /// Bytes of its storages at the peak when nothing is away.
+    pub peak: u64,
+    /// Bytes there is room for beside what is held throughout.
+    pub room: u64,
+    /// What the operators that were planned for take by themselves (s).
+    pub seconds: f64,
+    /// What they are expected to take on links that nobody shares (s).
+    pub expected: f64,
+    /// What they take at least, whatever leaves (s): their own time and what the relaxed program adds to it, or what must leave in
+    /// one direction.
+    pub bound: f64,
+    /// Where a solver was asked: whether the optimum of its program of [`SLOTS`] was proven, rather than that it stopped early.
+    pub proven: Option<bool>,
+}
+
+impl Pass for Swap {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Decider
+    }
+
+    fn adds(&self, size: &Size<'_>) -> Added {
+        size.copies(|_| true)
+    }
+
+    fn apply(&self, plan: &mut Plan, context: &Context<'_>) -> Result<(), PlanError> {
+        let again = produced_again(self, plan, context.estimates());
+        let cohorts = self.coordination.cohorts(context.copies.together);
+        plan.split(cohorts as usize, context.copies.in_turns(cohorts));
+        let Plan { graph, steps, memory, swapped, .. } = plan;
+        let mut shortfalls = Vec::new();
+        for (stage, memory) in (0u32..).zip(&*memory) {
+            let (links, again) = (context.estimates().links_of_host(stage), again[stage as usize]);
+            let visits = &steps[0].order.stages[stage as usize];
+            let costs = (&*graph, context.estimates());
+            let stage = Stage::new(self, stage, visits, costs, memory.room(), links, again);
+            for cohort in 0..cohorts {
+                match stage.decide(self, (cohort, cohorts)) {
+                    Ok((offloads, decided)) => {
+                        swapped.push(decided);
+                        away(graph, steps, cohort, &offloads)?;
+                    }
+                    Err(no_room) if cohort == 0 => shortfalls.push(stage.told(no_room, memory, graph)),
+                    Err(_) => {}
+                }
+            }
+        }
+        if shortfalls.is_empty() { Ok(()) } else { Err(PlanError::DoesNotFit(shortfalls)) }
+    }
+}
+
+/// By stage, number and bytes of the tensors that are produced again instead of being swapped; the graph has that executed.
+fn produced_again(technique: &Swap, plan: &mut Plan, estimates: &CostBook) -> Vec<(u32, u64)> {
+    let Plan { graph, steps, memory, .. } = plan;
+    let stage = |(stage, memory): (u32, &StageMemory)| {
+        if !technique.recompute {
+            return (0, 0);
+        }
+        let choice = Choice {
+            stage,
+            visits: &steps[0].order.stages[stage as usize],
+            room: memory.room(),
+            links: estimates.links_of_host(stage),
+            prefetch: technique.prefetch as usize,
+            store: technique.store,
+        };
+        let made = choice.made(graph, estimates);
+        let bytes = made.iter().map(|again| again.bytes).sum();
+        realise(&made, graph);
+        (made.len() as u32, bytes)
+    };
+    (0u32..).zip(&*memory).map(stage).collect()
+}
+
+/// Lets storages be away in a cohort.
+fn away(
+    graph: &OpGraph,
+    steps: &mut [Step],
+    cohort: u32,
+    offloads: &[(StorageId, Offload)],
+) -> Result<(), PlanError> {
+    for step in steps {
+        let table = &mut step.cohorts[cohort as usize].table;
+        for &(storage, offload) in offloads {
+            table.decide(NAME, graph, storage, Disposition::Offload(offload))?;
+        }
+    }
+    Ok(())
+}
+
+/// A stage to decide about, whatever its cohorts do.
+#[derive(Debug)]
+struct Stage {
+    number: u32,
+    timeline: Timeline,
+    /// Bytes of its memory for what comes and goes.
+    room: u64,
+    /// The ways between it and its host.
+    links: HostLinks,
+    /// No plan takes less (s).
+    bound: f64,
+    /// What is produced again.
+    again: (u32, u64),
+}
+
+impl Stage {
+    /// The stage `number`, which executes `visits` in a step with `room` for what comes and goes.
+    fn new(
+        technique: &Swap,
+        number: u32,
+        visits: &[Visit],
+        (graph, costs): (&OpGraph, &CostBook),
+        room: u64,
+        links: HostLinks,
+        again: (u32, u64),
+    ) -> Self {
+        let timeline = Timeline::of(visits, number, (graph, costs), technique.store);
+        let must = timeline.peak().saturating_sub(room) as f64;
+        let slowest = must / links.rate[0].min(links.rate[1]);
+        let longer = mixed_integer::bound(&timeline, room, links).unwrap_or(0.0);
+        let bound = slowest.max(timeline.seconds() + longer);
+        Self { number, timeline, room, links, bound, again }
+    }
+
+    /// What is away for a cohort, of so many.
+    ///
+    /// # Errors
+    /// Where there is not enough room.
+    fn decide(
+        &self,
+        technique: &Swap,
+        (cohort, cohorts): (u32, u32),
+    ) -> Result<(Vec<(StorageId, Offload)>, Swapped), NoRoom> {
+        let Self { number, timeline, room, links, bound, again } = self;
+        let (plan, proven) = planned(technique, self, (cohort, cohorts))?;
+        let mut offloads = Vec::new();
+        for (candidate, asked) in timeline.candidates.iter().zip(&plan.asked) {
+            let Some(asked) = *asked else { continue };
+            let offload = Offload {
+                to: Medium::PAGE_LOCKED,
+                copied_after: candidate.copied_after,
+                leaves_after: candidate.leaves_after,
+                asked_before: timeline.returning(candidate, asked),
+                needed_by: timeline.returning(candidate, candidate.before_needed()),
+                forwarded: false,
+            };
+            offloads.push((candidate.storage, offload));
+        }
+        let away = plan.away().into_iter().filter(|&away| away).count();
+        let swapped = Swapped {
+            stage: *number,
+            cohort,
+            tensors: [timeline.candidates.len() as u32, away as u32],
+            again: *again,
+            bytes: plan.moved(timeline),
+            peak: timeline.peak(),
+            room: *room,
+            seconds: timeline.seconds(),
+            expected: estimate::seconds(&plan, timeline, *room, *links),
+            bound: *bound,
+            proven,
+        };
+        Ok((offloads, swapped))
+    }
+
+    /// Which stage has no room, at what moment, by how many bytes.
+    fn told(&self, no_room: NoRoom, memory: &StageMemory, graph: &OpGraph) -> Shortfall {
+        let op = graph.get(self.timeline.steps[no_room.step].op);
+        let used = op.reads.iter().chain(&op.writes);
+        let largest = used.max_by_key(|&&storage| graph.stored(storage).bytes);
+        Shortfall::of(
+            (self.number, memory),
+            op.phase.name(),
+            memory.held().saturating_add(no_room.needed),
+            largest.map_or(kind::ACTIVATIONS, |&storage| graph.kind(storage)),
+        )
+    }
+}
+
+/// The plan of an engine, and whether a solver proved the optimum of its program, where one was asked.
+fn planned(
+    technique: &Swap,
+    &Stage { ref timeline, room, links, bound, .. }: &Stage,
+    cohorts: (u32, u32),
+) -> Result<(SwapPlan, Option<bool>), NoRoom> {
+    let turns = turns(timeline, technique.coordination, cohorts);
+    let group = |number: usize| turns[number];
+    let prefetch = technique.prefetch as usize;
+    let ahead = |plan: SwapPlan| plan.asked_ahead(timeline, room, prefetch);
+    let nothing = vec![false; timeline.candidates.len()];
+    if SwapPlan::keeping_all(timeline).overflow(timeline, room).is_none() {
+        return Ok((SwapPlan::keeping_all(timeline), None));
+    }
+    if technique.engine == Engine::Online {
+        return Ok((ahead(online::learn(timeline, room, nothing, group)?), None));
+    }
+    let improved = |plan| greedy::improved(plan, timeline, (room, prefetch), links, group);
+    let longest_idle = greedy::longest_idle(timeline, room, group)?;
+    let last_turn =
+        longest_idle.away().into_iter().zip(&turns).filter(|&(away, _)| away).map(|(_, &turn)| turn).max();
+    let cost = |plan: &SwapPlan| estimate::seconds(plan, timeline, room, links);
+    let cheaper = |plan: SwapPlan, other: SwapPlan| if cost(&other) < cost(&plan) { other } else { plan };
+    let found = improved(longest_idle);
+    if technique.engine == Engine::Greedy {
+        return Ok((found, None));
+    }
+    let best = cheaper(found, ahead(online::learn(timeline, room, nothing, group)?));
+    if cost(&best) <= bound * (1.0 + mixed_integer::GAP) {
+        return Ok((best, Some(true)));
+    }
+    let allowed = |number: usize| Some(turns[number]) <= last_turn;
+    let Some(solved) = mixed_integer::solve(timeline, room, links, allowed) else {
+        return Ok((best, Some(false)));
+    };
+    let completed = improved(online::learn(timeline, room, solved.away, group)?);
+    Ok((cheaper(best, completed), Some(solved.proven)))
+}
+
+/// In which turn a cohort takes each tensor: where all move other ones, tensors are dealt out in as many runs of the order in which
+/// they are needed as there are cohorts, and a cohort begins with its own.
+fn turns(timeline: &Timeline, coordination: Coordination, (cohort, cohorts): (u32, u32)) -> Vec<usize> {
+    let (cohort, cohorts) = (cohort as usize, cohorts as usize);
+    let all: u64 = timeline.candidates.iter().map(|candidate| candidate.bytes).sum();
+    let mut before = 0;
+    let turn = |candidate: &Candidate| {
+        let run = (u128::from(before) * cohorts as u128 / u128::from(all.max(1))) as usize;
+        before += candidate.bytes;
+        // The last ones needed have left first, so that they come first.
+        (cohorts - 1 - run + cohorts - cohort) % cohorts
+    };
+    match coordination {
+        Coordination::Disjoint => timeline.candidates.iter().map(turn).collect(),
+        _ => vec![0; timeline.candidates.len()],
+    }
+}

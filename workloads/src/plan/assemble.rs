@@ -1,0 +1,206 @@
+//! The way that every plan takes: passes over its graph, verified, and down to a program.
+
+use crate::chain::Chain;
+use crate::check;
+use crate::cost::CostBook;
+use crate::graph::{OpGraph, StorageId};
+use crate::lower::{self, Cohorts};
+use crate::order::{self, PipelineSchedule, Shape};
+use crate::passes::host_buffers::HostBuffers;
+use crate::passes::offload::LayerOps;
+use crate::passes::{Cohort, Context, Copies, Kind, Pass, Pipelining, Plan, RankProfile, Step};
+use crate::schedule::Schedule;
+use crate::transfer::{Dispositions, Medium, Move};
+
+use super::grounds::Grounds;
+use super::profile;
+use super::timing::timing;
+use super::{Brief, Built, PlanError};
+
+/// A plan of a graph to which nothing has been done; what it runs on is filled in when it is priced.
+pub(super) fn plan(chain: Chain, graph: OpGraph, layers: Vec<LayerOps>) -> Plan {
+    let (decisions, exchanges, updates, memory) = Default::default();
+    let (steps, cohort_of, swapped, kept) = Default::default();
+    let buffers = HostBuffers::ENOUGH;
+    Plan {
+        chain,
+        graph,
+        layers,
+        decisions,
+        exchanges,
+        updates,
+        memory,
+        buffers,
+        away: Medium::PAGE_LOCKED,
+        steps,
+        cohort_of,
+        swapped,
+        kept,
+    }
+}
+
+/// Applies the rewriters, before operators are priced.
+pub(super) fn rewrite(
+    plan: &mut Plan,
+    passes: &[Box<dyn Pass>],
+    schedule: &PipelineSchedule,
+    copies: Copies,
+) -> Result<(), PlanError> {
+    let context = Context { schedule, estimates: None, copies, profile: None };
+    let mut rewriters = passes.iter().filter(|pass| pass.kind() == Kind::Rewriter);
+    rewriters.try_for_each(|pass| applied(pass.as_ref(), plan, &context))
+}
+
+/// Applies the other passes to a plan with its costs, on copies of the model that run on `grounds`.
+pub(super) fn assemble(
+    (plan, costs): (Plan, &CostBook),
+    passes: &[Box<dyn Pass>],
+    pipelining: &Pipelining,
+    copies: Copies,
+    grounds: &impl Grounds,
+) -> Result<Built, PlanError> {
+    let context = Context { schedule: &pipelining.schedule, estimates: Some(costs), copies, profile: None };
+    // Simulate, decide, simulate: what is to be learned is learned in a step of its own.
+    let profile = match passes.iter().any(|pass| pass.needs_profile()) {
+        true => Some(profiled(plan.clone(), passes, pipelining, &context, grounds)?),
+        false => None,
+    };
+    let context = Context { profile: profile.as_deref(), ..context };
+    let plan = passed(plan, passes, pipelining.micro_batches, &context)?;
+    lowered(plan, costs, pipelining.steps, copies, grounds)
+}
+
+/// What each rank measures in a step that is decided without a profile.
+fn profiled(
+    plan: Plan,
+    passes: &[Box<dyn Pass>],
+    pipelining: &Pipelining,
+    context: &Context<'_>,
+    grounds: &impl Grounds,
+) -> Result<Vec<Option<RankProfile>>, PlanError> {
+    let plan = passed(plan, passes, pipelining.micro_batches, context)?;
+    let nothing = vec![None; (plan.chain.stages * context.copies.replicas) as usize];
+    if plan.steps[0].cohorts[0].table.offloads().next().is_none() {
+        return Ok(nothing);
+    }
+    let steps = profile::steps(pipelining.micro_batches);
+    let lowered = self::lowered(plan, context.estimates(), steps, context.copies, grounds)?.lowered;
+    Ok(profile::measure(&lowered).unwrap_or(nothing))
+}
+
+/// A plan after all passes behind the rewriters.
+fn passed(
+    mut plan: Plan,
+    passes: &[Box<dyn Pass>],
+    micro_batches: u32,
+    context: &Context<'_>,
+) -> Result<Plan, PlanError> {
+    put_in_order(&mut plan, micro_batches, context);
+    for pass in passes.iter().filter(|pass| pass.kind() > Kind::Rewriter) {
+        applied(pass.as_ref(), &mut plan, context)?;
+        // In a build with checks every schedule is verified in full after every pass.
+        if cfg!(debug_assertions) && pass.kind() == Kind::Realiser {
+            plan.steps.iter().try_for_each(|step| verify(pass.name(), &plan.graph, step))?;
+        }
+    }
+    // Otherwise once, in the step with fewest repeats: those are as right as the first.
+    if let Some(step) = plan.steps.last().filter(|_| !cfg!(debug_assertions)) {
+        verify("passes", &plan.graph, step)?;
+    }
+    Ok(plan)
+}
+
+/// Applies a pass, after which the graph is verified unless it cannot have changed.
+fn applied(pass: &dyn Pass, plan: &mut Plan, context: &Context<'_>) -> Result<(), PlanError> {
+    pass.apply(plan, context)?;
+    match pass.kind() {
+        Kind::Rewriter | Kind::Decider => check::graph(pass.name(), &plan.graph).map_err(PlanError::Broken),
+        Kind::Realiser => Ok(()),
+    }
+}
+
+fn verify(pass: &'static str, graph: &OpGraph, step: &Step) -> Result<(), PlanError> {
+    let cohorts = &mut step.cohorts.iter();
+    cohorts.try_for_each(|cohort| check::schedule(pass, &cohort.schedule, graph)).map_err(PlanError::Broken)
+}
+
+/// Generates the order of the step, and of the same step with fewer repeats.
+fn put_in_order(plan: &mut Plan, micro_batches: u32, context: &Context<'_>) {
+    let Plan { chain, graph, decisions, steps, .. } = plan;
+    let shape = Shape { chain: *chain, micro_batches };
+    let timing = timing(context.schedule, *chain, (graph, decisions), context.estimates());
+    let order = order::generate(context.schedule, shape, &timing);
+    let shortened = order.shortened();
+    let step = |order| {
+        let cohort = Cohort { table: decisions.clone(), schedule: Schedule::default() };
+        Step { order, cohorts: vec![cohort] }
+    };
+    steps.extend([Some(order), shortened].into_iter().flatten().map(step));
+}
+
+/// The program of a plan, repeated for so many steps.
+fn lowered(
+    plan: Plan,
+    costs: &CostBook,
+    repeats: u32,
+    copies: Copies,
+    grounds: &impl Grounds,
+) -> Result<Built, PlanError> {
+    let Plan { chain, graph, mut memory, steps, cohort_of, swapped, kept, .. } = plan;
+    let mut steps = steps.into_iter();
+    let Some(Step { order, cohorts }) = steps.next() else { unreachable!("a plan in order has a step") };
+    let (tables, schedules): (Vec<Dispositions>, Vec<Schedule>) =
+        cohorts.into_iter().map(|cohort| (cohort.table, cohort.schedule)).unzip();
+    for (stage, memory) in memory.iter_mut().enumerate() {
+        memory.waits = schedules.iter().any(|schedule| schedule.stages[stage].waits);
+    }
+    let short = schedules.iter().map(|schedule| check::memory::shortfalls(schedule, &graph));
+    let shortfalls = short.into_iter().find(|short| !short.is_empty()).unwrap_or_default();
+    // What waits for room that never comes would hang.
+    if shortfalls.iter().any(|short| memory[short.stage as usize].waits) {
+        return Err(PlanError::DoesNotFit(shortfalls));
+    }
+    let of_replica = |replica: u32| cohort_of.get(replica as usize).copied().unwrap_or(0);
+    let cohorts = Cohorts::new(&schedules, of_replica, copies.replicas);
+    // Of some cohorts nothing may leave.
+    let table = tables.iter().find(|table| table.offloads().next().is_some()).unwrap_or(&tables[0]);
+    let site = grounds.site(table)?;
+    let full = check::memory::full_hosts(&memory, &site);
+    if !full.is_empty() {
+        return Err(PlanError::HostDoesNotFit(full));
+    }
+    let mut lowered = lower::lower(&cohorts, &graph, costs, &site, repeats);
+    grounds.slow_clocks(&mut lowered);
+    let brief = steps.next().map(|Step { order, cohorts }| {
+        let table = cohorts.into_iter().next().unwrap_or_default().table;
+        Brief { order, moves: moves(&table, &graph) }
+    });
+    Ok(Built {
+        lowered,
+        chunks: chain.chunks,
+        evictions: evictions(chain.stages, table),
+        moves: moves(table, &graph),
+        order,
+        brief,
+        memory,
+        shortfalls,
+        swapped,
+        kept,
+        arrays: site.arrays,
+        graph,
+        accounts: None,
+    })
+}
+
+fn moves(table: &Dispositions, graph: &OpGraph) -> Vec<(Move, u64)> {
+    let bytes = |storages: Vec<StorageId>| storages.iter().map(|&moved| graph.stored(moved).bytes).sum();
+    table.moves().map(|(planned, storages)| (planned.clone(), bytes(storages))).collect()
+}
+
+fn evictions(stages: u32, table: &Dispositions) -> Vec<u32> {
+    let mut evictions = vec![0; stages as usize];
+    for (planned, _) in table.moves() {
+        evictions[planned.from as usize] += planned.trips.len() as u32;
+    }
+    evictions
+}

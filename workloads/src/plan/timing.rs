@@ -1,0 +1,91 @@
+//! What heuristic orders are told: durations by position of the chain, sizes and limits of activations.
+
+use std::collections::BTreeSet;
+
+use sim_core::time::Time;
+
+use crate::chain::Chain;
+use crate::cost::CostBook;
+use crate::graph::{OpGraph, Phase, StorageId};
+use crate::order::{ChunkTiming, MemoryLimit, PipelineSchedule, Timing};
+use crate::transfer::{Disposition, Dispositions};
+
+/// Bytes that one micro-batch of one chunk holds.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    /// From the forward pass on.
+    held: u64,
+    /// From right before the input gradient, because they are recomputed.
+    recomputed: u64,
+    /// From the input to the weight gradient.
+    kept: u64,
+}
+
+/// Where the profile gives no sizes they are in proportion to what a transformer layer holds without attention scores, 34
+/// s b h, of which the weight gradient needs 32 (Qi et al. 2024, section 3.2).
+const UNKNOWN: Sizes = Sizes { held: 34, recomputed: 0, kept: 32 };
+
+/// The timing of a plan whose recomputation has been decided.
+pub(crate) fn timing(
+    schedule: &PipelineSchedule,
+    chain: Chain,
+    (graph, table): (&OpGraph, &Dispositions),
+    costs: &CostBook,
+) -> Timing {
+    let sizes = |stage, chunk| {
+        let activation: u64 = (0..chain.chunks)
+            .map(|chunk| sizes(graph, table, stage, chunk))
+            .map(|s| s.held + s.recomputed)
+            .sum();
+        if activation > 0 { sizes(graph, table, stage, chunk) } else { UNKNOWN }
+    };
+    let chunk = |position| {
+        let (stage, chunk) = (chain.stage(position), chain.chunk(position));
+        let duration = |phase| {
+            let ops = graph.visit(stage, chunk, phase).iter();
+            ops.fold(Time::ZERO, |sum, &op| sum.saturating_add(costs.alone(graph.get(op))))
+        };
+        let Sizes { held, kept, .. } = sizes(stage, chunk);
+        ChunkTiming {
+            forward: duration(Phase::Forward),
+            backward_input: duration(Phase::BackwardInput) + duration(Phase::Recompute),
+            backward_weight: duration(Phase::BackwardWeight),
+            message: chain.hop(position).map(|hop| costs.message(hop).alone()).unwrap_or_default(),
+            activation: held,
+            kept_for_weight: kept,
+        }
+    };
+    let limit = |stage| {
+        let of_chunk = |chunk| sizes(stage, chunk);
+        let activation: u64 = (0..chain.chunks).map(of_chunk).map(|s| s.held + s.recomputed).sum();
+        let limit = match *schedule {
+            PipelineSchedule::ZbAuto { memory_limit: MemoryLimit::Bytes(bytes) } => bytes,
+            PipelineSchedule::ZbAuto { memory_limit: MemoryLimit::MicroBatches(n) } => {
+                activation.saturating_mul(u64::from(n))
+            }
+            _ => activation.saturating_mul(u64::from(chain.stages)),
+        };
+        // One chunk at a time also holds what it recomputes.
+        let at_once = (0..chain.chunks).map(|chunk| sizes(stage, chunk).recomputed).max().unwrap_or(0);
+        limit.saturating_sub(at_once)
+    };
+    Timing {
+        chunks: (0..chain.positions()).map(chunk).collect(),
+        limit: (0..chain.stages).map(limit).collect(),
+    }
+}
+
+fn sizes(graph: &OpGraph, table: &Dispositions, stage: u32, chunk: u32) -> Sizes {
+    let recomputed = |storage| matches!(table.get(storage), Some(Disposition::Recompute(_)));
+    let is_activation = |storage| graph.stored(storage).purpose.is_activation();
+    let bytes = |phase, counts: &dyn Fn(StorageId) -> bool| {
+        let ops = graph.visit(stage, chunk, phase).iter().map(|&op| graph.get(op));
+        let storages: BTreeSet<_> = ops.flat_map(|op| op.reads.iter().chain(&op.writes)).copied().collect();
+        storages.into_iter().filter(|&s| is_activation(s) && counts(s)).map(|s| graph.stored(s).bytes).sum()
+    };
+    Sizes {
+        held: bytes(Phase::Forward, &|s| !recomputed(s)),
+        recomputed: bytes(Phase::Forward, &recomputed),
+        kept: bytes(Phase::BackwardWeight, &|_| true),
+    }
+}

@@ -1,0 +1,203 @@
+//! Transfers of storages between tiers of memory, and the table of decisions: where each storage is between its uses, and who
+//! decided so. Techniques fill the table; realisers turn it into operations ([`crate::passes`]). A storage that is not in it is kept.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+use crate::graph::{OpGraph, OpId, StorageId};
+
+/// A tier of memory, as a stage sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tier {
+    /// The stage whose ranks own it, or have it beside them.
+    pub owner: u32,
+    /// What it consists of.
+    pub medium: Medium,
+}
+
+/// A kind of memory, by its name. The site says which store of a rank it is and which ways lead there, the cost book what copies
+/// cost: another medium is another entry in both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Medium(pub &'static str);
+
+impl Medium {
+    /// Memory of GPUs.
+    pub const HBM: Self = Self("GPU memory");
+    /// Page-locked memory of hosts.
+    pub const PAGE_LOCKED: Self = Self("page-locked host memory");
+    /// Memory of hosts that is not page-locked.
+    pub const PAGEABLE: Self = Self("pageable host memory");
+    /// An array of drives.
+    pub const DRIVES: Self = Self("drives");
+}
+
+impl Tier {
+    /// Memory of the GPUs of a stage.
+    pub const fn hbm(owner: u32) -> Self {
+        Self { owner, medium: Medium::HBM }
+    }
+
+    /// Whether it is memory of GPUs.
+    pub fn is_hbm(self) -> bool {
+        self.medium == Medium::HBM
+    }
+}
+
+/// When the copy of a tensor that leaves begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// When it is filled (SSDTrain).
+    Produced,
+    /// After its last use in the forward pass (vDNN).
+    LastUse,
+}
+
+/// What happens to a storage between its uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Disposition {
+    /// It is dropped after the forward pass and produced again by these operators.
+    Recompute(Vec<OpId>),
+    /// Some micro-batches of it stay in the memory of another stage for a while.
+    Move(MoveId),
+    /// It is in host memory, or on drives, between the passes.
+    Offload(Offload),
+}
+
+/// When a storage is away from the GPU, in every micro-batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offload {
+    /// Where it is meanwhile.
+    pub to: Medium,
+    /// It is copied out when this operator of the forward pass has ended: the one that fills it, or a later one.
+    pub copied_after: OpId,
+    /// Its bytes are given back when it is copied and this operator of the forward pass has ended.
+    pub leaves_after: OpId,
+    /// It is asked for before this operator of the backward pass.
+    pub asked_before: OpId,
+    /// This operator is the first that needs it back.
+    pub needed_by: OpId,
+    /// If it is asked for before its copy has ended it stays, rather than leave and come back.
+    pub forwarded: bool,
+}
+
+/// Trips that the storages of a stage make together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The stage.
+    pub from: u32,
+    /// Where they go.
+    pub to: u32,
+    /// Which micro-batches and when, ascending; trips leave and return in this order.
+    pub trips: Vec<Trip>,
+    /// Most micro-batches resident at home.
+    pub bound: u32,
+    /// Most micro-batches at the partner, one in transit included.
+    pub away: u32,
+}
+
+/// An entry of [`Dispositions::moves`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MoveId(u32);
+
+/// The stay of one micro-batch at a partner. Visits are positions in the order of the home stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trip {
+    /// The micro-batch of the step.
+    pub micro_batch: u32,
+    /// It leaves when this visit has ended.
+    pub out_after: u32,
+    /// It is fetched when this visit has ended.
+    pub back_after: u32,
+    /// This visit needs it.
+    pub needed_by: u32,
+}
+
+/// The dispositions of all storages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dispositions {
+    decided: BTreeMap<StorageId, (&'static str, Disposition)>,
+    moves: Vec<Move>,
+}
+
+/// Two techniques decided about one storage.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{first}` and `{second}` both decide where the {storage} is: {remedy}")]
+pub struct Conflict {
+    /// Who decided first.
+    pub first: &'static str,
+    /// Who came second.
+    pub second: &'static str,
+    /// The storage in words.
+    pub storage: String,
+    /// How to mend it.
+    pub remedy: &'static str,
+}
+
+impl Dispositions {
+    /// Records what `technique` decided.
+    ///
+    /// # Errors
+    /// If the storage has a disposition already.
+    pub fn decide(
+        &mut self,
+        technique: &'static str,
+        graph: &OpGraph,
+        storage: StorageId,
+        disposition: Disposition,
+    ) -> Result<(), Conflict> {
+        if let Some(&(first, _)) = self.decided.get(&storage) {
+            let remedy = "let recomputation keep some bytes (`keeps`), which can then be moved, or apply the two to \
+                          different stages";
+            let storage = graph.describe(storage);
+            return Err(Conflict { first, second: technique, storage, remedy });
+        }
+        self.decided.insert(storage, (technique, disposition));
+        Ok(())
+    }
+
+    /// The disposition of a storage, if it is not simply kept.
+    pub fn get(&self, storage: StorageId) -> Option<&Disposition> {
+        self.decided.get(&storage).map(|(_, disposition)| disposition)
+    }
+
+    /// Whether anything is recomputed.
+    pub fn recomputes(&self) -> bool {
+        self.decided.values().any(|(_, disposition)| matches!(disposition, Disposition::Recompute(_)))
+    }
+
+    /// All storages that are away between the passes.
+    pub fn offloads(&self) -> impl Iterator<Item = (StorageId, &Offload)> {
+        self.decided.iter().filter_map(|(&storage, (_, disposition))| match disposition {
+            Disposition::Offload(offload) => Some((storage, offload)),
+            _ => None,
+        })
+    }
+
+    /// Sends a storage that is offloaded to another medium.
+    pub(crate) fn redirect(&mut self, storage: StorageId, medium: Medium) {
+        if let Some((_, Disposition::Offload(offload))) = self.decided.get_mut(&storage) {
+            offload.to = medium;
+        }
+    }
+
+    /// Adds trips, for the [`Disposition::Move`] of the storages that make them.
+    pub fn plan_move(&mut self, planned: Move) -> MoveId {
+        self.moves.push(planned);
+        MoveId(self.moves.len() as u32 - 1)
+    }
+
+    /// Sends storages to where they are in another table of the same decisions.
+    pub(crate) fn redirect_as(&mut self, other: &Self) {
+        other.offloads().for_each(|(storage, offload)| self.redirect(storage, offload.to));
+    }
+
+    /// All trips, each with the storages that make them.
+    pub fn moves(&self) -> impl Iterator<Item = (&Move, Vec<StorageId>)> {
+        (0u32..).zip(&self.moves).map(|(id, planned)| {
+            let moved = |disposition: &Disposition| *disposition == Disposition::Move(MoveId(id));
+            let storages = self.decided.iter().filter(|(_, (_, disposition))| moved(disposition));
+            (planned, storages.map(|(&storage, _)| storage).collect())
+        })
+    }
+}

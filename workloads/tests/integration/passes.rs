@@ -1,0 +1,71 @@
+//! Passes: any order that respects what each declares gives the same plan, and the graph is verified after each.
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use workloads::check::Fault;
+use workloads::error::PlanError;
+use workloads::graph::{Phase, StorageId};
+use workloads::order::PipelineSchedule;
+use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
+use workloads::passes::realise::messages::SendMode;
+use workloads::passes::recompute::Recompute;
+use workloads::passes::{Context, Kind, Pass, Plan, in_order, list};
+use workloads::plan::{PipelinePlan, build, build_by, build_with};
+
+use crate::plans::{stage, uniform};
+
+/// A pipeline that balances what it keeps of recomputed stages, with messages that block.
+fn plan() -> PipelinePlan {
+    PipelinePlan {
+        send: SendMode::Blocking,
+        recompute: Some(Recompute { stages: None, keeps: vec![500; 8] }),
+        bpipe: Some(Bpipe { policy: EvictionPolicy::EvictNewest, bound: None }),
+        ..uniform(stage(3, 4, 2, 1), 8, 12, PipelineSchedule::OneFOneB)
+    }
+}
+
+#[test]
+fn any_order_that_passes_allow_gives_the_same_plan() {
+    let plan = plan();
+    let expected = build(&plan).expect("a valid plan");
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let mut orders = std::collections::BTreeSet::new();
+    for _ in 0..40 {
+        let mut passes = list(&plan.pipelining(), plan.recompute.as_ref(), Vec::new());
+        passes.shuffle(&mut rng);
+        let passes = in_order(passes);
+        orders.insert(passes.iter().map(|pass| pass.name()).collect::<Vec<_>>());
+        assert_eq!(build_by(&plan, &passes).as_ref(), Ok(&expected));
+    }
+    assert!(orders.len() > 3, "there is more than one order: {orders:?}");
+}
+
+/// A pass that lets a forward pass read what nobody has filled.
+#[derive(Debug)]
+struct ReadsTooEarly;
+
+impl Pass for ReadsTooEarly {
+    fn name(&self) -> &'static str {
+        "reads_too_early"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Rewriter
+    }
+
+    fn apply(&self, plan: &mut Plan, _: &Context<'_>) -> Result<(), PlanError> {
+        let first = plan.graph.visit(0, 0, Phase::Forward)[0];
+        plan.graph.get_mut(first).reads.push(StorageId(0));
+        Ok(())
+    }
+}
+
+#[test]
+fn the_graph_is_verified_after_a_pass() {
+    let plan = uniform(stage(1, 1, 1, 1), 2, 4, PipelineSchedule::OneFOneB);
+    let broken = build_with(&plan, vec![Box::new(ReadsTooEarly)]);
+    let Err(PlanError::Broken(problems)) = broken else { panic!("{broken:?}") };
+    assert_eq!(problems[0].pass, "reads_too_early");
+    assert_eq!(problems[0].fault, Fault::NotResident("activation of stage 0".to_owned()));
+}
