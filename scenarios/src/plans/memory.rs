@@ -1,12 +1,12 @@
 //! The allocator of a scenario's framework.
 
 use hw_models::allocator::Settings;
-use workloads::memory::{Framework, Placeholder, Ranks, Recorded, StageUsage};
+use workloads::memory::{Framework, Ranks, Recorded, StageUsage};
 use workloads::plan::Built;
 
 use super::{layered, machine, transformer};
 use crate::catalogue;
-use crate::schema::{Allocator, Bytes, Count, GradientPlaceholders, Model, Scenario};
+use crate::schema::{Allocator, Bytes, Count, Model, Scenario};
 
 /// The ranks of a scenario, whose tensors its framework's allocator serves.
 ///
@@ -55,10 +55,6 @@ fn framework(scenario: &Scenario) -> Option<Framework> {
     let gpu = machine.gpu_model(machine.gpu(0))?;
     Some(Framework {
         workspace: catalogue::memory().matrix_workspace.of(&gpu.architecture).bytes,
-        placeholder: match scenario.memory.gradient_placeholders.unwrap_or_default() {
-            GradientPlaceholders::None => Placeholder::None,
-            GradientPlaceholders::Fresh => Placeholder::Fresh,
-            GradientPlaceholders::Kept => Placeholder::Kept,
-        },
+        placeholder: scenario.memory.gradient_placeholders.unwrap_or_default(),
     })
 }

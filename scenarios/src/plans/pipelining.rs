@@ -3,17 +3,13 @@
 use workloads::model::hosted::ParametersAt;
 use workloads::order::{MemoryLimit, PipelineSchedule};
 use workloads::plan::Pipelining;
-use workloads::realise::messages::SendMode;
-use workloads::techniques::bpipe::{self, Bpipe};
-use workloads::techniques::offload::{ActivationOffload, Keep, Store};
-use workloads::techniques::swap::{Coordination, Engine, Swap};
+use workloads::techniques::bpipe::Bpipe;
+use workloads::techniques::offload::{ActivationOffload, Keep};
+use workloads::techniques::swap::Swap;
 use workloads::techniques::zero_infinity::ZeroInfinity;
 use workloads::techniques::zero_offload::ZeroOffload;
 
-use crate::schema::{
-    self, Bytes, EvictionPolicy, KeptParameters, MemoryAllowance, Outside, Scenario, Schedule, Send,
-    StoreWhen, SwapCoordination, SwapEngine,
-};
+use crate::schema::{self, Bytes, KeptParameters, MemoryAllowance, Outside, Scenario, Schedule};
 
 /// Tensors that are offloaded, at least (bytes): 8 Mi elements of two bytes (SSDTrain).
 const SMALLEST_OFFLOADED: u64 = 16 << 20;
@@ -23,20 +19,13 @@ pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
     Pipelining {
         micro_batches: micro_batches_per_flush(scenario),
         schedule: schedule(scenario),
-        send: match scenario.parallelism.send {
-            None | Some(Send::Latency) => SendMode::Latency,
-            Some(Send::Eager) => SendMode::Eager,
-            Some(Send::Blocking) => SendMode::Blocking,
-            Some(Send::Rendezvous) => SendMode::Rendezvous,
-        },
+        send: scenario.parallelism.send.unwrap_or_default(),
         steps: if scenario.training.flush { steps(scenario) } else { 1 },
-        bpipe: scenario.techniques.bpipe.as_ref().map(|bpipe| Bpipe {
-            policy: match bpipe.policy {
-                EvictionPolicy::EvictNewest => bpipe::EvictionPolicy::EvictNewest,
-                EvictionPolicy::EveryMicroBatch => bpipe::EvictionPolicy::EveryMicroBatch,
-            },
-            bound: bpipe.bound.map(|bound| bound.get() as u32),
-        }),
+        bpipe: scenario
+            .techniques
+            .bpipe
+            .as_ref()
+            .map(|bpipe| Bpipe { policy: bpipe.policy, bound: bpipe.bound.map(|bound| bound.get() as u32) }),
         offload: scenario.techniques.activation_offload.as_ref().map(|offload| ActivationOffload {
             smallest: offload.smallest.map_or(SMALLEST_OFFLOADED, Bytes::bytes),
             keep: match offload.keep {
@@ -46,7 +35,7 @@ pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
                 schema::Keep::Adaptive => Keep::Adaptive,
             },
             prefetch: offload.prefetch.get() as u32,
-            store: store(offload.store),
+            store: offload.store,
             forwarding: offload.forwarding,
         }),
         zero_offload: scenario.techniques.zero_offload.as_ref().map(zero_offload),
@@ -55,28 +44,13 @@ pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
     }
 }
 
-const fn store(when: StoreWhen) -> Store {
-    match when {
-        StoreWhen::Produced => Store::Produced,
-        StoreWhen::LastUse => Store::LastUse,
-    }
-}
-
 fn swap(swap: &schema::Swap) -> Swap {
     Swap {
-        engine: match swap.engine {
-            SwapEngine::Online => Engine::Online,
-            SwapEngine::Greedy => Engine::Greedy,
-            SwapEngine::MixedInteger => Engine::MixedInteger,
-        },
-        coordination: match swap.coordination {
-            SwapCoordination::Oblivious => Coordination::Oblivious,
-            SwapCoordination::Disjoint => Coordination::Disjoint,
-            SwapCoordination::Bidirectional => Coordination::Bidirectional,
-        },
+        engine: swap.engine,
+        coordination: swap.coordination,
         prefetch: swap.prefetch.get() as u32,
         recompute: swap.recompute,
-        store: store(swap.store),
+        store: swap.store,
     }
 }
 

@@ -37,30 +37,36 @@ pub use figure::{Figure, FigureKind};
 pub(crate) use figure::{meaning, same_meaning};
 pub use layers::LayerList;
 pub use machine::{Cluster, Degrade, Ends, HostMemory, Machine, PartLink, PartSettings, Parts, SingleNode};
-pub use memory::{Allocator, BytesPerParameter, GradientPlaceholders, MemoryLimit, Pinned, WhenFull};
+pub use memory::{Allocator, BytesPerParameter, MemoryLimit, Pinned, WhenFull};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
 pub use parallelism::{
-    ContextExchange, GatherLimit, Idle, Interleaved, MemoryAllowance, OverlapGradientReduce,
-    OverlapParameterGather, Parallelism, Placement, Schedule, Send, Sharding, ZbAuto,
+    Idle, Interleaved, MemoryAllowance, OverlapGradientReduce, OverlapParameterGather, Parallelism,
+    Placement, Schedule, ZbAuto,
 };
 pub use per_stage::PerStage;
 pub(crate) use quantity::split as split_quantity;
 pub use quantity::{Bytes, Dimension, Duration, Memory, Quantity, Rate, Share, Time, Transfer, Unit, Whole};
 pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
-pub use software::{
-    Attention, CrossEntropy, FusedSoftmax, Gelu, Launch, LayersOf, Optimizer, ProductsAddTo, Software,
-};
+pub use software::{Attention, FusedSoftmax, Gelu, LayersOf, Optimizer, Software};
 pub use storage::{DriveArray, DriveSet, Outside, Storage};
 pub use techniques::{
-    ActivationOffload, BPipe, EvictionPolicy, Keep, KeptParameters, PairTransfer, Recompute, RecomputeMode,
-    StageSet, StoreWhen, Swap, SwapCoordination, SwapEngine, Techniques, ZeroInfinity, ZeroOffload,
+    ActivationOffload, BPipe, Keep, KeptParameters, PairTransfer, Recompute, RecomputeMode, StageSet, Swap,
+    Techniques, ZeroInfinity, ZeroOffload,
 };
-pub use training::{Fp8, MicroBatches, Precision, Scaling, Step, Training, UpdateRule};
-pub use transformer::{
-    Bias, DrawnLoad, Encoder, ExpertLoad, Experts, LatentAttention, Layers, Mlp, Norm, Positions, Sequence,
-    Transformer,
+pub use training::{Fp8, MicroBatches, Precision, Training};
+pub use transformer::{DrawnLoad, ExpertLoad, Experts, LatentAttention, Layers, Sequence, Transformer};
+pub use workloads::memory::Placeholder;
+pub use workloads::model::layered::Optimizer as UpdateRule;
+pub use workloads::model::transformer::{
+    AddedTo, Bias, ContextExchange, CrossEntropy, Encoder, GatherLimit, Mlp, Norm, Positions, Scaling,
+    Sharding, Step,
 };
+pub use workloads::plan::Launch;
+pub use workloads::realise::messages::SendMode;
+pub use workloads::techniques::bpipe::EvictionPolicy;
+pub use workloads::techniques::offload::Store;
+pub use workloads::techniques::swap::{Coordination, Engine};
 
 /// Everything that determines a run: what is trained, on what, how, and with which techniques.
 ///

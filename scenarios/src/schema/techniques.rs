@@ -9,7 +9,9 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use super::written::{self, Scalar, Written};
-use super::{Bytes, Count, Duration, Layers, Outside, PerStage, Rate};
+use super::{
+    Bytes, Coordination, Count, Duration, Engine, EvictionPolicy, Layers, Outside, PerStage, Rate, Store,
+};
 
 /// Techniques that change what is executed, where and in which order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -145,7 +147,7 @@ pub struct ActivationOffload {
     /// A tensor is asked for when the backward pass needs the one so many before it, whether that has left or not.
     pub prefetch: Count<0, 65_536>,
     /// When the copy of a tensor begins.
-    pub store: StoreWhen,
+    pub store: Store,
     /// A tensor that is asked for before its copy has ended stays, as in SSDTrain: a copy that has not begun is left out, and nothing is
     /// loaded.
     pub forwarding: bool,
@@ -171,17 +173,6 @@ pub enum Keep {
     Bytes(Bytes),
 }
 
-/// When the copy of a tensor that leaves begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum StoreWhen {
-    /// When the operator that fills it has ended (SSDTrain).
-    #[default]
-    Produced,
-    /// After its last use in the forward pass (vDNN).
-    LastUse,
-}
-
 impl Default for ActivationOffload {
     fn default() -> Self {
         Self {
@@ -190,7 +181,7 @@ impl Default for ActivationOffload {
             to: Outside::Host,
             arrays: Vec::new(),
             prefetch: Count::new(4).expect("within the limits"),
-            store: StoreWhen::Produced,
+            store: Store::Produced,
             forwarding: true,
             pinned: true,
         }
@@ -203,16 +194,16 @@ impl Default for ActivationOffload {
 #[serde(deny_unknown_fields, default)]
 pub struct Swap {
     /// Who decides which tensors leave.
-    pub engine: SwapEngine,
+    pub engine: Engine,
     /// What copies of the model that share a link to their host do about each other.
-    pub coordination: SwapCoordination,
+    pub coordination: Coordination,
     /// So many tensors are asked for before the backward pass needs them, where there is room for them.
     pub prefetch: Count<0, 65_536>,
     /// Whether the backward pass produces a tensor again, by the operator that filled it and from what is there, where that is
     /// expected to take less time than its copies (Capuchin, ASPLOS 2020).
     pub recompute: bool,
     /// When copies out begin. Memory is given back after the last use in the forward pass in any case.
-    pub store: StoreWhen,
+    pub store: Store,
     /// Whether what is copied to host memory is page-locked there. If not, a thread of the host copies it once more in each direction, as
     /// fast as one does, and it passes that memory three times.
     pub pinned: bool,
@@ -221,42 +212,14 @@ pub struct Swap {
 impl Default for Swap {
     fn default() -> Self {
         Self {
-            engine: SwapEngine::default(),
-            coordination: SwapCoordination::default(),
+            engine: Engine::default(),
+            coordination: Coordination::default(),
             prefetch: Count::new(2).expect("within the limits"),
             recompute: false,
-            store: StoreWhen::LastUse,
+            store: Store::LastUse,
             pinned: true,
         }
     }
-}
-
-/// Who decides which tensors leave.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SwapEngine {
-    /// Allocations that fail in the first step: the fewest tensors not in use that make room, which leave after their last use from
-    /// then on (large-model support of PyTorch).
-    #[default]
-    Online,
-    /// What is idle longest, then a local search for a shorter step.
-    Greedy,
-    /// A mixed-integer program over tensors and time; the best of its plan and the others'.
-    MixedInteger,
-}
-
-/// What copies of the model that share a link to their host do about each other (Lin et al., HPCA 2023).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SwapCoordination {
-    /// Nothing: all move the same tensors at the same time.
-    #[default]
-    Oblivious,
-    /// Each moves other tensors, as far as there are any.
-    Disjoint,
-    /// Every second copy is a pass behind the others, so that some move tensors out while others move them back; all meet between
-    /// passes.
-    Bidirectional,
 }
 
 /// Recompute activations before the backward pass instead of keeping them.
@@ -315,17 +278,6 @@ pub struct BPipe {
     /// Micro-batches that a stage may hold, one of which is computed and one fetched; `ceil((p + 2) / 2)` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<Count<2, 65_536>>,
-}
-
-/// Which micro-batches leave a stage that is over its bound.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum EvictionPolicy {
-    /// The newest, and only as many as the bound demands.
-    #[default]
-    EvictNewest,
-    /// Every micro-batch leaves after its forward pass and returns before its backward pass.
-    EveryMicroBatch,
 }
 
 /// How fast activations move within a pair of stages.

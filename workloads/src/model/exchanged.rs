@@ -172,7 +172,7 @@ impl Exchanging<'_> {
             GatherLimit::Device => LaunchedBy::Device,
             _ if self.data.sharding < Sharding::Parameters => LaunchedBy::Device,
             GatherLimit::Host => LaunchedBy::Host { ahead, waits: true },
-            GatherLimit::Nothing => LaunchedBy::Host { ahead, waits: false },
+            GatherLimit::None => LaunchedBy::Host { ahead, waits: false },
         }
     }
 

@@ -9,6 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::disposition::{Conflict, Disposition, Dispositions, Move, Trip};
@@ -27,14 +29,17 @@ pub struct Bpipe {
     pub bound: Option<u32>,
 }
 
-/// Which micro-batch leaves when there is one too many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Choice of the micro-batches that leave a stage over its bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum EvictionPolicy {
-    /// The newest that has been computed, needed last: of `N = p - s` micro-batches in flight `N - bound` are away at any
-    /// time. One is being computed and one fetched, so those are always among the other `N - 2`, and no policy gets by
-    /// with fewer evictions than `N - bound` for every `N - 2` micro-batches.
+    /// The newest, and only as many as the bound demands.
+    #[default]
+    // Needed last: of `N = p - s` micro-batches in flight `N - bound` are away at any time. One is being
+    // computed and one fetched, so those are always among the other `N - 2`, and no policy gets by with
+    // fewer evictions than `N - bound` for every `N - 2` micro-batches.
     EvictNewest,
-    /// The oldest that has not been away: every micro-batch of an evictor leaves once and returns once.
+    /// Every micro-batch leaves after its forward pass and returns before its backward pass.
     EveryMicroBatch,
 }
 

@@ -9,6 +9,9 @@ pub mod adaptive;
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::chain::Chain;
 use crate::disposition::{Conflict, Disposition, Dispositions, Offload};
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
@@ -33,10 +36,13 @@ pub struct ActivationOffload {
     pub forwarding: bool,
 }
 
-/// When the copy of a tensor begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Start of the copy of a tensor that leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "StoreWhen")]
 pub enum Store {
-    /// When it is filled (SSDTrain).
+    /// At the end of the operator that fills it (SSDTrain).
+    #[default]
     Produced,
     /// After its last use in the forward pass (vDNN).
     LastUse,

@@ -5,7 +5,7 @@ use workloads::model::transformer::DataParallel;
 use super::Check;
 use super::machine::message_and_help;
 use crate::plans;
-use crate::plans::transformer::{self, execution};
+use crate::plans::transformer::execution;
 use crate::schema::{
     Bytes, Count, GatherLimit, Launch, Model, OverlapParameterGather, Parallelism, Scenario, Schedule,
     Sharding,
@@ -62,7 +62,7 @@ impl Check<'_> {
         let ranks = [data, context].map(|count| count.map_or(1, Count::get) as u32).iter().product();
         let data = DataParallel {
             sharing: sharding_group.map_or(ranks, |group| group.get() as u32),
-            ..DataParallel::new(ranks, transformer::sharding(sharding))
+            ..DataParallel::new(ranks, sharding)
         };
         let step = execution(scenario).step;
         let mut found = Vec::new();

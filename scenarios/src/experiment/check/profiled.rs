@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::batches::Batches;
-use crate::schema::{Bytes, Model, PairTransfer, PerStage, ProfiledPipeline, Scenario, Send, StageSet};
+use crate::schema::{Bytes, Model, PairTransfer, PerStage, ProfiledPipeline, Scenario, SendMode, StageSet};
 
 const PIPELINE: &str = "model.profiled_pipeline";
 const STAGES: &str = "model.profiled_pipeline.stages";
@@ -176,7 +176,7 @@ impl Check<'_> {
 
 /// What holds where nothing is written.
 fn defaults(scenario: &mut Scenario) {
-    scenario.parallelism.send.get_or_insert(Send::Latency);
+    scenario.parallelism.send.get_or_insert(SendMode::Latency);
     if let Some(recompute) = &mut scenario.techniques.recompute {
         recompute.stages.get_or_insert_default();
     }

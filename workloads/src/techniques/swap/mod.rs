@@ -15,6 +15,9 @@ mod plan;
 mod solver;
 mod timeline;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::check::memory::Shortfall;
 use crate::cost::{CostBook, HostLinks};
 use crate::disposition::{Conflict, Disposition, Dispositions, Offload};
@@ -49,27 +52,33 @@ pub struct Swap {
     pub store: Store,
 }
 
-/// Who decides which tensors leave.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Planner of the tensors that leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "SwapEngine")]
 pub enum Engine {
-    /// Failed allocations of the first step.
+    /// Allocations that fail in the first step: the fewest tensors not in use that make room, which
+    /// leave after their last use from then on (large-model support of PyTorch).
     #[default]
     Online,
-    /// Idleness, then local search.
+    /// The longest idle tensors, then a local search for a shorter step.
     Greedy,
-    /// A mixed-integer program; what it finds competes with the plans of the others.
+    /// A mixed-integer program over tensors and time; the best of its plan and the others'.
     MixedInteger,
 }
 
-/// What copies of the model that share a link do about each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Coordination of copies of the model that share a link to their host (Lin et al., HPCA 2023).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "SwapCoordination")]
 pub enum Coordination {
-    /// Nothing: all do the same.
+    /// Nothing: all move the same tensors at the same time.
     #[default]
     Oblivious,
-    /// Each moves other tensors as far as there are any.
+    /// Each moves other tensors, as far as there are any.
     Disjoint,
-    /// Every second one runs its forward pass while the others run a backward pass; all meet between passes.
+    /// Every second copy is a pass behind the others, so that some move tensors out while others
+    /// move them back; all meet between passes.
     Bidirectional,
 }
 
