@@ -10,8 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::constants::Constants;
 
-mod count;
-mod decimal;
 pub(crate) mod document;
 mod figure;
 mod layers;
@@ -19,8 +17,6 @@ mod machine;
 mod memory;
 mod model;
 mod parallelism;
-mod per_stage;
-mod quantity;
 mod run;
 pub(crate) mod shape;
 mod software;
@@ -28,13 +24,12 @@ mod storage;
 mod techniques;
 mod training;
 mod transformer;
-pub(crate) mod written;
 
-pub use count::Count;
-pub use decimal::Decimal;
 pub use document::json_schema;
 pub use figure::{Figure, FigureKind};
 pub(crate) use figure::{meaning, same_meaning};
+pub(crate) use hw_models::settings::split as split_quantity;
+pub use hw_models::settings::{Bytes, Count, Duration, PerStage, Rate, Share};
 pub use layers::LayerList;
 pub use machine::{Cluster, Degrade, Ends, HostMemory, Machine, PartLink, PartSettings, Parts, SingleNode};
 pub use memory::{Allocator, BytesPerParameter, MemoryLimit, Pinned, WhenFull};
@@ -43,9 +38,6 @@ pub use parallelism::{
     Idle, Interleaved, MemoryAllowance, OverlapGradientReduce, OverlapParameterGather, Parallelism,
     Placement, Schedule, ZbAuto,
 };
-pub use per_stage::PerStage;
-pub(crate) use quantity::split as split_quantity;
-pub use quantity::{Bytes, Dimension, Duration, Memory, Quantity, Rate, Share, Time, Transfer, Unit, Whole};
 pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
 pub use software::{Attention, FusedSoftmax, Gelu, LayersOf, Optimizer, Software};

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
+use hw_models::settings::written::{self, Scalar, Written};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::written::{self, Scalar, Written};
 use super::{Bytes, ContextExchange, Count, GatherLimit, MicroBatches, SendMode, Sharding, Stages};
 
 /// How the work is spread over devices.

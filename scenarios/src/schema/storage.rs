@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
+use hw_models::settings::written::{self, Scalar, Written};
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, Error, SeqAccess};
 use serde::{Deserialize, Serialize};
 
-use super::written::{self, Scalar, Written};
 use super::{Bytes, Count, Duration, Share};
 
 /// Arrays of drives by name. Every node has each of them.

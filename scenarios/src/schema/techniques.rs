@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
+use hw_models::settings::written::{self, Scalar, Written};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, Error, SeqAccess};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::written::{self, Scalar, Written};
 use super::{
     Bytes, Coordination, Count, Duration, Engine, EvictionPolicy, Layers, Outside, PerStage, Rate, Store,
 };
