@@ -7,6 +7,7 @@ mod count;
 mod decimal;
 mod per_stage;
 mod quantity;
+mod stage_set;
 pub mod written;
 
 pub use count::Count;
@@ -15,3 +16,4 @@ pub use per_stage::PerStage;
 pub use quantity::{
     Bytes, Dimension, Duration, Memory, Quantity, Rate, Share, Time, Transfer, Unit, Whole, split,
 };
+pub use stage_set::StageSet;

@@ -159,6 +159,11 @@ impl Bytes {
 }
 
 impl Rate {
+    /// A rate written in bytes per second.
+    pub const fn new_bytes_per_second(rate: u64) -> Self {
+        Self { number: Decimal::whole(rate), unit: &Transfer::UNITS[0], value: rate, dimension: PhantomData }
+    }
+
     /// The rate in bytes per second.
     pub fn bytes_per_second(self) -> u64 {
         self.value

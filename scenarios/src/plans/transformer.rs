@@ -5,7 +5,7 @@ use sim_core::time::Time;
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
     AttentionKernel, Capacity, Dtype, Execution, Experts, Fp8, Fusion, Gather, LatentAttention, Load,
-    Overlap, Recompute, Routing, SoftmaxFusion, Split, States, Step, Transformer,
+    Overlap, Routing, SoftmaxFusion, Split, States, Step, Transformer,
 };
 use workloads::placement;
 use workloads::plan::{Deployment, HostBuffers, HostRates, TransformerPlan};
@@ -14,7 +14,7 @@ use super::drives::drives;
 use super::pipelining::{pipelining, schedule};
 use crate::schema::{
     self, Attention, Bytes, BytesPerParameter, Count, DrawnLoad, ExpertLoad, FusedSoftmax, Gelu, Launch,
-    LayersOf, Mlp, Model, Optimizer, Placement, Precision, Rate, RecomputeMode, Scenario, WhenFull,
+    LayersOf, Mlp, Model, Optimizer, Placement, Precision, Rate, Recompute, Scenario, WhenFull,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -28,7 +28,7 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
         sharing: parallelism.sharding_group.map(|group| group.get() as u32),
         overlap: overlap(scenario),
         scatter_gather: parallelism.scatter_gather == Some(true),
-        recompute: recompute(scenario.techniques.recompute.as_ref()),
+        recompute: scenario.techniques.recompute.as_ref().map_or(LayerRecompute::NONE, Recompute::of_layers),
         deployment: deployment(scenario),
     }
 }
@@ -262,7 +262,7 @@ pub(super) fn step(scenario: &Scenario) -> Step {
 /// Whether Hugging Face Transformers project to queries, keys and values, and to an MLP's gate, by products of their own: in
 /// BERT and in models of the Llama family, not in those of the GPT family.
 fn projects_apart(model: &Model) -> bool {
-    matches!(model, Model::Transformer(model) if model.encoder.is_some() || model.mlp == Some(Mlp::Swiglu))
+    model.transformer().is_some_and(|model| model.encoder.is_some() || model.mlp == Some(Mlp::Swiglu))
 }
 
 /// What so many bytes of a parameter in mixed precision are.
@@ -271,23 +271,6 @@ fn states(bytes: BytesPerParameter) -> States {
         BytesPerParameter::Sixteen => States::HalfGradients,
         BytesPerParameter::Eighteen => States::FullGradients,
         BytesPerParameter::Twenty => States::CopiedGradients,
-    }
-}
-
-fn recompute(settings: Option<&schema::Recompute>) -> LayerRecompute {
-    let early = settings.is_some_and(|settings| settings.early_stop == Some(true));
-    let full = if early { Recompute::FullEarlyStop } else { Recompute::Full };
-    let mode = |mode: Option<RecomputeMode>, absent| match mode {
-        None => absent,
-        Some(RecomputeMode::None) => Recompute::None,
-        Some(RecomputeMode::Selective) => Recompute::Selective,
-        Some(RecomputeMode::Full) => full,
-        Some(RecomputeMode::Operators) => Recompute::Operators,
-    };
-    LayerRecompute {
-        first: settings.map_or(Recompute::None, |settings| mode(settings.mode, full)),
-        layers: settings.and_then(|settings| settings.layers).map(|layers| layers.get() as u32),
-        others: settings.map_or(Recompute::None, |settings| mode(settings.others, Recompute::None)),
     }
 }
 

@@ -29,7 +29,7 @@ pub use document::json_schema;
 pub use figure::{Figure, FigureKind};
 pub(crate) use figure::{meaning, same_meaning};
 pub(crate) use hw_models::settings::split as split_quantity;
-pub use hw_models::settings::{Bytes, Count, Duration, PerStage, Rate, Share};
+pub use hw_models::settings::{Bytes, Count, Duration, PerStage, Rate, Share, StageSet};
 pub use layers::LayerList;
 pub use machine::{Cluster, Degrade, Ends, HostMemory, Machine, PartLink, PartSettings, Parts, SingleNode};
 pub use memory::{Allocator, BytesPerParameter, MemoryLimit, Pinned, WhenFull};
@@ -41,24 +41,24 @@ pub use parallelism::{
 pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
 pub use software::{Attention, FusedSoftmax, Gelu, LayersOf, Optimizer, Software};
-pub use storage::{DriveArray, DriveSet, Outside, Storage};
-pub use techniques::{
-    ActivationOffload, BPipe, Keep, KeptParameters, PairTransfer, Recompute, RecomputeMode, StageSet, Swap,
-    Techniques, ZeroInfinity, ZeroOffload,
-};
+pub use storage::{DriveArray, DriveSet, Storage};
+pub use techniques::Techniques;
 pub use training::{Fp8, MicroBatches, Precision, Training};
 pub use transformer::{DrawnLoad, ExpertLoad, Experts, LatentAttention, Layers, Sequence, Transformer};
 pub use workloads::memory::Placeholder;
+pub use workloads::model::hosted::KeptParameters;
 pub use workloads::model::layered::Optimizer as UpdateRule;
 pub use workloads::model::transformer::{
-    AddedTo, Bias, ContextExchange, CrossEntropy, Encoder, GatherLimit, Mlp, Norm, Positions, Scaling,
-    Sharding, Step,
+    AddedTo, Bias, ContextExchange, CrossEntropy, Encoder, GatherLimit, Mlp, Norm, Positions,
+    Recompute as RecomputeMode, Scaling, Sharding, Step,
 };
 pub use workloads::plan::Launch;
 pub use workloads::realise::messages::SendMode;
-pub use workloads::techniques::bpipe::EvictionPolicy;
-pub use workloads::techniques::offload::Store;
-pub use workloads::techniques::swap::{Coordination, Engine};
+pub use workloads::site::Outside;
+pub use workloads::techniques::bpipe::{Bpipe, PairTransfer};
+pub use workloads::techniques::offload::{ActivationOffload, Keep};
+pub use workloads::techniques::recompute::Recompute;
+pub use workloads::techniques::swap::{Coordination, Swap};
 
 /// Everything that determines a run: what is trained, on what, how, and with which techniques.
 ///
@@ -105,11 +105,9 @@ pub struct Scenario {
 impl Scenario {
     /// Stages of the pipeline; always there once the scenario has been checked.
     pub fn stages(&self) -> usize {
-        match &self.model {
-            Model::ProfiledPipeline(pipeline) => pipeline.stages.get() as usize,
-            Model::Transformer(_) | Model::Layers(_) => {
-                self.parallelism.pipeline.map_or(1, Count::get) as usize
-            }
+        match self.model.profile() {
+            Some(pipeline) => pipeline.stages.get() as usize,
+            None => self.parallelism.pipeline.map_or(1, Count::get) as usize,
         }
     }
 }

@@ -62,17 +62,6 @@ pub enum DriveSet {
 /// Drives of a node.
 type DriveCount = Count<1, 4_096>;
 
-/// Where something is that is away from the GPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outside {
-    /// In host memory.
-    #[default]
-    Host,
-    /// On drives.
-    Drives,
-}
-
 impl<'de> Deserialize<'de> for DriveSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         written::deserialize(deserializer)

@@ -60,7 +60,7 @@ fn produced_again(technique: &Swap, staged: &mut Staged, order: &Order) -> Vec<(
             visits: &order.stages[stage as usize],
             room: memory[stage as usize].room(),
             links: costs.links_of_host(stage),
-            prefetch: technique.prefetch as usize,
+            prefetch: technique.prefetch.get() as usize,
             store: technique.store,
         };
         let made = choice.made(graph, costs);

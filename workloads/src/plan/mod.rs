@@ -221,7 +221,7 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
         zero_infinity,
         swap,
     };
-    let grounds = ProfiledGrounds { stages, partner_rate: plan.model.partner_rate() };
+    let grounds = ProfiledGrounds { stages, partner_rate: plan.bpipe.and_then(|bpipe| bpipe.partner_rate()) };
     let built = assemble(staged, &pipelining, &Copies::ONE, &grounds)?;
     if built.shortfalls.is_empty() { Ok(built) } else { Err(PlanError::DoesNotFit(built.shortfalls)) }
 }
@@ -243,7 +243,7 @@ pub(crate) struct Staged {
 }
 
 /// How the stages of a model work together.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Pipelining {
     /// Micro-batches per step, at least 1.
     pub micro_batches: u32,
@@ -268,7 +268,7 @@ pub struct Pipelining {
 impl Pipelining {
     /// What of the states of a model of so many stages is with hosts.
     pub(crate) fn hosted(&self, stages: u32) -> Option<HostedStates> {
-        let infinity = self.zero_infinity.map(ZeroInfinity::hosted);
+        let infinity = self.zero_infinity.as_ref().map(ZeroInfinity::hosted);
         self.zero_offload.map(|technique| technique.hosted(stages)).or(infinity)
     }
 
@@ -277,7 +277,7 @@ impl Pipelining {
         if let Some(technique) = self.zero_offload {
             technique.check(stages, data, step, wrong);
         }
-        if let Some(technique) = self.zero_infinity {
+        if let Some(technique) = &self.zero_infinity {
             technique.check(stages, data, step, wrong);
         }
         if self.zero_offload.is_some() && self.zero_infinity.is_some() {
@@ -288,7 +288,7 @@ impl Pipelining {
 
     /// Steps that are simulated before it is decided what stays.
     fn profiled_steps(&self) -> u32 {
-        let adaptive = self.offload.is_some_and(|offload| offload.keep == Keep::Adaptive);
+        let adaptive = self.offload.as_ref().is_some_and(|offload| offload.keep == Keep::Adaptive);
         if adaptive { profile::steps(self.micro_batches) } else { 0 }
     }
 }

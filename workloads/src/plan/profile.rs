@@ -86,7 +86,7 @@ fn profiles(
 ) -> Result<Vec<Option<Profile>>, PlanError> {
     let mut table = staged.table.clone();
     // What has left comes back from where it went.
-    let profiled = ActivationOffload { forwarding: false, ..*technique };
+    let profiled = ActivationOffload { forwarding: false, ..technique.clone() };
     let leaving = profiled.leaving(&staged.layers, order);
     offload::decide(&profiled, &staged.graph, staged.chain, leaving, &mut table)?;
     staged.buffers.decide(&staged.memory, order, &staged.graph, &mut table);

@@ -40,7 +40,7 @@ pub(super) fn estimate_laid(
     Deployment { pipelining, launch, .. }: &Deployment,
     copies: u64,
 ) -> Estimate {
-    let Pipelining { micro_batches, send, .. } = *pipelining;
+    let &Pipelining { micro_batches, send, .. } = pipelining;
     let steps = pipelining.steps.saturating_add(pipelining.profiled_steps());
     let hosted = pipelining.hosted(chain.stages);
     let (mut of_micro_batch, mut of_step) = (Tally::default(), Tally::default());

@@ -16,7 +16,7 @@ use crate::disposition::Dispositions;
 use crate::names::{cause, kind};
 use crate::schedule::StageMemory;
 
-pub use drives::{ArrayUse, DriveArray, Drives};
+pub use drives::{ArrayUse, DriveArray, Drives, Outside};
 pub use machine::{ChannelSpec, Job};
 
 /// Where the ranks are.

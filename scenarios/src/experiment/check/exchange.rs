@@ -7,8 +7,7 @@ use super::machine::message_and_help;
 use crate::plans;
 use crate::plans::transformer::execution;
 use crate::schema::{
-    Bytes, Count, GatherLimit, Launch, Model, OverlapParameterGather, Parallelism, Scenario, Schedule,
-    Sharding,
+    Bytes, Count, GatherLimit, Launch, OverlapParameterGather, Parallelism, Scenario, Schedule, Sharding,
 };
 
 const PER_PARAMETER: &str = "parallelism.overlap_parameter_gather.per_parameter";
@@ -145,7 +144,7 @@ impl Check<'_> {
             self.report(&[(BUCKET, String::new())], format!("`{BUCKET}` is never filled"), help);
         }
         if overlap.bucket.is_none() && sharding < Sharding::Gradients {
-            if matches!(scenario.model, Model::Layers(_)) {
+            if scenario.model.layers().is_some() {
                 overlap.bucket = Bytes::parse("25 MiB").ok();
                 self.derived.insert(BUCKET, "as in PyTorch's DistributedDataParallel".to_owned());
                 return;

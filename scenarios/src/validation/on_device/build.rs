@@ -8,7 +8,7 @@ use workloads::model::transformer::{
 use workloads::plan::{Launch, TransformerPlan};
 
 use crate::plans;
-use crate::schema::{Model, Scenario};
+use crate::schema::Scenario;
 
 /// A transformer and how it is trained, as `step.py` takes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -55,7 +55,7 @@ impl Build {
 /// # Errors
 /// What of the scenario the script has no part for.
 pub fn build(scenario: &Scenario) -> Result<Build, String> {
-    let Model::Transformer(model) = &scenario.model else {
+    let Some(model) = scenario.model.transformer() else {
         return Err("PyTorch builds transformers: `model.transformer`".to_owned());
     };
     let plan = plans::transformer::plan(scenario, model);

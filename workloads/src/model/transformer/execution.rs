@@ -139,21 +139,26 @@ pub enum SoftmaxFusion {
     Off,
 }
 
-/// What the forward pass of a layer does not keep and the backward pass produces again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Activations that layers recompute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "RecomputeMode")]
 pub enum Recompute {
     /// Nothing.
     None,
-    /// Scores, softmax, dropout and context of the attention (Korthikanti et al. 2023, section 5). With flash attention,
-    /// which does that by itself, its forward kernel once more, as in Megatron-LM.
+    /// Scores, softmax, dropout and context of the attention: large, and cheap to compute again.
+    // Korthikanti et al. 2023, section 5. With flash attention, which does that by itself, its forward
+    // kernel once more, as in Megatron-LM.
     Selective,
-    /// All but the input of the layer.
+    /// Everything but the input of the layer.
     Full,
-    /// The same, but recomputation ends with the last tensor that the backward pass needs: PyTorch's checkpoints without
-    /// reentrance, from 2.1 (`set_checkpoint_early_stop`). Where no dropout follows, the last product is not repeated.
+    /// As `full`, but recomputation ends with the last tensor that the backward pass needs.
+    // PyTorch's checkpoints without reentrance, from 2.1 (`set_checkpoint_early_stop`). Where no dropout
+    // follows, the last product is not repeated.
+    #[serde(skip)]
     FullEarlyStop,
-    /// The results of some operators are kept: attention, every second product beginning with the first, reduce-scatters
-    /// (torchtitan's `selective_ac_option = "op"`). Of the rest, what the backward pass needs is produced again.
+    /// Everything but the input of the layer and the results of attention, of every second product
+    /// beginning with the first, and of reduce-scatters: torchtitan's `selective` with option `op`.
     Operators,
 }
 

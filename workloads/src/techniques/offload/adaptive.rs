@@ -79,7 +79,7 @@ impl Tracked {
         stage: u32,
     ) -> Self {
         let leaving = candidates(graph, stage, 0).into_iter();
-        let leaving = leaving.filter(|candidate| candidate.bytes >= technique.smallest);
+        let leaving = leaving.filter(|candidate| candidate.bytes >= technique.smallest());
         let leaving: Vec<(u32, u64)> =
             leaving.map(|candidate| (candidate.needed_last.0, candidate.bytes)).collect();
         let (mut tracked, mut number) = (Self::default(), 0);

@@ -1,5 +1,6 @@
 //! Ranks that do the same are folded, stretches that meet nobody run as one: the result is the same to the picosecond.
 
+use hw_models::settings::Count;
 use sim_core::fold::fold;
 use sim_core::outcome::Run;
 use sim_core::{Options, simulate};
@@ -100,7 +101,7 @@ fn balanced_and_sharded() {
         plan.sharding = sharding;
         plan.deployment.placement = Placement::PairAdjacent;
         plan.deployment.pipelining.bpipe =
-            Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: Some(2) });
+            Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: Count::new(2), transfer: None });
         assert_same(&World::dgx_a100(2), &plan, &format!("bpipe, {sharding:?}"));
     }
 }

@@ -87,7 +87,7 @@ fn copies_of_bpipe_are_bounded() {
     for policy in [EvictionPolicy::EvictNewest, EvictionPolicy::EveryMicroBatch] {
         let plan = with(plan(gpt(16), [1, 8, 1], 24), |plan| {
             plan.deployment.placement = Placement::PairAdjacent;
-            plan.deployment.pipelining.bpipe = Some(Bpipe { policy, bound: None });
+            plan.deployment.pipelining.bpipe = Some(Bpipe { policy, ..Bpipe::default() });
         });
         let [estimated, counted] = activities(&plan);
         assert!(estimated >= counted && estimated as f64 <= 1.2 * counted as f64, "{estimated}, {counted}");
