@@ -13,4 +13,5 @@ pub mod kernels;
 pub mod machine;
 pub mod provenance;
 pub mod search;
+pub mod settings;
 pub mod storage;

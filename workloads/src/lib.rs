@@ -26,7 +26,7 @@
 //! use sim_core::time::Time;
 //! use sim_core::{Options, simulate};
 //! use workloads::lower::Lowered;
-//! use workloads::model::profiled::{PartnerLink, ProfiledPipeline, StageProfile};
+//! use workloads::model::profiled::{ProfiledPipeline, StageProfile};
 //! use workloads::order::PipelineSchedule;
 //! use workloads::plan::{PipelinePlan, build};
 //!
@@ -41,7 +41,7 @@
 //!     weights: 0,
 //! };
 //! let plan = PipelinePlan {
-//!     model: ProfiledPipeline { stages: vec![stage; 4], capacity: None, partner_link: PartnerLink::Hidden },
+//!     model: ProfiledPipeline { stages: vec![stage; 4], capacity: None },
 //!     micro_batches: 8,
 //!     schedule: PipelineSchedule::OneFOneB,
 //!     send: Default::default(),

@@ -1,10 +1,10 @@
 //! What a plan must satisfy before anything is built. All that is wrong is reported at once.
 
+use hw_models::settings::StageSet;
 use sim_core::time::Time;
 use thiserror::Error;
 
 use crate::model::hosted::HostedStates;
-use crate::model::profiled::PartnerLink;
 use crate::order::{MemoryLimit, PipelineSchedule};
 use crate::plan::{PipelinePlan, Pipelining, estimate};
 
@@ -123,7 +123,7 @@ fn stages(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
             "all operators one after the other take more than 106 days: use shorter times".to_owned(),
         );
     }
-    if let PartnerLink::Rate(rate) = plan.model.partner_link
+    if let Some(rate) = plan.bpipe.and_then(|bpipe| bpipe.partner_rate())
         && !(1e5..=1e15).contains(&rate)
     {
         wrong("bpipe.transfer", format!("{rate} B/s is not between 100 KB/s and 1 PB/s"));
@@ -171,13 +171,18 @@ fn schedule(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
 fn techniques(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
     let Some(recompute) = &plan.recompute else { return };
     let count = plan.model.stages.len();
-    for &stage in recompute.stages.iter().flatten().filter(|&&stage| stage as usize >= count) {
+    let listed = match &recompute.stages {
+        Some(StageSet::Listed(stages)) => Some(stages),
+        None | Some(StageSet::All) => None,
+    };
+    let beyond = |stage: &u64| *stage >= count as u64;
+    for stage in listed.into_iter().flatten().map(|stage| stage.get()).filter(beyond) {
         wrong(
             "recompute.stages",
             format!("there is no stage {stage}: they are 0 to {}", count.saturating_sub(1)),
         );
     }
-    if recompute.stages.as_ref().is_some_and(Vec::is_empty) {
+    if listed.is_some_and(Vec::is_empty) {
         wrong("recompute.stages", "names no stage: leave it out for all stages".to_owned());
     }
     for (n, stage) in (0u32..).zip(&plan.model.stages).filter(|(n, _)| recompute.covers(*n)) {

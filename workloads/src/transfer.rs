@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::graph::{OpGraph, OpId, StorageId};
@@ -44,10 +46,13 @@ impl Tier {
     }
 }
 
-/// When the copy of a tensor that leaves begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Start of the copy of a tensor that leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "StoreWhen")]
 pub enum Store {
-    /// When it is filled (SSDTrain).
+    /// At the end of the operator that fills it (SSDTrain).
+    #[default]
     Produced,
     /// After its last use in the forward pass (vDNN).
     LastUse,

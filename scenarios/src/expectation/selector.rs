@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use hw_models::settings::written::{self, Scalar, Written};
 use reports::wording::said;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -11,7 +12,6 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess};
 
 use crate::schema::Figure;
-use crate::schema::written::{self, Scalar, Written};
 
 /// Runs of an experiment: a variant, or the best of several. Over a sweep, the feasible point of highest throughput.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 use workloads::model::flops::model_flops;
 
 use super::{layered, machine, ranks, transformer};
-use crate::schema::{Count, Model, Precision, Scenario};
+use crate::schema::{Count, Precision, Scenario};
 
 /// What a step computes, and what the GPUs of its ranks could.
 pub(crate) struct Effort {
@@ -18,19 +18,16 @@ pub(crate) struct Effort {
 /// What a step of a checked scenario computes; none for a profile.
 pub(crate) fn effort(scenario: &Scenario) -> Option<Effort> {
     let samples = scenario.training.global_batch.map_or(0, Count::get);
-    let (tokens, forward) = match &scenario.model {
-        Model::ProfiledPipeline(_) => return None,
-        Model::Transformer(model) => {
-            let length = scenario.training.sequence.map_or(0, Count::get);
-            let forward = transformer::dimensions(model).forward_flops(samples, length);
-            (Some((samples * length) as f64), forward)
-        }
-        Model::Layers(settings) => {
-            let model = layered::read(scenario, settings).ok()?;
-            let of_sample = model.forward_flops() / f64::from(model.execution().micro_batch);
-            let tokens = layered::tokens(scenario, settings).map(|tokens| samples as f64 * tokens as f64);
-            (tokens, samples as f64 * of_sample)
-        }
+    let (tokens, forward) = if let Some(model) = scenario.model.transformer() {
+        let length = scenario.training.sequence.map_or(0, Count::get);
+        let forward = transformer::dimensions(model).forward_flops(samples, length);
+        (Some((samples * length) as f64), forward)
+    } else {
+        let settings = scenario.model.layers()?;
+        let model = layered::read(scenario, settings).ok()?;
+        let of_sample = model.forward_flops() / f64::from(model.execution().micro_batch);
+        let tokens = layered::tokens(scenario, settings).map(|tokens| samples as f64 * tokens as f64);
+        (tokens, samples as f64 * of_sample)
     };
     let step = transformer::step(scenario);
     Some(Effort {

@@ -7,7 +7,7 @@ use workloads::plan::{LayeredPlan, PlanError};
 
 use super::transformer;
 use crate::catalogue;
-use crate::schema::{LayerList, LayersOf, RecomputeMode, Scenario, Sharding, UpdateRule};
+use crate::schema::{LayerList, LayersOf, RecomputeMode, Scenario};
 
 /// The plan of a checked scenario whose model is `settings`.
 ///
@@ -26,7 +26,7 @@ pub(crate) fn plan_of(scenario: &Scenario, model: LayeredModel) -> LayeredPlan {
         model,
         stages: scenario.stages() as u32,
         data: scenario.parallelism.data.map_or(1, |data| data.get() as u32),
-        sharding: transformer::sharding(scenario.parallelism.sharding.unwrap_or(Sharding::None)),
+        sharding: scenario.parallelism.sharding.unwrap_or_default(),
         overlap: transformer::overlap(scenario),
         deployment: transformer::deployment(scenario),
     }
@@ -68,10 +68,7 @@ fn execution(scenario: &Scenario) -> LayeredExecution {
         dtype: common.dtype,
         attention: if single { AttentionKernel::Materialised } else { common.attention },
         states: common.states,
-        optimizer: match scenario.training.optimizer {
-            None | Some(UpdateRule::Adam) => layered::Optimizer::Adam,
-            Some(UpdateRule::SgdMomentum) => layered::Optimizer::Momentum,
-        },
+        optimizer: scenario.training.optimizer.unwrap_or_default(),
         recompute: recompute == Some(RecomputeMode::Full),
         compiled: common.fusion.compiled,
         step: common.step,

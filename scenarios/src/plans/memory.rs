@@ -1,29 +1,12 @@
 //! The allocator of a scenario's framework.
 
 use hw_models::allocator::Settings;
-use workloads::memory::{Framework, Placeholder, Ranks, Recorded, StageUsage};
+use workloads::memory::{Framework, Ranks, Recorded, StageUsage};
 use workloads::plan::Built;
 
-use super::{layered, machine, transformer};
+use super::machine;
 use crate::catalogue;
-use crate::schema::{Allocator, Bytes, Count, GradientPlaceholders, Model, Scenario};
-
-/// The ranks of a scenario, whose tensors its framework's allocator serves.
-///
-/// # Errors
-/// Why the allocator is not asked; none of a profile, whose bytes are given.
-pub(crate) fn ranks(scenario: &Scenario, built: &Built) -> Result<Ranks, Option<String>> {
-    // A plan that was built has a model.
-    let ranks = match &scenario.model {
-        Model::ProfiledPipeline(_) => return Err(None),
-        Model::Transformer(model) => {
-            Ranks::of_transformer(&transformer::plan(scenario, model)).map_err(|_| None)?
-        }
-        Model::Layers(model) => Ranks::of_layers(&layered::plan(scenario, model).map_err(|_| None)?),
-    };
-    ranks.check(built).map_err(|reason| Some(reason.to_string()))?;
-    Ok(ranks)
-}
+use crate::schema::{Allocator, Bytes, Count, Scenario};
 
 /// What the GPUs of a scenario must have; `recorded` says by stage what a run tells of their memory.
 ///
@@ -55,10 +38,6 @@ fn framework(scenario: &Scenario) -> Option<Framework> {
     let gpu = machine.gpu_model(machine.gpu(0))?;
     Some(Framework {
         workspace: catalogue::memory().matrix_workspace.of(&gpu.architecture).bytes,
-        placeholder: match scenario.memory.gradient_placeholders.unwrap_or_default() {
-            GradientPlaceholders::None => Placeholder::None,
-            GradientPlaceholders::Fresh => Placeholder::Fresh,
-            GradientPlaceholders::Kept => Placeholder::Kept,
-        },
+        placeholder: scenario.memory.gradient_placeholders.unwrap_or_default(),
     })
 }

@@ -14,10 +14,11 @@ pub(crate) mod transformer;
 
 use hw_models::machine::Machine;
 use workloads::limits;
+use workloads::memory::Ranks;
 use workloads::placement::{Extent, Placement};
 use workloads::plan::{
-    Built, Deployment, PlanError, build, build_layered_on, build_on, check_layered_on, check_on, estimate,
-    estimate_layered, estimate_transformer,
+    Built, Deployment, LayeredPlan, PipelinePlan, PlanError, TransformerPlan, build, build_layered_on,
+    build_on, check_layered_on, check_on, estimate, estimate_layered, estimate_transformer,
 };
 
 use crate::schema::{Count, Model, Scenario};
@@ -41,22 +42,37 @@ impl Room {
     }
 }
 
+/// The plan of a scenario, by its kind of model.
+enum Plan {
+    Profiled(Box<PipelinePlan>),
+    Transformer(Box<TransformerPlan>),
+    Layers(Box<LayeredPlan>),
+}
+
+impl Plan {
+    fn of(scenario: &Scenario) -> Result<Self, PlanError> {
+        Ok(match &scenario.model {
+            Model::ProfiledPipeline(pipeline) => Self::Profiled(Box::new(profiled::plan(scenario, pipeline))),
+            Model::Transformer(model) => Self::Transformer(Box::new(transformer::plan(scenario, model))),
+            Model::Layers(model) => Self::Layers(Box::new(layered::plan(scenario, model)?)),
+        })
+    }
+}
+
 /// Builds the program of a checked scenario.
 ///
 /// # Errors
 /// What keeps it from being simulated.
 pub(crate) fn built(scenario: &Scenario, room: &Room) -> Result<Built, PlanError> {
-    match &scenario.model {
-        Model::ProfiledPipeline(pipeline) => build(&profiled::plan(scenario, pipeline)),
-        Model::Transformer(model) => {
+    match Plan::of(scenario)? {
+        Plan::Profiled(plan) => build(&plan),
+        Plan::Transformer(mut plan) => {
             let machine = machine::of(scenario)?;
-            let mut plan = transformer::plan(scenario, model);
             room.give(&mut plan.deployment);
             build_on(&plan, &machine::hardware(&machine, scenario))
         }
-        Model::Layers(model) => {
+        Plan::Layers(mut plan) => {
             let machine = machine::of(scenario)?;
-            let mut plan = layered::plan(scenario, model)?;
             room.give(&mut plan.deployment);
             build_layered_on(&plan, &machine::hardware(&machine, scenario))
         }
@@ -69,42 +85,46 @@ pub(crate) fn built(scenario: &Scenario, room: &Room) -> Result<Built, PlanError
 /// Every error of [`built`] but memory that is too small, which is a result.
 pub(crate) fn check(scenario: &Scenario, machine: Option<&Machine>) -> Result<(), PlanError> {
     let hardware = machine.map(|machine| machine::hardware(machine, scenario));
-    match (&scenario.model, hardware) {
-        (Model::ProfiledPipeline(pipeline), _) => {
-            limits::validate(&profiled::plan(scenario, pipeline)).map_err(PlanError::Invalid)
-        }
-        (Model::Transformer(model), Some(hardware)) => {
-            check_on(&transformer::plan(scenario, model), &hardware)
-        }
-        (Model::Layers(model), Some(hardware)) => {
-            check_layered_on(&layered::plan(scenario, model)?, &hardware)
-        }
-        (Model::Transformer(_) | Model::Layers(_), None) => machine::of(scenario).map(drop),
+    match (Plan::of(scenario)?, hardware) {
+        (Plan::Profiled(plan), _) => limits::validate(&plan).map_err(PlanError::Invalid),
+        (Plan::Transformer(plan), Some(hardware)) => check_on(&plan, &hardware),
+        (Plan::Layers(plan), Some(hardware)) => check_layered_on(&plan, &hardware),
+        (Plan::Transformer(_) | Plan::Layers(_), None) => machine::of(scenario).map(drop),
     }
 }
 
 /// Activities of a checked scenario at most, without building anything.
 pub(crate) fn activities(scenario: &Scenario) -> u64 {
-    match &scenario.model {
-        Model::ProfiledPipeline(pipeline) => estimate(&profiled::plan(scenario, pipeline)).activities,
-        Model::Transformer(model) => estimate_transformer(&transformer::plan(scenario, model)).activities,
-        Model::Layers(model) => {
-            layered::plan(scenario, model).map_or(0, |plan| estimate_layered(&plan).activities)
-        }
-    }
+    let estimate = |plan| match plan {
+        Plan::Profiled(plan) => estimate(&plan),
+        Plan::Transformer(plan) => estimate_transformer(&plan),
+        Plan::Layers(plan) => estimate_layered(&plan),
+    };
+    Plan::of(scenario).map_or(0, |plan| estimate(plan).activities)
 }
 
 /// How many ranks a checked scenario has in each direction, and in which order they take GPUs; none for a profile.
 pub(crate) fn placed(scenario: &Scenario) -> Option<(Extent, Placement)> {
-    let extent = match &scenario.model {
-        Model::ProfiledPipeline(_) => return None,
-        Model::Transformer(model) => transformer::plan(scenario, model).extent(),
-        Model::Layers(_) => {
-            let data = scenario.parallelism.data.map_or(1, |data| data.get() as u32);
-            Extent::new(1, data, scenario.stages() as u32)
-        }
+    let extent = match Plan::of(scenario).ok()? {
+        Plan::Profiled(_) => return None,
+        Plan::Transformer(plan) => plan.extent(),
+        Plan::Layers(plan) => Extent::new(1, plan.data, plan.stages),
     };
     Some((extent, transformer::placement(&scenario.parallelism)))
+}
+
+/// The ranks of a scenario, whose tensors its framework's allocator serves.
+///
+/// # Errors
+/// Why the allocator is not asked; none of a profile, whose bytes are given.
+pub(crate) fn allocating(scenario: &Scenario, built: &Built) -> Result<Ranks, Option<String>> {
+    let ranks = match Plan::of(scenario).map_err(|_| None)? {
+        Plan::Profiled(_) => return Err(None),
+        Plan::Transformer(plan) => Ranks::of_transformer(&plan).map_err(|_| None)?,
+        Plan::Layers(plan) => Ranks::of_layers(&plan),
+    };
+    ranks.check(built).map_err(|reason| Some(reason.to_string()))?;
+    Ok(ranks)
 }
 
 /// Ranks of a checked scenario.

@@ -1,109 +1,19 @@
 //! How the stages of a pipeline work together, whatever they compute.
 
-use workloads::model::hosted::ParametersAt;
 use workloads::order::{MemoryLimit, PipelineSchedule};
-use workloads::passes::bpipe::{self, Bpipe};
-use workloads::passes::offload::{ActivationOffload, Keep, Store};
-use workloads::passes::realise::messages::SendMode;
-use workloads::passes::swap::{Coordination, Engine, Swap};
-use workloads::passes::zero_infinity::ZeroInfinity;
-use workloads::passes::zero_offload::ZeroOffload;
-use workloads::plan::{Pipelining, Techniques};
+use workloads::plan::Pipelining;
 
-use crate::schema::{
-    self, Bytes, EvictionPolicy, KeptParameters, MemoryAllowance, Outside, Scenario, Schedule, Send,
-    StoreWhen, SwapCoordination, SwapEngine,
-};
-
-/// Tensors that are offloaded, at least (bytes): 8 Mi elements of two bytes (SSDTrain).
-const SMALLEST_OFFLOADED: u64 = 16 << 20;
+use crate::schema::{MemoryAllowance, Scenario, Schedule};
 
 /// Order, messages and techniques of a scenario.
 pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
     Pipelining {
         micro_batches: micro_batches_per_flush(scenario),
         schedule: schedule(scenario),
-        send: match scenario.parallelism.send {
-            None | Some(Send::Latency) => SendMode::Latency,
-            Some(Send::Eager) => SendMode::Eager,
-            Some(Send::Blocking) => SendMode::Blocking,
-            Some(Send::Rendezvous) => SendMode::Rendezvous,
-        },
+        send: scenario.parallelism.send.unwrap_or_default(),
         steps: if scenario.training.flush { steps(scenario) } else { 1 },
-        techniques: techniques(scenario),
+        techniques: scenario.techniques.clone(),
     }
-}
-
-/// Techniques of a scenario.
-fn techniques(scenario: &Scenario) -> Techniques {
-    Techniques {
-        bpipe: scenario.techniques.bpipe.as_ref().map(|bpipe| Bpipe {
-            policy: match bpipe.policy {
-                EvictionPolicy::EvictNewest => bpipe::EvictionPolicy::EvictNewest,
-                EvictionPolicy::EveryMicroBatch => bpipe::EvictionPolicy::EveryMicroBatch,
-            },
-            bound: bpipe.bound.map(|bound| bound.get() as u32),
-        }),
-        offload: scenario.techniques.activation_offload.as_ref().map(|offload| ActivationOffload {
-            smallest: offload.smallest.map_or(SMALLEST_OFFLOADED, Bytes::bytes),
-            keep: match offload.keep {
-                schema::Keep::Bytes(bytes) => Keep::Bytes(bytes.bytes()),
-                schema::Keep::Layers(layers) => Keep::Layers(layers.get() as u32),
-                schema::Keep::LastLayer => Keep::LastLayer,
-                schema::Keep::Adaptive => Keep::Adaptive,
-            },
-            prefetch: offload.prefetch.get() as u32,
-            store: store(offload.store),
-            forwarding: offload.forwarding,
-        }),
-        zero_offload: scenario.techniques.zero_offload.as_ref().map(zero_offload),
-        zero_infinity: scenario.techniques.zero_infinity.as_ref().map(zero_infinity),
-        swap: scenario.techniques.swap.as_ref().map(swap),
-    }
-}
-
-const fn store(when: StoreWhen) -> Store {
-    match when {
-        StoreWhen::Produced => Store::Produced,
-        StoreWhen::LastUse => Store::LastUse,
-    }
-}
-
-fn swap(swap: &schema::Swap) -> Swap {
-    Swap {
-        engine: match swap.engine {
-            SwapEngine::Online => Engine::Online,
-            SwapEngine::Greedy => Engine::Greedy,
-            SwapEngine::MixedInteger => Engine::MixedInteger,
-        },
-        coordination: match swap.coordination {
-            SwapCoordination::Oblivious => Coordination::Oblivious,
-            SwapCoordination::Disjoint => Coordination::Disjoint,
-            SwapCoordination::Bidirectional => Coordination::Bidirectional,
-        },
-        prefetch: swap.prefetch.get() as u32,
-        recompute: swap.recompute,
-        store: store(swap.store),
-    }
-}
-
-fn zero_infinity(settings: &schema::ZeroInfinity) -> ZeroInfinity {
-    ZeroInfinity {
-        parameters: match settings.parameters {
-            KeptParameters::Gpu => ParametersAt::Gpu,
-            KeptParameters::Host => ParametersAt::Host,
-            KeptParameters::Drives => {
-                ParametersAt::Drives { buffers: settings.parameter_buffers.get() as u32 }
-            }
-        },
-        states_on_drives: settings.states == Outside::Drives,
-        group: settings.group.get(),
-        buffers: settings.buffers.get() as u32,
-    }
-}
-
-fn zero_offload(settings: &schema::ZeroOffload) -> ZeroOffload {
-    ZeroOffload { group: settings.group.get(), delayed: settings.delayed_update }
 }
 
 /// Steps simulated, warm-up included.

@@ -1,17 +1,16 @@
 //! The plan of a pipeline with given stage times.
 
 use sim_core::time::Time;
-use workloads::model::profiled::{self, PartnerLink, StageProfile};
-use workloads::passes::recompute::Recompute;
+use workloads::model::profiled::{self, StageProfile};
 use workloads::plan::{PipelinePlan, Pipelining};
 
 use super::pipelining::pipelining;
-use crate::schema::{self, Bytes, PairTransfer, ProfiledPipeline, Scenario, StageSet};
+use crate::schema::{Bytes, ProfiledPipeline, Scenario};
 
 /// The plan of a scenario whose model is `pipeline`.
 pub(crate) fn plan(scenario: &Scenario, pipeline: &ProfiledPipeline) -> PipelinePlan {
     let Pipelining { micro_batches, schedule, send, steps, techniques, .. } = pipelining(scenario);
-    let recompute = scenario.techniques.recompute.as_ref().map(|settings| recompute(settings, pipeline));
+    let recompute = scenario.techniques.recompute.clone();
     let model = model(scenario, pipeline);
     PipelinePlan { model, micro_batches, schedule, send, steps, recompute, bpipe: techniques.bpipe }
 }
@@ -21,17 +20,6 @@ pub(crate) fn memory_per_stage(scenario: &Scenario, pipeline: &ProfiledPipeline)
     let device = pipeline.device.as_ref();
     let usable = device.map(|device| device.memory.bytes() - device.reserved.map_or(0, Bytes::bytes));
     scenario.memory.limit.map(Bytes::bytes).or(usable)
-}
-
-fn recompute(settings: &schema::Recompute, pipeline: &ProfiledPipeline) -> Recompute {
-    let stages = pipeline.stages.get() as u32;
-    let covered =
-        |stage: &u32| settings.stages.as_ref().is_none_or(|set| StageSet::contains(set, *stage as usize));
-    let keeps = settings.keeps.iter();
-    Recompute {
-        stages: Some((0..stages).filter(covered).collect()),
-        keeps: keeps.flat_map(|keeps| (0..stages).map(|stage| keeps.at(stage as usize).bytes())).collect(),
-    }
 }
 
 fn model(scenario: &Scenario, pipeline: &ProfiledPipeline) -> profiled::ProfiledPipeline {
@@ -49,13 +37,8 @@ fn model(scenario: &Scenario, pipeline: &ProfiledPipeline) -> profiled::Profiled
             .map(|kept| kept.at(stage).bytes()),
         weights: pipeline.weights.as_ref().map_or(0, |weights| weights.at(stage).bytes()),
     };
-    let transfer = scenario.techniques.bpipe.as_ref().and_then(|bpipe| bpipe.transfer);
     profiled::ProfiledPipeline {
         stages: (0..pipeline.stages.get() as usize).map(stage).collect(),
         capacity: memory_per_stage(scenario, pipeline),
-        partner_link: match transfer {
-            Some(PairTransfer::Rate(rate)) => PartnerLink::Rate(rate.bytes_per_second() as f64),
-            _ => PartnerLink::Hidden,
-        },
     }
 }

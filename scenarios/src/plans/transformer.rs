@@ -4,19 +4,17 @@ use hw_models::copies::HostMemory;
 use sim_core::time::Time;
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
-    AddedTo, AttentionKernel, Capacity, Dtype, Execution, Experts, Fp8, Fusion, Gather, GatherLimit,
-    LatentAttention, Load, Overlap, Recompute, Routing, Sharding, SoftmaxFusion, Split, States, Step,
-    Transformer,
+    AttentionKernel, Capacity, Dtype, Execution, Experts, Fp8, Fusion, Gather, LatentAttention, Load,
+    Overlap, Routing, SoftmaxFusion, Split, States, Step, Transformer,
 };
 use workloads::placement;
-use workloads::plan::{self, Deployment, HostBuffers, HostRates, TransformerPlan};
+use workloads::plan::{Deployment, HostBuffers, HostRates, TransformerPlan};
 
 use super::drives::drives;
 use super::pipelining::{pipelining, schedule};
 use crate::schema::{
-    self, Attention, Bias, Bytes, BytesPerParameter, ContextExchange, Count, CrossEntropy, DrawnLoad,
-    Encoder, ExpertLoad, FusedSoftmax, Gelu, Launch, LayersOf, Mlp, Model, Norm, Optimizer, Placement,
-    Positions, Precision, ProductsAddTo, Rate, RecomputeMode, Scaling, Scenario, WhenFull,
+    self, Attention, Bytes, BytesPerParameter, Count, DrawnLoad, ExpertLoad, FusedSoftmax, Gelu, Launch,
+    LayersOf, Mlp, Model, Optimizer, Placement, Precision, Rate, Recompute, Scenario, WhenFull,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -26,11 +24,11 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
         model: dimensions(model),
         execution: execution(scenario),
         data: parallelism.data.map_or(1, |data| data.get() as u32),
-        sharding: sharding(scenario.parallelism.sharding.unwrap_or(schema::Sharding::None)),
+        sharding: parallelism.sharding.unwrap_or_default(),
         sharing: parallelism.sharding_group.map(|group| group.get() as u32),
         overlap: overlap(scenario),
         scatter_gather: parallelism.scatter_gather == Some(true),
-        recompute: recompute(scenario.techniques.recompute.as_ref()),
+        recompute: scenario.techniques.recompute.as_ref().map_or(LayerRecompute::NONE, Recompute::of_layers),
         deployment: deployment(scenario),
     }
 }
@@ -40,7 +38,7 @@ pub(super) fn deployment(scenario: &Scenario) -> Deployment {
     let software = scenario.software.as_ref();
     Deployment {
         placement: placement(&scenario.parallelism),
-        launch: launch(scenario),
+        launch: software.map_or(Launch::default(), |software| software.launch),
         host_overhead: software.map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds())),
         hosts: host_rates(scenario),
         buffers: buffers(scenario),
@@ -82,16 +80,6 @@ fn host_rates(scenario: &Scenario) -> HostRates {
     }
 }
 
-/// What the copies of a model share.
-pub(crate) fn sharding(sharding: schema::Sharding) -> Sharding {
-    match sharding {
-        schema::Sharding::None => Sharding::None,
-        schema::Sharding::Optimizer => Sharding::Optimizer,
-        schema::Sharding::Gradients => Sharding::Gradients,
-        schema::Sharding::Parameters => Sharding::Parameters,
-    }
-}
-
 /// On which GPUs ranks are.
 pub(crate) fn placement(parallelism: &schema::Parallelism) -> placement::Placement {
     match &parallelism.placement {
@@ -104,15 +92,6 @@ pub(crate) fn placement(parallelism: &schema::Parallelism) -> placement::Placeme
     }
 }
 
-/// How the host issues work.
-fn launch(scenario: &Scenario) -> plan::Launch {
-    match scenario.software.as_ref().map_or(Launch::Eager, |software| software.launch) {
-        Launch::Eager => plan::Launch::Eager,
-        Launch::Graph => plan::Launch::Graph,
-        Launch::Free => plan::Launch::Free,
-    }
-}
-
 /// What the copies of a model exchange beside passes.
 pub(super) fn overlap(scenario: &Scenario) -> Overlap {
     let parallelism = &scenario.parallelism;
@@ -122,11 +101,7 @@ pub(super) fn overlap(scenario: &Scenario) -> Overlap {
         backward_prefetch: overlap.backward_prefetch.get() as u32,
         reshard_after_forward: overlap.reshard_after_forward,
         per_parameter: overlap.per_parameter,
-        limit: match overlap.limit {
-            schema::GatherLimit::Device => GatherLimit::Device,
-            schema::GatherLimit::Host => GatherLimit::Host,
-            schema::GatherLimit::None => GatherLimit::Nothing,
-        },
+        limit: overlap.limit,
     });
     Overlap { bucket: bucket.map(Bytes::bytes), gather }
 }
@@ -148,10 +123,10 @@ pub(crate) fn dimensions(model: &schema::Transformer) -> Transformer {
         head_dim: model.head_dim.map_or(gpt.head_dim, |count| count.get() as u32),
         ffn: model.ffn.map_or(gpt.ffn, |count| count.get() as u32),
         tied_embedding: model.tied_embedding.unwrap_or(gpt.tied_embedding),
-        norm: model.norm.map_or(gpt.norm, Into::into),
-        mlp: model.mlp.map_or(gpt.mlp, Into::into),
-        bias: model.bias.map_or(gpt.bias, Into::into),
-        positions: model.positions.map_or(gpt.positions, Into::into),
+        norm: model.norm.unwrap_or(gpt.norm),
+        mlp: model.mlp.unwrap_or(gpt.mlp),
+        bias: model.bias.unwrap_or(gpt.bias),
+        positions: model.positions.unwrap_or(gpt.positions),
         dropout: model.dropout.unwrap_or(gpt.dropout),
         parallel_residual: model.parallel_residual.unwrap_or(gpt.parallel_residual),
         window: model.window.map(|count| count.get() as u32),
@@ -169,7 +144,7 @@ pub(crate) fn dimensions(model: &schema::Transformer) -> Transformer {
             rotary_dim: number(latent.rotary_dim),
             value_dim: number(latent.value_dim),
         }),
-        encoder: model.encoder.map(Into::into),
+        encoder: model.encoder,
         classes: model.classes.map(|count| count.get() as u32),
         ..gpt
     }
@@ -208,7 +183,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
             .as_ref()
             .map(|layers| layers.iter().map(|layers| layers.get() as u32).collect()),
         context: parallelism.context.map_or(1, |ranks| ranks.get() as u32),
-        context_exchange: parallelism.context_exchange.unwrap_or_default().into(),
+        context_exchange: parallelism.context_exchange.unwrap_or_default(),
         expert: parallelism.expert.map_or(1, |ranks| ranks.get() as u32),
     };
     let dtype = dtype(scenario);
@@ -255,17 +230,14 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         compiled: software.compile && !torchtitan,
         gelu: software.gelu == Gelu::Kernel,
         optimizer: software.optimizer == Optimizer::Fused,
-        gradient_accumulation: match software.products_add_to {
-            ProductsAddTo::Fp32 => AddedTo::Single,
-            ProductsAddTo::Any => AddedTo::Any,
-        },
-        cross_entropy: software.cross_entropy.into(),
+        gradient_accumulation: software.products_add_to,
+        cross_entropy: software.cross_entropy,
         loss_metrics: software.loss_metrics.get() as u32,
         ..layers
     };
     let step = step(scenario);
     let reduces_beside = parallelism.overlap_tensor_reduce.unwrap_or(!torchtitan);
-    let fp8 = training.fp8.map(|fp8| Fp8 { scaling: fp8.scaling.into(), gathers: fp8.gather_parameters });
+    let fp8 = training.fp8.map(|fp8| Fp8 { scaling: fp8.scaling, gathers: fp8.gather_parameters });
     let in_pieces = parallelism.asynchronous_tensor == Some(true);
     let (exchanges_beside, gathers_again) = (!software.compile, !torchtitan);
     Execution {
@@ -284,17 +256,13 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
 
 /// What a step does.
 pub(super) fn step(scenario: &Scenario) -> Step {
-    match scenario.training.step.unwrap_or_default() {
-        schema::Step::Full => Step::Whole,
-        schema::Step::Gradients => Step::Gradients,
-        schema::Step::Forward => Step::Forward,
-    }
+    scenario.training.step.unwrap_or_default()
 }
 
 /// Whether Hugging Face Transformers project to queries, keys and values, and to an MLP's gate, by products of their own: in
 /// BERT and in models of the Llama family, not in those of the GPT family.
 fn projects_apart(model: &Model) -> bool {
-    matches!(model, Model::Transformer(model) if model.encoder.is_some() || model.mlp == Some(Mlp::Swiglu))
+    model.transformer().is_some_and(|model| model.encoder.is_some() || model.mlp == Some(Mlp::Swiglu))
 }
 
 /// What so many bytes of a parameter in mixed precision are.
@@ -305,49 +273,6 @@ fn states(bytes: BytesPerParameter) -> States {
         BytesPerParameter::Twenty => States::CopiedGradients,
     }
 }
-
-fn recompute(settings: Option<&schema::Recompute>) -> LayerRecompute {
-    let early = settings.is_some_and(|settings| settings.early_stop == Some(true));
-    let full = if early { Recompute::FullEarlyStop } else { Recompute::Full };
-    let mode = |mode: Option<RecomputeMode>, absent| match mode {
-        None => absent,
-        Some(RecomputeMode::None) => Recompute::None,
-        Some(RecomputeMode::Selective) => Recompute::Selective,
-        Some(RecomputeMode::Full) => full,
-        Some(RecomputeMode::Operators) => Recompute::Operators,
-    };
-    LayerRecompute {
-        first: settings.map_or(Recompute::None, |settings| mode(settings.mode, full)),
-        layers: settings.and_then(|settings| settings.layers).map(|layers| layers.get() as u32),
-        others: settings.map_or(Recompute::None, |settings| mode(settings.others, Recompute::None)),
-    }
-}
-
-/// Words of the language that mean the same in the workloads, both ways: presets come from there.
-macro_rules! same {
-    ($ours:ident: $($word:ident),+) => {
-        impl From<$ours> for workloads::model::transformer::$ours {
-            fn from(word: $ours) -> Self {
-                match word { $($ours::$word => Self::$word),+ }
-            }
-        }
-
-        impl From<workloads::model::transformer::$ours> for $ours {
-            fn from(word: workloads::model::transformer::$ours) -> Self {
-                match word { $(workloads::model::transformer::$ours::$word => Self::$word),+ }
-            }
-        }
-    };
-}
-
-same!(Norm: Layer, Rms);
-same!(Mlp: Gelu, Swiglu);
-same!(Bias: None, Qkv, All);
-same!(Positions: Learned, Rotary, Alibi);
-same!(Encoder: Bert, Roberta);
-same!(Scaling: Tensorwise, Rowwise, Delayed);
-same!(CrossEntropy: Passes, Operators, Fused);
-same!(ContextExchange: AllToAll, Ring, AllGather, GatheredRing);
 
 /// Type of activations and of the parameters that kernels read.
 pub(crate) fn dtype(scenario: &Scenario) -> Dtype {

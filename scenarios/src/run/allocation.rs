@@ -24,7 +24,7 @@ pub(super) enum Verdict {
 impl Verdict {
     /// The verdict on a plan.
     pub(super) fn of(scenario: &Scenario, built: &Built) -> Self {
-        match plans::memory::ranks(scenario, built) {
+        match plans::allocating(scenario, built) {
             Ok(ranks) => Self::Allocator(Box::new(ranks)),
             Err(reason) => Self::Stores(reason),
         }

@@ -3,11 +3,11 @@
 use reports::summary::IdleGpus;
 
 use crate::plans;
-use crate::schema::{Model, Scenario};
+use crate::schema::Scenario;
 
 /// The GPUs that a model leaves over: ranks take them from the first on.
 pub(super) fn idle_gpus(scenario: &Scenario) -> Option<IdleGpus> {
-    if matches!(scenario.model, Model::ProfiledPipeline(_)) {
+    if scenario.model.profile().is_some() {
         return None;
     }
     let machine = plans::machine::of(scenario).ok()?;

@@ -23,7 +23,7 @@ use super::ranks;
 use super::tally::Tally;
 use super::words::Words;
 use crate::plans;
-use crate::schema::{Count, Launch, Model, Scenario, Share};
+use crate::schema::{Count, Launch, Scenario, Share};
 
 /// Steps are steady when their times differ by no more than this, relative.
 const STEADY: f64 = 1e-9;
@@ -229,7 +229,7 @@ impl Measured<'_> {
     fn resources(&self) -> Vec<ResourceUse> {
         /// The most links of a machine that are told.
         const SHOWN: usize = 32;
-        if matches!(self.scenario.model, Model::ProfiledPipeline(_)) {
+        if self.scenario.model.profile().is_some() {
             return self.lowered().partner_links.iter().map(|&fluid| self.used(fluid)).collect();
         }
         let fluids = (0..self.run.fluids.len()).map(FluidId::from);

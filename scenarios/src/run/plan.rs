@@ -10,7 +10,7 @@ use super::ranks::GROUPS_MAX;
 use super::{Options, Progress, Refusal, in_parallel, selected};
 use crate::experiment::{Experiment, Infeasible, Point, Variant};
 use crate::plans;
-use crate::schema::{Model, Scenario};
+use crate::schema::Scenario;
 
 /// Seconds of one core that a run takes, for estimates.
 struct Effort {
@@ -151,10 +151,7 @@ impl Size {
 
 /// Seconds that one run of a scenario takes on one core, roughly.
 fn seconds(scenario: &Scenario, activities: u64) -> f64 {
-    let effort = match scenario.model {
-        Model::ProfiledPipeline(_) => &PROFILE,
-        Model::Transformer(_) | Model::Layers(_) => &MACHINE,
-    };
+    let effort = if scenario.model.profile().is_some() { &PROFILE } else { &MACHINE };
     activities as f64 * effort.activity + plans::ranks(scenario) as f64 * effort.rank + effort.run
 }
 

@@ -6,7 +6,7 @@ use reports::summary::{FailureKind, RunSummary};
 use super::outcomes::Outcomes;
 use crate::plans;
 use crate::schema::{
-    Allocator, BPipe, Count, GatherLimit, Model, Recompute, RecomputeMode, Scenario, Schedule, Sharding,
+    Allocator, Bpipe, Count, GatherLimit, Model, Recompute, RecomputeMode, Scenario, Schedule, Sharding,
 };
 
 /// Activities of the largest model on a machine for which other settings are tried.
@@ -21,7 +21,7 @@ pub(super) fn of(scenario: &Scenario, run: &RunSummary, outcomes: &Outcomes) -> 
     // Segments that grow spare fragments, and nothing else.
     let fragmented =
         failure.unfragmented_bytes <= failure.capacity_bytes && failure.unfragmented_bytes.is_some();
-    let frugal = !matches!(scenario.model, Model::ProfiledPipeline(_));
+    let frugal = scenario.model.profile().is_none();
     if frugal && plans::activities(scenario) > TRIED_MAX {
         return Vec::new();
     }
@@ -125,7 +125,7 @@ fn lending(scenario: &Scenario) -> Option<Change> {
 }
 
 fn lend(scenario: &mut Scenario) {
-    scenario.techniques.bpipe = Some(BPipe::default());
+    scenario.techniques.bpipe = Some(Bpipe::default());
 }
 
 /// Recomputation, and recomputation together with BPipe.

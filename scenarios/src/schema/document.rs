@@ -73,6 +73,7 @@ fn with_references() -> Json {
 fn generated<T: JsonSchema>() -> Json {
     let mut schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<T>().to_value();
     forbid_null(&mut schema);
+    join_lines(&mut schema);
     schema
 }
 
@@ -229,6 +230,15 @@ fn forbid_null(schema: &mut Json) {
         map.remove("default");
     }
     children(schema).for_each(forbid_null);
+}
+
+/// Joins the lines of each paragraph of the documentation, which wraps as code does.
+fn join_lines(schema: &mut Json) {
+    if let Some(Json::String(text)) = schema.get_mut("description") {
+        let paragraphs: Vec<String> = text.split("\n\n").map(|lines| lines.replace('\n', " ")).collect();
+        *text = paragraphs.join("\n\n");
+    }
+    children(schema).for_each(join_lines);
 }
 
 /// Lets a map of settings leave out every entry, and say `none` to remove an inherited one that has no default.

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use hw_models::settings::written::{self, Scalar, Written};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error};
 
-use super::written::{self, Scalar, Written};
 use super::{Bytes, Duration, Rate, Share};
 
 /// A number, bare or with any unit of the language, and its text as written.

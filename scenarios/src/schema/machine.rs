@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
+use hw_models::settings::written::{self, Scalar, Written};
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess};
 use serde::{Deserialize, Serialize};
 
-use super::written::{self, Scalar, Written};
 use super::{Bytes, Count, Rate, Share};
 
 /// What a model is trained on.

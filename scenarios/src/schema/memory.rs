@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
+use hw_models::settings::written::{self, Scalar, Written};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::written::{self, Scalar, Written};
-use super::{Bytes, Count, Share};
+use super::{Bytes, Count, Placeholder, Share};
 
 /// What limits memory, and what is held all the time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,7 +37,7 @@ pub struct MemoryLimit {
     pub allocator: Option<Allocator>,
     /// What autograd is given for a weight gradient that a product has added to its sum.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub gradient_placeholders: Option<GradientPlaceholders>,
+    pub gradient_placeholders: Option<Placeholder>,
 }
 
 /// Page-locked memory of hosts: buffers of what is offloaded and swapped, and of gradients and parameters that hosts exchange with their
@@ -76,20 +76,6 @@ pub struct Allocator {
     /// Steps between one power of two and the next that sizes are rounded up to; a power of two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub roundup_power2_divisions: Option<Count<1, 64>>,
-}
-
-/// What autograd is given for a weight gradient that a product has added to its sum over micro-batches: memory that nobody
-/// reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum GradientPlaceholders {
-    /// Nothing (Megatron-LM up to 2022).
-    #[default]
-    None,
-    /// New memory each time, freed at once (layers of Megatron-LM).
-    Fresh,
-    /// One for each shape of weights, for good (Transformer Engine).
-    Kept,
 }
 
 /// Bytes of a parameter, its gradient and its optimizer state together.

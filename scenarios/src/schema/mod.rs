@@ -10,8 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::constants::Constants;
 
-mod count;
-mod decimal;
 pub(crate) mod document;
 mod figure;
 mod layers;
@@ -19,48 +17,47 @@ mod machine;
 mod memory;
 mod model;
 mod parallelism;
-mod per_stage;
-mod quantity;
 mod run;
 pub(crate) mod shape;
 mod software;
 mod storage;
-mod techniques;
 mod training;
 mod transformer;
-pub(crate) mod written;
 
-pub use count::Count;
-pub use decimal::Decimal;
 pub use document::json_schema;
 pub use figure::{Figure, FigureKind};
 pub(crate) use figure::{meaning, same_meaning};
+pub(crate) use hw_models::settings::split as split_quantity;
+pub use hw_models::settings::{Bytes, Count, Duration, PerStage, Rate, Share, StageSet};
 pub use layers::LayerList;
 pub use machine::{Cluster, Degrade, Ends, HostMemory, Machine, PartLink, PartSettings, Parts, SingleNode};
-pub use memory::{Allocator, BytesPerParameter, GradientPlaceholders, MemoryLimit, Pinned, WhenFull};
+pub use memory::{Allocator, BytesPerParameter, MemoryLimit, Pinned, WhenFull};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
 pub use parallelism::{
-    ContextExchange, GatherLimit, Idle, Interleaved, MemoryAllowance, OverlapGradientReduce,
-    OverlapParameterGather, Parallelism, Placement, Schedule, Send, Sharding, ZbAuto,
+    Idle, Interleaved, MemoryAllowance, OverlapGradientReduce, OverlapParameterGather, Parallelism,
+    Placement, Schedule, ZbAuto,
 };
-pub use per_stage::PerStage;
-pub(crate) use quantity::split as split_quantity;
-pub use quantity::{Bytes, Dimension, Duration, Memory, Quantity, Rate, Share, Time, Transfer, Unit, Whole};
 pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
-pub use software::{
-    Attention, CrossEntropy, FusedSoftmax, Gelu, Launch, LayersOf, Optimizer, ProductsAddTo, Software,
+pub use software::{Attention, FusedSoftmax, Gelu, LayersOf, Optimizer, Software};
+pub use storage::{DriveArray, DriveSet, Storage};
+pub use workloads::passes::Techniques;
+pub use training::{Fp8, MicroBatches, Precision, Training};
+pub use transformer::{DrawnLoad, ExpertLoad, Experts, LatentAttention, Layers, Sequence, Transformer};
+pub use workloads::memory::Placeholder;
+pub use workloads::model::hosted::KeptParameters;
+pub use workloads::model::layered::Optimizer as UpdateRule;
+pub use workloads::model::transformer::{
+    AddedTo, Bias, ContextExchange, CrossEntropy, Encoder, GatherLimit, Mlp, Norm, Positions,
+    Recompute as RecomputeMode, Scaling, Sharding, Step,
 };
-pub use storage::{DriveArray, DriveSet, Outside, Storage};
-pub use techniques::{
-    ActivationOffload, BPipe, EvictionPolicy, Keep, KeptParameters, PairTransfer, Recompute, RecomputeMode,
-    StageSet, StoreWhen, Swap, SwapCoordination, SwapEngine, Techniques, ZeroInfinity, ZeroOffload,
-};
-pub use training::{Fp8, MicroBatches, Precision, Scaling, Step, Training, UpdateRule};
-pub use transformer::{
-    Bias, DrawnLoad, Encoder, ExpertLoad, Experts, LatentAttention, Layers, Mlp, Norm, Positions, Sequence,
-    Transformer,
-};
+pub use workloads::plan::Launch;
+pub use workloads::realise::messages::SendMode;
+pub use workloads::site::Outside;
+pub use workloads::passes::bpipe::{Bpipe, PairTransfer};
+pub use workloads::passes::offload::{ActivationOffload, Keep};
+pub use workloads::passes::recompute::Recompute;
+pub use workloads::passes::swap::{Coordination, Swap};
 
 /// Everything that determines a run: what is trained, on what, how, and with which techniques.
 ///
@@ -107,11 +104,9 @@ pub struct Scenario {
 impl Scenario {
     /// Stages of the pipeline; always there once the scenario has been checked.
     pub fn stages(&self) -> usize {
-        match &self.model {
-            Model::ProfiledPipeline(pipeline) => pipeline.stages.get() as usize,
-            Model::Transformer(_) | Model::Layers(_) => {
-                self.parallelism.pipeline.map_or(1, Count::get) as usize
-            }
+        match self.model.profile() {
+            Some(pipeline) => pipeline.stages.get() as usize,
+            None => self.parallelism.pipeline.map_or(1, Count::get) as usize,
         }
     }
 }

@@ -21,6 +21,32 @@ pub enum Model {
     Layers(Box<LayerList>),
 }
 
+impl Model {
+    /// Path of its settings.
+    pub(crate) fn path(&self) -> &'static str {
+        match self {
+            Self::ProfiledPipeline(_) => "model.profiled_pipeline",
+            Self::Transformer(_) => "model.transformer",
+            Self::Layers(_) => "model.layers",
+        }
+    }
+
+    /// Its profile, where its stage times are given.
+    pub(crate) fn profile(&self) -> Option<&ProfiledPipeline> {
+        if let Self::ProfiledPipeline(pipeline) = self { Some(pipeline) } else { None }
+    }
+
+    /// The transformer, where it is one.
+    pub(crate) fn transformer(&self) -> Option<&Transformer> {
+        if let Self::Transformer(model) = self { Some(model) } else { None }
+    }
+
+    /// The list of layers, where it is one.
+    pub(crate) fn layers(&self) -> Option<&LayerList> {
+        if let Self::Layers(model) = self { Some(model) } else { None }
+    }
+}
+
 /// A pipeline whose stage times and sizes are known from a profile. Times and sizes are those of one micro-batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
+use hw_models::settings::written::{self, Scalar, Written};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::written::{self, Scalar, Written};
-use super::{Bytes, Count, MicroBatches, Stages};
+use super::{Bytes, ContextExchange, Count, GatherLimit, MicroBatches, SendMode, Sharding, Stages};
 
 /// How the work is spread over devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -79,41 +79,10 @@ pub struct Parallelism {
     pub schedule: Schedule,
     /// How boundary tensors are sent; `latency` for a profiled pipeline and `eager` for a transformer when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub send: Option<Send>,
+    pub send: Option<SendMode>,
     /// Whether each tensor rank sends a part of a boundary tensor that all of them hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scatter_gather: Option<bool>,
-}
-
-/// What ranks that have parts of the same sequences exchange for attention.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ContextExchange {
-    /// Parts of sequences for some heads of whole ones (DeepSpeed-Ulysses): `context` divides the heads of keys and values.
-    #[default]
-    AllToAll,
-    /// Keys and values, from rank to rank beside the attention to those that are there (Ring Attention).
-    Ring,
-    /// Keys and values of whole sequences, gathered before attention, their gradients reduced behind it (Llama 3).
-    AllGather,
-    /// Keys and values, gathered beside the attention to the rank's own and met part by part, sums in fp32; their gradients go
-    /// from rank to rank in fp32 (PyTorch's `context_parallel`). Of torchtitan's layers they are repeated for each query.
-    GatheredRing,
-}
-
-/// What copies of a model share among them, each what the one before does and more (Rajbhandari et al., SC 2020).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Sharding {
-    /// Nothing.
-    #[default]
-    None,
-    /// Optimizer states: ZeRO-1, Megatron-LM's distributed optimizer.
-    Optimizer,
-    /// Gradients, too, which are summed for every micro-batch: ZeRO-2.
-    Gradients,
-    /// Parameters, too, which are gathered for every pass: ZeRO-3, PyTorch's FSDP.
-    Parameters,
 }
 
 /// Sums of gradients beside the backward pass: a bucket leaves when the last of its gradients is there.
@@ -141,20 +110,6 @@ pub struct OverlapParameterGather {
     pub per_parameter: bool,
     /// What keeps gathers from taking memory long before it is needed.
     pub limit: GatherLimit,
-}
-
-/// What keeps gathers from taking memory long before it is needed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum GatherLimit {
-    /// The device: gathers wait there for the computation before them, and the host goes on, as in PyTorch's FSDP2.
-    #[default]
-    Device,
-    /// The host: it waits until the device is done with what was gathered before, as FSDP1 with `limit_all_gathers`.
-    Host,
-    /// Nothing: the host takes memory as far ahead of the device as it is, as FSDP1 without `limit_all_gathers`. Where PyTorch
-    /// would wait for the device and ask once more, memory runs out.
-    None,
 }
 
 impl Default for OverlapParameterGather {
@@ -245,20 +200,6 @@ pub enum MemoryAllowance {
     PerStage(MicroBatches),
     /// So many bytes.
     Bytes(Bytes),
-}
-
-/// How boundary tensors are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Send {
-    /// A message arrives the transfer time after its producer ends; the sender goes on at once.
-    Latency,
-    /// Messages of one boundary and direction go one after the other; the sender goes on at once.
-    Eager,
-    /// As eager, but the sender goes on when its message has arrived, as in Megatron-LM through 2022.
-    Blocking,
-    /// Sender and receiver meet, and both are busy for the transfer time: for `1f1b`, `gpipe` and `zb-h1`, others deadlock.
-    Rendezvous,
 }
 
 impl Serialize for MemoryAllowance {

@@ -107,7 +107,7 @@ impl<'a> Shape<'a> {
     pub(crate) fn title(self) -> String {
         let text = self.description();
         let sentence = text.split_once(". ").map_or(text, |(first, _)| first);
-        let sentence = sentence.split("\n\n").next().unwrap_or("").replace('\n', " ");
+        let sentence = sentence.split("\n\n").next().unwrap_or("");
         uncapitalised(sentence.trim_end_matches('.'))
     }
 

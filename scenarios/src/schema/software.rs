@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Count, Duration, Share};
+use super::{AddedTo, Count, CrossEntropy, Duration, Launch, Share};
 
 /// Which kernels the training framework uses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,7 +37,7 @@ pub struct Software {
     /// How parameters are updated.
     pub optimizer: Optimizer,
     /// Which sums of gradients over micro-batches the products of weight gradients add to by themselves.
-    pub products_add_to: ProductsAddTo,
+    pub products_add_to: AddedTo,
     /// How the loss over the vocabulary is computed.
     pub cross_entropy: CrossEntropy,
     /// How often the loss is computed again, unfused, for metrics of the training batch: 2 in MosaicML's llm-foundry.
@@ -63,7 +63,7 @@ impl Default for Software {
             compile: false,
             gelu: Gelu::default(),
             optimizer: Optimizer::default(),
-            products_add_to: ProductsAddTo::default(),
+            products_add_to: AddedTo::default(),
             cross_entropy: CrossEntropy::default(),
             loss_metrics: Count::new(0).expect("within the limits"),
             fused_softmax: FusedSoftmax::default(),
@@ -130,33 +130,6 @@ pub enum Optimizer {
     Operators,
 }
 
-/// Which sums of gradients over micro-batches the products of weight gradients add to by themselves; to others a pass of its own
-/// adds each gradient.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProductsAddTo {
-    /// Those in fp32, as in Megatron-LM of 2022.
-    #[default]
-    Fp32,
-    /// Those in 16 bits, too (`memory.bytes_per_parameter: 16`), as in NeMo.
-    Any,
-}
-
-/// How the loss over the vocabulary is computed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CrossEntropy {
-    /// Pass after pass over an fp32 copy of the logits, as in Megatron-LM.
-    #[default]
-    Passes,
-    /// As PyTorch's `cross_entropy` of an fp32 copy, operator by operator, each with memory of its own; over tensor ranks as its
-    /// `loss_parallel`. So torchtitan does, whose `compile` is of layers alone.
-    Operators,
-    /// One kernel forward and one backward, which fills the logits with their gradient: flash-attention's and Transformer
-    /// Engine's.
-    Fused,
-}
-
 /// Whether scale, mask and softmax of materialised attention are one kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -168,17 +141,4 @@ pub enum FusedSoftmax {
     On,
     /// Never.
     Off,
-}
-
-/// How the host issues the work of the GPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Launch {
-    /// Operator by operator, as PyTorch does; small models wait for it.
-    #[default]
-    Eager,
-    /// Every visit of a micro-batch as one captured CUDA graph.
-    Graph,
-    /// The host is never late.
-    Free,
 }

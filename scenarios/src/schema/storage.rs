@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
+use hw_models::settings::written::{self, Scalar, Written};
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, Error, SeqAccess};
 use serde::{Deserialize, Serialize};
 
-use super::written::{self, Scalar, Written};
 use super::{Bytes, Count, Duration, Share};
 
 /// Arrays of drives by name. Every node has each of them.
@@ -61,17 +61,6 @@ pub enum DriveSet {
 
 /// Drives of a node.
 type DriveCount = Count<1, 4_096>;
-
-/// Where something is that is away from the GPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outside {
-    /// In host memory.
-    #[default]
-    Host,
-    /// On drives.
-    Drives,
-}
 
 impl<'de> Deserialize<'de> for DriveSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Count, Sequence};
+use super::{Count, Scaling, Sequence, Step, UpdateRule};
 
 /// Micro-batches of one step.
 pub type MicroBatches = Count<1, 65_536>;
@@ -60,33 +60,6 @@ pub struct Fp8 {
     pub gather_parameters: bool,
 }
 
-/// What of a tensor in 8 bits shares a scale, and when that is found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scaling {
-    /// All of it, from its largest value, for which it is read before the cast: torchao's default.
-    #[default]
-    Tensorwise,
-    /// Each row, and each column of what is transposed: torchao's `rowwise`.
-    Rowwise,
-    /// All of it, from largest values of steps before; weights are cast once a step: Transformer Engine's default on Hopper.
-    Delayed,
-}
-
-/// What a step does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Step {
-    /// Forward and backward passes, sums of gradients, an update of the parameters.
-    #[default]
-    Full,
-    /// The same without the update, and without what an optimizer holds.
-    Gradients,
-    /// Forward passes only, without gradients: inference on whole sequences, or validation. Layers of a list then drop nothing,
-    /// and the list needs no loss.
-    Forward,
-}
-
 /// Number formats of activations and of the parameters that kernels read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -97,16 +70,6 @@ pub enum Precision {
     Bf16Mixed,
     /// Everything in fp32.
     Fp32,
-}
-
-/// What updates parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum UpdateRule {
-    /// Adam: two moments of each parameter.
-    Adam,
-    /// Stochastic gradient descent with momentum: one moment, 4 bytes a parameter less.
-    SgdMomentum,
 }
 
 fn yes() -> bool {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Count, Share};
+use super::{Bias, Count, Encoder, Mlp, Norm, Positions, Share};
 
 /// Layers of a transformer.
 pub type Layers = Count<1, 4_096>;
@@ -88,16 +88,6 @@ pub struct Transformer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [2]))]
     pub classes: Option<Count<1, 1_048_576>>,
-}
-
-/// Encoders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Encoder {
-    /// Two token types.
-    Bert,
-    /// One token type, and two positions that no token has.
-    Roberta,
 }
 
 /// A mixture of experts: a router sends each token to a few of them. `count`, `top_k` and `ffn` are needed.
@@ -191,47 +181,3 @@ pub struct LatentAttention {
 
 /// Tokens of a sequence.
 pub type Sequence = Count<1, 16_777_216>;
-
-/// Normalisation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Norm {
-    /// LayerNorm.
-    Layer,
-    /// RMSNorm.
-    Rms,
-}
-
-/// The MLP of a layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mlp {
-    /// Two matrices with GeLU between them.
-    Gelu,
-    /// Three matrices: SiLU of one product gates another.
-    Swiglu,
-}
-
-/// Which linear layers have a bias.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Bias {
-    /// None of them.
-    None,
-    /// Only the projection to queries, keys and values.
-    Qkv,
-    /// All.
-    All,
-}
-
-/// How positions enter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Positions {
-    /// A learned embedding, added to that of the words.
-    Learned,
-    /// Queries and keys are rotated.
-    Rotary,
-    /// Added to the attention scores (ALiBi).
-    Alibi,
-}

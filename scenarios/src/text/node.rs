@@ -1,5 +1,6 @@
 //! The tree a scenario is before it is typed: every value knows where it was written.
 
+pub(crate) use hw_models::settings::written::shorten;
 use indexmap::IndexMap;
 
 use super::source::Mark;
@@ -211,15 +212,5 @@ impl Value {
                 format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
             }
         }
-    }
-}
-
-/// The text, cut where a message would get unreadable.
-pub(crate) fn shorten(text: &str) -> String {
-    const LONGEST: usize = 60;
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", text[..end].chars().map(printable).collect::<String>()),
-        None => text.chars().map(printable).collect(),
     }
 }

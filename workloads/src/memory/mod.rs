@@ -24,6 +24,8 @@ mod walk;
 use std::collections::BTreeMap;
 
 use hw_models::allocator::{Request, StreamNumber};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::graph::Phase;
 use crate::names::kind;
@@ -60,16 +62,20 @@ pub struct Framework {
     pub placeholder: Placeholder,
 }
 
-/// What autograd is given in place of a weight gradient that a product has added to the sum over micro-batches: memory of
-/// its size, which nobody reads, so that what waits for the gradient is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Memory that autograd is given for a weight gradient which a product has added to its sum over
+/// micro-batches; nobody reads it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "GradientPlaceholders")]
 pub enum Placeholder {
     /// Nothing (Megatron-LM up to 2022).
+    #[default]
     None,
-    /// New memory each time, freed at once (layers of Megatron-LM, `LinearWithGradAccumulationAndAsyncCommunication`).
+    /// New memory each time, freed at once (layers of Megatron-LM).
+    // `LinearWithGradAccumulationAndAsyncCommunication`.
     Fresh,
-    /// One for each shape of a layer's weights, for good (`get_dummy_wgrad` of Transformer Engine); that of the logits,
-    /// which are a layer of Megatron-LM, is new each time.
+    /// One for each shape of weights, for good (Transformer Engine).
+    // `get_dummy_wgrad`; that of the logits, which are a layer of Megatron-LM, is new each time.
     Kept,
 }
 

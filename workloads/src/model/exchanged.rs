@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use crate::exchange::{Exchange, LaunchedBy, ReadAhead, Tie};
 use crate::graph::{OpId, Phase, Purpose, Storage, StorageId};
-use crate::model::hosted::{ParametersAt, work};
+use crate::model::hosted::work;
 
 use super::cut::PartKind;
 use super::laid::{Laid, Part};
@@ -136,10 +136,10 @@ impl Exchanging<'_> {
         let on = (part.stage, part.chunk);
         let (mut ops, mut read) = (Vec::new(), None);
         let share = bytes.div_ceil(self.data.holding(group).into());
-        if let Some(ParametersAt::Drives { buffers }) = self.data.hosted.map(|hosted| hosted.parameters) {
+        if let Some(hosted) = self.data.hosted.filter(|hosted| hosted.parameters.are_on_drives()) {
             let from_drives = ("parameters from drives", phase, work(HostWorkKind::ReadParameters, share));
             let op = self.laid.add_beside(on, from_drives, Default::default());
-            read = Some(ReadAhead { op, buffers });
+            read = Some(ReadAhead { op, buffers: hosted.parameter_buffers });
         }
         if self.data.parameters_away() {
             let send = ("parameters to the GPU", phase, work(HostWorkKind::Send, share));
@@ -172,7 +172,7 @@ impl Exchanging<'_> {
             GatherLimit::Device => LaunchedBy::Device,
             _ if self.data.sharding < Sharding::Parameters => LaunchedBy::Device,
             GatherLimit::Host => LaunchedBy::Host { ahead, waits: true },
-            GatherLimit::Nothing => LaunchedBy::Host { ahead, waits: false },
+            GatherLimit::None => LaunchedBy::Host { ahead, waits: false },
         }
     }
 

@@ -15,6 +15,9 @@
 //! Gradients of several micro-batches are summed on the GPU: what the host has of them comes back, is added to and leaves again
 //! (DeepSpeed, `async_accumulate_grad_in_cpu_via_gpu`). Division by the loss scale and clipping are part of the host's pass.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::exchange::Exchange;
 use crate::graph::{OpId, Phase};
 use crate::host_update::{HostGradients, HostGroup, HostUpdate};
@@ -39,26 +42,27 @@ pub struct HostedStates {
     /// Gradients leave in every backward pass, as soon as they are there; else once a step, when they are summed.
     pub beside: bool,
     /// Where parameters are between passes; those that are away from the GPUs come block by block for every pass.
-    pub parameters: ParametersAt,
+    pub parameters: KeptParameters,
+    /// Blocks whose parameters are in buffers of host memory at a time, where they are on drives.
+    pub parameter_buffers: u32,
     /// States are on drives, where gradients go, too.
     pub states_on_drives: bool,
 }
 
 /// Where parameters are between passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ParametersAt {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeptParameters {
     /// On the GPUs.
     Gpu,
     /// In host memory.
     Host,
-    /// On drives, from where so many blocks at most are in buffers of host memory at a time.
-    Drives {
-        /// Blocks.
-        buffers: u32,
-    },
+    /// On drives, from where those of each block are read ahead of every pass, and where an update
+    /// writes them.
+    Drives,
 }
 
-impl ParametersAt {
+impl KeptParameters {
     /// Whether they are away from the GPUs.
     pub const fn are_away(self) -> bool {
         !matches!(self, Self::Gpu)
@@ -66,7 +70,7 @@ impl ParametersAt {
 
     /// Whether they are on drives.
     pub const fn are_on_drives(self) -> bool {
-        matches!(self, Self::Drives { .. })
+        matches!(self, Self::Drives)
     }
 }
 
@@ -85,10 +89,10 @@ impl HostedStates {
         let shared = all.optimizer / (of_adam + SINGLE * moments);
         let kept = SINGLE * (1 + moments);
         let [parameters_here, parameters_there, parameters_on_drives] = match self.parameters {
-            ParametersAt::Gpu => [all.parameters, 0, 0],
-            ParametersAt::Host => [0, all.parameters, 0],
+            KeptParameters::Gpu => [all.parameters, 0, 0],
+            KeptParameters::Host => [0, all.parameters, 0],
             // What its buffers hold is added where blocks are known.
-            ParametersAt::Drives { .. } => [0, 0, all.parameters],
+            KeptParameters::Drives => [0, 0, all.parameters],
         };
         let gradients = shared * states.gradient_bytes() * if self.delayed { 2 } else { 1 };
         let [at_host, drives] = if self.states_on_drives {

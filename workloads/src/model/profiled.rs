@@ -17,8 +17,6 @@ pub struct ProfiledPipeline {
     pub stages: Vec<StageProfile>,
     /// Bytes of a stage's device that the pipeline may use (memory less what is reserved); none: unlimited.
     pub capacity: Option<u64>,
-    /// What copies between partner stages run over ([`crate::passes::bpipe`]).
-    pub partner_link: PartnerLink,
 }
 
 /// What one stage needs per micro-batch, and holds. With several chunks per stage, times and bytes are split evenly.
@@ -42,15 +40,6 @@ pub struct StageProfile {
     pub activation_kept_for_weight: Option<u64>,
     /// Bytes held throughout: weights, gradients, optimizer states.
     pub weights: u64,
-}
-
-/// The connection between a stage and its partner, in each direction.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum PartnerLink {
-    /// So fast that a copy takes no time.
-    Hidden,
-    /// Bytes per second, from 10^5 to 10^15.
-    Rate(f64),
 }
 
 impl StageProfile {
@@ -108,14 +97,6 @@ impl ProfiledPipeline {
             }
         };
         self.stages.iter().map(memory).collect()
-    }
-
-    /// The rate between partners, where it is given.
-    pub fn partner_rate(&self) -> Option<f64> {
-        match self.partner_link {
-            PartnerLink::Hidden => None,
-            PartnerLink::Rate(rate) => Some(rate),
-        }
     }
 
     /// The durations of a graph's operators (after techniques have rewritten it), all of them opaque, and of messages.

@@ -9,6 +9,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hw_models::settings::{Count, Rate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::error::PlanError;
@@ -21,23 +24,45 @@ use super::{Added, Context, Kind, Pass, Plan, Size};
 /// The name of this technique in scenarios and errors.
 pub const NAME: &str = "bpipe";
 
-/// The options of BPipe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Balance activation memory between the stages `x` and `p - 1 - x`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "BPipe")]
 pub struct Bpipe {
-    /// Which micro-batches are lent.
+    /// Choice of the micro-batches that leave a stage over its bound.
     pub policy: EvictionPolicy,
-    /// Most micro-batches resident on an evictor, at least 2; none: `ceil((p + 2) / 2)`.
-    pub bound: Option<u32>,
+    /// Rate of transfers within a pair of stages of a profiled pipeline; `hidden` when absent. Those of
+    /// a transformer go over the links of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<PairTransfer>,
+    /// Micro-batches that a stage may hold, one of which is computed and one fetched;
+    /// `ceil((p + 2) / 2)` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Count<2, 65_536>>,
 }
 
-/// Which micro-batch leaves when there is one too many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Rate of transfers within a pair of stages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PairTransfer {
+    /// At once: the gain of the technique if transfers cost nothing.
+    #[default]
+    Hidden,
+    /// At this rate in each direction.
+    Rate(Rate),
+}
+
+/// Choice of the micro-batches that leave a stage over its bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum EvictionPolicy {
-    /// The newest that has been computed, needed last: of `N = p - s` micro-batches in flight `N - bound` are away at any
-    /// time. One is being computed and one fetched, so those are always among the other `N - 2`, and no policy gets by
-    /// with fewer evictions than `N - bound` for every `N - 2` micro-batches.
+    /// The newest, and only as many as the bound demands.
+    #[default]
+    // Needed last: of `N = p - s` micro-batches in flight `N - bound` are away at any time. One is being
+    // computed and one fetched, so those are always among the other `N - 2`, and no policy gets by with
+    // fewer evictions than `N - bound` for every `N - 2` micro-batches.
     EvictNewest,
-    /// The oldest that has not been away: every micro-batch of an evictor leaves once and returns once.
+    /// Every micro-batch leaves after its forward pass and returns before its backward pass.
     EveryMicroBatch,
 }
 
@@ -53,12 +78,6 @@ pub enum BpipeError {
         /// The schedule asked for.
         schedule: &'static str,
     },
-    /// A micro-batch is computed while another is fetched.
-    #[error("the bound of `bpipe` is {bound}, but a stage needs room for at least 2 micro-batches")]
-    Bound {
-        /// The bound asked for.
-        bound: u32,
-    },
     /// Another technique has decided about the same storage.
     #[error(transparent)]
     Conflict(#[from] Conflict),
@@ -67,7 +86,15 @@ pub enum BpipeError {
 impl Bpipe {
     /// Most micro-batches resident on an evictor of a pipeline of `stages` stages.
     pub fn bound(&self, stages: u32) -> u32 {
-        self.bound.unwrap_or_else(|| (stages + 2).div_ceil(2))
+        self.bound.map_or((stages + 2).div_ceil(2), |bound| bound.get() as u32)
+    }
+
+    /// Bytes per second between the stages of a pair of a profiled pipeline. `None`: hidden.
+    pub(crate) fn partner_rate(&self) -> Option<f64> {
+        match self.transfer {
+            None | Some(PairTransfer::Hidden) => None,
+            Some(PairTransfer::Rate(rate)) => Some(rate.bytes_per_second() as f64),
+        }
     }
 
     /// Stages of a pipeline of `stages` that lend micro-batches: those with more in flight than the bound.
@@ -113,9 +140,6 @@ pub fn decide(
     }
     let stages = order.shape.chain.stages;
     let bound = bpipe.bound(stages);
-    if bound < 2 {
-        return Err(BpipeError::Bound { bound });
-    }
     for stage in 0..stages / 2 {
         let trips = trips(&order.stages[stage as usize], bound, bpipe.policy);
         let saved: BTreeSet<StorageId> = graph

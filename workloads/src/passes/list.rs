@@ -1,5 +1,8 @@
 //! The list of passes.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::limits::Invalid;
 use crate::model::hosted::HostedStates;
 use crate::model::transformer::{DataParallel, Step};
@@ -21,7 +24,7 @@ use super::zero_infinity::{self, ZeroInfinity};
 use super::zero_offload::ZeroOffload;
 
 /// How the stages of a model work together.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Pipelining {
     /// Micro-batches per step, at least 1.
     pub micro_batches: u32,
@@ -35,18 +38,27 @@ pub struct Pipelining {
     pub techniques: Techniques,
 }
 
-/// Techniques of a plan, each at most once.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Techniques that change what is executed, where and in which order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct Techniques {
-    /// BPipe.
+    /// Recompute activations before the backward pass instead of keeping them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recompute: Option<Recompute>,
+    /// Balance activation memory between the stages `x` and `p - 1 - x` (Kim et al., ICML 2023).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bpipe: Option<Bpipe>,
-    /// Offload of activations.
-    pub offload: Option<ActivationOffload>,
-    /// Swapping.
-    pub swap: Option<Swap>,
-    /// States of the optimizer with hosts.
+    /// Move what the forward pass saves to host memory or drives, and back before the backward pass needs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activation_offload: Option<ActivationOffload>,
+    /// Keep the states of the optimizer with the hosts, which update: gradients leave, parameters come back (Ren et al., ATC 2021).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub zero_offload: Option<ZeroOffload>,
-    /// States, and parameters, with hosts or on their drives.
+    /// Move as much of what the forward pass saves to host memory, and back, as must be for the GPU's memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swap: Option<Swap>,
+    /// Keep the states of the optimizer on drives, and parameters in host memory or on drives (Rajbhandari et al., SC 2021).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub zero_infinity: Option<ZeroInfinity>,
 }
 
@@ -59,13 +71,14 @@ pub fn list(
     fn one<P: Pass + 'static>(pass: P) -> Option<Box<dyn Pass>> {
         Some(Box::new(pass))
     }
-    let &Pipelining { send, techniques: Techniques { bpipe, offload, swap, .. }, .. } = pipelining;
+    let Techniques { bpipe, activation_offload, swap, .. } = pipelining.techniques.clone();
+    let send = pipelining.send;
     let passes = [
         // A profile's stages run again as a whole; sources of operators have rewritten their blocks already.
         recompute.cloned().and_then(one),
         // Who moves what is decided by one technique a storage; each refuses what another has decided.
         bpipe.and_then(one),
-        offload.and_then(one),
+        activation_offload.and_then(one),
         swap.and_then(one),
         // After all that leave for hosts are known: which of them find page-locked memory there.
         one(Buffering),
@@ -99,17 +112,23 @@ pub fn in_order(mut passes: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pass>> {
 
 impl Techniques {
     /// No technique.
-    pub const NONE: Self =
-        Self { bpipe: None, offload: None, swap: None, zero_offload: None, zero_infinity: None };
+    pub const NONE: Self = Self {
+        recompute: None,
+        bpipe: None,
+        activation_offload: None,
+        zero_offload: None,
+        swap: None,
+        zero_infinity: None,
+    };
 
     /// Whether activations leave the GPUs for their hosts.
     pub(crate) const fn leave_for_hosts(&self) -> bool {
-        self.offload.is_some() || self.swap.is_some()
+        self.activation_offload.is_some() || self.swap.is_some()
     }
 
     /// What of the states of a model of so many stages is with hosts.
     pub(crate) fn hosted(&self, stages: u32) -> Option<HostedStates> {
-        let infinity = self.zero_infinity.map(ZeroInfinity::hosted);
+        let infinity = self.zero_infinity.as_ref().map(ZeroInfinity::hosted);
         self.zero_offload.map(|technique| technique.hosted(stages)).or(infinity)
     }
 
@@ -118,7 +137,7 @@ impl Techniques {
         if let Some(technique) = self.zero_offload {
             technique.check(stages, data, step, wrong);
         }
-        if let Some(technique) = self.zero_infinity {
+        if let Some(technique) = &self.zero_infinity {
             technique.check(stages, data, step, wrong);
         }
         if self.zero_offload.is_some() && self.zero_infinity.is_some() {

@@ -4,31 +4,55 @@
 //! Copies of the model share the states as ZeRO-2 does: a host updates what its rank has the sum of. Stages of a pipeline sum
 //! gradients of their micro-batches on the GPU, which leave once a step, as with ZeRO-1.
 
+use hw_models::settings::{Count, Rate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::limits::Invalid;
-use crate::model::hosted::{HostedStates, ParametersAt};
+use crate::model::hosted::{HostedStates, KeptParameters};
 use crate::model::transformer::{DataParallel, Sharding, Step};
 
 /// The name of this technique in scenarios and errors.
 pub const NAME: &str = "zero_offload";
 
-/// How hosts update.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Keep the states of the optimizer in host memory. Gradients go there as soon as they are summed, in
+/// buckets of `overlap_gradient_reduce` or block by block; the host updates, at the speed of its memory,
+/// which copies share; parameters come back. Copies of the model share states and gradients (ZeRO-2), in
+/// a pipeline states (ZeRO-1).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct ZeroOffload {
-    /// Parameters that are updated, and go back, together.
-    pub group: u64,
-    /// The host updates beside the passes of the next step (delayed parameter update).
-    pub delayed: bool,
+    /// Delayed parameter update: the host updates beside the passes of the next step, which has the
+    /// parameters of the one before.
+    pub delayed_update: bool,
+    /// Parameters that are updated, and go back, together; 128 Mi when absent, as in DeepSpeed's CPU Adam.
+    pub group: Count<1, 1_000_000_000_000>,
+    /// Most that the threads of one rank's update get of the host's memory, reads and writes together;
+    /// all of it when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Gradients and parameters are page-locked there (`pin_memory` of DeepSpeed). If not, a thread of
+    /// the host copies them once more in each direction, as fast as one does, and they pass its memory
+    /// three times.
+    pub pinned: bool,
+}
+
+impl Default for ZeroOffload {
+    fn default() -> Self {
+        Self { delayed_update: false, group: Count::literal(128 << 20), rate: None, pinned: true }
+    }
 }
 
 impl ZeroOffload {
     /// Where the states of a model of so many stages are.
     pub(crate) const fn hosted(self, stages: u32) -> HostedStates {
         HostedStates {
-            group: self.group,
+            group: self.group.get(),
             buffers: 1,
-            delayed: self.delayed,
+            delayed: self.delayed_update,
             beside: stages == 1,
-            parameters: ParametersAt::Gpu,
+            parameters: KeptParameters::Gpu,
+            parameter_buffers: 0,
             states_on_drives: false,
         }
     }
@@ -56,9 +80,6 @@ impl ZeroOffload {
         }
         if data.sharing < data.ranks {
             refuse("groups of copies that share would each update all: let all copies share");
-        }
-        if self.group == 0 {
-            refuse("a group of no parameters is never updated: give it some, such as 128 Mi");
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use hw_models::host::{HostCosts, OpClass};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use sim_core::time::Time;
 
 use crate::cost::IssueCosts;
@@ -11,13 +13,14 @@ use crate::graph::{OpId, Phase};
 use crate::model::laid::Laid;
 use crate::model::transformer::{Operator, Work};
 
-/// How the host issues the work of the devices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How the host issues the work of the GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Launch {
-    /// Operator by operator, as eager frameworks do.
+    /// Operator by operator, as PyTorch does; small models wait for it.
     #[default]
     Eager,
-    /// Each visit as one captured graph.
+    /// Every visit of a micro-batch as one captured CUDA graph.
     Graph,
     /// The host is never late.
     Free,

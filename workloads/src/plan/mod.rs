@@ -173,7 +173,7 @@ pub fn build_by(plan: &PipelinePlan, passes: &[Box<dyn Pass>]) -> Result<Built, 
     let mut passing = Plan { memory: plan.model.memory(), ..assemble::plan(chain, graph, Vec::new()) };
     assemble::rewrite(&mut passing, passes, &schedule, Copies::ONE)?;
     let costs = plan.model.costs(chain, &passing.graph);
-    let grounds = ProfiledGrounds { stages, partner_rate: plan.model.partner_rate() };
+    let grounds = ProfiledGrounds { stages, partner_rate: plan.bpipe.and_then(|bpipe| bpipe.partner_rate()) };
     let built = assemble::assemble((passing, &costs), passes, &plan.pipelining(), Copies::ONE, &grounds)?;
     if built.shortfalls.is_empty() { Ok(built) } else { Err(PlanError::DoesNotFit(built.shortfalls)) }
 }

@@ -1,14 +1,15 @@
 //! Each check finds the mistake planted for it, and says where.
 
+use hw_models::settings::{Bytes, Count};
 use workloads::check::{Fault, Problem, schedule as check};
+use workloads::transfer::{Dispositions, Medium};
 use workloads::graph::OpGraph;
 use workloads::order::{Order, PipelineSchedule};
+use workloads::plan::PipelinePlan;
+use workloads::passes::realise;
+use workloads::schedule::{Item, LaneKind, Schedule, StageMemory, Why};
 use workloads::passes::bpipe::{self, Bpipe, EvictionPolicy};
 use workloads::passes::offload::{self, ActivationOffload, Keep, Leaving, Store};
-use workloads::passes::realise;
-use workloads::plan::PipelinePlan;
-use workloads::schedule::{Item, LaneKind, Schedule, StageMemory, Why};
-use workloads::transfer::{Dispositions, Medium};
 
 use crate::plans::{chain, order, stage, uniform};
 
@@ -39,7 +40,7 @@ fn plain() -> (PipelinePlan, Order, OpGraph, Schedule) {
 fn balanced() -> (Schedule, OpGraph) {
     let (plan, order, graph, mut schedule) = plain();
     let mut table = Dispositions::default();
-    let options = Bpipe { policy: EvictionPolicy::EvictNewest, bound: None };
+    let options = Bpipe { policy: EvictionPolicy::EvictNewest, ..Bpipe::default() };
     bpipe::decide(&options, &plan.schedule, &order, &graph, &mut table).unwrap();
     realise::moves::realise(&mut schedule, &table);
     (schedule, graph)
@@ -50,16 +51,14 @@ fn departing() -> (Schedule, OpGraph) {
     let (_, order, graph, mut schedule) = plain();
     let mut table = Dispositions::default();
     let store = Store::Produced;
-    let options =
-        ActivationOffload { smallest: 0, keep: Keep::Bytes(0), prefetch: 0, store, forwarding: true };
-    offload::decide(
-        &options,
-        (&graph, Medium::PAGE_LOCKED),
-        order.shape.chain,
-        |_, _| Leaving::AllBut(0),
-        &mut table,
-    )
-    .unwrap();
+    let options = ActivationOffload {
+        smallest: Some(Bytes::new_bytes(0)),
+        keep: Keep::Bytes(Bytes::new_bytes(0)),
+        prefetch: Count::literal(0),
+        store,
+        ..ActivationOffload::default()
+    };
+    offload::decide(&options, (&graph, Medium::PAGE_LOCKED), order.shape.chain, |_, _| Leaving::AllBut(0), &mut table).unwrap();
     realise::offload::realise(&mut schedule, &graph, &table);
     (schedule, graph)
 }

@@ -1,11 +1,13 @@
 //! Plans in one line, and the profiled runs of Qi et al. 2024.
 
+use hw_models::settings::{Bytes, Count, PerStage, StageSet};
 use sim_core::time::Time;
 use workloads::chain::Chain;
-use workloads::model::profiled::{PartnerLink, ProfiledPipeline, StageProfile};
+use workloads::model::profiled::{ProfiledPipeline, StageProfile};
 use workloads::order::{ChunkTiming, MemoryLimit, Order, PipelineSchedule, Shape, Timing, generate};
-use workloads::passes::realise::messages::SendMode;
 use workloads::plan::PipelinePlan;
+use workloads::passes::realise::messages::SendMode;
+use workloads::passes::recompute::Recompute;
 
 /// Every schedule, for a pipeline of `stages` stages.
 pub(crate) fn schedules(stages: u32) -> [PipelineSchedule; 9] {
@@ -38,6 +40,16 @@ pub(crate) fn stage(forward: u64, input: u64, weight: u64, transfer: u64) -> Sta
     }
 }
 
+/// Recomputation from a checkpoint of `bytes` on every stage.
+pub(crate) fn keeping(bytes: u64) -> Recompute {
+    Recompute { keeps: Some(PerStage::All(Bytes::new_bytes(bytes))), ..Recompute::default() }
+}
+
+/// The stages of a list.
+pub(crate) fn on(stages: &[u64]) -> Option<StageSet> {
+    Some(StageSet::Listed(stages.iter().map(|&stage| Count::literal(stage)).collect()))
+}
+
 /// `count` equal stages, otherwise plain.
 pub(crate) fn uniform(
     stage: StageProfile,
@@ -46,11 +58,7 @@ pub(crate) fn uniform(
     schedule: PipelineSchedule,
 ) -> PipelinePlan {
     PipelinePlan {
-        model: ProfiledPipeline {
-            stages: vec![stage; count as usize],
-            capacity: None,
-            partner_link: PartnerLink::Hidden,
-        },
+        model: ProfiledPipeline { stages: vec![stage; count as usize], capacity: None },
         micro_batches,
         schedule,
         send: SendMode::Latency,

@@ -8,7 +8,7 @@ use workloads::plan::PlanError;
 use super::Check;
 use super::machine::message_and_help;
 use crate::plans;
-use crate::schema::{Model, Scenario};
+use crate::schema::Scenario;
 use crate::text::node::Layer;
 
 const PROFILE: &str = "model.profiled_pipeline";
@@ -64,7 +64,7 @@ impl Check<'_> {
             }
             Err(PlanError::Hardware(HardwareError::Kernel(error))) => self.no_kernel(&error),
             Err(PlanError::Hardware(error)) => self.report_split("machine", &[], &error.to_string()),
-            Err(error) => self.report_split(of_model(scenario), &[], &error.to_string()),
+            Err(error) => self.report_split(scenario.model.path(), &[], &error.to_string()),
         }
         // Whatever is swept may have a part in it.
         if self.tree.any(&|node| node.layer == Layer::Sweep) {
@@ -73,7 +73,7 @@ impl Check<'_> {
     }
 
     fn unbuildable(&mut self, scenario: &Scenario, Invalid { field, problem }: &Invalid) {
-        let profiled = matches!(scenario.model, Model::ProfiledPipeline(_));
+        let profiled = scenario.model.profile().is_some();
         let known = SETTINGS.iter().find(|(name, ..)| name == field);
         let (path, parts) = match (*field, known) {
             (_, Some(&(_, path, parts))) => (path, parts),
@@ -81,7 +81,7 @@ impl Check<'_> {
                 (MICRO_BATCHES, &["model.profiled_pipeline.stages", SCHEDULE][..])
             }
             ("micro_batches", None) => (ACCUMULATE, &[SCHEDULE][..]),
-            _ => (of_model(scenario), &[][..]),
+            _ => (scenario.model.path(), &[][..]),
         };
         self.report_split(path, parts, problem);
     }
@@ -96,13 +96,5 @@ impl Check<'_> {
     fn report_split(&mut self, path: &str, parts: &[&str], text: &str) {
         let (message, help) = message_and_help(text);
         self.report_with(path, parts, format!("`{path}`: {message}"), help);
-    }
-}
-
-fn of_model(scenario: &Scenario) -> &'static str {
-    match scenario.model {
-        Model::ProfiledPipeline(_) => PROFILE,
-        Model::Transformer(_) => "model.transformer",
-        Model::Layers(_) => "model.layers",
     }
 }

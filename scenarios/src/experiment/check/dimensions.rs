@@ -84,10 +84,10 @@ impl Check<'_> {
         taking.count(&mut settings.vocabulary, base.vocabulary, "model.transformer.vocabulary");
         taking.count(&mut settings.max_positions, base.max_positions, "model.transformer.max_positions");
         taking.word(&mut settings.tied_embedding, base.tied_embedding, "model.transformer.tied_embedding");
-        taking.word(&mut settings.norm, base.norm.into(), "model.transformer.norm");
-        taking.word(&mut settings.mlp, base.mlp.into(), "model.transformer.mlp");
-        taking.word(&mut settings.bias, base.bias.into(), "model.transformer.bias");
-        taking.word(&mut settings.positions, base.positions.into(), "model.transformer.positions");
+        taking.word(&mut settings.norm, base.norm, "model.transformer.norm");
+        taking.word(&mut settings.mlp, base.mlp, "model.transformer.mlp");
+        taking.word(&mut settings.bias, base.bias, "model.transformer.bias");
+        taking.word(&mut settings.positions, base.positions, "model.transformer.positions");
         taking.word(&mut settings.dropout, base.dropout, "model.transformer.dropout");
         let parallel = base.parallel_residual;
         taking.word(&mut settings.parallel_residual, parallel, "model.transformer.parallel_residual");
@@ -95,7 +95,7 @@ impl Check<'_> {
             taking.count(&mut settings.window, window, "model.transformer.window");
         }
         if let Some(encoder) = base.encoder {
-            taking.word(&mut settings.encoder, encoder.into(), "model.transformer.encoder");
+            taking.word(&mut settings.encoder, encoder, "model.transformer.encoder");
         }
         if let Some(classes) = base.classes {
             taking.count(&mut settings.classes, classes, "model.transformer.classes");
@@ -169,10 +169,10 @@ impl Check<'_> {
         settings.head_dim = Count::new(full.head_dim.into());
         settings.ffn = Count::new(full.ffn.into());
         settings.tied_embedding.get_or_insert(full.tied_embedding);
-        settings.norm.get_or_insert(full.norm.into());
-        settings.mlp.get_or_insert(full.mlp.into());
-        settings.bias.get_or_insert(full.bias.into());
-        settings.positions.get_or_insert(full.positions.into());
+        settings.norm.get_or_insert(full.norm);
+        settings.mlp.get_or_insert(full.mlp);
+        settings.bias.get_or_insert(full.bias);
+        settings.positions.get_or_insert(full.positions);
         settings.dropout.get_or_insert(full.dropout);
         settings.parallel_residual.get_or_insert(full.parallel_residual);
         true

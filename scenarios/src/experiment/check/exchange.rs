@@ -5,10 +5,9 @@ use workloads::model::transformer::DataParallel;
 use super::Check;
 use super::machine::message_and_help;
 use crate::plans;
-use crate::plans::transformer::{self, execution};
+use crate::plans::transformer::execution;
 use crate::schema::{
-    Bytes, Count, GatherLimit, Launch, Model, OverlapParameterGather, Parallelism, Scenario, Schedule,
-    Sharding,
+    Bytes, Count, GatherLimit, Launch, OverlapParameterGather, Parallelism, Scenario, Schedule, Sharding,
 };
 
 const PER_PARAMETER: &str = "parallelism.overlap_parameter_gather.per_parameter";
@@ -62,7 +61,7 @@ impl Check<'_> {
         let ranks = [data, context].map(|count| count.map_or(1, Count::get) as u32).iter().product();
         let data = DataParallel {
             sharing: sharding_group.map_or(ranks, |group| group.get() as u32),
-            ..DataParallel::new(ranks, transformer::sharding(sharding))
+            ..DataParallel::new(ranks, sharding)
         };
         let step = execution(scenario).step;
         let mut found = Vec::new();
@@ -147,7 +146,7 @@ impl Check<'_> {
             self.report(&[(BUCKET, String::new())], format!("`{BUCKET}` is never filled"), help);
         }
         if overlap.bucket.is_none() && sharding < Sharding::Gradients {
-            if matches!(scenario.model, Model::Layers(_)) {
+            if scenario.model.layers().is_some() {
                 overlap.bucket = Bytes::parse("25 MiB").ok();
                 self.derived.insert(BUCKET, "as in PyTorch's DistributedDataParallel".to_owned());
                 return;

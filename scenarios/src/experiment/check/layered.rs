@@ -8,7 +8,7 @@ use super::Check;
 use super::machine::message_and_help;
 use crate::catalogue;
 use crate::plans::layered;
-use crate::schema::{Count, LayerList, Model, Parallelism, RecomputeMode, Scenario, UpdateRule};
+use crate::schema::{Count, LayerList, Parallelism, RecomputeMode, Scenario, UpdateRule};
 use crate::text::node::{Value, shorten};
 
 const MODEL: &str = "model.layers";
@@ -67,7 +67,7 @@ impl Check<'_> {
             && let Some(word) = match mode {
                 RecomputeMode::Selective => Some("selective"),
                 RecomputeMode::Operators => Some("operators"),
-                RecomputeMode::None | RecomputeMode::Full => None,
+                RecomputeMode::None | RecomputeMode::Full | RecomputeMode::FullEarlyStop => None,
             }
         {
             let message = format!("`{MODE}: {word}` has no meaning for a list of layers");
@@ -76,8 +76,7 @@ impl Check<'_> {
         scenario.training.optimizer.get_or_insert(UpdateRule::Adam);
         scenario.training.step.get_or_insert_default();
         self.without_backward(scenario);
-        let Model::Layers(settings) = &scenario.model else { return };
-        let settings = settings.clone();
+        let Some(settings) = scenario.model.layers().cloned() else { return };
         let given = self.given(&settings);
         self.on_machine(scenario, MODEL, "a list of layers");
         self.allocator(scenario);

@@ -20,7 +20,7 @@ use hw_models::machine::Machine;
 use super::named::Named;
 use super::paths;
 use crate::schema::{
-    ActivationOffload, Duration, Keep, Model, Outside, Scenario, Schedule, Sharding, Swap, SwapCoordination,
+    ActivationOffload, Coordination, Duration, Keep, Model, Outside, Scenario, Schedule, Sharding, Swap,
 };
 use crate::text::decode::Path;
 use crate::text::node::{Layer, Node};
@@ -204,7 +204,7 @@ impl Check<'_> {
 
     /// Copies that are a pass behind others meet them between passes.
     fn phases(&mut self, scenario: &Scenario) {
-        let both_ways = |swap: &Swap| swap.coordination == SwapCoordination::Bidirectional;
+        let both_ways = |swap: &Swap| swap.coordination == Coordination::Bidirectional;
         if !scenario.techniques.swap.as_ref().is_some_and(both_ways) {
             return;
         }

@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::batches::Batches;
-use crate::schema::{Count, Precision, Scenario, Send};
+use crate::schema::{Count, Precision, Scenario, SendMode};
 
 impl Check<'_> {
     /// Checks the machine and what is on it of the model at `path`, which users know as `words`.
@@ -60,7 +60,7 @@ fn defaults(scenario: &mut Scenario) {
     parallelism.sequence_parallel.get_or_insert(false);
     parallelism.idle.get_or_insert_default();
     parallelism.placement.get_or_insert_default();
-    parallelism.send.get_or_insert(Send::Eager);
+    parallelism.send.get_or_insert(SendMode::Eager);
     scenario.software.get_or_insert_default();
     scenario.training.precision.get_or_insert(Precision::Bf16Mixed);
 }

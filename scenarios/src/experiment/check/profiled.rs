@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::batches::Batches;
-use crate::schema::{Bytes, Model, PairTransfer, PerStage, ProfiledPipeline, Scenario, Send, StageSet};
+use crate::schema::{Bytes, PairTransfer, PerStage, ProfiledPipeline, Scenario, SendMode, StageSet};
 
 const PIPELINE: &str = "model.profiled_pipeline";
 const STAGES: &str = "model.profiled_pipeline.stages";
@@ -51,7 +51,7 @@ const FOREIGN: [(&str, &str); 37] = [
 impl Check<'_> {
     pub(super) fn profiled(&mut self, scenario: &mut Scenario) {
         self.foreign(&FOREIGN, "a profiled pipeline");
-        let Model::ProfiledPipeline(pipeline) = &scenario.model else { return };
+        let Some(pipeline) = scenario.model.profile() else { return };
         self.lists(scenario, pipeline);
         self.stage_values(scenario, pipeline);
         self.stages(scenario);
@@ -143,7 +143,7 @@ impl Check<'_> {
 
     /// The pipeline is as long as the profile, and what is listed by stage exists.
     fn stages(&mut self, scenario: &mut Scenario) {
-        let Model::ProfiledPipeline(profiled) = &scenario.model else { return };
+        let Some(profiled) = scenario.model.profile() else { return };
         let stages = profiled.stages;
         match scenario.parallelism.pipeline {
             Some(pipeline) if pipeline != stages => {
@@ -176,7 +176,7 @@ impl Check<'_> {
 
 /// What holds where nothing is written.
 fn defaults(scenario: &mut Scenario) {
-    scenario.parallelism.send.get_or_insert(Send::Latency);
+    scenario.parallelism.send.get_or_insert(SendMode::Latency);
     if let Some(recompute) = &mut scenario.techniques.recompute {
         recompute.stages.get_or_insert_default();
     }

@@ -6,7 +6,7 @@ use workloads::model::transformer::ShardedTransformer;
 use super::Check;
 use super::machine::message_and_help;
 use crate::plans::transformer::{dimensions, execution};
-use crate::schema::{Count, Model, Scenario};
+use crate::schema::{Count, Scenario};
 
 /// What the workloads call wrong: the setting that says it, and others that have a part in it.
 const SETTINGS: [(&str, &str, &[&str]); 34] = [
@@ -76,7 +76,7 @@ const SETTINGS: [(&str, &str, &[&str]); 34] = [
 impl Check<'_> {
     /// Whether everything divides, with the values that would do where it does not.
     pub(super) fn sharding(&mut self, scenario: &Scenario) {
-        let Model::Transformer(settings) = &scenario.model else { return };
+        let Some(settings) = scenario.model.transformer() else { return };
         let (model, execution) = (dimensions(settings), execution(scenario));
         for invalid in ShardedTransformer::new(&model, &execution).err().into_iter().flatten() {
             self.invalid(&invalid);

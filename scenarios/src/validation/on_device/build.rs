@@ -8,7 +8,7 @@ use workloads::model::transformer::{
 use workloads::plan::{Launch, TransformerPlan};
 
 use crate::plans;
-use crate::schema::{Model, Scenario};
+use crate::schema::Scenario;
 
 /// A transformer and how it is trained, as `step.py` takes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -55,7 +55,7 @@ impl Build {
 /// # Errors
 /// What of the scenario the script has no part for.
 pub fn build(scenario: &Scenario) -> Result<Build, String> {
-    let Model::Transformer(model) = &scenario.model else {
+    let Some(model) = scenario.model.transformer() else {
         return Err("PyTorch builds transformers: `model.transformer`".to_owned());
     };
     let plan = plans::transformer::plan(scenario, model);
@@ -139,7 +139,7 @@ fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
         (*recompute != whole, "all layers recompute the same"),
         (plan.sharding != Sharding::None || plan.overlap != Overlap::default(), "nothing is shared"),
         (
-            pipelining.techniques.offload.is_some()
+            pipelining.techniques.activation_offload.is_some()
                 || pipelining.techniques.swap.is_some()
                 || pipelining.techniques.zero_offload.is_some()
                 || pipelining.techniques.zero_infinity.is_some(),

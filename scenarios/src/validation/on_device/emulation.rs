@@ -6,7 +6,7 @@ use workloads::order::{PipelineSchedule, Shape, Timing, generate};
 use workloads::plan::PipelinePlan;
 
 use crate::plans;
-use crate::schema::{Model, Scenario};
+use crate::schema::Scenario;
 
 /// A pipeline on the streams of a device, as `pipeline.py` takes it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,7 +34,7 @@ pub struct Pass {
 /// # Errors
 /// What of the scenario cannot be emulated.
 pub fn emulation(scenario: &Scenario) -> Result<Emulation, String> {
-    let Model::ProfiledPipeline(pipeline) = &scenario.model else {
+    let Some(pipeline) = scenario.model.profile() else {
         return Err("profiled pipelines are emulated: `model.profiled_pipeline`".to_owned());
     };
     let PipelinePlan { model, micro_batches, schedule, recompute, bpipe, .. } =

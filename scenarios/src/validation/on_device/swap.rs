@@ -3,11 +3,11 @@
 use hw_models::copies::HostMemory;
 use serde::Serialize;
 use workloads::passes::host_buffers::HostBuffers;
-use workloads::passes::offload::{ActivationOffload, Keep, Store};
+use workloads::passes::offload::{Keep, Store};
 
 use super::build::{Build, build};
 use crate::plans::transformer::plan;
-use crate::schema::{Model, Scenario};
+use crate::schema::Scenario;
 
 /// What leaves, as `swap.py` takes it: the rule of the technique, which decides there what it decides here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -30,19 +30,18 @@ pub fn swapping(scenario: &Scenario) -> Result<(Build, Swapping), String> {
     let mut stays = scenario.clone();
     stays.techniques.activation_offload = None;
     let build = build(&stays)?;
-    let (offload, buffers) = match &scenario.model {
-        Model::Transformer(model) => {
+    let (offload, buffers) = match scenario.model.transformer() {
+        Some(model) => {
             let deployment = plan(scenario, model).deployment;
             if !deployment.drives.activations.is_empty() {
                 return Err("tensors leave for host memory here: remove `techniques.activation_offload.to`"
                     .to_owned());
             }
-            (deployment.pipelining.techniques.offload, deployment.buffers)
+            (deployment.pipelining.techniques.activation_offload, deployment.buffers)
         }
-        _ => (None, HostBuffers::ENOUGH),
+        None => (None, HostBuffers::ENOUGH),
     };
-    let ActivationOffload { smallest, keep, prefetch, store, forwarding } =
-        offload.ok_or("activations leave the GPU here: `techniques.activation_offload`")?;
+    let offload = offload.ok_or("activations leave the GPU here: `techniques.activation_offload`")?;
     if !build.leaves_saved_tensors_to_autograd() {
         return Err(
             "tensors leave where autograd keeps them, and the host says when: nothing is recomputed, \
@@ -50,17 +49,18 @@ pub fn swapping(scenario: &Scenario) -> Result<(Build, Swapping), String> {
                 .to_owned(),
         );
     }
-    if store != Store::Produced || forwarding {
+    if offload.store != Store::Produced || offload.forwarding {
         return Err("a tensor leaves as it is saved, and copies that a GPU has queued are not left out: \
                     `techniques.activation_offload: { store: produced, forwarding: false }`"
             .to_owned());
     }
-    let Keep::Bytes(keep) = keep else {
+    let Keep::Bytes(keep) = offload.keep else {
         return Err(
             "tensors stay by their bytes: `techniques.activation_offload: { keep: { bytes: 1 GB } }`"
                 .to_owned(),
         );
     };
     let pinned = buffers.activations == HostMemory::Pinned;
+    let (smallest, keep, prefetch) = (offload.smallest(), keep.bytes(), offload.prefetch.get() as u32);
     Ok((build, Swapping { smallest, keep, prefetch, pinned }))
 }

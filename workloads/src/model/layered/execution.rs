@@ -1,5 +1,6 @@
 //! How a list of layers is executed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::graph::operator::Dtype;
@@ -31,13 +32,15 @@ pub struct LayeredExecution {
 }
 
 /// What updates parameters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "UpdateRule")]
 pub enum Optimizer {
-    /// Adam: two moments.
+    /// Adam: two moments of each parameter.
     #[default]
     Adam,
-    /// Stochastic gradient descent with momentum: one moment.
+    /// Stochastic gradient descent with momentum: one moment, 4 bytes a parameter less.
+    #[serde(rename = "sgd-momentum")]
     Momentum,
 }
 

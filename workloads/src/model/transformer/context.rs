@@ -18,22 +18,31 @@ pub(super) mod all_to_all;
 pub(super) mod gathered_ring;
 pub(super) mod ring;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::model::names::name;
 
 use super::attention::{Meeting, Shape};
 use super::execution::ShardedTransformer;
 
-/// How ranks that have parts of the same sequences compute attention.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Exchange for attention between ranks that hold parts of the same sequences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum ContextExchange {
-    /// Each has some heads of whole sequences for it.
+    /// Parts of sequences for some heads of whole ones (DeepSpeed-Ulysses): `context` divides the
+    /// heads of keys and values.
     #[default]
     AllToAll,
-    /// Keys and values go round from rank to rank, beside the attention to those that are there.
+    /// Keys and values, from rank to rank beside the attention to those that are there (Ring
+    /// Attention).
     Ring,
-    /// Each gathers all keys and values before it.
+    /// Keys and values of whole sequences, gathered before attention, their gradients reduced
+    /// behind it (Llama 3).
     AllGather,
-    /// Each gathers all keys and values and meets them part by part; their gradients go round.
+    /// Keys and values, gathered beside the attention to the rank's own and met part by part, sums
+    /// in fp32; their gradients go from rank to rank in fp32 (PyTorch's `context_parallel`). Of
+    /// torchtitan's layers they are repeated for each query.
     GatheredRing,
 }
 

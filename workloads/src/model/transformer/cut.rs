@@ -23,6 +23,9 @@ pub struct LayerRecompute {
 }
 
 impl LayerRecompute {
+    /// No layer recomputes.
+    pub const NONE: Self = Self { first: Recompute::None, layers: None, others: Recompute::None };
+
     /// What layer `n` of a chunk recomputes.
     const fn of(&self, n: u32) -> Recompute {
         match self.layers {

@@ -1,5 +1,8 @@
 //! How data-parallel ranks share a model, when they exchange its gradients and parameters, and what of it is with their hosts.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::model::hosted::{HostedStates, Places};
 
 use super::{Group, RankParameters, ShardedTransformer, Sharding, StateBytes, States};
@@ -48,20 +51,25 @@ pub struct Gather {
     /// Ranks share each parameter by itself, so that what is gathered is copied to each of them (PyTorch's FSDP2); else a block's are
     /// one flat tensor.
     pub per_parameter: bool,
-    /// What keeps gathers from taking memory long before it is needed.
+    /// Limit on how early gathers take memory.
     pub limit: GatherLimit,
 }
 
-/// What keeps gathers from taking memory long before it is needed: their memory is taken when they are issued.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What keeps gathers from taking memory long before it is needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum GatherLimit {
-    /// The device: a gather waits there for the computation before it, and the host goes on (FSDP2).
+    /// The device: gathers wait there for the computation before them, and the host goes on, as in
+    /// PyTorch's FSDP2.
     #[default]
     Device,
-    /// The host: it waits until the device is done with what was gathered before (FSDP1, `limit_all_gathers`).
+    /// The host: it waits until the device is done with what was gathered before, as FSDP1 with
+    /// `limit_all_gathers`.
     Host,
-    /// Nothing but the host itself, as far ahead of the device as it is (FSDP1 without).
-    Nothing,
+    /// Nothing: the host takes memory as far ahead of the device as it is, as FSDP1 without
+    /// `limit_all_gathers`. Where PyTorch would wait for the device and ask once more, memory runs
+    /// out.
+    None,
 }
 
 impl Default for Gather {

@@ -1,18 +1,17 @@
 //! Encoders: BERT and RoBERTa, trained to restore masked words.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Bias, Mlp, Norm, Positions, Transformer};
 
-/// An encoder (Devlin et al. 2019; Liu et al. 2019): tokens attend to all of the sequence, norms come after the sums with
-/// the residual stream and after the embedding, and the head is that of masked words: dense layer, GeLU, norm, output
-/// matrix with a bias. A pooler, which masked words do not need, is no part of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Encoders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encoder {
-    /// Embeds to which of two segments a token belongs.
+    /// Two token types.
     Bert,
-    /// One segment; positions count from that of the padding word, 1, so that two rows embed no token.
+    /// One token type, and two positions that no token has.
     Roberta,
 }
 

@@ -1,5 +1,8 @@
 //! How a transformer is executed, and the transformer with that checked.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::graph::Phase;
 use crate::limits::Invalid;
 use crate::model::fuse::fused;
@@ -45,15 +48,18 @@ pub struct Execution {
     pub fp8: Option<Fp8>,
 }
 
-/// What a step does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Scope of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// Forward and backward passes, sums of gradients, an update.
+    /// Forward and backward passes, sums of gradients, an update of the parameters.
     #[default]
+    #[serde(rename = "full")]
     Whole,
-    /// The same without the update: ranks have no states of an optimizer.
+    /// Forward and backward passes without the update, and without optimizer states.
     Gradients,
-    /// Forward passes: ranks have no gradients either.
+    /// Forward passes only, without gradients: inference on whole sequences, or validation. Layers
+    /// of a list then drop nothing, and the list needs no loss.
     Forward,
 }
 
@@ -102,15 +108,20 @@ pub struct Fusion {
     pub loss_metrics: u32,
 }
 
-/// Sums over micro-batches that products of weight gradients add to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Sums of gradients over micro-batches that the products of weight gradients add to by themselves;
+/// to others a pass of its own adds each gradient.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "ProductsAddTo")]
 pub enum AddedTo {
     /// None: a pass of its own adds each gradient.
+    #[serde(skip)]
     Nothing,
-    /// Those in fp32 (`wgrad_gemm_accum_fp32` of Apex, as Megatron-LM of 2022 has it).
+    /// Sums in fp32, as in Megatron-LM of 2022.
     #[default]
+    #[serde(rename = "fp32")]
     Single,
-    /// Those in half precision, too (`wgrad_gemm_accum_fp16`).
+    /// Sums in 16 bits, too (`memory.bytes_per_parameter: 16`), as in NeMo.
     Any,
 }
 
@@ -128,21 +139,26 @@ pub enum SoftmaxFusion {
     Off,
 }
 
-/// What the forward pass of a layer does not keep and the backward pass produces again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Activations that layers recompute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "RecomputeMode")]
 pub enum Recompute {
     /// Nothing.
     None,
-    /// Scores, softmax, dropout and context of the attention (Korthikanti et al. 2023, section 5). With flash attention,
-    /// which does that by itself, its forward kernel once more, as in Megatron-LM.
+    /// Scores, softmax, dropout and context of the attention: large, and cheap to compute again.
+    // Korthikanti et al. 2023, section 5. With flash attention, which does that by itself, its forward
+    // kernel once more, as in Megatron-LM.
     Selective,
-    /// All but the input of the layer.
+    /// Everything but the input of the layer.
     Full,
-    /// The same, but recomputation ends with the last tensor that the backward pass needs: PyTorch's checkpoints without
-    /// reentrance, from 2.1 (`set_checkpoint_early_stop`). Where no dropout follows, the last product is not repeated.
+    /// As `full`, but recomputation ends with the last tensor that the backward pass needs.
+    // PyTorch's checkpoints without reentrance, from 2.1 (`set_checkpoint_early_stop`). Where no dropout
+    // follows, the last product is not repeated.
+    #[serde(skip)]
     FullEarlyStop,
-    /// The results of some operators are kept: attention, every second product beginning with the first, reduce-scatters
-    /// (torchtitan's `selective_ac_option = "op"`). Of the rest, what the backward pass needs is produced again.
+    /// Everything but the input of the layer and the results of attention, of every second product
+    /// beginning with the first, and of reduce-scatters: torchtitan's `selective` with option `op`.
     Operators,
 }
 

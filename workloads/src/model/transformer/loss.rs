@@ -1,6 +1,9 @@
 //! The loss over a vocabulary that the tensor ranks share, and its gradient: pass after pass as Megatron-LM or PyTorch compute
 //! it, or one kernel each way.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use crate::graph::operator::{CollectiveKind, Dtype, Group, StreamClass};
@@ -20,18 +23,19 @@ const LOGITS_GRADIENT: &str = "logits gradient";
 const ELEMENTWISE: StreamClass = StreamClass::Elementwise;
 const REDUCTION: StreamClass = StreamClass::Reduction;
 
-/// How the loss is computed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How the loss over the vocabulary is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum CrossEntropy {
-    /// The passes of Megatron-LM's `_VocabParallelCrossEntropy`, all in the fp32 copy of the logits: what the backward pass
-    /// needs are the probabilities it ends with.
+    /// Pass after pass over an fp32 copy of the logits, as in Megatron-LM.
     #[default]
     Passes,
-    /// The operators of PyTorch's `cross_entropy` of an fp32 copy, each with a result of its own; where tensor ranks share
-    /// the vocabulary those of its `loss_parallel`.
+    /// As PyTorch's `cross_entropy` of an fp32 copy, operator by operator, each with memory of its
+    /// own; over tensor ranks as its `loss_parallel`. So torchtitan does, whose `compile` is of
+    /// layers alone.
     Operators,
-    /// A kernel that reads the logits, and one that fills them with their gradient (flash-attention's and Transformer
-    /// Engine's `cross_entropy`).
+    /// One kernel forward and one backward, which fills the logits with their gradient:
+    /// flash-attention's and Transformer Engine's.
     Fused,
 }
 

@@ -14,6 +14,9 @@
 //! micro-batch. What ranks gather under sequence parallelism is cast before and transposed after, but for rowwise
 //! scales. A largest value of parts is agreed on among the tensor ranks.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::linear::{Linear, Operand, Side};
@@ -28,14 +31,18 @@ pub struct Fp8 {
     pub gathers: bool,
 }
 
-/// What of a tensor in 8 bits shares a scale, and when that is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Granularity of the scales of tensors in 8 bits, and when scales are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Scaling {
-    /// All of it, from its largest value: a pass over it before the cast.
+    /// One for a tensor, from its largest value, for which it is read before the cast: torchao's
+    /// default.
+    #[default]
     Tensorwise,
-    /// Each row, and each column of what is transposed.
+    /// One for each row, and each column of a transposed operand: torchao's `rowwise`.
     Rowwise,
-    /// All of it, from largest values of steps before.
+    /// One for a tensor, from largest values of steps before; weights are cast once a step:
+    /// Transformer Engine's default on Hopper.
     Delayed,
 }
 

@@ -1,5 +1,6 @@
 //! The dimensions of a transformer.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::Invalid;
@@ -33,7 +34,7 @@ pub struct Transformer {
     pub norm: Norm,
     /// The MLP.
     pub mlp: Mlp,
-    /// Which linear layers have a bias.
+    /// Linear layers that have a bias.
     pub bias: Bias,
     /// How positions enter.
     pub positions: Positions,
@@ -91,46 +92,46 @@ impl FromIterator<LayerKind> for Layers {
 }
 
 /// Normalisation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Norm {
-    /// LayerNorm; its bias exists where linear layers have one.
+    /// LayerNorm.
     Layer,
     /// RMSNorm.
     Rms,
 }
 
 /// The MLP of a layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mlp {
-    /// `W2 gelu(W1 x)`.
+    /// Two matrices with GeLU between them.
     Gelu,
-    /// `W3 (silu(W1 x) * W2 x)`.
+    /// Three matrices: SiLU of one product gates another.
     Swiglu,
 }
 
-/// Which linear layers (and LayerNorms) have a bias.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Which linear layers have a bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bias {
-    /// None.
+    /// None of them.
     None,
-    /// Only the projection to queries, keys and values (Qwen2).
+    /// Only the projection to queries, keys and values.
     Qkv,
     /// All.
     All,
 }
 
 /// How positions enter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Positions {
-    /// An embedding, added to that of the words.
+    /// A learned embedding, added to that of the words.
     Learned,
     /// Queries and keys are rotated.
     Rotary,
-    /// Added to the scores (ALiBi).
+    /// Added to the attention scores (ALiBi).
     Alibi,
 }
 

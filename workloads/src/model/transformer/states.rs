@@ -1,5 +1,6 @@
 //! Bytes of parameters, gradients and optimizer states, and how data-parallel ranks share them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Step;
@@ -18,17 +19,19 @@ pub enum States {
     CopiedGradients,
 }
 
-/// What data-parallel ranks share (Rajbhandari et al., SC 2020), each stage what the one before does and more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// States that the copies of a model shard, each level those of the one before and more
+/// (Rajbhandari et al., SC 2020).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharding {
-    /// Nothing: every rank holds all.
+    /// Nothing.
+    #[default]
     None,
     /// Optimizer states: ZeRO-1, Megatron-LM's distributed optimizer.
     Optimizer,
-    /// Gradients, too: ZeRO-2.
+    /// Gradients, too, which are summed for every micro-batch: ZeRO-2.
     Gradients,
-    /// Parameters, too: ZeRO-3.
+    /// Parameters, too, which are gathered for every pass: ZeRO-3, PyTorch's FSDP.
     Parameters,
 }
 

@@ -9,6 +9,10 @@ pub mod adaptive;
 
 use std::ops::Range;
 
+use hw_models::settings::{Bytes, Count};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::chain::Chain;
 use crate::error::PlanError;
 use crate::graph::part::PartKind;
@@ -16,6 +20,7 @@ use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::limits::Invalid;
 use crate::liveness::{Gap, gaps};
 use crate::order::{Order, Visit};
+use crate::site::Outside;
 use crate::transfer::{Conflict, Disposition, Dispositions, Medium, Offload};
 
 use self::adaptive::{Profile, Tracked};
@@ -26,34 +31,70 @@ pub use crate::transfer::Store;
 /// The name of this technique in scenarios and errors.
 pub const NAME: &str = "activation_offload";
 
-/// What leaves, and when it is asked for again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Tensors that are offloaded, at least (bytes): 8 Mi elements of two bytes (SSDTrain).
+const SMALLEST: u64 = 16 << 20;
+
+/// Move what the forward pass saves to host memory or drives, tensor by tensor, and back before the
+/// backward pass needs it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct ActivationOffload {
-    /// Smaller tensors stay (bytes).
-    pub smallest: u64,
-    /// Of the others, which stay.
+    /// Smaller tensors stay; 16 MiB when absent, 8 Mi elements of two bytes as in SSDTrain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smallest: Option<Bytes>,
+    /// Activations of each micro-batch that stay on every GPU, for each chunk of its stage.
     pub keep: Keep,
-    /// How many tensors, large enough to leave, are needed between the moment when one is asked for and that when it is needed.
-    pub prefetch: u32,
-    /// When copies begin.
+    /// Destination of the tensors.
+    pub to: Outside,
+    /// Arrays of `storage` that they go to, of the GPUs of a node in turn; the only one when absent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("examples" = [["left", "right"]]))]
+    pub arrays: Vec<String>,
+    /// Prefetch distance: a tensor is loaded when the backward pass needs the one that many before it,
+    /// whether that has left or not.
+    pub prefetch: Count<0, 65_536>,
+    /// Start of the copy of a tensor.
     pub store: Store,
-    /// Whether what is asked for before its copy has ended stays.
+    /// A tensor that is needed before its copy has ended stays, as in SSDTrain: a copy that has not
+    /// begun is left out, and nothing is loaded.
     pub forwarding: bool,
+    /// Buffers in host memory are page-locked. If not, a thread of the host copies each tensor once more
+    /// in each direction, as fast as one does, and it passes that memory three times.
+    pub pinned: bool,
 }
 
-/// What stays of each chunk and micro-batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl Default for ActivationOffload {
+    fn default() -> Self {
+        Self {
+            smallest: None,
+            keep: Keep::LastLayer,
+            to: Outside::Host,
+            arrays: Vec::new(),
+            prefetch: Count::literal(4),
+            store: Store::Produced,
+            forwarding: true,
+            pinned: true,
+        }
+    }
+}
+
+/// Activations of each micro-batch that stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Keep {
-    /// So many bytes: those that are needed first.
-    Bytes(u64),
-    /// What the head and the loss save, and the last so many layers.
-    Layers(u32),
-    /// The same with the last layer where each micro-batch's backward pass follows its forward pass at once, and none elsewhere
-    /// (SSDTrain).
+    /// Activations of the head and the loss, and of the last layer where each micro-batch's backward
+    /// pass follows its forward pass at once (SSDTrain).
+    #[default]
     LastLayer,
-    /// What the head and the loss save, and of each rank as much of what the last layers save as a profiled step says ([`adaptive`],
-    /// SSDTrain).
+    /// Activations of the head and the loss, and of the last layers, by halves of layers, as much as
+    /// cannot be away and back in time: each rank goes by the forward pass of a third micro-batch of
+    /// which all leaves, and by the rate at which that left (SSDTrain). The rule has loads follow each
+    /// other from the beginning of the backward pass on: `prefetch: 65536`.
     Adaptive,
+    /// Activations of the head and the loss, and of the last layers of each chunk, this many.
+    Layers(Count<0, 4_096>),
+    /// An amount of bytes: of all tensors those that the backward pass needs first.
+    Bytes(Bytes),
 }
 
 /// The operators of a layer, of the embedding or of the head, by number.
@@ -179,7 +220,7 @@ pub fn decide(
         leaving(stage, chunk).choose(&mut candidates);
         for Gap { storage, filled_by, last_used_by: leaves_after, needed_by, .. } in candidates {
             let at = needed.iter().position(|&(known, _)| known == storage).unwrap_or_default();
-            let (_, asked_before) = needed[at.saturating_sub(technique.prefetch as usize)];
+            let (_, asked_before) = needed[at.saturating_sub(technique.prefetch.get() as usize)];
             let copied_after = match technique.store {
                 Store::Produced => filled_by,
                 Store::LastUse => leaves_after,
@@ -193,13 +234,18 @@ pub fn decide(
 }
 
 impl ActivationOffload {
+    /// Bytes of a tensor that leaves, at least.
+    pub fn smallest(&self) -> u64 {
+        self.smallest.map_or(SMALLEST, Bytes::bytes)
+    }
+
     /// What leaves each chunk, unless a profile says more. `layers` are in the order of the forward pass.
     pub(crate) fn leaving(&self, layers: &[LayerOps], order: &Order) -> impl Fn(u32, u32) -> Leaving {
         move |stage, chunk| {
             let of_chunk = layers.iter().filter(|layer| (layer.stage, layer.chunk) == (stage, chunk));
             match self.keep {
-                Keep::Bytes(bytes) => Leaving::AllBut(bytes),
-                Keep::Layers(count) => all_but_last(of_chunk, count),
+                Keep::Bytes(bytes) => Leaving::AllBut(bytes.bytes()),
+                Keep::Layers(count) => all_but_last(of_chunk, count.get() as u32),
                 Keep::LastLayer => all_but_last(of_chunk, u32::from(returns_at_once(order, stage, chunk))),
                 Keep::Adaptive => all_but_last(of_chunk, 0),
             }
@@ -243,6 +289,6 @@ fn returns_at_once(order: &Order, stage: u32, chunk: u32) -> bool {
 /// Activations of a chunk that are large enough to leave, in the order in which the backward pass needs them.
 fn candidates(technique: &ActivationOffload, graph: &OpGraph, stage: u32, chunk: u32) -> Vec<Gap> {
     let mut candidates = gaps(graph, stage, chunk);
-    candidates.retain(|candidate| candidate.bytes >= technique.smallest);
+    candidates.retain(|candidate| candidate.bytes >= technique.smallest());
     candidates
 }

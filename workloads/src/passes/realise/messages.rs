@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::chain::Hop;
 use crate::error::PlanError;
 use crate::limits::Invalid;
@@ -9,21 +12,26 @@ use crate::order::PipelineSchedule;
 use crate::passes::{Context, Kind, Pass, Plan};
 use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Schedule, SignalId, Variants, Why};
 
-/// What a message between stages occupies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How boundary tensors are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "Send")]
 pub enum SendMode {
-    /// Nothing: it arrives its time after its producer ends, and the sender goes on at once (Qi et al. 2024, Table 9).
+    /// A message arrives the transfer time after its producer ends; the sender goes on at once.
     #[default]
     Latency,
-    /// A lane per pair of stages and direction, which carries messages one after the other while both sides go on. The
-    /// buffers it would hold are not counted: a profile does not say how large a message is.
+    /// Messages of one boundary and direction go one after the other; the sender goes on at once.
+    // The buffers that messages would hold are not counted: a profile does not say how large one is.
     Eager,
-    /// That lane, and the sender until its message has arrived: receives are posted early, but who sends waits for its own
-    /// requests, as Megatron-LM did through 2022 (`p2p_communication.py`: a wait for every request, then for the device).
+    /// As eager, but the sender goes on when its message has arrived, as in Megatron-LM through
+    /// 2022.
+    // Receives are posted early, but the sender waits for its own requests (`p2p_communication.py`: a wait
+    // for every request, then for the device).
     Blocking,
-    /// That lane, and both sides: a message travels when its producer has ended and its consumer has come to it, and both
-    /// wait for its end. What is sent after a visit and what is received before the next are one batch, as in the 1F1B of
-    /// Megatron-LM. Deeper orders would deadlock, see `SendMode::check`.
+    /// Sender and receiver meet, and both are busy for the transfer time: for `1f1b`, `gpipe` and
+    /// `zb-h1`, others deadlock.
+    // What is sent after a visit and what is received before the next are one batch, as in the 1F1B of
+    // Megatron-LM.
     Rendezvous,
 }
 

@@ -16,6 +16,11 @@ mod plan;
 mod solver;
 mod timeline;
 
+
+use hw_models::settings::Count;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::cost::{CostBook, HostLinks};
 use crate::error::{PlanError, Shortfall};
 use crate::graph::{OpGraph, StorageId};
@@ -35,42 +40,67 @@ use timeline::{Candidate, Timeline};
 /// The name of this technique in scenarios and errors.
 pub const NAME: &str = "swap";
 
-/// How tensors are swapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Move as much of what the forward pass saves to host memory, tensor by tensor, as must be for the
+/// GPU's memory, and back before the backward pass needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct Swap {
-    /// Who decides.
+    /// Planner of the tensors that leave.
     pub engine: Engine,
-    /// What copies of the model that share a link do about each other.
+    /// Coordination of copies of the model that share a link to their host.
     pub coordination: Coordination,
-    /// Tensors that are asked for before they are needed, where there is room for them.
-    pub prefetch: u32,
-    /// Whether the backward pass produces tensors again that are dearer to swap.
+    /// Tensors prefetched ahead of the backward pass, where there is room for them.
+    pub prefetch: Count<0, 65_536>,
+    /// Rematerialize a tensor, by the operator that filled it and from what is there, where that is
+    /// expected to take less time than its copies (Capuchin, ASPLOS 2020).
     pub recompute: bool,
-    /// When copies out begin; memory is given back after the last use in any case.
+    /// Start of copies out. Memory is given back after the last use in the forward pass in any case.
     pub store: Store,
+    /// Buffers in host memory are page-locked. If not, a thread of the host copies each tensor once more
+    /// in each direction, as fast as one does, and it passes that memory three times.
+    pub pinned: bool,
 }
 
-/// Who decides which tensors leave.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+impl Default for Swap {
+    fn default() -> Self {
+        Self {
+            engine: Engine::default(),
+            coordination: Coordination::default(),
+            prefetch: Count::literal(2),
+            recompute: false,
+            store: Store::LastUse,
+            pinned: true,
+        }
+    }
+}
+
+/// Planner of the tensors that leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "SwapEngine")]
 pub enum Engine {
-    /// Failed allocations of the first step.
+    /// Allocations that fail in the first step: the fewest tensors not in use that make room, which
+    /// leave after their last use from then on (large-model support of PyTorch).
     #[default]
     Online,
-    /// Idleness, then local search.
+    /// The longest idle tensors, then a local search for a shorter step.
     Greedy,
-    /// A mixed-integer program; what it finds competes with the plans of the others.
+    /// A mixed-integer program over tensors and time; the best of its plan and the others'.
     MixedInteger,
 }
 
-/// What copies of the model that share a link do about each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Coordination of copies of the model that share a link to their host (Lin et al., HPCA 2023).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "SwapCoordination")]
 pub enum Coordination {
-    /// Nothing: all do the same.
+    /// Nothing: all move the same tensors at the same time.
     #[default]
     Oblivious,
-    /// Each moves other tensors as far as there are any.
+    /// Each moves other tensors, as far as there are any.
     Disjoint,
-    /// Every second one runs its forward pass while the others run a backward pass; all meet between passes.
+    /// Every second copy is a pass behind the others, so that some move tensors out while others
+    /// move them back; all meet between passes.
     Bidirectional,
 }
 
@@ -289,7 +319,7 @@ fn planned(
 ) -> Result<(SwapPlan, Option<bool>), NoRoom> {
     let turns = turns(timeline, technique.coordination, cohorts);
     let group = |number: usize| turns[number];
-    let prefetch = technique.prefetch as usize;
+    let prefetch = technique.prefetch.get() as usize;
     let ahead = |plan: SwapPlan| plan.asked_ahead(timeline, room, prefetch);
     let nothing = vec![false; timeline.candidates.len()];
     if SwapPlan::keeping_all(timeline).overflow(timeline, room).is_none() {

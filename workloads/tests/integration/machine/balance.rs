@@ -3,20 +3,23 @@
 use std::collections::BTreeSet;
 
 use hw_models::machine::Degrade;
+use hw_models::settings::Count;
 use sim_core::fixed::Rate;
 use sim_core::id::{CauseId, RouteId};
 use sim_core::platform::Demand;
 use workloads::lower::Lowered;
 use workloads::model::transformer::Transformer;
 use workloads::names::{cause, kind};
-use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
 use workloads::placement::{Extent, Placement};
 use workloads::schedule::LaneKind;
+use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
 
 use super::{Ran, SendMode, TransformerPlan, World, gpt, plan, sum};
 
-const NEWEST: Option<Bpipe> = Some(Bpipe { policy: EvictionPolicy::EvictNewest, bound: None });
-const EVERY: Option<Bpipe> = Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: None });
+const NEWEST: Option<Bpipe> =
+    Some(Bpipe { policy: EvictionPolicy::EvictNewest, bound: None, transfer: None });
+const EVERY: Option<Bpipe> =
+    Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: None, transfer: None });
 
 /// Layers as wide as those of the GPT-3 of 96 billion parameters, one fifth as many; four nodes of eight GPUs.
 fn gpt3(bpipe: Option<Bpipe>) -> TransformerPlan {
@@ -126,7 +129,7 @@ fn a_slow_way_slows_the_copies_of_its_pair() {
         let mut plan = plan(gpt(8), [1, 8, 1], 8);
         plan.deployment.placement = Placement::PairAdjacent;
         plan.deployment.pipelining.techniques.bpipe =
-            Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: Some(2) });
+            Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: Count::new(2), transfer: None });
         let ran = Ran::of(world.build(&plan).unwrap().lowered);
         let of_lane = |stage, lane| {
             let stream = &ran.lowered.program.streams[ran.lane(stage, 0, lane).index()];

@@ -1,13 +1,13 @@
 //! Arrays of drives that several techniques use.
 
+use hw_models::settings::{Bytes, Count};
 use hw_models::storage::{Members, PATHS, PathCatalogue, PathParameters};
 use sim_core::outcome::End;
-use workloads::model::hosted::ParametersAt;
 use workloads::model::transformer::{AttentionKernel, Sharding, States};
 use workloads::names::kind;
+use workloads::plan::{DriveArray, Drives, PlanError};
 use workloads::passes::offload::{ActivationOffload, Keep, Store};
 use workloads::passes::zero_infinity::ZeroInfinity;
-use workloads::plan::{DriveArray, Drives, PlanError};
 
 use super::{Ran, TransformerPlan, World, gpt, plan};
 
@@ -40,18 +40,15 @@ fn both(arrays: Vec<DriveArray>, states: usize, activations: usize) -> Transform
     plan.sharding = Sharding::Parameters;
     plan.overlap.gather = Some(Default::default());
     let pipelining = &mut plan.deployment.pipelining;
-    pipelining.techniques.zero_infinity = Some(ZeroInfinity {
-        parameters: ParametersAt::Host,
-        states_on_drives: true,
-        group: 100_000_000,
-        buffers: 1,
-    });
-    pipelining.techniques.offload = Some(ActivationOffload {
-        smallest: 16 << 20,
-        keep: Keep::Layers(0),
-        prefetch: 4,
+    pipelining.techniques.zero_infinity =
+        Some(ZeroInfinity { group: Count::literal(100_000_000), ..ZeroInfinity::default() });
+    pipelining.techniques.activation_offload = Some(ActivationOffload {
+        smallest: Some(Bytes::new_bytes(16 << 20)),
+        keep: Keep::Layers(Count::literal(0)),
+        prefetch: Count::literal(4),
         store: Store::Produced,
         forwarding: false,
+        ..ActivationOffload::default()
     });
     plan.deployment.drives = Drives { arrays, states: vec![states], activations: vec![activations] };
     plan

@@ -1,12 +1,13 @@
 //! Ranks that do the same are folded, stretches that meet nobody run as one: the result is the same to the picosecond.
 
+use hw_models::settings::Count;
 use sim_core::fold::fold;
 use sim_core::outcome::Run;
 use sim_core::{Options, simulate};
 use workloads::model::transformer::Recompute;
 use workloads::order::PipelineSchedule;
-use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
 use workloads::passes::realise::messages::SendMode;
+use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
 
 use super::exchanged::overlaps;
 use super::{Placement, Sharding, TransformerPlan, World, every_layer, gpt, plan, schedule};
@@ -100,7 +101,7 @@ fn balanced_and_sharded() {
         plan.sharding = sharding;
         plan.deployment.placement = Placement::PairAdjacent;
         plan.deployment.pipelining.techniques.bpipe =
-            Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: Some(2) });
+            Some(Bpipe { policy: EvictionPolicy::EveryMicroBatch, bound: Count::new(2), transfer: None });
         assert_same(&World::dgx_a100(2), &plan, &format!("bpipe, {sharding:?}"));
     }
 }

@@ -2,6 +2,7 @@
 
 use hw_models::allocator::Request;
 use hw_models::machine::ClusterSpec;
+use hw_models::settings::{Bytes, Count};
 use hw_models::storage::Members;
 use proptest::prelude::*;
 use sim_core::outcome::End;
@@ -10,9 +11,10 @@ use workloads::memory::{Framework, Placeholder};
 use workloads::model::transformer::{AttentionKernel, Recompute};
 use workloads::names::kind;
 use workloads::order::PipelineSchedule;
+use workloads::plan::{DriveArray, Drives, PlanError};
+use workloads::site::Outside;
 use workloads::passes::offload::adaptive::Kept;
 use workloads::passes::offload::{ActivationOffload, Keep, Store};
-use workloads::plan::{DriveArray, Drives, PlanError};
 
 use super::drives::{self, array};
 use super::tensors::rank_of;
@@ -20,11 +22,14 @@ use super::{Ran, TransformerPlan, World, every_layer, gpt, plan, schedule};
 
 /// All that is saved leaves.
 const ALL: ActivationOffload = ActivationOffload {
-    smallest: 0,
-    keep: Keep::Bytes(0),
-    prefetch: 2,
+    smallest: Some(Bytes::new_bytes(0)),
+    keep: Keep::Bytes(Bytes::new_bytes(0)),
+    prefetch: Count::literal(2),
     store: Store::LastUse,
     forwarding: false,
+    to: Outside::Host,
+    arrays: Vec::new(),
+    pinned: true,
 };
 
 fn box_of_eight() -> World {
@@ -55,7 +60,7 @@ pub(super) fn offloading(
 ) -> TransformerPlan {
     let mut plan = plan(gpt(3), [1, 1, data], micro_batches);
     plan.execution.attention = AttentionKernel::Flash;
-    plan.deployment.pipelining.techniques.offload = technique;
+    plan.deployment.pipelining.techniques.activation_offload = technique;
     plan
 }
 
@@ -84,7 +89,8 @@ fn what_stays_costs_nothing_and_is_as_large_tensor_by_tensor_as_block_by_block()
         let mut without = offloading(None, 1, 2);
         without.recompute = every_layer(recompute);
         let mut with = without.clone();
-        with.deployment.pipelining.techniques.offload = Some(ActivationOffload { smallest: u64::MAX, ..ALL });
+        with.deployment.pipelining.techniques.activation_offload =
+            Some(ActivationOffload { smallest: Some(Bytes::new_bytes(u64::MAX)), ..ALL });
         let [without, with] = [&without, &with].map(|plan| box_of_eight().completed(plan));
         assert_eq!(without.run.time, with.run.time);
         assert_eq!(without.activations(0), with.activations(0));
@@ -100,8 +106,8 @@ fn tensors_live_as_long_as_in_the_list_of_the_allocator() {
         for (tensor, micro_batches) in [(1, 1), (1, 2), (2, 1)] {
             let mut plan = plan(gpt(3), [tensor, 1, 1], micro_batches);
             plan.recompute = every_layer(recompute);
-            plan.deployment.pipelining.techniques.offload =
-                Some(ActivationOffload { smallest: u64::MAX, ..ALL });
+            plan.deployment.pipelining.techniques.activation_offload =
+                Some(ActivationOffload { smallest: Some(Bytes::new_bytes(u64::MAX)), ..ALL });
             let ran = box_of_eight().completed(&plan);
             let tensors = [kind::ACTIVATIONS, kind::WORKSPACE, kind::RECOMPUTED];
             assert_eq!(ran.at_peak(0, &tensors), most(&rank_of(&plan, 0, &nothing).requests), "{plan:?}");
@@ -138,7 +144,7 @@ fn what_leaves_crosses_the_link_once_each_way() {
         assert_eq!(most, saved, "one micro-batch is away at a time");
         assert_eq!([out, back], [all; 2]);
     }
-    let kept = ActivationOffload { keep: Keep::Bytes(saved / 2), ..ALL };
+    let kept = ActivationOffload { keep: Keep::Bytes(Bytes::new_bytes(saved / 2)), ..ALL };
     let (most, _) = moved(&world.completed(&offloading(Some(kept), 1, 1)));
     assert!(most >= saved / 2 && most < saved * 6 / 10, "{most} of {saved}");
 }
@@ -175,7 +181,8 @@ fn copies_hide_behind_kernels_where_the_link_is_fast() {
     let world = box_with_links(20.0);
     let step = |technique| world.completed(&offloading(technique, 1, 1)).seconds();
     let [stays, all, last_stays] =
-        [None, Some(ALL), Some(ActivationOffload { keep: Keep::Bytes(1 << 30), ..ALL })].map(step);
+        [None, Some(ALL), Some(ActivationOffload { keep: Keep::Bytes(Bytes::new_bytes(1 << 30)), ..ALL })]
+            .map(step);
     assert!(1.01 * stays < all, "{all} and {stays}");
     assert!(stays < last_stays && last_stays < 1.002 * stays, "{last_stays} and {stays}");
 }
@@ -201,7 +208,12 @@ fn what_is_copied_when_it_is_produced_is_away_sooner() {
 #[test]
 fn what_is_asked_for_while_it_is_copied_stays() {
     let smallest = 1 << 20;
-    let technique = ActivationOffload { smallest, forwarding: true, store: Store::Produced, ..ALL };
+    let technique = ActivationOffload {
+        smallest: Some(Bytes::new_bytes(smallest)),
+        forwarding: true,
+        store: Store::Produced,
+        ..ALL
+    };
     let kept = box_with_links(1.0).completed(&offloading(None, 1, 1));
     let factor = 1e-4;
     let stays = box_with_links(factor).completed(&offloading(Some(technique), 1, 1));
@@ -240,10 +252,10 @@ fn layers_that_stay_do_not_cross_the_link() {
         let technique = ActivationOffload { keep, ..ALL };
         moved(&world.completed(&offloading(Some(technique), 1, micro_batches))).1[0]
     };
-    let [none, one, two, three] = [0, 1, 2, 3].map(|layers| out(Keep::Layers(layers), 1));
+    let [none, one, two, three] = [0, 1, 2, 3].map(|layers| out(Keep::Layers(Count::literal(layers)), 1));
     assert_eq!(none - one, one - two);
     assert!(three > 0, "what the embedding saves leaves");
-    assert!(none < out(Keep::Bytes(0), 1), "what the head saves stays");
+    assert!(none < out(Keep::Bytes(Bytes::new_bytes(0)), 1), "what the head saves stays");
     // On one stage each backward pass follows its forward pass.
     assert_eq!(out(Keep::LastLayer, 2), 2 * one);
 }
@@ -291,14 +303,15 @@ fn kept_adaptively(factor: f64, plan: &TransformerPlan) -> (Vec<Kept>, Ran) {
     (built.kept, ran)
 }
 
-const ADAPTIVE: ActivationOffload =
-    ActivationOffload { keep: Keep::Adaptive, store: Store::Produced, forwarding: true, ..ALL };
+fn adaptive() -> ActivationOffload {
+    ActivationOffload { keep: Keep::Adaptive, store: Store::Produced, forwarding: true, ..ALL }
+}
 
 #[test]
 fn all_leaves_where_links_are_fast_and_nothing_where_they_are_slow() {
-    let plan = offloading(Some(ADAPTIVE), 1, 1);
+    let plan = offloading(Some(adaptive()), 1, 1);
     let (kept, fast) = kept_adaptively(20.0, &plan);
-    let nothing_kept = ActivationOffload { keep: Keep::Layers(0), ..ADAPTIVE };
+    let nothing_kept = ActivationOffload { keep: Keep::Layers(Count::literal(0)), ..adaptive() };
     let all = box_with_links(20.0).completed(&offloading(Some(nothing_kept), 1, 1));
     assert_eq!((kept[0].from.as_deref(), kept[0].bytes[0]), (None, 0));
     assert!(kept[0].needed < kept[0].measured.unwrap());
@@ -317,8 +330,8 @@ fn all_leaves_where_links_are_fast_and_nothing_where_they_are_slow() {
 #[test]
 fn what_would_not_be_away_in_time_stays() {
     let factor = 1.4;
-    let adaptive = ActivationOffload { forwarding: false, ..ADAPTIVE };
-    let (kept, ran) = kept_adaptively(factor, &offloading(Some(adaptive), 1, 1));
+    let adaptive = ActivationOffload { forwarding: false, ..adaptive() };
+    let (kept, ran) = kept_adaptively(factor, &offloading(Some(adaptive.clone()), 1, 1));
     let Kept { from: Some(from), bytes: [stays, all], needed, measured: Some(measured) } = &kept[0] else {
         panic!("{kept:?}")
     };
@@ -326,10 +339,10 @@ fn what_would_not_be_away_in_time_stays() {
     assert!(0 < *stays && stays < all && needed > measured);
     assert!((measured / (13.78e9 * factor) - 1.0).abs() < 0.01, "{measured} B/s");
     assert_eq!(moved(&ran).1, [u128::from(all - stays); 2], "{stays} of {all} stay");
-    let all_leaves = ActivationOffload { keep: Keep::Layers(0), ..adaptive };
+    let all_leaves = ActivationOffload { keep: Keep::Layers(Count::literal(0)), ..adaptive.clone() };
     let all_leaves = box_with_links(factor).completed(&offloading(Some(all_leaves), 1, 1));
     assert!(ran.run.time < all_leaves.run.time, "{:?} and {:?}", ran.run.time, all_leaves.run.time);
-    let ahead = ActivationOffload { prefetch: 1_000, ..adaptive };
+    let ahead = ActivationOffload { prefetch: Count::literal(1_000), ..adaptive };
     let (_, ahead) = kept_adaptively(factor, &offloading(Some(ahead), 1, 1));
     let stays = box_with_links(factor).completed(&offloading(None, 1, 1));
     assert!(ahead.seconds() < 1.002 * stays.seconds(), "{} and {}", ahead.seconds(), stays.seconds());
@@ -339,7 +352,7 @@ fn what_would_not_be_away_in_time_stays() {
 /// A profile takes as many steps as its micro-batch is in; on one stage each is like the other.
 #[test]
 fn the_third_micro_batch_is_measured_however_many_a_step_has() {
-    let kept = |micro_batches| kept_adaptively(1.4, &offloading(Some(ADAPTIVE), 1, micro_batches)).0;
+    let kept = |micro_batches| kept_adaptively(1.4, &offloading(Some(adaptive()), 1, micro_batches)).0;
     let three = kept(3);
     assert!(three[0].from.is_some());
     for micro_batches in [1, 2, 4] {
@@ -349,7 +362,7 @@ fn the_third_micro_batch_is_measured_however_many_a_step_has() {
 
 #[test]
 fn each_stage_keeps_by_its_own_profile() {
-    let mut plan = offloading(Some(ADAPTIVE), 1, 4);
+    let mut plan = offloading(Some(adaptive()), 1, 4);
     plan.model.layers = 6;
     plan.execution.split.stages = 2;
     for order in [PipelineSchedule::OneFOneB, PipelineSchedule::Gpipe] {
@@ -375,7 +388,7 @@ fn each_stage_keeps_by_its_own_profile() {
 #[test]
 fn each_rank_keeps_by_its_own_profile() {
     let world = World::of_node("dgx-a100-80g").roomy();
-    let mut plan = offloading(Some(ADAPTIVE), 2, 1);
+    let mut plan = offloading(Some(adaptive()), 2, 1);
     plan.deployment.drives = Drives {
         arrays: vec![array("one", drives::drives(0, 1)), array("seven", drives::drives(1, 8))],
         states: Vec::new(),
@@ -398,8 +411,8 @@ proptest! {
     #[test]
     fn more_memory_is_never_worse(
         smallest in prop_oneof![Just(0), Just(16 << 20), Just(64 << 20)],
-        keep in prop_oneof![Just(Keep::Bytes(0)), Just(Keep::Bytes(300 << 20)), Just(Keep::Layers(2)), Just(Keep::LastLayer), Just(Keep::Adaptive)],
-        prefetch in 0_u32..12,
+        keep in prop_oneof![Just(Keep::Bytes(Bytes::new_bytes(0))), Just(Keep::Bytes(Bytes::new_bytes(300 << 20))), Just(Keep::Layers(Count::literal(2))), Just(Keep::LastLayer), Just(Keep::Adaptive)],
+        prefetch in 0_u64..12,
         store in prop_oneof![Just(Store::Produced), Just(Store::LastUse)],
         forwarding: bool,
         micro_batches in 1_u32..4,
@@ -410,7 +423,14 @@ proptest! {
         schedule(&mut plan, order);
         let free = world.completed(&plan);
         let (all, saved) = (free.run.stores[free.lowered.stages[0].memory.index()].peak.bytes, free.activations(0));
-        plan.deployment.pipelining.techniques.offload = Some(ActivationOffload { smallest, keep, prefetch, store, forwarding });
+        plan.deployment.pipelining.techniques.activation_offload = Some(ActivationOffload {
+            smallest: Some(Bytes::new_bytes(smallest)),
+            keep,
+            prefetch: Count::literal(prefetch),
+            store,
+            forwarding,
+            ..ALL
+        });
         let mut before: Option<Time> = None;
         for tenths in 1..=12 {
             plan.deployment.limit = Some(all - saved + saved * tenths / 10);

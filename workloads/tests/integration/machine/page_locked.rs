@@ -1,17 +1,19 @@
 //! Page-locked memory of hosts that is limited: what finds no buffer waits for one, stays, or is refused before anything runs.
 
 use hw_models::copies::HostMemory;
+use hw_models::settings::{Bytes, Count};
 use proptest::prelude::*;
 use sim_core::outcome::End;
+use workloads::passes::host_buffers::ShortBuffers;
 use workloads::model::transformer::States;
 use workloads::names::cause;
 use workloads::order::PipelineSchedule;
-use workloads::passes::host_buffers::ShortBuffers;
+use workloads::plan::PlanError;
+use workloads::schedule::LaneKind;
+use workloads::site::Outside;
 use workloads::passes::offload::{ActivationOffload, Keep, Store};
 use workloads::passes::swap::{Coordination, Engine, Swap};
 use workloads::passes::zero_offload::ZeroOffload;
-use workloads::plan::PlanError;
-use workloads::schedule::LaneKind;
 
 use super::exchanged::parameters;
 use super::offload::{box_with_links, moved, offloading};
@@ -19,11 +21,14 @@ use super::{Ran, TransformerPlan, World, schedule};
 
 /// All that is saved leaves, and must.
 const ALL: ActivationOffload = ActivationOffload {
-    smallest: 0,
-    keep: Keep::Bytes(0),
-    prefetch: 2,
+    smallest: Some(Bytes::new_bytes(0)),
+    keep: Keep::Bytes(Bytes::new_bytes(0)),
+    prefetch: Count::literal(2),
     store: Store::LastUse,
     forwarding: false,
+    to: Outside::Host,
+    arrays: Vec::new(),
+    pinned: true,
 };
 
 fn with_buffers(mut plan: TransformerPlan, bytes: u64) -> TransformerPlan {
@@ -101,8 +106,8 @@ fn what_finds_no_buffer_stays_where_it_may() {
     let technique = ActivationOffload {
         forwarding: true,
         store: Store::Produced,
-        smallest: 1 << 20,
-        keep: Keep::Layers(0),
+        smallest: Some(Bytes::new_bytes(1 << 20)),
+        keep: Keep::Layers(Count::literal(0)),
         ..ALL
     };
     let plan = offloading(Some(technique), 1, 1);
@@ -138,13 +143,14 @@ fn gradients_and_activations_share_the_buffers() {
     let world = box_with_links(1.0);
     let mut plan = offloading(Some(ALL), 1, 1);
     plan.execution.states = States::HalfGradients;
-    plan.deployment.pipelining.techniques.zero_offload = Some(ZeroOffload { group: 1 << 40, delayed: false });
+    plan.deployment.pipelining.techniques.zero_offload =
+        Some(ZeroOffload { group: Count::literal(1_000_000_000_000), ..ZeroOffload::default() });
     let (gradients, saved) = (2 * parameters(&plan).0, saved(&world));
     let ran = world.completed(&with_buffers(plan.clone(), gradients + saved));
     assert_eq!(buffered(&ran), gradients + saved);
     let few = short(&world, &with_buffers(plan.clone(), gradients + saved - 1));
     assert_eq!((few[0].needed, few[0].capacity), (saved, saved - 1));
-    plan.deployment.pipelining.techniques.offload = None;
+    plan.deployment.pipelining.techniques.activation_offload = None;
     let Err(PlanError::HostDoesNotFit(full)) = world.build(&with_buffers(plan, gradients - 1)) else {
         panic!("gradients do not fit")
     };
@@ -234,7 +240,8 @@ fn hosts_exchange_with_their_gpus_what_is_page_locked_or_not() {
     let world = box_with_links(1.0);
     let mut plan = offloading(None, 1, 1);
     plan.execution.states = States::HalfGradients;
-    plan.deployment.pipelining.techniques.zero_offload = Some(ZeroOffload { group: 1 << 40, delayed: false });
+    plan.deployment.pipelining.techniques.zero_offload =
+        Some(ZeroOffload { group: Count::literal(1_000_000_000_000), ..ZeroOffload::default() });
     let bytes = 2 * parameters(&plan).0;
     let step = |plan: &TransformerPlan| world.completed(plan).seconds();
     let mut pageable = plan.clone();
@@ -250,15 +257,25 @@ fn hosts_exchange_with_their_gpus_what_is_page_locked_or_not() {
 /// Random techniques for random buffers.
 fn techniques() -> impl Strategy<Value = (Option<ActivationOffload>, Option<Swap>)> {
     let stores = prop_oneof![Just(Store::Produced), Just(Store::LastUse)];
-    let offload = (stores, 0_u32..12, any::<bool>(), prop_oneof![Just(0_u64), Just(16 << 20)]);
+    let offload = (stores, 0_u64..12, any::<bool>(), prop_oneof![Just(0_u64), Just(16 << 20)]);
     let offload = offload.prop_map(|(store, prefetch, forwarding, smallest)| {
+        let (prefetch, smallest) = (Count::literal(prefetch), Some(Bytes::new_bytes(smallest)));
         (Some(ActivationOffload { store, prefetch, forwarding, smallest, ..ALL }), None)
     });
     let engines = prop_oneof![Just(Engine::Online), Just(Engine::Greedy)];
     let coordination = prop_oneof![Just(Coordination::Oblivious), Just(Coordination::Disjoint)];
-    let swap = (engines, coordination, 0_u32..12, any::<bool>()).prop_map(
+    let swap = (engines, coordination, 0_u64..12, any::<bool>()).prop_map(
         |(engine, coordination, prefetch, recompute)| {
-            (None, Some(Swap { engine, coordination, prefetch, recompute, store: Store::LastUse }))
+            (
+                None,
+                Some(Swap {
+                    engine,
+                    coordination,
+                    prefetch: Count::literal(prefetch),
+                    recompute,
+                    ..Swap::default()
+                }),
+            )
         },
     );
     prop_oneof![offload, swap]

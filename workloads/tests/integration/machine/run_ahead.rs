@@ -20,7 +20,7 @@ fn limited(limit: GatherLimit, micro_batches: u32) -> TransformerPlan {
 #[test]
 fn without_a_limit_the_host_takes_memory_for_the_whole_step() {
     let world = World::dgx_a100(1).roomy();
-    for (limit, layers) in [(GatherLimit::Device, 2), (GatherLimit::Host, 3), (GatherLimit::Nothing, 8)] {
+    for (limit, layers) in [(GatherLimit::Device, 2), (GatherLimit::Host, 3), (GatherLimit::None, 8)] {
         let plan = limited(limit, 1);
         let (all, root) = parameters(&plan);
         let layer = (all - root) / 4;
@@ -43,7 +43,7 @@ fn a_limit_costs_time() {
         world.completed(&plan).run.time.as_secs()
     };
     for overhead in [0, 300] {
-        let [host, nothing] = [GatherLimit::Host, GatherLimit::Nothing].map(|limit| ran(limit, overhead));
+        let [host, nothing] = [GatherLimit::Host, GatherLimit::None].map(|limit| ran(limit, overhead));
         assert!(host > 1.01 * nothing && host < 1.05 * nothing, "{overhead} us: {host} s, {nothing} s");
     }
 }
@@ -53,7 +53,7 @@ fn a_limit_costs_time() {
 #[test]
 fn segments_follow_what_the_device_has_returned() {
     let world = World::dgx_a100(1).roomy();
-    let plan = limited(GatherLimit::Nothing, 1);
+    let plan = limited(GatherLimit::None, 1);
     let (all, root) = parameters(&plan);
     let layer = 2 * (all - root) / 4;
     let ranks = Ranks::of_transformer(&plan).unwrap();
@@ -78,7 +78,7 @@ fn a_host_that_issues_no_operators_cannot_limit() {
     };
     let free = TransformerPlan { deployment: Deployment::new(1), ..limited(GatherLimit::Host, 1) };
     assert_eq!(refused(&free), ["limit"]);
-    let optimizer = TransformerPlan { sharding: Sharding::Optimizer, ..limited(GatherLimit::Nothing, 1) };
+    let optimizer = TransformerPlan { sharding: Sharding::Optimizer, ..limited(GatherLimit::None, 1) };
     assert_eq!(refused(&optimizer), ["limit"]);
 }
 
@@ -88,7 +88,7 @@ fn every_schedule_ends() {
     let schedules =
         [PipelineSchedule::OneFOneB, PipelineSchedule::Interleaved { chunks: 2 }, PipelineSchedule::ZbH1];
     for which in schedules {
-        for limit in [GatherLimit::Host, GatherLimit::Nothing] {
+        for limit in [GatherLimit::Host, GatherLimit::None] {
             for send in [SendMode::Eager, SendMode::Blocking] {
                 let mut plan = plan(gpt(8), [2, 4, 2], 8);
                 plan.overlap.gather = Some(Gather { limit, ..Gather::default() });

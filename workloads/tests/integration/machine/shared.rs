@@ -2,7 +2,7 @@
 
 use hw_models::allocator::Request;
 use workloads::memory::{RankList, Ranks, Recorded};
-use workloads::model::hosted::ParametersAt;
+use workloads::model::hosted::KeptParameters;
 use workloads::model::transformer::{Fp8, Gather, Scaling, States};
 use workloads::passes::zero_infinity::ZeroInfinity;
 
@@ -148,7 +148,7 @@ fn tensors_are_about_as_many_bytes_as_storages() {
 /// Plans whose hosts keep states, with one copy of the model and two: ZeRO-Offload, ZeRO-Infinity with parameters on the GPU, at
 /// the host and on drives.
 fn with_hosts() -> impl Iterator<Item = TransformerPlan> {
-    let places = [ParametersAt::Gpu, ParametersAt::Host, ParametersAt::Drives { buffers: 2 }];
+    let places = [KeptParameters::Gpu, KeptParameters::Host, KeptParameters::Drives];
     let infinity = move |data| {
         places
             .map(|parameters| zero_infinity::kept(ZeroInfinity { parameters, ..zero_infinity::ALL }, data, 2))
@@ -163,7 +163,7 @@ fn what_hosts_keep_is_not_on_the_gpu() {
     for plan in with_hosts() {
         let list = Ranks::of_transformer(&plan).unwrap().training(&order(&plan), (0, 0), &NOTHING);
         let pipelining = &plan.deployment.pipelining;
-        let away = pipelining.techniques.zero_infinity.is_some_and(|kept| kept.parameters.are_away());
+        let away = pipelining.techniques.zero_infinity.as_ref().is_some_and(|kept| kept.parameters.are_away());
         let ranks = if pipelining.techniques.zero_infinity.is_some() { plan.data } else { 1 };
         let there = bytes(&list, kind::PARAMETERS).0;
         let share = 2 * parameters(&plan).0 / u64::from(ranks);

@@ -5,10 +5,10 @@ use sim_core::{Options, simulate};
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{AttentionKernel, Recompute, Sharding, States};
 use workloads::order::{MemoryLimit, PipelineSchedule};
-use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
-use workloads::passes::realise::messages::SendMode;
 use workloads::placement::Placement;
 use workloads::plan::{Launch, estimate_transformer};
+use workloads::passes::realise::messages::SendMode;
+use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
 
 use super::exchanged::overlaps;
 use super::{TransformerPlan, World, every_layer, gpt, plan, schedule};
@@ -87,7 +87,7 @@ fn copies_of_bpipe_are_bounded() {
     for policy in [EvictionPolicy::EvictNewest, EvictionPolicy::EveryMicroBatch] {
         let plan = with(plan(gpt(16), [1, 8, 1], 24), |plan| {
             plan.deployment.placement = Placement::PairAdjacent;
-            plan.deployment.pipelining.techniques.bpipe = Some(Bpipe { policy, bound: None });
+            plan.deployment.pipelining.techniques.bpipe = Some(Bpipe { policy, ..Bpipe::default() });
         });
         let [estimated, counted] = activities(&plan);
         assert!(estimated >= counted && estimated as f64 <= 1.2 * counted as f64, "{estimated}, {counted}");

@@ -1,5 +1,6 @@
 //! Tensors that leave for memory that the step fits in.
 
+use hw_models::settings::Count;
 use proptest::prelude::*;
 use sim_core::outcome::End;
 use workloads::model::transformer::AttentionKernel;
@@ -30,8 +31,8 @@ pub(super) fn limit(plan: &mut TransformerPlan, ratio: f64) {
     plan.deployment.limit = Some((most as f64 / ratio) as u64);
 }
 
-const fn by(engine: Engine, coordination: Coordination) -> Option<Swap> {
-    Some(Swap { engine, coordination, prefetch: 4, recompute: false, store: Store::LastUse })
+fn by(engine: Engine, coordination: Coordination) -> Option<Swap> {
+    Some(Swap { engine, coordination, prefetch: Count::literal(4), ..Swap::default() })
 }
 
 fn completed(plan: &TransformerPlan, links: f64) -> (Ran, Vec<Swapped>) {
@@ -176,12 +177,12 @@ proptest! {
         coordination in prop_oneof![
             Just(Coordination::Oblivious), Just(Coordination::Disjoint), Just(Coordination::Bidirectional)
         ],
-        (prefetch, recompute) in (0_u32..40, any::<bool>()),
+        (prefetch, recompute) in (0_u64..40, any::<bool>()),
         store in prop_oneof![Just(Store::Produced), Just(Store::LastUse)],
         (gpus, micro_batches) in (1_u32..5, 1_u32..4),
         links in prop_oneof![Just(0.02), Just(0.3), Just(5.0)],
     ) {
-        let plan = swapping(Some(Swap { engine, coordination, prefetch, recompute, store }), ratio, gpus, micro_batches);
+        let plan = swapping(Some(Swap { engine, coordination, prefetch: Count::literal(prefetch), recompute, store, pinned: true }), ratio, gpus, micro_batches);
         match box_with_links(links).build(&plan) {
             Err(PlanError::DoesNotFit(shortfalls)) => prop_assert!(shortfalls.iter().all(|s| s.needed > s.capacity)),
             Err(other) => prop_assert!(false, "{other}"),

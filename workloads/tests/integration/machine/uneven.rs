@@ -58,7 +58,7 @@ fn chunks_are_listed_in_the_order_of_the_model() {
 fn partners_of_other_sizes_are_lent_to() {
     let mut plan = staged(&[4, 4, 2, 2]);
     plan.deployment.pipelining.techniques.bpipe =
-        Some(Bpipe { policy: EvictionPolicy::EvictNewest, bound: None });
+        Some(Bpipe { policy: EvictionPolicy::EvictNewest, ..Bpipe::default() });
     let world = World::dgx_a100(1).roomy();
     let (lent, kept) = (world.completed(&plan), world.completed(&staged(&[4, 4, 2, 2])));
     // The first stage keeps 3 of 4 micro-batches; the last has one of its size, and at times one on its way.

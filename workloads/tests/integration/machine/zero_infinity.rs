@@ -1,19 +1,33 @@
 //! States of the optimizer on drives, and parameters in host memory.
 
+use hw_models::settings::Count;
 use hw_models::storage::{Array, Members, OffloadedStates};
 use proptest::prelude::*;
-use workloads::model::hosted::ParametersAt;
+use workloads::model::hosted::KeptParameters;
 use workloads::model::transformer::{AttentionKernel, Sharding, States};
 use workloads::names::{cause, kind};
-use workloads::passes::zero_infinity::ZeroInfinity;
 use workloads::plan::{Drives, PlanError};
+use workloads::site::Outside;
+use workloads::passes::zero_infinity::ZeroInfinity;
 
 use super::drives::{array, path};
 use super::exchanged::parameters;
 use super::{Ran, TransformerPlan, World, gpt, plan};
 
-pub(super) const ALL: ZeroInfinity =
-    ZeroInfinity { parameters: ParametersAt::Host, states_on_drives: true, group: 100_000_000, buffers: 1 };
+pub(super) const ALL: ZeroInfinity = ZeroInfinity {
+    parameters: KeptParameters::Host,
+    parameter_buffers: Count::literal(2),
+    states: Outside::Drives,
+    arrays: Vec::new(),
+    group: Count::literal(100_000_000),
+    buffers: Count::literal(1),
+    rate: None,
+    gradient_rate: None,
+};
+
+const fn outside(on_drives: bool) -> Outside {
+    if on_drives { Outside::Drives } else { Outside::Host }
+}
 
 /// One array, for states.
 fn on(members: Members) -> Drives {
@@ -83,7 +97,7 @@ fn what_crosses_the_links() {
 fn parameters_come_from_drives_for_every_pass() {
     for (data, micro_batches, states_on_drives) in [(1, 1, true), (2, 3, true), (2, 1, false)] {
         let technique =
-            ZeroInfinity { parameters: ParametersAt::Drives { buffers: 2 }, states_on_drives, ..ALL };
+            ZeroInfinity { parameters: KeptParameters::Drives, states: outside(states_on_drives), ..ALL };
         let plan = kept(technique, data, micro_batches);
         let ran = world().completed(&plan);
         let (parameters, root) = parameters(&plan);
@@ -109,8 +123,7 @@ fn a_step_that_reads_too_slowly_takes_what_reading_takes() {
     let mut world = world();
     world.catalogue.ssds.values_mut().for_each(|drive| drive.read_gb_per_s = Some(1.0));
     let plan = |micro_batches| {
-        let technique =
-            ZeroInfinity { parameters: ParametersAt::Drives { buffers: 2 }, states_on_drives: false, ..ALL };
+        let technique = ZeroInfinity { parameters: KeptParameters::Drives, states: Outside::Host, ..ALL };
         let mut plan = kept(technique, 1, micro_batches);
         plan.deployment.drives = on(Members::First(1));
         plan
@@ -127,8 +140,12 @@ fn a_step_that_reads_too_slowly_takes_what_reading_takes() {
 fn reading_ahead_hides_reads() {
     let world = world();
     let step = |buffers| {
-        let technique =
-            ZeroInfinity { parameters: ParametersAt::Drives { buffers }, states_on_drives: false, ..ALL };
+        let technique = ZeroInfinity {
+            parameters: KeptParameters::Drives,
+            parameter_buffers: Count::literal(buffers),
+            states: Outside::Host,
+            ..ALL
+        };
         let mut plan = kept(technique, 1, 4);
         plan.execution.micro_batch = 4;
         world.completed(&plan).seconds()
@@ -144,13 +161,13 @@ fn an_update_takes_what_its_states_take() {
     let machine = world.machine();
     let array = Array::of("drives", machine.drives_of_node(0).collect());
     for buffers in [1, 3] {
-        let mut plan = kept(ZeroInfinity { buffers, ..ALL }, 1, 1);
+        let mut plan = kept(ZeroInfinity { buffers: Count::literal(buffers.into()), ..ALL }, 1, 1);
         plan.deployment.hosts.update = Some(20e9);
         let states = OffloadedStates {
             array: &array,
             memory: machine.memory_of(machine.gpu(0)).unwrap(),
             parameters: all(&plan),
-            group: ALL.group,
+            group: ALL.group.get(),
             buffers,
             requests: path("direct").requests(),
             update_bytes_per_s: Some(20e9),
@@ -207,16 +224,24 @@ proptest! {
         (data, tensor) in prop_oneof![Just((1_u32, 1_u32)), Just((2, 1)), Just((2, 2)), Just((4, 1))],
         micro_batches in 1_u32..3,
         parameters in prop_oneof![
-            Just(ParametersAt::Gpu),
-            Just(ParametersAt::Host),
-            (1_u32..5).prop_map(|buffers| ParametersAt::Drives { buffers }),
+            Just(KeptParameters::Gpu),
+            Just(KeptParameters::Host),
+            Just(KeptParameters::Drives),
         ],
+        parameter_buffers in 1_u64..5,
         states_on_drives: bool,
-        group in prop_oneof![Just(30_000_000_u64), Just(1 << 40)],
-        buffers in 1_u32..4,
+        group in prop_oneof![Just(30_000_000_u64), Just(1_000_000_000_000)],
+        buffers in 1_u64..4,
         count in 1_u32..8,
     ) {
-        let technique = ZeroInfinity { parameters, states_on_drives, group, buffers };
+        let technique = ZeroInfinity {
+            parameters,
+            parameter_buffers: Count::literal(parameter_buffers),
+            states: outside(states_on_drives),
+            group: Count::literal(group),
+            buffers: Count::literal(buffers),
+            ..ALL
+        };
         let mut plan = kept(technique, data, micro_batches);
         plan.execution.split.tensor = tensor;
         plan.model.layers = 4;

@@ -8,21 +8,30 @@ use std::marker::PhantomData;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
 /// A type with its ways to be written; those that it does not name are refused.
-pub(crate) trait Written<'de>: Sized {
+pub trait Written<'de>: Sized {
     /// What is expected, to continue "must be ...".
     fn expected() -> String;
 
     /// From a scalar.
+    ///
+    /// # Errors
+    /// If it is not written so.
     fn scalar<E: Error>(scalar: Scalar<'_>) -> Result<Self, E> {
         scalar.refuse()
     }
 
     /// From a list.
+    ///
+    /// # Errors
+    /// If it is not written so.
     fn list<A: SeqAccess<'de>>(_: A) -> Result<Self, A::Error> {
         refuse(Unexpected::Seq)
     }
 
     /// From a map.
+    ///
+    /// # Errors
+    /// If it is not written so.
     fn map<A: MapAccess<'de>>(_: A) -> Result<Self, A::Error> {
         refuse(Unexpected::Map)
     }
@@ -30,23 +39,41 @@ pub(crate) trait Written<'de>: Sized {
 
 /// A scalar as it is written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Scalar<'a> {
+pub enum Scalar<'a> {
+    /// `true` or `false`.
     Bool(bool),
+    /// A whole number.
     Integer(i128),
+    /// Any other number.
     Float(f64),
+    /// Anything else.
     Text(&'a str),
 }
 
+/// The text, cut where a message would get unreadable.
+pub fn shorten(text: &str) -> String {
+    const LONGEST: usize = 60;
+    let printable = |c: char| if c.is_control() { ' ' } else { c };
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", text[..end].chars().map(printable).collect::<String>()),
+        None => text.chars().map(printable).collect(),
+    }
+}
+
 /// The `Deserialize` of a type that is [`Written`].
-pub(crate) fn deserialize<'de, T: Written<'de>, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
+///
+/// # Errors
+/// If the value is written in none of its ways.
+pub fn deserialize<'de, T: Written<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     deserializer.deserialize_any(WrittenVisitor(PhantomData))
 }
 
 impl Scalar<'_> {
-    /// "must be ..., not ...".
-    pub(crate) fn refuse<'de, T: Written<'de>, E: Error>(self) -> Result<T, E> {
+    /// Refuses the scalar: "must be ..., not ...".
+    ///
+    /// # Errors
+    /// Always.
+    pub fn refuse<'de, T: Written<'de>, E: Error>(self) -> Result<T, E> {
         refuse(match self {
             Self::Bool(value) => Unexpected::Bool(value),
             Self::Integer(number) => return refuse(Unexpected::Other(&format!("the number `{number}`"))),

@@ -10,8 +10,13 @@ pub struct Decimal {
 }
 
 impl Decimal {
+    /// A whole number.
+    pub const fn whole(digits: u64) -> Self {
+        Self { digits, scale: 0 }
+    }
+
     /// Reads `12` or `0.601`; `None` for anything else and for numbers of more than 19 digits.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         if whole.is_empty() || (fraction.is_empty() && text.contains('.')) {
             return None;
@@ -25,7 +30,7 @@ impl Decimal {
     }
 
     /// The number times `factor`, rounded to the nearest whole number; `None` beyond `u64`.
-    pub(crate) fn times(self, factor: u64) -> Option<u64> {
+    pub fn times(self, factor: u64) -> Option<u64> {
         let divisor = 10_u128.pow(self.scale.into());
         let product = u128::from(self.digits) * u128::from(factor);
         u64::try_from((product + divisor / 2) / divisor).ok()

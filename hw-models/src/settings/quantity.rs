@@ -4,14 +4,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use hw_models::catalogue::nearest;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
 use super::decimal::Decimal;
-use super::written::{self, Scalar, Written};
-use crate::text::node::shorten;
+use super::written::{self, Scalar, Written, shorten};
+use crate::catalogue::nearest;
 
 /// A span of time; its value is in picoseconds.
 pub type Duration = Quantity<Time>;
@@ -31,7 +30,7 @@ pub struct Quantity<D> {
     dimension: PhantomData<D>,
 }
 
-/// What a quantity measures.
+/// Dimension of a quantity.
 pub trait Dimension: Copy + 'static {
     /// The quantity in a sentence: "a duration".
     const NOUN: &'static str;
@@ -148,6 +147,11 @@ impl Duration {
 }
 
 impl Bytes {
+    /// An amount written in bytes.
+    pub const fn new_bytes(bytes: u64) -> Self {
+        Self { number: Decimal::whole(bytes), unit: &Memory::UNITS[0], value: bytes, dimension: PhantomData }
+    }
+
     /// The amount in bytes.
     pub fn bytes(self) -> u64 {
         self.value
@@ -155,6 +159,11 @@ impl Bytes {
 }
 
 impl Rate {
+    /// A rate written in bytes per second.
+    pub const fn new_bytes_per_second(rate: u64) -> Self {
+        Self { number: Decimal::whole(rate), unit: &Transfer::UNITS[0], value: rate, dimension: PhantomData }
+    }
+
     /// The rate in bytes per second.
     pub fn bytes_per_second(self) -> u64 {
         self.value
@@ -238,7 +247,7 @@ impl<D: Dimension> Quantity<D> {
 }
 
 /// The number in front and the rest: `3.5`, ` GB`.
-pub(crate) fn split(text: &str) -> (&str, &str) {
+pub fn split(text: &str) -> (&str, &str) {
     let end =
         text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(text.len());
     text.split_at(end)
@@ -317,18 +326,17 @@ impl<D: Dimension> JsonSchema for Quantity<D> {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let units: Vec<&str> = D::UNITS.iter().map(|unit| unit.name).collect();
-        let kinds = if D::BARE.is_some() {
-            serde_json::json!(["string", "number"])
-        } else {
-            serde_json::json!("string")
-        };
         let optional = if D::BARE.is_some() { "?" } else { "" };
-        json_schema!({
+        let mut schema = json_schema!({
             "description": format!("{}; units: {}.", capitalised(D::NOUN), units.join(", ")),
-            "type": kinds,
+            "type": "string",
             "pattern": format!("^[0-9]+(\\.[0-9]+)? ?({}){optional}$", units.join("|")),
             "examples": [D::EXAMPLE],
-        })
+        });
+        if D::BARE.is_some() {
+            schema.insert("type".to_owned(), vec!["string", "number"].into());
+        }
+        schema
     }
 }
 

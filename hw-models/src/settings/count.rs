@@ -13,8 +13,17 @@ use super::written::{self, Scalar, Written};
 pub struct Count<const MIN: u64, const MAX: u64>(u64);
 
 impl<const MIN: u64, const MAX: u64> Count<MIN, MAX> {
+    /// A number that stands in code.
+    ///
+    /// # Panics
+    /// If it is beyond the limits, at compile time where it is a constant.
+    pub const fn literal(number: u64) -> Self {
+        assert!(MIN <= number && number <= MAX, "a number within its limits");
+        Self(number)
+    }
+
     /// The number.
-    pub fn get(self) -> u64 {
+    pub const fn get(self) -> u64 {
         self.0
     }
 
