@@ -5,7 +5,7 @@ use sim_core::time::Time;
 use thiserror::Error;
 
 use crate::model::hosted::HostedStates;
-use crate::order::{MemoryLimit, PipelineSchedule};
+use crate::order::{MemoryAllowance, PipelineSchedule};
 use crate::plan::{PipelinePlan, Pipelining, estimate};
 
 /// Most operators of a plan, over all stages, chunks and steps; a program of that size takes about a gigabyte.
@@ -135,30 +135,21 @@ fn schedule(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
     let (stages, micro_batches) = (plan.model.stages.len(), plan.micro_batches);
     plan.send.check(&plan.schedule, stages as u32, &mut |Invalid { field, problem }| wrong(field, problem));
     match plan.schedule {
-        PipelineSchedule::Interleaved { chunks } => {
-            if chunks < 2 {
-                let problem =
-                    format!("{chunks} chunks per stage; interleaving takes at least 2 (1 is `1f1b`)");
-                wrong("schedule.interleaved.chunks", problem);
-            }
-            if stages > 0 && !(micro_batches as usize).is_multiple_of(stages) {
-                let below = micro_batches as usize / stages * stages;
-                let above = below + stages;
-                let near = if below > 0 { format!("{below} or {above}") } else { above.to_string() };
-                let problem = format!(
-                    "interleaved chunks work through groups of {stages} micro-batches, one per stage; \
-                     {micro_batches} is not a multiple: use {near}"
-                );
-                wrong("micro_batches", problem);
-            }
+        PipelineSchedule::Interleaved(_)
+            if stages > 0 && !(micro_batches as usize).is_multiple_of(stages) =>
+        {
+            let below = micro_batches as usize / stages * stages;
+            let above = below + stages;
+            let near = if below > 0 { format!("{below} or {above}") } else { above.to_string() };
+            let problem = format!(
+                "interleaved chunks work through groups of {stages} micro-batches, one per stage; \
+                 {micro_batches} is not a multiple: use {near}"
+            );
+            wrong("micro_batches", problem);
         }
-        PipelineSchedule::ZbAuto { memory_limit } => {
+        PipelineSchedule::ZbAuto(auto) => {
             let most = plan.model.stages.iter().map(|stage| stage.activation).max().unwrap_or(0);
-            let least = match memory_limit {
-                MemoryLimit::Bytes(bytes) => bytes < most,
-                MemoryLimit::MicroBatches(n) => n == 0,
-            };
-            if least {
+            if matches!(auto.memory_limit, MemoryAllowance::Bytes(bytes) if bytes.bytes() < most) {
                 let problem = format!("must leave room for one micro-batch on every stage, {most} B");
                 wrong("schedule.zb-auto.memory_limit", problem);
             }

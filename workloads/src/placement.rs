@@ -1,22 +1,28 @@
 //! Which GPU of the machine each rank runs on.
 
+use hw_models::settings::Count;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::limits::Invalid;
 
-/// In which order ranks take GPUs. Tensor ranks are next to each other, then those that have parts of the same sequences;
-/// then come copies or stages.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Order in which ranks take GPUs. Tensor ranks are next to each other, then those that have parts of the
+/// same sequences; then come copies or stages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Placement {
     /// All copies of a stage, then the next stage: Megatron-LM's `tp-cp-ep-dp-pp`.
     #[default]
     Sequential,
-    /// As `Sequential`, a stage and its partner `p - 1 - x` next to each other (Kim et al. 2023): what BPipe moves stays in
-    /// a node.
+    /// As `sequential`, but the stages `x` and `p - 1 - x` next to each other, so that BPipe's evictions
+    /// stay in a node.
     PairAdjacent,
-    /// All stages of a copy, then the next copy: Megatron-LM's `tp-cp-ep-pp-dp` (`use_tp_pp_dp_mapping`). Boundary tensors
-    /// stay in a node, gradients leave it.
+    /// All stages of a copy, then the next copy: Megatron-LM's `tp-cp-ep-pp-dp` (`use_tp_pp_dp_mapping`),
+    /// so that boundary tensors stay in a node and gradients leave it.
     CopyAfterCopy,
-    /// The GPU of every rank, in the order of `Sequential`.
-    Listed(Vec<u32>),
+    /// The GPU of every rank, in the order of `sequential`. GPUs are numbered node by node from 0.
+    #[serde(rename = "gpus")]
+    Listed(Vec<Count<0, 1_048_575>>),
 }
 
 /// The extent of a job.
@@ -68,7 +74,7 @@ impl Extent {
                 let of_stage = self.tensor * self.context;
                 (replica / of_stage * self.stages + stage) * of_stage + replica % of_stage
             }
-            Placement::Listed(gpus) => gpus[rank(stage) as usize],
+            Placement::Listed(gpus) => gpus[rank(stage) as usize].get() as u32,
         }
     }
 
@@ -79,11 +85,12 @@ impl Extent {
     pub fn placed(self, placement: &Placement, gpus: u32) -> Result<(), Invalid> {
         let Placement::Listed(list) = placement else { return Ok(()) };
         let ranks = self.ranks();
+        let list: Vec<u64> = list.iter().map(|gpu| gpu.get()).collect();
         let mut sorted = list.clone();
         sorted.sort_unstable();
         let problem = if list.len() as u64 != ranks {
             format!("`gpus` lists {} for {ranks} ranks: give one for each", list.len())
-        } else if let Some(absent) = list.iter().find(|&&gpu| gpu >= gpus) {
+        } else if let Some(absent) = list.iter().find(|&&gpu| gpu >= gpus.into()) {
             format!("there is no GPU {absent}: the machine's are 0 to {}", gpus.saturating_sub(1))
         } else if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
             format!("GPU {} is listed twice: a rank needs one of its own", twice[0])

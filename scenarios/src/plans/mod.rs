@@ -110,7 +110,7 @@ pub(crate) fn placed(scenario: &Scenario) -> Option<(Extent, Placement)> {
         Plan::Transformer(plan) => plan.extent(),
         Plan::Layers(plan) => Extent::new(1, plan.data, plan.stages),
     };
-    Some((extent, transformer::placement(&scenario.parallelism)))
+    Some((extent, scenario.parallelism.placement.clone().unwrap_or_default()))
 }
 
 /// The ranks of a scenario, whose tensors its framework's allocator serves.

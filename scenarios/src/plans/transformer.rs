@@ -4,17 +4,16 @@ use hw_models::copies::HostMemory;
 use sim_core::time::Time;
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
-    AttentionKernel, Capacity, Dtype, Execution, Experts, Fp8, Fusion, Gather, LatentAttention, Load,
-    Overlap, Routing, SoftmaxFusion, Split, States, Step, Transformer,
+    AttentionKernel, Capacity, Dtype, Execution, Experts, Fusion, LatentAttention, Load, Overlap, Routing,
+    SoftmaxFusion, Split, States, Step, Transformer,
 };
-use workloads::placement;
 use workloads::plan::{Deployment, HostBuffers, HostRates, TransformerPlan};
 
 use super::drives::drives;
-use super::pipelining::{pipelining, schedule};
+use super::pipelining::pipelining;
 use crate::schema::{
     self, Attention, Bytes, BytesPerParameter, Count, DrawnLoad, ExpertLoad, FusedSoftmax, Gelu, Launch,
-    LayersOf, Mlp, Model, Optimizer, Placement, Precision, Rate, Recompute, Scenario, WhenFull,
+    LayersOf, Mlp, Model, Optimizer, Precision, Rate, Recompute, Scenario, WhenFull,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -37,7 +36,7 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
 pub(super) fn deployment(scenario: &Scenario) -> Deployment {
     let software = scenario.software.as_ref();
     Deployment {
-        placement: placement(&scenario.parallelism),
+        placement: scenario.parallelism.placement.clone().unwrap_or_default(),
         launch: software.map_or(Launch::default(), |software| software.launch),
         host_overhead: software.map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds())),
         hosts: host_rates(scenario),
@@ -80,30 +79,11 @@ fn host_rates(scenario: &Scenario) -> HostRates {
     }
 }
 
-/// On which GPUs ranks are.
-pub(crate) fn placement(parallelism: &schema::Parallelism) -> placement::Placement {
-    match &parallelism.placement {
-        None | Some(Placement::Sequential) => placement::Placement::Sequential,
-        Some(Placement::PairAdjacent) => placement::Placement::PairAdjacent,
-        Some(Placement::CopyAfterCopy) => placement::Placement::CopyAfterCopy,
-        Some(Placement::Gpus(gpus)) => {
-            placement::Placement::Listed(gpus.iter().map(|gpu| gpu.get() as u32).collect())
-        }
-    }
-}
-
 /// What the copies of a model exchange beside passes.
 pub(super) fn overlap(scenario: &Scenario) -> Overlap {
     let parallelism = &scenario.parallelism;
     let bucket = parallelism.overlap_gradient_reduce.as_ref().and_then(|overlap| overlap.bucket);
-    let gather = parallelism.overlap_parameter_gather.as_ref().map(|overlap| Gather {
-        forward_prefetch: overlap.forward_prefetch.get() as u32,
-        backward_prefetch: overlap.backward_prefetch.get() as u32,
-        reshard_after_forward: overlap.reshard_after_forward,
-        per_parameter: overlap.per_parameter,
-        limit: overlap.limit,
-    });
-    Overlap { bucket: bucket.map(Bytes::bytes), gather }
+    Overlap { bucket: bucket.map(Bytes::bytes), gather: parallelism.overlap_parameter_gather }
 }
 
 /// Dimensions that are all given, be it by the check.
@@ -177,7 +157,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         tensor: parallelism.tensor.map_or(1, |tensor| tensor.get() as u32),
         sequence_parallel: parallelism.sequence_parallel == Some(true),
         stages,
-        chunks: schedule(scenario).chain(stages).chunks,
+        chunks: parallelism.schedule.chain(stages).chunks,
         layers: parallelism
             .stage_layers
             .as_ref()
@@ -237,7 +217,6 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
     };
     let step = step(scenario);
     let reduces_beside = parallelism.overlap_tensor_reduce.unwrap_or(!torchtitan);
-    let fp8 = training.fp8.map(|fp8| Fp8 { scaling: fp8.scaling, gathers: fp8.gather_parameters });
     let in_pieces = parallelism.asynchronous_tensor == Some(true);
     let (exchanges_beside, gathers_again) = (!software.compile, !torchtitan);
     Execution {
@@ -245,7 +224,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         fusion,
         states,
         step,
-        fp8,
+        fp8: training.fp8,
         in_pieces,
         reduces_beside,
         exchanges_beside,

@@ -65,7 +65,7 @@ impl Change {
 /// Single changes, then techniques together.
 fn changes(scenario: &Scenario) -> Vec<Change> {
     let mut changes = Vec::new();
-    let balanced = scenario.parallelism.schedule == Schedule::OneForwardOneBackward;
+    let balanced = scenario.parallelism.schedule == Schedule::OneFOneB;
     match scenario.model {
         Model::ProfiledPipeline(_) => {
             changes.extend(lending(scenario));
@@ -89,7 +89,7 @@ fn changes(scenario: &Scenario) -> Vec<Change> {
         }
     }
     if !balanced {
-        let plain = |scenario: &mut Scenario| scenario.parallelism.schedule = Schedule::OneForwardOneBackward;
+        let plain = |scenario: &mut Scenario| scenario.parallelism.schedule = Schedule::OneFOneB;
         changes.push(Change::new(scenario, "use `parallelism: { schedule: 1f1b }`", plain));
     }
     changes

@@ -33,27 +33,26 @@ pub use layers::LayerList;
 pub use machine::{Cluster, Degrade, Ends, HostMemory, Machine, PartLink, PartSettings, Parts, SingleNode};
 pub use memory::{Allocator, BytesPerParameter, MemoryLimit, Pinned, WhenFull};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
-pub use parallelism::{
-    Idle, Interleaved, MemoryAllowance, OverlapGradientReduce, OverlapParameterGather, Parallelism,
-    Placement, Schedule, ZbAuto,
-};
+pub use parallelism::{Idle, OverlapGradientReduce, Parallelism};
 pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
 pub use software::{Attention, FusedSoftmax, Gelu, LayersOf, Optimizer, Software};
 pub use storage::{DriveArray, DriveSet, Storage};
-pub use workloads::passes::Techniques;
-pub use training::{Fp8, MicroBatches, Precision, Training};
+pub use training::{Precision, Training};
 pub use transformer::{DrawnLoad, ExpertLoad, Experts, LatentAttention, Layers, Sequence, Transformer};
 pub use workloads::memory::Placeholder;
 pub use workloads::model::hosted::KeptParameters;
 pub use workloads::model::layered::Optimizer as UpdateRule;
 pub use workloads::model::transformer::{
-    AddedTo, Bias, ContextExchange, CrossEntropy, Encoder, GatherLimit, Mlp, Norm, Positions,
+    AddedTo, Bias, ContextExchange, CrossEntropy, Encoder, Fp8, Gather, GatherLimit, Mlp, Norm, Positions,
     Recompute as RecomputeMode, Scaling, Sharding, Step,
 };
+pub use workloads::order::{MicroBatches, PipelineSchedule as Schedule};
+pub use workloads::placement::Placement;
 pub use workloads::plan::Launch;
 pub use workloads::realise::messages::SendMode;
 pub use workloads::site::Outside;
+pub use workloads::passes::Techniques;
 pub use workloads::passes::bpipe::{Bpipe, PairTransfer};
 pub use workloads::passes::offload::{ActivationOffload, Keep};
 pub use workloads::passes::recompute::Recompute;

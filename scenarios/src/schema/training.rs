@@ -3,10 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Count, Scaling, Sequence, Step, UpdateRule};
-
-/// Micro-batches of one step.
-pub type MicroBatches = Count<1, 65_536>;
+use super::{Count, Fp8, MicroBatches, Sequence, Step, UpdateRule};
 
 /// How much work one training step is. Two of the batch sizes give the third: `global_batch = micro_batch x accumulate x
 /// data`, or `micro_batch x micro_batches` for a profiled pipeline, where `micro_batches` alone is enough when samples do
@@ -46,18 +43,6 @@ pub struct Training {
     /// Whether every step ends before the next one begins on the same stage.
     #[serde(default = "yes")]
     pub flush: bool,
-}
-
-/// Linear layers in 8 bits: inputs and weights with four bits of exponent, gradients with five.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(extend("examples" = [{ "scaling": "delayed" }]))]
-pub struct Fp8 {
-    /// What of a tensor shares a scale, and when that is found.
-    pub scaling: Scaling,
-    /// Whether weights that copies of the model share are gathered in 8 bits, too (torchao's `enable_fsdp_float8_all_gather`);
-    /// with `tensorwise` scales.
-    pub gather_parameters: bool,
 }
 
 /// Number formats of activations and of the parameters that kernels read.

@@ -74,7 +74,9 @@ pub(crate) type Completed = (OpId, u64, Group);
 
 impl Exchanging<'_> {
     fn gathers(&mut self, position: &[Part], gather: Gather, root: bool) {
-        let Gather { forward_prefetch, backward_prefetch, reshard_after_forward, .. } = gather;
+        let reshard_after_forward = gather.reshard_after_forward;
+        let [forward_prefetch, backward_prefetch] =
+            [gather.forward_prefetch, gather.backward_prefetch].map(|blocks| blocks.get() as u32);
         for part in position {
             let is_root = root && part.kind != PartKind::Layer;
             let of_root = position.iter().filter(|other| other.kind != PartKind::Layer);

@@ -7,56 +7,69 @@
 mod draft;
 mod gpipe;
 mod interleaved;
+mod memory_allowance;
 mod one_f_one_b;
 mod repeat;
 mod zb_auto;
 mod zb_v;
 mod zero_bubble;
 
+use hw_models::settings::Count;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 pub use draft::{ChunkTiming, Timing};
+pub use memory_allowance::{MemoryAllowance, MicroBatches};
 
 use crate::chain::Chain;
 use crate::graph::Phase;
 
-/// A pipeline schedule.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Order in which a stage works on its micro-batches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "Schedule")]
 pub enum PipelineSchedule {
+    /// One forward, one backward: each stage begins backwards as early as it can.
+    #[default]
+    #[serde(rename = "1f1b")]
+    OneFOneB,
     /// All forwards, then all backwards.
     Gpipe,
-    /// One forward, one backward.
-    OneFOneB,
-    /// 1F1B over several chunks per stage.
-    Interleaved {
-        /// Chunks per stage, at least 1.
-        chunks: u32,
-    },
-    /// Weight gradients fill bubbles in the memory of 1F1B.
+    /// 1F1B with several chunks of the model on each stage.
+    Interleaved(Interleaved),
+    /// Zero-bubble schedule with the peak memory of 1F1B.
     ZbH1,
-    /// Weight gradients fill bubbles in about twice the memory.
+    /// Zero-bubble schedule with about twice the peak memory of 1F1B.
     ZbH2,
-    /// Two chunks per stage in a V, in the memory of 1F1B on every stage.
+    /// Zero-bubble schedule with two chunks per stage, placed in a V.
     ZbV,
-    /// Order found by a heuristic under a memory limit.
-    ZbAuto {
-        /// What the activations of a stage may take.
-        memory_limit: MemoryLimit,
-    },
+    /// Zero-bubble schedule found by a heuristic under a memory limit.
+    ZbAuto(ZbAuto),
 }
 
-/// A limit on the activations a stage holds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum MemoryLimit {
-    /// As many bytes as so many micro-batches' activations.
-    MicroBatches(u32),
-    /// Bytes.
-    Bytes(u64),
+/// Options of the interleaved schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Interleaved {
+    /// Chunks per stage; a stage's work is split evenly among them.
+    pub chunks: Count<2, 64>,
+}
+
+/// Options of the automatic zero-bubble schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ZbAuto {
+    /// Memory that the activations of a stage may take.
+    pub memory_limit: MemoryAllowance,
 }
 
 impl PipelineSchedule {
     /// How the chunks lie on `stages` stages.
     pub fn chain(&self, stages: u32) -> Chain {
         match *self {
-            Self::Interleaved { chunks } => Chain { stages, chunks, folded: false },
+            Self::Interleaved(Interleaved { chunks }) => {
+                Chain { stages, chunks: chunks.get() as u32, folded: false }
+            }
             Self::ZbV => Chain { stages, chunks: 2, folded: true },
             _ => Chain::straight(stages),
         }
@@ -64,7 +77,7 @@ impl PipelineSchedule {
 
     /// Whether the two gradients are operations of their own.
     pub fn splits_backward(&self) -> bool {
-        matches!(self, Self::ZbH1 | Self::ZbH2 | Self::ZbV | Self::ZbAuto { .. })
+        matches!(self, Self::ZbH1 | Self::ZbH2 | Self::ZbV | Self::ZbAuto(_))
     }
 
     /// The name used in scenarios and errors.
@@ -72,11 +85,11 @@ impl PipelineSchedule {
         match self {
             Self::Gpipe => "gpipe",
             Self::OneFOneB => "1f1b",
-            Self::Interleaved { .. } => "interleaved",
+            Self::Interleaved(_) => "interleaved",
             Self::ZbH1 => "zb-h1",
             Self::ZbH2 => "zb-h2",
             Self::ZbV => "zb-v",
-            Self::ZbAuto { .. } => "zb-auto",
+            Self::ZbAuto(_) => "zb-auto",
         }
     }
 }
@@ -133,11 +146,11 @@ pub fn generate(schedule: &PipelineSchedule, shape: Shape, timing: &Timing) -> O
     match schedule {
         PipelineSchedule::Gpipe => by_rule(gpipe::stage),
         PipelineSchedule::OneFOneB => by_rule(one_f_one_b::stage),
-        PipelineSchedule::Interleaved { .. } => by_rule(interleaved::stage),
+        PipelineSchedule::Interleaved(_) => by_rule(interleaved::stage),
         PipelineSchedule::ZbH1 => by_rule(zero_bubble::h1),
         PipelineSchedule::ZbH2 => by_rule(zero_bubble::h2),
         PipelineSchedule::ZbV => zb_v::order(shape, timing),
-        PipelineSchedule::ZbAuto { .. } => zb_auto::order(shape, timing),
+        PipelineSchedule::ZbAuto(_) => zb_auto::order(shape, timing),
     }
 }
 

@@ -7,7 +7,7 @@ use sim_core::time::Time;
 use crate::chain::Chain;
 use crate::cost::CostBook;
 use crate::graph::{OpGraph, Phase, StorageId};
-use crate::order::{ChunkTiming, MemoryLimit, PipelineSchedule, Timing};
+use crate::order::{ChunkTiming, MemoryAllowance, PipelineSchedule, Timing};
 use crate::transfer::{Disposition, Dispositions};
 
 /// Bytes that one micro-batch of one chunk holds.
@@ -59,10 +59,13 @@ pub(crate) fn timing(
         let of_chunk = |chunk| sizes(stage, chunk);
         let activation: u64 = (0..chain.chunks).map(of_chunk).map(|s| s.held + s.recomputed).sum();
         let limit = match *schedule {
-            PipelineSchedule::ZbAuto { memory_limit: MemoryLimit::Bytes(bytes) } => bytes,
-            PipelineSchedule::ZbAuto { memory_limit: MemoryLimit::MicroBatches(n) } => {
-                activation.saturating_mul(u64::from(n))
-            }
+            PipelineSchedule::ZbAuto(auto) => match auto.memory_limit {
+                MemoryAllowance::MicroBatches(count) => activation.saturating_mul(count.get()),
+                MemoryAllowance::PerStage(count) => {
+                    activation.saturating_mul(count.get() * u64::from(chain.stages))
+                }
+                MemoryAllowance::Bytes(bytes) => bytes.bytes(),
+            },
             _ => activation.saturating_mul(u64::from(chain.stages)),
         };
         // One chunk at a time also holds what it recomputes.

@@ -51,7 +51,7 @@ proptest! {
         which in 0..9_usize,
     ) {
         let schedule = schedules(stages)[which];
-        let interleaved = matches!(schedule, PipelineSchedule::Interleaved { .. });
+        let interleaved = matches!(schedule, PipelineSchedule::Interleaved(_));
         let micro_batches = groups * stages + if interleaved { 0 } else { extra };
         let mut plan = uniform(stage(1, 1, 1, 1), stages, micro_batches, schedule);
         for ((profile, &(f, b, w, c)), &(size, kept)) in

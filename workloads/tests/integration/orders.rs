@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 use sim_core::time::Time;
 use workloads::graph::Phase;
-use workloads::order::{MemoryLimit, Order, PipelineSchedule};
+use workloads::order::{Order, PipelineSchedule};
 use workloads::plan::PipelinePlan;
 
-use crate::plans::{ROWS, bubble, order, schedules, stage, timing, uniform};
+use crate::plans::{ROWS, automatic, bubble, interleaved, order, schedules, stage, timing, uniform};
 use crate::replay::{Replay, replay};
 
 fn replayed(plan: &PipelinePlan) -> Replay {
@@ -27,16 +27,13 @@ fn peaks(plan: &PipelinePlan) -> Vec<f64> {
 #[test]
 fn bubble_rates_are_the_published_ones_to_every_digit() {
     for row in &ROWS {
-        let auto = |micro_batches| PipelineSchedule::ZbAuto {
-            memory_limit: MemoryLimit::MicroBatches(micro_batches),
-        };
         for (schedule, published) in [
             (PipelineSchedule::OneFOneB, row.one_f_one_b),
-            (PipelineSchedule::Interleaved { chunks: 3 }, row.interleaved_3),
+            (interleaved(3), row.interleaved_3),
             (PipelineSchedule::ZbH1, row.h1),
             (PipelineSchedule::ZbH2, row.h2),
-            (auto(row.stages), row.auto_1p),
-            (auto(2 * row.stages), row.auto_2p),
+            (automatic(row.stages), row.auto_1p),
+            (automatic(2 * row.stages), row.auto_2p),
         ] {
             let plan = row.plan(schedule);
             let what = format!("{schedule:?}, p {}, m {}", row.stages, row.micro_batches);
@@ -69,7 +66,7 @@ fn bubbles_without_communication_are_the_closed_forms() {
 fn interleaving_divides_the_bubble_by_the_chunks() {
     for (p, m, v) in [(2, 4, 2), (4, 8, 2), (4, 8, 3), (8, 24, 4)] {
         let stage = stage(12, 12, 12, 0);
-        let plan = uniform(stage, p, m, PipelineSchedule::Interleaved { chunks: v });
+        let plan = uniform(stage, p, m, interleaved(v));
         let bubble = replayed(&plan).cost() - Time::from_us(u64::from(m) * 36);
         assert_eq!(bubble, Time::from_us(u64::from(p - 1) * 36 / u64::from(v)), "p {p}, m {m}, v {v}");
     }
@@ -105,7 +102,7 @@ fn interleaved_peak_is_the_closed_form() {
     for (p, m, v) in [(2, 4, 2), (4, 8, 2), (4, 12, 3), (8, 24, 4)] {
         let stage = workloads::model::profiled::StageProfile { activation: 12_000, ..stage(4, 4, 4, 1) };
         let stage = workloads::model::profiled::StageProfile { activation_kept_for_weight: None, ..stage };
-        let peaks = peaks(&uniform(stage, p, m, PipelineSchedule::Interleaved { chunks: v }));
+        let peaks = peaks(&uniform(stage, p, m, interleaved(v)));
         // Korthikanti et al. 2022: L layers' worth x (1 + (p - 1) / (p v)) on the first stage.
         let closed = f64::from(p) * (1.0 + f64::from(p - 1) / f64::from(p * v));
         assert!((peaks[0] - closed).abs() < 1e-9, "{} against {closed}", peaks[0]);
@@ -116,8 +113,7 @@ fn interleaved_peak_is_the_closed_form() {
 fn more_memory_never_makes_the_automatic_schedule_slower() {
     let mut last = Time::NEVER;
     for limit in [4, 5, 6, 7, 8, 12, 16] {
-        let memory_limit = MemoryLimit::MicroBatches(limit);
-        let plan = uniform(stage(9, 8, 6, 1), 4, 16, PipelineSchedule::ZbAuto { memory_limit });
+        let plan = uniform(stage(9, 8, 6, 1), 4, 16, automatic(limit));
         let cost = replayed(&plan).cost();
         assert!(cost <= last, "limit {limit}");
         last = cost;
@@ -156,7 +152,7 @@ proptest! {
         kept in 0..=34_000_u64,
     ) {
         let schedule = schedules(stages)[which];
-        let interleaved = matches!(schedule, PipelineSchedule::Interleaved { .. });
+        let interleaved = matches!(schedule, PipelineSchedule::Interleaved(_));
         let micro_batches = groups * stages + if interleaved { 0 } else { extra };
         let mut plan = uniform(stage(1, 1, 1, 1), stages, micro_batches, schedule);
         for (profile, (f, b, w, c)) in plan.model.stages.iter_mut().zip(times) {
@@ -171,7 +167,7 @@ proptest! {
             assert_complete(&shortened, schedule.splits_backward());
             prop_assert_eq!(&replay(&shortened, &timing).peaks, &replayed.peaks);
         }
-        if matches!(schedule, PipelineSchedule::ZbAuto { .. }) {
+        if matches!(schedule, PipelineSchedule::ZbAuto(_)) {
             for (peak, limit) in replayed.peaks.iter().zip(&timing.limit) {
                 prop_assert!(peak <= limit);
             }

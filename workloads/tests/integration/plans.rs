@@ -4,25 +4,36 @@ use hw_models::settings::{Bytes, Count, PerStage, StageSet};
 use sim_core::time::Time;
 use workloads::chain::Chain;
 use workloads::model::profiled::{ProfiledPipeline, StageProfile};
-use workloads::order::{ChunkTiming, MemoryLimit, Order, PipelineSchedule, Shape, Timing, generate};
+use workloads::order::{
+    ChunkTiming, Interleaved, MemoryAllowance, Order, PipelineSchedule, Shape, Timing, ZbAuto, generate,
+};
 use workloads::plan::PipelinePlan;
 use workloads::passes::realise::messages::SendMode;
 use workloads::passes::recompute::Recompute;
 
+/// The interleaved schedule.
+pub(crate) fn interleaved(chunks: u32) -> PipelineSchedule {
+    PipelineSchedule::Interleaved(Interleaved { chunks: Count::literal(chunks.into()) })
+}
+
+/// The automatic schedule in the memory of `micro_batches` micro-batches.
+pub(crate) fn automatic(micro_batches: u32) -> PipelineSchedule {
+    let memory_limit = MemoryAllowance::MicroBatches(Count::literal(micro_batches.into()));
+    PipelineSchedule::ZbAuto(ZbAuto { memory_limit })
+}
+
 /// Every schedule, for a pipeline of `stages` stages.
 pub(crate) fn schedules(stages: u32) -> [PipelineSchedule; 9] {
-    let auto =
-        |micro_batches| PipelineSchedule::ZbAuto { memory_limit: MemoryLimit::MicroBatches(micro_batches) };
     [
         PipelineSchedule::Gpipe,
         PipelineSchedule::OneFOneB,
-        PipelineSchedule::Interleaved { chunks: 2 },
-        PipelineSchedule::Interleaved { chunks: 3 },
+        interleaved(2),
+        interleaved(3),
         PipelineSchedule::ZbH1,
         PipelineSchedule::ZbH2,
         PipelineSchedule::ZbV,
-        auto(stages),
-        auto(2 * stages),
+        automatic(stages),
+        automatic(2 * stages),
     ]
 }
 
@@ -88,7 +99,7 @@ pub(crate) fn timing(plan: &PipelinePlan) -> Timing {
         }
     };
     let limit = match plan.schedule {
-        PipelineSchedule::ZbAuto { memory_limit: MemoryLimit::MicroBatches(n) } => n,
+        PipelineSchedule::ZbAuto(ZbAuto { memory_limit: MemoryAllowance::MicroBatches(n) }) => n.get() as u32,
         _ => chain.stages,
     };
     Timing {

@@ -6,9 +6,7 @@ use super::Check;
 use super::machine::message_and_help;
 use crate::plans;
 use crate::plans::transformer::execution;
-use crate::schema::{
-    Bytes, Count, GatherLimit, Launch, OverlapParameterGather, Parallelism, Scenario, Schedule, Sharding,
-};
+use crate::schema::{Bytes, Count, Gather, GatherLimit, Launch, Parallelism, Scenario, Schedule, Sharding};
 
 const PER_PARAMETER: &str = "parallelism.overlap_parameter_gather.per_parameter";
 const SHARDING: &str = "parallelism.sharding";
@@ -41,7 +39,7 @@ impl Check<'_> {
             let gather = overlap.get_or_insert_with(|| {
                 self.derived
                     .insert(GATHER, "parameters that are shared are gathered for every pass".to_owned());
-                OverlapParameterGather::default()
+                Gather::default()
             });
             if !gather.reshard_after_forward && !one_at_a_time {
                 let message = format!(
@@ -163,6 +161,6 @@ impl Check<'_> {
 
 /// Whether a stage ends the backward pass of a micro-batch before it begins the forward pass of the next.
 fn one_at_a_time(scenario: &Scenario) -> bool {
-    let alone = scenario.stages() == 1 && scenario.parallelism.schedule == Schedule::OneForwardOneBackward;
+    let alone = scenario.stages() == 1 && scenario.parallelism.schedule == Schedule::OneFOneB;
     alone || scenario.training.micro_batches() == 1
 }

@@ -134,9 +134,7 @@ impl Check<'_> {
     }
 
     fn techniques(&mut self, scenario: &Scenario) {
-        if scenario.techniques.bpipe.is_some()
-            && scenario.parallelism.schedule != Schedule::OneForwardOneBackward
-        {
+        if scenario.techniques.bpipe.is_some() && scenario.parallelism.schedule != Schedule::OneFOneB {
             let about = [
                 ("techniques.bpipe", String::new()),
                 ("parallelism.schedule", "holds equally much on all stages, or moves its peaks".to_owned()),
@@ -147,10 +145,7 @@ impl Check<'_> {
                 "use `schedule: 1f1b`, or remove `bpipe`",
             );
         }
-        let splits = matches!(
-            scenario.parallelism.schedule,
-            Schedule::ZbH1 | Schedule::ZbH2 | Schedule::ZbV | Schedule::ZbAuto(_)
-        );
+        let splits = scenario.parallelism.schedule.splits_backward();
         let offload = scenario.techniques.activation_offload.is_some().then_some(OFFLOAD);
         let swap = scenario.techniques.swap.is_some().then_some(SWAP);
         for technique in offload.into_iter().chain(swap) {

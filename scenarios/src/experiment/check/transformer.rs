@@ -44,7 +44,7 @@ impl Check<'_> {
         self.allocator(scenario);
         self.without_backward(scenario);
         let shared = scenario.parallelism.sharding == Some(schema::Sharding::Parameters);
-        if scenario.training.fp8.is_some_and(|fp8| fp8.gather_parameters) && !shared {
+        if scenario.training.fp8.is_some_and(|fp8| fp8.gathers) && !shared {
             let message = "`training.fp8.gather_parameters` is for parameters that copies of the model share";
             let help = "remove it, or write `parallelism: { sharding: parameters }`";
             self.report_with("training.fp8.gather_parameters", &["parallelism.sharding"], message, help);
@@ -120,7 +120,9 @@ impl Check<'_> {
             self.derived
                 .insert("parallelism.data", format!("{gpus} GPUs / ({tensor} x {stages}{of_context})"));
         }
-        if let Err(invalid) = extent.placed(&plans::transformer::placement(parallelism), machine.gpus()) {
+        if let Err(invalid) =
+            extent.placed(&parallelism.placement.clone().unwrap_or_default(), machine.gpus())
+        {
             let (message, help) = message_and_help(&invalid.problem);
             self.report_with("parallelism.placement", &["machine"], message, help);
             return false;

@@ -39,7 +39,7 @@ pub fn emulation(scenario: &Scenario) -> Result<Emulation, String> {
     };
     let PipelinePlan { model, micro_batches, schedule, recompute, bpipe, .. } =
         plans::profiled::plan(scenario, pipeline);
-    let by_rule = !matches!(schedule, PipelineSchedule::ZbV | PipelineSchedule::ZbAuto { .. });
+    let by_rule = !matches!(schedule, PipelineSchedule::ZbV | PipelineSchedule::ZbAuto(_));
     let alike = model.stages.windows(2).all(|pair| pair[0] == pair[1]);
     let first = model.stages.first().filter(|_| by_rule && alike && recompute.is_none() && bpipe.is_none());
     let first = first.ok_or(

@@ -1,5 +1,6 @@
 //! How data-parallel ranks share a model, when they exchange its gradients and parameters, and what of it is with their hosts.
 
+use hw_models::settings::Count;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,23 +40,25 @@ pub struct Overlap {
     pub gather: Option<Gather>,
 }
 
-/// How parameters are gathered block by block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Gathers of parameters beside passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "OverlapParameterGather")]
 pub struct Gather {
-    /// So many blocks ahead of the one that a forward pass is in.
-    pub forward_prefetch: u32,
-    /// So many blocks ahead of the one that a backward pass is in, where parameters are shared.
-    pub backward_prefetch: u32,
-    /// Gathered parameters go after the forward pass and are gathered again for the backward pass, where they are shared.
+    /// Prefetch distance of forward passes in blocks; with 1, two blocks are whole at a time.
+    pub forward_prefetch: Count<0, 4_096>,
+    /// Prefetch distance of backward passes, for which sharded parameters are gathered again.
+    pub backward_prefetch: Count<0, 4_096>,
+    /// Sharded parameters are freed after the forward pass.
     pub reshard_after_forward: bool,
-    /// Ranks share each parameter by itself, so that what is gathered is copied to each of them (PyTorch's FSDP2); else a block's are
-    /// one flat tensor.
+    /// Each parameter is sharded by itself, so that gathered parameters are copied to each of them, as in
+    /// PyTorch's FSDP2; in FSDP1 those of a block are one flat tensor.
     pub per_parameter: bool,
     /// Limit on how early gathers take memory.
     pub limit: GatherLimit,
 }
 
-/// What keeps gathers from taking memory long before it is needed.
+/// Limit on how early gathers take memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GatherLimit {
@@ -76,8 +79,8 @@ impl Default for Gather {
     /// As PyTorch's FSDP with its defaults: one block ahead (`limit_all_gathers`, `BACKWARD_PRE`), `FULL_SHARD`.
     fn default() -> Self {
         Self {
-            forward_prefetch: 1,
-            backward_prefetch: 1,
+            forward_prefetch: Count::literal(1),
+            backward_prefetch: Count::literal(1),
             reshard_after_forward: true,
             per_parameter: false,
             limit: GatherLimit::Device,

@@ -22,12 +22,17 @@ use super::execution::ShardedTransformer;
 use super::linear::{Linear, Operand, Side};
 use crate::graph::operator::{CollectiveKind, Dtype, Group, StreamClass};
 
-/// How linear layers multiply in 8 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Linear layers in 8 bits: inputs and weights with four bits of exponent, gradients with five.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("examples" = [{ "scaling": "delayed" }]))]
 pub struct Fp8 {
-    /// What shares a scale.
+    /// Granularity of the scales of tensors in 8 bits, and when scales are found.
     pub scaling: Scaling,
-    /// Ranks that share parameters gather weights in 8 bits, too, of which the largest are found once a step.
+    /// Sharded weights are gathered in 8 bits, too (torchao's `enable_fsdp_float8_all_gather`); with
+    /// `tensorwise` scales.
+    // The largest of them are found once a step.
+    #[serde(rename = "gather_parameters")]
     pub gathers: bool,
 }
 

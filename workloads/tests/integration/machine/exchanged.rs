@@ -1,6 +1,7 @@
 //! What data-parallel ranks exchange beside passes: how much, when it is exposed, what it holds.
 
 use hw_models::host::OpClass;
+use hw_models::settings::Count;
 use sim_core::program::{Body, Op};
 use sim_core::record::{Recorder, Selection, Span};
 use sim_core::time::Time;
@@ -12,6 +13,7 @@ use workloads::model::transformer::{
 use workloads::plan::Built;
 
 use super::*;
+use crate::plans::{automatic, interleaved};
 
 const MIB: u64 = 1 << 20;
 
@@ -33,7 +35,11 @@ pub(super) fn overlaps() -> Vec<(Sharding, Overlap)> {
             Sharding::Parameters,
             gathered(
                 Some(100 * MIB),
-                Some(Gather { forward_prefetch: 0, backward_prefetch: 2, ..Gather::default() }),
+                Some(Gather {
+                    forward_prefetch: Count::literal(0),
+                    backward_prefetch: Count::literal(2),
+                    ..Gather::default()
+                }),
             ),
         ),
     ]
@@ -47,7 +53,8 @@ pub(super) fn eight(sharding: Sharding, overlap: Overlap, micro_batches: u32) ->
     plan
 }
 
-pub(super) fn fsdp(forward_prefetch: u32, backward_prefetch: u32, reshard_after_forward: bool) -> Overlap {
+pub(super) fn fsdp(forward_prefetch: u64, backward_prefetch: u64, reshard_after_forward: bool) -> Overlap {
+    let [forward_prefetch, backward_prefetch] = [forward_prefetch, backward_prefetch].map(Count::literal);
     let gather = Gather { forward_prefetch, backward_prefetch, reshard_after_forward, ..Gather::default() };
     Overlap { bucket: None, gather: Some(gather) }
 }
@@ -173,7 +180,7 @@ fn fsdp_holds_as_many_layers_as_it_gathers_ahead_and_one() {
         let (all, root) = parameters(&plan);
         let layer = (all - root) / 4;
         let recorded = Recorded::of(&World::dgx_a100(1).roomy(), &plan);
-        let most = u64::from(forward.max(backward)) + 1;
+        let most = forward.max(backward) + 1;
         assert_eq!(recorded.most(kind::GATHERED), 2 * (root + most * layer), "{forward}, {backward}");
         let gradients = recorded.most(kind::UNREDUCED);
         assert!((2 * layer..=2 * (root + 2 * layer)).contains(&gradients), "{gradients}");
@@ -326,11 +333,11 @@ fn every_schedule_ends() {
     let schedules = [
         PipelineSchedule::OneFOneB,
         PipelineSchedule::Gpipe,
-        PipelineSchedule::Interleaved { chunks: 2 },
+        interleaved(2),
         PipelineSchedule::ZbH1,
         PipelineSchedule::ZbH2,
         PipelineSchedule::ZbV,
-        PipelineSchedule::ZbAuto { memory_limit: workloads::order::MemoryLimit::MicroBatches(4) },
+        automatic(4),
     ];
     for plan in every_way(&schedules) {
         World::dgx_a100(2).roomy().completed(&plan);

@@ -11,6 +11,7 @@ use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
 
 use super::exchanged::overlaps;
 use super::{Placement, Sharding, TransformerPlan, World, every_layer, gpt, plan, schedule};
+use crate::plans::interleaved;
 
 pub(super) fn assert_same(world: &World, plan: &TransformerPlan, what: &str) {
     let lowered = world.build(plan).unwrap_or_else(|error| panic!("{what}: {error}")).lowered;
@@ -71,12 +72,7 @@ fn every_split_of_one_to_four_nodes() {
 
 #[test]
 fn every_schedule_and_send_mode() {
-    let schedules = [
-        PipelineSchedule::Gpipe,
-        PipelineSchedule::Interleaved { chunks: 2 },
-        PipelineSchedule::ZbH1,
-        PipelineSchedule::ZbV,
-    ];
+    let schedules = [PipelineSchedule::Gpipe, interleaved(2), PipelineSchedule::ZbH1, PipelineSchedule::ZbV];
     for (which, recompute) in schedules.into_iter().zip([
         Recompute::Full,
         Recompute::Selective,
@@ -109,7 +105,8 @@ fn balanced_and_sharded() {
 #[test]
 fn placed_in_every_order() {
     // The first and the last copy change places, tensor ranks stay together.
-    let listed = (0..16).map(|rank| if rank % 4 < 2 { rank } else { (rank + 8) % 16 }).collect();
+    let listed =
+        (0..16).map(|rank| if rank % 4 < 2 { rank } else { (rank + 8) % 16 }).map(Count::literal).collect();
     for placement in [Placement::PairAdjacent, Placement::CopyAfterCopy, Placement::Listed(listed)] {
         let what = format!("{placement:?}");
         let mut plan = plan(gpt(8), [2, 4, 2], 8);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hw_models::collectives::{Collective, CollectiveKind, InsideLink, plan};
 use hw_models::machine::ClusterSpec;
+use hw_models::settings::Count;
 use sim_core::fixed::Ratio;
 use sim_core::id::FluidId;
 use workloads::model::transformer::Group;
@@ -113,7 +114,7 @@ fn copies_or_stages_are_next_to_each_other() {
 #[test]
 fn the_group_that_is_spread_most_stands_for_all() {
     let machine = World::dgx_a100(2).machine();
-    let placement = Placement::Listed(vec![0, 1, 2, 8]);
+    let placement = Placement::Listed([0, 1, 2, 8].map(Count::literal).to_vec());
     let job = Job {
         machine: &machine,
         extent: Extent::new(2, 2, 1),

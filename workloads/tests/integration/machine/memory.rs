@@ -2,9 +2,9 @@
 
 use workloads::model::transformer::{Recompute, Transformer};
 use workloads::names::kind;
-use workloads::order::PipelineSchedule;
 
 use super::{GIB, Ran, SendMode, TransformerPlan, World, every_layer, plan, schedule};
+use crate::plans::interleaved;
 
 /// Table 3 of the paper: 22B on 8 GPUs with micro-batches of 4, 175B on 64 with three chunks per stage.
 pub(super) fn published(
@@ -24,7 +24,7 @@ pub(super) fn published(
         let mut plan = plan(model, [8, 8, 1], 64);
         plan.scatter_gather = false;
         plan.deployment.pipelining.send = SendMode::Blocking;
-        schedule(&mut plan, PipelineSchedule::Interleaved { chunks: 3 });
+        schedule(&mut plan, interleaved(3));
         (plan, 8)
     };
     plan.execution.split.sequence_parallel = sequence_parallel;

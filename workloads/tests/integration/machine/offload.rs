@@ -19,6 +19,7 @@ use workloads::passes::offload::{ActivationOffload, Keep, Store};
 use super::drives::{self, array};
 use super::tensors::rank_of;
 use super::{Ran, TransformerPlan, World, every_layer, gpt, plan, schedule};
+use crate::plans::interleaved;
 
 /// All that is saved leaves.
 const ALL: ActivationOffload = ActivationOffload {
@@ -379,7 +380,7 @@ fn each_stage_keeps_by_its_own_profile() {
         ran.does_what_it_does_apart();
     }
     plan.execution.split.chunks = 3;
-    schedule(&mut plan, PipelineSchedule::Interleaved { chunks: 3 });
+    schedule(&mut plan, interleaved(3));
     let refused = box_with_links(1.4).build(&plan).unwrap_err().to_string();
     assert!(refused.contains("chunks"), "{refused}");
 }

@@ -4,6 +4,7 @@ use workloads::order::PipelineSchedule;
 use workloads::plan::PlanError;
 
 use super::{TransformerPlan, World, gpt, plan, schedule};
+use crate::plans::interleaved;
 
 fn problems(nodes: u32, plan: &TransformerPlan) -> Vec<String> {
     match World::dgx_a100(nodes).build(plan) {
@@ -24,7 +25,7 @@ fn what_does_not_divide_says_what_would() {
     assert_says(&uneven, &["10 layers", "8 stages", "5 or 10"]);
 
     let mut chunks = plan(gpt(8), [1, 8, 1], 8);
-    schedule(&mut chunks, PipelineSchedule::Interleaved { chunks: 3 });
+    schedule(&mut chunks, interleaved(3));
     assert_says(&problems(1, &chunks), &["8 layers", "3 chunks"]);
 
     let mut other = plan(gpt(16), [1, 8, 1], 8);

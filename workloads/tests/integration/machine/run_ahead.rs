@@ -6,6 +6,7 @@ use workloads::model::transformer::{Gather, GatherLimit};
 use super::exchanged::{Recorded, eight, parameters};
 use super::tensors::NOTHING;
 use super::*;
+use crate::plans::interleaved;
 
 fn limited(limit: GatherLimit, micro_batches: u32) -> TransformerPlan {
     let gather = Some(Gather { limit, ..Gather::default() });
@@ -85,8 +86,7 @@ fn a_host_that_issues_no_operators_cannot_limit() {
 /// Every schedule ends, whoever launches its gathers.
 #[test]
 fn every_schedule_ends() {
-    let schedules =
-        [PipelineSchedule::OneFOneB, PipelineSchedule::Interleaved { chunks: 2 }, PipelineSchedule::ZbH1];
+    let schedules = [PipelineSchedule::OneFOneB, interleaved(2), PipelineSchedule::ZbH1];
     for which in schedules {
         for limit in [GatherLimit::Host, GatherLimit::None] {
             for send in [SendMode::Eager, SendMode::Blocking] {

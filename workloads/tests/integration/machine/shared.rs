@@ -1,6 +1,7 @@
 //! Tensors of ranks that share parameters and gradients, one by one.
 
 use hw_models::allocator::Request;
+use hw_models::settings::Count;
 use workloads::memory::{RankList, Ranks, Recorded};
 use workloads::model::hosted::KeptParameters;
 use workloads::model::transformer::{Fp8, Gather, Scaling, States};
@@ -45,12 +46,13 @@ fn bytes(list: &RankList, of: &str) -> (u64, u64) {
 fn gathered_parameters_are_whole_and_copied() {
     for backward in [0, 1, 2, 3] {
         for per_parameter in [false, true] {
-            let gather = Gather { backward_prefetch: backward, per_parameter, ..Gather::default() };
+            let gather =
+                Gather { backward_prefetch: Count::literal(backward), per_parameter, ..Gather::default() };
             let overlap = Overlap { bucket: None, gather: Some(gather) };
             let plan = eight(Sharding::Parameters, overlap, 2);
             let (all, root) = parameters(&plan);
             let layer = (all - root) / 4;
-            let ahead = u64::from(backward);
+            let ahead = backward;
             let (most, gathered) = bytes(&rank_of(&plan, 0, &NOTHING), kind::GATHERED);
             let (expected, times) = if per_parameter {
                 ((2 * root + layer).max(root + (1 + ahead.max(1)) * layer), 2)

@@ -4,7 +4,7 @@ use sim_core::outcome::End;
 use sim_core::{Options, simulate};
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{AttentionKernel, Recompute, Sharding, States};
-use workloads::order::{MemoryLimit, PipelineSchedule};
+use workloads::order::PipelineSchedule;
 use workloads::placement::Placement;
 use workloads::plan::{Launch, estimate_transformer};
 use workloads::passes::realise::messages::SendMode;
@@ -12,6 +12,7 @@ use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
 
 use super::exchanged::overlaps;
 use super::{TransformerPlan, World, every_layer, gpt, plan, schedule};
+use crate::plans::{automatic, interleaved};
 
 /// A plan, changed.
 fn with(mut plan: TransformerPlan, change: impl FnOnce(&mut TransformerPlan)) -> TransformerPlan {
@@ -43,7 +44,7 @@ fn activities_are_counted_exactly() {
             plan.recompute = every_layer(Recompute::Full);
         }),
         with(plan(gpt(12), [2, 4, 1], 8), |plan| {
-            schedule(plan, PipelineSchedule::Interleaved { chunks: 3 });
+            schedule(plan, interleaved(3));
             plan.execution.micro_batch = 2;
             plan.recompute =
                 LayerRecompute { first: Recompute::Full, layers: Some(1), others: Recompute::Selective };
@@ -54,8 +55,7 @@ fn activities_are_counted_exactly() {
             plan.execution.attention = AttentionKernel::Flash;
         }),
         with(plan(gpt(8), [2, 4, 1], 8), |plan| {
-            let memory_limit = MemoryLimit::MicroBatches(6);
-            schedule(plan, PipelineSchedule::ZbAuto { memory_limit });
+            schedule(plan, automatic(6));
         }),
     ];
     for mut plan in plans {

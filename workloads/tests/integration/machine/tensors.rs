@@ -13,6 +13,7 @@ use workloads::plan::TransformerPlan;
 
 use super::memory::published;
 use super::{GIB, World, every_layer, gpt, plan, schedule};
+use crate::plans::interleaved;
 
 const EXPANDABLE: Settings =
     Settings { max_split_size: None, roundup_power2_divisions: None, expandable_segments: true };
@@ -47,7 +48,7 @@ fn a_step_leaves_nothing_behind() {
     let schedules = [
         (PipelineSchedule::Gpipe, 1),
         (PipelineSchedule::OneFOneB, 1),
-        (PipelineSchedule::Interleaved { chunks: 2 }, 2),
+        (interleaved(2), 2),
         (PipelineSchedule::ZbH1, 1),
         (PipelineSchedule::ZbH2, 1),
     ];

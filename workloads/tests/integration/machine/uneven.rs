@@ -1,10 +1,10 @@
 //! Stages that do not all have as many layers.
 
 use workloads::names::{cause, kind};
-use workloads::order::PipelineSchedule;
 use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
 
 use super::{TransformerPlan, World, gpt, plan, schedule};
+use crate::plans::interleaved;
 use crate::plans::schedules;
 
 /// So many layers on each chunk of four stages, in the order of the model.
@@ -47,7 +47,7 @@ fn a_stage_is_that_of_a_model_whose_stages_are_all_like_it() {
 #[test]
 fn chunks_are_listed_in_the_order_of_the_model() {
     let mut plan = staged(&[1, 2, 2, 2, 2, 2, 2, 1]);
-    schedule(&mut plan, PipelineSchedule::Interleaved { chunks: 2 });
+    schedule(&mut plan, interleaved(2));
     let ran = World::dgx_a100(1).roomy().completed(&plan);
     let [first, second, third] = [0, 1, 2].map(|stage| ran.spent(stage, 0, cause::COMPUTE));
     assert_eq!(second, third);
