@@ -3,6 +3,7 @@
 use hw_models::allocator::{Shortage, Usage, sizes};
 use reports::quantity;
 use reports::summary::{AllocatorPeak, FRAGMENTS, Failure, FailureKind, Moment, RunSummary};
+use workloads::graph::operator::Label;
 use workloads::memory::{Executed, Ranks, Recorded, StageUsage};
 use workloads::plan::Built;
 
@@ -108,17 +109,17 @@ fn peak(stage: usize, used: &StageUsage) -> AllocatorPeak {
         peak_reserved_bytes: reserved,
         fragmentation: 1.0 - allocated as f64 / reserved.max(1) as f64,
         by_kind_bytes: by_kind.iter().map(|&(kind, bytes)| (kind.to_owned(), bytes)).collect(),
-        allocated_in: used.allocated_in.map(moment),
-        reserved_in: used.reserved_in.map(moment),
+        allocated_in: used.allocated_in.as_ref().map(moment),
+        reserved_in: used.reserved_in.as_ref().map(moment),
         retries: *retries,
     }
 }
 
-fn moment(executed: Executed) -> Moment {
+fn moment(executed: &Executed<Label>) -> Moment {
     let Executed { operator, phase, chunk, block, micro_batch } = executed;
-    let chunk = if chunk > 0 { format!("chunk {chunk}, ") } else { String::new() };
+    let chunk = if *chunk > 0 { format!("chunk {chunk}, ") } else { String::new() };
     Moment {
-        operator: operator.to_owned(),
+        operator: operator.to_string(),
         of: format!("{} of micro-batch {micro_batch}, {chunk}block {block}", phase.name()),
     }
 }
@@ -141,7 +142,7 @@ fn failed(stage: usize, used: &StageUsage, shortage: &Shortage, scenario: &Scena
             quantity::bytes(now.allocated),
             quantity::bytes(now.reserved)
         ),
-        operation: used.short_in.map(|executed| moment(executed).words()),
+        operation: used.short_in.as_ref().map(|executed| moment(executed).words()),
         store: Some(format!("memory of {stage}")),
         stream: Some(stage),
         requested_bytes: Some(*bytes),

@@ -10,9 +10,9 @@ const TOKENS: u64 = 512;
 const HIDDEN: u64 = 1_024;
 const WORDS: u64 = 51_200;
 
-fn passes(operators: &[Operator]) -> impl Iterator<Item = (&'static str, Stream)> {
+fn passes(operators: &[Operator]) -> impl Iterator<Item = (&str, Stream)> {
     operators.iter().filter_map(|op| match op.work {
-        Work::Stream(stream) => Some((op.name, stream)),
+        Work::Stream(stream) => Some((&*op.name, stream)),
         _ => None,
     })
 }

@@ -1,6 +1,7 @@
 //! Operators of a model with their shapes: what a kernel or a collective works on, which tensors it reads and leaves.
 //! Nothing here says how long anything takes.
 
+use std::borrow::Cow;
 use std::iter;
 
 pub use hw_models::kernels::{
@@ -13,19 +14,21 @@ use crate::graph::Phase;
 ///
 /// Which tensors live from the forward to the backward pass is nobody's to declare: a tensor lives from the operator
 /// that writes it to the last one that reads it ([`Block`](super::block::Block)).
+///
+/// Operators and tensors are joined by ids. A source of models writes names instead, which its draft resolves.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Operator {
-    /// What it does, unique within its list but for what is recomputed or done in pieces: `qkv weight gradient`.
-    pub name: &'static str,
+pub struct Operator<Read = TensorId, Written = TensorId> {
+    /// Label for people, unique within its list but for what is recomputed or done in pieces: `qkv weight gradient`.
+    pub name: Label,
     /// Part of the step it belongs to; in a backward pass those on the way to the gradient of the input and those only
     /// for gradients of weights are told apart, and metrics of the loss, which are of the forward phase.
     pub phase: Phase,
     /// Its shape.
     pub work: Work,
     /// Tensors it reads. What it changes in place is read, not written; a collective that writes nothing works in place.
-    pub reads: Vec<&'static str>,
-    /// Tensors it allocates and fills.
-    pub writes: Vec<Tensor>,
+    pub reads: Vec<Read>,
+    /// Tensors it allocates and fills; one that is saved may be filled piece by piece.
+    pub writes: Vec<Written>,
     /// Bytes it needs only while it runs.
     pub workspace: u64,
     /// Why this kernel, where a predicate chose it.
@@ -34,13 +37,29 @@ pub struct Operator {
     pub awaited: bool,
 }
 
-/// A tensor of one rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Words for people.
+pub type Label = Cow<'static, str>;
+
+/// A tensor of the [`Block`](super::block::Block) or of the [`OperatorList`] that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TensorId(pub u32);
+
+/// A tensor of one rank. One that is filled again is another tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// Its name, unique within a [`Block`](super::block::Block).
-    pub name: &'static str,
-    /// Its size.
+    /// Label for people; tensors may share it.
+    pub name: Label,
+    /// Size; 0 where nobody fills it and it is no input.
     pub bytes: u64,
+}
+
+/// Operators that run one after the other and belong to no block, with their tensors.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OperatorList {
+    /// Tensors, indexed by [`TensorId`].
+    pub tensors: Vec<Tensor>,
+    /// Operators, in the order of issue.
+    pub operators: Vec<Operator>,
 }
 
 /// The shape of an operator.
@@ -73,6 +92,7 @@ impl Operator {
     /// One whose tensors nobody names.
     pub fn of(name: &'static str, phase: Phase, work: Work) -> Self {
         let (reads, writes) = Default::default();
+        let name = Label::Borrowed(name);
         Self { name, phase, work, reads, writes, workspace: 0, choice: None, awaited: false }
     }
 }

@@ -11,9 +11,9 @@ use sim_core::time::Time;
 
 use crate::graph::{OpId, StorageId};
 
-use super::Executed;
 use super::moves::Away;
 use super::walk::{Slots, Stage, Tensor, TensorIndex, Walk};
+use super::{Executed, Requester};
 
 /// Copies of storages of a rank in a step, by what it computes meanwhile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Walk {
                 self.tensors[tensor].copied_by = Some(self.steps.len() - 1);
                 continue;
             }
-            let copy = Executed { operator: "copy back", ..execution };
+            let copy = Executed { operator: Requester::Framework("copy back"), ..execution };
             let again = self.step(copy, workspace, reads, &[bytes])[0];
             self.returned.push(Away { before: tensor, after: Some(again), left });
             let slots = if of_visit { Some(&mut *made) } else { self.made.get_mut(&(chunk, micro_batch)) };

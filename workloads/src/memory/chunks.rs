@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::operator::{Gemm, GroupedGemm, Operator, Work};
-use crate::graph::{Op, OpGraph, OpId, Phase, Purpose, StorageId};
+use crate::graph::{Op, OpGraph, OpId, OperatorId, Phase, Purpose, StorageId};
 use crate::model::cut::PartKind;
 use crate::model::laid::{Ends, Laid, Part};
 
@@ -38,7 +38,7 @@ pub(super) struct Visited {
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) op: OpId,
-    pub(super) name: &'static str,
+    pub(super) operator: OperatorId,
     /// Its block, in the order of the forward pass.
     pub(super) block: u32,
     pub(super) is_recomputed: bool,
@@ -142,8 +142,8 @@ impl<'a> Listing<'a> {
     }
 
     fn listed(&mut self, op: OpId, block: u32, part: &Part) -> Listed {
-        let Op { operator: _, phase, reads, writes, .. } = self.graph.get(op);
-        let Operator { name, work, workspace, .. } = self.graph.operator(op);
+        let &Op { operator, phase, ref reads, ref writes, .. } = self.graph.get(op);
+        let Operator { work, workspace, .. } = self.graph.operator(op);
         // What is exchanged lives as the allocator of the framework does, not as the device needs it.
         let is_tensor = |storage: StorageId| {
             let purpose = self.graph.stored(storage).purpose;
@@ -162,9 +162,9 @@ impl<'a> Listing<'a> {
         let fills = fills.into_iter().filter_map(|storage| Some((self.slot(storage)?, bytes(storage))));
         Listed {
             op,
-            name,
+            operator,
             block,
-            is_recomputed: *phase == Phase::Recompute,
+            is_recomputed: phase == Phase::Recompute,
             workspace: *workspace,
             fills: fills.collect(),
             reads: read.into_iter().filter_map(|storage| self.slot(storage)).collect(),

@@ -20,7 +20,7 @@ use crate::names::kind;
 
 use super::shared::{Gather, Gradient, Shared, Sum};
 use super::walk::{Tensor, TensorIndex, Walk};
-use super::{Executed, GATHERS};
+use super::{Executed, GATHERS, Requester};
 
 /// Exchanges under way.
 #[derive(Default)]
@@ -89,7 +89,7 @@ impl Walk {
 
     fn gather(&mut self, gather: &Gather, execution: Executed) {
         let &Gather { storage, bytes, ahead, is_forward, is_copied, is_lent } = gather;
-        let execution = Executed { operator: "gather parameters", ..execution };
+        let execution = Executed { operator: Requester::Framework("gather parameters"), ..execution };
         let here = self.steps.len();
         self.step(execution, 0, &[], &[]);
         let there = &self.under_way.there;
@@ -114,7 +114,7 @@ impl Walk {
             self.tensors[before].last_step = now - 1;
         }
         let bytes = self.tensors[buffer].bytes;
-        let copy = Executed { operator: "copy gathered parameters", ..execution };
+        let copy = Executed { operator: Requester::Framework("copy gathered parameters"), ..execution };
         let whole = self.step(copy, 0, &[], &[bytes])[0];
         self.tensors[whole].kind = Some(kind::GATHERED);
         self.tensors[buffer].last_step = if is_forward { usize::MAX } else { now };
@@ -130,7 +130,12 @@ impl Walk {
             buffer.and_then(|storage| self.under_way.buffers.remove(&(storage, execution.micro_batch)));
         let sum = buffer.unwrap_or_else(|| {
             let now = self.steps.len();
-            self.step(Executed { operator: "reduce gradients", ..execution }, 0, &[], &[]);
+            self.step(
+                Executed { operator: Requester::Framework("reduce gradients"), ..execution },
+                0,
+                &[],
+                &[],
+            );
             for (_, gradient) in gradients {
                 self.tensors[gradient].last_step = now;
             }

@@ -27,7 +27,8 @@ use hw_models::allocator::{Request, StreamNumber};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::graph::Phase;
+use crate::graph::operator::Label;
+use crate::graph::{OperatorId, Phase};
 use crate::names::kind;
 
 pub use absences::{Absences, Execution, Passage};
@@ -49,6 +50,8 @@ pub struct RankList {
     pub requests: Vec<Request>,
     /// The first request of each operator that makes any, ascending.
     operators: Vec<(usize, Executed)>,
+    /// Names of operators, by [`OperatorId`].
+    names: Vec<Label>,
     /// Tensors so far.
     made: u32,
 }
@@ -79,11 +82,20 @@ pub enum Placeholder {
     Kept,
 }
 
-/// An operator in execution.
+/// Source of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Executed {
-    /// Its name.
-    pub operator: &'static str,
+pub enum Requester {
+    /// An operator of the graph.
+    Operator(OperatorId),
+    /// A step of the framework between operators.
+    Framework(&'static str),
+}
+
+/// An operator in execution, known by its source or by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Executed<By = Requester> {
+    /// The operator.
+    pub operator: By,
     /// What it is executed for.
     pub phase: Phase,
     /// Chunk of the stage.
@@ -96,9 +108,15 @@ pub struct Executed {
 
 impl RankList {
     /// Which operator made a request; none for what is there before the first one.
-    pub fn executing(&self, request: usize) -> Option<Executed> {
+    pub fn executing(&self, request: usize) -> Option<Executed<Label>> {
         let after = self.operators.partition_point(|&(first, _)| first <= request);
-        Some(self.operators[after.checked_sub(1)?].1)
+        let (_, Executed { operator, phase, chunk, block, micro_batch }) =
+            self.operators[after.checked_sub(1)?];
+        let operator = match operator {
+            Requester::Operator(OperatorId(id)) => self.names[id as usize].clone(),
+            Requester::Framework(name) => Label::Borrowed(name),
+        };
+        Some(Executed { operator, phase, chunk, block, micro_batch })
     }
 }
 
@@ -126,7 +144,8 @@ impl RankList {
 
     /// Appends the requests of a step; what it keeps for good is there after the first one.
     fn step(&mut self, walk: &Walk, recorded: &Recorded, is_first: bool) {
-        let Walk { steps, tensors, by_end, .. } = walk;
+        let Walk { names, steps, tensors, by_end, .. } = walk;
+        self.names.clone_from(names);
         let mut lending = Lending::new(recorded);
         let (mut ending, mut numbers) =
             (by_end.iter().copied().peekable(), Vec::with_capacity(tensors.len()));

@@ -9,8 +9,8 @@ use crate::graph::Phase;
 use crate::names::kind;
 use crate::transfer::{Move, Trip};
 
-use super::Executed;
 use super::walk::{Slots, TensorIndex, Walk};
+use super::{Executed, Requester};
 
 /// What a stage lends to others, and keeps for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,5 +100,11 @@ impl Walk {
 }
 
 fn executed(operator: &'static str, phase: Phase, trip: &Trip) -> Executed {
-    Executed { operator, phase, chunk: 0, block: 0, micro_batch: trip.micro_batch }
+    Executed {
+        operator: Requester::Framework(operator),
+        phase,
+        chunk: 0,
+        block: 0,
+        micro_batch: trip.micro_batch,
+    }
 }

@@ -1,7 +1,7 @@
 //! The ranks of a plan, whatever its model: what they execute and hold.
 
 use crate::chain::Chain;
-use crate::graph::operator::Operator;
+use crate::graph::operator::OperatorList;
 use crate::limits::Invalid;
 use crate::model::cut::{Cut, Piece};
 use crate::model::laid::Laid;
@@ -26,7 +26,7 @@ pub struct Ranks {
     /// By stage, bytes that it sends to the next for a micro-batch.
     pub(super) boundaries: Vec<u64>,
     /// What a rank does with what it receives.
-    pub(super) receive: Vec<Operator>,
+    pub(super) receive: OperatorList,
     pub(super) states: States,
     /// The part of a step that is executed: what it has no use for is not there.
     pub(super) step: Step,
@@ -95,7 +95,7 @@ impl Ranks {
             chain,
             cut,
             boundaries: plan.model.boundaries(plan.stages),
-            receive: Vec::new(),
+            receive: OperatorList::default(),
             states: execution.states,
             step: execution.step,
             moments: execution.optimizer_bytes() - execution.states.copy_bytes(),

@@ -18,7 +18,7 @@ use crate::model::transformer::{Group, GroupedGemm, Sharding, StateBytes, States
 use crate::names::kind;
 
 use super::ranks::{Gradients, Ranks};
-use super::{Executed, RankList};
+use super::{Executed, RankList, Requester};
 
 /// What a rank holds of a model throughout.
 pub(super) struct Held<'a> {
@@ -165,8 +165,13 @@ impl<'a> Held<'a> {
         if !self.updates() {
             return;
         }
-        let execution =
-            Executed { operator: "first update", phase: Phase::Update, chunk: 0, block: 0, micro_batch };
+        let execution = Executed {
+            operator: Requester::Framework("first update"),
+            phase: Phase::Update,
+            chunk: 0,
+            block: 0,
+            micro_batch,
+        };
         list.execute(execution);
         // Moments are tensors of fp32, as is a copy of the gradient.
         for count in self.of_optimizer() {

@@ -9,6 +9,7 @@ use hw_models::allocator::{Mistake, Settings, Usage, replay, sizes};
 use thiserror::Error;
 
 use crate::graph::Phase;
+use crate::graph::operator::Label;
 use crate::model::cut::{Cut, Piece};
 use crate::model::transformer::Block;
 use crate::names::kind;
@@ -41,11 +42,11 @@ pub struct StageUsage {
     /// Bytes with which a rank that runs out would not, if it did all in the same order.
     pub lacking: u64,
     /// What was executed when tensors had most bytes; none: nothing yet.
-    pub allocated_in: Option<Executed>,
+    pub allocated_in: Option<Executed<Label>>,
     /// What was executed when segments had most bytes.
-    pub reserved_in: Option<Executed>,
+    pub reserved_in: Option<Executed<Label>>,
     /// What was executed when a request could not be served.
-    pub short_in: Option<Executed>,
+    pub short_in: Option<Executed<Label>>,
 }
 
 /// Why nothing is known of the allocator.

@@ -5,17 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use hw_models::allocator::StreamNumber;
 
 use crate::chain::Chain;
+use crate::graph::operator::{Label, OperatorList};
 use crate::graph::{OpGraph, Phase, StorageId};
+use crate::model::transformer::GATHER_RECEIVED;
 use crate::order::Visit;
 
 use super::chunks::{Chunk, Listed, Slot, WeightGradient};
 use super::exchanges::UnderWay;
 use super::moves::{Away, Lending};
 use super::ranks::Ranks;
-use super::{Absences, COMPUTE, Executed, Placeholder};
+use super::{Absences, COMPUTE, Executed, Placeholder, Requester};
 
 /// The operators of a rank, and the tensors they fill in the order in which they do.
 pub(super) struct Walk {
+    /// Names of operators, by their ids.
+    pub(super) names: Vec<Label>,
     pub(super) steps: Vec<Step>,
     pub(super) tensors: Vec<Tensor>,
     /// The tensors in the order in which they are freed.
@@ -120,6 +124,7 @@ impl Walk {
         let chunks = (0..chain.chunks).map(|chunk| Chunk::of(&ranks.laid, graph, (stage, chunk)));
         let stage_of = Stage { ranks, chain, chunks: chunks.collect(), absences };
         let mut walk = Self {
+            names: graph.operators().iter().map(|op| op.name.clone()).collect(),
             steps: Vec::new(),
             tensors: Vec::new(),
             by_end: Vec::new(),
@@ -151,7 +156,7 @@ impl Walk {
         let number = u32::from(visit.chunk);
         let chunk = &stage.chunks[visit.chunk as usize];
         let execution = Executed {
-            operator: "receive",
+            operator: Requester::Framework("receive"),
             phase: visit.phase,
             chunk: number,
             block: 0,
@@ -182,7 +187,7 @@ impl Walk {
         made: &mut Slots,
     ) {
         let input = if position == 0 {
-            let load = Executed { operator: "load tokens", ..execution };
+            let load = Executed { operator: Requester::Framework("load tokens"), ..execution };
             Some(self.step(load, 0, &[], &[chunk.input_bytes])[0])
         } else {
             self.arrive(stage, Way::Forward, position, execution)
@@ -227,9 +232,11 @@ impl Walk {
         }
         let bytes = stage.ranks.boundaries[stage.chain.stage(lower) as usize];
         let mut arrived = self.step(execution, 0, &[], &[bytes])[0];
-        for op in &stage.ranks.receive {
-            let bytes: Vec<u64> = op.writes.iter().map(|tensor| tensor.bytes).collect();
-            let whole = self.step(Executed { operator: op.name, ..execution }, 0, &[arrived], &bytes);
+        let OperatorList { tensors, operators } = &stage.ranks.receive;
+        for op in operators {
+            let bytes: Vec<u64> = op.writes.iter().map(|tensor| tensors[tensor.0 as usize].bytes).collect();
+            let operator = Requester::Framework(GATHER_RECEIVED);
+            let whole = self.step(Executed { operator, ..execution }, 0, &[arrived], &bytes);
             arrived = whole.first().copied().unwrap_or(arrived);
         }
         Some(arrived)
@@ -262,7 +269,7 @@ impl Walk {
             self.pass(stage, before, execution, (&[], 0), made);
             self.begin_exchanges(shared, op.op, execution);
             let phase = if op.is_recomputed { Phase::Recompute } else { visit.phase };
-            let execution = Executed { operator: op.name, phase, ..execution };
+            let execution = Executed { operator: Requester::Operator(op.operator), phase, ..execution };
             let reads = op.reads.iter().filter_map(|&slot| made.get(slot));
             let step = self.begin(execution, op.workspace, reads);
             let mut filled = None;

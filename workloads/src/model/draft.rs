@@ -1,17 +1,35 @@
-//! Writing lists of operators.
+//! Writing lists of operators. A source joins operators by names of tensors; when a list or a block is finished, its draft
+//! gives each tensor an id.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::Phase;
-
+use crate::graph::block::Block;
 use crate::graph::operator::{
-    Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, Layout, Operator, Stream, StreamClass,
-    Tensor, Work,
+    Collective, CollectiveKind, Dtype, Gemm, Group, GroupedGemm, Label, Layout, Operator, OperatorList,
+    Stream, StreamClass, Tensor, TensorId, Work,
 };
+
+use super::names::Name;
+
+/// An operator that names its tensors; those that it fills with their bytes.
+pub(crate) type Drafted = Operator<Name, (Name, u64)>;
 
 /// A list of operators under construction.
 pub(crate) struct Draft {
-    pub(crate) operators: Vec<Operator>,
+    pub(crate) operators: Vec<Drafted>,
     /// What the next operators belong to.
     pub(crate) phase: Phase,
+}
+
+/// A block under construction.
+pub(crate) struct BlockDraft {
+    /// What it starts from, and its bytes.
+    pub(crate) input: (Name, u64),
+    pub(crate) output_gradient: Option<Name>,
+    pub(crate) forward: Vec<Drafted>,
+    pub(crate) backward: Vec<Drafted>,
+    pub(crate) middle: Option<[Name; 2]>,
 }
 
 /// How a collective runs beside what follows it.
@@ -31,18 +49,17 @@ impl Draft {
     /// Appends an operator; `writes` are names and bytes.
     pub(crate) fn push(
         &mut self,
-        name: &'static str,
+        name: impl Into<Name>,
         work: Work,
-        reads: &[&'static str],
-        writes: &[(&'static str, u64)],
-    ) -> &mut Operator {
-        let writes = writes.iter().map(|&(name, bytes)| Tensor { name, bytes }).collect();
+        reads: &[Name],
+        writes: &[(Name, u64)],
+    ) -> &mut Drafted {
         let operator = Operator {
-            name,
+            name: name.into().label(),
             phase: self.phase,
             work,
             reads: reads.to_vec(),
-            writes,
+            writes: writes.to_vec(),
             workspace: 0,
             choice: None,
             awaited: false,
@@ -55,12 +72,12 @@ impl Draft {
     /// Appends a pass over memory that reads and writes so many bytes.
     pub(crate) fn stream(
         &mut self,
-        name: &'static str,
+        name: impl Into<Name>,
         class: StreamClass,
         (bytes_read, bytes_written): (u64, u64),
-        reads: &[&'static str],
-        writes: &[(&'static str, u64)],
-    ) -> &mut Operator {
+        reads: &[Name],
+        writes: &[(Name, u64)],
+    ) -> &mut Drafted {
         let bytes_cached = 0;
         let stream = Stream { class, bytes_read, bytes_written, bytes_cached, rows: None, looked_up: 0 };
         self.push(name, Work::Stream(stream), reads, writes)
@@ -69,12 +86,12 @@ impl Draft {
     /// Appends a pass over memory that walks over so many rows one by one.
     pub(crate) fn walk(
         &mut self,
-        name: &'static str,
+        name: impl Into<Name>,
         (class, rows): (StreamClass, u64),
         (bytes_read, bytes_written): (u64, u64),
-        reads: &[&'static str],
-        writes: &[(&'static str, u64)],
-    ) -> &mut Operator {
+        reads: &[Name],
+        writes: &[(Name, u64)],
+    ) -> &mut Drafted {
         let walk = self.stream(name, class, (bytes_read, bytes_written), reads, writes);
         if let Work::Stream(stream) = &mut walk.work {
             stream.rows = Some(rows);
@@ -85,12 +102,12 @@ impl Draft {
     /// Appends a pass that looks up so many elements in a table.
     pub(crate) fn look_up(
         &mut self,
-        name: &'static str,
+        name: impl Into<Name>,
         elements: u64,
         traffic: (u64, u64),
-        reads: &[&'static str],
-        writes: &[(&'static str, u64)],
-    ) -> &mut Operator {
+        reads: &[Name],
+        writes: &[(Name, u64)],
+    ) -> &mut Drafted {
         let pass = self.stream(name, StreamClass::Embedding, traffic, reads, writes);
         if let Work::Stream(stream) = &mut pass.work {
             stream.looked_up = elements;
@@ -103,11 +120,11 @@ impl Draft {
     /// `embedding_backward_cuda_kernel`).
     pub(crate) fn add_to_rows(
         &mut self,
-        name: &'static str,
+        name: impl Into<Name>,
         dtype: Dtype,
         (tokens, table): (u64, u64),
-        reads: &[&'static str],
-    ) -> &mut Operator {
+        reads: &[Name],
+    ) -> &mut Drafted {
         let rows = tokens.min(table);
         let sums = rows / dtype.bytes() * Dtype::Fp32.bytes();
         let traffic = (tokens + sums, sums + rows);
@@ -117,12 +134,12 @@ impl Draft {
     /// Appends a matrix product of `batch`, `m`, `n`, `k`.
     pub(crate) fn gemm(
         &mut self,
-        name: &'static str,
+        name: impl Into<Name>,
         (batch, m, n, k): (u64, u64, u64, u64),
         (dtype, layout): (Dtype, Layout),
-        reads: &[&'static str],
-        writes: &[(&'static str, u64)],
-    ) -> &mut Operator {
+        reads: &[Name],
+        writes: &[(Name, u64)],
+    ) -> &mut Drafted {
         let gemm = Gemm { batch, m, n, k, dtype, layout, accumulate: None };
         self.push(name, Work::Gemm(gemm), reads, writes)
     }
@@ -130,11 +147,11 @@ impl Draft {
     /// Appends a grouped matrix product of so many groups of `m`, `n`, `k`.
     pub(crate) fn grouped(
         &mut self,
-        name: &'static str,
+        name: impl Into<Name>,
         (batch, m, n, k): (u64, u64, u64, u64),
         (dtype, layout, accumulate): (Dtype, Layout, Option<Dtype>),
-        reads: &[&'static str],
-        writes: &[(&'static str, u64)],
+        reads: &[Name],
+        writes: &[(Name, u64)],
     ) {
         let groups = Gemm { batch, m, n, k, dtype, layout, accumulate };
         self.push(name, Work::Grouped(GroupedGemm { groups }), reads, writes);
@@ -143,11 +160,11 @@ impl Draft {
     /// Appends a collective over `bytes`, those of the whole tensor; one that writes nothing works in place.
     pub(crate) fn collective(
         &mut self,
-        name: &'static str,
+        name: impl Into<Name>,
         (kind, group, bytes): (CollectiveKind, Group, u64),
         issue: Issue,
-        reads: &[&'static str],
-        writes: &[(&'static str, u64)],
+        reads: &[Name],
+        writes: &[(Name, u64)],
     ) {
         let overlaps_next = issue == Issue::Beside;
         let work = Collective { kind, group, bytes, overlaps_next, copied: false };
@@ -160,5 +177,80 @@ impl Draft {
         let written = write(self);
         self.phase = outer;
         written
+    }
+
+    /// The finished list, of no block.
+    pub(crate) fn list(self) -> OperatorList {
+        let mut tensors = Tensors::default();
+        let operators = tensors.resolve(self.operators, &BTreeSet::new());
+        OperatorList { tensors: tensors.all, operators }
+    }
+}
+
+impl BlockDraft {
+    /// The finished block. A name stands for the tensor that was filled under it last; what the backward pass reads of the
+    /// forward pass is one tensor there, which may be filled piece by piece.
+    pub(crate) fn block(self) -> Block {
+        let saved = self.saved();
+        let mut tensors = Tensors::default();
+        let input = tensors.fill(self.input.0.label(), self.input.1);
+        let forward = tensors.resolve(self.forward, &saved);
+        let output = forward.iter().rev().find_map(|op| op.writes.first());
+        let bytes = output.map_or(0, |output| tensors.all[output.0 as usize].bytes);
+        let between = self.middle.map(|[between, _]| tensors.latest(between));
+        let output_gradient = self.output_gradient.map(|name| tensors.fill(name.label(), bytes));
+        let backward = tensors.resolve(self.backward, &BTreeSet::new());
+        let middle =
+            between.zip(self.middle).map(|(between, [_, gradient])| [between, tensors.latest(gradient)]);
+        Block { tensors: tensors.all, input, output_gradient, forward, backward, middle }
+    }
+
+    /// Names that the backward pass reads before it fills them.
+    fn saved(&self) -> BTreeSet<Label> {
+        let (mut saved, mut filled) = (BTreeSet::new(), BTreeSet::new());
+        for op in &self.backward {
+            saved.extend(op.reads.iter().map(|name| name.label()).filter(|name| !filled.contains(name)));
+            filled.extend(op.writes.iter().map(|(name, _)| name.label()));
+        }
+        saved
+    }
+}
+
+/// The tensors of lists, found by name.
+#[derive(Default)]
+struct Tensors {
+    all: Vec<Tensor>,
+    latest: BTreeMap<Label, TensorId>,
+}
+
+impl Tensors {
+    /// Another tensor under a name.
+    fn fill(&mut self, name: Label, bytes: u64) -> TensorId {
+        let id = TensorId(self.all.len() as u32);
+        self.latest.insert(name.clone(), id);
+        self.all.push(Tensor { name, bytes });
+        id
+    }
+
+    /// The tensor that a name stands for; one that nobody has filled comes from elsewhere.
+    fn latest(&mut self, name: Name) -> TensorId {
+        let name = name.label();
+        self.latest.get(&name).copied().unwrap_or_else(|| self.fill(name, 0))
+    }
+
+    /// Gives tensors ids; those `in_pieces` keep theirs.
+    fn resolve(&mut self, list: Vec<Drafted>, in_pieces: &BTreeSet<Label>) -> Vec<Operator> {
+        let resolved = |op: Drafted| {
+            let Operator { name, phase, work, reads, writes, workspace, choice, awaited } = op;
+            let reads = reads.into_iter().map(|name| self.latest(name)).collect();
+            let fill = |(name, bytes): (Name, u64)| {
+                let name = name.label();
+                let begun = self.latest.get(&name).copied().filter(|_| in_pieces.contains(&name));
+                begun.unwrap_or_else(|| self.fill(name, bytes))
+            };
+            let writes = writes.into_iter().map(fill).collect();
+            Operator { name, phase, work, reads, writes, workspace, choice, awaited }
+        };
+        list.into_iter().map(resolved).collect()
     }
 }

@@ -10,30 +10,34 @@
 //! merged: S -> P                                        1 S read, 1 S written
 //! ```
 
-use std::collections::BTreeMap;
-
-use super::names::name;
 use crate::graph::block::Block;
-use crate::graph::operator::{Operator, Stream, StreamClass, Tensor, Work};
+use crate::graph::operator::{Label, Operator, Stream, StreamClass, Tensor, TensorId, Work};
 
 /// A block with its passes merged.
 pub(crate) fn fused(block: &Block) -> Block {
-    let sizes: BTreeMap<&str, u64> = tensors(block).map(|tensor| (tensor.name, tensor.bytes)).collect();
+    // By name, so that what is recomputed counts as read and as a result.
+    let name = |tensor: TensorId| &block.tensor(tensor).name;
     let results = [block.output(), block.input_gradient()];
-    let kept = |name: &str| results.iter().flatten().any(|tensor| tensor.name == name);
-    let reads = |list: &[Operator], name: &str| list.iter().any(|op| op.reads.contains(&name));
-    let forward = merge(&block.forward, &sizes, |name| kept(name) || reads(&block.backward, name));
-    let backward = merge(&block.backward, &sizes, kept);
-    Block { forward, backward, ..block.clone() }
-}
-
-fn tensors(block: &Block) -> impl Iterator<Item = &Tensor> {
-    let made = block.forward.iter().chain(&block.backward).flat_map(|op| &op.writes);
-    made.chain([&block.input])
+    let kept = |tensor: TensorId| results.into_iter().flatten().any(|result| name(result) == name(tensor));
+    let reads = |list: &[Operator], tensor: TensorId| {
+        list.iter().flat_map(|op| &op.reads).any(|&read| name(read) == name(tensor))
+    };
+    // The gradient of the output counts as read by every pass that reads it.
+    let mut tensors = block.tensors.clone();
+    if let Some(gradient) = block.output_gradient {
+        tensors[gradient.0 as usize].bytes = 0;
+    }
+    let forward = merge(&block.forward, &tensors, |id| kept(id) || reads(&block.backward, id));
+    let backward = merge(&block.backward, &tensors, kept);
+    let mut fused = Block { forward, backward, ..block.clone() };
+    if let (Some(gradient), Some(output)) = (fused.output_gradient, fused.output()) {
+        fused.tensors[gradient.0 as usize].bytes = fused.tensor(output).bytes;
+    }
+    fused
 }
 
 /// Merges the operators of a list; `outlives` says which tensors are read behind it.
-fn merge(list: &[Operator], sizes: &BTreeMap<&str, u64>, outlives: impl Fn(&str) -> bool) -> Vec<Operator> {
+fn merge(list: &[Operator], tensors: &[Tensor], outlives: impl Fn(TensorId) -> bool) -> Vec<Operator> {
     let mut merged: Vec<Operator> = Vec::new();
     let mut start = 0;
     while start < list.len() {
@@ -41,8 +45,9 @@ fn merge(list: &[Operator], sizes: &BTreeMap<&str, u64>, outlives: impl Fn(&str)
         while end < list.len() && joins(&list[start..end], &list[end]) {
             end += 1;
         }
-        let needed = |name: &str| outlives(name) || list[end..].iter().any(|op| op.reads.contains(&name));
-        merged.push(one(&list[start..end], sizes, needed));
+        let needed =
+            |tensor: TensorId| outlives(tensor) || list[end..].iter().any(|op| op.reads.contains(&tensor));
+        merged.push(one(&list[start..end], tensors, needed));
         start = end;
     }
     merged
@@ -51,13 +56,11 @@ fn merge(list: &[Operator], sizes: &BTreeMap<&str, u64>, outlives: impl Fn(&str)
 /// Whether an operator is merged with those before it.
 fn joins(group: &[Operator], next: &Operator) -> bool {
     let passes = |op: &Operator| !op.awaited && stream(op).is_some_and(|stream| merges(stream.class));
-    let knows = |op: &Operator, name: &&str| {
-        op.writes.iter().any(|tensor| tensor.name == *name) || op.reads.contains(name)
-    };
+    let knows = |op: &Operator, tensor: &TensorId| op.writes.contains(tensor) || op.reads.contains(tensor);
     group.iter().all(passes)
         && passes(next)
         && group.iter().all(|op| op.phase == next.phase)
-        && next.reads.iter().any(|name| group.iter().any(|op| knows(op, name)))
+        && next.reads.iter().any(|tensor| group.iter().any(|op| knows(op, tensor)))
 }
 
 /// Whether passes of a class work tensor by tensor or row by row.
@@ -88,17 +91,17 @@ fn alone(op: &Operator) -> Operator {
 }
 
 /// The operator that does what a group does.
-fn one(group: &[Operator], sizes: &BTreeMap<&str, u64>, needed: impl Fn(&str) -> bool) -> Operator {
+fn one(group: &[Operator], tensors: &[Tensor], needed: impl Fn(TensorId) -> bool) -> Operator {
     let [first, .., last] = group else { return alone(&group[0]) };
-    let size = |name: &str| sizes.get(name).copied().unwrap_or(0);
+    let size = |tensor: TensorId| tensors[tensor.0 as usize].bytes;
     let (mut read, mut written) = (0, 0);
     // What the group makes, and changes in place.
-    let mut made: Vec<&'static str> = Vec::new();
-    let mut reads: Vec<&'static str> = Vec::new();
+    let mut made: Vec<TensorId> = Vec::new();
+    let mut reads: Vec<TensorId> = Vec::new();
     for op in group {
         let Some(stream) = stream(op) else { continue };
-        let there = |name: &&&'static str| made.contains(*name) || reads.contains(*name);
-        let known: u64 = op.reads.iter().filter(there).map(|name| size(name)).sum();
+        let there = op.reads.iter().filter(|tensor| made.contains(tensor) || reads.contains(tensor));
+        let known: u64 = there.map(|&tensor| size(tensor)).sum();
         read += stream.bytes_read.saturating_sub(known);
         written += stream.bytes_written;
         if op.writes.is_empty() {
@@ -106,19 +109,19 @@ fn one(group: &[Operator], sizes: &BTreeMap<&str, u64>, needed: impl Fn(&str) ->
             let changed = op.reads[0];
             written -= if made.contains(&changed) { size(changed).min(stream.bytes_written) } else { 0 };
         }
-        for name in op.reads.iter().filter(|name| !made.contains(name)) {
-            if !reads.contains(name) {
-                reads.push(name);
+        for &tensor in op.reads.iter().filter(|tensor| !made.contains(tensor)) {
+            if !reads.contains(&tensor) {
+                reads.push(tensor);
             }
         }
-        made.extend(op.writes.iter().map(|tensor| tensor.name));
+        made.extend(&op.writes);
     }
-    let all = group.iter().flat_map(|op| &op.writes);
-    let (writes, inner): (Vec<Tensor>, Vec<Tensor>) = all.partition(|tensor| needed(tensor.name));
-    written = written.saturating_sub(inner.iter().map(|tensor| tensor.bytes).sum());
+    let (writes, inner): (Vec<TensorId>, Vec<TensorId>) =
+        made.into_iter().partition(|&tensor| needed(tensor));
+    written = written.saturating_sub(inner.into_iter().map(size).sum());
     let rows = group.iter().filter_map(stream).find(|stream| stream.class != StreamClass::Elementwise);
     Operator {
-        name: name(first.name, &format!("to {}", last.name)),
+        name: Label::Owned(format!("{} to {}", first.name, last.name)),
         work: Work::Stream(Stream {
             class: rows.map_or(StreamClass::Elementwise, |stream| stream.class),
             bytes_read: read,

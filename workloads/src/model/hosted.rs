@@ -24,6 +24,7 @@ use crate::host_update::{HostGradients, HostGroup, HostUpdate};
 
 use super::draft::Draft;
 use super::laid::Laid;
+use super::names::Name;
 use super::transformer::{MOMENTS, StateBytes, States};
 use crate::graph::operator::{HostWork, HostWorkKind, Operator, Work};
 
@@ -131,7 +132,12 @@ impl HostedStates {
     pub(crate) fn update(&self, draft: &mut Draft, parameters: u64, states: States, moments: u64) {
         if !self.beside {
             let bytes = parameters * states.gradient_bytes();
-            draft.push("gradients to the host", work(HostWorkKind::Receive, bytes), &["gradients"], &[]);
+            draft.push(
+                "gradients to the host",
+                work(HostWorkKind::Receive, bytes),
+                &[Name::of("gradients")],
+                &[],
+            );
         }
         let of_states = SINGLE * (1 + moments);
         let narrow = if states.copy_bytes() > 0 { states.parameter_bytes() } else { 0 };

@@ -1,18 +1,75 @@
-//! Names of operators and tensors that are put together as a model is read.
+//! Names by which a source of models joins operators and tensors, until its draft has given the tensors ids.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::fmt;
 
-/// A name that lives as long as the program, as those of operators do. Names repeat from block to block and from model to
-/// model, so that few are ever made.
-pub(crate) fn name(stem: &str, ending: &str) -> &'static str {
-    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let text = if ending.is_empty() { stem.to_owned() } else { format!("{stem} {ending}") };
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(name) = known.get(text.as_str()) {
-        return name;
+use crate::graph::operator::Label;
+
+/// Most words of a name.
+const WORDS: usize = 5;
+
+/// A name of an operator or a tensor: words of a source, some of them numbered (`convolution 3 input gradient`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Name([Word; WORDS]);
+
+/// Words with a number or without; no words where a name has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Word {
+    text: &'static str,
+    number: Option<u64>,
+}
+
+impl Name {
+    /// A name in the words of a source.
+    pub(crate) const fn of(text: &'static str) -> Self {
+        let mut words = [Word { text: "", number: None }; WORDS];
+        words[0].text = text;
+        Self(words)
     }
-    let name: &'static str = Box::leak(text.into_boxed_str());
-    known.insert(name);
+
+    /// The same with a number at its end.
+    pub(crate) fn numbered(mut self, number: impl Into<u64>) -> Self {
+        let last = self.words().count() - 1;
+        self.0[last].number = Some(number.into());
+        self
+    }
+
+    fn words(&self) -> impl Iterator<Item = &Word> {
+        self.0.iter().take_while(|word| !word.text.is_empty())
+    }
+
+    /// The name in words.
+    pub(crate) fn label(self) -> Label {
+        match self.0 {
+            [Word { text, number: None }, Word { text: "", .. }, ..] => Label::Borrowed(text),
+            _ => Label::Owned(self.to_string()),
+        }
+    }
+}
+
+impl From<&'static str> for Name {
+    fn from(text: &'static str) -> Self {
+        Self::of(text)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, Word { text, number }) in self.words().enumerate() {
+            let space = if n > 0 { " " } else { "" };
+            write!(f, "{space}{text}")?;
+            if let Some(number) = number {
+                write!(f, " {number}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A name put together from two.
+pub(crate) fn name(stem: impl Into<Name>, ending: impl Into<Name>) -> Name {
+    let (mut name, ending) = (stem.into(), ending.into());
+    let (begun, more) = (name.words().count(), ending.words().count());
+    assert!(begun + more <= WORDS, "`{name} {ending}` has more than {WORDS} words");
+    name.0[begun..begun + more].copy_from_slice(&ending.0[..more]);
     name
 }

@@ -1,6 +1,7 @@
 //! Plans of lists of layers on machines: copies of the model, or of its stages.
 
 use crate::exchange::Exchange;
+use crate::graph::operator::OperatorList;
 use crate::hardware::Hardware;
 use crate::limits::{self, Invalid};
 use crate::model::exchanged::exchange;
@@ -123,7 +124,13 @@ impl LayeredPlan {
         let parameters = model.stage_parameters(*stages);
         let update = |stage: u32| model.update(parameters[stage as usize], &data);
         let chain = pipelining.schedule.chain(*stages);
-        let mut laid = lay(&model.cut(chain), chain, pipelining.schedule.splits_backward(), &[], update);
+        let mut laid = lay(
+            &model.cut(chain),
+            chain,
+            pipelining.schedule.splits_backward(),
+            &OperatorList::default(),
+            update,
+        );
         if model.execution().step == Step::Forward {
             return (laid, Vec::new());
         }

@@ -95,8 +95,9 @@ fn tell(list: &mut String, block: &Block) {
     let operators = [("forward", &block.forward), ("backward", &block.backward)];
     for (pass, op) in operators.into_iter().flat_map(|(pass, list)| list.iter().map(move |op| (pass, op))) {
         let Operator { name, phase, work, reads, writes, workspace, choice, awaited } = op;
-        let fills: Vec<String> =
-            writes.iter().map(|tensor| format!("{} {}", tensor.name, tensor.bytes)).collect();
+        let reads: Vec<&str> = reads.iter().map(|&id| &*block.tensor(id).name).collect();
+        let filled = writes.iter().map(|&id| block.tensor(id));
+        let fills: Vec<String> = filled.map(|tensor| format!("{} {}", tensor.name, tensor.bytes)).collect();
         writeln!(
             list,
             "{pass}, {}: {name}; {work:?}; reads {}; fills {}; workspace {workspace}; {choice:?}; awaited {awaited}",

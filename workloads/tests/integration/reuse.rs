@@ -2,22 +2,20 @@
 
 use proptest::prelude::*;
 use workloads::graph::Phase;
-use workloads::graph::operator::{Operator, Stream, StreamClass, Tensor, Work};
-use workloads::model::reuse::{Reuse, reused};
+use workloads::graph::operator::{Label, Operator, Stream, StreamClass, Tensor, TensorId, Work};
+use workloads::model::reuse::{self, Reuse};
 
-/// Tensors of the tests with their sizes.
-const TENSORS: [Tensor; 6] = [
-    Tensor { name: "a", bytes: 6_400 },
-    Tensor { name: "b", bytes: 12_800 },
-    Tensor { name: "c", bytes: 640 },
-    Tensor { name: "d", bytes: 64_000 },
-    Tensor { name: "e", bytes: 19_200 },
-    Tensor { name: "f", bytes: 1_280 },
-];
-const A: usize = 0;
-const B: usize = 1;
-const C: usize = 2;
-const D: usize = 3;
+/// Bytes of the tensors of the tests.
+const BYTES: [u64; 6] = [6_400, 12_800, 640, 64_000, 19_200, 1_280];
+const A: u32 = 0;
+const B: u32 = 1;
+const C: u32 = 2;
+const D: u32 = 3;
+
+fn reused(operators: &[Operator], before: Option<u32>) -> Vec<Vec<Reuse>> {
+    let tensors = BYTES.map(|bytes| Tensor { name: Label::default(), bytes });
+    reuse::reused(operators, &tensors, before.map(TensorId))
+}
 
 #[test]
 fn an_operator_right_after_the_producer_finds_what_both_have_not_swept_away() {
@@ -25,7 +23,7 @@ fn an_operator_right_after_the_producer_finds_what_both_have_not_swept_away() {
     let operators = [touch(&[], &[A], 0), touch(&[A], &[B], 0)];
     assert_eq!(reused(&operators, None), [vec![], vec![Reuse { bytes: 6_400, distance: 12_800 }]]);
     // What came before stands like a producer that touched nothing else.
-    assert_eq!(reused(&operators[1..], Some(TENSORS[A])), reused(&operators, None)[1..]);
+    assert_eq!(reused(&operators[1..], Some(A)), reused(&operators, None)[1..]);
 }
 
 #[test]
@@ -65,7 +63,7 @@ proptest! {
             prop_assert_eq!(reused.len(), plain.len());
             for (reuse, distance) in reused.iter().zip(plain) {
                 // A part of each tensor before or after.
-                let slack = TENSORS.iter().map(|tensor| tensor.bytes).sum::<u64>() as f64 + 8e3;
+                let slack = BYTES.iter().sum::<u64>() as f64 + 8e3;
                 let off = (reuse.distance as f64 - distance).abs();
                 prop_assert!(off <= slack / PARTS as f64 + 1.0, "{at}: {reuse:?} beside {distance}");
             }
@@ -75,25 +73,24 @@ proptest! {
 
 const PARTS: usize = 64;
 
-/// The mean distance of the parts of every tensor that is read again, in the order of names.
+/// The mean distance of the parts of every tensor that is read again, in the order of ids.
 fn by_parts(operators: &[Operator]) -> Vec<Vec<f64>> {
     // The last touched comes last.
     let mut stack: Vec<(String, f64)> = Vec::new();
     let mut distances = Vec::new();
     for (at, op) in operators.iter().enumerate() {
-        let written = op.writes.iter().map(|tensor| tensor.name);
-        let mut names: Vec<&str> = op.reads.iter().copied().chain(written).collect();
-        names.sort_unstable();
-        names.dedup();
-        // What nobody writes has no size.
-        names.retain(|name| operators.iter().flat_map(|op| &op.writes).any(|tensor| tensor.name == *name));
-        let size = |name: &str| TENSORS.iter().find(|tensor| tensor.name == name).unwrap().bytes as f64;
-        let nameless = op.work.bytes() as f64 - names.iter().map(|name| size(name)).sum::<f64>();
-        let mut found: Vec<Vec<f64>> = vec![Vec::new(); names.len()];
+        let mut tensors: Vec<TensorId> = op.reads.iter().chain(&op.writes).copied().collect();
+        tensors.sort_unstable();
+        tensors.dedup();
+        // What nobody writes is new each time.
+        tensors.retain(|tensor| operators.iter().any(|op| op.writes.contains(tensor)));
+        let size = |tensor: &TensorId| BYTES[tensor.0 as usize] as f64;
+        let nameless = op.work.bytes() as f64 - tensors.iter().map(size).sum::<f64>();
+        let mut found: Vec<Vec<f64>> = vec![Vec::new(); tensors.len()];
         for part in 0..PARTS {
             stack.push((format!("new {at} {part}"), nameless.max(0.0) / PARTS as f64));
-            for (name, found) in names.iter().zip(&mut found) {
-                let entry = (format!("{name} {part}"), size(name) / PARTS as f64);
+            for (tensor, found) in tensors.iter().zip(&mut found) {
+                let entry = (format!("{tensor:?} {part}"), size(tensor) / PARTS as f64);
                 if let Some(last) = stack.iter().position(|known| *known == entry) {
                     found.push(stack[last..].iter().map(|(_, bytes)| bytes).sum());
                     stack.remove(last);
@@ -101,25 +98,27 @@ fn by_parts(operators: &[Operator]) -> Vec<Vec<f64>> {
                 stack.push(entry);
             }
         }
-        let read =
-            names.iter().zip(found).filter(|(name, found)| op.reads.contains(name) && !found.is_empty());
+        let read = tensors
+            .iter()
+            .zip(found)
+            .filter(|(tensor, found)| op.reads.contains(tensor) && !found.is_empty());
         distances.push(read.map(|(_, found)| found.iter().sum::<f64>() / PARTS as f64).collect());
     }
     distances
 }
 
 fn operator() -> impl Strategy<Value = Operator> {
-    let some = || prop::sample::subsequence((0..TENSORS.len()).collect::<Vec<_>>(), 0..3);
+    let some = || prop::sample::subsequence((0..BYTES.len() as u32).collect::<Vec<_>>(), 0..3);
     (some(), some(), 0..8_000_u64).prop_map(|(reads, writes, nameless)| touch(&reads, &writes, nameless))
 }
 
 /// An operator that reads and writes tensors, and something without a name.
-fn touch(reads: &[usize], writes: &[usize], nameless: u64) -> Operator {
-    let bytes = |tensors: &[usize]| tensors.iter().map(|&tensor| TENSORS[tensor].bytes).sum::<u64>();
+fn touch(reads: &[u32], writes: &[u32], nameless: u64) -> Operator {
+    let bytes = |tensors: &[u32]| tensors.iter().map(|&tensor| BYTES[tensor as usize]).sum::<u64>();
     let class = StreamClass::Elementwise;
     let (bytes_read, bytes_written) = (bytes(reads) + nameless, bytes(writes));
     Operator {
-        name: "touch",
+        name: Label::Borrowed("touch"),
         phase: Phase::Forward,
         work: Work::Stream(Stream {
             class,
@@ -129,8 +128,8 @@ fn touch(reads: &[usize], writes: &[usize], nameless: u64) -> Operator {
             rows: None,
             looked_up: 0,
         }),
-        reads: reads.iter().map(|&tensor| TENSORS[tensor].name).collect(),
-        writes: writes.iter().map(|&tensor| TENSORS[tensor]).collect(),
+        reads: reads.iter().copied().map(TensorId).collect(),
+        writes: writes.iter().copied().map(TensorId).collect(),
         workspace: 0,
         awaited: false,
         choice: None,

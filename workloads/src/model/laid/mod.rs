@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::chain::Chain;
+use crate::graph::operator::{OperatorList, Tensor, TensorId};
 use crate::graph::{Op, OpGraph, OpId, OperatorId, Phase, Purpose, Storage, StorageId};
 use crate::model::cut::{Cut, PartKind};
 use crate::model::reuse::{Reuse, reused};
-use crate::model::transformer::{Block, Collective, Operator, Tensor, Work, beside};
+use crate::model::transformer::{Block, Collective, Operator, Work, beside};
 
-use self::visits::Names;
+use self::visits::Tensors;
 
 /// A model on its stages.
 #[derive(Clone, Debug)]
@@ -36,10 +37,10 @@ pub(crate) struct Ends {
 }
 
 impl Laid {
-    /// Adds operators that run one after the other, of which the first finds `before` just filled. Gives the number of the
-    /// first.
-    pub(crate) fn add(&mut self, operators: &[Operator], before: Option<Tensor>) -> u32 {
-        self.reused.extend(reused(operators, before));
+    /// Adds operators that run one after the other on `tensors`, of which the first finds `before` just filled. Gives the
+    /// number of the first.
+    fn add(&mut self, operators: &[Operator], tensors: &[Tensor], before: Option<TensorId>) -> u32 {
+        self.reused.extend(reused(operators, tensors, before));
         let first = self.graph.operators().len() as u32;
         for operator in operators {
             self.graph.work(operator.clone());
@@ -57,7 +58,7 @@ impl Laid {
     ) -> OpId {
         let operator = Operator::of(name, phase, work);
         let known = self.graph.operators().iter().position(|known| *known == operator);
-        let known = known.map_or_else(|| self.add(&[operator], None), |known| known as u32);
+        let known = known.map_or_else(|| self.add(&[operator], &[], None), |known| known as u32);
         let operator = OperatorId(known);
         self.graph.op_beside_visits(Op {
             operator,
@@ -111,8 +112,8 @@ pub(crate) fn lay(
     model: &Cut,
     chain: Chain,
     split_backward: bool,
-    receive: &[Operator],
-    update: impl Fn(u32) -> Vec<Operator>,
+    receive: &OperatorList,
+    update: impl Fn(u32) -> OperatorList,
 ) -> Laid {
     let mut laying = Laying {
         laid: Laid {
@@ -126,8 +127,8 @@ pub(crate) fn lay(
         stage: 0,
         chunk: 0,
     };
-    let receive = laying.list(receive, None);
-    let listed: Vec<Listed> = model.blocks.iter().map(|block| laying.block(block)).collect();
+    let receive = laying.list(&receive.operators, &receive.tensors, None);
+    let listed: Vec<Listed<'_>> = model.blocks.iter().map(|block| laying.block(block)).collect();
     let returns = model.blocks.iter().any(|block| !block.backward.is_empty());
     for (position, pieces) in (0..).zip(&model.positions) {
         (laying.stage, laying.chunk) = (chain.stage(position), chain.chunk(position));
@@ -141,7 +142,8 @@ pub(crate) fn lay(
         laying.visits(&blocks, received(!is_first), received(!is_last && returns));
     }
     for stage in 0..chain.stages {
-        let list = laying.list(&update(stage), None);
+        let OperatorList { tensors, operators } = update(stage);
+        let list = laying.list(&operators, &tensors, None);
         (laying.stage, laying.chunk) = (stage, 0);
         laying.extend(Phase::Update, &list, &Uses::default());
     }
@@ -165,13 +167,12 @@ struct Entry {
 }
 
 /// A block, listed.
-struct Listed {
+struct Listed<'a> {
     forward: List,
     /// The whole backward pass, or that of the input.
     backward: List,
     weight: List,
-    /// The tensors that it shares with its neighbours, and those that it saves.
-    names: Names,
+    tensors: Tensors<'a>,
     /// See [`Block::halves`].
     halves: Option<[u32; 2]>,
     /// See [`Block::afterwards`].
@@ -195,8 +196,8 @@ struct Laying {
 }
 
 impl Laying {
-    fn list(&mut self, operators: &[Operator], before: Option<Tensor>) -> List {
-        let start = self.laid.add(operators, before);
+    fn list(&mut self, operators: &[Operator], tensors: &[Tensor], before: Option<TensorId>) -> List {
+        let start = self.laid.add(operators, tensors, before);
         let entry = |(n, op): (usize, &Operator)| Entry {
             operator: OperatorId(start + n as u32),
             beside: beside(&operators[n..]) as u32,
@@ -206,16 +207,16 @@ impl Laying {
         List(operators.iter().enumerate().map(entry).collect())
     }
 
-    fn block(&mut self, block: &Block) -> Listed {
+    fn block<'a>(&mut self, block: &'a Block) -> Listed<'a> {
         let (backward, weight) = match self.split_backward {
             true => (block.backward_input(), block.backward_weight()),
             false => (block.backward.clone(), Vec::new()),
         };
         Listed {
-            forward: self.list(&block.forward, Some(block.input)),
-            backward: self.list(&backward, block.gradient()),
-            weight: self.list(&weight, None),
-            names: Names::of(block, self.split_backward),
+            forward: self.list(&block.forward, &block.tensors, Some(block.input)),
+            backward: self.list(&backward, &block.tensors, block.output_gradient),
+            weight: self.list(&weight, &block.tensors, None),
+            tensors: Tensors::of(block, self.split_backward),
             halves: block.halves().filter(|_| !self.split_backward),
             afterwards: block.afterwards() as u32,
         }

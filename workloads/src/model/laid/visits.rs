@@ -1,72 +1,67 @@
 //! The visits of a chunk, and its storages tensor by tensor: each lives from the operator that fills it to the last that reads
-//! it, as an eager framework allocates and frees it. A tensor that is filled again under its name is another one; the output of a
-//! block is the input of the next, the gradient that its backward pass ends with the one that the block before starts from.
+//! it, as an eager framework allocates and frees it. The output of a block is the input of the next, the gradient that its backward
+//! pass ends with the one that the block before starts from.
 
 use std::collections::BTreeMap;
 
+use crate::graph::operator::TensorId;
 use crate::graph::{Phase, Purpose, Storage, StorageId};
-use crate::model::transformer::{Block, Tensor};
+use crate::model::transformer::Block;
 
 use super::{Ends, Laying, List, Listed, Part, PartKind, Uses};
 
-/// The tensors of a block that others know.
-#[derive(Clone, Debug)]
-pub(super) struct Names {
-    input: Tensor,
-    output: Option<&'static str>,
-    /// The gradient that its backward pass starts from.
-    gradient: Option<Tensor>,
-    input_gradient: Option<&'static str>,
+/// The tensors of a block, and what they are for.
+pub(super) struct Tensors<'a> {
+    block: &'a Block,
+    output: Option<TensorId>,
+    input_gradient: Option<TensorId>,
     /// What it saves for its backward pass.
-    saved: Vec<&'static str>,
+    saved: Vec<TensorId>,
     /// What the gradients of its weights read, where they are visits of their own.
-    kept: Vec<&'static str>,
+    kept: Vec<TensorId>,
 }
 
-impl Names {
-    pub(super) fn of(block: &Block, split_backward: bool) -> Self {
-        let names = |tensors: Vec<Tensor>| tensors.into_iter().map(|tensor| tensor.name).collect();
+impl<'a> Tensors<'a> {
+    pub(super) fn of(block: &'a Block, split_backward: bool) -> Self {
         Self {
-            input: block.input,
-            output: block.output().map(|tensor| tensor.name),
-            gradient: block.gradient(),
-            input_gradient: block.input_gradient().map(|tensor| tensor.name),
-            saved: names(block.saved()),
-            kept: if split_backward { names(block.kept_for_weight()) } else { Vec::new() },
+            block,
+            output: block.output(),
+            input_gradient: block.input_gradient(),
+            saved: block.saved(),
+            kept: if split_backward { block.kept_for_weight() } else { Vec::new() },
         }
     }
 
-    /// What a tensor of the block is for that the forward pass fills, or begins with. One that is recomputed ends with the pass,
-    /// though what fills it again may be kept.
-    fn purpose(&self, name: &str) -> Purpose {
-        if !self.saved.contains(&name) {
-            Purpose::Working
-        } else if self.kept.contains(&name) {
+    /// What a tensor is for. One that is recomputed ends with the forward pass, though what is filled again may be kept.
+    fn purpose(&self, tensor: TensorId) -> Purpose {
+        if self.kept.contains(&tensor) {
             Purpose::WeightGradientInput
-        } else {
+        } else if self.saved.contains(&tensor) {
             Purpose::Activation
+        } else {
+            Purpose::Working
         }
     }
 
     /// The same of its input.
     fn of_input(&self) -> Purpose {
-        self.purpose(self.input.name)
+        self.purpose(self.block.input)
     }
 
-    /// What a tensor is for that the backward pass of the block fills, or begins with.
-    fn in_backward(&self, name: &str) -> Purpose {
-        if self.kept.contains(&name) { Purpose::WeightGradientInput } else { Purpose::Working }
+    /// The same of its output's gradient.
+    fn of_gradient(&self) -> Purpose {
+        self.block.output_gradient.map_or(Purpose::Working, |gradient| self.purpose(gradient))
     }
 }
 
-/// The storage behind each name.
-type Storages = BTreeMap<&'static str, StorageId>;
+/// The storage behind each tensor of a block.
+type Storages = BTreeMap<TensorId, StorageId>;
 
 impl Laying {
     /// The visits of a chunk: blocks forward, then backward in reverse.
     pub(super) fn visits(
         &mut self,
-        blocks: &[(PartKind, &Listed, [u64; 3])],
+        blocks: &[(PartKind, &Listed<'_>, [u64; 3])],
         received: &List,
         received_back: &List,
     ) {
@@ -76,19 +71,20 @@ impl Laying {
         let mut saved = Vec::with_capacity(blocks.len());
         let (mut ends, mut output_before) = (Ends::default(), None);
         for (n, &(kind, block, [owned, read, experts])) in blocks.iter().enumerate() {
-            let names = &block.names;
-            let of_next = blocks.get(n + 1).map_or(Purpose::Working, |(_, next, _)| next.names.of_input());
-            let purpose = |name: &str| match names.purpose(name) {
-                Purpose::Working if names.output == Some(name) => of_next,
+            let tensors = &block.tensors;
+            let of_next = blocks.get(n + 1).map_or(Purpose::Working, |(_, next, _)| next.tensors.of_input());
+            let purpose = |tensor| match tensors.purpose(tensor) {
+                Purpose::Working if tensors.output == Some(tensor) => of_next,
                 purpose => purpose,
             };
             let (mut uses, mut storages) = (Uses::default(), Storages::new());
-            self.start(names.input, output_before, names.of_input(), &mut uses, &mut storages);
+            let input = tensors.block.input;
+            self.start(tensors, input, output_before, &mut uses, &mut storages);
             if n == 0 {
-                ends.input = storages.get(names.input.name).copied();
+                ends.input = storages.get(&input).copied();
             }
-            self.fill((Phase::Forward, &block.forward), &purpose, &mut uses, &mut storages);
-            output_before = names.output.and_then(|output| storages.get(output).copied());
+            self.fill(tensors, &block.forward, &purpose, &mut uses, &mut storages);
+            output_before = tensors.output.and_then(|output| storages.get(&output).copied());
             let forward = self.extend(Phase::Forward, &block.forward, &uses);
             parts.push(Part {
                 stage,
@@ -103,7 +99,7 @@ impl Laying {
                 read,
                 experts,
             });
-            storages.retain(|name, _| names.saved.contains(name));
+            storages.retain(|tensor, _| tensors.saved.contains(tensor));
             saved.push(storages);
         }
         ends.output = output_before;
@@ -119,24 +115,22 @@ impl Laying {
         for (n, (((_, block, _), storages), part)) in
             blocks.iter().zip(&mut saved).zip(&mut parts).enumerate().rev()
         {
-            let names = &block.names;
+            let tensors = &block.tensors;
             let mut uses = Uses::default();
-            if let Some(gradient) = names.gradient {
-                self.start(gradient, gradient_before, names.in_backward(gradient.name), &mut uses, storages);
+            if let Some(gradient) = tensors.block.output_gradient {
+                self.start(tensors, gradient, gradient_before, &mut uses, storages);
                 if n + 1 == blocks.len() {
-                    ends.gradient = storages.get(gradient.name).copied();
+                    ends.gradient = storages.get(&gradient).copied();
                 }
             }
-            let of_next = n.checked_sub(1).map_or(Purpose::Working, |next| {
-                let Listed { names, .. } = blocks[next].1;
-                names.gradient.map_or(Purpose::Working, |gradient| names.in_backward(gradient.name))
-            });
-            let purpose = |name: &str| match names.in_backward(name) {
-                Purpose::Working if names.input_gradient == Some(name) => of_next,
+            let next = n.checked_sub(1).map(|next| &blocks[next].1.tensors);
+            let of_next = next.map_or(Purpose::Working, Tensors::of_gradient);
+            let purpose = |tensor| match tensors.purpose(tensor) {
+                Purpose::Working if tensors.input_gradient == Some(tensor) => of_next,
                 purpose => purpose,
             };
-            self.fill((backward, &block.backward), &purpose, &mut uses, storages);
-            gradient_before = names.input_gradient.and_then(|name| storages.get(name).copied());
+            self.fill(tensors, &block.backward, &purpose, &mut uses, storages);
+            gradient_before = tensors.input_gradient.and_then(|gradient| storages.get(&gradient).copied());
             part.backward = self.extend(backward, &block.backward, &uses);
             part.weight = part.backward.clone();
             part.middle = block
@@ -147,7 +141,7 @@ impl Laying {
         if self.split_backward {
             for (((_, block, _), storages), part) in blocks.iter().zip(&mut saved).zip(&mut parts).rev() {
                 let mut uses = Uses::default();
-                self.fill((Phase::BackwardWeight, &block.weight), &|_| Purpose::Working, &mut uses, storages);
+                self.fill(&block.tensors, &block.weight, &|_| Purpose::Working, &mut uses, storages);
                 part.weight = self.extend(Phase::BackwardWeight, &block.weight, &uses);
             }
         }
@@ -159,53 +153,52 @@ impl Laying {
     /// on.
     fn start(
         &mut self,
-        Tensor { name, bytes }: Tensor,
+        tensors: &Tensors<'_>,
+        tensor: TensorId,
         before: Option<StorageId>,
-        purpose: Purpose,
         uses: &mut Uses,
         storages: &mut Storages,
     ) {
         let started = before.or_else(|| {
             let Laying { stage, chunk, .. } = *self;
+            let (purpose, bytes) = (tensors.purpose(tensor), tensors.block.tensor(tensor).bytes);
             let arriving = || self.laid.graph.arriving(Storage { stage, chunk, purpose, bytes });
             let started = (bytes > 0).then(arriving)?;
             uses.writes.push((0, started));
             Some(started)
         });
-        storages.extend(started.map(|storage| (name, storage)));
+        storages.extend(started.map(|storage| (tensor, storage)));
     }
 
     /// What operators read and fill, one after the other.
     fn fill(
         &mut self,
-        (visit, List(list)): (Phase, &List),
-        purpose: &impl Fn(&str) -> Purpose,
+        tensors: &Tensors<'_>,
+        List(list): &List,
+        purpose: &impl Fn(TensorId) -> Purpose,
         uses: &mut Uses,
         storages: &mut Storages,
     ) {
         for (at, entry) in list.iter().enumerate() {
             let op = &self.laid.graph.operators()[entry.operator.0 as usize];
             let (writes, workspace) = (op.writes.clone(), op.workspace);
-            for storage in op.reads.iter().filter_map(|name| storages.get(name)) {
+            for storage in op.reads.iter().filter_map(|tensor| storages.get(tensor)) {
                 // What is there from this operator on is not read before.
                 if !uses.reads.contains(&(at, *storage)) && !uses.writes.contains(&(at, *storage)) {
                     uses.reads.push((at, *storage));
                 }
             }
-            for Tensor { name, bytes } in writes {
-                let purpose = match purpose(name) {
+            for tensor in writes {
+                let purpose = match purpose(tensor) {
                     Purpose::Working if entry.again => Purpose::Recomputed,
                     purpose => purpose,
                 };
                 // One that is saved may be filled piece by piece.
-                let in_pieces = visit == Phase::Forward && purpose.is_activation();
-                if let Some(&storage) = storages.get(name).filter(|_| in_pieces) {
+                let begun = storages.get(&tensor).copied();
+                let storage = begun.or_else(|| self.storage(purpose, tensors.block.tensor(tensor).bytes));
+                if let Some(storage) = storage {
                     uses.writes.push((at, storage));
-                    continue;
-                }
-                if let Some(storage) = self.storage(purpose, bytes) {
-                    uses.writes.push((at, storage));
-                    storages.insert(name, storage);
+                    storages.insert(tensor, storage);
                 }
             }
             let workspace = self.storage(Purpose::Workspace, workspace);

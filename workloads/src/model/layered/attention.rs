@@ -7,7 +7,7 @@ use super::layer::{Attention, Distances};
 use super::scores::Scores;
 use super::shape::Shape;
 use super::tape::{Tape, Value, in_bounds};
-use crate::model::names::name;
+use crate::model::names::{Name, name};
 
 /// Buckets of distances (Raffel et al., JMLR 2020, section 2.1).
 const BUCKETS: u64 = 32;
@@ -130,13 +130,12 @@ impl Tape<'_> {
 
     fn flash(&mut self, scores: &Scores, parts: Vec<Value>, context: Value) {
         let scores = *scores;
-        let tensors: Vec<&'static str> = parts.iter().map(|part| part.tensor).collect();
+        let tensors: Vec<Name> = parts.iter().map(|part| part.tensor).collect();
         let sums = name(scores.layer, "log-sum-exp");
         let writes = [(context.tensor, self.on.bytes(context.shape)), (sums, scores.log_sums())];
         self.draft.push(name(scores.layer, "flash"), scores.flash(false), &tensors, &writes);
         self.back(context, move |reverse, gradient| {
-            let reads: Vec<&'static str> =
-                tensors.into_iter().chain([context.tensor, sums, gradient]).collect();
+            let reads: Vec<Name> = tensors.into_iter().chain([context.tensor, sums, gradient]).collect();
             let (gradients, writes) = scores.gradients(&parts, |part| reverse.on.bytes(part.shape));
             let kernel =
                 reverse.draft.push(name(scores.layer, "flash gradient"), scores.flash(true), &reads, &writes);
@@ -151,7 +150,7 @@ impl Tape<'_> {
     fn materialised(&mut self, scores: Scores, parts: Vec<Value>, context: Value) {
         let bytes = self.on.bytes(context.shape);
         // Heads apart, as batched products take them.
-        let by_head: Vec<&'static str> = parts.iter().map(|part| name(part.tensor, "by head")).collect();
+        let by_head: Vec<Name> = parts.iter().map(|part| name(part.tensor, "by head")).collect();
         for (part, &heads) in parts.iter().zip(&by_head) {
             let size = self.on.bytes(part.shape);
             self.draft.stream(

@@ -9,7 +9,7 @@
 use crate::graph::Phase;
 use crate::graph::operator::{Dtype, Layout, StreamClass};
 use crate::model::draft::Draft;
-use crate::model::names::name;
+use crate::model::names::{Name, name};
 
 use super::layer::{Experts, Mlp};
 use super::shape::Shape;
@@ -24,7 +24,7 @@ const COUNT_MAX: u32 = 24;
 /// What a layer does with its tokens.
 #[derive(Clone, Copy)]
 struct Dealing {
-    layer: &'static str,
+    layer: Name,
     /// Tokens of all samples, and their width.
     rows: u64,
     width: u64,
@@ -69,7 +69,7 @@ impl Tape<'_> {
     /// The probability with which each token goes to its expert, and its choice, one of the names of [`Dealing`].
     fn route(&mut self, dealing: &Dealing, from: Value) -> Value {
         let &Dealing { layer, rows, width, count, has_capacity, jitter, .. } = dealing;
-        let of = |what| name(layer, what);
+        let of = move |what| name(layer, what);
         let (table, marks) = (SINGLE * rows * count, INDEX * rows * count);
         let (bytes, single) = (self.on.bytes(from.shape), SINGLE * rows * width);
         let cast = self.on.dtype != Dtype::Fp32;
@@ -152,7 +152,8 @@ impl Tape<'_> {
         tokens: Option<Shape>,
     ) -> Result<Value, String> {
         let Dealing { layer, rows, .. } = dealing;
-        let of = move |what: &str| name(layer, &format!("{what} of expert {expert}"));
+        let number = Name::of("of expert").numbered(expert);
+        let of = move |what: &'static str| name(name(layer, what), number);
         let mask = of("mask");
         self.draft.stream(mask, PASS, (INDEX * rows, rows), &[dealing.choice()], &[(mask, rows)]);
         let here = Masked { mask, rows, taken: if tokens.is_some() { dealing.taken } else { 0 } };
@@ -203,7 +204,8 @@ impl Tape<'_> {
                 reverse.draft.stream(of("clear gradient"), PASS, (0, size), &[rest, places], &[]);
             } else {
                 for (n, parameters) in idle.into_iter().enumerate() {
-                    reverse.no_gradient(of(&format!("gradient {n}")), parameters);
+                    let gradient = name(layer, Name::of("gradient").numbered(n as u64));
+                    reverse.no_gradient(name(gradient, number), parameters);
                 }
                 let whole = here.scatter_gradient(reverse, of, bytes, None);
                 reverse.give(from, whole);
@@ -216,7 +218,7 @@ impl Tape<'_> {
 
 impl Dealing {
     /// The tensor that says of each token and expert whether it goes there.
-    fn choice(&self) -> &'static str {
+    fn choice(&self) -> Name {
         name(self.layer, "choice")
     }
 }
@@ -224,7 +226,7 @@ impl Dealing {
 /// Tokens behind a mask.
 #[derive(Clone, Copy)]
 struct Masked {
-    mask: &'static str,
+    mask: Name,
     /// Of all tokens, and of those.
     rows: u64,
     taken: u64,
@@ -232,7 +234,7 @@ struct Masked {
 
 impl Masked {
     /// The places of the tokens (`nonzero`): how many there are, which the host waits for, then where, sample and token apart.
-    fn find(self, draft: &mut Draft, of: &'static str) -> &'static str {
+    fn find(self, draft: &mut Draft, of: Name) -> Name {
         let (count, places) = (name(of, "count"), name(of, "places"));
         let (Self { mask, rows, taken }, found) = (self, 2 * INDEX * self.taken);
         draft.stream(count, StreamClass::Reduction, (rows, INDEX), &[mask], &[]).awaited = true;
@@ -248,10 +250,10 @@ impl Masked {
     fn scatter_gradient(
         self,
         reverse: &mut Reverse<'_>,
-        of: impl Fn(&str) -> &'static str,
+        of: impl Fn(&'static str) -> Name,
         bytes: u64,
-        gradient: Option<(&'static str, u64)>,
-    ) -> &'static str {
+        gradient: Option<(Name, u64)>,
+    ) -> Name {
         let whole = of("tokens gradient");
         let draft = &mut reverse.draft;
         draft.stream(of("clear tokens gradient"), PASS, (0, bytes), &[], &[(whole, bytes)]);
@@ -288,7 +290,7 @@ const SORTED: [&str; 8] = [
 
 impl Reverse<'_> {
     /// A gradient of zeros, which is added like any other.
-    fn no_gradient(&mut self, name: &'static str, parameters: u64) {
+    fn no_gradient(&mut self, name: Name, parameters: u64) {
         let bytes = parameters * self.on.dtype.bytes();
         self.draft.within(Phase::BackwardWeight, |draft| {
             draft.stream(name, PASS, (0, bytes), &[], &[(name, bytes)]);

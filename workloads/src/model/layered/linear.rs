@@ -5,7 +5,7 @@ use crate::graph::operator::Layout;
 
 use super::shape::Shape;
 use super::tape::{Tape, Value, in_bounds};
-use crate::model::names::name;
+use crate::model::names::{Name, name};
 
 impl Tape<'_> {
     /// The product of `from` and a matrix of so many `outputs`, whose parameters are its own unless it is `tied`.
@@ -29,7 +29,7 @@ impl Tape<'_> {
     /// The same by the name of its layer.
     pub(super) fn product(
         &mut self,
-        layer: &'static str,
+        layer: Name,
         from: Value,
         outputs: u64,
         bias: bool,

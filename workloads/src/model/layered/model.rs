@@ -3,6 +3,7 @@
 use crate::graph::block::Block;
 use crate::graph::operator::Operator;
 use crate::model::flops::counted;
+use crate::model::names::Name;
 use crate::model::transformer::Step;
 
 use super::execution::LayeredExecution;
@@ -168,13 +169,13 @@ impl Reading<'_> {
             // What the encoder made comes in with the first block of the decoder.
             Start::Decoder { memory: made, tokens } if is_first => {
                 tape = Tape::new(self.on, made, true);
-                value = tape.outside("decoder tokens", tokens, false);
+                value = tape.outside(Name::of("decoder tokens"), tokens, false);
                 memory = Some(tape.input());
             }
             Start::Decoder { memory: made, .. } => {
                 tape = Tape::new(self.on, shape, true);
                 value = tape.input();
-                memory = Some(tape.outside("encoder output", made, true));
+                memory = Some(tape.outside(Name::of("encoder output"), made, true));
             }
         }
         for (path, layer) in layers {
@@ -183,18 +184,18 @@ impl Reading<'_> {
         }
         let is_loss = matches!(layers.last(), Some((_, Layer::CrossEntropy)));
         let parameters = tape.parameters;
-        let mut block = tape.block(value, memory.filter(|memory| memory.tracked), is_loss);
+        let mut draft = tape.block(value, memory.filter(|memory| memory.tracked), is_loss);
         if self.on.step == Step::Forward {
-            block.backward.clear();
+            draft.backward.clear();
         }
         if let (Start::Decoder { .. }, true) = (start, is_first)
-            && let Some(last) = block.backward.last_mut()
+            && let Some(last) = draft.backward.last_mut()
         {
             // It stays until all layers of the decoder have gone back, of which this is the last.
-            last.reads.push(block.input.name);
+            last.reads.push(draft.input.0);
         }
-        let input_bytes = block.input.bytes;
-        self.blocks.push(ModelBlock { block, parameters, input_bytes });
+        let input_bytes = draft.input.1;
+        self.blocks.push(ModelBlock { block: draft.block(), parameters, input_bytes });
         Ok(value.shape)
     }
 }

@@ -5,7 +5,7 @@ use crate::graph::operator::StreamClass;
 
 use super::shape::Shape;
 use super::tape::{Kept, SINGLE, Tape, Value};
-use crate::model::names::name;
+use crate::model::names::{Name, name};
 
 impl Tape<'_> {
     /// Over the batch (Ioffe and Szegedy, ICML 2015): one kernel each way (cuDNN), and a count of batches. Kept are the
@@ -56,7 +56,7 @@ impl Tape<'_> {
     /// from a pass of their own where it is `apart`, else from that of the input.
     fn norm(
         &mut self,
-        layer: &'static str,
+        layer: Name,
         from: Value,
         rows: (StreamClass, u64),
         statistics: u64,

@@ -5,7 +5,7 @@ use crate::graph::operator::StreamClass;
 use super::layer::Activation;
 use super::shape::Shape;
 use super::tape::{Kept, Tape, Value};
-use crate::model::names::name;
+use crate::model::names::{Name, name};
 
 const COPY: StreamClass = StreamClass::Elementwise;
 
@@ -79,7 +79,7 @@ impl Tape<'_> {
         }
         let layer = self.layer("concatenation");
         let channels = parts.iter().map(|part| part.shape.channels()).sum();
-        let tensors: Vec<&'static str> = parts.iter().map(|part| part.tensor).collect();
+        let tensors: Vec<Name> = parts.iter().map(|part| part.tensor).collect();
         let to = self.copied(layer, &tensors, first.with_channels(channels));
         let parts = parts.to_vec();
         self.back(to, move |reverse, gradient| parts.iter().for_each(|&part| reverse.give(part, gradient)));

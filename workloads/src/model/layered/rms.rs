@@ -2,7 +2,7 @@
 //! autograd makes of it; fp32 up to the weight, a kernel an operator.
 
 use crate::graph::operator::{Dtype, StreamClass};
-use crate::model::names::name;
+use crate::model::names::{Name, name};
 
 use super::tape::{SINGLE, Tape, Value};
 
@@ -11,7 +11,7 @@ const SUM: StreamClass = StreamClass::Reduction;
 
 impl Tape<'_> {
     /// Over rows of the channels of `from`.
-    pub(super) fn rms_in_operators(&mut self, layer: &'static str, from: Value) -> Value {
+    pub(super) fn rms_in_operators(&mut self, layer: Name, from: Value) -> Value {
         let of = move |what| name(layer, what);
         let (rows, channels) = (self.on.rows(from.shape), from.shape.channels());
         let (each, bytes, single) = (SINGLE * rows, self.on.bytes(from.shape), SINGLE * rows * channels);

@@ -6,7 +6,7 @@ use crate::model::draft::Draft;
 
 use super::layer::Distances;
 use super::tape::{Reverse, SINGLE, Value};
-use crate::model::names::name;
+use crate::model::names::{Name, name};
 
 const COPY: StreamClass = StreamClass::Elementwise;
 /// Least bytes that memory transfers (CUDA C++ Best Practices Guide, section 10.2.1).
@@ -15,7 +15,7 @@ const SECTOR: u64 = 32;
 /// The scores of a layer.
 #[derive(Clone, Copy)]
 pub(super) struct Scores {
-    pub(super) layer: &'static str,
+    pub(super) layer: Name,
     pub(super) batch: u64,
     pub(super) heads: u64,
     pub(super) queries: u64,
@@ -77,14 +77,14 @@ impl Scores {
         &self,
         parts: &[Value],
         bytes: impl Fn(&Value) -> u64,
-    ) -> (Vec<&'static str>, Vec<(&'static str, u64)>) {
-        let names: Vec<&'static str> = parts.iter().map(|part| name(part.tensor, "gradient")).collect();
+    ) -> (Vec<Name>, Vec<(Name, u64)>) {
+        let names: Vec<Name> = parts.iter().map(|part| name(part.tensor, "gradient")).collect();
         let sized = names.iter().copied().zip(parts.iter().map(bytes)).collect();
         (names, sized)
     }
 
     /// The gradients that [`Scores::backward`] leaves, by head.
-    pub(super) fn by_head_gradients(&self) -> [&'static str; 3] {
+    pub(super) fn by_head_gradients(&self) -> [Name; 3] {
         ["query gradient by head", "key gradient by head", "value gradient by head"]
             .map(|what| name(self.layer, what))
     }
@@ -112,7 +112,7 @@ impl Scores {
     }
 
     /// From tensors `by_head` to the weighted values by head, whose name is returned.
-    pub(super) fn forward(&self, draft: &mut Draft, by_head: &[&'static str]) -> &'static str {
+    pub(super) fn forward(&self, draft: &mut Draft, by_head: &[Name]) -> Name {
         let of = |what| name(self.layer, what);
         let (batch, bytes) = (self.batch * self.heads, self.elements() * self.dtype.bytes());
         let (query, value) = (by_head[0], by_head[by_head.len() - 1]);
@@ -156,12 +156,12 @@ impl Scores {
     }
 
     /// What values are weighted with.
-    fn weights(&self) -> &'static str {
+    fn weights(&self) -> Name {
         name(self.layer, if self.dropout { "dropped" } else { "probabilities" })
     }
 
     /// Scores of queries with encodings of distances, shifted so that each meets its key (Dai et al., ACL 2019, appendix B).
-    fn encode(&self, draft: &mut Draft, query: &'static str) {
+    fn encode(&self, draft: &mut Draft, query: Name) {
         let of = |what| name(self.layer, what);
         let (batch, distances) = (self.batch * self.heads, self.distances());
         let (bytes, forward) = (self.query_bytes(), (self.dtype, Layout::Forward));
@@ -180,12 +180,7 @@ impl Scores {
     }
 
     /// From the gradient of the merged heads to those of queries, keys and values by head.
-    pub(super) fn backward(
-        &self,
-        reverse: &mut Reverse<'_>,
-        by_head: &[&'static str],
-        gradient: &'static str,
-    ) {
+    pub(super) fn backward(&self, reverse: &mut Reverse<'_>, by_head: &[Name], gradient: Name) {
         let of = |what| name(self.layer, what);
         let [query_gradient, key_gradient, value_gradient] = self.by_head_gradients();
         let draft = &mut reverse.draft;
@@ -240,7 +235,7 @@ impl Scores {
         }
     }
 
-    fn encode_gradient(&self, reverse: &mut Reverse<'_>, of_scores: &'static str, of_query: &'static str) {
+    fn encode_gradient(&self, reverse: &mut Reverse<'_>, of_scores: Name, of_query: Name) {
         let of = |what| name(self.layer, what);
         let (batch, distances, dtype) = (self.batch * self.heads, self.distances(), self.dtype);
         let (size, bytes) = (batch * self.queries * distances * dtype.bytes(), self.query_bytes());

@@ -5,16 +5,15 @@
 use std::collections::BTreeMap;
 
 use crate::graph::Phase;
-use crate::graph::block::Block;
-use crate::graph::operator::{Dtype, StreamClass, Tensor};
-use crate::model::draft::Draft;
+use crate::graph::operator::{Dtype, StreamClass};
+use crate::model::draft::{BlockDraft, Draft};
 
 use super::execution::LayeredExecution;
 use super::shape::Shape;
-use crate::model::names::name;
+use crate::model::names::{Name, name};
 
-const INPUT: &str = "input";
-const OUTPUT_GRADIENT: &str = "output gradient";
+const INPUT: Name = Name::of("input");
+const OUTPUT_GRADIENT: Name = Name::of("output gradient");
 
 /// What a layer takes or makes.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +21,7 @@ pub(super) struct Value {
     /// Its number in the block.
     id: usize,
     /// The tensor that holds it; two values are one tensor where a layer works in place or changes only the view.
-    pub(super) tensor: &'static str,
+    pub(super) tensor: Name,
     pub(super) shape: Shape,
     /// Whether it has a gradient.
     pub(super) tracked: bool,
@@ -56,14 +55,14 @@ pub(super) struct Tape<'a> {
 }
 
 /// From the gradient of what a layer made to those of what it took.
-type Step = Box<dyn FnOnce(&mut Reverse<'_>, &'static str)>;
+type Step = Box<dyn FnOnce(&mut Reverse<'_>, Name)>;
 
 /// The backward pass under construction.
 pub(super) struct Reverse<'a> {
     pub(super) on: &'a LayeredExecution,
     pub(super) draft: Draft,
     /// By value, the tensor that holds its gradient as far as it is known.
-    gradients: BTreeMap<usize, &'static str>,
+    gradients: BTreeMap<usize, Name>,
     /// How many gradients have met.
     sums: u32,
 }
@@ -96,20 +95,20 @@ impl<'a> Tape<'a> {
     }
 
     /// The name of a further layer of a kind: `convolution 3`.
-    pub(super) fn layer(&mut self, kind: &'static str) -> &'static str {
+    pub(super) fn layer(&mut self, kind: &'static str) -> Name {
         let count = self.counts.entry(kind).or_default();
         *count += 1;
-        name(&format!("{kind} {count}"), "")
+        Name::of(kind).numbered(*count)
     }
 
     /// A value in a tensor of its own.
-    pub(super) fn value(&mut self, layer: &'static str, shape: Shape) -> Value {
+    pub(super) fn value(&mut self, layer: Name, shape: Shape) -> Value {
         let tensor = name(layer, "output");
         self.named_value(tensor, shape, true)
     }
 
     /// A value in a tensor of its own, that a pass over memory fills, which reads as many bytes from other tensors.
-    pub(super) fn copied(&mut self, layer: &'static str, from: &[&'static str], shape: Shape) -> Value {
+    pub(super) fn copied(&mut self, layer: Name, from: &[Name], shape: Shape) -> Value {
         let (to, bytes) = (self.value(layer, shape), self.on.bytes(shape));
         self.draft.stream(layer, StreamClass::Elementwise, (bytes, bytes), from, &[(to.tensor, bytes)]);
         to
@@ -121,18 +120,18 @@ impl<'a> Tape<'a> {
         Value { fresh: of.fresh, ..value }
     }
 
-    fn named_value(&mut self, tensor: &'static str, shape: Shape, tracked: bool) -> Value {
+    fn named_value(&mut self, tensor: Name, shape: Shape, tracked: bool) -> Value {
         self.values += 1;
         Value { id: self.values - 1, tensor, shape, tracked, fresh: true }
     }
 
     /// A value that another block made.
-    pub(super) fn outside(&mut self, tensor: &'static str, shape: Shape, tracked: bool) -> Value {
+    pub(super) fn outside(&mut self, tensor: Name, shape: Shape, tracked: bool) -> Value {
         self.named_value(tensor, shape, tracked).shared()
     }
 
     /// Says how the gradient of `value` becomes those of what it was made of.
-    pub(super) fn back(&mut self, value: Value, step: impl FnOnce(&mut Reverse<'_>, &'static str) + 'static) {
+    pub(super) fn back(&mut self, value: Value, step: impl FnOnce(&mut Reverse<'_>, Name) + 'static) {
         self.steps.push((value, Box::new(step)));
     }
 
@@ -153,7 +152,7 @@ impl<'a> Tape<'a> {
 
     /// The block that ends with `last`: a value for the next block, or a loss. The gradient of `memory`, which other blocks
     /// use, too, is added to what they have made of it.
-    pub(super) fn block(self, last: Value, memory: Option<Value>, is_loss: bool) -> Block {
+    pub(super) fn block(self, last: Value, memory: Option<Value>, is_loss: bool) -> BlockDraft {
         let Self { on, draft, input, input_bytes, steps, .. } = self;
         let (draft_back, gradients) = (Draft::new(Phase::BackwardInput), BTreeMap::new());
         let mut reverse = Reverse { on, draft: draft_back, gradients, sums: 0 };
@@ -175,8 +174,8 @@ impl<'a> Tape<'a> {
             let sum = name(memory.tensor, "gradient sum");
             reverse.draft.stream(sum, StreamClass::Elementwise, (2 * bytes, bytes), &[gradient], &[]);
         }
-        Block {
-            input: Tensor { name: input.tensor, bytes: input_bytes },
+        BlockDraft {
+            input: (input.tensor, input_bytes),
             output_gradient: (!is_loss).then_some(OUTPUT_GRADIENT),
             forward: draft.operators,
             backward: reverse.draft.operators,
@@ -195,7 +194,7 @@ pub(super) enum Kept {
 
 impl Reverse<'_> {
     /// Adds a tensor to the gradient of a value.
-    pub(super) fn give(&mut self, to: Value, gradient: &'static str) {
+    pub(super) fn give(&mut self, to: Value, gradient: Name) {
         if !to.tracked {
             return;
         }
@@ -204,25 +203,19 @@ impl Reverse<'_> {
             return;
         };
         self.sums += 1;
-        let (sum, bytes) = (name("gradient sum", &self.sums.to_string()), self.on.bytes(to.shape));
+        let (sum, bytes) = (Name::of("gradient sum").numbered(self.sums), self.on.bytes(to.shape));
         let traffic = (2 * bytes, bytes);
         self.draft.stream(sum, StreamClass::Elementwise, traffic, &[other, gradient], &[(sum, bytes)]);
         self.gradients.insert(to.id, sum);
     }
 
     /// A pass over memory from the gradient of what `layer` made to that of what it took, if that has one.
-    pub(super) fn pass_gradient(
-        &mut self,
-        layer: &'static str,
-        to: Value,
-        gradient: &'static str,
-        kept: Option<&'static str>,
-    ) {
+    pub(super) fn pass_gradient(&mut self, layer: Name, to: Value, gradient: Name, kept: Option<Name>) {
         if !to.tracked {
             return;
         }
         let (result, bytes) = (name(layer, "input gradient"), self.on.bytes(to.shape));
-        let reads: Vec<&'static str> = [gradient].into_iter().chain(kept).collect();
+        let reads: Vec<Name> = [gradient].into_iter().chain(kept).collect();
         let traffic = (reads.len() as u64 * bytes, bytes);
         self.draft.stream(result, StreamClass::Elementwise, traffic, &reads, &[(result, bytes)]);
         self.give(to, result);
@@ -232,9 +225,9 @@ impl Reverse<'_> {
     /// tensors `reads`, then added to the sum over micro-batches.
     pub(super) fn reduced(
         &mut self,
-        layer: &'static str,
+        layer: Name,
         what: &'static str,
-        reads: &[&'static str],
+        reads: &[Name],
         bytes: u64,
         count: u64,
     ) {
@@ -247,7 +240,7 @@ impl Reverse<'_> {
     }
 
     /// Adds a gradient of `count` parameters to its sum over micro-batches.
-    pub(super) fn accumulate(&mut self, gradient: &'static str, count: u64) {
+    pub(super) fn accumulate(&mut self, gradient: Name, count: u64) {
         let sum = count * self.on.states.gradient_bytes();
         let traffic = (count * self.on.dtype.bytes() + sum, sum);
         self.draft.within(Phase::BackwardWeight, |draft| {

@@ -2,27 +2,28 @@
 //! number, unscaled in fp16, the optimizer, copies of the parameters in half precision, gradients cleared.
 
 use crate::graph::Phase;
-use crate::graph::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass};
+use crate::graph::operator::{CollectiveKind, Dtype, Group, OperatorList, StreamClass};
 use crate::model::draft::{Draft, Issue};
+use crate::model::names::Name;
 use crate::model::transformer::{DataParallel, Sharding, States, Step};
 
 use super::execution::Optimizer;
 use super::model::LayeredModel;
 
-const GRADIENTS: &str = "gradients";
-const STATES: &str = "optimizer states";
-const PARAMETERS: &str = "parameters";
+const GRADIENTS: Name = Name::of("gradients");
+const STATES: Name = Name::of("optimizer states");
+const PARAMETERS: Name = Name::of("parameters");
 
 impl LayeredModel {
     /// The operators of a rank with so many `parameters`, which ranks of `data` hold or share. What those exchange beside
     /// passes is not among them.
-    pub(crate) fn update(&self, parameters: u64, data: &DataParallel) -> Vec<Operator> {
+    pub(crate) fn update(&self, parameters: u64, data: &DataParallel) -> OperatorList {
         let states = self.execution().states;
         let DataParallel { ranks, sharding, .. } = *data;
         let mut draft = Draft::new(Phase::Update);
         let step = self.execution().step;
         if step == Step::Forward {
-            return Vec::new();
+            return OperatorList::default();
         }
         let held = self.execution().state_bytes(parameters, sharding, ranks).gradients;
         let elementwise = StreamClass::Elementwise;
@@ -38,7 +39,7 @@ impl LayeredModel {
             draft.stream("average gradients", elementwise, (held, held), &[GRADIENTS], &[]);
         }
         if step == Step::Gradients {
-            return draft.operators;
+            return draft.list();
         }
         let updated = updated(parameters, data);
         match &data.hosted {
@@ -54,7 +55,7 @@ impl LayeredModel {
         if !data.leaves_beside() {
             draft.stream("clear gradients", elementwise, (0, held), &[GRADIENTS], &[]);
         }
-        draft.operators
+        draft.list()
     }
 
     /// The optimizer on `count` parameters.

@@ -3,15 +3,16 @@
 use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use crate::graph::operator::StreamClass;
+use crate::model::names::Name;
 
 impl Draft {
     /// Appends a pass that adds the `gradient` of so many parameters, in the type of activations, to its sum over
     /// micro-batches.
     pub(super) fn accumulate(
         &mut self,
-        name: &'static str,
+        name: impl Into<Name>,
         on: &ShardedTransformer,
-        gradient: &'static str,
+        gradient: Name,
         parameters: u64,
     ) {
         let sum = parameters * on.execution().states.gradient_bytes();

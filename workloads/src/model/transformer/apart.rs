@@ -9,16 +9,18 @@ use super::linear::{self, Linear, Names, Side, linear_names};
 use super::rotary::{Rotation, rotation_names};
 use super::{Bias, Positions};
 use crate::graph::operator::StreamClass;
+use crate::model::names::Name;
 
 const QUERY: &Names = linear_names!("query");
 const KEY: &Names = linear_names!("key");
 const VALUE: &Names = linear_names!("value");
 const ROTATIONS: [&Rotation; 2] = [rotation_names!("query"), rotation_names!("key")];
 const ROTATIONS_BACK: [&Rotation; 2] = [rotation_names!("query gradient"), rotation_names!("key gradient")];
-const REPEATED: [&str; 2] = ["key, repeated", "value, repeated"];
-const REPEAT: [&str; 2] = ["repeat key", "repeat value"];
-const BIASES: [&str; 3] = ["query bias gradient", "key bias gradient", "value bias gradient"];
-const SUMMED: [&str; 2] = ["key gradient of the group", "value gradient of the group"];
+const REPEATED: [Name; 2] = [Name::of("key, repeated"), Name::of("value, repeated")];
+const REPEAT: [Name; 2] = [Name::of("repeat key"), Name::of("repeat value")];
+const BIASES: [Name; 3] =
+    [Name::of("query bias gradient"), Name::of("key bias gradient"), Name::of("value bias gradient")];
+const SUMMED: [Name; 2] = [Name::of("key gradient of the group"), Name::of("value gradient of the group")];
 
 /// The projections to queries, keys and values of a rank.
 pub(super) struct Apart {
@@ -30,7 +32,7 @@ pub(super) struct Apart {
 
 impl Apart {
     /// The forward pass from the output of the norm to the tensors of [`Self::operands`].
-    pub(super) fn forward(&self, draft: &mut Draft, on: &ShardedTransformer, input: &'static str) {
+    pub(super) fn forward(&self, draft: &mut Draft, on: &ShardedTransformer, input: Name) {
         linear::forward(&self.layers(on), draft, on, input);
         if on.model().positions == Positions::Rotary {
             let tensors = [QUERY.output, KEY.output];
@@ -59,9 +61,9 @@ impl Apart {
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
-        input: &'static str,
-        mut gradients: [&'static str; 3],
-    ) -> &'static str {
+        input: Name,
+        mut gradients: [Name; 3],
+    ) -> Name {
         let [queries, keys, values] = self.bytes(on);
         if self.repeats > 1 {
             for (n, bytes) in [keys, values].into_iter().enumerate() {
@@ -94,13 +96,13 @@ impl Apart {
     }
 
     /// The tensors of queries, keys and values that attention reads.
-    pub(super) fn operands(&self, on: &ShardedTransformer) -> [&'static str; 3] {
+    pub(super) fn operands(&self, on: &ShardedTransformer) -> [Name; 3] {
         let [query, key, value] = self.projected(on);
         if self.repeats > 1 { [query, REPEATED[0], REPEATED[1]] } else { [query, key, value] }
     }
 
     /// Their tensors before any repetition.
-    fn projected(&self, on: &ShardedTransformer) -> [&'static str; 3] {
+    fn projected(&self, on: &ShardedTransformer) -> [Name; 3] {
         let complex = on.model().positions == Positions::Rotary && !on.execution().fusion.rotary;
         if complex {
             [ROTATIONS[0].rotated, ROTATIONS[1].rotated, VALUE.output]

@@ -13,28 +13,33 @@ use super::linear::{Linear, Names, Side, linear_names};
 use super::softmax::{PROBABILITIES, PROBABILITIES_GRADIENT, SCORES, Softmax};
 use super::{Bias, ContextExchange, Positions, Recompute};
 use crate::graph::operator::{Attention, Layout, Pass, StreamClass, Work};
+use crate::model::names::Name;
 
 const QKV: &Names = linear_names!("qkv");
 const PROJECTION: &Names = linear_names!("projection");
-const CONTEXT: &str = "context";
-const CONTEXT_AGAIN: &str = "context again";
-const CONTEXT_BY_HEAD: &str = "context by head";
-const LOG_SUMS: &str = "log-sum-exp";
-const MASK: &str = "softmax dropout mask";
-const DROPPED: &str = "dropped probabilities";
-const DROPPED_GRADIENT: &str = "dropped probabilities gradient";
-const QUERY_GRADIENT: &str = "query gradient";
-const KEY_GRADIENT: &str = "key gradient";
-const VALUE_GRADIENT: &str = "value gradient";
-const QKV_GRADIENT: &str = "qkv output gradient";
-const GRADIENTS: [&str; 3] = [QUERY_GRADIENT, KEY_GRADIENT, VALUE_GRADIENT];
-const HEADS: [&str; 3] = ["heads of query", "heads of key", "heads of value"];
-const HEADS_GRADIENT: &str = "heads of context gradient";
-const BY_HEADS: [&str; 3] = ["query by heads", "key by heads", "value by heads"];
-const GRADIENTS_BY_HEADS: [&str; 3] =
-    ["query gradient by heads", "key gradient by heads", "value gradient by heads"];
-const CONTEXT_BY_HEADS: &str = "context by heads";
-const CONTEXT_GRADIENT_BY_HEADS: &str = "context gradient by heads";
+const CONTEXT: Name = Name::of("context");
+const CONTEXT_AGAIN: Name = Name::of("context again");
+const CONTEXT_BY_HEAD: Name = Name::of("context by head");
+const LOG_SUMS: Name = Name::of("log-sum-exp");
+const MASK: Name = Name::of("softmax dropout mask");
+const DROPPED: Name = Name::of("dropped probabilities");
+const DROPPED_GRADIENT: Name = Name::of("dropped probabilities gradient");
+const QUERY_GRADIENT: Name = Name::of("query gradient");
+const KEY_GRADIENT: Name = Name::of("key gradient");
+const VALUE_GRADIENT: Name = Name::of("value gradient");
+const QKV_GRADIENT: Name = Name::of("qkv output gradient");
+const GRADIENTS: [Name; 3] = [QUERY_GRADIENT, KEY_GRADIENT, VALUE_GRADIENT];
+const HEADS: [Name; 3] = [Name::of("heads of query"), Name::of("heads of key"), Name::of("heads of value")];
+const HEADS_GRADIENT: Name = Name::of("heads of context gradient");
+const BY_HEADS: [Name; 3] =
+    [Name::of("query by heads"), Name::of("key by heads"), Name::of("value by heads")];
+const GRADIENTS_BY_HEADS: [Name; 3] = [
+    Name::of("query gradient by heads"),
+    Name::of("key gradient by heads"),
+    Name::of("value gradient by heads"),
+];
+const CONTEXT_BY_HEADS: Name = Name::of("context by heads");
+const CONTEXT_GRADIENT_BY_HEADS: Name = Name::of("context gradient by heads");
 const TO_HEADS: [&Exchange; 3] = [exchange_names!("query"), exchange_names!("key"), exchange_names!("value")];
 const TO_TOKENS: &Exchange = exchange_names!("context");
 const GRADIENT_TO_HEADS: &Exchange = exchange_names!("context gradient");
@@ -42,7 +47,7 @@ const GRADIENTS_TO_TOKENS: [&Exchange; 3] =
     [exchange_names!("query gradient"), exchange_names!("key gradient"), exchange_names!("value gradient")];
 
 /// The forward pass from the output of the norm; returns the name of the result.
-pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, input: &'static str) -> &'static str {
+pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, input: Name) -> Name {
     let shape = Shape::of(on);
     match &on.model().latent {
         Some(latent) => Projections::of(on, latent).forward(draft, on, input),
@@ -58,9 +63,9 @@ pub(super) fn backward(
     draft: &mut Draft,
     on: &ShardedTransformer,
     recompute: Recompute,
-    input: &'static str,
-    gradient: &'static str,
-) -> &'static str {
+    input: Name,
+    gradient: Name,
+) -> Name {
     let shape = Shape::of(on);
     let gradient = shape.projection(on).backward(draft, on, CONTEXT, gradient);
     if recompute == Recompute::Selective {
@@ -161,7 +166,7 @@ impl Shape {
     }
 
     /// From the output of the norm to queries, keys and values, slices of one tensor.
-    fn project(&self, draft: &mut Draft, on: &ShardedTransformer, input: &'static str) {
+    fn project(&self, draft: &mut Draft, on: &ShardedTransformer, input: Name) {
         let (class, qkv) = (StreamClass::Elementwise, on.bytes(on.tokens() * self.qkv_width()));
         self.qkv(on).forward(draft, on, input);
         if on.model().bias != Bias::None && !on.execution().fusion.bias {
@@ -173,12 +178,7 @@ impl Shape {
         }
     }
 
-    fn project_backward(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        input: &'static str,
-    ) -> &'static str {
+    fn project_backward(&self, draft: &mut Draft, on: &ShardedTransformer, input: Name) -> Name {
         let class = StreamClass::Elementwise;
         // The three are slices of one tensor in the forward pass, whose gradient is put together.
         let bytes = on.bytes(on.tokens() * self.qkv_width());
@@ -204,13 +204,7 @@ impl Shape {
     }
 
     /// The passage of what attention gives, or of its gradient.
-    fn passage(
-        &self,
-        on: &ShardedTransformer,
-        names: &'static Exchange,
-        from: &'static str,
-        to: &'static str,
-    ) -> Passage {
+    fn passage(&self, on: &ShardedTransformer, names: &'static Exchange, from: Name, to: Name) -> Passage {
         Passage { names, from, to, bytes: on.bytes(on.tokens() * self.context_width()) }
     }
 
@@ -251,7 +245,7 @@ impl Shape {
 }
 
 /// The tensors of queries, keys and values as projected.
-fn operands(on: &ShardedTransformer) -> [&'static str; 3] {
+fn operands(on: &ShardedTransformer) -> [Name; 3] {
     match &on.model().latent {
         Some(latent) => [Projections::of(on, latent).queries(), KEYS, VALUES],
         None if is_apart(on) => Shape::of(on).apart().operands(on),
@@ -260,7 +254,7 @@ fn operands(on: &ShardedTransformer) -> [&'static str; 3] {
 }
 
 /// From queries, keys and values to `context`, for all tokens and heads of a rank: what selective recomputation repeats.
-fn attend(draft: &mut Draft, on: &ShardedTransformer, context: &'static str) {
+fn attend(draft: &mut Draft, on: &ShardedTransformer, context: Name) {
     match on.context_exchange() {
         None => core(draft, on, operands(on), context),
         Some(ContextExchange::AllToAll) => {
@@ -276,7 +270,7 @@ fn attend(draft: &mut Draft, on: &ShardedTransformer, context: &'static str) {
 }
 
 /// From the gradient of the context to those of queries, keys and values.
-fn attend_gradient(draft: &mut Draft, on: &ShardedTransformer, gradient: &'static str) {
+fn attend_gradient(draft: &mut Draft, on: &ShardedTransformer, gradient: Name) {
     match on.context_exchange() {
         None => core_gradient(draft, on, operands(on), (CONTEXT, gradient), GRADIENTS),
         Some(ContextExchange::AllToAll) => {
@@ -304,8 +298,8 @@ fn attend_gradient(draft: &mut Draft, on: &ShardedTransformer, gradient: &'stati
 fn passages(
     on: &ShardedTransformer,
     names: [&'static Exchange; 3],
-    from: [&'static str; 3],
-    to: [&'static str; 3],
+    from: [Name; 3],
+    to: [Name; 3],
     widths: [u64; 3],
 ) -> [Passage; 3] {
     let bytes = widths.map(|width| on.bytes(on.tokens() * width));
@@ -313,7 +307,7 @@ fn passages(
 }
 
 /// Attention of a rank's heads.
-fn core(draft: &mut Draft, on: &ShardedTransformer, operands: [&'static str; 3], context: &'static str) {
+fn core(draft: &mut Draft, on: &ShardedTransformer, operands: [Name; 3], context: Name) {
     let shape = Shape::of(on);
     let bytes = on.bytes(on.tokens() * shape.context_width());
     let mut reads = operands.to_vec();
@@ -364,12 +358,12 @@ fn copies_heads(on: &ShardedTransformer) -> bool {
 }
 
 /// The tensors of queries, keys and values that products take.
-fn by_head(on: &ShardedTransformer, operands: [&'static str; 3]) -> [&'static str; 3] {
+fn by_head(on: &ShardedTransformer, operands: [Name; 3]) -> [Name; 3] {
     if copies_heads(on) { HEADS } else { operands }
 }
 
 /// What values are weighted with.
-const fn weights(on: &ShardedTransformer) -> &'static str {
+const fn weights(on: &ShardedTransformer) -> Name {
     if on.model().dropout { DROPPED } else { PROBABILITIES }
 }
 
@@ -377,9 +371,9 @@ const fn weights(on: &ShardedTransformer) -> &'static str {
 fn core_gradient(
     draft: &mut Draft,
     on: &ShardedTransformer,
-    operands: [&'static str; 3],
-    (context, gradient): (&'static str, &'static str),
-    [query_gradient, key_gradient, value_gradient]: [&'static str; 3],
+    operands: [Name; 3],
+    (context, gradient): (Name, Name),
+    [query_gradient, key_gradient, value_gradient]: [Name; 3],
 ) {
     let shape = Shape::of(on);
     let [queries, keys, values] = shape.widths().map(|width| on.bytes(on.tokens() * width));

@@ -8,6 +8,7 @@ use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::names::names;
 use crate::graph::operator::{CollectiveKind, Group, Layout, StreamClass};
+use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors of a layer of the head.
@@ -20,17 +21,17 @@ names! { $
     accumulate: "accumulate " _ " weight gradient",
 }
 
-const GATHERED: &str = "sequence, gathered";
-const FIRST: &str = "first tokens";
+const GATHERED: Name = Name::of("sequence, gathered");
+const FIRST: Name = Name::of("first tokens");
 const POOLER: &Names = layer_names!("pooler");
-const POOLED: &str = "pooler activation";
-const POOLED_GRADIENT: &str = "pooler activation gradient";
+const POOLED: Name = Name::of("pooler activation");
+const POOLED_GRADIENT: Name = Name::of("pooler activation gradient");
 const CLASSES: &Names = layer_names!("classes");
-const LOSS: &str = "loss";
-const SEQUENCE_GRADIENT: &str = "sequence gradient";
+const LOSS: Name = Name::of("loss");
+const SEQUENCE_GRADIENT: Name = Name::of("sequence gradient");
 
 /// From tensor `input` to the loss.
-pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, classes: u64, input: &'static str) {
+pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, classes: u64, input: Name) {
     let (class, bytes) = (StreamClass::Elementwise, on.bytes(sequences(on) * on.hidden()));
     let mut sequence = input;
     if on.sequence_parallel() {
@@ -76,7 +77,7 @@ impl Names {
         draft: &mut Draft,
         on: &ShardedTransformer,
         (outputs, inputs): (u64, u64),
-        input: &'static str,
+        input: Name,
     ) {
         let layout = (on.execution().dtype, Layout::Forward);
         let writes = [(self.output, on.bytes(sequences(on) * outputs))];
@@ -88,8 +89,8 @@ impl Names {
         draft: &mut Draft,
         on: &ShardedTransformer,
         (outputs, inputs): (u64, u64),
-        (input, gradient): (&'static str, &'static str),
-    ) -> &'static str {
+        (input, gradient): (Name, Name),
+    ) -> Name {
         let (rows, dtype) = (sequences(on), on.execution().dtype);
         let writes = [(self.input_gradient, on.bytes(rows * inputs))];
         let layout = (dtype, Layout::InputGradient);

@@ -21,7 +21,7 @@ pub(super) mod ring;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::names::name;
+use crate::model::names::Name;
 
 use super::attention::{Meeting, Shape};
 use super::execution::ShardedTransformer;
@@ -128,6 +128,6 @@ impl Ring {
 }
 
 /// The name of what a step of a ring has of its own.
-fn numbered(stem: &str, step: u64) -> &'static str {
-    name(stem, &step.to_string())
+fn numbered(stem: impl Into<Name>, step: u64) -> Name {
+    stem.into().numbered(step)
 }

@@ -95,7 +95,7 @@ impl ShardedTransformer {
         let copy = |operators: &mut Vec<Operator>, phase| {
             let mut draft = Draft::new(phase);
             draft.stream("copy gathered parameters", StreamClass::Elementwise, (bytes, bytes), &[], &[]);
-            operators.splice(..0, draft.operators);
+            operators.splice(..0, draft.list().operators);
         };
         copy(&mut block.forward, Phase::Forward);
         if again && gather.reshard_after_forward {

@@ -4,28 +4,29 @@
 use crate::graph::Phase;
 
 use super::Positions;
-use super::draft::{Draft, Issue};
+use super::draft::{BlockDraft, Draft, Drafted, Issue};
 use super::execution::ShardedTransformer;
 use super::norm::{NormNames, norm_names};
 use crate::graph::block::Block;
-use crate::graph::operator::{CollectiveKind, Group, Operator, StreamClass, Tensor};
+use crate::graph::operator::{CollectiveKind, Group, StreamClass};
+use crate::model::names::Name;
 
-const TOKENS: &str = "tokens";
-const WORDS: &str = "word embedding";
-const EMBEDDING: &str = "embedding";
-const TYPES: &str = "token type embedding";
-const TYPED: &str = "embedding with token types";
+const TOKENS: Name = Name::of("tokens");
+const WORDS: Name = Name::of("word embedding");
+const EMBEDDING: Name = Name::of("embedding");
+const TYPES: Name = Name::of("token type embedding");
+const TYPED: Name = Name::of("embedding with token types");
 const NORM: &NormNames = norm_names!("embedding norm");
-const SCATTERED: &str = "embedding, scattered";
-const DROPPED: &str = "embedding dropped";
-const MASK: &str = "embedding dropout mask";
-const OUTPUT_GRADIENT: &str = "output gradient";
-const DROPOUT_GRADIENT: &str = "embedding dropout gradient";
-const GATHERED_GRADIENT: &str = "embedding gradient, gathered";
-const IN_ORDER: &str = "embedding in order";
-const WORD_GRADIENT: &str = "word gradient";
-const POSITION_GRADIENT: &str = "position gradient";
-const TYPE_GRADIENT: &str = "token type gradient";
+const SCATTERED: Name = Name::of("embedding, scattered");
+const DROPPED: Name = Name::of("embedding dropped");
+const MASK: Name = Name::of("embedding dropout mask");
+const OUTPUT_GRADIENT: Name = Name::of("output gradient");
+const DROPOUT_GRADIENT: Name = Name::of("embedding dropout gradient");
+const GATHERED_GRADIENT: Name = Name::of("embedding gradient, gathered");
+const IN_ORDER: Name = Name::of("embedding in order");
+const WORD_GRADIENT: Name = Name::of("word gradient");
+const POSITION_GRADIENT: Name = Name::of("position gradient");
+const TYPE_GRADIENT: Name = Name::of("token type gradient");
 
 /// Bytes of a token, an integer of 64 bits.
 const TOKEN_BYTES: u64 = 8;
@@ -33,8 +34,8 @@ const TOKEN_BYTES: u64 = 8;
 impl ShardedTransformer {
     /// The embedding of a micro-batch on a rank of the first stage.
     pub fn embedding(&self) -> Block {
-        self.as_executed(Block {
-            input: Tensor { name: TOKENS, bytes: TOKEN_BYTES * self.tokens() },
+        self.as_executed(BlockDraft {
+            input: (TOKENS, TOKEN_BYTES * self.tokens()),
             output_gradient: Some(OUTPUT_GRADIENT),
             forward: forward(self),
             backward: backward(self),
@@ -45,7 +46,7 @@ impl ShardedTransformer {
 
 /// Megatron-LM's order: words looked up, cleared where another rank has them, and summed; positions; tokens of all
 /// sequences side by side where there are several and it has them so; with sequence parallelism each rank's part of the sequence; dropout.
-fn forward(on: &ShardedTransformer) -> Vec<Operator> {
+fn forward(on: &ShardedTransformer) -> Vec<Drafted> {
     let mut draft = Draft::new(Phase::Forward);
     let elementwise = StreamClass::Elementwise;
     let (whole, part) = (on.bytes(on.tokens() * on.hidden()), on.bytes(on.residual_elements()));
@@ -89,7 +90,7 @@ fn forward(on: &ShardedTransformer) -> Vec<Operator> {
     draft.operators
 }
 
-fn backward(on: &ShardedTransformer) -> Vec<Operator> {
+fn backward(on: &ShardedTransformer) -> Vec<Drafted> {
     let mut draft = Draft::new(Phase::BackwardInput);
     let (whole, part) = (on.bytes(on.tokens() * on.hidden()), on.bytes(on.residual_elements()));
     let mut gradient = OUTPUT_GRADIENT;
@@ -110,15 +111,15 @@ fn backward(on: &ShardedTransformer) -> Vec<Operator> {
     }
     let positions = on.model().position_parameters();
     if positions > 0 {
-        let names = ["clear position gradient", POSITION_GRADIENT, "accumulate position gradient"];
+        let names = ("clear position gradient", POSITION_GRADIENT, "accumulate position gradient");
         table_gradient(&mut draft, on, names, positions, &[gradient]);
     }
     let types = on.model().token_type_parameters();
     if types > 0 {
-        let names = ["clear token type gradient", TYPE_GRADIENT, "accumulate token type gradient"];
+        let names = ("clear token type gradient", TYPE_GRADIENT, "accumulate token type gradient");
         table_gradient(&mut draft, on, names, types, &[gradient]);
     }
-    let names = ["clear word gradient", WORD_GRADIENT, "accumulate word gradient"];
+    let names = ("clear word gradient", WORD_GRADIENT, "accumulate word gradient");
     table_gradient(&mut draft, on, names, on.vocabulary_share() * on.hidden(), &[gradient, TOKENS]);
     draft.operators
 }
@@ -130,7 +131,7 @@ const fn puts_in_order(on: &ShardedTransformer) -> bool {
 }
 
 /// What the norm of an encoder's embedding reads.
-const fn norm_input(on: &ShardedTransformer) -> &'static str {
+const fn norm_input(on: &ShardedTransformer) -> Name {
     if on.sequence_parallel() {
         SCATTERED
     } else if puts_in_order(on) {
@@ -144,13 +145,13 @@ const fn norm_input(on: &ShardedTransformer) -> &'static str {
 fn table_gradient(
     draft: &mut Draft,
     on: &ShardedTransformer,
-    [clear, scatter, accumulate]: [&'static str; 3],
+    (clear, scatter, accumulate): (&'static str, Name, &'static str),
     parameters: u64,
-    reads: &[&'static str],
+    reads: &[Name],
 ) {
     let (whole, table) = (on.bytes(on.tokens() * on.hidden()), on.bytes(parameters));
     draft.stream(clear, StreamClass::Elementwise, (0, table), &[], &[(scatter, table)]);
-    let reads: Vec<&'static str> = reads.iter().copied().chain([scatter]).collect();
+    let reads: Vec<Name> = reads.iter().copied().chain([scatter]).collect();
     draft.add_to_rows(scatter, on.execution().dtype, (whole, table), &reads);
     draft.accumulate(accumulate, on, scatter, parameters);
 }

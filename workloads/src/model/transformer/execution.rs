@@ -7,10 +7,14 @@ use crate::graph::Phase;
 use crate::limits::Invalid;
 use crate::model::fuse::fused;
 
-use super::draft::{Draft, Issue};
+use super::draft::{BlockDraft, Draft, Issue};
 use super::{ContextExchange, CrossEntropy, Fp8, Positions, Scaling, Split, States, Transformer};
 use crate::graph::block::Block;
-use crate::graph::operator::{CollectiveKind, Dtype, Group, Operator};
+use crate::graph::operator::{CollectiveKind, Dtype, Group, OperatorList};
+use crate::model::names::Name;
+
+/// The operator that makes a message whole.
+pub(crate) const GATHER_RECEIVED: &str = "gather received";
 
 /// How a transformer is executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +172,7 @@ pub struct Boundary {
     /// Bytes that each tensor rank sends to its like.
     pub bytes: u64,
     /// What the receiver does to have its input, in either direction.
-    pub receive: Vec<Operator>,
+    pub receive: OperatorList,
 }
 
 /// A transformer as a tensor rank executes it: everything divides, no size overflows.
@@ -307,17 +311,19 @@ impl ShardedTransformer {
         let mut receive = Draft::new(Phase::Forward);
         if scattered {
             let gather = (CollectiveKind::AllGather, Group::Tensor, whole);
-            receive.collective("gather received", gather, Issue::Waiting, &["received"], &[("input", whole)]);
+            let (received, input) = (Name::of("received"), Name::of("input"));
+            receive.collective(GATHER_RECEIVED, gather, Issue::Waiting, &[received], &[(input, whole)]);
         }
         let bytes = if scattered { whole.div_ceil(tensor) } else { self.bytes(self.residual_elements()) };
-        Boundary { bytes, receive: receive.operators }
+        Boundary { bytes, receive: receive.list() }
     }
 
     /// A block as a step executes it.
-    pub(super) fn as_executed(&self, mut block: Block) -> Block {
+    pub(super) fn as_executed(&self, mut draft: BlockDraft) -> Block {
         if self.execution.step == Step::Forward {
-            block.backward.clear();
+            draft.backward.clear();
         }
+        let block = draft.block();
         if self.execution.fusion.compiled { fused(&block) } else { block }
     }
 

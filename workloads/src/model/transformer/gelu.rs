@@ -4,6 +4,7 @@
 use super::draft::Draft;
 use super::names::names;
 use crate::graph::operator::StreamClass;
+use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors of a GeLU in operators.
@@ -31,13 +32,7 @@ names! { $
 
 impl GeluNames {
     /// From a tensor of so many `bytes` to its activation; autograd keeps what products, powers and tanh need.
-    pub(super) fn forward(
-        &self,
-        draft: &mut Draft,
-        input: &'static str,
-        activation: &'static str,
-        bytes: u64,
-    ) {
+    pub(super) fn forward(&self, draft: &mut Draft, input: Name, activation: Name, bytes: u64) {
         let mut pass = pass(draft, bytes);
         pass(self.half, &[input], self.half);
         pass(self.cube, &[input], self.cube);
@@ -50,13 +45,7 @@ impl GeluNames {
     }
 
     /// From the gradient of the activation to that of the input, `result`: the three ways to it are summed.
-    pub(super) fn backward(
-        &self,
-        draft: &mut Draft,
-        [input, gradient]: [&'static str; 2],
-        result: &'static str,
-        bytes: u64,
-    ) {
+    pub(super) fn backward(&self, draft: &mut Draft, [input, gradient]: [Name; 2], result: Name, bytes: u64) {
         let mut pass = pass(draft, bytes);
         pass(self.half_gradient, &[gradient, self.one_more], self.half_gradient);
         pass(self.tanh_gradient, &[gradient, self.half], self.tanh_gradient);
@@ -73,7 +62,7 @@ impl GeluNames {
 }
 
 /// A pass from tensors of so many bytes to one of the same size.
-fn pass(draft: &mut Draft, bytes: u64) -> impl FnMut(&'static str, &[&'static str], &'static str) {
+fn pass(draft: &mut Draft, bytes: u64) -> impl FnMut(Name, &[Name], Name) {
     move |name, reads, result| {
         let traffic = (reads.len() as u64 * bytes, bytes);
         draft.stream(name, StreamClass::Elementwise, traffic, reads, &[(result, bytes)]);

@@ -4,19 +4,20 @@
 use crate::graph::Phase;
 
 use super::classes;
-use super::draft::Draft;
+use super::draft::{BlockDraft, Draft, Drafted};
 use super::execution::ShardedTransformer;
 use super::linear::{Linear, Names, Side, linear_names};
 use super::loss;
 use super::norm::{NormNames, norm_names};
 use crate::graph::block::Block;
-use crate::graph::operator::{Operator, StreamClass, Tensor};
+use crate::graph::operator::StreamClass;
+use crate::model::names::Name;
 
-const INPUT: &str = "input";
+const INPUT: Name = Name::of("input");
 const NORM: &NormNames = norm_names!("final norm");
 const DENSE: &Names = linear_names!("head dense");
-const ACTIVATION: &str = "head activation";
-const ACTIVATION_GRADIENT: &str = "head activation gradient";
+const ACTIVATION: Name = Name::of("head activation");
+const ACTIVATION_GRADIENT: Name = Name::of("head activation gradient");
 const TRANSFORM_NORM: &NormNames = norm_names!("head norm");
 const LOGITS: &Names = linear_names!("logits");
 
@@ -25,8 +26,8 @@ impl ShardedTransformer {
     /// `final norm input gradient`, of an encoder, whose transform is in the place of the norm, `head dense input gradient`,
     /// of classes `sequence gradient`.
     pub fn head(&self) -> Block {
-        self.as_executed(Block {
-            input: Tensor { name: INPUT, bytes: self.bytes(self.residual_elements()) },
+        self.as_executed(BlockDraft {
+            input: (INPUT, self.bytes(self.residual_elements())),
             output_gradient: None,
             forward: forward(self),
             backward: backward(self),
@@ -44,7 +45,7 @@ fn projection(on: &ShardedTransformer) -> Linear {
     Linear::new(LOGITS, Side::Columns, on.hidden(), on.vocabulary_share()).never_narrow()
 }
 
-fn forward(on: &ShardedTransformer) -> Vec<Operator> {
+fn forward(on: &ShardedTransformer) -> Vec<Drafted> {
     let mut draft = Draft::new(Phase::Forward);
     if let Some(count) = on.model().classes {
         classes::forward(&mut draft, on, count.into(), INPUT);
@@ -61,7 +62,7 @@ fn forward(on: &ShardedTransformer) -> Vec<Operator> {
 
 /// `norm(gelu(W x + b))` of an encoder (`BertPredictionHeadTransform` of Hugging Face Transformers, `BertLMHead` of
 /// Megatron-LM): whole on every tensor rank, GeLU one kernel, the product adds its bias, as that of the logits does.
-fn transform(draft: &mut Draft, on: &ShardedTransformer) -> &'static str {
+fn transform(draft: &mut Draft, on: &ShardedTransformer) -> Name {
     let bytes = on.bytes(on.residual_elements());
     let output = dense(on).forward(draft, on, INPUT);
     draft.stream("head gelu", StreamClass::Elementwise, (bytes, bytes), &[output], &[(ACTIVATION, bytes)]);
@@ -73,7 +74,7 @@ fn dense(on: &ShardedTransformer) -> Linear {
 }
 
 /// From the gradient of the logits to that of the input.
-fn transform_gradient(draft: &mut Draft, on: &ShardedTransformer, gradient: &'static str) {
+fn transform_gradient(draft: &mut Draft, on: &ShardedTransformer, gradient: Name) {
     let (logits, bytes) = (on.bytes(on.logits()), on.bytes(on.residual_elements()));
     draft.within(Phase::BackwardWeight, |draft| {
         draft.stream("logits bias gradient", StreamClass::Reduction, (logits, 0), &[gradient], &[]);
@@ -89,7 +90,7 @@ fn transform_gradient(draft: &mut Draft, on: &ShardedTransformer, gradient: &'st
     dense(on).backward(draft, on, INPUT, ACTIVATION_GRADIENT);
 }
 
-fn backward(on: &ShardedTransformer) -> Vec<Operator> {
+fn backward(on: &ShardedTransformer) -> Vec<Drafted> {
     let mut draft = Draft::new(Phase::BackwardInput);
     if let Some(count) = on.model().classes {
         classes::backward(&mut draft, on, count.into());

@@ -13,6 +13,7 @@ use super::linear::{Linear, Names, Side, linear_names};
 use super::norm::{NormNames, norm_names};
 use super::residual::add_gradients;
 use crate::graph::operator::{CollectiveKind, Group, StreamClass};
+use crate::model::names::Name;
 
 /// Dimensions of latent attention, beside the heads of a model, whose `head_dim` is the part that is not rotated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,7 @@ pub struct LatentAttention {
     pub value_dim: u32,
 }
 
+const INPUT_GRADIENT: Name = Name::of("attention input gradient");
 const RANK_MAX: u32 = 1 << 20;
 const DIM_MAX: u32 = 1 << 12;
 
@@ -39,12 +41,12 @@ const KV_DOWN: &Names = linear_names!("key value down");
 const KV_UP: &Names = linear_names!("key value up");
 const QUERY_NORM: &NormNames = norm_names!("query norm");
 const KV_NORM: &NormNames = norm_names!("key value norm");
-pub(super) const KEYS: &str = "keys";
-pub(super) const VALUES: &str = "values";
-const POSITIONS: &str = "rotated keys, gathered";
-const POSITIONS_GRADIENT: &str = "rotated keys gradient";
-const KV_UP_GRADIENT: &str = "key value up output gradient";
-const KV_DOWN_GRADIENT: &str = "key value down output gradient";
+pub(super) const KEYS: Name = Name::of("keys");
+pub(super) const VALUES: Name = Name::of("values");
+const POSITIONS: Name = Name::of("rotated keys, gathered");
+const POSITIONS_GRADIENT: Name = Name::of("rotated keys gradient");
+const KV_UP_GRADIENT: Name = Name::of("key value up output gradient");
+const KV_DOWN_GRADIENT: Name = Name::of("key value down output gradient");
 
 impl LatentAttention {
     /// Checks the dimensions beside those of the model.
@@ -103,7 +105,7 @@ impl<'a> Projections<'a> {
 
     /// The forward pass from the output of the norm; queries are the tensor of [`Self::queries`], keys [`KEYS`], values
     /// [`VALUES`].
-    pub(super) fn forward(&self, draft: &mut Draft, on: &ShardedTransformer, input: &'static str) {
+    pub(super) fn forward(&self, draft: &mut Draft, on: &ShardedTransformer, input: Name) {
         match self.latent.query_rank {
             Some(rank) => {
                 let latent = self.query_down(rank).forward(draft, on, input);
@@ -139,9 +141,9 @@ impl<'a> Projections<'a> {
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
-        input: &'static str,
-        [query, keys, values]: [&'static str; 3],
-    ) -> &'static str {
+        input: Name,
+        [query, keys, values]: [Name; 3],
+    ) -> Name {
         let class = StreamClass::Elementwise;
         let [made, key_bytes, value_bytes] = self.key_value_bytes(on);
         let positions = on.bytes(on.tokens() * self.rotary());
@@ -176,11 +178,11 @@ impl<'a> Projections<'a> {
             }
             None => self.query().backward(draft, on, input, query),
         };
-        add_gradients(draft, on, [through_keys, through_queries], "attention input gradient")
+        add_gradients(draft, on, [through_keys, through_queries], INPUT_GRADIENT)
     }
 
     /// The tensor of queries.
-    pub(super) const fn queries(&self) -> &'static str {
+    pub(super) const fn queries(&self) -> Name {
         if self.latent.query_rank.is_some() { QUERY_UP.output } else { QUERY.output }
     }
 

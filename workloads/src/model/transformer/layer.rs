@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::graph::Phase;
 
-use super::draft::Draft;
+use super::draft::{BlockDraft, Draft, Drafted};
 use super::execution::ShardedTransformer;
 use super::mlp::DenseMlp;
 use super::norm::{NormNames, norm_names};
@@ -12,11 +12,13 @@ use super::pieces::in_pieces;
 use super::residual::{ResidualNames, add_gradients, residual_names};
 use super::{Experts, Recompute, attention, mixture};
 use crate::graph::block::Block;
-use crate::graph::operator::{CollectiveKind, Operator, Tensor, Work};
+use crate::graph::operator::{CollectiveKind, Work};
+use crate::model::names::Name;
 
-const INPUT: &str = "input";
-const OUTPUT_GRADIENT: &str = "output gradient";
-const BETWEEN_GRADIENT: &str = "residual gradient";
+const INPUT: Name = Name::of("input");
+const INPUT_GRADIENT: Name = Name::of("input gradient");
+const OUTPUT_GRADIENT: Name = Name::of("output gradient");
+const BETWEEN_GRADIENT: Name = Name::of("residual gradient");
 const ATTENTION_NORM: &NormNames = norm_names!("attention norm");
 const MLP_NORM: &NormNames = norm_names!("mlp norm");
 const ATTENTION: &ResidualNames = residual_names!("attention");
@@ -38,8 +40,8 @@ impl ShardedTransformer {
         let cut = |operators| {
             if self.execution().in_pieces { in_pieces(operators, self.tensor()) } else { operators }
         };
-        self.as_executed(Block {
-            input: Tensor { name: INPUT, bytes: self.bytes(self.residual_elements()) },
+        self.as_executed(BlockDraft {
+            input: (INPUT, self.bytes(self.residual_elements())),
             output_gradient: Some(OUTPUT_GRADIENT),
             forward: cut(forward(self, experts, Phase::Forward)),
             backward: cut(backward(self, experts, recompute)),
@@ -48,7 +50,7 @@ impl ShardedTransformer {
     }
 }
 
-fn forward(on: &ShardedTransformer, experts: Option<&Experts>, phase: Phase) -> Vec<Operator> {
+fn forward(on: &ShardedTransformer, experts: Option<&Experts>, phase: Phase) -> Vec<Drafted> {
     let mut draft = Draft::new(phase);
     if on.model().encoder.is_some() {
         forward_norms_after(&mut draft, on);
@@ -77,16 +79,16 @@ fn forward_norms_after(draft: &mut Draft, on: &ShardedTransformer) {
 }
 
 /// What attention leaves for the MLP: the residual stream.
-const fn between(on: &ShardedTransformer) -> &'static str {
+const fn between(on: &ShardedTransformer) -> Name {
     if on.model().encoder.is_some() { ATTENTION_NORM.output } else { ATTENTION.output }
 }
 
 /// What the MLP's norm reads.
-const fn mlp_input(on: &ShardedTransformer) -> &'static str {
+const fn mlp_input(on: &ShardedTransformer) -> Name {
     if on.model().parallel_residual { INPUT } else { ATTENTION.output }
 }
 
-fn backward(on: &ShardedTransformer, experts: Option<&Experts>, recompute: Recompute) -> Vec<Operator> {
+fn backward(on: &ShardedTransformer, experts: Option<&Experts>, recompute: Recompute) -> Vec<Drafted> {
     let mut draft = Draft::new(Phase::BackwardInput);
     if matches!(recompute, Recompute::Full | Recompute::FullEarlyStop | Recompute::Operators) {
         draft.operators = forward(on, experts, Phase::Recompute);
@@ -121,7 +123,7 @@ fn backward_norms_before(
     let branch = ATTENTION.backward(draft, on, branch_gradient);
     let normed = attention::backward(draft, on, recompute, ATTENTION_NORM.output, branch);
     let through_attention = ATTENTION_NORM.backward(draft, on, INPUT, normed, on.hidden());
-    add_gradients(draft, on, [through_attention, residual], "input gradient");
+    add_gradients(draft, on, [through_attention, residual], INPUT_GRADIENT);
 }
 
 fn backward_norms_after(draft: &mut Draft, on: &ShardedTransformer, recompute: Recompute) {
@@ -132,20 +134,20 @@ fn backward_norms_after(draft: &mut Draft, on: &ShardedTransformer, recompute: R
     let sum = ATTENTION_NORM.backward(draft, on, ATTENTION.output, normed, on.hidden());
     let branch = ATTENTION.backward(draft, on, sum);
     let through_attention = attention::backward(draft, on, recompute, INPUT, branch);
-    add_gradients(draft, on, [through_attention, sum], "input gradient");
+    add_gradients(draft, on, [through_attention, sum], INPUT_GRADIENT);
 }
 
 /// Drops what is recomputed behind the last tensor that is needed.
-fn stop_early(operators: &mut Vec<Operator>) {
+fn stop_early(operators: &mut Vec<Drafted>) {
     let recomputed = operators.iter().take_while(|op| op.phase == Phase::Recompute).count();
     let (again, backward) = operators.split_at(recomputed);
-    let read = |tensor: &Tensor| backward.iter().any(|op| op.reads.contains(&tensor.name));
+    let read = |(name, _): &(Name, u64)| backward.iter().any(|op| op.reads.contains(name));
     let needed = again.iter().rposition(|op| op.writes.iter().any(read)).map_or(0, |last| last + 1);
     operators.drain(needed..recomputed);
 }
 
 /// Drops what is recomputed of the operators whose results are kept, and of what nobody needs then.
-fn keep_some(operators: &mut Vec<Operator>) {
+fn keep_some(operators: &mut Vec<Drafted>) {
     let recomputed = operators.iter().take_while(|op| op.phase == Phase::Recompute).count();
     let backward = operators.split_off(recomputed);
     let (mut products, mut kept) = (0, BTreeSet::new());
@@ -158,17 +160,17 @@ fn keep_some(operators: &mut Vec<Operator>) {
             _ => false,
         };
         if keeps {
-            kept.extend(op.writes.iter().map(|tensor| tensor.name));
+            kept.extend(op.writes.iter().map(|&(name, _)| name));
         }
         // What has changed a kept tensor in place has done so for good.
         let for_good = op.writes.is_empty() && op.reads.iter().any(|name| kept.contains(name));
         !(keeps || for_good)
     });
-    let mut needed: BTreeSet<&str> = backward.iter().flat_map(|op| &op.reads).copied().collect();
-    let mut again: Vec<Operator> = Vec::new();
+    let mut needed: BTreeSet<Name> = backward.iter().flat_map(|op| &op.reads).copied().collect();
+    let mut again: Vec<Drafted> = Vec::new();
     for op in operators.drain(..).rev() {
         // What changes a tensor in place is needed where that is.
-        let results: Vec<&str> = op.writes.iter().map(|tensor| tensor.name).collect();
+        let results: Vec<Name> = op.writes.iter().map(|&(name, _)| name).collect();
         let changed = if results.is_empty() { &op.reads } else { &results };
         if changed.iter().any(|name| needed.contains(name)) {
             needed.extend(&op.reads);

@@ -24,6 +24,7 @@ use super::execution::ShardedTransformer;
 use super::names::names;
 use super::narrow::When;
 use crate::graph::operator::{CollectiveKind, Group, Layout, StreamClass, Work};
+use crate::model::names::Name;
 
 /// A linear layer of a rank.
 pub(super) struct Linear {
@@ -45,13 +46,13 @@ pub(super) struct Operand {
     /// Whether each rank needs it whole.
     pub(super) gathered: bool,
     /// The collective that makes it whole, and its result.
-    pub(super) gather: [&'static str; 2],
+    pub(super) gather: [Name; 2],
     /// The pass for the largest value, and its agreement.
-    pub(super) largest: [&'static str; 2],
+    pub(super) largest: [Name; 2],
     /// The pass that casts it to 8 bits, and its result.
-    pub(super) cast: [&'static str; 2],
+    pub(super) cast: [Name; 2],
     /// The pass that transposes that, and its result.
-    pub(super) turn: [&'static str; 2],
+    pub(super) turn: [Name; 2],
 }
 
 /// Along which side of the weight ranks share it.
@@ -114,12 +115,7 @@ impl Linear {
     }
 
     /// The forward pass from tensor `input`; returns the name of the result.
-    pub(super) fn forward(
-        self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        input: &'static str,
-    ) -> &'static str {
+    pub(super) fn forward(self, draft: &mut Draft, on: &ShardedTransformer, input: Name) -> Name {
         forward(&[self], draft, on, input)
     }
 
@@ -129,9 +125,9 @@ impl Linear {
         self,
         draft: &mut Draft,
         on: &ShardedTransformer,
-        input: &'static str,
-        gradient: &'static str,
-    ) -> &'static str {
+        input: Name,
+        gradient: Name,
+    ) -> Name {
         backward(&[self], draft, on, input, &[gradient])
     }
 
@@ -174,13 +170,7 @@ impl Linear {
     }
 
     /// An operand, tensor `from`, as it is multiplied: whole, and in 8 bits where it is so.
-    fn prepare(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        operand: &Operand,
-        from: &'static str,
-    ) -> &'static str {
+    fn prepare(&self, draft: &mut Draft, on: &ShardedTransformer, operand: &Operand, from: Name) -> Name {
         if self.narrow_when(on) == When::BeforeExchange {
             let narrow = self.narrow(draft, on, operand, from);
             return self.gather(draft, on, operand, Issue::Waiting, narrow);
@@ -190,7 +180,7 @@ impl Linear {
     }
 
     /// The input for the gradients of weights: kept as it was multiplied, or only as it came in.
-    fn kept_operand(&self, draft: &mut Draft, on: &ShardedTransformer, input: &'static str) -> &'static str {
+    fn kept_operand(&self, draft: &mut Draft, on: &ShardedTransformer, input: Name) -> Name {
         let input = match self.narrow_when(on) {
             When::Never => input,
             When::BeforeExchange => self.names.input_narrow,
@@ -211,8 +201,8 @@ impl Linear {
         on: &ShardedTransformer,
         &Operand { columns, gathered, gather: [name, whole], .. }: &Operand,
         issue: Issue,
-        from: &'static str,
-    ) -> &'static str {
+        from: Name,
+    ) -> Name {
         if !gathered {
             return from;
         }
@@ -225,13 +215,7 @@ impl Linear {
     }
 
     /// The gradient of the weight, added to the sum over micro-batches by the product itself or by a pass of its own.
-    fn weight_gradient(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        input: &'static str,
-        gradient: &'static str,
-    ) {
+    fn weight_gradient(&self, draft: &mut Draft, on: &ShardedTransformer, input: Name, gradient: Name) {
         let (names, dtype) = (self.names, self.dtype(on));
         let (shape, layout) =
             ((1, self.outputs, self.inputs, self.tokens(on)), (dtype, Layout::WeightGradient));
@@ -251,12 +235,7 @@ impl Linear {
 
 /// The forward pass of layers that read one `input`; returns the name of the first one's result. What they share is named
 /// after the first.
-pub(super) fn forward(
-    layers: &[Linear],
-    draft: &mut Draft,
-    on: &ShardedTransformer,
-    input: &'static str,
-) -> &'static str {
+pub(super) fn forward(layers: &[Linear], draft: &mut Draft, on: &ShardedTransformer, input: Name) -> Name {
     let first = &layers[0];
     let operand = first.prepare(draft, on, &first.input(on), input);
     for layer in layers {
@@ -280,14 +259,14 @@ pub(super) fn backward(
     layers: &[Linear],
     draft: &mut Draft,
     on: &ShardedTransformer,
-    input: &'static str,
-    gradients: &[&'static str],
-) -> &'static str {
+    input: Name,
+    gradients: &[Name],
+) -> Name {
     let first = &layers[0];
     let operands: Vec<_> = layers
         .iter()
         .zip(gradients)
-        .map(|(layer, gradient)| layer.prepare(draft, on, &layer.gradient(on), gradient))
+        .map(|(layer, gradient)| layer.prepare(draft, on, &layer.gradient(on), *gradient))
         .collect();
     let input = first.kept_operand(draft, on, input);
     let bytes = on.bytes(first.tokens(on) * first.inputs);
@@ -324,11 +303,11 @@ pub(super) fn backward(
 pub(super) fn reduce(
     draft: &mut Draft,
     on: &ShardedTransformer,
-    name: &'static str,
+    name: Name,
     issue: Issue,
-    (tensor, scattered): (&'static str, &'static str),
+    (tensor, scattered): (Name, Name),
     bytes: u64,
-) -> &'static str {
+) -> Name {
     if on.sequence_parallel() {
         let work = (CollectiveKind::ReduceScatter, Group::Tensor, bytes);
         draft.collective(name, work, issue, &[tensor], &[(scattered, bytes / on.tensor())]);

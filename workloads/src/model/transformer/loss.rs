@@ -7,19 +7,20 @@ use serde::{Deserialize, Serialize};
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use crate::graph::operator::{CollectiveKind, Dtype, Group, StreamClass};
+use crate::model::names::Name;
 
-const LOSS: &str = "loss";
-const METRIC: &str = "logits of metric";
-const METRIC_LOG_SOFTMAX: &str = "log-softmax of metric";
-const SINGLE: &str = "logits in fp32";
-const SHIFTED: &str = "shifted logits";
-const EXPONENTIALS: &str = "exponentials";
-const LOG_SOFTMAX: &str = "log-softmax";
-const LOSS_GRADIENT: &str = "loss gradient";
-const PROBABILITIES: &str = "probabilities";
-const ADDED: &str = "loss gradient and probabilities";
-const SINGLE_GRADIENT: &str = "logits gradient in fp32";
-const LOGITS_GRADIENT: &str = "logits gradient";
+const LOSS: Name = Name::of("loss");
+const METRIC: Name = Name::of("logits of metric");
+const METRIC_LOG_SOFTMAX: Name = Name::of("log-softmax of metric");
+const SINGLE: Name = Name::of("logits in fp32");
+const SHIFTED: Name = Name::of("shifted logits");
+const EXPONENTIALS: Name = Name::of("exponentials");
+const LOG_SOFTMAX: Name = Name::of("log-softmax");
+const LOSS_GRADIENT: Name = Name::of("loss gradient");
+const PROBABILITIES: Name = Name::of("probabilities");
+const ADDED: Name = Name::of("loss gradient and probabilities");
+const SINGLE_GRADIENT: Name = Name::of("logits gradient in fp32");
+const LOGITS_GRADIENT: Name = Name::of("logits gradient");
 const ELEMENTWISE: StreamClass = StreamClass::Elementwise;
 const REDUCTION: StreamClass = StreamClass::Reduction;
 
@@ -40,7 +41,7 @@ pub enum CrossEntropy {
 }
 
 /// From the logits to the loss.
-pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) {
+pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, logits: Name) {
     match on.execution().fusion.cross_entropy {
         CrossEntropy::Passes => passes(draft, on, logits),
         CrossEntropy::Operators => operators(draft, on, logits),
@@ -49,7 +50,7 @@ pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, logits: &'stat
 }
 
 /// Fills the gradient of the logits; returns its name.
-pub(super) fn backward(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) -> &'static str {
+pub(super) fn backward(draft: &mut Draft, on: &ShardedTransformer, logits: Name) -> Name {
     match on.execution().fusion.cross_entropy {
         CrossEntropy::Passes => {
             let (work_in, single) = (fp32_logits(on, logits), single(on));
@@ -76,7 +77,7 @@ pub(super) fn backward(draft: &mut Draft, on: &ShardedTransformer, logits: &'sta
 /// The loss once more without a gradient, as PyTorch's `cross_entropy` computes it: a cast to fp32, a log-softmax. Composer's
 /// `Trainer._train_microbatch` calls `_eval_train_metrics` after `microbatch_loss.backward()` (github.com/mosaicml/composer, v0.14 to
 /// v0.16), once for each metric (`LanguageCrossEntropy`, `LanguagePerplexity`): activations of the layers are gone then.
-pub(super) fn metric(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) {
+pub(super) fn metric(draft: &mut Draft, on: &ShardedTransformer, logits: Name) {
     let (bytes, single) = (on.bytes(on.logits()), single(on));
     draft.stream("cast logits of metric", ELEMENTWISE, (bytes, single), &[logits], &[(METRIC, single)]);
     let class = (StreamClass::Softmax, on.tokens());
@@ -86,7 +87,7 @@ pub(super) fn metric(draft: &mut Draft, on: &ShardedTransformer, logits: &'stati
 }
 
 /// Three numbers a token are summed over the tensor ranks.
-fn passes(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) {
+fn passes(draft: &mut Draft, on: &ShardedTransformer, logits: Name) {
     let single = single(on);
     let logits = cast(draft, on, logits);
     draft.stream("largest logit", REDUCTION, (single, 0), &[logits], &[]);
@@ -100,7 +101,7 @@ fn passes(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) {
 }
 
 /// A log-softmax, of which the loss takes a number a token; in parts with the largest and the sum of all ranks.
-fn operators(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) {
+fn operators(draft: &mut Draft, on: &ShardedTransformer, logits: Name) {
     let (single, targets) = (single(on), 4 * on.tokens());
     let logits = cast(draft, on, logits);
     if on.tensor() == 1 {
@@ -124,7 +125,7 @@ fn operators(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) {
 
 /// One pass over the logits as they are, for the largest, the sum and the target's of each token; tensor ranks gather
 /// these three numbers of all.
-fn fused(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) {
+fn fused(draft: &mut Draft, on: &ShardedTransformer, logits: Name) {
     let each = 4 * on.tokens();
     let class = (StreamClass::CrossEntropy, on.tokens());
     draft.walk("cross entropy", class, (on.bytes(on.logits()), 3 * each), &[logits], &[(LOSS, 3 * each)]);
@@ -135,7 +136,7 @@ fn fused(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) {
 }
 
 /// The gradient of a loss that takes a number a token is zero elsewhere; that of the log-softmax adds the probabilities.
-fn operators_gradient(draft: &mut Draft, on: &ShardedTransformer) -> &'static str {
+fn operators_gradient(draft: &mut Draft, on: &ShardedTransformer) -> Name {
     let single = single(on);
     draft.stream(LOSS_GRADIENT, ELEMENTWISE, (0, single), &[], &[(LOSS_GRADIENT, single)]);
     let writes = [(SINGLE_GRADIENT, single)];
@@ -153,7 +154,7 @@ fn operators_gradient(draft: &mut Draft, on: &ShardedTransformer) -> &'static st
 }
 
 /// The logits in fp32, in a copy unless they are.
-fn cast(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) -> &'static str {
+fn cast(draft: &mut Draft, on: &ShardedTransformer, logits: Name) -> Name {
     let copy = fp32_logits(on, logits);
     if copy != logits {
         let traffic = (on.bytes(on.logits()), single(on));
@@ -163,7 +164,7 @@ fn cast(draft: &mut Draft, on: &ShardedTransformer, logits: &'static str) -> &'s
 }
 
 /// A gradient in fp32 in the type of the logits.
-fn narrowed(draft: &mut Draft, on: &ShardedTransformer, gradient: &'static str) -> &'static str {
+fn narrowed(draft: &mut Draft, on: &ShardedTransformer, gradient: Name) -> Name {
     if on.execution().dtype == Dtype::Fp32 {
         return gradient;
     }
@@ -174,7 +175,7 @@ fn narrowed(draft: &mut Draft, on: &ShardedTransformer, gradient: &'static str) 
 }
 
 /// Sums a number of each token over tensor ranks, where there are any.
-fn all_reduce(draft: &mut Draft, on: &ShardedTransformer, name: &'static str, of: &'static str) {
+fn all_reduce(draft: &mut Draft, on: &ShardedTransformer, name: &'static str, of: Name) {
     if on.tensor() > 1 {
         let sum = (CollectiveKind::AllReduce, Group::Tensor, 4 * on.tokens());
         draft.collective(name, sum, Issue::Waiting, &[of], &[]);
@@ -182,7 +183,7 @@ fn all_reduce(draft: &mut Draft, on: &ShardedTransformer, name: &'static str, of
 }
 
 /// The tensor that the loss starts from.
-fn fp32_logits(on: &ShardedTransformer, logits: &'static str) -> &'static str {
+fn fp32_logits(on: &ShardedTransformer, logits: Name) -> Name {
     if on.execution().dtype == Dtype::Fp32 { logits } else { SINGLE }
 }
 

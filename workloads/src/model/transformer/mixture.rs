@@ -24,25 +24,28 @@ use super::residual::add_gradients;
 use super::router::{MAP, PROBABILITIES, Router, SCORES_GRADIENT};
 use super::{Experts, Mlp};
 use crate::graph::operator::{CollectiveKind, Group, Layout, StreamClass};
+use crate::model::names::Name;
 
-const ROWS: &str = "rows of permuted tokens";
-const WEIGHTS: &str = "weights of permuted tokens";
-const WEIGHTS_ARRIVED: &str = "weights of arrived tokens";
-const WEIGHTS_GATHERED: &str = "weights of gathered tokens";
-const WEIGHTS_GRADIENT: &str = "weights gradient";
-const WEIGHTS_SCATTERED: &str = "weights gradient, scattered";
-const WEIGHTS_RETURNED: &str = "weights gradient, returned";
+const ROWS: Name = Name::of("rows of permuted tokens");
+const WEIGHTS: Name = Name::of("weights of permuted tokens");
+const WEIGHTS_ARRIVED: Name = Name::of("weights of arrived tokens");
+const WEIGHTS_GATHERED: Name = Name::of("weights of gathered tokens");
+const WEIGHTS_GRADIENT: Name = Name::of("weights gradient");
+const WEIGHTS_SCATTERED: Name = Name::of("weights gradient, scattered");
+const WEIGHTS_RETURNED: Name = Name::of("weights gradient, returned");
 const DISPATCH: &Travel = travel_names!("tokens");
 const COMBINE: &Travel = travel_names!("expert output");
 const DISPATCH_BACK: &Travel = travel_names!("tokens gradient");
 const COMBINE_BACK: &Travel = travel_names!("expert output gradient");
-const ACTIVATION: &str = "expert activation";
-const ACTIVATION_GRADIENT: &str = "expert activation gradient";
+const ACTIVATION: Name = Name::of("expert activation");
+const ACTIVATION_GRADIENT: Name = Name::of("expert activation gradient");
 const UP: &Grouped = grouped_names!("expert up");
 const DOWN: &Grouped = grouped_names!("expert down");
-const COMBINED: &str = "combined tokens";
-const OUTPUT: &str = "mixture output";
-const PERMUTED_GRADIENT: &str = "permuted tokens gradient";
+const COMBINED: Name = Name::of("combined tokens");
+const OUTPUT: Name = Name::of("mixture output");
+const ROUTED_GRADIENT: Name = Name::of("routed gradient");
+const INPUT_GRADIENT: Name = Name::of("mixture input gradient");
+const PERMUTED_GRADIENT: Name = Name::of("permuted tokens gradient");
 
 names! { $
     /// Names of the operators and tensors of tokens on their way to experts, or back.
@@ -70,12 +73,7 @@ names! { $
 }
 
 /// The forward pass from the output of the norm; returns the name of the result.
-pub(super) fn forward(
-    draft: &mut Draft,
-    on: &ShardedTransformer,
-    experts: &Experts,
-    input: &'static str,
-) -> &'static str {
+pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, experts: &Experts, input: Name) -> Name {
     let tokens = Tokens::of(on, experts);
     let shared = experts.shared_ffn.map(|ffn| DenseMlp::shared(on, ffn).forward(draft, on, input));
     tokens.router.forward(draft, on, input);
@@ -105,9 +103,9 @@ pub(super) fn backward(
     draft: &mut Draft,
     on: &ShardedTransformer,
     experts: &Experts,
-    input: &'static str,
-    gradient: &'static str,
-) -> &'static str {
+    input: Name,
+    gradient: Name,
+) -> Name {
     let tokens = Tokens::of(on, experts);
     let whole = on.bytes(tokens.here * tokens.hidden);
     let (permutation, sent) = (StreamClass::Permutation, tokens.bytes_sent(on));
@@ -124,10 +122,10 @@ pub(super) fn backward(
     let writes = [(PERMUTED_GRADIENT, whole), (SCORES_GRADIENT, on.bytes(tokens.router.table()))];
     draft.stream("permute tokens gradient", permutation, (sent, whole), &reads, &writes);
     let through_router = tokens.router.backward(draft, on, input);
-    let mut sum = add_gradients(draft, on, [PERMUTED_GRADIENT, through_router], "routed gradient");
+    let mut sum = add_gradients(draft, on, [PERMUTED_GRADIENT, through_router], ROUTED_GRADIENT);
     if let Some(ffn) = experts.shared_ffn {
         let shared = DenseMlp::shared(on, ffn).backward(draft, on, input, gradient);
-        sum = add_gradients(draft, on, [sum, shared], "mixture input gradient");
+        sum = add_gradients(draft, on, [sum, shared], INPUT_GRADIENT);
     }
     sum
 }
@@ -199,7 +197,7 @@ impl<'a> Tokens<'a> {
 
     /// Copies each token to as many rows as it has experts, ordered by expert (`moe_permute_with_probs`): a map of rows
     /// first.
-    fn permute(&self, draft: &mut Draft, on: &ShardedTransformer, input: &'static str) {
+    fn permute(&self, draft: &mut Draft, on: &ShardedTransformer, input: Name) {
         let (whole, sent) = (on.bytes(self.here * self.hidden), self.bytes_sent(on));
         // Where the rows of each token are, and from which expert; a count.
         let rows = self.here * (2 * self.experts + 1) * ROW_BYTES;
@@ -220,7 +218,7 @@ impl<'a> Tokens<'a> {
         on: &ShardedTransformer,
         names: &'static Travel,
         weighted: bool,
-    ) -> &'static str {
+    ) -> Name {
         let bytes = self.bytes_arrived(on);
         let mut tokens = names.permuted;
         if self.expert_ranks > 1 {
@@ -260,7 +258,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// Where [`Self::dispatch`] leaves its result.
-    const fn sorted(&self, names: &'static Travel) -> &'static str {
+    const fn sorted(&self, names: &'static Travel) -> Name {
         match (self.local > 1, self.tensor > 1, self.expert_ranks > 1) {
             (true, ..) => names.sorted,
             (_, true, _) => names.gathered,
@@ -275,8 +273,8 @@ impl<'a> Tokens<'a> {
         draft: &mut Draft,
         on: &ShardedTransformer,
         names: &'static Travel,
-        rows: &'static str,
-    ) -> &'static str {
+        rows: Name,
+    ) -> Name {
         let bytes = self.bytes_arrived(on);
         let (mut tokens, gathered) = (rows, bytes * self.tensor);
         if self.local > 1 {
@@ -298,7 +296,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// Gradients of the weights go back to where the tokens are from. Returns the name of the result.
-    fn return_weights(&self, draft: &mut Draft) -> &'static str {
+    fn return_weights(&self, draft: &mut Draft) -> Name {
         let (mut gradient, arrived) = (WEIGHTS_GRADIENT, self.arrived * WEIGHT_BYTES);
         if self.tensor > 1 {
             let work = (CollectiveKind::ReduceScatter, Group::Tensor, self.rows() * WEIGHT_BYTES);
@@ -316,7 +314,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// The weights that the activation multiplies with.
-    const fn weights(&self) -> &'static str {
+    const fn weights(&self) -> Name {
         match (self.tensor > 1, self.expert_ranks > 1) {
             (true, _) => WEIGHTS_GATHERED,
             (_, true) => WEIGHTS_ARRIVED,
@@ -331,7 +329,7 @@ impl<'a> Tokens<'a> {
         on: &ShardedTransformer,
         names: &'static Grouped,
         (outputs, inputs): (u64, u64),
-        input: &'static str,
+        input: Name,
     ) {
         let shape = (self.local, self.rows_each(), outputs, inputs);
         let layout = (on.execution().dtype, Layout::Forward, None);
@@ -345,7 +343,7 @@ impl<'a> Tokens<'a> {
         on: &ShardedTransformer,
         names: &'static Grouped,
         (outputs, inputs): (u64, u64),
-        (input, gradient): (&'static str, &'static str),
+        (input, gradient): (Name, Name),
     ) {
         let dtype = on.execution().dtype;
         let rows = self.rows_each();

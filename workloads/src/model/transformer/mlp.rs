@@ -7,6 +7,7 @@ use super::linear::{self, Linear, Names, Side, linear_names};
 use super::names::names;
 use super::{Bias, Mlp};
 use crate::graph::operator::StreamClass;
+use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors between the linear layers.
@@ -74,12 +75,7 @@ impl DenseMlp {
     }
 
     /// The forward pass from the output of the norm; returns the name of the result.
-    pub(super) fn forward(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        input: &'static str,
-    ) -> &'static str {
+    pub(super) fn forward(&self, draft: &mut Draft, on: &ShardedTransformer, input: Name) -> Name {
         linear::forward(&self.up(on), draft, on, input);
         self.activation(draft, on);
         self.down(on).forward(draft, on, self.names.between.activation)
@@ -90,14 +86,14 @@ impl DenseMlp {
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
-        input: &'static str,
-        gradient: &'static str,
-    ) -> &'static str {
-        let Between { activation, activation_gradient, up_gradient, .. } = self.names.between;
+        input: Name,
+        gradient: Name,
+    ) -> Name {
+        let &Between { activation, activation_gradient, up_gradient, .. } = self.names.between;
         let gradient = self.down(on).backward(draft, on, activation, gradient);
         self.activation_gradient(draft, on, gradient);
         let up = self.up(on);
-        linear::backward(&up, draft, on, input, &[*activation_gradient, *up_gradient][..up.len()])
+        linear::backward(&up, draft, on, input, &[activation_gradient, up_gradient][..up.len()])
     }
 
     /// One layer, or the gate and what it gates.
@@ -114,7 +110,7 @@ impl DenseMlp {
     }
 
     /// The tensors of the gate and of what it gates: halves of one, or two.
-    fn gated(&self, on: &ShardedTransformer) -> Vec<&'static str> {
+    fn gated(&self, on: &ShardedTransformer) -> Vec<Name> {
         self.up(on).iter().map(|layer| layer.names.output).collect()
     }
 
@@ -154,7 +150,7 @@ impl DenseMlp {
         }
     }
 
-    fn activation_gradient(&self, draft: &mut Draft, on: &ShardedTransformer, gradient: &'static str) {
+    fn activation_gradient(&self, draft: &mut Draft, on: &ShardedTransformer, gradient: Name) {
         let MlpNames { up, between: names, .. } = self.names;
         let bytes = on.bytes(on.tokens() * self.columns);
         let class = StreamClass::Elementwise;
@@ -177,13 +173,7 @@ impl DenseMlp {
     }
 
     /// The gradients of the gate and of what it gates: halves of one tensor, or two.
-    fn swiglu_gradient(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        gradient: &'static str,
-        bytes: u64,
-    ) {
+    fn swiglu_gradient(&self, draft: &mut Draft, on: &ShardedTransformer, gradient: Name, bytes: u64) {
         let MlpNames { up, between: names, .. } = self.names;
         let (class, gated) = (StreamClass::Elementwise, self.gated(on));
         let writes = match gated.len() {

@@ -79,6 +79,7 @@ pub use cut::LayerRecompute;
 pub(crate) use data::Held;
 pub use data::{DataParallel, Gather, GatherLimit, Overlap};
 pub use encoder::Encoder;
+pub(crate) use execution::GATHER_RECEIVED;
 pub use execution::{
     AddedTo, AttentionKernel, Boundary, Execution, Fusion, Recompute, ShardedTransformer, SoftmaxFusion, Step,
 };

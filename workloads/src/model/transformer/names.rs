@@ -9,12 +9,12 @@ macro_rules! names {
     ) => {
         $(#[$doc])*
         pub(in crate::model::transformer) struct $names {
-            $(pub(in crate::model::transformer) $name: &'static str,)+
+            $(pub(in crate::model::transformer) $name: crate::model::names::Name,)+
         }
 
         macro_rules! $make {
             ($dollar stem:literal) => {
-                &$names { $($name: concat!($before, $dollar stem, $after),)+ }
+                &$names { $($name: crate::model::names::Name::of(concat!($before, $dollar stem, $after)),)+ }
             };
         }
         #[allow(unused_imports, reason = "some stems are only of the file of the names")]

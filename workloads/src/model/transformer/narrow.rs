@@ -21,6 +21,7 @@ use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::linear::{Linear, Operand, Side};
 use crate::graph::operator::{CollectiveKind, Dtype, Group, StreamClass};
+use crate::model::names::Name;
 
 /// Linear layers in 8 bits: inputs and weights with four bits of exponent, gradients with five.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -75,7 +76,7 @@ impl Linear {
     }
 
     /// The weight of the forward pass in 8 bits, where it is made for it.
-    pub(super) fn weight(&self, draft: &mut Draft, on: &ShardedTransformer) -> Option<&'static str> {
+    pub(super) fn weight(&self, draft: &mut Draft, on: &ShardedTransformer) -> Option<Name> {
         let (names, weights) = (self.names, self.inputs * self.outputs);
         let half = on.bytes(weights);
         match self.scaling(on)? {
@@ -95,7 +96,7 @@ impl Linear {
     }
 
     /// The weight of the backward pass, transposed.
-    pub(super) fn weight_turned(&self, draft: &mut Draft, on: &ShardedTransformer) -> Option<&'static str> {
+    pub(super) fn weight_turned(&self, draft: &mut Draft, on: &ShardedTransformer) -> Option<Name> {
         let (names, weights) = (self.names, self.inputs * self.outputs);
         let half = on.bytes(weights);
         let traffic = match self.scaling(on)? {
@@ -126,8 +127,8 @@ impl Linear {
         draft: &mut Draft,
         on: &ShardedTransformer,
         operand: &Operand,
-        from: &'static str,
-    ) -> &'static str {
+        from: Name,
+    ) -> Name {
         let &Operand { columns, gathered, in_parts, largest, cast: [cast, narrow], turn: [turn, _], .. } =
             operand;
         let (class, whole) = (StreamClass::Elementwise, self.tokens(on) * columns);
@@ -160,8 +161,8 @@ impl Linear {
         draft: &mut Draft,
         on: &ShardedTransformer,
         &Operand { columns, gathered, turn: [turn, turned], .. }: &Operand,
-        from: &'static str,
-    ) -> &'static str {
+        from: Name,
+    ) -> Name {
         if !gathered || self.narrow_when(on) != When::BeforeExchange {
             return from;
         }
@@ -172,7 +173,7 @@ impl Linear {
 }
 
 /// The largest value of all tensor ranks, one number.
-fn agree(draft: &mut Draft, on: &ShardedTransformer, name: &'static str, reads: &[&'static str]) {
+fn agree(draft: &mut Draft, on: &ShardedTransformer, name: Name, reads: &[Name]) {
     if on.tensor() > 1 {
         let work = (CollectiveKind::AllReduce, Group::Tensor, Dtype::Fp32.bytes());
         draft.collective(name, work, Issue::Waiting, reads, &[]);

@@ -5,6 +5,7 @@ use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use super::names::names;
 use crate::graph::operator::StreamClass;
+use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors of a norm.
@@ -47,9 +48,9 @@ impl NormNames {
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
-        input: &'static str,
+        input: Name,
         width: u64,
-    ) -> &'static str {
+    ) -> Name {
         let bytes = on.bytes(on.residual_tokens() * width);
         let statistics = statistics(on);
         if in_operators(on) {
@@ -67,10 +68,10 @@ impl NormNames {
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
-        input: &'static str,
-        gradient: &'static str,
+        input: Name,
+        gradient: Name,
         width: u64,
-    ) -> &'static str {
+    ) -> Name {
         let bytes = on.bytes(on.residual_tokens() * width);
         if in_operators(on) {
             self.backward_in_operators(draft, on, gradient, (bytes, statistics(on)));

@@ -10,12 +10,11 @@
 //! Pieces are equal, so that it does not matter for the end which of them waits: the last does. A product whose operand is
 //! cast after the gather goes in one piece, and so does one that is added to others before the sum.
 
-use crate::graph::operator::{
-    Collective, CollectiveKind, Group, Layout, Operator, Stream, StreamClass, Tensor, Work,
-};
+use super::draft::Drafted;
+use crate::graph::operator::{Collective, CollectiveKind, Group, Label, Layout, Stream, StreamClass, Work};
 
 /// The operators of a layer of `ranks` tensor ranks, with products in pieces where they meet an exchange.
-pub(super) fn in_pieces(mut operators: Vec<Operator>, ranks: u64) -> Vec<Operator> {
+pub(super) fn in_pieces(mut operators: Vec<Drafted>, ranks: u64) -> Vec<Drafted> {
     let mut done = Vec::with_capacity(operators.len());
     while !operators.is_empty() {
         let op = operators.remove(0);
@@ -47,11 +46,11 @@ fn waits(exchange: Collective, kind: CollectiveKind) -> bool {
 
 /// Takes from `operators` what runs beside a gather: the products that read what it fills, all but their last pieces; those
 /// follow. Nothing if other operators read it first.
-fn gathered(gather: &Operator, operators: &mut Vec<Operator>, ranks: u64) -> Vec<Operator> {
-    let (filled, at_hand) = (gather.writes[0].name, gather.reads[0]);
-    let reads = |op: &Operator| op.reads.contains(&filled);
+fn gathered(gather: &Drafted, operators: &mut Vec<Drafted>, ranks: u64) -> Vec<Drafted> {
+    let ((filled, _), at_hand) = (gather.writes[0], gather.reads[0]);
+    let reads = |op: &Drafted| op.reads.contains(&filled);
     let multiplies =
-        |op: &Operator| matches!(op.work, Work::Gemm(gemm) if gemm.layout != Layout::WeightGradient);
+        |op: &Drafted| matches!(op.work, Work::Gemm(gemm) if gemm.layout != Layout::WeightGradient);
     // The products before any other reader, and what stands between them.
     let end = operators.iter().position(|op| reads(op) && !multiplies(op)).unwrap_or(operators.len());
     let Some(last) = operators[..end].iter().rposition(reads) else { return Vec::new() };
@@ -73,11 +72,11 @@ fn gathered(gather: &Operator, operators: &mut Vec<Operator>, ranks: u64) -> Vec
 }
 
 /// Whether ranks sum what a product writes, in parts.
-fn is_scattered(product: &Operator, next: Option<&Operator>) -> bool {
-    let sums = |op: &Operator| match op.work {
+fn is_scattered(product: &Drafted, next: Option<&Drafted>) -> bool {
+    let sums = |op: &Drafted| match op.work {
         Work::Collective(exchange) => {
             waits(exchange, CollectiveKind::ReduceScatter)
-                && product.writes.iter().any(|t| op.reads == [t.name])
+                && product.writes.iter().any(|&(sum, _)| op.reads == [sum])
         }
         _ => false,
     };
@@ -85,13 +84,13 @@ fn is_scattered(product: &Operator, next: Option<&Operator>) -> bool {
 }
 
 /// A product of fewer rows, so many times; the first allocates the result of all.
-fn pieces(product: Operator, ranks: u64) -> Vec<Operator> {
+fn pieces(product: Drafted, ranks: u64) -> Vec<Drafted> {
     let mut piece = product;
     if let Work::Gemm(gemm) = &mut piece.work {
         gemm.m /= ranks;
     }
-    let others = Operator {
-        reads: piece.reads.iter().copied().chain(piece.writes.iter().map(|tensor| tensor.name)).collect(),
+    let others = Drafted {
+        reads: piece.reads.iter().copied().chain(piece.writes.iter().map(|&(name, _)| name)).collect(),
         writes: Vec::new(),
         ..piece.clone()
     };
@@ -100,7 +99,7 @@ fn pieces(product: Operator, ranks: u64) -> Vec<Operator> {
 }
 
 /// The exchange by copies, beside what follows.
-fn beside(mut exchange: Operator) -> Operator {
+fn beside(mut exchange: Drafted) -> Drafted {
     if let Work::Collective(collective) = &mut exchange.work {
         collective.overlaps_next = true;
         collective.copied = true;
@@ -109,15 +108,15 @@ fn beside(mut exchange: Operator) -> Operator {
 }
 
 /// The sum of the parts that a rank has got.
-fn parts(exchange: &Operator) -> Operator {
+fn parts(exchange: &Drafted) -> Drafted {
     let whole = match exchange.work {
         Work::Collective(collective) => collective.bytes,
         _ => 0,
     };
-    let written = exchange.writes.iter().map(|tensor: &Tensor| tensor.bytes).sum();
+    let written = exchange.writes.iter().map(|&(_, bytes)| bytes).sum();
     let class = StreamClass::Elementwise;
-    Operator {
-        name: "sum parts",
+    Drafted {
+        name: Label::Borrowed("sum parts"),
         work: Work::Stream(Stream {
             class,
             bytes_read: whole,
@@ -126,7 +125,7 @@ fn parts(exchange: &Operator) -> Operator {
             rows: None,
             looked_up: 0,
         }),
-        reads: exchange.writes.iter().map(|tensor| tensor.name).collect(),
+        reads: exchange.writes.iter().map(|&(name, _)| name).collect(),
         writes: Vec::new(),
         ..exchange.clone()
     }

@@ -5,6 +5,7 @@ use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use super::names::names;
 use crate::graph::operator::StreamClass;
+use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors where a branch ends.
@@ -27,9 +28,9 @@ impl ResidualNames {
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
-        branch: &'static str,
-        residual: &'static str,
-    ) -> &'static str {
+        branch: Name,
+        residual: Name,
+    ) -> Name {
         let elements = on.residual_elements();
         let bytes = on.bytes(elements);
         let mask = if on.model().dropout { elements } else { 0 };
@@ -54,12 +55,7 @@ impl ResidualNames {
     }
 
     /// From the gradient of the sum to that of the branch; the residual's is the same as that of the sum.
-    pub(super) fn backward(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        gradient: &'static str,
-    ) -> &'static str {
+    pub(super) fn backward(&self, draft: &mut Draft, on: &ShardedTransformer, gradient: Name) -> Name {
         let elements = on.residual_elements();
         let bytes = on.bytes(elements);
         let mut branch = gradient;
@@ -86,9 +82,9 @@ impl ResidualNames {
 pub(super) fn add_gradients(
     draft: &mut Draft,
     on: &ShardedTransformer,
-    addends: [&'static str; 2],
-    sum: &'static str,
-) -> &'static str {
+    addends: [Name; 2],
+    sum: Name,
+) -> Name {
     let bytes = on.bytes(on.residual_elements());
     draft.stream(sum, StreamClass::Elementwise, (2 * bytes, bytes), &addends, &[(sum, bytes)]);
     sum

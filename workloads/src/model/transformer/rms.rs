@@ -6,6 +6,7 @@ use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use super::norm::NormNames;
 use crate::graph::operator::{Dtype, StreamClass};
+use crate::model::names::Name;
 
 impl NormNames {
     /// Of so many bytes of input and of statistics.
@@ -13,7 +14,7 @@ impl NormNames {
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
-        input: &'static str,
+        input: Name,
         (half, statistics): (u64, u64),
     ) {
         let (class, single) = (StreamClass::Elementwise, self.single_bytes(on, half));
@@ -32,7 +33,7 @@ impl NormNames {
         &self,
         draft: &mut Draft,
         on: &ShardedTransformer,
-        gradient: &'static str,
+        gradient: Name,
         (half, statistics): (u64, u64),
     ) {
         let (class, reduction) = (StreamClass::Elementwise, StreamClass::Reduction);

@@ -5,6 +5,7 @@ use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use super::names::names;
 use crate::graph::operator::{Dtype, StreamClass};
+use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors of a rotation.
@@ -20,13 +21,7 @@ names! { $
 impl Rotation {
     /// Rotates tensor `from` of so many `bytes`; returns the name of the result. Its gradient is rotated back in the same
     /// way, and nothing is kept for that.
-    pub(super) fn apply(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        from: &'static str,
-        bytes: u64,
-    ) -> &'static str {
+    pub(super) fn apply(&self, draft: &mut Draft, on: &ShardedTransformer, from: Name, bytes: u64) -> Name {
         let single = bytes / on.execution().dtype.bytes() * Dtype::Fp32.bytes();
         let class = StreamClass::Elementwise;
         draft.stream(self.cast, class, (bytes, single), &[from], &[(self.single, single)]);

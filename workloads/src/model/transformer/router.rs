@@ -8,17 +8,18 @@ use super::draft::Draft;
 use super::execution::ShardedTransformer;
 use super::linear::{Linear, Names, Side, linear_names};
 use crate::graph::operator::StreamClass;
+use crate::model::names::Name;
 
 const ROUTER: &Names = linear_names!("router");
-const SCORES: &str = "router scores";
-const CHOSEN: &str = "chosen experts";
+const SCORES: Name = Name::of("router scores");
+const CHOSEN: Name = Name::of("chosen experts");
 /// Weights of tokens and experts.
-pub(super) const PROBABILITIES: &str = "router probabilities";
+pub(super) const PROBABILITIES: Name = Name::of("router probabilities");
 /// Which tokens go to which experts.
-pub(super) const MAP: &str = "routing map";
+pub(super) const MAP: Name = Name::of("routing map");
 /// What the backward pass of the router starts from.
-pub(super) const SCORES_GRADIENT: &str = "router scores gradient";
-const LOGITS_GRADIENT: &str = "router output gradient";
+pub(super) const SCORES_GRADIENT: Name = Name::of("router scores gradient");
+const LOGITS_GRADIENT: Name = Name::of("router output gradient");
 /// Bytes of the number of an expert.
 const INDEX_BYTES: u64 = 8;
 
@@ -40,7 +41,7 @@ impl<'a> Router<'a> {
 
     /// From tensor `input` to [`PROBABILITIES`] and [`MAP`]; the loss for balance reads the scores once more, that of the
     /// logits these.
-    pub(super) fn forward(&self, draft: &mut Draft, on: &ShardedTransformer, input: &'static str) {
+    pub(super) fn forward(&self, draft: &mut Draft, on: &ShardedTransformer, input: Name) {
         let routing = &self.experts.routing;
         self.layer(on).forward(draft, on, input);
         let (scores, single) = (on.bytes(self.table()), 4 * self.table());
@@ -71,12 +72,7 @@ impl<'a> Router<'a> {
     }
 
     /// From [`SCORES_GRADIENT`], to which losses add theirs, to the gradient of the input, whose name is returned.
-    pub(super) fn backward(
-        &self,
-        draft: &mut Draft,
-        on: &ShardedTransformer,
-        input: &'static str,
-    ) -> &'static str {
+    pub(super) fn backward(&self, draft: &mut Draft, on: &ShardedTransformer, input: Name) -> Name {
         let routing = &self.experts.routing;
         let (scores, class) = (on.bytes(self.table()), StreamClass::Elementwise);
         if routing.balance_loss {

@@ -7,18 +7,19 @@
 use super::draft::Draft;
 use super::execution::{Fusion, ShardedTransformer, SoftmaxFusion};
 use crate::graph::operator::{Dtype, StreamClass};
+use crate::model::names::Name;
 
-pub(super) const SCORES: &str = "scores";
-pub(super) const SCORES_GRADIENT: &str = "scores gradient";
-pub(super) const PROBABILITIES: &str = "probabilities";
-pub(super) const PROBABILITIES_GRADIENT: &str = "probabilities gradient";
-const SINGLE: &str = "scores in fp32";
-const SCALED: &str = "scaled scores";
-const SOFTMAX: &str = "softmax output";
-const SOFTMAX_GRADIENT: &str = "softmax output gradient";
-const PRODUCT: &str = "softmax output times gradient";
-const SCALED_GRADIENT: &str = "scaled scores gradient";
-const SINGLE_GRADIENT: &str = "scores gradient in fp32";
+pub(super) const SCORES: Name = Name::of("scores");
+pub(super) const SCORES_GRADIENT: Name = Name::of("scores gradient");
+pub(super) const PROBABILITIES: Name = Name::of("probabilities");
+pub(super) const PROBABILITIES_GRADIENT: Name = Name::of("probabilities gradient");
+const SINGLE: Name = Name::of("scores in fp32");
+const SCALED: Name = Name::of("scaled scores");
+const SOFTMAX: Name = Name::of("softmax output");
+const SOFTMAX_GRADIENT: Name = Name::of("softmax output gradient");
+const PRODUCT: Name = Name::of("softmax output times gradient");
+const SCALED_GRADIENT: Name = Name::of("scaled scores gradient");
+const SINGLE_GRADIENT: Name = Name::of("scores gradient in fp32");
 
 /// A softmax over so many scores of a layer and rank.
 pub(super) struct Softmax {
@@ -79,7 +80,7 @@ impl Softmax {
 
     /// From the gradient of the probabilities to that of the scores; returns the name of the latter. The kernel works in
     /// place. PyTorch multiplies output and gradient before the kernel that sums over rows (`softmax_backward_cuda_out`).
-    pub(super) fn backward(&self, draft: &mut Draft) -> &'static str {
+    pub(super) fn backward(&self, draft: &mut Draft) -> Name {
         let (bytes, single) = (self.scores * self.element, self.scores * 4);
         let (copy, softmax) = (StreamClass::Elementwise, (StreamClass::Softmax, self.rows));
         let from = PROBABILITIES_GRADIENT;

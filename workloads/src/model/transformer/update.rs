@@ -13,28 +13,29 @@ use crate::graph::Phase;
 use super::draft::{Draft, Issue};
 use super::execution::ShardedTransformer;
 use super::{DataParallel, Fp8, Held, RankParameters, Scaling, Sharding, States, Step};
-use crate::graph::operator::{CollectiveKind, Dtype, Group, Operator, StreamClass};
+use crate::graph::operator::{CollectiveKind, Dtype, Group, OperatorList, StreamClass};
+use crate::model::names::Name;
 
-const GRADIENTS: &str = "gradients";
-const STATES: &str = "optimizer states";
-const PARAMETERS: &str = "parameters";
+const GRADIENTS: Name = Name::of("gradients");
+const STATES: Name = Name::of("optimizer states");
+const PARAMETERS: Name = Name::of("parameters");
 /// Of Adam.
 pub(crate) const MOMENTS: u64 = 2;
 
 impl ShardedTransformer {
     /// The operators of a rank with `parameters`, which ranks of `data` hold or share. What those exchange beside forward
     /// and backward passes is not among them.
-    pub fn update(&self, parameters: &RankParameters, data: &DataParallel) -> Vec<Operator> {
+    pub fn update(&self, parameters: &RankParameters, data: &DataParallel) -> OperatorList {
         let mut draft = Draft::new(Phase::Update);
         let step = self.execution().step;
         if step == Step::Forward {
-            return Vec::new();
+            return OperatorList::default();
         }
         let sharding = data.sharding;
         let held = self.state_bytes(parameters, data).gradients;
         self.sum_gradients(&mut draft, parameters, held, data);
         if step == Step::Gradients {
-            return draft.operators;
+            return draft.list();
         }
         let held_by = self.held(parameters, data);
         let updated = self.updated(parameters, data);
@@ -58,7 +59,7 @@ impl ShardedTransformer {
         if !data.leaves_beside() {
             draft.stream("clear gradients", StreamClass::Elementwise, (0, held), &[GRADIENTS], &[]);
         }
-        draft.operators
+        draft.list()
     }
 
     /// Parameters that the optimizer of a rank updates: all, or its share.

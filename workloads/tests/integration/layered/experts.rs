@@ -8,7 +8,8 @@ use hw_models::kernels::{KERNELS, KernelCatalogue, Libraries};
 use hw_models::machine::{Machine, ModelSpec, PartsSpec};
 use sim_core::time::Time;
 use sim_core::{Options, simulate};
-use workloads::graph::operator::Tensor;
+use workloads::graph::block::Block;
+use workloads::graph::operator::TensorId;
 use workloads::hardware::{Hardware, kernel};
 use workloads::model::layered::{LayerList, LayeredExecution, LayeredModel};
 use workloads::model::reuse::{Reuse, reused};
@@ -163,10 +164,12 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
         let model = hardware.kernel_model(1.0).unwrap();
         let gap = host.gap_in_stream.time();
         let blocks = plan.model.blocks();
-        let forward = blocks.iter().map(|block| (&block.block.forward, Some(block.block.input)));
-        let backward = blocks.iter().rev().map(|block| (&block.block.backward, block.block.gradient()));
-        let list = |(pass, before): (&Vec<Operator>, Option<Tensor>)| -> Vec<(Operator, Vec<Reuse>)> {
-            pass.iter().cloned().zip(reused(pass, before)).collect()
+        let blocks = blocks.iter().map(|block| &block.block);
+        let forward = blocks.clone().map(|block| (&block.forward, block, Some(block.input)));
+        let backward = blocks.rev().map(|block| (&block.backward, block, block.output_gradient));
+        type Pass<'a> = (&'a Vec<Operator>, &'a Block, Option<TensorId>);
+        let list = |(pass, block, before): Pass<'_>| -> Vec<(Operator, Vec<Reuse>)> {
+            pass.iter().cloned().zip(reused(pass, &block.tensors, before)).collect()
         };
         let (mut issued, mut ended, mut count) = (Time::ZERO, Time::ZERO, 0);
         for (op, reused) in forward.chain(backward).flat_map(list) {

@@ -26,7 +26,7 @@ const MEASURED: [(&str, f64); 9] = [
 ];
 
 fn what(operator: &Operator) -> &'static str {
-    let name = operator.name;
+    let name = &operator.name;
     match operator.work {
         Work::Convolution(convolution) => match convolution.pass {
             ConvolutionPass::Forward => "convolution forward",

@@ -2,7 +2,7 @@
 
 use hw_models::machine::{Machine, ModelSpec, PartsSpec};
 use sim_core::time::Time;
-use workloads::graph::operator::Tensor;
+use workloads::graph::operator::{Tensor, TensorId};
 use workloads::hardware::kernel;
 use workloads::model::reuse::{Reuse, reused};
 use workloads::model::transformer::{DataParallel, Operator, Recompute, ShardedTransformer};
@@ -78,11 +78,11 @@ fn a_single_gpu_takes_the_sum_of_its_operators() {
     let hardware = world.hardware(&machine);
     let kernels = hardware.kernel_model(1.0).unwrap();
     let gap = hardware.host.gap_in_stream.time().0;
-    let alone = |operators: &[Operator], before: Option<Tensor>| -> u64 {
+    let alone = |operators: &[Operator], tensors: &[Tensor], before: Option<TensorId>| -> u64 {
         let cost = |(op, reused): (&Operator, Vec<Reuse>)| {
             kernel(&kernels, &op.work, &reused).unwrap().expect("one rank has no peers")
         };
-        let reused = reused(operators, before);
+        let reused = reused(operators, tensors, before);
         operators.iter().zip(reused).map(|op| gap + cost(op).alone().0).sum()
     };
     for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
@@ -94,14 +94,15 @@ fn a_single_gpu_takes_the_sum_of_its_operators() {
         let update = model.update(&parameters, &DataParallel::new(1, Sharding::None));
         let blocks = [model.embedding(), model.layer(recompute), model.head()];
         let passes = blocks.iter().zip([1, layers, 1]).flat_map(|(block, count)| {
-            let passes = [(&block.forward, Some(block.input)), (&block.backward, block.gradient())];
-            passes.map(|(pass, before)| (pass, before, u64::from(count * micro_batches)))
+            let passes = [(&block.forward, Some(block.input)), (&block.backward, block.output_gradient)];
+            passes.map(|(pass, before)| (pass, &block.tensors, before, u64::from(count * micro_batches)))
         });
-        let passes: Vec<_> = passes.chain([(&update, None, 1)]).collect();
-        let sum: u64 = passes.iter().map(|&(pass, before, times)| alone(pass, before) * times).sum();
+        let passes: Vec<_> = passes.chain([(&update.operators, &update.tensors, None, 1)]).collect();
+        let sum: u64 =
+            passes.iter().map(|&(pass, tensors, before, times)| alone(pass, tensors, before) * times).sum();
         let ours = Ran::of(build_on(&plan, &hardware).unwrap().lowered);
         // A picosecond of rounding for each operator.
-        let rounding = passes.iter().map(|&(pass, _, times)| pass.len() as u64 * times).sum();
+        let rounding = passes.iter().map(|&(pass, _, _, times)| pass.len() as u64 * times).sum();
         assert!(ours.run.time.0.abs_diff(sum) <= rounding, "{recompute:?}: {:?}, {sum} ps", ours.run.time);
     }
 }

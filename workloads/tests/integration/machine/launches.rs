@@ -4,7 +4,7 @@ use hw_models::host::OpClass;
 use hw_models::machine::{Machine, ModelSpec, PartsSpec};
 use sim_core::outcome::End;
 use sim_core::time::Time;
-use workloads::graph::operator::Tensor;
+use workloads::graph::operator::{Tensor, TensorId};
 use workloads::hardware::kernel;
 use workloads::model::reuse::{Reuse, reused};
 use workloads::model::transformer::{
@@ -39,17 +39,23 @@ fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
         let (embedding, layer, head) = (model.embedding(), model.layer(Recompute::Selective), model.head());
         let update =
             model.update(&model.parameters(layers, true, true), &DataParallel::new(1, Sharding::None));
-        let pass = |operators: &[Operator], before: Option<Tensor>, count: u32| {
+        let pass = |operators: &[Operator], tensors: &[Tensor], before: Option<TensorId>, count: u32| {
             let list: Vec<(Operator, Vec<Reuse>)> =
-                operators.iter().cloned().zip(reused(operators, before)).collect();
+                operators.iter().cloned().zip(reused(operators, tensors, before)).collect();
             vec![list; count as usize].concat()
         };
         let blocks = [(&embedding, 1), (&layer, layers), (&head, 1)];
-        let forward = blocks.map(|(block, count)| pass(&block.forward, Some(block.input), count));
-        let mut backward = blocks.map(|(block, count)| pass(&block.backward, block.gradient(), count));
+        let forward =
+            blocks.map(|(block, count)| pass(&block.forward, &block.tensors, Some(block.input), count));
+        let mut backward =
+            blocks.map(|(block, count)| pass(&block.backward, &block.tensors, block.output_gradient, count));
         backward.reverse();
         let micro_batch = [forward.concat(), backward.concat()].concat();
-        let step = [vec![micro_batch; micro_batches as usize].concat(), pass(&update, None, 1)].concat();
+        let step = [
+            vec![micro_batch; micro_batches as usize].concat(),
+            pass(&update.operators, &update.tensors, None, 1),
+        ]
+        .concat();
         let (mut issued, mut ended) = (Time::ZERO, Time::ZERO);
         for (op, reused) in &step {
             let class = match op.work {

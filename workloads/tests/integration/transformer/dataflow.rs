@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use workloads::graph::operator::{Label, Tensor, TensorId};
 use workloads::model::transformer::{
     AddedTo, AttentionKernel, Bias, Block, Capacity, ContextExchange, CrossEntropy, Dtype, Execution,
     Experts, Fp8, Fusion, LatentAttention, Load, Mlp, Norm, Operator, Phase, Positions, Recompute, Routing,
@@ -120,22 +121,26 @@ fn cases() -> Vec<(Transformer, Execution)> {
     cases
 }
 
-/// Checks that `operators` read what is in `there` or was written before, write nothing twice, and leave all in `there`.
-fn run<'a>(operators: impl IntoIterator<Item = &'a Operator>, there: &mut BTreeSet<&'static str>) {
+/// Checks that `operators` of a block read what is in `there` or was written before, and write nothing twice, by name.
+fn run(block: &Block, operators: &[Operator], there: impl IntoIterator<Item = TensorId>) {
+    let mut there: BTreeSet<TensorId> = there.into_iter().collect();
+    let mut named: BTreeSet<&str> = there.iter().map(|&id| &*block.tensor(id).name).collect();
     for op in operators {
-        for name in &op.reads {
-            assert!(there.contains(name), "{} reads {name}, which nobody wrote", op.name);
+        for id in &op.reads {
+            let name = &block.tensor(*id).name;
+            assert!(there.contains(id), "{} reads {name}, which nobody wrote", op.name);
         }
-        for tensor in &op.writes {
-            assert!(there.insert(tensor.name), "{} writes {} again", op.name, tensor.name);
-            assert!(tensor.bytes > 0, "{} writes an empty {}", op.name, tensor.name);
+        for &id in &op.writes {
+            let Tensor { name, bytes } = block.tensor(id);
+            assert!(there.insert(id) && named.insert(name), "{} writes {name} again", op.name);
+            assert!(*bytes > 0, "{} writes an empty {name}", op.name);
         }
     }
 }
 
 /// What the backward pass starts from.
-fn saved(block: &Block) -> BTreeSet<&'static str> {
-    block.saved().iter().map(|tensor| tensor.name).chain(block.output_gradient).collect()
+fn saved(block: &Block) -> impl Iterator<Item = TensorId> {
+    block.saved().into_iter().chain(block.output_gradient)
 }
 
 #[test]
@@ -152,14 +157,12 @@ fn every_tensor_is_written_once_and_before_it_is_read() {
         let layers = recomputes.map(|recompute| sharded.layer(recompute));
         let mixtures = recomputes.map(|recompute| sharded.expert_layer(recompute));
         for block in layers.iter().chain(&mixtures).chain(&[sharded.embedding(), sharded.head()]) {
-            run(&block.forward, &mut [block.input.name].into());
-            run(&block.backward, &mut saved(block));
+            run(block, &block.forward, [block.input]);
+            run(block, &block.backward, saved(block));
             // Apart, weight gradients find what they keep and nothing else.
-            run(&block.backward_input(), &mut saved(block));
-            run(
-                &block.backward_weight(),
-                &mut block.kept_for_weight().iter().map(|t| t.name).chain(block.output_gradient).collect(),
-            );
+            run(block, &block.backward_input(), saved(block));
+            let kept = block.kept_for_weight().into_iter().chain(block.output_gradient);
+            run(block, &block.backward_weight(), kept);
         }
     }
 }
@@ -172,8 +175,8 @@ fn every_tensor_is_read_but_results() {
         for block in layers.into_iter().chain([sharded.embedding(), sharded.head()]) {
             let all = || block.forward.iter().chain(&block.backward);
             let read: BTreeSet<_> = all().flat_map(|op| &op.reads).copied().collect();
-            let unread: Vec<_> =
-                all().flat_map(|op| &op.writes).filter(|tensor| !read.contains(tensor.name)).collect();
+            let unread = all().flat_map(|op| &op.writes).filter(|tensor| !read.contains(tensor));
+            let unread: Vec<&Tensor> = unread.map(|&tensor| block.tensor(tensor)).collect();
             assert!(unread.len() <= 2, "{unread:?}");
             for tensor in unread {
                 let result = [
@@ -213,7 +216,7 @@ fn recomputation_that_stops_early_leaves_out_the_last_product() {
 fn operators_have_names_of_their_own() {
     for (model, execution) in cases().into_iter().filter(|(_, execution)| !execution.in_pieces) {
         let layer = shard(&model, &execution).expert_layer(Recompute::None);
-        let names: BTreeSet<_> = layer.forward.iter().chain(&layer.backward).map(|op| op.name).collect();
+        let names: BTreeSet<_> = layer.forward.iter().chain(&layer.backward).map(|op| &op.name).collect();
         assert_eq!(names.len(), layer.forward.len() + layer.backward.len());
     }
 }
@@ -234,9 +237,9 @@ fn input_and_weight_gradients_together_are_the_backward_pass() {
 
 #[test]
 fn the_choices_of_a_model_show_in_its_operators() {
-    let names = |model: &Transformer| -> BTreeSet<&str> {
+    let names = |model: &Transformer| -> BTreeSet<Label> {
         let layer = shard(model, &materialised(1, 512, ranks(1, false))).layer(Recompute::None);
-        layer.forward.iter().map(|op| op.name).collect()
+        layer.forward.into_iter().map(|op| op.name).collect()
     };
     let gpt = Transformer::gpt(2, 1_024, 16, 51_200, 1_024);
     let all = names(&gpt);
@@ -244,7 +247,7 @@ fn the_choices_of_a_model_show_in_its_operators() {
         let mut model = gpt.clone();
         change(&mut model);
         let difference: Vec<_> =
-            all.symmetric_difference(&names(&model)).copied().collect::<BTreeSet<_>>().into_iter().collect();
+            all.symmetric_difference(&names(&model)).cloned().collect::<BTreeSet<_>>().into_iter().collect();
         assert_eq!(difference, expected);
     };
     without(|model| model.dropout = false, &["softmax dropout"]);

@@ -11,7 +11,7 @@ fn rows_of_a_table_sum_in_single_precision() {
     let gradients: Vec<_> = (embedding.backward.iter())
         .filter_map(|op| match op.work {
             Work::Stream(stream) if stream.class == StreamClass::EmbeddingGradient => {
-                Some((op.name, stream.bytes_read, stream.bytes_written))
+                Some((&*op.name, stream.bytes_read, stream.bytes_written))
             }
             _ => None,
         })

@@ -106,8 +106,8 @@ fn what_is_recomputed_says_so() {
     };
     assert!(recomputed(Recompute::None).0.is_empty());
     let (again, forward) = recomputed(Recompute::Full);
-    assert!(again.iter().map(|op| (op.name, op.work)).eq(forward.iter().map(|op| (op.name, op.work))));
-    let names: Vec<_> = recomputed(Recompute::Selective).0.iter().map(|op| op.name).collect();
+    assert!(again.iter().map(|op| (&op.name, op.work)).eq(forward.iter().map(|op| (&op.name, op.work))));
+    let names: Vec<_> = recomputed(Recompute::Selective).0.into_iter().map(|op| op.name).collect();
     assert_eq!(
         names,
         [

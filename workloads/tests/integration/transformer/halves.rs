@@ -8,8 +8,8 @@ use super::{flash, preset, ranks, shard};
 const ATTENTION: [&str; 3] = ["qkv", "query", "projection"];
 const MLP: [&str; 4] = ["mlp up", "mlp gate", "mlp down", "fc"];
 
-fn has(list: &[Operator], words: &[&str]) -> Vec<&'static str> {
-    let named = list.iter().map(|op| op.name).filter(|name| words.iter().any(|word| name.contains(word)));
+fn has<'a>(list: &'a [Operator], words: &[&str]) -> Vec<&'a str> {
+    let named = list.iter().map(|op| &*op.name).filter(|name| words.iter().any(|word| name.contains(word)));
     named.collect()
 }
 

@@ -107,7 +107,7 @@ fn gradients_of_experts_are_summed_over_fewer_ranks() {
             Work::Collective(Collective { kind, group, bytes, .. }) => Some((kind, group, bytes)),
             _ => None,
         };
-        update.iter().filter_map(collective).collect::<Vec<_>>()
+        update.operators.iter().filter_map(collective).collect::<Vec<_>>()
     };
     use CollectiveKind::{AllGather, ReduceScatter};
     let others = parameters.total() - parameters.experts;

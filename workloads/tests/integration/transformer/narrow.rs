@@ -101,7 +101,12 @@ fn weights_are_prepared_once_a_step() {
     let names = |fp8, data: &DataParallel| {
         let model = shard(&preset("llama-3-8b"), &execution(Split::NONE, fp8));
         let update = model.update(&model.parameters(32, true, true), data);
-        update.into_iter().map(|op| op.name).filter(|name| name.ends_with("weights")).collect::<Vec<_>>()
+        update
+            .operators
+            .into_iter()
+            .map(|op| op.name)
+            .filter(|name| name.ends_with("weights"))
+            .collect::<Vec<_>>()
     };
     let data = DataParallel::new(8, Sharding::Parameters);
     assert!(names(None, &data).is_empty());

@@ -18,24 +18,24 @@ fn layer(torchtitan: bool, in_pieces: bool, scaling: Option<Scaling>) -> Block {
     shard(&preset("llama-3-8b"), &execution).layer(Recompute::None)
 }
 
-fn exchanges(operators: &[Operator]) -> Vec<(&'static str, Collective)> {
-    let exchange = |op: &Operator| match op.work {
-        Work::Collective(collective) => Some((op.name, collective)),
+fn exchanges(operators: &[Operator]) -> Vec<(&str, Collective)> {
+    let exchanges = operators.iter().filter_map(|op| match op.work {
+        Work::Collective(collective) => Some((&*op.name, collective)),
         _ => None,
-    };
-    operators.iter().filter_map(exchange).collect()
+    });
+    exchanges.collect()
 }
 
 /// What runs beside each exchange by copies, product by product.
-fn covered(operators: &[Operator]) -> Vec<(&'static str, Vec<&'static str>)> {
+fn covered(operators: &[Operator]) -> Vec<(&str, Vec<&str>)> {
     let by_copies = |op: &Operator| matches!(op.work, Work::Collective(collective) if collective.copied);
     let covers = |n: usize| {
         let following = &operators[n + 1..=n + beside(&operators[n..])];
-        following.iter().filter(|op| matches!(op.work, Work::Gemm(_))).map(|op| op.name).collect()
+        following.iter().filter(|op| matches!(op.work, Work::Gemm(_))).map(|op| &*op.name).collect()
     };
     (0..operators.len())
         .filter(|&n| by_copies(&operators[n]))
-        .map(|n| (operators[n].name, covers(n)))
+        .map(|n| (&*operators[n].name, covers(n)))
         .collect()
 }
 
@@ -50,7 +50,7 @@ fn pieces_are_the_whole() {
             let bytes = |operators: &[Operator]| {
                 exchanges(operators)
                     .iter()
-                    .map(|(name, exchange)| (*name, exchange.bytes))
+                    .map(|(name, exchange)| ((*name).to_owned(), exchange.bytes))
                     .collect::<Vec<_>>()
             };
             assert_eq!(bytes(whole), bytes(cut));

@@ -1,13 +1,14 @@
 //! When Megatron-LM's kernel for scale, mask and softmax is used.
 
+use workloads::graph::operator::Label;
 use workloads::model::transformer::{Execution, Operator, Recompute, SoftmaxFusion, Transformer, Work};
 
 use super::{flash, materialised, preset, ranks, shard};
 
 /// The operator that made the choice, and its reason.
-fn choice(model: &Transformer, execution: &Execution) -> (&'static str, String) {
+fn choice(model: &Transformer, execution: &Execution) -> (Label, String) {
     let layer = shard(model, execution).layer(Recompute::None);
-    let mut chosen = layer.forward.iter().filter_map(|op| Some((op.name, op.choice.clone()?)));
+    let mut chosen = layer.forward.iter().filter_map(|op| Some((op.name.clone(), op.choice.clone()?)));
     let choice = chosen.next().expect("materialised attention has a softmax");
     assert_eq!(chosen.next(), None);
     choice
@@ -21,13 +22,13 @@ fn sequences_times_heads_must_fill_blocks_of_four() {
     assert_eq!(
         choice(&gpt, &materialised(1, 2_048, split.clone())),
         (
-            "softmax",
+            "softmax".into(),
             "unfused: 26 matrices of scores (sequences x heads of a rank) are not a multiple of 4".to_owned()
         )
     );
     assert_eq!(
         choice(&gpt, &materialised(2, 2_048, split.clone())),
-        ("scale, mask and softmax", "fused: 52 matrices of scores, 2048 keys, fp16".to_owned())
+        ("scale, mask and softmax".into(), "fused: 52 matrices of scores, 2048 keys, fp16".to_owned())
     );
     for micro_batch in 1..=4 {
         assert_eq!(
@@ -56,9 +57,9 @@ fn keys_must_be_in_range_and_a_multiple_of_four() {
 fn it_can_be_forced_and_forbidden() {
     let (model, mut execution) = (preset("gpt3-96b"), materialised(1, 2_048, ranks(4, true)));
     execution.fusion.softmax = SoftmaxFusion::On;
-    assert_eq!(choice(&model, &execution), ("scale, mask and softmax", "fused, as asked".to_owned()));
+    assert_eq!(choice(&model, &execution), ("scale, mask and softmax".into(), "fused, as asked".to_owned()));
     execution.fusion.softmax = SoftmaxFusion::Off;
-    assert_eq!(choice(&model, &execution), ("softmax", "unfused, as asked".to_owned()));
+    assert_eq!(choice(&model, &execution), ("softmax".into(), "unfused, as asked".to_owned()));
     let layer = shard(&model, &flash(1, 2_048, ranks(4, true))).layer(Recompute::None);
     assert!(layer.forward.iter().all(|op| op.choice.is_none()), "flash attention has no softmax of its own");
 }
@@ -74,9 +75,12 @@ fn passes_over_the_scores_cross_memory() {
         let scores = 2 * 26 * 2_048 * 2_048;
         let touches = |op: &&Operator| {
             let score_shaped = |bytes| bytes == 2 * scores || bytes == 4 * scores;
-            op.writes.iter().any(|tensor| score_shaped(tensor.bytes))
-                || op.reads.iter().any(|name| name.contains("scores"))
-                || op.reads.contains(&"probabilities")
+            op.writes.iter().any(|&id| score_shaped(layer.tensor(id).bytes))
+                || op
+                    .reads
+                    .iter()
+                    .map(|&id| &layer.tensor(id).name)
+                    .any(|name| name.contains("scores") || name == "probabilities")
         };
         let sum = |operators: &[Operator]| {
             let streams = operators.iter().filter(touches).filter_map(|op| match op.work {

@@ -58,7 +58,7 @@ fn checkpoints_by_operator_keep_every_second_product() {
     // Megatron-LM's layer has four products, of which the first and the third are kept; positions turn in place, once.
     let fused = shard(&preset("llama-3-8b"), &flash(2, 8_192, ONE)).layer(Recompute::Operators);
     let repeated: Vec<_> = again(&fused).filter(|op| matches!(op.work, Work::Gemm(_))).collect();
-    assert_eq!(repeated.iter().map(|op| op.name).collect::<Vec<_>>(), ["projection"]);
+    assert_eq!(repeated.iter().map(|op| &op.name).collect::<Vec<_>>(), ["projection"]);
     assert!(again(&fused).all(|op| !op.name.contains("rotary")));
 }
 
@@ -68,13 +68,13 @@ fn checkpoints_by_operator_gather_again_and_keep_what_was_scattered() {
     let block = layer(ranks(8, true), true, Recompute::Operators);
     let collectives: Vec<_> = again(&block)
         .filter_map(|op| match op.work {
-            Work::Collective(collective) => Some((op.name, collective.kind)),
+            Work::Collective(collective) => Some((&*op.name, collective.kind)),
             _ => None,
         })
         .collect();
     let gather = CollectiveKind::AllGather;
     assert_eq!(collectives, [("gather query input", gather), ("gather mlp gate input", gather)]);
-    assert!(block.saved().iter().any(|tensor| tensor.name == "projection output, scattered"));
+    assert!(block.saved().into_iter().any(|id| block.tensor(id).name == "projection output, scattered"));
 }
 
 /// Three projections gather their input once and sum its gradient once, after their own sum; nothing runs beside.
@@ -95,7 +95,7 @@ fn projections_share_what_ranks_exchange() {
         [2, 2]
     );
     let sums: Vec<_> =
-        block.backward.iter().map(|op| op.name).filter(|name| name.ends_with(", added")).collect();
+        block.backward.iter().map(|op| &op.name).filter(|name| name.ends_with(", added")).collect();
     assert_eq!(
         sums,
         ["mlp up input gradient, added", "key input gradient, added", "value input gradient, added"]

@@ -7,6 +7,7 @@ use super::super::execution::ShardedTransformer;
 use super::super::names::names;
 use super::Part;
 use crate::graph::operator::{CollectiveKind, Group, Pass, StreamClass};
+use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors of keys or values on their way.
@@ -49,8 +50,8 @@ const COPY: StreamClass = StreamClass::Elementwise;
 pub(in super::super) fn forward(
     draft: &mut Draft,
     on: &ShardedTransformer,
-    operands: [&'static str; 3],
-    context: &'static str,
+    operands: [Name; 3],
+    context: Name,
 ) {
     let (part, shape) = (Part::of(on), Shape::of(on));
     let [query, key, value] = operands;
@@ -70,9 +71,9 @@ pub(in super::super) fn forward(
 pub(in super::super) fn backward(
     draft: &mut Draft,
     on: &ShardedTransformer,
-    operands: [&'static str; 3],
-    gradient: &'static str,
-    [query_gradient, key_gradient, value_gradient]: [&'static str; 3],
+    operands: [Name; 3],
+    gradient: Name,
+    [query_gradient, key_gradient, value_gradient]: [Name; 3],
 ) {
     let (part, shape) = (Part::of(on), Shape::of(on));
     let [query, key, value] = operands;
@@ -118,7 +119,7 @@ fn gather(
     draft: &mut Draft,
     on: &ShardedTransformer,
     shape: &Shape,
-    [(key, keys_here), (value, values_here)]: [(&'static Gathered, &'static str); 2],
+    [(key, keys_here), (value, values_here)]: [(&'static Gathered, Name); 2],
 ) {
     let [_, keys, values] = shape.widths().map(|width| on.bytes(on.tokens() * width) * on.context());
     let all = [(key, keys_here, keys), (value, values_here, values)];

@@ -5,6 +5,7 @@ use super::super::draft::{Draft, Issue};
 use super::super::execution::ShardedTransformer;
 use super::super::names::names;
 use crate::graph::operator::{CollectiveKind, Group, StreamClass};
+use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors of an exchange.
@@ -19,8 +20,8 @@ names! { $
 /// A tensor on its way: from one name to another, with its bytes.
 pub(in super::super) struct Passage {
     pub(in super::super) names: &'static Exchange,
-    pub(in super::super) from: &'static str,
-    pub(in super::super) to: &'static str,
+    pub(in super::super) from: Name,
+    pub(in super::super) to: Name,
     pub(in super::super) bytes: u64,
 }
 
@@ -29,7 +30,7 @@ pub(in super::super) fn exchange(draft: &mut Draft, on: &ShardedTransformer, pas
     debug_assert!(on.context() > 1, "a rank alone has all heads and tokens");
     for Passage { names, from, bytes, .. } in passages {
         let class = StreamClass::Permutation;
-        draft.stream(names.arrange, class, (*bytes, *bytes), &[from], &[(names.arranged, *bytes)]);
+        draft.stream(names.arrange, class, (*bytes, *bytes), &[*from], &[(names.arranged, *bytes)]);
         let work = (CollectiveKind::AllToAll, Group::Context, *bytes);
         draft.collective(
             names.exchange,
@@ -41,6 +42,6 @@ pub(in super::super) fn exchange(draft: &mut Draft, on: &ShardedTransformer, pas
     }
     for Passage { names, to, bytes, .. } in passages {
         let class = StreamClass::Permutation;
-        draft.stream(names.order, class, (*bytes, *bytes), &[names.exchanged], &[(to, *bytes)]);
+        draft.stream(names.order, class, (*bytes, *bytes), &[names.exchanged], &[(*to, *bytes)]);
     }
 }

@@ -3,30 +3,30 @@
 //! attention to the rank's own; queries meet them part by part, and what that gives is summed in fp32. In the backward pass
 //! gradients of keys and values go from rank to rank in fp32, until they are home. A sum is one pass, as compiled; eager it is several.
 
-use crate::model::names::name;
+use crate::model::names::{Name, name};
 
 use super::super::draft::{Draft, Issue};
 use super::super::execution::ShardedTransformer;
 use super::{Ring, numbered};
 use crate::graph::operator::{CollectiveKind, Dtype, Group, Pass, StreamClass};
 
-const JOINED: &str = "keys and values";
-const GATHERED: &str = "keys and values of all ranks";
-const AGAIN: [&str; 2] = ["keys and values again", "keys and values of all ranks again"];
-const CONTEXT: &str = "context";
-const LOG_SUMS: &str = "log-sum-exp";
-const SUM: &str = "sum of contexts";
-const LOG_SUMS_SUM: &str = "sum of exponentials";
-const QUERY_SUM: &str = "sum of query gradients";
-const PAIR_SUM: &str = "sum of key and value gradients";
+const JOINED: Name = Name::of("keys and values");
+const GATHERED: Name = Name::of("keys and values of all ranks");
+const AGAIN: [Name; 2] = [Name::of("keys and values again"), Name::of("keys and values of all ranks again")];
+const CONTEXT: Name = Name::of("context");
+const LOG_SUMS: Name = Name::of("log-sum-exp");
+const SUM: Name = Name::of("sum of contexts");
+const LOG_SUMS_SUM: Name = Name::of("sum of exponentials");
+const QUERY_SUM: Name = Name::of("sum of query gradients");
+const PAIR_SUM: Name = Name::of("sum of key and value gradients");
 const COPY: StreamClass = StreamClass::Elementwise;
 
 /// From queries, keys and values to tensor `context`.
 pub(in super::super) fn forward(
     draft: &mut Draft,
     on: &ShardedTransformer,
-    [query, key, value]: [&'static str; 3],
-    context: &'static str,
+    [query, key, value]: [Name; 3],
+    context: Name,
 ) {
     let ring = Ring::of(on);
     ring.gather(draft, issue(on), [key, value], [JOINED, GATHERED]);
@@ -49,9 +49,9 @@ pub(in super::super) fn forward(
 pub(in super::super) fn backward(
     draft: &mut Draft,
     on: &ShardedTransformer,
-    [query, key, value]: [&'static str; 3],
-    (context, gradient): (&'static str, &'static str),
-    results: [&'static str; 3],
+    [query, key, value]: [Name; 3],
+    (context, gradient): (Name, Name),
+    results: [Name; 3],
 ) {
     let ring = Ring::of(on);
     let [joined, gathered] = AGAIN;
@@ -82,13 +82,7 @@ const fn issue(on: &ShardedTransformer) -> Issue {
 
 impl Ring {
     /// Joins keys and values, so that one gather carries both, beside attention to the rank's own.
-    fn gather(
-        &self,
-        draft: &mut Draft,
-        issue: Issue,
-        own: [&'static str; 2],
-        [joined, gathered]: [&'static str; 2],
-    ) {
+    fn gather(&self, draft: &mut Draft, issue: Issue, own: [Name; 2], [joined, gathered]: [Name; 2]) {
         let (pair, all) = (self.pair, self.part.ranks * self.pair);
         draft.stream(name("join", joined), COPY, (pair, pair), &own, &[(joined, pair)]);
         let work = (CollectiveKind::AllGather, Group::Context, all);
@@ -96,7 +90,7 @@ impl Ring {
     }
 
     /// Adds what a step gives to what is there, both weighted by their sums of exponentials.
-    fn add_context(&self, draft: &mut Draft, step: u64, context: &'static str) {
+    fn add_context(&self, draft: &mut Draft, step: u64, context: Name) {
         let meeting = self.part.meeting(step);
         let sums = self.shape.log_sums(self.part.tokens);
         let (before, before_bytes) = if step == 1 {
@@ -131,7 +125,7 @@ impl Ring {
         draft.collective(numbered("pass on gradients", step), work, issue, &[sum], &writes);
     }
 
-    fn add_query_gradient(&self, draft: &mut Draft, step: u64, result: &'static str) {
+    fn add_query_gradient(&self, draft: &mut Draft, step: u64, result: Name) {
         let of_step = numbered("query gradient", step);
         let (reads, before) = match step {
             0 => (vec![of_step], 0),
@@ -148,7 +142,7 @@ impl Ring {
 }
 
 /// Gradients of keys and values that the rank before has sent in a step.
-fn arrived(step: u64) -> &'static str {
+fn arrived(step: u64) -> Name {
     name(numbered(PAIR_SUM, step), "arrived")
 }
 

@@ -1,7 +1,7 @@
 //! Ring attention: while a rank computes attention of its queries to the keys it has, these go on to the next rank and
 //! others come from the one before. Partial results are put together by the sums of their exponentials.
 
-use crate::model::names::name;
+use crate::model::names::{Name, name};
 
 use super::super::draft::{Draft, Issue};
 use super::super::execution::ShardedTransformer;
@@ -9,17 +9,17 @@ use super::{Ring, numbered};
 use crate::graph::operator::{CollectiveKind, Group, Pass, StreamClass};
 
 /// What it computes with is joined, so that one message carries both.
-const PAIR: &str = "keys and values";
-const PAIR_GRADIENT: &str = "keys and values gradient";
-const LOG_SUMS: &str = "log-sum-exp";
+const PAIR: Name = Name::of("keys and values");
+const PAIR_GRADIENT: Name = Name::of("keys and values gradient");
+const LOG_SUMS: Name = Name::of("log-sum-exp");
 const COPY: StreamClass = StreamClass::Elementwise;
 
 /// From queries, keys and values to tensor `context`.
 pub(in super::super) fn forward(
     draft: &mut Draft,
     on: &ShardedTransformer,
-    [query, key, value]: [&'static str; 3],
-    context: &'static str,
+    [query, key, value]: [Name; 3],
+    context: Name,
 ) {
     let ring = Ring::of(on);
     let Ring { shape, pair, .. } = &ring;
@@ -58,9 +58,9 @@ pub(in super::super) fn forward(
 pub(in super::super) fn backward(
     draft: &mut Draft,
     on: &ShardedTransformer,
-    query: &'static str,
-    (context, gradient): (&'static str, &'static str),
-    [query_gradient, key_gradient, value_gradient]: [&'static str; 3],
+    query: Name,
+    (context, gradient): (Name, Name),
+    [query_gradient, key_gradient, value_gradient]: [Name; 3],
 ) {
     let ring = Ring::of(on);
     let (ranks, pair) = (ring.part.ranks, ring.pair);
@@ -70,8 +70,8 @@ pub(in super::super) fn backward(
     for step in 0..ranks {
         let before = step.checked_sub(1).map(|before| numbered(PAIR_GRADIENT, before));
         let summed = name(numbered(PAIR_GRADIENT, step), "arrived");
-        let mut sent: Vec<&'static str> = before.into_iter().collect();
-        let mut arriving: Vec<(&'static str, u64)> = before.iter().map(|_| (summed, pair)).collect();
+        let mut sent: Vec<Name> = before.into_iter().collect();
+        let mut arriving: Vec<(Name, u64)> = before.iter().map(|_| (summed, pair)).collect();
         if step + 1 < ranks {
             sent.insert(0, returned(step));
             arriving.insert(0, (returned(step + 1), pair));
@@ -110,13 +110,7 @@ pub(in super::super) fn backward(
 
 impl Ring {
     /// Sends tensors to the next rank, and gets those of the one before.
-    fn pass_on(
-        &self,
-        draft: &mut Draft,
-        name: &'static str,
-        reads: &[&'static str],
-        writes: &[(&'static str, u64)],
-    ) {
+    fn pass_on(&self, draft: &mut Draft, name: Name, reads: &[Name], writes: &[(Name, u64)]) {
         let bytes = self.pair * writes.len() as u64;
         draft.collective(
             name,
