@@ -48,15 +48,15 @@ pub use workloads::model::transformer::{
     Recompute as RecomputeMode, Scaling, Sharding, Step,
 };
 pub use workloads::order::{MicroBatches, PipelineSchedule as Schedule};
-pub use workloads::placement::Placement;
-pub use workloads::plan::Launch;
-pub use workloads::realise::messages::SendMode;
-pub use workloads::site::Outside;
 pub use workloads::passes::Techniques;
 pub use workloads::passes::bpipe::{Bpipe, PairTransfer};
 pub use workloads::passes::offload::{ActivationOffload, Keep};
+pub use workloads::passes::realise::messages::SendMode;
 pub use workloads::passes::recompute::Recompute;
 pub use workloads::passes::swap::{Coordination, Swap};
+pub use workloads::placement::Placement;
+pub use workloads::plan::Launch;
+pub use workloads::site::Outside;
 
 /// Everything that determines a run: what is trained, on what, how, and with which techniques.
 ///

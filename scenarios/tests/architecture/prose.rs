@@ -54,7 +54,10 @@ fn offenders(files: &[PathBuf]) -> BTreeMap<&'static str, usize> {
             }
             if let Some(doc) = doc.map(str::trim_start) {
                 let begins = !in_doc && FIRST_WORDS.iter().any(|word| doc.starts_with(word));
-                count("docs that begin with what, whether, who, those, of, so many or the same", begins.into());
+                count(
+                    "docs that begin with what, whether, who, those, of, so many or the same",
+                    begins.into(),
+                );
                 let phrases = PHRASES.iter().filter(|phrase| doc.contains(**phrase)).count();
                 count("docs with so many, the same of or none:", phrases);
             }

@@ -58,7 +58,7 @@ impl LayeredPlan {
                            use 1 stage";
             wrong("pipeline", problem.to_owned());
         }
-        let Pipelining { micro_batches, schedule, steps, techniques, .. } = &self.deployment.pipelining;
+        let &Pipelining { micro_batches, schedule, steps, ref techniques, .. } = &self.deployment.pipelining;
         if schedule.chain(self.stages.max(1)).chunks > 1 {
             let problem = format!(
                 "`{}` has several chunks per stage, but layers are cut once for each: use `1f1b`",

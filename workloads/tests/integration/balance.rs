@@ -5,9 +5,9 @@ use sim_core::outcome::End;
 use sim_core::time::Time;
 use workloads::names::{cause, kind};
 use workloads::order::PipelineSchedule;
-use workloads::plan::{PipelinePlan, build};
 use workloads::passes::bpipe::{Bpipe, EvictionPolicy, PairTransfer};
 use workloads::passes::recompute::Recompute;
+use workloads::plan::{PipelinePlan, build};
 
 use crate::plans::{keeping, on, stage, uniform};
 use crate::simulated::{completed, simulated};

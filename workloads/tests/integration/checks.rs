@@ -2,14 +2,14 @@
 
 use hw_models::settings::{Bytes, Count};
 use workloads::check::{Fault, Problem, schedule as check};
-use workloads::transfer::{Dispositions, Medium};
 use workloads::graph::OpGraph;
 use workloads::order::{Order, PipelineSchedule};
-use workloads::plan::PipelinePlan;
-use workloads::passes::realise;
-use workloads::schedule::{Item, LaneKind, Schedule, StageMemory, Why};
 use workloads::passes::bpipe::{self, Bpipe, EvictionPolicy};
 use workloads::passes::offload::{self, ActivationOffload, Keep, Leaving, Store};
+use workloads::passes::realise;
+use workloads::plan::PipelinePlan;
+use workloads::schedule::{Item, LaneKind, Schedule, StageMemory, Why};
+use workloads::transfer::{Dispositions, Medium};
 
 use crate::plans::{chain, order, stage, uniform};
 
@@ -58,7 +58,14 @@ fn departing() -> (Schedule, OpGraph) {
         store,
         ..ActivationOffload::default()
     };
-    offload::decide(&options, (&graph, Medium::PAGE_LOCKED), order.shape.chain, |_, _| Leaving::AllBut(0), &mut table).unwrap();
+    offload::decide(
+        &options,
+        (&graph, Medium::PAGE_LOCKED),
+        order.shape.chain,
+        |_, _| Leaving::AllBut(0),
+        &mut table,
+    )
+    .unwrap();
     realise::offload::realise(&mut schedule, &graph, &table);
     (schedule, graph)
 }

@@ -7,20 +7,19 @@ use workloads::check::Fault;
 use workloads::error::PlanError;
 use workloads::graph::{Phase, StorageId};
 use workloads::order::PipelineSchedule;
-use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
+use workloads::passes::bpipe::Bpipe;
 use workloads::passes::realise::messages::SendMode;
-use workloads::passes::recompute::Recompute;
 use workloads::passes::{Context, Kind, Pass, Plan, in_order, list};
 use workloads::plan::{PipelinePlan, build, build_by, build_with};
 
-use crate::plans::{stage, uniform};
+use crate::plans::{keeping, stage, uniform};
 
 /// A pipeline that balances what it keeps of recomputed stages, with messages that block.
 fn plan() -> PipelinePlan {
     PipelinePlan {
         send: SendMode::Blocking,
-        recompute: Some(Recompute { stages: None, keeps: vec![500; 8] }),
-        bpipe: Some(Bpipe { policy: EvictionPolicy::EvictNewest, bound: None }),
+        recompute: Some(keeping(500)),
+        bpipe: Some(Bpipe::default()),
         ..uniform(stage(3, 4, 2, 1), 8, 12, PipelineSchedule::OneFOneB)
     }
 }

@@ -7,9 +7,9 @@ use workloads::model::profiled::{ProfiledPipeline, StageProfile};
 use workloads::order::{
     ChunkTiming, Interleaved, MemoryAllowance, Order, PipelineSchedule, Shape, Timing, ZbAuto, generate,
 };
-use workloads::plan::PipelinePlan;
 use workloads::passes::realise::messages::SendMode;
 use workloads::passes::recompute::Recompute;
+use workloads::plan::PipelinePlan;
 
 /// The interleaved schedule.
 pub(crate) fn interleaved(chunks: u32) -> PipelineSchedule {

@@ -2,9 +2,9 @@
 
 use hw_models::settings::{Bytes, Rate};
 use workloads::order::{MemoryAllowance, PipelineSchedule, ZbAuto};
-use workloads::plan::{PlanError, build, estimate};
 use workloads::passes::bpipe::{Bpipe, EvictionPolicy, PairTransfer};
 use workloads::passes::recompute::Recompute;
+use workloads::plan::{PlanError, build, estimate};
 
 use crate::plans::{interleaved, keeping, on, stage, uniform};
 

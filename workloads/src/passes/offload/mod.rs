@@ -143,7 +143,7 @@ impl Pass for ActivationOffload {
         match context.profile {
             Some(ranks) if self.needs_profile() => self.adapt(plan, context.copies.replicas, ranks),
             // What has left comes back from where it went.
-            None if self.needs_profile() => Self { forwarding: false, ..*self }.leave(plan),
+            None if self.needs_profile() => Self { forwarding: false, ..self.clone() }.leave(plan),
             _ => self.leave(plan),
         }
     }

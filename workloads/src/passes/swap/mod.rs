@@ -16,7 +16,6 @@ mod plan;
 mod solver;
 mod timeline;
 
-
 use hw_models::settings::Count;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -195,7 +194,7 @@ fn produced_again(technique: &Swap, plan: &mut Plan, estimates: &CostBook) -> Ve
             visits: &steps[0].order.stages[stage as usize],
             room: memory.room(),
             links: estimates.links_of_host(stage),
-            prefetch: technique.prefetch as usize,
+            prefetch: technique.prefetch.get() as usize,
             store: technique.store,
         };
         let made = choice.made(graph, estimates);

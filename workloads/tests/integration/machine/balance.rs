@@ -10,9 +10,9 @@ use sim_core::platform::Demand;
 use workloads::lower::Lowered;
 use workloads::model::transformer::Transformer;
 use workloads::names::{cause, kind};
+use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
 use workloads::placement::{Extent, Placement};
 use workloads::schedule::LaneKind;
-use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
 
 use super::{Ran, SendMode, TransformerPlan, World, gpt, plan, sum};
 

@@ -5,9 +5,9 @@ use hw_models::storage::{Members, PATHS, PathCatalogue, PathParameters};
 use sim_core::outcome::End;
 use workloads::model::transformer::{AttentionKernel, Sharding, States};
 use workloads::names::kind;
-use workloads::plan::{DriveArray, Drives, PlanError};
 use workloads::passes::offload::{ActivationOffload, Keep, Store};
 use workloads::passes::zero_infinity::ZeroInfinity;
+use workloads::plan::{DriveArray, Drives, PlanError};
 
 use super::{Ran, TransformerPlan, World, gpt, plan};
 

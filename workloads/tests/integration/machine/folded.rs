@@ -6,8 +6,8 @@ use sim_core::outcome::Run;
 use sim_core::{Options, simulate};
 use workloads::model::transformer::Recompute;
 use workloads::order::PipelineSchedule;
-use workloads::passes::realise::messages::SendMode;
 use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
+use workloads::passes::realise::messages::SendMode;
 
 use super::exchanged::overlaps;
 use super::{Placement, Sharding, TransformerPlan, World, every_layer, gpt, plan, schedule};

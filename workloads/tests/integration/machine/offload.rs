@@ -11,10 +11,10 @@ use workloads::memory::{Framework, Placeholder};
 use workloads::model::transformer::{AttentionKernel, Recompute};
 use workloads::names::kind;
 use workloads::order::PipelineSchedule;
-use workloads::plan::{DriveArray, Drives, PlanError};
-use workloads::site::Outside;
 use workloads::passes::offload::adaptive::Kept;
 use workloads::passes::offload::{ActivationOffload, Keep, Store};
+use workloads::plan::{DriveArray, Drives, PlanError};
+use workloads::site::Outside;
 
 use super::drives::{self, array};
 use super::tensors::rank_of;

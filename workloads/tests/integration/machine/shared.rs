@@ -165,7 +165,8 @@ fn what_hosts_keep_is_not_on_the_gpu() {
     for plan in with_hosts() {
         let list = Ranks::of_transformer(&plan).unwrap().training(&order(&plan), (0, 0), &NOTHING);
         let pipelining = &plan.deployment.pipelining;
-        let away = pipelining.techniques.zero_infinity.as_ref().is_some_and(|kept| kept.parameters.are_away());
+        let away =
+            pipelining.techniques.zero_infinity.as_ref().is_some_and(|kept| kept.parameters.are_away());
         let ranks = if pipelining.techniques.zero_infinity.is_some() { plan.data } else { 1 };
         let there = bytes(&list, kind::PARAMETERS).0;
         let share = 2 * parameters(&plan).0 / u64::from(ranks);

@@ -5,10 +5,10 @@ use sim_core::{Options, simulate};
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{AttentionKernel, Recompute, Sharding, States};
 use workloads::order::PipelineSchedule;
+use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
+use workloads::passes::realise::messages::SendMode;
 use workloads::placement::Placement;
 use workloads::plan::{Launch, estimate_transformer};
-use workloads::passes::realise::messages::SendMode;
-use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
 
 use super::exchanged::overlaps;
 use super::{TransformerPlan, World, every_layer, gpt, plan, schedule};

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use workloads::model::hosted::KeptParameters;
 use workloads::model::transformer::{AttentionKernel, Sharding, States};
 use workloads::names::{cause, kind};
+use workloads::passes::zero_infinity::ZeroInfinity;
 use workloads::plan::{Drives, PlanError};
 use workloads::site::Outside;
-use workloads::passes::zero_infinity::ZeroInfinity;
 
 use super::drives::{array, path};
 use super::exchanged::parameters;

@@ -6,9 +6,9 @@ use sim_core::fixed::Ratio;
 use sim_core::platform::{Demand, Route};
 use workloads::model::transformer::{AttentionKernel, Sharding, States, Step};
 use workloads::names::{cause, kind};
+use workloads::passes::zero_offload::ZeroOffload;
 use workloads::plan::PlanError;
 use workloads::schedule::LaneKind;
-use workloads::passes::zero_offload::ZeroOffload;
 
 use super::exchanged::parameters;
 use super::offload::{box_with_links, moved};
