@@ -5,7 +5,7 @@ use hw_models::provenance::Origin;
 
 use crate::chain::Hop;
 use crate::cost::boundary;
-use crate::graph::operator::{CollectiveKind, Group};
+use crate::graph::operator::{CollectiveKind, Group, Role};
 use crate::graph::{OpGraph, OpId, OperatorId, StorageId};
 use crate::transfer::Medium;
 
@@ -131,8 +131,12 @@ impl Accounts {
             TaskKind::Operator(op) => self.operators[self.operator_of[op.0 as usize].0 as usize],
             TaskKind::Message(hop) => self.messages[boundary(hop)],
             TaskKind::Transfer { medium, returns, .. } => {
-                let origin = if medium == Medium::HBM { self.copies } else { self.away };
-                copy(Communication::of_activation(medium, returns), origin)
+                let way = if returns { [medium, Medium::HBM] } else { [Medium::HBM, medium] };
+                match (medium == Medium::HBM, returns) {
+                    (true, false) => copy(Communication::Eviction, self.copies),
+                    (true, true) => copy(Communication::Load, self.copies),
+                    _ => copy(Communication::of_transfer(Role::Activation, way[0], way[1]), self.away),
+                }
             }
             TaskKind::Issue | TaskKind::Meeting => {
                 Account { communication: None, model: TimeModel::Host, shape: 0, origin: self.host }
@@ -142,15 +146,17 @@ impl Accounts {
 }
 
 impl Communication {
-    /// That of an activation that goes to another tier, or comes back.
-    fn of_activation(medium: Medium, returns: bool) -> Self {
-        match (medium, returns) {
-            (Medium::HBM, false) => Self::Eviction,
-            (Medium::HBM, true) => Self::Load,
-            (Medium::DRIVES, false) => Self::Write,
-            (Medium::DRIVES, true) => Self::Read,
-            (_, false) => Self::Offload,
-            (_, true) => Self::Reload,
+    /// That of bytes that go from one tier to another. Copies between GPUs and hosts count as those of activations do.
+    pub(crate) fn of_transfer(role: Role, from: Medium, to: Medium) -> Self {
+        match (role, from, to) {
+            (Role::Activation, Medium::HBM, Medium::DRIVES) => Self::Write,
+            (Role::Activation, Medium::DRIVES, Medium::HBM) => Self::Read,
+            (Role::Parameter, Medium::DRIVES, _) => Self::ReadParameters,
+            (Role::Parameter, _, Medium::DRIVES) => Self::WriteParameters,
+            (_, Medium::DRIVES, _) => Self::ReadStates,
+            (_, _, Medium::DRIVES) => Self::WriteStates,
+            (_, Medium::HBM, _) => Self::Offload,
+            _ => Self::Reload,
         }
     }
 

@@ -9,7 +9,6 @@ use sim_core::program::CapTable;
 use sim_core::time::Time;
 
 use crate::chain::Hop;
-use crate::graph::operator::HostWorkKind;
 use crate::graph::{Op, OpGraph, OpId};
 use crate::transfer::Medium;
 
@@ -80,15 +79,24 @@ pub enum OpCost {
         /// Most SMs it can use.
         sms: u32,
     },
-    /// Work of the host beside a rank: bytes over its links or, for its processors, of its memory.
-    Host {
-        /// What it does.
-        kind: HostWorkKind,
-        /// With how many bytes.
+    /// A copy between tiers of memory, over the way that the site knows between them.
+    Transfer {
+        /// Where it begins.
+        from: Medium,
+        /// Where it ends.
+        to: Medium,
+        /// How much is copied.
         bytes: u64,
         /// Passes first.
         latency: Time,
         /// The speed when nothing contends, where something else than links and memory limits it.
+        cap: Rate,
+    },
+    /// Work of the host's processors on bytes of its memory.
+    Host {
+        /// How many they are.
+        bytes: u64,
+        /// The speed when nothing contends, where something else than memory limits it.
         cap: Rate,
     },
     /// A collective: phases one after the other, each joined by all ranks of its channel.
@@ -144,7 +152,8 @@ impl CostBook {
             &OpCost::Kernel { fixed, bytes, speed, sms } => {
                 fixed.saturating_add(duration(bytes, self.speeds[speed as usize].cap(sms)))
             }
-            &OpCost::Host { bytes, latency, cap, .. } => latency.saturating_add(duration(bytes, cap)),
+            &OpCost::Transfer { bytes, latency, cap, .. } => latency.saturating_add(duration(bytes, cap)),
+            &OpCost::Host { bytes, cap } => duration(bytes, cap),
             OpCost::Collective(phases) => phases.iter().fold(Time::ZERO, |sum, phase| {
                 sum.saturating_add(phase.latency).saturating_add(duration(phase.bytes, phase.cap))
             }),

@@ -20,6 +20,7 @@ use thiserror::Error;
 
 use crate::cost::{CollectivePhase, Message, OpCost};
 use crate::graph::operator::Stream;
+use crate::graph::operator::{Medium, Transfer};
 use crate::model::reuse::Reuse;
 use crate::model::transformer::{Collective, CollectiveKind, Group, HostWork, HostWorkKind, Operator, Work};
 use crate::plan::{HostRates, Launch};
@@ -154,8 +155,10 @@ impl<'a> CostModels<'a> {
         if let Work::Collective(collective) = &operator.work {
             return self.collective(collective);
         }
-        if let Work::Host(work) = operator.work {
-            return Ok(self.host(work));
+        match operator.work {
+            Work::Transfer(transfer) => return Ok(self.transfer(transfer)),
+            Work::Host(work) => return Ok(self.host(work)),
+            _ => {}
         }
         let costs = self.kernels.iter().filter_map(|model| kernel(model, &operator.work, reused).transpose());
         let costs = costs.collect::<Result<Vec<_>, KernelError>>()?;
@@ -165,23 +168,27 @@ impl<'a> CostModels<'a> {
         Ok(OpCost::Kernel { fixed, bytes: fastest.bytes, speed, sms: fastest.sms_wanted })
     }
 
-    /// What a host does for a rank: copies start, processors and drives do not.
+    /// Cost of a copy between tiers: those of copy engines start, those of drives do not.
+    fn transfer(&self, Transfer { from, to, bytes, .. }: Transfer) -> OpCost {
+        let by_engine = |way: usize| self.host_copies.map(|copies| copies[way]);
+        let copy = match (from, to) {
+            (Medium::HBM, _) => by_engine(0),
+            (_, Medium::HBM) => by_engine(1),
+            _ => None,
+        };
+        let latency = copy.map_or(Time::ZERO, |copy| copy.latency);
+        let cap = copy.and_then(|copy| copy.at_most).map_or(Rate::UNLIMITED, Rate::per_second);
+        OpCost::Transfer { from, to, bytes, latency, cap }
+    }
+
+    /// Cost of work of the host's processors.
     fn host(&self, HostWork { kind, bytes }: HostWork) -> OpCost {
-        let copy = |way: usize| self.host_copies.map(|copies| copies[way]);
-        let (latency, at_most, times) = match kind {
-            HostWorkKind::Receive | HostWorkKind::Send => {
-                let copy = copy(usize::from(kind == HostWorkKind::Send));
-                (copy.map_or(Time::ZERO, |copy| copy.latency), copy.and_then(|copy| copy.at_most), 1)
-            }
-            HostWorkKind::Process => (Time::ZERO, self.hosts.update, 1),
-            HostWorkKind::Copy => (Time::ZERO, self.hosts.gradients, 2),
-            HostWorkKind::ReadStates
-            | HostWorkKind::WriteStates
-            | HostWorkKind::ReadParameters
-            | HostWorkKind::WriteParameters => (Time::ZERO, None, 1),
+        let (at_most, times) = match kind {
+            HostWorkKind::Update => (self.hosts.update, 1),
+            HostWorkKind::Copy => (self.hosts.gradients, 2),
         };
         let cap = at_most.map_or(Rate::UNLIMITED, |rate| Rate::per_second(rate * times as f64));
-        OpCost::Host { kind, bytes: bytes * times, latency, cap }
+        OpCost::Host { bytes: bytes * times, cap }
     }
 
     /// A message of `bytes` from a stage to another.
@@ -284,6 +291,6 @@ pub fn kernel(model: &KernelModel, work: &Work, reused: &[Reuse]) -> Result<Opti
             let there = reused.iter().map(|reuse| model.cached(reuse.bytes, reuse.distance)).sum::<u64>();
             model.stream(&Stream { bytes_cached: there.min(stream.bytes_read), ..*stream }).map(Some)
         }
-        Work::Collective(_) | Work::Host(_) | Work::Opaque { .. } => Ok(None),
+        Work::Collective(_) | Work::Transfer(_) | Work::Host(_) | Work::Opaque { .. } => Ok(None),
     }
 }

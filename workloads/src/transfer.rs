@@ -9,42 +9,7 @@ use thiserror::Error;
 
 use crate::graph::{OpGraph, OpId, StorageId};
 
-/// A tier of memory, as a stage sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tier {
-    /// The stage whose ranks own it, or have it beside them.
-    pub owner: u32,
-    /// What it consists of.
-    pub medium: Medium,
-}
-
-/// A kind of memory, by its name. The site says which store of a rank it is and which ways lead there, the cost book what copies
-/// cost: another medium is another entry in both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Medium(pub &'static str);
-
-impl Medium {
-    /// Memory of GPUs.
-    pub const HBM: Self = Self("GPU memory");
-    /// Page-locked memory of hosts.
-    pub const PAGE_LOCKED: Self = Self("page-locked host memory");
-    /// Memory of hosts that is not page-locked.
-    pub const PAGEABLE: Self = Self("pageable host memory");
-    /// An array of drives.
-    pub const DRIVES: Self = Self("drives");
-}
-
-impl Tier {
-    /// Memory of the GPUs of a stage.
-    pub const fn hbm(owner: u32) -> Self {
-        Self { owner, medium: Medium::HBM }
-    }
-
-    /// Whether it is memory of GPUs.
-    pub fn is_hbm(self) -> bool {
-        self.medium == Medium::HBM
-    }
-}
+pub use crate::graph::tier::{Medium, Tier};
 
 /// Start of the copy of a tensor that leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

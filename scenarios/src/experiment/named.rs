@@ -1,16 +1,42 @@
-//! The files that a scenario names.
+//! Facts that all scenarios of an experiment share: the files that they name, and which of them can be built.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::calibrations::Calibrations;
 use super::configs::Configs;
 use super::files::Files;
 use super::layers::Layers;
+use crate::schema::Scenario;
 use crate::text::source::Sources;
 
-/// What they say, or what is wrong with them.
+/// Scenarios that are remembered to be buildable.
+const REMEMBERED: usize = 16;
+
+/// Contents of the files, or what is wrong with them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Named {
     pub(super) configs: Configs,
     pub(super) calibrations: Calibrations,
+    pub(super) buildable: Buildable,
+}
+
+/// The scenarios that were last found buildable: each is resolved several times on its way to a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Buildable(Arc<Mutex<VecDeque<Scenario>>>);
+
+impl Buildable {
+    /// Whether a scenario is one of them.
+    pub(super) fn knows(&self, scenario: &Scenario) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(scenario)
+    }
+
+    /// Remembers a scenario, and forgets the oldest.
+    pub(super) fn remember(&self, scenario: &Scenario) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.truncate(REMEMBERED - 1);
+        known.push_front(scenario.clone());
+    }
 }
 
 impl Named {
@@ -19,6 +45,7 @@ impl Named {
         Self {
             configs: Configs::read(files, layers, sources),
             calibrations: Calibrations::read(files, layers, sources),
+            buildable: Buildable::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The invariants of ARCHITECTURE.md that can be read off the tree.
 
 mod prose;
+mod techniques;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

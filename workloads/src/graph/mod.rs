@@ -4,6 +4,7 @@
 pub mod block;
 pub mod operator;
 pub(crate) mod part;
+pub mod tier;
 
 use std::collections::BTreeMap;
 

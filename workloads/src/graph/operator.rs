@@ -9,6 +9,7 @@ pub use hw_models::kernels::{
 };
 
 use crate::graph::Phase;
+pub use crate::graph::tier::{Medium, Role, Transfer};
 
 /// A kernel or a collective of one rank.
 ///
@@ -77,7 +78,9 @@ pub enum Work {
     Stream(Stream),
     /// Communication within a group.
     Collective(Collective),
-    /// What the host beside a rank does.
+    /// A copy between tiers of memory.
+    Transfer(Transfer),
+    /// Work of the host's processors.
     Host(HostWork),
     /// What a chunk of a stage does in a phase, of which only a profile knows how long it takes.
     Opaque {
@@ -109,22 +112,10 @@ pub struct HostWork {
 /// Kinds of [`HostWork`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HostWorkKind {
-    /// They come from the GPU.
-    Receive,
-    /// They go to the GPU.
-    Send,
-    /// Its processors read and write them.
-    Process,
-    /// Its processors copy them: they are read, and written once more.
+    /// Its processors read states and gradients, and write what an update makes of them.
+    Update,
+    /// Its processors copy gradients to buffers: they are read, and written once more.
     Copy,
-    /// States come from its drives.
-    ReadStates,
-    /// States, or gradients, go to its drives.
-    WriteStates,
-    /// Parameters come from its drives.
-    ReadParameters,
-    /// Parameters go to its drives.
-    WriteParameters,
 }
 
 /// Communication among the ranks of a group.
@@ -205,7 +196,11 @@ impl Work {
             Self::Convolution(convolution) => convolution.flops(),
             Self::Grouped(grouped) => grouped.groups.flops(),
             Self::Attention(attention) => attention.flops(),
-            Self::Stream(_) | Self::Collective(_) | Self::Host(_) | Self::Opaque { .. } => 0.0,
+            Self::Stream(_)
+            | Self::Collective(_)
+            | Self::Transfer(_)
+            | Self::Host(_)
+            | Self::Opaque { .. } => 0.0,
         }
     }
 
@@ -218,6 +213,7 @@ impl Work {
             Self::Attention(attention) => attention.bytes(),
             Self::Stream(stream) => stream.bytes_read.saturating_add(stream.bytes_written),
             Self::Collective(collective) => collective.bytes,
+            Self::Transfer(transfer) => transfer.bytes,
             Self::Host(work) => work.bytes,
             Self::Opaque { .. } => 0,
         }

@@ -6,7 +6,8 @@ use hw_models::provenance::Origin;
 
 use super::{CostModels, Hardware, HardwareError, kernel, path};
 use crate::account::{Account, Communication, TimeModel};
-use crate::model::transformer::{Collective, CollectiveKind, HostWork, HostWorkKind, Operator, Work};
+use crate::graph::operator::{Medium, Transfer};
+use crate::model::transformer::{Collective, CollectiveKind, Operator, Work};
 
 impl CostModels<'_> {
     /// What an operator counts as.
@@ -18,8 +19,14 @@ impl CostModels<'_> {
         if let Work::Collective(collective) = &operator.work {
             return self.account_of_collective(collective, hardware);
         }
-        if let Work::Host(work) = operator.work {
-            return Ok(account_of_host(work, hardware));
+        match operator.work {
+            Work::Transfer(transfer) => return Ok(account_of_transfer(transfer, hardware)),
+            // What processors take rests on the host's memory, which nobody has measured.
+            Work::Host(_) => {
+                let (communication, model) = (None, TimeModel::Host);
+                return Ok(Account { communication, model, shape: 0, origin: Origin::Estimate });
+            }
+            _ => {}
         }
         let model = self.kernels.first().ok_or(HardwareError::NoGpu)?;
         let cost = kernel(model, &operator.work, &[])?.ok_or(HardwareError::NoGpu)?;
@@ -76,26 +83,12 @@ impl CostModels<'_> {
     }
 }
 
-/// Copies count as those of activations do. What the processors of a host take rests on its memory, which nobody has measured.
-fn account_of_host(work: HostWork, hardware: &Hardware<'_>) -> Account {
-    let copy = |communication| Account {
-        communication: Some(communication),
-        model: TimeModel::Transfer,
-        shape: 0,
-        origin: hardware.host_copies_origin(),
-    };
-    let of_drives = |communication| Account { origin: Origin::DataSheet, ..copy(communication) };
-    match work.kind {
-        HostWorkKind::Receive => copy(Communication::Offload),
-        HostWorkKind::Send => copy(Communication::Reload),
-        HostWorkKind::ReadStates => of_drives(Communication::ReadStates),
-        HostWorkKind::WriteStates => of_drives(Communication::WriteStates),
-        HostWorkKind::ReadParameters => of_drives(Communication::ReadParameters),
-        HostWorkKind::WriteParameters => of_drives(Communication::WriteParameters),
-        HostWorkKind::Process | HostWorkKind::Copy => {
-            Account { communication: None, model: TimeModel::Host, shape: 0, origin: Origin::Estimate }
-        }
-    }
+/// Copies between GPUs and hosts rest on what those of activations do, others on data sheets of drives.
+fn account_of_transfer(Transfer { role, from, to, .. }: Transfer, hardware: &Hardware<'_>) -> Account {
+    let on_drives = [from, to].contains(&Medium::DRIVES);
+    let origin = if on_drives { Origin::DataSheet } else { hardware.host_copies_origin() };
+    let communication = Some(Communication::of_transfer(role, from, to));
+    Account { communication, model: TimeModel::Transfer, shape: 0, origin }
 }
 
 impl Hardware<'_> {

@@ -13,7 +13,6 @@ use super::objects::Object;
 use super::trips::Trips;
 use crate::account::{Task, TaskKind};
 use crate::cost::{CostBook, Message, OpCost};
-use crate::graph::operator::HostWorkKind;
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::names::{cause, kind};
 use crate::schedule::{IssueId, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
@@ -201,16 +200,16 @@ impl<'a> LaneLowering<'a> {
                 let activity = self.activity(kernel, task(0));
                 ops.push(Op::Run { activity });
             }
-            &OpCost::Host { kind, bytes, latency, cap } => {
-                let way = match kind {
-                    HostWorkKind::Receive => Object::ToHost,
-                    HostWorkKind::Send => Object::FromHost,
-                    HostWorkKind::Process | HostWorkKind::Copy => Object::Processors,
-                    HostWorkKind::ReadStates | HostWorkKind::ReadParameters => Object::FromDrives,
-                    HostWorkKind::WriteStates | HostWorkKind::WriteParameters => Object::ToDrives,
-                };
-                let (route, cause) = (self.slot(way), self.program.cause(cause::TRANSFER));
-                let work = Activity { latency, cap, ..Activity::moving(bytes, route, cause) };
+            &OpCost::Transfer { from, to, bytes, latency, cap } => {
+                let (route, cause) =
+                    (self.slot(Object::Between(from, to)), self.program.cause(cause::TRANSFER));
+                let copy = Activity { latency, cap, ..Activity::moving(bytes, route, cause) };
+                let activity = self.activity(copy, task(bytes));
+                ops.push(Op::Run { activity });
+            }
+            &OpCost::Host { bytes, cap } => {
+                let (route, cause) = (self.slot(Object::Processors), self.program.cause(cause::TRANSFER));
+                let work = Activity { cap, ..Activity::moving(bytes, route, cause) };
                 let activity = self.activity(work, task(bytes));
                 ops.push(Op::Run { activity });
             }

@@ -27,14 +27,10 @@ pub(super) enum Object {
     Tier(Medium),
     To(Medium),
     From(Medium),
-    /// The ways to the memory of the host beside a rank and back.
-    ToHost,
-    FromHost,
     /// What its processors read and write.
     Processors,
-    /// The ways between its memory and the drives.
-    FromDrives,
-    ToDrives,
+    /// The way of what a host exchanges with its GPU or its drives, from one medium to another.
+    Between(Medium, Medium),
     /// A channel, and the class of the lane that joins.
     Channel(u32, u8),
     /// Where all ranks of a stage meet.
@@ -56,18 +52,14 @@ impl Objects<'_> {
         let rank = |stage| self.site.rank(stage, replica);
         let own = &self.site.ranks[rank(stage)];
         let host = || own.host.expect("a rank whose host works has one");
-        let drives = || own.drives.expect("a rank that keeps something on drives has some");
         let tier =
             |medium| own.tiers.get(&medium).expect("what leaves a rank goes to a tier that it reaches");
         match object {
             Object::Tier(medium) => tier(medium).store.0,
             Object::To(medium) => tier(medium).out.0,
             Object::From(medium) => tier(medium).back.0,
-            Object::ToHost => host().out.0,
-            Object::FromHost => host().back.0,
             Object::Processors => host().processors.0,
-            Object::FromDrives => drives().back.0,
-            Object::ToDrives => drives().out.0,
+            Object::Between(from, to) => own.ways[&(from, to)].0,
             Object::Signal(signal) => self.cohorts.counter(signal, replica),
             Object::Course(storage) => self.trips.cell(storage, replica),
             Object::Meeting(stage) => self.meetings[&stage].0,

@@ -14,14 +14,15 @@
 use std::ops::Range;
 
 use crate::exchange::{Exchange, LaunchedBy, ReadAhead, Tie};
+use crate::graph::operator::{Medium, Role};
 use crate::graph::{OpId, Phase, Purpose, Storage, StorageId};
-use crate::model::hosted::work;
+use crate::model::hosted::transfer;
 
 use super::cut::PartKind;
 use super::laid::{Laid, Part};
 use super::transformer::{
-    Collective, CollectiveKind, DataParallel, Dtype, Gather, GatherLimit, Group, HostWorkKind, Operator,
-    Sharding, States, Work,
+    Collective, CollectiveKind, DataParallel, Dtype, Gather, GatherLimit, Group, Operator, Sharding, States,
+    Work,
 };
 
 /// Adds to `laid` what the ranks of `data` exchange beside passes, in the types of `states`. `one_at_a_time` says that a stage ends the backward pass
@@ -138,13 +139,16 @@ impl Exchanging<'_> {
         let on = (part.stage, part.chunk);
         let (mut ops, mut read) = (Vec::new(), None);
         let share = bytes.div_ceil(self.data.holding(group).into());
+        let (drives, host) = (Medium::DRIVES, Medium::HOST);
         if let Some(hosted) = self.data.hosted.filter(|hosted| hosted.parameters.are_on_drives()) {
-            let from_drives = ("parameters from drives", phase, work(HostWorkKind::ReadParameters, share));
+            let from_drives =
+                ("parameters from drives", phase, transfer(Role::Parameter, [drives, host], share));
             let op = self.laid.add_beside(on, from_drives, Default::default());
             read = Some(ReadAhead { op, buffers: hosted.parameter_buffers });
         }
         if self.data.parameters_away() {
-            let send = ("parameters to the GPU", phase, work(HostWorkKind::Send, share));
+            let send =
+                ("parameters to the GPU", phase, transfer(Role::Parameter, [host, Medium::HBM], share));
             ops.push(self.laid.add_beside(on, send, filling()));
         }
         if self.exchanges((group, parameters)) {
@@ -234,9 +238,11 @@ impl Exchanging<'_> {
         if self.data.leaves_beside() {
             let share = bytes.div_ceil(self.data.holding(group).into());
             let reads = if ops.is_empty() { summed } else { Vec::new() };
-            let sum = ("sums of gradients to the GPU", Phase::Accumulate, work(HostWorkKind::Send, share));
+            let way = |from, to| transfer(Role::Gradient, [from, to], share);
+            let back = way(Medium::HOST, Medium::HBM);
+            let sum = ("sums of gradients to the GPU", Phase::Accumulate, back);
             ops.push(self.laid.add_beside(on, sum, Default::default()));
-            let leaving = ("gradients to the host", phase, work(HostWorkKind::Receive, share));
+            let leaving = ("gradients to the host", phase, way(Medium::HBM, Medium::HOST));
             ops.push(self.laid.add_beside(on, leaving, [reads, Vec::new()]));
         }
         self.exchanges.push(Exchange { ops, read: None, tie: Tie::Reduce { writer: last } });

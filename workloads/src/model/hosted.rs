@@ -26,7 +26,7 @@ use super::draft::Draft;
 use super::laid::Laid;
 use super::names::Name;
 use super::transformer::{MOMENTS, StateBytes, States};
-use crate::graph::operator::{HostWork, HostWorkKind, Operator, Work};
+use crate::graph::operator::{HostWork, HostWorkKind, Medium, Operator, Role, Transfer, Work};
 
 /// Bytes of a state in fp32.
 const SINGLE: u64 = 4;
@@ -116,14 +116,13 @@ impl HostedStates {
     /// Operators of a step that [`updates`] adds beside one of the visits or exchanges: what a group is read from and written
     /// to, and buffers of gradients.
     pub(crate) fn beside(&self, operator: &Operator) -> u64 {
-        let Work::Host(HostWork { kind, .. }) = operator.work else { return 0 };
         let count = |there: bool, operators: u64| if there { operators } else { 0 };
-        match kind {
-            HostWorkKind::Process => {
+        match operator.work {
+            Work::Host(HostWork { kind: HostWorkKind::Update, .. }) => {
                 let back = count(!self.parameters.are_away(), 1);
                 count(self.states_on_drives, 2) + count(self.parameters.are_on_drives(), 1) + back
             }
-            HostWorkKind::Receive => count(self.states_on_drives, 2),
+            Work::Transfer(Transfer { to: Medium::HOST, .. }) => count(self.states_on_drives, 2),
             _ => 0,
         }
     }
@@ -134,7 +133,7 @@ impl HostedStates {
             let bytes = parameters * states.gradient_bytes();
             draft.push(
                 "gradients to the host",
-                work(HostWorkKind::Receive, bytes),
+                transfer(Role::Gradient, [Medium::HBM, Medium::HOST], bytes),
                 &[Name::of("gradients")],
                 &[],
             );
@@ -146,14 +145,15 @@ impl HostedStates {
         let groups = parameters.div_ceil(self.group.max(1)).max(1);
         for group in 0..groups {
             let count = parameters * (group + 1) / groups - parameters * group / groups;
-            draft.push("update on the host", work(HostWorkKind::Process, count * each), &[], &[]);
+            let update = Work::Host(HostWork { kind: HostWorkKind::Update, bytes: count * each });
+            draft.push("update on the host", update, &[], &[]);
         }
     }
 }
 
-/// Work of the host.
-pub(crate) const fn work(kind: HostWorkKind, bytes: u64) -> Work {
-    Work::Host(HostWork { kind, bytes })
+/// A copy of bytes from one medium to another.
+pub(crate) const fn transfer(role: Role, [from, to]: [Medium; 2], bytes: u64) -> Work {
+    Work::Transfer(Transfer { role, from, to, bytes })
 }
 
 /// Adds to `laid` what goes on between hosts, their drives and GPUs beside the update. Gives what hosts do, by stage; `updated` are
@@ -181,21 +181,24 @@ impl HostedStates {
         (stage, updated): (u32, u64),
     ) -> HostUpdate {
         let HostedStates { delayed, buffers, .. } = *self;
-        let once = |laid: &mut Laid, name, kind, bytes| {
-            laid.add_beside((stage, 0), (name, Phase::Update, work(kind, bytes)), Default::default())
+        let (drives, host) = (Medium::DRIVES, Medium::HOST);
+        let once = |laid: &mut Laid, name, work| {
+            laid.add_beside((stage, 0), (name, Phase::Update, work), Default::default())
         };
         let mut gradients = Vec::new();
         let received = exchanges.iter().filter_map(|exchange| exchange.ops.last());
         for &received in received.filter(|_| self.states_on_drives) {
-            let HostWork { bytes, .. } = match laid.graph.operator(received).work {
-                Work::Host(work) if work.kind == HostWorkKind::Receive => work,
+            let bytes = match laid.graph.operator(received).work {
+                Work::Transfer(Transfer { to: Medium::HOST, bytes, .. }) => bytes,
                 _ => continue,
             };
             let single = bytes / states.gradient_bytes() * SINGLE;
+            let copy = Work::Host(HostWork { kind: HostWorkKind::Copy, bytes: single });
+            let written = transfer(Role::State, [host, drives], single);
             gradients.push(HostGradients {
                 received,
-                copied: once(laid, "gradients to a buffer", HostWorkKind::Copy, single),
-                written: once(laid, "gradients to drives", HostWorkKind::WriteStates, single),
+                copied: once(laid, "gradients to a buffer", copy),
+                written: once(laid, "gradients to drives", written),
             });
         }
         let visit = laid.graph.visit(stage, 0, Phase::Update).to_vec();
@@ -204,24 +207,23 @@ impl HostedStates {
         let kept = each * SINGLE * (1 + moments);
         let half = each * states.parameter_bytes();
         let mut group = |update| {
-            let mut once = |name, kind, bytes| once(laid, name, kind, bytes);
+            let mut once = |name, role, way, bytes| once(laid, name, transfer(role, way, bytes));
             let on_drives = self.states_on_drives;
-            let read = (HostWorkKind::ReadStates, kept + each * SINGLE);
-            let written = (HostWorkKind::WriteStates, kept);
             HostGroup {
-                read: on_drives.then(|| once("states from drives", read.0, read.1)),
+                read: on_drives
+                    .then(|| once("states from drives", Role::State, [drives, host], kept + each * SINGLE)),
                 update,
                 written: [
-                    on_drives.then(|| once("states to drives", written.0, written.1)),
+                    on_drives.then(|| once("states to drives", Role::State, [host, drives], kept)),
                     self.parameters
                         .are_on_drives()
-                        .then(|| once("parameters to drives", HostWorkKind::WriteParameters, half)),
+                        .then(|| once("parameters to drives", Role::Parameter, [host, drives], half)),
                 ]
                 .into_iter()
                 .flatten()
                 .collect(),
                 back: (!self.parameters.are_away())
-                    .then(|| once("parameters to the GPU", HostWorkKind::Send, half)),
+                    .then(|| once("parameters to the GPU", Role::Parameter, [host, Medium::HBM], half)),
             }
         };
         let groups = visit.into_iter().map(&mut group).collect();
@@ -230,5 +232,5 @@ impl HostedStates {
 }
 
 fn is_update(laid: &Laid, op: OpId) -> bool {
-    matches!(laid.graph.operator(op).work, Work::Host(HostWork { kind: HostWorkKind::Process, .. }))
+    matches!(laid.graph.operator(op).work, Work::Host(HostWork { kind: HostWorkKind::Update, .. }))
 }

@@ -63,6 +63,6 @@ fn class(operator: &Operator) -> OpClass {
         Work::Stream(_) if operator.phase == Phase::Update => OpClass::Optimizer,
         Work::Stream(_) => OpClass::Pointwise,
         Work::Collective(_) => OpClass::Communication,
-        Work::Host(_) | Work::Opaque { .. } => OpClass::Copy,
+        Work::Transfer(_) | Work::Host(_) | Work::Opaque { .. } => OpClass::Copy,
     }
 }

@@ -94,13 +94,18 @@ impl Job<'_> {
             let gpu = self.gpu(number / site.replicas, number % site.replicas);
             let rank = &mut site.ranks[number as usize];
             if hosted || (offloads && self.drives.activations.is_empty()) {
-                let (host, pinned, pageable) = building.host(&mut storage, gpu)?;
+                let (host, [out, back], pinned, pageable) = building.host(&mut storage, gpu)?;
                 rank.host = Some(host);
+                rank.ways.extend([((Medium::HBM, Medium::HOST), out), ((Medium::HOST, Medium::HBM), back)]);
                 rank.tiers.extend([(Medium::PAGE_LOCKED, pinned), (Medium::PAGEABLE, pageable)]);
             }
             let mut on_drives = |kept| building.on_drives(&mut storage, &mut arrays, (number, gpu), kept);
             if hosted {
                 rank.drives = on_drives(Kept::States)?;
+                let ways = rank.drives.iter().flat_map(|&TierSite { out, back, .. }| {
+                    [((Medium::HOST, Medium::DRIVES), out), ((Medium::DRIVES, Medium::HOST), back)]
+                });
+                rank.ways.extend(ways);
             }
             if offloads {
                 rank.tiers.extend(on_drives(Kept::Activations)?.map(|drives| (Medium::DRIVES, drives)));
@@ -264,10 +269,12 @@ impl Job<'_> {
     pub fn fastest(&self, from: u32, to: u32) -> Result<Route, NoRoute> {
         let way = |replica| self.route(self.gpu(from, replica), self.gpu(to, replica));
         let mut fastest = way(0)?;
+        let mut rate = self.machine.bytes_per_s(&fastest);
         for replica in 1..self.extent.replicas() {
             let other = way(replica)?;
-            if self.machine.bytes_per_s(&other) > self.machine.bytes_per_s(&fastest) {
-                fastest = other;
+            let of_other = self.machine.bytes_per_s(&other);
+            if of_other > rate {
+                (fastest, rate) = (other, of_other);
             }
         }
         Ok(fastest)
@@ -331,6 +338,7 @@ impl Building<'_> {
             to: BTreeMap::new(),
             host: None,
             drives: None,
+            ways: BTreeMap::new(),
             tiers: BTreeMap::new(),
         }
     }
@@ -348,7 +356,7 @@ impl Building<'_> {
         &mut self,
         storage: &mut Storage<'_>,
         gpu: u32,
-    ) -> Result<(HostSite, TierSite, TierSite), NoRoute> {
+    ) -> Result<(HostSite, [RouteId; 2], TierSite, TierSite), NoRoute> {
         let machine = self.job.machine;
         let (own, memory_of_gpu) = (machine.gpu(gpu), self.resources.gpus[gpu as usize].copied());
         let memory = machine.memory_of(own).ok_or_else(|| machine.no_memory(own))?;
@@ -374,7 +382,7 @@ impl Building<'_> {
         };
         let of_rank = machine.processors(&self.resources, memory, self.beside[&memory]);
         let processors = self.platform.route(of_rank);
-        Ok((HostSite { memory: store, locked, out, back, processors }, pinned, pageable))
+        Ok((HostSite { memory: store, locked, processors }, [out, back], pinned, pageable))
     }
 
     fn channel(&mut self, spec: &ChannelSpec) -> Result<Channel, NoRoute> {

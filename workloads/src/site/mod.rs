@@ -53,6 +53,8 @@ pub struct RankSite {
     pub host: Option<HostSite>,
     /// The array of drives that states are on, and the ways between it and host memory; none: it keeps none there.
     pub drives: Option<TierSite>,
+    /// Ways of what its host exchanges with it and with drives, from one medium to another.
+    pub ways: BTreeMap<(Medium, Medium), RouteId>,
     /// Tiers that its activations can be in between the passes.
     pub tiers: BTreeMap<Medium, TierSite>,
 }
@@ -77,10 +79,6 @@ pub struct HostSite {
     pub memory: StoreId,
     /// What of it is page-locked for the rank; none: as much as it needs.
     pub locked: Option<StoreId>,
-    /// The way there of what it exchanges with the rank.
-    pub out: RouteId,
-    /// The way back.
-    pub back: RouteId,
     /// What its processors read and write of that memory.
     pub processors: RouteId,
 }

@@ -53,12 +53,13 @@ impl Check<'_> {
     /// Reports what keeps `scenario` from being built. Asked only where nothing else is wrong: most of it has been said better
     /// by then.
     pub(super) fn buildable(&mut self, scenario: &Scenario) {
-        if !self.findings.is_empty() {
+        let known = &self.named.buildable;
+        if !self.findings.is_empty() || known.knows(scenario) {
             return;
         }
         let machine = self.machine.take();
         match plans::check(scenario, machine.as_ref()) {
-            Ok(()) => {}
+            Ok(()) => known.remember(scenario),
             Err(PlanError::Invalid(found)) => {
                 found.iter().for_each(|invalid| self.unbuildable(scenario, invalid));
             }

@@ -44,6 +44,8 @@ impl ShardedTransformer {
         let outer = |block, parameters| self.copied_out(block, parameters, data, false);
         let embedding = cut.block(outer(self.embedding(), ends.embedding));
         let head = cut.block(outer(self.head(), ends.head + ends.final_norm));
+        // Layers of one kind that recompute the same are one block.
+        let mut known: Vec<((LayerKind, Recompute), usize)> = Vec::new();
         for position in 0..chain.positions() {
             let (is_first, is_last) = (position == 0, position + 1 == chain.positions());
             let mut pieces = Vec::new();
@@ -61,11 +63,17 @@ impl ShardedTransformer {
                 let kind = self.model().layer_kind(layer);
                 let RankParameters { layers: count, experts, .. } =
                     self.parameters(Layers::from_iter([kind]), false, false);
-                let layer = match kind {
-                    LayerKind::Dense => self.layer(recompute.of(n)),
-                    LayerKind::Experts => self.expert_layer(recompute.of(n)),
-                };
-                let block = cut.block(self.copied_out(layer, count, data, true));
+                let like = (kind, recompute.of(n));
+                let block = known.iter().find(|(known, _)| *known == like).map(|&(_, block)| block);
+                let block = block.unwrap_or_else(|| {
+                    let layer = match kind {
+                        LayerKind::Dense => self.layer(recompute.of(n)),
+                        LayerKind::Experts => self.expert_layer(recompute.of(n)),
+                    };
+                    let block = cut.block(self.copied_out(layer, count, data, true));
+                    known.push((like, block));
+                    block
+                });
                 pieces.push(Piece { kind: PartKind::Layer, block, owned: count, read: count, experts });
             }
             if is_last {
