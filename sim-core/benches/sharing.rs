@@ -34,7 +34,7 @@ fn main() {
         let tree = Tree::new(hosts);
         let steps = 4_000_000 / hosts;
         let fast = best(|| ring(&tree, &mut Network::new(&tree.platform), steps));
-        let slow = ring(&tree, &mut Plain::new(&tree), 20);
+        let slow = ring(&tree, &mut Plain::new(&tree.platform), 20);
         report(&name, fast, slow);
     }
     let tree = Tree::new(512);
@@ -54,9 +54,54 @@ fn main() {
             continue;
         }
         let fast = best(|| closed(&tree, &mut Network::new(&tree.platform), slots, local, flows));
-        let slow = closed(&tree, &mut Plain::new(&tree), slots, local, plain);
+        let slow = closed(&tree, &mut Plain::new(&tree.platform), slots, local, plain);
         report(&name, fast, slow);
     }
+    for (slots, flows, plain) in [(64, 1_000_000, 3_000), (1024, 300_000, 100)] {
+        if chosen(&format!("{slots} prior flows")) {
+            beside_prior(slots, flows, plain);
+        }
+    }
+}
+
+/// Flows that are prior on a memory, each held back by a link of its own, beside one that takes what they leave.
+fn beside_prior(slots: u32, flows: u32, plain: u32) {
+    let mut platform = Platform::default();
+    let memory = platform.fluid("memory", f64::from(slots) * 2e9, CauseId(0));
+    let links: Vec<FluidId> = (0..slots).map(|_| platform.fluid("link", 1e9, CauseId(0))).collect();
+    let fast = best(|| prior(memory, &links, &mut Network::new(&platform), flows));
+    let slow = prior(memory, &links, &mut Plain::new(&platform), plain);
+    report(&format!("{slots} prior flows"), fast, slow);
+}
+
+/// Flows per second of the wall clock.
+fn prior(memory: FluidId, links: &[FluidId], network: &mut impl Sharing, flows: u32) -> f64 {
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let (mut progress, mut ended) = (Progress::default(), Vec::new());
+    let mut next = |slot: u32, network: &mut _, progress: &mut Progress| {
+        let demands = [Demand::on(links[slot as usize]), Demand::on(memory).prior()];
+        let flow = Sharing::start(network, &demands);
+        progress.start(flow, random.random_range(100_000_000..1_000_000_000), slot);
+    };
+    let rest = network.start(&[Demand::on(memory)]);
+    progress.start(rest, 1 << 50, u32::MAX);
+    (0..links.len() as u32).for_each(|slot| next(slot, network, &mut progress));
+    progress.reshare(network);
+    let start = Instant::now();
+    let mut done = 0;
+    while done < flows {
+        let (time, _) = progress.finishes.peek().expect("some slot is busy");
+        progress.now = time;
+        ended.clear();
+        progress.finishes.drain(time, &mut ended);
+        for &flow in &ended {
+            network.stop(FlowId(flow));
+            next(progress.flows[flow as usize].slot, network, &mut progress);
+            done += 1;
+        }
+        progress.reshare(network);
+    }
+    f64::from(done) / start.elapsed().as_secs_f64()
 }
 
 fn report(name: &str, fast: f64, slow: f64) {
@@ -101,8 +146,8 @@ struct Plain {
 }
 
 impl Plain {
-    fn new(tree: &Tree) -> Self {
-        let capacities = tree.platform.fluids.iter().map(|fluid| fluid.capacity).collect();
+    fn new(platform: &Platform) -> Self {
+        let capacities = platform.fluids.iter().map(|fluid| fluid.capacity).collect();
         Self { capacities, active: BTreeMap::new(), vacant: Vec::new() }
     }
 }

@@ -1,6 +1,8 @@
 //! Observation of a run from outside. It costs nothing when absent; runs are pure, so a timeline is a second run with a
 //! recorder.
 
+use std::ops::Range;
+
 use crate::fixed::Rate;
 use crate::id::{FluidId, KindId, StoreId};
 use crate::outcome::Place;
@@ -37,6 +39,11 @@ pub trait Observer {
         let _ = (place, op, start, ready, end);
     }
 
+    /// Operations ran in a row, each alone. By default every activity is a span.
+    fn segment(&mut self, segment: &Segment<'_>) {
+        segment.spans().for_each(|(place, op, start, end)| self.span(place, op, start, start, end));
+    }
+
     /// A store holds `held` bytes of `kind` from `now` on.
     fn store(&mut self, now: Time, store: StoreId, kind: KindId, held: u64) {
         let _ = (now, store, kind, held);
@@ -45,6 +52,37 @@ pub trait Observer {
     /// One of the [`fluids`](Self::fluids) carries `load` from `now` on.
     fn fluid(&mut self, now: Time, fluid: FluidId, load: Rate) {
         let _ = (now, fluid, load);
+    }
+}
+
+/// Operations of a stream that ran in a row, each alone. Those of one pattern and range are alike: equal operations of
+/// equal durations.
+#[derive(Clone, Debug)]
+pub struct Segment<'a> {
+    /// The first operation.
+    pub place: Place,
+    /// The operations in a row, at equal costs, that it is a part of.
+    pub pattern: u32,
+    /// Positions in the pattern.
+    pub range: Range<u32>,
+    /// When the first operation began.
+    pub begin: Time,
+    /// The operations.
+    pub(crate) ops: &'a [Op],
+    /// When each began, on a clock of the pattern, and when the last ended.
+    pub(crate) begins: &'a [Time],
+}
+
+impl<'a> Segment<'a> {
+    /// Its activities: where, start and end.
+    pub fn spans(&self) -> impl Iterator<Item = (Place, &'a Op, Time, Time)> + use<'a> {
+        let (place, begin, first) = (self.place, self.begin, self.begins[0]);
+        let at = move |time: Time| begin.saturating_add(time - first);
+        let spans = (0..).zip(self.ops).zip(self.begins.windows(2));
+        let runs = spans.filter(|((_, op), _)| matches!(op, Op::Run { .. }));
+        runs.map(move |((offset, op), times)| {
+            (Place { op: place.op + offset, ..place }, op, at(times[0]), at(times[1]))
+        })
     }
 }
 
@@ -68,6 +106,10 @@ impl Observer for Several<'_> {
 
     fn span(&mut self, place: Place, op: &Op, start: Time, ready: Time, end: Time) {
         self.0.iter_mut().for_each(|observer| observer.span(place, op, start, ready, end));
+    }
+
+    fn segment(&mut self, segment: &Segment<'_>) {
+        self.0.iter_mut().for_each(|observer| observer.segment(segment));
     }
 
     fn store(&mut self, now: Time, store: StoreId, kind: KindId, held: u64) {

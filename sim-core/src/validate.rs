@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::fixed::Rate;
 use crate::id::{BindingId, BlockId, CauseId};
 use crate::platform::Platform;
-use crate::program::{Block, Body, CAUSES_MAX, Op, Program, Slot, StartState};
+use crate::program::{Activity, Binding, Block, Body, CAUSES_MAX, CostTable, Op, Program, Slot, StartState};
 use crate::sharing;
 
 /// What is wrong with a program.
@@ -82,6 +82,37 @@ struct Check<'a> {
     platform: &'a Platform,
     program: &'a Program,
     errors: Vec<ProgramError>,
+}
+
+/// Needs of a block or a cost table, each once, that a binding must meet.
+#[derive(Clone, Default)]
+struct Needs {
+    /// Slots, and the kind of object in each.
+    slots: Vec<(Slot, Object)>,
+    /// Set if nothing else can be wrong with it.
+    only_slots: bool,
+}
+
+/// Kind of object in a slot.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Object {
+    Counter,
+    Store,
+    Pool,
+    Group,
+    Queue,
+    Cell,
+    Stream,
+    Route,
+}
+
+impl Needs {
+    fn of(slots: impl Iterator<Item = (Slot, Object)>, only_slots: bool) -> Self {
+        let mut slots: Vec<_> = slots.collect();
+        slots.sort_unstable();
+        slots.dedup();
+        Self { slots, only_slots }
+    }
 }
 
 impl Check<'_> {
@@ -176,18 +207,24 @@ impl Check<'_> {
     /// Every block with every binding it may execute with.
     fn reachable(&mut self) {
         let mut todo: Vec<(BlockId, BindingId)> = Vec::new();
+        let called: Vec<Vec<BlockId>> = self
+            .program
+            .roles
+            .iter()
+            .map(|role| {
+                let mut blocks: Vec<BlockId> = role.calls.iter().map(|call| call.block).collect();
+                blocks.sort_unstable();
+                blocks.dedup();
+                blocks
+            })
+            .collect();
         for stream in &self.program.streams {
             let place = || format!("stream `{}`", stream.name);
             self.bound(stream.binding.index(), self.program.bindings.len(), "binding", place);
             match stream.body {
                 Body::Serve(queue) => self.bound(queue.index(), self.program.queues.len(), "queue", place),
-                Body::Role(role) => match self.program.roles.get(role.index()) {
-                    Some(role) => {
-                        let mut blocks: Vec<BlockId> = role.calls.iter().map(|c| c.block).collect();
-                        blocks.sort_unstable();
-                        blocks.dedup();
-                        todo.extend(blocks.into_iter().map(|block| (block, stream.binding)));
-                    }
+                Body::Role(role) => match called.get(role.index()) {
+                    Some(blocks) => todo.extend(blocks.iter().map(|&block| (block, stream.binding))),
                     None => self.bound(role.index(), self.program.roles.len(), "role", place),
                 },
             }
@@ -210,15 +247,42 @@ impl Check<'_> {
                 todo.push((candidate.block, candidate.binding));
             }
         }
-        let (mut seen, mut bound) = (BTreeSet::new(), BTreeSet::new());
+        let blocks: Vec<Needs> = self.program.blocks.iter().map(needs_of_block).collect();
+        let costs: Vec<Needs> = self.program.costs.iter().map(|table| self.needs_of_costs(table)).collect();
+        let (mut seen, mut bound) = (BTreeSet::new(), vec![false; self.program.bindings.len()]);
         while let Some((block, binding)) = todo.pop() {
-            if self.program.bindings.get(binding.index()).is_some() && seen.insert((block, binding)) {
+            let Some(Binding { slots, costs: table }) = self.program.bindings.get(binding.index()) else {
+                continue;
+            };
+            if blocks.get(block.index()).is_none_or(|needs| !self.are_met(needs, slots))
+                && seen.insert((block, binding))
+            {
                 self.block_with(block, binding, &mut todo);
-                if bound.insert(binding) {
-                    self.activities_of(binding);
-                }
+            }
+            let needs = table.and_then(|table| costs.get(table.index()));
+            if !std::mem::replace(&mut bound[binding.index()], true)
+                && needs.is_none_or(|needs| !self.are_met(needs, slots))
+            {
+                self.activities_of(binding);
             }
         }
+    }
+
+    /// Tells if the slots of a binding meet all needs, so that there is nothing to report.
+    fn are_met(&self, needs: &Needs, slots: &[u32]) -> bool {
+        let is_met = |&(slot, object): &(Slot, Object)| {
+            slots.get(slot as usize).is_some_and(|&value| (value as usize) < self.count(object).1)
+        };
+        needs.only_slots && needs.slots.iter().all(is_met)
+    }
+
+    fn needs_of_costs(&self, table: &CostTable) -> Needs {
+        let slots = |activity: &Activity| {
+            let pool = activity.units.map(|units| (units.pool, Object::Pool));
+            pool.into_iter().chain(activity.route.map(|route| (route, Object::Route)))
+        };
+        let slots = table.activities.iter().flat_map(slots);
+        Needs::of(slots, table.activities.iter().all(|activity| self.fault(activity).is_none()))
     }
 
     fn block_with(&mut self, id: BlockId, binding: BindingId, todo: &mut Vec<(BlockId, BindingId)>) {
@@ -233,7 +297,8 @@ impl Check<'_> {
             if let Op::Halt { stream, .. } = *op {
                 self.halted(stream, binding, || format!("operation {index} of block `{}`", block.name));
             }
-            for (slot, what, count) in self.slots_of(op) {
+            for (slot, object) in slots_of(op) {
+                let (what, count) = self.count(object);
                 let slots = &self.program.bindings[binding.index()].slots;
                 match slots.get(slot as usize) {
                     Some(&value) => self.bound(value as usize, count, what, || {
@@ -259,32 +324,18 @@ impl Check<'_> {
         self.require(!serves, "one with a role", || format!("the stream that {} halts", place()));
     }
 
-    /// The slots an operation uses, what each must be, and how many of those there are.
-    fn slots_of(&self, op: &Op) -> Vec<(u16, &'static str, usize)> {
+    /// The name of a kind of object, and how many there are.
+    fn count(&self, object: Object) -> (&'static str, usize) {
         let (platform, program) = (self.platform, self.program);
-        let cell = |slot| (slot, "cell", program.cells as usize);
-        match *op {
-            Op::Add { counter, .. } | Op::Wait { counter, .. } => {
-                vec![(counter, "counter", program.counters as usize)]
-            }
-            Op::Acquire { store, .. } | Op::Release { store, .. } => {
-                vec![(store, "store", platform.stores.len())]
-            }
-            Op::Hold { pool, .. } | Op::Drop { pool, .. } => vec![(pool, "pool", platform.pools.len())],
-            Op::Join { group, .. } => vec![(group, "group", program.groups.len())],
-            Op::Post { queue, ticket, .. } => {
-                let mut slots = vec![(queue, "queue", program.queues.len())];
-                slots.extend(ticket.map(|t| cell(t.slot)));
-                slots
-            }
-            Op::Cancel { ticket: c }
-            | Op::Await { cell: c, .. }
-            | Op::Set { cell: c, .. }
-            | Op::Branch { cell: c, .. } => {
-                vec![cell(c.slot)]
-            }
-            Op::Halt { stream, .. } => vec![(stream, "stream", program.streams.len())],
-            Op::Run { .. } | Op::Mark => vec![],
+        match object {
+            Object::Counter => ("counter", program.counters as usize),
+            Object::Store => ("store", platform.stores.len()),
+            Object::Pool => ("pool", platform.pools.len()),
+            Object::Group => ("group", program.groups.len()),
+            Object::Queue => ("queue", program.queues.len()),
+            Object::Cell => ("cell", program.cells as usize),
+            Object::Stream => ("stream", program.streams.len()),
+            Object::Route => ("route", platform.routes.len()),
         }
     }
 
@@ -299,29 +350,31 @@ impl Check<'_> {
             });
         };
         for activity in &table.activities {
-            let units = activity.units.map(|u| (u.pool, "pool", self.platform.pools.len()));
-            let route = activity.route.map(|r| (r, "route", self.platform.routes.len()));
-            for (slot, what, count) in units.into_iter().chain(route) {
+            let units = activity.units.map(|units| (units.pool, Object::Pool));
+            let route = activity.route.map(|route| (route, Object::Route));
+            for (slot, object) in units.into_iter().chain(route) {
+                let (what, count) = self.count(object);
                 let value = bound.slots.get(slot as usize).map_or(usize::MAX, |&v| v as usize);
                 self.bound(value, count, what, || {
                     format!("slot {slot} of binding {} in its activities", binding.0)
                 });
             }
-            if let Some(units) = activity.units {
-                let rows = program.caps.get(units.table.index()).map_or(0, |t| t.rows.len());
-                self.require(
-                    rows > 0 && units.want > 0,
-                    "a table with rows and a claim of at least one unit",
-                    || format!("the cap table of an activity of binding {}", binding.0),
-                );
+            if let Some((what, expected)) = self.fault(activity) {
+                self.require(false, expected, || format!("{what} of an activity of binding {}", binding.0));
             }
-            let endless = activity.work > 0 && activity.cap == Rate::UNLIMITED && activity.route.is_none();
-            self.require(
-                !(endless && activity.units.is_none()),
-                "limited by a cap, a route or units",
-                || format!("the work of an activity of binding {}", binding.0),
-            );
         }
+    }
+
+    /// Fault of an activity under every binding, and the expected value.
+    fn fault(&self, activity: &Activity) -> Option<(&'static str, &'static str)> {
+        if let Some(units) = activity.units {
+            let rows = self.program.caps.get(units.table.index()).map_or(0, |table| table.rows.len());
+            let is_claim = rows > 0 && units.want > 0;
+            return (!is_claim)
+                .then_some(("the cap table", "a table with rows and a claim of at least one unit"));
+        }
+        let endless = activity.work > 0 && activity.cap == Rate::UNLIMITED && activity.route.is_none();
+        endless.then_some(("the work", "limited by a cap, a route or units"))
     }
 
     fn cause(&mut self, cause: CauseId, place: impl Fn() -> String) {
@@ -339,4 +392,30 @@ impl Check<'_> {
             self.errors.push(ProgramError::OutOfRange { what: what(), expected });
         }
     }
+}
+
+/// Needs of a block. Posts and halts need more than slots.
+fn needs_of_block(block: &Block) -> Needs {
+    let only_slots = !block.ops.iter().any(|op| matches!(op, Op::Post { .. } | Op::Halt { .. }));
+    Needs::of(block.ops.iter().flat_map(slots_of), only_slots)
+}
+
+/// The slots an operation uses, and the kind of object in each.
+fn slots_of(op: &Op) -> impl Iterator<Item = (Slot, Object)> + use<> {
+    let (first, second) = match *op {
+        Op::Add { counter, .. } | Op::Wait { counter, .. } => (Some((counter, Object::Counter)), None),
+        Op::Acquire { store, .. } | Op::Release { store, .. } => (Some((store, Object::Store)), None),
+        Op::Hold { pool, .. } | Op::Drop { pool, .. } => (Some((pool, Object::Pool)), None),
+        Op::Join { group, .. } => (Some((group, Object::Group)), None),
+        Op::Post { queue, ticket, .. } => {
+            (Some((queue, Object::Queue)), ticket.map(|ticket| (ticket.slot, Object::Cell)))
+        }
+        Op::Cancel { ticket: cell }
+        | Op::Await { cell, .. }
+        | Op::Set { cell, .. }
+        | Op::Branch { cell, .. } => (Some((cell.slot, Object::Cell)), None),
+        Op::Halt { stream, .. } => (Some((stream, Object::Stream)), None),
+        Op::Run { .. } | Op::Mark => (None, None),
+    };
+    first.into_iter().chain(second)
 }

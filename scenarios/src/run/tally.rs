@@ -2,10 +2,12 @@
 //! the program runs.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use sim_core::id::{BlockId, CauseId, StreamId};
-use sim_core::observe::{Look, Observer};
+use sim_core::observe::{Look, Observer, Segment};
 use sim_core::outcome::Place;
 use sim_core::program::Op;
 use sim_core::time::Time;
@@ -37,6 +39,8 @@ pub(super) struct Tally<'a> {
     lane_of: Vec<u32>,
     /// By stream of the whole program, the simulated one that stands for it.
     stands_for: Vec<StreamId>,
+    /// By pattern, the segments met.
+    segments: Vec<Vec<Ran>>,
     /// By simulated stream, then account, in the measured steps.
     spent: Vec<Time>,
     /// By simulated stream, in collectives of its own stage in the last step, waiting for peers included.
@@ -69,10 +73,19 @@ struct Steps {
 /// What is timed of a lane.
 #[derive(Debug)]
 struct Timed {
-    /// By operation of each block, an index into the accounts.
-    accounts: BTreeMap<BlockId, Vec<Option<usize>>>,
+    /// By block and operation, an index into the accounts; nothing of blocks that others call.
+    accounts: Vec<Vec<Option<usize>>>,
     /// The operation that marks the begin of a step.
     begin: Option<(BlockId, u32)>,
+}
+
+/// Operations of a lane that ran as one segment.
+#[derive(Debug)]
+struct Ran {
+    lane: u32,
+    range: Range<u32>,
+    /// Time by account.
+    spent: Arc<[(usize, Time)]>,
 }
 
 impl<'a> Tally<'a> {
@@ -102,6 +115,7 @@ impl<'a> Tally<'a> {
             lowered,
             steps: Steps { micro_batches, warm_up, all },
             under_way: [cause::COMMUNICATION, cause::TRANSFER].map(|name| CauseId::from(cause(name))),
+            segments: Vec::new(),
             spent: vec![Time::ZERO; simulated * known.len()],
             accounts: known,
             lanes,
@@ -174,11 +188,13 @@ fn timed(lane: &Lane<'_>, accounts: &Accounts, known: &mut Vec<Account>) -> Opti
             known.len() - 1
         }))
     };
-    let mut of_blocks = BTreeMap::new();
+    let blocks = lane.calls.iter().map(|call| call.block.index() + 1).max().unwrap_or(0);
+    let mut of_blocks = vec![Vec::new(); blocks];
     for call in lane.calls {
-        of_blocks
-            .entry(call.block)
-            .or_insert_with(|| lane.ops(call.block).iter().map(&mut index).collect::<Vec<_>>());
+        let of_block = &mut of_blocks[call.block.index()];
+        if of_block.is_empty() {
+            *of_block = lane.ops(call.block).iter().map(&mut index).collect();
+        }
     }
     let begin = lane.calls.first().and_then(|call| {
         let mark = lane.ops(call.block).iter().position(|op| *op == Op::Mark)?;
@@ -197,6 +213,19 @@ fn copies(lane: &Lane<'_>) -> Option<BTreeMap<BlockId, Vec<u64>>> {
     Some(lane.calls.iter().map(|call| block(call.block)).collect())
 }
 
+impl Tally<'_> {
+    /// Counts what was done at a place of a measured step: the active time, and with waiting for peers.
+    #[inline]
+    fn add(&mut self, place: Place, account: usize, active: Time, whole: Time) {
+        let stream = place.stream.index();
+        self.spent[stream * self.accounts.len() + account] += active;
+        let within = self.accounts[account].communication.is_some_and(Communication::within_stage);
+        if within && place.args[0].unsigned_abs() / self.steps.micro_batches + 1 == self.steps.all {
+            self.within_stage[stream] += whole;
+        }
+    }
+}
+
 impl Observer for Tally<'_> {
     fn look(&self) -> Look {
         Look::Spans
@@ -204,30 +233,74 @@ impl Observer for Tally<'_> {
 
     fn span(&mut self, place: Place, op: &Op, start: Time, ready: Time, end: Time) {
         let stream = place.stream.index();
-        if let (Op::Run { .. }, Some(copies)) = (op, &self.copies[self.lane_of[stream] as usize]) {
+        let lane = self.lane_of[stream] as usize;
+        if let (Op::Run { .. }, Some(copies)) = (op, &self.copies[lane]) {
             self.made[stream].count += 1;
             self.made[stream].bytes += copies[&place.block][place.op as usize];
             return;
         }
-        let Some(lane) = &self.lanes[self.lane_of[stream] as usize] else { return };
-        let account = lane.accounts.get(&place.block).and_then(|accounts| accounts[place.op as usize]);
-        let Some(account) = account.filter(|_| end > start) else { return };
-        let step = place.args[0].unsigned_abs() / self.steps.micro_batches;
-        // A run without warm-up is measured from its first mark on.
-        let before =
-            step == 0 && lane.begin.is_some_and(|(block, mark)| place.block == block && place.op < mark);
-        if step < self.steps.warm_up || before {
+        let Some(lane) = self.lanes[lane].as_ref().filter(|lane| self.steps.measure(place, lane)) else {
             return;
-        }
+        };
+        let Some(account) = lane.account(place).filter(|_| end > start) else { return };
         let active = match *op {
             Op::Run { .. } => end - start,
             Op::Wait { cause, .. } if self.under_way.contains(&cause) => end - start,
             _ => end - ready,
         };
-        self.spent[stream * self.accounts.len() + account] += active;
-        let within = self.accounts[account].communication.is_some_and(Communication::within_stage);
-        if within && step + 1 == self.steps.all {
-            self.within_stage[stream] += end - start;
+        self.add(place, account, active, end - start);
+    }
+
+    fn segment(&mut self, segment: &Segment<'_>) {
+        let place = segment.place;
+        let index = self.lane_of[place.stream.index()];
+        if self.copies[index as usize].is_some() {
+            segment.spans().for_each(|(place, op, start, end)| self.span(place, op, start, start, end));
+            return;
         }
+        let Some(lane) = self.lanes[index as usize].as_ref().filter(|lane| self.steps.measure(place, lane))
+        else {
+            return;
+        };
+        let pattern = segment.pattern as usize;
+        if self.segments.len() <= pattern {
+            self.segments.resize_with(pattern + 1, Vec::new);
+        }
+        let known = &mut self.segments[pattern];
+        let alike = |ran: &Ran| ran.lane == index && ran.range == segment.range;
+        let at = known.iter().position(alike).unwrap_or_else(|| {
+            known.push(Ran { lane: index, range: segment.range.clone(), spent: lane.spent(segment) });
+            known.len() - 1
+        });
+        let spent = Arc::clone(&known[at].spent);
+        spent.iter().for_each(|&(account, time)| self.add(place, account, time, time));
+    }
+}
+
+impl Steps {
+    /// Tells measured steps from warm-up. A run without warm-up is measured from its first mark on.
+    fn measure(self, place: Place, lane: &Timed) -> bool {
+        let step = place.args[0].unsigned_abs() / self.micro_batches;
+        let before =
+            step == 0 && lane.begin.is_some_and(|(block, mark)| place.block == block && place.op < mark);
+        step >= self.warm_up && !before
+    }
+}
+
+impl Timed {
+    /// The account of an operation.
+    fn account(&self, place: Place) -> Option<usize> {
+        *self.accounts.get(place.block.index())?.get(place.op as usize)?
+    }
+
+    /// Time of a segment by account.
+    fn spent(&self, segment: &Segment<'_>) -> Arc<[(usize, Time)]> {
+        let mut spent = BTreeMap::new();
+        for (place, _, start, end) in segment.spans() {
+            if let Some(account) = self.account(place) {
+                *spent.entry(account).or_insert(Time::ZERO) += end - start;
+            }
+        }
+        spent.into_iter().collect()
     }
 }

@@ -50,6 +50,12 @@ impl Ledger {
         self.record_before = time.saturating_add(Time(1));
     }
 
+    /// Tells if the next charge to a path is recorded.
+    #[inline]
+    pub(super) fn records(&self, account: Account) -> bool {
+        self.rows[account.0 as usize].until < self.record_before
+    }
+
     /// A further share of the same path.
     #[inline]
     pub(super) fn share(&mut self, account: Account) -> Account {

@@ -85,13 +85,10 @@ impl StoreState {
         self.by_kind[kind.index()]
     }
 
-    /// Applies an operation of a segment; false if it gives back more of a kind than is held.
-    pub(super) fn settle(&mut self, kind: KindId, change: i64) -> bool {
-        let held = &mut self.by_kind[kind.index()];
-        let Some(left) = held.checked_add_signed(change) else { return false };
-        *held = left;
+    /// Applies what a segment changed; it gave back no more than was held.
+    pub(super) fn settle(&mut self, kind: KindId, change: i64) {
+        self.by_kind[kind.index()] = self.by_kind[kind.index()].wrapping_add_signed(change);
         self.used = self.used.wrapping_add_signed(change);
-        true
     }
 
     /// Who waits for room, first served first.

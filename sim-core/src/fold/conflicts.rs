@@ -8,15 +8,16 @@ use crate::id::CauseId;
 
 /// The nodes that must serve in order before the program can be folded, ascending.
 pub(super) fn find(graph: &Graph<'_>, classes: &Classes) -> Vec<usize> {
-    let mut incoming: Vec<Vec<&Edge>> = vec![Vec::new(); graph.len()];
-    for edge in &graph.edges {
-        incoming[edge.to as usize].push(edge);
-    }
     let kept = kept_streams(graph, classes);
-    let mut found: Vec<usize> =
-        graph.nodes(Kind::Counter).filter(|&node| counts_twice(&incoming[node], classes)).collect();
-    let meetings = graph.nodes(Kind::Counter).chain(graph.nodes(Kind::Group));
-    found.extend(meetings.filter(|&node| disordered(graph, &kept, &incoming[node])));
+    let mut incoming = Incoming::of(graph);
+    let (mut found, mut streams) = (Vec::new(), Vec::new());
+    for node in graph.nodes(Kind::Counter).chain(graph.nodes(Kind::Group)) {
+        let edges = incoming.at(node);
+        let twice = graph.nodes(Kind::Counter).contains(&node) && counts_twice(edges, classes);
+        if twice || disordered(graph, &kept, edges, &mut streams) {
+            found.push(node);
+        }
+    }
     found.extend(ambiguous_fluids(graph, classes));
     found.sort_unstable();
     found.dedup();
@@ -24,32 +25,61 @@ pub(super) fn find(graph: &Graph<'_>, classes: &Classes) -> Vec<usize> {
     found
 }
 
+/// The edges to each node.
+struct Incoming<'a> {
+    edges: Vec<&'a Edge>,
+    /// Where those to each node begin, and the last end.
+    first: Vec<usize>,
+}
+
+impl<'a> Incoming<'a> {
+    fn of(graph: &'a Graph<'_>) -> Self {
+        let mut first = vec![0; graph.len() + 1];
+        for edge in &graph.edges {
+            first[edge.to as usize + 1] += 1;
+        }
+        for node in 0..graph.len() {
+            first[node + 1] += first[node];
+        }
+        let mut next = first.clone();
+        let mut edges: Vec<&Edge> = graph.edges.iter().collect();
+        for edge in &graph.edges {
+            let place = &mut next[edge.to as usize];
+            edges[*place] = edge;
+            *place += 1;
+        }
+        Self { edges, first }
+    }
+
+    fn at(&mut self, node: usize) -> &mut [&'a Edge] {
+        &mut self.edges[self.first[node]..self.first[node + 1]]
+    }
+}
+
 /// Whether a counter hears several ranks of a class through one slot: its representative would count one.
-fn counts_twice(incoming: &[&Edge], classes: &Classes) -> bool {
-    let mut from: Vec<(u32, u32)> =
-        incoming.iter().map(|edge| (classes.of[edge.from as usize], edge.label)).collect();
-    from.sort_unstable();
-    from.windows(2).any(|pair| pair[0] == pair[1])
+fn counts_twice(incoming: &mut [&Edge], classes: &Classes) -> bool {
+    let from = |edge: &Edge| (classes.of[edge.from as usize], edge.label);
+    incoming.sort_unstable_by_key(|edge| from(edge));
+    incoming.windows(2).any(|pair| from(pair[0]) == from(pair[1]))
 }
 
 /// Whether the streams that meet at an object are not in the order of those that stand for them. Who comes
 /// last of those that come in one instant decides whose path a wait takes over, and whose activity a group runs.
-fn disordered(graph: &Graph<'_>, kept: &[u32], incoming: &[&Edge]) -> bool {
-    let mut streams: Vec<u32> =
-        incoming.iter().flat_map(|edge| &graph.streams[edge.from as usize]).map(|stream| stream.0).collect();
-    streams.sort_unstable();
-    !in_order(streams.into_iter().map(|stream| (stream, kept[stream as usize])))
-}
-
-/// Whether ids, ascending, come in the order of the representatives given with them, by the first and by the last of
-/// each class.
-fn in_order(ids: impl Iterator<Item = (u32, u32)>) -> bool {
-    let mut classes: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
-    for (id, representative) in ids {
-        classes.entry(representative).or_insert((id, id)).1 = id;
+fn disordered(graph: &Graph<'_>, kept: &[u32], incoming: &[&Edge], streams: &mut Vec<(u32, u32)>) -> bool {
+    streams.clear();
+    for edge in incoming {
+        let ids = graph.streams[edge.from as usize].iter().map(|stream| stream.0);
+        streams.extend(ids.map(|stream| (kept[stream as usize], stream)));
     }
-    let ends: Vec<(u32, u32)> = classes.into_values().collect();
-    ends.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1)
+    streams.sort_unstable();
+    // By representative, the first and the last of each class.
+    let mut ends = streams.chunk_by(|a, b| a.0 == b.0).map(|class| (class[0].1, class[class.len() - 1].1));
+    let mut before = None;
+    !ends.all(|(first, last)| {
+        before
+            .replace((first, last))
+            .is_none_or(|(first_before, last_before)| first_before < first && last_before < last)
+    })
 }
 
 /// For every stream the original id of the stream that stands for it.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 use super::labels::Interner;
 use super::usage::{Object, SlotUse};
@@ -23,7 +24,17 @@ pub(super) enum Kind {
     Queue,
 }
 
-const KINDS: usize = 9;
+const KINDS: [Kind; 9] = [
+    Kind::Rank,
+    Kind::Fluid,
+    Kind::Port,
+    Kind::Pool,
+    Kind::Store,
+    Kind::Counter,
+    Kind::Region,
+    Kind::Group,
+    Kind::Queue,
+];
 
 /// An edge from a rank or a group to an object.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +54,7 @@ pub(super) struct Graph<'a> {
     pub(super) platform: &'a Platform,
     pub(super) program: &'a Program,
     /// First node of each kind, and the number of nodes.
-    starts: [usize; KINDS + 1],
+    starts: [usize; KINDS.len() + 1],
     /// What must be equal within a class, interned.
     pub(super) labels: Vec<u32>,
     /// Grouped by `from`; the demands of a route are in its order.
@@ -55,7 +66,7 @@ pub(super) struct Graph<'a> {
     /// Streams of each rank, ascending.
     pub(super) streams: Vec<Vec<StreamId>>,
     /// Slots used by ranks of a label.
-    pub(super) uses: BTreeMap<u32, Vec<SlotUse>>,
+    pub(super) uses: BTreeMap<u32, Rc<[SlotUse]>>,
     /// First and last cell of ranges that no rank reaches beyond.
     pub(super) regions: Vec<(u32, u32)>,
 }
@@ -66,7 +77,7 @@ impl<'a> Graph<'a> {
         let mut graph = Self {
             platform,
             program,
-            starts: [0; KINDS + 1],
+            starts: [0; KINDS.len() + 1],
             labels: Vec::new(),
             edges: Vec::new(),
             first_edge: vec![0],
@@ -89,7 +100,7 @@ impl<'a> Graph<'a> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.starts[KINDS]
+        self.starts[KINDS.len()]
     }
 
     pub(super) fn node(&self, kind: Kind, id: u32) -> usize {
@@ -102,9 +113,9 @@ impl<'a> Graph<'a> {
     }
 
     /// The kind of a node and its id.
-    pub(super) fn kind(&self, node: usize) -> (usize, u32) {
+    pub(super) fn kind(&self, node: usize) -> (Kind, u32) {
         let kind = self.starts.partition_point(|&start| start <= node) - 1;
-        (kind, (node - self.starts[kind]) as u32)
+        (KINDS[kind], (node - self.starts[kind]) as u32)
     }
 
     pub(super) fn edges_of(&self, node: usize) -> &[Edge] {

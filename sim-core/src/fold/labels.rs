@@ -1,7 +1,9 @@
 //! What nodes and edges must have in common to be alike.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::collections::btree_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::rc::Rc;
 
 use super::graph::{Edge, GROUP_ROUTE, Graph, Kind};
 use super::usage::{Object, slots_of};
@@ -26,7 +28,7 @@ impl Graph<'_> {
             let label = labels.id(&key);
             if let Entry::Vacant(unknown) = self.uses.entry(label) {
                 let table = binding.costs.and_then(|table| program.costs.get(table.index()));
-                unknown.insert(slots_of(program, &bodies, table)?);
+                unknown.insert(slots_of(program, &bodies, table)?.into());
             }
             self.labels.push(label);
         }
@@ -35,37 +37,57 @@ impl Graph<'_> {
 
     /// Objects are what they can do and what they start with.
     pub(super) fn label_objects(&mut self, labels: &mut Interner, start: &StartState) {
-        let mut keys: Vec<Vec<u64>> = vec![Vec::new(); self.len()];
-        for (node, fluid) in self.nodes(Kind::Fluid).zip(&self.platform.fluids) {
-            keys[node] = vec![fluid.capacity.0, u64::from(fluid.cause.0)];
-            keys[node].extend(fluid.bucket.iter().flat_map(|bucket| [bucket.burst.0, bucket.volume]));
-        }
-        for (node, pool) in self.nodes(Kind::Pool).zip(&self.platform.pools) {
-            keys[node].push(u64::from(pool.units));
-        }
-        for (node, store) in self.nodes(Kind::Store).zip(&self.platform.stores) {
-            keys[node].push(store.capacity);
-        }
-        for (node, (first, last)) in self.nodes(Kind::Region).zip(&self.regions) {
-            keys[node].push(u64::from(last - first));
-        }
-        for (node, group) in self.nodes(Kind::Group).zip(&self.program.groups) {
-            keys[node] = vec![u64::from(group.members), u64::from(group.route.is_some())];
-        }
-        for &(counter, value) in &start.counters {
-            keys[self.node(Kind::Counter, counter.0)].push(value);
-        }
-        for &(store, kind, bytes) in &start.stores {
-            keys[self.node(Kind::Store, store.0)].extend([u64::from(kind.0), bytes]);
-        }
-        for &(cell, state) in &start.cells {
-            if let Some((region, offset)) = self.place(cell.0) {
-                keys[self.node(Kind::Region, region)].extend([u64::from(offset), u64::from(state)]);
+        let started = self.started(start);
+        let mut started = started.chunk_by(|a, b| a.0 == b.0).peekable();
+        let mut key = Vec::new();
+        for node in self.nodes(Kind::Rank).end..self.len() {
+            let (kind, id) = self.kind(node);
+            key.clear();
+            key.push(kind as u64);
+            self.describe(kind, id as usize, &mut key);
+            if let Some(values) = started.next_if(|values| values[0].0 == node) {
+                key.extend(values.iter().flat_map(|&(_, _, values)| values));
             }
-        }
-        for (node, mut key) in keys.into_iter().enumerate().skip(self.nodes(Kind::Rank).end) {
-            key.insert(0, self.kind(node).0 as u64);
             self.labels.push(labels.id(&key));
+        }
+    }
+
+    /// Start values of objects (kind or offset, and quantity) by node, in the order of their declaration.
+    fn started(&self, start: &StartState) -> Vec<(usize, usize, [u64; 2])> {
+        let counters = start.counters.iter().map(|&(id, value)| (self.node(Kind::Counter, id.0), [0, value]));
+        let stores = start
+            .stores
+            .iter()
+            .map(|&(id, kind, bytes)| (self.node(Kind::Store, id.0), [u64::from(kind.0), bytes]));
+        let cells = start.cells.iter().filter_map(|&(cell, state)| {
+            let (region, offset) = self.place(cell.0)?;
+            Some((self.node(Kind::Region, region), [u64::from(offset), u64::from(state)]))
+        });
+        let all = counters.chain(stores).chain(cells).enumerate();
+        let mut all: Vec<_> = all.map(|(place, (node, values))| (node, place, values)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Adds to a key what an object can do.
+    fn describe(&self, kind: Kind, id: usize, key: &mut Vec<u64>) {
+        match kind {
+            Kind::Fluid => {
+                let fluid = &self.platform.fluids[id];
+                key.extend([fluid.capacity.0, u64::from(fluid.cause.0)]);
+                key.extend(fluid.bucket.iter().flat_map(|bucket| [bucket.burst.0, bucket.volume]));
+            }
+            Kind::Pool => key.push(u64::from(self.platform.pools[id].units)),
+            Kind::Store => key.push(self.platform.stores[id].capacity),
+            Kind::Region => {
+                let (first, last) = self.regions[id];
+                key.push(u64::from(last - first));
+            }
+            Kind::Group => {
+                let group = &self.program.groups[id];
+                key.extend([u64::from(group.members), u64::from(group.route.is_some())]);
+            }
+            Kind::Rank | Kind::Port | Kind::Counter | Kind::Queue => {}
         }
     }
 
@@ -87,22 +109,20 @@ impl Graph<'_> {
 
     fn connect_rank(&mut self, labels: &mut Interner, rank: usize) {
         let program = self.program;
-        let mut edges = Vec::new();
-        for used in &self.uses[&self.labels[rank]] {
+        let uses = Rc::clone(&self.uses[&self.labels[rank]]);
+        for used in uses.iter() {
             let value = program.bindings[rank].slots[used.slot as usize];
+            let slot = u32::from(used.slot);
+            let Some(to) = self.object(used.object, value) else {
+                self.connect_route(labels, rank, slot, value);
+                continue;
+            };
             let detail = match used.object {
                 Object::Cell => u64::from(value - self.regions[self.region(value) as usize].0),
                 _ => u64::from(used.joiners),
             };
-            let slot = u32::from(used.slot);
             let key = [used.object as u64, u64::from(slot), detail, u64::from(used.posted)];
-            edges.push((slot, value, self.object(used.object, value), labels.id(&key)));
-        }
-        for (slot, value, object, label) in edges {
-            match object {
-                Some(to) => self.edges.push(Edge { from: rank as u32, to: to as u32, slot, label }),
-                None => self.connect_route(labels, rank, slot, value),
-            }
+            self.edges.push(Edge { from: rank as u32, to: to as u32, slot, label: labels.id(&key) });
         }
         for (position, stream) in self.streams[rank].iter().enumerate() {
             if let Body::Serve(queue) = program.streams[stream.index()].body {
@@ -149,15 +169,50 @@ fn content(table: &CostTable) -> Vec<u64> {
 
 /// Gives equal keys equal small numbers.
 #[derive(Default)]
-pub(super) struct Interner(BTreeMap<Vec<u64>, u32>);
+pub(super) struct Interner {
+    ids: HashMap<Box<[u64]>, u32, BuildHasherDefault<Mixer>>,
+    /// The key asked for last, as neighbours are often alike.
+    latest: (Vec<u64>, u32),
+}
 
 impl Interner {
     pub(super) fn id(&mut self, key: &[u64]) -> u32 {
-        if let Some(&id) = self.0.get(key) {
-            return id;
+        if self.latest.0 != key || self.ids.is_empty() {
+            let next = self.ids.len() as u32;
+            let known = self.ids.get(key).copied();
+            self.latest.1 = known.unwrap_or_else(|| {
+                self.ids.insert(key.into(), next);
+                next
+            });
+            self.latest.0.clear();
+            self.latest.0.extend_from_slice(key);
         }
-        let id = self.0.len() as u32;
-        self.0.insert(key.to_vec(), id);
-        id
+        self.latest.1
+    }
+}
+
+/// Hashes words alike in every run.
+#[derive(Default)]
+struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        for word in bytes.chunks(8) {
+            let mut padded = [0; 8];
+            padded[..word.len()].copy_from_slice(word);
+            self.write_u64(u64::from_le_bytes(padded));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_usize(&mut self, length: usize) {
+        self.write_u64(length as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
     }
 }

@@ -1,9 +1,11 @@
 //! Colour refinement (1-dimensional Weisfeiler-Leman): splits classes until all nodes of a class have the same number of
 //! edges of each label to and from each class.
 
+use std::collections::BTreeMap;
+
 use super::graph::Edge;
 
-/// The coarsest stable partition finer than `colours`, as new colours from 0 that keep the order of the old ones.
+/// The coarsest stable partition finer than `colours`, as new colours from 0 in order of their first nodes.
 ///
 /// Compares 64-bit sums over the edges of a node in place of the edges; [`is_stable`] tells whether two different nodes
 /// happened to have the same sum.
@@ -16,21 +18,34 @@ pub(super) fn refine(edges: &[Edge], mut colours: Vec<u32>) -> Vec<u32> {
             sums[from] = sums[from].wrapping_add(mixed(edge.label, false, colours[to]));
             sums[to] = sums[to].wrapping_add(mixed(edge.label, true, colours[from]));
         }
-        let mut order: Vec<(u32, u64, u32)> =
-            colours.iter().zip(sums).zip(0..).map(|((&colour, sum), node)| (colour, sum, node)).collect();
-        order.sort_unstable();
-        let mut classes = 0;
-        for class in order.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-            for &(_, _, node) in class {
-                colours[node as usize] = classes;
-            }
-            classes += 1;
-        }
+        let classes = split(&mut colours, &sums);
         if classes == count {
             return colours;
         }
         count = classes;
     }
+}
+
+/// Splits colours by the sums of their nodes; how many there are then.
+fn split(colours: &mut [u32], sums: &[u64]) -> u32 {
+    let old = colours.iter().max().map_or(0, |&last| last as usize + 1);
+    let mut classes = 0;
+    let mut next = || {
+        classes += 1;
+        classes - 1
+    };
+    // By old colour, the sum of its first node and its new colour. Most nodes are like the first.
+    let mut first: Vec<Option<(u64, u32)>> = vec![None; old];
+    let mut others = BTreeMap::new();
+    for (colour, &sum) in colours.iter_mut().zip(sums) {
+        let (first_sum, first_colour) = *first[*colour as usize].get_or_insert_with(|| (sum, next()));
+        *colour = if sum == first_sum {
+            first_colour
+        } else {
+            *others.entry((*colour, sum)).or_insert_with(&mut next)
+        };
+    }
+    classes
 }
 
 /// Whether the nodes of each colour have the same edges, counted by label, direction and the other end's colour.

@@ -3,7 +3,6 @@
 use super::graph::{Graph, Kind};
 use super::labels::Interner;
 use super::refine::{is_stable, refine};
-use crate::id::StreamId;
 
 /// A partition of the graph's nodes, with a representative of each class.
 pub(super) struct Classes {
@@ -75,19 +74,25 @@ fn root(sets: &mut [usize], mut node: usize) -> usize {
 /// A node is its label and, in a team, its place in the order of the team's streams or objects. So ranks of one team
 /// are all different, and a team is only like another whose order is the same.
 fn initial_colours(graph: &Graph<'_>, teams: &[usize]) -> Vec<u32> {
-    let mut keys: Vec<Vec<u64>> = graph.labels.iter().map(|&label| vec![u64::from(label)]).collect();
     let mut next = vec![0u64; graph.len() + 1];
-    for stream in (0..graph.program.streams.len()).map(StreamId::from) {
-        let rank = graph.program.streams[stream.index()].binding.index();
-        keys[rank].push(next[teams[rank]]);
-        next[teams[rank]] += 1;
-    }
-    for node in graph.nodes(Kind::Rank).end..graph.len() {
-        if graph.in_order[node] {
-            keys[node].push(next[teams[node]]);
-            next[teams[node]] += 1;
-        }
-    }
-    let mut colours = Interner::default();
-    keys.iter().map(|key| colours.id(key)).collect()
+    let mut place_in = |team: usize| {
+        next[team] += 1;
+        next[team] - 1
+    };
+    let streams = &graph.program.streams;
+    let places: Vec<u64> = streams.iter().map(|stream| place_in(teams[stream.binding.index()])).collect();
+    let (mut colours, mut key) = (Interner::default(), Vec::new());
+    let ranks = graph.nodes(Kind::Rank).end;
+    (0..graph.len())
+        .map(|node| {
+            key.clear();
+            key.push(u64::from(graph.labels[node]));
+            if node < ranks {
+                key.extend(graph.streams[node].iter().map(|stream| places[stream.index()]));
+            } else if graph.in_order[node] {
+                key.push(place_in(teams[node]));
+            }
+            colours.id(&key)
+        })
+        .collect()
 }

@@ -3,6 +3,7 @@
 use super::memo::UNSIGNED;
 use super::network::FlowId;
 use super::path::{Paths, Step};
+use super::regions::Regions;
 use super::terms::{Dictionary, Terms, share};
 use super::tier::{NEVER, Tier};
 use crate::fixed::{RATIO_BITS, Rate};
@@ -35,12 +36,12 @@ pub(super) struct Arena {
     vacant: [Vec<u32>; 33],
     /// Flows under way.
     pub(super) active: usize,
-    /// Those among them that are not uniform and may be hindered.
-    pub(super) irregular: usize,
-    /// Those whose rate the fixed point decided.
-    pub(super) apart: usize,
+    /// Fluids that hindered flows connect.
+    pub(super) regions: Regions,
     /// Prior demands under way.
     pub(super) priors: usize,
+    /// Load of the prior demands of each fluid at the current rates, 2^-54 unit/ps.
+    prior_loads: Vec<u128>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +68,8 @@ pub(super) struct Flow {
     even: bool,
     /// Whether a port divides a weight of it, and by it those of others.
     ported: bool,
+    /// Set if it has prior demands.
+    prior: bool,
     /// Whether its rate may change in this instant.
     pub(super) pending: bool,
     /// Whether it started since the last re-share.
@@ -138,9 +141,9 @@ impl Arena {
             ports: vec![Port::default(); platform.ports as usize],
             vacant: [const { Vec::new() }; 33],
             active: 0,
-            irregular: 0,
-            apart: 0,
+            regions: Regions::new(fluids.len()),
             priors: 0,
+            prior_loads: vec![0; fluids.len()],
             fluids,
         }
     }
@@ -160,11 +163,12 @@ impl Arena {
         let flow = &mut self.flows[id as usize];
         (flow.state, flow.new, flow.hop_count) = (State::Unhindered, true, path.count);
         (flow.uniform, flow.even, flow.ported) = (path.uniform, path.even, path.ported);
+        flow.prior = path.priors > 0;
         (flow.cap, flow.rate, flow.ceiling, flow.signature) = (cap, Rate(0), path.ceiling, UNSIGNED);
         let first_hop = flow.first_hop;
         let mut on_idle_fluids = true;
-        for (index, hop) in (0..path.count as usize).zip(first_hop..) {
-            let Step { tier, terms, load } = self.paths.steps(path)[index];
+        for (index, hop) in (path.first as usize..).zip(first_hop..first_hop + path.count) {
+            let Step { tier, terms, load } = self.paths.steps[index];
             let members = &mut self.members[tier as usize];
             self.hops[hop as usize] = Hop { tier, place: members.len() as u32, terms };
             self.ceiling_loads[hop as usize] = load;
@@ -198,16 +202,55 @@ impl Arena {
 
     /// Frees an unhindered flow: it may be hindered from now on.
     pub(super) fn admit(&mut self, id: u32) {
-        let flow = &mut self.flows[id as usize];
-        flow.state = State::Free;
-        self.irregular += usize::from(!flow.uniform);
+        self.flows[id as usize].state = State::Free;
+        self.connect(id);
         self.for_each_sum(id, |tier, weight| tier.free += weight);
+    }
+
+    /// Counts a hindered flow in its region.
+    fn connect(&mut self, id: u32) {
+        let range = self.hops_of(id);
+        let fluids = self.fluids.len() as u32;
+        let fluid = |hop: &Hop| hop.tier.checked_sub(fluids).unwrap_or(hop.tier);
+        self.regions.connect(self.hops[range].iter().map(fluid));
+        if !self.flows[id as usize].uniform {
+            self.regions.enter_odd(self.first_fluid(id));
+        }
+        if self.flows[id as usize].state == State::Apart {
+            self.regions.enter_odd(self.first_fluid(id));
+        }
+    }
+
+    /// Finds regions, if that is due.
+    pub(super) fn renew_regions(&mut self) {
+        if !self.regions.are_due(self.active) {
+            return;
+        }
+        self.regions.reset();
+        for id in 0..self.flows.len() as u32 {
+            if !matches!(self.flows[id as usize].state, State::Unhindered | State::Vacant) {
+                self.connect(id);
+            }
+        }
+    }
+
+    /// The fluid of a flow's first demand.
+    fn first_fluid(&self, id: u32) -> u32 {
+        let hop = &self.hops[self.flows[id as usize].first_hop as usize];
+        self.fluid_of(hop.tier as usize) as u32
     }
 
     /// Removes a flow from every sum and list.
     pub(super) fn detach(&mut self, id: u32) {
         self.leave_sums(id);
-        let Flow { hop_count, ported, .. } = self.flows[id as usize];
+        let Flow { hop_count, ported, state, uniform, rate, .. } = self.flows[id as usize];
+        self.carry(id, rate, Rate(0));
+        if state != State::Unhindered {
+            self.regions.leave();
+            if !uniform {
+                self.regions.leave_odd(self.first_fluid(id));
+            }
+        }
         for hop in self.hops_of(id) {
             let Hop { tier, place, terms } = self.hops[hop];
             self.remove_load(tier as usize, self.ceiling_loads[hop]);
@@ -228,8 +271,7 @@ impl Arena {
             }
         }
         let flow = &mut self.flows[id as usize];
-        let before = std::mem::replace(&mut flow.state, State::Vacant);
-        self.irregular -= usize::from(!flow.uniform && before != State::Unhindered);
+        flow.state = State::Vacant;
         self.vacant[flow.room as usize].push(id);
         self.active -= 1;
     }
@@ -305,7 +347,7 @@ impl Arena {
     pub(super) fn set_apart(&mut self, id: u32) {
         self.leave_sums(id);
         self.flows[id as usize].state = State::Apart;
-        self.apart += 1;
+        self.regions.enter_odd(self.first_fluid(id));
     }
 
     /// Takes a flow out of the sums of its tiers.
@@ -314,7 +356,9 @@ impl Arena {
         if state == State::Unhindered {
             return;
         }
-        self.apart -= usize::from(state == State::Apart);
+        if state == State::Apart {
+            self.regions.leave_odd(self.first_fluid(id));
+        }
         self.for_each_sum(id, |tier, weight| match state {
             State::Free => tier.free -= weight,
             State::Fixed => tier.unfix(weight, level),
@@ -382,6 +426,12 @@ impl Arena {
         self.may_hinge(fluid) && !self.is_idle(fluid)
     }
 
+    /// Tells if a tier may need the component search.
+    pub(super) fn is_odd(&self, tier: usize) -> bool {
+        let fluid = self.fluid_of(tier);
+        self.regions.is_odd(fluid as u32) || self.is_hinge(fluid)
+    }
+
     /// The same, as it may be if caps are others or the fluid's capacity is.
     pub(super) fn may_hinge(&self, fluid: usize) -> bool {
         self.priors > 0 && self.fluids[fluid].spanning > 0 && !self.members[self.prior(fluid)].is_empty()
@@ -421,15 +471,40 @@ impl Arena {
         u64::try_from(load.sum::<u128>()).unwrap_or(u64::MAX)
     }
 
+    /// Load of the prior demands of a fluid at the current rates, 2^-54 unit/ps.
+    pub(super) fn prior_load(&self, fluid: usize) -> u64 {
+        u64::try_from(self.prior_loads[fluid]).unwrap_or(u64::MAX)
+    }
+
+    /// Has the prior demands of a flow load their fluids at another rate.
+    #[inline]
+    fn carry(&mut self, id: u32, before: Rate, rate: Rate) {
+        if !self.flows[id as usize].prior || before == rate {
+            return;
+        }
+        let fluids = self.fluids.len();
+        for hop in &self.hops[self.hops_of(id)] {
+            if let Some(fluid) = (hop.tier as usize).checked_sub(fluids) {
+                let Terms { coefficient, multiplicity, .. } = *self.terms.get(hop.terms);
+                let load =
+                    |rate: Rate| u128::from(coefficient.0) * u128::from(multiplicity) * u128::from(rate.0);
+                self.prior_loads[fluid] = self.prior_loads[fluid] + load(rate) - load(before);
+            }
+        }
+    }
+
     /// Gives a flow the rate of the last solution; whether that is news.
     pub(super) fn settle(&mut self, id: u32) -> bool {
-        self.flows[id as usize].settle(&self.hops, &self.terms)
+        let before = self.flows[id as usize].rate;
+        let changed = self.flows[id as usize].settle(&self.hops, &self.terms);
+        self.carry(id, before, self.flows[id as usize].rate);
+        changed
     }
 
     /// Does so for all pending flows; adds those with news to `changed`, ascending.
     pub(super) fn settle_all(&mut self, changed: &mut Vec<FlowId>) {
-        for (id, flow) in (0..).zip(&mut self.flows) {
-            if flow.pending && flow.settle(&self.hops, &self.terms) {
+        for id in 0..self.flows.len() as u32 {
+            if self.flows[id as usize].pending && self.settle(id) {
                 changed.push(FlowId(id));
             }
         }
@@ -455,6 +530,7 @@ impl Arena {
             uniform: true,
             even: true,
             ported: false,
+            prior: false,
             pending: false,
             new: false,
             room,
@@ -470,13 +546,14 @@ impl Arena {
         if fluid != tier {
             self.potentials[tier] += load;
         }
-        let was_idle = self.is_idle(fluid);
-        self.potentials[fluid] += load;
-        let is_idle = self.is_idle(fluid);
-        if was_idle && !is_idle {
+        let capacity = u128::from(self.fluids[fluid].capacity);
+        let before = self.potentials[fluid];
+        let potential = before + load;
+        self.potentials[fluid] = potential;
+        if before <= capacity && potential > capacity {
             self.crossed.push(fluid as u32);
         }
-        is_idle
+        potential <= capacity
     }
 
     #[inline]

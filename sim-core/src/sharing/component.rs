@@ -1,5 +1,5 @@
-//! Dynamic components: flows that are coupled, directly or not, by tiers that can saturate. Looked for only
-//! where a flow is not uniform or prior demands feed back on themselves, as everything else is the sweep's.
+//! Dynamic components: flows that are coupled, directly or not, by tiers that can saturate. Looked for only in
+//! regions where a flow is not uniform or prior demands feed back on themselves: everything else is the sweep's.
 
 use super::arena::{Arena, State};
 use super::fixed_point::FixedPoint;
@@ -34,6 +34,9 @@ impl Components {
         self.flows_seen.resize(arena.flows.len(), false);
         for first in 0..touched.len() {
             let tier = touched[first] as usize;
+            if !arena.is_odd(tier) {
+                continue;
+            }
             for at in 0..arena.members[tier].len() {
                 let flow = arena.members[tier][at].flow;
                 if self.flows_seen[flow as usize] || arena.flows[flow as usize].state == State::Unhindered {

@@ -53,6 +53,7 @@ mod memo;
 mod network;
 mod path;
 pub mod reference;
+mod regions;
 mod sweep;
 mod terms;
 mod tier;

@@ -153,6 +153,7 @@ impl Network {
     pub fn reshare(&mut self) -> &[FlowId] {
         self.changed.clear();
         self.stirred = false;
+        self.arena.renew_regions();
         self.take_caps();
         if !(self.touched.is_empty() && self.pending.is_empty() && self.drained.is_empty()) {
             self.refill();
@@ -213,8 +214,8 @@ impl Network {
 
     /// What a fluid carries.
     pub fn load(&self, fluid: FluidId) -> Rate {
-        let prior = self.arena.prior(fluid.index());
-        Rate((self.arena.load(fluid.index()) + self.arena.load(prior)) >> RATIO_BITS)
+        let fluid = fluid.index();
+        Rate((self.arena.load(fluid) + self.arena.prior_load(fluid)) >> RATIO_BITS)
     }
 
     /// The number of flows on a fluid.
@@ -269,7 +270,6 @@ impl Network {
     /// Notes the tiers whose balance a flow changes by coming, going or a new cap.
     fn touch(&mut self, id: u32) {
         let arena = &self.arena;
-        let mixed = arena.irregular + arena.apart > 0;
         let state = arena.flows[id as usize].state;
         for hop in &arena.hops[arena.hops_of(id)] {
             let tier = hop.tier as usize;
@@ -279,7 +279,10 @@ impl Network {
             }
             if arena.may_hinge(fluid) {
                 self.touched.extend([fluid as u32, arena.prior(fluid) as u32]);
-            } else if mixed || state == State::Free || arena.tiers[tier].level != NEVER {
+            } else if state == State::Free
+                || arena.tiers[tier].level != NEVER
+                || arena.regions.is_odd(fluid as u32)
+            {
                 self.touched.push(hop.tier);
             }
             if let Some(port) = arena.terms(hop).port {
@@ -323,7 +326,7 @@ impl Network {
             if !arena.is_last(fluid as usize) {
                 continue;
             }
-            let load = arena.load(arena.prior(fluid as usize));
+            let load = arena.prior_load(fluid as usize);
             let rest = arena.fluids[fluid as usize].capacity.saturating_sub(load);
             if std::mem::replace(&mut arena.tiers[fluid as usize].capacity, rest) != rest {
                 self.touched.push(fluid);
@@ -334,8 +337,7 @@ impl Network {
     /// Solves what depends on the touched tiers and notes the rates that changed.
     fn solve(&mut self) {
         let arena = &mut self.arena;
-        let hinged = |tier: &u32| arena.is_hinge(arena.fluid_of(*tier as usize));
-        if arena.irregular + arena.apart > 0 || (arena.priors > 0 && self.touched.iter().any(hinged)) {
+        if self.touched.iter().any(|&tier| arena.is_odd(tier as usize)) {
             self.components.split(arena, &mut self.touched, &mut self.pending, &mut self.fixed_point);
         }
         self.sweep.run(arena, &self.touched, &mut self.pending);

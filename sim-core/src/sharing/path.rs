@@ -7,7 +7,8 @@ use crate::platform::{Demand, Platform};
 /// A list of demands.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
-    first: u32,
+    /// Its first step.
+    pub(super) first: u32,
     pub(super) count: u32,
     /// Prior demands among them.
     pub(super) priors: u32,
@@ -36,7 +37,7 @@ pub(super) struct Step {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Paths {
     paths: Vec<Path>,
-    steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
 }
 
 impl Paths {
@@ -85,12 +86,6 @@ impl Paths {
             self.reckon(path, cap, terms);
         }
         self.paths[path as usize]
-    }
-
-    /// The demands of a path.
-    #[inline]
-    pub(super) fn steps(&self, path: Path) -> &[Step] {
-        &self.steps[path.first as usize..][..path.count as usize]
     }
 
     fn reckon(&mut self, path: u32, cap: Rate, terms: &Dictionary) {

@@ -5,19 +5,20 @@
 
 mod plan;
 
+use std::ops::Range;
+
 use super::{Engine, Status};
 use crate::fixed::Rate;
-use crate::id::{CauseId, KindId};
-use crate::observe::Watch;
+use crate::id::{KindId, RouteId};
+use crate::observe::{Segment, Watch};
 use crate::platform::Demand;
 use crate::program::{Activity, Slot};
 use crate::sharing::cap_load;
 use crate::time::Time;
 
 use super::activities::{Owner, duration, fixed_work, is_pure};
-use plan::Act;
 pub(super) use plan::Plans;
-use plan::StepSum;
+use plan::{Act, Stretch};
 
 /// A segment under way.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +31,7 @@ pub(super) struct Running {
     start: Time,
 }
 
-impl<O: Watch> Engine<'_, O> {
+impl<'a, O: Watch> Engine<'a, O> {
     /// The stretch that a stream comes to, if it is worth a segment: not where the stream can run ahead of the clock.
     pub(super) fn stretch_at(&self, s: u32, pc: u32) -> Option<u32> {
         let stream = &self.state.streams[s as usize];
@@ -39,20 +40,19 @@ impl<O: Watch> Engine<'_, O> {
         }
         let id = self.inputs.plans.find(pc, stream.bound.costs?.0)?;
         let stretch = self.inputs.plans.stretch(id);
-        let shared = !stretch.routes.is_empty()
-            || !stretch.pools.is_empty()
-            || stretch.stores.iter().any(|sum| !self.state.stores[self.slot(s, sum.slot)].is_own);
-        (shared || !stream.runs_ahead).then_some(id)
+        let is_shared = || {
+            !stretch.routes.is_empty()
+                || !stretch.pools.is_empty()
+                || stretch.stores.iter().any(|sum| !self.state.stores[self.slot(s, sum.slot)].is_own)
+        };
+        (!stream.runs_ahead || is_shared()).then_some(id)
     }
 
     /// Enters the segment of a stretch at the stream's operation if nobody can notice; true if so.
     pub(super) fn enter_segment(&mut self, s: u32, id: u32) -> bool {
-        let plans = &self.inputs.plans;
-        let pc = self.state.streams[s as usize].pc;
-        let stretch = plans.stretch(id);
-        let from = (pc - stretch.first) as usize;
-        let Some(last) = stretch.steps.last() else { return false };
-        let length = last.end.saturating_sub(stretch.begin_of(from));
+        let stretch = self.inputs.plans.stretch(id);
+        let from = (self.state.streams[s as usize].pc - stretch.first) as usize;
+        let length = stretch.end().saturating_sub(stretch.begins[from]);
         let end = self.state.now.saturating_add(length);
         if length == Time::ZERO || end > Time::LAST {
             return false;
@@ -63,8 +63,12 @@ impl<O: Watch> Engine<'_, O> {
                 pool.units == units && pool.is_idle()
             }) && stretch.stores.iter().all(|sum| {
                 self.state.stores[self.slot(s, sum.slot)].leaves_segment_alone(sum.most_from(from))
-            }) && stretch.routes.iter().all(|&(slot, cap)| self.fits(self.route_demands(s, slot), cap));
-        if !alone {
+            }) && stretch.routes.iter().all(|sum| self.fits(self.route_demands(s, sum.slot), sum.cap));
+        // Sums are by slot: what two slots do to one store is in none of them.
+        let store_of = |at: usize| self.slot(s, stretch.stores[at].slot);
+        let aliased =
+            (1..stretch.stores.len()).any(|at| (0..at).any(|other| store_of(other) == store_of(at)));
+        if !alone || aliased {
             return false;
         }
         let running = Running { stretch: id, from, start: self.state.now };
@@ -81,7 +85,7 @@ impl<O: Watch> Engine<'_, O> {
     /// A segment has run to its end.
     pub(super) fn finish_segment(&mut self, s: u32) {
         let Some(running) = self.leave_segment(s) else { return };
-        let count = self.inputs.plans.stretch(running.stretch).steps.len();
+        let count = self.inputs.plans.stretch(running.stretch).acts.len();
         self.replay(s, running, count);
     }
 
@@ -93,15 +97,15 @@ impl<O: Watch> Engine<'_, O> {
         let elapsed = self.state.now - start;
         let still_due = elapsed > Time::ZERO && s >= self.passed;
         let stretch = self.inputs.plans.stretch(running.stretch);
-        let at = stretch.begin_of(from).saturating_add(elapsed);
-        let ended = |step: &StepSum| if still_due { step.end < at } else { step.end <= at };
-        let done = stretch.steps.partition_point(ended).max(from);
+        let at = stretch.begins[from].saturating_add(elapsed);
+        let ended = |end: &Time| if still_due { *end < at } else { *end <= at };
+        let done = stretch.begins[1..].partition_point(ended).max(from);
         if !self.replay(s, running, done) {
             return self.go_on_in_this_round(s);
         }
-        match stretch.steps.get(done).map(|step| step.act) {
-            Some(Act::Run { activity, cap }) => {
-                let since = self.state.now - (at - stretch.begin_of(done));
+        match stretch.acts.get(done) {
+            Some(&Act::Run { activity, cap }) => {
+                let since = self.state.now - (at - stretch.begins[done]);
                 self.stand_in_run(s, &activity, cap, since, still_due);
                 if still_due && self.state.streams[s as usize].wake == self.state.now {
                     self.go_on_in_this_round(s);
@@ -167,8 +171,8 @@ impl<O: Watch> Engine<'_, O> {
     }
 
     /// The demands of a route in a slot of a stream.
-    fn route_demands(&self, s: u32, slot: Slot) -> &[Demand] {
-        &self.inputs.platform.routes[self.slot(s, slot)].demands
+    fn route_demands(&self, s: u32, slot: Slot) -> &'a [Demand] {
+        self.demands_on(RouteId::from(self.slot(s, slot)))
     }
 
     /// Whether all activities on these fluids, those inside segments and one more with this cap, run at their caps.
@@ -196,12 +200,12 @@ impl<O: Watch> Engine<'_, O> {
             let most = sum.most_from(running.from);
             store.segments_max = if enter { store.segments_max + most } else { store.segments_max - most };
         }
-        for &(route, cap) in &stretch.routes {
+        for sum in &stretch.routes {
             let platform = self.inputs.platform;
-            for demand in &platform.routes[self.slot(s, route)].demands {
+            for demand in &platform.routes[self.slot(s, sum.slot)].demands {
                 let fluid = &mut self.state.fluid_segments[demand.fluid.index()];
                 toggle(&mut fluid.streams, s, enter);
-                let load = cap_load(demand, cap);
+                let load = cap_load(demand, sum.cap);
                 fluid.cap_load = if enter { fluid.cap_load + load } else { fluid.cap_load - load };
             }
         }
@@ -215,51 +219,64 @@ impl<O: Watch> Engine<'_, O> {
 
     /// Applies the operations of a segment up to `to`, as if each had run alone; the stream stands at `to`, or at a release
     /// that the store does not hold enough for (false).
-    fn replay(&mut self, s: u32, running: Running, to: usize) -> bool {
-        let inputs = self.inputs;
-        let stretch = inputs.plans.stretch(running.stretch);
-        let mut place = self.place(s);
-        let mut charged = self.state.streams[s as usize].charged;
-        // Activities in a row often have one cause: they are charged together.
-        let mut owed = (CauseId(0), Time::ZERO);
-        let mut at = running.from;
-        while at < to {
-            match &stretch.steps[at].act {
-                Act::Run { activity, .. } => {
-                    let length = stretch.steps[at].end - stretch.begin_of(at);
-                    let since = charged;
-                    charged = since.saturating_add(length);
-                    self.state.streams[s as usize].since = since;
-                    self.state.activities += 1;
-                    if activity.route.is_some() {
-                        self.serve(activity.work, self.demands(s, activity));
-                    }
-                    if O::SPANS {
-                        let op = &inputs.code.ops[stretch.first as usize + at];
-                        self.observer.observer().span(place, op, since, since, charged);
-                    }
-                    if activity.cause != owed.0 {
-                        self.pay(s, owed.0, owed.1);
-                        owed = (activity.cause, Time::ZERO);
-                    }
-                    owed.1 += length;
-                }
-                &Act::Hold { store, kind, change } => {
-                    let store = self.slot(s, stretch.stores[store as usize].slot);
-                    if !self.state.stores[store].settle(kind, change) {
-                        break;
-                    }
-                }
-            }
-            at += 1;
-            place.op += 1;
+    fn replay(&mut self, s: u32, running: Running, wanted: usize) -> bool {
+        let Running { stretch: pattern, from, .. } = running;
+        let stretch = self.inputs.plans.stretch(pattern);
+        let to = self.covered(s, stretch, from, wanted);
+        for sum in &stretch.kinds {
+            let store = self.slot(s, sum.store);
+            self.state.stores[store].settle(sum.kind, sum.held.before[to] - sum.held.before[from]);
         }
-        self.pay(s, owed.0, owed.1);
+        for sum in &stretch.routes {
+            self.serve(sum.before[to] - sum.before[from], self.route_demands(s, sum.slot));
+        }
+        self.state.activities += u64::from(stretch.runs[to] - stretch.runs[from]);
+        self.pay_stretch(s, stretch, from..to);
+        let begin = self.state.streams[s as usize].charged;
+        if O::SPANS {
+            let (place, first) = (self.place(s), stretch.first as usize);
+            self.observer.observer().segment(&Segment {
+                place,
+                pattern,
+                range: from as u32..to as u32,
+                begin,
+                ops: &self.inputs.code.ops[first + from..first + to],
+                begins: &stretch.begins[from..=to],
+            });
+        }
         let stream = &mut self.state.streams[s as usize];
-        stream.charged = charged;
-        stream.pc = stretch.first + at as u32;
+        stream.charged = begin.saturating_add(stretch.begins[to] - stretch.begins[from]);
+        stream.pc = stretch.first + to as u32;
         stream.status = Status::Ready;
-        at == to
+        to == wanted
+    }
+
+    /// The first operation from `from` on that gives back more of a kind than its store then holds; at most `to`.
+    fn covered(&self, s: u32, stretch: &Stretch, from: usize, to: usize) -> usize {
+        stretch.kinds.iter().fold(to, |to, sum| {
+            let held = self.state.stores[self.slot(s, sum.store)].held(sum.kind);
+            if sum.held.lacking_from(from) <= held {
+                return to;
+            }
+            let before = &sum.held.before;
+            let lacks = |&at: &usize| held.checked_add_signed(before[at + 1] - before[from]).is_none();
+            (from..to).find(lacks).unwrap_or(to)
+        })
+    }
+
+    /// Charges the time of a stretch, all at once unless the order of causes is recorded.
+    fn pay_stretch(&mut self, s: u32, stretch: &Stretch, range: Range<usize>) {
+        if !self.state.ledger.records(self.state.streams[s as usize].account) {
+            for sum in &stretch.causes {
+                self.pay(s, sum.cause, sum.before[range.end] - sum.before[range.start]);
+            }
+            return;
+        }
+        for at in range {
+            if let Act::Run { activity, .. } = &stretch.acts[at] {
+                self.pay(s, activity.cause, stretch.begins[at + 1] - stretch.begins[at]);
+            }
+        }
     }
 
     /// Puts a stream into a run that began at `since`. A latency that ends now is still under way if the stream is due.

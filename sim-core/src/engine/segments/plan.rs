@@ -1,13 +1,13 @@
 //! Where segments are and what they do: computed once per (block, cost table).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::super::activities::{duration, fixed_work};
 use super::super::code::Code;
 use crate::fixed::Rate;
-use crate::id::{BindingId, BlockId, KindId};
+use crate::id::{BindingId, BlockId, CauseId, KindId};
 use crate::platform::Platform;
-use crate::program::{Activity, Affine, Body, Op, Program, Shortage, Slot};
+use crate::program::{Activity, Affine, Body, CostTable, Op, Program, Shortage, Slot};
 use crate::time::Time;
 
 /// Segments of a program.
@@ -15,8 +15,8 @@ use crate::time::Time;
 pub(in super::super) struct Plans {
     /// Per operation, what it can begin; empty when segments are off.
     entries: Vec<Entry>,
-    /// Per first operation of a stretch, its sums by cost table, ascending.
-    by_costs: BTreeMap<u32, Vec<(u32, u32)>>,
+    /// Per place of a stretch, its sums by cost table, ascending.
+    by_costs: Vec<Vec<(u32, u32)>>,
     stretches: Vec<Stretch>,
 }
 
@@ -26,6 +26,8 @@ struct Entry {
     /// The first operation of its stretch, and one beyond the last; both 0 outside stretches.
     first: u32,
     end: u32,
+    /// Its place among all stretches.
+    place: u32,
     /// Whether at least two activities follow: one alone saves nothing.
     saves: bool,
 }
@@ -35,22 +37,22 @@ struct Entry {
 pub(in super::super) struct Stretch {
     /// Its first operation.
     pub(super) first: u32,
-    /// One per operation.
-    pub(super) steps: Vec<StepSum>,
-    /// Routes its activities use, with the largest cap.
-    pub(super) routes: Vec<(Slot, Rate)>,
+    /// Effects of its operations.
+    pub(super) acts: Vec<Act>,
+    /// When each operation begins, alone, from the start of the stretch; one more entry ends the last.
+    pub(super) begins: Vec<Time>,
+    /// Activities before each operation, and in all.
+    pub(super) runs: Vec<u32>,
+    /// Time by cause.
+    pub(super) causes: Vec<CauseSum>,
+    /// Routes its activities use.
+    pub(super) routes: Vec<RouteSum>,
     /// Pools its kernels use, with the number of units their caps were computed for.
     pub(super) pools: Vec<(Slot, u32)>,
     /// Stores it touches.
     pub(super) stores: Vec<StoreSum>,
-}
-
-/// One operation of a stretch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct StepSum {
-    /// When it ends, from the start of the stretch, alone.
-    pub(super) end: Time,
-    pub(super) act: Act,
+    /// Bytes of these by kind.
+    pub(super) kinds: Vec<KindSum>,
 }
 
 /// What an operation of a stretch does.
@@ -58,25 +60,85 @@ pub(super) struct StepSum {
 pub(super) enum Act {
     /// Runs an activity at this cap.
     Run { activity: Activity, cap: Rate },
-    /// Changes what a store (an index into [`Stretch::stores`]) holds of a kind.
-    Hold { store: u16, kind: KindId, change: i64 },
+    /// Changes what a store holds of a kind.
+    Hold { store: Slot, kind: KindId, change: i64 },
+}
+
+/// Time of a stretch under one cause.
+#[derive(Debug)]
+pub(super) struct CauseSum {
+    pub(super) cause: CauseId,
+    /// Before each operation, and in all.
+    pub(super) before: Vec<Time>,
+}
+
+/// Work of a stretch on one route.
+#[derive(Debug)]
+pub(super) struct RouteSum {
+    pub(super) slot: Slot,
+    /// The largest cap of an activity with work.
+    pub(super) cap: Rate,
+    /// Work before each operation, and in all.
+    pub(super) before: Vec<u64>,
 }
 
 /// What a stretch does to one store.
 #[derive(Debug)]
 pub(super) struct StoreSum {
     pub(super) slot: Slot,
-    /// Bytes held more than at the start, after each operation.
-    prefix: Vec<i64>,
-    /// The largest of `prefix` from each operation on.
-    peak_from: Vec<i64>,
+    held: Held,
+}
+
+/// Bytes of one kind that a stretch takes and gives back in one store.
+#[derive(Debug)]
+pub(super) struct KindSum {
+    pub(super) store: Slot,
+    pub(super) kind: KindId,
+    pub(super) held: Held,
+}
+
+/// Bytes held more than at the start of a stretch.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// Before each operation, and in the end.
+    pub(super) before: Vec<i64>,
+    /// The most and the least of these from each operation on.
+    most: Vec<i64>,
+    least: Vec<i64>,
+}
+
+impl Held {
+    /// None if a sum leaves its range.
+    fn of(changes: impl Iterator<Item = i64>) -> Option<Self> {
+        let mut before = vec![0i64];
+        for change in changes {
+            before.push(before[before.len() - 1].checked_add(change)?);
+        }
+        let (mut most, mut least) = (before.clone(), before.clone());
+        for i in (1..before.len()).rev() {
+            most[i - 1] = most[i - 1].max(most[i]);
+            least[i - 1] = least[i - 1].min(least[i]);
+        }
+        // Differences of two sums stay in range.
+        most[0].checked_sub(least[0])?;
+        Some(Self { before, most, least })
+    }
+
+    /// The most that is held more than before operation `from`, from then on.
+    fn most_from(&self, from: usize) -> u64 {
+        (self.most[from] - self.before[from]) as u64
+    }
+
+    /// The most that is lacking of what was held before operation `from`, from then on.
+    pub(super) fn lacking_from(&self, from: usize) -> u64 {
+        (self.before[from] - self.least[from]) as u64
+    }
 }
 
 impl StoreSum {
     /// The most the store holds more than before operation `from`, from then on.
     pub(super) fn most_from(&self, from: usize) -> u64 {
-        let before = if from == 0 { 0 } else { self.prefix[from - 1] };
-        u64::try_from(self.peak_from[from].saturating_sub(before)).unwrap_or(0)
+        self.held.most_from(from)
     }
 }
 
@@ -120,7 +182,7 @@ impl Plans {
     /// The stretch around an operation, for a cost table.
     #[inline]
     pub(super) fn find(&self, pc: u32, costs: u32) -> Option<u32> {
-        let by_costs = self.by_costs.get(&self.entries[pc as usize].first)?;
+        let by_costs = &self.by_costs[self.entries[pc as usize].place as usize];
         let at = by_costs.binary_search_by_key(&costs, |&(costs, _)| costs).ok()?;
         Some(by_costs[at].1)
     }
@@ -139,7 +201,11 @@ impl Plans {
             for at in (0..if runs >= 2 { length } else { 0 }).rev() {
                 following += u32::from(matches!(ops[first + at], Op::Run { .. }));
                 let (first, end) = (first as u32, (first + length) as u32);
-                self.entries[first as usize + at] = Entry { first, end, saves: following >= 2 };
+                let place = self.by_costs.len() as u32;
+                self.entries[first as usize + at] = Entry { first, end, place, saves: following >= 2 };
+            }
+            if runs >= 2 {
+                self.by_costs.push(Vec::new());
             }
             first += length.max(1);
         }
@@ -154,18 +220,16 @@ impl Plans {
         block: BlockId,
         binding: BindingId,
     ) {
-        let binding = &program.bindings[binding.index()];
-        let Some(costs) = binding.costs else { return };
-        let resolve =
-            Resolve { platform, program, slots: &binding.slots, table: &program.costs[costs.index()] };
+        let Some(costs) = program.bindings[binding.index()].costs else { return };
+        let Some(resolve) = Resolve::new(platform, program, binding) else { return };
         let (mut at, end) = (code.first_op[block.index()], code.first_op[block.index() + 1]);
         while at < end {
-            let Entry { first, end, .. } = self.entries[at as usize];
+            let Entry { first, end, place, .. } = self.entries[at as usize];
             at = end.max(at + 1);
             if end == 0 {
                 continue;
             }
-            let by_costs = self.by_costs.entry(first).or_default();
+            let by_costs = &mut self.by_costs[place as usize];
             if let Err(position) = by_costs.binary_search_by_key(&costs.0, |&(costs, _)| costs)
                 && let Some(stretch) = resolve.stretch(first, &code.ops[first as usize..end as usize])
             {
@@ -189,35 +253,42 @@ struct Resolve<'a> {
     platform: &'a Platform,
     program: &'a Program,
     slots: &'a [u32],
-    table: &'a crate::program::CostTable,
+    table: &'a CostTable,
 }
 
-impl Resolve<'_> {
-    /// None if the binding lacks something: such a stretch runs operation by operation and reports it.
+impl<'a> Resolve<'a> {
+    /// None if the binding has no costs.
+    fn new(platform: &'a Platform, program: &'a Program, binding: BindingId) -> Option<Self> {
+        let binding = &program.bindings[binding.index()];
+        let table = &program.costs[binding.costs?.index()];
+        Some(Self { platform, program, slots: &binding.slots, table })
+    }
+
+    /// None if the binding lacks something or a sum leaves its range: such a stretch runs operation by operation.
     fn stretch(&self, first: u32, ops: &[Op]) -> Option<Stretch> {
-        let mut stretch =
-            Stretch { first, steps: Vec::new(), routes: Vec::new(), pools: Vec::new(), stores: Vec::new() };
-        let mut end = Time::ZERO;
+        let mut stretch = Stretch::new(first);
         for op in ops {
-            let act = match *op {
-                Op::Run { activity } => self.run(activity, &mut stretch, &mut end)?,
+            let (act, length) = match *op {
+                Op::Run { activity } => self.run(activity, &mut stretch)?,
                 Op::Acquire { store, bytes, kind, .. } => {
                     let change = i64::try_from(self.size(bytes)?).ok()?;
-                    Act::Hold { store: stretch.store(store), kind, change }
+                    (Act::Hold { store, kind, change }, Time::ZERO)
                 }
                 Op::Release { store, bytes, kind } => {
                     let change = -i64::try_from(self.size(bytes)?).ok()?;
-                    Act::Hold { store: stretch.store(store), kind, change }
+                    (Act::Hold { store, kind, change }, Time::ZERO)
                 }
                 _ => return None,
             };
-            stretch.steps.push(StepSum { end, act });
+            stretch.acts.push(act);
+            stretch.begins.push(stretch.end().saturating_add(length));
         }
-        stretch.sum_stores()?;
+        stretch.sum_up()?;
         Some(stretch)
     }
 
-    fn run(&self, index: Affine, stretch: &mut Stretch, end: &mut Time) -> Option<Act> {
+    /// An activity and how long it takes alone.
+    fn run(&self, index: Affine, stretch: &mut Stretch) -> Option<(Act, Time)> {
         let activity = *self.table.activities.get(usize::try_from(index.base).ok()?)?;
         let mut cap = activity.cap;
         if let Some(units) = activity.units {
@@ -230,20 +301,20 @@ impl Resolve<'_> {
                 stretch.pools.push((units.pool, pool.units));
             }
         }
-        *end = end.saturating_add(activity.latency);
+        let mut length = activity.latency;
         if activity.work > 0 {
             if cap == Rate::UNLIMITED && activity.route.is_some() {
                 return None; // its speed is the fluid's
             }
-            *end = end.saturating_add(duration(fixed_work(activity.work), cap));
+            length = length.saturating_add(duration(fixed_work(activity.work), cap));
             if let Some(slot) = activity.route {
-                match stretch.routes.iter_mut().find(|(s, _)| *s == slot) {
-                    Some((_, largest)) => *largest = (*largest).max(cap),
-                    None => stretch.routes.push((slot, cap)),
+                match stretch.routes.iter_mut().find(|sum| sum.slot == slot) {
+                    Some(sum) => sum.cap = sum.cap.max(cap),
+                    None => stretch.routes.push(RouteSum { slot, cap, before: vec![0] }),
                 }
             }
         }
-        Some(Act::Run { activity, cap })
+        Some((Act::Run { activity, cap }, length))
     }
 
     fn size(&self, index: Affine) -> Option<u64> {
@@ -252,37 +323,74 @@ impl Resolve<'_> {
 }
 
 impl Stretch {
-    /// When an operation begins, from the start of the stretch, alone.
-    #[inline]
-    pub(super) fn begin_of(&self, position: usize) -> Time {
-        if position == 0 { Time::ZERO } else { self.steps[position - 1].end }
+    fn new(first: u32) -> Self {
+        Self {
+            first,
+            acts: Vec::new(),
+            begins: vec![Time::ZERO],
+            runs: vec![0],
+            causes: Vec::new(),
+            routes: Vec::new(),
+            pools: Vec::new(),
+            stores: Vec::new(),
+            kinds: Vec::new(),
+        }
     }
 
-    fn store(&mut self, slot: Slot) -> u16 {
-        let at = self.stores.iter().position(|s| s.slot == slot).unwrap_or_else(|| {
-            self.stores.push(StoreSum { slot, prefix: Vec::new(), peak_from: Vec::new() });
-            self.stores.len() - 1
-        });
-        at as u16
+    /// When it ends, from its start, alone.
+    pub(super) fn end(&self) -> Time {
+        self.begins[self.begins.len() - 1]
     }
 
     /// None if a sum leaves its range.
-    fn sum_stores(&mut self) -> Option<()> {
-        for (index, store) in self.stores.iter_mut().enumerate() {
-            let mut held: i64 = 0;
-            for step in &self.steps {
-                if let Act::Hold { store: at, change, .. } = step.act
-                    && at as usize == index
-                {
-                    held = held.checked_add(change)?;
+    fn sum_up(&mut self) -> Option<()> {
+        for (at, act) in self.acts.iter().enumerate() {
+            self.runs.push(self.runs[at] + u32::from(matches!(act, Act::Run { .. })));
+            match *act {
+                Act::Run { activity, .. } => {
+                    if !self.causes.iter().any(|sum| sum.cause == activity.cause) {
+                        self.causes.push(CauseSum { cause: activity.cause, before: vec![Time::ZERO] });
+                    }
                 }
-                store.prefix.push(held);
+                Act::Hold { store, kind, .. } => {
+                    if !self.stores.iter().any(|sum| sum.slot == store) {
+                        self.stores.push(StoreSum { slot: store, held: self.held(store, None)? });
+                    }
+                    if !self.kinds.iter().any(|sum| sum.store == store && sum.kind == kind) {
+                        self.kinds.push(KindSum { store, kind, held: self.held(store, Some(kind))? });
+                    }
+                }
             }
-            store.peak_from.clone_from(&store.prefix);
-            for i in (1..store.peak_from.len()).rev() {
-                store.peak_from[i - 1] = store.peak_from[i - 1].max(store.peak_from[i]);
+        }
+        for (at, act) in self.acts.iter().enumerate() {
+            let length = self.begins[at + 1] - self.begins[at];
+            let (cause, route, work) = match *act {
+                Act::Run { activity, .. } => (Some(activity.cause), activity.route, activity.work),
+                Act::Hold { .. } => (None, None, 0),
+            };
+            for sum in &mut self.causes {
+                sum.before.push(sum.before[at] + if cause == Some(sum.cause) { length } else { Time::ZERO });
+            }
+            for sum in &mut self.routes {
+                sum.before.push(sum.before[at].checked_add(if route == Some(sum.slot) {
+                    work
+                } else {
+                    0
+                })?);
             }
         }
         Some(())
+    }
+
+    /// Changes of a store, of all kinds or one.
+    fn held(&self, slot: Slot, wanted: Option<KindId>) -> Option<Held> {
+        Held::of(self.acts.iter().map(|act| match *act {
+            Act::Hold { store, kind, change }
+                if store == slot && wanted.is_none_or(|wanted| wanted == kind) =>
+            {
+                change
+            }
+            _ => 0,
+        }))
     }
 }

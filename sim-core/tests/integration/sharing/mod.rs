@@ -6,7 +6,7 @@ mod random;
 mod settling;
 mod symmetry;
 
-use sim_core::fixed::{Rate, Ratio};
+use sim_core::fixed::{RATIO_BITS, Rate, Ratio};
 use sim_core::id::{CauseId, FluidId};
 use sim_core::platform::{Demand, Platform};
 use sim_core::sharing::reference::{self, Activity};
@@ -77,6 +77,15 @@ impl Pair {
         let activities = self.activities();
         if let Some(expected) = reference::rates(&self.capacities, &activities) {
             assert_eq!(rates, expected, "{}", self.describe());
+        }
+        for fluid in (0..self.capacities.len()).map(FluidId::from) {
+            let carried = |(activity, rate): (&Activity, &Rate)| -> u128 {
+                let own = activity.demands.iter().filter(|demand| demand.fluid == fluid);
+                let units = |d: &Demand| u128::from(d.coefficient.0) * u128::from(d.multiplicity);
+                own.map(|demand| units(demand) * u128::from(rate.0)).sum()
+            };
+            let carried: u128 = activities.iter().zip(&rates).map(carried).sum();
+            assert_eq!(u128::from(self.network.load(fluid).0), carried >> RATIO_BITS, "{}", self.describe());
         }
         let tolerance = if self.feeds_back() { 1.0 } else { TOLERANCE };
         reference::verify(&self.capacities, &activities, &rates, tolerance)

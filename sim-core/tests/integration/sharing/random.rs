@@ -35,9 +35,13 @@ fn activities(mix: Mix, quanta: bool) -> impl Strategy<Value = Activity> {
 }
 
 fn steps(mix: Mix, quanta: bool) -> impl Strategy<Value = Vec<Step>> {
+    steps_of(activities(mix, quanta), quanta)
+}
+
+fn steps_of(activities: impl Strategy<Value = Activity>, quanta: bool) -> impl Strategy<Value = Vec<Step>> {
     let index = any::<prop::sample::Index>;
     let step = prop_oneof![
-        4 => activities(mix, quanta).prop_map(Step::Start),
+        4 => activities.prop_map(Step::Start),
         3 => index().prop_map(Step::Stop),
         1 => (index(), capacity(quanta)).prop_map(|(i, cap)| Step::Cap(i, cap)),
         1 => (index(), capacity(quanta)).prop_map(|(i, capacity)| Step::Capacity(i, capacity)),
@@ -153,6 +157,21 @@ proptest! {
         let mut pair = play(&capacities, steps);
         is_forgetful(&mut pair);
         is_restored(&mut pair, visitor);
+    }
+
+    /// Flows that are not uniform come and go among many that are.
+    #[test]
+    fn a_network_that_is_uniform_in_parts_satisfies_the_condition(
+        capacities in prop::collection::vec(capacity(false), 12),
+        steps in steps_of(
+            prop_oneof![
+                4 => activities(Mix { fluids: 12, ..UNIFORM_PRIOR }, false),
+                1 => activities(Mix { fluids: 12, ..ANY }, false),
+            ],
+            false,
+        ),
+    ) {
+        is_forgetful(&mut play(&capacities, steps));
     }
 
     /// A step has the same few flows come and go, so that most components are not solved but remembered.
