@@ -16,8 +16,12 @@ pub struct Block {
     pub tensors: Vec<Tensor>,
     /// What it starts from: the output of the block before, or tokens.
     pub input: TensorId,
-    /// The gradient that its backward pass starts from; none for the head, which makes the loss.
+    /// What the next block starts from; none for the head, which makes the loss.
+    pub output: Option<TensorId>,
+    /// The gradient that its backward pass starts from; none for the head.
     pub output_gradient: Option<TensorId>,
+    /// The gradient of its input; that of tokens does not exist, and an embedding has some other tensor there or none.
+    pub input_gradient: Option<TensorId>,
     /// Forward pass, in the order of issue.
     pub forward: Vec<Operator>,
     /// Backward pass with what is recomputed, in the order of issue; operators of the forward phase at its end follow the backward
@@ -32,18 +36,6 @@ impl Block {
     /// A tensor.
     pub fn tensor(&self, id: TensorId) -> &Tensor {
         &self.tensors[id.0 as usize]
-    }
-
-    /// What the next block starts from: the last operator that fills anything fills it first. None for the head.
-    pub fn output(&self) -> Option<TensorId> {
-        self.output_gradient?;
-        last_filled(self.forward.iter())
-    }
-
-    /// The gradient of a block's input, filled in the same way on the way to it; that of tokens does not exist, and an
-    /// embedding has some other tensor there or none.
-    pub fn input_gradient(&self) -> Option<TensorId> {
-        last_filled(self.backward.iter().filter(|op| op.phase == Phase::BackwardInput))
     }
 
     /// How many operators of the forward pass come before the middle, and how many of the backward pass; none of a block without.
@@ -116,8 +108,4 @@ fn needed<'a>(operators: &[Operator], made: impl Iterator<Item = &'a TensorId>) 
         }
     }
     needed
-}
-
-fn last_filled<'a>(operators: impl DoubleEndedIterator<Item = &'a Operator>) -> Option<TensorId> {
-    operators.rev().find_map(|op| op.writes.first().copied())
 }

@@ -195,14 +195,16 @@ impl BlockDraft {
         let mut tensors = Tensors::default();
         let input = tensors.fill(self.input.0.label(), self.input.1);
         let forward = tensors.resolve(self.forward, &saved);
-        let output = forward.iter().rev().find_map(|op| op.writes.first());
+        let output = self.output_gradient.and_then(|_| last_filled(forward.iter()));
         let bytes = output.map_or(0, |output| tensors.all[output.0 as usize].bytes);
         let between = self.middle.map(|[between, _]| tensors.latest(between));
         let output_gradient = self.output_gradient.map(|name| tensors.fill(name.label(), bytes));
         let backward = tensors.resolve(self.backward, &BTreeSet::new());
         let middle =
             between.zip(self.middle).map(|(between, [_, gradient])| [between, tensors.latest(gradient)]);
-        Block { tensors: tensors.all, input, output_gradient, forward, backward, middle }
+        let input_gradient = last_filled(backward.iter().filter(|op| op.phase == Phase::BackwardInput));
+        let tensors = tensors.all;
+        Block { tensors, input, output, output_gradient, input_gradient, forward, backward, middle }
     }
 
     /// Names that the backward pass reads before it fills them.
@@ -214,6 +216,11 @@ impl BlockDraft {
         }
         saved
     }
+}
+
+/// The result of operators: the last that fills anything fills it first.
+fn last_filled<'a>(operators: impl DoubleEndedIterator<Item = &'a Operator>) -> Option<TensorId> {
+    operators.rev().find_map(|op| op.writes.first().copied())
 }
 
 /// The tensors of lists, found by name.

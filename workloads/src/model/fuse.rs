@@ -15,25 +15,10 @@ use crate::graph::operator::{Label, Operator, Stream, StreamClass, Tensor, Tenso
 
 /// A block with its passes merged.
 pub(crate) fn fused(block: &Block) -> Block {
-    // By name, so that what is recomputed counts as read and as a result.
-    let name = |tensor: TensorId| &block.tensor(tensor).name;
-    let results = [block.output(), block.input_gradient()];
-    let kept = |tensor: TensorId| results.into_iter().flatten().any(|result| name(result) == name(tensor));
-    let reads = |list: &[Operator], tensor: TensorId| {
-        list.iter().flat_map(|op| &op.reads).any(|&read| name(read) == name(tensor))
-    };
-    // The gradient of the output counts as read by every pass that reads it.
-    let mut tensors = block.tensors.clone();
-    if let Some(gradient) = block.output_gradient {
-        tensors[gradient.0 as usize].bytes = 0;
-    }
-    let forward = merge(&block.forward, &tensors, |id| kept(id) || reads(&block.backward, id));
-    let backward = merge(&block.backward, &tensors, kept);
-    let mut fused = Block { forward, backward, ..block.clone() };
-    if let (Some(gradient), Some(output)) = (fused.output_gradient, fused.output()) {
-        fused.tensors[gradient.0 as usize].bytes = fused.tensor(output).bytes;
-    }
-    fused
+    let read = |tensor: TensorId| block.backward.iter().any(|op| op.reads.contains(&tensor));
+    let forward = merge(&block.forward, &block.tensors, |id| block.output == Some(id) || read(id));
+    let backward = merge(&block.backward, &block.tensors, |id| block.input_gradient == Some(id));
+    Block { forward, backward, ..block.clone() }
 }
 
 /// Merges the operators of a list; `outlives` says which tensors are read behind it.

@@ -1,5 +1,7 @@
 //! Lays a model on pipeline stages: the operator graph of its blocks, and a storage for each of their tensors.
 
+#[cfg(test)]
+mod properties;
 mod visits;
 
 use std::collections::BTreeMap;

@@ -13,8 +13,6 @@ use super::{Ends, Laying, List, Listed, Part, PartKind, Uses};
 /// The tensors of a block, and what they are for.
 pub(super) struct Tensors<'a> {
     block: &'a Block,
-    output: Option<TensorId>,
-    input_gradient: Option<TensorId>,
     /// What it saves for its backward pass.
     saved: Vec<TensorId>,
     /// What the gradients of its weights read, where they are visits of their own.
@@ -25,8 +23,6 @@ impl<'a> Tensors<'a> {
     pub(super) fn of(block: &'a Block, split_backward: bool) -> Self {
         Self {
             block,
-            output: block.output(),
-            input_gradient: block.input_gradient(),
             saved: block.saved(),
             kept: if split_backward { block.kept_for_weight() } else { Vec::new() },
         }
@@ -74,7 +70,7 @@ impl Laying {
             let tensors = &block.tensors;
             let of_next = blocks.get(n + 1).map_or(Purpose::Working, |(_, next, _)| next.tensors.of_input());
             let purpose = |tensor| match tensors.purpose(tensor) {
-                Purpose::Working if tensors.output == Some(tensor) => of_next,
+                Purpose::Working if tensors.block.output == Some(tensor) => of_next,
                 purpose => purpose,
             };
             let (mut uses, mut storages) = (Uses::default(), Storages::new());
@@ -84,7 +80,7 @@ impl Laying {
                 ends.input = storages.get(&input).copied();
             }
             self.fill(tensors, &block.forward, &purpose, &mut uses, &mut storages);
-            output_before = tensors.output.and_then(|output| storages.get(&output).copied());
+            output_before = tensors.block.output.and_then(|output| storages.get(&output).copied());
             let forward = self.extend(Phase::Forward, &block.forward, &uses);
             parts.push(Part {
                 stage,
@@ -126,11 +122,12 @@ impl Laying {
             let next = n.checked_sub(1).map(|next| &blocks[next].1.tensors);
             let of_next = next.map_or(Purpose::Working, Tensors::of_gradient);
             let purpose = |tensor| match tensors.purpose(tensor) {
-                Purpose::Working if tensors.input_gradient == Some(tensor) => of_next,
+                Purpose::Working if tensors.block.input_gradient == Some(tensor) => of_next,
                 purpose => purpose,
             };
             self.fill(tensors, &block.backward, &purpose, &mut uses, storages);
-            gradient_before = tensors.input_gradient.and_then(|gradient| storages.get(&gradient).copied());
+            gradient_before =
+                tensors.block.input_gradient.and_then(|gradient| storages.get(&gradient).copied());
             part.backward = self.extend(backward, &block.backward, &uses);
             part.weight = part.backward.clone();
             part.middle = block

@@ -157,15 +157,15 @@ fn blocks_pass_on_what_the_next_one_starts_from() {
             let bytes = Some(layer.tensor(layer.input).bytes);
             let embedding = model.embedding();
             let passed = [
-                (&embedding, embedding.output()),
-                (&layer, layer.output()),
-                (&layer, layer.input_gradient()),
-                (&head, head.input_gradient()),
+                (&embedding, embedding.output),
+                (&layer, layer.output),
+                (&layer, layer.input_gradient),
+                (&head, head.input_gradient),
             ]
             .map(|(block, id)| Some(block.tensor(id?)));
             assert_eq!(passed.map(|tensor| Some(tensor?.bytes)), [bytes; 4]);
             assert_eq!(passed[1].map(|tensor| &*tensor.name), Some("mlp residual"));
-            assert_eq!(head.output(), None);
+            assert_eq!(head.output, None);
         }
     }
 }

@@ -25,11 +25,11 @@ fn it_sees_the_first_tokens_only() {
         _ => None,
     });
     assert_eq!(products.collect::<Vec<_>>(), [(8, 768, 768), (8, 2, 768)]);
-    let gradient = head.input_gradient().expect("a gradient");
+    let gradient = head.input_gradient.expect("a gradient");
     let bytes = head.tensor(gradient).bytes;
     assert_eq!(bytes, head.tensor(head.input).bytes, "of all tokens, zero but for the first");
     let layers = shard(&bert, &materialised(8, 512, ranks(1, false))).layer(Recompute::None);
-    assert_eq!(layers.output().map(|output| layers.tensor(output).bytes), Some(bytes));
+    assert_eq!(layers.output.map(|output| layers.tensor(output).bytes), Some(bytes));
 }
 
 #[test]

@@ -122,6 +122,6 @@ fn metrics_follow_the_backward_pass_and_find_the_logits() {
         writes.map(|&id| head.tensor(id).bytes).sum::<u64>()
     };
     assert_eq!((fills(&none), fills(&two)), (0, 2 * TOKENS * WORDS));
-    let result = |head: &Block| head.input_gradient().map(|id| head.tensor(id).clone());
+    let result = |head: &Block| head.input_gradient.map(|id| head.tensor(id).clone());
     assert_eq!(result(&two), result(&none));
 }
