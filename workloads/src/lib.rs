@@ -64,6 +64,7 @@ pub mod buffers;
 pub mod chain;
 pub mod check;
 pub mod cost;
+pub mod diagnostic;
 pub mod disposition;
 pub mod exchange;
 pub mod graph;

@@ -1,6 +1,7 @@
 //! From a plan to what the engine takes: the passes, in their order, and the checks after each.
 
 mod communicators;
+mod composition;
 mod decided;
 mod deployed;
 mod deployment;
@@ -20,12 +21,13 @@ use crate::account::Accounts;
 use crate::chain::Chain;
 use crate::check::{self, buffers::ShortBuffers, memory::FullHost, memory::Shortfall};
 use crate::cost::CostBook;
+use crate::diagnostic::Diagnostic;
 use crate::disposition::{Conflict, Dispositions, Move};
 use crate::exchange::Exchange;
 use crate::graph::{OpGraph, StorageId};
 use crate::hardware::HardwareError;
 use crate::host_update::HostUpdate;
-use crate::limits::{self, Invalid};
+use crate::limits;
 use crate::lower::{self, Cohorts, Lowered};
 use crate::model::hosted::HostedStates;
 use crate::model::profiled::ProfiledPipeline;
@@ -34,7 +36,7 @@ use crate::order::{self, Order, PipelineSchedule, Shape};
 use crate::realise::{self, messages::SendMode};
 use crate::schedule::{Schedule, StageMemory};
 use crate::site::ArrayUse;
-use crate::techniques::bpipe::{self, Bpipe, BpipeError};
+use crate::techniques::bpipe::{self, Bpipe};
 use crate::techniques::offload::adaptive::Kept;
 use crate::techniques::offload::{ActivationOffload, Keep, LayerOps};
 use crate::techniques::recompute::{self, Recompute};
@@ -51,6 +53,7 @@ pub use crate::site::{DriveArray, Drives};
 pub use deployment::{Deployment, HostRates};
 pub use launch::Launch;
 pub use layered::{LayeredPlan, build_layered_on, check_layered_on, estimate_layered};
+pub use overlap::{check_experts, check_groups, check_overlap};
 pub use size::estimate_transformer;
 pub use transformer::{TransformerPlan, build_on, check_on};
 
@@ -125,13 +128,10 @@ impl Built {
 pub enum PlanError {
     /// Something in it is out of range; all of it.
     #[error("{}", list(.0))]
-    Invalid(Vec<Invalid>),
+    Invalid(Vec<Diagnostic>),
     /// Two techniques decide about one storage.
     #[error(transparent)]
     Conflict(#[from] Conflict),
-    /// BPipe cannot be applied.
-    #[error(transparent)]
-    Bpipe(#[from] BpipeError),
     /// Stages that cannot hold a single micro-batch, whatever the schedule.
     #[error("{}", list(.0))]
     DoesNotFit(Vec<Shortfall>),
@@ -273,7 +273,13 @@ impl Pipelining {
     }
 
     /// Reports what keeps hosts from updating a model of so many stages, of which `data` are copies.
-    pub fn check_hosts(&self, stages: u32, data: &DataParallel, step: Step, wrong: &mut impl FnMut(Invalid)) {
+    pub fn check_hosts(
+        &self,
+        stages: u32,
+        data: &DataParallel,
+        step: Step,
+        wrong: &mut impl FnMut(Diagnostic),
+    ) {
         if let Some(technique) = self.zero_offload {
             technique.check(stages, data, step, wrong);
         }
@@ -281,8 +287,7 @@ impl Pipelining {
             technique.check(stages, data, step, wrong);
         }
         if self.zero_offload.is_some() && self.zero_infinity.is_some() {
-            let problem = "two techniques decide where states are: remove one of the two".to_owned();
-            wrong(Invalid { field: zero_infinity::NAME, problem });
+            wrong(zero_infinity::refusal("two techniques decide where states are: remove one of the two"));
         }
     }
 
@@ -324,7 +329,7 @@ fn assemble(
     let order = order::generate(&pipelining.schedule, shape, &timing(&pipelining.schedule, &staged));
     let mut brief = order.shortened().map(|order| (order, staged.table.clone()));
     if let Some(bpipe) = &pipelining.bpipe {
-        let decide = |order, table| bpipe::decide(bpipe, &pipelining.schedule, order, &staged.graph, table);
+        let decide = |order, table| bpipe::decide(bpipe, order, &staged.graph, table);
         decide(&order, &mut staged.table)?;
         if let Some((order, table)) = &mut brief {
             decide(order, table)?;

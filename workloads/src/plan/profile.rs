@@ -11,7 +11,6 @@ use sim_core::time::Time;
 use sim_core::{Options, simulate_observed};
 
 use crate::account::TaskKind;
-use crate::limits::Invalid;
 use crate::lower::{Cohorts, Lowered, StreamRole, lower};
 use crate::order::Order;
 use crate::schedule::LaneKind;
@@ -43,12 +42,6 @@ pub(super) fn decided(
     grounds: &impl Grounds,
 ) -> Result<Decided, PlanError> {
     let Staged { chain, graph, layers, table, .. } = staged;
-    if chain.chunks > 1 {
-        let problem =
-            "what stays adaptively is from one forward pass of a stage, not from those of several chunks";
-        let invalid = Invalid { field: offload::NAME, problem: problem.to_owned() };
-        return Err(PlanError::Invalid(vec![invalid]));
-    }
     let tracked = |stage| Tracked::of(technique, graph, layers, stage);
     let stages: Vec<Tracked> = (0..chain.stages).map(tracked).collect();
     let ranks = profiles(technique, staged, order, pipelining, (replicas, &stages), grounds)?;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::chain::Hop;
-use crate::limits::Invalid;
+use crate::diagnostic::Diagnostic;
 use crate::order::PipelineSchedule;
 use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Schedule, SignalId, Variants, Why};
 
@@ -43,7 +43,7 @@ impl SendMode {
     /// the two ends of a message in turn. Where stages run further ahead, two of them send to each other before either has
     /// come to its receive. Systems with such orders post receives further ahead (Megatron-LM batches those of both
     /// directions, ZB those of several visits), which is [`SendMode::Eager`] but for the buffers.
-    pub(crate) fn check(self, schedule: &PipelineSchedule, stages: u32, wrong: &mut impl FnMut(Invalid)) {
+    pub(crate) fn check(self, schedule: &PipelineSchedule, stages: u32, wrong: &mut impl FnMut(Diagnostic)) {
         let in_turn =
             matches!(schedule, PipelineSchedule::Gpipe | PipelineSchedule::OneFOneB | PipelineSchedule::ZbH1);
         if self == Self::Rendezvous && stages > 1 && !in_turn {
@@ -52,7 +52,7 @@ impl SendMode {
                  write `send: eager`, which posts receives ahead, or `schedule: 1f1b`",
                 schedule.name()
             );
-            wrong(Invalid { field: "send", problem });
+            wrong(Diagnostic::sentence("send", problem));
         }
     }
 }

@@ -14,10 +14,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::chain::Chain;
+use crate::diagnostic::Diagnostic;
 use crate::disposition::{Conflict, Disposition, Dispositions, Offload};
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::model::cut::PartKind;
-use crate::order::{Order, Visit};
+use crate::order::{Order, PipelineSchedule, Visit};
 use crate::site::Outside;
 
 /// The name of this technique in scenarios and errors.
@@ -172,6 +173,18 @@ pub fn decide(
 }
 
 impl ActivationOffload {
+    /// Refuses schedules with which nothing can be kept adaptively.
+    pub(crate) fn check(&self, schedule: &PipelineSchedule) -> Option<Diagnostic> {
+        let chunks = matches!(schedule, PipelineSchedule::Interleaved(_));
+        (self.keep == Keep::Adaptive && chunks).then(|| {
+            let message = "what stays adaptively is from one forward pass of a stage";
+            let remedy = "use `1f1b` or `gpipe`, or say how many layers stay: `keep: { layers: 1 }`";
+            let note = "has several forward passes of a stage for each micro-batch";
+            Diagnostic::new("techniques.activation_offload.keep", message, remedy)
+                .with("parallelism.schedule", note)
+        })
+    }
+
     /// Bytes of a tensor that leaves, at least.
     pub fn smallest(&self) -> u64 {
         self.smallest.map_or(SMALLEST, Bytes::bytes)
