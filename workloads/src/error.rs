@@ -3,9 +3,8 @@
 use thiserror::Error;
 
 use crate::check::Problem;
+use crate::diagnostic::Diagnostic;
 use crate::hardware::HardwareError;
-use crate::limits::Invalid;
-use crate::passes::bpipe::BpipeError;
 use crate::passes::host_buffers::ShortBuffers;
 use crate::schedule::StageMemory;
 use crate::transfer::Conflict;
@@ -15,13 +14,10 @@ use crate::transfer::Conflict;
 pub enum PlanError {
     /// Something in it is out of range; all of it.
     #[error("{}", list(.0))]
-    Invalid(Vec<Invalid>),
+    Invalid(Vec<Diagnostic>),
     /// Two techniques decide about one storage.
     #[error(transparent)]
     Conflict(#[from] Conflict),
-    /// BPipe cannot be applied.
-    #[error(transparent)]
-    Bpipe(#[from] BpipeError),
     /// Stages that cannot hold a single micro-batch, whatever the schedule.
     #[error("{}", list(.0))]
     DoesNotFit(Vec<Shortfall>),

@@ -62,6 +62,7 @@ pub mod account;
 pub mod chain;
 pub mod check;
 pub mod cost;
+pub mod diagnostic;
 pub mod error;
 pub mod exchange;
 pub mod graph;

@@ -2,8 +2,8 @@
 
 use hw_models::settings::StageSet;
 use sim_core::time::Time;
-use thiserror::Error;
 
+use crate::diagnostic::Diagnostic;
 use crate::model::hosted::HostedStates;
 use crate::order::{MemoryAllowance, PipelineSchedule};
 use crate::plan::{PipelinePlan, Pipelining, estimate};
@@ -17,27 +17,18 @@ pub const HOST_GROUPS_MAX: u64 = 1 << 16;
 /// Most bytes a stage can be asked to hold over a step: sums of two such sizes stay exact.
 pub const BYTES_MAX: u64 = 1 << 62;
 
-/// A value of a plan that cannot be.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{field}: {problem}")]
-pub struct Invalid {
-    /// Which value, by its name in scenarios: `schedule`, `micro_batches`, `bpipe.bound`.
-    pub field: &'static str,
-    /// What is wrong with it, and what it can be.
-    pub problem: String,
-}
-
 /// Checks the values of a plan.
 ///
 /// # Errors
 /// Everything that is out of range.
-pub fn validate(plan: &PipelinePlan) -> Result<(), Vec<Invalid>> {
+pub fn validate(plan: &PipelinePlan) -> Result<(), Vec<Diagnostic>> {
     let mut found = Vec::new();
-    let mut wrong = |field, problem: String| found.push(Invalid { field, problem });
+    let mut wrong = |field, problem: String| found.push(Diagnostic::sentence(field, problem));
     extent(plan, &mut wrong);
     stages(plan, &mut wrong);
-    schedule(plan, &mut wrong);
-    techniques(plan, &mut wrong);
+    check_parts(plan, &mut found);
+    schedule(plan, &mut found);
+    techniques(plan, &mut found);
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
@@ -46,7 +37,7 @@ pub fn validate(plan: &PipelinePlan) -> Result<(), Vec<Invalid>> {
 ///
 /// # Errors
 /// That they are too many.
-pub(crate) fn host_groups(pipelining: &Pipelining, updated: &[u64]) -> Result<(), Vec<Invalid>> {
+pub(crate) fn host_groups(pipelining: &Pipelining, updated: &[u64]) -> Result<(), Vec<Diagnostic>> {
     let Some(HostedStates { group, .. }) = pipelining.techniques.hosted(updated.len() as u32) else {
         return Ok(());
     };
@@ -64,7 +55,7 @@ pub(crate) fn host_groups(pipelining: &Pipelining, updated: &[u64]) -> Result<()
     );
     let zero_offload = pipelining.techniques.zero_offload.is_some();
     let field = if zero_offload { "zero_offload.group" } else { "zero_infinity.group" };
-    Err(vec![Invalid { field, problem }])
+    Err(vec![Diagnostic::sentence(field, problem)])
 }
 
 /// Numbers of stages, micro-batches, steps, and their product.
@@ -102,11 +93,6 @@ fn stages(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
     let steps = u128::from(plan.micro_batches) * u128::from(plan.steps);
     let mut longest: u128 = 0;
     for (n, stage) in plan.model.stages.iter().enumerate() {
-        if stage.kept_for_weight() > stage.activation {
-            let (kept, all) = (stage.kept_for_weight(), stage.activation);
-            let problem = format!("stage {n} keeps {kept} B of activations that are only {all} B");
-            wrong("activation_kept_for_weight", problem);
-        }
         let held = u128::from(stage.activation) * u128::from(plan.micro_batches);
         if held + u128::from(stage.weights) > u128::from(BYTES_MAX) {
             wrong("activation", format!("stage {n} would hold more than {BYTES_MAX} B over a step"));
@@ -130,36 +116,42 @@ fn stages(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
     }
 }
 
+/// Reports parts of the activations of a stage that are more than all of them.
+pub fn check_parts(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
+    const WHOLE: &str = "model.profiled_pipeline.activation";
+    let keeps = |n| plan.recompute.as_ref().map_or(0, |recompute| recompute.kept(n));
+    let parts = (0..).zip(&plan.model.stages).map(|(n, stage)| (stage, [stage.kept_for_weight(), keeps(n)]));
+    let paths = ["model.profiled_pipeline.activation_kept_for_weight", "techniques.recompute.keeps"];
+    for (part, path) in paths.into_iter().enumerate() {
+        if let Some(n) = parts.clone().position(|(stage, parts)| parts[part] > stage.activation) {
+            let message = format!("`{path}` is more than the whole of `{WHOLE}` on stage {n}");
+            let remedy = "it is a part of it; give at most as much";
+            found.push(Diagnostic::new(path, message, remedy).with(WHOLE, ""));
+        }
+    }
+}
+
 /// What the schedule asks of the extent and the memory.
-fn schedule(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
-    let (stages, micro_batches) = (plan.model.stages.len(), plan.micro_batches);
-    plan.send.check(&plan.schedule, stages as u32, &mut |Invalid { field, problem }| wrong(field, problem));
-    match plan.schedule {
-        PipelineSchedule::Interleaved(_)
-            if stages > 0 && !(micro_batches as usize).is_multiple_of(stages) =>
-        {
-            let below = micro_batches as usize / stages * stages;
-            let above = below + stages;
-            let near = if below > 0 { format!("{below} or {above}") } else { above.to_string() };
-            let problem = format!(
-                "interleaved chunks work through groups of {stages} micro-batches, one per stage; \
-                 {micro_batches} is not a multiple: use {near}"
-            );
-            wrong("micro_batches", problem);
+fn schedule(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
+    let (stages, micro_batches) = (plan.model.stages.len() as u32, plan.micro_batches);
+    plan.send.check(&plan.schedule, stages, &mut |refused| found.push(refused));
+    let counts = [("training.micro_batches", micro_batches), ("model.profiled_pipeline.stages", stages)];
+    found.extend(plan.schedule.check(counts));
+    if let PipelineSchedule::ZbAuto(auto) = plan.schedule {
+        let most = plan.model.stages.iter().map(|stage| stage.activation).max().unwrap_or(0);
+        if matches!(auto.memory_limit, MemoryAllowance::Bytes(bytes) if bytes.bytes() < most) {
+            let problem = format!("must leave room for one micro-batch on every stage, {most} B");
+            found.push(Diagnostic::sentence("schedule.zb-auto.memory_limit", problem));
         }
-        PipelineSchedule::ZbAuto(auto) => {
-            let most = plan.model.stages.iter().map(|stage| stage.activation).max().unwrap_or(0);
-            if matches!(auto.memory_limit, MemoryAllowance::Bytes(bytes) if bytes.bytes() < most) {
-                let problem = format!("must leave room for one micro-batch on every stage, {most} B");
-                wrong("schedule.zb-auto.memory_limit", problem);
-            }
-        }
-        _ => {}
     }
 }
 
 /// What techniques ask of the stages.
-fn techniques(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
+fn techniques(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
+    if let Some(bpipe) = &plan.bpipe {
+        found.extend(bpipe.check(&plan.schedule));
+    }
+    let mut wrong = |field, problem: String| found.push(Diagnostic::sentence(field, problem));
     let Some(recompute) = &plan.recompute else { return };
     let count = plan.model.stages.len();
     let listed = match &recompute.stages {
@@ -175,15 +167,6 @@ fn techniques(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String))
     }
     if listed.is_some_and(Vec::is_empty) {
         wrong("recompute.stages", "names no stage: leave it out for all stages".to_owned());
-    }
-    for (n, stage) in (0u32..).zip(&plan.model.stages).filter(|(n, _)| recompute.covers(*n)) {
-        let (keeps, all) = (recompute.kept(n), stage.activation);
-        if keeps > all {
-            wrong(
-                "recompute.keeps",
-                format!("stage {n} cannot keep {keeps} B of activations that are only {all} B"),
-            );
-        }
     }
     let lenders = plan.bpipe.iter().flat_map(|bpipe| bpipe.lenders(count as u32, plan.micro_batches));
     let nothing_left = |stage: &u32| recompute.covers(*stage) && recompute.kept(*stage) == 0;

@@ -4,7 +4,7 @@ use hw_models::settings::Count;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::Invalid;
+use crate::diagnostic::Diagnostic;
 
 /// Order in which ranks take GPUs. Tensor ranks are next to each other, then those that have parts of the
 /// same sequences; then come copies or stages.
@@ -82,7 +82,7 @@ impl Extent {
     ///
     /// # Errors
     /// If a list is too short or too long, or names a GPU twice or one that there is not.
-    pub fn placed(self, placement: &Placement, gpus: u32) -> Result<(), Invalid> {
+    pub fn placed(self, placement: &Placement, gpus: u32) -> Result<(), Diagnostic> {
         let Placement::Listed(list) = placement else { return Ok(()) };
         let ranks = self.ranks();
         let list: Vec<u64> = list.iter().map(|gpu| gpu.get()).collect();
@@ -97,14 +97,14 @@ impl Extent {
         } else {
             return Ok(());
         };
-        Err(Invalid { field: "placement", problem })
+        Err(Diagnostic::sentence("placement", problem))
     }
 
     /// Checks that there are GPUs for all ranks; those above the last rank are idle.
     ///
     /// # Errors
     /// If there are too few, or no ranks, with the number of data ranks that would do.
-    pub fn fits(self, gpus: u32) -> Result<(), Invalid> {
+    pub fn fits(self, gpus: u32) -> Result<(), Diagnostic> {
         if (1..=u64::from(gpus)).contains(&self.ranks()) {
             return Ok(());
         }
@@ -119,6 +119,6 @@ impl Extent {
             "tensor {tensor} x pipeline {stages}{parts} x data {data} are {} GPUs, but the machine has {gpus}: {remedy}",
             self.ranks()
         );
-        Err(Invalid { field: "parallelism", problem })
+        Err(Diagnostic::sentence("parallelism", problem))
     }
 }

@@ -11,6 +11,17 @@ use crate::graph::{OpGraph, OpId, StorageId};
 
 pub use crate::graph::tier::{Medium, Tier};
 
+/// Where something is that is away from the GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outside {
+    /// In host memory.
+    #[default]
+    Host,
+    /// On drives.
+    Drives,
+}
+
 /// Start of the copy of a tensor that leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -1,6 +1,6 @@
 //! The plan of a list of layers.
 
-use workloads::limits::Invalid;
+use workloads::diagnostic::Diagnostic;
 use workloads::model::layered::{self, LayeredExecution, LayeredModel, Misfit, Shape};
 use workloads::model::transformer::{AttentionKernel, States};
 use workloads::plan::{LayeredPlan, PlanError};
@@ -15,7 +15,7 @@ use crate::schema::{LayerList, LayersOf, RecomputeMode, Scenario};
 /// What the check of the scenario would have found.
 pub(crate) fn plan(scenario: &Scenario, settings: &LayerList) -> Result<LayeredPlan, PlanError> {
     let model = read(scenario, settings).map_err(|misfit| {
-        PlanError::Invalid(vec![Invalid { field: "model.layers", problem: misfit.to_string() }])
+        PlanError::Invalid(vec![Diagnostic::sentence("model.layers", misfit.to_string())])
     })?;
     Ok(plan_of(scenario, model))
 }

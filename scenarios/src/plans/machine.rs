@@ -6,8 +6,8 @@ use hw_models::machine::{
     self, ClusterSpec, LinkSpec, MachineError, MemorySpec, ModelSpec, PartChange, PartChanges, PartsSpec,
 };
 use indexmap::IndexMap;
+use workloads::diagnostic::Diagnostic;
 use workloads::hardware::Hardware;
-use workloads::limits::Invalid;
 use workloads::plan::PlanError;
 
 use crate::schema::{
@@ -19,7 +19,7 @@ use crate::schema::{
 /// # Errors
 /// What the check of the scenario would have found.
 pub(crate) fn of(scenario: &Scenario) -> Result<machine::Machine, PlanError> {
-    let invalid = |problem| Invalid { field: "machine", problem };
+    let invalid = |problem| Diagnostic::sentence("machine", problem);
     match scenario.machine.as_ref().map(|settings| build(settings, scenario.constants.devices())) {
         Some(Ok(machine)) => Ok(machine),
         Some(Err(errors)) => {

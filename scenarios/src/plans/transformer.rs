@@ -33,7 +33,7 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
 }
 
 /// How stages run on the machine.
-pub(super) fn deployment(scenario: &Scenario) -> Deployment {
+pub(crate) fn deployment(scenario: &Scenario) -> Deployment {
     let software = scenario.software.as_ref();
     Deployment {
         placement: scenario.parallelism.placement.clone().unwrap_or_default(),
@@ -80,7 +80,7 @@ fn host_rates(scenario: &Scenario) -> HostRates {
 }
 
 /// What the copies of a model exchange beside passes.
-pub(super) fn overlap(scenario: &Scenario) -> Overlap {
+pub(crate) fn overlap(scenario: &Scenario) -> Overlap {
     let parallelism = &scenario.parallelism;
     let bucket = parallelism.overlap_gradient_reduce.as_ref().and_then(|overlap| overlap.bucket);
     Overlap { bucket: bucket.map(Bytes::bytes), gather: parallelism.overlap_parameter_gather }
@@ -234,7 +234,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
 }
 
 /// What a step does.
-pub(super) fn step(scenario: &Scenario) -> Step {
+pub(crate) fn step(scenario: &Scenario) -> Step {
     scenario.training.step.unwrap_or_default()
 }
 

@@ -56,7 +56,7 @@ pub use workloads::passes::recompute::Recompute;
 pub use workloads::passes::swap::{Coordination, Swap};
 pub use workloads::placement::Placement;
 pub use workloads::plan::Launch;
-pub use workloads::site::Outside;
+pub use workloads::transfer::Outside;
 
 /// Everything that determines a run: what is trained, on what, how, and with which techniques.
 ///

@@ -1,8 +1,8 @@
 //! The ranks of a plan, whatever its model: what they execute and hold.
 
 use crate::chain::Chain;
+use crate::diagnostic::Diagnostic;
 use crate::graph::operator::OperatorList;
-use crate::limits::Invalid;
 use crate::model::cut::{Cut, Piece};
 use crate::model::laid::Laid;
 use crate::model::transformer::{DataParallel, ShardedTransformer, Sharding, States, Step};
@@ -62,7 +62,7 @@ impl Ranks {
     ///
     /// # Errors
     /// What is wrong with the model or its split.
-    pub fn of_transformer(plan: &TransformerPlan) -> Result<Self, Vec<Invalid>> {
+    pub fn of_transformer(plan: &TransformerPlan) -> Result<Self, Vec<Diagnostic>> {
         let model = ShardedTransformer::new(&plan.model, &plan.execution)?;
         let chain = plan.deployment.pipelining.schedule.chain(plan.execution.split.stages);
         let boundary = model.boundary(plan.scatter_gather);

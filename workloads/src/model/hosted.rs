@@ -28,6 +28,10 @@ use super::names::Name;
 use super::transformer::{MOMENTS, StateBytes, States};
 use crate::graph::operator::{HostWork, HostWorkKind, Medium, Operator, Role, Transfer, Work};
 
+/// Settings with a part in what hosts can update.
+pub(crate) const INVOLVED: [&str; 4] =
+    ["parallelism.sharding", "parallelism.pipeline", "training.step", "techniques.zero_offload"];
+
 /// Bytes of a state in fp32.
 const SINGLE: u64 = 4;
 

@@ -22,6 +22,7 @@ pub use draft::{ChunkTiming, Timing};
 pub use memory_allowance::{MemoryAllowance, MicroBatches};
 
 use crate::chain::Chain;
+use crate::diagnostic::Diagnostic;
 use crate::graph::Phase;
 
 /// Order in which a stage works on its micro-batches.
@@ -78,6 +79,24 @@ impl PipelineSchedule {
     /// Whether the two gradients are operations of their own.
     pub fn splits_backward(&self) -> bool {
         matches!(self, Self::ZbH1 | Self::ZbH2 | Self::ZbV | Self::ZbAuto(_))
+    }
+
+    /// Refuses micro-batches that the interleaved schedule cannot take round its stages in groups. `counts` are both,
+    /// each with its setting.
+    pub fn check(&self, counts: [(&'static str, u32); 2]) -> Option<Diagnostic> {
+        let [(path, micro_batches), (of_stages, stages)] = counts;
+        let uneven = stages > 0 && !micro_batches.is_multiple_of(stages);
+        (matches!(self, Self::Interleaved(_)) && uneven).then(|| {
+            let message = format!(
+                "the interleaved schedule needs a multiple of {stages} micro-batches, not {micro_batches}"
+            );
+            let remedy =
+                format!("use {} micro-batches", u64::from(micro_batches).next_multiple_of(stages.into()));
+            Diagnostic::new(path, message, remedy)
+                .noting(format!("{micro_batches} micro-batches"))
+                .with(of_stages, format!("{stages} stages"))
+                .with("parallelism.schedule.interleaved", "goes round the stages in groups")
+        })
     }
 
     /// The name used in scenarios and errors.

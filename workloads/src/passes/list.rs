@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::Invalid;
+use crate::diagnostic::Diagnostic;
 use crate::model::hosted::HostedStates;
 use crate::model::transformer::{DataParallel, Step};
 use crate::order::PipelineSchedule;
@@ -133,7 +133,13 @@ impl Techniques {
     }
 
     /// Reports what keeps hosts from updating a model of so many stages, of which `data` are copies.
-    pub fn check_hosts(&self, stages: u32, data: &DataParallel, step: Step, wrong: &mut impl FnMut(Invalid)) {
+    pub fn check_hosts(
+        &self,
+        stages: u32,
+        data: &DataParallel,
+        step: Step,
+        wrong: &mut impl FnMut(Diagnostic),
+    ) {
         if let Some(technique) = self.zero_offload {
             technique.check(stages, data, step, wrong);
         }
@@ -141,8 +147,7 @@ impl Techniques {
             technique.check(stages, data, step, wrong);
         }
         if self.zero_offload.is_some() && self.zero_infinity.is_some() {
-            let problem = "two techniques decide where states are: remove one of the two".to_owned();
-            wrong(Invalid { field: zero_infinity::NAME, problem });
+            wrong(zero_infinity::refusal("two techniques decide where states are: remove one of the two"));
         }
     }
 }

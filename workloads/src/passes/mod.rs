@@ -67,6 +67,7 @@
 //! ```
 
 pub mod bpipe;
+mod composition;
 pub mod host_buffers;
 mod list;
 pub mod offload;

@@ -9,10 +9,10 @@ use hw_models::settings::{Count, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::Invalid;
-use crate::model::hosted::{HostedStates, KeptParameters};
+use crate::diagnostic::Diagnostic;
+use crate::model::hosted::{HostedStates, INVOLVED, KeptParameters};
 use crate::model::transformer::{DataParallel, Sharding, Step};
-use crate::site::Outside;
+use crate::transfer::Outside;
 
 /// The name of this technique in scenarios and errors.
 pub const NAME: &str = "zero_infinity";
@@ -84,8 +84,8 @@ impl ZeroInfinity {
     }
 
     /// Reports what keeps hosts from updating a model of so many stages, of which `data` are copies.
-    pub fn check(&self, stages: u32, data: &DataParallel, step: Step, wrong: &mut impl FnMut(Invalid)) {
-        let mut refuse = |problem: &str| wrong(Invalid { field: NAME, problem: problem.to_owned() });
+    pub fn check(&self, stages: u32, data: &DataParallel, step: Step, wrong: &mut impl FnMut(Diagnostic)) {
+        let mut refuse = |problem: &str| wrong(refusal(problem));
         if step != Step::Whole {
             refuse("a step without an update has no use for states: let it be `full`, or remove it");
         }
@@ -101,4 +101,8 @@ impl ZeroInfinity {
             refuse("groups of copies that share would each update all: let all copies share");
         }
     }
+}
+
+pub(crate) fn refusal(problem: &str) -> Diagnostic {
+    Diagnostic::sentence("techniques.zero_infinity", problem).with_all(&INVOLVED)
 }

@@ -12,11 +12,11 @@ use sim_core::time::Time;
 use crate::account::{Account, Accounts, Communication, TimeModel};
 use crate::chain::Chain;
 use crate::cost::{CostBook, HostLinks, IssueCosts, Message, OpCost};
+use crate::diagnostic::Diagnostic;
 use crate::exchange::Exchange;
 use crate::graph::OpId;
 use crate::hardware::{CostModels, Hardware, HardwareError};
 use crate::host_update::HostUpdate;
-use crate::limits::Invalid;
 use crate::lower::Lowered;
 use crate::model::hosted::Places;
 use crate::model::laid::{Laid, Part};
@@ -187,7 +187,7 @@ impl<'a> Deployed<'a> {
         }
         let problem =
             "issuing all operators one after the other takes more than 106 days: write a shorter time";
-        Err(PlanError::Invalid(vec![Invalid { field: "host_overhead", problem: problem.to_owned() }]))
+        Err(PlanError::Invalid(vec![Diagnostic::sentence("host_overhead", problem)]))
     }
 
     /// Adds to what hosts hold their buffers for parameters that are read ahead from drives, each as large as the largest read.
@@ -229,7 +229,7 @@ impl<'a> Deployed<'a> {
         if problems.is_empty() {
             return Ok(arrays);
         }
-        let invalid = |problem| Invalid { field: "drives", problem };
+        let invalid = |problem| Diagnostic::sentence("drives", problem);
         Err(PlanError::Invalid(problems.into_iter().map(invalid).collect()))
     }
 

@@ -70,7 +70,7 @@ impl Deployment {
     }
 
     /// Whether a stage of so many ends the backward pass of a micro-batch before it begins the forward pass of the next.
-    pub(super) fn one_at_a_time(&self, stages: u32) -> bool {
+    pub fn one_at_a_time(&self, stages: u32) -> bool {
         let &Pipelining { micro_batches, schedule, .. } = &self.pipelining;
         (stages == 1 && schedule == PipelineSchedule::OneFOneB) || micro_batches == 1
     }

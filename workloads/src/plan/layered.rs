@@ -1,9 +1,10 @@
 //! Plans of lists of layers on machines: copies of the model, or of its stages.
 
+use crate::diagnostic::Diagnostic;
 use crate::exchange::Exchange;
 use crate::graph::operator::OperatorList;
 use crate::hardware::Hardware;
-use crate::limits::{self, Invalid};
+use crate::limits;
 use crate::model::exchanged::exchange;
 use crate::model::hosted;
 use crate::model::laid::{Laid, lay};
@@ -44,9 +45,9 @@ impl LayeredPlan {
     ///
     /// # Errors
     /// Everything that is out of range or does not go together.
-    pub fn validate(&self) -> Result<(), Vec<Invalid>> {
+    pub fn validate(&self) -> Result<(), Vec<Diagnostic>> {
         let mut found = Vec::new();
-        let mut wrong = |field, problem| found.push(Invalid { field, problem });
+        let mut wrong = |field, problem| found.push(Diagnostic::sentence(field, problem));
         let blocks = self.model.blocks().len();
         if self.stages as usize > blocks {
             let problem =
@@ -80,14 +81,12 @@ impl LayeredPlan {
             wrong("launch", problem.to_owned());
         }
         let pipelining = &self.deployment.pipelining;
-        pipelining.send.check(&pipelining.schedule, self.stages, &mut |invalid| found.push(invalid));
+        let mut wrong = |diagnostic| found.push(diagnostic);
         let (data, step) = (self.data_parallel(), self.model.execution().step);
-        self.deployment
-            .pipelining
-            .techniques
-            .check_hosts(self.stages, &data, step, &mut |invalid| found.push(invalid));
-        let mut wrong = |field, problem| found.push(Invalid { field, problem });
-        overlap::check(&self.data_parallel(), self.one_at_a_time(), self.deployment.launch, &mut wrong);
+        pipelining.send.check(&pipelining.schedule, self.stages, &mut wrong);
+        pipelining.techniques.check_hosts(self.stages, &data, step, &mut wrong);
+        pipelining.check(self.stages, data.sharding, &mut wrong);
+        overlap::check_overlap(&data, self.one_at_a_time(), self.deployment.launch, &mut wrong);
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
 

@@ -39,6 +39,7 @@ pub use crate::site::{DriveArray, Drives};
 pub use deployment::{Deployment, HostRates};
 pub use launch::Launch;
 pub use layered::{LayeredPlan, build_layered_on, check_layered_on, estimate_layered};
+pub use overlap::{check_experts, check_groups, check_overlap};
 pub use size::estimate_transformer;
 pub use transformer::{TransformerPlan, build_on, check_on};
 

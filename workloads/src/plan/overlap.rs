@@ -1,47 +1,108 @@
-//! Exchanges that go with what data-parallel ranks share.
+//! Exchanges that go with the states that data-parallel ranks shard.
 
+use crate::diagnostic::Diagnostic;
 use crate::model::transformer::{DataParallel, GatherLimit, Overlap, Sharding};
 
 use super::launch::Launch;
 
-/// Reports what `data` cannot exchange beside passes. `one_at_a_time` says that a stage ends the backward pass of a
+const SHARDING: &str = "parallelism.sharding";
+const DISTRIBUTED: &str = "parallelism.distributed_optimizer";
+const GROUP: &str = "parallelism.sharding_group";
+const BUCKET: &str = "parallelism.overlap_gradient_reduce.bucket";
+const GATHER: &str = "parallelism.overlap_parameter_gather";
+const LIMIT: &str = "parallelism.overlap_parameter_gather.limit";
+const RESHARD: &str = "parallelism.overlap_parameter_gather.reshard_after_forward";
+const PER_PARAMETER: &str = "parallelism.overlap_parameter_gather.per_parameter";
+
+/// Reports exchanges of `data` that cannot run beside passes. `one_at_a_time` says that a stage ends the backward pass of a
 /// micro-batch before it begins the forward pass of the next.
-pub(super) fn check(
+pub fn check_overlap(
     data: &DataParallel,
     one_at_a_time: bool,
     launch: Launch,
-    wrong: &mut impl FnMut(&'static str, String),
+    wrong: &mut impl FnMut(Diagnostic),
 ) {
     let Overlap { bucket, gather } = data.overlap;
     if bucket == Some(0) {
-        wrong("bucket", "a bucket of 0 B is never filled: give it some, such as 25 MB".to_owned());
+        wrong(Diagnostic::new(BUCKET, format!("`{BUCKET}` is never filled"), "write for example `25 MiB`"));
     }
     if let Some(gather) = gather.filter(|gather| gather.limit != GatherLimit::Device) {
         if launch != Launch::Eager {
-            let problem = "gathers take memory when the host issues them, but it does not issue operator by operator: \
-                           let it, or let the device limit them";
-            wrong("limit", problem.to_owned());
+            let message = format!(
+                "`{LIMIT}` is about what a host issues operator by operator, which this one does not"
+            );
+            let remedy = "write `launch: eager`, or `limit: device`";
+            wrong(Diagnostic::new(LIMIT, message, remedy).with("software.launch", ""));
         }
         if data.sharding < Sharding::Parameters || gather.per_parameter {
-            let problem = "the host takes memory only for parameters that ranks share, block by block as one flat tensor: \
-                           let them do so, or let the device limit gathers";
-            wrong("limit", problem.to_owned());
+            let message = format!(
+                "`{LIMIT}` is about memory that the host takes for parameters which copies share, block by block as one \
+                 flat tensor"
+            );
+            let remedy = "write `sharding: parameters` without `per_parameter`, or `limit: device`";
+            wrong(Diagnostic::new(LIMIT, message, remedy).with_all(&[SHARDING, PER_PARAMETER]));
         }
     }
     match (data.sharding, gather) {
         (Sharding::None, Some(_)) => {
-            let problem = "every rank has all parameters: leave it out, or let the ranks share something";
-            wrong("gather", problem.to_owned());
+            let message = format!("`{GATHER}` gathers what every copy has");
+            let remedy = "remove it, or let the copies share something: `sharding: optimizer`";
+            wrong(Diagnostic::new(GATHER, message, remedy).with_all(&[SHARDING, DISTRIBUTED]));
         }
         (Sharding::Parameters, None) => {
-            let problem = "ranks that share parameters gather them for every pass: say how";
-            wrong("gather", problem.to_owned());
+            let message = "parameters that are shared are gathered for every pass";
+            wrong(
+                Diagnostic::new(GATHER, message, "write `overlap_parameter_gather: {}`").with(SHARDING, ""),
+            );
         }
         (Sharding::Parameters, Some(gather)) if !gather.reshard_after_forward && !one_at_a_time => {
-            let problem = "a stage has several micro-batches under way, each of which would keep parameters of its own: \
-                           reshard after the forward pass, or let the ranks share only gradients and optimizer states";
-            wrong("reshard_after_forward", problem.to_owned());
+            let message = format!(
+                "`{RESHARD}` is false, but a stage has several micro-batches under way, each of which would keep \
+                 parameters of its own"
+            );
+            let remedy = "remove it, or write `sharding: gradients`, with which all have the same ones";
+            let involved = ["parallelism.pipeline", "parallelism.schedule", "training.accumulate"];
+            wrong(Diagnostic::new(RESHARD, message, remedy).with_all(&involved));
         }
         _ => {}
     }
+}
+
+/// Reports groups of `copies` that cannot shard by themselves (hybrid sharding); `expert` ranks share experts.
+pub fn check_groups(
+    (copies, group): (u32, u32),
+    sharding: Sharding,
+    expert: u32,
+    wrong: &mut impl FnMut(Diagnostic),
+) {
+    if group < 2 || !copies.is_multiple_of(group) {
+        let message = format!("{copies} copies cannot share by groups of {group}");
+        let remedy = format!("use a divisor of {copies}, or leave it out so that all share");
+        let involved = ["parallelism.data", "parallelism.context", "machine"];
+        wrong(Diagnostic::new(GROUP, message, remedy).with_all(&involved));
+    }
+    if sharding == Sharding::None {
+        let message = format!("`{GROUP}` is for copies that share something");
+        let remedy = "remove it, or write `sharding: parameters`";
+        wrong(Diagnostic::new(GROUP, message, remedy).with(SHARDING, ""));
+    }
+    if expert > 1 {
+        let message =
+            format!("`{GROUP}` does not go with ranks that share experts, which are groups of their own");
+        wrong(Diagnostic::new(GROUP, message, "remove one of the two").with("parallelism.expert", ""));
+    }
+}
+
+/// Refuses `expert` ranks that do not divide those that hold the same parameters otherwise.
+pub fn check_experts(expert: u32, data: u32, context: u32) -> Option<Diagnostic> {
+    let copies = data.saturating_mul(context);
+    (!copies.is_multiple_of(expert)).then(|| {
+        let of =
+            if context > 1 { format!("data {data} x context {context}") } else { format!("data {data}") };
+        let message = format!("{expert} ranks cannot share the experts out of the {copies} of {of}");
+        let remedy =
+            format!("use a divisor of {copies}, or split the model less so that there are more copies");
+        let involved = ["parallelism.data", "parallelism.context", "machine"];
+        Diagnostic::new("parallelism.expert", message, remedy).with_all(&involved)
+    })
 }

@@ -1,9 +1,10 @@
 //! Plans of transformers on machines: from dimensions, a split and a machine to what the engine takes.
 
 use crate::chain::Chain;
+use crate::diagnostic::Diagnostic;
 use crate::exchange::Exchange;
 use crate::hardware::Hardware;
-use crate::limits::{self, Invalid};
+use crate::limits;
 use crate::model::exchanged::exchange;
 use crate::model::hosted;
 use crate::model::laid::{Laid, lay};
@@ -137,7 +138,7 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
     found.extend(plan.extent().fits(hardware.machine.gpus()).err());
     let (split, pipelining) = (&plan.execution.split, &plan.deployment.pipelining);
     let chunks = pipelining.schedule.chain(split.stages).chunks;
-    let mut wrong = |field, problem| found.push(Invalid { field, problem });
+    let mut wrong = |field, problem| found.push(Diagnostic::sentence(field, problem));
     if split.chunks != chunks {
         wrong(
             "schedule",
@@ -150,41 +151,17 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
     if pipelining.steps == 0 {
         wrong("steps", "must be at least 1".to_owned());
     }
-    let ranks = plan.data_parallel().ranks;
-    if !ranks.is_multiple_of(split.expert) {
-        let problem = format!(
-            "{} ranks cannot share experts out of {ranks}, data {} x context {}: use a divisor of {ranks}",
-            split.expert, plan.data, split.context
-        );
-        wrong("expert", problem);
-    }
-    sharing(plan, &mut wrong);
-    pipelining.send.check(&pipelining.schedule, split.stages, &mut |invalid| found.push(invalid));
     let (data, step) = (plan.data_parallel(), plan.execution.step);
-    pipelining.techniques.check_hosts(split.stages, &data, step, &mut |invalid| found.push(invalid));
-    let mut wrong = |field, problem| found.push(Invalid { field, problem });
-    overlap::check(&plan.data_parallel(), plan.one_at_a_time(), plan.deployment.launch, &mut wrong);
+    found.extend(overlap::check_experts(split.expert, plan.data, split.context));
+    let mut wrong = |diagnostic| found.push(diagnostic);
+    if let Some(group) = plan.sharing {
+        overlap::check_groups((data.ranks, group), plan.sharding, split.expert, &mut wrong);
+    }
+    pipelining.send.check(&pipelining.schedule, split.stages, &mut wrong);
+    pipelining.techniques.check_hosts(split.stages, &data, step, &mut wrong);
+    pipelining.check(split.stages, data.sharding, &mut wrong);
+    overlap::check_overlap(&data, plan.one_at_a_time(), plan.deployment.launch, &mut wrong);
     if found.is_empty() { Ok(()) } else { Err(PlanError::Invalid(found)) }
-}
-
-/// Hybrid sharding: groups of data ranks that each share everything.
-fn sharing(plan: &TransformerPlan, wrong: &mut impl FnMut(&'static str, String)) {
-    let (Some(sharing), ranks) = (plan.sharing, plan.data_parallel().ranks) else { return };
-    if sharing < 2 || !ranks.is_multiple_of(sharing) {
-        wrong(
-            "sharing",
-            format!("{ranks} copies cannot share by groups of {sharing}: use a divisor of {ranks} from 2 on"),
-        );
-    }
-    if plan.sharding == Sharding::None {
-        wrong("sharing", "copies that share nothing are in no groups: let them share something".to_owned());
-    }
-    if plan.execution.split.expert > 1 {
-        wrong(
-            "sharing",
-            "groups that share experts are groups of their own: leave one of the two out".to_owned(),
-        );
-    }
 }
 
 /// Parameters of a rank of a stage.

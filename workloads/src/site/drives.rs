@@ -9,25 +9,12 @@ use hw_models::machine::{NoRoute, join};
 use hw_models::storage::{
     Array, ArrayError, Endurance, Members, PathParameters, Staging, Storage, Way, arrays_of_node,
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use sim_core::id::{RouteId, StoreId};
 use sim_core::platform::Demand;
 
 use super::machine::Building;
 use super::{Job, TierSite};
 use crate::names::cause;
-
-/// Where something is that is away from the GPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outside {
-    /// In host memory.
-    #[default]
-    Host,
-    /// On drives.
-    Drives,
-}
 
 /// Arrays of drives that every node has, and who uses which.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -16,7 +16,7 @@ use crate::names::{cause, kind};
 use crate::schedule::StageMemory;
 use crate::transfer::{Dispositions, Medium};
 
-pub use drives::{ArrayUse, DriveArray, Drives, Outside};
+pub use drives::{ArrayUse, DriveArray, Drives};
 pub use machine::{ChannelSpec, Job};
 
 /// Where the ranks are.

@@ -38,10 +38,10 @@ fn plain() -> (PipelinePlan, Order, OpGraph, Schedule) {
 
 /// With BPipe: stage 0 lends to stage 3.
 fn balanced() -> (Schedule, OpGraph) {
-    let (plan, order, graph, mut schedule) = plain();
+    let (_, order, graph, mut schedule) = plain();
     let mut table = Dispositions::default();
     let options = Bpipe { policy: EvictionPolicy::EvictNewest, ..Bpipe::default() };
-    bpipe::decide(&options, &plan.schedule, &order, &graph, &mut table).unwrap();
+    bpipe::decide(&options, &order, &graph, &mut table).unwrap();
     realise::moves::realise(&mut schedule, &table);
     (schedule, graph)
 }

@@ -174,7 +174,7 @@ fn every_schedule_ends_or_is_refused() {
             let name = schedule.name();
             if mode == SendMode::Rendezvous && !["gpipe", "1f1b", "zb-h1"].contains(&name) {
                 let Err(PlanError::Invalid(found)) = build(&plan) else { panic!("{name} would deadlock") };
-                assert_eq!(found.iter().map(|invalid| invalid.field).collect::<Vec<_>>(), ["send"]);
+                assert_eq!(found.iter().map(|invalid| invalid.path).collect::<Vec<_>>(), ["send"]);
             } else {
                 completed(&plan).assert_memory_is_returned(&plan);
             }

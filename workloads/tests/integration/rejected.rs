@@ -18,19 +18,20 @@ fn everything_out_of_range_is_reported_at_once() {
     plan.bpipe = Some(Bpipe { transfer: Some(PairTransfer::Rate(Rate::new_bytes_per_second(0))), ..BPIPE });
     plan.recompute = Some(Recompute { stages: on(&[9, 1]), ..keeping(99_000) });
     let Err(PlanError::Invalid(found)) = build(&plan) else { panic!("it is invalid") };
-    let fields: Vec<_> = found.iter().map(|invalid| invalid.field).collect();
+    let fields: Vec<_> = found.iter().map(|invalid| invalid.path).collect();
     assert_eq!(
         fields,
         [
             "steps",
-            "activation_kept_for_weight",
             "bpipe.transfer",
-            "micro_batches",
-            "recompute.stages",
-            "recompute.keeps"
+            "model.profiled_pipeline.activation_kept_for_weight",
+            "techniques.recompute.keeps",
+            "training.micro_batches",
+            "techniques.bpipe",
+            "recompute.stages"
         ]
     );
-    assert!(found[3].problem.contains("use 4 or 8"), "{}", found[3].problem);
+    assert!(found[4].remedy.contains("use 8"), "{}", found[4]);
 }
 
 #[test]
@@ -42,14 +43,14 @@ fn absurd_sizes_are_refused_without_being_built() {
 
     let plan = uniform(stage(1, 1, 1, 1), 2_049, 1, PipelineSchedule::ZbV);
     let Err(PlanError::Invalid(found)) = build(&plan) else { panic!("it is invalid") };
-    assert!(found[0].problem.contains("4098 chunks"), "{}", found[0].problem);
+    assert!(found[0].message.contains("4098 chunks"), "{}", found[0]);
 
     let mut stage = stage(u64::MAX, 1, 1, 1);
     stage.activation = u64::MAX;
     let plan = uniform(stage, 4, 4, PipelineSchedule::ZbH1);
     let Err(PlanError::Invalid(found)) = build(&plan) else { panic!("it is invalid") };
-    assert!(found.iter().any(|invalid| invalid.field == "forward"));
-    assert!(found.iter().any(|invalid| invalid.field == "activation"));
+    assert!(found.iter().any(|invalid| invalid.path == "forward"));
+    assert!(found.iter().any(|invalid| invalid.path == "activation"));
 }
 
 #[test]
@@ -65,8 +66,7 @@ fn bpipe_needs_the_order_it_balances() {
         let mut plan = uniform(stage(1, 1, 1, 1), 4, 8, schedule);
         plan.bpipe = Some(BPIPE);
         let error = build(&plan).unwrap_err();
-        assert!(error.to_string().contains(schedule.name()), "{error}");
-        assert!(error.to_string().contains("1f1b"), "{error}");
+        assert!(error.to_string().contains("`schedule: 1f1b`"), "{error}");
     }
 }
 

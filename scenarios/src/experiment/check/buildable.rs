@@ -1,12 +1,11 @@
 //! Obstacles that only the workloads and the hardware models know: settings that go together and still cannot be built.
 
 use hw_models::kernels::KernelError;
+use workloads::diagnostic::{Diagnostic, split};
 use workloads::hardware::HardwareError;
-use workloads::limits::Invalid;
 use workloads::plan::PlanError;
 
 use super::Check;
-use super::machine::message_and_help;
 use crate::plans;
 use crate::schema::Scenario;
 use crate::text::node::Layer;
@@ -15,33 +14,22 @@ const PROFILE: &str = "model.profiled_pipeline";
 const MICRO_BATCHES: &str = "training.micro_batches";
 const ACCUMULATE: &str = "training.accumulate";
 const SCHEDULE: &str = "parallelism.schedule";
-const SHARDING: &str = "parallelism.sharding";
-const GATHER: &str = "parallelism.overlap_parameter_gather";
 
 /// Names of wrong values in the workloads, the setting that says each, and others that have a part in it.
-const SETTINGS: [(&str, &str, &[&str]); 27] = [
+const SETTINGS: [(&str, &str, &[&str]); 18] = [
     ("stages", "model.profiled_pipeline.stages", &[SCHEDULE]),
     ("steps", "run.steps", &[]),
     ("activation", "model.profiled_pipeline.activation", &[MICRO_BATCHES]),
-    ("activation_kept_for_weight", "model.profiled_pipeline.activation_kept_for_weight", &[]),
     ("forward", "model.profiled_pipeline.forward", &[MICRO_BATCHES]),
     ("bpipe.transfer", "techniques.bpipe.transfer", &[]),
     ("recompute", "techniques.recompute", &["techniques.bpipe"]),
     ("recompute.stages", "techniques.recompute.stages", &[PROFILE]),
-    ("recompute.keeps", "techniques.recompute.keeps", &["model.profiled_pipeline.activation"]),
-    ("schedule.interleaved.chunks", "parallelism.schedule.interleaved.chunks", &[]),
     ("schedule.zb-auto.memory_limit", "parallelism.schedule.zb-auto.memory_limit", &[PROFILE]),
     ("send", "parallelism.send", &[SCHEDULE]),
     ("schedule", SCHEDULE, &[]),
     ("pipeline", "parallelism.pipeline", &[]),
     ("placement", "parallelism.placement", &["machine"]),
     ("parallelism", "parallelism", &["machine"]),
-    ("expert", "parallelism.expert", &["parallelism.data"]),
-    ("sharing", "parallelism.sharding_group", &[SHARDING]),
-    ("bucket", "parallelism.overlap_gradient_reduce.bucket", &[]),
-    ("gather", GATHER, &[SHARDING]),
-    ("limit", "parallelism.overlap_parameter_gather.limit", &[SHARDING, "software.launch"]),
-    ("reshard_after_forward", "parallelism.overlap_parameter_gather.reshard_after_forward", &[]),
     ("launch", "software.launch", &[]),
     ("host_overhead", "software.host_overhead", &[ACCUMULATE]),
     ("drives", "storage", &["machine"]),
@@ -61,7 +49,7 @@ impl Check<'_> {
         match plans::check(scenario, machine.as_ref()) {
             Ok(()) => known.remember(scenario),
             Err(PlanError::Invalid(found)) => {
-                found.iter().for_each(|invalid| self.unbuildable(scenario, invalid));
+                found.into_iter().for_each(|found| self.unbuildable(scenario, found));
             }
             Err(PlanError::Hardware(HardwareError::Kernel(error))) => self.no_kernel(&error),
             Err(PlanError::Hardware(error)) => self.report_split("machine", &[], &error.to_string()),
@@ -73,18 +61,19 @@ impl Check<'_> {
         }
     }
 
-    fn unbuildable(&mut self, scenario: &Scenario, Invalid { field, problem }: &Invalid) {
+    fn unbuildable(&mut self, scenario: &Scenario, found: Diagnostic) {
         let profiled = scenario.model.profile().is_some();
-        let known = SETTINGS.iter().find(|(name, ..)| name == field);
-        let (path, parts) = match (*field, known) {
+        let known = SETTINGS.iter().find(|(name, ..)| *name == found.path);
+        let (path, parts) = match (found.path, known) {
             (_, Some(&(_, path, parts))) => (path, parts),
             ("micro_batches", None) if profiled => {
                 (MICRO_BATCHES, &["model.profiled_pipeline.stages", SCHEDULE][..])
             }
             ("micro_batches", None) => (ACCUMULATE, &[SCHEDULE][..]),
+            (path, None) if path.contains('.') => return self.diagnostic(found),
             _ => (scenario.model.path(), &[][..]),
         };
-        self.report_split(path, parts, problem);
+        self.report_with(path, parts, format!("`{path}`: {}", found.message), found.remedy);
     }
 
     /// The catalogue knows no kernels of this precision for the GPU.
@@ -95,7 +84,7 @@ impl Check<'_> {
 
     /// Reports a problem that comes with its remedy.
     fn report_split(&mut self, path: &str, parts: &[&str], text: &str) {
-        let (message, help) = message_and_help(text);
+        let (message, help) = split(text);
         self.report_with(path, parts, format!("`{path}`: {message}"), help);
     }
 }

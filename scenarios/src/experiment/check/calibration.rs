@@ -1,9 +1,9 @@
 //! Whether the hardware files of a scenario can be laid over its machine.
 
 use hw_models::machine::Machine;
+use workloads::diagnostic::split;
 
 use super::Check;
-use super::machine::message_and_help;
 use crate::experiment::calibrations::CALIBRATION;
 use crate::schema::Scenario;
 
@@ -15,7 +15,7 @@ impl Check<'_> {
             Ok(constants) => scenario.constants = constants,
             Err(mistakes) => {
                 for mistake in mistakes {
-                    let (message, help) = message_and_help(&mistake.message);
+                    let (message, help) = split(&mistake.message);
                     self.report(&[(&entry(mistake.entry), String::new())], message, help);
                 }
             }

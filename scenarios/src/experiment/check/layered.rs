@@ -1,11 +1,10 @@
 //! What a list of layers on a machine must satisfy.
 
 use hw_models::catalogue::nearest;
-use workloads::limits::Invalid;
+use workloads::diagnostic::Diagnostic;
 use workloads::model::layered::Misfit;
 
 use super::Check;
-use super::machine::message_and_help;
 use crate::catalogue;
 use crate::plans::layered;
 use crate::schema::{Count, LayerList, Parallelism, RecomputeMode, Scenario, UpdateRule};
@@ -148,12 +147,11 @@ impl Check<'_> {
             }
             Ok(model) => {
                 let found = layered::plan_of(scenario, model).validate().err();
-                for Invalid { field, problem } in found.into_iter().flatten() {
-                    let Some((_, path)) = SETTINGS.iter().find(|(known, _)| *known == field) else {
+                for Diagnostic { path, message, remedy, .. } in found.into_iter().flatten() {
+                    let Some((_, path)) = SETTINGS.iter().find(|(known, _)| *known == path) else {
                         continue;
                     };
-                    let (message, help) = message_and_help(&problem);
-                    self.report_with(path, &[], format!("`{path}`: {message}"), help);
+                    self.report_with(path, &[], format!("`{path}`: {message}"), remedy);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Whether a machine can be built, and where its description is wrong.
 
 use hw_models::machine::{Machine, MachineError};
+use workloads::diagnostic::split;
 
 use super::Check;
 use crate::constants::Constants;
@@ -72,7 +73,8 @@ impl Check<'_> {
             },
             _ => found.map_or("machine".to_owned(), |path| format!("machine.{path}")),
         };
-        let (message, help) = message_and_help(&error.to_string());
+        let text = error.to_string();
+        let (message, help) = split(&text);
         self.report(&[(&path, String::new())], message, help);
     }
 }
@@ -89,14 +91,5 @@ fn find(node: &Node, wanted: &str) -> Option<String> {
             items.iter().enumerate().find_map(|(index, item)| below(&index.to_string(), item))
         }
         _ => None,
-    }
-}
-
-/// What is wrong, and how to mend it: other crates say both in one sentence.
-pub(super) fn message_and_help(text: &str) -> (String, String) {
-    let cut = [text.find(": "), text.find("; ")].into_iter().flatten().min();
-    match cut {
-        Some(cut) => (text[..cut].to_owned(), text[cut + 2..].to_owned()),
-        None => (text.to_owned(), "write another value".to_owned()),
     }
 }

@@ -16,12 +16,12 @@ mod transformer;
 use std::collections::BTreeMap;
 
 use hw_models::machine::Machine;
+use workloads::diagnostic::Diagnostic;
 
 use super::named::Named;
 use super::paths;
-use crate::schema::{
-    ActivationOffload, Coordination, Duration, Keep, Model, Outside, Scenario, Schedule, Sharding, Swap,
-};
+use crate::plans;
+use crate::schema::{Duration, Model, Outside, Scenario};
 use crate::text::decode::Path;
 use crate::text::node::{Layer, Node};
 use crate::text::problem::Problem;
@@ -71,9 +71,6 @@ struct Check<'a> {
     machine: Option<Machine>,
 }
 
-const OFFLOAD: &str = "techniques.activation_offload";
-const SWAP: &str = "techniques.swap";
-
 impl Check<'_> {
     /// Reports a problem about settings, each with what is to be seen there; the first is the place to look at.
     fn report(&mut self, about: &[(&str, String)], message: impl Into<String>, help: impl Into<String>) {
@@ -118,108 +115,33 @@ impl Check<'_> {
         }
     }
 
+    /// Reports what a plan has to say about settings; those that are written show their part in it.
+    fn diagnostic(&mut self, Diagnostic { path, note, message, remedy, involved }: Diagnostic) {
+        let written = involved.into_iter().filter(|(path, _)| self.tree.at(&paths::keys(path)).is_some());
+        let about: Vec<_> = [(path, note)].into_iter().chain(written).collect();
+        self.report(&about, message, remedy);
+    }
+
+    /// Reports all that a rule of the workloads has to say.
+    fn diagnostics(&mut self, rule: impl FnOnce(&mut dyn FnMut(Diagnostic))) {
+        let mut found = Vec::new();
+        rule(&mut |diagnostic| found.push(diagnostic));
+        found.into_iter().for_each(|diagnostic| self.diagnostic(diagnostic));
+    }
+
     /// The interleaved schedule goes round the stages in groups. `many` and `stages` are the settings to change.
-    fn interleaving(&mut self, scenario: &Scenario, many_path: &str, stages_path: &str) {
-        let (stages, many) = (scenario.stages() as u64, scenario.training.micro_batches());
-        if matches!(scenario.parallelism.schedule, Schedule::Interleaved(_)) && many % stages != 0 {
-            let about = [
-                (many_path, format!("{many} micro-batches")),
-                (stages_path, format!("{stages} stages")),
-                ("parallelism.schedule.interleaved", "goes round the stages in groups".to_owned()),
-            ];
-            let message =
-                format!("the interleaved schedule needs a multiple of {stages} micro-batches, not {many}");
-            self.report(&about, message, format!("use {} micro-batches", many.next_multiple_of(stages)));
-        }
+    fn interleaving(&mut self, scenario: &Scenario, many: &'static str, stages: &'static str) {
+        let counts = [(many, scenario.training.micro_batches() as u32), (stages, scenario.stages() as u32)];
+        let found = scenario.parallelism.schedule.check(counts);
+        found.into_iter().for_each(|diagnostic| self.diagnostic(diagnostic));
     }
 
     fn techniques(&mut self, scenario: &Scenario) {
-        if scenario.techniques.bpipe.is_some() && scenario.parallelism.schedule != Schedule::OneFOneB {
-            let about = [
-                ("techniques.bpipe", String::new()),
-                ("parallelism.schedule", "holds equally much on all stages, or moves its peaks".to_owned()),
-            ];
-            self.report(
-                &about,
-                "BPipe balances the 1F1B schedule and no other",
-                "use `schedule: 1f1b`, or remove `bpipe`",
-            );
-        }
-        let splits = scenario.parallelism.schedule.splits_backward();
-        let offload = scenario.techniques.activation_offload.is_some().then_some(OFFLOAD);
-        let swap = scenario.techniques.swap.is_some().then_some(SWAP);
-        for technique in offload.into_iter().chain(swap) {
-            let with = |path: &'static str, note: &str| [(technique, String::new()), (path, note.to_owned())];
-            if splits {
-                self.report(
-                    &with(
-                        "parallelism.schedule",
-                        "needs tensors for the gradients of inputs, and later for those of weights",
-                    ),
-                    "activations are away until one backward pass, not for two",
-                    format!("use `1f1b`, `gpipe` or `interleaved`, or remove `{technique}`"),
-                );
-            }
-            if scenario.techniques.bpipe.is_some() {
-                self.report(
-                    &with("techniques.bpipe", "lends them to another stage"),
-                    "two techniques decide where activations are",
-                    "remove one of the two",
-                );
-            }
-        }
-        let adaptive = |offload: &ActivationOffload| offload.keep == Keep::Adaptive;
-        if scenario.techniques.activation_offload.as_ref().is_some_and(adaptive)
-            && matches!(scenario.parallelism.schedule, Schedule::Interleaved(_))
-        {
-            let about = [
-                ("techniques.activation_offload.keep", String::new()),
-                (
-                    "parallelism.schedule",
-                    "has several forward passes of a stage for each micro-batch".to_owned(),
-                ),
-            ];
-            self.report(
-                &about,
-                "what stays adaptively is from one forward pass of a stage",
-                "use `1f1b` or `gpipe`, or say how many layers stay: `keep: { layers: 1 }`",
-            );
-        }
-        if offload.and(swap).is_some() {
-            self.report(
-                &[(SWAP, String::new()), (OFFLOAD, "moves all that is large enough".to_owned())],
-                "two techniques decide where activations are",
-                "remove one of the two",
-            );
-        }
-        self.phases(scenario);
+        let sharding = scenario.parallelism.sharding.unwrap_or_default();
+        let stages = scenario.stages() as u32;
+        self.diagnostics(|mut wrong| plans::pipelining(scenario).check(stages, sharding, &mut wrong));
         self.footprint(scenario);
         self.buffers(scenario);
-    }
-
-    /// Copies that are a pass behind others meet them between passes.
-    fn phases(&mut self, scenario: &Scenario) {
-        let both_ways = |swap: &Swap| swap.coordination == Coordination::Bidirectional;
-        if !scenario.techniques.swap.as_ref().is_some_and(both_ways) {
-            return;
-        }
-        let coordination = "techniques.swap.coordination";
-        if scenario.parallelism.pipeline.is_some_and(|stages| stages.get() > 1) {
-            let about = [
-                (coordination, "lets copies of the model be a pass behind others".to_owned()),
-                ("parallelism.pipeline", "lets stages be passes behind others".to_owned()),
-            ];
-            let message = "copies of a pipeline are in forward and backward passes at the same time already";
-            self.report(&about, message, "use `oblivious` or `disjoint`, or 1 stage");
-        }
-        if scenario.parallelism.sharding == Some(Sharding::Parameters) {
-            let about = [
-                (coordination, "lets copies of the model be a pass behind others".to_owned()),
-                ("parallelism.sharding", "gathers parameters of all copies in every pass".to_owned()),
-            ];
-            let message = "copies that gather parameters together cannot be a pass behind each other";
-            self.report(&about, message, "use `oblivious` or `disjoint`, or share no parameters");
-        }
     }
 
     /// What goes to drives passes no buffer of its host that stays.

@@ -1,8 +1,11 @@
 //! What a pipeline with given stage times must satisfy.
 
+use workloads::limits::check_parts;
+
 use super::Check;
 use super::batches::Batches;
-use crate::schema::{Bytes, PairTransfer, PerStage, ProfiledPipeline, Scenario, SendMode, StageSet};
+use crate::plans;
+use crate::schema::{PairTransfer, PerStage, ProfiledPipeline, Scenario, SendMode, StageSet};
 
 const PIPELINE: &str = "model.profiled_pipeline";
 const STAGES: &str = "model.profiled_pipeline.stages";
@@ -52,16 +55,16 @@ impl Check<'_> {
     pub(super) fn profiled(&mut self, scenario: &mut Scenario) {
         self.foreign(&FOREIGN, "a profiled pipeline");
         let Some(pipeline) = scenario.model.profile() else { return };
-        self.lists(scenario, pipeline);
-        self.stage_values(scenario, pipeline);
+        let complete = self.lists(scenario, pipeline);
+        self.stage_values(scenario, pipeline, complete);
         self.stages(scenario);
         self.batches(&mut scenario.training, Batches::Profile);
         self.interleaving(scenario, "training.micro_batches", STAGES);
         defaults(scenario);
     }
 
-    /// A list must have one value for each stage.
-    fn lists(&mut self, scenario: &Scenario, pipeline: &ProfiledPipeline) {
+    /// A list must have one value for each stage; whether all do.
+    fn lists(&mut self, scenario: &Scenario, pipeline: &ProfiledPipeline) -> bool {
         let recompute = scenario.techniques.recompute.as_ref();
         let times = [
             ("model.profiled_pipeline.forward", Some(&pipeline.forward)),
@@ -82,17 +85,20 @@ impl Check<'_> {
         let lengths = times.map(|(path, values)| (path, values.and_then(listed)));
         let lengths = lengths.into_iter().chain(sizes.map(|(path, values)| (path, values.and_then(listed))));
         let stages = pipeline.stages.get() as usize;
+        let mut complete = true;
         for (path, length) in lengths {
             if let Some(length) = length.filter(|&length| length != stages) {
                 let about = [(path, format!("{length} values")), (STAGES, format!("{stages} stages"))];
                 let message = format!("`{path}` has {length} values for {stages} stages");
                 self.report(&about, message, "give one value for each stage, or a single one for all");
+                complete = false;
             }
         }
+        complete
     }
 
     /// Values that must be in proportion on each stage.
-    fn stage_values(&mut self, scenario: &Scenario, pipeline: &ProfiledPipeline) {
+    fn stage_values(&mut self, scenario: &Scenario, pipeline: &ProfiledPipeline, complete: bool) {
         let forward = format!("{PIPELINE}.forward");
         if pipeline.forward.values().iter().any(|time| time.is_zero()) {
             self.report(
@@ -101,14 +107,10 @@ impl Check<'_> {
                 "give the measured time",
             );
         }
-        let activation = (format!("{PIPELINE}.activation"), &pipeline.activation);
-        if let Some(kept) = &pipeline.activation_kept_for_weight {
-            self.part_of(&format!("{PIPELINE}.activation_kept_for_weight"), kept, &activation);
-        }
-        if let Some(keeps) =
-            scenario.techniques.recompute.as_ref().and_then(|recompute| recompute.keeps.as_ref())
-        {
-            self.part_of("techniques.recompute.keeps", keeps, &activation);
+        if complete {
+            let mut found = Vec::new();
+            check_parts(&plans::profiled::plan(scenario, pipeline), &mut found);
+            found.into_iter().for_each(|diagnostic| self.diagnostic(diagnostic));
         }
         if let Some(device) = &pipeline.device
             && device.reserved.is_some_and(|reserved| reserved.bytes() > device.memory.bytes())
@@ -121,23 +123,6 @@ impl Check<'_> {
                 format!("`{reserved}` is more than the device has"),
                 "reserve less than `memory`",
             );
-        }
-    }
-
-    /// `part` must not exceed `whole` on any stage.
-    fn part_of(&mut self, path: &str, part: &PerStage<Bytes>, whole: &(String, &PerStage<Bytes>)) {
-        let stages = part.values().len().max(whole.1.values().len());
-        let pick = |values: &PerStage<Bytes>, stage: usize| {
-            values.values().get(stage.min(values.values().len() - 1)).copied()
-        };
-        let exceeds = |stage: &usize| match (pick(part, *stage), pick(whole.1, *stage)) {
-            (Some(part), Some(whole)) => part.bytes() > whole.bytes(),
-            _ => false,
-        };
-        if let Some(stage) = (0..stages).find(exceeds) {
-            let about = [(path, String::new()), (&*whole.0, String::new())];
-            let message = format!("`{path}` is more than the whole of `{}` on stage {stage}", whole.0);
-            self.report(&about, message, "it is a part of it; give at most as much");
         }
     }
 

@@ -1,10 +1,10 @@
 //! Whether a transformer can be split as asked, and which splits can.
 
-use workloads::limits::Invalid;
+use workloads::diagnostic::Diagnostic;
 use workloads::model::transformer::ShardedTransformer;
+use workloads::plan::check_experts;
 
 use super::Check;
-use super::machine::message_and_help;
 use crate::plans::transformer::{dimensions, execution};
 use crate::schema::{Count, Scenario};
 
@@ -81,7 +81,10 @@ impl Check<'_> {
         for invalid in ShardedTransformer::new(&model, &execution).err().into_iter().flatten() {
             self.invalid(&invalid);
         }
-        self.expert_ranks(scenario);
+        let ranks = |count: Option<Count<1, 131_072>>| count.map_or(1, Count::get) as u32;
+        let (data, context) = (ranks(scenario.parallelism.data), ranks(scenario.parallelism.context));
+        let found = check_experts(execution.split.expert, data, context);
+        found.into_iter().for_each(|diagnostic| self.diagnostic(diagnostic));
         let recomputed = scenario.techniques.recompute.as_ref().and_then(|recompute| recompute.layers);
         let layers = execution.split.layers_max(&model);
         if let Some(recomputed) = recomputed.map(Count::get).filter(|&count| count > layers.into()) {
@@ -92,29 +95,10 @@ impl Check<'_> {
         }
     }
 
-    /// Ranks that share experts are of those that hold the same parameters otherwise.
-    fn expert_ranks(&mut self, scenario: &Scenario) {
-        let parallelism = &scenario.parallelism;
-        let [data, context] =
-            [parallelism.data, parallelism.context].map(|count| count.map_or(1, Count::get));
-        let expert = parallelism.expert.map_or(1, Count::get);
-        let copies = data * context;
-        if !copies.is_multiple_of(expert) {
-            let of =
-                if context > 1 { format!("data {data} x context {context}") } else { format!("data {data}") };
-            let message = format!("{expert} ranks cannot share the experts out of the {copies} of {of}");
-            let parts = ["parallelism.data", "parallelism.context", "machine"];
-            let help =
-                format!("use a divisor of {copies}, or split the model less so that there are more copies");
-            self.report_with("parallelism.expert", &parts, message, &help);
-        }
-    }
-
-    fn invalid(&mut self, invalid: &Invalid) {
-        let (message, help) = message_and_help(&invalid.problem);
-        let known = SETTINGS.iter().find(|(field, ..)| *field == invalid.field);
+    fn invalid(&mut self, invalid: &Diagnostic) {
+        let known = SETTINGS.iter().find(|(field, ..)| *field == invalid.path);
         let (path, parts) = known.map_or(("model.transformer", &[][..]), |(_, path, parts)| (*path, *parts));
         let parts: Vec<&str> = parts.iter().copied().chain(["model.transformer.preset"]).collect();
-        self.report_with(path, &parts, format!("`{path}`: {message}"), help);
+        self.report_with(path, &parts, format!("`{path}`: {}", invalid.message), &invalid.remedy);
     }
 }

@@ -3,9 +3,9 @@
 use hw_models::catalogue::nearest;
 use hw_models::machine::Machine;
 use hw_models::storage::arrays_of_node;
+use workloads::diagnostic::split;
 
 use super::Check;
-use super::machine::message_and_help;
 use crate::catalogue;
 use crate::plans::drives::members;
 use crate::schema::{KeptParameters, Outside, Scenario, Storage};
@@ -50,7 +50,8 @@ impl Check<'_> {
         let members: Vec<_> = storage.iter().map(|(name, array)| (name.as_str(), members(array))).collect();
         let named = members.iter().map(|(name, members)| (*name, members));
         for error in arrays_of_node(machine, 0, named).err().into_iter().flatten() {
-            let (message, help) = message_and_help(&error.to_string());
+            let text = error.to_string();
+            let (message, help) = split(&text);
             let path = format!("storage.{}.drives", error.array());
             self.report_with(&path, &["machine"], message, help);
         }

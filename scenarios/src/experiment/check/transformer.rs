@@ -6,7 +6,6 @@ use workloads::model::transformer::Execution;
 use workloads::placement::Extent;
 
 use super::Check;
-use super::machine::message_and_help;
 use crate::plans;
 use crate::schema::{
     self, BytesPerParameter, Count, Idle, LayersOf, Model, Parallelism, Precision, RecomputeMode, Scenario,
@@ -96,8 +95,7 @@ impl Check<'_> {
         };
         let parts = if context > 1 { format!(" x context {context}") } else { String::new() };
         if let Err(invalid) = extent.fits(machine.gpus()) {
-            let (message, help) = message_and_help(&invalid.problem);
-            self.misplaced(gpus, message, &help);
+            self.misplaced(gpus, invalid.message, &invalid.remedy);
             return false;
         }
         let (ranks, over) = (extent.ranks(), gpus - extent.ranks());
@@ -123,8 +121,7 @@ impl Check<'_> {
         if let Err(invalid) =
             extent.placed(&parallelism.placement.clone().unwrap_or_default(), machine.gpus())
         {
-            let (message, help) = message_and_help(&invalid.problem);
-            self.report_with("parallelism.placement", &["machine"], message, help);
+            self.report_with("parallelism.placement", &["machine"], invalid.message, invalid.remedy);
             return false;
         }
         true

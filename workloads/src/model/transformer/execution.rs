@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::diagnostic::Diagnostic;
 use crate::graph::Phase;
-use crate::limits::Invalid;
 use crate::model::fuse::fused;
 
 use super::draft::{BlockDraft, Draft, Issue};
@@ -272,10 +272,10 @@ impl ShardedTransformer {
     ///
     /// # Errors
     /// All that is out of range or does not divide, with values that would do.
-    pub fn new(model: &Transformer, execution: &Execution) -> Result<Self, Vec<Invalid>> {
+    pub fn new(model: &Transformer, execution: &Execution) -> Result<Self, Vec<Diagnostic>> {
         model.validate()?;
         let mut found = Vec::new();
-        let mut wrong = |field, problem| found.push(Invalid { field, problem });
+        let mut wrong = |field, problem| found.push(Diagnostic::sentence(field, problem));
         sizes(model, execution, &mut wrong);
         precision(execution, &mut wrong);
         narrow(model, execution, &mut wrong);

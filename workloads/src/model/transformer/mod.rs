@@ -24,7 +24,7 @@
 //! // 34 s b h / t (Korthikanti et al. 2023, table 2) and 8 bytes of statistics a token and norm.
 //! let saved = gpt.layer(Recompute::Selective).saved_bytes();
 //! assert_eq!(saved, 2_048 * (34 * 12_288 + 2 * 8) / 8);
-//! # Ok::<(), Vec<workloads::limits::Invalid>>(())
+//! # Ok::<(), Vec<workloads::diagnostic::Diagnostic>>(())
 //! ```
 
 mod accumulate;

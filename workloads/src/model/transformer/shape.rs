@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::Invalid;
+use crate::diagnostic::Diagnostic;
 
 use super::{Encoder, Experts, LatentAttention};
 
@@ -180,9 +180,9 @@ impl Transformer {
     ///
     /// # Errors
     /// Every dimension that is out of range or does not fit the others.
-    pub fn validate(&self) -> Result<(), Vec<Invalid>> {
+    pub fn validate(&self) -> Result<(), Vec<Diagnostic>> {
         let mut found = Vec::new();
-        let mut wrong = |field, problem| found.push(Invalid { field, problem });
+        let mut wrong = |field, problem| found.push(Diagnostic::sentence(field, problem));
         let extents = [
             ("layers", self.layers, LAYERS_MAX),
             ("hidden", self.hidden, HIDDEN_MAX),

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::limits::Invalid;
+use crate::diagnostic::Diagnostic;
 
 use super::{ContextExchange, Experts, Transformer};
 
@@ -79,7 +79,7 @@ impl Split {
     ///
     /// # Errors
     /// Everything that does not divide, with the nearest values that would.
-    pub fn validate(&self, model: &Transformer, sequence: u32) -> Result<(), Vec<Invalid>> {
+    pub fn validate(&self, model: &Transformer, sequence: u32) -> Result<(), Vec<Diagnostic>> {
         let mut found = Vec::new();
         self.tensor_ranks(model, sequence, &mut found);
         self.pipeline(model, &mut found);
@@ -88,7 +88,7 @@ impl Split {
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
 
-    fn tensor_ranks(&self, model: &Transformer, sequence: u32, found: &mut Vec<Invalid>) {
+    fn tensor_ranks(&self, model: &Transformer, sequence: u32, found: &mut Vec<Diagnostic>) {
         let t = self.tensor;
         let mut shared = vec![("heads", model.heads), ("columns of the MLP (`ffn`)", model.ffn)];
         // Where the heads cannot be split, those of keys and values, of which they are a multiple, cannot either.
@@ -102,7 +102,7 @@ impl Split {
         if t == 0 {
             let problem =
                 format!("there must be at least one rank; {} would do", nearest_divisors(common, 1));
-            found.push(Invalid { field: "tensor", problem });
+            found.push(Diagnostic::sentence("tensor", problem));
             return;
         }
         for (what, count) in shared.iter().filter(|(_, count)| !count.is_multiple_of(t)) {
@@ -110,27 +110,27 @@ impl Split {
                 "{count} {what} cannot be split evenly over {t} ranks; {} would do",
                 nearest_divisors(common, t)
             );
-            found.push(Invalid { field: "tensor", problem });
+            found.push(Diagnostic::sentence("tensor", problem));
         }
         if let Some(experts) = &model.experts {
             shared_experts(experts, t, found);
             if t > 1 && !self.sequence_parallel {
                 let problem = "a mixture of experts deals out each rank's part of the tokens: with several tensor ranks \
                                it needs `sequence_parallel: true`";
-                found.push(Invalid { field: "sequence_parallel", problem: problem.to_owned() });
+                found.push(Diagnostic::sentence("sequence_parallel", problem));
             }
         }
         if self.sequence_parallel && t == 1 {
             let problem = "needs at least 2 tensor ranks: raise `tensor` or leave it out".to_owned();
-            found.push(Invalid { field: "sequence_parallel", problem });
+            found.push(Diagnostic::sentence("sequence_parallel", problem));
         }
     }
 
     /// Each rank has two pieces of a sequence, one from the front and one from the back, so that a causal mask leaves all
     /// the same work; an all-to-all deals out heads, a ring takes a step for each rank.
-    fn context_ranks(&self, model: &Transformer, sequence: u32, found: &mut Vec<Invalid>) {
+    fn context_ranks(&self, model: &Transformer, sequence: u32, found: &mut Vec<Diagnostic>) {
         let (c, t) = (self.context, self.tensor);
-        let mut wrong = |problem| found.push(Invalid { field: "context", problem });
+        let mut wrong = |problem| found.push(Diagnostic::sentence("context", problem));
         if c == 0 {
             wrong("there must be at least one rank".to_owned());
             return;
@@ -164,9 +164,9 @@ impl Split {
         }
     }
 
-    fn expert_ranks(&self, model: &Transformer, found: &mut Vec<Invalid>) {
+    fn expert_ranks(&self, model: &Transformer, found: &mut Vec<Diagnostic>) {
         let e = self.expert;
-        let mut wrong = |problem| found.push(Invalid { field: "expert", problem });
+        let mut wrong = |problem| found.push(Diagnostic::sentence("expert", problem));
         match &model.experts {
             _ if e == 0 => wrong("there must be at least one rank".to_owned()),
             None if e > 1 => wrong("the model has no experts: leave it out, or give it `experts`".to_owned()),
@@ -179,9 +179,9 @@ impl Split {
         }
     }
 
-    fn pipeline(&self, model: &Transformer, found: &mut Vec<Invalid>) {
+    fn pipeline(&self, model: &Transformer, found: &mut Vec<Diagnostic>) {
         let (p, v, layers) = (self.stages, self.chunks, model.layers);
-        let mut wrong = |problem| found.push(Invalid { field: "pipeline", problem });
+        let mut wrong = |problem| found.push(Diagnostic::sentence("pipeline", problem));
         if p == 0 || v == 0 {
             wrong(format!("{p} stages of {v} chunks: there must be at least one of each"));
             return;
@@ -207,9 +207,9 @@ impl Split {
     }
 
     /// A list has as many chunks as the stages, each has a layer, and together they have all.
-    fn listed(&self, listed: &[u32], layers: u32, found: &mut Vec<Invalid>) {
+    fn listed(&self, listed: &[u32], layers: u32, found: &mut Vec<Diagnostic>) {
         let (p, v, positions) = (self.stages, self.chunks, self.positions());
-        let mut wrong = |problem| found.push(Invalid { field: "stage_layers", problem });
+        let mut wrong = |problem| found.push(Diagnostic::sentence("stage_layers", problem));
         let sum: u64 = listed.iter().copied().map(u64::from).sum();
         if listed.len() != positions as usize {
             let of_chunks = if v > 1 { format!(" of {v} chunks") } else { String::new() };
@@ -226,7 +226,7 @@ impl Split {
 }
 
 /// Columns of experts, which tensor ranks share as those of any MLP.
-fn shared_experts(experts: &Experts, t: u32, found: &mut Vec<Invalid>) {
+fn shared_experts(experts: &Experts, t: u32, found: &mut Vec<Diagnostic>) {
     let widths = [("an expert", Some(experts.ffn)), ("the shared expert", experts.shared_ffn)];
     for (what, width) in widths.into_iter().filter_map(|(what, width)| Some((what, width?))) {
         if !width.is_multiple_of(t) {
@@ -234,7 +234,7 @@ fn shared_experts(experts: &Experts, t: u32, found: &mut Vec<Invalid>) {
                 "{width} columns of {what} cannot be split evenly over {t} ranks; {} would do",
                 nearest_divisors(width, t)
             );
-            found.push(Invalid { field: "tensor", problem });
+            found.push(Diagnostic::sentence("tensor", problem));
         }
     }
 }

@@ -14,14 +14,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::chain::Chain;
+use crate::diagnostic::Diagnostic;
 use crate::error::PlanError;
 use crate::graph::part::PartKind;
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
-use crate::limits::Invalid;
 use crate::liveness::{Gap, gaps};
-use crate::order::{Order, Visit};
-use crate::site::Outside;
-use crate::transfer::{Conflict, Disposition, Dispositions, Medium, Offload};
+use crate::order::{Order, PipelineSchedule, Visit};
+use crate::transfer::{Conflict, Disposition, Dispositions, Medium, Offload, Outside};
 
 use self::adaptive::{Profile, Tracked};
 use super::{Added, Context, Kind, Pass, Plan, RankProfile, Size};
@@ -165,11 +164,6 @@ impl ActivationOffload {
     /// Decides what leaves each replica by the profiles of its ranks. Replicas that keep the same on all stages are a cohort.
     fn adapt(&self, plan: &mut Plan, replicas: u32, ranks: &[Option<RankProfile>]) -> Result<(), PlanError> {
         let (chain, to) = (plan.chain, plan.away);
-        if chain.chunks > 1 {
-            let problem =
-                "what stays adaptively is from one forward pass of a stage, not from those of several chunks";
-            return Err(PlanError::Invalid(vec![Invalid { field: NAME, problem: problem.to_owned() }]));
-        }
         let tracked = |stage| Tracked::of(self, &plan.graph, &plan.layers, stage);
         let stages: Vec<Tracked> = (0..chain.stages).map(tracked).collect();
         let of_rank = |(rank, profile): (usize, &Option<RankProfile>)| {
@@ -234,6 +228,18 @@ pub fn decide(
 }
 
 impl ActivationOffload {
+    /// Refuses schedules with which nothing can be kept adaptively.
+    pub(crate) fn check(&self, schedule: &PipelineSchedule) -> Option<Diagnostic> {
+        let chunks = matches!(schedule, PipelineSchedule::Interleaved(_));
+        (self.keep == Keep::Adaptive && chunks).then(|| {
+            let message = "what stays adaptively is from one forward pass of a stage";
+            let remedy = "use `1f1b` or `gpipe`, or say how many layers stay: `keep: { layers: 1 }`";
+            let note = "has several forward passes of a stage for each micro-batch";
+            Diagnostic::new("techniques.activation_offload.keep", message, remedy)
+                .with("parallelism.schedule", note)
+        })
+    }
+
     /// Bytes of a tensor that leaves, at least.
     pub fn smallest(&self) -> u64 {
         self.smallest.map_or(SMALLEST, Bytes::bytes)

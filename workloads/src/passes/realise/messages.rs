@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::chain::Hop;
+use crate::diagnostic::Diagnostic;
 use crate::error::PlanError;
-use crate::limits::Invalid;
 use crate::order::PipelineSchedule;
 use crate::passes::{Context, Kind, Pass, Plan};
 use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Schedule, SignalId, Variants, Why};
@@ -66,7 +66,7 @@ impl SendMode {
     /// the two ends of a message in turn. Where stages run further ahead, two of them send to each other before either has
     /// come to its receive. Systems with such orders post receives further ahead (Megatron-LM batches those of both
     /// directions, ZB those of several visits), which is [`SendMode::Eager`] but for the buffers.
-    pub(crate) fn check(self, schedule: &PipelineSchedule, stages: u32, wrong: &mut impl FnMut(Invalid)) {
+    pub(crate) fn check(self, schedule: &PipelineSchedule, stages: u32, wrong: &mut impl FnMut(Diagnostic)) {
         let in_turn =
             matches!(schedule, PipelineSchedule::Gpipe | PipelineSchedule::OneFOneB | PipelineSchedule::ZbH1);
         if self == Self::Rendezvous && stages > 1 && !in_turn {
@@ -75,7 +75,7 @@ impl SendMode {
                  write `send: eager`, which posts receives ahead, or `schedule: 1f1b`",
                 schedule.name()
             );
-            wrong(Invalid { field: "send", problem });
+            wrong(Diagnostic::sentence("send", problem));
         }
     }
 }

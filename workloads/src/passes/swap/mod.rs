@@ -21,8 +21,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cost::{CostBook, HostLinks};
+use crate::diagnostic::Diagnostic;
 use crate::error::{PlanError, Shortfall};
 use crate::graph::{OpGraph, StorageId};
+use crate::model::transformer::Sharding;
 use crate::names::kind;
 use crate::order::Visit;
 use crate::schedule::StageMemory;
@@ -101,6 +103,33 @@ pub enum Coordination {
     /// Every second copy is a pass behind the others, so that some move tensors out while others
     /// move them back; all meet between passes.
     Bidirectional,
+}
+
+impl Swap {
+    /// Reports copies that cannot be a pass behind others.
+    pub(crate) fn check(&self, stages: u32, sharding: Sharding, wrong: &mut impl FnMut(Diagnostic)) {
+        if self.coordination != Coordination::Bidirectional {
+            return;
+        }
+        let refused = |message, remedy| {
+            Diagnostic::new("techniques.swap.coordination", message, remedy)
+                .noting("lets copies of the model be a pass behind others")
+        };
+        if stages > 1 {
+            let message = "copies of a pipeline are in forward and backward passes at the same time already";
+            let note = "lets stages be passes behind others";
+            wrong(
+                refused(message, "use `oblivious` or `disjoint`, or 1 stage")
+                    .with("parallelism.pipeline", note),
+            );
+        }
+        if sharding == Sharding::Parameters {
+            let message = "copies that gather parameters together cannot be a pass behind each other";
+            let remedy = "use `oblivious` or `disjoint`, or share no parameters";
+            let note = "gathers parameters of all copies in every pass";
+            wrong(refused(message, remedy).with("parallelism.sharding", note));
+        }
+    }
 }
 
 impl Coordination {

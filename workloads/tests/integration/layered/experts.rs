@@ -187,6 +187,6 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
         assert!(run.time.0.abs_diff(ended.0) <= count, "{:?}, {ended:?}", run.time);
         plan.deployment.launch = Launch::Graph;
         let Err(PlanError::Invalid(found)) = build_layered_on(&plan, &hardware) else { panic!() };
-        assert_eq!(found[0].field, "launch");
+        assert_eq!(found[0].path, "launch");
     }
 }

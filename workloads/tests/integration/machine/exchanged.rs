@@ -365,15 +365,21 @@ pub(super) fn every_way(schedules: &[PipelineSchedule]) -> Vec<TransformerPlan> 
 #[test]
 fn what_cannot_be_is_refused() {
     let refused = |plan: &TransformerPlan| match World::dgx_a100(1).build(plan) {
-        Err(PlanError::Invalid(found)) => found.iter().map(|invalid| invalid.field).collect::<Vec<_>>(),
+        Err(PlanError::Invalid(found)) => found.iter().map(|invalid| invalid.path).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(refused(&eight(Sharding::Parameters, Overlap::default(), 2)), ["gather"]);
+    assert_eq!(
+        refused(&eight(Sharding::Parameters, Overlap::default(), 2)),
+        ["parallelism.overlap_parameter_gather"]
+    );
     let both = Overlap { bucket: Some(0), ..fsdp(1, 1, true) };
-    assert_eq!(refused(&eight(Sharding::None, both, 2)), ["bucket", "gather"]);
+    assert_eq!(
+        refused(&eight(Sharding::None, both, 2)),
+        ["parallelism.overlap_gradient_reduce.bucket", "parallelism.overlap_parameter_gather"]
+    );
     let mut stays = eight(Sharding::Parameters, fsdp(1, 1, false), 2);
     stays.deployment.pipelining.schedule = PipelineSchedule::Gpipe;
-    assert_eq!(refused(&stays), ["reshard_after_forward"]);
+    assert_eq!(refused(&stays), ["parallelism.overlap_parameter_gather.reshard_after_forward"]);
 }
 
 /// Two groups of four of eight ranks share everything: a rank has a quarter of all states; within its group it sends three
@@ -425,10 +431,13 @@ fn groups_of_a_node_keep_gathers_inside() {
 #[test]
 fn groups_that_do_not_divide_are_refused() {
     let refused = |plan: &TransformerPlan| match World::dgx_a100(1).build(plan) {
-        Err(PlanError::Invalid(found)) => found.iter().map(|invalid| invalid.field).collect::<Vec<_>>(),
+        Err(PlanError::Invalid(found)) => found.iter().map(|invalid| invalid.path).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     let plan = |sharding, overlap, sharing| TransformerPlan { sharing, ..eight(sharding, overlap, 1) };
-    assert_eq!(refused(&plan(Sharding::Parameters, fsdp(1, 1, true), Some(3))), ["sharing"]);
-    assert_eq!(refused(&plan(Sharding::None, Overlap::default(), Some(4))), ["sharing"]);
+    assert_eq!(
+        refused(&plan(Sharding::Parameters, fsdp(1, 1, true), Some(3))),
+        ["parallelism.sharding_group"]
+    );
+    assert_eq!(refused(&plan(Sharding::None, Overlap::default(), Some(4))), ["parallelism.sharding_group"]);
 }

@@ -14,7 +14,7 @@ use workloads::order::PipelineSchedule;
 use workloads::passes::offload::adaptive::Kept;
 use workloads::passes::offload::{ActivationOffload, Keep, Store};
 use workloads::plan::{DriveArray, Drives, PlanError};
-use workloads::site::Outside;
+use workloads::transfer::Outside;
 
 use super::drives::{self, array};
 use super::tensors::rank_of;
@@ -382,7 +382,7 @@ fn each_stage_keeps_by_its_own_profile() {
     plan.execution.split.chunks = 3;
     schedule(&mut plan, interleaved(3));
     let refused = box_with_links(1.4).build(&plan).unwrap_err().to_string();
-    assert!(refused.contains("chunks"), "{refused}");
+    assert!(refused.contains("one forward pass of a stage"), "{refused}");
 }
 
 /// Of two ranks of one stage the one with few drives keeps what the one with many has away.

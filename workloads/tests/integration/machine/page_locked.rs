@@ -13,7 +13,7 @@ use workloads::passes::swap::{Coordination, Engine, Swap};
 use workloads::passes::zero_offload::ZeroOffload;
 use workloads::plan::PlanError;
 use workloads::schedule::LaneKind;
-use workloads::site::Outside;
+use workloads::transfer::Outside;
 
 use super::exchanged::parameters;
 use super::offload::{box_with_links, moved, offloading};

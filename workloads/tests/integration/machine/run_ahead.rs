@@ -74,13 +74,13 @@ fn segments_follow_what_the_device_has_returned() {
 #[test]
 fn a_host_that_issues_no_operators_cannot_limit() {
     let refused = |plan: &TransformerPlan| match World::dgx_a100(1).build(plan) {
-        Err(PlanError::Invalid(found)) => found.iter().map(|invalid| invalid.field).collect::<Vec<_>>(),
+        Err(PlanError::Invalid(found)) => found.iter().map(|invalid| invalid.path).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     let free = TransformerPlan { deployment: Deployment::new(1), ..limited(GatherLimit::Host, 1) };
-    assert_eq!(refused(&free), ["limit"]);
+    assert_eq!(refused(&free), ["parallelism.overlap_parameter_gather.limit"]);
     let optimizer = TransformerPlan { sharding: Sharding::Optimizer, ..limited(GatherLimit::None, 1) };
-    assert_eq!(refused(&optimizer), ["limit"]);
+    assert_eq!(refused(&optimizer), ["parallelism.overlap_parameter_gather.limit"]);
 }
 
 /// Every schedule ends, whoever launches its gathers.

@@ -8,7 +8,7 @@ use workloads::model::transformer::{AttentionKernel, Sharding, States};
 use workloads::names::{cause, kind};
 use workloads::passes::zero_infinity::ZeroInfinity;
 use workloads::plan::{Drives, PlanError};
-use workloads::site::Outside;
+use workloads::transfer::Outside;
 
 use super::drives::{array, path};
 use super::exchanged::parameters;

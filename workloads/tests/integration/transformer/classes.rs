@@ -36,7 +36,7 @@ fn it_sees_the_first_tokens_only() {
 fn only_encoders_have_classes() {
     let problems =
         Transformer { classes: Some(2), ..preset("gpt2") }.validate().expect_err("no such decoder");
-    assert_eq!(problems[0].field, "classes");
+    assert_eq!(problems[0].path, "classes");
     let none = Transformer { classes: Some(0), ..preset("bert-base") }.validate().expect_err("no class");
-    assert!(none[0].problem.contains("not between 1 and"), "{none:?}");
+    assert!(none[0].message.contains("not between 1 and"), "{none:?}");
 }

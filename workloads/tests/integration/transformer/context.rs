@@ -144,7 +144,7 @@ fn what_cannot_be_exchanged_is_refused() {
     let refused = |split, sequence| {
         let execution: Execution = flash(1, sequence, split);
         let problems = ShardedTransformer::new(&preset("llama-3-8b"), &execution).err().unwrap_or_default();
-        problems.into_iter().map(|invalid| (invalid.field, invalid.problem)).collect::<Vec<_>>()
+        problems.into_iter().map(|invalid| (invalid.path, invalid.to_string())).collect::<Vec<_>>()
     };
     for (ranks, exchange, said) in [
         (

@@ -355,6 +355,6 @@ fn encoders_are_those_of_bert() {
         Transformer { window: Some(128), ..bert.clone() },
     ] {
         let problems = model.validate().expect_err("no such encoder");
-        assert_eq!(problems.iter().map(|problem| problem.field).collect::<Vec<_>>(), ["encoder"]);
+        assert_eq!(problems.iter().map(|problem| problem.path).collect::<Vec<_>>(), ["encoder"]);
     }
 }

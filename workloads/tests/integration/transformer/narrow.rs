@@ -119,7 +119,7 @@ fn weights_are_prepared_once_a_step() {
 fn what_is_not_computed_in_8_bits_is_refused() {
     let refused = |name: &str, execution: &Execution| {
         let found = workloads::model::transformer::ShardedTransformer::new(&preset(name), execution);
-        found.expect_err("it is refused").into_iter().map(|invalid| invalid.field).collect::<Vec<_>>()
+        found.expect_err("it is refused").into_iter().map(|invalid| invalid.path).collect::<Vec<_>>()
     };
     let fp8 = |scaling, gathers| execution(Split::NONE, Some(Fp8 { scaling, gathers }));
     assert_eq!(refused("mixtral-8x7b", &fp8(Scaling::Tensorwise, false)), ["fp8"]);

@@ -102,5 +102,5 @@ fn what_is_cast_after_the_gather_waits() {
 fn pieces_need_sequence_parallelism() {
     let execution = Execution { in_pieces: true, ..flash(2, 512, ranks(4, false)) };
     let refused = ShardedTransformer::new(&preset("llama-3-8b"), &execution).expect_err("it is refused");
-    assert_eq!(refused.iter().map(|invalid| invalid.field).collect::<Vec<_>>(), ["in_pieces"]);
+    assert_eq!(refused.iter().map(|invalid| invalid.path).collect::<Vec<_>>(), ["in_pieces"]);
 }

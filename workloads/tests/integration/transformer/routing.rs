@@ -129,7 +129,7 @@ fn losses_of_the_router_are_passes() {
 fn what_cannot_be_dealt_is_refused() {
     let said = |routing| {
         let problems = mixtral(routing).validate().expect_err("refused");
-        problems.into_iter().map(|invalid| (invalid.field, invalid.problem)).collect::<Vec<_>>()
+        problems.into_iter().map(|invalid| (invalid.path, invalid.to_string())).collect::<Vec<_>>()
     };
     for share in [BILLION / 10, BILLION / 4 * 3] {
         let found = said(Routing { load: Load::Busiest(share), ..Routing::default() });

@@ -1,7 +1,7 @@
 //! What cannot be split as asked says so, with the values that would do.
 
 use proptest::prelude::*;
-use workloads::limits::Invalid;
+use workloads::diagnostic::Diagnostic;
 use workloads::model::transformer::{
     AttentionKernel, DataParallel, Dtype, Execution, Recompute, ShardedTransformer, Sharding, SoftmaxFusion,
     Split, States, Transformer,
@@ -12,7 +12,7 @@ use super::{alive, flash, materialised, preset, ranks};
 fn problems(model: &Transformer, execution: &Execution) -> Vec<String> {
     match ShardedTransformer::new(model, execution) {
         Ok(_) => Vec::new(),
-        Err(found) => found.iter().map(Invalid::to_string).collect(),
+        Err(found) => found.iter().map(Diagnostic::to_string).collect(),
     }
 }
 
@@ -28,14 +28,14 @@ fn heads_name_the_divisors_around() {
     // Heads of keys and values are as many: one mistake.
     assert_eq!(
         problems(&gpt, &with(ranks(16, true))),
-        ["tensor: 104 heads cannot be split evenly over 16 ranks; 8 would do"]
+        ["tensor: 104 heads cannot be split evenly over 16 ranks: 8 would do"]
     );
     assert_eq!(
         problems(&gpt, &with(ranks(16, false))),
-        ["tensor: 104 heads cannot be split evenly over 16 ranks; 13 or 26 would do"]
+        ["tensor: 104 heads cannot be split evenly over 16 ranks: 13 or 26 would do"]
     );
     let gqa = problems(&preset("llama-3-70b"), &with(ranks(16, true)));
-    assert_eq!(gqa, ["tensor: 8 heads of keys and values cannot be split evenly over 16 ranks; 8 would do"]);
+    assert_eq!(gqa, ["tensor: 8 heads of keys and values cannot be split evenly over 16 ranks: 8 would do"]);
 }
 
 #[test]
@@ -46,23 +46,23 @@ fn layers_name_the_stages_and_chunks_around() {
     assert_eq!(pipeline(8, 1), "");
     assert_eq!(
         pipeline(6, 1),
-        "pipeline: 80 layers cannot be split evenly over 6 stages; 5 or 8 stages would do, or a list (`stage_layers`)"
+        "pipeline: 80 layers cannot be split evenly over 6 stages: 5 or 8 stages would do, or a list (`stage_layers`)"
     );
     assert_eq!(
         pipeline(8, 3),
-        "pipeline: 80 layers cannot be split evenly over 8 stages of 3 chunks; 2 or 5 chunks would do, or a list (`stage_layers`)"
+        "pipeline: 80 layers cannot be split evenly over 8 stages of 3 chunks: 2 or 5 chunks would do, or a list (`stage_layers`)"
     );
     assert_eq!(
         pipeline(6, 2),
-        "pipeline: 80 layers cannot be split evenly over 6 stages of 2 chunks; 5 or 8 stages would do, or a list (`stage_layers`)"
+        "pipeline: 80 layers cannot be split evenly over 6 stages of 2 chunks: 5 or 8 stages would do, or a list (`stage_layers`)"
     );
     assert_eq!(
         pipeline(6, 3),
-        "pipeline: 80 layers cannot be split evenly over 6 stages of 3 chunks; 5 or 8 stages of one chunk would do, or a list (`stage_layers`)"
+        "pipeline: 80 layers cannot be split evenly over 6 stages of 3 chunks: 5 or 8 stages of one chunk would do, or a list (`stage_layers`)"
     );
     assert_eq!(
         pipeline(160, 1),
-        "pipeline: 80 layers cannot be split evenly over 160 stages; 80 stages would do, or a list (`stage_layers`)"
+        "pipeline: 80 layers cannot be split evenly over 160 stages: 80 stages would do, or a list (`stage_layers`)"
     );
     assert_eq!(pipeline(0, 1), "pipeline: 0 stages of 1 chunks: there must be at least one of each");
 }
@@ -97,7 +97,7 @@ fn sequences_must_fit() {
     assert_eq!(
         problems(&gpt, &materialised(1, 2_046, ranks(4, true))),
         [
-            "tensor: 2046 tokens of a sequence (`sequence_parallel`) cannot be split evenly over 4 ranks; 2 would do"
+            "tensor: 2046 tokens of a sequence (`sequence_parallel`) cannot be split evenly over 4 ranks: 2 would do"
         ]
     );
     assert!(
@@ -119,7 +119,7 @@ fn all_problems_come_at_once() {
         ..with(Split { stages: 7, ..ranks(3, false) })
     };
     let fields: Vec<_> =
-        ShardedTransformer::new(&gpt, &execution).unwrap_err().iter().map(|problem| problem.field).collect();
+        ShardedTransformer::new(&gpt, &execution).unwrap_err().iter().map(|problem| problem.path).collect();
     assert_eq!(fields, ["micro_batch", "attention", "states", "tensor", "pipeline"]);
     let mut broken = Transformer::gpt(0, 1 << 30, 0, 0, 0);
     broken.window = Some(0);

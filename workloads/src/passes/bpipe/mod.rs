@@ -7,102 +7,21 @@
 //! backward that needs it; both are launched one visit ahead, and a visit that finds no room, or its activations not
 //! back yet, waits: that is the time transfers expose.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod settings;
 
-use hw_models::settings::{Count, Rate};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use thiserror::Error;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::PlanError;
 use crate::graph::{OpGraph, Phase, StorageId};
-use crate::order::{Order, PipelineSchedule, Visit};
+use crate::order::{Order, Visit};
 use crate::transfer::{Conflict, Disposition, Dispositions, Move, Trip};
 
 use super::{Added, Context, Kind, Pass, Plan, Size};
 
+pub use settings::{Bpipe, EvictionPolicy, PairTransfer};
+
 /// The name of this technique in scenarios and errors.
 pub const NAME: &str = "bpipe";
-
-/// Balance activation memory between the stages `x` and `p - 1 - x`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "BPipe")]
-pub struct Bpipe {
-    /// Choice of the micro-batches that leave a stage over its bound.
-    pub policy: EvictionPolicy,
-    /// Rate of transfers within a pair of stages of a profiled pipeline; `hidden` when absent. Those of
-    /// a transformer go over the links of the machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub transfer: Option<PairTransfer>,
-    /// Micro-batches that a stage may hold, one of which is computed and one fetched;
-    /// `ceil((p + 2) / 2)` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bound: Option<Count<2, 65_536>>,
-}
-
-/// Rate of transfers within a pair of stages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PairTransfer {
-    /// At once: the gain of the technique if transfers cost nothing.
-    #[default]
-    Hidden,
-    /// At this rate in each direction.
-    Rate(Rate),
-}
-
-/// Choice of the micro-batches that leave a stage over its bound.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum EvictionPolicy {
-    /// The newest, and only as many as the bound demands.
-    #[default]
-    // Needed last: of `N = p - s` micro-batches in flight `N - bound` are away at any time. One is being
-    // computed and one fetched, so those are always among the other `N - 2`, and no policy gets by with
-    // fewer evictions than `N - bound` for every `N - 2` micro-batches.
-    EvictNewest,
-    /// Every micro-batch leaves after its forward pass and returns before its backward pass.
-    EveryMicroBatch,
-}
-
-/// Why BPipe cannot be applied.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BpipeError {
-    /// The order is not that of 1F1B.
-    #[error(
-        "`bpipe` balances the `p - s` micro-batches that stage s holds under `1f1b`; `{schedule}` holds others: use \
-         `schedule: 1f1b`, or leave `bpipe` out"
-    )]
-    Schedule {
-        /// The schedule asked for.
-        schedule: &'static str,
-    },
-    /// Another technique has decided about the same storage.
-    #[error(transparent)]
-    Conflict(#[from] Conflict),
-}
-
-impl Bpipe {
-    /// Most micro-batches resident on an evictor of a pipeline of `stages` stages.
-    pub fn bound(&self, stages: u32) -> u32 {
-        self.bound.map_or((stages + 2).div_ceil(2), |bound| bound.get() as u32)
-    }
-
-    /// Bytes per second between the stages of a pair of a profiled pipeline. `None`: hidden.
-    pub(crate) fn partner_rate(&self) -> Option<f64> {
-        match self.transfer {
-            None | Some(PairTransfer::Hidden) => None,
-            Some(PairTransfer::Rate(rate)) => Some(rate.bytes_per_second() as f64),
-        }
-    }
-
-    /// Stages of a pipeline of `stages` that lend micro-batches: those with more in flight than the bound.
-    pub(crate) fn lenders(&self, stages: u32, micro_batches: u32) -> impl Iterator<Item = u32> {
-        let bound = self.bound(stages);
-        (0..stages / 2).filter(move |stage| micro_batches.min(stages - stage) > bound)
-    }
-}
 
 impl Pass for Bpipe {
     fn name(&self) -> &'static str {
@@ -119,25 +38,21 @@ impl Pass for Bpipe {
         size.copies(|stage| lenders.contains(&stage))
     }
 
-    fn apply(&self, plan: &mut Plan, context: &Context<'_>) -> Result<(), PlanError> {
-        Ok(plan.decide(|graph, order, table| decide(self, context.schedule, order, graph, table))?)
+    fn apply(&self, plan: &mut Plan, _: &Context<'_>) -> Result<(), PlanError> {
+        Ok(plan.decide(|graph, order, table| decide(self, order, graph, table))?)
     }
 }
 
 /// Decides which micro-batches of which stages are lent, and when they leave and return.
 ///
 /// # Errors
-/// See [`BpipeError`].
+/// If another technique has decided about an activation.
 pub fn decide(
     bpipe: &Bpipe,
-    schedule: &PipelineSchedule,
     order: &Order,
     graph: &OpGraph,
     table: &mut Dispositions,
-) -> Result<(), BpipeError> {
-    if *schedule != PipelineSchedule::OneFOneB {
-        return Err(BpipeError::Schedule { schedule: schedule.name() });
-    }
+) -> Result<(), Conflict> {
     let stages = order.shape.chain.stages;
     let bound = bpipe.bound(stages);
     for stage in 0..stages / 2 {

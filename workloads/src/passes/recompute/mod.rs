@@ -1,73 +1,18 @@
 //! Activation recomputation (Chen et al. 2016): the forward pass keeps a checkpoint, and runs again right before the
 //! backward pass.
 
-use hw_models::settings::{Bytes, Count, Duration, PerStage, StageSet};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+mod settings;
 
 use crate::error::PlanError;
 use crate::graph::{OpGraph, OpId, Phase, Purpose, Storage};
-use crate::model::transformer::{LayerRecompute, Recompute as RecomputeMode};
 use crate::transfer::{Conflict, Disposition, Dispositions};
 
 use super::{Context, Kind, Pass, Plan};
 
+pub use settings::Recompute;
+
 /// The name of this technique in scenarios and errors.
 pub const NAME: &str = "recompute";
-
-/// Recompute activations before the backward pass instead of keeping them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Recompute {
-    /// What layers of a transformer recompute; `full` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<RecomputeMode>,
-    /// `full` ends with the last tensor that the backward pass needs, as PyTorch's checkpoints without
-    /// reentrance do from 2.1 on, rather than with the layer, as Megatron-LM's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub early_stop: Option<bool>,
-    /// First layers of each chunk of a stage that do; all when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub layers: Option<Count<1, 4_096>>,
-    /// What the other layers recompute; nothing when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub others: Option<RecomputeMode>,
-    /// Time of the extra forward pass of a profiled pipeline; the stage's forward time when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub forward: Option<PerStage<Duration>>,
-    /// Stages of a profiled pipeline that recompute; all when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stages: Option<StageSet>,
-    /// Checkpoint that a stage of a profiled pipeline keeps of each micro-batch; nothing when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keeps: Option<PerStage<Bytes>>,
-}
-
-impl Recompute {
-    /// Modes of the layers of a transformer.
-    pub fn of_layers(&self) -> LayerRecompute {
-        let early = self.early_stop == Some(true);
-        let mode = |mode| match mode {
-            RecomputeMode::Full if early => RecomputeMode::FullEarlyStop,
-            mode => mode,
-        };
-        LayerRecompute {
-            first: mode(self.mode.unwrap_or(RecomputeMode::Full)),
-            layers: self.layers.map(|layers| layers.get() as u32),
-            others: mode(self.others.unwrap_or(RecomputeMode::None)),
-        }
-    }
-
-    /// Whether a stage recomputes.
-    pub fn covers(&self, stage: u32) -> bool {
-        self.stages.as_ref().is_none_or(|stages| stages.contains(stage))
-    }
-
-    /// Bytes a stage keeps per micro-batch.
-    pub fn kept(&self, stage: u32) -> u64 {
-        self.keeps.as_ref().map_or(0, |keeps| keeps.at(stage as usize).bytes())
-    }
-}
 
 impl Pass for Recompute {
     fn name(&self) -> &'static str {

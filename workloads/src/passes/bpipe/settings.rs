@@ -1,0 +1,81 @@
+//! Settings of BPipe, and what it refuses. The rate of a profiled pipeline's transfers is a fact of its devices, which the
+//! decision does not see.
+
+use hw_models::settings::{Count, Rate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::diagnostic::Diagnostic;
+use crate::order::PipelineSchedule;
+
+/// Balance activation memory between the stages `x` and `p - 1 - x`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "BPipe")]
+pub struct Bpipe {
+    /// Choice of the micro-batches that leave a stage over its bound.
+    pub policy: EvictionPolicy,
+    /// Rate of transfers within a pair of stages of a profiled pipeline; `hidden` when absent. Those of
+    /// a transformer go over the links of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<PairTransfer>,
+    /// Micro-batches that a stage may hold, one of which is computed and one fetched;
+    /// `ceil((p + 2) / 2)` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Count<2, 65_536>>,
+}
+
+/// Rate of transfers within a pair of stages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PairTransfer {
+    /// At once: the gain of the technique if transfers cost nothing.
+    #[default]
+    Hidden,
+    /// At this rate in each direction.
+    Rate(Rate),
+}
+
+/// Choice of the micro-batches that leave a stage over its bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvictionPolicy {
+    /// The newest, and only as many as the bound demands.
+    #[default]
+    // Needed last: of `N = p - s` micro-batches in flight `N - bound` are away at any time. One is being
+    // computed and one fetched, so those are always among the other `N - 2`, and no policy gets by with
+    // fewer evictions than `N - bound` for every `N - 2` micro-batches.
+    EvictNewest,
+    /// Every micro-batch leaves after its forward pass and returns before its backward pass.
+    EveryMicroBatch,
+}
+
+impl Bpipe {
+    /// Refuses schedules that BPipe does not balance.
+    pub(crate) fn check(&self, schedule: &PipelineSchedule) -> Option<Diagnostic> {
+        (*schedule != PipelineSchedule::OneFOneB).then(|| {
+            let message = "BPipe balances the 1F1B schedule and no other";
+            Diagnostic::new("techniques.bpipe", message, "use `schedule: 1f1b`, or remove `bpipe`")
+                .with("parallelism.schedule", "holds equally much on all stages, or moves its peaks")
+        })
+    }
+
+    /// Most micro-batches resident on an evictor of a pipeline of `stages` stages.
+    pub fn bound(&self, stages: u32) -> u32 {
+        self.bound.map_or((stages + 2).div_ceil(2), |bound| bound.get() as u32)
+    }
+
+    /// Bytes per second between the stages of a pair of a profiled pipeline. `None`: hidden.
+    pub(crate) fn partner_rate(&self) -> Option<f64> {
+        match self.transfer {
+            None | Some(PairTransfer::Hidden) => None,
+            Some(PairTransfer::Rate(rate)) => Some(rate.bytes_per_second() as f64),
+        }
+    }
+
+    /// Stages of a pipeline of `stages` that lend micro-batches: those with more in flight than the bound.
+    pub(crate) fn lenders(&self, stages: u32, micro_batches: u32) -> impl Iterator<Item = u32> {
+        let bound = self.bound(stages);
+        (0..stages / 2).filter(move |stage| micro_batches.min(stages - stage) > bound)
+    }
+}
