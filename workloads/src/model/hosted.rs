@@ -19,9 +19,8 @@ use crate::exchange::Exchange;
 use crate::graph::{OpId, Phase};
 use crate::host_update::{HostGradients, HostGroup, HostUpdate};
 
-use super::draft::Draft;
+use super::draft::{Draft, Name};
 use super::laid::Laid;
-use super::names::Name;
 use super::transformer::{MOMENTS, StateBytes, States};
 use crate::graph::operator::{HostWork, HostWorkKind, Operator, Work};
 

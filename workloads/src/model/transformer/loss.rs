@@ -1,10 +1,9 @@
 //! The loss over a vocabulary that the tensor ranks share, and its gradient: pass after pass as Megatron-LM or PyTorch compute
 //! it, or one kernel each way.
 
-use super::draft::{Draft, Issue};
+use super::draft::{Draft, Issue, Name};
 use super::execution::ShardedTransformer;
 use crate::graph::operator::{CollectiveKind, Dtype, Group, StreamClass};
-use crate::model::names::Name;
 
 const LOSS: Name = Name::of("loss");
 const METRIC: Name = Name::of("logits of metric");

@@ -14,11 +14,10 @@
 //! micro-batch. What ranks gather under sequence parallelism is cast before and transposed after, but for rowwise
 //! scales. A largest value of parts is agreed on among the tensor ranks.
 
-use super::draft::{Draft, Issue};
+use super::draft::{Draft, Issue, Name};
 use super::execution::ShardedTransformer;
 use super::linear::{Linear, Operand, Side};
 use crate::graph::operator::{CollectiveKind, Dtype, Group, StreamClass};
-use crate::model::names::Name;
 
 /// How linear layers multiply in 8 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
