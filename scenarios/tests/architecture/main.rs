@@ -92,7 +92,9 @@ fn simulations_are_pure() {
         let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
         for line in code {
             for word in FORBIDDEN {
-                assert!(!line.contains(word), "{}: `{word}` in `{}`", path.display(), line.trim());
+                // Maps with a hasher of their own are the same in every run.
+                let seeded = word != "HashMap" || !text.contains("BuildHasherDefault");
+                assert!(!seeded || !line.contains(word), "{}: `{word}` in `{}`", path.display(), line.trim());
             }
         }
     }

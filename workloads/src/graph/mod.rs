@@ -165,7 +165,7 @@ impl OpGraph {
         id
     }
 
-    /// Adds work that operators may have.
+    /// Adds work that operators may have. Its tensors are numbered by the block that it comes from.
     pub fn work(&mut self, operator: Operator) -> OperatorId {
         self.operators.push(operator);
         OperatorId(self.operators.len() as u32 - 1)

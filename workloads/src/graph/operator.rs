@@ -50,7 +50,7 @@ pub struct TensorId(pub u32);
 pub struct Tensor {
     /// Label for people; tensors may share it.
     pub name: Label,
-    /// Size; 0 where nobody fills it and it is no input.
+    /// Size; 0 for what others fill, but for inputs.
     pub bytes: u64,
 }
 

@@ -10,7 +10,7 @@ use crate::graph::operator::{
     Stream, StreamClass, Tensor, TensorId, Work,
 };
 
-use super::names::Name;
+pub(crate) use super::names::Name;
 
 /// An operator that names its tensors; those that it fills with their bytes.
 pub(crate) type Drafted = Operator<Name, (Name, u64)>;

@@ -22,9 +22,8 @@ use crate::exchange::Exchange;
 use crate::graph::{OpId, Phase};
 use crate::host_update::{HostGradients, HostGroup, HostUpdate};
 
-use super::draft::Draft;
+use super::draft::{Draft, Name};
 use super::laid::Laid;
-use super::names::Name;
 use super::transformer::{MOMENTS, StateBytes, States};
 use crate::graph::operator::{HostWork, HostWorkKind, Medium, Operator, Role, Transfer, Work};
 

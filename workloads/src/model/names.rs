@@ -41,7 +41,7 @@ impl Name {
     pub(crate) fn label(self) -> Label {
         match self.0 {
             [Word { text, number: None }, Word { text: "", .. }, ..] => Label::Borrowed(text),
-            _ => Label::Owned(self.to_string()),
+            _ => Label::Owned(self.words().map(Word::to_string).collect::<Vec<_>>().join(" ")),
         }
     }
 }
@@ -52,16 +52,12 @@ impl From<&'static str> for Name {
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, Word { text, number }) in self.words().enumerate() {
-            let space = if n > 0 { " " } else { "" };
-            write!(f, "{space}{text}")?;
-            if let Some(number) = number {
-                write!(f, " {number}")?;
-            }
+        match self.number {
+            Some(number) => write!(f, "{} {number}", self.text),
+            None => f.write_str(self.text),
         }
-        Ok(())
     }
 }
 
@@ -69,7 +65,7 @@ impl fmt::Display for Name {
 pub(crate) fn name(stem: impl Into<Name>, ending: impl Into<Name>) -> Name {
     let (mut name, ending) = (stem.into(), ending.into());
     let (begun, more) = (name.words().count(), ending.words().count());
-    assert!(begun + more <= WORDS, "`{name} {ending}` has more than {WORDS} words");
+    // More words than fit are a mistake of the source.
     name.0[begun..begun + more].copy_from_slice(&ending.0[..more]);
     name
 }

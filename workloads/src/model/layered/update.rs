@@ -3,8 +3,7 @@
 
 use crate::graph::Phase;
 use crate::graph::operator::{CollectiveKind, Dtype, Group, OperatorList, StreamClass};
-use crate::model::draft::{Draft, Issue};
-use crate::model::names::Name;
+use crate::model::draft::{Draft, Issue, Name};
 use crate::model::transformer::{DataParallel, Sharding, States, Step};
 
 use super::execution::Optimizer;

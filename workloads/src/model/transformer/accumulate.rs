@@ -1,9 +1,8 @@
 //! Sums of gradients over micro-batches.
 
-use super::draft::Draft;
+use super::draft::{Draft, Name};
 use super::execution::ShardedTransformer;
 use crate::graph::operator::StreamClass;
-use crate::model::names::Name;
 
 impl Draft {
     /// Appends a pass that adds the `gradient` of so many parameters, in the type of activations, to its sum over

@@ -3,13 +3,12 @@
 
 use crate::graph::Phase;
 
-use super::draft::Draft;
+use super::draft::{Draft, Name};
 use super::execution::ShardedTransformer;
 use super::linear::{self, Linear, Names, Side, linear_names};
 use super::rotary::{Rotation, rotation_names};
 use super::{Bias, Positions};
 use crate::graph::operator::StreamClass;
-use crate::model::names::Name;
 
 const QUERY: &Names = linear_names!("query");
 const KEY: &Names = linear_names!("key");

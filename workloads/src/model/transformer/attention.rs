@@ -6,14 +6,13 @@ use crate::graph::Phase;
 use super::apart::Apart;
 use super::context::all_to_all::{Exchange, Passage, exchange, exchange_names};
 use super::context::{all_gather, gathered_ring, ring};
-use super::draft::Draft;
+use super::draft::{Draft, Name};
 use super::execution::{AttentionKernel, ShardedTransformer};
 use super::latent::{KEYS, Projections, VALUES};
 use super::linear::{Linear, Names, Side, linear_names};
 use super::softmax::{PROBABILITIES, PROBABILITIES_GRADIENT, SCORES, Softmax};
 use super::{Bias, ContextExchange, Positions, Recompute};
 use crate::graph::operator::{Attention, Layout, Pass, StreamClass, Work};
-use crate::model::names::Name;
 
 const QKV: &Names = linear_names!("qkv");
 const PROJECTION: &Names = linear_names!("projection");

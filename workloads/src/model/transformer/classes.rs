@@ -4,11 +4,10 @@
 
 use crate::graph::Phase;
 
-use super::draft::{Draft, Issue};
+use super::draft::{Draft, Issue, Name};
 use super::execution::ShardedTransformer;
 use super::names::names;
 use crate::graph::operator::{CollectiveKind, Group, Layout, StreamClass};
-use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors of a layer of the head.

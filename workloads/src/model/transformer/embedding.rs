@@ -4,12 +4,11 @@
 use crate::graph::Phase;
 
 use super::Positions;
-use super::draft::{BlockDraft, Draft, Drafted, Issue};
+use super::draft::{BlockDraft, Draft, Drafted, Issue, Name};
 use super::execution::ShardedTransformer;
 use super::norm::{NormNames, norm_names};
 use crate::graph::block::Block;
 use crate::graph::operator::{CollectiveKind, Group, StreamClass};
-use crate::model::names::Name;
 
 const TOKENS: Name = Name::of("tokens");
 const WORDS: Name = Name::of("word embedding");

@@ -7,11 +7,10 @@ use crate::diagnostic::Diagnostic;
 use crate::graph::Phase;
 use crate::model::fuse::fused;
 
-use super::draft::{BlockDraft, Draft, Issue};
+use super::draft::{BlockDraft, Draft, Issue, Name};
 use super::{ContextExchange, CrossEntropy, Fp8, Positions, Scaling, Split, States, Transformer};
 use crate::graph::block::Block;
 use crate::graph::operator::{CollectiveKind, Dtype, Group, OperatorList};
-use crate::model::names::Name;
 
 /// The operator that makes a message whole.
 pub(crate) const GATHER_RECEIVED: &str = "gather received";

@@ -1,10 +1,9 @@
 //! GeLU in its tanh form, `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, operator by operator as Hugging Face
 //! Transformers compute it for GPT-2 (`NewGELUActivation`), with what autograd makes of it.
 
-use super::draft::Draft;
+use super::draft::{Draft, Name};
 use super::names::names;
 use crate::graph::operator::StreamClass;
-use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors of a GeLU in operators.

@@ -4,14 +4,13 @@
 use crate::graph::Phase;
 
 use super::classes;
-use super::draft::{BlockDraft, Draft, Drafted};
+use super::draft::{BlockDraft, Draft, Drafted, Name};
 use super::execution::ShardedTransformer;
 use super::linear::{Linear, Names, Side, linear_names};
 use super::loss;
 use super::norm::{NormNames, norm_names};
 use crate::graph::block::Block;
 use crate::graph::operator::StreamClass;
-use crate::model::names::Name;
 
 const INPUT: Name = Name::of("input");
 const NORM: &NormNames = norm_names!("final norm");

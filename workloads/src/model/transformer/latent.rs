@@ -7,13 +7,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::Transformer;
-use super::draft::{Draft, Issue};
+use super::draft::{Draft, Issue, Name};
 use super::execution::ShardedTransformer;
 use super::linear::{Linear, Names, Side, linear_names};
 use super::norm::{NormNames, norm_names};
 use super::residual::add_gradients;
 use crate::graph::operator::{CollectiveKind, Group, StreamClass};
-use crate::model::names::Name;
 
 /// Dimensions of latent attention, beside the heads of a model, whose `head_dim` is the part that is not rotated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

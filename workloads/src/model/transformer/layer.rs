@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::graph::Phase;
 
-use super::draft::{BlockDraft, Draft, Drafted};
+use super::draft::{BlockDraft, Draft, Drafted, Name};
 use super::execution::ShardedTransformer;
 use super::mlp::DenseMlp;
 use super::norm::{NormNames, norm_names};
@@ -13,7 +13,6 @@ use super::residual::{ResidualNames, add_gradients, residual_names};
 use super::{Experts, Recompute, attention, mixture};
 use crate::graph::block::Block;
 use crate::graph::operator::{CollectiveKind, Work};
-use crate::model::names::Name;
 
 const INPUT: Name = Name::of("input");
 const INPUT_GRADIENT: Name = Name::of("input gradient");

@@ -19,12 +19,11 @@
 
 use crate::graph::Phase;
 
-use super::draft::{Draft, Issue};
+use super::draft::{Draft, Issue, Name};
 use super::execution::ShardedTransformer;
 use super::names::names;
 use super::narrow::When;
 use crate::graph::operator::{CollectiveKind, Group, Layout, StreamClass, Work};
-use crate::model::names::Name;
 
 /// A linear layer of a rank.
 pub(super) struct Linear {

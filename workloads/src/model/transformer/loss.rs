@@ -4,10 +4,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::draft::{Draft, Issue};
+use super::draft::{Draft, Issue, Name};
 use super::execution::ShardedTransformer;
 use crate::graph::operator::{CollectiveKind, Dtype, Group, StreamClass};
-use crate::model::names::Name;
 
 const LOSS: Name = Name::of("loss");
 const METRIC: Name = Name::of("logits of metric");

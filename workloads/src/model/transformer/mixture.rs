@@ -16,7 +16,7 @@
 
 use crate::graph::Phase;
 
-use super::draft::{Draft, Issue};
+use super::draft::{Draft, Issue, Name};
 use super::execution::ShardedTransformer;
 use super::mlp::DenseMlp;
 use super::names::names;
@@ -24,7 +24,6 @@ use super::residual::add_gradients;
 use super::router::{MAP, PROBABILITIES, Router, SCORES_GRADIENT};
 use super::{Experts, Mlp};
 use crate::graph::operator::{CollectiveKind, Group, Layout, StreamClass};
-use crate::model::names::Name;
 
 const ROWS: Name = Name::of("rows of permuted tokens");
 const WEIGHTS: Name = Name::of("weights of permuted tokens");

@@ -1,13 +1,12 @@
 //! The MLP: two linear layers and what is between them.
 
-use super::draft::Draft;
+use super::draft::{Draft, Name};
 use super::execution::ShardedTransformer;
 use super::gelu::{GeluNames, gelu_names};
 use super::linear::{self, Linear, Names, Side, linear_names};
 use super::names::names;
 use super::{Bias, Mlp};
 use crate::graph::operator::StreamClass;
-use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors between the linear layers.

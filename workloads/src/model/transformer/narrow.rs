@@ -17,11 +17,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::draft::{Draft, Issue};
+use super::draft::{Draft, Issue, Name};
 use super::execution::ShardedTransformer;
 use super::linear::{Linear, Operand, Side};
 use crate::graph::operator::{CollectiveKind, Dtype, Group, StreamClass};
-use crate::model::names::Name;
 
 /// Linear layers in 8 bits: inputs and weights with four bits of exponent, gradients with five.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,11 +1,10 @@
 //! LayerNorm and RMSNorm.
 
 use super::Norm;
-use super::draft::Draft;
+use super::draft::{Draft, Name};
 use super::execution::ShardedTransformer;
 use super::names::names;
 use crate::graph::operator::StreamClass;
-use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors of a norm.

@@ -1,11 +1,10 @@
 //! Bias, dropout and addition of a branch to the residual stream.
 
 use super::Bias;
-use super::draft::Draft;
+use super::draft::{Draft, Name};
 use super::execution::ShardedTransformer;
 use super::names::names;
 use crate::graph::operator::StreamClass;
-use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors where a branch ends.

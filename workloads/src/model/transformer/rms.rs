@@ -2,11 +2,10 @@
 //! Llama write it, with what autograd makes of it: fp32 in between, a kernel an operator. What is left out are those on a
 //! number a token.
 
-use super::draft::Draft;
+use super::draft::{Draft, Name};
 use super::execution::ShardedTransformer;
 use super::norm::NormNames;
 use crate::graph::operator::{Dtype, StreamClass};
-use crate::model::names::Name;
 
 impl NormNames {
     /// Of so many bytes of input and of statistics.

@@ -1,11 +1,10 @@
 //! Rotary positions as complex numbers in fp32, as the authors of Llama and torchtitan write them: a cast, a product with
 //! the rotations, a cast back. No compiler fuses complex numbers into other kernels, so that these are three in either case.
 
-use super::draft::Draft;
+use super::draft::{Draft, Name};
 use super::execution::ShardedTransformer;
 use super::names::names;
 use crate::graph::operator::{Dtype, StreamClass};
-use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors of a rotation.

@@ -4,11 +4,10 @@
 //! Its weights see each rank's part of the tokens.
 
 use super::Experts;
-use super::draft::Draft;
+use super::draft::{Draft, Name};
 use super::execution::ShardedTransformer;
 use super::linear::{Linear, Names, Side, linear_names};
 use crate::graph::operator::StreamClass;
-use crate::model::names::Name;
 
 const ROUTER: &Names = linear_names!("router");
 const SCORES: Name = Name::of("router scores");

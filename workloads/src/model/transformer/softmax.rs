@@ -4,10 +4,9 @@
 //! shapes. Whether it does decides how many times the scores cross memory, and can decide what a study finds: with 26
 //! heads a rank it takes micro-batches of two sequences but not of one.
 
-use super::draft::Draft;
+use super::draft::{Draft, Name};
 use super::execution::{Fusion, ShardedTransformer, SoftmaxFusion};
 use crate::graph::operator::{Dtype, StreamClass};
-use crate::model::names::Name;
 
 pub(super) const SCORES: Name = Name::of("scores");
 pub(super) const SCORES_GRADIENT: Name = Name::of("scores gradient");

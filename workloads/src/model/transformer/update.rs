@@ -10,11 +10,10 @@
 
 use crate::graph::Phase;
 
-use super::draft::{Draft, Issue};
+use super::draft::{Draft, Issue, Name};
 use super::execution::ShardedTransformer;
 use super::{DataParallel, Fp8, Held, RankParameters, Scaling, Sharding, States, Step};
 use crate::graph::operator::{CollectiveKind, Dtype, Group, OperatorList, StreamClass};
-use crate::model::names::Name;
 
 const GRADIENTS: Name = Name::of("gradients");
 const STATES: Name = Name::of("optimizer states");

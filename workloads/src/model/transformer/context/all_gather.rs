@@ -2,12 +2,11 @@
 //! computes its two pieces of queries with as many of them as a causal mask lets them see.
 
 use super::super::attention::{Meeting, Shape};
-use super::super::draft::{Draft, Issue};
+use super::super::draft::{Draft, Issue, Name};
 use super::super::execution::ShardedTransformer;
 use super::super::names::names;
 use super::Part;
 use crate::graph::operator::{CollectiveKind, Group, Pass, StreamClass};
-use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors of keys or values on their way.

@@ -1,11 +1,10 @@
 //! From parts of sequences to heads, and back: a tensor is arranged by receiver, exchanged, and its pieces are put in the
 //! order of the sequence. Queries, keys and values go one after the other, each exchange beside the passes of the next.
 
-use super::super::draft::{Draft, Issue};
+use super::super::draft::{Draft, Issue, Name};
 use super::super::execution::ShardedTransformer;
 use super::super::names::names;
 use crate::graph::operator::{CollectiveKind, Group, StreamClass};
-use crate::model::names::Name;
 
 names! { $
     /// Names of the operators and tensors of an exchange.
