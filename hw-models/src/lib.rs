@@ -2,6 +2,22 @@
 //! Depends on `sim-core` only; the crate `calibration` beside it finds their constants.
 //!
 //! A pipeline with profiled stage times needs no machine; the models come with the scenarios that describe one.
+//!
+//! The catalogue is embedded, each constant with its provenance; a machine is built of it, and answers what joins its parts:
+//!
+//! ```
+//! use hw_models::catalogue::Catalogue;
+//! use hw_models::machine::{ClusterSpec, Machine, RouteKind};
+//!
+//! let catalogue = Catalogue::embedded(serde_yaml::Deserializer::from_str).unwrap();
+//! let cluster = ClusterSpec { node: "dgx-a100-80g".to_owned(), count: 2, ..ClusterSpec::default() };
+//! let machine = Machine::build(&catalogue, &cluster).unwrap();
+//! assert_eq!(machine.gpus(), 16);
+//! // Neighbours on a node talk over NVLink, GPUs of different nodes over the fabric.
+//! let [first, second, other_node] = [0, 1, 8].map(|gpu| machine.gpu(gpu));
+//! assert_eq!(machine.route(first, second).unwrap().kind, RouteKind::NvLink);
+//! assert_eq!(machine.route(first, other_node).unwrap().kind, RouteKind::Network);
+//! ```
 
 pub mod allocator;
 pub mod catalogue;

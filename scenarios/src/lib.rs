@@ -7,6 +7,30 @@
 //! ```
 //!
 //! Only this crate opens files and talks to the terminal, and within it only the command line does.
+//!
+//! A text becomes an experiment, and that a summary:
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//!
+//! use scenarios::run::{Options, Unwatched, execute};
+//!
+//! let text = "
+//! name: Which schedule?
+//! model: { profiled_pipeline: { stages: 4, forward: 1 ms, backward_input: 1 ms, backward_weight: 1 ms, transfer: 0 ms, activation: 1 GB } }
+//! training: { micro_batches: 8 }
+//! variants:
+//!   1f1b: {}
+//!   zb-h1: { parallelism: { schedule: zb-h1 } }
+//! ";
+//! let files = BTreeMap::from([("tour.yaml".to_owned(), text.as_bytes().to_vec())]);
+//! let experiment = scenarios::load(&files, "tour.yaml", &[]).unwrap_or_else(|failure| panic!("{failure}"));
+//! let options = Options { seed: 1, jobs: Some(1), variants: Vec::new(), reproduce: String::new() };
+//! let summary = execute(&experiment, &options, &Unwatched).unwrap_or_else(|refusal| panic!("{refusal}"));
+//! // Eight micro-batches and a bubble of three, of 3 ms each; with weight gradients in the bubble only of 1 ms.
+//! let times: Vec<f64> = summary.variants.iter().filter_map(|run| run.step_time_s).collect();
+//! assert_eq!(times, [0.033, 0.027]);
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod calibration;
