@@ -10,5 +10,6 @@ pub(crate) mod laid;
 pub mod layered;
 pub(crate) mod names;
 pub mod profiled;
+pub(crate) mod recompute;
 pub mod reuse;
 pub mod transformer;

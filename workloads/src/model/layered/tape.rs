@@ -11,6 +11,7 @@ use crate::model::draft::{BlockDraft, Draft};
 use super::execution::LayeredExecution;
 use super::shape::Shape;
 use crate::model::names::{Name, name};
+use crate::model::recompute::again;
 
 const INPUT: Name = Name::of("input");
 const OUTPUT_GRADIENT: Name = Name::of("output gradient");
@@ -157,8 +158,7 @@ impl<'a> Tape<'a> {
         let (draft_back, gradients) = (Draft::new(Phase::BackwardInput), BTreeMap::new());
         let mut reverse = Reverse { on, draft: draft_back, gradients, sums: 0 };
         if on.recompute {
-            reverse.draft.operators = draft.operators.clone();
-            reverse.draft.operators.iter_mut().for_each(|op| op.phase = Phase::Recompute);
+            reverse.draft.operators = again(&draft.operators);
         }
         // The gradient of the loss by itself is one number.
         reverse.gradients.insert(last.id, if is_loss { last.tensor } else { OUTPUT_GRADIENT });

@@ -1,7 +1,5 @@
 //! A layer: attention and MLP, each added to the residual stream, after a norm or, in encoders, before one.
 
-use std::collections::BTreeSet;
-
 use crate::graph::Phase;
 
 use super::draft::{BlockDraft, Draft, Drafted, Name};
@@ -12,7 +10,7 @@ use super::pieces::in_pieces;
 use super::residual::{ResidualNames, add_gradients, residual_names};
 use super::{Experts, Recompute, attention, mixture};
 use crate::graph::block::Block;
-use crate::graph::operator::{CollectiveKind, Work};
+use crate::model::recompute::{again, keep_some, stop_early};
 
 const INPUT: Name = Name::of("input");
 const INPUT_GRADIENT: Name = Name::of("input gradient");
@@ -39,18 +37,20 @@ impl ShardedTransformer {
         let cut = |operators| {
             if self.execution().in_pieces { in_pieces(operators, self.tensor()) } else { operators }
         };
+        let forward = forward(self, experts);
+        let backward = backward(self, experts, recompute, &forward);
         self.as_executed(BlockDraft {
             input: (INPUT, self.bytes(self.residual_elements())),
             output_gradient: Some(OUTPUT_GRADIENT),
-            forward: cut(forward(self, experts, Phase::Forward)),
-            backward: cut(backward(self, experts, recompute)),
+            forward: cut(forward),
+            backward: cut(backward),
             middle: Some([between(self), BETWEEN_GRADIENT]),
         })
     }
 }
 
-fn forward(on: &ShardedTransformer, experts: Option<&Experts>, phase: Phase) -> Vec<Drafted> {
-    let mut draft = Draft::new(phase);
+fn forward(on: &ShardedTransformer, experts: Option<&Experts>) -> Vec<Drafted> {
+    let mut draft = Draft::new(Phase::Forward);
     if on.model().encoder.is_some() {
         forward_norms_after(&mut draft, on);
         return draft.operators;
@@ -87,10 +87,15 @@ const fn mlp_input(on: &ShardedTransformer) -> Name {
     if on.model().parallel_residual { INPUT } else { ATTENTION.output }
 }
 
-fn backward(on: &ShardedTransformer, experts: Option<&Experts>, recompute: Recompute) -> Vec<Drafted> {
+fn backward(
+    on: &ShardedTransformer,
+    experts: Option<&Experts>,
+    recompute: Recompute,
+    forward: &[Drafted],
+) -> Vec<Drafted> {
     let mut draft = Draft::new(Phase::BackwardInput);
     if matches!(recompute, Recompute::Full | Recompute::FullEarlyStop | Recompute::Operators) {
-        draft.operators = forward(on, experts, Phase::Recompute);
+        draft.operators = again(forward);
     }
     if on.model().encoder.is_some() {
         backward_norms_after(&mut draft, on, recompute);
@@ -134,49 +139,4 @@ fn backward_norms_after(draft: &mut Draft, on: &ShardedTransformer, recompute: R
     let branch = ATTENTION.backward(draft, on, sum);
     let through_attention = attention::backward(draft, on, recompute, INPUT, branch);
     add_gradients(draft, on, [through_attention, sum], INPUT_GRADIENT);
-}
-
-/// Drops what is recomputed behind the last tensor that is needed.
-fn stop_early(operators: &mut Vec<Drafted>) {
-    let recomputed = operators.iter().take_while(|op| op.phase == Phase::Recompute).count();
-    let (again, backward) = operators.split_at(recomputed);
-    let read = |(name, _): &(Name, u64)| backward.iter().any(|op| op.reads.contains(name));
-    let needed = again.iter().rposition(|op| op.writes.iter().any(read)).map_or(0, |last| last + 1);
-    operators.drain(needed..recomputed);
-}
-
-/// Drops what is recomputed of the operators whose results are kept, and of what nobody needs then.
-fn keep_some(operators: &mut Vec<Drafted>) {
-    let recomputed = operators.iter().take_while(|op| op.phase == Phase::Recompute).count();
-    let backward = operators.split_off(recomputed);
-    let (mut products, mut kept) = (0, BTreeSet::new());
-    operators.retain(|op| {
-        products += u32::from(matches!(op.work, Work::Gemm(_)));
-        let keeps = match op.work {
-            Work::Gemm(_) => products % 2 == 1,
-            Work::Attention(_) => true,
-            Work::Collective(collective) => collective.kind == CollectiveKind::ReduceScatter,
-            _ => false,
-        };
-        if keeps {
-            kept.extend(op.writes.iter().map(|&(name, _)| name));
-        }
-        // What has changed a kept tensor in place has done so for good.
-        let for_good = op.writes.is_empty() && op.reads.iter().any(|name| kept.contains(name));
-        !(keeps || for_good)
-    });
-    let mut needed: BTreeSet<Name> = backward.iter().flat_map(|op| &op.reads).copied().collect();
-    let mut again: Vec<Drafted> = Vec::new();
-    for op in operators.drain(..).rev() {
-        // What changes a tensor in place is needed where that is.
-        let results: Vec<Name> = op.writes.iter().map(|&(name, _)| name).collect();
-        let changed = if results.is_empty() { &op.reads } else { &results };
-        if changed.iter().any(|name| needed.contains(name)) {
-            needed.extend(&op.reads);
-            again.push(op);
-        }
-    }
-    again.reverse();
-    again.extend(backward);
-    *operators = again;
 }
