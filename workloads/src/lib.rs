@@ -46,8 +46,7 @@
 //!     schedule: PipelineSchedule::OneFOneB,
 //!     send: Default::default(),
 //!     steps: 1,
-//!     recompute: None,
-//!     bpipe: None,
+//!     techniques: Default::default(),
 //! };
 //! let Lowered { platform, program, start, stages, .. } = build(&plan)?.lowered;
 //! let run = simulate(&platform, &program, &start, &Options::default()).unwrap();

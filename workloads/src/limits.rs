@@ -109,7 +109,7 @@ fn stages(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
             "all operators one after the other take more than 106 days: use shorter times".to_owned(),
         );
     }
-    if let Some(rate) = plan.bpipe.and_then(|bpipe| bpipe.partner_rate())
+    if let Some(rate) = plan.techniques.bpipe.and_then(|bpipe| bpipe.partner_rate())
         && !(1e5..=1e15).contains(&rate)
     {
         wrong("bpipe.transfer", format!("{rate} B/s is not between 100 KB/s and 1 PB/s"));
@@ -119,7 +119,7 @@ fn stages(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
 /// Reports parts of the activations of a stage that are more than all of them.
 pub fn check_parts(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
     const WHOLE: &str = "model.profiled_pipeline.activation";
-    let keeps = |n| plan.recompute.as_ref().map_or(0, |recompute| recompute.kept(n));
+    let keeps = |n| plan.techniques.recompute.as_ref().map_or(0, |recompute| recompute.kept(n));
     let parts = (0..).zip(&plan.model.stages).map(|(n, stage)| (stage, [stage.kept_for_weight(), keeps(n)]));
     let paths = ["model.profiled_pipeline.activation_kept_for_weight", "techniques.recompute.keeps"];
     for (part, path) in paths.into_iter().enumerate() {
@@ -148,11 +148,11 @@ fn schedule(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
 
 /// What techniques ask of the stages.
 fn techniques(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
-    if let Some(bpipe) = &plan.bpipe {
+    if let Some(bpipe) = &plan.techniques.bpipe {
         found.extend(bpipe.check(&plan.schedule));
     }
     let mut wrong = |field, problem: String| found.push(Diagnostic::sentence(field, problem));
-    let Some(recompute) = &plan.recompute else { return };
+    let Some(recompute) = &plan.techniques.recompute else { return };
     let count = plan.model.stages.len();
     let listed = match &recompute.stages {
         Some(StageSet::Listed(stages)) => Some(stages),
@@ -168,7 +168,8 @@ fn techniques(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
     if listed.is_some_and(Vec::is_empty) {
         wrong("recompute.stages", "names no stage: leave it out for all stages".to_owned());
     }
-    let lenders = plan.bpipe.iter().flat_map(|bpipe| bpipe.lenders(count as u32, plan.micro_batches));
+    let lenders =
+        plan.techniques.bpipe.iter().flat_map(|bpipe| bpipe.lenders(count as u32, plan.micro_batches));
     let nothing_left = |stage: &u32| recompute.covers(*stage) && recompute.kept(*stage) == 0;
     if let Some(stage) = lenders.into_iter().find(nothing_left) {
         wrong(

@@ -9,10 +9,9 @@ use crate::schema::{Bytes, ProfiledPipeline, Scenario};
 
 /// The plan of a scenario whose model is `pipeline`.
 pub(crate) fn plan(scenario: &Scenario, pipeline: &ProfiledPipeline) -> PipelinePlan {
-    let Pipelining { micro_batches, schedule, send, steps, techniques, .. } = pipelining(scenario);
-    let recompute = scenario.techniques.recompute.clone();
+    let Pipelining { micro_batches, schedule, send, steps, techniques } = pipelining(scenario);
     let model = model(scenario, pipeline);
-    PipelinePlan { model, micro_batches, schedule, send, steps, recompute, bpipe: techniques.bpipe }
+    PipelinePlan { model, micro_batches, schedule, send, steps, techniques }
 }
 
 /// Memory that one stage may use, in bytes; none without a limit.

@@ -63,19 +63,15 @@ pub struct Techniques {
 }
 
 /// All passes of a plan, and `more` of somebody else, in the order in which they are applied.
-pub fn list(
-    pipelining: &Pipelining,
-    recompute: Option<&Recompute>,
-    more: Vec<Box<dyn Pass>>,
-) -> Vec<Box<dyn Pass>> {
+pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pass>> {
     fn one<P: Pass + 'static>(pass: P) -> Option<Box<dyn Pass>> {
         Some(Box::new(pass))
     }
-    let Techniques { bpipe, activation_offload, swap, .. } = pipelining.techniques.clone();
+    let Techniques { recompute, bpipe, activation_offload, swap, .. } = pipelining.techniques.clone();
     let send = pipelining.send;
     let passes = [
         // A profile's stages run again as a whole; sources of operators have rewritten their blocks already.
-        recompute.cloned().and_then(one),
+        recompute.and_then(one),
         // Who moves what is decided by one technique a storage; each refuses what another has decided.
         bpipe.and_then(one),
         activation_offload.and_then(one),

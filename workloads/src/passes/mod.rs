@@ -53,8 +53,7 @@
 //!     schedule: PipelineSchedule::OneFOneB,
 //!     send: Default::default(),
 //!     steps: 1,
-//!     recompute: None,
-//!     bpipe: None,
+//!     techniques: Default::default(),
 //! };
 //! let peak = |techniques| {
 //!     let lowered = build_with(&plan, techniques)?.lowered;

@@ -86,7 +86,7 @@ impl<'a> Deployed<'a> {
         let together = (job.machine.gpus_per_node() / ranks).clamp(1, self.extent.data);
         let copies = Copies { replicas: self.extent.replicas(), ranks, together };
         let pipelining = &self.deployment.pipelining;
-        let passes = list(pipelining, None, Vec::new());
+        let passes = list(pipelining, Vec::new());
         let mut plan = assemble::plan(chain, std::mem::take(&mut self.laid.graph), self.layers());
         assemble::rewrite(&mut plan, &passes, &pipelining.schedule, copies)?;
         self.laid.graph = std::mem::take(&mut plan.graph);

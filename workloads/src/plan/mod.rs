@@ -20,10 +20,8 @@ use crate::limits;
 use crate::lower::Lowered;
 use crate::model::profiled::ProfiledPipeline;
 use crate::order::{Order, PipelineSchedule};
-use crate::passes::bpipe::Bpipe;
 use crate::passes::offload::adaptive::Kept;
 use crate::passes::realise::messages::SendMode;
-use crate::passes::recompute::Recompute;
 use crate::passes::swap::Swapped;
 use crate::passes::{Copies, Pass, Plan, list};
 use crate::schedule::StageMemory;
@@ -56,18 +54,15 @@ pub struct PipelinePlan {
     pub send: SendMode,
     /// Steps, at least 1, each with a flush: a stage begins a step after its own last operation of the step before.
     pub steps: u32,
-    /// Recomputation, where asked for.
-    pub recompute: Option<Recompute>,
-    /// BPipe, where asked for.
-    pub bpipe: Option<Bpipe>,
+    /// What is changed of what is executed, where and in which order.
+    pub techniques: Techniques,
 }
 
 impl PipelinePlan {
     /// How its stages work together.
     pub fn pipelining(&self) -> Pipelining {
-        let Self { micro_batches, schedule, send, steps, bpipe, .. } = *self;
-        let techniques = Techniques { bpipe, ..Techniques::NONE };
-        Pipelining { micro_batches, schedule, send, steps, techniques }
+        let Self { micro_batches, schedule, send, steps, .. } = *self;
+        Pipelining { micro_batches, schedule, send, steps, techniques: self.techniques.clone() }
     }
 }
 
@@ -131,13 +126,14 @@ pub struct Estimate {
 pub fn estimate(plan: &PipelinePlan) -> Estimate {
     let stages = plan.model.stages.len() as u32;
     let chain = plan.schedule.chain(stages);
-    let covered = |recompute: &Recompute| (0..stages).filter(|&stage| recompute.covers(stage)).count() as u64;
+    let Techniques { recompute, bpipe, .. } = &plan.techniques;
+    let covered = (0..stages).filter(|&stage| recompute.as_ref().is_some_and(|it| it.covers(stage))).count();
     let passes = if plan.schedule.splits_backward() { 3 } else { 2 };
-    let passes = passes * u64::from(stages) + plan.recompute.as_ref().map_or(0, covered);
+    let passes = passes * u64::from(stages) + covered as u64;
     let messages = if plan.send == SendMode::Latency { 0 } else { 2 * chain.hops() };
     // What a stage lends is one storage, which leaves and returns.
-    let copies = |bpipe: &Bpipe| 2 * bpipe.lenders(stages, plan.micro_batches).count() as u64;
-    let copies = plan.bpipe.as_ref().map_or(0, copies);
+    let lenders = bpipe.iter().flat_map(|bpipe| bpipe.lenders(stages, plan.micro_batches));
+    let copies = 2 * lenders.count() as u64;
     let instances = u64::from(plan.micro_batches).saturating_mul(plan.steps.into());
     let visits = passes.saturating_mul(chain.chunks.into());
     Estimate {
@@ -159,7 +155,7 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
 /// # Errors
 /// See [`PlanError`].
 pub fn build_with(plan: &PipelinePlan, techniques: Vec<Box<dyn Pass>>) -> Result<Built, PlanError> {
-    build_by(plan, &list(&plan.pipelining(), plan.recompute.as_ref(), techniques))
+    build_by(plan, &list(&plan.pipelining(), techniques))
 }
 
 /// Builds a plan by passes in their order.
@@ -174,7 +170,8 @@ pub fn build_by(plan: &PipelinePlan, passes: &[Box<dyn Pass>]) -> Result<Built, 
     let mut passing = Plan { memory: plan.model.memory(), ..assemble::plan(chain, graph, Vec::new()) };
     assemble::rewrite(&mut passing, passes, &schedule, Copies::ONE)?;
     let costs = plan.model.costs(chain, &passing.graph);
-    let grounds = ProfiledGrounds { stages, partner_rate: plan.bpipe.and_then(|bpipe| bpipe.partner_rate()) };
+    let partner_rate = plan.techniques.bpipe.and_then(|bpipe| bpipe.partner_rate());
+    let grounds = ProfiledGrounds { stages, partner_rate };
     let built = assemble::assemble((passing, &costs), passes, &plan.pipelining(), Copies::ONE, &grounds)?;
     if built.shortfalls.is_empty() { Ok(built) } else { Err(PlanError::DoesNotFit(built.shortfalls)) }
 }

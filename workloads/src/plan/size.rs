@@ -38,7 +38,7 @@ pub(super) fn estimate_laid(
     Deployment { pipelining, launch, .. }: &Deployment,
 ) -> Estimate {
     let Pipelining { micro_batches, send, .. } = *pipelining;
-    let passes = list(pipelining, None, Vec::new());
+    let passes = list(pipelining, Vec::new());
     let profiled = if passes.iter().any(|pass| pass.needs_profile()) {
         profile::steps(pipelining.micro_batches)
     } else {

@@ -9,7 +9,7 @@ use workloads::graph::{Phase, StorageId};
 use workloads::order::PipelineSchedule;
 use workloads::passes::bpipe::Bpipe;
 use workloads::passes::realise::messages::SendMode;
-use workloads::passes::{Context, Kind, Pass, Plan, in_order, list};
+use workloads::passes::{Context, Kind, Pass, Plan, Techniques, in_order, list};
 use workloads::plan::{PipelinePlan, build, build_by, build_with};
 
 use crate::plans::{keeping, stage, uniform};
@@ -18,8 +18,11 @@ use crate::plans::{keeping, stage, uniform};
 fn plan() -> PipelinePlan {
     PipelinePlan {
         send: SendMode::Blocking,
-        recompute: Some(keeping(500)),
-        bpipe: Some(Bpipe::default()),
+        techniques: Techniques {
+            recompute: Some(keeping(500)),
+            bpipe: Some(Bpipe::default()),
+            ..Techniques::NONE
+        },
         ..uniform(stage(3, 4, 2, 1), 8, 12, PipelineSchedule::OneFOneB)
     }
 }
@@ -31,7 +34,7 @@ fn any_order_that_passes_allow_gives_the_same_plan() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let mut orders = std::collections::BTreeSet::new();
     for _ in 0..40 {
-        let mut passes = list(&plan.pipelining(), plan.recompute.as_ref(), Vec::new());
+        let mut passes = list(&plan.pipelining(), Vec::new());
         passes.shuffle(&mut rng);
         let passes = in_order(passes);
         orders.insert(passes.iter().map(|pass| pass.name()).collect::<Vec<_>>());

@@ -9,7 +9,7 @@ use workloads::order::{
 };
 use workloads::passes::realise::messages::SendMode;
 use workloads::passes::recompute::Recompute;
-use workloads::plan::PipelinePlan;
+use workloads::plan::{PipelinePlan, Techniques};
 
 /// The interleaved schedule.
 pub(crate) fn interleaved(chunks: u32) -> PipelineSchedule {
@@ -74,8 +74,7 @@ pub(crate) fn uniform(
         schedule,
         send: SendMode::Latency,
         steps: 1,
-        recompute: None,
-        bpipe: None,
+        techniques: Techniques::NONE,
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use workloads::graph::Phase;
 use workloads::order::{PipelineSchedule, Shape, Timing, generate};
-use workloads::plan::PipelinePlan;
+use workloads::plan::{PipelinePlan, Techniques};
 
 use crate::plans;
 use crate::schema::Scenario;
@@ -37,11 +37,11 @@ pub fn emulation(scenario: &Scenario) -> Result<Emulation, String> {
     let Some(pipeline) = scenario.model.profile() else {
         return Err("profiled pipelines are emulated: `model.profiled_pipeline`".to_owned());
     };
-    let PipelinePlan { model, micro_batches, schedule, recompute, bpipe, .. } =
+    let PipelinePlan { model, micro_batches, schedule, techniques, .. } =
         plans::profiled::plan(scenario, pipeline);
     let by_rule = !matches!(schedule, PipelineSchedule::ZbV | PipelineSchedule::ZbAuto(_));
     let alike = model.stages.windows(2).all(|pair| pair[0] == pair[1]);
-    let first = model.stages.first().filter(|_| by_rule && alike && recompute.is_none() && bpipe.is_none());
+    let first = model.stages.first().filter(|_| by_rule && alike && techniques == Techniques::NONE);
     let first = first.ok_or(
         "stages are emulated that are alike, in an order that does not hang on their times, and without techniques",
     )?;

@@ -4,6 +4,7 @@
 mod settings;
 
 use crate::error::PlanError;
+use crate::graph::operator::Work;
 use crate::graph::{OpGraph, OpId, Phase, Purpose, Storage};
 use crate::transfer::{Conflict, Disposition, Dispositions};
 
@@ -43,6 +44,8 @@ pub fn decide(
         .map(OpId)
         .zip(graph.ops())
         .filter(|(_, op)| op.phase == Phase::Forward && recompute.covers(op.stage))
+        // Sources that know operators have written those of layers again already.
+        .filter(|(_, op)| matches!(graph.work_of(op).work, Work::Opaque { .. }))
         .map(|(id, op)| (id, op.stage, op.chunk, op.writes.clone()))
         .collect();
     for (forward, stage, chunk, saved) in forwards {
