@@ -207,39 +207,6 @@ impl Arena {
         self.for_each_sum(id, |tier, weight| tier.free += weight);
     }
 
-    /// Counts a hindered flow in its region.
-    fn connect(&mut self, id: u32) {
-        let range = self.hops_of(id);
-        let fluids = self.fluids.len() as u32;
-        let fluid = |hop: &Hop| hop.tier.checked_sub(fluids).unwrap_or(hop.tier);
-        self.regions.connect(self.hops[range].iter().map(fluid));
-        if !self.flows[id as usize].uniform {
-            self.regions.enter_odd(self.first_fluid(id));
-        }
-        if self.flows[id as usize].state == State::Apart {
-            self.regions.enter_odd(self.first_fluid(id));
-        }
-    }
-
-    /// Finds regions, if that is due.
-    pub(super) fn renew_regions(&mut self) {
-        if !self.regions.are_due(self.active) {
-            return;
-        }
-        self.regions.reset();
-        for id in 0..self.flows.len() as u32 {
-            if !matches!(self.flows[id as usize].state, State::Unhindered | State::Vacant) {
-                self.connect(id);
-            }
-        }
-    }
-
-    /// The fluid of a flow's first demand.
-    fn first_fluid(&self, id: u32) -> u32 {
-        let hop = &self.hops[self.flows[id as usize].first_hop as usize];
-        self.fluid_of(hop.tier as usize) as u32
-    }
-
     /// Removes a flow from every sum and list.
     pub(super) fn detach(&mut self, id: u32) {
         self.leave_sums(id);
