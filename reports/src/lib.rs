@@ -9,6 +9,23 @@
 //!           +-- json, csv  everything, for programs
 //!           +-- html       one self-contained page with plots
 //! ```
+//!
+//! A run that fits, told beside one that does not:
+//!
+//! ```
+//! use reports::finding::finding;
+//! use reports::summary::RunSummary;
+//!
+//! let plain = RunSummary { variant: "plain".to_owned(), ..RunSummary::default() };
+//! let offload = RunSummary {
+//!     variant: "offload".to_owned(),
+//!     fits: true,
+//!     step_time_s: Some(1.5),
+//!     ..RunSummary::default()
+//! };
+//! let found = finding(&[plain, offload], &[], &[], None).to_string();
+//! assert!(found.contains("offload") && found.contains("1.50 s"), "{found}");
+//! ```
 #![forbid(unsafe_code)]
 
 mod absent;

@@ -8,6 +8,31 @@
 //!
 //! The start of kernels that were timed by events on the host contains the launch path and is no constant of the device:
 //! it is fitted with the rest, as the table cannot be explained without, but `kernels.yaml` does not take it over.
+//!
+//! A table of copies that start after 7 us and reach 60 % of a T4's memory:
+//!
+//! ```
+//! use calibration::Table;
+//! use hw_models::catalogue::Catalogue;
+//! use hw_models::kernels::{GpuFacts, KERNELS, KernelCatalogue, KernelModel, StreamClass};
+//!
+//! let catalogue = Catalogue::embedded(serde_yaml::Deserializer::from_str)?;
+//! let kernels: KernelCatalogue = serde_yaml::from_str(KERNELS)?;
+//! let gpu = &catalogue.gpus["t4"];
+//! let t4 = KernelModel::new(GpuFacts::of(gpu, 1.0), kernels.parameters("t4", &gpu.architecture)?);
+//!
+//! let mut text = String::from("# source: made up\ngpu,op,rows,cols,latency_ms\n");
+//! for rows in [60, 100, 200, 300, 600, 1000, 2000, 3000] {
+//!     let seconds = 7e-6 + f64::from(rows * 8192 * 8) / (0.6 * t4.facts.hbm_bytes_per_s);
+//!     text += &format!("t4,relu,{rows},8192,{}\n", 1e3 * seconds);
+//! }
+//! let table = Table::read("mine.csv", text.as_bytes())?;
+//! let measured = calibration::measured(&[table]).expect("columns of a known table");
+//! let found = calibration::fit(&measured, |_| Some(t4.clone())).next().expect("one class")?;
+//! let copies = found.model.parameters.stream(StreamClass::Elementwise).expect("fitted");
+//! assert!((copies.achieved - 0.6).abs() < 0.01 && (copies.start_us - 7.0).abs() < 0.1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod constants;
 #[cfg(feature = "devices")]

@@ -92,7 +92,8 @@ fn replay_on<B: Blocks>(
         blocks,
         capacity,
         settings,
-        tensors: Vec::new(),
+        // Most are freed too.
+        tensors: Vec::with_capacity(requests.len().div_ceil(2)),
         awaited: BTreeSet::new(),
         now: Moment::default(),
         retries: 0,
@@ -225,7 +226,7 @@ impl<B: Blocks> Replay<'_, B> {
 
 /// Bytes of the blocks that are allocated after `requests`, by kind.
 fn by_kind(requests: &[Request], tensors: &[Tensor]) -> Vec<(&'static str, u64)> {
-    let mut kinds: Vec<Option<&'static str>> = Vec::new();
+    let mut kinds: Vec<Option<&'static str>> = Vec::with_capacity(tensors.len());
     for request in requests {
         match *request {
             Request::Allocate { kind, .. } => kinds.push(Some(kind)),

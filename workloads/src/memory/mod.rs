@@ -146,6 +146,8 @@ impl RankList {
     fn step(&mut self, walk: &Walk, recorded: &Recorded, is_first: bool) {
         let Walk { names, steps, tensors, by_end, .. } = walk;
         self.names.clone_from(names);
+        self.requests.reserve(2 * tensors.len());
+        self.operators.reserve(steps.len());
         let mut lending = Lending::new(recorded);
         let (mut ending, mut numbers) =
             (by_end.iter().copied().peekable(), Vec::with_capacity(tensors.len()));

@@ -11,7 +11,7 @@
 //! use sim_core::time::Time;
 //! use workloads::error::PlanError;
 //! use workloads::graph::StorageId;
-//! use workloads::model::profiled::{PartnerLink, ProfiledPipeline, StageProfile};
+//! use workloads::model::profiled::{ProfiledPipeline, StageProfile};
 //! use workloads::order::PipelineSchedule;
 //! use workloads::passes::{Context, Kind, Pass, Plan};
 //! use workloads::plan::{PipelinePlan, build_with};
@@ -48,7 +48,7 @@
 //!     weights: 0,
 //! };
 //! let plan = PipelinePlan {
-//!     model: ProfiledPipeline { stages: vec![stage; 4], capacity: None, partner_link: PartnerLink::Hidden },
+//!     model: ProfiledPipeline { stages: vec![stage; 4], capacity: None },
 //!     micro_batches: 8,
 //!     schedule: PipelineSchedule::OneFOneB,
 //!     send: Default::default(),
