@@ -77,31 +77,15 @@ fn beside_prior(slots: u32, flows: u32, plain: u32) {
 /// Flows per second of the wall clock.
 fn prior(memory: FluidId, links: &[FluidId], network: &mut impl Sharing, flows: u32) -> f64 {
     let mut random = ChaCha8Rng::seed_from_u64(1);
-    let (mut progress, mut ended) = (Progress::default(), Vec::new());
-    let mut next = |slot: u32, network: &mut _, progress: &mut Progress| {
+    let mut progress = Progress::default();
+    let next = |slot: u32, network: &mut _, progress: &mut Progress| {
         let demands = [Demand::on(links[slot as usize]), Demand::on(memory).prior()];
         let flow = Sharing::start(network, &demands);
         progress.start(flow, random.random_range(100_000_000..1_000_000_000), slot);
     };
     let rest = network.start(&[Demand::on(memory)]);
     progress.start(rest, 1 << 50, u32::MAX);
-    (0..links.len() as u32).for_each(|slot| next(slot, network, &mut progress));
-    progress.reshare(network);
-    let start = Instant::now();
-    let mut done = 0;
-    while done < flows {
-        let (time, _) = progress.finishes.peek().expect("some slot is busy");
-        progress.now = time;
-        ended.clear();
-        progress.finishes.drain(time, &mut ended);
-        for &flow in &ended {
-            network.stop(FlowId(flow));
-            next(progress.flows[flow as usize].slot, network, &mut progress);
-            done += 1;
-        }
-        progress.reshare(network);
-    }
-    f64::from(done) / start.elapsed().as_secs_f64()
+    progress.drive(network, links.len() as u32, flows, next)
 }
 
 fn report(name: &str, fast: f64, slow: f64) {
@@ -244,14 +228,41 @@ impl Progress {
             self.finishes.set(flow.0, Time(self.now.0 + time as u64));
         });
     }
+
+    /// Keeps each slot busy with a flow of `next` until `flows` have ended; gives flows per second of the wall clock.
+    fn drive<N: Sharing>(
+        &mut self,
+        network: &mut N,
+        slots: u32,
+        flows: u32,
+        mut next: impl FnMut(u32, &mut N, &mut Self),
+    ) -> f64 {
+        (0..slots).for_each(|slot| next(slot, network, self));
+        self.reshare(network);
+        let (mut ended, mut done) = (Vec::new(), 0);
+        let start = Instant::now();
+        while done < flows {
+            let (time, _) = self.finishes.peek().expect("some slot is busy");
+            self.now = time;
+            ended.clear();
+            self.finishes.drain(time, &mut ended);
+            for &flow in &ended {
+                network.stop(FlowId(flow));
+                next(self.flows[flow as usize].slot, network, self);
+                done += 1;
+            }
+            self.reshare(network);
+        }
+        f64::from(done) / start.elapsed().as_secs_f64()
+    }
 }
 
 /// Flows per second of the wall clock.
 fn closed(tree: &Tree, network: &mut impl Sharing, slots: u32, local: u32, flows: u32) -> f64 {
     let mut random: Vec<ChaCha8Rng> = (0..slots).map(|slot| ChaCha8Rng::seed_from_u64(slot.into())).collect();
     let mut progress = Progress::default();
-    let (mut demands, mut ended) = (Vec::new(), Vec::new());
-    let mut next = |slot: u32, network: &mut _, progress: &mut Progress| {
+    let mut demands = Vec::new();
+    let next = |slot: u32, network: &mut _, progress: &mut Progress| {
         let random = &mut random[slot as usize];
         let from = random.random_range(0..tree.hosts);
         let leaf = from / HOSTS_PER_LEAF * HOSTS_PER_LEAF;
@@ -262,23 +273,7 @@ fn closed(tree: &Tree, network: &mut impl Sharing, slots: u32, local: u32, flows
         let flow = Sharing::start(network, &demands);
         progress.start(flow, random.random_range(100_000_000..1_000_000_000), slot);
     };
-    (0..slots).for_each(|slot| next(slot, network, &mut progress));
-    progress.reshare(network);
-    let start = Instant::now();
-    let mut done = 0;
-    while done < flows {
-        let (time, _) = progress.finishes.peek().expect("some slot is busy");
-        progress.now = time;
-        ended.clear();
-        progress.finishes.drain(time, &mut ended);
-        for &flow in &ended {
-            network.stop(FlowId(flow));
-            next(progress.flows[flow as usize].slot, network, &mut progress);
-            done += 1;
-        }
-        progress.reshare(network);
-    }
-    f64::from(done) / start.elapsed().as_secs_f64()
+    progress.drive(network, slots, flows, next)
 }
 
 /// Every host sends to the next one, all in step.

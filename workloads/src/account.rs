@@ -27,11 +27,11 @@ pub enum TaskKind {
     Message(Hop),
     /// A copy of a storage to another tier, or back.
     Transfer {
-        /// What is copied.
+        /// Storage that is copied.
         storage: StorageId,
-        /// What the other tier consists of.
+        /// Medium of the other tier.
         medium: Medium,
-        /// Whether it comes back.
+        /// True on the way back.
         returns: bool,
     },
     /// Work of the host.
@@ -107,7 +107,7 @@ pub struct Accounts {
     pub(crate) messages: Vec<Account>,
     /// Of copies between partner stages, the weakest of all pairs.
     pub(crate) copies: Origin,
-    /// Of copies to other tiers.
+    /// Origin of copies to other tiers.
     pub(crate) away: Origin,
     /// Of what the host does.
     pub(crate) host: Origin,

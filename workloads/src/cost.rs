@@ -56,7 +56,7 @@ pub struct IssueCosts {
 }
 
 impl IssueCosts {
-    /// What issuing an operator costs.
+    /// Time the host takes to issue an operator.
     pub fn of(&self, id: OpId, op: &Op) -> Time {
         let waited = self.waited.get(&id).copied().unwrap_or(Time::ZERO);
         waited.saturating_add(self.works[op.operator.0 as usize])

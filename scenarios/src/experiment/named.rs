@@ -26,7 +26,7 @@ pub(super) struct Named {
 pub(super) struct Buildable(Arc<Mutex<VecDeque<Scenario>>>);
 
 impl Buildable {
-    /// Whether a scenario is one of them.
+    /// True for a scenario that is known to be buildable.
     pub(super) fn knows(&self, scenario: &Scenario) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(scenario)
     }

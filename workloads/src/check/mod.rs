@@ -1,4 +1,5 @@
-//! What must hold after every pass. The verifier of the [`graph()`] looks at operators and storages. A schedule is executed once without time, every lane as far as the others let it, and
+//! Verifiers that run after every pass. The one of the [`graph()`] looks at operators and storages.
+//! A schedule is executed once without time, every lane as far as the others let it, and
 //! whatever a pass has broken is reported: all of it, each with pass, operation, storage and micro-batch. Where micro-batches
 //! repeat a release executes the step with fewer of them ([`Order::shortened`](crate::order::Order::shortened)).
 //!

@@ -68,7 +68,7 @@ struct Instance {
 }
 
 impl Instance {
-    /// What is held in a tier of a storage that a stage has `home`.
+    /// State of the copy in a tier; the stage itself has `home`.
     fn at(&mut self, tier: Tier, home: Tier) -> &mut Held {
         if tier == home {
             &mut self.home
