@@ -1,8 +1,10 @@
 //! The simplex search of Nelder and Mead (Computer Journal, 1965): deterministic, and in no need of derivatives of a
 //! model full of ceilings.
 
-/// Steps of a search.
+/// Most steps of a search.
 const STEPS: usize = 400;
+/// A simplex of this extent, and of heights that differ by as much of them, has found its point.
+const COLLAPSED: f64 = 1e-10;
 
 /// The lowest point that the search finds from `start` with a first simplex of `edge`; coefficients 1, 2, 1/2, 1/2.
 pub fn minimise(start: &[f64], edge: f64, f: &impl Fn(&[f64]) -> f64) -> Vec<f64> {
@@ -15,6 +17,9 @@ pub fn minimise(start: &[f64], edge: f64, f: &impl Fn(&[f64]) -> f64) -> Vec<f64
     let last = start.len();
     for _ in 0..STEPS {
         simplex.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if collapsed(&simplex) {
+            break;
+        }
         let centre: Vec<f64> = (0..last)
             .map(|i| simplex[..last].iter().map(|corner| corner.1[i]).sum::<f64>() / last as f64)
             .collect();
@@ -40,6 +45,13 @@ pub fn minimise(start: &[f64], edge: f64, f: &impl Fn(&[f64]) -> f64) -> Vec<f64
     }
     simplex.sort_by(|a, b| a.0.total_cmp(&b.0));
     simplex.swap_remove(0).1
+}
+
+/// Whether the corners of a sorted simplex are one point to all that matters.
+fn collapsed(simplex: &[(f64, Vec<f64>)]) -> bool {
+    let [(lowest, best), others @ ..] = simplex else { return true };
+    let near = |corner: &[f64]| corner.iter().zip(best).all(|(x, b)| (x - b).abs() < COLLAPSED);
+    others.iter().all(|(height, corner)| height - lowest <= COLLAPSED * lowest.abs() && near(corner))
 }
 
 fn shrink(simplex: &mut [(f64, Vec<f64>)], f: &impl Fn(&[f64]) -> f64) {

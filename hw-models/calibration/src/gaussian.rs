@@ -119,14 +119,14 @@ fn inverted(lower: &[Vec<f64>]) -> Vec<Vec<f64>> {
 
 /// In four sums, as one would wait for itself.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<4>(), b.as_chunks::<4>());
     let mut sums = [0.0; 4];
-    let (a, b) = (a.chunks(4), b.chunks(4));
-    for (a, b) in a.zip(b) {
-        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
-            *sum += a * b;
+    for (a, b) in a.iter().zip(b) {
+        for i in 0..4 {
+            sums[i] += a[i] * b[i];
         }
     }
-    sums.iter().sum()
+    sums.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f64>()
 }
 
 #[cfg(test)]

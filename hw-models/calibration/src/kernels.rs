@@ -5,6 +5,7 @@
 //! out of alignment, the exponent where full tiles always fill the GPU, the memory time that is not hidden and the issue of
 //! groups where few products were measured.
 
+use std::cell::RefCell;
 use std::fmt;
 
 use super::split;
@@ -318,20 +319,21 @@ fn search(
     for sample in samples {
         sample.shape.cost(model)?;
     }
-    let mut best: Option<(f64, KernelModel)> = None;
+    let mut best: Option<(f64, Vec<f64>)> = None;
     for start in starts {
         let free: Vec<usize> = (0..start.len()).filter(|&i| start[i].most.is_some()).collect();
-        let with = |logs: &[f64], digits: fn(f64) -> f64| {
+        let values = |logs: &[f64], digits: fn(f64) -> f64| {
             let mut values: Vec<f64> = start.iter().map(|parameter| parameter.from).collect();
             for (&i, log) in free.iter().zip(logs) {
                 values[i] = digits(start[i].most.map_or(log.exp(), |most| log.exp().min(most)));
             }
-            let mut model = model.clone();
-            set(&mut model, &values);
-            model
+            values
         };
+        // One model for all that is tried: it has thousands of corrections of other classes.
+        let tried = RefCell::new(model.clone());
         let loss = |logs: &[f64]| {
-            let model = with(logs, |value| value);
+            let mut model = tried.borrow_mut();
+            set(&mut model, &values(logs, |value| value));
             samples.iter().map(|sample| huber(sample.log_error(&model).unwrap_or(f64::INFINITY))).sum::<f64>()
         };
         let logs: Vec<f64> = free.iter().map(|&i| start[i].from.max(1e-6).ln()).collect();
@@ -340,10 +342,14 @@ fn search(
         let found = minimise(&once, 0.05, &loss);
         let least = loss(&found);
         if best.as_ref().is_none_or(|(known, _)| least < *known) {
-            best = Some((least, with(&found, as_written)));
+            best = Some((least, values(&found, as_written)));
         }
     }
-    Ok(best.map_or_else(|| model.clone(), |(_, found)| found))
+    let mut model = model.clone();
+    if let Some((_, found)) = best {
+        set(&mut model, &found);
+    }
+    Ok(model)
 }
 
 /// To four significant digits, as the catalogue has them: what is fitted next then rests on what is written.
