@@ -63,6 +63,11 @@ proptest! {
         }
         survives(bytes, &[]);
     }
+}
+
+proptest! {
+    // Most of these load, and all points of their sweeps are sized up.
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_library_scenario_with_lines_moved(
