@@ -14,8 +14,7 @@ use super::host_buffers::Buffering;
 use super::offload::ActivationOffload;
 use super::realise::launches::Launches;
 use super::realise::messages::SendMode;
-use super::realise::moves::Moves;
-use super::realise::offload::Offloads;
+use super::realise::transfers::Transfers;
 use super::realise::visits::Visits;
 use super::recompute::Recompute;
 use super::swap::Swap;
@@ -81,8 +80,7 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
         // The plain step, with what is recomputed and exchanged: later realisers find every operator in it.
         one(Visits),
         // Copies hang on operators of the compute lane, which are all there.
-        one(Moves),
-        one(Offloads),
+        one(Transfers),
         // What is sent when a pass has ended is sent after its copies have been launched.
         one(send),
         // Hosts issue what the lanes have by now.

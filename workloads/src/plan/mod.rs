@@ -26,7 +26,7 @@ use crate::passes::swap::Swapped;
 use crate::passes::{Copies, Pass, Plan, list};
 use crate::schedule::StageMemory;
 use crate::site::ArrayUse;
-use crate::transfer::Move;
+use crate::transfer::Transfer;
 
 use grounds::ProfiledGrounds;
 
@@ -75,8 +75,8 @@ pub struct Built {
     pub chunks: u32,
     /// Micro-batches that leave each stage for its partner in one step.
     pub evictions: Vec<u32>,
-    /// Trips of storages to partners, each with the bytes that a micro-batch moves.
-    pub moves: Vec<(Move, u64)>,
+    /// Transfers between stages, each with the bytes that a micro-batch moves.
+    pub moves: Vec<(Transfer, u64)>,
     /// What each stage executes after what.
     pub order: Order,
     /// The same in a step of fewer micro-batches, if the rest repeat.
@@ -102,13 +102,13 @@ pub struct Built {
 pub struct Brief {
     /// What each stage executes after what.
     pub order: Order,
-    /// Trips of storages to partners, each with the bytes that a micro-batch moves.
-    pub moves: Vec<(Move, u64)>,
+    /// Transfers between stages, each with the bytes that a micro-batch moves.
+    pub moves: Vec<(Transfer, u64)>,
 }
 
 impl Built {
     /// What each stage executes and what leaves it meanwhile, in the shortest step that is told.
-    pub fn briefly(&self) -> (&Order, &[(Move, u64)]) {
+    pub fn briefly(&self) -> (&Order, &[(Transfer, u64)]) {
         self.brief.as_ref().map_or((&self.order, &self.moves), |brief| (&brief.order, &brief.moves))
     }
 }

@@ -20,7 +20,7 @@ use crate::graph::part::PartKind;
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::liveness::{Gap, gaps};
 use crate::order::{Order, PipelineSchedule, Visit};
-use crate::transfer::{Conflict, Disposition, Dispositions, Medium, Offload, Outside};
+use crate::transfer::{Conflict, Dispositions, Medium, Outside, Stay, Transfer};
 
 use self::adaptive::{Profile, Tracked};
 use super::{Added, Context, Kind, Pass, Plan, RankProfile, Size};
@@ -212,16 +212,16 @@ pub fn decide(
         let needed: Vec<(StorageId, OpId)> =
             candidates.iter().map(|candidate| (candidate.storage, candidate.needed_by)).collect();
         leaving(stage, chunk).choose(&mut candidates);
-        for Gap { storage, filled_by, last_used_by: leaves_after, needed_by, .. } in candidates {
+        for Gap { storage, filled_by, last_used_by: freed_after, needed_by, .. } in candidates {
             let at = needed.iter().position(|&(known, _)| known == storage).unwrap_or_default();
             let (_, asked_before) = needed[at.saturating_sub(technique.prefetch.get() as usize)];
             let copied_after = match technique.store {
                 Store::Produced => filled_by,
-                Store::LastUse => leaves_after,
+                Store::LastUse => freed_after,
             };
             let forwarded = technique.forwarding;
-            let offload = Offload { to, copied_after, leaves_after, asked_before, needed_by, forwarded };
-            table.decide(NAME, graph, storage, Disposition::Offload(offload))?;
+            let stay = Stay { copied_after, freed_after, asked_before, needed_by, forwarded };
+            table.transfer(NAME, graph, Transfer::out(stage, storage, to, stay))?;
         }
     }
     Ok(())

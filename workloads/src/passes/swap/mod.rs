@@ -23,12 +23,12 @@ use serde::{Deserialize, Serialize};
 use crate::cost::{CostBook, HostLinks};
 use crate::diagnostic::Diagnostic;
 use crate::error::{PlanError, Shortfall};
-use crate::graph::{OpGraph, StorageId};
+use crate::graph::OpGraph;
 use crate::model::transformer::Sharding;
 use crate::names::kind;
 use crate::order::Visit;
 use crate::schedule::StageMemory;
-use crate::transfer::{Disposition, Medium, Offload, Store};
+use crate::transfer::{Medium, Stay, Store, Transfer};
 
 use super::{Added, Context, Kind, Pass, Plan, Size, Step};
 
@@ -198,9 +198,9 @@ impl Pass for Swap {
             let stage = Stage::new(self, stage, visits, costs, memory.room(), links, again);
             for cohort in 0..cohorts {
                 match stage.decide(self, (cohort, cohorts)) {
-                    Ok((offloads, decided)) => {
+                    Ok((transfers, decided)) => {
                         swapped.push(decided);
-                        away(graph, steps, cohort, &offloads)?;
+                        away(graph, steps, cohort, &transfers)?;
                     }
                     Err(no_room) if cohort == 0 => shortfalls.push(stage.told(no_room, memory, graph)),
                     Err(_) => {}
@@ -235,17 +235,10 @@ fn produced_again(technique: &Swap, plan: &mut Plan, estimates: &CostBook) -> Ve
 }
 
 /// Lets storages be away in a cohort.
-fn away(
-    graph: &OpGraph,
-    steps: &mut [Step],
-    cohort: u32,
-    offloads: &[(StorageId, Offload)],
-) -> Result<(), PlanError> {
+fn away(graph: &OpGraph, steps: &mut [Step], cohort: u32, transfers: &[Transfer]) -> Result<(), PlanError> {
     for step in steps {
         let table = &mut step.cohorts[cohort as usize].table;
-        for &(storage, offload) in offloads {
-            table.decide(NAME, graph, storage, Disposition::Offload(offload))?;
-        }
+        transfers.iter().try_for_each(|transfer| table.transfer(NAME, graph, transfer.clone()))?;
     }
     Ok(())
 }
@@ -292,21 +285,20 @@ impl Stage {
         &self,
         technique: &Swap,
         (cohort, cohorts): (u32, u32),
-    ) -> Result<(Vec<(StorageId, Offload)>, Swapped), NoRoom> {
+    ) -> Result<(Vec<Transfer>, Swapped), NoRoom> {
         let Self { number, timeline, room, links, bound, again } = self;
         let (plan, proven) = planned(technique, self, (cohort, cohorts))?;
-        let mut offloads = Vec::new();
+        let mut transfers = Vec::new();
         for (candidate, asked) in timeline.candidates.iter().zip(&plan.asked) {
             let Some(asked) = *asked else { continue };
-            let offload = Offload {
-                to: Medium::PAGE_LOCKED,
+            let stay = Stay {
                 copied_after: candidate.copied_after,
-                leaves_after: candidate.leaves_after,
+                freed_after: candidate.leaves_after,
                 asked_before: timeline.returning(candidate, asked),
                 needed_by: timeline.returning(candidate, candidate.before_needed()),
                 forwarded: false,
             };
-            offloads.push((candidate.storage, offload));
+            transfers.push(Transfer::out(*number, candidate.storage, Medium::PAGE_LOCKED, stay));
         }
         let away = plan.away().into_iter().filter(|&away| away).count();
         let swapped = Swapped {
@@ -322,7 +314,7 @@ impl Stage {
             bound: *bound,
             proven,
         };
-        Ok((offloads, swapped))
+        Ok((transfers, swapped))
     }
 
     /// Which stage has no room, at what moment, by how many bytes.
