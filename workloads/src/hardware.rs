@@ -21,9 +21,10 @@ use thiserror::Error;
 use crate::cost::{CollectivePhase, Message, OpCost};
 use crate::graph::operator::Stream;
 use crate::graph::operator::{Medium, TierCopy};
+use crate::host_update::HostRates;
 use crate::model::reuse::Reuse;
 use crate::model::transformer::{Collective, CollectiveKind, Group, HostWork, HostWorkKind, Operator, Work};
-use crate::plan::{HostRates, Launch};
+use crate::plan::Launch;
 use crate::site::{ChannelSpec, Job};
 
 /// What is known of the hardware.

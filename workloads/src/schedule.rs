@@ -314,8 +314,8 @@ impl Lane {
         self.blocks.len() as u32 - 1
     }
 
-    /// Inserts items into calls, before the items at some positions of their blocks. Calls of a block with equal insertions
-    /// share a new block.
+    /// Inserts items into calls, before the items at some positions of their blocks. Calls of a
+    /// block with equal insertions share a new block.
     pub(crate) fn insert(&mut self, insertions: Vec<Insertions>) {
         let mut made: BTreeMap<(u32, Insertions), u32> = BTreeMap::new();
         for (call, new) in insertions.into_iter().enumerate().filter(|(_, new)| !new.is_empty()) {

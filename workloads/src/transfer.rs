@@ -76,7 +76,8 @@ pub enum Trips {
 /// A stay in another tier between operators of both passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stay {
-    /// The copy out follows this operator of the forward pass: the one that fills it, or a later one.
+    /// The copy out follows this operator of the forward pass: the one that fills it, or a later
+    /// one.
     pub copied_after: OpId,
     /// Bytes are given back after the copy out and this operator of the forward pass.
     pub freed_after: OpId,
@@ -99,7 +100,8 @@ pub struct Listed {
     pub away: u32,
 }
 
-/// The stay of one micro-batch in another tier. Visits are positions in the order of the home stage.
+/// The stay of one micro-batch in another tier. Visits are positions in the order of the home
+/// stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trip {
     /// The micro-batch of the step.
@@ -203,7 +205,7 @@ impl Dispositions {
         offloads.flat_map(|(transfer, stay)| transfer.storages.iter().map(move |&it| (it, transfer, stay)))
     }
 
-    /// Whether storages leave the memories of GPUs.
+    /// True if storages leave the memories of GPUs.
     pub fn leave_gpus(&self) -> bool {
         self.transfers().any(|transfer| !transfer.to.is_hbm())
     }

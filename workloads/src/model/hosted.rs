@@ -28,8 +28,7 @@ use super::transformer::{MOMENTS, StateBytes, States};
 use crate::graph::operator::{HostWork, HostWorkKind, Medium, Operator, Role, TierCopy, Work};
 
 /// Settings with a part in what hosts can update.
-pub(crate) const INVOLVED: [&str; 4] =
-    ["parallelism.sharding", "parallelism.pipeline", "training.step", "techniques.zero_offload"];
+pub(crate) const INVOLVED: [&str; 3] = ["parallelism.sharding", "parallelism.pipeline", "training.step"];
 
 /// Bytes of a state in fp32.
 const SINGLE: u64 = 4;

@@ -34,7 +34,7 @@ pub use crate::error::PlanError;
 pub use crate::passes::host_buffers::HostBuffers;
 pub use crate::passes::{Pipelining, Techniques};
 pub use crate::site::{DriveArray, Drives};
-pub use deployment::{Deployment, HostRates};
+pub use deployment::Deployment;
 pub use launch::Launch;
 pub use layered::{LayeredPlan, build_layered_on, check_layered_on, estimate_layered};
 pub use overlap::{check_experts, check_groups, check_overlap};
@@ -126,13 +126,13 @@ pub struct Estimate {
 pub fn estimate(plan: &PipelinePlan) -> Estimate {
     let stages = plan.model.stages.len() as u32;
     let chain = plan.schedule.chain(stages);
-    let Techniques { recompute, bpipe, .. } = &plan.techniques;
-    let covered = (0..stages).filter(|&stage| recompute.as_ref().is_some_and(|it| it.covers(stage))).count();
+    let recompute = plan.techniques.recompute.as_ref();
+    let covered = (0..stages).filter(|&stage| recompute.is_some_and(|it| it.covers(stage))).count();
     let passes = if plan.schedule.splits_backward() { 3 } else { 2 };
     let passes = passes * u64::from(stages) + covered as u64;
     let messages = if plan.send == SendMode::Latency { 0 } else { 2 * chain.hops() };
     // What a stage lends is one storage, which leaves and returns.
-    let lenders = bpipe.iter().flat_map(|bpipe| bpipe.lenders(stages, plan.micro_batches));
+    let lenders = plan.techniques.all().flat_map(|it| it.lenders(stages, plan.micro_batches));
     let copies = 2 * lenders.count() as u64;
     let instances = u64::from(plan.micro_batches).saturating_mul(plan.steps.into());
     let visits = passes.saturating_mul(chain.chunks.into());
@@ -170,7 +170,7 @@ pub fn build_by(plan: &PipelinePlan, passes: &[Box<dyn Pass>]) -> Result<Built, 
     let mut passing = Plan { memory: plan.model.memory(), ..assemble::plan(chain, graph, Vec::new()) };
     assemble::rewrite(&mut passing, passes, &schedule, Copies::ONE)?;
     let costs = plan.model.costs(chain, &passing.graph);
-    let partner_rate = plan.techniques.bpipe.and_then(|bpipe| bpipe.partner_rate());
+    let partner_rate = plan.techniques.all().find_map(|it| it.facts(stages).partner_rate);
     let grounds = ProfiledGrounds { stages, partner_rate };
     let built = assemble::assemble((passing, &costs), passes, &plan.pipelining(), Copies::ONE, &grounds)?;
     if built.shortfalls.is_empty() { Ok(built) } else { Err(PlanError::DoesNotFit(built.shortfalls)) }

@@ -21,7 +21,7 @@ fn plan() -> PipelinePlan {
         techniques: Techniques {
             recompute: Some(keeping(500)),
             bpipe: Some(Bpipe::default()),
-            ..Techniques::NONE
+            ..Techniques::default()
         },
         ..uniform(stage(3, 4, 2, 1), 8, 12, PipelineSchedule::OneFOneB)
     }

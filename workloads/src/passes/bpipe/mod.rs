@@ -16,9 +16,9 @@ use crate::graph::{OpGraph, Phase, StorageId};
 use crate::order::{Order, Visit};
 use crate::transfer::{Conflict, Dispositions, Listed, Tier, Transfer, Trip, Trips};
 
-use super::{Added, Context, Kind, Pass, Plan, Size};
+use super::{Added, Context, Kind, Pass, Plan, Size, Technique};
 
-pub use settings::{Bpipe, EvictionPolicy, PairTransfer};
+pub use settings::{Bpipe, EvictionPolicy, PairTransfer, TRANSFER};
 
 /// The name of this technique in scenarios and errors.
 pub const NAME: &str = "bpipe";
@@ -34,7 +34,7 @@ impl Pass for Bpipe {
 
     /// Micro-batches of stages with more in flight than the bound go to the partner and come back.
     fn adds(&self, size: &Size<'_>) -> Added {
-        let lenders: Vec<u32> = self.lenders(size.stages, size.micro_batches).collect();
+        let lenders = self.lenders(size.stages, size.micro_batches);
         size.copies(|stage| lenders.contains(&stage))
     }
 

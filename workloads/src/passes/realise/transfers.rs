@@ -1,13 +1,15 @@
-//! Realises [transfers](crate::transfer::Transfer): copies run on two lanes of a stage, one out and one back, launched and
-//! awaited by its compute lane.
+//! Realises [transfers](crate::transfer::Transfer): copies run on two lanes of a stage, one out and
+//! one back, launched and awaited by its compute lane.
 //!
-//! Where all micro-batches leave, a storage leaves when it is copied and the forward pass uses it no more, and comes back where
-//! there is room for it; what finds no room waits, as what is on its way out gives some back. What may stay stays if its copy
-//! out has not ended when it is asked for: one that has not begun is left out, one that has is for nothing.
+//! Where all micro-batches leave, a storage leaves when it is copied and the forward pass uses it
+//! no more, and comes back where there is room for it; what finds no room waits, as what is on its
+//! way out gives some back. What may stay stays if its copy out has not ended when it is asked for:
+//! one that has not begun is left out, one that has is for nothing.
 //!
-//! Where listed micro-batches leave, a slot of the home stage is held from before the forward pass, or from before the copy
-//! back, until the copy out has ended or the backward pass has; slots are bounded, so a forward pass waits until a copy out has
-//! made room. The other tier must have room for what it takes: as with a framework's allocator, it runs out of memory otherwise.
+//! Where listed micro-batches leave, a slot of the home stage is held from before the forward pass,
+//! or from before the copy back, until the copy out has ended or the backward pass has; slots are
+//! bounded, so a forward pass waits until a copy out has made room. The other tier must have room
+//! for what it takes: as with a framework's allocator, it runs out of memory otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -134,7 +136,8 @@ fn carried(storages: &[StorageId], from: Tier, to: Tier) -> impl Iterator<Item =
     std::iter::once(Item::Enter(to)).chain(allocated).chain(copied).chain([Item::Leave(from)])
 }
 
-/// When operators begin and end, as the compute lane sees it: collectives that run beside it are launched and awaited.
+/// When operators begin and end, as the compute lane sees it: collectives that run beside it are
+/// launched and awaited.
 struct Moments {
     launched: BTreeMap<SignalId, (OpId, bool)>,
     done: BTreeMap<SignalId, OpId>,
@@ -183,7 +186,8 @@ enum Moment {
     End(u32),
 }
 
-/// Makes the compute lane let storages leave, ask for them, await those that it needs, and give them back.
+/// Makes the compute lane let storages leave, ask for them, await those that it needs, and give
+/// them back.
 fn launch(lane: &mut Lane, transfers: &[Copied<'_>], moments: &Moments) {
     // At each moment, first the items of one kind for all transfers, then those of the other.
     let mut at: BTreeMap<Moment, [Vec<Item>; 2]> = BTreeMap::new();
@@ -243,8 +247,8 @@ fn launch(lane: &mut Lane, transfers: &[Copied<'_>], moments: &Moments) {
     lane.insert(insertions);
 }
 
-/// A lane of copies, in the order of listed trips, or in that in which the compute lane comes to the `moment` of the
-/// operators that they belong to.
+/// A lane of copies, in the order of listed trips, or in that in which the compute lane comes to
+/// the `moment` of the operators that they belong to.
 fn lane<'a>(
     compute: &Lane,
     kind: LaneKind,

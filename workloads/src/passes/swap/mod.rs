@@ -30,7 +30,7 @@ use crate::order::Visit;
 use crate::schedule::StageMemory;
 use crate::transfer::{Medium, Stay, Store, Transfer};
 
-use super::{Added, Context, Kind, Pass, Plan, Size, Step};
+use super::{Added, Around, Context, Facts, Kind, ModelKind, Pass, Plan, Size, Step, Technique};
 
 use again::{Choice, realise};
 pub use mixed_integer::SLOTS;
@@ -40,6 +40,8 @@ use timeline::{Candidate, Timeline};
 
 /// The name of this technique in scenarios and errors.
 pub const NAME: &str = "swap";
+
+const PATH: &str = "techniques.swap";
 
 /// Move as much of what the forward pass saves to host memory, tensor by tensor, as must be for the
 /// GPU's memory, and back before the backward pass needs it.
@@ -105,9 +107,23 @@ pub enum Coordination {
     Bidirectional,
 }
 
-impl Swap {
+impl Technique for Swap {
+    fn facts(&self, _stages: u32) -> Facts<'_> {
+        Facts {
+            path: PATH,
+            activations: Some("moves as much as must be"),
+            activations_pinned: Some(self.pinned),
+            ..Facts::default()
+        }
+    }
+
     /// Reports copies that cannot be a pass behind others.
-    pub(crate) fn check(&self, stages: u32, sharding: Sharding, wrong: &mut impl FnMut(Diagnostic)) {
+    fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
+        if around.model == ModelKind::Profile {
+            return wrong(
+                around.foreign(PATH, "its activations are no tensors, and it has no host; remove it"),
+            );
+        }
         if self.coordination != Coordination::Bidirectional {
             return;
         }
@@ -115,7 +131,7 @@ impl Swap {
             Diagnostic::new("techniques.swap.coordination", message, remedy)
                 .noting("lets copies of the model be a pass behind others")
         };
-        if stages > 1 {
+        if around.stages > 1 {
             let message = "copies of a pipeline are in forward and backward passes at the same time already";
             let note = "lets stages be passes behind others";
             wrong(
@@ -123,7 +139,7 @@ impl Swap {
                     .with("parallelism.pipeline", note),
             );
         }
-        if sharding == Sharding::Parameters {
+        if around.data.sharding == Sharding::Parameters {
             let message = "copies that gather parameters together cannot be a pass behind each other";
             let remedy = "use `oblivious` or `disjoint`, or share no parameters";
             let note = "gathers parameters of all copies in every pass";
