@@ -20,10 +20,11 @@ use thiserror::Error;
 
 use crate::cost::{CollectivePhase, Message, OpCost};
 use crate::graph::operator::Stream;
-use crate::graph::operator::{Medium, Transfer};
+use crate::graph::operator::{Medium, TierCopy};
+use crate::host_update::HostRates;
 use crate::model::reuse::Reuse;
 use crate::model::transformer::{Collective, CollectiveKind, Group, HostWork, HostWorkKind, Operator, Work};
-use crate::plan::{HostRates, Launch};
+use crate::plan::Launch;
 use crate::site::{ChannelSpec, Job};
 
 /// What is known of the hardware.
@@ -169,7 +170,7 @@ impl<'a> CostModels<'a> {
     }
 
     /// Cost of a copy between tiers: those of copy engines start, those of drives do not.
-    fn transfer(&self, Transfer { from, to, bytes, .. }: Transfer) -> OpCost {
+    fn transfer(&self, TierCopy { from, to, bytes, .. }: TierCopy) -> OpCost {
         let by_engine = |way: usize| self.host_copies.map(|copies| copies[way]);
         let copy = match (from, to) {
             (Medium::HBM, _) => by_engine(0),

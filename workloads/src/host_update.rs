@@ -3,6 +3,16 @@
 
 use crate::graph::OpId;
 
+/// Limits of the processors of a host, for each of its ranks (byte/s). `None`: all that its memory
+/// allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostRates {
+    /// Bytes of memory that they read and write while they update.
+    pub update: Option<f64>,
+    /// Bytes of gradients that they copy to buffers of drives.
+    pub gradients: Option<f64>,
+}
+
 /// What the host of each rank of a stage does once a step, between the sums of gradients and what follows the update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostUpdate {

@@ -11,7 +11,7 @@
 //!   Order        per stage: which phase of which chunk and micro-batch after which
 //!      |         table of transfers and dispositions                                   <- deciders: bpipe, offload, swap
 //!      |
-//!   Schedule     lanes of items over storages, the micro-batch as parameter            <- realisers: visits, moves, ...
+//!   Schedule     lanes of items over storages, the micro-batch as parameter            <- realisers: visits, transfers, ...
 //!      |  lower, with the CostBook: here times come in
 //!   Program      streams of operations on resources, for sim_core::simulate
 //! ```

@@ -5,7 +5,9 @@ use sim_core::time::Time;
 
 use crate::diagnostic::Diagnostic;
 use crate::model::hosted::HostedStates;
+use crate::model::transformer::{DataParallel, Sharding, Step};
 use crate::order::{MemoryAllowance, PipelineSchedule};
+use crate::passes::{Around, ModelKind};
 use crate::plan::{PipelinePlan, Pipelining, estimate};
 
 /// Most operators of a plan, over all stages, chunks and steps; a program of that size takes about a gigabyte.
@@ -38,7 +40,8 @@ pub fn validate(plan: &PipelinePlan) -> Result<(), Vec<Diagnostic>> {
 /// # Errors
 /// That they are too many.
 pub(crate) fn host_groups(pipelining: &Pipelining, updated: &[u64]) -> Result<(), Vec<Diagnostic>> {
-    let Some(HostedStates { group, .. }) = pipelining.techniques.hosted(updated.len() as u32) else {
+    let mut facts = pipelining.techniques.all().map(|technique| technique.facts(updated.len() as u32));
+    let Some((HostedStates { group, .. }, path)) = facts.find_map(|facts| facts.hosted) else {
         return Ok(());
     };
     let groups = |group: u64| updated.iter().map(|count| count.div_ceil(group.max(1))).sum::<u64>();
@@ -47,15 +50,12 @@ pub(crate) fn host_groups(pipelining: &Pipelining, updated: &[u64]) -> Result<()
     }
     let all: u64 = updated.iter().sum();
     let enough = (1..u64::BITS).map(|bit| 1 << bit).find(|&group| groups(group) <= HOST_GROUPS_MAX);
-    let problem = format!(
-        "groups of {group} out of {all} parameters are {} updates a step, more than {HOST_GROUPS_MAX}: write \
-         `group: {}` or more",
-        groups(group),
-        enough.unwrap_or(all)
+    let message = format!(
+        "`{path}`: groups of {group} out of {all} parameters are {} updates a step, more than {HOST_GROUPS_MAX}",
+        groups(group)
     );
-    let zero_offload = pipelining.techniques.zero_offload.is_some();
-    let field = if zero_offload { "zero_offload.group" } else { "zero_infinity.group" };
-    Err(vec![Diagnostic::sentence(field, problem)])
+    let remedy = format!("write `group: {}` or more", enough.unwrap_or(all));
+    Err(vec![Diagnostic::new(path, message, remedy).with("model", "")])
 }
 
 /// Numbers of stages, micro-batches, steps, and their product.
@@ -109,11 +109,6 @@ fn stages(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
             "all operators one after the other take more than 106 days: use shorter times".to_owned(),
         );
     }
-    if let Some(rate) = plan.techniques.bpipe.and_then(|bpipe| bpipe.partner_rate())
-        && !(1e5..=1e15).contains(&rate)
-    {
-        wrong("bpipe.transfer", format!("{rate} B/s is not between 100 KB/s and 1 PB/s"));
-    }
 }
 
 /// Reports parts of the activations of a stage that are more than all of them.
@@ -148,12 +143,17 @@ fn schedule(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
 
 /// What techniques ask of the stages.
 fn techniques(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
-    if let Some(bpipe) = &plan.techniques.bpipe {
-        found.extend(bpipe.check(&plan.schedule));
-    }
+    let count = plan.model.stages.len();
+    let around = Around {
+        model: ModelKind::Profile,
+        schedule: plan.schedule,
+        stages: count as u32,
+        data: &DataParallel::new(1, Sharding::None),
+        step: Step::Whole,
+    };
+    plan.techniques.check(&around, &mut |diagnostic| found.push(diagnostic));
     let mut wrong = |field, problem: String| found.push(Diagnostic::sentence(field, problem));
     let Some(recompute) = &plan.techniques.recompute else { return };
-    let count = plan.model.stages.len();
     let listed = match &recompute.stages {
         Some(StageSet::Listed(stages)) => Some(stages),
         None | Some(StageSet::All) => None,
@@ -168,16 +168,17 @@ fn techniques(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
     if listed.is_some_and(Vec::is_empty) {
         wrong("recompute.stages", "names no stage: leave it out for all stages".to_owned());
     }
-    let lenders =
-        plan.techniques.bpipe.iter().flat_map(|bpipe| bpipe.lenders(count as u32, plan.micro_batches));
-    let nothing_left = |stage: &u32| recompute.covers(*stage) && recompute.kept(*stage) == 0;
-    if let Some(stage) = lenders.into_iter().find(nothing_left) {
-        wrong(
-            "recompute",
-            format!(
-                "`recompute` and `bpipe` both decide where the activations of stage {stage} are: let recomputation \
-                 keep some bytes (`keeps`), which can then be moved, or apply the two to different stages (`stages`)"
-            ),
-        );
+    for technique in plan.techniques.all() {
+        let lenders = technique.lenders(count as u32, plan.micro_batches);
+        let nothing_left = |stage: &u32| recompute.covers(*stage) && recompute.kept(*stage) == 0;
+        if let Some(stage) = lenders.into_iter().find(nothing_left) {
+            let path = technique.facts(count as u32).path;
+            let problem = format!(
+                "`recompute` and `{}` both decide where the activations of stage {stage} are: let recomputation \
+                 keep some bytes (`keeps`), which can then be moved, or apply the two to different stages (`stages`)",
+                path.trim_start_matches("techniques."),
+            );
+            found.push(Diagnostic::sentence("recompute", problem).with(path, ""));
+        }
     }
 }

@@ -152,6 +152,11 @@ impl LaneKind {
         }
     }
 
+    /// Lanes that copy to a tier and back.
+    pub fn copies(to: Tier) -> [Self; 2] {
+        if to.is_hbm() { [Self::Evict, Self::Load] } else { [Self::Offload, Self::Reload] }
+    }
+
     /// Whether it runs collectives while the compute lane goes on.
     pub const fn is_beside(self) -> bool {
         matches!(self, Self::Collective | Self::Gather | Self::Reduce)
@@ -277,6 +282,13 @@ pub enum Why {
     Memory,
 }
 
+impl Item {
+    /// Waits for the count of a signal that is the call's micro-batch's.
+    pub const fn wait(signal: SignalId, why: Why) -> Self {
+        Self::Await { signal, nth: Nth::MicroBatch, why }
+    }
+}
+
 impl Schedule {
     /// Adds a signal.
     pub fn signal(&mut self, what: String) -> SignalId {
@@ -302,32 +314,28 @@ impl Lane {
         self.blocks.len() as u32 - 1
     }
 
+    /// Inserts items into calls, before the items at some positions of their blocks. Calls of a
+    /// block with equal insertions share a new block.
+    pub(crate) fn insert(&mut self, insertions: Vec<Insertions>) {
+        let mut made: BTreeMap<(u32, Insertions), u32> = BTreeMap::new();
+        for (call, new) in insertions.into_iter().enumerate().filter(|(_, new)| !new.is_empty()) {
+            let block = self.calls[call].block;
+            let Block { name, mut items } = self.blocks[block as usize].clone();
+            self.calls[call].block = *made.entry((block, new)).or_insert_with_key(|(_, new)| {
+                for (&at, new) in new.iter().rev() {
+                    items.splice(at..at, new.iter().copied());
+                }
+                self.blocks.push(Block { name, items });
+                self.blocks.len() as u32 - 1
+            });
+        }
+    }
+
     /// Name for results, `stage[3].compute`.
     pub fn name(&self) -> String {
         format!("stage[{}].{}", self.stage, self.kind.name())
     }
 }
 
-/// Blocks derived from others, for the calls of one lane: calls changed in the same way share the changed block.
-#[derive(Clone, Debug)]
-pub struct Variants<K> {
-    made: BTreeMap<(u32, K), u32>,
-}
-
-impl<K> Default for Variants<K> {
-    fn default() -> Self {
-        Self { made: BTreeMap::new() }
-    }
-}
-
-impl<K: Ord> Variants<K> {
-    /// Replaces the block of a call by its variant `key`, made with `edit` when it is first needed.
-    pub fn apply(&mut self, lane: &mut Lane, call: usize, key: K, edit: impl FnOnce(&mut Vec<Item>)) {
-        let block = lane.calls[call].block;
-        lane.calls[call].block = *self.made.entry((block, key)).or_insert_with(|| {
-            let mut variant = lane.blocks[block as usize].clone();
-            edit(&mut variant.items);
-            lane.block(variant.name, variant.items)
-        });
-    }
-}
+/// Items that a call gets, by the position in its block that they come before.
+pub(crate) type Insertions = BTreeMap<usize, Vec<Item>>;

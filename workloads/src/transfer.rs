@@ -39,58 +39,78 @@ pub enum Store {
 pub enum Disposition {
     /// It is dropped after the forward pass and produced again by these operators.
     Recompute(Vec<OpId>),
-    /// Some micro-batches of it stay in the memory of another stage for a while.
-    Move(MoveId),
-    /// It is in host memory, or on drives, between the passes.
-    Offload(Offload),
+    /// It leaves with the [`Transfer`] whose first storage this is.
+    Transfer(StorageId),
 }
 
-/// When a storage is away from the GPU, in every micro-batch.
+/// Storages of a stage that are in another tier between their uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// The storages, at least one, which are copied one after the other.
+    pub storages: Vec<StorageId>,
+    /// Where they are used.
+    pub from: Tier,
+    /// Where they are meanwhile.
+    pub to: Tier,
+    /// Micro-batches that leave, and their times.
+    pub trips: Trips,
+}
+
+impl Transfer {
+    /// A storage that every micro-batch has in a medium beside its stage for a while.
+    pub fn out(stage: u32, storage: StorageId, medium: Medium, stay: Stay) -> Self {
+        let (from, to) = (Tier::hbm(stage), Tier { owner: stage, medium });
+        Self { storages: vec![storage], from, to, trips: Trips::Every(stay) }
+    }
+}
+
+/// Trips of the storages of a [`Transfer`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trips {
+    /// Every micro-batch makes one; copies wait where a memory is full.
+    Every(Stay),
+    /// Some micro-batches make one each; copies wait where a number of micro-batches is reached.
+    Listed(Listed),
+}
+
+/// A stay in another tier between operators of both passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offload {
-    /// Where it is meanwhile.
-    pub to: Medium,
-    /// It is copied out when this operator of the forward pass has ended: the one that fills it, or a later one.
+pub struct Stay {
+    /// The copy out follows this operator of the forward pass: the one that fills it, or a later
+    /// one.
     pub copied_after: OpId,
-    /// Its bytes are given back when it is copied and this operator of the forward pass has ended.
-    pub leaves_after: OpId,
-    /// It is asked for before this operator of the backward pass.
+    /// Bytes are given back after the copy out and this operator of the forward pass.
+    pub freed_after: OpId,
+    /// The copy back is asked for before this operator of the backward pass.
     pub asked_before: OpId,
-    /// This operator is the first that needs it back.
+    /// First operator that needs it back.
     pub needed_by: OpId,
-    /// If it is asked for before its copy has ended it stays, rather than leave and come back.
+    /// Forwarding: a storage that is asked for before its copy has ended stays.
     pub forwarded: bool,
 }
 
-/// Trips that the storages of a stage make together.
+/// Trips of some micro-batches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Move {
-    /// The stage.
-    pub from: u32,
-    /// Where they go.
-    pub to: u32,
-    /// Which micro-batches and when, ascending; trips leave and return in this order.
+pub struct Listed {
+    /// Trips, ascending; they leave and return in this order.
     pub trips: Vec<Trip>,
     /// Most micro-batches resident at home.
     pub bound: u32,
-    /// Most micro-batches at the partner, one in transit included.
+    /// Most micro-batches in the other tier, one in transit included.
     pub away: u32,
 }
 
-/// An entry of [`Dispositions::moves`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MoveId(u32);
-
-/// The stay of one micro-batch at a partner. Visits are positions in the order of the home stage.
+/// The stay of one micro-batch in another tier. Visits are positions in the order of the home
+/// stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trip {
     /// The micro-batch of the step.
     pub micro_batch: u32,
-    /// It leaves when this visit has ended.
-    pub out_after: u32,
-    /// It is fetched when this visit has ended.
-    pub back_after: u32,
-    /// This visit needs it.
+    /// The copy out follows this visit.
+    pub copied_after: u32,
+    /// The copy back is asked for after this visit.
+    pub asked_after: u32,
+    /// Visit that needs it back.
     pub needed_by: u32,
 }
 
@@ -98,7 +118,8 @@ pub struct Trip {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dispositions {
     decided: BTreeMap<StorageId, (&'static str, Disposition)>,
-    moves: Vec<Move>,
+    /// By first storage.
+    transfers: BTreeMap<StorageId, Transfer>,
 }
 
 /// Two techniques decided about one storage.
@@ -147,38 +168,61 @@ impl Dispositions {
         self.decided.values().any(|(_, disposition)| matches!(disposition, Disposition::Recompute(_)))
     }
 
-    /// All storages that are away between the passes.
-    pub fn offloads(&self) -> impl Iterator<Item = (StorageId, &Offload)> {
-        self.decided.iter().filter_map(|(&storage, (_, disposition))| match disposition {
-            Disposition::Offload(offload) => Some((storage, offload)),
-            _ => None,
-        })
+    /// Records a transfer that `technique` decided.
+    ///
+    /// # Errors
+    /// If one of its storages has a disposition already.
+    pub fn transfer(
+        &mut self,
+        technique: &'static str,
+        graph: &OpGraph,
+        transfer: Transfer,
+    ) -> Result<(), Conflict> {
+        let first = transfer.storages[0];
+        for &storage in &transfer.storages {
+            self.decide(technique, graph, storage, Disposition::Transfer(first))?;
+        }
+        self.transfers.insert(first, transfer);
+        Ok(())
     }
 
-    /// Sends a storage that is offloaded to another medium.
+    /// All transfers, by their first storages.
+    pub fn transfers(&self) -> impl Iterator<Item = &Transfer> {
+        self.transfers.values()
+    }
+
+    /// Transfers between the memories of GPUs.
+    pub fn between_gpus(&self) -> impl Iterator<Item = &Transfer> {
+        self.transfers().filter(|transfer| transfer.to.is_hbm())
+    }
+
+    /// Storages that every micro-batch has outside the memory of GPUs, with their transfers.
+    pub fn offloads(&self) -> impl Iterator<Item = (StorageId, &Transfer, &Stay)> {
+        let offloads = self.transfers().filter_map(|transfer| match &transfer.trips {
+            Trips::Every(stay) if !transfer.to.is_hbm() => Some((transfer, stay)),
+            _ => None,
+        });
+        offloads.flat_map(|(transfer, stay)| transfer.storages.iter().map(move |&it| (it, transfer, stay)))
+    }
+
+    /// True if storages leave the memories of GPUs.
+    pub fn leave_gpus(&self) -> bool {
+        self.transfers().any(|transfer| !transfer.to.is_hbm())
+    }
+
+    /// Sends the transfer of a storage to another medium.
     pub(crate) fn redirect(&mut self, storage: StorageId, medium: Medium) {
-        if let Some((_, Disposition::Offload(offload))) = self.decided.get_mut(&storage) {
-            offload.to = medium;
+        if let Some((_, Disposition::Transfer(first))) = self.decided.get(&storage)
+            && let Some(transfer) = self.transfers.get_mut(first)
+        {
+            transfer.to.medium = medium;
         }
     }
 
-    /// Adds trips, for the [`Disposition::Move`] of the storages that make them.
-    pub fn plan_move(&mut self, planned: Move) -> MoveId {
-        self.moves.push(planned);
-        MoveId(self.moves.len() as u32 - 1)
-    }
-
-    /// Sends storages to where they are in another table of the same decisions.
+    /// Sends transfers to where they go in another table of the same decisions.
     pub(crate) fn redirect_as(&mut self, other: &Self) {
-        other.offloads().for_each(|(storage, offload)| self.redirect(storage, offload.to));
-    }
-
-    /// All trips, each with the storages that make them.
-    pub fn moves(&self) -> impl Iterator<Item = (&Move, Vec<StorageId>)> {
-        (0u32..).zip(&self.moves).map(|(id, planned)| {
-            let moved = |disposition: &Disposition| *disposition == Disposition::Move(MoveId(id));
-            let storages = self.decided.iter().filter(|(_, (_, disposition))| moved(disposition));
-            (planned, storages.map(|(&storage, _)| storage).collect())
-        })
+        for (first, transfer) in &other.transfers {
+            self.redirect(*first, transfer.to.medium);
+        }
     }
 }

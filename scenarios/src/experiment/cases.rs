@@ -5,13 +5,14 @@
 //! best.
 
 use hw_models::catalogue::nearest;
+use workloads::passes::FACTS;
 
 use super::sweep::Axis;
 use crate::text::node::{Node, Value, shorten};
 use crate::text::problem::Problem;
 
 /// Settings that are cases by default, each with all settings below it.
-const CASES: [&str; 15] = [
+const CASES: [&str; 14] = [
     // Another model is other work.
     "model",
     "training.sequence",
@@ -28,20 +29,19 @@ const CASES: [&str; 15] = [
     "machine",
     "storage",
     "calibration",
-    "techniques.bpipe.transfer",
     // Memory, and assumptions about what states take.
     "memory",
     // Noise, seeds and other settings of the simulation.
     "run",
 ];
 
-/// The swept paths that are cases: those that `cases:` lists, or by default those below [`CASES`].
-/// Paths that change together are cases together.
+/// The swept paths that are cases: those that `cases:` lists, or by default those below [`CASES`]
+/// and [`FACTS`]. Paths that change together are cases together.
 pub(super) fn read(list: Option<&Node>, axes: &[Axis], problems: &mut Vec<Problem>) -> Vec<String> {
     let listed = list.map(|list| listed(list, axes, problems));
     let is_case = |path: &String| match &listed {
         Some(paths) => paths.contains(path),
-        None => CASES.iter().any(|case| leads_to(case, path)),
+        None => CASES.iter().chain(&FACTS).any(|case| leads_to(case, path)),
     };
     axes.iter().filter(|axis| axis.paths.iter().any(is_case)).flat_map(|axis| axis.paths.clone()).collect()
 }

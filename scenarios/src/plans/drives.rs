@@ -4,7 +4,7 @@ use hw_models::storage::{Members, PathParameters};
 use workloads::plan::{DriveArray, Drives};
 
 use crate::catalogue;
-use crate::schema::{self, DriveSet, Outside, Scenario, Share};
+use crate::schema::{self, DriveSet, Scenario, Share};
 
 /// The array of a scenario that names none.
 const ALL: &str = "drives";
@@ -20,11 +20,12 @@ pub(super) fn drives(scenario: &Scenario) -> Drives {
         [] => vec![0],
         names => names.iter().filter_map(|name| scenario.storage.get_index_of(name)).collect(),
     };
-    let techniques = &scenario.techniques;
-    let states = techniques.zero_infinity.as_ref().filter(|infinity| infinity.uses_drives());
-    let activations = techniques.activation_offload.as_ref().filter(|offload| offload.to == Outside::Drives);
-    let states = states.map_or(Vec::new(), |infinity| numbers(&infinity.arrays));
-    let activations = activations.map_or(Vec::new(), |offload| numbers(&offload.arrays));
+    let kept = |from_gpus: bool| {
+        let mut kept = scenario.techniques.all().filter_map(|technique| technique.facts(1).drives);
+        let kept = kept.find(|of| of.there && of.from_gpus == from_gpus);
+        kept.map_or(Vec::new(), |of| numbers(of.names))
+    };
+    let (states, activations) = (kept(false), kept(true));
     if states.is_empty() && activations.is_empty() {
         return Drives::NONE;
     }

@@ -24,7 +24,7 @@ use workloads::plan::{
 use crate::schema::{Count, Model, Scenario};
 
 pub(crate) use effort::effort;
-pub(crate) use pipelining::{micro_batches_per_flush, pipelining, steps};
+pub(crate) use pipelining::{micro_batches_per_flush, steps};
 
 /// What there is of the memory of GPUs, beside what settings say.
 #[derive(Clone, Debug, Default)]

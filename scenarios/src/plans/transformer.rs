@@ -4,16 +4,16 @@ use hw_models::copies::HostMemory;
 use sim_core::time::Time;
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
-    AttentionKernel, Capacity, Dtype, Execution, Experts, Fusion, LatentAttention, Load, Overlap, Routing,
-    SoftmaxFusion, Split, States, Step, Transformer,
+    AttentionKernel, Capacity, DataParallel, Dtype, Execution, Experts, Fusion, LatentAttention, Load,
+    Overlap, Routing, SoftmaxFusion, Split, States, Step, Transformer,
 };
-use workloads::plan::{Deployment, HostBuffers, HostRates, TransformerPlan};
+use workloads::plan::{Deployment, HostBuffers, TransformerPlan};
 
 use super::drives::drives;
 use super::pipelining::pipelining;
 use crate::schema::{
     self, Attention, Bytes, BytesPerParameter, Count, DrawnLoad, ExpertLoad, FusedSoftmax, Gelu, Launch,
-    LayersOf, Mlp, Model, Optimizer, Precision, Rate, Recompute, Scenario, WhenFull,
+    LayersOf, Mlp, Model, Optimizer, Parallelism, Precision, Recompute, Scenario, WhenFull,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -39,7 +39,6 @@ pub(crate) fn deployment(scenario: &Scenario) -> Deployment {
         placement: scenario.parallelism.placement.clone().unwrap_or_default(),
         launch: software.map_or(Launch::default(), |software| software.launch),
         host_overhead: software.map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds())),
-        hosts: host_rates(scenario),
         buffers: buffers(scenario),
         drives: drives(scenario),
         pipelining: pipelining(scenario),
@@ -52,10 +51,7 @@ pub(crate) fn deployment(scenario: &Scenario) -> Deployment {
 /// What of the memory of hosts is for what GPUs copy there and back.
 fn buffers(scenario: &Scenario) -> HostBuffers {
     let pinned = scenario.memory.pinned;
-    let techniques = &scenario.techniques;
-    let offload = techniques.activation_offload.as_ref().map(|offload| offload.pinned);
-    let swap = techniques.swap.as_ref().map(|swap| swap.pinned);
-    let hosts = techniques.zero_offload.as_ref().map(|hosts| hosts.pinned);
+    let facts = || scenario.techniques.all().map(|technique| technique.facts(1));
     let memory = |pinned: Option<bool>| match pinned {
         Some(false) => HostMemory::Pageable,
         None | Some(true) => HostMemory::Pinned,
@@ -63,19 +59,19 @@ fn buffers(scenario: &Scenario) -> HostBuffers {
     HostBuffers {
         locked: pinned.map(|pinned| pinned.size.bytes()),
         overflows: pinned.is_some_and(|pinned| pinned.when_full == WhenFull::Pageable),
-        activations: memory(offload.or(swap)),
-        exchanged: memory(hosts),
+        activations: memory(facts().find_map(|facts| facts.activations_pinned)),
+        exchanged: memory(facts().find_map(|facts| facts.exchanged_pinned)),
     }
 }
 
-/// What hosts that update do at most.
-fn host_rates(scenario: &Scenario) -> HostRates {
-    let rate = |rate: Option<Rate>| rate.map(|rate| Rate::bytes_per_second(rate) as f64);
-    let offload = scenario.techniques.zero_offload.as_ref().and_then(|hosts| hosts.rate);
-    let infinity = scenario.techniques.zero_infinity.as_ref();
-    HostRates {
-        update: rate(offload.or(infinity.and_then(|hosts| hosts.rate))),
-        gradients: rate(infinity.and_then(|hosts| hosts.gradient_rate)),
+/// Copies of the model, and what they share.
+pub(crate) fn data_parallel(scenario: &Scenario) -> DataParallel {
+    let Parallelism { data, context, sharding, sharding_group, .. } = &scenario.parallelism;
+    let ranks = [data, context].map(|count| count.map_or(1, Count::get) as u32).iter().product();
+    DataParallel {
+        sharing: sharding_group.map_or(ranks, |group| group.get() as u32),
+        overlap: overlap(scenario),
+        ..DataParallel::new(ranks, sharding.unwrap_or_default())
     }
 }
 

@@ -20,7 +20,7 @@ impl Footprint {
     pub(super) fn of(scenario: &Scenario) -> Result<Option<Self>, Unbuilt> {
         let Some(ratio) = scenario.memory.footprint_ratio.map(Share::as_f64) else { return Ok(None) };
         let mut plain = scenario.clone();
-        (plain.techniques.swap, plain.techniques.activation_offload) = (None, None);
+        plain.techniques = plain.techniques.with_activations_on_gpus();
         (plain.memory.footprint_ratio, plain.run.noise) = (None, None);
         let Prepared { built, verdict, .. } = prepare(&plain)?;
         if let Verdict::Stores(reason) = &verdict {

@@ -6,7 +6,7 @@ use reports::summary::{FailureKind, RunSummary};
 use super::outcomes::Outcomes;
 use crate::plans;
 use crate::schema::{
-    Allocator, Bpipe, Count, GatherLimit, Model, Recompute, RecomputeMode, Scenario, Schedule, Sharding,
+    Allocator, Count, GatherLimit, Model, Recompute, RecomputeMode, Scenario, Schedule, Sharding,
 };
 
 /// Activities of the largest model on a machine for which other settings are tried.
@@ -120,15 +120,12 @@ fn waiting(scenario: &Scenario) -> Option<Change> {
 }
 
 fn lending(scenario: &Scenario) -> Option<Change> {
-    let lends = scenario.techniques.bpipe.is_some();
-    (!lends).then(|| Change::new(scenario, "use `techniques: { bpipe: {} }`", lend))
+    let (setting, techniques) = scenario.techniques.balanced()?;
+    let words = format!("use `techniques: {{ {setting} }}`");
+    Some(Change::new(scenario, words, |scenario| scenario.techniques = techniques))
 }
 
-fn lend(scenario: &mut Scenario) {
-    scenario.techniques.bpipe = Some(Bpipe::default());
-}
-
-/// Recomputation, and recomputation together with BPipe.
+/// Recomputation, and recomputation together with lending.
 fn recomputing(scenario: &Scenario, mode: Option<RecomputeMode>, words: &str) -> Vec<Change> {
     if scenario.techniques.recompute.is_some() {
         return Vec::new();
@@ -137,10 +134,10 @@ fn recomputing(scenario: &Scenario, mode: Option<RecomputeMode>, words: &str) ->
         scenario.techniques.recompute = Some(Recompute { mode, ..Recompute::default() });
     };
     let mut changes = vec![Change::new(scenario, format!("use `techniques: {{ {words} }}`"), recompute)];
-    if scenario.techniques.bpipe.is_none() {
-        let words = format!("use `techniques: {{ bpipe: {{}}, {words} }}`");
+    if let Some((setting, techniques)) = scenario.techniques.balanced() {
+        let words = format!("use `techniques: {{ {setting}, {words} }}`");
         let both = Change::new(scenario, words, |scenario| {
-            lend(scenario);
+            scenario.techniques = techniques;
             recompute(scenario);
         });
         changes.push(Change { together: true, ..both });

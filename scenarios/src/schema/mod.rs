@@ -49,11 +49,8 @@ pub use workloads::model::transformer::{
 };
 pub use workloads::order::{MicroBatches, PipelineSchedule as Schedule};
 pub use workloads::passes::Techniques;
-pub use workloads::passes::bpipe::{Bpipe, PairTransfer};
-pub use workloads::passes::offload::{ActivationOffload, Keep};
 pub use workloads::passes::realise::messages::SendMode;
 pub use workloads::passes::recompute::Recompute;
-pub use workloads::passes::swap::{Coordination, Swap};
 pub use workloads::placement::Placement;
 pub use workloads::plan::Launch;
 pub use workloads::transfer::Outside;

@@ -9,7 +9,7 @@ pub use hw_models::kernels::{
 };
 
 use crate::graph::Phase;
-pub use crate::graph::tier::{Medium, Role, Transfer};
+pub use crate::graph::tier::{Medium, Role, TierCopy};
 
 /// A kernel or a collective of one rank.
 ///
@@ -79,7 +79,7 @@ pub enum Work {
     /// Communication within a group.
     Collective(Collective),
     /// A copy between tiers of memory.
-    Transfer(Transfer),
+    Transfer(TierCopy),
     /// Work of the host's processors.
     Host(HostWork),
     /// What a chunk of a stage does in a phase, of which only a profile knows how long it takes.

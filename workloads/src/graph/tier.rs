@@ -41,7 +41,7 @@ impl Tier {
 
 /// Bytes that go from one tier of memory to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transfer {
+pub struct TierCopy {
     /// What they are.
     pub role: Role,
     /// Where they are.

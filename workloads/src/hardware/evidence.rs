@@ -6,7 +6,7 @@ use hw_models::provenance::Origin;
 
 use super::{CostModels, Hardware, HardwareError, kernel, path};
 use crate::account::{Account, Communication, TimeModel};
-use crate::graph::operator::{Medium, Transfer};
+use crate::graph::operator::{Medium, TierCopy};
 use crate::model::transformer::{Collective, CollectiveKind, Operator, Work};
 
 impl CostModels<'_> {
@@ -84,7 +84,7 @@ impl CostModels<'_> {
 }
 
 /// Copies between GPUs and hosts rest on what those of activations do, others on data sheets of drives.
-fn account_of_transfer(Transfer { role, from, to, .. }: Transfer, hardware: &Hardware<'_>) -> Account {
+fn account_of_transfer(TierCopy { role, from, to, .. }: TierCopy, hardware: &Hardware<'_>) -> Account {
     let on_drives = [from, to].contains(&Medium::DRIVES);
     let origin = if on_drives { Origin::DataSheet } else { hardware.host_copies_origin() };
     let communication = Some(Communication::of_transfer(role, from, to));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::graph::Phase;
 use crate::names::kind;
-use crate::transfer::{Move, Trip};
+use crate::transfer::{Listed, Transfer, Trip, Trips};
 
 use super::walk::{Slots, TensorIndex, Walk};
 use super::{Executed, Requester};
@@ -24,14 +24,21 @@ pub(super) struct Lending<'a> {
 }
 
 impl<'a> Lending<'a> {
-    pub(super) fn of(moves: &'a [(Move, u64)], stage: u32) -> Self {
-        let trips = moves.iter().find(|(moved, _)| moved.from == stage);
-        let kept = moves.iter().find(|(moved, _)| moved.to == stage);
-        Self {
-            trips: trips.map_or(&[][..], |(moved, _)| moved.trips.as_slice()),
-            bound: trips.map_or(0, |(moved, _)| moved.bound),
-            kept: kept.map_or((0, 0), |(moved, bytes)| (moved.away, *bytes)),
+    pub(super) fn of(moves: &'a [(Transfer, u64)], stage: u32) -> Self {
+        let listed = |(moved, bytes): &'a (Transfer, u64)| match &moved.trips {
+            Trips::Listed(listed) => Some((moved, listed, *bytes)),
+            Trips::Every(_) => None,
+        };
+        let mut lending = Self::default();
+        for (moved, Listed { trips, bound, away }, bytes) in moves.iter().filter_map(listed) {
+            if moved.from.owner == stage {
+                (lending.trips, lending.bound) = (trips, *bound);
+            }
+            if moved.to.owner == stage {
+                lending.kept = (*away, bytes);
+            }
         }
+        lending
     }
 }
 
@@ -45,10 +52,10 @@ pub(super) struct Away {
 impl Walk {
     /// Lets micro-batches leave after a visit, then return: a copy back waits for room, which a backward pass makes.
     pub(super) fn travel(&mut self, trips: &[Trip], bound: usize, visit: u32) {
-        for trip in trips.iter().filter(|trip| trip.out_after + 1 == visit) {
+        for trip in trips.iter().filter(|trip| trip.copied_after + 1 == visit) {
             self.leave_home(executed("copy to the partner", Phase::Forward, trip));
         }
-        for trip in trips.iter().filter(|trip| (trip.back_after..trip.needed_by).contains(&visit)) {
+        for trip in trips.iter().filter(|trip| (trip.asked_after..trip.needed_by).contains(&visit)) {
             let has_room = self.made.len() - self.away.len() < bound || visit + 1 == trip.needed_by;
             if has_room && self.away.contains_key(&trip.micro_batch) {
                 self.come_home(executed("copy from the partner", Phase::Backward, trip));

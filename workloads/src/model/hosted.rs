@@ -25,11 +25,10 @@ use crate::host_update::{HostGradients, HostGroup, HostUpdate};
 use super::draft::{Draft, Name};
 use super::laid::Laid;
 use super::transformer::{MOMENTS, StateBytes, States};
-use crate::graph::operator::{HostWork, HostWorkKind, Medium, Operator, Role, Transfer, Work};
+use crate::graph::operator::{HostWork, HostWorkKind, Medium, Operator, Role, TierCopy, Work};
 
 /// Settings with a part in what hosts can update.
-pub(crate) const INVOLVED: [&str; 4] =
-    ["parallelism.sharding", "parallelism.pipeline", "training.step", "techniques.zero_offload"];
+pub(crate) const INVOLVED: [&str; 3] = ["parallelism.sharding", "parallelism.pipeline", "training.step"];
 
 /// Bytes of a state in fp32.
 const SINGLE: u64 = 4;
@@ -125,7 +124,7 @@ impl HostedStates {
                 let back = count(!self.parameters.are_away(), 1);
                 count(self.states_on_drives, 2) + count(self.parameters.are_on_drives(), 1) + back
             }
-            Work::Transfer(Transfer { to: Medium::HOST, .. }) => count(self.states_on_drives, 2),
+            Work::Transfer(TierCopy { to: Medium::HOST, .. }) => count(self.states_on_drives, 2),
             _ => 0,
         }
     }
@@ -156,7 +155,7 @@ impl HostedStates {
 
 /// A copy of bytes from one medium to another.
 pub(crate) const fn transfer(role: Role, [from, to]: [Medium; 2], bytes: u64) -> Work {
-    Work::Transfer(Transfer { role, from, to, bytes })
+    Work::Transfer(TierCopy { role, from, to, bytes })
 }
 
 /// Adds to `laid` what goes on between hosts, their drives and GPUs beside the update. Gives what hosts do, by stage; `updated` are
@@ -192,7 +191,7 @@ impl HostedStates {
         let received = exchanges.iter().filter_map(|exchange| exchange.ops.last());
         for &received in received.filter(|_| self.states_on_drives) {
             let bytes = match laid.graph.operator(received).work {
-                Work::Transfer(Transfer { to: Medium::HOST, bytes, .. }) => bytes,
+                Work::Transfer(TierCopy { to: Medium::HOST, bytes, .. }) => bytes,
                 _ => continue,
             };
             let single = bytes / states.gradient_bytes() * SINGLE;

@@ -3,24 +3,23 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::diagnostic::Diagnostic;
+use crate::host_update::HostRates;
 use crate::model::hosted::HostedStates;
-use crate::model::transformer::{DataParallel, Step};
 use crate::order::PipelineSchedule;
 
 use super::Pass;
-use super::bpipe::Bpipe;
+use super::bpipe::{self, Bpipe};
 use super::host_buffers::Buffering;
 use super::offload::ActivationOffload;
 use super::realise::launches::Launches;
 use super::realise::messages::SendMode;
-use super::realise::moves::Moves;
-use super::realise::offload::Offloads;
+use super::realise::transfers::Transfers;
 use super::realise::visits::Visits;
 use super::recompute::Recompute;
 use super::swap::Swap;
 use super::swap::phases::Phases;
-use super::zero_infinity::{self, ZeroInfinity};
+use super::technique::Technique;
+use super::zero_infinity::ZeroInfinity;
 use super::zero_offload::ZeroOffload;
 
 /// How the stages of a model work together.
@@ -62,6 +61,9 @@ pub struct Techniques {
     pub zero_infinity: Option<ZeroInfinity>,
 }
 
+/// Settings of techniques that are facts of hardware.
+pub const FACTS: [&str; 1] = [bpipe::TRANSFER];
+
 /// All passes of a plan, and `more` of somebody else, in the order in which they are applied.
 pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pass>> {
     fn one<P: Pass + 'static>(pass: P) -> Option<Box<dyn Pass>> {
@@ -81,8 +83,7 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
         // The plain step, with what is recomputed and exchanged: later realisers find every operator in it.
         one(Visits),
         // Copies hang on operators of the compute lane, which are all there.
-        one(Moves),
-        one(Offloads),
+        one(Transfers),
         // What is sent when a pass has ended is sent after its copies have been launched.
         one(send),
         // Hosts issue what the lanes have by now.
@@ -107,43 +108,49 @@ pub fn in_order(mut passes: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pass>> {
 }
 
 impl Techniques {
-    /// No technique.
-    pub const NONE: Self = Self {
-        recompute: None,
-        bpipe: None,
-        activation_offload: None,
-        zero_offload: None,
-        swap: None,
-        zero_infinity: None,
-    };
-
-    /// Whether activations leave the GPUs for their hosts.
-    pub(crate) const fn leave_for_hosts(&self) -> bool {
-        self.activation_offload.is_some() || self.swap.is_some()
+    /// Techniques that are there.
+    pub fn all(&self) -> impl Iterator<Item = &dyn Technique> {
+        fn one<T: Technique>(technique: &Option<T>) -> Option<&dyn Technique> {
+            technique.as_ref().map(|technique| technique as &dyn Technique)
+        }
+        let Self { recompute: _, bpipe, activation_offload, zero_offload, swap, zero_infinity } = self;
+        let all = [one(bpipe), one(activation_offload), one(zero_offload), one(swap), one(zero_infinity)];
+        all.into_iter().flatten()
     }
 
-    /// What of the states of a model of so many stages is with hosts.
-    pub(crate) fn hosted(&self, stages: u32) -> Option<HostedStates> {
-        let infinity = self.zero_infinity.as_ref().map(ZeroInfinity::hosted);
-        self.zero_offload.map(|technique| technique.hosted(stages)).or(infinity)
+    /// All but those that move activations to hosts or drives.
+    #[must_use]
+    pub fn with_activations_on_gpus(&self) -> Self {
+        Self { activation_offload: None, swap: None, ..self.clone() }
     }
 
-    /// Reports what keeps hosts from updating a model of so many stages, of which `data` are copies.
-    pub fn check_hosts(
-        &self,
-        stages: u32,
-        data: &DataParallel,
-        step: Step,
-        wrong: &mut impl FnMut(Diagnostic),
-    ) {
-        if let Some(technique) = self.zero_offload {
-            technique.check(stages, data, step, wrong);
+    /// All of them, and one that balances memory between stages, with its setting. `None`: it is
+    /// there.
+    pub fn balanced(&self) -> Option<(&'static str, Self)> {
+        let balanced = || ("bpipe: {}", Self { bpipe: Some(Bpipe::default()), ..self.clone() });
+        self.bpipe.is_none().then(balanced)
+    }
+
+    /// Fills in what holds for a profiled pipeline where nothing is written.
+    pub fn fill_for_profile(&mut self) {
+        if let Some(bpipe) = &mut self.bpipe {
+            bpipe.transfer.get_or_insert_default();
         }
-        if let Some(technique) = &self.zero_infinity {
-            technique.check(stages, data, step, wrong);
-        }
-        if self.zero_offload.is_some() && self.zero_infinity.is_some() {
-            wrong(zero_infinity::refusal("two techniques decide where states are: remove one of the two"));
-        }
+    }
+
+    /// True if activations leave the GPUs for their hosts.
+    pub fn leave_for_hosts(&self) -> bool {
+        self.all().any(|technique| technique.facts(1).activations_pinned.is_some())
+    }
+
+    /// Limits of hosts that update.
+    pub(crate) fn host_rates(&self) -> HostRates {
+        let mut rates = self.all().map(|technique| technique.facts(1).rates);
+        rates.find(|&rates| rates != HostRates::default()).unwrap_or_default()
+    }
+
+    /// States of a model of so many stages that are with hosts.
+    pub fn hosted(&self, stages: u32) -> Option<HostedStates> {
+        self.all().find_map(|technique| Some(technique.facts(stages).hosted?.0))
     }
 }

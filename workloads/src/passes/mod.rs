@@ -66,7 +66,6 @@
 //! ```
 
 pub mod bpipe;
-mod composition;
 pub mod host_buffers;
 mod list;
 pub mod offload;
@@ -74,6 +73,7 @@ mod plan;
 pub mod realise;
 pub mod recompute;
 pub mod swap;
+mod technique;
 pub mod zero_infinity;
 pub mod zero_offload;
 
@@ -88,8 +88,9 @@ use crate::error::PlanError;
 use crate::graph::{OpGraph, OpId};
 use crate::order::PipelineSchedule;
 
-pub use list::{Pipelining, Techniques, in_order, list};
+pub use list::{FACTS, Pipelining, Techniques, in_order, list};
 pub use plan::{Cohort, Plan, Realised, Step};
+pub use technique::{Around, Facts, ModelKind, OnDrives, Technique};
 
 /// A step of the way from the graph of a model to schedules.
 pub trait Pass: Debug {

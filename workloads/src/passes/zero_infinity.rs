@@ -10,12 +10,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
+use crate::host_update::HostRates;
 use crate::model::hosted::{HostedStates, INVOLVED, KeptParameters};
-use crate::model::transformer::{DataParallel, Sharding, Step};
+use crate::model::transformer::{Sharding, Step};
 use crate::transfer::Outside;
 
-/// The name of this technique in scenarios and errors.
-pub const NAME: &str = "zero_infinity";
+use super::{Around, Facts, ModelKind, OnDrives, Technique};
+
+const PATH: &str = "techniques.zero_infinity";
 
 /// Keep states of the optimizer on drives or in host memory, and parameters in host memory or on drives,
 /// from where a block's come for every pass: to each rank its share, which ranks then gather. Gradients
@@ -65,27 +67,51 @@ impl Default for ZeroInfinity {
     }
 }
 
-impl ZeroInfinity {
-    /// Tells that states or parameters are on drives.
-    pub fn uses_drives(&self) -> bool {
-        self.states == Outside::Drives || self.parameters == KeptParameters::Drives
-    }
-
-    pub(crate) fn hosted(&self) -> HostedStates {
-        HostedStates {
-            group: self.group.get(),
-            buffers: self.buffers.get() as u32,
-            delayed: false,
-            beside: true,
-            parameters: self.parameters,
-            parameter_buffers: self.parameter_buffers.get() as u32,
-            states_on_drives: self.states == Outside::Drives,
+impl Technique for ZeroInfinity {
+    fn facts(&self, _stages: u32) -> Facts<'_> {
+        let states = self.states == Outside::Drives;
+        let parameters = self.parameters == KeptParameters::Drives;
+        let rate = |rate: Option<Rate>| rate.map(|rate| rate.bytes_per_second() as f64);
+        Facts {
+            path: PATH,
+            hosted: Some((
+                HostedStates {
+                    group: self.group.get(),
+                    buffers: self.buffers.get() as u32,
+                    delayed: false,
+                    beside: true,
+                    parameters: self.parameters,
+                    parameter_buffers: self.parameter_buffers.get() as u32,
+                    states_on_drives: self.states == Outside::Drives,
+                },
+                "techniques.zero_infinity.group",
+            )),
+            exchanged_pinned: Some(true),
+            rates: HostRates { update: rate(self.rate), gradients: rate(self.gradient_rate) },
+            drives: Some(OnDrives {
+                what: if states { "states" } else { "parameters" },
+                from_gpus: false,
+                kept: if parameters && !states {
+                    "techniques.zero_infinity.parameters"
+                } else {
+                    "techniques.zero_infinity.states"
+                },
+                there: states || parameters,
+                names: &self.arrays,
+                arrays: "techniques.zero_infinity.arrays",
+            }),
+            ..Facts::default()
         }
     }
 
-    /// Reports what keeps hosts from updating a model of so many stages, of which `data` are copies.
-    pub fn check(&self, stages: u32, data: &DataParallel, step: Step, wrong: &mut impl FnMut(Diagnostic)) {
-        let mut refuse = |problem: &str| wrong(refusal(problem));
+    fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
+        if around.model == ModelKind::Profile {
+            return wrong(
+                around.foreign(PATH, "its steps end without an update, and it has no host; remove it"),
+            );
+        }
+        let &Around { stages, data, step, .. } = around;
+        let mut refuse = |problem: &str| wrong(Diagnostic::sentence(PATH, problem).with_all(&INVOLVED));
         if step != Step::Whole {
             refuse("a step without an update has no use for states: let it be `full`, or remove it");
         }
@@ -101,8 +127,4 @@ impl ZeroInfinity {
             refuse("groups of copies that share would each update all: let all copies share");
         }
     }
-}
-
-pub(crate) fn refusal(problem: &str) -> Diagnostic {
-    Diagnostic::sentence("techniques.zero_infinity", problem).with_all(&INVOLVED)
 }

@@ -9,11 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
+use crate::host_update::HostRates;
 use crate::model::hosted::{HostedStates, INVOLVED, KeptParameters};
-use crate::model::transformer::{DataParallel, Sharding, Step};
+use crate::model::transformer::{Sharding, Step};
 
-/// The name of this technique in scenarios and errors.
-pub const NAME: &str = "zero_offload";
+use super::{Around, Facts, ModelKind, Technique};
+
+const PATH: &str = "techniques.zero_offload";
 
 /// Keep the states of the optimizer in host memory. Gradients go there as soon as they are summed, in
 /// buckets of `overlap_gradient_reduce` or block by block; the host updates, at the speed of its memory,
@@ -43,23 +45,39 @@ impl Default for ZeroOffload {
     }
 }
 
-impl ZeroOffload {
-    /// Where the states of a model of so many stages are.
-    pub(crate) const fn hosted(self, stages: u32) -> HostedStates {
-        HostedStates {
-            group: self.group.get(),
-            buffers: 1,
-            delayed: self.delayed_update,
-            beside: stages == 1,
-            parameters: KeptParameters::Gpu,
-            parameter_buffers: 0,
-            states_on_drives: false,
+impl Technique for ZeroOffload {
+    fn facts(&self, stages: u32) -> Facts<'_> {
+        Facts {
+            path: PATH,
+            hosted: Some((
+                HostedStates {
+                    group: self.group.get(),
+                    buffers: 1,
+                    delayed: self.delayed_update,
+                    beside: stages == 1,
+                    parameters: KeptParameters::Gpu,
+                    parameter_buffers: 0,
+                    states_on_drives: false,
+                },
+                "techniques.zero_offload.group",
+            )),
+            exchanged_pinned: Some(self.pinned),
+            rates: HostRates {
+                update: self.rate.map(|rate| rate.bytes_per_second() as f64),
+                gradients: None,
+            },
+            ..Facts::default()
         }
     }
 
-    /// Reports what keeps hosts from updating a model of so many stages, of which `data` are copies.
-    pub fn check(self, stages: u32, data: &DataParallel, step: Step, wrong: &mut impl FnMut(Diagnostic)) {
-        let mut refuse = |problem: &str| wrong(refusal(problem));
+    fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
+        if around.model == ModelKind::Profile {
+            return wrong(
+                around.foreign(PATH, "its steps end without an update, and it has no host; remove it"),
+            );
+        }
+        let &Around { stages, data, step, .. } = around;
+        let mut refuse = |problem: &str| wrong(Diagnostic::sentence(PATH, problem).with_all(&INVOLVED));
         if step != Step::Whole {
             refuse("a step without an update has no use for states: let it be `full`, or remove it");
         }
@@ -82,8 +100,4 @@ impl ZeroOffload {
             refuse("groups of copies that share would each update all: let all copies share");
         }
     }
-}
-
-fn refusal(problem: &str) -> Diagnostic {
-    Diagnostic::sentence("techniques.zero_offload", problem).with_all(&INVOLVED)
 }

@@ -3,14 +3,14 @@
 use crate::chain::Chain;
 use crate::check;
 use crate::cost::CostBook;
-use crate::graph::{OpGraph, StorageId};
+use crate::graph::OpGraph;
 use crate::lower::{self, Cohorts};
 use crate::order::{self, PipelineSchedule, Shape};
 use crate::passes::host_buffers::HostBuffers;
 use crate::passes::offload::LayerOps;
 use crate::passes::{Cohort, Context, Copies, Kind, Pass, Pipelining, Plan, RankProfile, Step};
 use crate::schedule::Schedule;
-use crate::transfer::{Dispositions, Medium, Move};
+use crate::transfer::{Dispositions, Medium, Transfer, Trips};
 
 use super::grounds::Grounds;
 use super::profile;
@@ -80,7 +80,7 @@ fn profiled(
 ) -> Result<Vec<Option<RankProfile>>, PlanError> {
     let plan = passed(plan, passes, pipelining.micro_batches, context)?;
     let nothing = vec![None; (plan.chain.stages * context.copies.replicas) as usize];
-    if plan.steps[0].cohorts[0].table.offloads().next().is_none() {
+    if !plan.steps[0].cohorts[0].table.leave_gpus() {
         return Ok(nothing);
     }
     let steps = profile::steps(pipelining.micro_batches);
@@ -163,7 +163,7 @@ fn lowered(
     let of_replica = |replica: u32| cohort_of.get(replica as usize).copied().unwrap_or(0);
     let cohorts = Cohorts::new(&schedules, of_replica, copies.replicas);
     // Of some cohorts nothing may leave.
-    let table = tables.iter().find(|table| table.offloads().next().is_some()).unwrap_or(&tables[0]);
+    let table = tables.iter().find(|table| table.leave_gpus()).unwrap_or(&tables[0]);
     let site = grounds.site(table)?;
     let full = check::memory::full_hosts(&memory, &site);
     if !full.is_empty() {
@@ -192,15 +192,18 @@ fn lowered(
     })
 }
 
-fn moves(table: &Dispositions, graph: &OpGraph) -> Vec<(Move, u64)> {
-    let bytes = |storages: Vec<StorageId>| storages.iter().map(|&moved| graph.stored(moved).bytes).sum();
-    table.moves().map(|(planned, storages)| (planned.clone(), bytes(storages))).collect()
+/// Transfers between GPUs, each with the bytes of its storages.
+fn moves(table: &Dispositions, graph: &OpGraph) -> Vec<(Transfer, u64)> {
+    let bytes = |moved: &Transfer| moved.storages.iter().map(|&storage| graph.stored(storage).bytes).sum();
+    table.between_gpus().map(|moved| (moved.clone(), bytes(moved))).collect()
 }
 
 fn evictions(stages: u32, table: &Dispositions) -> Vec<u32> {
     let mut evictions = vec![0; stages as usize];
-    for (planned, _) in table.moves() {
-        evictions[planned.from as usize] += planned.trips.len() as u32;
+    for moved in table.between_gpus() {
+        if let Trips::Listed(listed) = &moved.trips {
+            evictions[moved.from.owner as usize] += listed.trips.len() as u32;
+        }
     }
     evictions
 }

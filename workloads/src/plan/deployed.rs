@@ -141,11 +141,17 @@ impl<'a> Deployed<'a> {
 
     /// Prices its parts on the machine, or finds what the machine and the models of its hardware say against it.
     fn priced<'j>(&self, job: &'j Job<'j>, hardware: &Hardware<'_>) -> Result<Priced<'j>, PlanError> {
-        let Deployment { launch, hosts, .. } = self.deployment;
+        let Deployment { launch, pipelining, .. } = self.deployment;
         let arrays = self.arrays(job)?;
         self.check_hosts(job)?;
         let issue = self.issue(hardware)?;
-        let mut models = CostModels::new(job, hardware, *launch, *hosts, job.buffers.exchanged)?;
+        let mut models = CostModels::new(
+            job,
+            hardware,
+            *launch,
+            pipelining.techniques.host_rates(),
+            job.buffers.exchanged,
+        )?;
         // What rewriters have added reads nothing of which a cache is known to have it.
         let reused = self.laid.reused.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
         let operators = self.laid.graph.operators().iter().zip(reused);

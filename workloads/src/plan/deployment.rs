@@ -11,15 +11,6 @@ use crate::site::Drives;
 use super::launch::Launch;
 use super::{Pipelining, Techniques};
 
-/// What the processors of a host do for each of its ranks at most (byte/s); none: all that its memory allows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HostRates {
-    /// Bytes of memory that they read and write while they update.
-    pub update: Option<f64>,
-    /// Bytes of gradients that they copy to buffers of drives.
-    pub gradients: Option<f64>,
-}
-
 /// How stages run on the GPUs of a machine, and what of these they may use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deployment {
@@ -29,8 +20,6 @@ pub struct Deployment {
     pub launch: Launch,
     /// What the host spends on an operator beyond what the catalogue says: layers of a framework above the operators.
     pub host_overhead: Time,
-    /// What limits hosts that update beside their memory.
-    pub hosts: HostRates,
     /// What of the memory of hosts is for what GPUs copy there and back.
     pub buffers: HostBuffers,
     /// Arrays of drives, and what is kept on which.
@@ -48,12 +37,11 @@ pub struct Deployment {
 impl Deployment {
     /// One step of so many micro-batches, one forward and one backward in turn, on GPU after GPU, with nothing that waits
     /// for a host or a send, and all of the memory.
-    pub const fn new(micro_batches: u32) -> Self {
+    pub fn new(micro_batches: u32) -> Self {
         Self {
             placement: Placement::Sequential,
             launch: Launch::Free,
             host_overhead: Time::ZERO,
-            hosts: HostRates { update: None, gradients: None },
             buffers: HostBuffers::ENOUGH,
             drives: Drives::NONE,
             pipelining: Pipelining {
@@ -61,7 +49,7 @@ impl Deployment {
                 schedule: PipelineSchedule::OneFOneB,
                 send: SendMode::Eager,
                 steps: 1,
-                techniques: Techniques::NONE,
+                techniques: Techniques::default(),
             },
             reserved: 0,
             limit: None,

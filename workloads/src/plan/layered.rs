@@ -10,6 +10,7 @@ use crate::model::hosted;
 use crate::model::laid::{Laid, lay};
 use crate::model::layered::{LayeredModel, updated};
 use crate::model::transformer::{DataParallel, Overlap, Sharding, Step};
+use crate::passes::{Around, ModelKind};
 use crate::placement::Extent;
 
 use super::deployed::Deployed;
@@ -59,16 +60,13 @@ impl LayeredPlan {
                            use 1 stage";
             wrong("pipeline", problem.to_owned());
         }
-        let &Pipelining { micro_batches, schedule, steps, ref techniques, .. } = &self.deployment.pipelining;
+        let &Pipelining { micro_batches, schedule, steps, .. } = &self.deployment.pipelining;
         if schedule.chain(self.stages.max(1)).chunks > 1 {
             let problem = format!(
                 "`{}` has several chunks per stage, but layers are cut once for each: use `1f1b`",
                 schedule.name()
             );
             wrong("schedule", problem);
-        }
-        if techniques.bpipe.is_some() {
-            wrong("bpipe", "stages of a list of layers hold what they hold: remove it".to_owned());
         }
         for (field, count) in [("pipeline", self.stages), ("micro_batches", micro_batches), ("steps", steps)]
         {
@@ -84,8 +82,8 @@ impl LayeredPlan {
         let mut wrong = |diagnostic| found.push(diagnostic);
         let (data, step) = (self.data_parallel(), self.model.execution().step);
         pipelining.send.check(&pipelining.schedule, self.stages, &mut wrong);
-        pipelining.techniques.check_hosts(self.stages, &data, step, &mut wrong);
-        pipelining.check(self.stages, data.sharding, &mut wrong);
+        let (model, schedule, stages) = (ModelKind::Layers, pipelining.schedule, self.stages);
+        pipelining.techniques.check(&Around { model, schedule, stages, data: &data, step }, &mut wrong);
         overlap::check_overlap(&data, self.one_at_a_time(), self.deployment.launch, &mut wrong);
         if found.is_empty() { Ok(()) } else { Err(found) }
     }

@@ -26,7 +26,7 @@ use crate::passes::swap::Swapped;
 use crate::passes::{Copies, Pass, Plan, list};
 use crate::schedule::StageMemory;
 use crate::site::ArrayUse;
-use crate::transfer::Move;
+use crate::transfer::Transfer;
 
 use grounds::ProfiledGrounds;
 
@@ -34,7 +34,7 @@ pub use crate::error::PlanError;
 pub use crate::passes::host_buffers::HostBuffers;
 pub use crate::passes::{Pipelining, Techniques};
 pub use crate::site::{DriveArray, Drives};
-pub use deployment::{Deployment, HostRates};
+pub use deployment::Deployment;
 pub use launch::Launch;
 pub use layered::{LayeredPlan, build_layered_on, check_layered_on, estimate_layered};
 pub use overlap::{check_experts, check_groups, check_overlap};
@@ -75,8 +75,8 @@ pub struct Built {
     pub chunks: u32,
     /// Micro-batches that leave each stage for its partner in one step.
     pub evictions: Vec<u32>,
-    /// Trips of storages to partners, each with the bytes that a micro-batch moves.
-    pub moves: Vec<(Move, u64)>,
+    /// Transfers between stages, each with the bytes that a micro-batch moves.
+    pub moves: Vec<(Transfer, u64)>,
     /// What each stage executes after what.
     pub order: Order,
     /// The same in a step of fewer micro-batches, if the rest repeat.
@@ -102,13 +102,13 @@ pub struct Built {
 pub struct Brief {
     /// What each stage executes after what.
     pub order: Order,
-    /// Trips of storages to partners, each with the bytes that a micro-batch moves.
-    pub moves: Vec<(Move, u64)>,
+    /// Transfers between stages, each with the bytes that a micro-batch moves.
+    pub moves: Vec<(Transfer, u64)>,
 }
 
 impl Built {
     /// What each stage executes and what leaves it meanwhile, in the shortest step that is told.
-    pub fn briefly(&self) -> (&Order, &[(Move, u64)]) {
+    pub fn briefly(&self) -> (&Order, &[(Transfer, u64)]) {
         self.brief.as_ref().map_or((&self.order, &self.moves), |brief| (&brief.order, &brief.moves))
     }
 }
@@ -126,13 +126,13 @@ pub struct Estimate {
 pub fn estimate(plan: &PipelinePlan) -> Estimate {
     let stages = plan.model.stages.len() as u32;
     let chain = plan.schedule.chain(stages);
-    let Techniques { recompute, bpipe, .. } = &plan.techniques;
-    let covered = (0..stages).filter(|&stage| recompute.as_ref().is_some_and(|it| it.covers(stage))).count();
+    let recompute = plan.techniques.recompute.as_ref();
+    let covered = (0..stages).filter(|&stage| recompute.is_some_and(|it| it.covers(stage))).count();
     let passes = if plan.schedule.splits_backward() { 3 } else { 2 };
     let passes = passes * u64::from(stages) + covered as u64;
     let messages = if plan.send == SendMode::Latency { 0 } else { 2 * chain.hops() };
     // What a stage lends is one storage, which leaves and returns.
-    let lenders = bpipe.iter().flat_map(|bpipe| bpipe.lenders(stages, plan.micro_batches));
+    let lenders = plan.techniques.all().flat_map(|it| it.lenders(stages, plan.micro_batches));
     let copies = 2 * lenders.count() as u64;
     let instances = u64::from(plan.micro_batches).saturating_mul(plan.steps.into());
     let visits = passes.saturating_mul(chain.chunks.into());
@@ -170,7 +170,7 @@ pub fn build_by(plan: &PipelinePlan, passes: &[Box<dyn Pass>]) -> Result<Built, 
     let mut passing = Plan { memory: plan.model.memory(), ..assemble::plan(chain, graph, Vec::new()) };
     assemble::rewrite(&mut passing, passes, &schedule, Copies::ONE)?;
     let costs = plan.model.costs(chain, &passing.graph);
-    let partner_rate = plan.techniques.bpipe.and_then(|bpipe| bpipe.partner_rate());
+    let partner_rate = plan.techniques.all().find_map(|it| it.facts(stages).partner_rate);
     let grounds = ProfiledGrounds { stages, partner_rate };
     let built = assemble::assemble((passing, &costs), passes, &plan.pipelining(), Copies::ONE, &grounds)?;
     if built.shortfalls.is_empty() { Ok(built) } else { Err(PlanError::DoesNotFit(built.shortfalls)) }

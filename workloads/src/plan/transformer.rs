@@ -12,6 +12,7 @@ use crate::model::transformer::{
     DataParallel, Execution, LayerRecompute, MOMENTS, Overlap, RankParameters, ShardedTransformer, Sharding,
     Step, Transformer,
 };
+use crate::passes::{Around, ModelKind};
 use crate::placement::Extent;
 
 use super::deployed::Deployed;
@@ -158,8 +159,8 @@ fn validate(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), PlanE
         overlap::check_groups((data.ranks, group), plan.sharding, split.expert, &mut wrong);
     }
     pipelining.send.check(&pipelining.schedule, split.stages, &mut wrong);
-    pipelining.techniques.check_hosts(split.stages, &data, step, &mut wrong);
-    pipelining.check(split.stages, data.sharding, &mut wrong);
+    let (model, schedule, stages) = (ModelKind::Transformer, pipelining.schedule, split.stages);
+    pipelining.techniques.check(&Around { model, schedule, stages, data: &data, step }, &mut wrong);
     overlap::check_overlap(&data, plan.one_at_a_time(), plan.deployment.launch, &mut wrong);
     if found.is_empty() { Ok(()) } else { Err(PlanError::Invalid(found)) }
 }

@@ -74,8 +74,8 @@ impl Job<'_> {
             .map(|(stage, replica)| building.rank(stage, replica))
             .collect();
         let mut site = Site { replicas: self.extent.replicas(), ranks, ..Site::default() };
-        let moves = table.moves().map(|(planned, _)| (planned.from, planned.to));
-        for (a, b) in hops.into_iter().chain(moves.collect::<Vec<_>>()) {
+        let moves = table.between_gpus().map(|moved| (moved.from.owner, moved.to.owner));
+        for (a, b) in hops.into_iter().chain(moves) {
             for (from, to) in [(a, b), (b, a)] {
                 for replica in 0..self.extent.replicas() {
                     let rank = site.rank(from, replica);
@@ -88,7 +88,7 @@ impl Job<'_> {
         for spec in channels {
             site.channels.push(building.channel(spec)?);
         }
-        let (offloads, mut arrays) = (table.offloads().next().is_some(), Arrays::new(arrays));
+        let (offloads, mut arrays) = (table.leave_gpus(), Arrays::new(arrays));
         let mut storage = Storage::new(self.machine, cause::id(cause::TRANSFER));
         for number in 0..self.extent.ranks() as u32 {
             let gpu = self.gpu(number / site.replicas, number % site.replicas);

@@ -112,8 +112,9 @@ impl Site {
         let mut site =
             Self { replicas: 1, ranks: vec![RankSite::default(); stages as usize], ..Self::default() };
         let Some(rate) = partner_rate else { return site };
-        for (planned, _) in table.moves() {
-            for (from, to) in [(planned.from, planned.to), (planned.to, planned.from)] {
+        for moved in table.between_gpus() {
+            let [home, partner] = [moved.from.owner, moved.to.owner];
+            for (from, to) in [(home, partner), (partner, home)] {
                 let name = format!("stage[{from}].to[{to}]");
                 let fluid = site.platform.fluid(name, rate, cause::id(cause::TRANSFER));
                 let route = site.platform.route([Demand::on(fluid)]);

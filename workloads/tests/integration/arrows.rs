@@ -18,7 +18,7 @@ const FORBIDDEN: [(&str, &[&str]); 6] = [
 const KNOWN: [&str; 8] = [
     "model/profiled.rs -> cost",
     "model/profiled.rs -> schedule",
-    "passes/composition.rs -> model",
+    "passes/technique.rs -> model",
     "passes/list.rs -> model",
     "passes/recompute/settings.rs -> model",
     "passes/swap/mod.rs -> model",

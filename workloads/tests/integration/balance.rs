@@ -21,7 +21,7 @@ fn plain(p: u32, m: u32) -> PipelinePlan {
 
 fn balanced(p: u32, m: u32, policy: EvictionPolicy) -> PipelinePlan {
     let bpipe = Some(Bpipe { policy, ..Bpipe::default() });
-    PipelinePlan { techniques: Techniques { bpipe, ..Techniques::NONE }, ..plain(p, m) }
+    PipelinePlan { techniques: Techniques { bpipe, ..Techniques::default() }, ..plain(p, m) }
 }
 
 /// Lets BPipe move one micro-batch's activations in `us` microseconds.

@@ -42,7 +42,7 @@ fn balanced() -> (Schedule, OpGraph) {
     let mut table = Dispositions::default();
     let options = Bpipe { policy: EvictionPolicy::EvictNewest, ..Bpipe::default() };
     bpipe::decide(&options, &order, &graph, &mut table).unwrap();
-    realise::moves::realise(&mut schedule, &table);
+    realise::transfers::realise(&mut schedule, &graph, &table);
     (schedule, graph)
 }
 
@@ -66,7 +66,7 @@ fn departing() -> (Schedule, OpGraph) {
         &mut table,
     )
     .unwrap();
-    realise::offload::realise(&mut schedule, &graph, &table);
+    realise::transfers::realise(&mut schedule, &graph, &table);
     (schedule, graph)
 }
 
@@ -229,7 +229,7 @@ fn a_signal_of_two_lanes() {
     });
     assert_finds(
         &found,
-        |fault| matches!(fault, Fault::TwoGivers(signal) if signal == "evictions of stage 0"),
+        |fault| matches!(fault, Fault::TwoGivers(signal) if signal == "activation of stage 0 0 is away"),
     );
 }
 

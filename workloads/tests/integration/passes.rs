@@ -21,7 +21,7 @@ fn plan() -> PipelinePlan {
         techniques: Techniques {
             recompute: Some(keeping(500)),
             bpipe: Some(Bpipe::default()),
-            ..Techniques::NONE
+            ..Techniques::default()
         },
         ..uniform(stage(3, 4, 2, 1), 8, 12, PipelineSchedule::OneFOneB)
     }
@@ -40,7 +40,7 @@ fn any_order_that_passes_allow_gives_the_same_plan() {
         orders.insert(passes.iter().map(|pass| pass.name()).collect::<Vec<_>>());
         assert_eq!(build_by(&plan, &passes).as_ref(), Ok(&expected));
     }
-    assert!(orders.len() > 3, "there is more than one order: {orders:?}");
+    assert!(orders.len() > 1, "there is more than one order: {orders:?}");
 }
 
 /// A pass that lets a forward pass read what nobody has filled.

@@ -74,7 +74,7 @@ pub(crate) fn uniform(
         schedule,
         send: SendMode::Latency,
         steps: 1,
-        techniques: Techniques::NONE,
+        techniques: Techniques::default(),
     }
 }
 

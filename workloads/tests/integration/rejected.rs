@@ -24,15 +24,15 @@ fn everything_out_of_range_is_reported_at_once() {
         fields,
         [
             "steps",
-            "bpipe.transfer",
             "model.profiled_pipeline.activation_kept_for_weight",
             "techniques.recompute.keeps",
             "training.micro_batches",
             "techniques.bpipe",
+            "techniques.bpipe.transfer",
             "recompute.stages"
         ]
     );
-    assert!(found[4].remedy.contains("use 8"), "{}", found[4]);
+    assert!(found[3].remedy.contains("use 8"), "{}", found[3]);
 }
 
 #[test]

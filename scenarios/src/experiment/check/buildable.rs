@@ -16,13 +16,12 @@ const ACCUMULATE: &str = "training.accumulate";
 const SCHEDULE: &str = "parallelism.schedule";
 
 /// Names of wrong values in the workloads, the setting that says each, and others that have a part in it.
-const SETTINGS: [(&str, &str, &[&str]); 18] = [
+const SETTINGS: [(&str, &str, &[&str]); 15] = [
     ("stages", "model.profiled_pipeline.stages", &[SCHEDULE]),
     ("steps", "run.steps", &[]),
     ("activation", "model.profiled_pipeline.activation", &[MICRO_BATCHES]),
     ("forward", "model.profiled_pipeline.forward", &[MICRO_BATCHES]),
-    ("bpipe.transfer", "techniques.bpipe.transfer", &[]),
-    ("recompute", "techniques.recompute", &["techniques.bpipe"]),
+    ("recompute", "techniques.recompute", &[]),
     ("recompute.stages", "techniques.recompute.stages", &[PROFILE]),
     ("schedule.zb-auto.memory_limit", "parallelism.schedule.zb-auto.memory_limit", &[PROFILE]),
     ("send", "parallelism.send", &[SCHEDULE]),
@@ -33,8 +32,6 @@ const SETTINGS: [(&str, &str, &[&str]); 18] = [
     ("launch", "software.launch", &[]),
     ("host_overhead", "software.host_overhead", &[ACCUMULATE]),
     ("drives", "storage", &["machine"]),
-    ("zero_offload.group", "techniques.zero_offload.group", &["model"]),
-    ("zero_infinity.group", "techniques.zero_infinity.group", &["model"]),
 ];
 
 impl Check<'_> {
@@ -73,7 +70,9 @@ impl Check<'_> {
             (path, None) if path.contains('.') => return self.diagnostic(found),
             _ => (scenario.model.path(), &[][..]),
         };
-        self.report_with(path, parts, format!("`{path}`: {}", found.message), found.remedy);
+        let involved = found.involved.iter().map(|(path, _)| *path);
+        let parts: Vec<&str> = parts.iter().copied().chain(involved).collect();
+        self.report_with(path, &parts, format!("`{path}`: {}", found.message), found.remedy);
     }
 
     /// The catalogue knows no kernels of this precision for the GPU.

@@ -1,6 +1,5 @@
 //! What copies of a model share, and when they exchange it.
 
-use workloads::model::transformer::DataParallel;
 use workloads::plan::{check_groups, check_overlap};
 
 use super::Check;
@@ -26,20 +25,10 @@ impl Check<'_> {
             scenario.parallelism.overlap_parameter_gather = Some(Gather::default());
             self.derived.insert(GATHER, "parameters that are shared are gathered for every pass".to_owned());
         }
-        let Parallelism { data, context, sharding_group, .. } = &scenario.parallelism;
-        let ranks = [data, context].map(|count| count.map_or(1, Count::get) as u32).iter().product();
-        let data = DataParallel {
-            sharing: sharding_group.map_or(ranks, |group| group.get() as u32),
-            overlap: transformer::overlap(scenario),
-            ..DataParallel::new(ranks, sharding)
-        };
-        let (stages, step) = (scenario.stages() as u32, transformer::step(scenario));
+        let data = transformer::data_parallel(scenario);
         let deployment = transformer::deployment(scenario);
-        let one_at_a_time = deployment.one_at_a_time(stages);
-        self.diagnostics(|mut wrong| {
-            deployment.pipelining.techniques.check_hosts(stages, &data, step, &mut wrong);
-            check_overlap(&data, one_at_a_time, deployment.launch, &mut wrong);
-        });
+        let one_at_a_time = deployment.one_at_a_time(scenario.stages() as u32);
+        self.diagnostics(|mut wrong| check_overlap(&data, one_at_a_time, deployment.launch, &mut wrong));
     }
 
     /// Groups of copies that share: hybrid sharding.

@@ -19,7 +19,7 @@ const EXPERT: &str = "parallelism.expert";
 const MODE: &str = "techniques.recompute.mode";
 
 /// Settings that mean nothing for a list of layers.
-const FOREIGN: [(&str, &str); 17] = [
+const FOREIGN: [(&str, &str); 16] = [
     ("training.fp8", "layers of a list multiply in `precision`; remove it"),
     ("training.micro_batches", "write `accumulate`: the micro-batches of each copy of the model"),
     ("parallelism.stage_layers", "stages of a list of layers follow from what they take; remove it"),
@@ -36,7 +36,6 @@ const FOREIGN: [(&str, &str); 17] = [
     ("techniques.recompute.layers", "all blocks recompute; remove it"),
     ("techniques.recompute.others", "all blocks recompute; remove it"),
     ("memory.gradient_placeholders", "its products leave their gradients in memory of their own; remove it"),
-    ("techniques.bpipe", "it lends activations of stages that are alike; remove it"),
 ];
 
 /// What the workloads call wrong, and the setting that says it.

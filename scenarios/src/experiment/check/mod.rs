@@ -17,11 +17,12 @@ use std::collections::BTreeMap;
 
 use hw_models::machine::Machine;
 use workloads::diagnostic::Diagnostic;
+use workloads::passes::{Around, ModelKind};
 
 use super::named::Named;
 use super::paths;
 use crate::plans;
-use crate::schema::{Duration, Model, Outside, Scenario};
+use crate::schema::{Duration, Model, Scenario};
 use crate::text::decode::Path;
 use crate::text::node::{Layer, Node};
 use crate::text::problem::Problem;
@@ -137,24 +138,29 @@ impl Check<'_> {
     }
 
     fn techniques(&mut self, scenario: &Scenario) {
-        let sharding = scenario.parallelism.sharding.unwrap_or_default();
-        let stages = scenario.stages() as u32;
-        self.diagnostics(|mut wrong| plans::pipelining(scenario).check(stages, sharding, &mut wrong));
+        let around = Around {
+            model: match scenario.model {
+                Model::ProfiledPipeline(_) => ModelKind::Profile,
+                Model::Transformer(_) => ModelKind::Transformer,
+                Model::Layers(_) => ModelKind::Layers,
+            },
+            schedule: scenario.parallelism.schedule,
+            stages: scenario.stages() as u32,
+            data: &plans::transformer::data_parallel(scenario),
+            step: plans::transformer::step(scenario),
+        };
+        self.diagnostics(|wrong| scenario.techniques.check(&around, wrong));
         self.footprint(scenario);
         self.buffers(scenario);
     }
 
     /// What goes to drives passes no buffer of its host that stays.
     fn buffers(&mut self, scenario: &Scenario) {
-        let Some(offload) = scenario.techniques.activation_offload.as_ref() else { return };
-        let settings = [
-            ("memory.pinned", scenario.memory.pinned.is_some()),
-            ("techniques.activation_offload.pinned", !offload.pinned),
-        ];
-        for (setting, _) in settings.into_iter().filter(|&(_, said)| said && offload.to == Outside::Drives) {
-            let drives = "techniques.activation_offload.to";
-            let about = [(setting, String::new()), (drives, "keeps them elsewhere".to_owned())];
-            let message = "activations on drives need no page-locked memory";
+        let tensors = scenario.techniques.all().filter_map(|technique| technique.facts(1).drives);
+        let pinned = scenario.memory.pinned.is_some();
+        for of in tensors.filter(|of| pinned && of.there && of.from_gpus) {
+            let about = [("memory.pinned", String::new()), (of.kept, "keeps them elsewhere".to_owned())];
+            let message = format!("{} on drives need no page-locked memory", of.what);
             self.report(&about, message, "remove one of the two");
         }
     }

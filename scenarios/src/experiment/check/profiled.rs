@@ -5,13 +5,13 @@ use workloads::limits::check_parts;
 use super::Check;
 use super::batches::Batches;
 use crate::plans;
-use crate::schema::{PairTransfer, PerStage, ProfiledPipeline, Scenario, SendMode, StageSet};
+use crate::schema::{PerStage, ProfiledPipeline, Scenario, SendMode, StageSet};
 
 const PIPELINE: &str = "model.profiled_pipeline";
 const STAGES: &str = "model.profiled_pipeline.stages";
 
 /// Settings that are about transformers and machines.
-const FOREIGN: [(&str, &str); 37] = [
+const FOREIGN: [(&str, &str); 33] = [
     ("machine", "its stages have a `device`: `model: { profiled_pipeline: { device: { memory: 40 GB } } }`"),
     ("calibration", "its times are given; remove it"),
     ("software", "the times of its kernels are given; remove it"),
@@ -39,11 +39,7 @@ const FOREIGN: [(&str, &str); 37] = [
     ("memory.gradient_placeholders", "its activations are given, whoever allocates them; remove it"),
     ("memory.pinned", "it has no host; remove it"),
     ("memory.reserved", "give `model.profiled_pipeline.device.reserved`"),
-    ("techniques.activation_offload", "its activations are no tensors, and it has no host; remove it"),
-    ("techniques.zero_offload", "its steps end without an update, and it has no host; remove it"),
-    ("techniques.swap", "its activations are no tensors, and it has no host; remove it"),
     ("memory.footprint_ratio", "give the memory of its stages: `memory: { limit: 40 GB }`"),
-    ("techniques.zero_infinity", "its steps end without an update, and it has no host; remove it"),
     ("storage", "it is on no machine; remove it"),
     ("techniques.recompute.mode", "its stages recompute as a whole; give `stages` and what each `keeps`"),
     ("techniques.recompute.early_stop", "the time of what is computed again is given; remove it"),
@@ -165,9 +161,7 @@ fn defaults(scenario: &mut Scenario) {
     if let Some(recompute) = &mut scenario.techniques.recompute {
         recompute.stages.get_or_insert_default();
     }
-    if let Some(bpipe) = &mut scenario.techniques.bpipe {
-        bpipe.transfer.get_or_insert(PairTransfer::default());
-    }
+    scenario.techniques.fill_for_profile();
 }
 
 fn listed<T: Copy>(values: &PerStage<T>) -> Option<usize> {

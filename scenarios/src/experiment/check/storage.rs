@@ -4,26 +4,15 @@ use hw_models::catalogue::nearest;
 use hw_models::machine::Machine;
 use hw_models::storage::arrays_of_node;
 use workloads::diagnostic::split;
+use workloads::passes::{Facts, OnDrives};
 
 use super::Check;
 use crate::catalogue;
 use crate::plans::drives::members;
-use crate::schema::{KeptParameters, Outside, Scenario, Storage};
+use crate::schema::{Scenario, Storage};
 
 const NO_DRIVES: &str =
     "write `host`, or give its nodes some: `set: { ssd: { model: samsung-pm9a3-u2-3840gb, count: 4 } }`";
-
-/// A technique that can keep something on drives.
-struct Use<'a> {
-    /// What it keeps there.
-    what: &'static str,
-    /// The setting that says so.
-    kept: &'static str,
-    on_drives: bool,
-    /// The arrays that it names, and their setting.
-    names: &'a [String],
-    arrays: &'static str,
-}
 
 impl Check<'_> {
     /// Checks arrays of drives, the paths to them, and who uses them.
@@ -39,10 +28,13 @@ impl Check<'_> {
                 self.report(&[(&format!("storage.{name}.path"), String::new())], message, help);
             }
         }
-        for of in uses(scenario) {
+        for technique in scenario.techniques.all() {
+            let Facts { path, drives: Some(of), .. } = technique.facts(1) else { continue };
             self.used(&of, &scenario.storage, machine);
+            if of.there && of.from_gpus {
+                self.paths_from_gpus(path, of.names, &scenario.storage);
+            }
         }
-        self.activations(scenario);
     }
 
     /// Reports arrays whose drives are not there, or are another's.
@@ -58,9 +50,9 @@ impl Check<'_> {
     }
 
     /// Reports arrays that a technique names and that are not there, or does not name and has to.
-    fn used(&mut self, of: &Use<'_>, storage: &Storage, machine: &Machine) {
-        let Use { what, kept, names, arrays, .. } = *of;
-        if !of.on_drives {
+    fn used(&mut self, of: &OnDrives<'_>, storage: &Storage, machine: &Machine) {
+        let OnDrives { what, kept, names, arrays, .. } = *of;
+        if !of.there {
             if !names.is_empty() {
                 let about = [(arrays, String::new()), (kept, "says where they are".to_owned())];
                 let message = format!("{what} are not on drives, but arrays are named for them");
@@ -86,43 +78,16 @@ impl Check<'_> {
     }
 
     /// Tensors of a GPU go to drives on paths that do not wait for all of them to be in host memory.
-    fn activations(&mut self, scenario: &Scenario) {
-        let Some(offload) = scenario.techniques.activation_offload.as_ref() else { return };
-        let all = scenario.storage.keys().filter(|_| offload.arrays.is_empty());
-        for name in all.chain(&offload.arrays).filter(|_| offload.to == Outside::Drives) {
-            let path = scenario.storage.get(name).and_then(|array| array.path.as_deref());
+    fn paths_from_gpus(&mut self, technique: &str, names: &[String], storage: &Storage) {
+        let all = storage.keys().filter(|_| names.is_empty());
+        for name in all.chain(names) {
+            let path = storage.get(name).and_then(|array| array.path.as_deref());
             if let Some(path @ ("direct" | "buffered")) = path {
-                let about = [
-                    (&*format!("storage.{name}.path"), String::new()),
-                    ("techniques.activation_offload", "moves tensors of GPUs".to_owned()),
-                ];
+                let setting = format!("storage.{name}.path");
+                let about = [(&*setting, String::new()), (technique, "moves tensors of GPUs".to_owned())];
                 let message = format!("`{path}` holds all of a tensor in host memory on its way from a GPU");
                 self.report(&about, message, "write `bounce` or `gpu-direct`, or leave it out");
             }
         }
     }
-}
-
-fn uses(scenario: &Scenario) -> impl Iterator<Item = Use<'_>> {
-    let techniques = &scenario.techniques;
-    let states = techniques.zero_infinity.as_ref().map(|infinity| Use {
-        what: if infinity.states == Outside::Drives { "states" } else { "parameters" },
-        kept: match infinity.parameters {
-            KeptParameters::Drives if infinity.states == Outside::Host => {
-                "techniques.zero_infinity.parameters"
-            }
-            _ => "techniques.zero_infinity.states",
-        },
-        on_drives: infinity.uses_drives(),
-        names: &infinity.arrays,
-        arrays: "techniques.zero_infinity.arrays",
-    });
-    let activations = techniques.activation_offload.as_ref().map(|offload| Use {
-        what: "activations",
-        kept: "techniques.activation_offload.to",
-        on_drives: offload.to == Outside::Drives,
-        names: &offload.arrays,
-        arrays: "techniques.activation_offload.arrays",
-    });
-    states.into_iter().chain(activations)
 }

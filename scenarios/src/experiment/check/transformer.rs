@@ -13,13 +13,12 @@ use crate::schema::{
 };
 
 /// Settings that are about other models.
-const FOREIGN: [(&str, &str); 6] = [
+const FOREIGN: [(&str, &str); 5] = [
     ("training.micro_batches", "write `accumulate`: the micro-batches of each copy of the model"),
     ("techniques.recompute.forward", "it follows from the operators that run again; remove it"),
     ("techniques.recompute.stages", "give `mode`, and with `layers` how many of each chunk"),
     ("techniques.recompute.keeps", "it follows from `mode`; remove it"),
     ("training.optimizer", "transformers are trained with Adam; remove it"),
-    ("techniques.bpipe.transfer", "activations move over the links of the machine; remove it"),
 ];
 
 impl Check<'_> {

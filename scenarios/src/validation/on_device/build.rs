@@ -123,7 +123,7 @@ fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
         ..Execution::new(micro_batch, sequence, Split::NONE, Dtype::Bf16, attention)
     };
     let whole = LayerRecompute { layers: None, ..*recompute };
-    let pipelining = &plan.deployment.pipelining;
+    let techniques = &plan.deployment.pipelining.techniques;
     let says = [
         (*model != gpt, "the model is a GPT with an output matrix of its own (`tied_embedding: false`)"),
         (execution.step != Step::Whole, "a step is `full`"),
@@ -139,10 +139,7 @@ fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
         (*recompute != whole, "all layers recompute the same"),
         (plan.sharding != Sharding::None || plan.overlap != Overlap::default(), "nothing is shared"),
         (
-            pipelining.techniques.activation_offload.is_some()
-                || pipelining.techniques.swap.is_some()
-                || pipelining.techniques.zero_offload.is_some()
-                || pipelining.techniques.zero_infinity.is_some(),
+            techniques.leave_for_hosts() || techniques.hosted(1).is_some(),
             "nothing leaves the GPU, but where `workload: swap` has activations leave it",
         ),
         (

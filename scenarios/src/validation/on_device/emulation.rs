@@ -41,7 +41,7 @@ pub fn emulation(scenario: &Scenario) -> Result<Emulation, String> {
         plans::profiled::plan(scenario, pipeline);
     let by_rule = !matches!(schedule, PipelineSchedule::ZbV | PipelineSchedule::ZbAuto(_));
     let alike = model.stages.windows(2).all(|pair| pair[0] == pair[1]);
-    let first = model.stages.first().filter(|_| by_rule && alike && techniques == Techniques::NONE);
+    let first = model.stages.first().filter(|_| by_rule && alike && techniques == Techniques::default());
     let first = first.ok_or(
         "stages are emulated that are alike, in an order that does not hang on their times, and without techniques",
     )?;

@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::PlanError;
 use crate::graph::{OpGraph, Phase, StorageId};
 use crate::order::{Order, Visit};
-use crate::transfer::{Conflict, Disposition, Dispositions, Move, Trip};
+use crate::transfer::{Conflict, Dispositions, Listed, Tier, Transfer, Trip, Trips};
 
-use super::{Added, Context, Kind, Pass, Plan, Size};
+use super::{Added, Context, Kind, Pass, Plan, Size, Technique};
 
-pub use settings::{Bpipe, EvictionPolicy, PairTransfer};
+pub use settings::{Bpipe, EvictionPolicy, PairTransfer, TRANSFER};
 
 /// The name of this technique in scenarios and errors.
 pub const NAME: &str = "bpipe";
@@ -34,7 +34,7 @@ impl Pass for Bpipe {
 
     /// Micro-batches of stages with more in flight than the bound go to the partner and come back.
     fn adds(&self, size: &Size<'_>) -> Added {
-        let lenders: Vec<u32> = self.lenders(size.stages, size.micro_batches).collect();
+        let lenders = self.lenders(size.stages, size.micro_batches);
         size.copies(|stage| lenders.contains(&stage))
     }
 
@@ -65,23 +65,21 @@ pub fn decide(
             .filter(|&storage| graph.stored(storage).purpose.is_activation())
             .collect();
         // What recomputation drops needs no room; what it keeps are storages of their own.
-        let moved: Vec<StorageId> = saved.into_iter().filter(|&s| table.get(s).is_none()).collect();
-        if trips.is_empty() || moved.is_empty() {
+        let storages: Vec<StorageId> = saved.into_iter().filter(|&s| table.get(s).is_none()).collect();
+        if trips.is_empty() || storages.is_empty() {
             continue;
         }
-        let (to, away) = (stages - 1 - stage, away(&trips));
-        let planned = table.plan_move(Move { from: stage, to, trips, bound, away });
-        for storage in moved {
-            table.decide(NAME, graph, storage, Disposition::Move(planned))?;
-        }
+        let [from, to] = [stage, stages - 1 - stage].map(Tier::hbm);
+        let trips = Trips::Listed(Listed { away: away(&trips), trips, bound });
+        table.transfer(NAME, graph, Transfer { storages, from, to, trips })?;
     }
     Ok(())
 }
 
 /// Most micro-batches at the partner when each visit begins with everything back that it needs: those lent at a time and
-/// one in transit. A trip leaves beside the visit after `out_after`.
+/// one in transit. A trip leaves beside the visit after `copied_after`.
 fn away(trips: &[Trip]) -> u32 {
-    let returned = |trip: &Trip| trips.partition_point(|other| other.needed_by <= trip.out_after + 1);
+    let returned = |trip: &Trip| trips.partition_point(|other| other.needed_by <= trip.copied_after + 1);
     (1u32..).zip(trips).map(|(left, trip)| left.saturating_sub(returned(trip) as u32)).max().unwrap_or(0)
 }
 
@@ -104,7 +102,7 @@ fn trips(visits: &[Visit], bound: u32, policy: EvictionPolicy) -> Vec<Trip> {
         if let Some(next) = next.filter(|next| away(&trips, next, &resident)) {
             resident.insert(next.micro_batch, now);
             let trip = trips.get_mut(&next.micro_batch).expect("it is away");
-            (trip.back_after, trip.needed_by) = (now.saturating_sub(1), now + 1);
+            (trip.asked_after, trip.needed_by) = (now.saturating_sub(1), now + 1);
         }
         // A backward pass makes room itself; what is fetched beside it waits for that.
         while visit.phase == Phase::Forward && resident.len() > bound as usize {
@@ -123,8 +121,8 @@ fn trips(visits: &[Visit], bound: u32, policy: EvictionPolicy) -> Vec<Trip> {
             };
             let Some((micro_batch, since)) = victim else { break };
             resident.remove(&micro_batch);
-            let out_after = since.max(now.saturating_sub(2));
-            trips.insert(micro_batch, Trip { micro_batch, out_after, back_after: 0, needed_by: 0 });
+            let copied_after = since.max(now.saturating_sub(2));
+            trips.insert(micro_batch, Trip { micro_batch, copied_after, asked_after: 0, needed_by: 0 });
         }
         if visit.phase != Phase::Forward {
             resident.remove(&visit.micro_batch);

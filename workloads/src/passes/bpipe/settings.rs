@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
 use crate::order::PipelineSchedule;
+use crate::passes::{Around, Facts, ModelKind, Technique};
+
+const PATH: &str = "techniques.bpipe";
+/// Setting of a fact of the devices of a profiled pipeline.
+pub const TRANSFER: &str = "techniques.bpipe.transfer";
 
 /// Balance activation memory between the stages `x` and `p - 1 - x`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,31 +56,48 @@ pub enum EvictionPolicy {
 }
 
 impl Bpipe {
-    /// Refuses schedules that BPipe does not balance.
-    pub(crate) fn check(&self, schedule: &PipelineSchedule) -> Option<Diagnostic> {
-        (*schedule != PipelineSchedule::OneFOneB).then(|| {
-            let message = "BPipe balances the 1F1B schedule and no other";
-            Diagnostic::new("techniques.bpipe", message, "use `schedule: 1f1b`, or remove `bpipe`")
-                .with("parallelism.schedule", "holds equally much on all stages, or moves its peaks")
-        })
-    }
-
     /// Most micro-batches resident on an evictor of a pipeline of `stages` stages.
     pub fn bound(&self, stages: u32) -> u32 {
         self.bound.map_or((stages + 2).div_ceil(2), |bound| bound.get() as u32)
     }
+}
 
-    /// Bytes per second between the stages of a pair of a profiled pipeline. `None`: hidden.
-    pub(crate) fn partner_rate(&self) -> Option<f64> {
-        match self.transfer {
-            None | Some(PairTransfer::Hidden) => None,
-            Some(PairTransfer::Rate(rate)) => Some(rate.bytes_per_second() as f64),
+impl Technique for Bpipe {
+    fn facts(&self, _stages: u32) -> Facts<'_> {
+        Facts {
+            path: PATH,
+            activations: Some("lends them to another stage"),
+            partner_rate: match self.transfer {
+                None | Some(PairTransfer::Hidden) => None,
+                Some(PairTransfer::Rate(rate)) => Some(rate.bytes_per_second() as f64),
+            },
+            ..Facts::default()
         }
     }
 
-    /// Stages of a pipeline of `stages` that lend micro-batches: those with more in flight than the bound.
-    pub(crate) fn lenders(&self, stages: u32, micro_batches: u32) -> impl Iterator<Item = u32> {
+    fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
+        if around.model == ModelKind::Layers {
+            wrong(around.foreign(PATH, "it lends activations of stages that are alike; remove it"));
+        } else if around.model == ModelKind::Transformer && self.transfer.is_some() {
+            wrong(around.foreign(TRANSFER, "activations move over the links of the machine; remove it"));
+        }
+        if around.schedule != PipelineSchedule::OneFOneB {
+            let message = "BPipe balances the 1F1B schedule and no other";
+            let refused = Diagnostic::new(PATH, message, "use `schedule: 1f1b`, or remove `bpipe`");
+            wrong(
+                refused.with("parallelism.schedule", "holds equally much on all stages, or moves its peaks"),
+            );
+        }
+        if let Some(rate) = self.facts(around.stages).partner_rate.filter(|rate| !(1e5..=1e15).contains(rate))
+        {
+            let message = format!("`{TRANSFER}`: {rate} B/s is not between 100 KB/s and 1 PB/s");
+            wrong(Diagnostic::new(TRANSFER, message, "write another value"));
+        }
+    }
+
+    /// Those with more in flight than the bound.
+    fn lenders(&self, stages: u32, micro_batches: u32) -> Vec<u32> {
         let bound = self.bound(stages);
-        (0..stages / 2).filter(move |stage| micro_batches.min(stages - stage) > bound)
+        (0..stages / 2).filter(|stage| micro_batches.min(stages - stage) > bound).collect()
     }
 }

@@ -74,7 +74,7 @@ impl HostBuffers {
     /// Decides what of the offloaded storages is not page-locked: all of them, or those that find no room where their turn comes.
     fn decide(&self, stages: &[StageMemory], order: &Order, graph: &OpGraph, table: &mut Dispositions) {
         let pageable: Vec<StorageId> = match self.activations {
-            HostMemory::Pageable => table.offloads().map(|(storage, _)| storage).collect(),
+            HostMemory::Pageable => table.offloads().map(|(storage, ..)| storage).collect(),
             HostMemory::Pinned if self.overflows => {
                 let of_stage = |((stage, memory), visits): ((u32, &StageMemory), &Vec<Visit>)| {
                     let buffers = memory.buffers()?;
@@ -99,9 +99,9 @@ fn overflowing(
 ) -> BTreeSet<StorageId> {
     let (mut copied, mut needed) =
         <(BTreeMap<OpId, Vec<StorageId>>, BTreeMap<OpId, Vec<StorageId>>)>::default();
-    for (storage, offload) in table.offloads().filter(|&(storage, _)| graph.stored(storage).stage == stage) {
-        copied.entry(offload.copied_after).or_default().push(storage);
-        needed.entry(offload.needed_by).or_default().push(storage);
+    for (storage, _, stay) in table.offloads().filter(|(_, transfer, _)| transfer.from.owner == stage) {
+        copied.entry(stay.copied_after).or_default().push(storage);
+        needed.entry(stay.needed_by).or_default().push(storage);
     }
     let (mut buffered, mut pageable) = (BTreeSet::new(), BTreeSet::new());
     for &Visit { phase, chunk, micro_batch } in visits {

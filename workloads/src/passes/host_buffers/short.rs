@@ -13,7 +13,7 @@ use crate::graph::{OpGraph, OpId, StorageId};
 use crate::liveness::Liveness;
 use crate::order::{Order, Visit};
 use crate::schedule::StageMemory;
-use crate::transfer::{Dispositions, Medium, Offload};
+use crate::transfer::{Dispositions, Medium, Stay, Transfer};
 
 /// A stage whose ranks have too little page-locked memory at their hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -46,9 +46,9 @@ pub(super) fn shortages(
         let of_table =
             |table: &&Dispositions| Buffers::of(stage, capacity, graph, table).shortage(visits, swapping);
         let all_locked = |table: &&Dispositions| {
-            let mut leaving =
-                table.offloads().filter(|&(storage, _)| graph.stored(storage).stage == stage).peekable();
-            leaving.peek().is_some() && leaving.all(|(_, offload)| offload.to != Medium::PAGEABLE)
+            let of_stage = table.offloads().filter(|(_, transfer, _)| transfer.from.owner == stage);
+            let mut leaving = of_stage.peekable();
+            leaving.peek().is_some() && leaving.all(|(_, transfer, _)| transfer.to.medium != Medium::PAGEABLE)
         };
         // Who swaps has found room for the rest.
         let stays = !swapping && tables.iter().any(all_locked);
@@ -95,11 +95,10 @@ impl<'a> Buffers<'a> {
     fn of(stage: u32, capacity: u64, graph: &'a OpGraph, table: &Dispositions) -> Self {
         let (mut copied, mut asked, mut needed) =
             <(BTreeMap<_, Vec<Trip>>, BTreeMap<_, _>, BTreeMap<_, _>)>::default();
-        let locked = |storage, offload: &Offload| {
-            graph.stored(storage).stage == stage && offload.to != Medium::PAGEABLE
-        };
-        for (storage, offload) in table.offloads().filter(|&(storage, offload)| locked(storage, offload)) {
-            let &Offload { copied_after, asked_before, needed_by, forwarded, .. } = offload;
+        let locked =
+            |&Transfer { from, to, .. }: &Transfer| from.owner == stage && to.medium != Medium::PAGEABLE;
+        for (storage, _, stay) in table.offloads().filter(|(_, transfer, _)| locked(transfer)) {
+            let &Stay { copied_after, asked_before, needed_by, forwarded, .. } = stay;
             let trip = Trip { storage, bytes: graph.stored(storage).bytes, forwarded };
             copied.entry(copied_after).or_default().push(trip);
             asked.entry(asked_before).or_insert_with(Vec::new).push(trip);

@@ -20,15 +20,20 @@ use crate::graph::part::PartKind;
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::liveness::{Gap, gaps};
 use crate::order::{Order, PipelineSchedule, Visit};
-use crate::transfer::{Conflict, Disposition, Dispositions, Medium, Offload, Outside};
+use crate::transfer::{Conflict, Dispositions, Medium, Outside, Stay, Transfer};
 
 use self::adaptive::{Profile, Tracked};
-use super::{Added, Context, Kind, Pass, Plan, RankProfile, Size};
+use super::{
+    Added, Around, Context, Facts, Kind, ModelKind, OnDrives, Pass, Plan, RankProfile, Size, Technique,
+};
 
 pub use crate::transfer::Store;
 
 /// The name of this technique in scenarios and errors.
 pub const NAME: &str = "activation_offload";
+
+const PATH: &str = "techniques.activation_offload";
+const TO: &str = "techniques.activation_offload.to";
 
 /// Tensors that are offloaded, at least (bytes): 8 Mi elements of two bytes (SSDTrain).
 const SMALLEST: u64 = 16 << 20;
@@ -212,34 +217,22 @@ pub fn decide(
         let needed: Vec<(StorageId, OpId)> =
             candidates.iter().map(|candidate| (candidate.storage, candidate.needed_by)).collect();
         leaving(stage, chunk).choose(&mut candidates);
-        for Gap { storage, filled_by, last_used_by: leaves_after, needed_by, .. } in candidates {
+        for Gap { storage, filled_by, last_used_by: freed_after, needed_by, .. } in candidates {
             let at = needed.iter().position(|&(known, _)| known == storage).unwrap_or_default();
             let (_, asked_before) = needed[at.saturating_sub(technique.prefetch.get() as usize)];
             let copied_after = match technique.store {
                 Store::Produced => filled_by,
-                Store::LastUse => leaves_after,
+                Store::LastUse => freed_after,
             };
             let forwarded = technique.forwarding;
-            let offload = Offload { to, copied_after, leaves_after, asked_before, needed_by, forwarded };
-            table.decide(NAME, graph, storage, Disposition::Offload(offload))?;
+            let stay = Stay { copied_after, freed_after, asked_before, needed_by, forwarded };
+            table.transfer(NAME, graph, Transfer::out(stage, storage, to, stay))?;
         }
     }
     Ok(())
 }
 
 impl ActivationOffload {
-    /// Refuses schedules with which nothing can be kept adaptively.
-    pub(crate) fn check(&self, schedule: &PipelineSchedule) -> Option<Diagnostic> {
-        let chunks = matches!(schedule, PipelineSchedule::Interleaved(_));
-        (self.keep == Keep::Adaptive && chunks).then(|| {
-            let message = "what stays adaptively is from one forward pass of a stage";
-            let remedy = "use `1f1b` or `gpipe`, or say how many layers stay: `keep: { layers: 1 }`";
-            let note = "has several forward passes of a stage for each micro-batch";
-            Diagnostic::new("techniques.activation_offload.keep", message, remedy)
-                .with("parallelism.schedule", note)
-        })
-    }
-
     /// Bytes of a tensor that leaves, at least.
     pub fn smallest(&self) -> u64 {
         self.smallest.map_or(SMALLEST, Bytes::bytes)
@@ -255,6 +248,45 @@ impl ActivationOffload {
                 Keep::LastLayer => all_but_last(of_chunk, u32::from(returns_at_once(order, stage, chunk))),
                 Keep::Adaptive => all_but_last(of_chunk, 0),
             }
+        }
+    }
+}
+
+impl Technique for ActivationOffload {
+    fn facts(&self, _stages: u32) -> Facts<'_> {
+        Facts {
+            path: PATH,
+            activations: Some("moves all that is large enough"),
+            activations_pinned: Some(self.pinned),
+            drives: Some(OnDrives {
+                what: "activations",
+                from_gpus: true,
+                kept: TO,
+                there: self.to == Outside::Drives,
+                names: &self.arrays,
+                arrays: "techniques.activation_offload.arrays",
+            }),
+            ..Facts::default()
+        }
+    }
+
+    fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
+        if around.model == ModelKind::Profile {
+            return wrong(
+                around.foreign(PATH, "its activations are no tensors, and it has no host; remove it"),
+            );
+        }
+        if self.keep == Keep::Adaptive && matches!(around.schedule, PipelineSchedule::Interleaved(_)) {
+            let message = "what stays adaptively is from one forward pass of a stage";
+            let remedy = "use `1f1b` or `gpipe`, or say how many layers stay: `keep: { layers: 1 }`";
+            let note = "has several forward passes of a stage for each micro-batch";
+            let refused = Diagnostic::new("techniques.activation_offload.keep", message, remedy);
+            wrong(refused.with("parallelism.schedule", note));
+        }
+        if self.to == Outside::Drives && !self.pinned {
+            let message = "activations on drives need no page-locked memory";
+            let path = "techniques.activation_offload.pinned";
+            wrong(Diagnostic::new(path, message, "remove one of the two").with(TO, "keeps them elsewhere"));
         }
     }
 }

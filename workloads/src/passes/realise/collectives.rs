@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::graph::{Op, OpGraph, OpId};
-use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
+use crate::schedule::{Call, Item, Lane, LaneKind, Schedule, SignalId, Why};
 
 /// Moves such collectives to the collective lane of their stage.
 pub fn realise(schedule: &mut Schedule, graph: &OpGraph) {
@@ -57,9 +57,8 @@ fn launch(
     graph: &OpGraph,
     signals: &BTreeMap<OpId, (SignalId, SignalId)>,
 ) -> Vec<Item> {
-    let wait = |signal, why| Item::Await { signal, nth: Nth::MicroBatch, why };
     let end = |under_way: UnderWay| {
-        std::iter::once(wait(under_way.done, Why::Communication)).chain(under_way.frees)
+        std::iter::once(Item::wait(under_way.done, Why::Communication)).chain(under_way.frees)
     };
     let mut collectives = Vec::new();
     let mut rewritten = Vec::with_capacity(items.len());
@@ -80,7 +79,7 @@ fn launch(
             continue;
         };
         rewritten.push(Item::Signal(launched));
-        collectives.extend([wait(launched, Why::Bubble), item, Item::Signal(done)]);
+        collectives.extend([Item::wait(launched, Why::Bubble), item, Item::Signal(done)]);
         under_way.push(UnderWay { op, done, left: graph.get(op).beside, frees: Vec::new() });
     }
     // The visit ends with its last collective; what follows in the block (messages, frees) comes after it.

@@ -21,8 +21,10 @@ use std::collections::BTreeMap;
 
 use crate::exchange::{Exchange, LaunchedBy, ReadAhead, Tie};
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
-use crate::schedule::{Block, Call, Item, Lane, LaneKind, Nth, Schedule, SignalId, Variants, Why};
+use crate::schedule::{Block, Call, Insertions, Item, Lane, LaneKind, Nth, Schedule, SignalId, Why};
 use crate::transfer::Tier;
+
+use super::launches::launched;
 
 /// Adds the lanes of the exchanges, and what launches and awaits them. Gives by the last operator of each the signal that it is done.
 pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange]) -> BTreeMap<OpId, SignalId> {
@@ -60,22 +62,15 @@ pub fn realise(schedule: &mut Schedule, graph: &OpGraph, exchanges: &[Exchange])
                 sent: schedule.signal(format!("parameters of stage {stage}, sent")),
             });
         // What a gather hangs on may be a collective; what completes a gradient is an operator.
-        gathers.started = started(schedule, stage);
+        gathers.started = launched(schedule, stage, LaneKind::Collective);
         let Some(compute) = schedule.compute(stage) else { continue };
         // What goes before which item of each call.
-        let mut edits = vec![BTreeMap::<usize, Vec<Item>>::new(); compute.calls.len()];
+        let mut edits = vec![Insertions::new(); compute.calls.len()];
         lanes.extend(gather(compute, graph, (&gathers, ahead), last, &mut edits));
         lanes.extend(ahead.and_then(|ahead| read_ahead(compute, &gathers, ahead)));
         lanes.extend(reduce(compute, graph, &sums, last, &mut edits));
         await_gathers(compute, &gathers, &mut edits);
-        let mut variants = Variants::default();
-        for (call, edit) in edits.into_iter().enumerate().filter(|(_, edit)| !edit.is_empty()) {
-            variants.apply(compute, call, edit.clone(), |items| {
-                for (at, new) in edit.into_iter().rev() {
-                    items.splice(at..at, new);
-                }
-            });
-        }
+        compute.insert(edits);
     }
     schedule.lanes.extend(lanes);
     ends
@@ -109,7 +104,7 @@ struct Ahead {
 struct Tied<'a> {
     by_operator: BTreeMap<OpId, Vec<Beside<'a>>>,
     /// Collectives of visits that a signal starts on a lane of their own.
-    started: BTreeMap<SignalId, OpId>,
+    started: BTreeMap<SignalId, (OpId, bool)>,
 }
 
 impl<'a> Tied<'a> {
@@ -118,7 +113,7 @@ impl<'a> Tied<'a> {
         let tied = |(at, item): (usize, &Item)| {
             let op = match item {
                 Item::Execute(op) => op,
-                Item::Signal(signal) => self.started.get(signal)?,
+                Item::Signal(signal) => &self.started.get(signal)?.0,
                 _ => return None,
             };
             self.by_operator.get(op).map(|tied| (at, tied))
@@ -126,17 +121,6 @@ impl<'a> Tied<'a> {
         let by_item = block.items.iter().enumerate().filter_map(tied);
         by_item.flat_map(|(at, tied)| tied.iter().map(move |&beside| (at, beside))).collect()
     }
-}
-
-/// The collectives of visits of a stage that run on a lane of their own, by the signal that starts each.
-fn started(schedule: &Schedule, stage: u32) -> BTreeMap<SignalId, OpId> {
-    let lanes = schedule.lanes.iter().filter(|lane| lane.stage == stage && lane.kind == LaneKind::Collective);
-    let pairs = lanes.flat_map(|lane| &lane.blocks).flat_map(|block| block.items.windows(2));
-    let pair = |pair: &[Item]| match *pair {
-        [Item::Await { signal, .. }, Item::Execute(op)] => Some((signal, op)),
-        _ => None,
-    };
-    pairs.filter_map(pair).collect()
 }
 
 impl Beside<'_> {
@@ -161,17 +145,13 @@ impl Beside<'_> {
     }
 }
 
-const fn wait(signal: SignalId, why: Why) -> Item {
-    Item::Await { signal, nth: Nth::MicroBatch, why }
-}
-
 /// Launches the gathers of a compute lane; gives their lane.
 fn gather(
     compute: &Lane,
     graph: &OpGraph,
     (gathers, ahead): (&Tied<'_>, Option<Ahead>),
     last: u32,
-    edits: &mut [BTreeMap<usize, Vec<Item>>],
+    edits: &mut [Insertions],
 ) -> Option<Lane> {
     let of_block: Vec<_> = compute.blocks.iter().map(|block| gathers.of(block)).collect();
     let place = Tier::hbm(compute.stage);
@@ -201,7 +181,7 @@ fn gather(
                     edit(begun, beside.begun.map(Item::Signal).into_iter().collect());
                     let writes = filled(graph, &beside);
                     let mut items: Vec<Item> =
-                        beside.begun.map(|begun| wait(begun, Why::Memory)).into_iter().collect();
+                        beside.begun.map(|begun| Item::wait(begun, Why::Memory)).into_iter().collect();
                     items.extend(writes.map(|storage| Item::Allocate(storage, place)));
                     items.push(Item::Signal(beside.launched));
                     edit(readers[issued], items);
@@ -215,7 +195,7 @@ fn gather(
             if let Some(Ahead { there, .. }) = ahead {
                 items.push(Item::Await { signal: there, nth: Nth::Number(after), why: Why::Transfer });
             }
-            items.push(wait(beside.launched, Why::Bubble));
+            items.push(Item::wait(beside.launched, Why::Bubble));
             if beside.by == LaunchedBy::Device {
                 items.extend(filled(graph, beside).map(|storage| Item::Allocate(storage, place)));
             }
@@ -248,7 +228,7 @@ fn read_ahead(compute: &Lane, gathers: &Tied<'_>, Ahead { there, sent }: Ahead) 
             let free = Item::Await { signal: sent, nth: Nth::Number(buffers), why: Why::Memory };
             let mut items = vec![free, Item::Execute(op), Item::Signal(there)];
             if is_first {
-                items.insert(0, wait(beside.launched, Why::Bubble));
+                items.insert(0, Item::wait(beside.launched, Why::Bubble));
             }
             if is_last {
                 // Until the next step has begun there is nothing to read.
@@ -268,11 +248,11 @@ fn filled(graph: &OpGraph, beside: &Beside<'_>) -> impl Iterator<Item = StorageI
 }
 
 /// Makes readers wait for their gathers.
-fn await_gathers(compute: &Lane, gathers: &Tied<'_>, edits: &mut [BTreeMap<usize, Vec<Item>>]) {
+fn await_gathers(compute: &Lane, gathers: &Tied<'_>, edits: &mut [Insertions]) {
     let of_block: Vec<_> = compute.blocks.iter().map(|block| gathers.of(block)).collect();
     for (call, edit) in compute.calls.iter().zip(edits) {
         for &(at, beside) in &of_block[call.block as usize] {
-            edit.entry(at).or_default().push(wait(beside.done, Why::Communication));
+            edit.entry(at).or_default().push(Item::wait(beside.done, Why::Communication));
         }
     }
 }
@@ -284,7 +264,7 @@ fn reduce(
     graph: &OpGraph,
     sums: &Tied<'_>,
     last: u32,
-    edits: &mut [BTreeMap<usize, Vec<Item>>],
+    edits: &mut [Insertions],
 ) -> Option<Lane> {
     let of_block: Vec<_> = compute.blocks.iter().map(|block| sums.of(block)).collect();
     let place = Tier::hbm(compute.stage);
@@ -300,18 +280,18 @@ fn reduce(
             let next = items[writer + 1..].iter().position(|item| matches!(item, Item::Execute(_)));
             let edit = edits[n].entry(next.map_or(items.len(), |next| writer + 1 + next)).or_default();
             if beside.once() {
-                awaited.push(wait(beside.done, Why::Communication));
+                awaited.push(Item::wait(beside.done, Why::Communication));
             } else if let Some(before) = before.replace(beside) {
-                edit.push(wait(before.done, Why::Communication));
+                edit.push(Item::wait(before.done, Why::Communication));
             }
             edit.push(beside.give(beside.launched));
         }
         if call.micro_batch == last {
-            awaited.extend(before.map(|before| wait(before.done, Why::Communication)));
+            awaited.extend(before.map(|before| Item::wait(before.done, Why::Communication)));
         }
         let happening = of_block[call.block as usize].iter().filter(happens).map(|&(_, beside)| beside);
         calls.push(compute, n, last, happening, |beside, _, first| {
-            let mut items = vec![wait(beside.launched, Why::Bubble)];
+            let mut items = vec![Item::wait(beside.launched, Why::Bubble)];
             items.extend(beside.executed(graph, first));
             let reads = beside.ops.iter().flat_map(|&op| &graph.get(op).reads);
             items.extend(reads.map(|&storage| Item::Free(storage, place)));

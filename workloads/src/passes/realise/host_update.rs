@@ -71,10 +71,6 @@ impl Signals {
     }
 }
 
-const fn wait(signal: SignalId, why: Why) -> Item {
-    Item::Await { signal, nth: Nth::MicroBatch, why }
-}
-
 /// The compute lane lets the host update, and waits for all that it does then.
 fn hand_over(compute: &mut Lane, groups: &[HostGroup], signals: &Signals) {
     let is_update =
@@ -92,7 +88,9 @@ fn hand_over(compute: &mut Lane, groups: &[HostGroup], signals: &Signals) {
         },
     );
     let back = groups.iter().any(|group| group.back.is_some()).then_some(signals.back);
-    awaited.extend(written.into_iter().chain(updated).chain(back).map(|signal| wait(signal, Why::Transfer)));
+    awaited.extend(
+        written.into_iter().chain(updated).chain(back).map(|signal| Item::wait(signal, Why::Transfer)),
+    );
     for block in &mut compute.blocks {
         let Some(first) = block.items.iter().position(is_update) else { continue };
         block.items.retain(|item| !is_update(item));
@@ -105,11 +103,11 @@ fn read(HostUpdate { gradients, groups, buffers, .. }: &HostUpdate, signals: &Si
     for (number, group) in groups.iter().enumerate() {
         let Some(read) = group.read else { continue };
         if items.is_empty() {
-            items.push(wait(signals.begins, Why::Bubble));
-            items.extend((!gradients.is_empty()).then_some(wait(signals.kept, Why::Transfer)));
+            items.push(Item::wait(signals.begins, Why::Bubble));
+            items.extend((!gradients.is_empty()).then_some(Item::wait(signals.kept, Why::Transfer)));
         }
         let before = number.checked_sub(*buffers as usize).map(|before| signals.written[before]);
-        items.extend(before.map(|written| wait(written, Why::Memory)));
+        items.extend(before.map(|written| Item::wait(written, Why::Memory)));
         items.extend([Item::Execute(read), Item::SignalStep(signals.read[number])]);
     }
     items
@@ -123,12 +121,12 @@ fn update_groups(
 ) -> Vec<Item> {
     let mut items = Vec::new();
     for (HostGradients { received, copied, .. }, &signal) in gradients.iter().zip(&signals.copied) {
-        items.extend(done.get(received).map(|&received| wait(received, Why::Bubble)));
+        items.extend(done.get(received).map(|&received| Item::wait(received, Why::Bubble)));
         items.extend([Item::Execute(*copied), Item::SignalStep(signal)]);
     }
-    items.push(wait(signals.begins, Why::Bubble));
+    items.push(Item::wait(signals.begins, Why::Bubble));
     for ((group, &read), &updated) in groups.iter().zip(&signals.read).zip(&signals.updated) {
-        items.extend(group.read.map(|_| wait(read, Why::Transfer)));
+        items.extend(group.read.map(|_| Item::wait(read, Why::Transfer)));
         items.extend([Item::Execute(group.update), Item::SignalStep(updated)]);
     }
     items
@@ -137,14 +135,14 @@ fn update_groups(
 fn write(HostUpdate { gradients, groups, .. }: &HostUpdate, signals: &Signals) -> Vec<Item> {
     let mut items = Vec::new();
     for (gradients, &copied) in gradients.iter().zip(&signals.copied) {
-        items.extend([wait(copied, Why::Bubble), Item::Execute(gradients.written)]);
+        items.extend([Item::wait(copied, Why::Bubble), Item::Execute(gradients.written)]);
     }
     items.extend((!gradients.is_empty()).then_some(Item::SignalStep(signals.kept)));
     for ((group, &updated), &written) in groups.iter().zip(&signals.updated).zip(&signals.written) {
         if group.written.is_empty() {
             continue;
         }
-        items.push(wait(updated, Why::Bubble));
+        items.push(Item::wait(updated, Why::Bubble));
         items.extend(group.written.iter().copied().map(Item::Execute));
         items.push(Item::SignalStep(written));
     }
@@ -163,7 +161,7 @@ fn give_back(HostUpdate { groups, delayed, .. }: &HostUpdate, signals: &Signals)
         return items;
     }
     if *delayed {
-        items.insert(0, wait(signals.begins, Why::Bubble));
+        items.insert(0, Item::wait(signals.begins, Why::Bubble));
     }
     items.push(Item::SignalStep(signals.back));
     items

@@ -30,7 +30,7 @@ impl Pass for Launches {
     }
 
     fn follows(&self) -> &'static [&'static str] {
-        &["visits", "moves", "offloads", "messages"]
+        &["visits", "transfers", "messages"]
     }
 
     fn apply(&self, plan: &mut Plan, context: &Context<'_>) -> Result<(), PlanError> {
@@ -80,7 +80,7 @@ struct Launched {
 }
 
 /// The operator that each signal starts on a lane, which does nothing else before it but, as is told, take memory.
-fn launched(schedule: &Schedule, stage: u32, kind: LaneKind) -> BTreeMap<SignalId, (OpId, bool)> {
+pub(super) fn launched(schedule: &Schedule, stage: u32, kind: LaneKind) -> BTreeMap<SignalId, (OpId, bool)> {
     let mut launched = BTreeMap::new();
     let lanes = schedule.lanes.iter().filter(|lane| is(lane, kind, stage));
     for block in lanes.flat_map(|lane| &lane.blocks) {
@@ -150,7 +150,7 @@ fn host(
                     let part = if number > 0 { format!(", part {number}") } else { String::new() };
                     schedule.signal(format!("{}{part} of stage {stage}, issued", block.name))
                 });
-                part.insert(first, Item::Await { signal, nth: Nth::MicroBatch, why: Why::Launch });
+                part.insert(first, Item::wait(signal, Why::Launch));
                 let list = IssueId(schedule.issues.len() as u32);
                 schedule.issues.push(ops);
                 let given = if is_end { Item::SignalStep(signal) } else { Item::Signal(signal) };
@@ -186,8 +186,8 @@ fn parts(
                 let name = format!("operator {}, awaited by the host", op.0);
                 let signal = *ends.entry(op).or_insert_with(|| schedule.signal(name));
                 part.push(Item::Signal(signal));
-                let wait = Item::Await { signal, nth: Nth::MicroBatch, why: Why::Bubble };
-                parts.push((std::mem::replace(&mut before, vec![wait]), std::mem::take(&mut part)));
+                let wait = vec![Item::wait(signal, Why::Bubble)];
+                parts.push((std::mem::replace(&mut before, wait), std::mem::take(&mut part)));
             }
             Item::Signal(signal) => {
                 let Some(&storages) = launched.memory.get(&signal) else { continue };

@@ -10,7 +10,7 @@ use crate::diagnostic::Diagnostic;
 use crate::error::PlanError;
 use crate::order::PipelineSchedule;
 use crate::passes::{Context, Kind, Pass, Plan};
-use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Schedule, SignalId, Variants, Why};
+use crate::schedule::{Call, Item, Lane, LaneKind, Schedule, SignalId, Why};
 
 /// How boundary tensors are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -45,7 +45,7 @@ impl Pass for SendMode {
     }
 
     fn follows(&self) -> &'static [&'static str] {
-        &["visits", "moves", "offloads"]
+        &["visits", "transfers"]
     }
 
     fn apply(&self, plan: &mut Plan, _: &Context<'_>) -> Result<(), PlanError> {
@@ -139,9 +139,8 @@ fn links(
             .entry(hop.to)
             .or_insert_with(|| (Lane::new(lane.stage, LaneKind::Link { to: hop.to }), BTreeMap::new()));
         let block = *blocks.entry(message).or_insert_with(|| {
-            let wait = |signal, why| Item::Await { signal, nth: Nth::MicroBatch, why };
-            let mut items = vec![wait(ready[&message], Why::Bubble)];
-            items.extend(wanted.get(&message).map(|&signal| wait(signal, Why::Skew)));
+            let mut items = vec![Item::wait(ready[&message], Why::Bubble)];
+            items.extend(wanted.get(&message).map(|&signal| Item::wait(signal, Why::Skew)));
             items.extend([Item::Signal(departed[&message]), Item::Carry(message, hop)]);
             link.block("send", items)
         });
@@ -159,8 +158,8 @@ fn await_departures(lane: &mut Lane, departed: &BTreeMap<SignalId, SignalId>) {
         let Some(at) = receive else { continue };
         if let Item::Await { signal, why, .. } = &mut block.items[at] {
             *why = Why::Communication;
-            let (signal, nth) = (departed[signal], Nth::MicroBatch);
-            block.items.insert(at, Item::Await { signal, nth, why: Why::Bubble });
+            let departed = departed[signal];
+            block.items.insert(at, Item::wait(departed, Why::Bubble));
         }
     }
 }
@@ -180,8 +179,8 @@ fn hand_over(
                 sent = waits.then_some(message);
             }
         }
-        let wait = |signal, why| Item::Await { signal, nth: Nth::MicroBatch, why };
-        let arrival = |message| [wait(departed[&message], Why::Skew), wait(message, Why::Communication)];
+        let arrival =
+            |message| [Item::wait(departed[&message], Why::Skew), Item::wait(message, Why::Communication)];
         block.items.extend(sent.map(arrival).into_iter().flatten());
     }
 }
@@ -198,16 +197,11 @@ fn announce(lane: &mut Lane, wanted: &BTreeMap<SignalId, SignalId>) {
     let of = |call: &Call| receives[call.block as usize];
     let first = lane.calls.first().and_then(of);
     let next: Vec<_> = lane.calls.iter().skip(1).map(of).collect();
-    let mut variants = Variants::default();
-    for call in 0..lane.calls.len() {
-        let own = first.filter(|_| call == 0);
-        let next = next.get(call).copied().flatten();
-        if own.is_none() && next.is_none() {
-            continue;
-        }
-        variants.apply(lane, call, (own, next), |items| {
-            items.extend(next.map(Item::Signal));
-            items.splice(0..0, own.map(Item::Signal));
-        });
-    }
+    let insertions = lane.calls.iter().enumerate().map(|(call, of_block)| {
+        let own = first.filter(|_| call == 0).map(|own| (0, vec![Item::Signal(own)]));
+        let end = lane.blocks[of_block.block as usize].items.len();
+        let next = next.get(call).copied().flatten().map(|next| (end, vec![Item::Signal(next)]));
+        own.into_iter().chain(next).collect()
+    });
+    lane.insert(insertions.collect());
 }

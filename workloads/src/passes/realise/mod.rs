@@ -6,7 +6,6 @@ pub mod exchanges;
 pub mod host_update;
 pub mod launches;
 pub mod messages;
-pub mod moves;
-pub mod offload;
 pub mod recompute;
+pub mod transfers;
 pub mod visits;

@@ -8,7 +8,7 @@ use crate::error::PlanError;
 use crate::graph::{Op, OpGraph, OpId, Phase, StorageId};
 use crate::order::{Order, Visit};
 use crate::passes::{Context, Kind, Pass, Plan, Step};
-use crate::schedule::{Call, Item, Lane, LaneKind, Nth, Schedule, SignalId, StageMemory, Why};
+use crate::schedule::{Call, Item, Lane, LaneKind, Schedule, SignalId, StageMemory, Why};
 use crate::transfer::Tier;
 
 use super::{collectives, exchanges, host_update, recompute};
@@ -137,7 +137,7 @@ fn items(graph: &OpGraph, ops: &[OpId], last_uses: &[Vec<StorageId>], around: Ar
     let Op { stage, phase, .. } = *graph.get(ops[0]);
     let home = Tier::hbm(stage);
     let mut items = Vec::new();
-    items.extend(receive.map(|signal| Item::Await { signal, nth: Nth::MicroBatch, why: Why::Bubble }));
+    items.extend(receive.map(|signal| Item::wait(signal, Why::Bubble)));
     if phase == Phase::Forward {
         items.push(Item::Enter(home));
     }

@@ -23,14 +23,14 @@ use serde::{Deserialize, Serialize};
 use crate::cost::{CostBook, HostLinks};
 use crate::diagnostic::Diagnostic;
 use crate::error::{PlanError, Shortfall};
-use crate::graph::{OpGraph, StorageId};
+use crate::graph::OpGraph;
 use crate::model::transformer::Sharding;
 use crate::names::kind;
 use crate::order::Visit;
 use crate::schedule::StageMemory;
-use crate::transfer::{Disposition, Medium, Offload, Store};
+use crate::transfer::{Medium, Stay, Store, Transfer};
 
-use super::{Added, Context, Kind, Pass, Plan, Size, Step};
+use super::{Added, Around, Context, Facts, Kind, ModelKind, Pass, Plan, Size, Step, Technique};
 
 use again::{Choice, realise};
 pub use mixed_integer::SLOTS;
@@ -40,6 +40,8 @@ use timeline::{Candidate, Timeline};
 
 /// The name of this technique in scenarios and errors.
 pub const NAME: &str = "swap";
+
+const PATH: &str = "techniques.swap";
 
 /// Move as much of what the forward pass saves to host memory, tensor by tensor, as must be for the
 /// GPU's memory, and back before the backward pass needs it.
@@ -105,9 +107,23 @@ pub enum Coordination {
     Bidirectional,
 }
 
-impl Swap {
+impl Technique for Swap {
+    fn facts(&self, _stages: u32) -> Facts<'_> {
+        Facts {
+            path: PATH,
+            activations: Some("moves as much as must be"),
+            activations_pinned: Some(self.pinned),
+            ..Facts::default()
+        }
+    }
+
     /// Reports copies that cannot be a pass behind others.
-    pub(crate) fn check(&self, stages: u32, sharding: Sharding, wrong: &mut impl FnMut(Diagnostic)) {
+    fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
+        if around.model == ModelKind::Profile {
+            return wrong(
+                around.foreign(PATH, "its activations are no tensors, and it has no host; remove it"),
+            );
+        }
         if self.coordination != Coordination::Bidirectional {
             return;
         }
@@ -115,7 +131,7 @@ impl Swap {
             Diagnostic::new("techniques.swap.coordination", message, remedy)
                 .noting("lets copies of the model be a pass behind others")
         };
-        if stages > 1 {
+        if around.stages > 1 {
             let message = "copies of a pipeline are in forward and backward passes at the same time already";
             let note = "lets stages be passes behind others";
             wrong(
@@ -123,7 +139,7 @@ impl Swap {
                     .with("parallelism.pipeline", note),
             );
         }
-        if sharding == Sharding::Parameters {
+        if around.data.sharding == Sharding::Parameters {
             let message = "copies that gather parameters together cannot be a pass behind each other";
             let remedy = "use `oblivious` or `disjoint`, or share no parameters";
             let note = "gathers parameters of all copies in every pass";
@@ -198,9 +214,9 @@ impl Pass for Swap {
             let stage = Stage::new(self, stage, visits, costs, memory.room(), links, again);
             for cohort in 0..cohorts {
                 match stage.decide(self, (cohort, cohorts)) {
-                    Ok((offloads, decided)) => {
+                    Ok((transfers, decided)) => {
                         swapped.push(decided);
-                        away(graph, steps, cohort, &offloads)?;
+                        away(graph, steps, cohort, &transfers)?;
                     }
                     Err(no_room) if cohort == 0 => shortfalls.push(stage.told(no_room, memory, graph)),
                     Err(_) => {}
@@ -235,17 +251,10 @@ fn produced_again(technique: &Swap, plan: &mut Plan, estimates: &CostBook) -> Ve
 }
 
 /// Lets storages be away in a cohort.
-fn away(
-    graph: &OpGraph,
-    steps: &mut [Step],
-    cohort: u32,
-    offloads: &[(StorageId, Offload)],
-) -> Result<(), PlanError> {
+fn away(graph: &OpGraph, steps: &mut [Step], cohort: u32, transfers: &[Transfer]) -> Result<(), PlanError> {
     for step in steps {
         let table = &mut step.cohorts[cohort as usize].table;
-        for &(storage, offload) in offloads {
-            table.decide(NAME, graph, storage, Disposition::Offload(offload))?;
-        }
+        transfers.iter().try_for_each(|transfer| table.transfer(NAME, graph, transfer.clone()))?;
     }
     Ok(())
 }
@@ -292,21 +301,20 @@ impl Stage {
         &self,
         technique: &Swap,
         (cohort, cohorts): (u32, u32),
-    ) -> Result<(Vec<(StorageId, Offload)>, Swapped), NoRoom> {
+    ) -> Result<(Vec<Transfer>, Swapped), NoRoom> {
         let Self { number, timeline, room, links, bound, again } = self;
         let (plan, proven) = planned(technique, self, (cohort, cohorts))?;
-        let mut offloads = Vec::new();
+        let mut transfers = Vec::new();
         for (candidate, asked) in timeline.candidates.iter().zip(&plan.asked) {
             let Some(asked) = *asked else { continue };
-            let offload = Offload {
-                to: Medium::PAGE_LOCKED,
+            let stay = Stay {
                 copied_after: candidate.copied_after,
-                leaves_after: candidate.leaves_after,
+                freed_after: candidate.leaves_after,
                 asked_before: timeline.returning(candidate, asked),
                 needed_by: timeline.returning(candidate, candidate.before_needed()),
                 forwarded: false,
             };
-            offloads.push((candidate.storage, offload));
+            transfers.push(Transfer::out(*number, candidate.storage, Medium::PAGE_LOCKED, stay));
         }
         let away = plan.away().into_iter().filter(|&away| away).count();
         let swapped = Swapped {
@@ -322,7 +330,7 @@ impl Stage {
             bound: *bound,
             proven,
         };
-        Ok((offloads, swapped))
+        Ok((transfers, swapped))
     }
 
     /// Which stage has no room, at what moment, by how many bytes.

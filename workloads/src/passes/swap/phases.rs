@@ -22,7 +22,7 @@ impl Pass for Phases {
     }
 
     fn follows(&self) -> &'static [&'static str] {
-        &["visits", "moves", "offloads", "messages", "launches"]
+        &["visits", "transfers", "messages", "launches"]
     }
 
     fn adds(&self, size: &Size<'_>) -> Added {

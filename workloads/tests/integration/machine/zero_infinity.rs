@@ -1,6 +1,6 @@
 //! States of the optimizer on drives, and parameters in host memory.
 
-use hw_models::settings::Count;
+use hw_models::settings::{Count, Rate};
 use hw_models::storage::{Array, Members, OffloadedStates};
 use proptest::prelude::*;
 use workloads::model::hosted::KeptParameters;
@@ -161,8 +161,8 @@ fn an_update_takes_what_its_states_take() {
     let machine = world.machine();
     let array = Array::of("drives", machine.drives_of_node(0).collect());
     for buffers in [1, 3] {
-        let mut plan = kept(ZeroInfinity { buffers: Count::literal(buffers.into()), ..ALL }, 1, 1);
-        plan.deployment.hosts.update = Some(20e9);
+        let rate = Some(Rate::new_bytes_per_second(20_000_000_000));
+        let plan = kept(ZeroInfinity { buffers: Count::literal(buffers.into()), rate, ..ALL }, 1, 1);
         let states = OffloadedStates {
             array: &array,
             memory: machine.memory_of(machine.gpu(0)).unwrap(),

@@ -1,6 +1,6 @@
 //! States of the optimizer that are with the hosts of their GPUs.
 
-use hw_models::settings::Count;
+use hw_models::settings::{Count, Rate};
 use proptest::prelude::*;
 use sim_core::fixed::Ratio;
 use sim_core::platform::{Demand, Route};
@@ -29,7 +29,8 @@ pub(super) fn hosted(technique: Option<ZeroOffload>, data: u32, micro_batches: u
 
 /// A host whose processors get so many bytes of its memory in a second.
 fn updating_at(mut plan: TransformerPlan, bytes_per_s: f64) -> TransformerPlan {
-    plan.deployment.hosts.update = Some(bytes_per_s);
+    let technique = plan.deployment.pipelining.techniques.zero_offload.as_mut().unwrap();
+    technique.rate = Some(Rate::new_bytes_per_second(bytes_per_s as u64));
     plan
 }
 

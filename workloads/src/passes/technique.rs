@@ -1,0 +1,139 @@
+//! Facts that a technique tells about itself, so that checks, plans and remedies name none; and
+//! techniques that do not go together.
+
+use std::fmt;
+
+use crate::diagnostic::Diagnostic;
+use crate::host_update::HostRates;
+use crate::model::hosted::{HostedStates, INVOLVED};
+use crate::model::transformer::{DataParallel, Step};
+use crate::order::PipelineSchedule;
+
+use super::Techniques;
+
+/// Settings of a technique, and their meaning to the rest of a plan.
+pub trait Technique {
+    /// Facts of the settings, for a model of so many stages.
+    fn facts(&self, stages: u32) -> Facts<'_>;
+
+    /// Reports settings that do not go with each other or with the rest of the plan.
+    fn check(&self, _: &Around<'_>, _wrong: &mut dyn FnMut(Diagnostic)) {}
+
+    /// Stages that lend micro-batches to others.
+    fn lenders(&self, _stages: u32, _micro_batches: u32) -> Vec<u32> {
+        Vec::new()
+    }
+}
+
+/// Facts of a technique.
+#[derive(Clone, Debug, Default)]
+pub struct Facts<'a> {
+    /// Path of the settings: `techniques.swap`.
+    pub path: &'static str,
+    /// Note on the technique where it decides the fate of activations: "lends them to another
+    /// stage".
+    pub activations: Option<&'static str>,
+    /// Page-locking of host memory that activations pass. `None`: they stay on GPUs.
+    pub activations_pinned: Option<bool>,
+    /// Page-locking of host memory that gradients and parameters pass. `None`: they stay on GPUs.
+    pub exchanged_pinned: Option<bool>,
+    /// States of the optimizer that are with hosts, and the setting of those that are updated
+    /// together.
+    pub hosted: Option<(HostedStates, &'static str)>,
+    /// Limits of hosts that update.
+    pub rates: HostRates,
+    /// Tensors that are on drives, or can be.
+    pub drives: Option<OnDrives<'a>>,
+    /// Bytes per second between stages of a profiled pipeline that lend each other micro-batches.
+    /// `None`: at once.
+    pub partner_rate: Option<f64>,
+}
+
+/// Kinds of models, named in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelKind {
+    /// Stages with given times.
+    Profile,
+    /// A transformer on a machine.
+    Transformer,
+    /// A list of layers on a machine.
+    Layers,
+}
+
+impl fmt::Display for ModelKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Profile => "a profiled pipeline",
+            Self::Transformer => "a transformer",
+            Self::Layers => "a list of layers",
+        })
+    }
+}
+
+/// Settings of a plan beside its techniques.
+#[derive(Clone, Copy, Debug)]
+pub struct Around<'a> {
+    /// Kind of model.
+    pub model: ModelKind,
+    /// Order of visits.
+    pub schedule: PipelineSchedule,
+    /// Pipeline stages.
+    pub stages: u32,
+    /// Copies of the model, and the states that they share.
+    pub data: &'a DataParallel,
+    /// Extent of a step.
+    pub step: Step,
+}
+
+impl Around<'_> {
+    /// Refusal of a setting that has no meaning for the model.
+    pub(super) fn foreign(&self, path: &'static str, remedy: &str) -> Diagnostic {
+        Diagnostic::new(path, format!("`{path}` has no meaning for {}", self.model), remedy)
+    }
+}
+
+/// Tensors that can be on drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnDrives<'a> {
+    /// Their name: `states`.
+    pub what: &'static str,
+    /// They come from GPUs, rather than from hosts.
+    pub from_gpus: bool,
+    /// Setting of their place.
+    pub kept: &'static str,
+    /// They are on drives.
+    pub there: bool,
+    /// Arrays of drives that are named for them.
+    pub names: &'a [String],
+    /// Setting of these names.
+    pub arrays: &'static str,
+}
+
+impl Techniques {
+    /// Reports techniques that do not go together, or not with the rest of a plan.
+    pub fn check(&self, around: &Around<'_>, mut wrong: &mut dyn FnMut(Diagnostic)) {
+        let (mut moving, mut hosting) = (Vec::new(), None);
+        for technique in self.all() {
+            let Facts { path, activations, activations_pinned, hosted, .. } = technique.facts(around.stages);
+            technique.check(around, &mut wrong);
+            if activations_pinned.is_some() && around.schedule.splits_backward() {
+                let message = "activations are away until one backward pass, not for two";
+                let remedy = format!("use `1f1b`, `gpipe` or `interleaved`, or remove `{path}`");
+                let note = "needs tensors for the gradients of inputs, and later for those of weights";
+                wrong(Diagnostic::new(path, message, remedy).with("parallelism.schedule", note));
+            }
+            if let Some(note) = activations {
+                let twice = moving.iter().map(|&(other, note)| twice(path, "activations").with(other, note));
+                twice.for_each(&mut wrong);
+                moving.push((path, note));
+            }
+            if let Some(other) = hosted.and_then(|_| hosting.replace(path)) {
+                wrong(twice(path, "states").with_all(&INVOLVED).with(other, ""));
+            }
+        }
+    }
+}
+
+fn twice(technique: &'static str, what: &str) -> Diagnostic {
+    Diagnostic::new(technique, format!("two techniques decide where {what} are"), "remove one of the two")
+}
