@@ -61,6 +61,7 @@ impl Deployment {
                 schedule: PipelineSchedule::OneFOneB,
                 send: SendMode::Eager,
                 steps: 1,
+                compiled: false,
                 techniques: Techniques::NONE,
             },
             reserved: 0,
