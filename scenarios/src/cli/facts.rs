@@ -71,7 +71,6 @@ fn layered_models() -> impl Iterator<Item = Item> {
         states: States::Full,
         optimizer: Optimizer::Adam,
         recompute: false,
-        compiled: false,
         step: Step::Whole,
         in_operators: false,
     };

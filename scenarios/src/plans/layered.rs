@@ -70,7 +70,6 @@ fn execution(scenario: &Scenario) -> LayeredExecution {
         states: common.states,
         optimizer: scenario.training.optimizer.unwrap_or_default(),
         recompute: recompute == Some(RecomputeMode::Full),
-        compiled: common.fusion.compiled,
         step: common.step,
         in_operators: scenario
             .software

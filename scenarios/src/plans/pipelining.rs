@@ -2,15 +2,18 @@
 
 use workloads::plan::Pipelining;
 
-use crate::schema::Scenario;
+use crate::schema::{LayersOf, Scenario};
 
 /// Order, messages and techniques of a scenario.
 pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
+    let software = scenario.software.as_ref();
     Pipelining {
         micro_batches: micro_batches_per_flush(scenario),
         schedule: scenario.parallelism.schedule,
         send: scenario.parallelism.send.unwrap_or_default(),
         steps: if scenario.training.flush { steps(scenario) } else { 1 },
+        // What is made of torchtitan's layers is in them.
+        compiled: software.is_some_and(|it| it.compile && it.layers != LayersOf::Torchtitan),
         techniques: scenario.techniques.clone(),
     }
 }

@@ -9,7 +9,7 @@ use crate::schema::{Bytes, ProfiledPipeline, Scenario};
 
 /// The plan of a scenario whose model is `pipeline`.
 pub(crate) fn plan(scenario: &Scenario, pipeline: &ProfiledPipeline) -> PipelinePlan {
-    let Pipelining { micro_batches, schedule, send, steps, techniques } = pipelining(scenario);
+    let Pipelining { micro_batches, schedule, send, steps, techniques, .. } = pipelining(scenario);
     let model = model(scenario, pipeline);
     PipelinePlan { model, micro_batches, schedule, send, steps, techniques }
 }

@@ -202,8 +202,6 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
     };
     let fusion = Fusion {
         softmax,
-        // What is made of torchtitan's layers is said above.
-        compiled: software.compile && !torchtitan,
         gelu: software.gelu == Gelu::Kernel,
         optimizer: software.optimizer == Optimizer::Fused,
         gradient_accumulation: software.products_add_to,

@@ -2,8 +2,9 @@
 //! no order; techniques that change *what* is executed act here.
 
 pub mod block;
+pub mod cut;
 pub mod operator;
-pub(crate) mod part;
+pub mod part;
 pub mod tier;
 
 use std::collections::BTreeMap;

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::graph::cut::PartKind;
 use crate::graph::operator::{Gemm, GroupedGemm, Operator, Work};
 use crate::graph::{Op, OpGraph, OpId, OperatorId, Phase, Purpose, StorageId};
-use crate::model::cut::PartKind;
 use crate::model::laid::{Ends, Laid, Part};
 
 /// A storage of a chunk.

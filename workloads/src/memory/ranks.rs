@@ -2,8 +2,8 @@
 
 use crate::chain::Chain;
 use crate::diagnostic::Diagnostic;
+use crate::graph::cut::{Cut, Piece};
 use crate::graph::operator::OperatorList;
-use crate::model::cut::{Cut, Piece};
 use crate::model::laid::Laid;
 use crate::model::transformer::{DataParallel, ShardedTransformer, Sharding, States, Step};
 use crate::names::kind;
@@ -68,7 +68,7 @@ impl Ranks {
         let boundary = model.boundary(plan.scatter_gather);
         let (states, data) = (plan.execution.states, plan.data_parallel());
         let (laid, exchanges) = plan.lay(&model, chain);
-        let cut = model.cut(chain, plan.recompute, &data);
+        let cut = plan.cut(&model, chain);
         Ok(Self {
             chain,
             cut,
@@ -90,7 +90,7 @@ impl Ranks {
         let chain = plan.deployment.pipelining.schedule.chain(plan.stages);
         let (execution, data) = (plan.model.execution(), plan.data_parallel());
         let (laid, exchanges) = plan.lay();
-        let cut = plan.model.cut(chain);
+        let cut = plan.cut(chain);
         Self {
             chain,
             cut,

@@ -12,7 +12,7 @@
 //! sums there, parameters that are away no tensors between passes (`model::hosted`).
 
 use crate::graph::Phase;
-use crate::model::cut::{Cut, Piece};
+use crate::graph::cut::{Cut, Piece};
 use crate::model::hosted::HostedStates;
 use crate::model::transformer::{Group, GroupedGemm, Sharding, StateBytes, States, Step, Work};
 use crate::names::kind;

@@ -9,8 +9,8 @@ use hw_models::allocator::{Mistake, Settings, Usage, replay, sizes};
 use thiserror::Error;
 
 use crate::graph::Phase;
+use crate::graph::cut::{Cut, Piece};
 use crate::graph::operator::Label;
-use crate::model::cut::{Cut, Piece};
 use crate::model::transformer::Block;
 use crate::names::kind;
 use crate::order::Visit;

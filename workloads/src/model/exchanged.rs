@@ -15,10 +15,10 @@ use std::ops::Range;
 
 use crate::exchange::{Exchange, LaunchedBy, ReadAhead, Tie};
 use crate::graph::operator::{Medium, Role};
+use crate::graph::part::PartKind;
 use crate::graph::{OpId, Phase, Purpose, Storage, StorageId};
 use crate::model::hosted::transfer;
 
-use super::cut::PartKind;
 use super::laid::{Laid, Part};
 use super::transformer::{
     Collective, CollectiveKind, DataParallel, Dtype, Gather, GatherLimit, Group, Operator, Sharding, States,

@@ -1,10 +1,8 @@
 //! Models: what the stages of a pipeline compute and hold.
 
-pub(crate) mod cut;
 pub(crate) mod draft;
 pub(crate) mod exchanged;
 pub mod flops;
-pub(crate) mod fuse;
 pub mod hosted;
 pub(crate) mod laid;
 pub mod layered;

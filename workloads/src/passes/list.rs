@@ -3,12 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::graph::cut::Cut;
 use crate::host_update::HostRates;
 use crate::model::hosted::HostedStates;
 use crate::order::PipelineSchedule;
 
 use super::Pass;
 use super::bpipe::{self, Bpipe};
+use super::fusion::Fusion;
 use super::host_buffers::Buffering;
 use super::offload::ActivationOffload;
 use super::realise::launches::Launches;
@@ -33,6 +35,8 @@ pub struct Pipelining {
     pub send: SendMode,
     /// Steps, at least 1, each with a flush: a stage begins a step after its own last operation of the step before.
     pub steps: u32,
+    /// Passes over memory that follow each other are one kernel (`torch.compile`).
+    pub compiled: bool,
     /// What is changed of what is executed, where and in which order.
     pub techniques: Techniques,
 }
@@ -74,6 +78,8 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
     let passes = [
         // A profile's stages run again as a whole; sources of operators have rewritten their blocks already.
         recompute.and_then(one),
+        // A compiler sees what is executed again with the rest of the backward pass.
+        pipelining.compiled.then_some(Fusion).and_then(one),
         // Who moves what is decided by one technique a storage; each refuses what another has decided.
         bpipe.and_then(one),
         activation_offload.and_then(one),
@@ -92,6 +98,14 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
         swap.and_then(|swap| one(Phases(swap.coordination))),
     ];
     in_order(passes.into_iter().flatten().chain(more).collect())
+}
+
+impl Pipelining {
+    /// The blocks of a model as its passes rewrite them.
+    pub(crate) fn rewritten(&self, mut model: Cut) -> Cut {
+        list(self, Vec::new()).iter().for_each(|pass| pass.rewrite(&mut model));
+        model
+    }
 }
 
 /// The passes by kind, and each after those that it follows; otherwise in the given order.

@@ -1,6 +1,7 @@
 //! Passes: the way from the graph of a model to schedules, one after the other.
 //!
-//! *Rewriters* change the graph. *Deciders* say where storages are between their uses, once the order of visits is known.
+//! *Rewriters* change blocks of a model before they are laid on stages, or the graph that they are
+//! laid as. *Deciders* say where storages are between their uses, once the order of visits is known.
 //! *Realisers* turn order and decisions into schedules. [`list()`] has them all. No pass says how long anything takes; deciders may
 //! read [`Context::estimates`].
 //!
@@ -66,6 +67,7 @@
 //! ```
 
 pub mod bpipe;
+pub mod fusion;
 pub mod host_buffers;
 mod list;
 pub mod offload;
@@ -85,6 +87,7 @@ use sim_core::time::Time;
 
 use crate::cost::CostBook;
 use crate::error::PlanError;
+use crate::graph::cut::Cut;
 use crate::graph::{OpGraph, OpId};
 use crate::order::PipelineSchedule;
 
@@ -115,11 +118,16 @@ pub trait Pass: Debug {
         Added::default()
     }
 
+    /// Changes the blocks of a model, before they are laid on stages.
+    fn rewrite(&self, _model: &mut Cut) {}
+
     /// Changes the plan.
     ///
     /// # Errors
     /// Why the plan cannot be built.
-    fn apply(&self, plan: &mut Plan, context: &Context<'_>) -> Result<(), PlanError>;
+    fn apply(&self, _plan: &mut Plan, _context: &Context<'_>) -> Result<(), PlanError> {
+        Ok(())
+    }
 }
 
 /// A plan that is counted without being built.
@@ -156,7 +164,7 @@ impl Size<'_> {
 /// When passes are applied: kinds one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Changes the graph, before the order of visits is known.
+    /// Changes blocks, or the graph, before the order of visits is known.
     Rewriter,
     /// Decides where storages are between their uses.
     Decider,

@@ -49,6 +49,7 @@ impl Deployment {
                 schedule: PipelineSchedule::OneFOneB,
                 send: SendMode::Eager,
                 steps: 1,
+                compiled: false,
                 techniques: Techniques::default(),
             },
             reserved: 0,

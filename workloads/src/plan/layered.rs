@@ -1,7 +1,9 @@
 //! Plans of lists of layers on machines: copies of the model, or of its stages.
 
+use crate::chain::Chain;
 use crate::diagnostic::Diagnostic;
 use crate::exchange::Exchange;
+use crate::graph::cut::Cut;
 use crate::graph::operator::OperatorList;
 use crate::hardware::Hardware;
 use crate::limits;
@@ -114,6 +116,11 @@ impl LayeredPlan {
         buckets
     }
 
+    /// Its blocks as passes rewrite them, on the positions of `chain`.
+    pub(crate) fn cut(&self, chain: Chain) -> Cut {
+        self.deployment.pipelining.rewritten(self.model.cut(chain))
+    }
+
     /// Its model on its stages, and what ranks exchange beside the visits.
     pub(crate) fn lay(&self) -> (Laid, Vec<Exchange>) {
         let Self { model, deployment: Deployment { pipelining, .. }, stages, .. } = self;
@@ -122,7 +129,7 @@ impl LayeredPlan {
         let update = |stage: u32| model.update(parameters[stage as usize], &data);
         let chain = pipelining.schedule.chain(*stages);
         let mut laid = lay(
-            &model.cut(chain),
+            &self.cut(chain),
             chain,
             pipelining.schedule.splits_backward(),
             &OperatorList::default(),

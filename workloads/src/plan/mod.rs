@@ -9,6 +9,8 @@ mod launch;
 mod layered;
 mod overlap;
 mod profile;
+#[cfg(test)]
+mod properties;
 mod size;
 mod timing;
 mod transformer;
@@ -62,7 +64,8 @@ impl PipelinePlan {
     /// How its stages work together.
     pub fn pipelining(&self) -> Pipelining {
         let Self { micro_batches, schedule, send, steps, .. } = *self;
-        Pipelining { micro_batches, schedule, send, steps, techniques: self.techniques.clone() }
+        let techniques = self.techniques.clone();
+        Pipelining { micro_batches, schedule, send, steps, compiled: false, techniques }
     }
 }
 

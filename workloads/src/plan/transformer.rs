@@ -3,6 +3,7 @@
 use crate::chain::Chain;
 use crate::diagnostic::Diagnostic;
 use crate::exchange::Exchange;
+use crate::graph::cut::Cut;
 use crate::hardware::Hardware;
 use crate::limits;
 use crate::model::exchanged::exchange;
@@ -71,14 +72,18 @@ impl TransformerPlan {
         self.deployment.one_at_a_time(self.execution.split.stages)
     }
 
+    /// Its blocks as passes rewrite them, on the positions of `chain`.
+    pub(crate) fn cut(&self, model: &ShardedTransformer, chain: Chain) -> Cut {
+        self.deployment.pipelining.rewritten(model.cut(chain, self.recompute, &self.data_parallel()))
+    }
+
     /// Its model on its stages, and what data-parallel ranks exchange beside the visits.
     pub(crate) fn lay(&self, model: &ShardedTransformer, chain: Chain) -> (Laid, Vec<Exchange>) {
         let data = self.data_parallel();
         let boundary = model.boundary(self.scatter_gather);
         let update = |stage| model.update(&parameters(model, chain, stage), &data);
         let splits = self.deployment.pipelining.schedule.splits_backward();
-        let cut = model.cut(chain, self.recompute, &data);
-        let mut laid = lay(&cut, chain, splits, &boundary.receive, update);
+        let mut laid = lay(&self.cut(model, chain), chain, splits, &boundary.receive, update);
         if self.execution.step == Step::Forward {
             return (laid, Vec::new());
         }

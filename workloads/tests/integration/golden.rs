@@ -9,10 +9,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use workloads::graph::operator::Operator;
-use workloads::model::layered::LayeredModel;
+use workloads::model::layered::{LayeredModel, ModelBlock};
 use workloads::model::transformer::{
     AttentionKernel, Block, Dtype, Execution, Recompute, ShardedTransformer, Split,
 };
+use workloads::passes::fusion::fused;
 
 use crate::{layered, transformer};
 
@@ -81,10 +82,11 @@ fn lists_of_layers() -> Lists {
     let mut lists = Lists::new();
     for name in layered::names() {
         for compiled in [false, true] {
-            let execution = workloads::model::layered::LayeredExecution { compiled, ..layered::execution(2) };
-            let model = LayeredModel::new(&layered::preset(&name), &execution).unwrap();
+            let model = LayeredModel::new(&layered::preset(&name), &layered::execution(2)).unwrap();
             let mut list = String::new();
-            model.blocks().iter().for_each(|block| tell(&mut list, &block.block));
+            for ModelBlock { block, .. } in model.blocks() {
+                tell(&mut list, &if compiled { fused(block) } else { block.clone() });
+            }
             lists.insert(if compiled { format!("{name}-compiled") } else { name.clone() }, list);
         }
     }

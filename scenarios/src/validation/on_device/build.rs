@@ -84,7 +84,7 @@ pub fn build(scenario: &Scenario) -> Result<Build, String> {
         },
         gelu: if execution.fusion.gelu { "kernel" } else { "operators" },
         optimizer: if execution.fusion.optimizer { "fused" } else { "operators" },
-        compile: execution.fusion.compiled,
+        compile: deployment.pipelining.compiled,
         launch: match deployment.launch {
             Launch::Eager => "eager",
             Launch::Graph => "graph",
@@ -104,12 +104,7 @@ fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
         tied_embedding: false,
         ..Transformer::gpt(model.layers, model.hidden, model.heads, model.vocabulary, model.max_positions)
     };
-    let fusion = Fusion {
-        gelu: execution.fusion.gelu,
-        optimizer: execution.fusion.optimizer,
-        compiled: execution.fusion.compiled,
-        ..EAGER
-    };
+    let fusion = Fusion { gelu: execution.fusion.gelu, optimizer: execution.fusion.optimizer, ..EAGER };
     let states = States::CopiedGradients;
     let Execution { micro_batch, sequence, attention, .. } = *execution;
     let alone = Execution {

@@ -1,16 +1,14 @@
 //! Lays a model on pipeline stages: the operator graph of its blocks, and a storage for each of their tensors.
 
-#[cfg(test)]
-mod properties;
 mod visits;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::chain::Chain;
+use crate::graph::cut::{Cut, PartKind};
 use crate::graph::operator::{OperatorList, Tensor, TensorId};
 use crate::graph::{Op, OpGraph, OpId, OperatorId, Phase, Purpose, Storage, StorageId};
-use crate::model::cut::{Cut, PartKind};
 use crate::model::reuse::{Reuse, reused};
 use crate::model::transformer::{Block, Collective, Operator, Work, beside};
 

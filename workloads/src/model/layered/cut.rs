@@ -2,8 +2,7 @@
 //! multiplications has the least.
 
 use crate::chain::Chain;
-use crate::model::cut::{Cut, PartKind, Piece};
-use crate::model::fuse::fused;
+use crate::graph::cut::{Cut, PartKind, Piece};
 
 use super::model::{LayeredModel, ModelBlock, flops};
 
@@ -21,8 +20,7 @@ impl LayeredModel {
                     n if n == last => PartKind::Head,
                     _ => PartKind::Layer,
                 };
-                let compiled = self.execution().compiled;
-                let block = cut.block(if compiled { fused(block) } else { block.clone() });
+                let block = cut.block(block.clone());
                 Piece { kind, block, owned: *parameters, read: *parameters, experts: 0 }
             };
             let pieces = self.blocks()[first..first + count].iter().enumerate().map(piece).collect();

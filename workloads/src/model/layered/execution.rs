@@ -23,8 +23,6 @@ pub struct LayeredExecution {
     pub optimizer: Optimizer,
     /// Blocks keep only their input, and are computed again for their backward pass.
     pub recompute: bool,
-    /// Passes that follow each other are one kernel (`torch.compile`).
-    pub compiled: bool,
     /// What a step does; forward alone nothing is dropped.
     pub step: Step,
     /// RMSNorm, and what finds biases for distances, are operators, as Hugging Face Transformers write T5; else a kernel each.

@@ -3,7 +3,7 @@
 
 use crate::chain::Chain;
 use crate::graph::Phase;
-use crate::model::cut::{Cut, PartKind, Piece};
+use crate::graph::cut::{Cut, PartKind, Piece};
 
 use super::draft::Draft;
 use super::{

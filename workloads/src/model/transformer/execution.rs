@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
 use crate::graph::Phase;
-use crate::model::fuse::fused;
 
 use super::draft::{BlockDraft, Draft, Issue, Name};
 use super::{ContextExchange, CrossEntropy, Fp8, Positions, Scaling, Split, States, Transformer};
@@ -99,8 +98,6 @@ pub struct Fusion {
     /// Batched products take the heads of several sequences where they are; else each operand is copied together first, as
     /// `torch.matmul` does with tensors of four dimensions.
     pub strided_heads: bool,
-    /// Passes that follow each other are one kernel, whatever they are (`torch.compile`).
-    pub compiled: bool,
     /// GeLU is one kernel; else the tanh form in eight operators (`NewGELUActivation` of Hugging Face Transformers).
     pub gelu: bool,
     /// The update of parameters: one kernel over lists of tensors, or operator by operator.
@@ -236,7 +233,6 @@ impl Fusion {
         rotary: true,
         grouped_queries: true,
         strided_heads: true,
-        compiled: false,
         gelu: true,
         optimizer: true,
         cross_entropy: CrossEntropy::Passes,
@@ -322,8 +318,7 @@ impl ShardedTransformer {
         if self.execution.step == Step::Forward {
             draft.backward.clear();
         }
-        let block = draft.block();
-        if self.execution.fusion.compiled { fused(&block) } else { block }
+        draft.block()
     }
 
     /// Tokens of a micro-batch that a rank has, s b / c.

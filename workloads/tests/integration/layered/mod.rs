@@ -22,7 +22,6 @@ pub(crate) fn execution(micro_batch: u32) -> LayeredExecution {
         states: States::Full,
         optimizer: Optimizer::Momentum,
         recompute: false,
-        compiled: false,
         step: Step::Whole,
         in_operators: false,
     }

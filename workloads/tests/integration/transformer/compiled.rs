@@ -5,18 +5,18 @@ use workloads::model::transformer::{
     AttentionKernel, Block, Dtype, Execution, Fusion, Operator, Recompute, SoftmaxFusion, Stream,
     StreamClass, Transformer, Work,
 };
+use workloads::passes::fusion::fused;
 
 use super::{preset, ranks, shard};
 
 /// GPT-2 as Hugging Face runs it, in fp32.
-fn execution(compiled: bool) -> Execution {
+fn execution() -> Execution {
     let fusion = Fusion {
         softmax: SoftmaxFusion::Off,
         activation: false,
         residual: false,
         bias: true,
         gelu: false,
-        compiled,
         ..Fusion::ALL
     };
     Execution {
@@ -27,7 +27,11 @@ fn execution(compiled: bool) -> Execution {
 
 fn layer(compiled: bool) -> Block {
     let model = Transformer { dropout: false, ..preset("gpt2-large") };
-    shard(&model, &execution(compiled)).layer(Recompute::None)
+    executed(shard(&model, &execution()).layer(Recompute::None), compiled)
+}
+
+fn executed(block: Block, compiled: bool) -> Block {
+    if compiled { fused(&block) } else { block }
 }
 
 fn streams(operators: &[Operator]) -> Vec<(&str, Stream)> {
@@ -42,7 +46,7 @@ fn streams(operators: &[Operator]) -> Vec<(&str, Stream)> {
 #[test]
 fn lookups_are_copies() {
     let looked_up = |compiled| {
-        let embedding = shard(&preset("gpt2-large"), &execution(compiled)).embedding();
+        let embedding = executed(shard(&preset("gpt2-large"), &execution()).embedding(), compiled);
         let (name, stream) = streams(&embedding.forward)[0];
         (name.to_owned(), stream.class, stream.looked_up)
     };
@@ -104,7 +108,7 @@ fn merging_takes_passes_away_and_nothing_else() {
 fn merged_passes_fill_what_somebody_reads() {
     for (dropout, recompute) in [(false, Recompute::None), (true, Recompute::None), (true, Recompute::Full)] {
         let model = Transformer { dropout, ..preset("gpt2-large") };
-        let block = shard(&model, &execution(true)).layer(recompute);
+        let block = fused(&shard(&model, &execution()).layer(recompute));
         let saved = block.saved();
         for (list, result) in [(&block.forward, block.output), (&block.backward, block.input_gradient)] {
             let filled = |op: &Operator| op.writes.iter().any(|&id| Some(id) == result);

@@ -8,6 +8,7 @@ use workloads::model::transformer::{
     Experts, Fp8, Fusion, LatentAttention, Load, Mlp, Norm, Operator, Phase, Positions, Recompute, Routing,
     Scaling, ShardedTransformer, SoftmaxFusion, Split, States, Transformer, Work, beside,
 };
+use workloads::passes::fusion::fused;
 
 use super::{flash, materialised, preset, ranks, shard};
 
@@ -23,17 +24,16 @@ fn cases() -> Vec<(Transformer, Execution)> {
         gradient_accumulation: AddedTo::Nothing,
         bias: true,
         strided_heads: false,
-        compiled: false,
         gelu: false,
         optimizer: false,
         cross_entropy: CrossEntropy::Fused,
         loss_metrics: 1,
         ..Fusion::TORCHTITAN
     };
-    let compiled = Fusion { compiled: true, cross_entropy: CrossEntropy::Operators, ..unfused };
+    let in_operators = Fusion { cross_entropy: CrossEntropy::Operators, ..unfused };
     for model in models {
         for split in [ranks(1, false), ranks(4, false), ranks(4, true)] {
-            for fusion in [Fusion::ALL, unfused, compiled] {
+            for fusion in [Fusion::ALL, unfused, in_operators] {
                 // Inputs that are gathered are kept.
                 let gathers_again = fusion.projections;
                 for (dtype, attention, states) in [
@@ -58,7 +58,7 @@ fn cases() -> Vec<(Transformer, Execution)> {
     }
     for name in ["bert-base", "roberta-base"] {
         for split in [ranks(1, false), ranks(4, true)] {
-            for fusion in [Fusion::ALL, unfused, compiled] {
+            for fusion in [Fusion::ALL, unfused, in_operators] {
                 for micro_batch in [1, 2] {
                     let execution = Execution { fusion, ..materialised(micro_batch, 512, split.clone()) };
                     cases.push((preset(name), execution.clone()));
@@ -156,7 +156,8 @@ fn every_tensor_is_written_once_and_before_it_is_read() {
         ];
         let layers = recomputes.map(|recompute| sharded.layer(recompute));
         let mixtures = recomputes.map(|recompute| sharded.expert_layer(recompute));
-        for block in layers.iter().chain(&mixtures).chain(&[sharded.embedding(), sharded.head()]) {
+        let blocks = layers.into_iter().chain(mixtures).chain([sharded.embedding(), sharded.head()]);
+        for block in &blocks.flat_map(|block| [fused(&block), block]).collect::<Vec<_>>() {
             run(block, &block.forward, [block.input]);
             run(block, &block.backward, saved(block));
             // Apart, weight gradients find what they keep and nothing else.
@@ -172,7 +173,8 @@ fn every_tensor_is_read_but_results() {
     for (model, execution) in cases() {
         let sharded = shard(&model, &execution);
         let layers = [sharded.layer(Recompute::None), sharded.expert_layer(Recompute::None)];
-        for block in layers.into_iter().chain([sharded.embedding(), sharded.head()]) {
+        let blocks = layers.into_iter().chain([sharded.embedding(), sharded.head()]);
+        for block in blocks.flat_map(|block| [fused(&block), block]) {
             let all = || block.forward.iter().chain(&block.backward);
             let read: BTreeSet<_> = all().flat_map(|op| &op.reads).copied().collect();
             let unread = all().flat_map(|op| &op.writes).filter(|tensor| !read.contains(tensor));

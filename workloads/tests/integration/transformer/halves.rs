@@ -1,6 +1,7 @@
 //! A layer is attention, then MLP; its backward pass is that of the MLP, then that of attention.
 
-use workloads::model::transformer::{Fusion, Operator, Recompute};
+use workloads::model::transformer::{Operator, Recompute};
+use workloads::passes::fusion::fused;
 
 use super::{flash, preset, ranks, shard};
 
@@ -40,14 +41,11 @@ fn operators_of_attention_and_of_the_mlp_are_apart() {
 fn layers_have_halves_however_they_are_executed() {
     for name in ["megatron-22b", "bert-large", "mixtral-8x7b", "gpt-neox-20b"] {
         let model = preset(name);
-        for compiled in [false, true] {
-            let mut execution = flash(1, 512, ranks(2, true));
-            execution.fusion = Fusion { compiled, ..execution.fusion };
-            let sharded = shard(&model, &execution);
-            assert!(sharded.layer(Recompute::None).halves().is_some(), "{name}");
-            assert!(sharded.expert_layer(Recompute::Full).halves().is_some(), "{name}");
-            assert_eq!(sharded.head().halves(), None);
-            assert_eq!(sharded.embedding().halves(), None);
+        let sharded = shard(&model, &flash(1, 512, ranks(2, true)));
+        for layer in [sharded.layer(Recompute::None), sharded.expert_layer(Recompute::Full)] {
+            assert!(layer.halves().is_some() && fused(&layer).halves().is_some(), "{name}");
         }
+        assert_eq!(sharded.head().halves(), None);
+        assert_eq!(sharded.embedding().halves(), None);
     }
 }

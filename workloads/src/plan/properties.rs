@@ -2,16 +2,16 @@
 
 use proptest::prelude::*;
 
-use super::{Laid, lay};
 use crate::chain::Chain;
 use crate::graph::block::Block;
+use crate::graph::cut::Cut;
 use crate::graph::operator::{Label, Operator, OperatorList, TensorId};
-use crate::model::cut::Cut;
-use crate::model::fuse::fused;
+use crate::model::laid::{Laid, lay};
 use crate::model::transformer::{
     AttentionKernel, ContextExchange, DataParallel, Dtype, Execution, LayerRecompute, PRESETS, Preset,
     Recompute, ShardedTransformer, Sharding, Split, Transformer,
 };
+use crate::passes::fusion::fused;
 
 /// Keys by which tensors are numbered and everything is named.
 type Keys = Vec<u32>;

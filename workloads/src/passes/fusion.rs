@@ -11,10 +11,36 @@
 //! ```
 
 use crate::graph::block::Block;
+use crate::graph::cut::Cut;
 use crate::graph::operator::{Label, Operator, Stream, StreamClass, Tensor, TensorId, Work};
 
+use super::{Kind, Pass};
+
+/// Fusion of passes over memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Fusion;
+
+impl Pass for Fusion {
+    fn name(&self) -> &'static str {
+        "fusion"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Rewriter
+    }
+
+    /// What is executed again is fused like what was executed first.
+    fn follows(&self) -> &'static [&'static str] {
+        &["recompute"]
+    }
+
+    fn rewrite(&self, model: &mut Cut) {
+        model.rewrite(|_| (), |block, ()| fused(block));
+    }
+}
+
 /// A block with its passes merged.
-pub(crate) fn fused(block: &Block) -> Block {
+pub fn fused(block: &Block) -> Block {
     let read = |tensor: TensorId| block.backward.iter().any(|op| op.reads.contains(&tensor));
     let forward = merge(&block.forward, &block.tensors, |id| block.output == Some(id) || read(id));
     let backward = merge(&block.backward, &block.tensors, |id| block.input_gradient == Some(id));

@@ -1,0 +1,61 @@
+//! A model cut into the positions of a chain of stages: its different blocks, and which of them a position executes.
+
+use super::block::Block;
+pub use super::part::PartKind;
+
+/// A model on the positions of a chain. Layers need not be alike: each position says which block comes when.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cut {
+    /// The different blocks.
+    pub blocks: Vec<Block>,
+    /// By position, what it executes in the forward pass, in this order.
+    pub positions: Vec<Vec<Piece>>,
+}
+
+/// A block at its place in the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Place of the block.
+    pub kind: PartKind,
+    /// Index in [`Cut::blocks`].
+    pub block: usize,
+    /// Parameters that are its own.
+    pub owned: u64,
+    /// Parameters that it reads, be they those of another piece.
+    pub read: u64,
+    /// Those of both that are experts which ranks share.
+    pub experts: u64,
+}
+
+impl Cut {
+    /// Adds a block unless it is known; gives its number.
+    pub fn block(&mut self, block: Block) -> usize {
+        self.blocks.iter().position(|known| *known == block).unwrap_or_else(|| {
+            self.blocks.push(block);
+            self.blocks.len() - 1
+        })
+    }
+
+    /// Gives each piece another block, made of its own by what is `asked` of it there. Equal blocks
+    /// become one.
+    pub fn rewrite<K: PartialEq>(
+        &mut self,
+        asked: impl Fn(&Piece) -> K,
+        rewritten: impl Fn(&Block, &K) -> Block,
+    ) {
+        let mut made = Self::default();
+        let mut left: Vec<&mut Piece> = self.positions.iter_mut().flatten().collect();
+        for (number, block) in self.blocks.iter().enumerate() {
+            let (own, others): (Vec<_>, Vec<_>) = left.into_iter().partition(|piece| piece.block == number);
+            left = others;
+            let mut known: Vec<(K, usize)> = Vec::new();
+            for piece in own {
+                let asked = asked(piece);
+                let like = known.iter().find(|(other, _)| *other == asked).map(|&(_, block)| block);
+                piece.block = like.unwrap_or_else(|| made.block(rewritten(block, &asked)));
+                known.push((asked, piece.block));
+            }
+        }
+        self.blocks = made.blocks;
+    }
+}
