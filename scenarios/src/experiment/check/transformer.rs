@@ -8,8 +8,7 @@ use workloads::placement::Extent;
 use super::Check;
 use crate::plans;
 use crate::schema::{
-    self, BytesPerParameter, Count, Idle, LayersOf, Model, Parallelism, Precision, RecomputeMode, Scenario,
-    Software,
+    self, BytesPerParameter, Count, Idle, LayersOf, Parallelism, Precision, RecomputeMode, Scenario, Software,
 };
 
 /// Settings that are about other models.
@@ -33,7 +32,7 @@ impl Check<'_> {
         if let Some(recompute) = &mut scenario.techniques.recompute {
             recompute.mode.get_or_insert(RecomputeMode::Full);
         }
-        let Model::Transformer(model) = &mut scenario.model else { return };
+        let Some(model) = scenario.model.transformer_mut() else { return };
         let sized = self.dimensions(model);
         if scenario.training.sequence.is_none() {
             let message = "`training` does not say how long a sample is";
