@@ -23,10 +23,8 @@ pub struct AllocatorPeak {
     /// [`Self::peak_allocated_bytes`] by kind, largest first.
     pub by_kind_bytes: IndexMap<String, u64>,
     /// What was executed when tensors had most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_in: Option<Moment>,
     /// What was executed when segments had most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_in: Option<Moment>,
     /// How often the GPU was waited for and free segments were returned to the driver, because it had no more; each costs
     /// time that is not simulated.

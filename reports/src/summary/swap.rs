@@ -29,13 +29,10 @@ pub struct SwapPlan {
     pub bound_s: f64,
     /// True if a solver has proven the optimum of its program, in which time is cut into [`slots`](Self::slots); absent where none was
     /// asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven: Option<bool>,
     /// Slots of time in that program. The plan made of its solution is judged operator by operator.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
     /// By which part of the expected time a better choice could be faster at most, where a solver was asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<f64>,
 }
 

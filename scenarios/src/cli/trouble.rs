@@ -40,7 +40,6 @@ struct Entry<'a> {
     message: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     places: Vec<Place<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     help: Option<&'a str>,
 }
 
@@ -165,5 +164,8 @@ fn entry_of_table<'a>((error, message): (&'a TableError, &'a String)) -> Entry<'
 
 /// A document for programs, indented and with a final line break.
 pub(super) fn json(document: &impl Serialize) -> String {
-    serde_json::to_string_pretty(document).expect("plain data with text keys can be written as JSON") + "\n"
+    let mut text = Vec::new();
+    let written = reports::json::write(&mut text, document);
+    written.expect("plain data with text keys can be written as JSON");
+    String::from_utf8(text).expect("JSON is UTF-8")
 }

@@ -33,11 +33,9 @@ pub struct Cluster {
     /// Number of nodes; at most 131,072 GPUs.
     pub count: Count<1, 131_072>,
     /// Name of the network in the catalogue; the node's usual one when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["hdr200-fat-tree"]))]
     pub fabric: Option<String>,
     /// Name of another GPU than the node's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
     pub gpu: Option<String>,
     /// Parts of every node that are not those of the catalogue: `gpu`, `nic`, `ssd`, `switch` and `memory` are all of a
@@ -54,27 +52,20 @@ pub struct Cluster {
 #[serde(deny_unknown_fields, default)]
 pub struct PartSettings {
     /// Name of another network interface or drive of the catalogue.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["connectx-7-ndr400"]))]
     pub model: Option<String>,
     /// Network interfaces or drives of a node, spread evenly over the places where it has some.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<Count<0, 4_096>>,
     /// Size of the memory of each GPU, or of each socket.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
     /// Nominal rate of the memory of a GPU, or what streaming reaches of the memory of a socket.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// NVLinks of each GPU; with 0 the node has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nvlinks: Option<Count<0, 1_024>>,
     /// Class of the PCIe link to the switch or socket above it, such as `pcie3`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["pcie3"]))]
     pub class: Option<String>,
     /// Lanes of that link.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [8]))]
     pub lanes: Option<Count<1, 16>>,
 }
@@ -85,7 +76,6 @@ pub struct SingleNode {
     /// Name of the node in the catalogue.
     pub name: String,
     /// Name of another GPU than the node's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
     /// Parts that are not those of the catalogue.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
@@ -152,7 +142,6 @@ pub struct PartLink {
     pub between: Ends,
     /// Class in the catalogue, such as `pcie4` or `nvlink3`; none between a network interface and a network switch,
     /// whose rate is the interface's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// Lanes of PCIe, or number of NVLinks.
     #[serde(default = "one", skip_serializing_if = "is_one")]
@@ -172,18 +161,14 @@ fn is_one(count: &Count<1, 1_024>) -> bool {
 #[serde(deny_unknown_fields, default)]
 pub struct Degrade {
     /// One direction of a link, written `FROM -> TO`; give its `rate`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["node[0].gpu[0] -> node[0].nvswitch"]))]
     pub link: Option<String>,
     /// A part, such as `node[0].gpu[0]`: give its `clock`, or the `rate` of all its links.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["node[0].gpu[0]"]))]
     pub part: Option<String>,
     /// What is left of the rate.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Share>,
     /// What is left of the clock of a GPU.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<Share>,
 }
 

@@ -65,7 +65,6 @@ pub use workloads::transfer::Outside;
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// What the model is trained on; a profiled pipeline needs none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
     /// Arrays of drives of each node by name, which techniques keep tensors and states on; when absent all drives of a node are one.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -87,7 +86,6 @@ pub struct Scenario {
     #[serde(default)]
     pub memory: MemoryLimit,
     /// Which kernels the training framework uses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<Software>,
     /// Techniques that change what is executed, where and in which order; each at most once, their order has no meaning.
     #[serde(default)]

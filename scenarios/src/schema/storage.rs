@@ -20,32 +20,24 @@ pub type Storage = IndexMap<String, DriveArray>;
 #[serde(deny_unknown_fields, default)]
 pub struct DriveArray {
     /// Its drives: the first so many of each node, or those of these names; all when absent. A drive is in one array at most.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub drives: Option<DriveSet>,
     /// The path: `direct` past the page cache into page-locked memory, `buffered` through the cache, `bounce` to and from a GPU
     /// through small buffers of the host, `gpu-direct` without any. When absent `direct` for what is in host memory and `gpu-direct` for
     /// what is on GPUs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["direct", "buffered", "bounce", "gpu-direct"]))]
     pub path: Option<String>,
     /// Bytes of a request; those of the path when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub block: Option<Bytes>,
     /// Requests that are outstanding at a time; those of the path when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<Count<1, 65_536>>,
     /// What the host spends on a request before it can issue the next; that of the path when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub issue: Option<Duration>,
     /// What its drives write for each byte of the workload that they are rated for; 1 when absent, 2.5 in SSDTrain's account.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rated_amplification: Option<Share>,
     /// What they write for each byte that is written here; 1 when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub amplification: Option<Share>,
     /// Times the cycles that they last longer as they need not keep what is written for long; 1 when absent, 86 in SSDTrain's account
     /// (a day rather than three years).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<Share>,
 }
 

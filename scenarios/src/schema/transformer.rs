@@ -14,78 +14,56 @@ pub type Layers = Count<1, 4_096>;
 #[serde(deny_unknown_fields, default)]
 pub struct Transformer {
     /// A published model; `foretrain list models` has them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["gpt3-96b"]))]
     pub preset: Option<String>,
     /// A `config.json` of Hugging Face Transformers, relative to this file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["config.json"]))]
     pub config: Option<String>,
     /// Layers.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [96]))]
     pub layers: Option<Layers>,
     /// Width of the residual stream.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [12288]))]
     pub hidden: Option<Count<1, 1_048_576>>,
     /// Attention heads.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [96]))]
     pub heads: Option<Count<1, 16_384>>,
     /// Heads of keys and values; as many as `heads` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_heads: Option<Count<1, 16_384>>,
     /// Width of a head; `hidden / heads` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub head_dim: Option<Count<1, 4_096>>,
     /// Inner width of the MLP; `4 hidden` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ffn: Option<Count<1, 4_194_304>>,
     /// Entries of the vocabulary, before padding.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [51200]))]
     pub vocabulary: Option<Count<1, 16_777_216>>,
     /// Longest sequence that it is made for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [2048]))]
     pub max_positions: Option<Sequence>,
     /// Whether the output matrix is the word embedding.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tied_embedding: Option<bool>,
     /// Normalisation before attention and MLP, and at the end; of encoders after them, and after the embedding.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub norm: Option<Norm>,
     /// The MLP of a layer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mlp: Option<Mlp>,
     /// Which linear layers have a bias.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bias: Option<Bias>,
     /// How positions enter.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub positions: Option<Positions>,
     /// Whether there is dropout.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout: Option<bool>,
     /// Whether attention and MLP both start from the input of the layer, as in GPT-NeoX.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_residual: Option<bool>,
     /// Tokens that attention looks back at; all when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Sequence>,
     /// A mixture of experts in place of the MLP; `ffn` is that of the layers before the first with experts.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub experts: Option<Experts>,
     /// Queries, keys and values of all heads come from two narrow vectors of a token (multi-head latent attention);
     /// `head_dim` is without the rotated part.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub latent: Option<LatentAttention>,
     /// An encoder that is trained on masked words, or to tell `classes` apart: attention to all of the sequence, norms after the sums, token types.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub encoder: Option<Encoder>,
     /// Classes that the encoder tells sequences apart by, from their first tokens; without it, it restores masked words.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [2]))]
     pub classes: Option<Count<1, 1_048_576>>,
 }
@@ -95,38 +73,28 @@ pub struct Transformer {
 #[serde(deny_unknown_fields, default)]
 pub struct Experts {
     /// Experts of a layer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [8]))]
     pub count: Option<Count<1, 16_384>>,
     /// Experts that a token goes to.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [2]))]
     pub top_k: Option<Count<1, 16_384>>,
     /// Inner width of an expert.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [14336]))]
     pub ffn: Option<Count<1, 4_194_304>>,
     /// Inner width of the MLP that all tokens go through beside; none when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_ffn: Option<Count<1, 4_194_304>>,
     /// Layers before the first with experts; none when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dense_layers: Option<Count<0, 4_095>>,
     /// Most rows of an expert, over the even share: what is more is dropped. None when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [1.25]))]
     pub capacity_factor: Option<Share>,
     /// Whether an expert gets as many rows as `capacity_factor` leaves room for, whoever chooses it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pad_to_capacity: Option<bool>,
     /// Which experts tokens choose; all alike when absent. The rank whose experts get most decides.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<ExpertLoad>,
     /// Whether a loss keeps experts in balance; when absent, one does.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub balance_loss: Option<bool>,
     /// Whether a loss keeps the logits of the router small; when absent, none does.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub z_loss: Option<bool>,
 }
 
@@ -163,18 +131,14 @@ const fn first_seed() -> u64 {
 #[serde(deny_unknown_fields, default)]
 pub struct LatentAttention {
     /// Width of the vector that queries come from; without it they come from the residual stream.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub query_rank: Option<Count<1, 1_048_576>>,
     /// Width of the vector that keys and values come from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [512]))]
     pub kv_rank: Option<Count<1, 1_048_576>>,
     /// Width of the part of a head of queries and keys that is rotated.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [64]))]
     pub rotary_dim: Option<Count<1, 4_096>>,
     /// Width of a head of values.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [128]))]
     pub value_dim: Option<Count<1, 4_096>>,
 }
