@@ -8,7 +8,7 @@ use serde::de::{Deserializer, Error};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Count, Placeholder, Share};
+use super::{Allocator, Bytes, Placeholder, Share};
 
 /// What limits memory, and what is held all the time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -55,18 +55,6 @@ pub enum WhenFull {
     Wait,
     /// It goes to memory that is not page-locked: slower, and three times the traffic there.
     Pageable,
-}
-
-/// Settings of PyTorch's caching allocator, as `PYTORCH_CUDA_ALLOC_CONF` gives them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Allocator {
-    /// Segments grow and shrink by pages, which leaves fewer fragments.
-    pub expandable_segments: bool,
-    /// Blocks of this size and more are not split, and serve only requests that are as large; more than 20 MiB.
-    pub max_split_size: Option<Bytes>,
-    /// Steps between one power of two and the next that sizes are rounded up to; a power of two.
-    pub roundup_power2_divisions: Option<Count<1, 64>>,
 }
 
 /// Bytes of a parameter, its gradient and its optimizer state together.

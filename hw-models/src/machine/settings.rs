@@ -1,26 +1,38 @@
-//! What a model is trained on.
+//! Settings of a machine: nodes of the catalogue, or parts that are spelled out.
 
 use std::borrow::Cow;
 
-use hw_models::settings::written::{self, Scalar, Written};
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess};
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Count, Rate, Share};
+use crate::settings::written::{self, Scalar, Written};
+use crate::settings::{Bytes, Count, Rate, Share};
 
 /// What a model is trained on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Machine {
+#[schemars(rename = "Machine")]
+pub enum Settings {
     /// Alike nodes of the catalogue, and a network between them.
     Cluster(Cluster),
     /// One node of the catalogue.
     Node(SingleNode),
     /// A machine whose parts and links are spelled out.
     Parts(Box<Parts>),
+}
+
+impl Settings {
+    /// Their path in a scenario.
+    pub const fn path(&self) -> &'static str {
+        match self {
+            Self::Cluster(_) => "machine.cluster",
+            Self::Node(_) => "machine.node",
+            Self::Parts(_) => "machine.parts",
+        }
+    }
 }
 
 /// Alike nodes of the catalogue, and a network between them.
@@ -45,6 +57,27 @@ pub struct Cluster {
     /// Slow parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degrade: Vec<Degrade>,
+}
+
+impl Cluster {
+    /// Nodes as the catalogue has them.
+    ///
+    /// # Panics
+    /// If there are none, or more than any machine has.
+    pub fn new(node: &str, count: u32) -> Self {
+        Self {
+            node: node.to_owned(),
+            count: Count::literal(count.into()),
+            fabric: None,
+            gpu: None,
+            set: IndexMap::new(),
+            degrade: Vec::new(),
+        }
+    }
+
+    pub(super) fn nodes(&self) -> u32 {
+        self.count.get() as u32
+    }
 }
 
 /// What is different about a part, or about all of a kind; the rest is as in the catalogue.
@@ -85,8 +118,16 @@ pub struct SingleNode {
     pub degrade: Vec<Degrade>,
 }
 
+impl SingleNode {
+    /// The node as a cluster of one.
+    pub(super) fn cluster(&self) -> Cluster {
+        let Self { name, gpu, set, degrade } = self.clone();
+        Cluster { gpu, set, degrade, ..Cluster::new(&name, 1) }
+    }
+}
+
 /// A machine whose parts and links are spelled out. Names are unique over all lists.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parts {
     /// GPUs, numbered in this order: names, and which of the catalogue each is.
@@ -97,7 +138,7 @@ pub struct Parts {
     pub sockets: Vec<String>,
     /// Host memories.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub memories: IndexMap<String, HostMemory>,
+    pub memories: IndexMap<String, SocketMemory>,
     /// PCIe switches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<String>,
@@ -124,7 +165,8 @@ pub struct Parts {
 /// The memory of a socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct HostMemory {
+#[schemars(rename = "HostMemory")]
+pub struct SocketMemory {
     /// Name of the socket.
     pub socket: String,
     /// Its size.
