@@ -21,7 +21,6 @@ pub(crate) mod shape;
 mod software;
 mod storage;
 mod training;
-mod transformer;
 
 pub use document::json_schema;
 pub use figure::{Figure, FigureKind};
@@ -39,13 +38,12 @@ pub use shape::Shape;
 pub use software::{Attention, FusedSoftmax, Gelu, LayersOf, Optimizer, Software};
 pub use storage::{DriveArray, Storage};
 pub use training::{Precision, Training};
-pub use transformer::{DrawnLoad, ExpertLoad, Experts, LatentAttention, Layers, Sequence, Transformer};
 pub use workloads::memory::Placeholder;
 pub use workloads::model::hosted::KeptParameters;
 pub use workloads::model::layered::Optimizer as UpdateRule;
 pub use workloads::model::transformer::{
     AddedTo, Bias, ContextExchange, CrossEntropy, Encoder, Fp8, Gather, GatherLimit, Mlp, Norm, Positions,
-    Recompute as RecomputeMode, Scaling, Sharding, Step,
+    Recompute as RecomputeMode, Scaling, Sequence, Sharding, Step, TransformerSettings as Transformer,
 };
 pub use workloads::order::{MicroBatches, PipelineSchedule as Schedule};
 pub use workloads::passes::Techniques;

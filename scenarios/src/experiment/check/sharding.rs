@@ -5,7 +5,7 @@ use workloads::model::transformer::ShardedTransformer;
 use workloads::plan::check_experts;
 
 use super::Check;
-use crate::plans::transformer::{dimensions, execution};
+use crate::plans::transformer::execution;
 use crate::schema::{Count, Scenario};
 
 /// What the workloads call wrong: the setting that says it, and others that have a part in it.
@@ -77,7 +77,7 @@ impl Check<'_> {
     /// Whether everything divides, with the values that would do where it does not.
     pub(super) fn sharding(&mut self, scenario: &Scenario) {
         let Some(settings) = scenario.model.transformer() else { return };
-        let (model, execution) = (dimensions(settings), execution(scenario));
+        let (model, execution) = (settings.dimensions(), execution(scenario));
         for invalid in ShardedTransformer::new(&model, &execution).err().into_iter().flatten() {
             self.invalid(&invalid);
         }

@@ -1,18 +1,18 @@
-//! A transformer: a preset, a Hugging Face `config.json`, or its dimensions.
+//! Settings of a transformer: a preset, a Hugging Face `config.json`, or its dimensions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bias, Count, Encoder, Mlp, Norm, Positions, Share};
-
-/// Layers of a transformer.
-pub type Layers = Count<1, 4_096>;
+use super::routing::{Capacity, Load, Routing};
+use super::{Bias, Encoder, Experts, LatentAttention, Mlp, Norm, Positions, Transformer};
+use hw_models::settings::{Count, Share};
 
 /// A decoder transformer, or with `encoder` an encoder. Dimensions that are written take the place of those of the preset or the `config.json`; without
 /// either `layers`, `hidden`, `heads`, `vocabulary` and `max_positions` are needed, and the rest is that of GPT-3.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Transformer {
+#[schemars(rename = "Transformer")]
+pub struct TransformerSettings {
     /// A published model; `foretrain list models` has them.
     #[schemars(extend("examples" = ["gpt3-96b"]))]
     pub preset: Option<String>,
@@ -21,7 +21,7 @@ pub struct Transformer {
     pub config: Option<String>,
     /// Layers.
     #[schemars(extend("examples" = [96]))]
-    pub layers: Option<Layers>,
+    pub layers: Option<Count<1, 4_096>>,
     /// Width of the residual stream.
     #[schemars(extend("examples" = [12288]))]
     pub hidden: Option<Count<1, 1_048_576>>,
@@ -57,10 +57,10 @@ pub struct Transformer {
     /// Tokens that attention looks back at; all when absent.
     pub window: Option<Sequence>,
     /// A mixture of experts in place of the MLP; `ffn` is that of the layers before the first with experts.
-    pub experts: Option<Experts>,
+    pub experts: Option<ExpertSettings>,
     /// Queries, keys and values of all heads come from two narrow vectors of a token (multi-head latent attention);
     /// `head_dim` is without the rotated part.
-    pub latent: Option<LatentAttention>,
+    pub latent: Option<LatentSettings>,
     /// An encoder that is trained on masked words, or to tell `classes` apart: attention to all of the sequence, norms after the sums, token types.
     pub encoder: Option<Encoder>,
     /// Classes that the encoder tells sequences apart by, from their first tokens; without it, it restores masked words.
@@ -71,7 +71,8 @@ pub struct Transformer {
 /// A mixture of experts: a router sends each token to a few of them. `count`, `top_k` and `ffn` are needed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Experts {
+#[schemars(rename = "Experts")]
+pub struct ExpertSettings {
     /// Experts of a layer.
     #[schemars(extend("examples" = [8]))]
     pub count: Option<Count<1, 16_384>>,
@@ -91,45 +92,18 @@ pub struct Experts {
     /// Whether an expert gets as many rows as `capacity_factor` leaves room for, whoever chooses it.
     pub pad_to_capacity: Option<bool>,
     /// Which experts tokens choose; all alike when absent. The rank whose experts get most decides.
-    pub load: Option<ExpertLoad>,
+    pub load: Option<Load>,
     /// Whether a loss keeps experts in balance; when absent, one does.
     pub balance_loss: Option<bool>,
     /// Whether a loss keeps the logits of the router small; when absent, none does.
     pub z_loss: Option<bool>,
 }
 
-/// Which experts tokens choose.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ExpertLoad {
-    /// All alike.
-    Even,
-    /// One gets such a share of all rows, the others as much each.
-    Busiest(Share),
-    /// Shares are drawn from a symmetric Dirichlet distribution.
-    Drawn(DrawnLoad),
-}
-
-/// A draw of the shares of experts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DrawnLoad {
-    /// Concentration of the distribution: 1 makes all shares equally likely, 100 makes them nearly even.
-    #[schemars(extend("examples" = [10]))]
-    pub concentration: Share,
-    /// The root of the draw; 1 when absent.
-    #[serde(default = "first_seed")]
-    pub seed: u64,
-}
-
-const fn first_seed() -> u64 {
-    1
-}
-
 /// Multi-head latent attention (DeepSeek-V2). `kv_rank`, `rotary_dim` and `value_dim` are needed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct LatentAttention {
+#[schemars(rename = "LatentAttention")]
+pub struct LatentSettings {
     /// Width of the vector that queries come from; without it they come from the residual stream.
     pub query_rank: Option<Count<1, 1_048_576>>,
     /// Width of the vector that keys and values come from.
@@ -145,3 +119,88 @@ pub struct LatentAttention {
 
 /// Tokens of a sequence.
 pub type Sequence = Count<1, 16_777_216>;
+
+impl TransformerSettings {
+    /// The dimensions, where all that are needed are there; what is left out is that of GPT-3.
+    pub fn dimensions(&self) -> Transformer {
+        let gpt = Transformer::gpt(
+            given(self.layers),
+            given(self.hidden),
+            given(self.heads),
+            given(self.vocabulary),
+            given(self.max_positions),
+        );
+        Transformer {
+            kv_heads: number(self.kv_heads).unwrap_or(gpt.kv_heads),
+            head_dim: number(self.head_dim).unwrap_or(gpt.head_dim),
+            ffn: number(self.ffn).unwrap_or(gpt.ffn),
+            tied_embedding: self.tied_embedding.unwrap_or(gpt.tied_embedding),
+            norm: self.norm.unwrap_or(gpt.norm),
+            mlp: self.mlp.unwrap_or(gpt.mlp),
+            bias: self.bias.unwrap_or(gpt.bias),
+            positions: self.positions.unwrap_or(gpt.positions),
+            dropout: self.dropout.unwrap_or(gpt.dropout),
+            parallel_residual: self.parallel_residual.unwrap_or(gpt.parallel_residual),
+            window: number(self.window),
+            experts: self.experts.as_ref().map(ExpertSettings::dimensions),
+            latent: self.latent.as_ref().map(LatentSettings::dimensions),
+            encoder: self.encoder,
+            classes: number(self.classes),
+            ..gpt
+        }
+    }
+}
+
+impl ExpertSettings {
+    fn dimensions(&self) -> Experts {
+        let pad = self.pad_to_capacity == Some(true);
+        Experts {
+            count: given(self.count),
+            top_k: given(self.top_k),
+            ffn: given(self.ffn),
+            shared_ffn: number(self.shared_ffn),
+            dense_layers: given(self.dense_layers),
+            routing: Routing {
+                load: self.load.unwrap_or_default(),
+                capacity: self.capacity_factor.map(|factor| Capacity { factor: factor.billionths(), pad }),
+                balance_loss: self.balance_loss != Some(false),
+                z_loss: self.z_loss == Some(true),
+            },
+        }
+    }
+}
+
+impl LatentSettings {
+    fn dimensions(&self) -> LatentAttention {
+        LatentAttention {
+            query_rank: number(self.query_rank),
+            kv_rank: given(self.kv_rank),
+            rotary_dim: given(self.rotary_dim),
+            value_dim: given(self.value_dim),
+        }
+    }
+}
+
+/// A model of a file of presets, which says all that is needed.
+impl TryFrom<TransformerSettings> for Transformer {
+    type Error = String;
+
+    fn try_from(settings: TransformerSettings) -> Result<Self, String> {
+        let model = settings.dimensions();
+        let (hidden, heads) = (model.hidden, model.heads);
+        if settings.head_dim.is_none() && (heads == 0 || !hidden.is_multiple_of(heads)) {
+            return Err(format!(
+                "{heads} heads do not divide hidden {hidden}: give `head_dim`, or other `heads`"
+            ));
+        }
+        Ok(model)
+    }
+}
+
+fn number<const MIN: u64, const MAX: u64>(count: Option<Count<MIN, MAX>>) -> Option<u32> {
+    count.map(|count| count.get() as u32)
+}
+
+fn given<const MIN: u64, const MAX: u64>(count: Option<Count<MIN, MAX>>) -> u32 {
+    number(count).unwrap_or_default()
+}
