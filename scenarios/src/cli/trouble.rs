@@ -156,9 +156,9 @@ fn entry<'a>(problem: &'a Problem, sources: &Sources) -> Entry<'a> {
 }
 
 fn entry_of_table<'a>((error, message): (&'a TableError, &'a String)) -> Entry<'a> {
-    let (file, line, column) = error.place();
+    let TableError { file, line, at, .. } = error;
     let count = |at: u64| u32::try_from(at).unwrap_or(u32::MAX);
-    let place = Place { file: file.to_owned(), line: count(line), column: count(column), label: "" };
+    let place = Place { file: file.clone(), line: count(*line), column: count(at.unwrap_or(1)), label: "" };
     Entry { message, places: vec![place], help: None }
 }
 
