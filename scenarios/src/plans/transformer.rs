@@ -4,15 +4,15 @@ use hw_models::copies::HostMemory;
 use sim_core::time::Time;
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
-    AttentionKernel, Dtype, Execution, Fusion, Overlap, SoftmaxFusion, Split, States, Step,
+    AttentionKernel, Dtype, Execution, Fusion, Overlap, Split, States, Step,
 };
 use workloads::plan::{Deployment, HostBuffers, HostRates, TransformerPlan};
 
 use super::drives::drives;
 use super::pipelining::pipelining;
 use crate::schema::{
-    self, Attention, Bytes, BytesPerParameter, FusedSoftmax, Gelu, Launch, LayersOf, Mlp, Model, Optimizer,
-    Precision, Rate, Recompute, Scenario, WhenFull,
+    self, Attention, Bytes, BytesPerParameter, Gelu, Launch, LayersOf, Mlp, Model, Optimizer, Precision,
+    Rate, Recompute, Scenario, WhenFull,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -111,11 +111,6 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
             AttentionKernel::Flash
         }
     };
-    let softmax = match software.fused_softmax {
-        FusedSoftmax::Auto => SoftmaxFusion::Auto { keys_max: software.fused_softmax_keys.get() as u32 },
-        FusedSoftmax::On => SoftmaxFusion::On,
-        FusedSoftmax::Off => SoftmaxFusion::Off,
-    };
     let micro_batch = training.micro_batch.map_or(1, |size| size.get() as u32);
     let sequence = training.sequence.map_or(1, |length| length.get() as u32);
     let common = Execution::new(micro_batch, sequence, split, dtype, attention);
@@ -142,7 +137,8 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         LayersOf::Torchtitan => Fusion::TORCHTITAN,
     };
     let fusion = Fusion {
-        softmax,
+        softmax: software.fused_softmax,
+        softmax_keys: software.fused_softmax_keys.get() as u32,
         // What is made of torchtitan's layers is said above.
         compiled: software.compile && !torchtitan,
         gelu: software.gelu == Gelu::Kernel,

@@ -35,7 +35,7 @@ pub use model::{Device, Model, ProfiledPipeline, Stages};
 pub use parallelism::{Idle, OverlapGradientReduce, Parallelism};
 pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
-pub use software::{Attention, FusedSoftmax, Gelu, LayersOf, Optimizer, Software};
+pub use software::{Attention, Gelu, LayersOf, Optimizer, Software};
 pub use storage::{DriveArray, Storage};
 pub use training::{Precision, Training};
 pub use workloads::memory::Placeholder;
@@ -43,7 +43,8 @@ pub use workloads::model::hosted::KeptParameters;
 pub use workloads::model::layered::Optimizer as UpdateRule;
 pub use workloads::model::transformer::{
     AddedTo, Bias, ContextExchange, CrossEntropy, Encoder, Fp8, Gather, GatherLimit, Mlp, Norm, Positions,
-    Recompute as RecomputeMode, Scaling, Sequence, Sharding, Step, TransformerSettings as Transformer,
+    Recompute as RecomputeMode, Scaling, Sequence, Sharding, SoftmaxFusion as FusedSoftmax, Step,
+    TransformerSettings as Transformer,
 };
 pub use workloads::order::{MicroBatches, PipelineSchedule as Schedule};
 pub use workloads::passes::Techniques;

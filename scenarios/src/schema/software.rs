@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AddedTo, Count, CrossEntropy, Duration, Launch, Share};
+use super::{AddedTo, Count, CrossEntropy, Duration, FusedSoftmax, Launch, Share};
 
 /// Which kernels the training framework uses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -125,17 +125,4 @@ pub enum Optimizer {
     Fused,
     /// Operator by operator: optimizers written in Python, such as MosaicML's `DecoupledAdamW`.
     Operators,
-}
-
-/// Whether scale, mask and softmax of materialised attention are one kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FusedSoftmax {
-    /// Where Megatron-LM's kernel takes the shape: micro-batch times heads of a rank a multiple of 4, more than 16 keys.
-    #[default]
-    Auto,
-    /// Always.
-    On,
-    /// Never.
-    Off,
 }

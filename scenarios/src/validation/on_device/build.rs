@@ -108,6 +108,7 @@ fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
         gelu: execution.fusion.gelu,
         optimizer: execution.fusion.optimizer,
         compiled: execution.fusion.compiled,
+        softmax_keys: execution.fusion.softmax_keys,
         ..EAGER
     };
     let states = States::CopiedGradients;
