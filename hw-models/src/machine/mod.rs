@@ -39,7 +39,7 @@ pub use settings::{
 };
 pub use transfers::{Transfers, join};
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 
 use crate::catalogue::{Catalogue, Gpu, LinkKind, Ssd, look_up};
 
@@ -202,16 +202,6 @@ impl Machine {
     pub fn links(&self) -> impl ExactSizeIterator<Item = DirectedLink> + use<> {
         let fabric = self.fabric.as_ref().map_or(0, FabricPlan::links);
         (0..self.nodes * self.hops_per_node() + 2 * fabric).map(DirectedLink)
-    }
-
-    /// The numbers of the parts of one node: with those of its links, all a drawing needs, since nodes are alike.
-    pub fn parts_of_node(&self, node: u32) -> Range<u32> {
-        node * self.parts_per_node()..(node + 1) * self.parts_per_node()
-    }
-
-    /// The numbers of the directed links of one node.
-    pub fn links_of_node(&self, node: u32) -> Range<u32> {
-        node * self.hops_per_node()..(node + 1) * self.hops_per_node()
     }
 
     /// A part.
