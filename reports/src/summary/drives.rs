@@ -29,7 +29,6 @@ pub struct DriveUse {
 
 impl DriveUse {
     /// Its name, and how many are like it.
-    #[must_use]
     pub fn called(&self) -> String {
         match self.alike {
             0 | 1 => self.array.clone(),
@@ -38,7 +37,6 @@ impl DriveUse {
     }
 
     /// How long its drives last, in words.
-    #[must_use]
     pub fn lasts(&self) -> String {
         self.lifetime_years.map_or(quantity::NONE.to_owned(), |years| format!("{years:.2} years"))
     }

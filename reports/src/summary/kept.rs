@@ -22,7 +22,6 @@ pub struct KeptActivations {
 
 impl KeptActivations {
     /// From where on, in words.
-    #[must_use]
     pub fn stays(&self) -> String {
         self.from.as_ref().map_or_else(|| "nothing".to_owned(), |from| format!("from {from} on"))
     }

@@ -429,7 +429,6 @@ pub struct Assumption {
 impl RunSummary {
     /// The variant, and in brackets the whole point if there is one: `bpipe (micro-batch 4)`. Beside other runs
     /// [`crate::naming::Naming`] says only what tells them apart.
-    #[must_use]
     pub fn label(&self) -> String {
         let value = |(path, value): (&String, &String)| format!("{} {}", short_path(path), said(value));
         let values: Vec<_> = self.point.iter().map(value).collect();
@@ -441,13 +440,11 @@ impl RunSummary {
     }
 
     /// Step time of a run that fits.
-    #[must_use]
     pub fn step_time(&self) -> Option<f64> {
         self.step_time_s.filter(|time| self.fits && time.is_finite() && *time > 0.0)
     }
 
     /// The device closest to its capacity, or the fullest one if none has a capacity.
-    #[must_use]
     pub fn worst_device(&self) -> Option<&DevicePeak> {
         self.peak_memory_bytes
             .iter()
@@ -455,7 +452,6 @@ impl RunSummary {
     }
 
     /// The stage whose allocator comes closest to what its GPU has.
-    #[must_use]
     pub fn fullest_allocator(&self) -> Option<&AllocatorPeak> {
         self.allocator
             .iter()
@@ -473,7 +469,6 @@ impl DevicePeak {
 }
 
 /// The last key of a path in words, which says enough where space is short: `training.micro_batch` is `micro-batch`.
-#[must_use]
 pub fn short_path(path: &str) -> String {
     path.rsplit('.').next().unwrap_or(path).replace('_', "-")
 }

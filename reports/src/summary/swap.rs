@@ -38,13 +38,11 @@ pub struct SwapPlan {
 
 impl SwapPlan {
     /// By which part of the expected time a better choice could be faster at most.
-    #[must_use]
     pub fn gap(&self) -> f64 {
         if self.expected_s > 0.0 { 1.0 - self.bound_s / self.expected_s } else { 0.0 }
     }
 
     /// What a solver found, in words.
-    #[must_use]
     pub fn solved(&self) -> String {
         let slots = self.slots.map_or_else(String::new, |slots| format!(" in {slots} time slots"));
         let gap = quantity::percent(self.gap());

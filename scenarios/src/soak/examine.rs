@@ -66,7 +66,6 @@ const CHEAP_ACTIVITIES: u64 = 30_000;
 const CHEAP_RUNS: u64 = 4;
 
 /// Examines a scenario that should be valid: it is run in several ways that must give one result.
-#[must_use]
 pub fn examine(text: &str) -> Examined {
     guarded(|breaches| {
         let experiment = match read(text, &[]) {
@@ -86,7 +85,6 @@ pub fn examine(text: &str) -> Examined {
 }
 
 /// Examines a changed library file, which may be refused: it is run if that is cheap, and then once.
-#[must_use]
 pub fn examine_changed(text: &str) -> Examined {
     guarded(|breaches| {
         let experiment = match read(text, &[]) {
