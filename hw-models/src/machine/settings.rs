@@ -8,7 +8,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess};
 use serde::{Deserialize, Serialize};
 
-use crate::settings::written::{self, Scalar, Written};
+use crate::settings::written::{Scalar, Written};
 use crate::settings::{Bytes, Count, Rate, Share};
 
 /// What a model is trained on.
@@ -264,11 +264,7 @@ struct NodeMap {
     degrade: Vec<Degrade>,
 }
 
-impl<'de> Deserialize<'de> for SingleNode {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        written::deserialize(deserializer)
-    }
-}
+crate::deserialize_written!(SingleNode);
 
 impl<'de> Written<'de> for SingleNode {
     fn expected() -> String {

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::SeqAccessDeserializer;
-use serde::de::{Deserializer, Error, SeqAccess};
+use serde::de::{Error, SeqAccess};
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Count;
-use crate::settings::written::{self, Scalar, Written};
+use crate::settings::written::{Scalar, Written};
 
 /// Which drives of each node an array has: the first so many, or those of these names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -23,11 +23,7 @@ pub enum DriveSet {
 /// Drives of a node.
 type DriveCount = Count<1, 4_096>;
 
-impl<'de> Deserialize<'de> for DriveSet {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        written::deserialize(deserializer)
-    }
-}
+crate::deserialize_written!(DriveSet);
 
 impl<'de> Written<'de> for DriveSet {
     fn expected() -> String {

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use hw_models::settings::written::{self, Scalar, Written};
+use hw_models::settings::written::{Scalar, Written};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserializer, Error};
+use serde::de::Error;
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
@@ -87,11 +87,7 @@ impl Serialize for BytesPerParameter {
     }
 }
 
-impl<'de> Deserialize<'de> for BytesPerParameter {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        written::deserialize(deserializer)
-    }
-}
+hw_models::deserialize_written!(BytesPerParameter);
 
 impl Written<'_> for BytesPerParameter {
     fn expected() -> String {
