@@ -7,10 +7,10 @@
 //!
 //! ```
 //! use hw_models::catalogue::Catalogue;
-//! use hw_models::machine::{ClusterSpec, Machine, RouteKind};
+//! use hw_models::machine::{Cluster, Machine, RouteKind};
 //!
 //! let catalogue = Catalogue::embedded(serde_yaml::Deserializer::from_str).unwrap();
-//! let cluster = ClusterSpec { node: "dgx-a100-80g".to_owned(), count: 2, ..ClusterSpec::default() };
+//! let cluster = Cluster::new("dgx-a100-80g", 2);
 //! let machine = Machine::build(&catalogue, &cluster).unwrap();
 //! assert_eq!(machine.gpus(), 16);
 //! // Neighbours on a node talk over NVLink, GPUs of different nodes over the fabric.

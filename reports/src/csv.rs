@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use indexmap::IndexMap;
 use serde_json::Value;
 
+use crate::json;
 use crate::summary::{RunSummary, Summary};
 
 /// Writes one row for every run of `summary`, below a row of names.
@@ -48,7 +49,7 @@ fn merge(columns: &mut IndexMap<String, ()>, names: impl DoubleEndedIterator<Ite
 /// The cells of one row by column.
 fn cells(run: &RunSummary) -> io::Result<IndexMap<String, String>> {
     let mut cells = IndexMap::new();
-    let Value::Object(fields) = serde_json::to_value(run)? else { return Ok(cells) };
+    let Value::Object(fields) = json::value(run)? else { return Ok(cells) };
     for (name, value) in fields {
         match (name.as_str(), run.worst_device()) {
             ("peak_memory_bytes", Some(worst)) => {
@@ -56,7 +57,7 @@ fn cells(run: &RunSummary) -> io::Result<IndexMap<String, String>> {
                 cells.insert("peak_memory_device".to_owned(), worst.device.clone());
             }
             ("allocator", _) => {
-                let fullest = run.fullest_allocator().map(serde_json::to_value).transpose()?;
+                let fullest = run.fullest_allocator().map(json::value).transpose()?;
                 flatten(&name, fullest.unwrap_or_default(), &mut cells);
             }
             ("communication", _) => flatten(&name, by_kind(value), &mut cells),

@@ -28,7 +28,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod absent;
 mod axis;
 pub mod calibration;
 mod case;

@@ -28,7 +28,6 @@ struct Told {
 
 impl Naming {
     /// The paths of `axes`, outermost first, that tell the points of `runs` apart.
-    #[must_use]
     pub fn of(runs: &[RunSummary], axes: &[String]) -> Self {
         let mut telling: Vec<&str> = Vec::new();
         let mut class_of = vec![0; runs.len()];
@@ -63,14 +62,12 @@ impl Naming {
     }
 
     /// What a value at a path is called: `vit-l-16`, as written where that would not tell it from the others.
-    #[must_use]
     pub fn value<'v>(&self, path: &str, written: &'v str) -> Cow<'v, str> {
         let in_full = self.paths.iter().any(|told| told.path == path && told.in_full);
         if in_full { Cow::Borrowed(written) } else { said(written) }
     }
 
     /// A point: `stages 8, micro-batches 64`; empty without sweep.
-    #[must_use]
     pub fn point(&self, point: &IndexMap<String, String>) -> String {
         let value = |(path, name)| Some(format!("{name} {}", self.value(path, point.get(path)?)));
         let values = self.paths().filter_map(value);
@@ -78,7 +75,6 @@ impl Naming {
     }
 
     /// A run: the variant, and the point in brackets if there are several: `bpipe (micro-batch 4)`.
-    #[must_use]
     pub fn run(&self, run: &RunSummary) -> String {
         match self.point(&run.point) {
             point if point.is_empty() => run.variant.clone(),

@@ -5,7 +5,6 @@
 pub const NONE: &str = "–";
 
 /// A duration: `1.46 s`, `18.5 ms`, `24.3 min`.
-#[must_use]
 pub fn seconds(value: f64) -> String {
     let (number, unit) = match value.abs() {
         long if long >= 345_600.0 => (significant(value / 86_400.0), "d"),
@@ -17,7 +16,6 @@ pub fn seconds(value: f64) -> String {
 }
 
 /// An amount of memory or traffic, decimal: `40.0 GB`. Below 1 KB it is exact.
-#[must_use]
 pub fn bytes(value: u64) -> String {
     if value < 1_000 {
         return format!("{value} B");
@@ -27,32 +25,27 @@ pub fn bytes(value: u64) -> String {
 }
 
 /// A rate of traffic, decimal: `26.1 GB/s`.
-#[must_use]
 pub fn bytes_per_s(value: f64) -> String {
     if value.is_finite() { format!("{}/s", bytes(value.round() as u64)) } else { NONE.to_owned() }
 }
 
 /// A rate of things counted: `98.6 samples/s`, `871 k tokens/s`.
-#[must_use]
 pub fn rate(value: f64, of_what: &str) -> String {
     format!("{} {of_what}/s", count(value))
 }
 
 /// A number of things, short: `98.6`, `871 k`.
-#[must_use]
 pub fn count(value: f64) -> String {
     let (number, prefix) = scaled(value, &["G", "M", "k", ""], 3);
     join(&number, prefix)
 }
 
 /// A share: `24.3 %` of 0.243.
-#[must_use]
 pub fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0))
 }
 
 /// A constant as it was written, to every digit: `1555`, `0.87`; tiny and huge ones as `1.2e-9`.
-#[must_use]
 pub fn exact(value: f64) -> String {
     match value.abs() {
         size if !size.is_finite() => NONE.to_owned(),
@@ -62,31 +55,26 @@ pub fn exact(value: f64) -> String {
 }
 
 /// How many times: `1.31×`.
-#[must_use]
 pub fn times(ratio: f64) -> String {
     format!("{}×", significant(ratio))
 }
 
 /// How much more, for a sentence: `1.31×`, or below 1.1 `4.20 %`, which says more than `1.04×`.
-#[must_use]
 pub fn gain(ratio: f64) -> String {
     if ratio < 1.1 { percent(ratio - 1.0) } else { times(ratio) }
 }
 
 /// A change with its sign: `+1.20 %` of 0.012.
-#[must_use]
 pub fn change(share: f64) -> String {
     signed(share * 100.0, "%")
 }
 
 /// A difference of two shares with its sign: `-0.140 points` of -0.0014.
-#[must_use]
 pub fn points(share: f64) -> String {
     signed(share * 100.0, "points")
 }
 
 /// A plain number with three significant digits: `1460`, `18.5`, `0.00426`; tiny and huge ones as `1.20e-9`.
-#[must_use]
 pub fn significant(value: f64) -> String {
     let Some((digits, exponent)) = rounded(value) else { return none_or_zero(value) };
     let text = match exponent {

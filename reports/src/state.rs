@@ -38,13 +38,11 @@ pub const ALL: [&str; 9] = [
 ];
 
 /// The word without its kind: `communication` of `communication: all-reduce`.
-#[must_use]
 pub fn word(state: &str) -> &str {
     state.split_once(':').map_or(state, |(word, _)| word).trim()
 }
 
 /// The kind without its word, if it has one: `all-reduce` of `communication: all-reduce`.
-#[must_use]
 pub fn kind(state: &str) -> Option<&str> {
     state.split_once(':').map(|(_, kind)| kind.trim()).filter(|kind| !kind.is_empty())
 }

@@ -69,11 +69,19 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         writeln!(out, "\n{}", clean(&warning))?;
     }
     if let Some((point, run)) = shown {
-        kept(out, &point.runs, style)?;
+        let named = comparison.naming.run(run);
+        let titles = &["variant", "of", "what stays", ">bytes", ">asks for", ">simulated"];
+        section(out, style, "which activations stay, by profiled steps", titles, kept(&point.runs))?;
         time(out, run, &comparison, style)?;
-        communication(out, run, &comparison, style)?;
-        drives(out, run, &comparison, style)?;
-        swap(out, run, &comparison, style)?;
+        let heading = format!("communication of a rank in a step of {named}");
+        let titles = &["kind", ">times", ">bytes", ">exposed", ">of the step"];
+        section(out, style, &heading, titles, communication(run))?;
+        let titles = &["array", ">holds", ">of", ">read", ">written", ">lasts"];
+        section(out, style, &format!("drives in a step of {named}"), titles, drives(run))?;
+        let heading = format!("what {named} swaps, planned for links of its own");
+        let titles =
+            &["", ">tensors", ">bytes", ">made again", ">must leave", ">expected", ">at least", "solver"];
+        section(out, style, &heading, titles, swap(run))?;
         allocator(out, run, &comparison, style)?;
         if let Some(line) = rests_on(run) {
             writeln!(out, "\nthe step rests on: {}", clean(&line))?;
@@ -150,70 +158,28 @@ fn time(out: &mut impl Write, run: &RunSummary, comparison: &Comparison<'_>, sty
 }
 
 /// Communication of a run, per rank and step.
-fn communication(
-    out: &mut impl Write,
-    run: &RunSummary,
-    comparison: &Comparison<'_>,
-    style: Style,
-) -> io::Result<()> {
-    if run.communication.is_empty() {
-        return Ok(());
-    }
-    let heading = format!("communication of a rank in a step of {}", comparison.naming.run(run));
-    writeln!(out, "\n{}", style.bold(&clean(&heading)))?;
-    let titles =
-        [("kind", false), ("times", true), ("bytes", true), ("exposed", true), ("of the step", true)];
-    let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
+fn communication(run: &RunSummary) -> Vec<Vec<String>> {
     let row = |one: &CommunicationUse| {
         let share = quantity::percent(one.exposed_s / run.step_time().unwrap_or(f64::NAN));
         let (bytes, exposed) = (quantity::bytes(one.bytes), quantity::seconds(one.exposed_s));
         vec![one.kind.clone(), one.count.to_string(), bytes, exposed, share]
     };
-    writeln!(out, "{}", grid(titles, run.communication.iter().take(ROWS_MAX).map(row).collect()))
+    run.communication.iter().map(row).collect()
 }
 
 /// What is kept on drives and goes there, and how long they last.
-fn drives(
-    out: &mut impl Write,
-    run: &RunSummary,
-    comparison: &Comparison<'_>,
-    style: Style,
-) -> io::Result<()> {
-    if run.drives.is_empty() {
-        return Ok(());
-    }
-    let heading = format!("drives in a step of {}", comparison.naming.run(run));
-    writeln!(out, "\n{}", style.bold(&clean(&heading)))?;
-    let titles =
-        [("array", false), ("holds", true), ("of", true), ("read", true), ("written", true), ("lasts", true)];
-    let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
+fn drives(run: &RunSummary) -> Vec<Vec<String>> {
     let row = |array: &DriveUse| {
         let bytes = [array.peak_bytes, array.read_bytes, array.written_bytes].map(quantity::bytes);
         let [holds, read, written] = bytes;
         let capacity = array.capacity_bytes.map_or(quantity::NONE.to_owned(), quantity::bytes);
         vec![array.called(), holds, capacity, read, written, array.lasts()]
     };
-    writeln!(out, "{}", grid(titles, run.drives.iter().take(ROWS_MAX).map(row).collect()))
+    run.drives.iter().map(row).collect()
 }
 
 /// What was decided about tensors that leave.
-fn swap(out: &mut impl Write, run: &RunSummary, comparison: &Comparison<'_>, style: Style) -> io::Result<()> {
-    if run.swap.is_empty() {
-        return Ok(());
-    }
-    let heading = format!("what {} swaps, planned for links of its own", comparison.naming.run(run));
-    writeln!(out, "\n{}", style.bold(&clean(&heading)))?;
-    let titles = [
-        ("", false),
-        ("tensors", true),
-        ("bytes", true),
-        ("made again", true),
-        ("must leave", true),
-        ("expected", true),
-        ("at least", true),
-        ("solver", false),
-    ];
-    let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
+fn swap(run: &RunSummary) -> Vec<Vec<String>> {
     let row = |plan: &SwapPlan| {
         let mut cells = vec![plan.of.clone(), format!("{} of {}", plan.away, plan.tensors)];
         cells.extend([plan.away_bytes, plan.again_bytes, plan.must_leave_bytes].map(quantity::bytes));
@@ -221,33 +187,41 @@ fn swap(out: &mut impl Write, run: &RunSummary, comparison: &Comparison<'_>, sty
         cells.push(plan.solved().to_owned());
         cells
     };
-    writeln!(out, "{}", grid(titles, run.swap.iter().take(ROWS_MAX).map(row).collect()))
+    run.swap.iter().map(row).collect()
 }
 
 /// What stays of the activations that might leave, in all runs of a point.
-fn kept(out: &mut impl Write, runs: &[&RunSummary], style: Style) -> io::Result<()> {
-    let kept = || runs.iter().flat_map(|run| run.kept.iter().map(|kept| (&run.variant, kept)));
-    if kept().next().is_none() {
-        return Ok(());
-    }
-    writeln!(out, "\n{}", style.bold("which activations stay, by profiled steps"))?;
-    let titles = [
-        ("variant", false),
-        ("of", false),
-        ("what stays", false),
-        ("bytes", true),
-        ("asks for", true),
-        ("simulated", true),
-    ];
-    let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
-    let row = |(variant, kept): (&String, &KeptActivations)| {
+fn kept(runs: &[&RunSummary]) -> Vec<Vec<String>> {
+    let row = |variant: &String, kept: &KeptActivations| {
         let bytes = [kept.kept_bytes, kept.candidate_bytes].map(quantity::bytes).join(" of ");
         let measured =
             kept.measured_bytes_per_s.map_or_else(|| quantity::NONE.to_owned(), quantity::bytes_per_s);
         let needed = quantity::bytes_per_s(kept.needed_bytes_per_s);
         vec![variant.clone(), kept.of.clone(), kept.stays(), bytes, needed, measured]
     };
-    writeln!(out, "{}", grid(titles, kept().take(ROWS_MAX).map(row).collect()))
+    runs.iter().flat_map(|run| run.kept.iter().map(|kept| row(&run.variant, kept))).collect()
+}
+
+/// A table below a heading; nothing without rows. Titles of numbers begin with `>`.
+fn section(
+    out: &mut impl Write,
+    style: Style,
+    heading: &str,
+    titles: &[&str],
+    mut rows: Vec<Vec<String>>,
+) -> io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    rows.truncate(ROWS_MAX);
+    writeln!(out, "\n{}", style.bold(&clean(heading)))?;
+    writeln!(out, "{}", grid(numeric(titles), rows))
+}
+
+/// Titles that say by a `>` before them that numbers are below.
+pub(crate) fn numeric(titles: &[&str]) -> Vec<(String, bool)> {
+    let title = |title: &&str| (title.trim_start_matches('>').to_owned(), title.starts_with('>'));
+    titles.iter().map(title).collect()
 }
 
 /// How many programs were solved to a proven optimum, of all runs.
@@ -271,20 +245,8 @@ fn allocator(
     comparison: &Comparison<'_>,
     style: Style,
 ) -> io::Result<()> {
-    if run.allocator.is_empty() {
-        return Ok(());
-    }
     let heading = format!("what the allocator takes for {}", comparison.naming.run(run));
-    writeln!(out, "\n{}", style.bold(&clean(&heading)))?;
-    let titles = [
-        ("stage", false),
-        ("tensors", true),
-        ("segments", true),
-        ("and outside", true),
-        ("of the GPU", true),
-        ("most tensors in", false),
-    ];
-    let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
+    let titles = &["stage", ">tensors", ">segments", ">and outside", ">of the GPU", "most tensors in"];
     let row = |stage: &&AllocatorPeak| {
         let bytes = [stage.peak_allocated_bytes, stage.peak_reserved_bytes, stage.needed_bytes()];
         let mut cells = vec![stage.device.clone()];
@@ -295,7 +257,7 @@ fn allocator(
     };
     let mut stages: Vec<_> = run.allocator.iter().collect();
     stages.sort_by(|a, b| b.fullness().total_cmp(&a.fullness()));
-    writeln!(out, "{}", grid(titles, stages.iter().take(STAGES_MAX).map(row).collect()))?;
+    section(out, style, &heading, titles, stages.iter().take(STAGES_MAX).map(row).collect())?;
     match stages.len().saturating_sub(STAGES_MAX) {
         0 => Ok(()),
         more => writeln!(out, "  {more} more stages take less of their GPUs"),
@@ -360,8 +322,7 @@ fn published(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
     }
     let apart: Vec<_> = published.others.iter().filter(|citation| !citation.agrees()).collect();
     if !apart.is_empty() {
-        let titles = [("figure", false), ("published", true), ("ours", true), ("difference", true)];
-        let titles = titles.iter().map(|(title, numeric)| ((*title).to_owned(), *numeric)).collect();
+        let titles = numeric(&["figure", ">published", ">ours", ">difference"]);
         let row = |citation: &&&Citation| {
             vec![citation.text.clone(), citation.published.clone(), citation.ours.clone(), citation.verdict()]
         };

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 /// A value of a sweep, written as YAML in one line, in as few words as say what it is. Of a key with a single word for its value the
 /// word says enough; numbers need the key before them. Lists stay as they are, and so does what cannot be read.
-#[must_use]
 pub fn said(written: &str) -> Cow<'_, str> {
     let Some(entries) = entries(written) else { return Cow::Borrowed(written) };
     let one = |(key, value): &(&str, &str)| -> String {

@@ -16,35 +16,34 @@ use serde_yaml::with::singleton_map_recursive;
 use workloads::model::layered::{LAYERED_PRESETS, LayeredPreset};
 use workloads::model::transformer::{PRESETS, Preset};
 
+/// Constants of the catalogue, over which no hardware file is laid yet.
+pub fn overlay() -> &'static Overlay {
+    static OVERLAY: LazyLock<Overlay> = LazyLock::new(|| {
+        Overlay::new(
+            Catalogue::embedded(serde_yaml::Deserializer::from_str).expect(VALID),
+            embedded(KERNELS),
+            embedded(COLLECTIVES),
+            embedded(HOST),
+            embedded(COPIES),
+            Spreads::read(SPREADS).expect(VALID),
+        )
+    });
+    &OVERLAY
+}
+
 /// GPUs, nodes, links, network interfaces, fabrics and drives.
 pub fn devices() -> &'static Catalogue {
-    static DEVICES: LazyLock<Catalogue> =
-        LazyLock::new(|| Catalogue::embedded(serde_yaml::Deserializer::from_str).expect(VALID));
-    &DEVICES
+    &overlay().devices
 }
 
 /// Constants of kernels.
 pub fn kernels() -> &'static KernelCatalogue {
-    static CONSTANTS: LazyLock<KernelCatalogue> = LazyLock::new(|| embedded(KERNELS));
-    &CONSTANTS
-}
-
-/// All that hardware files are laid over, with nothing laid yet.
-pub fn overlay() -> Overlay {
-    Overlay::new(
-        devices().clone(),
-        kernels().clone(),
-        collectives().clone(),
-        host().clone(),
-        copies().clone(),
-        spreads().clone(),
-    )
+    &overlay().kernels
 }
 
 /// How far kernels were off on what was held out.
 pub fn spreads() -> &'static Spreads {
-    static FOUND: LazyLock<Spreads> = LazyLock::new(|| Spreads::read(SPREADS).expect(VALID));
-    &FOUND
+    &overlay().spreads
 }
 
 /// How far collectives were off on what was held out.
@@ -66,8 +65,7 @@ pub fn kernels_of(gpu: &str) -> Result<KernelModel, String> {
 
 /// Constants of collectives and messages.
 pub fn collectives() -> &'static CollectiveCatalogue {
-    static CONSTANTS: LazyLock<CollectiveCatalogue> = LazyLock::new(|| embedded(COLLECTIVES));
-    &CONSTANTS
+    &overlay().collectives
 }
 
 /// Paths between drives and memories.
@@ -78,14 +76,12 @@ pub fn storage_paths() -> &'static PathCatalogue {
 
 /// Starts of copies, by class of link.
 pub fn copies() -> &'static CopyCatalogue {
-    static CONSTANTS: LazyLock<CopyCatalogue> = LazyLock::new(|| embedded(COPIES));
-    &CONSTANTS
+    &overlay().copies
 }
 
 /// Costs of issuing work.
 pub fn host() -> &'static HostCosts {
-    static COSTS: LazyLock<HostCosts> = LazyLock::new(|| embedded(HOST));
-    &COSTS
+    &overlay().host
 }
 
 /// Memory that a framework takes for libraries.

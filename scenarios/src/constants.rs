@@ -26,53 +26,38 @@ impl Constants {
         self.0.as_deref()
     }
 
+    fn all(&self) -> &Overlay {
+        self.overlay().unwrap_or_else(|| catalogue::overlay())
+    }
+
     /// GPUs, nodes, links, network interfaces, fabrics and drives.
     pub(crate) fn devices(&self) -> &Catalogue {
-        match &self.0 {
-            Some(overlay) => &overlay.devices,
-            None => catalogue::devices(),
-        }
+        &self.all().devices
     }
 
     /// Kernels.
     pub(crate) fn kernels(&self) -> &KernelCatalogue {
-        match &self.0 {
-            Some(overlay) => &overlay.kernels,
-            None => catalogue::kernels(),
-        }
+        &self.all().kernels
     }
 
     /// Collectives and messages.
     pub(crate) fn collectives(&self) -> &CollectiveCatalogue {
-        match &self.0 {
-            Some(overlay) => &overlay.collectives,
-            None => catalogue::collectives(),
-        }
+        &self.all().collectives
     }
 
     /// Costs of issuing work.
     pub(crate) fn host(&self) -> &HostCosts {
-        match &self.0 {
-            Some(overlay) => &overlay.host,
-            None => catalogue::host(),
-        }
+        &self.all().host
     }
 
     /// Starts of copies.
     pub(crate) fn copies(&self) -> &CopyCatalogue {
-        match &self.0 {
-            Some(overlay) => &overlay.copies,
-            None => catalogue::copies(),
-        }
+        &self.all().copies
     }
 
     /// How far kernels of a class on a GPU are off.
     pub(crate) fn spread(&self, gpu: &str, class: KernelClass) -> Spread {
-        let spreads = match &self.0 {
-            Some(overlay) => &overlay.spreads,
-            None => catalogue::spreads(),
-        };
-        spreads.of(self.devices(), gpu, class)
+        self.all().spreads.of(self.devices(), gpu, class)
     }
 
     /// What nine of ten measurements of a constant are within, relative to the prediction, where it was measured here.

@@ -10,59 +10,10 @@ use crate::platform::Platform;
 use crate::program::{Activity, Binding, Block, Body, CAUSES_MAX, CostTable, Op, Program, Slot, StartState};
 use crate::sharing;
 
-/// What is wrong with a program.
+/// A fault of a program, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ProgramError {
-    /// A reference to an object that does not exist.
-    #[error("{place} refers to {what} {index}, but there are only {count}")]
-    Dangling {
-        /// Where.
-        place: String,
-        /// Which kind of object.
-        what: &'static str,
-        /// Which one.
-        index: usize,
-        /// How many there are.
-        count: usize,
-    },
-    /// An operation uses a slot its binding does not have.
-    #[error("operation {op} of block `{block}` uses slot {slot}, but binding {binding} has {count} slots")]
-    NoSlot {
-        /// Name of the block.
-        block: String,
-        /// Index of the operation.
-        op: usize,
-        /// The slot.
-        slot: u16,
-        /// The binding.
-        binding: u32,
-        /// How many slots it has.
-        count: usize,
-    },
-    /// A branch goes backward, out of its block, or has no targets.
-    #[error(
-        "operation {op} of block `{block}` branches to {target}; branches go forward, at most to the block's end"
-    )]
-    BadBranch {
-        /// Name of the block.
-        block: String,
-        /// Index of the operation.
-        op: usize,
-        /// The target.
-        target: u32,
-    },
-    /// A quantity outside its range.
-    #[error("{what} must be {expected}")]
-    OutOfRange {
-        /// Which quantity of what.
-        what: String,
-        /// Its range.
-        expected: &'static str,
-    },
-    /// A fluid or route that cannot be shared.
-    #[error("{0}")]
-    Platform(String),
-}
+#[error("{0}")]
+pub struct ProgramError(String);
 
 /// Checks a program.
 ///
@@ -118,7 +69,7 @@ impl Needs {
 impl Check<'_> {
     fn quantities(&mut self) {
         if let Err(wrong) = sharing::validate(self.platform) {
-            self.errors.extend(wrong.into_iter().map(ProgramError::Platform));
+            self.errors.extend(wrong.into_iter().map(ProgramError));
         }
         self.require(self.program.causes.len() <= CAUSES_MAX, "at most 16", || {
             "the number of causes".to_owned()
@@ -178,11 +129,11 @@ impl Check<'_> {
                 let bad = |t: &&u32| **t as usize <= index || **t as usize > block.ops.len();
                 let target = if targets.is_empty() { Some(&0) } else { targets.iter().find(bad) };
                 if let Some(&target) = target {
-                    self.errors.push(ProgramError::BadBranch {
-                        block: block.name.clone(),
-                        op: index,
-                        target,
-                    });
+                    self.wrong(format!(
+                        "operation {index} of block `{}` branches to {target}; branches go forward, at most to the \
+                         block's end",
+                        block.name
+                    ));
                 }
             }
         }
@@ -304,13 +255,12 @@ impl Check<'_> {
                     Some(&value) => self.bound(value as usize, count, what, || {
                         format!("slot {slot} of binding {} in block `{}`", binding.0, block.name)
                     }),
-                    None => self.errors.push(ProgramError::NoSlot {
-                        block: block.name.clone(),
-                        op: index,
-                        slot,
-                        binding: binding.0,
-                        count: slots.len(),
-                    }),
+                    None => {
+                        let (block, binding, count) = (&block.name, binding.0, slots.len());
+                        self.wrong(format!(
+                            "operation {index} of block `{block}` uses slot {slot}, but binding {binding} has {count} slots"
+                        ));
+                    }
                 }
             }
         }
@@ -383,13 +333,17 @@ impl Check<'_> {
 
     fn bound(&mut self, index: usize, count: usize, what: &'static str, place: impl Fn() -> String) {
         if index >= count {
-            self.errors.push(ProgramError::Dangling { place: place(), what, index, count });
+            self.wrong(format!("{} refers to {what} {index}, but there are only {count}", place()));
         }
+    }
+
+    fn wrong(&mut self, fault: String) {
+        self.errors.push(ProgramError(fault));
     }
 
     fn require(&mut self, holds: bool, expected: &'static str, what: impl Fn() -> String) {
         if !holds {
-            self.errors.push(ProgramError::OutOfRange { what: what(), expected });
+            self.wrong(format!("{} must be {expected}", what()));
         }
     }
 }

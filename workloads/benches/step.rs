@@ -11,7 +11,7 @@ use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
 use hw_models::copies::COPIES;
 use hw_models::host::{HOST, HostCosts};
 use hw_models::kernels::{KERNELS, KernelCatalogue, Libraries};
-use hw_models::machine::{ClusterSpec, Machine};
+use hw_models::machine::{Cluster, Machine};
 use serde::de::DeserializeOwned;
 use sim_core::fold::fold;
 use sim_core::outcome::{End, Run};
@@ -69,7 +69,7 @@ fn lowered() -> Lowered {
     }
     let catalogue = Catalogue::embedded(serde_yaml::Deserializer::from_str).expect("the embedded catalogue");
     let (kernels, collectives): (KernelCatalogue, CollectiveCatalogue) = (parse(KERNELS), parse(COLLECTIVES));
-    let cluster = ClusterSpec { node: "dgx-a100-80g".to_owned(), count: 128, ..ClusterSpec::default() };
+    let cluster = Cluster::new("dgx-a100-80g", 128);
     let machine = Machine::build(&catalogue, &cluster).expect("a cluster of the catalogue");
     let split = Split { tensor: 8, sequence_parallel: false, stages: 16, chunks: 1, ..Split::NONE };
     let plan = TransformerPlan {

@@ -204,12 +204,10 @@ const FORMATS: [Format; 13] = [
 
 fn unknown(table: &Table) -> TableError {
     let known = FORMATS.iter().map(|format| [format.inputs, format.results].concat().join(","));
-    TableError::UnknownColumns {
-        file: table.name.clone(),
-        line: table.head,
-        columns: table.columns().join(","),
-        known: known.collect::<Vec<_>>().join("; "),
-    }
+    let known = known.collect::<Vec<_>>().join("; ");
+    let columns = table.columns().join(",");
+    let fault = format!("no table of kernels has the columns {columns}; known are: {known}");
+    TableError { file: table.name.clone(), line: table.head, at: None, fault }
 }
 
 /// Layers of language models: forward TN, input gradient NN, weight gradient NT.

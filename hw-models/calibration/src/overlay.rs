@@ -75,28 +75,15 @@ pub struct Replaced {
     pub within: f64,
 }
 
-/// Why a hardware file cannot be laid over the catalogue.
+/// A fault that keeps a hardware file from being laid over the catalogue, in a sentence after its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OverlayError {
-    /// Its GPU.
-    #[error(transparent)]
-    UnknownGpu(#[from] UnknownEntry),
-    /// Kernels of nobody knows which GPU.
-    #[error(
-        "has kernels and does not say of which GPU: write `gpu: NAME` with a name of `foretrain list gpus`"
-    )]
-    NoGpu,
-    /// A class of kernels or a row of corrections.
-    #[error("{0}: calibrate again")]
-    Kernels(String),
-    /// Two files have it.
-    #[error("sets {} and so does `{other}`: leave one of them out", what.join(", "))]
-    Twice {
-        /// What.
-        what: Vec<String>,
-        /// The file that was laid before.
-        other: String,
-    },
+#[error("{0}")]
+pub struct OverlayError(String);
+
+impl From<UnknownEntry> for OverlayError {
+    fn from(error: UnknownEntry) -> Self {
+        Self(error.to_string())
+    }
 }
 
 /// Half the width of an interval of nine in ten, in standard errors.
@@ -167,11 +154,13 @@ impl Overlay {
         }
         match (&hardware.kernels, &hardware.gpu) {
             (Some(kernels), Some(gpu)) => {
-                errors.extend(
-                    self.lay_kernels(file, gpu, kernels, &mut twice).err().map(OverlayError::Kernels),
-                );
+                let fault = self.lay_kernels(file, gpu, kernels, &mut twice).err();
+                errors.extend(fault.map(|fault| OverlayError(format!("{fault}: calibrate again"))));
             }
-            (Some(_), None) => errors.push(OverlayError::NoGpu),
+            (Some(_), None) => errors.push(OverlayError(
+                "has kernels and does not say of which GPU: write `gpu: NAME` with a name of `foretrain list gpus`"
+                    .to_owned(),
+            )),
             (None, _) => {}
         }
         if let Some((gpu, fabric, found)) = tables {
@@ -182,7 +171,9 @@ impl Overlay {
             let what: Vec<String> =
                 twice.iter().filter(|(_, before)| *before == number).map(|(what, _)| what.clone()).collect();
             if !what.is_empty() {
-                errors.push(OverlayError::Twice { what, other: other.file.clone() });
+                let (what, other) = (what.join(", "), &other.file);
+                errors
+                    .push(OverlayError(format!("sets {what} and so does `{other}`: leave one of them out")));
             }
         }
         self.files.push(laid);

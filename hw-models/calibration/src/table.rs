@@ -15,57 +15,18 @@ pub struct Table {
     rows: Vec<(u64, Vec<String>)>,
 }
 
-/// What is wrong with a table.
+/// A fault of a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TableError {
-    /// It cannot be read as CSV.
-    #[error("{file}:{line}: {why}: a table is CSV with one line of column names; lines with `#` are notes")]
-    Unreadable {
-        /// Its file.
-        file: String,
-        /// The line.
-        line: u64,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// Its columns are those of no known table.
-    #[error("{file}:{line}: no table of kernels has the columns {columns}; known are: {known}")]
-    UnknownColumns {
-        /// Its file.
-        file: String,
-        /// The line of their names.
-        line: u64,
-        /// Its columns.
-        columns: String,
-        /// The columns of the known ones.
-        known: String,
-    },
-    /// A cell holds no number.
-    #[error("{file}:{line}:{at}: {column} is `{cell}`: expected {expected}")]
-    NoNumber {
-        /// Its file.
-        file: String,
-        /// Its line.
-        line: u64,
-        /// Its first character in the line, from 1.
-        at: u64,
-        /// The column.
-        column: String,
-        /// What is there.
-        cell: String,
-        /// What should be.
-        expected: &'static str,
-    },
-}
-
-impl TableError {
-    /// Its file, line, and first character in the line, from 1.
-    pub fn place(&self) -> (&str, u64, u64) {
-        match self {
-            Self::Unreadable { file, line, .. } | Self::UnknownColumns { file, line, .. } => (file, *line, 1),
-            Self::NoNumber { file, line, at, .. } => (file, *line, *at),
-        }
-    }
+#[error("{file}:{line}:{} {fault}", at.map_or(String::new(), |at| format!("{at}:")))]
+pub struct TableError {
+    /// Its file.
+    pub file: String,
+    /// The line.
+    pub line: u64,
+    /// The first character in the line, from 1; none: all of it.
+    pub at: Option<u64>,
+    /// What is wrong, and what was expected.
+    pub fault: String,
 }
 
 impl Table {
@@ -74,7 +35,11 @@ impl Table {
     /// # Errors
     /// When it is no CSV.
     pub fn read(name: &str, mut input: impl Read) -> Result<Self, TableError> {
-        let unreadable = |line, why| TableError::Unreadable { file: name.to_owned(), line, why };
+        let unreadable = |line, why: String| {
+            let fault =
+                format!("{why}: a table is CSV with one line of column names; lines with `#` are notes");
+            TableError { file: name.to_owned(), line, at: None, fault }
+        };
         let (mut bytes, mut rows) = (Vec::new(), Vec::new());
         input.read_to_end(&mut bytes).map_err(|error| unreadable(1, error.to_string()))?;
         let text = String::from_utf8(bytes).map_err(|error| {
@@ -165,14 +130,9 @@ impl<'a> Row<'a> {
 
     fn wrong(&self, column: &str, expected: &'static str) -> TableError {
         let before = self.table.columns.iter().zip(self.cells).take_while(|(name, _)| *name != column);
-        TableError::NoNumber {
-            file: self.table.name.clone(),
-            line: self.line,
-            at: 1 + before.map(|(_, cell)| 1 + written(cell)).sum::<u64>(),
-            column: column.to_owned(),
-            cell: self.text(column).to_owned(),
-            expected,
-        }
+        let at = 1 + before.map(|(_, cell)| 1 + written(cell)).sum::<u64>();
+        let fault = format!("{column} is `{}`: expected {expected}", self.text(column));
+        TableError { file: self.table.name.clone(), line: self.line, at: Some(at), fault }
     }
 }
 

@@ -342,10 +342,7 @@ impl Blocks for Caches {
     }
 
     fn release_oversize(&mut self, pool: Pool, bytes: u64) -> bool {
-        let Some(oversize) = self.settings.max_split_size.filter(|_| !self.settings.expandable_segments)
-        else {
-            return false;
-        };
+        let Some(oversize) = self.settings.released() else { return false };
         let (pool, wanted) = (self.pool(pool), bytes.max(oversize));
         let free = &self.pools[pool as usize].free;
         if let Some(&(_, enough)) = free.from(wanted).first() {

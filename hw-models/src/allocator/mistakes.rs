@@ -37,7 +37,7 @@ pub enum Fault {
     MaxSplitSize(u64),
     /// `roundup_power2_divisions` is none.
     #[error("`roundup_power2_divisions` is {0}, and must be a power of two from 1 to 64")]
-    Divisions(u32),
+    Divisions(u64),
 }
 
 /// What is known of a tensor while a list is read.

@@ -146,10 +146,7 @@ impl Blocks for PlainBlocks {
     }
 
     fn release_oversize(&mut self, pool: Pool, bytes: u64) -> bool {
-        let Some(oversize) = self.settings.max_split_size.filter(|_| !self.settings.expandable_segments)
-        else {
-            return false;
-        };
+        let Some(oversize) = self.settings.released() else { return false };
         let wanted = bytes.max(oversize);
         let free = self.free(pool);
         let enough = free.iter().find(|&&(size, ..)| size >= wanted);

@@ -1,6 +1,7 @@
 //! Sizes of blocks and of segments.
 
 use super::Settings;
+use crate::settings::Count;
 
 /// A kibibyte.
 const KIB: u64 = 1 << 10;
@@ -27,7 +28,7 @@ pub(super) const DEVICE_MAX: u64 = KIB << 40;
 /// With `roundup_power2_divisions` of d, sizes above 512 d are rounded up to the next of the d equal steps between one
 /// power of two and the next.
 pub fn block(bytes: u64, settings: &Settings) -> u64 {
-    let divisions = u64::from(settings.roundup_power2_divisions.unwrap_or(1));
+    let divisions = settings.roundup_power2_divisions.map_or(1, Count::get);
     let multiple = if divisions > 1 && bytes > BLOCK_MIN * divisions {
         // A power of two is a multiple of its own steps.
         (1 << bytes.ilog2()) / divisions

@@ -42,11 +42,6 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// What streaming kernels get out of its memory (byte/s).
-    pub fn streaming_bytes_per_s(&self) -> f64 {
-        self.bandwidth_gb_per_s * 1e9 * self.streaming_fraction
-    }
-
     /// Memory that one process can allocate (byte).
     pub fn usable_bytes(&self) -> u64 {
         ((self.memory_gib - self.reserved_gib).max(0.0) * (1u64 << 30) as f64) as u64

@@ -39,20 +39,10 @@ pub struct CollectiveModel {
     tables: Vec<(usize, MeasuredTable)>,
 }
 
-/// Why there is no model.
+/// A generation of GPUs without limits, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CollectiveError {
-    /// No limits for the generation.
-    #[error(
-        "no collective constants for generation `{generation}`; `collectives` of the catalogue has them for {known}"
-    )]
-    UnknownGeneration {
-        /// What was looked for.
-        generation: String,
-        /// What there is.
-        known: String,
-    },
-}
+#[error("{0}")]
+pub struct CollectiveError(String);
 
 /// Times of one collective in one kind of group on a single node.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -214,9 +204,12 @@ impl CollectiveCatalogue {
     /// When the generation is unknown.
     pub fn model(&self, generation: &str) -> Result<CollectiveModel, CollectiveError> {
         let name = self.same_as.get(generation).map_or(generation, String::as_str);
-        let limits = self.generations.get(name).ok_or_else(|| CollectiveError::UnknownGeneration {
-            generation: generation.to_owned(),
-            known: self.generations.keys().chain(self.same_as.keys()).cloned().collect::<Vec<_>>().join(", "),
+        let limits = self.generations.get(name).ok_or_else(|| {
+            let known = self.generations.keys().chain(self.same_as.keys()).cloned();
+            CollectiveError(format!(
+                "no collective constants for generation `{generation}`; `collectives` of the catalogue has them for {}",
+                known.collect::<Vec<_>>().join(", ")
+            ))
         })?;
         let measured = self.tables.iter().cloned().enumerate();
         Ok(CollectiveModel {

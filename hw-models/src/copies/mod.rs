@@ -11,7 +11,6 @@ use sim_core::time::Time;
 
 use crate::kernels::picoseconds;
 use crate::provenance::Provenance;
-use crate::search::minimise;
 
 pub use at_once::{CopyStream, rate_beside, rates_at_once};
 
@@ -113,14 +112,4 @@ impl CopyParameters {
         };
         CopyCost { latency: picoseconds(alpha * 1e-6), at_most, passes: copy.memory.passes() }
     }
-}
-
-/// The `(alpha (s), rate (bytes/s))` of the least relative squares over `(bytes, seconds)`.
-pub fn fit_line(samples: &[(f64, f64)]) -> (f64, f64) {
-    let loss = |x: &[f64]| {
-        let error = |&(bytes, seconds): &(f64, f64)| (x[0].exp() + bytes / x[1].exp()) / seconds - 1.0;
-        samples.iter().map(|sample| error(sample).powi(2)).sum::<f64>()
-    };
-    let best = minimise(&minimise(&[1e-5_f64.ln(), 1e10_f64.ln()], 1.0, &loss), 0.1, &loss);
-    (best[0].exp(), best[1].exp())
 }

@@ -89,8 +89,12 @@ impl Corrections {
             let Some(row) = line.strip_prefix(device).and_then(|rest| rest.strip_prefix(',')) else {
                 continue;
             };
-            let (class, length, traits, anchor) =
-                parsed(row).ok_or_else(|| KernelError::Correction { line: at + 1, row: line.to_owned() })?;
+            let (class, length, traits, anchor) = parsed(row).ok_or_else(|| {
+                let at = at + 1;
+                KernelError(format!(
+                    "corrections, line {at}: `{line}` is not as its first line says: {CORRECTIONS_HEADER}"
+                ))
+            })?;
             let corrections = found.entry(class).or_default();
             (corrections.length, corrections.traits) = (length, traits);
             corrections.anchors.push(anchor);

@@ -131,35 +131,17 @@ pub enum KernelClass {
     Stream(StreamClass),
 }
 
-/// Why a kernel has no time.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum KernelError {
-    /// The GPU has no peak for the type.
-    #[error(
-        "the GPU has no {dtype} matrix rate; it has {known}: choose one of these or give `peak` for {dtype}"
-    )]
-    NoPeak {
-        /// The type asked for.
-        dtype: Dtype,
-        /// The types it has.
-        known: String,
-    },
-    /// No parameters for a class of kernels.
-    #[error("no kernel parameters for {what}; `kernels` of the catalogue has them for {known}")]
-    NoParameters {
-        /// What was looked for.
-        what: String,
-        /// What there is.
-        known: String,
-    },
-    /// A row of the table of corrections is broken.
-    #[error("corrections, line {line}: `{row}` is not as its first line says: {CORRECTIONS_HEADER}")]
-    Correction {
-        /// Its line.
-        line: usize,
-        /// The row.
-        row: String,
-    },
+/// A kernel, or a row of constants, that has no time, in a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct KernelError(String);
+
+impl KernelError {
+    /// No parameters of something, but of what is known.
+    fn no_parameters(what: &str, known: impl Iterator<Item = String>) -> Self {
+        let known = known.collect::<Vec<_>>().join(", ");
+        Self(format!("no kernel parameters for {what}; `kernels` of the catalogue has them for {known}"))
+    }
 }
 
 impl GpuFacts {
@@ -215,9 +197,11 @@ impl KernelModel {
     /// Peak for a type (FLOP/s).
     pub fn peak(&self, dtype: Dtype) -> Result<f64, KernelError> {
         let peaks = &self.facts.peak_flops;
-        peaks.get(&dtype).copied().filter(|&peak| peak > 0.0).ok_or_else(|| KernelError::NoPeak {
-            dtype,
-            known: peaks.keys().map(Dtype::to_string).collect::<Vec<_>>().join(", "),
+        peaks.get(&dtype).copied().filter(|&peak| peak > 0.0).ok_or_else(|| {
+            let known = peaks.keys().map(Dtype::to_string).collect::<Vec<_>>().join(", ");
+            KernelError(format!(
+                "the GPU has no {dtype} matrix rate; it has {known}: choose one of these or give `peak` for {dtype}"
+            ))
         })
     }
 

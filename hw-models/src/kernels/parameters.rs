@@ -236,11 +236,10 @@ impl KernelCatalogue {
     /// # Errors
     /// When the generation is unknown.
     pub fn parameters(&self, device: &str, generation: &str) -> Result<KernelParameters, KernelError> {
-        let mut parameters =
-            self.generations.get(generation).cloned().ok_or_else(|| KernelError::NoParameters {
-                what: format!("generation `{generation}` of `{device}`"),
-                known: self.generations.keys().cloned().collect::<Vec<_>>().join(", "),
-            })?;
+        let mut parameters = self.generations.get(generation).cloned().ok_or_else(|| {
+            let what = format!("generation `{generation}` of `{device}`");
+            KernelError::no_parameters(&what, self.generations.keys().cloned())
+        })?;
         if let Some(known_better) = self.devices.get(device) {
             parameters.replace(known_better.clone());
         }
@@ -335,10 +334,8 @@ impl KernelParameters {
     /// When there are neither its own nor those of elementwise kernels.
     pub fn stream(&self, class: StreamClass) -> Result<&StreamParameters, KernelError> {
         self.stream.get(&class).or_else(|| self.stream.get(&StreamClass::Elementwise)).ok_or_else(|| {
-            KernelError::NoParameters {
-                what: format!("{class:?} kernels"),
-                known: self.stream.keys().map(|class| format!("{class:?}")).collect::<Vec<_>>().join(", "),
-            }
+            let known = self.stream.keys().map(|class| format!("{class:?}"));
+            KernelError::no_parameters(&format!("{class:?} kernels"), known)
         })
     }
 }
@@ -353,9 +350,8 @@ pub(super) const fn kin(dtype: Dtype) -> Dtype {
 }
 
 fn of_type<'a, P>(by_type: &'a IndexMap<Dtype, P>, dtype: Dtype, what: &str) -> Result<&'a P, KernelError> {
-    by_type.get(&dtype).or_else(|| by_type.get(&kin(dtype))).ok_or_else(|| KernelError::NoParameters {
-        what: format!("{what} of {dtype}"),
-        known: by_type.keys().map(Dtype::to_string).collect::<Vec<_>>().join(", "),
+    by_type.get(&dtype).or_else(|| by_type.get(&kin(dtype))).ok_or_else(|| {
+        KernelError::no_parameters(&format!("{what} of {dtype}"), by_type.keys().map(Dtype::to_string))
     })
 }
 

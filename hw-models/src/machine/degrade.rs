@@ -3,25 +3,43 @@
 use std::collections::BTreeMap;
 
 use super::part::PartKind;
-use super::{Machine, MachineError};
+use super::{Degrade, Machine, MachineError};
+use crate::settings::Share;
 
-/// Slows one part or one direction of a link.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Degrade {
-    /// The rate of one direction of a link, `FROM -> TO`, times a factor.
-    LinkRate(String, f64),
-    /// The rates of all links of a part, both directions, times a factor.
-    PartRate(String, f64),
-    /// The clock of a GPU times a factor.
-    Clock(String, f64),
+/// What a line of `degrade` slows.
+enum Slow<'a> {
+    /// The rate of one direction of a link.
+    Link(&'a str),
+    /// The rates of all links of a part, both directions.
+    Part(&'a str),
+    /// The clock of a GPU.
+    Clock(&'a str),
 }
 
 impl Degrade {
-    /// What it slows, as written.
-    pub(super) fn of(&self) -> &str {
-        let (Self::LinkRate(of, _) | Self::PartRate(of, _) | Self::Clock(of, _)) = self;
-        of
+    /// Name of the link or part, as written.
+    pub(super) fn name(&self) -> &str {
+        self.link.as_deref().or(self.part.as_deref()).unwrap_or_default()
     }
+
+    /// What it slows, and the factor; none if it does not say clearly.
+    fn read(&self) -> Option<(Slow<'_>, f64)> {
+        let Self { link, part, rate, clock } = self;
+        match (link, part, rate.map(Share::as_f64), clock.map(Share::as_f64)) {
+            (Some(link), None, Some(rate), None) => Some((Slow::Link(link), rate)),
+            (None, Some(part), Some(rate), None) => Some((Slow::Part(part), rate)),
+            (None, Some(part), None, Some(clock)) => Some((Slow::Clock(part), clock)),
+            _ => None,
+        }
+    }
+}
+
+/// Reports lines that do not say clearly what is slow and how slow.
+pub(super) fn unclear(lines: &[Degrade]) -> Vec<MachineError> {
+    let unclear = lines.iter().enumerate().filter(|(_, line)| line.read().is_none());
+    let text = "a slow part has one name and one share that is left: write `{ link: FROM -> TO, rate: 50 % }`, \
+        `{ part: NAME, rate: 50 % }` or `{ part: NAME, clock: 80 % }`";
+    unclear.map(|(line, _)| MachineError::of_setting(format!("degrade.{line}"), text)).collect()
 }
 
 /// Factors below 1, by number of what they slow.
@@ -32,40 +50,44 @@ pub(super) struct Slowed {
 }
 
 impl Machine {
-    /// Applies the lines in order; two lines on one target multiply.
+    /// Applies the clear lines in order; two lines on one target multiply.
     pub(super) fn degrade<'a>(&mut self, lines: impl IntoIterator<Item = &'a Degrade>) -> Vec<MachineError> {
-        lines.into_iter().filter_map(|line| self.degrade_one(line).err()).collect()
+        let clear = lines.into_iter().filter_map(Degrade::read);
+        clear.filter_map(|(slow, factor)| self.degrade_one(slow, factor).err()).collect()
     }
 
-    fn degrade_one(&mut self, line: &Degrade) -> Result<(), MachineError> {
-        let of = line.of();
-        let (Degrade::LinkRate(_, factor) | Degrade::PartRate(_, factor) | Degrade::Clock(_, factor)) = line;
-        let name = if matches!(line, Degrade::Clock(..)) { "clock" } else { "rate" };
+    fn degrade_one(&mut self, slow: Slow<'_>, factor: f64) -> Result<(), MachineError> {
+        let (of, name) = match slow {
+            Slow::Link(of) | Slow::Part(of) => (of, "rate"),
+            Slow::Clock(of) => (of, "clock"),
+        };
         // The engine resolves a millionth of a link; a lost link is a missing one, not a factor 0.
-        if !(1e-6..=1.0).contains(factor) {
+        if !(1e-6..=1.0).contains(&factor) {
             let expected = "a factor between 0.000001 and 1";
-            return Err(MachineError::BadConstant { of: format!("`{of}`"), name, value: *factor, expected });
+            return Err(MachineError::bad_constant(&format!("`{of}`"), name, factor, expected));
         }
-        match line {
-            Degrade::LinkRate(..) => {
+        match slow {
+            Slow::Link(_) => {
                 let link = self.link_named(of)?;
-                self.slow_link(self.shared_direction(link).0, *factor);
+                self.slow_link(self.shared_direction(link).0, factor);
             }
-            Degrade::PartRate(..) => {
+            Slow::Part(_) => {
                 let part = self.part_named(of)?;
                 let links: Vec<_> = self.links_from(part).collect();
                 for link in links {
                     let both = [self.shared_direction(link), self.shared_direction(link.reverse())];
-                    self.slow_link(both[0].0, *factor);
+                    self.slow_link(both[0].0, factor);
                     if both[0] != both[1] {
-                        self.slow_link(both[1].0, *factor);
+                        self.slow_link(both[1].0, factor);
                     }
                 }
             }
-            Degrade::Clock(..) => {
+            Slow::Clock(_) => {
                 let part = self.part_named(of)?;
                 if self.part(part).kind != PartKind::Gpu {
-                    return Err(MachineError::NoClock { part: of.to_owned() });
+                    let text =
+                        format!("`{of}` has no clock to slow: only GPUs have; slow its links with `rate`");
+                    return Err(MachineError::of(of, text));
                 }
                 *self.slowed.clocks.entry(part.0).or_insert(1.0) *= factor;
             }

@@ -23,22 +23,23 @@ mod resources;
 mod rings;
 mod route;
 mod set;
+mod settings;
 mod spelled;
 mod transfers;
 mod wiring;
 
 pub use beside::{copy_ways, end_with, held, repeated};
-pub use degrade::Degrade;
-pub use error::{MachineError, NoRoute, UnknownPart};
+pub use error::{MachineError, NoRoute, Place, UnknownPart};
 pub use part::{Constant, DirectedLink, Link, Part, PartId, PartKind};
 pub use resources::{GpuResources, MachineResources, ResourceKind};
 pub use rings::Rings;
 pub use route::{Route, RouteKind};
-pub use set::{PartChange, PartChanges, SetError};
-pub use spelled::{LinkSpec, MemorySpec, ModelSpec, PartsSpec};
+pub use settings::{
+    Cluster, Degrade, Ends, PartLink, PartSettings, Parts, Settings, SingleNode, SocketMemory,
+};
 pub use transfers::{Transfers, join};
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 
 use crate::catalogue::{Catalogue, Gpu, LinkKind, Ssd, look_up};
 
@@ -48,23 +49,6 @@ use graph::NodeGraph;
 
 /// The most GPUs of a machine.
 pub const GPUS_MAX: u32 = 131_072;
-
-/// A cluster of alike nodes.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ClusterSpec {
-    /// Name of a node.
-    pub node: String,
-    /// Another GPU than the node's own.
-    pub gpu: Option<String>,
-    /// Number of nodes.
-    pub count: u32,
-    /// Another fabric than the node's own.
-    pub fabric: Option<String>,
-    /// Parts of the node that are not those of the catalogue.
-    pub set: PartChanges,
-    /// Slow parts.
-    pub degrade: Vec<Degrade>,
-}
 
 /// Named parts and directed links; see the [module](self).
 #[derive(Clone, Debug)]
@@ -78,13 +62,25 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// The machine that settings describe.
+    ///
+    /// # Errors
+    /// All that is wrong with the description.
+    pub fn of(catalogue: &Catalogue, settings: &Settings) -> Result<Self, Vec<MachineError>> {
+        match settings {
+            Settings::Cluster(cluster) => Self::build(catalogue, cluster),
+            Settings::Node(node) => Self::build(catalogue, &node.cluster()),
+            Settings::Parts(parts) => Self::from_parts(catalogue, parts),
+        }
+    }
+
     /// A cluster; with `count` 1 a single node without fabric.
     ///
     /// # Errors
     /// All that is wrong with the description.
-    pub fn build(catalogue: &Catalogue, spec: &ClusterSpec) -> Result<Self, Vec<MachineError>> {
+    pub fn build(catalogue: &Catalogue, spec: &Cluster) -> Result<Self, Vec<MachineError>> {
         let changed = set::changed(catalogue, spec);
-        let mut errors = Vec::new();
+        let mut errors = degrade::unclear(&spec.degrade);
         let graph = node::build(&changed, spec).map_err(|found| errors.extend(found)).ok();
         errors.extend(set::check(catalogue, spec, graph.as_ref()));
         let size = within_limits(spec, graph.as_ref().map_or(0, |graph| graph.gpus.len()));
@@ -93,9 +89,9 @@ impl Machine {
             let network = fabric.as_ref().ok().cloned().flatten();
             let slowed = Slowed::default();
             let mut machine =
-                Self { graph, nodes: spec.count, fabric: network, slowed, numbered_nodes: true };
+                Self { graph, nodes: spec.nodes(), fabric: network, slowed, numbered_nodes: true };
             // Where the network is not known, nor are its parts.
-            let known = |line: &&Degrade| fabric.is_ok() || !line.of().contains("fabric.");
+            let known = |line: &&Degrade| fabric.is_ok() || !line.name().contains("fabric.");
             errors.extend(machine.degrade(spec.degrade.iter().filter(known)));
             if errors.is_empty() && fabric.is_ok() {
                 return Ok(machine);
@@ -116,15 +112,18 @@ impl Machine {
     ///
     /// # Errors
     /// All that is wrong with the description.
-    pub fn from_parts(
-        catalogue: &Catalogue,
-        spec: &PartsSpec,
-        degrade: &[Degrade],
-    ) -> Result<Self, Vec<MachineError>> {
-        let graph = spelled::build(catalogue, spec)?;
+    pub fn from_parts(catalogue: &Catalogue, spec: &Parts) -> Result<Self, Vec<MachineError>> {
+        let mut errors = degrade::unclear(&spec.degrade);
+        let graph = match spelled::build(catalogue, spec) {
+            Ok(graph) => graph,
+            Err(found) => {
+                errors.extend(found);
+                return Err(errors);
+            }
+        };
         let mut machine =
             Self { graph, nodes: 1, fabric: None, slowed: Slowed::default(), numbered_nodes: false };
-        let errors = machine.degrade(degrade);
+        errors.extend(machine.degrade(&spec.degrade));
         if errors.is_empty() { Ok(machine) } else { Err(errors) }
     }
 
@@ -203,16 +202,6 @@ impl Machine {
     pub fn links(&self) -> impl ExactSizeIterator<Item = DirectedLink> + use<> {
         let fabric = self.fabric.as_ref().map_or(0, FabricPlan::links);
         (0..self.nodes * self.hops_per_node() + 2 * fabric).map(DirectedLink)
-    }
-
-    /// The numbers of the parts of one node: with those of its links, all a drawing needs, since nodes are alike.
-    pub fn parts_of_node(&self, node: u32) -> Range<u32> {
-        node * self.parts_per_node()..(node + 1) * self.parts_per_node()
-    }
-
-    /// The numbers of the directed links of one node.
-    pub fn links_of_node(&self, node: u32) -> Range<u32> {
-        node * self.hops_per_node()..(node + 1) * self.hops_per_node()
     }
 
     /// A part.
@@ -397,12 +386,13 @@ impl Machine {
     }
 }
 
-fn within_limits(spec: &ClusterSpec, gpus_per_node: usize) -> Result<(), Vec<MachineError>> {
-    let gpus = u64::from(spec.count) * gpus_per_node as u64;
-    if spec.count == 0 {
-        Err(vec![MachineError::NoNodes])
-    } else if gpus > u64::from(GPUS_MAX) {
-        Err(vec![MachineError::TooManyGpus { gpus }])
+fn within_limits(spec: &Cluster, gpus_per_node: usize) -> Result<(), Vec<MachineError>> {
+    let gpus = spec.count.get() * gpus_per_node as u64;
+    if gpus > u64::from(GPUS_MAX) {
+        {
+            let text = format!("{gpus} GPUs are more than the {GPUS_MAX} a machine may have: lower `count`");
+            Err(vec![MachineError::of_setting("count", text)])
+        }
     } else {
         Ok(())
     }
@@ -411,22 +401,27 @@ fn within_limits(spec: &ClusterSpec, gpus_per_node: usize) -> Result<(), Vec<Mac
 /// The network of a cluster of several nodes; of an unknown node it is only looked for.
 fn fabric(
     catalogue: &Catalogue,
-    spec: &ClusterSpec,
+    spec: &Cluster,
     graph: Option<&NodeGraph>,
 ) -> Result<Option<FabricPlan>, Vec<MachineError>> {
-    let (node, count) = (spec.node.clone(), spec.count);
+    let (node, count) = (&spec.node, spec.nodes());
+    let lacks = |what: &str| Err(vec![MachineError::of(node, format!("{count} nodes `{node}` need {what}"))]);
     let own = catalogue.nodes.get(&spec.node).and_then(|node| node.fabric.as_deref());
     let named = spec.fabric.as_deref().or(own);
     let found = named.map(|name| look_up(&catalogue.fabrics, "fabric", name).map(|fabric| (name, fabric)));
     let found = found.transpose().map_err(|error| vec![error.into()])?;
     let Some(graph) = graph.filter(|_| count > 1) else { return Ok(None) };
-    let Some(&nic) = graph.nics.first() else { return Err(vec![MachineError::NoNics { node, count }]) };
-    let Some((name, fabric)) = found else { return Err(vec![MachineError::NoFabric { node, count }]) };
+    let Some(&nic) = graph.nics.first() else {
+        return lacks("network interfaces, and it has none: take a node with some, or `count: 1`");
+    };
+    let Some((name, fabric)) = found else {
+        return lacks("a `fabric`, and it has no usual one: name one of the catalogue");
+    };
     let nic_name = graph.parts[nic as usize].model.as_deref().unwrap_or_default();
     let nic = look_up(&catalogue.nics, "nic", nic_name).map_err(|error| vec![error.into()])?;
     let outside =
         |of: &str, constant: &'static str, value: f64, range: RangeInclusive<f64>, expected: &'static str| {
-            let error = || MachineError::BadConstant { of: of.to_owned(), name: constant, value, expected };
+            let error = || MachineError::bad_constant(of, constant, value, expected);
             (!range.contains(&value)).then(error)
         };
     let wrong: Vec<MachineError> = [

@@ -49,7 +49,10 @@ impl Machine {
     /// # Errors
     /// If there is none; the error names the neighbours of `FROM`.
     pub fn link_named(&self, name: &str) -> Result<DirectedLink, MachineError> {
-        let unknown = |remedy: String| MachineError::UnknownLink { link: name.to_owned(), remedy };
+        let unknown = |remedy: String| {
+            let text = format!("`{name}` is no link of this machine: write `FROM -> TO`{remedy}");
+            MachineError::of(name, text)
+        };
         let Some((from, to)) = name.split_once("->") else {
             let example = self.links().next().map(|link| self.link_name(link));
             return Err(unknown(example.map_or(String::new(), |name| format!(", for example `{name}`"))));

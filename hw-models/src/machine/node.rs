@@ -3,7 +3,7 @@
 use crate::catalogue::{Branch, Catalogue, HostMemory, Node, look_up};
 use crate::provenance::Sources;
 
-use super::ClusterSpec;
+use super::Cluster;
 use super::error::MachineError;
 use super::graph::NodeGraph;
 use super::part::PartKind;
@@ -11,7 +11,7 @@ use super::set::{self, PartChanges};
 use super::wiring::{Lanes, PARTS_MAX, Wiring};
 
 /// Parts and wires of the node of a cluster.
-pub(super) fn build(catalogue: &Catalogue, spec: &ClusterSpec) -> Result<NodeGraph, Vec<MachineError>> {
+pub(super) fn build(catalogue: &Catalogue, spec: &Cluster) -> Result<NodeGraph, Vec<MachineError>> {
     let name = &spec.node;
     let other = spec.gpu.as_ref().map(|gpu| look_up(&catalogue.gpus, "gpu", gpu));
     let node = match (look_up(&catalogue.nodes, "node", name), other.transpose()) {
@@ -24,7 +24,7 @@ pub(super) fn build(catalogue: &Catalogue, spec: &ClusterSpec) -> Result<NodeGra
         |branch: &Branch| u64::from(branch.gpus) + u64::from(branch.nics) + u64::from(branch.ssds) + 1;
     let parts = node.pcie.tree.iter().map(devices).sum::<u64>();
     if parts > PARTS_MAX as u64 {
-        return Err(vec![MachineError::TooManyParts { parts, limit: PARTS_MAX }]);
+        return Err(vec![MachineError::too_many_parts(parts)]);
     }
     let mut wiring = Wiring::new(catalogue);
     let sockets = sockets(&mut wiring, spec, node);
@@ -36,13 +36,13 @@ pub(super) fn build(catalogue: &Catalogue, spec: &ClusterSpec) -> Result<NodeGra
         nvlinks(&mut wiring, name, node, &builder.gpus);
     }
     if node.pcie.tree.iter().all(|branch| branch.gpus == 0) {
-        wiring.errors.push(MachineError::NoGpus { machine: format!("node `{name}`") });
+        wiring.errors.push(MachineError::no_gpus(&format!("node `{name}`")));
     }
     wiring.finish()
 }
 
 /// Sockets with their memories, every two joined.
-fn sockets<'a>(wiring: &mut Wiring<'a>, spec: &ClusterSpec, node: &'a Node) -> Vec<u32> {
+fn sockets<'a>(wiring: &mut Wiring<'a>, spec: &Cluster, node: &'a Node) -> Vec<u32> {
     let count = node.sockets.clamp(1, SOCKETS_MAX);
     let sockets: Vec<u32> =
         (0..count).map(|i| wiring.part(format!("socket[{i}]"), PartKind::Socket)).collect();
@@ -56,7 +56,12 @@ fn sockets<'a>(wiring: &mut Wiring<'a>, spec: &ClusterSpec, node: &'a Node) -> V
     }
     if count > 1 {
         match &node.socket_link {
-            None => wiring.errors.push(MachineError::NoSocketLink { node: spec.node.clone() }),
+            None => {
+                let node = &spec.node;
+                let text =
+                    format!("node `{node}` has several sockets and no `socket_link`: name its link class");
+                wiring.errors.push(MachineError::of(node, text));
+            }
             Some(class) => {
                 let Some(lanes) = wiring.link_class(class, 1) else { return sockets };
                 for (i, &a) in sockets.iter().enumerate() {
@@ -129,11 +134,12 @@ impl<'a> Tree<'a> {
             _ => None,
         };
         if root.is_none() {
-            wiring.errors.push(MachineError::NoSuchRoot {
-                node: self.name.to_owned(),
-                under: branch.under.clone(),
-                last: self.sockets.len() as u32 - 1,
-            });
+            let (node, under, last) = (self.name, &branch.under, self.sockets.len() - 1);
+            let text = format!(
+                "node `{node}` has a branch under `{under}`: write `socket[0]` to `socket[{last}]`, or `switch[i]` of an \
+                 earlier branch"
+            );
+            wiring.errors.push(MachineError::of(node, text));
         }
         root.copied()
     }
@@ -147,7 +153,11 @@ impl<'a> Tree<'a> {
         count: u32,
     ) -> Option<&'a str> {
         if model.is_none() && count > 0 {
-            wiring.errors.push(MachineError::NoModel { node: self.name.to_owned(), noun, count });
+            let node = self.name;
+            let text = format!(
+                "node `{node}` has {count} {noun}s and does not say which: set `{noun}` to a name of the catalogue"
+            );
+            wiring.errors.push(MachineError::of(node, text));
         }
         model
     }
@@ -182,12 +192,15 @@ fn nvlinks<'a>(wiring: &mut Wiring<'a>, name: &str, node: &Node, gpus: &[u32]) {
             }
         }
     }
-    for &pair in &node.nvlink.pairs {
-        let [a, b, links] = pair;
+    for &[a, b, links] in &node.nvlink.pairs {
         let (Some(&first), Some(&second), true) =
             (gpus.get(a as usize), gpus.get(b as usize), a != b && links > 0)
         else {
-            wiring.errors.push(MachineError::BadPair { node: name.to_owned(), pair, gpus: gpus.len() });
+            let text = format!(
+                "node `{name}` has the NVLink pair [{a}, {b}, {links}]: write two different GPUs below {} and at least one link",
+                gpus.len()
+            );
+            wiring.errors.push(MachineError::of(name, text));
             continue;
         };
         for end in [a, b] {
@@ -209,12 +222,11 @@ fn too_few(wiring: &mut Wiring<'_>, gpu: u32, used: u32) {
     let Some(model) = wiring.gpu_model(gpu) else { return };
     let has = model.nvlink.as_ref().map_or(0, |own| own.links);
     if used > has {
-        let error = MachineError::NvLinks {
-            gpu: wiring.name(gpu).to_owned(),
-            model: wiring.model(gpu).unwrap_or_default().to_owned(),
-            has,
-            used,
-        };
+        let (gpu, model) = (wiring.name(gpu), wiring.model(gpu).unwrap_or_default());
+        let text = format!(
+            "{gpu} (`{model}`) has {has} NVLinks and is wired with {used}: take a GPU with more, or another node"
+        );
+        let error = MachineError::of(model, text);
         wiring.errors.push(error);
     }
 }

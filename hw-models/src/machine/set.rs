@@ -10,87 +10,14 @@ use indexmap::IndexMap;
 use crate::catalogue::nearest::{closest, list, remedy};
 use crate::catalogue::{Branch, Catalogue, HostMemory, LinkKind, Node, NvLinkFabric, UnknownEntry, look_up};
 use crate::provenance::Provenance;
+use crate::settings::{Bytes, Count, Rate};
 
 use super::graph::NodeGraph;
 use super::wiring::{Lanes, Wiring};
-use super::{ClusterSpec, MachineError};
-
-/// What is different about a part. What is absent is as in the catalogue.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PartChange {
-    /// Name of another entry of the catalogue.
-    pub model: Option<String>,
-    /// So many on the node, spread evenly over the places where it has some.
-    pub count: Option<u32>,
-    /// What it holds (GiB).
-    pub memory_gib: Option<f64>,
-    /// Nominal bandwidth of a GPU's memory, or what streaming reaches of a host memory (GB/s).
-    pub gb_per_s: Option<f64>,
-    /// NVLinks of a GPU; with 0 the node has none.
-    pub nvlinks: Option<u32>,
-    /// Class of its PCIe link to the switch or socket above it.
-    pub class: Option<String>,
-    /// Lanes of that link.
-    pub lanes: Option<u32>,
-}
+use super::{Cluster, MachineError, PartSettings};
 
 /// Changes of a node by part: `nic` for all network interfaces, `nic[3]` for one, which wins.
-pub type PartChanges = IndexMap<String, PartChange>;
-
-/// Why parts cannot be changed as asked.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum SetError {
-    /// A part that the node has not.
-    #[error("the node has no part `{part}` to set: {remedy}")]
-    UnknownPart {
-        /// As written.
-        part: String,
-        /// The nearest name, or what can be set.
-        remedy: String,
-    },
-    /// A part that has nothing of the kind.
-    #[error("`{part}` has no `{setting}` to set: {remedy}")]
-    UnknownSetting {
-        /// As written.
-        part: String,
-        /// What it has not.
-        setting: &'static str,
-        /// What it has.
-        remedy: String,
-    },
-    /// What is the same for all parts of a kind.
-    #[error("`{setting}` is the same for every {kind}, also for `{part}`: set that of `{kind}`")]
-    SameForAll {
-        /// As written.
-        part: String,
-        /// What is the same.
-        setting: &'static str,
-        /// What the part is one of.
-        kind: &'static str,
-    },
-    /// A number that cannot be.
-    #[error("`{setting}` of `{part}` {problem}")]
-    BadValue {
-        /// As written.
-        part: String,
-        /// Which number.
-        setting: &'static str,
-        /// What is wrong with it, and what it may be.
-        problem: String,
-    },
-}
-
-impl SetError {
-    /// The part, and which of its settings is wrong.
-    pub fn place(&self) -> (&str, Option<&'static str>) {
-        match self {
-            Self::UnknownPart { part, .. } => (part, None),
-            Self::UnknownSetting { part, setting, .. }
-            | Self::SameForAll { part, setting, .. }
-            | Self::BadValue { part, setting, .. } => (part, Some(setting)),
-        }
-    }
-}
+pub(super) type PartChanges = IndexMap<String, PartSettings>;
 
 /// What can be set of a kind of part.
 struct Kind {
@@ -108,14 +35,14 @@ const KINDS: [Kind; 5] = [
     Kind { name: "memory", of_all: &[], of_each: &["memory", "rate"] },
 ];
 
-impl PartChange {
+impl PartSettings {
     /// The names of what is given.
     fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
         [
             ("model", self.model.is_some()),
             ("count", self.count.is_some()),
-            ("memory", self.memory_gib.is_some()),
-            ("rate", self.gb_per_s.is_some()),
+            ("memory", self.memory.is_some()),
+            ("rate", self.rate.is_some()),
             ("nvlinks", self.nvlinks.is_some()),
             ("class", self.class.is_some()),
             ("lanes", self.lanes.is_some()),
@@ -126,7 +53,7 @@ impl PartChange {
 }
 
 /// What is said of the part called `name`, and where it says nothing, of its kind.
-fn of<'s, T>(set: &'s PartChanges, name: &str, what: impl Fn(&'s PartChange) -> Option<T>) -> Option<T> {
+fn of<'s, T>(set: &'s PartChanges, name: &str, what: impl Fn(&'s PartSettings) -> Option<T>) -> Option<T> {
     [name, kind_of(name)].into_iter().find_map(|part| what(set.get(part)?))
 }
 
@@ -135,26 +62,26 @@ fn kind_of(part: &str) -> &str {
 }
 
 /// The catalogue with the devices of a node changed, as far as they can be: one mistake must not hide the others.
-pub(super) fn changed<'a>(catalogue: &'a Catalogue, spec: &ClusterSpec) -> Cow<'a, Catalogue> {
+pub(super) fn changed<'a>(catalogue: &'a Catalogue, spec: &Cluster) -> Cow<'a, Catalogue> {
     let mut catalogue = Cow::Borrowed(catalogue);
     if spec.set.is_empty() || !catalogue.nodes.contains_key(&spec.node) {
         return catalogue;
     }
     let Catalogue { nodes, gpus, nics, ssds, .. } = catalogue.to_mut();
     let node = &mut nodes[&spec.node];
-    if let Some(PartChange { model, count, .. }) = spec.set.get("nic") {
+    if let Some(PartSettings { model, count, .. }) = spec.set.get("nic") {
         node.nic = model.clone().filter(|model| nics.contains_key(model)).or(node.nic.take());
         spread(&mut node.pcie.tree, |branch| &mut branch.nics, *count);
     }
-    if let Some(PartChange { model, count, .. }) = spec.set.get("ssd") {
+    if let Some(PartSettings { model, count, .. }) = spec.set.get("ssd") {
         node.ssd = model.clone().filter(|model| ssds.contains_key(model)).or(node.ssd.take());
         spread(&mut node.pcie.tree, |branch| &mut branch.ssds, *count);
     }
     let gpu = gpus.get_mut(spec.gpu.as_ref().unwrap_or(&node.gpu));
     if let (Some(change), Some(gpu)) = (spec.set.get("gpu"), gpu) {
-        let rate = change.gb_per_s.filter(possible);
+        let rate = change.rate.map(gb_per_s).filter(possible);
         for (constant, value, slot) in [
-            ("memory_gib", change.memory_gib, &mut gpu.memory_gib),
+            ("memory_gib", change.memory.map(gib), &mut gpu.memory_gib),
             ("bandwidth_gb_per_s", rate, &mut gpu.bandwidth_gb_per_s),
         ] {
             if let Some(value) = value {
@@ -162,12 +89,12 @@ pub(super) fn changed<'a>(catalogue: &'a Catalogue, spec: &ClusterSpec) -> Cow<'
                 gpu.sources.constants.insert(constant.to_owned(), Provenance::written());
             }
         }
-        match (change.nvlinks, &mut gpu.nvlink) {
+        match (change.nvlinks.map(Count::get), &mut gpu.nvlink) {
             (Some(0), own) => {
                 *own = None;
                 node.nvlink = NvLinkFabric::default();
             }
-            (Some(links), Some(own)) => own.links = links,
+            (Some(links), Some(own)) => own.links = links as u32,
             _ => {}
         }
     }
@@ -182,11 +109,19 @@ fn possible(gb_per_s: &f64) -> bool {
     *gb_per_s > 0.0 && *gb_per_s <= MOST
 }
 
+pub(super) fn gib(memory: Bytes) -> f64 {
+    memory.bytes() as f64 / f64::from(1 << 30)
+}
+
+pub(super) fn gb_per_s(rate: Rate) -> f64 {
+    rate.bytes_per_second() as f64 / 1e9
+}
+
 /// Spreads devices evenly over the branches that have some.
-fn spread(tree: &mut [Branch], devices: impl Fn(&mut Branch) -> &mut u32, count: Option<u32>) {
-    let Some(count) = count else { return };
+fn spread(tree: &mut [Branch], devices: impl Fn(&mut Branch) -> &mut u32, count: Option<Count<0, 4_096>>) {
+    let Some(count) = count.map(Count::get) else { return };
     let places: Vec<&mut u32> = tree.iter_mut().map(devices).filter(|devices| **devices > 0).collect();
-    let before = |place: u64| u64::from(count) * place / places.len() as u64;
+    let before = |place: u64| count * place / places.len() as u64;
     let shares: Vec<u32> = (0..places.len() as u64).map(|k| (before(k + 1) - before(k)) as u32).collect();
     for (devices, share) in places.into_iter().zip(shares) {
         *devices = share;
@@ -195,8 +130,8 @@ fn spread(tree: &mut [Branch], devices: impl Fn(&mut Branch) -> &mut u32, count:
 
 /// The memory of a socket as set; none where nothing is, and `usual` holds.
 pub(super) fn memory(set: &PartChanges, name: &str, usual: HostMemory) -> Option<HostMemory> {
-    let gib = of(set, name, |change| change.memory_gib);
-    let rate = of(set, name, |change| change.gb_per_s).filter(possible);
+    let gib = of(set, name, |change| change.memory.map(gib));
+    let rate = of(set, name, |change| change.rate.map(gb_per_s)).filter(possible);
     let kept = HostMemory { gib: gib.unwrap_or(usual.gib), ..usual };
     match rate {
         None => gib.map(|_| kept),
@@ -210,15 +145,15 @@ pub(super) fn link<'a>(wiring: &Wiring<'a>, set: &'a PartChanges, part: u32, usu
     let class = of(set, part, |change| change.class.as_deref());
     let class = class.and_then(|name| Some((name, wiring.catalogue.links.get(name)?)));
     let (name, class) = class.unwrap_or((usual.name, usual.class));
-    Lanes { name, class, lanes: of(set, part, |change| change.lanes).unwrap_or(usual.lanes) }
+    Lanes {
+        name,
+        class,
+        lanes: of(set, part, |change| change.lanes).map_or(usual.lanes, |lanes| lanes.get() as u32),
+    }
 }
 
 /// Everything that is wrong with the changes. `graph` is the node as changed, if it could be built.
-pub(super) fn check(
-    catalogue: &Catalogue,
-    spec: &ClusterSpec,
-    graph: Option<&NodeGraph>,
-) -> Vec<MachineError> {
+pub(super) fn check(catalogue: &Catalogue, spec: &Cluster, graph: Option<&NodeGraph>) -> Vec<MachineError> {
     let mut errors = Vec::new();
     let node = catalogue.nodes.get(&spec.node);
     for (part, change) in &spec.set {
@@ -228,11 +163,11 @@ pub(super) fn check(
             _ => node.is_none_or(|node| has(node, kind_of(part))),
         };
         let Some(kind) = kind.filter(|_| there) else {
-            errors.push(unknown(part, node, graph).into());
+            errors.push(unknown(part, node, graph));
             continue;
         };
-        errors.extend(settings(part, kind, change).map(MachineError::from));
-        errors.extend(values(catalogue, spec, part, change).map(MachineError::from));
+        errors.extend(settings(part, kind, change));
+        errors.extend(values(catalogue, spec, part, change));
         errors.extend(names(catalogue, part, change).map(MachineError::from));
     }
     errors
@@ -249,7 +184,7 @@ fn has(node: &Node, kind: &str) -> bool {
     })
 }
 
-fn unknown(part: &str, node: Option<&Node>, graph: Option<&NodeGraph>) -> SetError {
+fn unknown(part: &str, node: Option<&Node>, graph: Option<&NodeGraph>) -> MachineError {
     let parts = graph.into_iter().flat_map(|graph| graph.by_name.keys().map(String::as_str));
     let kinds = KINDS.iter().map(|kind| kind.name);
     let names: Vec<&str> = kinds.filter(|kind| node.is_none_or(|node| has(node, kind))).collect();
@@ -258,34 +193,35 @@ fn unknown(part: &str, node: Option<&Node>, graph: Option<&NodeGraph>) -> SetErr
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("its parts are {}, or a single one such as `gpu[0]`", list(names)),
     };
-    SetError::UnknownPart { part: part.to_owned(), remedy }
+    let text = format!("the node has no part `{part}` to set: {remedy}");
+    MachineError::of_setting(format!("set.{part}"), text)
 }
 
 /// Settings that the part has not, or not of its own.
-fn settings(part: &str, kind: &'static Kind, change: &PartChange) -> impl Iterator<Item = SetError> {
+fn settings(part: &str, kind: &'static Kind, change: &PartSettings) -> impl Iterator<Item = MachineError> {
     change.given().filter_map(move |setting| {
-        let part = part.to_owned();
-        if kind.of_each.contains(&setting) {
-            None
+        let text = if kind.of_each.contains(&setting) {
+            return None;
         } else if !kind.of_all.contains(&setting) {
             let known = list(kind.of_all.iter().chain(kind.of_each).copied());
-            let remedy = format!("a {} has {known}", kind.name);
-            Some(SetError::UnknownSetting { part, setting, remedy })
+            format!("`{part}` has no `{setting}` to set: a {} has {known}", kind.name)
         } else if part == kind.name {
-            None
+            return None;
         } else {
-            Some(SetError::SameForAll { part, setting, kind: kind.name })
-        }
+            let kind = kind.name;
+            format!("`{setting}` is the same for every {kind}, also for `{part}`: set that of `{kind}`")
+        };
+        Some(MachineError::of_setting(format!("set.{part}.{setting}"), text))
     })
 }
 
 /// Numbers that no part can have.
 fn values(
     catalogue: &Catalogue,
-    spec: &ClusterSpec,
+    spec: &Cluster,
     part: &str,
-    change: &PartChange,
-) -> impl Iterator<Item = SetError> {
+    change: &PartSettings,
+) -> impl Iterator<Item = MachineError> {
     let node = catalogue.nodes.get(&spec.node);
     let gpu = spec
         .gpu
@@ -294,7 +230,7 @@ fn values(
         .filter(|_| part == "gpu")
         .and_then(|name| catalogue.gpus.get(name));
     let reserved = gpu.map_or(0.0, |gpu| gpu.reserved_gib);
-    let memory = change.memory_gib.and_then(|gib| match gib {
+    let memory = change.memory.and_then(|memory| match gib(memory) {
         large if large > MOST => Some("is too large: write at most 1,000,000 GiB".to_owned()),
         small if small > reserved => None,
         _ if reserved > 0.0 => {
@@ -302,19 +238,21 @@ fn values(
         }
         _ => Some("is nothing: write a size".to_owned()),
     });
-    let rate = change.gb_per_s.filter(|rate| !possible(rate));
+    let rate = change.rate.map(gb_per_s).filter(|rate| !possible(rate));
     let rate = rate.map(|_| "is no rate of a memory: write one up to 1,000,000 GB/s".to_owned());
     let unwired = node.is_some_and(|node| node.nvlink == NvLinkFabric::default());
-    let nvlinks = change.nvlinks.filter(|links| unwired && *links > 0);
+    let nvlinks = change.nvlinks.filter(|links| unwired && links.get() > 0);
     let nvlinks = nvlinks.map(|_| "joins nothing: the node wires no NVLinks".to_owned());
-    let part = part.to_owned();
     [("memory", memory), ("rate", rate), ("nvlinks", nvlinks)].into_iter().filter_map(
-        move |(setting, problem)| Some(SetError::BadValue { part: part.clone(), setting, problem: problem? }),
+        move |(setting, problem)| {
+            let text = format!("`{setting}` of `{part}` {}", problem?);
+            Some(MachineError::of_setting(format!("set.{part}.{setting}"), text))
+        },
     )
 }
 
 /// Names that the catalogue has not, or not for PCIe.
-fn names(catalogue: &Catalogue, part: &str, change: &PartChange) -> impl Iterator<Item = UnknownEntry> {
+fn names(catalogue: &Catalogue, part: &str, change: &PartSettings) -> impl Iterator<Item = UnknownEntry> {
     let Catalogue { nics, ssds, links, .. } = catalogue;
     let model = change.model.as_deref().and_then(|model| match part {
         "nic" => look_up(nics, "nic", model).err(),

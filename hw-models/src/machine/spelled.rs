@@ -7,85 +7,31 @@ use crate::provenance::Sources;
 use super::error::{MachineError, UnknownPart};
 use super::graph::NodeGraph;
 use super::part::PartKind;
+use super::set::{gb_per_s, gib};
+use super::settings::{Ends, PartLink, Parts};
 use super::wiring::{PARTS_MAX, Wiring};
 
-/// The parts of a machine, and the links between them. Names are unique over all lists.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PartsSpec {
-    /// GPUs, numbered in this order.
-    pub gpus: Vec<ModelSpec>,
-    /// CPU sockets.
-    pub sockets: Vec<String>,
-    /// Host memories.
-    pub memories: Vec<MemorySpec>,
-    /// PCIe switches.
-    pub switches: Vec<String>,
-    /// Switches that join NVLinks.
-    pub nvswitches: Vec<String>,
-    /// Network interfaces.
-    pub nics: Vec<ModelSpec>,
-    /// Network switches.
-    pub network_switches: Vec<String>,
-    /// Drives.
-    pub ssds: Vec<ModelSpec>,
-    /// Links.
-    pub links: Vec<LinkSpec>,
-}
-
-/// A part of a kind that the catalogue knows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ModelSpec {
-    /// Its name.
-    pub name: String,
-    /// Name of its catalogue entry.
-    pub model: String,
-}
-
-/// The memory of a socket.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MemorySpec {
-    /// Its name.
-    pub name: String,
-    /// Name of the socket.
-    pub socket: String,
-    /// Capacity (GiB).
-    pub gib: f64,
-    /// What streaming reaches, reads and writes together (GB/s).
-    pub gb_per_s: f64,
-}
-
-/// A link between two parts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkSpec {
-    /// The names of its ends.
-    pub between: [String; 2],
-    /// Name of its class; absent between a network interface and a network switch, whose rate is the interface's.
-    pub class: Option<String>,
-    /// Lanes of PCIe, or number of NVLinks.
-    pub lanes: u32,
-}
-
 /// Parts and wires as spelled out.
-pub(super) fn build(catalogue: &Catalogue, spec: &PartsSpec) -> Result<NodeGraph, Vec<MachineError>> {
+pub(super) fn build(catalogue: &Catalogue, spec: &Parts) -> Result<NodeGraph, Vec<MachineError>> {
     let parts = spec.gpus.len() + spec.sockets.len() + spec.memories.len() + spec.switches.len();
     let parts =
         parts + spec.nvswitches.len() + spec.nics.len() + spec.network_switches.len() + spec.ssds.len();
     let parts = parts.max(spec.links.len()) as u64;
     if parts > PARTS_MAX as u64 {
-        return Err(vec![MachineError::TooManyParts { parts, limit: PARTS_MAX }]);
+        return Err(vec![MachineError::too_many_parts(parts)]);
     }
     let mut wiring = Wiring::new(catalogue);
     if spec.gpus.is_empty() {
-        wiring.errors.push(MachineError::NoGpus { machine: "the machine".to_owned() });
+        wiring.errors.push(MachineError::no_gpus("the machine"));
     }
-    for gpu in &spec.gpus {
-        wiring.gpu(gpu.name.clone(), &gpu.model);
+    for (name, model) in &spec.gpus {
+        wiring.gpu(name.clone(), model);
     }
-    for nic in &spec.nics {
-        wiring.nic(nic.name.clone(), &nic.model);
+    for (name, model) in &spec.nics {
+        wiring.nic(name.clone(), model);
     }
-    for ssd in &spec.ssds {
-        wiring.ssd(ssd.name.clone(), &ssd.model);
+    for (name, model) in &spec.ssds {
+        wiring.ssd(name.clone(), model);
     }
     for (names, kind) in [
         (&spec.sockets, PartKind::Socket),
@@ -97,13 +43,14 @@ pub(super) fn build(catalogue: &Catalogue, spec: &PartsSpec) -> Result<NodeGraph
             wiring.part(name.clone(), kind);
         }
     }
-    for memory in &spec.memories {
+    for (name, memory) in &spec.memories {
         let Some(socket) = end(&mut wiring, &memory.socket) else { continue };
-        let rates = HostMemory { gib: memory.gib, gb_per_s: memory.gb_per_s, streaming_fraction: 1.0 };
-        wiring.memory(memory.name.clone(), socket, &rates, &memory.name, &Sources::written());
+        let (gib, gb_per_s) = (gib(memory.memory), gb_per_s(memory.rate));
+        let rates = HostMemory { gib, gb_per_s, streaming_fraction: 1.0 };
+        wiring.memory(name.clone(), socket, &rates, name, &Sources::written());
     }
     for link in &spec.links {
-        let [a, b] = &link.between;
+        let Ends([a, b]) = &link.between;
         if let (Some(a), Some(b)) = (end(&mut wiring, a), end(&mut wiring, b)) {
             join(&mut wiring, [a, b], link);
         }
@@ -111,7 +58,7 @@ pub(super) fn build(catalogue: &Catalogue, spec: &PartsSpec) -> Result<NodeGraph
     wiring.finish()
 }
 
-fn join<'a>(wiring: &mut Wiring<'a>, [a, b]: [u32; 2], link: &'a LinkSpec) {
+fn join<'a>(wiring: &mut Wiring<'a>, [a, b]: [u32; 2], link: &'a PartLink) {
     let remedy = match (wiring.kind(a), wiring.kind(b), &link.class) {
         _ if a == b => "its ends are one part",
         (PartKind::Nic, PartKind::NetworkSwitch, None) => return wiring.network_link(a, b),
@@ -119,14 +66,15 @@ fn join<'a>(wiring: &mut Wiring<'a>, [a, b]: [u32; 2], link: &'a LinkSpec) {
         (PartKind::Memory, ..) | (_, PartKind::Memory, _) => "a memory is joined to its `socket` only",
         (_, _, None) => "write its `class`; only a nic and a network switch need none",
         (_, _, Some(class)) => {
-            if let Some(lanes) = wiring.link_class(class, link.lanes) {
+            if let Some(lanes) = wiring.link_class(class, link.lanes.get() as u32) {
                 wiring.link(a, b, lanes);
             }
             return;
         }
     };
-    let [a, b] = [a, b].map(|part| wiring.name(part).to_owned());
-    wiring.errors.push(MachineError::BadLink { a, b, remedy });
+    let [a, b] = [a, b].map(|part| wiring.name(part));
+    let error = MachineError::of(a, format!("no link joins `{a}` and `{b}`: {remedy}"));
+    wiring.errors.push(error);
 }
 
 fn end(wiring: &mut Wiring<'_>, name: &str) -> Option<u32> {

@@ -300,15 +300,15 @@ impl<'a> Wiring<'a> {
     fn check(&mut self, of: &str, name: &'static str, value: f64) {
         if !(value > 0.0 && value <= 1e6) {
             let expected = "write a positive number up to 1,000,000";
-            self.errors.push(MachineError::BadConstant { of: of.to_owned(), name, value, expected });
+            self.errors.push(MachineError::bad_constant(of, name, value, expected));
         }
     }
 
     /// Notes an error unless a latency is within a second.
     fn check_latency(&mut self, of: &str, us: f64) {
         if !(0.0..=1e6).contains(&us) {
-            let (name, expected) = ("latency_us", "write a number from 0 to 1,000,000");
-            self.errors.push(MachineError::BadConstant { of: of.to_owned(), name, value: us, expected });
+            let expected = "write a number from 0 to 1,000,000";
+            self.errors.push(MachineError::bad_constant(of, "latency_us", us, expected));
         }
     }
 
@@ -328,7 +328,9 @@ impl<'a> Wiring<'a> {
     fn add(&mut self, part: LocalPart) -> u32 {
         let id = self.graph.parts.len() as u32;
         if self.graph.by_name.insert(part.name.clone(), id).is_some() {
-            self.errors.push(MachineError::DuplicatePart { name: part.name.clone() });
+            let name = &part.name;
+            let text = format!("two parts are called `{name}`: names are unique");
+            self.errors.push(MachineError::of(name, text));
         }
         self.graph.parts.push(part);
         self.graph.neighbours.push(Vec::new());
@@ -339,8 +341,10 @@ impl<'a> Wiring<'a> {
         let [a, b] = wire.ends;
         let hop = 2 * self.graph.wires.len() as u32;
         if self.graph.neighbours[a as usize].iter().any(|&(_, next)| next == b) {
-            let [a, b] = [a, b].map(|end| self.name(end).to_owned());
-            self.errors.push(MachineError::DuplicateLink { a, b });
+            let [a, b] = [a, b].map(|end| self.name(end));
+            let text = format!("`{a}` and `{b}` are linked twice: write one link with more lanes");
+            let error = MachineError::of(a, text);
+            self.errors.push(error);
             return;
         }
         self.graph.neighbours[a as usize].push((hop, b));

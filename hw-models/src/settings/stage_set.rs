@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::SeqAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess};
+use serde::de::{Deserialize, Error, SeqAccess};
 use serde::ser::{Serialize, Serializer};
 
 use super::Count;
-use super::written::{self, Scalar, Written};
+use super::written::{Scalar, Written};
 
 /// Stages that a technique applies to: `all`, or a list of stages counted from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,11 +42,7 @@ impl Serialize for StageSet {
     }
 }
 
-impl<'de> Deserialize<'de> for StageSet {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        written::deserialize(deserializer)
-    }
-}
+crate::deserialize_written!(StageSet);
 
 impl<'de> Written<'de> for StageSet {
     fn expected() -> String {

@@ -60,6 +60,18 @@ pub fn shorten(text: &str) -> String {
     }
 }
 
+/// Implements `Deserialize` for types that are [`Written`].
+#[macro_export]
+macro_rules! deserialize_written {
+    ($($kind:ty),+) => {
+        $(impl<'de> serde::Deserialize<'de> for $kind {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::settings::written::deserialize(deserializer)
+            }
+        })+
+    };
+}
+
 /// The `Deserialize` of a type that is [`Written`].
 ///
 /// # Errors

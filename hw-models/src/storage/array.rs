@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
+use super::DriveSet;
 use crate::catalogue::nearest::remedy;
 use crate::machine::{Machine, PartId, PartKind};
 
@@ -21,86 +22,13 @@ pub struct Array {
     pub chunk: u64,
 }
 
-/// Which drives of its node an array has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Members {
-    /// All.
-    All,
-    /// The first so many.
-    First(u32),
-    /// Those of these names, which are names within the node: `ssd[0]`, or as spelled out.
-    Named(Vec<String>),
-}
-
-/// What is wrong with an array.
+/// A fault of an array, in a sentence that ends with a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ArrayError {
-    /// It has no members.
-    #[error("the array `{0}` has no drives: name some of a node's")]
-    Empty(String),
-    /// The nodes have no drives at all.
-    #[error(
-        "the array `{0}` has no drives, as the nodes of the machine have none: give them some, such as \
-         `set: {{ ssd: {{ model: samsung-pm9a3-u2-3840gb, count: 4 }} }}`"
-    )]
-    NoDrives(String),
-    /// It asks for more than a node has.
-    #[error(
-        "the array `{array}` asks for {asked} drives of a node, which has {there}: ask for fewer, or give it more"
-    )]
-    TooMany {
-        /// The array.
-        array: String,
-        /// Drives that it asks for.
-        asked: u32,
-        /// Those of a node.
-        there: u32,
-    },
-    /// A member is not there, or something else.
-    #[error("the array `{array}` has `{part}`, which is {what}: {remedy}")]
-    NotADrive {
-        /// The array.
-        array: String,
-        /// The name.
-        part: String,
-        /// What it is.
-        what: String,
-        /// Which drives there are.
-        remedy: String,
-    },
-    /// A member comes twice.
-    #[error("the array `{array}` has `{drive}` twice: name each of its drives once")]
-    Twice {
-        /// The array.
-        array: String,
-        /// The name.
-        drive: String,
-    },
-    /// Another array has one of its drives, too.
-    #[error(
-        "the array `{array}` has `{drive}`, which `{other}` has, too: give each drive to one array, which several techniques can use"
-    )]
-    Shared {
-        /// The array.
-        array: String,
-        /// The one before.
-        other: String,
-        /// The drive.
-        drive: String,
-    },
-}
-
-impl ArrayError {
-    /// The array that it is about.
-    pub fn array(&self) -> &str {
-        match self {
-            Self::Empty(array) | Self::NoDrives(array) => array,
-            Self::TooMany { array, .. }
-            | Self::NotADrive { array, .. }
-            | Self::Twice { array, .. }
-            | Self::Shared { array, .. } => array,
-        }
-    }
+#[error("{text}")]
+pub struct ArrayError {
+    /// Its name.
+    pub array: String,
+    text: String,
 }
 
 impl Array {
@@ -123,57 +51,69 @@ impl Array {
     }
 }
 
-/// The arrays of a node, each by its name, with the chunk that Linux chooses.
+/// The arrays of a node, each by its name, with the chunk that Linux chooses. An array without a set has all drives.
 ///
 /// # Errors
 /// For every array that names drives that are not there, or that another has, too.
 pub fn arrays_of_node<'a>(
     machine: &Machine,
     node: u32,
-    named: impl IntoIterator<Item = (&'a str, &'a Members)>,
+    named: impl IntoIterator<Item = (&'a str, Option<&'a DriveSet>)>,
 ) -> Result<Vec<Array>, Vec<ArrayError>> {
     let (mut arrays, mut errors) = (Vec::new(), Vec::new());
     let mut owner: BTreeMap<PartId, &str> = BTreeMap::new();
-    for (name, members) in named {
-        match drives_of(machine, node, name, members) {
+    for (array, set) in named {
+        let error =
+            |text| ArrayError { array: array.to_owned(), text: format!("the array `{array}` {text}") };
+        match drives_of(machine, node, set) {
             Ok(drives) => {
                 let taken = drives
                     .iter()
                     .find_map(|drive| Some((local_name(machine, node, *drive), *owner.get(drive)?)));
-                errors.extend(taken.map(|(drive, other)| ArrayError::Shared {
-                    array: name.to_owned(),
-                    other: other.to_owned(),
-                    drive,
+                errors.extend(taken.map(|(drive, other)| {
+                    error(format!(
+                        "has `{drive}`, which `{other}` has, too: give each drive to one array, which several techniques can use"
+                    ))
                 }));
-                owner.extend(drives.iter().map(|&drive| (drive, name)));
-                arrays.push(Array::of(&machine.name_within(node, name), drives));
+                owner.extend(drives.iter().map(|&drive| (drive, array)));
+                arrays.push(Array::of(&machine.name_within(node, array), drives));
             }
-            Err(error) => errors.push(error),
+            Err(text) => errors.push(error(text)),
         }
     }
     if errors.is_empty() { Ok(arrays) } else { Err(errors) }
 }
 
-fn drives_of(machine: &Machine, node: u32, name: &str, members: &Members) -> Result<Vec<PartId>, ArrayError> {
-    let array = || name.to_owned();
+/// The drives of a set, or what is wrong with it.
+fn drives_of(machine: &Machine, node: u32, set: Option<&DriveSet>) -> Result<Vec<PartId>, String> {
     let mut all: Vec<PartId> = machine.drives_of_node(node).collect();
-    let there = all.len() as u32;
-    match members {
-        _ if there == 0 => Err(ArrayError::NoDrives(array())),
-        Members::All => Ok(all),
-        Members::First(0) => Err(ArrayError::Empty(array())),
-        &Members::First(asked) if asked > there => Err(ArrayError::TooMany { array: array(), asked, there }),
-        &Members::First(asked) => {
-            all.truncate(asked as usize);
+    let there = all.len();
+    if there == 0 {
+        return Err("has no drives, as the nodes of the machine have none: give them some, such as \
+             `set: { ssd: { model: samsung-pm9a3-u2-3840gb, count: 4 } }`"
+            .to_owned());
+    }
+    match set {
+        None => Ok(all),
+        Some(DriveSet::First(count)) => {
+            let asked = count.get() as usize;
+            if asked > there {
+                return Err(format!(
+                    "asks for {asked} drives of a node, which has {there}: ask for fewer, or give it more"
+                ));
+            }
+            all.truncate(asked);
             Ok(all)
         }
-        Members::Named(names) if names.is_empty() => Err(ArrayError::Empty(array())),
-        Members::Named(names) => {
+        Some(DriveSet::Named(names)) if names.is_empty() => {
+            Err("has no drives: name some of a node's".to_owned())
+        }
+        Some(DriveSet::Named(names)) => {
             let mut drives = Vec::with_capacity(names.len());
             for drive in names {
-                let part = drive_named(machine, node, name, drive)?;
+                let part = drive_named(machine, node, drive)?;
                 if drives.contains(&part) {
-                    return Err(ArrayError::Twice { array: array(), drive: drive.clone() });
+                    return Err(format!("has `{drive}` twice: name each of its drives once"));
                 }
                 drives.push(part);
             }
@@ -182,7 +122,7 @@ fn drives_of(machine: &Machine, node: u32, name: &str, members: &Members) -> Res
     }
 }
 
-fn drive_named(machine: &Machine, node: u32, array: &str, name: &str) -> Result<PartId, ArrayError> {
+fn drive_named(machine: &Machine, node: u32, name: &str) -> Result<PartId, String> {
     let found = machine.part_named(&machine.name_within(node, name)).ok();
     let what = match found.map(|part| (part, machine.part(part).kind)) {
         Some((part, PartKind::Ssd)) => return Ok(part),
@@ -192,8 +132,7 @@ fn drive_named(machine: &Machine, node: u32, array: &str, name: &str) -> Result<
     let drives: Vec<String> =
         machine.drives_of_node(node).map(|drive| local_name(machine, node, drive)).collect();
     let drives: Vec<&str> = drives.iter().map(String::as_str).collect();
-    let remedy = remedy(name, &drives, "drive");
-    Err(ArrayError::NotADrive { array: array.to_owned(), part: name.to_owned(), what, remedy })
+    Err(format!("has `{name}`, which is {what}: {}", remedy(name, &drives, "drive")))
 }
 
 fn local_name(machine: &Machine, node: u32, drive: PartId) -> String {

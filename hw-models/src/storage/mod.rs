@@ -11,6 +11,7 @@
 //! requests that are outstanding. What meets what is the engine's to say.
 
 mod array;
+mod drive_set;
 mod lifetime;
 mod path;
 mod pipeline;
@@ -19,7 +20,8 @@ mod shares;
 mod states;
 mod transfer;
 
-pub use array::{Array, ArrayError, Members, arrays_of_node};
+pub use array::{Array, ArrayError, arrays_of_node};
+pub use drive_set::DriveSet;
 pub use lifetime::{Endurance, SECONDS_PER_YEAR};
 pub use path::{PATHS, PathCatalogue, PathParameters, Staging};
 pub use pipeline::{Stage, pipeline};

@@ -3,6 +3,7 @@
 use hw_models::allocator::{
     Fault, FrameworkMemory, MEMORY, Mistake, Request, Settings, StreamNumber, Usage, replay, sizes,
 };
+use hw_models::settings::{Bytes, Count};
 
 const MIB: u64 = 1 << 20;
 const EXPANDABLE: Settings =
@@ -45,7 +46,7 @@ fn sizes_of_blocks_and_segments() {
 
 #[test]
 fn sizes_are_rounded_up_to_steps_between_powers_of_two() {
-    let settings = Settings { roundup_power2_divisions: Some(4), ..Settings::default() };
+    let settings = Settings { roundup_power2_divisions: Some(Count::literal(4)), ..Settings::default() };
     let block = |bytes| sizes::block(bytes, &settings);
     // Below 512 x 4 as ever; then steps of a quarter: 2,048, 2,560, 3,072, 3,584.
     assert_eq!([1_200, 2_048, 2_049, 2_561, 3_585].map(block), [1_536, 2_048, 2_560, 3_072, 4_096]);
@@ -180,7 +181,7 @@ fn more_than_any_device_has_is_a_shortage() {
 
 #[test]
 fn blocks_of_max_split_size_are_not_split_and_serve_only_their_like() {
-    let settings = Settings { max_split_size: Some(100 * MIB), ..Settings::default() };
+    let settings = Settings { max_split_size: Some(Bytes::new_bytes(100 * MIB)), ..Settings::default() };
     let reserved =
         |list: &[Request], capacity| replay(list, capacity, &settings).unwrap().peak_reserved.reserved;
     let free = [tensor(120 * MIB), Request::Free(0)];
@@ -267,8 +268,8 @@ fn every_mistake_of_a_list_is_told() {
     let list =
         [Request::Free(0), tensor(1), Request::Free(0), Request::Free(0), Request::Done(0), Request::Lend(7)];
     let settings = Settings {
-        max_split_size: Some(20 * MIB),
-        roundup_power2_divisions: Some(3),
+        max_split_size: Some(Bytes::new_bytes(20 * MIB)),
+        roundup_power2_divisions: Some(Count::literal(3)),
         expandable_segments: false,
     };
     let expected = [

@@ -1,6 +1,7 @@
 //! The caching allocator against the plain one: the same results, whatever the list.
 
 use hw_models::allocator::{Request, Settings, StreamNumber, replay, replay_plainly};
+use hw_models::settings::{Bytes, Count};
 use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;
@@ -34,7 +35,9 @@ proptest! {
         settings in any::<(Option<u64>, Option<u32>, bool)>(),
         capacity in any::<u64>(),
     ) {
-        let (max_split_size, roundup_power2_divisions, expandable_segments) = settings;
+        let (split, divisions, expandable_segments) = settings;
+        let max_split_size = split.map(Bytes::new_bytes);
+        let roundup_power2_divisions = divisions.and_then(|steps| Count::new(steps.into()));
         let settings = Settings { max_split_size, roundup_power2_divisions, expandable_segments };
         prop_assert_eq!(replay(&list, capacity, &settings), replay_plainly(&list, capacity, &settings));
     }
@@ -65,8 +68,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
-    let split = prop_oneof![Just(None), (21..150u64).prop_map(|mib| Some(mib * MIB))];
-    let divisions = prop_oneof![Just(None), (0..7u32).prop_map(|power| Some(1 << power))];
+    let split = prop_oneof![Just(None), (21..150u64).prop_map(|mib| Some(Bytes::new_bytes(mib * MIB)))];
+    let divisions = prop_oneof![Just(None), (0..7u32).prop_map(|power| Count::new(1 << power))];
     (split, divisions, any::<bool>()).prop_map(
         |(max_split_size, roundup_power2_divisions, expandable_segments)| Settings {
             max_split_size,

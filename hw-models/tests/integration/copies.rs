@@ -2,14 +2,14 @@
 
 use hw_models::catalogue::{Catalogue, OneWay};
 use hw_models::copies::{CopyCost, CopyStream, rates_at_once};
-use hw_models::machine::{ClusterSpec, Machine, PartChange};
+use hw_models::machine::{Cluster, Machine};
 use sim_core::time::Time;
 
 use crate::catalogue::catalogue;
+use crate::machine::written;
 
 fn node(name: &str, catalogue: &Catalogue) -> Machine {
-    Machine::build(catalogue, &ClusterSpec { node: name.to_owned(), count: 1, ..ClusterSpec::default() })
-        .unwrap()
+    Machine::build(catalogue, &Cluster::new(name, 1)).unwrap()
 }
 
 /// Rates (GB/s) of copies that are under way at once, by the names of their ends; each byte passes host memory `passes` times.
@@ -91,11 +91,9 @@ fn an_output_port_serves_its_input_ports_in_turn() {
 /// A pageable copy takes three times its bytes of the memory, so that fewer of them fill it.
 #[test]
 fn pageable_copies_pass_the_memory_thrice() {
-    let spec = ClusterSpec {
-        node: "epyc-pcie-8x".to_owned(),
-        count: 1,
-        set: [("memory[0]".to_owned(), PartChange { gb_per_s: Some(90.0), ..PartChange::default() })].into(),
-        ..ClusterSpec::default()
+    let spec = Cluster {
+        set: [("memory[0]".to_owned(), written("{ rate: 90 GB/s }"))].into(),
+        ..Cluster::new("epyc-pcie-8x", 1)
     };
     let machine = Machine::build(&catalogue(), &spec).unwrap();
     let copies: Vec<[&str; 2]> =
@@ -109,9 +107,8 @@ fn pageable_copies_pass_the_memory_thrice() {
 #[test]
 fn processors_and_copies_share_a_full_memory_by_their_requests() {
     let rates = |memory: f64, alone: f64, gpus: u32| {
-        let set = [("memory[0]".to_owned(), PartChange { gb_per_s: Some(memory), ..PartChange::default() })];
-        let spec =
-            ClusterSpec { node: "dgx-h100".to_owned(), count: 1, set: set.into(), ..ClusterSpec::default() };
+        let set = [("memory[0]".to_owned(), written(&format!("{{ rate: {memory} GB/s }}")))];
+        let spec = Cluster { set: set.into(), ..Cluster::new("dgx-h100", 1) };
         let machine = Machine::build(&catalogue(), &spec).unwrap();
         let node_memory = machine.memory_of(machine.gpu(0)).unwrap();
         let cost = |at_most| CopyCost { latency: Time::ZERO, at_most, passes: 1.0 };
@@ -135,11 +132,9 @@ fn processors_and_copies_share_a_full_memory_by_their_requests() {
 /// Each GPU at its own port: those of the other socket share the link between the sockets, the others what is left of the memory.
 #[test]
 fn gpus_of_the_other_socket_share_the_link_between_them() {
-    let spec = ClusterSpec {
-        node: "dgx-h100".to_owned(),
-        count: 1,
-        set: [("memory[0]".to_owned(), PartChange { gb_per_s: Some(278.0), ..PartChange::default() })].into(),
-        ..ClusterSpec::default()
+    let spec = Cluster {
+        set: [("memory[0]".to_owned(), written("{ rate: 278 GB/s }"))].into(),
+        ..Cluster::new("dgx-h100", 1)
     };
     let machine = Machine::build(&catalogue(), &spec).unwrap();
     let names: Vec<String> = (0..8).map(|gpu| format!("gpu[{gpu}]")).collect();

@@ -5,24 +5,41 @@ use std::sync::LazyLock;
 
 use hw_models::catalogue::{Catalogue, LinkKind};
 use hw_models::machine::{
-    ClusterSpec, Degrade, LinkSpec, Machine, MachineError, MemorySpec, ModelSpec, PartId, PartKind,
-    PartsSpec, ResourceKind, Route, RouteKind,
+    Cluster, Degrade, Machine, PartId, PartKind, PartLink, Parts, ResourceKind, Route, RouteKind,
 };
 use proptest::prelude::*;
+use serde::de::DeserializeOwned;
 use sim_core::id::CauseId;
 use sim_core::platform::Platform;
 
 pub(crate) static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(super::catalogue::catalogue);
 
-pub(crate) fn cluster(node: &str, count: u32) -> ClusterSpec {
-    ClusterSpec { node: node.to_owned(), count, ..ClusterSpec::default() }
+pub(crate) fn cluster(node: &str, count: u32) -> Cluster {
+    Cluster::new(node, count)
 }
 
 pub(crate) fn machine(node: &str, count: u32) -> Machine {
     Machine::build(&CATALOGUE, &cluster(node, count)).unwrap()
 }
 
-pub(crate) fn errors(spec: &ClusterSpec) -> Vec<String> {
+/// Settings as a scenario writes them.
+pub(crate) fn written<T: DeserializeOwned>(text: &str) -> T {
+    serde_yaml::from_str(text).unwrap()
+}
+
+fn link(link: &str) -> Degrade {
+    written(&format!("{{ link: '{link}', rate: 50 % }}"))
+}
+
+fn part(part: &str) -> Degrade {
+    written(&format!("{{ part: '{part}', rate: 50 % }}"))
+}
+
+fn clock(part: &str, clock: &str) -> Degrade {
+    written(&format!("{{ part: '{part}', clock: {clock} }}"))
+}
+
+pub(crate) fn errors(spec: &Cluster) -> Vec<String> {
     Machine::build(&CATALOGUE, spec).unwrap_err().iter().map(ToString::to_string).collect()
 }
 
@@ -203,7 +220,7 @@ fn geforce_cards_pass_through_host_memory_twice() {
 #[test]
 fn an_oversubscribed_tree_shares_uplinks_and_rails_keep_to_themselves() {
     let with = |fabric: &str, count| {
-        let spec = ClusterSpec { fabric: Some(fabric.to_owned()), ..cluster("dgx-a100-80g", count) };
+        let spec = Cluster { fabric: Some(fabric.to_owned()), ..cluster("dgx-a100-80g", count) };
         Machine::build(&CATALOGUE, &spec).unwrap()
     };
     let tree = with("hdr200-fat-tree-2to1", 4);
@@ -225,8 +242,7 @@ fn an_oversubscribed_tree_shares_uplinks_and_rails_keep_to_themselves() {
 #[test]
 fn degrading_one_direction_halves_it_and_nothing_else() {
     let degraded = |line: Degrade| {
-        Machine::build(&CATALOGUE, &ClusterSpec { degrade: vec![line], ..cluster("dgx-a100-80g", 2) })
-            .unwrap()
+        Machine::build(&CATALOGUE, &Cluster { degrade: vec![line], ..cluster("dgx-a100-80g", 2) }).unwrap()
     };
     let whole = machine("dgx-a100-80g", 2);
     let slowed = |machine: &Machine| -> Vec<(String, f64)> {
@@ -238,12 +254,12 @@ fn degrading_one_direction_halves_it_and_nothing_else() {
             .filter(|&(_, factor)| factor != 1.0)
             .collect()
     };
-    let link = "node[1].nic[2] -> fabric.spine";
-    let half = degraded(Degrade::LinkRate(link.to_owned(), 0.5));
-    assert_eq!(slowed(&half), [(link.to_owned(), 0.5)]);
-    let nic = degraded(Degrade::PartRate("node[1].nic[2]".to_owned(), 0.5));
+    let port = "node[1].nic[2] -> fabric.spine";
+    let half = degraded(link(port));
+    assert_eq!(slowed(&half), [(port.to_owned(), 0.5)]);
+    let nic = degraded(part("node[1].nic[2]"));
     assert_eq!(slowed(&nic).len(), 4, "to and from the switch and the fabric");
-    let memory = degraded(Degrade::PartRate("node[0].memory[1]".to_owned(), 0.5));
+    let memory = degraded(part("node[0].memory[1]"));
     assert_eq!(
         slowed(&memory),
         [
@@ -251,7 +267,7 @@ fn degrading_one_direction_halves_it_and_nothing_else() {
             ("node[0].memory[1] -> node[0].socket[1]".to_owned(), 0.5),
         ]
     );
-    let hot = degraded(Degrade::Clock("node[0].gpu[3]".to_owned(), 0.8));
+    let hot = degraded(clock("node[0].gpu[3]", "80 %"));
     assert!(slowed(&hot).is_empty());
     assert_eq!(
         (0..16).map(|gpu| hot.clock(hot.gpu(gpu))).filter(|&clock| clock != 1.0).collect::<Vec<_>>(),
@@ -261,23 +277,25 @@ fn degrading_one_direction_halves_it_and_nothing_else() {
 
 #[test]
 fn all_mistakes_are_reported_with_their_remedies() {
-    let unknown = |name: &str| Degrade::PartRate(name.to_owned(), 0.5);
-    let spec = ClusterSpec {
+    let spec = Cluster {
         degrade: vec![
-            unknown("node[0].gpu[9]"),
-            unknown("node[7].gpu[0]"),
-            unknown("fabric.spin"),
-            unknown("gpu"),
-            Degrade::LinkRate("node[0].gpu[0] -> node[0].gpu[1]".to_owned(), 0.5),
-            Degrade::LinkRate("node[0].gpu[0]".to_owned(), 0.5),
-            Degrade::Clock("node[0].nic[0]".to_owned(), 0.5),
-            Degrade::Clock("node[0].gpu[0]".to_owned(), 0.0),
+            part("node[0].gpu[9]"),
+            part("node[7].gpu[0]"),
+            part("fabric.spin"),
+            part("gpu"),
+            link("node[0].gpu[0] -> node[0].gpu[1]"),
+            link("node[0].gpu[0]"),
+            clock("node[0].nic[0]", "50 %"),
+            clock("node[0].gpu[0]", "0 %"),
+            written("{ part: 'node[0].gpu[0]' }"),
         ],
         ..cluster("dgx-a100-80g", 2)
     };
     assert_eq!(
         errors(&spec),
         [
+            "a slow part has one name and one share that is left: write `{ link: FROM -> TO, rate: 50 % }`, \
+             `{ part: NAME, rate: 50 % }` or `{ part: NAME, clock: 80 % }`",
             "the machine has no part `node[0].gpu[9]`: did you mean `node[0].gpu[0]`?",
             "the machine has no part `node[7].gpu[0]`: its nodes are `node[0]` to `node[1]`",
             "the machine has no part `fabric.spin`: the only part of this fabric is `fabric.spine`",
@@ -294,28 +312,21 @@ fn all_mistakes_are_reported_with_their_remedies() {
         errors(&cluster("dgx-a100", 1)),
         ["the catalogue has no node `dgx-a100`: did you mean `dgx-a100-80g`?"]
     );
-    let pair = ClusterSpec { gpu: Some("a100-pcie-80g".to_owned()), ..cluster("dgx-a100-80g", 0) };
-    let both = errors(&pair);
-    assert!(both[0].contains("`a100-pcie-80gb`"), "{both:?}");
-    assert!(
-        both.contains(&"a cluster has at least one node: set `count` to 1 or more".to_owned()),
-        "{both:?}"
-    );
-    assert_eq!(
-        Machine::build(&CATALOGUE, &cluster("dgx-a100-80g", 16_385)).unwrap_err(),
-        [MachineError::TooManyGpus { gpus: 131_080 }]
-    );
+    let pair = Cluster { gpu: Some("a100-pcie-80g".to_owned()), ..cluster("dgx-a100-80g", 1) };
+    assert!(errors(&pair)[0].contains("`a100-pcie-80gb`"), "{:?}", errors(&pair));
+    let large = errors(&cluster("dgx-a100-80g", 16_385));
+    assert_eq!(large, ["131080 GPUs are more than the 131072 a machine may have: lower `count`"]);
     let lonely = errors(&cluster("epyc-pcie-8x", 2));
     assert!(lonely[0].contains("network interfaces"), "{lonely:?}");
-    let nothing = ClusterSpec {
+    let nothing = Cluster {
         gpu: Some("a100".to_owned()),
         fabric: Some("hdr100-fat-tree".to_owned()),
         ..cluster("dgx-a100", 2)
     };
     assert_eq!(errors(&nothing).len(), 3, "node, GPU and fabric: {:?}", errors(&nothing));
-    let strange = ClusterSpec {
+    let strange = Cluster {
         fabric: Some("hdr100-fat-tree".to_owned()),
-        degrade: vec![unknown("node[0].gpu[9]"), unknown("fabric.leaf[0]")],
+        degrade: vec![part("node[0].gpu[9]"), part("fabric.leaf[0]")],
         ..cluster("dgx-a100-80g", 2)
     };
     let both = errors(&strange);
@@ -324,7 +335,7 @@ fn all_mistakes_are_reported_with_their_remedies() {
         "{both:?}"
     );
     assert_eq!(both.len(), 2, "parts of an unknown fabric are unknown themselves: {both:?}");
-    let bare = ClusterSpec { gpu: Some("l4".to_owned()), ..cluster("dgx-1v-16g", 1) };
+    let bare = Cluster { gpu: Some("l4".to_owned()), ..cluster("dgx-1v-16g", 1) };
     assert!(
         errors(&bare)[0].starts_with("gpu[0] (`l4`) has 0 NVLinks and is wired with 6"),
         "{:?}",
@@ -419,37 +430,27 @@ fn constants_of_a_machine_are_listed_once_with_their_sources() {
 
 #[test]
 fn parts_can_be_spelled_out() {
-    let model = |name: &str, model: &str| ModelSpec { name: name.to_owned(), model: model.to_owned() };
-    let link = |a: &str, b: &str, class: Option<&str>, lanes| LinkSpec {
-        between: [a.to_owned(), b.to_owned()],
-        class: class.map(str::to_owned),
-        lanes,
-    };
-    let host = |i: u32| {
-        (
-            format!("cpu{i}"),
-            MemorySpec { name: format!("ram{i}"), socket: format!("cpu{i}"), gib: 64.0, gb_per_s: 50.0 },
-        )
-    };
-    let spec = PartsSpec {
-        gpus: vec![model("left", "rtx-3090"), model("right", "a100-pcie-40gb")],
-        sockets: vec![host(0).0, host(1).0],
-        memories: vec![host(0).1, host(1).1],
-        nics: vec![model("nic0", "roce-100gbe"), model("nic1", "roce-100gbe")],
-        network_switches: vec!["net".to_owned()],
-        ssds: vec![model("disk", "intel-optane-p4800x-375gb")],
-        links: vec![
-            link("left", "cpu0", Some("pcie4"), 16),
-            link("right", "cpu1", Some("pcie4"), 8),
-            link("nic0", "cpu0", Some("pcie4"), 16),
-            link("nic1", "cpu1", Some("pcie4"), 16),
-            link("nic0", "net", None, 0),
-            link("net", "nic1", None, 0),
-            link("disk", "cpu0", Some("pcie3"), 4),
-        ],
-        ..PartsSpec::default()
-    };
-    let machine = Machine::from_parts(&CATALOGUE, &spec, &[]).unwrap();
+    let spec: Parts = written(
+        "
+        gpus: { left: rtx-3090, right: a100-pcie-40gb }
+        sockets: [cpu0, cpu1]
+        memories:
+          ram0: { socket: cpu0, memory: 64 GiB, rate: 50 GB/s }
+          ram1: { socket: cpu1, memory: 64 GiB, rate: 50 GB/s }
+        nics: { nic0: roce-100gbe, nic1: roce-100gbe }
+        network_switches: [net]
+        ssds: { disk: intel-optane-p4800x-375gb }
+        links:
+          - { between: [left, cpu0], class: pcie4, lanes: 16 }
+          - { between: [right, cpu1], class: pcie4, lanes: 8 }
+          - { between: [nic0, cpu0], class: pcie4, lanes: 16 }
+          - { between: [nic1, cpu1], class: pcie4, lanes: 16 }
+          - { between: [nic0, net] }
+          - { between: [net, nic1] }
+          - { between: [disk, cpu0], class: pcie3, lanes: 4 }
+        ",
+    );
+    let machine = Machine::from_parts(&CATALOGUE, &spec).unwrap();
     assert_eq!(
         way(&machine, "left", "right"),
         ["left", "cpu0", "ram0", "cpu0", "nic0", "net", "nic1", "cpu1", "right"]
@@ -459,12 +460,16 @@ fn parts_can_be_spelled_out() {
     assert_eq!((rate(&machine, "disk -> cpu0"), rate(&machine, "cpu0 -> disk")), (2.4e9, 2e9));
 
     let mut wrong = spec;
-    wrong.links.push(link("left", "cpu0", Some("pcie4"), 16));
-    wrong.links.push(link("left", "cpu2", Some("pcie4"), 16));
-    wrong.links.push(link("left", "net", None, 16));
+    wrong.links.extend(written::<Vec<PartLink>>(
+        "
+        - { between: [left, cpu0], class: pcie4, lanes: 16 }
+        - { between: [left, cpu2], class: pcie4, lanes: 16 }
+        - { between: [left, net], lanes: 16 }
+        ",
+    ));
     wrong.switches.push("net".to_owned());
     let errors: Vec<String> =
-        Machine::from_parts(&CATALOGUE, &wrong, &[]).unwrap_err().iter().map(ToString::to_string).collect();
+        Machine::from_parts(&CATALOGUE, &wrong).unwrap_err().iter().map(ToString::to_string).collect();
     assert_eq!(
         errors,
         [
@@ -485,7 +490,7 @@ proptest! {
         let (name, node) = CATALOGUE.nodes.get_index(node).unwrap();
         let count = if node.nic.is_some() { count } else { 1 };
         let fabric = rails.then(|| "hdr200-rail-optimised".to_owned());
-        let machine = Machine::build(&CATALOGUE, &ClusterSpec { fabric, ..cluster(name, count) }).unwrap();
+        let machine = Machine::build(&CATALOGUE, &Cluster { fabric, ..cluster(name, count) }).unwrap();
         let ends: Vec<PartId> = machine
             .parts()
             .filter(|&part| !matches!(machine.part(part).kind, PartKind::NvSwitch | PartKind::NetworkSwitch))

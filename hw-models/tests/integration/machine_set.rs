@@ -1,65 +1,60 @@
 //! Machines whose parts are not those of the catalogue.
 
-use hw_models::machine::{ClusterSpec, Constant, Machine, PartChange, RouteKind};
+use hw_models::machine::{Cluster, Constant, Machine, PartSettings, RouteKind};
 
-use super::machine::{CATALOGUE, cluster, errors, machine, rate, way};
+use super::machine::{CATALOGUE, cluster, errors, machine, rate, way, written};
 
 /// A DGX A100 with parts of its own.
-fn with(set: &[(&str, PartChange)]) -> ClusterSpec {
-    let set = set.iter().map(|(part, change)| ((*part).to_owned(), change.clone())).collect();
-    ClusterSpec { set, ..cluster("dgx-a100-80g", 2) }
+fn with(set: &[(&str, &str)]) -> Cluster {
+    let change = |(part, change): &(&str, &str)| ((*part).to_owned(), written::<PartSettings>(change));
+    let set = set.iter().map(change).collect();
+    Cluster { set, ..cluster("dgx-a100-80g", 2) }
 }
 
 #[test]
 fn parts_can_differ_from_the_catalogue() {
-    let built = |set: &[(&str, PartChange)]| Machine::build(&CATALOGUE, &with(set)).unwrap();
-    let gpu = built(&[(
-        "gpu",
-        PartChange { memory_gib: Some(141.0), gb_per_s: Some(4_800.0), ..PartChange::default() },
-    )]);
+    let built = |set: &[(&str, &str)]| Machine::build(&CATALOGUE, &with(set)).unwrap();
+    let gpu = built(&[("gpu", "{ memory: 141 GiB, rate: 4800 GB/s }")]);
     let model = gpu.gpu_model(gpu.gpu(9)).unwrap();
     assert_eq!((model.memory_gib, model.bandwidth_gb_per_s, model.sms), (141.0, 4_800.0, 108));
     assert_eq!(gpu.part(gpu.gpu(9)).model, Some("a100-sxm4-80gb"), "its kernels are still those of an A100");
-    let written = |machine: &Machine| -> Vec<String> {
+    let of_scenario = |machine: &Machine| -> Vec<String> {
         let source = |constant: &&Constant| constant.provenance.source == "written in the scenario";
         machine.constants().filter(source).map(|constant| constant.name.to_owned()).collect()
     };
-    assert_eq!(written(&gpu), ["memory_gib", "bandwidth_gb_per_s"]);
+    assert_eq!(of_scenario(&gpu), ["memory_gib", "bandwidth_gb_per_s"]);
 
     // One interface at every second switch, so that both sockets have one.
-    let few = built(&[("nic", PartChange { count: Some(2), ..PartChange::default() })]);
+    let few = built(&[("nic", "{ count: 2 }")]);
     assert_eq!(few.nics_per_node(), 2);
     let above = |nic: u32| way(&few, &format!("node[0].nic[{nic}]"), &format!("node[0].memory[{nic}]"));
     assert_eq!((above(0)[1].as_str(), above(1)[1].as_str()), ("node[0].switch[1]", "node[0].switch[3]"));
-    let twice = built(&[("nic", PartChange { count: Some(16), ..PartChange::default() })]);
+    let twice = built(&[("nic", "{ count: 16 }")]);
     assert_eq!(twice.nics_per_node(), 16);
-    let other = PartChange { model: Some("connectx-4-edr100".to_owned()), ..PartChange::default() };
+    let other = "{ model: connectx-4-edr100 }";
     assert_eq!(rate(&built(&[("nic", other)]), "node[1].nic[7] -> fabric.spine"), 12e9);
 
-    let host = built(&[
-        ("memory", PartChange { gb_per_s: Some(100.0), ..PartChange::default() }),
-        ("memory[1]", PartChange { memory_gib: Some(64.0), ..PartChange::default() }),
-    ]);
+    let host = built(&[("memory", "{ rate: 100 GB/s }"), ("memory[1]", "{ memory: 64 GiB }")]);
     let size = |name: &str| host.part(host.part_named(name).unwrap()).capacity.unwrap() >> 30;
     assert_eq!((size("node[0].memory[0]"), size("node[1].memory[1]")), (1024, 64));
     assert_eq!(rate(&host, "node[0].socket[0] -> node[0].memory[0]"), 100e9);
     assert_eq!(rate(&host, "node[0].socket[1] -> node[0].memory[1]"), 100e9);
-    let alone = built(&[("gpu", PartChange { nvlinks: Some(0), ..PartChange::default() })]);
+    let alone = built(&[("gpu", "{ nvlinks: 0 }")]);
     assert_eq!(alone.route(alone.gpu(0), alone.gpu(1)).unwrap().kind, RouteKind::Peer);
-    let half = built(&[("gpu", PartChange { nvlinks: Some(6), ..PartChange::default() })]);
+    let half = built(&[("gpu", "{ nvlinks: 6 }")]);
     assert_eq!(rate(&half, "node[0].gpu[0] -> node[0].nvswitch"), 120e9);
 }
 
 #[test]
 fn a_slower_slot_slows_its_link_on_every_node_and_nothing_else() {
     let whole = machine("dgx-a100-80g", 2);
-    let slowed = |set: &[(&str, PartChange)]| -> Vec<(String, f64)> {
+    let slowed = |set: &[(&str, &str)]| -> Vec<(String, f64)> {
         let machine = Machine::build(&CATALOGUE, &with(set)).unwrap();
         let factor = |link| machine.link(link).bytes_per_s / whole.link(link).bytes_per_s;
         let links = machine.links().map(|link| (machine.link_name(link), factor(link)));
         links.filter(|&(_, factor)| factor != 1.0).collect()
     };
-    let lanes = PartChange { lanes: Some(8), ..PartChange::default() };
+    let lanes = "{ lanes: 8 }";
     let link = |node: u32| {
         [
             format!("node[{node}].gpu[3] -> node[{node}].switch[1]"),
@@ -67,29 +62,26 @@ fn a_slower_slot_slows_its_link_on_every_node_and_nothing_else() {
         ]
     };
     let expected: Vec<(String, f64)> = [link(0), link(1)].concat().into_iter().map(|l| (l, 0.5)).collect();
-    assert_eq!(slowed(&[("gpu[3]", lanes.clone())]), expected);
-    let older = PartChange { class: Some("pcie3".to_owned()), ..PartChange::default() };
-    let found = slowed(&[("switch", older.clone()), ("switch[2]", lanes)]);
+    assert_eq!(slowed(&[("gpu[3]", lanes)]), expected);
+    let older = "{ class: pcie3 }";
+    let found = slowed(&[("switch", older), ("switch[2]", lanes)]);
     assert_eq!(found.len(), 2 * 2 * 4, "both directions of four uplinks on two nodes");
     let third = found.iter().find(|(name, _)| name == "node[0].switch[2] -> node[0].socket[1]").unwrap();
     assert_eq!(third.1, 6.0 / 26.1, "eight lanes of the class set for all");
-    assert_eq!(slowed(&[("gpu[3]", PartChange { class: Some("pcie4".to_owned()), ..older })]), []);
+    assert_eq!(slowed(&[("gpu[3]", "{ class: pcie4 }")]), []);
 }
 
 #[test]
 fn changes_that_cannot_be_are_reported_at_once() {
-    let count = |count| PartChange { count: Some(count), ..PartChange::default() };
-    let class = |name: &str| PartChange { class: Some(name.to_owned()), ..PartChange::default() };
-    let memory = |gib| PartChange { memory_gib: Some(gib), ..PartChange::default() };
     let spec = with(&[
-        ("gpus", memory(40.0)),
-        ("gpu[8]", class("pcie3")),
-        ("carrier", count(1)),
-        ("nic", PartChange { memory_gib: Some(1.0), ..class("pci3") }),
-        ("nic[0]", count(1)),
-        ("switch[0]", class("nvlink3")),
-        ("gpu", PartChange { gb_per_s: Some(0.0), ..memory(0.5) }),
-        ("memory[1]", memory(0.0)),
+        ("gpus", "{ memory: 40 GiB }"),
+        ("gpu[8]", "{ class: pcie3 }"),
+        ("carrier", "{ count: 1 }"),
+        ("nic", "{ memory: 1 GiB, class: pci3 }"),
+        ("nic[0]", "{ count: 1 }"),
+        ("switch[0]", "{ class: nvlink3 }"),
+        ("gpu", "{ memory: 0.5 GiB, rate: 0 GB/s }"),
+        ("memory[1]", "{ memory: 0 GiB }"),
     ]);
     assert_eq!(
         errors(&spec),
@@ -107,22 +99,23 @@ fn changes_that_cannot_be_are_reported_at_once() {
             "`memory` of `memory[1]` is nothing: write a size",
         ]
     );
-    let strange = PartChange { model: Some("connectx-9".to_owned()), ..PartChange::default() };
-    assert!(errors(&with(&[("nic", strange)]))[0].starts_with("the catalogue has no nic `connectx-9`"));
-    let on = |node: &str, part: &str, change| {
-        errors(&ClusterSpec { node: node.to_owned(), count: 1, ..with(&[(part, change)]) })
+    assert!(
+        errors(&with(&[("nic", "{ model: connectx-9 }")]))[0]
+            .starts_with("the catalogue has no nic `connectx-9`")
+    );
+    let on = |node: &str, part: &str, change: &str| {
+        errors(&Cluster { set: with(&[(part, change)]).set, ..cluster(node, 1) })
     };
     assert_eq!(
-        on("epyc-pcie-8x", "nic", count(2)),
+        on("epyc-pcie-8x", "nic", "{ count: 2 }"),
         [
             "the node has no part `nic` to set: its parts are `gpu` and `memory`, or a single one such as `gpu[0]`"
         ]
     );
-    let nvlinks = PartChange { nvlinks: Some(4), ..PartChange::default() };
     assert_eq!(
-        on("epyc-pcie-8x", "gpu", nvlinks),
+        on("epyc-pcie-8x", "gpu", "{ nvlinks: 4 }"),
         ["`nvlinks` of `gpu` joins nothing: the node wires no NVLinks"]
     );
-    assert!(on("dgx-a100-80g", "ssd", count(u32::MAX))[0].contains("more than the 4096"));
-    assert_eq!(on("mainframe", "gpus", memory(1.0)).len(), 2);
+    assert!(on("dgx-a100-80g", "ssd", "{ count: 4096 }")[0].contains("more than the 4096"));
+    assert_eq!(on("mainframe", "gpus", "{ memory: 1 GiB }").len(), 2);
 }

@@ -2,9 +2,10 @@
 
 use hw_models::catalogue::{Catalogue, Ssd};
 use hw_models::copies::{COPIES, CopyCatalogue};
-use hw_models::machine::{ClusterSpec, LinkSpec, Machine, ModelSpec, PartChange, PartsSpec};
+use hw_models::machine::{Cluster, Machine, Parts};
+use hw_models::settings::Count;
 use hw_models::storage::{
-    Array, Endurance, Members, OffloadedStates, PATHS, PathCatalogue, PathParameters, Requests,
+    Array, DriveSet, Endurance, OffloadedStates, PATHS, PathCatalogue, PathParameters, Requests,
     SECONDS_PER_YEAR, Transfer, Way, arrays_of_node, seconds_at_once,
 };
 use serde::Deserialize;
@@ -18,7 +19,7 @@ fn machine(change: impl Fn(&mut Ssd)) -> Machine {
     (drive.read_gb_per_s, drive.write_gb_per_s) = (Some(6.0), Some(3.0));
     (drive.read_kiops, drive.write_kiops, drive.read_latency_us) = (None, None, None);
     change(drive);
-    let spec = ClusterSpec { node: "dgx-a100-80g".to_owned(), count: 1, ..ClusterSpec::default() };
+    let spec = Cluster::new("dgx-a100-80g", 1);
     Machine::build(&catalogue, &spec).unwrap()
 }
 
@@ -31,8 +32,8 @@ fn path(name: &str) -> PathParameters {
 }
 
 fn array(machine: &Machine, drives: impl IntoIterator<Item = u32>) -> Array {
-    let names = Members::Named(drives.into_iter().map(|drive| format!("ssd[{drive}]")).collect());
-    arrays_of_node(machine, 0, [("scratch", &names)]).unwrap().remove(0)
+    let names = DriveSet::Named(drives.into_iter().map(|drive| format!("ssd[{drive}]")).collect());
+    arrays_of_node(machine, 0, [("scratch", Some(&names))]).unwrap().remove(0)
 }
 
 /// Bytes per second (GB/s) of transfers that begin together, each of so many bytes.
@@ -85,17 +86,9 @@ fn an_array_is_as_fast_as_its_members_together_until_a_link_is_full() {
 #[test]
 fn a_drive_reaches_its_own_rate_over_its_own_link() {
     let found = |class: Option<&str>| {
-        let set = PartChange { class: class.map(str::to_owned), ..PartChange::default() };
-        let spec = ClusterSpec {
-            node: "dgx-a100-80g".to_owned(),
-            count: 1,
-            set: [(
-                "ssd".to_owned(),
-                PartChange { model: Some("solidigm-d7-p5520-7680gb".to_owned()), ..set },
-            )]
-            .into(),
-            ..ClusterSpec::default()
-        };
+        let set = class.map_or(String::new(), |class| format!(", class: {class}"));
+        let set = yaml(&format!("{{ model: solidigm-d7-p5520-7680gb{set} }}"));
+        let spec = Cluster { set: [("ssd".to_owned(), set)].into(), ..Cluster::new("dgx-a100-80g", 1) };
         let machine = Machine::build(&catalogue(), &spec).unwrap();
         let array = array(&machine, 0..1);
         rates(&machine, &[(&array, Way::Read, "memory[0]")], &path("direct"), 10 * GB)
@@ -240,9 +233,9 @@ fn states_on_drives_take_their_turns_or_overlap() {
 #[test]
 fn an_array_says_what_is_wrong_with_it() {
     let machine = machine(|_| ());
-    let named = |names: &[&str]| Members::Named(names.iter().map(|&name| name.to_owned()).collect());
-    let errors = |members: &[Members]| {
-        let arrays = ["scratch", "states"].into_iter().zip(members);
+    let named = |names: &[&str]| DriveSet::Named(names.iter().map(|&name| name.to_owned()).collect());
+    let errors = |members: &[DriveSet]| {
+        let arrays = ["scratch", "states"].into_iter().zip(members.iter().map(Some));
         let errors = arrays_of_node(&machine, 0, arrays).unwrap_err();
         errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
@@ -253,32 +246,31 @@ fn an_array_says_what_is_wrong_with_it() {
     assert!(error(&["drive7"]).contains("the drives here are `ssd[0]`"), "{}", error(&["drive7"]));
     assert!(error(&["gpu[1]"]).contains("`gpu[1]`, which is a gpu"), "{}", error(&["gpu[1]"]));
     assert!(error(&["ssd[1]", "ssd[1]"]).contains("each of its drives once"));
-    assert!(errors(&[Members::First(9)]).contains("asks for 9 drives of a node, which has 8"));
+    assert!(
+        errors(&[DriveSet::First(Count::literal(9))]).contains("asks for 9 drives of a node, which has 8")
+    );
     // Both arrays are told, each of what is wrong with it.
     let both = errors(&[named(&["gpu[1]"]), named(&["nic[0]"])]);
     assert!(both.contains("`scratch`") && both.contains("`states`"), "{both}");
-    let shared = errors(&[Members::First(4), named(&["ssd[3]", "ssd[4]"])]);
+    let shared = errors(&[DriveSet::First(Count::literal(4)), named(&["ssd[3]", "ssd[4]"])]);
     assert!(shared.contains("`ssd[3]`, which `scratch` has, too"), "{shared}");
 }
 
 /// Each member has the same: of unlike drives as much as the smallest.
 #[test]
 fn an_array_holds_as_much_of_each_member_as_the_smallest_has() {
-    let part = |name: &str, model: &str| ModelSpec { name: name.to_owned(), model: model.to_owned() };
-    let link = |drive: &str| LinkSpec {
-        between: [drive.to_owned(), "cpu".to_owned()],
-        class: Some("pcie4".to_owned()),
-        lanes: 4,
-    };
-    let gpu = LinkSpec { lanes: 16, ..link("gpu") };
-    let spec = PartsSpec {
-        gpus: vec![part("gpu", "a40")],
-        sockets: vec!["cpu".to_owned()],
-        ssds: vec![part("large", "samsung-pm9a3-u2-3840gb"), part("small", "samsung-980-pro-1tb")],
-        links: vec![gpu, link("large"), link("small")],
-        ..PartsSpec::default()
-    };
-    let machine = Machine::from_parts(&catalogue(), &spec, &[]).unwrap();
-    let arrays = arrays_of_node(&machine, 0, [("both", &Members::All)]).unwrap();
+    let spec: Parts = yaml(
+        "
+        gpus: { gpu: a40 }
+        sockets: [cpu]
+        ssds: { large: samsung-pm9a3-u2-3840gb, small: samsung-980-pro-1tb }
+        links:
+          - { between: [gpu, cpu], class: pcie4, lanes: 16 }
+          - { between: [large, cpu], class: pcie4, lanes: 4 }
+          - { between: [small, cpu], class: pcie4, lanes: 4 }
+        ",
+    );
+    let machine = Machine::from_parts(&catalogue(), &spec).unwrap();
+    let arrays = arrays_of_node(&machine, 0, [("both", None)]).unwrap();
     assert_eq!((&*arrays[0].name, arrays[0].capacity(&machine)), ("both", Some(2_000_000_000_000)));
 }

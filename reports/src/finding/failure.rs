@@ -4,7 +4,6 @@ use crate::quantity;
 use crate::summary::{Failure, FailureKind, RunSummary};
 
 /// Why a run has no step time, as a short clause: `does not fit: stage 0 is 4.00 GB short`.
-#[must_use]
 pub fn verdict(run: &RunSummary) -> String {
     let Some(failure) = &run.failure else { return failed(FailureKind::OutOfMemory, true).to_owned() };
     format!("{}: {}", failed(failure.kind, true), reason(failure))

@@ -42,7 +42,6 @@ struct Draft {
 }
 
 /// Compares `runs` over the swept `axes`: `cases` are given, the other axes chosen.
-#[must_use]
 pub fn finding(
     runs: &[RunSummary],
     axes: &[String],

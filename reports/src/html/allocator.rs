@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use plotters::style::Color;
 
-use super::{Page, ROWS_AT_ONCE, figure, first, legend, picker};
+use super::{Page, figure, first, legend, picker, sortable};
 use crate::plots::PlotError;
 use crate::plots::palette::GREY;
 use crate::plots::rows::{self, Bar, Segment};
@@ -66,16 +66,17 @@ fn bar(page: &Page<'_>, stage: &AllocatorPeak) -> Bar {
 }
 
 fn table(run: &RunSummary) -> Markup {
-    html! {
-        div.wide.tall[run.allocator.len() > ROWS_AT_ONCE] {
-            table.sortable {
-                thead {
-                    tr { th { "stage" } th.number { "tensors" } th.number { "segments" } th.number { "fragments" } th.number { "of the GPU" } th.number { "retries" } th { "most tensors in" } th { "most segments in" } }
-                }
-                tbody { @for stage in &run.allocator { (row(stage)) } }
-            }
-        }
-    }
+    let titles = &[
+        "stage",
+        ">tensors",
+        ">segments",
+        ">fragments",
+        ">of the GPU",
+        ">retries",
+        "most tensors in",
+        "most segments in",
+    ];
+    sortable(titles, &run.allocator.iter().map(row).collect::<Vec<_>>())
 }
 
 fn row(stage: &AllocatorPeak) -> Markup {

@@ -2,31 +2,16 @@
 
 use maud::{Markup, html};
 
-use super::{Page, ROWS_AT_ONCE, figure};
+use super::{Page, table_of};
 use crate::quantity;
 use crate::summary::DriveUse;
 
 /// The arrays of all variants in focus.
 pub(super) fn arrays(page: &Page<'_>) -> Markup {
-    let arrays =
-        || page.focus.iter().flat_map(|run| run.drives.iter().map(|array| (run.variant.as_str(), array)));
-    let count = arrays().count();
-    if count == 0 {
-        return html! {};
-    }
     let question = format!("What goes to drives{}?", page.place);
     let aid = "What each array of drives holds at most, what all that use it read and write in a step, and how long its drives last at that, by their rating.";
-    let table = html! {
-        div.wide.tall[count > ROWS_AT_ONCE] {
-            table.sortable {
-                thead {
-                    tr { th { "variant" } th { "array" } th.number { "holds" } th.number { "of" } th.number { "read a step" } th.number { "written a step" } th.number { "lasts" } }
-                }
-                tbody { @for (variant, array) in arrays() { (row(variant, array)) } }
-            }
-        }
-    };
-    figure(&question, aid, &[], &table)
+    let titles = &["variant", "array", ">holds", ">of", ">read a step", ">written a step", ">lasts"];
+    table_of(page, |run| &run.drives, (&question, aid), titles, row)
 }
 
 fn row(variant: &str, array: &DriveUse) -> Markup {

@@ -2,29 +2,16 @@
 
 use maud::{Markup, html};
 
-use super::{Page, figure};
+use super::{Page, table_of};
 use crate::quantity;
 use crate::summary::KeptActivations;
 
 /// What the ranks of all variants in focus keep.
 pub(super) fn table(page: &Page<'_>) -> Markup {
-    let kept = || page.focus.iter().flat_map(|run| run.kept.iter().map(|kept| (run.variant.as_str(), kept)));
-    if kept().next().is_none() {
-        return html! {};
-    }
     let question = format!("Which activations stay{}?", page.place);
     let aid = "Those from the first layer on, or half of one, that asks for more than the simulated step moved when all left: in the time until the backward pass has come back to it all before it is written, and itself written and read. Where all leave, the most that any asks for.";
-    let table = html! {
-        div.wide {
-            table.sortable {
-                thead {
-                    tr { th { "variant" } th { "of" } th { "what stays" } th.number { "bytes" } th.number { "of" } th.number { "asked for" } th.number { "simulated" } }
-                }
-                tbody { @for (variant, kept) in kept() { (row(variant, kept)) } }
-            }
-        }
-    };
-    figure(&question, aid, &[], &table)
+    let titles = &["variant", "of", "what stays", ">bytes", ">of", ">asked for", ">simulated"];
+    table_of(page, |run| &run.kept, (&question, aid), titles, row)
 }
 
 fn row(variant: &str, kept: &KeptActivations) -> Markup {

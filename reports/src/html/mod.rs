@@ -161,6 +161,37 @@ pub(crate) fn figure(question: &str, aid: &str, legend: &[(&str, RGBAColor)], bo
     }
 }
 
+/// A table of what runs in focus have of something, each a row; nothing where they have none.
+fn table_of<'a, T: 'a>(
+    page: &Page<'a>,
+    of: impl Fn(&'a RunSummary) -> &'a [T],
+    (question, aid): (&str, &str),
+    titles: &[&str],
+    row: impl Fn(&str, &T) -> Markup,
+) -> Markup {
+    let of_run = |run: &&'a RunSummary| of(run).iter().map(|one| row(&run.variant, one)).collect::<Vec<_>>();
+    let rows: Vec<_> = page.focus.iter().flat_map(of_run).collect();
+    if rows.is_empty() {
+        html! {}
+    } else {
+        figure(question, aid, &[], &sortable(titles, &rows))
+    }
+}
+
+/// A table that can be sorted; titles of numbers begin with `>`.
+fn sortable(titles: &[&str], rows: &[Markup]) -> Markup {
+    html! {
+        div.wide.tall[rows.len() > ROWS_AT_ONCE] {
+            table.sortable {
+                thead {
+                    tr { @for title in titles { th.number[title.starts_with('>')] { (title.trim_start_matches('>')) } } }
+                }
+                tbody { @for row in rows { (row) } }
+            }
+        }
+    }
+}
+
 /// The same chart of several runs: all of them one below the other, or with scripts one of them at a time.
 fn picker(charts: &[(String, Markup)], first: usize) -> Markup {
     html! {

@@ -2,30 +2,27 @@
 
 use maud::{Markup, html};
 
-use super::{Page, ROWS_AT_ONCE, figure};
+use super::{Page, table_of};
 use crate::quantity;
 use crate::summary::SwapPlan;
 
 /// The plans of all variants in focus.
 pub(super) fn plans(page: &Page<'_>) -> Markup {
-    let plans = || page.focus.iter().flat_map(|run| run.swap.iter().map(|plan| (run.variant.as_str(), plan)));
-    let count = plans().count();
-    if count == 0 {
-        return html! {};
-    }
     let question = format!("What is swapped{}?", page.place);
     let aid = "What was planned for links that nobody shares: the tensors that leave, in the part of a step that was planned (a micro-batch, or all of a pipeline), those that the backward pass produces again instead, what it is expected to take with them, and the least that any choice takes.";
-    let table = html! {
-        div.wide.tall[count > ROWS_AT_ONCE] {
-            table.sortable {
-                thead {
-                    tr { th { "variant" } th { "of" } th.number { "tensors" } th.number { "that leave" } th.number { "bytes" } th.number { "made again" } th.number { "must leave" } th.number { "expected" } th.number { "at least" } th { "solver" } }
-                }
-                tbody { @for (variant, plan) in plans() { (row(variant, plan)) } }
-            }
-        }
-    };
-    figure(&question, aid, &[], &table)
+    let titles = &[
+        "variant",
+        "of",
+        ">tensors",
+        ">that leave",
+        ">bytes",
+        ">made again",
+        ">must leave",
+        ">expected",
+        ">at least",
+        "solver",
+    ];
+    table_of(page, |run| &run.swap, (&question, aid), titles, row)
 }
 
 fn row(variant: &str, plan: &SwapPlan) -> Markup {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Page, ROWS_AT_ONCE, figure, first, picker};
+use super::{Page, figure, first, picker, sortable};
 use crate::plots::PlotError;
 use crate::plots::palette::{self, Categories, of_link, of_state};
 use crate::plots::rows::{self, Bar, Segment};
@@ -51,21 +51,9 @@ fn exposed(run: &RunSummary, colours: &Categories) -> Bar {
 }
 
 fn communication_table(runs: &[&RunSummary]) -> Markup {
-    let rows = runs.iter().map(|run| run.communication.len()).sum::<usize>();
-    html! {
-        div.wide.tall[rows > ROWS_AT_ONCE] {
-            table.sortable {
-                thead {
-                    tr { th { "variant" } th { "communication" } th.number { "times a step" } th.number { "bytes a rank" } th.number { "exposed" } th.number { "of the step" } }
-                }
-                tbody {
-                    @for run in runs {
-                        @for one in &run.communication { (communication_row(run, one)) }
-                    }
-                }
-            }
-        }
-    }
+    let titles = &["variant", "communication", ">times a step", ">bytes a rank", ">exposed", ">of the step"];
+    let rows = runs.iter().flat_map(|run| run.communication.iter().map(|one| communication_row(run, one)));
+    sortable(titles, &rows.collect::<Vec<_>>())
 }
 
 fn communication_row(run: &RunSummary, one: &CommunicationUse) -> Markup {
@@ -103,23 +91,18 @@ pub(super) fn links(page: &Page<'_>) -> Result<Markup, PlotError> {
 }
 
 fn link_table(links: &[LinkUse]) -> Markup {
-    html! {
-        div.wide {
-            table.sortable {
-                thead { tr { th { "link" } th { "kind" } th.number { "bytes a step" } th { "utilisation" } } }
-                tbody {
-                    @for link in links.iter().take(LINKS_MAX) {
-                        tr {
-                            td { (link.name) }
-                            td { (link.kind.title()) }
-                            td.number data-sort=(link.bytes) { (quantity::bytes(link.bytes)) }
-                            (share(link))
-                        }
-                    }
-                }
+    let row = |link: &LinkUse| {
+        html! {
+            tr {
+                td { (link.name) }
+                td { (link.kind.title()) }
+                td.number data-sort=(link.bytes) { (quantity::bytes(link.bytes)) }
+                (share(link))
             }
         }
-    }
+    };
+    let titles = &["link", "kind", ">bytes a step", "utilisation"];
+    sortable(titles, &links.iter().take(LINKS_MAX).map(row).collect::<Vec<_>>())
 }
 
 /// A share as a bar with its number.

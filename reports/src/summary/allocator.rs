@@ -23,10 +23,8 @@ pub struct AllocatorPeak {
     /// [`Self::peak_allocated_bytes`] by kind, largest first.
     pub by_kind_bytes: IndexMap<String, u64>,
     /// What was executed when tensors had most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_in: Option<Moment>,
     /// What was executed when segments had most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_in: Option<Moment>,
     /// How often the GPU was waited for and free segments were returned to the driver, because it had no more; each costs
     /// time that is not simulated.
@@ -44,13 +42,11 @@ pub struct Moment {
 
 impl AllocatorPeak {
     /// All that is taken of the GPU at most.
-    #[must_use]
     pub fn needed_bytes(&self) -> u64 {
         self.outside_bytes.saturating_add(self.peak_reserved_bytes)
     }
 
     /// The part of the capacity that is taken at most.
-    #[must_use]
     pub fn fullness(&self) -> f64 {
         self.needed_bytes() as f64 / self.capacity_bytes.max(1) as f64
     }
@@ -58,7 +54,6 @@ impl AllocatorPeak {
 
 impl Moment {
     /// `value gradient in backward of micro-batch 3, block 4`.
-    #[must_use]
     pub fn words(&self) -> String {
         format!("{} in {}", self.operator, self.of)
     }
@@ -69,13 +64,11 @@ pub const FRAGMENTS: &str = "fragments of the allocator";
 
 impl RunSummary {
     /// Why it is said to fit although the allocator was not asked; `None`: it was, or the run does not fit, or has a profile's bytes.
-    #[must_use]
     pub fn fits_without_allocator(&self) -> Option<&str> {
         self.allocator_unknown.as_deref().filter(|_| self.fits)
     }
 
     /// True if the verdict, fits or not, is the allocator's.
-    #[must_use]
     pub fn is_judged_by_allocator(&self) -> bool {
         let refuses = |failure: &Failure| failure.holders_bytes.contains_key(FRAGMENTS);
         !self.allocator.is_empty() || self.failure.as_ref().is_some_and(refuses)

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use crate::{absent, quantity};
+use crate::quantity;
 
 /// An array of drives of one node, which may stand for others that do the same.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -13,7 +13,6 @@ pub struct DriveUse {
     /// How many arrays do the same, this one included.
     pub alike: u32,
     /// What it holds at most; absent if a drive does not say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
     /// What it held at most.
     pub peak_bytes: u64,
@@ -25,13 +24,11 @@ pub struct DriveUse {
     /// Written in a step.
     pub written_bytes: u64,
     /// Years that its drives last in this step again and again; absent if a drive has no rating, or nothing is written.
-    #[serde(default, skip_serializing_if = "absent::number")]
     pub lifetime_years: Option<f64>,
 }
 
 impl DriveUse {
     /// Its name, and how many are like it.
-    #[must_use]
     pub fn called(&self) -> String {
         match self.alike {
             0 | 1 => self.array.clone(),
@@ -40,7 +37,6 @@ impl DriveUse {
     }
 
     /// How long its drives last, in words.
-    #[must_use]
     pub fn lasts(&self) -> String {
         self.lifetime_years.map_or(quantity::NONE.to_owned(), |years| format!("{years:.2} years"))
     }

@@ -8,7 +8,6 @@ pub struct KeptActivations {
     /// Whose they are ("stage 0", "stage 0, gpu1").
     pub of: String,
     /// What they stay from on ("MLP of layer 3"); absent where all leave.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// How much stays.
     pub kept_bytes: u64,
@@ -18,13 +17,11 @@ pub struct KeptActivations {
     /// one asks for.
     pub needed_bytes_per_s: f64,
     /// The rate at which all left in the profiled step; absent where nothing did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_bytes_per_s: Option<f64>,
 }
 
 impl KeptActivations {
     /// From where on, in words.
-    #[must_use]
     pub fn stays(&self) -> String {
         self.from.as_ref().map_or_else(|| "nothing".to_owned(), |from| format!("from {from} on"))
     }

@@ -3,8 +3,6 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use crate::absent;
-
 /// One node of the machine, with its side of the network. Nodes are alike, so one stands for all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineDrawing {
@@ -17,13 +15,11 @@ pub struct MachineDrawing {
     /// What joins the parts; both directions of a link are one entry.
     pub links: Vec<DrawnLink>,
     /// The network between nodes ("hdr200-fat-tree"); absent for a single node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
     /// What each GPU of the drawn node holds: its name to "stage 0, tensor 3".
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub placement: IndexMap<String, String>,
     /// The variant of which that is the placement, where others place in another way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement_of: Option<String>,
 }
 
@@ -72,7 +68,7 @@ pub struct DrawnLink {
     /// What it is made of.
     pub kind: LinkKind,
     /// What one direction carries.
-    #[serde(default = "absent::nan", skip_serializing_if = "absent::not_finite")]
+    #[serde(default = "crate::json::nan")]
     pub bytes_per_s: f64,
 }
 
@@ -103,7 +99,7 @@ pub struct ConstantOrigin {
     /// Its name ("effective rate").
     pub name: String,
     /// Its value in `unit`.
-    #[serde(default = "absent::nan", skip_serializing_if = "absent::not_finite")]
+    #[serde(default = "crate::json::nan")]
     pub value: f64,
     /// Its unit ("GB/s"); empty for a plain number.
     pub unit: String,

@@ -13,8 +13,8 @@ mod traffic;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use crate::quantity;
 use crate::wording::said;
-use crate::{absent, quantity};
 
 pub use allocator::{AllocatorPeak, FRAGMENTS, Moment};
 pub use drives::DriveUse;
@@ -34,7 +34,6 @@ pub struct Summary {
     /// The scenario's name.
     pub name: String,
     /// What the scenario's author says about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The answer in one sentence: [`crate::finding`].
     pub finding: String,
@@ -53,7 +52,6 @@ pub struct Summary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<String>,
     /// Runs of an interrupted experiment; absent if it is complete.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Interrupted>,
     /// One per variant and sweep point, points outermost, variants in the order of the file.
     pub variants: Vec<RunSummary>,
@@ -70,7 +68,6 @@ pub struct Summary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assumptions: Vec<Assumption>,
     /// The machine, if the scenario names one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineDrawing>,
     /// Hardware files whose constants replace those of the catalogue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -102,32 +99,24 @@ pub struct RunSummary {
     /// Whether it ran to its end; if not, `failure` says why.
     pub fits: bool,
     /// Time of one step, mean over the measured ones.
-    #[serde(default, skip_serializing_if = "absent::number")]
     pub step_time_s: Option<f64>,
     /// What nine of ten measurements of it should lie in, by the errors of the models on what nothing was fitted to: the least
     /// and the most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_time_interval_s: Option<[f64; 2]>,
     /// Samples per second.
-    #[serde(default, skip_serializing_if = "absent::number")]
     pub samples_per_s: Option<f64>,
     /// Tokens per second.
-    #[serde(default, skip_serializing_if = "absent::number")]
     pub tokens_per_s: Option<f64>,
     /// Model FLOPs utilisation, 0 to 1.
-    #[serde(default, skip_serializing_if = "absent::number")]
     pub mfu: Option<f64>,
     /// The largest share of a stage's own span in which it waited for other stages, 0 to 1; absent for a single stage.
-    #[serde(default, skip_serializing_if = "absent::number")]
     pub bubble_fraction: Option<f64>,
     /// Micro-batches of a step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micro_batches: Option<u64>,
     /// Step time by cause, mean over ranks: the words of [`crate::state`]. Adds up to the step.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty", serialize_with = "absent::entries")]
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub time_breakdown_s: IndexMap<String, f64>,
     /// The rank that keeps the others waiting.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowest_rank: Option<RankTime>,
     /// The same breakdown for every rank, or for every group of equal ranks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -136,13 +125,11 @@ pub struct RunSummary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peak_memory_bytes: Vec<DevicePeak>,
     /// What of these a step brings with it, activations and workspaces: that of the device where it is most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_activation_bytes: Option<u64>,
     /// Peaks of the framework's caching allocator by stage, where it gives the verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocator: Vec<AllocatorPeak>,
     /// Why the allocator was not asked, so that storages alone say that it fits: its ranks execute too many operators.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocator_unknown: Option<String>,
     /// Notes for readers who compare the run with others: sentences without final full stop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -163,35 +150,28 @@ pub struct RunSummary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<DriveUse>,
     /// Years that drives last in this step again and again: those of the array that lasts least.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_lifetime_years: Option<f64>,
     /// The links of a machine that were used most, busiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkUse>,
     /// The critical path of the step by cause. Adds up to the step.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty", serialize_with = "absent::entries")]
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub critical_path_s: IndexMap<String, f64>,
     /// Share of the slowest rank's work and communication that rests on each kind of evidence ("measured here", "data sheet",
     /// "estimate"), 0 to 1.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty", serialize_with = "absent::entries")]
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub provenance: IndexMap<String, f64>,
     /// GPUs of the machine that no rank runs on, where some are left over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_gpus: Option<IdleGpus>,
     /// Activities simulated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activities: Option<u64>,
     /// Sets of concurrent transfers whose bandwidth shares did not converge and are approximate; absent if there are none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<u64>,
     /// Whether successive steps took equally long; absent if only one was measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<bool>,
     /// Step time over the seeds, where there were several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_time_spread: Option<Spread>,
     /// Why it has no step time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// One step, drawn in the report only.
     #[serde(skip)]
@@ -221,7 +201,6 @@ pub struct RankTime {
     /// The rank's name ("stage 3").
     pub name: String,
     /// Time by cause; adds up to the step.
-    #[serde(serialize_with = "absent::entries")]
     pub time_breakdown_s: IndexMap<String, f64>,
 }
 
@@ -231,19 +210,16 @@ pub struct DevicePeak {
     /// Its name ("stage 3").
     pub device: String,
     /// What it can hold, if it is bounded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
     /// The most it held.
     pub peak_bytes: u64,
     /// When it first held that.
     pub at_s: f64,
     /// The operation that brought it there ("forward of micro-batch 7"); absent if it was full from the start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     /// What it held then, by kind.
     pub by_kind_bytes: IndexMap<String, u64>,
     /// The most micro-batches whose activations it held at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident_micro_batches: Option<u64>,
 }
 
@@ -255,7 +231,6 @@ pub struct ResourceUse {
     /// Bytes carried.
     pub bytes: u64,
     /// Share of what it could have carried, 0 to 1.
-    #[serde(default, skip_serializing_if = "absent::number")]
     pub utilisation: Option<f64>,
 }
 
@@ -280,28 +255,20 @@ pub struct Failure {
     /// In one sentence, without final full stop.
     pub message: String,
     /// When.
-    #[serde(default, skip_serializing_if = "absent::number")]
     pub time_s: Option<f64>,
     /// On which stream ("stage 0").
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
     /// In which operation ("forward of micro-batch 6").
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     /// Which memory was too small ("gpu-memory of stage 0").
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
     /// The kind of bytes asked for ("activations").
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_kind: Option<String>,
     /// Bytes asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_bytes: Option<u64>,
     /// Bytes missing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub short_bytes: Option<u64>,
     /// Bytes of the memory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
     /// Who held it, by kind, largest first.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -395,7 +362,6 @@ pub struct Check {
     /// What was found ("1.12 times").
     pub measured: String,
     /// File and line it stands in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
 }
 
@@ -411,13 +377,10 @@ pub struct Citation {
     /// Ours, in the same unit.
     pub ours: String,
     /// How far ours is from theirs; absent if theirs is a range or one of the two does not exist.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<Difference>,
     /// Both figures as plain numbers in one unit, for the plot of ours against theirs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair: Option<Pair>,
     /// What the figure is about, if that is one metric of one variant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Subject>,
 }
 
@@ -466,7 +429,6 @@ pub struct Assumption {
 impl RunSummary {
     /// The variant, and in brackets the whole point if there is one: `bpipe (micro-batch 4)`. Beside other runs
     /// [`crate::naming::Naming`] says only what tells them apart.
-    #[must_use]
     pub fn label(&self) -> String {
         let value = |(path, value): (&String, &String)| format!("{} {}", short_path(path), said(value));
         let values: Vec<_> = self.point.iter().map(value).collect();
@@ -478,13 +440,11 @@ impl RunSummary {
     }
 
     /// Step time of a run that fits.
-    #[must_use]
     pub fn step_time(&self) -> Option<f64> {
         self.step_time_s.filter(|time| self.fits && time.is_finite() && *time > 0.0)
     }
 
     /// The device closest to its capacity, or the fullest one if none has a capacity.
-    #[must_use]
     pub fn worst_device(&self) -> Option<&DevicePeak> {
         self.peak_memory_bytes
             .iter()
@@ -492,7 +452,6 @@ impl RunSummary {
     }
 
     /// The stage whose allocator comes closest to what its GPU has.
-    #[must_use]
     pub fn fullest_allocator(&self) -> Option<&AllocatorPeak> {
         self.allocator
             .iter()
@@ -510,7 +469,6 @@ impl DevicePeak {
 }
 
 /// The last key of a path in words, which says enough where space is short: `training.micro_batch` is `micro-batch`.
-#[must_use]
 pub fn short_path(path: &str) -> String {
     path.rsplit('.').next().unwrap_or(path).replace('_', "-")
 }

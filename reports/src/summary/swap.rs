@@ -29,25 +29,20 @@ pub struct SwapPlan {
     pub bound_s: f64,
     /// True if a solver has proven the optimum of its program, in which time is cut into [`slots`](Self::slots); absent where none was
     /// asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven: Option<bool>,
     /// Slots of time in that program. The plan made of its solution is judged operator by operator.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
     /// By which part of the expected time a better choice could be faster at most, where a solver was asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<f64>,
 }
 
 impl SwapPlan {
     /// By which part of the expected time a better choice could be faster at most.
-    #[must_use]
     pub fn gap(&self) -> f64 {
         if self.expected_s > 0.0 { 1.0 - self.bound_s / self.expected_s } else { 0.0 }
     }
 
     /// What a solver found, in words.
-    #[must_use]
     pub fn solved(&self) -> String {
         let slots = self.slots.map_or_else(String::new, |slots| format!(" in {slots} time slots"));
         let gap = quantity::percent(self.gap());

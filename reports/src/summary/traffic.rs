@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::LinkKind;
-use crate::absent;
 
 /// One kind of communication of a run, in a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -13,7 +12,7 @@ pub struct CommunicationUse {
     /// Bytes that a rank sends, or has sent back, mean over those that take part.
     pub bytes: u64,
     /// Time in which a rank does nothing but wait for it, mean over all ranks; what is hidden behind work is not in it.
-    #[serde(default = "absent::nan", skip_serializing_if = "absent::not_finite")]
+    #[serde(default = "crate::json::nan")]
     pub exposed_s: f64,
     /// How often a rank does it, mean over those that take part.
     pub count: u64,
@@ -29,6 +28,6 @@ pub struct LinkUse {
     /// Bytes carried.
     pub bytes: u64,
     /// Share of what it could have carried, 0 to 1.
-    #[serde(default = "absent::nan", skip_serializing_if = "absent::not_finite")]
+    #[serde(default = "crate::json::nan")]
     pub utilisation: f64,
 }

@@ -18,7 +18,6 @@ pub struct Intervals {
     /// Mean distance of the ends, relative to the prediction.
     pub width: f64,
     /// Mean distance of the ends over the mean absolute error of these rows; none where that is 0.
-    #[serde(skip_serializing_if = "crate::absent::number")]
     pub errors_wide: Option<f64>,
 }
 

@@ -10,12 +10,10 @@ mod page;
 mod statistics;
 pub mod terminal;
 
-use std::io::{self, Write};
-
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use crate::{absent, quantity};
+use crate::quantity;
 
 pub use evidence::{ByInput, ByShare};
 pub use intervals::Intervals;
@@ -47,7 +45,6 @@ pub struct SetResult {
     /// What was fitted on what.
     pub protocol: String,
     /// What others reached on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub best_known: Option<String>,
     /// Its rows, in parts that are judged apart (devices, models of time).
     pub parts: Vec<Part>,
@@ -65,10 +62,8 @@ pub struct Part {
     /// Their errors.
     pub statistics: Statistics,
     /// How many were said to fit, of runs that are judged by that.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub verdicts: Option<Verdicts>,
     /// Whether their intervals hold, where predictions have one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub intervals: Option<Intervals>,
     /// The rows, in the order of the data.
     pub rows: Vec<Row>,
@@ -90,16 +85,13 @@ pub struct Row {
     /// Our prediction.
     pub predicted: f64,
     /// What nine of ten measurements should lie in, where the prediction says so (s).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_s: Option<[f64; 2]>,
     /// What the prediction is made of, in fractions that add up to 1.
-    #[serde(skip_serializing_if = "IndexMap::is_empty", serialize_with = "absent::entries")]
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub shares: IndexMap<String, f64>,
     /// Why the prediction is likely to be off, where that was looked into.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<String>,
     /// Evidence of a verdict: memory needed and capacity.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
 }
 
@@ -165,19 +157,14 @@ pub struct LeftOut {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Tolerance {
     /// Mean absolute error.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mape: Option<f64>,
     /// Median absolute error.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub median: Option<f64>,
     /// 95th percentile of the absolute error.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub p95: Option<f64>,
     /// Mean error, either way.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bias: Option<f64>,
     /// The least rank correlation.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kendall_tau: Option<f64>,
 }
 
@@ -185,15 +172,6 @@ impl Validation {
     /// Whether every part is within its tolerance.
     pub fn passed(&self) -> bool {
         self.parts().all(|(_, part)| part.passed)
-    }
-
-    /// Writes it as indented JSON with a final line break.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    pub fn json(&self, out: &mut impl Write) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut *out, self)?;
-        writeln!(out)
     }
 
     /// Every part with its set.

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::Row;
-use crate::absent;
 
 /// Errors of predictions, as fractions of the measurement, of ratios as differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -21,7 +20,6 @@ pub struct Statistics {
     /// Mean error, above 0 where predictions are slow.
     pub bias: f64,
     /// Rank correlation of predictions and measurements (Kendall's tau-b), -1 to 1; none where either are all equal.
-    #[serde(skip_serializing_if = "absent::number")]
     pub kendall_tau: Option<f64>,
 }
 

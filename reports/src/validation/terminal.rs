@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::{Part, Row, Statistics, Validation};
 use crate::quantity;
 use crate::state;
-use crate::terminal::{Style, clean, grid};
+use crate::terminal::{Style, clean, grid, numeric};
 
 /// Reasons of a part that are told; all rows are in the files.
 const REASONS_MAX: usize = 3;
@@ -15,21 +15,20 @@ const REASONS_MAX: usize = 3;
 /// # Errors
 /// Those of `out`.
 pub fn write(out: &mut impl Write, validation: &Validation, style: Style) -> io::Result<()> {
-    let titles = [
-        ("set", false),
-        ("part", false),
-        ("n", true),
-        ("MAPE", true),
-        ("median", true),
-        ("p95", true),
-        ("worst", true),
-        ("bias", true),
-        ("τ", true),
-        ("90 % intervals", false),
-        ("to reach", false),
-        ("verdict", false),
-    ];
-    let titles = titles.map(|(title, numeric)| (title.to_owned(), numeric)).to_vec();
+    let titles = numeric(&[
+        "set",
+        "part",
+        ">n",
+        ">MAPE",
+        ">median",
+        ">p95",
+        ">worst",
+        ">bias",
+        ">τ",
+        "90 % intervals",
+        "to reach",
+        "verdict",
+    ]);
     let mut rows = Vec::new();
     for set in &validation.sets {
         for (index, part) in set.parts.iter().enumerate() {

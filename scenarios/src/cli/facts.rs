@@ -2,6 +2,7 @@
 
 use hw_models::catalogue::{Fabric, Gpu, LinkClass, LinkUnit, Nic, Node, Ssd, Topology};
 use hw_models::provenance::Sources;
+use indexmap::IndexMap;
 use reports::quantity;
 use scenarios::catalogue;
 use workloads::model::layered::{LayeredExecution, LayeredModel, Optimizer};
@@ -11,53 +12,39 @@ use super::list::Item;
 
 /// Nodes.
 pub(super) fn machines() -> Vec<Item> {
-    catalogue::devices()
-        .nodes
-        .iter()
-        .map(|(name, node)| item(name, node_facts(node), &node.sources))
-        .collect()
+    items(&catalogue::devices().nodes, node_facts, |node| &node.sources)
 }
 
 /// GPUs.
 pub(super) fn gpus() -> Vec<Item> {
-    catalogue::devices().gpus.iter().map(|(name, gpu)| item(name, gpu_facts(gpu), &gpu.sources)).collect()
+    items(&catalogue::devices().gpus, gpu_facts, |gpu| &gpu.sources)
 }
 
 /// Links inside a node.
 pub(super) fn links() -> Vec<Item> {
-    catalogue::devices()
-        .links
-        .iter()
-        .map(|(name, link)| item(name, link_facts(link), &link.sources))
-        .collect()
+    items(&catalogue::devices().links, link_facts, |link| &link.sources)
 }
 
 /// Network interfaces.
 pub(super) fn nics() -> Vec<Item> {
-    catalogue::devices().nics.iter().map(|(name, nic)| item(name, nic_facts(nic), &nic.sources)).collect()
+    items(&catalogue::devices().nics, nic_facts, |nic| &nic.sources)
 }
 
 /// Networks between nodes.
 pub(super) fn fabrics() -> Vec<Item> {
-    let fabrics = catalogue::devices().fabrics.iter();
-    fabrics.map(|(name, fabric)| item(name, fabric_facts(fabric), &fabric.sources)).collect()
+    items(&catalogue::devices().fabrics, fabric_facts, |fabric| &fabric.sources)
 }
 
 /// Drives.
 pub(super) fn ssds() -> Vec<Item> {
-    catalogue::devices().ssds.iter().map(|(name, ssd)| item(name, ssd_facts(ssd), &ssd.sources)).collect()
+    items(&catalogue::devices().ssds, ssd_facts, |ssd| &ssd.sources)
 }
 
 /// Published transformers, then lists of layers.
 pub(super) fn models() -> Vec<Item> {
     let presets = catalogue::presets().iter();
     presets
-        .map(|(name, preset)| Item {
-            name: name.clone(),
-            description: model_facts(&preset.model),
-            confidence: None,
-            source: Some(preset.source.clone()),
-        })
+        .map(|(name, preset)| published(name, model_facts(&preset.model), &preset.source))
         .chain(layered_models())
         .collect()
 }
@@ -81,22 +68,30 @@ fn layered_models() -> impl Iterator<Item = Item> {
             let products = quantity::count(model.forward_flops() / 2.0);
             format!("layers, {parameters} parameters, {products} multiplications a sample")
         });
-        Item {
-            name: name.clone(),
-            description: told.unwrap_or_default(),
-            confidence: None,
-            source: Some(preset.source.clone()),
-        }
+        published(name, told.unwrap_or_default(), &preset.source)
     })
 }
 
-fn item(name: &str, description: String, sources: &Sources) -> Item {
-    Item {
-        name: name.to_owned(),
-        description,
-        confidence: Some(sources.default.confidence.to_string()),
-        source: Some(format!("{}: {}", sources.default.origin, sources.default.source)),
-    }
+fn published(name: &str, description: String, source: &str) -> Item {
+    Item { name: name.to_owned(), description, confidence: None, source: Some(source.to_owned()) }
+}
+
+/// Entries of a map of the catalogue, with facts of each.
+fn items<T>(
+    entries: &IndexMap<String, T>,
+    facts: fn(&T) -> String,
+    sources: fn(&T) -> &Sources,
+) -> Vec<Item> {
+    let item = |(name, entry): (&String, &T)| {
+        let known = &sources(entry).default;
+        Item {
+            name: name.clone(),
+            description: facts(entry),
+            confidence: Some(known.confidence.to_string()),
+            source: Some(format!("{}: {}", known.origin, known.source)),
+        }
+    };
+    entries.iter().map(item).collect()
 }
 
 /// Parts that are there, with commas.

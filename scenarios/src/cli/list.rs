@@ -63,10 +63,8 @@ pub(super) struct Item {
     pub(super) name: String,
     pub(super) description: String,
     /// How far its figures are to be trusted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) confidence: Option<String>,
     /// Where they are from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) source: Option<String>,
 }
 

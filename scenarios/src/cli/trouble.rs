@@ -40,7 +40,6 @@ struct Entry<'a> {
     message: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     places: Vec<Place<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     help: Option<&'a str>,
 }
 
@@ -157,13 +156,16 @@ fn entry<'a>(problem: &'a Problem, sources: &Sources) -> Entry<'a> {
 }
 
 fn entry_of_table<'a>((error, message): (&'a TableError, &'a String)) -> Entry<'a> {
-    let (file, line, column) = error.place();
+    let TableError { file, line, at, .. } = error;
     let count = |at: u64| u32::try_from(at).unwrap_or(u32::MAX);
-    let place = Place { file: file.to_owned(), line: count(line), column: count(column), label: "" };
+    let place = Place { file: file.clone(), line: count(*line), column: count(at.unwrap_or(1)), label: "" };
     Entry { message, places: vec![place], help: None }
 }
 
 /// A document for programs, indented and with a final line break.
 pub(super) fn json(document: &impl Serialize) -> String {
-    serde_json::to_string_pretty(document).expect("plain data with text keys can be written as JSON") + "\n"
+    let mut text = Vec::new();
+    let written = reports::json::write(&mut text, document);
+    written.expect("plain data with text keys can be written as JSON");
+    String::from_utf8(text).expect("JSON is UTF-8")
 }

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use hw_models::settings::written::{self, Scalar, Written};
+use hw_models::settings::written::{Scalar, Written};
 use reports::wording::said;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error, MapAccess, SeqAccess};
+use serde::de::{Error, MapAccess, SeqAccess};
 
 use crate::schema::Figure;
 
@@ -59,11 +59,7 @@ impl fmt::Display for Selector {
     }
 }
 
-impl<'de> Deserialize<'de> for Selector {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        written::deserialize(deserializer)
-    }
-}
+hw_models::deserialize_written!(Selector, Range, PointValue);
 
 impl<'de> Written<'de> for Selector {
     fn expected() -> String {
@@ -97,12 +93,6 @@ impl JsonSchema for Selector {
             "description": "A variant, or the best of several.",
             "anyOf": [{ "type": "string", "examples": ["VARIANT"] }, best_of],
         })
-    }
-}
-
-impl<'de> Deserialize<'de> for Range {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        written::deserialize(deserializer)
     }
 }
 
@@ -153,12 +143,6 @@ impl JsonSchema for Range {
             "maxItems": 2,
             "examples": [[1, 2]],
         })
-    }
-}
-
-impl<'de> Deserialize<'de> for PointValue {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        written::deserialize(deserializer)
     }
 }
 

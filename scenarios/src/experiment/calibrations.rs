@@ -74,7 +74,7 @@ fn listed(list: &Node) -> Option<List> {
 }
 
 fn laid(list: &[(String, Result<Hardware, String>)]) -> Result<Constants, Vec<Mistake>> {
-    let mut overlay = catalogue::overlay();
+    let mut overlay = catalogue::overlay().clone();
     let mut mistakes = Vec::new();
     for (entry, (path, hardware)) in list.iter().enumerate() {
         let wrong = match hardware {

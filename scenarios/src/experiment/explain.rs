@@ -16,7 +16,7 @@ pub(super) fn explain(
     sources: &Sources,
     place: Option<&dyn Fn(&str) -> String>,
 ) -> String {
-    let mut settings = serde_json::to_value(&resolved.scenario).unwrap_or_default();
+    let mut settings = reports::json::value(&resolved.scenario).unwrap_or_default();
     let listed = resolved.tree.at(&[CALIBRATION]).map(|node| &node.value);
     if let (Some(place), Some(Value::List(items))) = (place, listed) {
         let found = |node: &Node| {

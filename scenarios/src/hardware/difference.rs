@@ -15,17 +15,13 @@ pub struct Difference {
     #[serde(skip_serializing_if = "str::is_empty")]
     pub unit: &'static str,
     /// In the first file; absent if that does not tell it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<f64>,
     /// In the second file; absent if that does not tell it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<f64>,
     /// From the first to the second, relative to the first.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<f64>,
     /// Whether the change is beyond the errors of both: larger than that of nine in ten repetitions would be. Absent where an
     /// error is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub beyond: Option<bool>,
 }
 

@@ -61,7 +61,7 @@ pub fn interference(hardware: &Hardware, records: &[Record]) -> Vec<Slowdown> {
 
 /// The catalogue with the file laid over it.
 fn laid(hardware: &Hardware) -> Overlay {
-    let mut overlay = catalogue::overlay();
+    let mut overlay = catalogue::overlay().clone();
     // Whoever lays the file over a scenario is told what is wrong with it.
     let _ = overlay.lay("", hardware);
     overlay

@@ -1,10 +1,10 @@
 //! What a scenario keeps on drives.
 
-use hw_models::storage::{Members, PathParameters};
+use hw_models::storage::PathParameters;
 use workloads::plan::{DriveArray, Drives};
 
 use crate::catalogue;
-use crate::schema::{self, DriveSet, Scenario, Share};
+use crate::schema::{self, Scenario, Share};
 
 /// The array of a scenario that names none.
 const ALL: &str = "drives";
@@ -32,15 +32,6 @@ pub(super) fn drives(scenario: &Scenario) -> Drives {
     Drives { arrays, states, activations }
 }
 
-/// The drives of an array.
-pub(crate) fn members(array: &schema::DriveArray) -> Members {
-    match &array.drives {
-        None => Members::All,
-        Some(DriveSet::First(count)) => Members::First(count.get() as u32),
-        Some(DriveSet::Named(names)) => Members::Named(names.clone()),
-    }
-}
-
 fn array(name: &str, settings: &schema::DriveArray) -> DriveArray {
     let path = |usual: &str| {
         let paths = catalogue::storage_paths();
@@ -56,7 +47,7 @@ fn array(name: &str, settings: &schema::DriveArray) -> DriveArray {
     let schema::DriveArray { rated_amplification, amplification, retention, .. } = settings;
     DriveArray {
         name: name.to_owned(),
-        members: members(settings),
+        members: settings.drives.clone(),
         to_host: path("direct"),
         to_gpu: path("gpu-direct"),
         wear: [rated_amplification, amplification, retention].map(|times| times.map_or(1.0, Share::as_f64)),

@@ -20,7 +20,7 @@ pub(crate) fn effort(scenario: &Scenario) -> Option<Effort> {
     let samples = scenario.training.global_batch.map_or(0, Count::get);
     let (tokens, forward) = if let Some(model) = scenario.model.transformer() {
         let length = scenario.training.sequence.map_or(0, Count::get);
-        let forward = transformer::dimensions(model).forward_flops(samples, length);
+        let forward = model.dimensions().forward_flops(samples, length);
         (Some((samples * length) as f64), forward)
     } else {
         let settings = scenario.model.layers()?;

@@ -1,12 +1,11 @@
 //! The allocator of a scenario's framework.
 
-use hw_models::allocator::Settings;
 use workloads::memory::{Framework, Ranks, Recorded, StageUsage};
 use workloads::plan::Built;
 
 use super::machine;
 use crate::catalogue;
-use crate::schema::{Allocator, Bytes, Count, Scenario};
+use crate::schema::Scenario;
 
 /// What the GPUs of a scenario must have; `recorded` says by stage what a run tells of their memory.
 ///
@@ -19,18 +18,9 @@ pub(crate) fn used(
     recorded: &[Recorded],
 ) -> Result<Vec<StageUsage>, String> {
     let framework = framework(scenario).ok_or("a plan without a GPU was built")?;
-    ranks.usage(built, recorded, &framework, &settings(scenario)).map_err(|reason| reason.to_string())
-}
-
-/// Settings of the allocator.
-pub(crate) fn settings(scenario: &Scenario) -> Settings {
-    let Allocator { expandable_segments, max_split_size, roundup_power2_divisions } =
-        scenario.memory.allocator.unwrap_or_default();
-    Settings {
-        max_split_size: max_split_size.map(Bytes::bytes),
-        roundup_power2_divisions: roundup_power2_divisions.map(|steps| Count::get(steps) as u32),
-        expandable_segments,
-    }
+    ranks
+        .usage(built, recorded, &framework, &scenario.memory.allocator.unwrap_or_default())
+        .map_err(|reason| reason.to_string())
 }
 
 fn framework(scenario: &Scenario) -> Option<Framework> {

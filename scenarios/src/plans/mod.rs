@@ -3,7 +3,7 @@
 //! Settings are the language; their counterparts in other crates know neither units nor files. The check of an experiment
 //! uses the same translation as the run, so that what was checked is what runs.
 
-pub(crate) mod drives;
+mod drives;
 mod effort;
 pub(crate) mod layered;
 pub(crate) mod machine;

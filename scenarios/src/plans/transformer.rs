@@ -4,23 +4,22 @@ use hw_models::copies::HostMemory;
 use sim_core::time::Time;
 use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
-    AttentionKernel, Capacity, DataParallel, Dtype, Execution, Experts, Fusion, LatentAttention, Load,
-    Overlap, Routing, SoftmaxFusion, Split, States, Step, Transformer,
+    AttentionKernel, DataParallel, Dtype, Execution, Fusion, Overlap, Split, States, Step,
 };
 use workloads::plan::{Deployment, HostBuffers, TransformerPlan};
 
 use super::drives::drives;
 use super::pipelining::pipelining;
 use crate::schema::{
-    self, Attention, Bytes, BytesPerParameter, Count, DrawnLoad, ExpertLoad, FusedSoftmax, Gelu, Launch,
-    LayersOf, Mlp, Model, Optimizer, Parallelism, Precision, Recompute, Scenario, WhenFull,
+    self, Attention, Bytes, BytesPerParameter, Count, Gelu, Launch, LayersOf, Mlp, Model, Optimizer,
+    Parallelism, Precision, Recompute, Scenario, WhenFull,
 };
 
 /// The plan of a checked scenario whose model is `model`.
 pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> TransformerPlan {
     let parallelism = &scenario.parallelism;
     TransformerPlan {
-        model: dimensions(model),
+        model: model.dimensions(),
         execution: execution(scenario),
         data: parallelism.data.map_or(1, |data| data.get() as u32),
         sharding: parallelism.sharding.unwrap_or_default(),
@@ -82,68 +81,6 @@ pub(crate) fn overlap(scenario: &Scenario) -> Overlap {
     Overlap { bucket: bucket.map(Bytes::bytes), gather: parallelism.overlap_parameter_gather }
 }
 
-/// Dimensions that are all given, be it by the check.
-pub(crate) fn dimensions(model: &schema::Transformer) -> Transformer {
-    fn number<const MIN: u64, const MAX: u64>(count: Option<Count<MIN, MAX>>) -> u32 {
-        count.map_or(0, |count| count.get() as u32)
-    }
-    let gpt = Transformer::gpt(
-        number(model.layers),
-        number(model.hidden),
-        number(model.heads),
-        number(model.vocabulary),
-        number(model.max_positions),
-    );
-    Transformer {
-        kv_heads: model.kv_heads.map_or(gpt.kv_heads, |count| count.get() as u32),
-        head_dim: model.head_dim.map_or(gpt.head_dim, |count| count.get() as u32),
-        ffn: model.ffn.map_or(gpt.ffn, |count| count.get() as u32),
-        tied_embedding: model.tied_embedding.unwrap_or(gpt.tied_embedding),
-        norm: model.norm.unwrap_or(gpt.norm),
-        mlp: model.mlp.unwrap_or(gpt.mlp),
-        bias: model.bias.unwrap_or(gpt.bias),
-        positions: model.positions.unwrap_or(gpt.positions),
-        dropout: model.dropout.unwrap_or(gpt.dropout),
-        parallel_residual: model.parallel_residual.unwrap_or(gpt.parallel_residual),
-        window: model.window.map(|count| count.get() as u32),
-        experts: model.experts.as_ref().map(|experts| Experts {
-            count: number(experts.count),
-            top_k: number(experts.top_k),
-            ffn: number(experts.ffn),
-            shared_ffn: experts.shared_ffn.map(|count| count.get() as u32),
-            dense_layers: number(experts.dense_layers),
-            routing: routing(experts),
-        }),
-        latent: model.latent.as_ref().map(|latent| LatentAttention {
-            query_rank: latent.query_rank.map(|count| count.get() as u32),
-            kv_rank: number(latent.kv_rank),
-            rotary_dim: number(latent.rotary_dim),
-            value_dim: number(latent.value_dim),
-        }),
-        encoder: model.encoder,
-        classes: model.classes.map(|count| count.get() as u32),
-        ..gpt
-    }
-}
-
-/// How a router deals tokens out.
-fn routing(experts: &schema::Experts) -> Routing {
-    let pad = experts.pad_to_capacity == Some(true);
-    let load = match &experts.load {
-        None | Some(ExpertLoad::Even) => Load::Even,
-        Some(ExpertLoad::Busiest(share)) => Load::Busiest(share.billionths()),
-        Some(ExpertLoad::Drawn(DrawnLoad { concentration, seed })) => {
-            Load::Drawn { concentration: concentration.billionths(), seed: *seed }
-        }
-    };
-    Routing {
-        load,
-        capacity: experts.capacity_factor.map(|factor| Capacity { factor: factor.billionths(), pad }),
-        balance_loss: experts.balance_loss != Some(false),
-        z_loss: experts.z_loss == Some(true),
-    }
-}
-
 /// How the transformer of a scenario is executed.
 pub(crate) fn execution(scenario: &Scenario) -> Execution {
     let parallelism = &scenario.parallelism;
@@ -169,11 +106,6 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         Attention::Flash | Attention::FlashTriton | Attention::Flash3 | Attention::Cudnn => {
             AttentionKernel::Flash
         }
-    };
-    let softmax = match software.fused_softmax {
-        FusedSoftmax::Auto => SoftmaxFusion::Auto { keys_max: software.fused_softmax_keys.get() as u32 },
-        FusedSoftmax::On => SoftmaxFusion::On,
-        FusedSoftmax::Off => SoftmaxFusion::Off,
     };
     let micro_batch = training.micro_batch.map_or(1, |size| size.get() as u32);
     let sequence = training.sequence.map_or(1, |length| length.get() as u32);
@@ -201,7 +133,8 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
         LayersOf::Torchtitan => Fusion::TORCHTITAN,
     };
     let fusion = Fusion {
-        softmax,
+        softmax: software.fused_softmax,
+        softmax_keys: software.fused_softmax_keys.get() as u32,
         gelu: software.gelu == Gelu::Kernel,
         optimizer: software.optimizer == Optimizer::Fused,
         gradient_accumulation: software.products_add_to,

@@ -129,7 +129,7 @@ fn moment(executed: &Executed<Label>) -> Moment {
 fn failed(stage: usize, used: &StageUsage, shortage: &Shortage, scenario: &Scenario) -> Failure {
     let Shortage { moment: now, bytes, by_kind } = shortage;
     let taken = used.outside.iter().map(|(_, bytes)| bytes).sum::<u64>() + now.reserved;
-    let asked = sizes::segment(sizes::block(*bytes, &plans::memory::settings(scenario)));
+    let asked = sizes::segment(sizes::block(*bytes, &scenario.memory.allocator.unwrap_or_default()));
     let fragments = (FRAGMENTS, now.reserved - now.allocated);
     let mut holders: Vec<(&str, u64)> =
         by_kind.iter().chain(&used.outside).copied().chain([fragments]).collect();

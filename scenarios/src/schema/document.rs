@@ -1,5 +1,6 @@
 //! The JSON Schema that editors read: the settings, and around them what a file says about an experiment.
 
+use reports::json::omit_absent;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value as Json, json};
 
@@ -73,6 +74,7 @@ fn with_references() -> Json {
 fn generated<T: JsonSchema>() -> Json {
     let mut schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<T>().to_value();
     forbid_null(&mut schema);
+    omit_absent(&mut schema);
     join_lines(&mut schema);
     schema
 }
@@ -223,11 +225,6 @@ fn forbid_null(schema: &mut Json) {
         if let [only] = &mut kinds[..] {
             schema["type"] = only.take();
         }
-    }
-    if let Some(map) = schema.as_object_mut()
-        && map.get("default").is_some_and(Json::is_null)
-    {
-        map.remove("default");
     }
     children(schema).for_each(forbid_null);
 }

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use hw_models::settings::written::{self, Scalar, Written};
+use hw_models::settings::written::{Scalar, Written};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::de::Error;
 
 use super::{Bytes, Duration, Rate, Share};
 
@@ -93,11 +93,7 @@ impl fmt::Display for Figure {
     }
 }
 
-impl<'de> Deserialize<'de> for Figure {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        written::deserialize(deserializer)
-    }
-}
+hw_models::deserialize_written!(Figure);
 
 impl Written<'_> for Figure {
     fn expected() -> String {

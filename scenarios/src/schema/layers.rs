@@ -10,17 +10,13 @@ use workloads::model::layered::{DecoderList, Input, Layer};
 #[schemars(extend("examples" = [{ "preset": "resnet-50" }]))]
 pub struct LayerList {
     /// A published model; `foretrain list models` has them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["resnet-50"]))]
     pub preset: Option<String>,
     /// Shape of a sample.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Input>,
     /// Layers, one after the other.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [["flatten", { "linear": { "outputs": 10 } }, "cross_entropy"]]))]
     pub list: Option<Vec<Layer>>,
     /// Layers that start from other tokens and attend to the result of `list`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub decoder: Option<DecoderList>,
 }

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use hw_models::settings::written::{self, Scalar, Written};
+use hw_models::settings::written::{Scalar, Written};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserializer, Error};
+use serde::de::Error;
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Count, Placeholder, Share};
+use super::{Allocator, Bytes, Placeholder, Share};
 
 /// What limits memory, and what is held all the time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -16,27 +16,20 @@ use super::{Bytes, Count, Placeholder, Share};
 pub struct MemoryLimit {
     /// Parameter, gradient and optimizer state together: 16 with gradients as short as the parameters, 18 with gradients
     /// summed in fp32 (the default in mixed precision), 20 with a copy of the gradients; always 16 in fp32.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_parameter: Option<BytesPerParameter>,
     /// Memory of each GPU that is kept back beyond what the catalogue says: communicators, fragments.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved: Option<Bytes>,
     /// Memory of each GPU that a plan may use; of a profiled pipeline that of each stage, in place of `device.memory`
     /// less `device.reserved`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
     /// Instead of a limit: each GPU has so little memory that what the allocator takes of it when nothing is away is so many times as
     /// much. `1.33` leaves three quarters of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub footprint_ratio: Option<Share>,
     /// Page-locked memory of hosts, which is what copies between a GPU and its host read and write; as much as they have when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Pinned>,
     /// How PyTorch's caching allocator is set.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator: Option<Allocator>,
     /// What autograd is given for a weight gradient that a product has added to its sum.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gradient_placeholders: Option<Placeholder>,
 }
 
@@ -62,20 +55,6 @@ pub enum WhenFull {
     Wait,
     /// It goes to memory that is not page-locked: slower, and three times the traffic there.
     Pageable,
-}
-
-/// Settings of PyTorch's caching allocator, as `PYTORCH_CUDA_ALLOC_CONF` gives them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Allocator {
-    /// Segments grow and shrink by pages, which leaves fewer fragments.
-    pub expandable_segments: bool,
-    /// Blocks of this size and more are not split, and serve only requests that are as large; more than 20 MiB.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_split_size: Option<Bytes>,
-    /// Steps between one power of two and the next that sizes are rounded up to; a power of two.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub roundup_power2_divisions: Option<Count<1, 64>>,
 }
 
 /// Bytes of a parameter, its gradient and its optimizer state together.
@@ -108,11 +87,7 @@ impl Serialize for BytesPerParameter {
     }
 }
 
-impl<'de> Deserialize<'de> for BytesPerParameter {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        written::deserialize(deserializer)
-    }
-}
+hw_models::deserialize_written!(BytesPerParameter);
 
 impl Written<'_> for BytesPerParameter {
     fn expected() -> String {

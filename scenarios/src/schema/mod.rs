@@ -13,7 +13,6 @@ use crate::constants::Constants;
 pub(crate) mod document;
 mod figure;
 mod layers;
-mod machine;
 mod memory;
 mod model;
 mod parallelism;
@@ -22,30 +21,30 @@ pub(crate) mod shape;
 mod software;
 mod storage;
 mod training;
-mod transformer;
 
 pub use document::json_schema;
 pub use figure::{Figure, FigureKind};
 pub(crate) use figure::{meaning, same_meaning};
+pub use hw_models::allocator::Settings as Allocator;
+pub use hw_models::machine::{Settings as Machine, SingleNode};
 pub(crate) use hw_models::settings::split as split_quantity;
 pub use hw_models::settings::{Bytes, Count, Duration, PerStage, Rate, Share, StageSet};
 pub use layers::LayerList;
-pub use machine::{Cluster, Degrade, Ends, HostMemory, Machine, PartLink, PartSettings, Parts, SingleNode};
-pub use memory::{Allocator, BytesPerParameter, MemoryLimit, Pinned, WhenFull};
+pub use memory::{BytesPerParameter, MemoryLimit, Pinned, WhenFull};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
 pub use parallelism::{Idle, OverlapGradientReduce, Parallelism};
 pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
-pub use software::{Attention, FusedSoftmax, Gelu, LayersOf, Optimizer, Software};
-pub use storage::{DriveArray, DriveSet, Storage};
+pub use software::{Attention, Gelu, LayersOf, Optimizer, Software};
+pub use storage::{DriveArray, Storage};
 pub use training::{Precision, Training};
-pub use transformer::{DrawnLoad, ExpertLoad, Experts, LatentAttention, Layers, Sequence, Transformer};
 pub use workloads::memory::Placeholder;
 pub use workloads::model::hosted::KeptParameters;
 pub use workloads::model::layered::Optimizer as UpdateRule;
 pub use workloads::model::transformer::{
     AddedTo, Bias, ContextExchange, CrossEntropy, Encoder, Fp8, Gather, GatherLimit, Mlp, Norm, Positions,
-    Recompute as RecomputeMode, Scaling, Sharding, Step,
+    Recompute as RecomputeMode, Scaling, Sequence, Sharding, SoftmaxFusion as FusedSoftmax, Step,
+    TransformerSettings as Transformer,
 };
 pub use workloads::order::{MicroBatches, PipelineSchedule as Schedule};
 pub use workloads::passes::Techniques;
@@ -62,7 +61,6 @@ pub use workloads::transfer::Outside;
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// What the model is trained on; a profiled pipeline needs none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
     /// Arrays of drives of each node by name, which techniques keep tensors and states on; when absent all drives of a node are one.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -84,7 +82,6 @@ pub struct Scenario {
     #[serde(default)]
     pub memory: MemoryLimit,
     /// Which kernels the training framework uses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<Software>,
     /// Techniques that change what is executed, where and in which order; each at most once, their order has no meaning.
     #[serde(default)]

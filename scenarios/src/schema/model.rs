@@ -41,6 +41,11 @@ impl Model {
         if let Self::Transformer(model) = self { Some(model) } else { None }
     }
 
+    /// Access to the transformer, where it is one.
+    pub(crate) fn transformer_mut(&mut self) -> Option<&mut Transformer> {
+        if let Self::Transformer(model) = self { Some(model) } else { None }
+    }
+
     /// The list of layers, where it is one.
     pub(crate) fn layers(&self) -> Option<&LayerList> {
         if let Self::Layers(model) = self { Some(model) } else { None }
@@ -64,13 +69,10 @@ pub struct ProfiledPipeline {
     /// Activations that a stage keeps from the forward pass until the backward pass.
     pub activation: PerStage<Bytes>,
     /// The part of `activation` that the backward pass of the weights still needs after that of the input.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation_kept_for_weight: Option<PerStage<Bytes>>,
     /// Weights, gradients and optimizer states, held all the time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<PerStage<Bytes>>,
     /// The device of each stage; without it memory is unlimited.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Device>,
 }
 
@@ -81,6 +83,5 @@ pub struct Device {
     /// Memory of the device.
     pub memory: Bytes,
     /// Memory that the driver, the context and the communicator take.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved: Option<Bytes>,
 }

@@ -10,73 +10,54 @@ use super::{Bytes, ContextExchange, Count, Gather, Placement, Schedule, SendMode
 #[serde(deny_unknown_fields, default)]
 pub struct Parallelism {
     /// Ranks that share each layer of a transformer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tensor: Option<Count<1, 131_072>>,
     /// Whether norms and residuals are split over the tensor ranks along the sequence.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sequence_parallel: Option<bool>,
     /// Pipeline stages; of a profiled pipeline its number of stages when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pipeline: Option<Stages>,
     /// Layers of each stage of a transformer, the first stage first, which add up to all. Where a schedule gives stages several
     /// chunks: of each chunk in the order of the model, so first of the first chunk of every stage. All have as many when absent.
     /// The first and the last, with the embedding and the head, often have fewer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [[15, 16, 16, 15]]))]
     pub stage_layers: Option<Vec<Count<1, 131_072>>>,
     /// Ranks that have parts of the same sequences.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Count<1, 131_072>>,
     /// What those exchange for attention; `all-to-all` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub context_exchange: Option<ContextExchange>,
     /// Ranks that share the experts of each layer. They are taken from those that hold the same parameters otherwise:
     /// a divisor of `data` times `context`, next to each other; tensor ranks share each expert as they do any MLP.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expert: Option<Count<1, 16_384>>,
     /// Copies of a transformer, each with micro-batches of its own; as many as the machine holds when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Count<1, 131_072>>,
     /// Whether the copies share the optimizer states among them (ZeRO-1): `sharding: optimizer` in other words.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub distributed_optimizer: Option<bool>,
     /// What the copies share among them; nothing when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sharding: Option<Sharding>,
     /// Gradients are summed over the copies beside the backward pass, in buckets; always so where they are shared. When
     /// absent, gradients that are whole are summed at the end of the step, as by Megatron-LM's own data parallelism
     /// through 2022.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_gradient_reduce: Option<OverlapGradientReduce>,
     /// So many copies, next to each other, share what `sharding` says, and groups of them hold the same: hybrid sharding.
     /// Gradients are scattered within a group and then summed over groups. All share when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sharding_group: Option<Count<2, 131_072>>,
     /// Parameters are gathered from the copies beside passes, a block of the model (embedding, layer, head) at a time;
     /// always so where they are shared. When absent, the others are gathered at the end of the step.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_parameter_gather: Option<Gather>,
     /// Tensor ranks sum the gradient of a layer's input beside the product for that of its weight, as Megatron-LM does since
     /// September 2021; `false`: before it, as until then.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_tensor_reduce: Option<bool>,
     /// Products and what sequence parallelism gathers or scatters for them go in as many pieces as tensor ranks, one beside the
     /// other, by copy engines: asynchronous tensor parallelism as in PyTorch. Tensor ranks are in one node then.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub asynchronous_tensor: Option<bool>,
     /// Whether GPUs of the machine may be left over.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Idle>,
     /// In which order ranks take GPUs; tensor ranks are next to each other, then those with parts of the same sequences.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
     /// Order in which a stage works on its micro-batches.
     pub schedule: Schedule,
     /// How boundary tensors are sent; `latency` for a profiled pipeline and `eager` for a transformer when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub send: Option<SendMode>,
     /// Whether each tensor rank sends a part of a boundary tensor that all of them hold.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub scatter_gather: Option<bool>,
 }
 
@@ -86,7 +67,6 @@ pub struct Parallelism {
 pub struct OverlapGradientReduce {
     /// Gradients that are summed together. When absent: those of a block of the model where gradients are shared;
     /// otherwise 40 million, or a million for each copy if that is more, as in Megatron-LM. PyTorch's DDP takes `25 MiB`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bucket: Option<Bytes>,
 }
 

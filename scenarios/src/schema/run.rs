@@ -14,7 +14,6 @@ pub struct Run {
     /// Repetitions with different random numbers; without noise they would all be alike.
     pub seeds: Count<1, 10_000>,
     /// Random variation of durations; none when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
     /// Whether identical ranks are simulated once.
     pub fold: Fold,
@@ -61,13 +60,10 @@ impl Default for Steps {
 #[serde(deny_unknown_fields, default)]
 pub struct Noise {
     /// Standard deviation of a device's lasting speed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<Share>,
     /// Standard deviation of each operation's duration.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<Share>,
     /// Pauses that hit a device now and then.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<Pause>,
 }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AddedTo, Count, CrossEntropy, Duration, Launch, Share};
+use super::{AddedTo, Count, CrossEntropy, Duration, FusedSoftmax, Launch, Share};
 
 /// Which kernels the training framework uses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -13,19 +13,16 @@ pub struct Software {
     pub attention: Attention,
     /// Fraction of the peak that matrix products in 16 bits hold in a long run, where that of the catalogue is not of this
     /// framework's library: cuBLAS of 2023 was slower on Hopper than it is now.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["60 %"]))]
     pub sustained_products: Option<Share>,
     /// Whether matrix products on tensor cores deal their tiles to as many blocks as there are SMs before they start: beside a
     /// collective, which holds some of the SMs, they then take up to twice as long. If not given, they do on Hopper, as in
     /// PyTorch; a framework that leaves SMs to its collectives (`set_sm_margin` of Transformer Engine) does without.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent_products: Option<bool>,
     /// Whose layers they are: which chains of small operators are one kernel.
     pub layers: LayersOf,
     /// Entries of the vocabulary on each tensor rank are padded to a multiple of this: 128 if not given with Megatron-LM's layers
     /// (`make_vocab_size_divisible_by`), 1 with others.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [128]))]
     pub vocabulary_multiple: Option<Count<1, 65_536>>,
     /// Whether layers are compiled (`torch.compile`): passes over memory that follow each other are one kernel, which reads
@@ -128,17 +125,4 @@ pub enum Optimizer {
     Fused,
     /// Operator by operator: optimizers written in Python, such as MosaicML's `DecoupledAdamW`.
     Operators,
-}
-
-/// Whether scale, mask and softmax of materialised attention are one kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FusedSoftmax {
-    /// Where Megatron-LM's kernel takes the shape: micro-batch times heads of a rank a multiple of 4, more than 16 keys.
-    #[default]
-    Auto,
-    /// Always.
-    On,
-    /// Never.
-    Off,
 }

@@ -13,32 +13,23 @@ use super::{Count, Fp8, MicroBatches, Sequence, Step, UpdateRule};
 #[schemars(extend("examples" = [{ "micro_batches": 8 }]))]
 pub struct Training {
     /// Samples of one step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub global_batch: Option<Count<1, 1_000_000_000>>,
     /// Samples of one micro-batch; of a profiled pipeline needed for samples per second only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micro_batch: Option<Count<1, 1_000_000>>,
     /// Micro-batches of one step of a profiled pipeline.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micro_batches: Option<MicroBatches>,
     /// Micro-batches that each copy of a transformer accumulates in one step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accumulate: Option<MicroBatches>,
     /// Tokens of a sample; transformers need it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [2048]))]
     pub sequence: Option<Sequence>,
     /// Number formats of a transformer; `bf16-mixed` when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<Precision>,
     /// Linear layers of a transformer multiply in 8 bits; the head, attention and everything between stay in 16.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fp8: Option<Fp8>,
     /// What updates the parameters of a list of layers; `adam` when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimizer: Option<UpdateRule>,
     /// What a step of a transformer or a list of layers does; `full` when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<Step>,
     /// Whether every step ends before the next one begins on the same stage.
     #[serde(default = "yes")]

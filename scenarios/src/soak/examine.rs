@@ -66,7 +66,6 @@ const CHEAP_ACTIVITIES: u64 = 30_000;
 const CHEAP_RUNS: u64 = 4;
 
 /// Examines a scenario that should be valid: it is run in several ways that must give one result.
-#[must_use]
 pub fn examine(text: &str) -> Examined {
     guarded(|breaches| {
         let experiment = match read(text, &[]) {
@@ -86,7 +85,6 @@ pub fn examine(text: &str) -> Examined {
 }
 
 /// Examines a changed library file, which may be refused: it is run if that is cheap, and then once.
-#[must_use]
 pub fn examine_changed(text: &str) -> Examined {
     guarded(|breaches| {
         let experiment = match read(text, &[]) {
@@ -178,7 +176,7 @@ fn run(experiment: &Experiment, sized: &Plan, breaches: &mut Vec<Breach>) -> Opt
     for run in &summary.variants {
         breaches.extend(properties::breaches(run));
     }
-    let value = serde_json::to_value(&summary).unwrap_or_default();
+    let value = reports::json::value(&summary).unwrap_or_default();
     breaches.extend(
         ratios::outside(&value).into_iter().map(|detail| Breach { property: "ratios from 0 to 1", detail }),
     );
@@ -223,7 +221,7 @@ fn repeat(text: &str, experiment: &Experiment, summary: &Summary, breaches: &mut
 
 /// The first field in which two runs differ. Activities are counted as they are simulated.
 fn difference(a: &RunSummary, b: &RunSummary) -> Option<String> {
-    let value = |run: &RunSummary| serde_json::to_value(RunSummary { activities: None, ..run.clone() });
+    let value = |run: &RunSummary| reports::json::value(&RunSummary { activities: None, ..run.clone() });
     let (Ok(a_value), Ok(b_value)) = (value(a), value(b)) else { return Some(a.label()) };
     if a_value == b_value {
         return None;

@@ -30,7 +30,6 @@ static LIBRARY: LazyLock<Vec<(&str, Map<String, Value>)>> = LazyLock::new(|| {
 });
 
 /// Case `number` of changed scenarios under `seed`.
-#[must_use]
 pub fn changed(seed: u64, number: u64) -> Changed {
     let draw = &mut Draw::of(seed, number);
     let (from, tree) = &LIBRARY[draw.index(LIBRARY.len())];

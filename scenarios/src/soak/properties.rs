@@ -13,7 +13,6 @@ const ROUNDING: f64 = 1e-9;
 const LINKS_TOLD: usize = 32;
 
 /// Everything about a run that cannot be.
-#[must_use]
 pub fn breaches(run: &RunSummary) -> Vec<Breach> {
     let mut found = Vec::new();
     let mut wrong = |property, detail: String| {

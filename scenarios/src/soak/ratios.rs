@@ -16,7 +16,6 @@ const ABOVE_ONE: [&str; 1] = ["mfu"];
 const ROUNDING: f64 = 1e-9;
 
 /// Ratios in a result that are outside 0 to 1, the first of each name with its path.
-#[must_use]
 pub fn outside(result: &Value) -> Vec<String> {
     let mut found = BTreeMap::new();
     collect(result, &mut Vec::new(), &mut found);

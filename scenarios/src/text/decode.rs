@@ -47,7 +47,12 @@ pub(crate) fn decode<T: DeserializeOwned>(
             Ok(value) => return Some(Decoded { value, examples }),
             Err(fault) => fault,
         };
-        problems.push(fault.problem(&tree, shape, name));
+        let mut problem = fault.problem(&tree, shape, name);
+        let listed = problem.help.as_deref().filter(|help| help.starts_with("the keys here are"));
+        if listed.is_some_and(|keys| problems.iter().any(|before| before.help.as_deref() == Some(keys))) {
+            problem = problem.help("its keys are listed above");
+        }
+        problems.push(problem);
         examples.push(fault.repair(tree.to_mut(), shape)?);
     }
     None

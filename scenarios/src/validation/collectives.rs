@@ -15,7 +15,6 @@ use super::set::CollectiveTable;
 use super::timing::timing;
 use super::{Judged, cells, embedded};
 use crate::catalogue;
-use crate::plans::machine;
 use crate::schema::{Machine, SingleNode};
 
 /// The parts of a set: what a prediction is from.
@@ -161,7 +160,7 @@ impl Series {
     fn model(&self) -> Result<(CollectiveModel, GroupShape), String> {
         let node =
             SingleNode { name: self.node.clone(), gpu: None, set: IndexMap::new(), degrade: Vec::new() };
-        let machine = machine::build(&Machine::Node(node), catalogue::devices());
+        let machine = hw_models::machine::Machine::of(catalogue::devices(), &Machine::Node(node));
         let machine = machine.map_err(|errors| format!("{errors:?}"))?;
         let gpu = machine.gpu_model(machine.gpu(0)).ok_or("the node has no GPU of the catalogue")?;
         let formulas = CollectiveCatalogue { tables: Vec::new(), ..catalogue::collectives().clone() };

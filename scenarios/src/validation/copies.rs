@@ -9,7 +9,6 @@ use sim_core::time::Time;
 use super::set::CopyTable;
 use super::{Judged, compared};
 use crate::catalogue;
-use crate::plans::machine;
 
 /// The rows of a table, each with the part of the set that it is in.
 pub(super) fn judged(table: &CopyTable) -> Vec<(String, Judged)> {
@@ -51,8 +50,7 @@ impl CopyTable {
         }
         let name = self.machine.of(cells)?;
         let machine = self.machines.get(&name).ok_or_else(|| format!("there is no machine `{name}`"))?;
-        let machine =
-            machine::build(machine, catalogue::devices()).map_err(|errors| format!("{errors:?}"))?;
+        let machine = Machine::of(catalogue::devices(), machine).map_err(|errors| format!("{errors:?}"))?;
         let copies = self.copies.of(cells)?;
         let streams = copies.split_whitespace().map(|copy| stream(&machine, copy, bytes as u64));
         let rates = rates_at_once(&machine, &streams.collect::<Result<Vec<_>, _>>()?);

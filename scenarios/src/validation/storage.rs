@@ -10,7 +10,6 @@ use serde::Deserialize;
 use super::set::{Known, NotJudged};
 use super::{Judged, compared};
 use crate::catalogue;
-use crate::plans::machine;
 use crate::schema::Machine;
 
 /// A table of storage.
@@ -95,8 +94,7 @@ impl StorageTable {
         }
         let name = self.machine.of(cells)?;
         let machine = self.machines.get(&name).ok_or_else(|| format!("there is no machine `{name}`"))?;
-        let machine =
-            machine::build(machine, catalogue::devices()).map_err(|errors| format!("{errors:?}"))?;
+        let machine = Built::of(catalogue::devices(), machine).map_err(|errors| format!("{errors:?}"))?;
         match &self.rows {
             Rows::Transfers(transfers) => transfers.compared(&machine, cells),
             Rows::States(states) => states.compared(&machine, cells),

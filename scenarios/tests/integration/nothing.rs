@@ -107,7 +107,7 @@ fn bare(mut run: RunSummary) -> serde_json::Value {
     if let Some(failure) = &mut run.failure {
         failure.remedies.clear();
     }
-    serde_json::to_value(run).expect("JSON")
+    reports::json::value(&run).expect("JSON")
 }
 
 fn differing(one: &serde_json::Value, other: &serde_json::Value) -> Vec<String> {

@@ -68,7 +68,7 @@ fn result_of(summary: &Summary) -> String {
 
 /// Everything but how each rank spent its time.
 fn whole_result_of(summary: &Summary) -> Value {
-    let mut runs = serde_json::to_value(&summary.variants).expect("a summary is JSON");
+    let mut runs = reports::json::value(&summary.variants).expect("a summary is JSON");
     for run in runs.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
         run.shift_remove("ranks");
         run.shift_remove("activities");

@@ -24,7 +24,7 @@ pub(super) enum Kind {
     Queue,
 }
 
-const KINDS: [Kind; 9] = [
+pub(super) const KINDS: [Kind; 9] = [
     Kind::Rank,
     Kind::Fluid,
     Kind::Port,

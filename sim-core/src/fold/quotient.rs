@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Folded;
 use super::conflicts::kept_streams;
-use super::graph::{GROUP_ROUTE, Graph, Kind};
+use super::graph::{GROUP_ROUTE, Graph, KINDS, Kind};
 use super::labels::Interner;
 use super::teams::Classes;
 use super::usage::Object;
@@ -48,16 +48,7 @@ struct Quotient<'a> {
 impl<'a> Quotient<'a> {
     fn new(graph: &'a Graph<'a>, classes: &'a Classes) -> Self {
         let mut ids = vec![0; classes.representative.len()];
-        for kind in [
-            Kind::Rank,
-            Kind::Fluid,
-            Kind::Port,
-            Kind::Pool,
-            Kind::Store,
-            Kind::Counter,
-            Kind::Group,
-            Kind::Queue,
-        ] {
+        for kind in KINDS.into_iter().filter(|kind| *kind != Kind::Region) {
             for (id, node) in graph.nodes(kind).filter(|&node| classes.represents(node)).enumerate() {
                 ids[classes.of[node] as usize] = id as u32;
             }

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use hw_models::settings::written::{self, Scalar, Written};
+use hw_models::settings::written::{Scalar, Written};
 use hw_models::settings::{Bytes, Count};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::de::Error;
 use serde::ser::{Serialize, Serializer};
 
 /// Micro-batches of one step.
@@ -32,11 +32,7 @@ impl Serialize for MemoryAllowance {
     }
 }
 
-impl<'de> Deserialize<'de> for MemoryAllowance {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        written::deserialize(deserializer)
-    }
-}
+hw_models::deserialize_written!(MemoryAllowance);
 
 impl Written<'_> for MemoryAllowance {
     fn expected() -> String {

@@ -44,11 +44,9 @@ pub struct ZeroInfinity {
     pub buffers: Count<1, 1_024>,
     /// Most that the threads of one rank's update get of the host's memory, reads and writes together;
     /// all of it when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Most gradients that its threads copy to buffers of the drives in a second, in fp32; as much as
     /// memory allows when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gradient_rate: Option<Rate>,
 }
 

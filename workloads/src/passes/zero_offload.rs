@@ -31,7 +31,6 @@ pub struct ZeroOffload {
     pub group: Count<1, 1_000_000_000_000>,
     /// Most that the threads of one rank's update get of the host's memory, reads and writes together;
     /// all of it when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Gradients and parameters are page-locked there (`pin_memory` of DeepSpeed). If not, a thread of
     /// the host copies them once more in each direction, as fast as one does, and they pass its memory

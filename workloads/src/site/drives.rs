@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use hw_models::copies::HostMemory;
 use hw_models::machine::{NoRoute, join};
 use hw_models::storage::{
-    Array, ArrayError, Endurance, Members, PathParameters, Staging, Storage, Way, arrays_of_node,
+    Array, ArrayError, DriveSet, Endurance, PathParameters, Staging, Storage, Way, arrays_of_node,
 };
 use sim_core::id::{RouteId, StoreId};
 use sim_core::platform::Demand;
@@ -32,8 +32,8 @@ pub struct Drives {
 pub struct DriveArray {
     /// For results.
     pub name: String,
-    /// Which of its drives.
-    pub members: Members,
+    /// Its drives of each node; none: all.
+    pub members: Option<DriveSet>,
     /// How bytes come there from host memory.
     pub to_host: PathParameters,
     /// How bytes come there from a GPU.
@@ -93,7 +93,7 @@ impl Job<'_> {
     /// All that is wrong with them, once for all nodes.
     pub(crate) fn arrays(&self) -> Result<BTreeMap<u32, Vec<Array>>, Vec<ArrayError>> {
         let of_node = |node| {
-            let named = self.drives.arrays.iter().map(|array| (&*array.name, &array.members));
+            let named = self.drives.arrays.iter().map(|array| (&*array.name, array.members.as_ref()));
             Ok((node, arrays_of_node(self.machine, node, named)?))
         };
         let per_node = self.machine.gpus_per_node().max(1);

@@ -19,50 +19,18 @@ const FRESH: [Constant; 2] =
     [Constant::new("start", Unit::Us, 50.0), Constant::new("rate", Unit::GbPerS, 500.0)];
 
 pub(super) const LAWS: [Law; 12] = [
-    Law {
-        name: "operator.metadata",
-        constants: &OPERATOR,
-        seconds: |x, task| operator(x, task, OpClass::Metadata),
-    },
-    Law {
-        name: "operator.pointwise",
-        constants: &OPERATOR,
-        seconds: |x, task| operator(x, task, OpClass::Pointwise),
-    },
-    Law {
-        name: "operator.matrix-product",
-        constants: &OPERATOR,
-        seconds: |x, task| operator(x, task, OpClass::MatrixProduct),
-    },
-    Law {
-        name: "operator.attention",
-        constants: &OPERATOR,
-        seconds: |x, task| operator(x, task, OpClass::Attention),
-    },
-    Law {
-        name: "operator.communication",
-        constants: &CALL,
-        seconds: |x, task| unrecorded(x, task, OpClass::Communication),
-    },
-    Law { name: "operator.copy", constants: &CALL, seconds: |x, task| unrecorded(x, task, OpClass::Copy) },
-    Law { name: "operator.optimizer", constants: &UPDATE, seconds: update },
-    Law {
-        name: "backward.pointwise",
-        constants: &CHAIN,
-        seconds: |x, task| backward(x, task, OpClass::Pointwise),
-    },
-    Law {
-        name: "backward.matrix-product",
-        constants: &CHAIN,
-        seconds: |x, task| backward(x, task, OpClass::MatrixProduct),
-    },
-    Law {
-        name: "backward.attention",
-        constants: &CHAIN,
-        seconds: |x, task| backward(x, task, OpClass::Attention),
-    },
-    Law { name: "tensor.kept", constants: &CALL, seconds: kept },
-    Law { name: "tensor.fresh", constants: &FRESH, seconds: fresh },
+    Law::new("operator.metadata", &OPERATOR, |x, task| operator(x, task, OpClass::Metadata)),
+    Law::new("operator.pointwise", &OPERATOR, |x, task| operator(x, task, OpClass::Pointwise)),
+    Law::new("operator.matrix-product", &OPERATOR, |x, task| operator(x, task, OpClass::MatrixProduct)),
+    Law::new("operator.attention", &OPERATOR, |x, task| operator(x, task, OpClass::Attention)),
+    Law::new("operator.communication", &CALL, |x, task| unrecorded(x, task, OpClass::Communication)),
+    Law::new("operator.copy", &CALL, |x, task| unrecorded(x, task, OpClass::Copy)),
+    Law::new("operator.optimizer", &UPDATE, update),
+    Law::new("backward.pointwise", &CHAIN, |x, task| backward(x, task, OpClass::Pointwise)),
+    Law::new("backward.matrix-product", &CHAIN, |x, task| backward(x, task, OpClass::MatrixProduct)),
+    Law::new("backward.attention", &CHAIN, |x, task| backward(x, task, OpClass::Attention)),
+    Law::new("tensor.kept", &CALL, kept),
+    Law::new("tensor.fresh", &FRESH, fresh),
 ];
 
 /// `call`, or `recorded` while autograd records, whatever the size: tensors are small.

@@ -19,10 +19,10 @@ const OPERATIONS: [Constant; 2] =
 const RATE: [Constant; 1] = [Constant::new("rate", Unit::GbPerS, 2.0)];
 
 pub(super) const LAWS: [Law; 15] = [
-    Law { name: "memory.write", constants: &RATES, seconds: |x, task| memory(x, task, Pattern::Write) },
-    Law { name: "memory.read", constants: &RATES, seconds: |x, task| memory(x, task, Pattern::Read) },
-    Law { name: "memory.copy", constants: &RATES, seconds: |x, task| memory(x, task, Pattern::Copy) },
-    Law { name: "memory.triad", constants: &RATES, seconds: |x, task| memory(x, task, Pattern::Triad) },
+    Law::new("memory.write", &RATES, |x, task| memory(x, task, Pattern::Write)),
+    Law::new("memory.read", &RATES, |x, task| memory(x, task, Pattern::Read)),
+    Law::new("memory.copy", &RATES, |x, task| memory(x, task, Pattern::Copy)),
+    Law::new("memory.triad", &RATES, |x, task| memory(x, task, Pattern::Triad)),
     Law {
         name: "memory.gather",
         constants: &[
@@ -32,39 +32,15 @@ pub(super) const LAWS: [Law; 15] = [
         ],
         seconds: gather,
     },
-    Law { name: "disk.read", constants: &TRANSFER, seconds: |x, task| direct(x, task, Access::Read) },
-    Law { name: "disk.write", constants: &TRANSFER, seconds: |x, task| direct(x, task, Access::Write) },
-    Law { name: "disk.read-huge", constants: &RATE, seconds: |x, task| in_huge_pages(x, task, Access::Read) },
-    Law {
-        name: "disk.write-huge",
-        constants: &RATE,
-        seconds: |x, task| in_huge_pages(x, task, Access::Write),
-    },
-    Law {
-        name: "disk.random-read",
-        constants: &OPERATIONS,
-        seconds: |x, task| random(x, task, Access::Read),
-    },
-    Law {
-        name: "disk.random-write",
-        constants: &OPERATIONS,
-        seconds: |x, task| random(x, task, Access::Write),
-    },
-    Law {
-        name: "disk.cold-read",
-        constants: &RATE,
-        seconds: |x, task| through_cache(x, task, Access::Read, Route::Cold),
-    },
-    Law {
-        name: "disk.cached-read",
-        constants: &RATE,
-        seconds: |x, task| through_cache(x, task, Access::Read, Route::Cached),
-    },
-    Law {
-        name: "disk.cached-write",
-        constants: &RATE,
-        seconds: |x, task| through_cache(x, task, Access::Write, Route::Cached),
-    },
+    Law::new("disk.read", &TRANSFER, |x, task| direct(x, task, Access::Read)),
+    Law::new("disk.write", &TRANSFER, |x, task| direct(x, task, Access::Write)),
+    Law::new("disk.read-huge", &RATE, |x, task| in_huge_pages(x, task, Access::Read)),
+    Law::new("disk.write-huge", &RATE, |x, task| in_huge_pages(x, task, Access::Write)),
+    Law::new("disk.random-read", &OPERATIONS, |x, task| random(x, task, Access::Read)),
+    Law::new("disk.random-write", &OPERATIONS, |x, task| random(x, task, Access::Write)),
+    Law::new("disk.cold-read", &RATE, |x, task| through_cache(x, task, Access::Read, Route::Cold)),
+    Law::new("disk.cached-read", &RATE, |x, task| through_cache(x, task, Access::Read, Route::Cached)),
+    Law::new("disk.cached-write", &RATE, |x, task| through_cache(x, task, Access::Write, Route::Cached)),
     Law { name: "disk.flush", constants: &[Constant::new("latency", Unit::Us, 1_000.0)], seconds: flush },
 ];
 

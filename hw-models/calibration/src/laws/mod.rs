@@ -100,6 +100,14 @@ pub fn law_of(task: &Task) -> Option<&'static Law> {
 }
 
 impl Law {
+    const fn new(
+        name: &'static str,
+        constants: &'static [Constant],
+        seconds: fn(&[f64], &Task) -> Option<f64>,
+    ) -> Self {
+        Self { name, constants, seconds }
+    }
+
     /// The constants of an ordinary device.
     pub fn usual(&self) -> Vec<f64> {
         self.constants.iter().map(|constant| constant.usual).collect()

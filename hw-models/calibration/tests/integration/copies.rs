@@ -3,7 +3,8 @@
 #![expect(clippy::print_stdout, reason = "what was fitted, for who asks with --nocapture")]
 
 use calibration::{Row, Table, split};
-use hw_models::copies::{COPIES, CopyCatalogue, fit_line};
+use hw_models::copies::{COPIES, CopyCatalogue};
+use hw_models::search::minimise;
 
 use crate::known::catalogue;
 
@@ -33,4 +34,14 @@ fn starts_and_rates_of_copies_follow_from_a_table() {
         assert!((starts.issue_us / (alpha * 1e6) - 1.0).abs() < 0.01, "{name}: {starts:?} against {alpha}");
         assert!((rate.alone * 1e9 / fitted - 1.0).abs() < 0.01, "{name}: {rate:?} against {fitted}");
     }
+}
+
+/// The `(alpha (s), rate (bytes/s))` of the least relative squares over `(bytes, seconds)`.
+fn fit_line(samples: &[(f64, f64)]) -> (f64, f64) {
+    let loss = |x: &[f64]| {
+        let error = |&(bytes, seconds): &(f64, f64)| (x[0].exp() + bytes / x[1].exp()) / seconds - 1.0;
+        samples.iter().map(|sample| error(sample).powi(2)).sum::<f64>()
+    };
+    let best = minimise(&minimise(&[1e-5_f64.ln(), 1e10_f64.ln()], 1.0, &loss), 0.1, &loss);
+    (best[0].exp(), best[1].exp())
 }

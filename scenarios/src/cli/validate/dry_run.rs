@@ -24,7 +24,6 @@ struct Row {
     /// Predicted: what PyTorch takes from the driver (bytes).
     peak_reserved_bytes: Option<f64>,
     /// Why nothing is predicted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     unpredicted: Option<String>,
 }
 

@@ -100,7 +100,7 @@ fn judged(
         return Ok(Exit::Interrupted);
     };
     let [json, csv, report] = [
-        page(JSON, |out| found.json(out))?,
+        page(JSON, |out| reports::json::write(out, &found))?,
         page(CSV, |out| validation::csv::write(out, &found))?,
         page(REPORT, |out| validation::html(out, &found))?,
     ];

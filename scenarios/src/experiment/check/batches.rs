@@ -106,7 +106,7 @@ impl Check<'_> {
         match Count::new(global / each).filter(|_| global.is_multiple_of(each)) {
             Some(many) => {
                 *batches.slot(training) = Some(many);
-                self.derived.insert(batches.many(), quotient(global, one, batches));
+                self.derived.insert(batches.many().into(), quotient(global, one, batches));
             }
             None => {
                 let mut about = vec![(GLOBAL, format!("{global} samples")), (ONE, format!("{one} samples"))];
@@ -125,7 +125,7 @@ impl Check<'_> {
         match Count::new(global / each).filter(|_| global.is_multiple_of(each)) {
             Some(one) => {
                 training.micro_batch = Some(one);
-                self.derived.insert(ONE, quotient(global, many, batches));
+                self.derived.insert(ONE.into(), quotient(global, many, batches));
             }
             None => {
                 let mut about = vec![
@@ -152,7 +152,7 @@ impl Check<'_> {
                     Batches::Profile => String::new(),
                     Batches::Copies(copies) => format!(" x {copies}"),
                 };
-                self.derived.insert(GLOBAL, format!("{one} x {many}{copies}"));
+                self.derived.insert(GLOBAL.into(), format!("{one} x {many}{copies}"));
             }
             None => {
                 let about = [(ONE, format!("{one} samples")), (batches.many(), format!("{many} of them"))];

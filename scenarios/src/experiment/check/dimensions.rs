@@ -1,19 +1,18 @@
 //! The dimensions of a transformer: what is written, over those of a preset or a `config.json`, over those of GPT-3.
 
 use hw_models::catalogue::nearest;
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
 use workloads::model::transformer::Transformer;
 
 use super::Check;
 use crate::catalogue;
-use crate::plans::transformer::dimensions;
-use crate::schema::{self, Count};
+use crate::schema;
 use crate::text::node::shorten;
 
 const MODEL: &str = "model.transformer";
 const PRESET: &str = "model.transformer.preset";
-const EXPERTS: &str = "model.transformer.experts";
 const PAD: &str = "model.transformer.experts.pad_to_capacity";
-const LATENT: &str = "model.transformer.latent";
 const CONFIG: &str = "model.transformer.config";
 
 impl Check<'_> {
@@ -68,70 +67,42 @@ impl Check<'_> {
 
     /// Takes over from `base` what is not written. What is in proportion there stays so: a wider GPT has a wider MLP.
     fn take_over(&mut self, settings: &mut schema::Transformer, base: &Transformer, origin: &str) {
-        let mut taking = Taking { derived: &mut self.derived, origin };
-        taking.count(&mut settings.layers, base.layers, "model.transformer.layers");
-        taking.count(&mut settings.hidden, base.hidden, "model.transformer.hidden");
-        taking.count(&mut settings.heads, base.heads, "model.transformer.heads");
-        if base.kv_heads != base.heads {
-            taking.count(&mut settings.kv_heads, base.kv_heads, "model.transformer.kv_heads");
+        let gpt = Transformer::gpt(base.layers, base.hidden, base.heads, base.vocabulary, base.max_positions);
+        let in_proportion = [
+            ("kv_heads", base.kv_heads == gpt.kv_heads),
+            ("head_dim", u64::from(base.heads) * u64::from(base.head_dim) == u64::from(base.hidden)),
+            ("ffn", base.ffn == gpt.ffn),
+        ];
+        let mut base = json(base);
+        for (name, _) in in_proportion.into_iter().filter(|(_, there)| *there) {
+            base.shift_remove(name);
         }
-        if u64::from(base.heads) * u64::from(base.head_dim) != u64::from(base.hidden) {
-            taking.count(&mut settings.head_dim, base.head_dim, "model.transformer.head_dim");
-        }
-        if u64::from(base.ffn) != 4 * u64::from(base.hidden) {
-            taking.count(&mut settings.ffn, base.ffn, "model.transformer.ffn");
-        }
-        taking.count(&mut settings.vocabulary, base.vocabulary, "model.transformer.vocabulary");
-        taking.count(&mut settings.max_positions, base.max_positions, "model.transformer.max_positions");
-        taking.word(&mut settings.tied_embedding, base.tied_embedding, "model.transformer.tied_embedding");
-        taking.word(&mut settings.norm, base.norm, "model.transformer.norm");
-        taking.word(&mut settings.mlp, base.mlp, "model.transformer.mlp");
-        taking.word(&mut settings.bias, base.bias, "model.transformer.bias");
-        taking.word(&mut settings.positions, base.positions, "model.transformer.positions");
-        taking.word(&mut settings.dropout, base.dropout, "model.transformer.dropout");
-        let parallel = base.parallel_residual;
-        taking.word(&mut settings.parallel_residual, parallel, "model.transformer.parallel_residual");
-        if let Some(window) = base.window {
-            taking.count(&mut settings.window, window, "model.transformer.window");
-        }
-        if let Some(encoder) = base.encoder {
-            taking.word(&mut settings.encoder, encoder, "model.transformer.encoder");
-        }
-        if let Some(classes) = base.classes {
-            taking.count(&mut settings.classes, classes, "model.transformer.classes");
-        }
-        if let Some(base) = &base.experts {
-            let experts = settings.experts.get_or_insert_default();
-            taking.count(&mut experts.count, base.count, "model.transformer.experts.count");
-            taking.count(&mut experts.top_k, base.top_k, "model.transformer.experts.top_k");
-            taking.count(&mut experts.ffn, base.ffn, "model.transformer.experts.ffn");
-            let dense = base.dense_layers;
-            taking.count(&mut experts.dense_layers, dense, "model.transformer.experts.dense_layers");
-            if let Some(shared) = base.shared_ffn {
-                taking.count(&mut experts.shared_ffn, shared, "model.transformer.experts.shared_ffn");
+        self.fill(settings, base, |_| Some(origin.to_owned()));
+    }
+
+    /// Fills settings that are not written from `dimensions`, for a reason that is told.
+    fn fill(
+        &mut self,
+        settings: &mut schema::Transformer,
+        dimensions: Map<String, Json>,
+        reason: impl Fn(&str) -> Option<String>,
+    ) {
+        let mut written = json(settings);
+        fill(&mut written, dimensions, MODEL, &mut |path| {
+            if let Some(reason) = reason(&path) {
+                self.derived.insert(path.into(), reason);
             }
-        }
-        if let Some(base) = &base.latent {
-            let latent = settings.latent.get_or_insert_default();
-            taking.count(&mut latent.kv_rank, base.kv_rank, "model.transformer.latent.kv_rank");
-            taking.count(&mut latent.rotary_dim, base.rotary_dim, "model.transformer.latent.rotary_dim");
-            taking.count(&mut latent.value_dim, base.value_dim, "model.transformer.latent.value_dim");
-            if let Some(rank) = base.query_rank {
-                taking.count(&mut latent.query_rank, rank, "model.transformer.latent.query_rank");
-            }
+        });
+        // Dimensions beyond the limits of settings have been reported where they are written.
+        if let Ok(filled) = serde_json::from_value(Json::Object(written)) {
+            *settings = filled;
         }
     }
 
     /// Derives the other dimensions from those that must be there.
     fn complete(&mut self, settings: &mut schema::Transformer) -> bool {
-        let needed = [
-            ("layers", settings.layers.is_some()),
-            ("hidden", settings.hidden.is_some()),
-            ("heads", settings.heads.is_some()),
-            ("vocabulary", settings.vocabulary.is_some()),
-            ("max_positions", settings.max_positions.is_some()),
-        ];
-        let missing: Vec<&str> = needed.iter().filter(|(_, there)| !there).map(|(name, _)| *name).collect();
+        let written = json(settings);
+        let missing = lacks(&written, &["layers", "hidden", "heads", "vocabulary", "max_positions"]);
         if !missing.is_empty() {
             let message = format!("`{MODEL}` lacks {}", nearest::list(missing));
             self.report(
@@ -141,12 +112,12 @@ impl Check<'_> {
             );
             return false;
         }
-        if !self.parts(settings) {
+        if !self.parts(settings, &written) {
             return false;
         }
-        let (Some(hidden), Some(heads)) = (settings.hidden, settings.heads) else { return false };
-        if settings.head_dim.is_none() && hidden.get() % heads.get() != 0 {
-            let message = format!("{} heads do not divide a width of {}", heads.get(), hidden.get());
+        let full = settings.dimensions();
+        if settings.head_dim.is_none() && !full.hidden.is_multiple_of(full.heads) {
+            let message = format!("{} heads do not divide a width of {}", full.heads, full.hidden);
             let about = "model.transformer.heads";
             self.report_with(
                 about,
@@ -156,83 +127,80 @@ impl Check<'_> {
             );
             return false;
         }
-        let full = dimensions(settings);
-        let proportions = [
-            (settings.kv_heads.is_none(), "model.transformer.kv_heads", "as many as `heads`"),
-            (settings.head_dim.is_none(), "model.transformer.head_dim", "`hidden` / `heads`"),
-            (settings.ffn.is_none(), "model.transformer.ffn", "4 x `hidden`"),
-        ];
-        for (_, path, reason) in proportions.into_iter().filter(|(absent, ..)| *absent) {
-            self.derived.insert(path, reason.to_owned());
-        }
-        settings.kv_heads = Count::new(full.kv_heads.into());
-        settings.head_dim = Count::new(full.head_dim.into());
-        settings.ffn = Count::new(full.ffn.into());
-        settings.tied_embedding.get_or_insert(full.tied_embedding);
-        settings.norm.get_or_insert(full.norm);
-        settings.mlp.get_or_insert(full.mlp);
-        settings.bias.get_or_insert(full.bias);
-        settings.positions.get_or_insert(full.positions);
-        settings.dropout.get_or_insert(full.dropout);
-        settings.parallel_residual.get_or_insert(full.parallel_residual);
+        self.fill(settings, json(&full), |path| match path {
+            "model.transformer.kv_heads" => Some("as many as `heads`".to_owned()),
+            "model.transformer.head_dim" => Some("`hidden` / `heads`".to_owned()),
+            "model.transformer.ffn" => Some("4 x `hidden`".to_owned()),
+            _ => None,
+        });
         true
     }
-}
 
-impl Check<'_> {
-    /// Completes what only some models have; whether it can be.
-    fn parts(&mut self, settings: &mut schema::Transformer) -> bool {
-        let mut missing = Vec::new();
-        if let Some(experts) = &mut settings.experts {
-            experts.dense_layers = experts.dense_layers.or(Count::new(0));
-            if experts.pad_to_capacity == Some(true) && experts.capacity_factor.is_none() {
-                let message = format!("`{PAD}` fills rooms that have no size");
-                self.report_with(PAD, &[], message, "add `capacity_factor: 1.25`, or remove it");
-            }
-            let needed = [experts.count.is_some(), experts.top_k.is_some(), experts.ffn.is_some()];
-            missing.push((EXPERTS, needed.into_iter().zip(["count", "top_k", "ffn"])));
-        }
-        if let Some(latent) = &settings.latent {
-            let needed = [latent.kv_rank.is_some(), latent.rotary_dim.is_some(), latent.value_dim.is_some()];
-            missing.push((LATENT, needed.into_iter().zip(["kv_rank", "rotary_dim", "value_dim"])));
+    /// Checks what only some models have; whether it is complete.
+    fn parts(&mut self, settings: &schema::Transformer, written: &Map<String, Json>) -> bool {
+        let experts = settings.experts.as_ref();
+        if experts.is_some_and(|it| it.pad_to_capacity == Some(true) && it.capacity_factor.is_none()) {
+            let message = format!("`{PAD}` fills rooms that have no size");
+            self.report_with(PAD, &[], message, "add `capacity_factor: 1.25`, or remove it");
         }
         let mut complete = true;
-        for (path, needed) in missing {
-            let names: Vec<&str> = needed.filter(|(there, _)| !there).map(|(_, name)| name).collect();
+        for (part, needed) in
+            [("experts", ["count", "top_k", "ffn"]), ("latent", ["kv_rank", "rotary_dim", "value_dim"])]
+        {
+            let Some(names) = written.get(part).and_then(Json::as_object).map(|part| lacks(part, &needed))
+            else {
+                continue;
+            };
             if !names.is_empty() {
                 complete = false;
+                let path = format!("{MODEL}.{part}");
                 let message = format!("`{path}` lacks {}", nearest::list(names));
                 let help = "add them, or a `preset` that has them: `foretrain list models` has the names";
-                self.report(&[(path, String::new())], message, help);
+                self.report(&[(&path, String::new())], message, help);
             }
         }
         complete
     }
 }
 
-/// Takes dimensions from one origin where none are written.
-struct Taking<'a> {
-    derived: &'a mut super::Derived,
-    origin: &'a str,
+/// Dimensions, or settings of them, by name; what is not said is null.
+fn json(dimensions: &impl Serialize) -> Map<String, Json> {
+    match serde_json::to_value(dimensions) {
+        Ok(Json::Object(map)) => map,
+        _ => Map::new(),
+    }
 }
 
-impl Taking<'_> {
-    fn count<const MIN: u64, const MAX: u64>(
-        &mut self,
-        slot: &mut Option<Count<MIN, MAX>>,
-        number: u32,
-        path: &'static str,
-    ) {
-        if slot.is_none() {
-            *slot = Count::new(number.into());
-            self.derived.insert(path, self.origin.to_owned());
-        }
-    }
+/// The names under which nothing is said.
+fn lacks<'n>(written: &Map<String, Json>, names: &[&'n str]) -> Vec<&'n str> {
+    names.iter().copied().filter(|name| written.get(*name).is_none_or(Json::is_null)).collect()
+}
 
-    fn word<T>(&mut self, slot: &mut Option<T>, word: T, path: &'static str) {
-        if slot.is_none() {
-            *slot = Some(word);
-            self.derived.insert(path, self.origin.to_owned());
+/// Fills places of `written` where nothing is said, and tells their paths.
+fn fill(
+    written: &mut Map<String, Json>,
+    from: Map<String, Json>,
+    path: &str,
+    filled: &mut impl FnMut(String),
+) {
+    for (name, value) in from {
+        let path = format!("{path}.{name}");
+        let place = written.entry(name).or_insert(Json::Null);
+        match value {
+            Json::Null => {}
+            Json::Object(from) => {
+                if place.is_null() {
+                    *place = Json::Object(Map::new());
+                }
+                if let Json::Object(place) = place {
+                    fill(place, from, &path, filled);
+                }
+            }
+            value if place.is_null() => {
+                *place = value;
+                filled(path);
+            }
+            _ => {}
         }
     }
 }

@@ -23,7 +23,8 @@ impl Check<'_> {
         self.fill_bucket(scenario, sharding);
         if sharding == Sharding::Parameters && scenario.parallelism.overlap_parameter_gather.is_none() {
             scenario.parallelism.overlap_parameter_gather = Some(Gather::default());
-            self.derived.insert(GATHER, "parameters that are shared are gathered for every pass".to_owned());
+            self.derived
+                .insert(GATHER.into(), "parameters that are shared are gathered for every pass".to_owned());
         }
         let data = transformer::data_parallel(scenario);
         let deployment = transformer::deployment(scenario);
@@ -63,15 +64,17 @@ impl Check<'_> {
         if overlap.bucket.is_none() && sharding < Sharding::Gradients {
             if scenario.model.layers().is_some() {
                 overlap.bucket = Bytes::parse("25 MiB").ok();
-                self.derived.insert(BUCKET, "as in PyTorch's DistributedDataParallel".to_owned());
+                self.derived.insert(BUCKET.into(), "as in PyTorch's DistributedDataParallel".to_owned());
                 return;
             }
             let copies = data.map_or(1, Count::get);
             let gradients = BUCKET_GRADIENTS.max(BUCKET_GRADIENTS_PER_COPY * copies);
             overlap.bucket = Bytes::parse(&format!("{} MB", gradients * each / 1_000_000)).ok();
             let millions = gradients / 1_000_000;
-            self.derived
-                .insert(BUCKET, format!("{millions} million gradients of {each} B, as in Megatron-LM"));
+            self.derived.insert(
+                BUCKET.into(),
+                format!("{millions} million gradients of {each} B, as in Megatron-LM"),
+            );
         }
     }
 }

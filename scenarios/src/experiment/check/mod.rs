@@ -13,6 +13,7 @@ mod sharding;
 mod storage;
 mod transformer;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hw_models::machine::Machine;
@@ -34,7 +35,7 @@ pub(super) struct Finding {
 }
 
 /// Settings that follow from others: path to the reason.
-pub(super) type Derived = BTreeMap<&'static str, String>;
+pub(super) type Derived = BTreeMap<Cow<'static, str>, String>;
 
 /// Checks `scenario`, typed from `tree`, and adds what follows from what is written and, where that depends on the model,
 /// what holds where nothing is written. What was found at `examples` is not the user's and takes part in no check.

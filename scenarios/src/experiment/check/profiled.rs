@@ -140,7 +140,7 @@ impl Check<'_> {
             Some(_) => {}
             None => {
                 scenario.parallelism.pipeline = Some(stages);
-                self.derived.insert("parallelism.pipeline", "one device per stage".to_owned());
+                self.derived.insert("parallelism.pipeline".into(), "one device per stage".to_owned());
             }
         }
         if let Some(recompute) = &scenario.techniques.recompute

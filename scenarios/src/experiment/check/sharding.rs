@@ -5,21 +5,14 @@ use workloads::model::transformer::ShardedTransformer;
 use workloads::plan::check_experts;
 
 use super::Check;
-use crate::plans::transformer::{dimensions, execution};
-use crate::schema::{Count, Scenario};
+use crate::plans::transformer::execution;
+use crate::schema::{Count, Scenario, Shape};
 
-/// What the workloads call wrong: the setting that says it, and others that have a part in it.
-const SETTINGS: [(&str, &str, &[&str]); 34] = [
-    ("layers", "model.transformer.layers", &[]),
-    ("hidden", "model.transformer.hidden", &[]),
-    ("heads", "model.transformer.heads", &[]),
+/// Names of wrong values in the workloads, the setting that says each, and others that have a part in it. Dimensions without
+/// others are not among them.
+const SETTINGS: [(&str, &str, &[&str]); 18] = [
     ("kv_heads", "model.transformer.kv_heads", &["model.transformer.heads"]),
     ("head_dim", "model.transformer.head_dim", &["model.transformer.heads"]),
-    ("ffn", "model.transformer.ffn", &[]),
-    ("vocabulary", "model.transformer.vocabulary", &[]),
-    ("max_positions", "model.transformer.max_positions", &[]),
-    ("window", "model.transformer.window", &[]),
-    ("encoder", "model.transformer.encoder", &[]),
     ("classes", "model.transformer.classes", &["model.transformer.encoder"]),
     (
         "tensor",
@@ -44,22 +37,14 @@ const SETTINGS: [(&str, &str, &[&str]); 34] = [
         ],
     ),
     ("expert", "parallelism.expert", &["model.transformer.experts.count"]),
-    ("experts.count", "model.transformer.experts.count", &[]),
     ("experts.top_k", "model.transformer.experts.top_k", &["model.transformer.experts.count"]),
-    ("experts.ffn", "model.transformer.experts.ffn", &[]),
     (
         "experts.busiest",
         "model.transformer.experts.load.busiest",
         &["model.transformer.experts.count", "model.transformer.experts.top_k"],
     ),
     ("experts.drawn", "model.transformer.experts.load.drawn.concentration", &[]),
-    ("experts.capacity_factor", "model.transformer.experts.capacity_factor", &[]),
-    ("experts.shared_ffn", "model.transformer.experts.shared_ffn", &[]),
     ("experts.dense_layers", "model.transformer.experts.dense_layers", &["model.transformer.layers"]),
-    ("latent.query_rank", "model.transformer.latent.query_rank", &[]),
-    ("latent.kv_rank", "model.transformer.latent.kv_rank", &[]),
-    ("latent.rotary_dim", "model.transformer.latent.rotary_dim", &[]),
-    ("latent.value_dim", "model.transformer.latent.value_dim", &[]),
     ("pipeline", "parallelism.pipeline", &["model.transformer.layers", "parallelism.schedule"]),
     (
         "stage_layers",
@@ -77,7 +62,7 @@ impl Check<'_> {
     /// Whether everything divides, with the values that would do where it does not.
     pub(super) fn sharding(&mut self, scenario: &Scenario) {
         let Some(settings) = scenario.model.transformer() else { return };
-        let (model, execution) = (dimensions(settings), execution(scenario));
+        let (model, execution) = (settings.dimensions(), execution(scenario));
         for invalid in ShardedTransformer::new(&model, &execution).err().into_iter().flatten() {
             self.invalid(&invalid);
         }
@@ -97,7 +82,12 @@ impl Check<'_> {
 
     fn invalid(&mut self, invalid: &Diagnostic) {
         let known = SETTINGS.iter().find(|(field, ..)| *field == invalid.path);
-        let (path, parts) = known.map_or(("model.transformer", &[][..]), |(_, path, parts)| (*path, *parts));
+        let dimension = format!("model.transformer.{}", invalid.path);
+        let (path, parts) = match known {
+            Some((_, path, parts)) => (*path, *parts),
+            None if Shape::scenario().at(&super::paths::keys(&dimension)).is_some() => (&*dimension, &[][..]),
+            None => ("model.transformer", &[][..]),
+        };
         let parts: Vec<&str> = parts.iter().copied().chain(["model.transformer.preset"]).collect();
         self.report_with(path, &parts, format!("`{path}`: {}", invalid.message), &invalid.remedy);
     }

@@ -8,7 +8,6 @@ use workloads::passes::{Facts, OnDrives};
 
 use super::Check;
 use crate::catalogue;
-use crate::plans::drives::members;
 use crate::schema::{Scenario, Storage};
 
 const NO_DRIVES: &str =
@@ -39,12 +38,11 @@ impl Check<'_> {
 
     /// Reports arrays whose drives are not there, or are another's.
     fn arrays(&mut self, storage: &Storage, machine: &Machine) {
-        let members: Vec<_> = storage.iter().map(|(name, array)| (name.as_str(), members(array))).collect();
-        let named = members.iter().map(|(name, members)| (*name, members));
+        let named = storage.iter().map(|(name, array)| (name.as_str(), array.drives.as_ref()));
         for error in arrays_of_node(machine, 0, named).err().into_iter().flatten() {
             let text = error.to_string();
             let (message, help) = split(&text);
-            let path = format!("storage.{}.drives", error.array());
+            let path = format!("storage.{}.drives", error.array);
             self.report_with(&path, &["machine"], message, help);
         }
     }

@@ -1,15 +1,13 @@
 //! What a transformer on a machine must satisfy.
 
-use hw_models::allocator::Fault;
+use hw_models::allocator::{Fault, Settings};
 use hw_models::machine::Machine;
 use workloads::model::transformer::Execution;
 use workloads::placement::Extent;
 
 use super::Check;
-use crate::plans;
 use crate::schema::{
-    self, BytesPerParameter, Count, Idle, LayersOf, Model, Parallelism, Precision, RecomputeMode, Scenario,
-    Software,
+    self, BytesPerParameter, Count, Idle, LayersOf, Parallelism, Precision, RecomputeMode, Scenario, Software,
 };
 
 /// Settings that are about other models.
@@ -32,7 +30,7 @@ impl Check<'_> {
         if let Some(recompute) = &mut scenario.techniques.recompute {
             recompute.mode.get_or_insert(RecomputeMode::Full);
         }
-        let Model::Transformer(model) = &mut scenario.model else { return };
+        let Some(model) = scenario.model.transformer_mut() else { return };
         let sized = self.dimensions(model);
         if scenario.training.sequence.is_none() {
             let message = "`training` does not say how long a sample is";
@@ -63,7 +61,7 @@ impl Check<'_> {
                 LayersOf::Torchtitan => (1, "torchtitan does not pad the vocabulary"),
             };
             software.vocabulary_multiple = Count::new(multiple.into());
-            self.derived.insert("software.vocabulary_multiple", reason.to_owned());
+            self.derived.insert("software.vocabulary_multiple".into(), reason.to_owned());
         }
         software.layers
     }
@@ -114,8 +112,10 @@ impl Check<'_> {
         if parallelism.data.is_none() {
             parallelism.data = Count::new(data);
             let of_context = if context > 1 { format!(" x {context}") } else { String::new() };
-            self.derived
-                .insert("parallelism.data", format!("{gpus} GPUs / ({tensor} x {stages}{of_context})"));
+            self.derived.insert(
+                "parallelism.data".into(),
+                format!("{gpus} GPUs / ({tensor} x {stages}{of_context})"),
+            );
         }
         if let Err(invalid) =
             extent.placed(&parallelism.placement.clone().unwrap_or_default(), machine.gpus())
@@ -177,7 +177,7 @@ impl Check<'_> {
 
     /// The allocator can be set so.
     pub(super) fn allocator(&mut self, scenario: &Scenario) {
-        for fault in plans::memory::settings(scenario).faults() {
+        for fault in scenario.memory.allocator.iter().flat_map(Settings::faults) {
             let (path, help) = match fault {
                 Fault::MaxSplitSize(_) => ("max_split_size", "write `max_split_size: 128 MiB`, or remove it"),
                 _ => ("roundup_power2_divisions", "write 1, 2, 4, 8, 16, 32 or 64, or remove it"),

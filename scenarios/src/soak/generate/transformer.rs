@@ -34,7 +34,7 @@ struct Split {
 
 /// The parts of a model that decide what goes with it.
 #[derive(Default)]
-struct Model {
+struct Dimensions {
     /// Experts of a layer; 0: none.
     experts: u64,
     sequence: u64,
@@ -75,17 +75,17 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
 }
 
 /// A model of which every chunk has one to three layers.
-fn model(draw: &mut Draw, settings: &mut Settings, split: &Split, positions: u64) -> Model {
+fn model(draw: &mut Draw, settings: &mut Settings, split: &Split, positions: u64) -> Dimensions {
     settings.set(&format!("{MODEL}.layers"), positions * draw.between(1, 3));
     let sequence = 2 * split.tensor * split.context * draw.one(&[32, 64, 128]);
-    let drawn = Model { sequence, ..Model::default() };
+    let drawn = Dimensions { sequence, ..Dimensions::default() };
     match draw.between(0, 9) {
         0..=2 => settings.set(&format!("{MODEL}.preset"), draw.one(&PRESETS)),
         3 if split.context == 1 => {
             settings.set(&format!("{MODEL}.preset"), draw.one(&ENCODERS));
             settings.set(&format!("{MODEL}.vocabulary"), 30_000);
             settings.maybe(draw, 40, &format!("{MODEL}.classes"), |draw| draw.between(2, 9).into());
-            return Model { sequence: sequence.min(512), ..drawn };
+            return Dimensions { sequence: sequence.min(512), ..drawn };
         }
         _ => return dimensions(draw, settings, split, drawn),
     }
@@ -93,7 +93,7 @@ fn model(draw: &mut Draw, settings: &mut Settings, split: &Split, positions: u64
 }
 
 /// Dimensions that divide by the ranks.
-fn dimensions(draw: &mut Draw, settings: &mut Settings, split: &Split, drawn: Model) -> Model {
+fn dimensions(draw: &mut Draw, settings: &mut Settings, split: &Split, drawn: Dimensions) -> Dimensions {
     let mut set = |key: &str, value: Value| settings.set(&format!("{MODEL}.{key}"), value);
     let kv_heads = split.tensor * split.context * draw.between(1, 3);
     let heads = kv_heads * draw.one(&[1, 1, 2, 4]);
@@ -131,7 +131,7 @@ fn dimensions(draw: &mut Draw, settings: &mut Settings, split: &Split, drawn: Mo
     set("bias", json!(draw.one(&["none", "qkv"])));
     set("parallel_residual", json!(false));
     set("experts", experts_of(draw, experts, 128 * split.tensor));
-    Model { experts, ..drawn }
+    Dimensions { experts, ..drawn }
 }
 
 fn experts_of(draw: &mut Draw, count: u64, width: u64) -> Value {
@@ -155,7 +155,13 @@ fn experts_of(draw: &mut Draw, count: u64, width: u64) -> Value {
 }
 
 /// Writes batches and number formats; the precision.
-fn training(draw: &mut Draw, settings: &mut Settings, node: Node, model: &Model, count: u64) -> &'static str {
+fn training(
+    draw: &mut Draw,
+    settings: &mut Settings,
+    node: Node,
+    model: &Dimensions,
+    count: u64,
+) -> &'static str {
     settings.set("training.sequence", model.sequence);
     settings.set("training.micro_batch", draw.one(&[1, 1, 2, 4]));
     settings.set("training.accumulate", count);
@@ -172,7 +178,7 @@ fn training(draw: &mut Draw, settings: &mut Settings, node: Node, model: &Model,
     precision
 }
 
-fn parallelism(draw: &mut Draw, settings: &mut Settings, split: &Split, model: &Model) {
+fn parallelism(draw: &mut Draw, settings: &mut Settings, split: &Split, model: &Dimensions) {
     let mut set = |key: &str, value: Value| settings.set(&format!("parallelism.{key}"), value);
     for (key, ranks) in [("tensor", split.tensor), ("context", split.context), ("pipeline", split.stages)] {
         if ranks > 1 {

@@ -104,7 +104,12 @@ fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
         tied_embedding: false,
         ..Transformer::gpt(model.layers, model.hidden, model.heads, model.vocabulary, model.max_positions)
     };
-    let fusion = Fusion { gelu: execution.fusion.gelu, optimizer: execution.fusion.optimizer, ..EAGER };
+    let fusion = Fusion {
+        gelu: execution.fusion.gelu,
+        optimizer: execution.fusion.optimizer,
+        softmax_keys: execution.fusion.softmax_keys,
+        ..EAGER
+    };
     let states = States::CopiedGradients;
     let Execution { micro_batch, sequence, attention, .. } = *execution;
     let alone = Execution {

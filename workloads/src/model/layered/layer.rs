@@ -13,7 +13,6 @@ pub struct LayerList {
     #[schemars(extend("examples" = [["flatten", { "linear": { "outputs": 10 } }, "cross_entropy"]]))]
     pub list: Vec<Layer>,
     /// Layers that start from other tokens and attend to the result of `list`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decoder: Option<DecoderList>,
 }
 
@@ -22,7 +21,6 @@ pub struct LayerList {
 #[serde(deny_unknown_fields)]
 pub struct DecoderList {
     /// Tokens of a sample; as many as go into the encoder when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u32>,
     /// Layers, one after the other, of which an `embedding` comes first.
     #[schemars(extend("examples" = [[{ "embedding": { "vocabulary": 100, "width": 64 } }, "cross_entropy"]]))]
@@ -35,19 +33,14 @@ pub struct DecoderList {
 #[schemars(extend("examples" = [{ "channels": 3, "height": 224, "width": 224 }]))]
 pub struct Input {
     /// Channels of an image or a signal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<u32>,
     /// Rows of an image.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub height: Option<u32>,
     /// Columns of an image.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<u32>,
     /// Values of a signal in each channel.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u32>,
     /// Entries of a vocabulary.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u32>,
 }
 
@@ -205,7 +198,6 @@ pub struct Pool {
     #[schemars(extend("examples" = [2]))]
     pub kernel: u32,
     /// Step of the window; its extent when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stride: Option<u32>,
     /// Places without value on each side.
     #[serde(default)]
@@ -262,7 +254,6 @@ pub struct Attention {
     #[schemars(extend("examples" = [12]))]
     pub heads: u32,
     /// Width of a head; that of the tokens over `heads` when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_dim: Option<u32>,
     /// Tokens see no later ones.
     #[serde(default)]
@@ -280,7 +271,6 @@ pub struct Attention {
     #[serde(default = "yes")]
     pub dropout: bool,
     /// How distances enter the scores.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distances: Option<Distances>,
 }
 
@@ -330,10 +320,8 @@ pub struct Experts {
     #[schemars(extend("examples" = [3072]))]
     pub width: u32,
     /// Most tokens of a sample that an expert takes; later ones pass by. All when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
     /// How many experts are chosen, all by as many tokens; the others get none. All when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen: Option<u32>,
     /// Between the products.
     #[serde(default)]

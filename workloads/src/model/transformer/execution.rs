@@ -79,6 +79,8 @@ pub enum AttentionKernel {
 pub struct Fusion {
     /// Scale, mask and softmax of materialised attention.
     pub softmax: SoftmaxFusion,
+    /// Most keys that Megatron-LM's kernel takes: 2,048 or 4,096 by release.
+    pub softmax_keys: u32,
     /// Bias and GeLU, or SiLU and product.
     pub activation: bool,
     /// Bias, dropout and addition to the residual stream.
@@ -125,14 +127,14 @@ pub enum AddedTo {
     Any,
 }
 
-/// When scale, mask and softmax are one kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether scale, mask and softmax of materialised attention are one kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "FusedSoftmax")]
 pub enum SoftmaxFusion {
-    /// When Megatron-LM's kernel takes the shape, with so many keys at most (2,048 or 4,096 by release).
-    Auto {
-        /// Most keys.
-        keys_max: u32,
-    },
+    /// Where Megatron-LM's kernel takes the shape: micro-batch times heads of a rank a multiple of 4, more than 16 keys.
+    #[default]
+    Auto,
     /// Always.
     On,
     /// Never.
@@ -223,7 +225,8 @@ impl Execution {
 impl Fusion {
     /// All that Megatron-LM does by default, the softmax where its kernel takes the shape.
     pub const ALL: Self = Self {
-        softmax: SoftmaxFusion::Auto { keys_max: 4_096 },
+        softmax: SoftmaxFusion::Auto,
+        softmax_keys: 4_096,
         activation: true,
         residual: true,
         gradient_accumulation: AddedTo::Single,

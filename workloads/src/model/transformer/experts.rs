@@ -1,12 +1,11 @@
 //! The dimensions of a mixture of experts.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::Routing;
 
 /// Layers whose MLP is a mixture of experts: a router sends each token to a few of them (Shazeer et al. 2017).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Experts {
     /// Experts of a layer, E.
     pub count: u32,
@@ -16,13 +15,11 @@ pub struct Experts {
     pub ffn: u32,
     /// Inner width of the MLP that all tokens go through beside, where there is one; several are as one of their widths
     /// together.
-    #[serde(default)]
     pub shared_ffn: Option<u32>,
     /// Layers before the first with experts.
-    #[serde(default)]
     pub dense_layers: u32,
-    /// How the router deals tokens out.
-    #[serde(default)]
+    /// How the router deals tokens out, which no model says.
+    #[serde(skip)]
     pub routing: Routing,
 }
 

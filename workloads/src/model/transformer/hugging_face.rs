@@ -7,25 +7,10 @@ use thiserror::Error;
 
 use super::{Bias, Encoder, Experts, LatentAttention, Mlp, Norm, Positions, Routing, Transformer};
 
-/// Why a `config.json` is not understood.
-#[derive(Debug, Error)]
-pub enum HuggingFaceError {
-    /// It cannot be read.
-    #[error("config.json: {0}")]
-    Io(#[from] std::io::Error),
-    /// It is not a JSON object, or too long.
-    #[error("config.json: {0}")]
-    Syntax(String),
-    /// Its architecture is not one of the known ones.
-    #[error("config.json: `model_type` is {found}; supported are {}", names())]
-    Architecture {
-        /// What it is, quoted, or that it is missing.
-        found: String,
-    },
-    /// Fields are missing or have values that are not supported; all of them.
-    #[error("config.json: {}", .0.join("; "))]
-    Fields(Vec<String>),
-}
+/// A `config.json` that is not understood, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("config.json: {0}")]
+pub struct HuggingFaceError(String);
 
 /// Longest file that is read; real ones have a few kilobytes.
 const BYTES_MAX: u64 = 1 << 20;
@@ -59,20 +44,19 @@ impl Transformer {
     /// When it is no such file, or all that is missing or not supported in it.
     pub fn from_hugging_face(reader: impl Read) -> Result<Self, HuggingFaceError> {
         let mut text = Vec::new();
-        reader.take(BYTES_MAX + 1).read_to_end(&mut text)?;
+        let unreadable = |error: std::io::Error| HuggingFaceError(error.to_string());
+        reader.take(BYTES_MAX + 1).read_to_end(&mut text).map_err(unreadable)?;
         if text.len() as u64 > BYTES_MAX {
-            return Err(HuggingFaceError::Syntax(format!(
+            return Err(HuggingFaceError(format!(
                 "longer than {BYTES_MAX} bytes: not a model configuration"
             )));
         }
         let fields = match serde_json::from_slice(&text) {
             Ok(Value::Object(fields)) => fields,
             Ok(_) => {
-                return Err(HuggingFaceError::Syntax(
-                    "expected an object, `{ \"model_type\": ... }`".to_owned(),
-                ));
+                return Err(HuggingFaceError("expected an object, `{ \"model_type\": ... }`".to_owned()));
             }
-            Err(error) => return Err(HuggingFaceError::Syntax(error.to_string())),
+            Err(error) => return Err(HuggingFaceError(error.to_string())),
         };
         let name = fields.get("model_type").and_then(Value::as_str);
         let Some((_, read)) = ARCHITECTURES.iter().find(|(known, _)| Some(*known) == name) else {
@@ -80,7 +64,8 @@ impl Transformer {
                 .filter(|name| LISTS.contains(name))
                 .map_or("", |_| " (a list of layers: see `model.layers`)");
             let found = name.map_or_else(|| "missing".to_owned(), |name| format!("`{name}`{list}"));
-            return Err(HuggingFaceError::Architecture { found });
+            let names = names();
+            return Err(HuggingFaceError(format!("`model_type` is {found}; supported are {names}")));
         };
         let mut fields = Fields { fields, problems: Vec::new() };
         let model = read(&mut fields);
@@ -88,7 +73,7 @@ impl Transformer {
             let invalid = model.validate().err().into_iter().flatten();
             fields.problems.extend(invalid.map(|invalid| invalid.to_string()));
         }
-        if fields.problems.is_empty() { Ok(model) } else { Err(HuggingFaceError::Fields(fields.problems)) }
+        if fields.problems.is_empty() { Ok(model) } else { Err(HuggingFaceError(fields.problems.join("; "))) }
     }
 }
 

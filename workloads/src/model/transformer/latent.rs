@@ -4,7 +4,7 @@
 //! The operators are those of Megatron-LM's `MLASelfAttention` with fused rotation: the layers to the narrow vectors are
 //! whole on every tensor rank and see its part of the sequence, those to the heads are shared by columns.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::Transformer;
 use super::draft::{Draft, Issue, Name};
@@ -15,11 +15,9 @@ use super::residual::add_gradients;
 use crate::graph::operator::{CollectiveKind, Group, StreamClass};
 
 /// Dimensions of latent attention, beside the heads of a model, whose `head_dim` is the part that is not rotated.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LatentAttention {
     /// Width of the vector that queries come from; none: they come from the residual stream.
-    #[serde(default)]
     pub query_rank: Option<u32>,
     /// Width of the vector that keys and values come from.
     pub kv_rank: u32,

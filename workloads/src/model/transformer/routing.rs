@@ -13,13 +13,15 @@
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use hw_models::settings::Share;
 
 use super::Experts;
 
 /// How a router deals tokens out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routing {
     /// Which experts tokens choose, the same on all ranks.
     pub load: Load,
@@ -32,26 +34,37 @@ pub struct Routing {
 }
 
 /// Which experts tokens choose.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "ExpertLoad")]
 pub enum Load {
     /// All alike.
     #[default]
     Even,
-    /// One gets such a share of all rows (billionths), the others as much each.
-    Busiest(u64),
+    /// One gets such a share of all rows, the others as much each.
+    Busiest(Share),
     /// Shares are drawn from a symmetric Dirichlet distribution.
-    Drawn {
-        /// Its concentration (billionths): 1 makes all shares equally likely, more makes them even.
-        concentration: u64,
-        /// The root of the draw.
-        seed: u64,
-    },
+    Drawn(DrawnLoad),
+}
+
+/// A draw of the shares of experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DrawnLoad {
+    /// Concentration of the distribution: 1 makes all shares equally likely, 100 makes them nearly even.
+    #[schemars(extend("examples" = [10]))]
+    pub concentration: Share,
+    /// The root of the draw; 1 when absent.
+    #[serde(default = "first_seed")]
+    pub seed: u64,
+}
+
+const fn first_seed() -> u64 {
+    1
 }
 
 /// Most rows of an expert.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
     /// f, over the even share (billionths).
     pub factor: u64,
@@ -107,11 +120,14 @@ impl Experts {
         match self.routing.load {
             Load::Even => vec![1; self.count as usize],
             Load::Busiest(share) => {
+                let share = share.billionths();
                 let mut weights = vec![ONE - share; self.count as usize];
                 weights[0] = share * others.max(1);
                 weights
             }
-            Load::Drawn { concentration, seed } => draw(self.count, concentration, seed),
+            Load::Drawn(DrawnLoad { concentration, seed }) => {
+                draw(self.count, concentration.billionths(), seed)
+            }
         }
     }
 
@@ -121,6 +137,7 @@ impl Experts {
         match self.routing.load {
             Load::Even => {}
             Load::Busiest(share) => {
+                let share = share.billionths();
                 let (least, most) = (ONE / u64::from(self.count), ONE / u64::from(self.top_k));
                 if !(least..=most).contains(&share) {
                     let problem = format!(
@@ -134,7 +151,8 @@ impl Experts {
                     wrong("experts.busiest", problem);
                 }
             }
-            Load::Drawn { concentration, .. } => {
+            Load::Drawn(DrawnLoad { concentration, .. }) => {
+                let concentration = concentration.billionths();
                 if !(1..=CONCENTRATION_MAX).contains(&concentration) {
                     let problem = format!(
                         "{} is no concentration: use more than 0 and at most 1000",

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
 
-use super::{Encoder, Experts, LatentAttention};
+use super::{Encoder, Experts, LatentAttention, TransformerSettings};
 
 /// A decoder or encoder transformer. In files `kv_heads`, `head_dim` and `ffn` may be left out (`heads`, `hidden / heads` and
 /// `4 hidden`), and what is not a number is that of GPT-2 and GPT-3.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "TransformerSettings")]
 pub struct Transformer {
     /// Layers, L.
     pub layers: u32,
@@ -218,8 +218,13 @@ impl Transformer {
         if self.positions == Positions::Rotary && !self.head_dim.is_multiple_of(2) {
             wrong("head_dim", format!("rotary positions turn pairs, {} is odd", self.head_dim));
         }
-        if self.window == Some(0) {
-            wrong("window", "0 tokens; leave it out for attention over all".to_owned());
+        if let Some(window) = self.window
+            && !(1..=POSITIONS_MAX).contains(&window)
+        {
+            let problem = format!(
+                "{window} tokens are not between 1 and {POSITIONS_MAX}: leave it out for attention over all"
+            );
+            wrong("window", problem);
         }
         if self.experts.is_some() && self.bias == Bias::All {
             wrong("bias", "experts are computed without biases: use `none` or `qkv`".to_owned());
@@ -281,63 +286,5 @@ impl Transformer {
             Mlp::Gelu => 1,
             Mlp::Swiglu => 2,
         }
-    }
-}
-
-/// A transformer as files give it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    layers: u32,
-    hidden: u32,
-    heads: u32,
-    vocabulary: u32,
-    max_positions: u32,
-    kv_heads: Option<u32>,
-    head_dim: Option<u32>,
-    ffn: Option<u32>,
-    tied_embedding: Option<bool>,
-    norm: Option<Norm>,
-    mlp: Option<Mlp>,
-    bias: Option<Bias>,
-    positions: Option<Positions>,
-    dropout: Option<bool>,
-    parallel_residual: Option<bool>,
-    window: Option<u32>,
-    experts: Option<Experts>,
-    latent: Option<LatentAttention>,
-    encoder: Option<Encoder>,
-    classes: Option<u32>,
-}
-
-impl TryFrom<Written> for Transformer {
-    type Error = String;
-
-    fn try_from(written: Written) -> Result<Self, String> {
-        let Written { layers, hidden, heads, vocabulary, max_positions, .. } = written;
-        if written.head_dim.is_none() && (heads == 0 || !hidden.is_multiple_of(heads)) {
-            return Err(format!(
-                "{heads} heads do not divide hidden {hidden}: give `head_dim`, or other `heads`"
-            ));
-        }
-        let gpt = Self::gpt(layers, hidden, heads, vocabulary, max_positions);
-        Ok(Self {
-            kv_heads: written.kv_heads.unwrap_or(gpt.kv_heads),
-            head_dim: written.head_dim.unwrap_or(gpt.head_dim),
-            ffn: written.ffn.unwrap_or(gpt.ffn),
-            tied_embedding: written.tied_embedding.unwrap_or(gpt.tied_embedding),
-            norm: written.norm.unwrap_or(gpt.norm),
-            mlp: written.mlp.unwrap_or(gpt.mlp),
-            bias: written.bias.unwrap_or(gpt.bias),
-            positions: written.positions.unwrap_or(gpt.positions),
-            dropout: written.dropout.unwrap_or(gpt.dropout),
-            parallel_residual: written.parallel_residual.unwrap_or(gpt.parallel_residual),
-            window: written.window,
-            experts: written.experts,
-            latent: written.latent,
-            encoder: written.encoder,
-            classes: written.classes,
-            ..gpt
-        })
     }
 }

@@ -120,7 +120,7 @@ fn choose(fusion: Fusion, batches: u64, keys: u64, dtype: Dtype) -> (bool, Strin
     match fusion.softmax {
         SoftmaxFusion::On => (true, "fused, as asked".to_owned()),
         SoftmaxFusion::Off => (false, "unfused, as asked".to_owned()),
-        SoftmaxFusion::Auto { keys_max } => match obstacle(batches, keys, dtype, u64::from(keys_max)) {
+        SoftmaxFusion::Auto => match obstacle(batches, keys, dtype, u64::from(fusion.softmax_keys)) {
             None => (true, format!("fused: {batches} matrices of scores, {keys} keys, {}", dtype.name())),
             Some(obstacle) => (false, format!("unfused: {obstacle}")),
         },

@@ -22,11 +22,9 @@ pub struct Bpipe {
     pub policy: EvictionPolicy,
     /// Rate of transfers within a pair of stages of a profiled pipeline; `hidden` when absent. Those of
     /// a transformer go over the links of the machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub transfer: Option<PairTransfer>,
     /// Micro-batches that a stage may hold, one of which is computed and one fetched;
     /// `ceil((p + 2) / 2)` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<Count<2, 65_536>>,
 }
 

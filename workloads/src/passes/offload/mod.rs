@@ -44,7 +44,6 @@ const SMALLEST: u64 = 16 << 20;
 #[serde(deny_unknown_fields, default)]
 pub struct ActivationOffload {
     /// Smaller tensors stay; 16 MiB when absent, 8 Mi elements of two bytes as in SSDTrain.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub smallest: Option<Bytes>,
     /// Activations of each micro-batch that stay on every GPU, for each chunk of its stage.
     pub keep: Keep,

@@ -12,26 +12,19 @@ use crate::model::transformer::{LayerRecompute, Recompute as RecomputeMode};
 #[serde(deny_unknown_fields, default)]
 pub struct Recompute {
     /// What layers of a transformer recompute; `full` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<RecomputeMode>,
     /// `full` ends with the last tensor that the backward pass needs, as PyTorch's checkpoints without
     /// reentrance do from 2.1 on, rather than with the layer, as Megatron-LM's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub early_stop: Option<bool>,
     /// First layers of each chunk of a stage that do; all when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<Count<1, 4_096>>,
     /// What the other layers recompute; nothing when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<RecomputeMode>,
     /// Time of the extra forward pass of a profiled pipeline; the stage's forward time when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub forward: Option<PerStage<Duration>>,
     /// Stages of a profiled pipeline that recompute; all when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stages: Option<StageSet>,
     /// Checkpoint that a stage of a profiled pipeline keeps of each micro-batch; nothing when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub keeps: Option<PerStage<Bytes>>,
 }
 

@@ -5,7 +5,7 @@ use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
 use hw_models::copies::COPIES;
 use hw_models::host::{HOST, HostCosts, OpClass};
 use hw_models::kernels::{KERNELS, KernelCatalogue, Libraries};
-use hw_models::machine::{Machine, ModelSpec, PartsSpec};
+use hw_models::machine::{Machine, Parts};
 use sim_core::time::Time;
 use sim_core::{Options, simulate};
 use workloads::graph::block::Block;
@@ -142,9 +142,8 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
         serde_yaml::from_str(text).unwrap()
     }
     let catalogue = Catalogue::embedded(serde_yaml::Deserializer::from_str).unwrap();
-    let gpu = ModelSpec { name: "gpu".to_owned(), model: "a100-sxm4-80gb".to_owned() };
-    let machine =
-        Machine::from_parts(&catalogue, &PartsSpec { gpus: vec![gpu], ..PartsSpec::default() }, &[]).unwrap();
+    let gpus = [("gpu".to_owned(), "a100-sxm4-80gb".to_owned())].into();
+    let machine = Machine::from_parts(&catalogue, &Parts { gpus, ..Parts::default() }).unwrap();
     let (kernels, collectives): (KernelCatalogue, CollectiveCatalogue) = (parse(KERNELS), parse(COLLECTIVES));
     let mut host: HostCosts = parse(HOST);
     for synchronise in [0.0, 5.0, 500.0] {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use hw_models::machine::Degrade;
 use hw_models::settings::Count;
 use sim_core::fixed::Rate;
 use sim_core::id::{CauseId, RouteId};
@@ -144,7 +143,7 @@ fn a_slow_way_slows_the_copies_of_its_pair() {
     let even = caps(&world);
     assert!(even.iter().flatten().all(|cap| *cap == even[0][0]));
     // Stage 1 is on GPU 2, its partner on GPU 3; of the NVLinks of the first pair nothing is slow.
-    let slow = caps(&world.slowed(Degrade::PartRate("node[0].gpu[3]".to_owned(), 0.5)));
+    let slow = caps(&world.slowed("{ part: 'node[0].gpu[3]', rate: 50 % }"));
     assert_eq!((&slow[0], &slow[2], &slow[3]), (&even[0], &even[2], &even[3]));
     assert!(slow[1].iter().all(|cap| 2 * cap.0 == even[1][0].0), "{slow:?}, {even:?}");
 }

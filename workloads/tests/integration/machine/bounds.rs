@@ -1,6 +1,6 @@
 //! No step is faster than its busiest rank alone, and where nothing contends none is slower.
 
-use hw_models::machine::{Machine, ModelSpec, PartsSpec};
+use hw_models::machine::{Machine, Parts};
 use sim_core::time::Time;
 use workloads::graph::operator::{Tensor, TensorId};
 use workloads::hardware::kernel;
@@ -72,9 +72,9 @@ fn round_trip(ran: &Ran, stage: u32) -> Time {
 #[test]
 fn a_single_gpu_takes_the_sum_of_its_operators() {
     let world = World::dgx_a100(1);
-    let gpu = ModelSpec { name: "gpu".to_owned(), model: "a100-sxm4-80gb".to_owned() };
-    let parts = PartsSpec { gpus: vec![gpu], ..PartsSpec::default() };
-    let machine = Machine::from_parts(&world.catalogue, &parts, &[]).unwrap();
+    let gpus = [("gpu".to_owned(), "a100-sxm4-80gb".to_owned())].into();
+    let parts = Parts { gpus, ..Parts::default() };
+    let machine = Machine::from_parts(&world.catalogue, &parts).unwrap();
     let hardware = world.hardware(&machine);
     let kernels = hardware.kernel_model(1.0).unwrap();
     let gap = hardware.host.gap_in_stream.time().0;

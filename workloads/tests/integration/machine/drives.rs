@@ -1,7 +1,7 @@
 //! Arrays of drives that several techniques use.
 
 use hw_models::settings::{Bytes, Count};
-use hw_models::storage::{Members, PATHS, PathCatalogue, PathParameters};
+use hw_models::storage::{DriveSet, PATHS, PathCatalogue, PathParameters};
 use sim_core::outcome::End;
 use workloads::model::transformer::{AttentionKernel, Sharding, States};
 use workloads::names::kind;
@@ -16,7 +16,7 @@ pub(super) fn path(name: &str) -> PathParameters {
     paths[name].clone()
 }
 
-pub(super) fn array(name: &str, members: Members) -> DriveArray {
+pub(super) fn array(name: &str, members: Option<DriveSet>) -> DriveArray {
     DriveArray {
         name: name.to_owned(),
         members,
@@ -27,8 +27,8 @@ pub(super) fn array(name: &str, members: Members) -> DriveArray {
 }
 
 /// Drives from one to before another.
-pub(super) fn drives(from: u32, to: u32) -> Members {
-    Members::Named((from..to).map(|drive| format!("ssd[{drive}]")).collect())
+pub(super) fn drives(from: u32, to: u32) -> Option<DriveSet> {
+    Some(DriveSet::Named((from..to).map(|drive| format!("ssd[{drive}]")).collect()))
 }
 
 /// Two copies of a model with states and activations on drives.
@@ -108,10 +108,10 @@ fn arrays_that_cannot_be_are_refused() {
         let error = world().build(&plan).unwrap_err();
         assert!(matches!(error, PlanError::Invalid(_)) && error.to_string().contains(word), "{error}");
     };
-    refused(vec![array("nvme", Members::First(9))], &[0], "which has 8");
-    refused(vec![array("nvme", Members::All), array("more", drives(7, 8))], &[1], "which `nvme` has, too");
+    refused(vec![array("nvme", Some(DriveSet::First(Count::literal(9))))], &[0], "which has 8");
+    refused(vec![array("nvme", None), array("more", drives(7, 8))], &[1], "which `nvme` has, too");
     let other = DriveArray { to_gpu: path("bounce"), ..array("other", drives(2, 4)) };
     refused(vec![array("nvme", drives(0, 2)), other], &[0, 1], "go the same way");
-    let whole = DriveArray { to_gpu: path("direct"), ..array("nvme", Members::All) };
+    let whole = DriveArray { to_gpu: path("direct"), ..array("nvme", None) };
     refused(vec![whole], &[0], "in host memory on its way");
 }

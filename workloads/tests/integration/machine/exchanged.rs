@@ -284,7 +284,7 @@ pub(super) fn narrow_weights(plan: &TransformerPlan) -> u64 {
 /// Weights of linear layers take one byte of two in each gather: of the 3 Psi elements (see above) 2 are gathered.
 #[test]
 fn weights_in_8_bits_are_gathered_so() {
-    let cluster = ClusterSpec { node: "dgx-h100".to_owned(), count: 1, ..ClusterSpec::default() };
+    let cluster = Cluster::new("dgx-h100", 1);
     let world = World::of(cluster).roomy();
     let sent = |gathers| {
         let mut plan = eight(Sharding::Parameters, fsdp(1, 1, true), 2);

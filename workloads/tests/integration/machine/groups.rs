@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hw_models::collectives::{Collective, CollectiveKind, InsideLink, plan};
-use hw_models::machine::ClusterSpec;
+use hw_models::machine::Cluster;
 use hw_models::settings::Count;
 use sim_core::fixed::Ratio;
 use sim_core::id::FluidId;
@@ -17,7 +17,7 @@ use super::World;
 
 /// A node whose ranks form tensor groups of so many.
 fn groups_of(node: &str, tensor: u32, check: impl Fn(&Job<'_>, &Site)) {
-    let world = World::of(ClusterSpec { node: node.to_owned(), count: 1, ..ClusterSpec::default() });
+    let world = World::of(Cluster::new(node, 1));
     let machine = world.machine();
     let extent = Extent::new(tensor, 8 / tensor, 1);
     let job = Job {

@@ -1,7 +1,7 @@
 //! Hosts that issue the work: a device starts nothing before it is issued, and nobody issues twice.
 
 use hw_models::host::OpClass;
-use hw_models::machine::{Machine, ModelSpec, PartsSpec};
+use hw_models::machine::{Machine, Parts};
 use sim_core::outcome::End;
 use sim_core::time::Time;
 use workloads::graph::operator::{Tensor, TensorId};
@@ -22,9 +22,9 @@ use crate::plans::schedules;
 #[test]
 fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
     let mut world = World::dgx_a100(1);
-    let gpu = ModelSpec { name: "gpu".to_owned(), model: "a100-sxm4-80gb".to_owned() };
-    let parts = PartsSpec { gpus: vec![gpu], ..PartsSpec::default() };
-    let machine = Machine::from_parts(&world.catalogue, &parts, &[]).unwrap();
+    let gpus = [("gpu".to_owned(), "a100-sxm4-80gb".to_owned())].into();
+    let parts = Parts { gpus, ..Parts::default() };
+    let machine = Machine::from_parts(&world.catalogue, &parts).unwrap();
     // From hardly waiting for the host to wholly.
     for (launch_us, share) in [(0.0, 0.0..0.01), (8.0, 0.01..0.1), (20.0, 0.2..0.8), (200.0, 0.8..1.0)] {
         world.host.launch.us = launch_us;

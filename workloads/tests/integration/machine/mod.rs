@@ -30,7 +30,7 @@ use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
 use hw_models::copies::{COPIES, CopyCatalogue};
 use hw_models::host::{HOST, HostCosts};
 use hw_models::kernels::{KERNELS, KernelCatalogue, Libraries};
-use hw_models::machine::{ClusterSpec, Degrade, Machine};
+use hw_models::machine::{Cluster, Degrade, Machine};
 use serde::de::DeserializeOwned;
 use sim_core::fixed::RATE_BITS;
 use sim_core::fold::fold;
@@ -62,21 +62,21 @@ pub(crate) struct World {
     collectives: CollectiveCatalogue,
     host: HostCosts,
     copies: CopyCatalogue,
-    cluster: ClusterSpec,
+    cluster: Cluster,
 }
 
 impl World {
     /// Nodes of eight A100 of 80 GB with NVLink and a network interface each.
     fn dgx_a100(count: u32) -> Self {
-        Self::of(ClusterSpec { node: "dgx-a100-80g".to_owned(), count, ..ClusterSpec::default() })
+        Self::of(Cluster::new("dgx-a100-80g", count))
     }
 
     /// A node of the catalogue.
     fn of_node(name: &str) -> Self {
-        Self::of(ClusterSpec { node: name.to_owned(), count: 1, ..ClusterSpec::default() })
+        Self::of(Cluster::new(name, 1))
     }
 
-    fn of(cluster: ClusterSpec) -> Self {
+    fn of(cluster: Cluster) -> Self {
         fn parse<T: DeserializeOwned>(text: &str) -> T {
             serde_yaml::from_str(text).expect("the embedded catalogue")
         }
@@ -106,7 +106,9 @@ impl World {
         self
     }
 
-    fn slowed(mut self, line: Degrade) -> Self {
+    /// The world with a line of `degrade`.
+    fn slowed(mut self, line: &str) -> Self {
+        let line: Degrade = serde_yaml::from_str(line).expect("a line of `degrade`");
         self.cluster.degrade.push(line);
         self
     }

@@ -1,9 +1,8 @@
 //! Activations that are in host memory between the passes.
 
 use hw_models::allocator::Request;
-use hw_models::machine::ClusterSpec;
+use hw_models::machine::Cluster;
 use hw_models::settings::{Bytes, Count};
-use hw_models::storage::Members;
 use proptest::prelude::*;
 use sim_core::outcome::End;
 use sim_core::time::Time;
@@ -40,11 +39,7 @@ fn box_of_eight() -> World {
 /// Eight GPUs below one link of a host, which gives each direction what it has whatever the other does; all links are so many
 /// times as fast as they are.
 pub(super) fn box_with_links(factor: f64) -> World {
-    let mut world = World::of(ClusterSpec {
-        node: "supermicro-4029gp-trt3".to_owned(),
-        count: 1,
-        ..ClusterSpec::default()
-    });
+    let mut world = World::of(Cluster::new("supermicro-4029gp-trt3", 1));
     let link = world.catalogue.links.get_mut("pcie3").unwrap().copies.as_mut().unwrap();
     for way in [&mut link.to_device, &mut link.from_device] {
         way.alone *= factor;
@@ -265,12 +260,11 @@ fn layers_that_stay_do_not_cross_the_link() {
 /// told with the array's name.
 #[test]
 fn activations_can_be_on_drives() {
-    let mut world =
-        World::of(ClusterSpec { node: "dgx-a100-80g".to_owned(), count: 1, ..ClusterSpec::default() });
+    let mut world = World::of(Cluster::new("dgx-a100-80g", 1));
     let mut plan = offloading(Some(ActivationOffload { store: Store::Produced, ..ALL }), 8, 1);
     let saved = world.completed(&offloading(None, 1, 1)).activations(0);
     for path in ["gpu-direct", "bounce"] {
-        let nvme = DriveArray { to_gpu: drives::path(path), ..array("nvme", Members::All) };
+        let nvme = DriveArray { to_gpu: drives::path(path), ..array("nvme", None) };
         plan.deployment.drives = Drives { arrays: vec![nvme], states: Vec::new(), activations: vec![0] };
         let ran = world.completed(&plan);
         let peak = |name: &str| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hw_models::machine::{ClusterSpec, Degrade};
+use hw_models::machine::Cluster;
 use workloads::model::transformer::Transformer;
 use workloads::names::cause;
 use workloads::schedule::LaneKind;
@@ -12,12 +12,7 @@ use super::{Ran, TransformerPlan, World, gpt, plan, sum};
 #[test]
 fn without_nvlink_communication_takes_over() {
     let plan = plan(gpt(4), [8, 1, 1], 4);
-    let cluster = ClusterSpec {
-        node: "epyc-pcie-8x".to_owned(),
-        gpu: Some("a100-pcie-80gb".to_owned()),
-        count: 1,
-        ..ClusterSpec::default()
-    };
+    let cluster = Cluster { gpu: Some("a100-pcie-80gb".to_owned()), ..Cluster::new("epyc-pcie-8x", 1) };
     let (nvlink, pcie) = (World::dgx_a100(1).completed(&plan), World::of(cluster).completed(&plan));
     let spent = |ran: &Ran, name| ran.spent(0, 0, name).as_secs();
     let ratio = |name| spent(&pcie, name) / spent(&nvlink, name);
@@ -48,8 +43,8 @@ fn a_straggler_is_waited_for_by_all() {
         let plan = plan(gpt(8), split, 8);
         let even = World::dgx_a100(1).completed(&plan);
         for (gpu, clock) in [(0, 0.5), (5, 0.7)] {
-            let slow = Degrade::Clock(format!("node[0].gpu[{gpu}]"), clock);
-            let ran = World::dgx_a100(1).slowed(slow).completed(&plan);
+            let slow = format!("{{ part: 'node[0].gpu[{gpu}]', clock: {clock} }}");
+            let ran = World::dgx_a100(1).slowed(&slow).completed(&plan);
             assert_straggler(&even, &ran, gpu, clock);
         }
     }
@@ -87,7 +82,7 @@ fn half_a_link_slows_what_crosses_it_and_nothing_else() {
     let (machine, whole) = (world.machine(), world.completed(&plan));
     for replica in [0, 5] {
         let nic = machine.part(machine.nic_of(machine.gpu(replica)).unwrap()).name;
-        let half = world.clone().slowed(Degrade::PartRate(nic, 0.5)).completed(&plan);
+        let half = world.clone().slowed(&format!("{{ part: '{nic}', rate: 50 % }}")).completed(&plan);
         assert_only_its_pipeline_is_slower(&whole, &half, replica, [true, true]);
     }
 }
@@ -96,25 +91,20 @@ fn half_a_link_slows_what_crosses_it_and_nothing_else() {
 #[test]
 fn half_an_nvlink_or_pcie_link_slows_the_way_in_its_direction() {
     let plan = plan(gpt(4), [1, 2, 2], 4);
-    let pcie = ClusterSpec {
-        node: "epyc-pcie-8x".to_owned(),
-        gpu: Some("a100-pcie-80gb".to_owned()),
-        count: 1,
-        ..ClusterSpec::default()
-    };
+    let pcie = Cluster { gpu: Some("a100-pcie-80gb".to_owned()), ..Cluster::new("epyc-pcie-8x", 1) };
     for (world, middle) in [(World::dgx_a100(1), "nvswitch"), (World::of(pcie), "socket[0]")] {
         let whole = world.completed(&plan);
-        let line = |from: &str, to: &str| Degrade::LinkRate(format!("node[0].{from} -> node[0].{to}"), 0.5);
+        let line = |from: &str, to: &str| format!("{{ link: 'node[0].{from} -> node[0].{to}', rate: 50 % }}");
         for (line, forward) in [
             (line("gpu[1]", middle), true),
             (line(middle, "gpu[3]"), true),
             (line("gpu[3]", middle), false),
             (line(middle, "gpu[1]"), false),
         ] {
-            let half = world.clone().slowed(line).completed(&plan);
+            let half = world.clone().slowed(&line).completed(&plan);
             assert_only_its_pipeline_is_slower(&whole, &half, 1, [forward, !forward]);
         }
-        let idle = Degrade::PartRate("node[0].gpu[5]".to_owned(), 0.5);
+        let idle = "{ part: 'node[0].gpu[5]', rate: 50 % }";
         let unused = world.clone().slowed(idle).completed(&plan);
         assert_eq!(unused.run.time, whole.run.time, "nothing crosses the links of an idle GPU");
     }

@@ -1,7 +1,7 @@
 //! States of the optimizer on drives, and parameters in host memory.
 
 use hw_models::settings::{Count, Rate};
-use hw_models::storage::{Array, Members, OffloadedStates};
+use hw_models::storage::{Array, DriveSet, OffloadedStates};
 use proptest::prelude::*;
 use workloads::model::hosted::KeptParameters;
 use workloads::model::transformer::{AttentionKernel, Sharding, States};
@@ -30,7 +30,7 @@ const fn outside(on_drives: bool) -> Outside {
 }
 
 /// One array, for states.
-fn on(members: Members) -> Drives {
+fn on(members: Option<DriveSet>) -> Drives {
     Drives { arrays: vec![array("nvme", members)], states: vec![0], activations: Vec::new() }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn kept(technique: ZeroInfinity, data: u32, micro_batches: u32) -> Tr
         plan.overlap.gather = Some(Default::default());
     }
     plan.deployment.pipelining.techniques.zero_infinity = Some(technique);
-    plan.deployment.drives = on(Members::All);
+    plan.deployment.drives = on(None);
     plan
 }
 
@@ -125,7 +125,7 @@ fn a_step_that_reads_too_slowly_takes_what_reading_takes() {
     let plan = |micro_batches| {
         let technique = ZeroInfinity { parameters: KeptParameters::Drives, states: Outside::Host, ..ALL };
         let mut plan = kept(technique, 1, micro_batches);
-        plan.deployment.drives = on(Members::First(1));
+        plan.deployment.drives = on(Some(DriveSet::First(Count::literal(1))));
         plan
     };
     let (parameters, root) = parameters(&plan(1));
@@ -245,7 +245,7 @@ proptest! {
         let mut plan = kept(technique, data, micro_batches);
         plan.execution.split.tensor = tensor;
         plan.model.layers = 4;
-        plan.deployment.drives = on(Members::First(count));
+        plan.deployment.drives = on(Some(DriveSet::First(Count::literal(count.into()))));
         let ran = world().completed(&plan);
         let held = held(&ran);
         let read = served(&ran, "node[0].ssd", " -> node[0].switch");

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use hw_models::settings::Share;
 use workloads::graph::operator::{Label, Tensor, TensorId};
 use workloads::model::transformer::{
-    AddedTo, AttentionKernel, Bias, Block, Capacity, ContextExchange, CrossEntropy, Dtype, Execution,
-    Experts, Fp8, Fusion, LatentAttention, Load, Mlp, Norm, Operator, Phase, Positions, Recompute, Routing,
-    Scaling, ShardedTransformer, SoftmaxFusion, Split, States, Transformer, Work, beside,
+    AddedTo, AttentionKernel, Bias, Block, Capacity, ContextExchange, CrossEntropy, DrawnLoad, Dtype,
+    Execution, Experts, Fp8, Fusion, LatentAttention, Load, Mlp, Norm, Operator, Phase, Positions, Recompute,
+    Routing, Scaling, ShardedTransformer, SoftmaxFusion, Split, States, Transformer, Work, beside,
 };
 use workloads::passes::fusion::fused;
 
@@ -105,7 +106,7 @@ fn cases() -> Vec<(Transformer, Execution)> {
         }
     }
     // Experts that are not chosen alike, with rooms and all losses.
-    let load = Load::Drawn { concentration: 1_000_000_000, seed: 1 };
+    let load = Load::Drawn(DrawnLoad { concentration: Share::parse("1").unwrap(), seed: 1 });
     let capacity = Some(Capacity { factor: 1_100_000_000, pad: false });
     let routing = Routing { load, capacity, balance_loss: true, z_loss: true };
     let experts = Experts { routing, ..preset("mixtral-8x7b").experts.unwrap() };

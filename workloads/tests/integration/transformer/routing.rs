@@ -1,14 +1,23 @@
 //! What routers deal out: rows of experts, what is dropped and what travels.
 
+use hw_models::settings::Share;
 use workloads::model::transformer::{
-    Capacity, Collective, CollectiveKind, Experts, Group, Load, Operator, Recompute, Routing, Split,
-    Transformer, Work,
+    Capacity, Collective, CollectiveKind, DrawnLoad, Experts, Group, Load, Operator, Recompute, Routing,
+    Split, Transformer, Work,
 };
 
 use super::{flash, preset, shard};
 
 const TOKENS: u64 = 4_096;
 const BILLION: u64 = 1_000_000_000;
+
+fn share(share: f64) -> Share {
+    Share::parse(&share.to_string()).expect("a share")
+}
+
+fn drawn(concentration: f64, seed: u64) -> Load {
+    Load::Drawn(DrawnLoad { concentration: share(concentration), seed })
+}
 
 /// Mixtral 8x7B: two of eight experts.
 fn mixtral(routing: Routing) -> Transformer {
@@ -41,7 +50,7 @@ fn exchanged(operators: &[Operator]) -> Vec<u64> {
 /// A quarter of 8,192 rows go to one of eight experts; with a factor of 1.25 it takes 1,280 of its 2,048.
 #[test]
 fn rows_beyond_the_capacity_are_dropped() {
-    let busy = Routing { load: Load::Busiest(BILLION / 4), ..Routing::default() };
+    let busy = Routing { load: Load::Busiest(share(0.25)), ..Routing::default() };
     let (others, capacity) = (878, Capacity { factor: BILLION * 5 / 4, pad: false });
     assert_eq!(deal(busy.clone()), ([vec![2_048], vec![others; 7]].concat(), 0));
     let dropping = Routing { capacity: Some(capacity), ..busy.clone() };
@@ -54,7 +63,7 @@ fn rows_beyond_the_capacity_are_dropped() {
 /// backward; a weight of each row twice.
 #[test]
 fn the_busiest_rank_decides_what_travels() {
-    let load = Load::Busiest(BILLION / 4);
+    let load = Load::Busiest(share(0.25));
     let capacity = Some(Capacity { factor: BILLION * 5 / 4, pad: false });
     let operators = layer(Routing { load, capacity, ..Routing::default() }, 4);
     let rows = 4 * (1_280 + 878);
@@ -72,7 +81,7 @@ fn the_busiest_rank_decides_what_travels() {
 fn without_limit_and_imbalance_nothing_changes() {
     for expert in [1, 4] {
         let plain = layer(Routing::default(), expert);
-        let load = Load::Busiest(BILLION / 8);
+        let load = Load::Busiest(share(0.125));
         assert_eq!(layer(Routing { load, ..Routing::default() }, expert), plain);
         // Four times the even share is a row of every token.
         let capacity = Some(Capacity { factor: 4 * BILLION, pad: false });
@@ -84,8 +93,8 @@ fn without_limit_and_imbalance_nothing_changes() {
 #[test]
 fn shares_are_drawn_from_a_dirichlet_distribution() {
     let model = preset("deepseek-v3");
-    let largest = |concentration: u64, seed: u64| {
-        let routing = Routing { load: Load::Drawn { concentration, seed }, ..Routing::default() };
+    let largest = |concentration: f64, seed: u64| {
+        let routing = Routing { load: drawn(concentration, seed), ..Routing::default() };
         let experts = Experts { count: 8, top_k: 1, routing, ..model.experts.clone().expect("experts") };
         let rows = experts.deal(1 << 20).rows;
         let all: u64 = rows.iter().sum();
@@ -95,17 +104,16 @@ fn shares_are_drawn_from_a_dirichlet_distribution() {
     let mean = |concentration| (0..100).map(|seed| largest(concentration, seed)).sum::<f64>() / 100.0;
     let uniform: f64 = (1..=8).map(|n| 1.0 / f64::from(n)).sum::<f64>() / 8.0;
     // A standard deviation of the largest share is 0.09, of the mean of a hundred 0.009.
-    assert!((mean(BILLION) - uniform).abs() < 0.027, "{} and {uniform}", mean(BILLION));
-    assert!(mean(1_000 * BILLION) < 0.135, "{}", mean(1_000 * BILLION));
-    assert!((largest(BILLION, 1) - largest(BILLION, 1)).abs() < f64::EPSILON);
-    assert!((largest(BILLION, 1) - largest(BILLION, 2)).abs() > f64::EPSILON);
+    assert!((mean(1.0) - uniform).abs() < 0.027, "{} and {uniform}", mean(1.0));
+    assert!(mean(1_000.0) < 0.135, "{}", mean(1_000.0));
+    assert!((largest(1.0, 1) - largest(1.0, 1)).abs() < f64::EPSILON);
+    assert!((largest(1.0, 1) - largest(1.0, 2)).abs() > f64::EPSILON);
 }
 
 /// A token goes to an expert once: what a draw gives one beyond that goes to the others.
 #[test]
 fn no_expert_gets_a_token_twice() {
-    let routing =
-        Routing { load: Load::Drawn { concentration: BILLION / 100, seed: 3 }, ..Routing::default() };
+    let routing = Routing { load: drawn(0.01, 3), ..Routing::default() };
     let (rows, dropped) = deal(routing);
     assert!(rows.iter().all(|&rows| rows <= TOKENS) && dropped == 0, "{rows:?}");
     assert!((2 * TOKENS..2 * TOKENS + 8).contains(&rows.iter().sum()), "{rows:?}");
@@ -131,13 +139,12 @@ fn what_cannot_be_dealt_is_refused() {
         let problems = mixtral(routing).validate().expect_err("refused");
         problems.into_iter().map(|invalid| (invalid.path, invalid.to_string())).collect::<Vec<_>>()
     };
-    for share in [BILLION / 10, BILLION / 4 * 3] {
-        let found = said(Routing { load: Load::Busiest(share), ..Routing::default() });
+    for busiest in [0.1, 0.75] {
+        let found = said(Routing { load: Load::Busiest(share(busiest)), ..Routing::default() });
         assert_eq!(found[0].0, "experts.busiest");
         assert!(found[0].1.contains("use 12.5000 to 50.0000 %"), "{found:?}");
     }
-    let drawn = Load::Drawn { concentration: 0, seed: 1 };
-    assert_eq!(said(Routing { load: drawn, ..Routing::default() })[0].0, "experts.drawn");
+    assert_eq!(said(Routing { load: drawn(0.0, 1), ..Routing::default() })[0].0, "experts.drawn");
     let capacity = Some(Capacity { factor: 0, pad: true });
     assert_eq!(said(Routing { capacity, ..Routing::default() })[0].0, "experts.capacity_factor");
 }

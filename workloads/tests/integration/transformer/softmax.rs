@@ -44,7 +44,7 @@ fn keys_must_be_in_range_and_a_multiple_of_four() {
         let mut model = Transformer::gpt(2, 1_024, 4, 51_200, 1 << 14);
         model.dropout = false;
         let mut execution = materialised(1, sequence, ranks(1, false));
-        execution.fusion.softmax = SoftmaxFusion::Auto { keys_max };
+        execution.fusion.softmax_keys = keys_max;
         choice(&model, &execution).1.starts_with("fused")
     };
     assert!(!fused(16, 4_096));

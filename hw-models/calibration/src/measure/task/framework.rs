@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::worded;
+use super::{in_words, worded};
 use hw_models::host::OpClass;
 use hw_models::kernels::{Dtype, Stream, StreamClass};
 
@@ -161,37 +161,21 @@ impl Kernel {
     }
 }
 
-impl fmt::Display for Operator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let recorded = if self.recorded { ", recorded" } else { "" };
-        write!(f, "{} operator on {} x {}{recorded}", self.class, self.side, self.side)
-    }
-}
-
-impl fmt::Display for Backward {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "gradient of {} {} operators", self.operators, self.class)
-    }
-}
-
-impl fmt::Display for Update {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "update of {} small tensors", self.tensors)
-    }
-}
-
-impl fmt::Display for Tensor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let from = if self.kept { "the allocator" } else { "the driver" };
-        write!(f, "tensor of {} B from {from}", self.bytes)
-    }
-}
-
-impl fmt::Display for Kernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, rows, width, dtype } = self;
-        write!(f, "{operation} of {rows} x {width} {dtype}")
-    }
+in_words! {
+    Operator as task => {
+        let recorded = if task.recorded { ", recorded" } else { "" };
+        format!("{} operator on {} x {}{recorded}", task.class, task.side, task.side)
+    };
+    Backward as task => format!("gradient of {} {} operators", task.operators, task.class);
+    Update as task => format!("update of {} small tensors", task.tensors);
+    Tensor as task => {
+        let from = if task.kept { "the allocator" } else { "the driver" };
+        format!("tensor of {} B from {from}", task.bytes)
+    };
+    Kernel as task => {
+        let Kernel { operation, rows, width, dtype } = task;
+        format!("{operation} of {rows} x {width} {dtype}")
+    };
 }
 
 worded! {

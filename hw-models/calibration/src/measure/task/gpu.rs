@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::worded;
 use super::{Access, Pattern};
+use super::{in_words, worded};
 use hw_models::kernels::{Dtype, Gemm};
 
 /// Kernels that do nothing, launched one after the other; timed on the host.
@@ -231,74 +231,37 @@ impl ZeroCopy {
 const LINE: u64 = 128;
 const SECTOR: u64 = 32;
 
-impl fmt::Display for Launch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "launch with {} arguments{}", self.arguments, waited(self.waited))
-    }
-}
-
-impl fmt::Display for Spin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let from = if self.graph { "graph" } else { "stream" };
-        write!(f, "kernels of {} clocks in a {from}", self.clocks)
-    }
-}
-
-impl fmt::Display for Graph {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of a graph of {} kernels", self.step, self.nodes)
-    }
-}
-
-impl fmt::Display for Sustained {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}, {}", self.product, self.data, self.phase)
-    }
-}
-
-impl fmt::Display for MemoryPass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let again = if self.again { ", again and again" } else { "" };
-        write!(f, "{} of {} B of {}{again}", self.pattern, self.bytes, self.dtype)
-    }
-}
-
-impl fmt::Display for Transfer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { direction, host, bytes, .. } = self;
-        let against = match self.against {
+in_words! {
+    Launch as task => format!("launch with {} arguments{}", task.arguments, waited(task.waited));
+    Spin as task => {
+        let from = if task.graph { "graph" } else { "stream" };
+        format!("kernels of {} clocks in a {from}", task.clocks)
+    };
+    Graph as task => format!("{} of a graph of {} kernels", task.step, task.nodes);
+    Sustained as task => format!("{} of {}, {}", task.product, task.data, task.phase);
+    MemoryPass as task => {
+        let again = if task.again { ", again and again" } else { "" };
+        format!("{} of {} B of {}{again}", task.pattern, task.bytes, task.dtype)
+    };
+    Transfer as task => {
+        let Transfer { direction, host, bytes, .. } = task;
+        let against = match task.against {
             0 => String::new(),
             streams => format!(", by {streams} streams against as many"),
         };
-        write!(f, "copy of {bytes} B {direction}, {host}{}{against}", waited(self.waited))
-    }
-}
-
-impl fmt::Display for ZeroCopy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { access, row, bytes, link, .. } = self;
-        let aligned = if self.aligned { "aligned" } else { "unaligned" };
-        write!(f, "zero-copy {access} of {aligned} rows of {row} B in {bytes} B over {link} MB/s")
-    }
-}
-
-impl fmt::Display for Storage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { access, block } = self;
-        write!(f, "cuFile {access} of blocks of {block} B")
-    }
-}
-
-impl fmt::Display for Allocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "allocation of {} B of {} memory", self.bytes, self.memory)
-    }
-}
-
-impl fmt::Display for Beside {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} beside {}", self.timed, self.meanwhile)
-    }
+        format!("copy of {bytes} B {direction}, {host}{}{against}", waited(task.waited))
+    };
+    ZeroCopy as task => {
+        let ZeroCopy { access, row, bytes, link, .. } = task;
+        let aligned = if task.aligned { "aligned" } else { "unaligned" };
+        format!("zero-copy {access} of {aligned} rows of {row} B in {bytes} B over {link} MB/s")
+    };
+    Storage as task => {
+        let Storage { access, block } = task;
+        format!("cuFile {access} of blocks of {block} B")
+    };
+    Allocation as task => format!("allocation of {} B of {} memory", task.bytes, task.memory);
+    Beside as task => format!("{} beside {}", task.timed, task.meanwhile);
 }
 
 impl fmt::Display for Work {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::worded;
+use super::{in_words, worded};
 use hw_models::collectives::CollectiveKind;
 
 /// Copies from a GPU to one that it reaches (`cuMemcpyPeerAsync`), one after the other.
@@ -49,25 +49,19 @@ pub struct SendReceive {
     pub bytes: u64,
 }
 
-impl fmt::Display for PeerCopy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ways, bytes } = self;
-        write!(f, "copy of {bytes} B to another GPU, {ways}")
-    }
-}
-
-impl fmt::Display for Collective {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, ranks, bytes } = self;
-        write!(f, "{kind} of {bytes} B by {ranks} GPUs")
-    }
-}
-
-impl fmt::Display for SendReceive {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ranks, bytes } = self;
-        write!(f, "messages of {bytes} B around {ranks} GPUs")
-    }
+in_words! {
+    PeerCopy as task => {
+        let PeerCopy { ways, bytes } = task;
+        format!("copy of {bytes} B to another GPU, {ways}")
+    };
+    Collective as task => {
+        let Collective { kind, ranks, bytes } = task;
+        format!("{kind} of {bytes} B by {ranks} GPUs")
+    };
+    SendReceive as task => {
+        let SendReceive { ranks, bytes } = task;
+        format!("messages of {bytes} B around {ranks} GPUs")
+    };
 }
 
 worded! {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::worded;
+use super::{in_words, worded};
 
 /// Threads that stream through arrays in memory of the host, each through a part of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,27 +119,21 @@ impl Pattern {
     }
 }
 
-impl fmt::Display for HostMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pattern, threads, bytes } = self;
-        write!(f, "memory {pattern} of {bytes} B by {threads} threads")
-    }
-}
-
-impl fmt::Display for Gather {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { row, threads, bytes } = self;
-        write!(f, "gather rows of {row} B from {bytes} B by {threads} threads")
-    }
-}
-
-impl fmt::Display for Disk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { access, route, random, block, depth, pages } = self;
+in_words! {
+    HostMemory as task => {
+        let HostMemory { pattern, threads, bytes } = task;
+        format!("memory {pattern} of {bytes} B by {threads} threads")
+    };
+    Gather as task => {
+        let Gather { row, threads, bytes } = task;
+        format!("gather rows of {row} B from {bytes} B by {threads} threads")
+    };
+    Disk as task => {
+        let Disk { access, route, random, block, depth, pages } = task;
         let order = if *random { "random" } else { "sequential" };
         let huge = if pages.are_small() { "" } else { ", in huge pages" };
-        write!(f, "{route} {access} of {order} blocks of {block} B, {depth} in flight{huge}")
-    }
+        format!("{route} {access} of {order} blocks of {block} B, {depth} in flight{huge}")
+    };
 }
 
 worded! {

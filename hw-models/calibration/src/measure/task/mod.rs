@@ -174,6 +174,18 @@ impl fmt::Display for Task {
     }
 }
 
+/// Tasks in words.
+macro_rules! in_words {
+    ($($kind:ident as $task:ident => $words:expr;)+) => {
+        $(impl fmt::Display for $kind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let $task = self;
+                f.write_str(&$words)
+            }
+        })+
+    };
+}
+
 /// Words as files have them.
 macro_rules! worded {
     ($($kind:ident { $($word:ident = $text:literal),+ $(,)? })+) => {
@@ -184,4 +196,4 @@ macro_rules! worded {
         })+
     };
 }
-use worded;
+use {in_words, worded};

@@ -1,91 +1,69 @@
-//! A transformer: a preset, a Hugging Face `config.json`, or its dimensions.
+//! Settings of a transformer: a preset, a Hugging Face `config.json`, or its dimensions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bias, Count, Encoder, Mlp, Norm, Positions, Share};
-
-/// Layers of a transformer.
-pub type Layers = Count<1, 4_096>;
+use super::routing::{Capacity, Load, Routing};
+use super::{Bias, Encoder, Experts, LatentAttention, Mlp, Norm, Positions, Transformer};
+use hw_models::settings::{Count, Share};
 
 /// A decoder transformer, or with `encoder` an encoder. Dimensions that are written take the place of those of the preset or the `config.json`; without
 /// either `layers`, `hidden`, `heads`, `vocabulary` and `max_positions` are needed, and the rest is that of GPT-3.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Transformer {
+#[schemars(rename = "Transformer")]
+pub struct TransformerSettings {
     /// A published model; `foretrain list models` has them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["gpt3-96b"]))]
     pub preset: Option<String>,
     /// A `config.json` of Hugging Face Transformers, relative to this file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["config.json"]))]
     pub config: Option<String>,
     /// Layers.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [96]))]
-    pub layers: Option<Layers>,
+    pub layers: Option<Count<1, 4_096>>,
     /// Width of the residual stream.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [12288]))]
     pub hidden: Option<Count<1, 1_048_576>>,
     /// Attention heads.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [96]))]
     pub heads: Option<Count<1, 16_384>>,
     /// Heads of keys and values; as many as `heads` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_heads: Option<Count<1, 16_384>>,
     /// Width of a head; `hidden / heads` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub head_dim: Option<Count<1, 4_096>>,
     /// Inner width of the MLP; `4 hidden` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ffn: Option<Count<1, 4_194_304>>,
     /// Entries of the vocabulary, before padding.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [51200]))]
     pub vocabulary: Option<Count<1, 16_777_216>>,
     /// Longest sequence that it is made for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [2048]))]
     pub max_positions: Option<Sequence>,
     /// Whether the output matrix is the word embedding.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tied_embedding: Option<bool>,
     /// Normalisation before attention and MLP, and at the end; of encoders after them, and after the embedding.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub norm: Option<Norm>,
     /// The MLP of a layer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mlp: Option<Mlp>,
     /// Which linear layers have a bias.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bias: Option<Bias>,
     /// How positions enter.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub positions: Option<Positions>,
     /// Whether there is dropout.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout: Option<bool>,
     /// Whether attention and MLP both start from the input of the layer, as in GPT-NeoX.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_residual: Option<bool>,
     /// Tokens that attention looks back at; all when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Sequence>,
     /// A mixture of experts in place of the MLP; `ffn` is that of the layers before the first with experts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub experts: Option<Experts>,
+    pub experts: Option<ExpertSettings>,
     /// Queries, keys and values of all heads come from two narrow vectors of a token (multi-head latent attention);
     /// `head_dim` is without the rotated part.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latent: Option<LatentAttention>,
+    pub latent: Option<LatentSettings>,
     /// An encoder that is trained on masked words, or to tell `classes` apart: attention to all of the sequence, norms after the sums, token types.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub encoder: Option<Encoder>,
     /// Classes that the encoder tells sequences apart by, from their first tokens; without it, it restores masked words.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [2]))]
     pub classes: Option<Count<1, 1_048_576>>,
 }
@@ -93,91 +71,136 @@ pub struct Transformer {
 /// A mixture of experts: a router sends each token to a few of them. `count`, `top_k` and `ffn` are needed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Experts {
+#[schemars(rename = "Experts")]
+pub struct ExpertSettings {
     /// Experts of a layer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [8]))]
     pub count: Option<Count<1, 16_384>>,
     /// Experts that a token goes to.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [2]))]
     pub top_k: Option<Count<1, 16_384>>,
     /// Inner width of an expert.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [14336]))]
     pub ffn: Option<Count<1, 4_194_304>>,
     /// Inner width of the MLP that all tokens go through beside; none when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_ffn: Option<Count<1, 4_194_304>>,
     /// Layers before the first with experts; none when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dense_layers: Option<Count<0, 4_095>>,
     /// Most rows of an expert, over the even share: what is more is dropped. None when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [1.25]))]
     pub capacity_factor: Option<Share>,
     /// Whether an expert gets as many rows as `capacity_factor` leaves room for, whoever chooses it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pad_to_capacity: Option<bool>,
     /// Which experts tokens choose; all alike when absent. The rank whose experts get most decides.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub load: Option<ExpertLoad>,
+    pub load: Option<Load>,
     /// Whether a loss keeps experts in balance; when absent, one does.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub balance_loss: Option<bool>,
     /// Whether a loss keeps the logits of the router small; when absent, none does.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub z_loss: Option<bool>,
-}
-
-/// Which experts tokens choose.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ExpertLoad {
-    /// All alike.
-    Even,
-    /// One gets such a share of all rows, the others as much each.
-    Busiest(Share),
-    /// Shares are drawn from a symmetric Dirichlet distribution.
-    Drawn(DrawnLoad),
-}
-
-/// A draw of the shares of experts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DrawnLoad {
-    /// Concentration of the distribution: 1 makes all shares equally likely, 100 makes them nearly even.
-    #[schemars(extend("examples" = [10]))]
-    pub concentration: Share,
-    /// The root of the draw; 1 when absent.
-    #[serde(default = "first_seed")]
-    pub seed: u64,
-}
-
-const fn first_seed() -> u64 {
-    1
 }
 
 /// Multi-head latent attention (DeepSeek-V2). `kv_rank`, `rotary_dim` and `value_dim` are needed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct LatentAttention {
+#[schemars(rename = "LatentAttention")]
+pub struct LatentSettings {
     /// Width of the vector that queries come from; without it they come from the residual stream.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub query_rank: Option<Count<1, 1_048_576>>,
     /// Width of the vector that keys and values come from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [512]))]
     pub kv_rank: Option<Count<1, 1_048_576>>,
     /// Width of the part of a head of queries and keys that is rotated.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [64]))]
     pub rotary_dim: Option<Count<1, 4_096>>,
     /// Width of a head of values.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [128]))]
     pub value_dim: Option<Count<1, 4_096>>,
 }
 
 /// Tokens of a sequence.
 pub type Sequence = Count<1, 16_777_216>;
+
+impl TransformerSettings {
+    /// The dimensions, where all that are needed are there; what is left out is that of GPT-3.
+    pub fn dimensions(&self) -> Transformer {
+        let gpt = Transformer::gpt(
+            given(self.layers),
+            given(self.hidden),
+            given(self.heads),
+            given(self.vocabulary),
+            given(self.max_positions),
+        );
+        Transformer {
+            kv_heads: number(self.kv_heads).unwrap_or(gpt.kv_heads),
+            head_dim: number(self.head_dim).unwrap_or(gpt.head_dim),
+            ffn: number(self.ffn).unwrap_or(gpt.ffn),
+            tied_embedding: self.tied_embedding.unwrap_or(gpt.tied_embedding),
+            norm: self.norm.unwrap_or(gpt.norm),
+            mlp: self.mlp.unwrap_or(gpt.mlp),
+            bias: self.bias.unwrap_or(gpt.bias),
+            positions: self.positions.unwrap_or(gpt.positions),
+            dropout: self.dropout.unwrap_or(gpt.dropout),
+            parallel_residual: self.parallel_residual.unwrap_or(gpt.parallel_residual),
+            window: number(self.window),
+            experts: self.experts.as_ref().map(ExpertSettings::dimensions),
+            latent: self.latent.as_ref().map(LatentSettings::dimensions),
+            encoder: self.encoder,
+            classes: number(self.classes),
+            ..gpt
+        }
+    }
+}
+
+impl ExpertSettings {
+    fn dimensions(&self) -> Experts {
+        let pad = self.pad_to_capacity == Some(true);
+        Experts {
+            count: given(self.count),
+            top_k: given(self.top_k),
+            ffn: given(self.ffn),
+            shared_ffn: number(self.shared_ffn),
+            dense_layers: given(self.dense_layers),
+            routing: Routing {
+                load: self.load.unwrap_or_default(),
+                capacity: self.capacity_factor.map(|factor| Capacity { factor: factor.billionths(), pad }),
+                balance_loss: self.balance_loss != Some(false),
+                z_loss: self.z_loss == Some(true),
+            },
+        }
+    }
+}
+
+impl LatentSettings {
+    fn dimensions(&self) -> LatentAttention {
+        LatentAttention {
+            query_rank: number(self.query_rank),
+            kv_rank: given(self.kv_rank),
+            rotary_dim: given(self.rotary_dim),
+            value_dim: given(self.value_dim),
+        }
+    }
+}
+
+/// A model of a file of presets, which says all that is needed.
+impl TryFrom<TransformerSettings> for Transformer {
+    type Error = String;
+
+    fn try_from(settings: TransformerSettings) -> Result<Self, String> {
+        let model = settings.dimensions();
+        let (hidden, heads) = (model.hidden, model.heads);
+        if settings.head_dim.is_none() && (heads == 0 || !hidden.is_multiple_of(heads)) {
+            return Err(format!(
+                "{heads} heads do not divide hidden {hidden}: give `head_dim`, or other `heads`"
+            ));
+        }
+        Ok(model)
+    }
+}
+
+fn number<const MIN: u64, const MAX: u64>(count: Option<Count<MIN, MAX>>) -> Option<u32> {
+    count.map(|count| count.get() as u32)
+}
+
+fn given<const MIN: u64, const MAX: u64>(count: Option<Count<MIN, MAX>>) -> u32 {
+    number(count).unwrap_or_default()
+}

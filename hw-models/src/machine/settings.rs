@@ -1,26 +1,38 @@
-//! What a model is trained on.
+//! Settings of a machine: nodes of the catalogue, or parts that are spelled out.
 
 use std::borrow::Cow;
 
-use hw_models::settings::written::{self, Scalar, Written};
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess};
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Count, Rate, Share};
+use crate::settings::written::{Scalar, Written};
+use crate::settings::{Bytes, Count, Rate, Share};
 
 /// What a model is trained on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Machine {
+#[schemars(rename = "Machine")]
+pub enum Settings {
     /// Alike nodes of the catalogue, and a network between them.
     Cluster(Cluster),
     /// One node of the catalogue.
     Node(SingleNode),
     /// A machine whose parts and links are spelled out.
     Parts(Box<Parts>),
+}
+
+impl Settings {
+    /// Their path in a scenario.
+    pub const fn path(&self) -> &'static str {
+        match self {
+            Self::Cluster(_) => "machine.cluster",
+            Self::Node(_) => "machine.node",
+            Self::Parts(_) => "machine.parts",
+        }
+    }
 }
 
 /// Alike nodes of the catalogue, and a network between them.
@@ -33,11 +45,9 @@ pub struct Cluster {
     /// Number of nodes; at most 131,072 GPUs.
     pub count: Count<1, 131_072>,
     /// Name of the network in the catalogue; the node's usual one when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["hdr200-fat-tree"]))]
     pub fabric: Option<String>,
     /// Name of another GPU than the node's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["a100-sxm4-80gb"]))]
     pub gpu: Option<String>,
     /// Parts of every node that are not those of the catalogue: `gpu`, `nic`, `ssd`, `switch` and `memory` are all of a
@@ -49,32 +59,46 @@ pub struct Cluster {
     pub degrade: Vec<Degrade>,
 }
 
+impl Cluster {
+    /// Nodes as the catalogue has them.
+    ///
+    /// # Panics
+    /// If there are none, or more than any machine has.
+    pub fn new(node: &str, count: u32) -> Self {
+        Self {
+            node: node.to_owned(),
+            count: Count::literal(count.into()),
+            fabric: None,
+            gpu: None,
+            set: IndexMap::new(),
+            degrade: Vec::new(),
+        }
+    }
+
+    pub(super) fn nodes(&self) -> u32 {
+        self.count.get() as u32
+    }
+}
+
 /// What is different about a part, or about all of a kind; the rest is as in the catalogue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PartSettings {
     /// Name of another network interface or drive of the catalogue.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["connectx-7-ndr400"]))]
     pub model: Option<String>,
     /// Network interfaces or drives of a node, spread evenly over the places where it has some.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<Count<0, 4_096>>,
     /// Size of the memory of each GPU, or of each socket.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
     /// Nominal rate of the memory of a GPU, or what streaming reaches of the memory of a socket.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// NVLinks of each GPU; with 0 the node has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nvlinks: Option<Count<0, 1_024>>,
     /// Class of the PCIe link to the switch or socket above it, such as `pcie3`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["pcie3"]))]
     pub class: Option<String>,
     /// Lanes of that link.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = [8]))]
     pub lanes: Option<Count<1, 16>>,
 }
@@ -85,7 +109,6 @@ pub struct SingleNode {
     /// Name of the node in the catalogue.
     pub name: String,
     /// Name of another GPU than the node's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
     /// Parts that are not those of the catalogue.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
@@ -95,8 +118,16 @@ pub struct SingleNode {
     pub degrade: Vec<Degrade>,
 }
 
+impl SingleNode {
+    /// The node as a cluster of one.
+    pub(super) fn cluster(&self) -> Cluster {
+        let Self { name, gpu, set, degrade } = self.clone();
+        Cluster { gpu, set, degrade, ..Cluster::new(&name, 1) }
+    }
+}
+
 /// A machine whose parts and links are spelled out. Names are unique over all lists.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parts {
     /// GPUs, numbered in this order: names, and which of the catalogue each is.
@@ -107,7 +138,7 @@ pub struct Parts {
     pub sockets: Vec<String>,
     /// Host memories.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub memories: IndexMap<String, HostMemory>,
+    pub memories: IndexMap<String, SocketMemory>,
     /// PCIe switches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<String>,
@@ -134,7 +165,8 @@ pub struct Parts {
 /// The memory of a socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct HostMemory {
+#[schemars(rename = "HostMemory")]
+pub struct SocketMemory {
     /// Name of the socket.
     pub socket: String,
     /// Its size.
@@ -152,7 +184,6 @@ pub struct PartLink {
     pub between: Ends,
     /// Class in the catalogue, such as `pcie4` or `nvlink3`; none between a network interface and a network switch,
     /// whose rate is the interface's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// Lanes of PCIe, or number of NVLinks.
     #[serde(default = "one", skip_serializing_if = "is_one")]
@@ -172,18 +203,14 @@ fn is_one(count: &Count<1, 1_024>) -> bool {
 #[serde(deny_unknown_fields, default)]
 pub struct Degrade {
     /// One direction of a link, written `FROM -> TO`; give its `rate`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["node[0].gpu[0] -> node[0].nvswitch"]))]
     pub link: Option<String>,
     /// A part, such as `node[0].gpu[0]`: give its `clock`, or the `rate` of all its links.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("examples" = ["node[0].gpu[0]"]))]
     pub part: Option<String>,
     /// What is left of the rate.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Share>,
     /// What is left of the clock of a GPU.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<Share>,
 }
 
@@ -237,11 +264,7 @@ struct NodeMap {
     degrade: Vec<Degrade>,
 }
 
-impl<'de> Deserialize<'de> for SingleNode {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        written::deserialize(deserializer)
-    }
-}
+crate::deserialize_written!(SingleNode);
 
 impl<'de> Written<'de> for SingleNode {
     fn expected() -> String {
