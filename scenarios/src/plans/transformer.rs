@@ -2,7 +2,6 @@
 
 use hw_models::copies::HostMemory;
 use sim_core::time::Time;
-use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
     AttentionKernel, Capacity, Dtype, Execution, Experts, Fusion, LatentAttention, Load, Overlap, Routing,
     SoftmaxFusion, Split, States, Step, Transformer,
@@ -13,7 +12,7 @@ use super::drives::drives;
 use super::pipelining::pipelining;
 use crate::schema::{
     self, Attention, Bytes, BytesPerParameter, Count, DrawnLoad, ExpertLoad, FusedSoftmax, Gelu, Launch,
-    LayersOf, Mlp, Model, Optimizer, Precision, Rate, Recompute, Scenario, WhenFull,
+    LayersOf, Mlp, Model, Optimizer, Precision, Rate, Scenario, WhenFull,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -27,7 +26,6 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
         sharing: parallelism.sharding_group.map(|group| group.get() as u32),
         overlap: overlap(scenario),
         scatter_gather: parallelism.scatter_gather == Some(true),
-        recompute: scenario.techniques.recompute.as_ref().map_or(LayerRecompute::NONE, Recompute::of_layers),
         deployment: deployment(scenario),
     }
 }

@@ -45,14 +45,14 @@ pub use workloads::model::hosted::KeptParameters;
 pub use workloads::model::layered::Optimizer as UpdateRule;
 pub use workloads::model::transformer::{
     AddedTo, Bias, ContextExchange, CrossEntropy, Encoder, Fp8, Gather, GatherLimit, Mlp, Norm, Positions,
-    Recompute as RecomputeMode, Scaling, Sharding, Step,
+    Scaling, Sharding, Step,
 };
 pub use workloads::order::{MicroBatches, PipelineSchedule as Schedule};
 pub use workloads::passes::Techniques;
 pub use workloads::passes::bpipe::{Bpipe, PairTransfer};
 pub use workloads::passes::offload::{ActivationOffload, Keep};
 pub use workloads::passes::realise::messages::SendMode;
-pub use workloads::passes::recompute::Recompute;
+pub use workloads::passes::recompute::{Mode as RecomputeMode, Recompute};
 pub use workloads::passes::swap::{Coordination, Swap};
 pub use workloads::placement::Placement;
 pub use workloads::plan::Launch;

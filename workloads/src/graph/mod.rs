@@ -5,6 +5,7 @@ pub mod block;
 pub mod cut;
 pub mod operator;
 pub mod part;
+mod rematerialize;
 pub mod tier;
 
 use std::collections::BTreeMap;

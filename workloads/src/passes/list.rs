@@ -74,7 +74,7 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
     let Techniques { recompute, bpipe, activation_offload, swap, .. } = pipelining.techniques.clone();
     let send = pipelining.send;
     let passes = [
-        // A profile's stages run again as a whole; sources of operators have rewritten their blocks already.
+        // Before anything that changes operators: what is executed again is what was executed.
         recompute.and_then(one),
         // A compiler sees what is executed again with the rest of the backward pass.
         pipelining.compiled.then_some(Fusion).and_then(one),

@@ -1,16 +1,19 @@
 //! Activation recomputation (Chen et al. 2016): the forward pass keeps a checkpoint, and runs again right before the
 //! backward pass.
 
+mod blocks;
 mod settings;
 
 use crate::error::PlanError;
+use crate::graph::cut::{Cut, Piece};
 use crate::graph::operator::Work;
 use crate::graph::{OpGraph, OpId, Phase, Purpose, Storage};
 use crate::transfer::{Conflict, Disposition, Dispositions};
 
 use super::{Context, Kind, Pass, Plan};
 
-pub use settings::Recompute;
+pub use blocks::recomputed;
+pub use settings::{Mode, Recompute};
 
 /// The name of this technique in scenarios and errors.
 pub const NAME: &str = "recompute";
@@ -22,6 +25,11 @@ impl Pass for Recompute {
 
     fn kind(&self) -> Kind {
         Kind::Rewriter
+    }
+
+    fn rewrite(&self, model: &mut Cut) {
+        let mode = |piece: &Piece| piece.layer.map_or(Mode::None, |layer| self.mode(layer));
+        model.rewrite(mode, |block, &mode| recomputed(block, mode));
     }
 
     fn apply(&self, plan: &mut Plan, _: &Context<'_>) -> Result<(), PlanError> {

@@ -1,8 +1,7 @@
 //! Linear layers in 8 bits: what is multiplied, cast and gathered so.
 
 use workloads::model::transformer::{
-    Block, CollectiveKind, DataParallel, Dtype, Execution, Fp8, Operator, Recompute, Scaling, Sharding,
-    Split, Work,
+    Block, CollectiveKind, DataParallel, Dtype, Execution, Fp8, Operator, Scaling, Sharding, Split, Work,
 };
 
 use super::{flash, preset, ranks, shard};
@@ -18,7 +17,7 @@ fn execution(split: Split, fp8: Option<Fp8>) -> Execution {
 
 fn layer(split: Split, scaling: Scaling, gathers: bool) -> Block {
     let fp8 = Some(Fp8 { scaling, gathers });
-    shard(&preset("llama-3-8b"), &execution(split, fp8)).layer(Recompute::None)
+    shard(&preset("llama-3-8b"), &execution(split, fp8)).layer()
 }
 
 fn weights() -> u64 {
@@ -49,7 +48,7 @@ fn linear_layers_multiply_in_8_bits_and_the_head_does_not() {
         })
         .collect()
     };
-    let layer = types(&model.layer(Recompute::None));
+    let layer = types(&model.layer());
     assert_eq!(layer.iter().filter(|&&dtype| dtype == Dtype::Fp8).count(), 12);
     assert_eq!(layer.iter().filter(|&&dtype| dtype == Dtype::Bf16).count(), 2);
     assert_eq!(types(&model.head()), [Dtype::Bf16; 3]);

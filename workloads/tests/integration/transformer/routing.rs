@@ -1,8 +1,7 @@
 //! What routers deal out: rows of experts, what is dropped and what travels.
 
 use workloads::model::transformer::{
-    Capacity, Collective, CollectiveKind, Experts, Group, Load, Operator, Recompute, Routing, Split,
-    Transformer, Work,
+    Capacity, Collective, CollectiveKind, Experts, Group, Load, Operator, Routing, Split, Transformer, Work,
 };
 
 use super::{flash, preset, shard};
@@ -19,7 +18,7 @@ fn mixtral(routing: Routing) -> Transformer {
 
 fn layer(routing: Routing, expert: u32) -> Vec<Operator> {
     let execution = flash(1, TOKENS as u32, Split { expert, ..Split::NONE });
-    let block = shard(&mixtral(routing), &execution).expert_layer(Recompute::None);
+    let block = shard(&mixtral(routing), &execution).expert_layer();
     [block.forward, block.backward].concat()
 }
 
