@@ -37,8 +37,6 @@ pub enum Store {
 /// What happens to a storage between its uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// It is dropped after the forward pass and produced again by these operators.
-    Recompute(Vec<OpId>),
     /// Some micro-batches of it stay in the memory of another stage for a while.
     Move(MoveId),
     /// It is in host memory, or on drives, between the passes.
@@ -140,11 +138,6 @@ impl Dispositions {
     /// The disposition of a storage, if it is not simply kept.
     pub fn get(&self, storage: StorageId) -> Option<&Disposition> {
         self.decided.get(&storage).map(|(_, disposition)| disposition)
-    }
-
-    /// Whether anything is recomputed.
-    pub fn recomputes(&self) -> bool {
-        self.decided.values().any(|(_, disposition)| matches!(disposition, Disposition::Recompute(_)))
     }
 
     /// All storages that are away between the passes.

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Phase;
 use super::block::Block;
 use super::operator::{Operator, Tensor, TensorId};
+use super::{Op, OpGraph, OpId, Phase, Purpose, Storage, StorageId};
 
 impl Block {
     /// Executes `operators` of the forward pass again, right before the operator `before` of the
@@ -37,5 +37,27 @@ impl Block {
             *id = filled.get(id).copied().unwrap_or(*id);
         }
         self.backward.splice(before..before, again);
+    }
+}
+
+impl OpGraph {
+    /// Executes the operator `by` of a forward pass again, right before the operator `before` of
+    /// the backward pass. The latter reads what is filled then: `storage` no longer lives from pass
+    /// to pass.
+    pub fn rematerialize(&mut self, storage: StorageId, by: OpId, before: OpId) {
+        let Storage { stage, chunk, bytes, .. } = *self.stored(storage);
+        self.stored_mut(storage).purpose = Purpose::Working;
+        let filled = self.storage(Storage { stage, chunk, purpose: Purpose::Recomputed, bytes });
+        for op in self.visit(stage, chunk, Phase::Backward).to_vec() {
+            for read in self.get_mut(op).reads.iter_mut().filter(|read| **read == storage) {
+                *read = filled;
+            }
+        }
+        let mut writes = vec![filled];
+        for workspace in self.get(by).writes.clone().into_iter().filter(|&other| other != storage) {
+            writes.push(self.storage(self.stored(workspace).clone()));
+        }
+        let op = Op { phase: Phase::Recompute, writes, awaited: false, ..self.get(by).clone() };
+        self.op_before(before, Phase::Backward, op);
     }
 }

@@ -84,7 +84,7 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
         swap.and_then(one),
         // After all that leave for hosts are known: which of them find page-locked memory there.
         one(Buffering),
-        // The plain step, with what is recomputed and exchanged: later realisers find every operator in it.
+        // The plain step, with what is exchanged: later realisers find every operator in it.
         one(Visits),
         // Copies hang on operators of the compute lane, which are all there.
         one(Moves),

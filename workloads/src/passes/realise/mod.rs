@@ -8,5 +8,4 @@ pub mod launches;
 pub mod messages;
 pub mod moves;
 pub mod offload;
-pub mod recompute;
 pub mod visits;

@@ -1,4 +1,5 @@
-//! Recomputation within a block: operators of its forward pass that its backward pass executes again.
+//! Recomputation within a block: operators of its forward pass that its backward pass executes
+//! again.
 
 use std::collections::BTreeSet;
 
@@ -33,8 +34,8 @@ fn needed(Block { forward, backward, .. }: &Block) -> usize {
     forward.iter().rposition(|op| op.writes.iter().any(read)).map_or(0, |last| last + 1)
 }
 
-/// All operators of the forward pass but those whose results torchtitan's `selective` with option
-/// `op` keeps (attention, every second product beginning with the first, reduce-scatters), and those
+/// Operators of the forward pass but those whose results torchtitan's `selective` with option `op`
+/// keeps (attention, every second product beginning with the first, reduce-scatters), and but those
 /// that nobody needs then.
 fn unkept(Block { forward, backward, .. }: &Block) -> Vec<usize> {
     let (mut products, mut kept) = (0, BTreeSet::<TensorId>::new());
@@ -66,7 +67,7 @@ fn unkept(Block { forward, backward, .. }: &Block) -> Vec<usize> {
     unkept
 }
 
-/// Tensors that an operator fills, or changes in place: a piece of a product the last that it reads.
+/// Tensors that an operator fills, or changes in place: a piece of a product, the last it reads.
 fn changed(op: &Operator) -> &[TensorId] {
     match op.work {
         _ if !op.writes.is_empty() => &op.writes,

@@ -79,7 +79,9 @@ fn backward_passes_multiply_twice_as_often() {
 fn recomputed_blocks_keep_their_input() {
     let model = LayeredModel::new(&preset("resnet-50"), &execution(4)).unwrap();
     for ModelBlock { block, input_bytes, .. } in model.blocks() {
-        assert_eq!(recomputed(block, Mode::Full).saved_bytes(), *input_bytes);
+        for mode in [Mode::Full, Mode::FullEarlyStop] {
+            assert_eq!(recomputed(block, mode).saved_bytes(), *input_bytes);
+        }
     }
 }
 

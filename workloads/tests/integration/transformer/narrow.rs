@@ -3,6 +3,7 @@
 use workloads::model::transformer::{
     Block, CollectiveKind, DataParallel, Dtype, Execution, Fp8, Operator, Scaling, Sharding, Split, Work,
 };
+use workloads::passes::recompute::{Mode, recomputed};
 
 use super::{flash, preset, ranks, shard};
 
@@ -92,6 +93,21 @@ fn what_ranks_gather_is_cast_before() {
             }
         }
     }
+}
+
+/// Where the projection keeps the context in 8 bits, selective recomputation makes it again for the
+/// gradient of attention; in 16 bits it is there anyway.
+#[test]
+fn selective_recomputation_saves_a_context_once() {
+    let saved = |fp8| {
+        let model = shard(&preset("llama-3-8b"), &execution(Split::NONE, fp8));
+        let layer = recomputed(&model.layer(), Mode::Selective);
+        let names = layer.saved().into_iter().map(|id| layer.tensor(id).name.to_string());
+        names.filter(|name| name == "context" || name.starts_with("projection input")).collect::<Vec<_>>()
+    };
+    assert_eq!(saved(None), ["context"]);
+    let fp8 = Fp8 { scaling: Scaling::Delayed, gathers: false };
+    assert_eq!(saved(Some(fp8)), ["projection input in 8 bits"]);
 }
 
 /// Transformer Engine casts weights once a step, whatever the micro-batches; torchao's ranks agree on the largest of all.
