@@ -18,10 +18,10 @@ use sim_core::outcome::{End, Run};
 use sim_core::{Options, simulate};
 use workloads::hardware::Hardware;
 use workloads::lower::Lowered;
-use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
-    AttentionKernel, Dtype, Execution, Overlap, Recompute, Sharding, Split, Transformer,
+    AttentionKernel, Dtype, Execution, Overlap, Sharding, Split, Transformer,
 };
+use workloads::passes::recompute::Recompute;
 use workloads::plan::{Deployment, Launch, TransformerPlan, build_on};
 
 fn main() {
@@ -72,7 +72,7 @@ fn lowered() -> Lowered {
     let cluster = Cluster::new("dgx-a100-80g", 128);
     let machine = Machine::build(&catalogue, &cluster).expect("a cluster of the catalogue");
     let split = Split { tensor: 8, sequence_parallel: false, stages: 16, chunks: 1, ..Split::NONE };
-    let plan = TransformerPlan {
+    let mut plan = TransformerPlan {
         model: Transformer::gpt(96, 12_288, 96, 51_200, 2_048),
         execution: Execution::new(1, 2_048, split, Dtype::Fp16, AttentionKernel::Materialised),
         data: 8,
@@ -80,9 +80,9 @@ fn lowered() -> Lowered {
         sharding: Sharding::None,
         overlap: Overlap::default(),
         scatter_gather: true,
-        recompute: LayerRecompute { first: Recompute::Full, layers: None, others: Recompute::None },
         deployment: Deployment { launch: Launch::Eager, ..Deployment::new(1_536 / 8) },
     };
+    plan.deployment.pipelining.techniques.recompute = Some(Recompute::default());
     let host: HostCosts = parse(HOST);
     let hardware = Hardware {
         machine: &machine,

@@ -6,10 +6,10 @@
 //! ```text
 //!   model        a profile, a transformer, a list of layers: blocks of operators, on stages
 //!      |
-//!   OpGraph      operators with their work, and tensors, per stage, chunk and phase    <- rewriters: recompute
+//!   OpGraph      operators with their work, and tensors, per stage, chunk and phase    <- rewriters: recompute, ...
 //!      |  order: GPipe, 1F1B, interleaved, ZB-H1, ZB-H2, ZB-V, ZB-auto
 //!   Order        per stage: which phase of which chunk and micro-batch after which
-//!      |         table of transfers and dispositions                                   <- deciders: bpipe, offload, swap
+//!      |         table of transfers                                                    <- deciders: bpipe, offload, swap
 //!      |
 //!   Schedule     lanes of items over storages, the micro-batch as parameter            <- realisers: visits, transfers, ...
 //!      |  lower, with the CostBook: here times come in

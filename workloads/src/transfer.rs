@@ -34,15 +34,6 @@ pub enum Store {
     LastUse,
 }
 
-/// What happens to a storage between its uses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Disposition {
-    /// It is dropped after the forward pass and produced again by these operators.
-    Recompute(Vec<OpId>),
-    /// It leaves with the [`Transfer`] whose first storage this is.
-    Transfer(StorageId),
-}
-
 /// Storages of a stage that are in another tier between their uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
@@ -114,17 +105,20 @@ pub struct Trip {
     pub needed_by: u32,
 }
 
-/// The dispositions of all storages.
+/// Table of what all storages do between their uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dispositions {
-    decided: BTreeMap<StorageId, (&'static str, Disposition)>,
+    /// By storage that leaves, the technique that decided so, and the first storage of its transfer.
+    decided: BTreeMap<StorageId, (&'static str, StorageId)>,
     /// By first storage.
     transfers: BTreeMap<StorageId, Transfer>,
 }
 
 /// Two techniques decided about one storage.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{first}` and `{second}` both decide where the {storage} is: {remedy}")]
+#[error(
+    "`{first}` and `{second}` both decide where the {storage} is: remove one of the two, or apply them to different stages"
+)]
 pub struct Conflict {
     /// Who decided first.
     pub first: &'static str,
@@ -132,57 +126,32 @@ pub struct Conflict {
     pub second: &'static str,
     /// The storage in words.
     pub storage: String,
-    /// How to mend it.
-    pub remedy: &'static str,
 }
 
 impl Dispositions {
-    /// Records what `technique` decided.
-    ///
-    /// # Errors
-    /// If the storage has a disposition already.
-    pub fn decide(
-        &mut self,
-        technique: &'static str,
-        graph: &OpGraph,
-        storage: StorageId,
-        disposition: Disposition,
-    ) -> Result<(), Conflict> {
-        if let Some(&(first, _)) = self.decided.get(&storage) {
-            let remedy = "let recomputation keep some bytes (`keeps`), which can then be moved, or apply the two to \
-                          different stages";
-            let storage = graph.describe(storage);
-            return Err(Conflict { first, second: technique, storage, remedy });
-        }
-        self.decided.insert(storage, (technique, disposition));
-        Ok(())
-    }
-
-    /// The disposition of a storage, if it is not simply kept.
-    pub fn get(&self, storage: StorageId) -> Option<&Disposition> {
-        self.decided.get(&storage).map(|(_, disposition)| disposition)
-    }
-
-    /// Whether anything is recomputed.
-    pub fn recomputes(&self) -> bool {
-        self.decided.values().any(|(_, disposition)| matches!(disposition, Disposition::Recompute(_)))
+    /// True if a storage leaves.
+    pub fn leaves(&self, storage: StorageId) -> bool {
+        self.decided.contains_key(&storage)
     }
 
     /// Records a transfer that `technique` decided.
     ///
     /// # Errors
-    /// If one of its storages has a disposition already.
+    /// If one of its storages leaves already.
     pub fn transfer(
         &mut self,
         technique: &'static str,
         graph: &OpGraph,
         transfer: Transfer,
     ) -> Result<(), Conflict> {
-        let first = transfer.storages[0];
+        let first_storage = transfer.storages[0];
         for &storage in &transfer.storages {
-            self.decide(technique, graph, storage, Disposition::Transfer(first))?;
+            if let Some(&(first, _)) = self.decided.get(&storage) {
+                return Err(Conflict { first, second: technique, storage: graph.describe(storage) });
+            }
+            self.decided.insert(storage, (technique, first_storage));
         }
-        self.transfers.insert(first, transfer);
+        self.transfers.insert(first_storage, transfer);
         Ok(())
     }
 
@@ -212,7 +181,7 @@ impl Dispositions {
 
     /// Sends the transfer of a storage to another medium.
     pub(crate) fn redirect(&mut self, storage: StorageId, medium: Medium) {
-        if let Some((_, Disposition::Transfer(first))) = self.decided.get(&storage)
+        if let Some((_, first)) = self.decided.get(&storage)
             && let Some(transfer) = self.transfers.get_mut(first)
         {
             transfer.to.medium = medium;

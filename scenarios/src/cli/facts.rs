@@ -57,7 +57,6 @@ fn layered_models() -> impl Iterator<Item = Item> {
         attention: AttentionKernel::Materialised,
         states: States::Full,
         optimizer: Optimizer::Adam,
-        recompute: false,
         step: Step::Whole,
         in_operators: false,
     };

@@ -7,7 +7,7 @@ use workloads::plan::{LayeredPlan, PlanError};
 
 use super::transformer;
 use crate::catalogue;
-use crate::schema::{LayerList, LayersOf, RecomputeMode, Scenario};
+use crate::schema::{LayerList, LayersOf, Scenario};
 
 /// The plan of a checked scenario whose model is `settings`.
 ///
@@ -60,7 +60,6 @@ pub(crate) fn read(scenario: &Scenario, settings: &LayerList) -> Result<LayeredM
 
 fn execution(scenario: &Scenario) -> LayeredExecution {
     let common = transformer::execution(scenario);
-    let recompute = scenario.techniques.recompute.as_ref().and_then(|recompute| recompute.mode);
     // Flash attention takes fp16 or bf16.
     let single = common.states == States::Full;
     LayeredExecution {
@@ -69,7 +68,6 @@ fn execution(scenario: &Scenario) -> LayeredExecution {
         attention: if single { AttentionKernel::Materialised } else { common.attention },
         states: common.states,
         optimizer: scenario.training.optimizer.unwrap_or_default(),
-        recompute: recompute == Some(RecomputeMode::Full),
         step: common.step,
         in_operators: scenario
             .software

@@ -2,7 +2,6 @@
 
 use hw_models::copies::HostMemory;
 use sim_core::time::Time;
-use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
     AttentionKernel, DataParallel, Dtype, Execution, Fusion, Overlap, Split, States, Step,
 };
@@ -12,7 +11,7 @@ use super::drives::drives;
 use super::pipelining::pipelining;
 use crate::schema::{
     self, Attention, Bytes, BytesPerParameter, Count, Gelu, Launch, LayersOf, Mlp, Model, Optimizer,
-    Parallelism, Precision, Recompute, Scenario, WhenFull,
+    Parallelism, Precision, Scenario, WhenFull,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -26,7 +25,6 @@ pub(crate) fn plan(scenario: &Scenario, model: &schema::Transformer) -> Transfor
         sharing: parallelism.sharding_group.map(|group| group.get() as u32),
         overlap: overlap(scenario),
         scatter_gather: parallelism.scatter_gather == Some(true),
-        recompute: scenario.techniques.recompute.as_ref().map_or(LayerRecompute::NONE, Recompute::of_layers),
         deployment: deployment(scenario),
     }
 }

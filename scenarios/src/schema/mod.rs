@@ -43,13 +43,12 @@ pub use workloads::model::hosted::KeptParameters;
 pub use workloads::model::layered::Optimizer as UpdateRule;
 pub use workloads::model::transformer::{
     AddedTo, Bias, ContextExchange, CrossEntropy, Encoder, Fp8, Gather, GatherLimit, Mlp, Norm, Positions,
-    Recompute as RecomputeMode, Scaling, Sequence, Sharding, SoftmaxFusion as FusedSoftmax, Step,
-    TransformerSettings as Transformer,
+    Scaling, Sequence, Sharding, SoftmaxFusion as FusedSoftmax, Step, TransformerSettings as Transformer,
 };
 pub use workloads::order::{MicroBatches, PipelineSchedule as Schedule};
 pub use workloads::passes::Techniques;
 pub use workloads::passes::realise::messages::SendMode;
-pub use workloads::passes::recompute::Recompute;
+pub use workloads::passes::recompute::{Mode as RecomputeMode, Recompute};
 pub use workloads::placement::Placement;
 pub use workloads::plan::Launch;
 pub use workloads::transfer::Outside;

@@ -24,7 +24,7 @@ const LINES_MAX: usize = 25;
 /// The list of shipped scenarios names files, which are data.
 const DATA: &str = "scenarios/src/library.rs";
 
-const TECHNIQUES: [Technique; 5] = [
+const TECHNIQUES: [Technique; 6] = [
     Technique { words: &["bpipe", "Bpipe", "BPipe"], own: &["workloads/src/passes/bpipe/"], lines: 25 },
     Technique {
         // The workload `swap` validates it on a device.
@@ -72,6 +72,11 @@ const TECHNIQUES: [Technique; 5] = [
         words: &["zero_infinity", "ZeroInfinity"],
         own: &["workloads/src/passes/zero_infinity.rs"],
         lines: 25,
+    },
+    Technique {
+        words: &["RecomputeMode", "techniques.recompute", "passes::recompute"],
+        own: &["workloads/src/passes/recompute/"],
+        lines: 62,
     },
 ];
 

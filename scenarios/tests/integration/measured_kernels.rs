@@ -2,8 +2,8 @@
 
 use calibration::measure::{Kernel, Operation};
 use workloads::model::transformer::{
-    AttentionKernel, CrossEntropy, Dtype, Execution, Fusion, Operator, Recompute, ShardedTransformer, Split,
-    Stream, Transformer, Work,
+    AttentionKernel, CrossEntropy, Dtype, Execution, Fusion, Operator, ShardedTransformer, Split, Stream,
+    Transformer, Work,
 };
 
 const TOKENS: u64 = 512;
@@ -23,7 +23,7 @@ fn kernels_that_are_measured_are_those_of_steps() {
     let mut execution = Execution::new(1, TOKENS as u32, Split::NONE, Dtype::Bf16, AttentionKernel::Flash);
     execution.fusion = Fusion { cross_entropy: CrossEntropy::Operators, ..Fusion::ALL };
     let on = ShardedTransformer::new(&model, &execution).expect("a model that can be executed");
-    let (layer, head) = (on.layer(Recompute::None), on.head());
+    let (layer, head) = (on.layer(), on.head());
     let lists = [&layer.forward, &layer.backward, &head.forward, &head.backward];
     let passes: Vec<(&str, Stream)> = lists.into_iter().flat_map(|list| passes(list)).collect();
     let measured = |operation, width, dtype| Kernel { operation, rows: TOKENS, width, dtype }.stream();

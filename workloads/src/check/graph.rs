@@ -21,9 +21,7 @@ pub fn graph(pass: &'static str, graph: &OpGraph) -> Result<(), Vec<Problem>> {
             filled.extend(&of.writes);
         }
     }
-    for phase in
-        [Phase::Forward, Phase::Recompute, Phase::Backward, Phase::BackwardInput, Phase::BackwardWeight]
-    {
+    for phase in [Phase::Forward, Phase::Backward, Phase::BackwardInput, Phase::BackwardWeight] {
         for ((stage, chunk, of), ops) in graph.visits() {
             let place = || format!("{} of chunk {chunk} of stage {stage}", phase.name());
             for &op in ops.iter().filter(|_| of == phase) {

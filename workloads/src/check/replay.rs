@@ -335,13 +335,11 @@ impl<'a> Replay<'a> {
             if self.is_known(storage) {
                 continue;
             }
-            // A forward pass does not keep what is recomputed: it fills what is allocated.
             let (held, ok) = self.held((lane, micro_batch, home), storage, |held| held != Held::No);
             if ok {
                 *held = Held::Filled;
             }
-            let needed = what.phase == Phase::Recompute;
-            self.expect(ok || !needed, lane, micro_batch, storage, Fault::NotAllocated);
+            self.expect(ok, lane, micro_batch, storage, Fault::NotAllocated);
         }
     }
 

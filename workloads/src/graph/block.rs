@@ -12,7 +12,7 @@ use super::operator::{Collective, Operator, Tensor, TensorId, Work};
 /// Operators of a layer, of the embedding or of the head, of one micro-batch on one rank.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
-    /// Tensors, indexed by [`TensorId`] and numbered as the passes first touch them.
+    /// Tensors, indexed by [`TensorId`].
     pub tensors: Vec<Tensor>,
     /// What it starts from: the output of the block before, or tokens.
     pub input: TensorId,

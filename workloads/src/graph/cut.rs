@@ -19,6 +19,9 @@ pub struct Piece {
     pub kind: PartKind,
     /// Index in [`Cut::blocks`].
     pub block: usize,
+    /// Its number among the layers of its position: they may keep only their input for the backward
+    /// pass. `None`: an end of a transformer.
+    pub layer: Option<u32>,
     /// Parameters that are its own.
     pub owned: u64,
     /// Parameters that it reads, be they those of another piece.

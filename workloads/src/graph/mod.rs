@@ -5,11 +5,12 @@ pub mod block;
 pub mod cut;
 pub mod operator;
 pub mod part;
+mod rematerialize;
 pub mod tier;
 
 use std::collections::BTreeMap;
 
-use self::operator::{Operator, Work};
+use self::operator::Operator;
 use crate::names::kind;
 
 /// What an operator does for a micro-batch.
@@ -87,8 +88,6 @@ pub enum Purpose {
     Activation,
     /// Saved by the forward pass and last read by the weight gradient.
     WeightGradientInput,
-    /// What recomputation starts from.
-    Checkpoint,
     /// Parameters gathered from the ranks that share them.
     Gathered,
     /// Gradients of one micro-batch that are not summed over ranks yet.
@@ -107,7 +106,6 @@ impl Purpose {
         match self {
             Self::Activation => "activation",
             Self::WeightGradientInput => "activation kept for W",
-            Self::Checkpoint => "checkpoint",
             Self::Gathered => "gathered parameters",
             Self::Unreduced => "gradients to be reduced",
             Self::Working | Self::Workspace => "workspace",
@@ -122,7 +120,7 @@ impl Purpose {
 
     /// Whether a forward pass leaves it for the backward pass of its micro-batch.
     pub const fn is_activation(self) -> bool {
-        matches!(self, Self::Activation | Self::WeightGradientInput | Self::Checkpoint)
+        matches!(self, Self::Activation | Self::WeightGradientInput)
     }
 }
 
@@ -185,20 +183,8 @@ impl OpGraph {
         id
     }
 
-    /// Adds an operator of which only a profile knows how long it takes, the last of its visit, with the storages that it reads
-    /// and writes.
-    pub fn opaque(
-        &mut self,
-        (stage, chunk): (u32, u32),
-        phase: Phase,
-        [reads, writes]: [Vec<StorageId>; 2],
-    ) -> OpId {
-        let operator = self.work(Operator::of(phase.name(), phase, Work::Opaque { stage, chunk }));
-        self.op(Op { operator, stage, chunk, phase, reads, writes, beside: 0, awaited: false })
-    }
-
     /// Adds an operator to the visit of another, right before it.
-    pub fn op_before(&mut self, before: OpId, phase: Phase, op: Op) -> OpId {
+    fn op_before(&mut self, before: OpId, phase: Phase, op: Op) -> OpId {
         let visit = (op.stage, op.chunk, phase);
         let id = self.op_beside_visits(op);
         let ops = self.visits.entry(visit).or_default();
@@ -274,7 +260,7 @@ impl OpGraph {
     }
 
     /// Per operator of a visit, the storages that it uses last: no later operator of the micro-batch reads them, and what is
-    /// there for one pass may be read by none. What recomputation starts from is read by the backward pass, too.
+    /// there for one pass may be read by none.
     pub fn last_uses(&self) -> Vec<Vec<StorageId>> {
         let mut last: Vec<Option<OpId>> = vec![None; self.storages.len()];
         for phase in [Phase::Forward, Phase::Backward, Phase::BackwardInput, Phase::BackwardWeight] {
@@ -299,13 +285,9 @@ impl OpGraph {
 
     /// The word for the bytes of a storage in the memory of its own stage.
     pub fn kind(&self, storage: StorageId) -> &'static str {
-        let Storage { stage, chunk, purpose, .. } = *self.stored(storage);
-        let again = self.visit(stage, chunk, Phase::Recompute);
-        let recomputed = again.iter().any(|&op| self.get(op).writes.contains(&storage));
-        match purpose {
-            _ if recomputed => kind::RECOMPUTED,
+        match self.stored(storage).purpose {
             Purpose::WeightGradientInput => kind::FOR_WEIGHT_GRADIENTS,
-            Purpose::Activation | Purpose::Checkpoint => kind::ACTIVATIONS,
+            Purpose::Activation => kind::ACTIVATIONS,
             Purpose::Gathered => kind::GATHERED,
             Purpose::Unreduced => kind::UNREDUCED,
             Purpose::Working | Purpose::Workspace => kind::WORKSPACE,

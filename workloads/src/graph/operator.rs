@@ -32,6 +32,9 @@ pub struct Operator<Read = TensorId, Written = TensorId> {
     pub writes: Vec<Written>,
     /// Bytes it needs only while it runs.
     pub workspace: u64,
+    /// Whether it is the core of attention, between projections, or its gradient: large to save and
+    /// cheap to execute again.
+    pub core: bool,
     /// Why this kernel, where a predicate chose it.
     pub choice: Option<String>,
     /// Whether the host waits for its result before it issues what follows.
@@ -96,7 +99,8 @@ impl Operator {
     pub fn of(name: &'static str, phase: Phase, work: Work) -> Self {
         let (reads, writes) = Default::default();
         let name = Label::Borrowed(name);
-        Self { name, phase, work, reads, writes, workspace: 0, choice: None, awaited: false }
+        let (workspace, core) = Default::default();
+        Self { name, phase, work, reads, writes, workspace, core, choice: None, awaited: false }
     }
 }
 

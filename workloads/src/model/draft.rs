@@ -61,6 +61,7 @@ impl Draft {
             reads: reads.to_vec(),
             writes: writes.to_vec(),
             workspace: 0,
+            core: false,
             choice: None,
             awaited: false,
         };
@@ -179,6 +180,13 @@ impl Draft {
         written
     }
 
+    /// Appends the core of attention.
+    pub(crate) fn core(&mut self, write: impl FnOnce(&mut Self)) {
+        let first = self.operators.len();
+        write(self);
+        self.operators[first..].iter_mut().for_each(|op| op.core = true);
+    }
+
     /// The finished list, of no block.
     pub(crate) fn list(self) -> OperatorList {
         let mut tensors = Tensors::default();
@@ -248,7 +256,7 @@ impl Tensors {
     /// Gives tensors ids; those `in_pieces` keep theirs.
     fn resolve(&mut self, list: Vec<Drafted>, in_pieces: &BTreeSet<Label>) -> Vec<Operator> {
         let resolved = |op: Drafted| {
-            let Operator { name, phase, work, reads, writes, workspace, choice, awaited } = op;
+            let Operator { name, phase, work, reads, writes, workspace, core, choice, awaited } = op;
             let reads = reads.into_iter().map(|name| self.latest(name)).collect();
             let fill = |(name, bytes): (Name, u64)| {
                 let name = name.label();
@@ -256,7 +264,7 @@ impl Tensors {
                 begun.unwrap_or_else(|| self.fill(name, bytes))
             };
             let writes = writes.into_iter().map(fill).collect();
-            Operator { name, phase, work, reads, writes, workspace, choice, awaited }
+            Operator { name, phase, work, reads, writes, workspace, core, choice, awaited }
         };
         list.into_iter().map(resolved).collect()
     }

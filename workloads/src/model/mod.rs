@@ -8,6 +8,5 @@ pub(crate) mod laid;
 pub mod layered;
 pub(crate) mod names;
 pub mod profiled;
-pub(crate) mod recompute;
 pub mod reuse;
 pub mod transformer;

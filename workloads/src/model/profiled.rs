@@ -5,8 +5,11 @@ use sim_core::time::Time;
 
 use crate::chain::Chain;
 use crate::cost::{CostBook, Message, OpCost};
-use crate::graph::operator::{Operator, Work};
-use crate::graph::{OpGraph, Phase, Purpose, Storage};
+use crate::graph::block::Block;
+use crate::graph::cut::{Cut, PartKind, Piece};
+use crate::graph::operator::{Label, Operator, OperatorList, Tensor, TensorId, Work};
+use crate::graph::{OpGraph, Phase};
+use crate::model::laid::lay;
 use crate::names::kind;
 use crate::schedule::StageMemory;
 
@@ -51,32 +54,45 @@ impl StageProfile {
 }
 
 impl ProfiledPipeline {
-    /// The operators of the chunks of `chain`; with `split_backward` the input and the weight gradient are two.
-    pub fn graph(&self, chain: Chain, split_backward: bool) -> OpGraph {
-        let mut graph = OpGraph::default();
-        for (stage, profile) in (0u32..).zip(&self.stages) {
-            for chunk in 0..chain.chunks {
-                let share = |bytes| part(bytes, chunk, chain.chunks);
-                let mut save = |purpose, bytes| graph.storage(Storage { stage, chunk, purpose, bytes });
-                let (saved, kept) = if split_backward {
-                    let (all, kept) = (share(profile.activation), share(profile.kept_for_weight()));
-                    let activation = save(Purpose::Activation, all.saturating_sub(kept));
-                    let for_weight = save(Purpose::WeightGradientInput, kept);
-                    (vec![activation, for_weight], vec![for_weight])
-                } else {
-                    (vec![save(Purpose::Activation, share(profile.activation))], Vec::new())
-                };
-                let mut op = |phase, reads, writes| graph.opaque((stage, chunk), phase, [reads, writes]);
-                op(Phase::Forward, Vec::new(), saved.clone());
-                if split_backward {
-                    op(Phase::BackwardInput, saved, Vec::new());
-                    op(Phase::BackwardWeight, kept, Vec::new());
-                } else {
-                    op(Phase::Backward, saved, Vec::new());
-                }
-            }
+    /// A block for every chunk of `chain`; with `split_backward` the input and the weight gradient
+    /// are two operators.
+    pub fn cut(&self, chain: Chain, split_backward: bool) -> Cut {
+        let mut cut = Cut::default();
+        for position in 0..chain.positions() {
+            let (stage, chunk) = (chain.stage(position), chain.chunk(position));
+            let profile = &self.stages[stage as usize];
+            let share = |bytes| part(bytes, chunk, chain.chunks);
+            let op = |phase: Phase, reads: &[TensorId], writes: &[TensorId]| Operator {
+                reads: reads.to_vec(),
+                writes: writes.to_vec(),
+                ..Operator::of(phase.name(), phase, Work::Opaque { stage, chunk })
+            };
+            let [input, activation, for_weight] = [0, 1, 2].map(TensorId);
+            let (all, kept) = (share(profile.activation), share(profile.kept_for_weight()));
+            let (saved, bytes, backward) = if split_backward {
+                let saved = vec![activation, for_weight];
+                let gradients =
+                    [op(Phase::BackwardInput, &saved, &[]), op(Phase::BackwardWeight, &[for_weight], &[])];
+                (saved, [0, all.saturating_sub(kept), kept], gradients.to_vec())
+            } else {
+                (vec![activation], [0, all, 0], vec![op(Phase::Backward, &[activation], &[])])
+            };
+            let names = ["input", "activation", "activation kept for W"].map(Label::Borrowed);
+            let tensors = names.into_iter().zip(bytes).map(|(name, bytes)| Tensor { name, bytes }).collect();
+            let block = cut.block(Block {
+                tensors,
+                input,
+                output: None,
+                output_gradient: None,
+                input_gradient: None,
+                forward: vec![op(Phase::Forward, &[], &saved)],
+                backward,
+                middle: None,
+            });
+            let (kind, layer) = (PartKind::Layer, Some(0));
+            cut.positions.push(vec![Piece { kind, block, layer, owned: 0, read: 0, experts: 0 }]);
         }
-        graph
+        cut
     }
 
     /// The memory of the stages.
@@ -124,6 +140,11 @@ impl ProfiledPipeline {
             issue: None,
         }
     }
+}
+
+/// The operators of blocks of a profile on the positions of `chain`.
+pub fn graph(blocks: &Cut, chain: Chain, split_backward: bool) -> OpGraph {
+    lay(blocks, chain, split_backward, &OperatorList::default(), |_| OperatorList::default()).graph
 }
 
 /// The share of chunk `chunk` when `total` is split into `chunks` parts that differ by at most one and add up.

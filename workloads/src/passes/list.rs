@@ -70,7 +70,7 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
     let Techniques { recompute, bpipe, activation_offload, swap, .. } = pipelining.techniques.clone();
     let send = pipelining.send;
     let passes = [
-        // A profile's stages run again as a whole; sources of operators have rewritten their blocks already.
+        // Before anything that changes operators: what is executed again is what was executed.
         recompute.and_then(one),
         // A compiler sees what is executed again with the rest of the backward pass.
         pipelining.compiled.then_some(Fusion).and_then(one),
@@ -80,7 +80,7 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
         swap.and_then(one),
         // After all that leave for hosts are known: which of them find page-locked memory there.
         one(Buffering),
-        // The plain step, with what is recomputed and exchanged: later realisers find every operator in it.
+        // The plain step, with what is exchanged: later realisers find every operator in it.
         one(Visits),
         // Copies hang on operators of the compute lane, which are all there.
         one(Transfers),

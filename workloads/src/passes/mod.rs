@@ -1,7 +1,7 @@
 //! Passes: the way from the graph of a model to schedules, one after the other.
 //!
-//! *Rewriters* change blocks of a model before they are laid on stages, or the graph that they are
-//! laid as. *Deciders* say where storages are between their uses, once the order of visits is known.
+//! *Rewriters* change the blocks of a model before they are laid on stages, or the graph after it.
+//! *Deciders* say where storages are between their uses, once the order of visits is known.
 //! *Realisers* turn order and decisions into schedules. [`list()`] has them all. No pass says how long anything takes; deciders may
 //! read [`Context::estimates`].
 //!
@@ -11,10 +11,10 @@
 //! ```
 //! use sim_core::time::Time;
 //! use workloads::error::PlanError;
-//! use workloads::graph::StorageId;
+//! use workloads::graph::cut::Cut;
 //! use workloads::model::profiled::{ProfiledPipeline, StageProfile};
 //! use workloads::order::PipelineSchedule;
-//! use workloads::passes::{Context, Kind, Pass, Plan};
+//! use workloads::passes::{Kind, Pass};
 //! use workloads::plan::{PipelinePlan, build_with};
 //!
 //! #[derive(Debug)]
@@ -29,12 +29,12 @@
 //!         Kind::Rewriter
 //!     }
 //!
-//!     fn apply(&self, plan: &mut Plan, _: &Context<'_>) -> Result<(), PlanError> {
-//!         for storage in (0..plan.graph.storages().len() as u32).map(StorageId) {
-//!             let stored = plan.graph.stored_mut(storage);
-//!             stored.bytes /= if stored.purpose.is_activation() { 2 } else { 1 };
+//!     fn rewrite(&self, model: &mut Cut) {
+//!         for block in &mut model.blocks {
+//!             for saved in block.saved() {
+//!                 block.tensors[saved.0 as usize].bytes /= 2;
+//!             }
 //!         }
-//!         Ok(())
 //!     }
 //! }
 //!

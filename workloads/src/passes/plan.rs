@@ -22,8 +22,6 @@ pub struct Plan {
     pub graph: OpGraph,
     /// Its layers, by position of the chain, then in the order of the forward pass.
     pub(crate) layers: Vec<LayerOps>,
-    /// Decisions of rewriters, which all steps begin with.
-    pub decisions: Dispositions,
     /// What data-parallel ranks exchange beside the visits.
     pub exchanges: Vec<Exchange>,
     /// What hosts update.

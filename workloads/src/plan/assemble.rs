@@ -19,14 +19,13 @@ use super::{Brief, Built, PlanError};
 
 /// A plan of a graph to which nothing has been done; what it runs on is filled in when it is priced.
 pub(super) fn plan(chain: Chain, graph: OpGraph, layers: Vec<LayerOps>) -> Plan {
-    let (decisions, exchanges, updates, memory) = Default::default();
+    let (exchanges, updates, memory) = Default::default();
     let (steps, cohort_of, swapped, kept) = Default::default();
     let buffers = HostBuffers::ENOUGH;
     Plan {
         chain,
         graph,
         layers,
-        decisions,
         exchanges,
         updates,
         memory,
@@ -126,15 +125,12 @@ fn verify(pass: &'static str, graph: &OpGraph, step: &Step) -> Result<(), PlanEr
 
 /// Generates the order of the step, and of the same step with fewer repeats.
 fn put_in_order(plan: &mut Plan, micro_batches: u32, context: &Context<'_>) {
-    let Plan { chain, graph, decisions, steps, .. } = plan;
+    let Plan { chain, graph, steps, .. } = plan;
     let shape = Shape { chain: *chain, micro_batches };
-    let timing = timing(context.schedule, *chain, (graph, decisions), context.estimates());
+    let timing = timing(context.schedule, *chain, graph, context.estimates());
     let order = order::generate(context.schedule, shape, &timing);
     let shortened = order.shortened();
-    let step = |order| {
-        let cohort = Cohort { table: decisions.clone(), schedule: Schedule::default() };
-        Step { order, cohorts: vec![cohort] }
-    };
+    let step = |order| Step { order, cohorts: vec![Cohort::default()] };
     steps.extend([Some(order), shortened].into_iter().flatten().map(step));
 }
 

@@ -4,14 +4,14 @@ use proptest::prelude::*;
 
 use crate::chain::Chain;
 use crate::graph::block::Block;
-use crate::graph::cut::Cut;
 use crate::graph::operator::{Label, Operator, OperatorList, TensorId};
 use crate::model::laid::{Laid, lay};
 use crate::model::transformer::{
-    AttentionKernel, ContextExchange, DataParallel, Dtype, Execution, LayerRecompute, PRESETS, Preset,
-    Recompute, ShardedTransformer, Sharding, Split, Transformer,
+    AttentionKernel, ContextExchange, Dtype, Execution, PRESETS, Preset, ShardedTransformer, Split,
+    Transformer,
 };
 use crate::passes::fusion::fused;
+use crate::passes::recompute::{Mode, recomputed};
 
 /// Keys by which tensors are numbered and everything is named.
 type Keys = Vec<u32>;
@@ -22,23 +22,24 @@ proptest! {
     #[test]
     fn labels_and_numbers_of_tensors_mean_nothing(
         (model, execution) in executions(),
-        recompute in prop::sample::select(vec![
-            Recompute::None,
-            Recompute::Selective,
-            Recompute::Full,
-            Recompute::FullEarlyStop,
-            Recompute::Operators,
+        mode in prop::sample::select(vec![
+            Mode::None,
+            Mode::Selective,
+            Mode::Full,
+            Mode::FullEarlyStop,
+            Mode::Operators,
         ]),
         (splits_backward, compiled) in any::<(bool, bool)>(),
         keys in prop::collection::vec(any::<u32>(), 100..200),
     ) {
-        let layers = LayerRecompute { first: recompute, layers: None, others: recompute };
         let model = ShardedTransformer::new(&model, &execution).expect("a model that can be executed");
-        let cut = model.cut(Chain::straight(1), layers, &DataParallel::new(1, Sharding::None));
+        let cut = model.cut(Chain::straight(1));
         let laid = |change: &dyn Fn(&Block) -> Block| {
-            let executed = |block| if compiled { fused(&change(block)) } else { change(block) };
-            let blocks = cut.blocks.iter().map(executed).collect();
-            let cut = Cut { blocks, positions: cut.positions.clone() };
+            let mut cut = cut.clone();
+            cut.rewrite(|piece| piece.layer.map_or(Mode::None, |_| mode), |block, &mode| {
+                let block = recomputed(&change(block), mode);
+                if compiled { fused(&block) } else { block }
+            });
             lay(&cut, Chain::straight(1), splits_backward, &OperatorList::default(), |_| OperatorList::default())
         };
         let plain = nameless(laid(&Block::clone));

@@ -6,9 +6,9 @@ use sim_core::time::Time;
 
 use crate::chain::Chain;
 use crate::cost::CostBook;
-use crate::graph::{OpGraph, Phase, StorageId};
+use crate::graph::operator::Work;
+use crate::graph::{Op, OpGraph, Phase, StorageId};
 use crate::order::{ChunkTiming, MemoryAllowance, PipelineSchedule, Timing};
-use crate::transfer::{Disposition, Dispositions};
 
 /// Bytes that one micro-batch of one chunk holds.
 #[derive(Clone, Copy, Debug)]
@@ -26,18 +26,11 @@ struct Sizes {
 const UNKNOWN: Sizes = Sizes { held: 34, recomputed: 0, kept: 32 };
 
 /// The timing of a plan whose recomputation has been decided.
-pub(crate) fn timing(
-    schedule: &PipelineSchedule,
-    chain: Chain,
-    (graph, table): (&OpGraph, &Dispositions),
-    costs: &CostBook,
-) -> Timing {
+pub(crate) fn timing(schedule: &PipelineSchedule, chain: Chain, graph: &OpGraph, costs: &CostBook) -> Timing {
     let sizes = |stage, chunk| {
-        let activation: u64 = (0..chain.chunks)
-            .map(|chunk| sizes(graph, table, stage, chunk))
-            .map(|s| s.held + s.recomputed)
-            .sum();
-        if activation > 0 { sizes(graph, table, stage, chunk) } else { UNKNOWN }
+        let activation: u64 =
+            (0..chain.chunks).map(|chunk| sizes(graph, stage, chunk)).map(|s| s.held + s.recomputed).sum();
+        if activation > 0 { sizes(graph, stage, chunk) } else { UNKNOWN }
     };
     let chunk = |position| {
         let (stage, chunk) = (chain.stage(position), chain.chunk(position));
@@ -48,7 +41,7 @@ pub(crate) fn timing(
         let Sizes { held, kept, .. } = sizes(stage, chunk);
         ChunkTiming {
             forward: duration(Phase::Forward),
-            backward_input: duration(Phase::BackwardInput) + duration(Phase::Recompute),
+            backward_input: duration(Phase::BackwardInput),
             backward_weight: duration(Phase::BackwardWeight),
             message: chain.hop(position).map(|hop| costs.message(hop).alone()).unwrap_or_default(),
             activation: held,
@@ -78,17 +71,19 @@ pub(crate) fn timing(
     }
 }
 
-fn sizes(graph: &OpGraph, table: &Dispositions, stage: u32, chunk: u32) -> Sizes {
-    let recomputed = |storage| matches!(table.get(storage), Some(Disposition::Recompute(_)));
-    let is_activation = |storage| graph.stored(storage).purpose.is_activation();
-    let bytes = |phase, counts: &dyn Fn(StorageId) -> bool| {
-        let ops = graph.visit(stage, chunk, phase).iter().map(|&op| graph.get(op));
-        let storages: BTreeSet<_> = ops.flat_map(|op| op.reads.iter().chain(&op.writes)).copied().collect();
-        storages.into_iter().filter(|&s| is_activation(s) && counts(s)).map(|s| graph.stored(s).bytes).sum()
+fn sizes(graph: &OpGraph, stage: u32, chunk: u32) -> Sizes {
+    let ops = |phase| graph.visit(stage, chunk, phase).iter().map(|&op| graph.get(op));
+    let sum = |storages: BTreeSet<StorageId>| storages.iter().map(|&it| graph.stored(it).bytes).sum();
+    let activations = |phase| {
+        let used = ops(phase).flat_map(|op| op.reads.iter().chain(&op.writes)).copied();
+        sum(used.filter(|&storage| graph.stored(storage).purpose.is_activation()).collect())
     };
+    // Of layers no more is there at a time than each needs.
+    let whole =
+        |op: &&Op| op.phase == Phase::Recompute && matches!(graph.work_of(op).work, Work::Opaque { .. });
     Sizes {
-        held: bytes(Phase::Forward, &|s| !recomputed(s)),
-        recomputed: bytes(Phase::Forward, &recomputed),
-        kept: bytes(Phase::BackwardWeight, &|_| true),
+        held: activations(Phase::Forward),
+        recomputed: sum(ops(Phase::BackwardInput).filter(whole).flat_map(|op| &op.writes).copied().collect()),
+        kept: activations(Phase::BackwardWeight),
     }
 }

@@ -10,8 +10,8 @@ use crate::model::exchanged::exchange;
 use crate::model::hosted;
 use crate::model::laid::{Laid, lay};
 use crate::model::transformer::{
-    DataParallel, Execution, LayerRecompute, MOMENTS, Overlap, RankParameters, ShardedTransformer, Sharding,
-    Step, Transformer,
+    DataParallel, Execution, MOMENTS, Overlap, RankParameters, ShardedTransformer, Sharding, Step,
+    Transformer,
 };
 use crate::passes::{Around, ModelKind};
 use crate::placement::Extent;
@@ -37,8 +37,6 @@ pub struct TransformerPlan {
     pub overlap: Overlap,
     /// Each tensor rank sends its part of a tensor that all hold to the next stage.
     pub scatter_gather: bool,
-    /// What layers recompute.
-    pub recompute: LayerRecompute,
     /// How its stages run on a machine.
     pub deployment: Deployment,
 }
@@ -74,7 +72,8 @@ impl TransformerPlan {
 
     /// Its blocks as passes rewrite them, on the positions of `chain`.
     pub(crate) fn cut(&self, model: &ShardedTransformer, chain: Chain) -> Cut {
-        self.deployment.pipelining.rewritten(model.cut(chain, self.recompute, &self.data_parallel()))
+        let cut = self.deployment.pipelining.rewritten(model.cut(chain));
+        model.copied_out(cut, &self.data_parallel())
     }
 
     /// Its model on its stages, and what data-parallel ranks exchange beside the visits.

@@ -10,10 +10,9 @@ use std::path::Path;
 
 use workloads::graph::operator::Operator;
 use workloads::model::layered::{LayeredModel, ModelBlock};
-use workloads::model::transformer::{
-    AttentionKernel, Block, Dtype, Execution, Recompute, ShardedTransformer, Split,
-};
+use workloads::model::transformer::{AttentionKernel, Block, Dtype, Execution, ShardedTransformer, Split};
 use workloads::passes::fusion::fused;
+use workloads::passes::recompute::{Mode, recomputed};
 
 use crate::{layered, transformer};
 
@@ -59,16 +58,19 @@ fn transformers() -> Lists {
         let split = Split { tensor: 8, sequence_parallel: true, ..Split::NONE };
         let shared = Execution::new(1, sequence, split, Dtype::Fp16, AttentionKernel::Materialised);
         for (how, execution, recompute) in [
-            ("alone", &alone, Recompute::None),
-            ("shared", &shared, Recompute::Selective),
-            ("recomputed", &shared, Recompute::Full),
+            ("alone", &alone, Mode::None),
+            ("shared", &shared, Mode::Selective),
+            ("recomputed", &shared, Mode::Full),
         ] {
             // Not every model can be shared by eight.
             let Ok(model) = ShardedTransformer::new(&preset.model, execution) else { continue };
             let mut list = String::new();
-            for block in
-                [model.embedding(), model.layer(recompute), model.expert_layer(recompute), model.head()]
-            {
+            for block in [
+                model.embedding(),
+                recomputed(&model.layer(), recompute),
+                recomputed(&model.expert_layer(), recompute),
+                model.head(),
+            ] {
                 tell(&mut list, &block);
             }
             lists.insert(format!("{name}-{how}"), list);
@@ -96,7 +98,7 @@ fn lists_of_layers() -> Lists {
 fn tell(list: &mut String, block: &Block) {
     let operators = [("forward", &block.forward), ("backward", &block.backward)];
     for (pass, op) in operators.into_iter().flat_map(|(pass, list)| list.iter().map(move |op| (pass, op))) {
-        let Operator { name, phase, work, reads, writes, workspace, choice, awaited } = op;
+        let Operator { name, phase, work, reads, writes, workspace, choice, awaited, .. } = op;
         let reads: Vec<&str> = reads.iter().map(|&id| &*block.tensor(id).name).collect();
         let filled = writes.iter().map(|&id| block.tensor(id));
         let fills: Vec<String> = filled.map(|tensor| format!("{} {}", tensor.name, tensor.bytes)).collect();

@@ -5,11 +5,17 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use workloads::check::Fault;
 use workloads::error::PlanError;
+use workloads::graph::cut::{Cut, PartKind, Piece};
 use workloads::graph::{Phase, StorageId};
+use workloads::model::transformer::{
+    AttentionKernel, Dtype, Execution, ShardedTransformer, Split, Transformer,
+};
 use workloads::order::PipelineSchedule;
 use workloads::passes::bpipe::Bpipe;
+use workloads::passes::fusion::fused;
 use workloads::passes::realise::messages::SendMode;
-use workloads::passes::{Context, Kind, Pass, Plan, Techniques, in_order, list};
+use workloads::passes::recompute::{Mode, recomputed};
+use workloads::passes::{Context, Kind, Pass, Pipelining, Plan, Techniques, in_order, list};
 use workloads::plan::{PipelinePlan, build, build_by, build_with};
 
 use crate::plans::{keeping, stage, uniform};
@@ -31,16 +37,39 @@ fn plan() -> PipelinePlan {
 fn any_order_that_passes_allow_gives_the_same_plan() {
     let plan = plan();
     let expected = build(&plan).expect("a valid plan");
-    let mut rng = ChaCha8Rng::seed_from_u64(7);
     let mut orders = std::collections::BTreeSet::new();
-    for _ in 0..40 {
-        let mut passes = list(&plan.pipelining(), Vec::new());
-        passes.shuffle(&mut rng);
-        let passes = in_order(passes);
+    for passes in orders_of(&plan.pipelining()) {
         orders.insert(passes.iter().map(|pass| pass.name()).collect::<Vec<_>>());
         assert_eq!(build_by(&plan, &passes).as_ref(), Ok(&expected));
     }
     assert!(orders.len() > 1, "there is more than one order: {orders:?}");
+}
+
+#[test]
+fn any_order_that_passes_allow_gives_the_same_blocks() {
+    let pipelining = Pipelining { compiled: true, ..plan().pipelining() };
+    let execution = Execution::new(1, 1_024, Split::NONE, Dtype::Bf16, AttentionKernel::Flash);
+    let gpt = Transformer::gpt(2, 1_024, 16, 50_257, 1_024);
+    let layer = ShardedTransformer::new(&gpt, &execution).expect("a valid model").layer();
+    let (kind, owned, read, experts) = (PartKind::Layer, 0, 0, 0);
+    let piece = Piece { kind, block: 0, layer: Some(0), owned, read, experts };
+    let model = Cut { blocks: vec![layer.clone()], positions: vec![vec![piece; 2]] };
+    let expected = fused(&recomputed(&layer, Mode::Full));
+    for passes in orders_of(&pipelining) {
+        let mut model = model.clone();
+        passes.iter().for_each(|pass| pass.rewrite(&mut model));
+        assert_eq!(model.blocks, std::slice::from_ref(&expected));
+    }
+}
+
+/// Passes in 40 of the orders that they allow.
+fn orders_of(pipelining: &Pipelining) -> impl Iterator<Item = Vec<Box<dyn Pass>>> {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    (0..40).map(move |_| {
+        let mut passes = list(pipelining, Vec::new());
+        passes.shuffle(&mut rng);
+        in_order(passes)
+    })
 }
 
 /// A pass that lets a forward pass read what nobody has filled.

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 use workloads::model::transformer::{
-    AttentionKernel, CrossEntropy, Dtype, Execution, Fusion, LayerRecompute, Overlap, Recompute, Sharding,
-    SoftmaxFusion, Split, States, Step, Transformer,
+    AttentionKernel, CrossEntropy, Dtype, Execution, Fusion, Overlap, Sharding, SoftmaxFusion, Split, States,
+    Step, Transformer,
 };
+use workloads::passes::recompute::Mode;
 use workloads::plan::{Launch, TransformerPlan};
 
 use crate::plans;
@@ -60,13 +61,14 @@ pub fn build(scenario: &Scenario) -> Result<Build, String> {
     };
     let plan = plans::transformer::plan(scenario, model);
     known(scenario, &plan)?;
-    let TransformerPlan { model, execution, recompute, deployment, .. } = plan;
-    let (recompute, early_stop) = match recompute.first {
-        Recompute::None => ("none", false),
-        Recompute::Selective => ("selective", false),
-        Recompute::Full => ("full", false),
-        Recompute::FullEarlyStop => ("full", true),
-        Recompute::Operators => return Err("PyTorch recomputes `selective` or `full` here".to_owned()),
+    let TransformerPlan { model, execution, deployment, .. } = plan;
+    let recompute = deployment.pipelining.techniques.recompute;
+    let (recompute, early_stop) = match recompute.map_or(Mode::None, |recompute| recompute.mode(0)) {
+        Mode::None => ("none", false),
+        Mode::Selective => ("selective", false),
+        Mode::Full => ("full", false),
+        Mode::FullEarlyStop => ("full", true),
+        Mode::Operators => return Err("PyTorch recomputes `selective` or `full` here".to_owned()),
     };
     Ok(Build {
         layers: model.layers,
@@ -97,7 +99,7 @@ pub fn build(scenario: &Scenario) -> Result<Build, String> {
 
 /// Whether the script has a part for all that a plan says beyond what [`Build`] tells.
 fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
-    let TransformerPlan { model, execution, recompute, .. } = plan;
+    let TransformerPlan { model, execution, .. } = plan;
     let gpt = Transformer {
         ffn: model.ffn,
         dropout: model.dropout,
@@ -122,8 +124,8 @@ fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
         gathers_again: execution.gathers_again,
         ..Execution::new(micro_batch, sequence, Split::NONE, Dtype::Bf16, attention)
     };
-    let whole = LayerRecompute { layers: None, ..*recompute };
-    let techniques = &plan.deployment.pipelining.techniques;
+    let pipelining = &plan.deployment.pipelining;
+    let techniques = &pipelining.techniques;
     let says = [
         (*model != gpt, "the model is a GPT with an output matrix of its own (`tied_embedding: false`)"),
         (execution.step != Step::Whole, "a step is `full`"),
@@ -136,7 +138,10 @@ fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
              `optimizer`, `attention` and `compile`",
         ),
         (*execution != alone, "linear layers are not in 8 bits, nor in pieces"),
-        (*recompute != whole, "all layers recompute the same"),
+        (
+            techniques.recompute.as_ref().is_some_and(|recompute| recompute.layers.is_some()),
+            "all layers recompute the same",
+        ),
         (plan.sharding != Sharding::None || plan.overlap != Overlap::default(), "nothing is shared"),
         (
             techniques.leave_for_hosts() || techniques.hosted(1).is_some(),

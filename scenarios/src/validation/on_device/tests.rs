@@ -9,6 +9,7 @@ use calibration::measure::{DeviceError, Found};
 use serde::Deserialize;
 use serde_json::json;
 use workloads::model::transformer::{Block, Operator, ShardedTransformer, Work};
+use workloads::passes::recompute::{Mode, recomputed};
 
 use super::simulation::{Checked, FILE};
 use super::*;
@@ -354,9 +355,8 @@ fn model(settings: &[&str]) -> ShardedTransformer {
 }
 
 fn layer(settings: &[&str]) -> Block {
-    let scenario = resolved(settings);
-    let Model::Transformer(of) = &scenario.model else { panic!("it is a transformer") };
-    model(settings).layer(plans::transformer::plan(&scenario, of).recompute.first)
+    let recompute = resolved(settings).techniques.recompute;
+    recomputed(&model(settings).layer(), recompute.map_or(Mode::None, |recompute| recompute.mode(0)))
 }
 
 impl Operators {

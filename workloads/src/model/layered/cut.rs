@@ -21,7 +21,14 @@ impl LayeredModel {
                     _ => PartKind::Layer,
                 };
                 let block = cut.block(block.clone());
-                Piece { kind, block, owned: *parameters, read: *parameters, experts: 0 }
+                Piece {
+                    kind,
+                    block,
+                    layer: Some(n as u32),
+                    owned: *parameters,
+                    read: *parameters,
+                    experts: 0,
+                }
             };
             let pieces = self.blocks()[first..first + count].iter().enumerate().map(piece).collect();
             cut.positions.push(pieces);

@@ -21,8 +21,6 @@ pub struct LayeredExecution {
     pub states: States,
     /// What updates the parameters.
     pub optimizer: Optimizer,
-    /// Blocks keep only their input, and are computed again for their backward pass.
-    pub recompute: bool,
     /// What a step does; forward alone nothing is dropped.
     pub step: Step,
     /// RMSNorm, and what finds biases for distances, are operators, as Hugging Face Transformers write T5; else a kernel each.

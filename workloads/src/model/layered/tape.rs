@@ -11,7 +11,6 @@ use crate::model::draft::{BlockDraft, Draft};
 use super::execution::LayeredExecution;
 use super::shape::Shape;
 use crate::model::names::{Name, name};
-use crate::model::recompute::again;
 
 const INPUT: Name = Name::of("input");
 const OUTPUT_GRADIENT: Name = Name::of("output gradient");
@@ -157,9 +156,6 @@ impl<'a> Tape<'a> {
         let Self { on, draft, input, input_bytes, steps, .. } = self;
         let (draft_back, gradients) = (Draft::new(Phase::BackwardInput), BTreeMap::new());
         let mut reverse = Reverse { on, draft: draft_back, gradients, sums: 0 };
-        if on.recompute {
-            reverse.draft.operators = again(&draft.operators);
-        }
         // The gradient of the loss by itself is one number.
         reverse.gradients.insert(last.id, if is_loss { last.tensor } else { OUTPUT_GRADIENT });
         for (value, step) in steps.into_iter().rev() {

@@ -11,13 +11,12 @@ use super::execution::{AttentionKernel, ShardedTransformer};
 use super::latent::{KEYS, Projections, VALUES};
 use super::linear::{Linear, Names, Side, linear_names};
 use super::softmax::{PROBABILITIES, PROBABILITIES_GRADIENT, SCORES, Softmax};
-use super::{Bias, ContextExchange, Positions, Recompute};
+use super::{Bias, ContextExchange, Positions};
 use crate::graph::operator::{Attention, Layout, Pass, StreamClass, Work};
 
 const QKV: &Names = linear_names!("qkv");
 const PROJECTION: &Names = linear_names!("projection");
 const CONTEXT: Name = Name::of("context");
-const CONTEXT_AGAIN: Name = Name::of("context again");
 const CONTEXT_BY_HEAD: Name = Name::of("context by head");
 const LOG_SUMS: Name = Name::of("log-sum-exp");
 const MASK: Name = Name::of("softmax dropout mask");
@@ -53,24 +52,15 @@ pub(super) fn forward(draft: &mut Draft, on: &ShardedTransformer, input: Name) -
         None if is_apart(on) => shape.apart().forward(draft, on, input),
         None => shape.project(draft, on, input),
     }
-    attend(draft, on, CONTEXT);
+    draft.core(|draft| attend(draft, on));
     shape.projection(on).forward(draft, on, CONTEXT)
 }
 
 /// The backward pass from the gradient of the result; returns the name of the gradient of the input.
-pub(super) fn backward(
-    draft: &mut Draft,
-    on: &ShardedTransformer,
-    recompute: Recompute,
-    input: Name,
-    gradient: Name,
-) -> Name {
+pub(super) fn backward(draft: &mut Draft, on: &ShardedTransformer, input: Name, gradient: Name) -> Name {
     let shape = Shape::of(on);
     let gradient = shape.projection(on).backward(draft, on, CONTEXT, gradient);
-    if recompute == Recompute::Selective {
-        draft.within(Phase::Recompute, |draft| attend(draft, on, CONTEXT_AGAIN));
-    }
-    attend_gradient(draft, on, gradient);
+    draft.core(|draft| attend_gradient(draft, on, gradient));
     match &on.model().latent {
         Some(latent) => Projections::of(on, latent).backward(draft, on, input, GRADIENTS),
         None if is_apart(on) => shape.apart().backward(draft, on, input, GRADIENTS),
@@ -252,19 +242,19 @@ fn operands(on: &ShardedTransformer) -> [Name; 3] {
     }
 }
 
-/// From queries, keys and values to `context`, for all tokens and heads of a rank: what selective recomputation repeats.
-fn attend(draft: &mut Draft, on: &ShardedTransformer, context: Name) {
+/// From queries, keys and values to the context, for all tokens and heads of a rank.
+fn attend(draft: &mut Draft, on: &ShardedTransformer) {
     match on.context_exchange() {
-        None => core(draft, on, operands(on), context),
+        None => core(draft, on, operands(on), CONTEXT),
         Some(ContextExchange::AllToAll) => {
             let shape = Shape::of(on);
             exchange(draft, on, &passages(on, TO_HEADS, operands(on), BY_HEADS, shape.widths()));
             core(draft, on, BY_HEADS, CONTEXT_BY_HEADS);
-            exchange(draft, on, &[shape.passage(on, TO_TOKENS, CONTEXT_BY_HEADS, context)]);
+            exchange(draft, on, &[shape.passage(on, TO_TOKENS, CONTEXT_BY_HEADS, CONTEXT)]);
         }
-        Some(ContextExchange::Ring) => ring::forward(draft, on, operands(on), context),
-        Some(ContextExchange::AllGather) => all_gather::forward(draft, on, operands(on), context),
-        Some(ContextExchange::GatheredRing) => gathered_ring::forward(draft, on, operands(on), context),
+        Some(ContextExchange::Ring) => ring::forward(draft, on, operands(on), CONTEXT),
+        Some(ContextExchange::AllGather) => all_gather::forward(draft, on, operands(on), CONTEXT),
+        Some(ContextExchange::GatheredRing) => gathered_ring::forward(draft, on, operands(on), CONTEXT),
     }
 }
 

@@ -141,29 +141,6 @@ pub enum SoftmaxFusion {
     Off,
 }
 
-/// Activations that layers recompute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(rename = "RecomputeMode")]
-pub enum Recompute {
-    /// Nothing.
-    None,
-    /// Scores, softmax, dropout and context of the attention: large, and cheap to compute again.
-    // Korthikanti et al. 2023, section 5. With flash attention, which does that by itself, its forward
-    // kernel once more, as in Megatron-LM.
-    Selective,
-    /// Everything but the input of the layer.
-    Full,
-    /// As `full`, but recomputation ends with the last tensor that the backward pass needs.
-    // PyTorch's checkpoints without reentrance, from 2.1 (`set_checkpoint_early_stop`). Where no dropout
-    // follows, the last product is not repeated.
-    #[serde(skip)]
-    FullEarlyStop,
-    /// Everything but the input of the layer and the results of attention, of every second product
-    /// beginning with the first, and of reduce-scatters: torchtitan's `selective` with option `op`.
-    Operators,
-}
-
 /// What passes from one stage to the next for a micro-batch; its gradient passes back in the same way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Boundary {

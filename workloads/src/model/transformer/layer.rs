@@ -8,9 +8,8 @@ use super::mlp::DenseMlp;
 use super::norm::{NormNames, norm_names};
 use super::pieces::in_pieces;
 use super::residual::{ResidualNames, add_gradients, residual_names};
-use super::{Experts, Recompute, attention, mixture};
+use super::{Experts, attention, mixture};
 use crate::graph::block::Block;
-use crate::model::recompute::{again, keep_some, stop_early};
 
 const INPUT: Name = Name::of("input");
 const INPUT_GRADIENT: Name = Name::of("input gradient");
@@ -24,26 +23,24 @@ const MLP: &ResidualNames = residual_names!("mlp");
 impl ShardedTransformer {
     /// A layer with one MLP, on one rank and for one micro-batch. Its output is the tensor `mlp residual`, of an encoder
     /// `mlp norm output`, its input gradient `input gradient`.
-    pub fn layer(&self, recompute: Recompute) -> Block {
-        self.block(None, recompute)
+    pub fn layer(&self) -> Block {
+        self.block(None)
     }
 
     /// The same of a layer with a mixture of experts; without experts, one with an MLP.
-    pub fn expert_layer(&self, recompute: Recompute) -> Block {
-        self.block(self.model().experts.as_ref(), recompute)
+    pub fn expert_layer(&self) -> Block {
+        self.block(self.model().experts.as_ref())
     }
 
-    fn block(&self, experts: Option<&Experts>, recompute: Recompute) -> Block {
+    fn block(&self, experts: Option<&Experts>) -> Block {
         let cut = |operators| {
             if self.execution().in_pieces { in_pieces(operators, self.tensor()) } else { operators }
         };
-        let forward = forward(self, experts);
-        let backward = backward(self, experts, recompute, &forward);
         self.as_executed(BlockDraft {
             input: (INPUT, self.bytes(self.residual_elements())),
             output_gradient: Some(OUTPUT_GRADIENT),
-            forward: cut(forward),
-            backward: cut(backward),
+            forward: cut(forward(self, experts)),
+            backward: cut(backward(self, experts)),
             middle: Some([between(self), BETWEEN_GRADIENT]),
         })
     }
@@ -87,35 +84,17 @@ const fn mlp_input(on: &ShardedTransformer) -> Name {
     if on.model().parallel_residual { INPUT } else { ATTENTION.output }
 }
 
-fn backward(
-    on: &ShardedTransformer,
-    experts: Option<&Experts>,
-    recompute: Recompute,
-    forward: &[Drafted],
-) -> Vec<Drafted> {
+fn backward(on: &ShardedTransformer, experts: Option<&Experts>) -> Vec<Drafted> {
     let mut draft = Draft::new(Phase::BackwardInput);
-    if matches!(recompute, Recompute::Full | Recompute::FullEarlyStop | Recompute::Operators) {
-        draft.operators = again(forward);
-    }
     if on.model().encoder.is_some() {
-        backward_norms_after(&mut draft, on, recompute);
+        backward_norms_after(&mut draft, on);
     } else {
-        backward_norms_before(&mut draft, on, experts, recompute);
-    }
-    match recompute {
-        Recompute::FullEarlyStop => stop_early(&mut draft.operators),
-        Recompute::Operators => keep_some(&mut draft.operators),
-        Recompute::None | Recompute::Selective | Recompute::Full => {}
+        backward_norms_before(&mut draft, on, experts);
     }
     draft.operators
 }
 
-fn backward_norms_before(
-    draft: &mut Draft,
-    on: &ShardedTransformer,
-    experts: Option<&Experts>,
-    recompute: Recompute,
-) {
+fn backward_norms_before(draft: &mut Draft, on: &ShardedTransformer, experts: Option<&Experts>) {
     let branch = MLP.backward(draft, on, OUTPUT_GRADIENT);
     let normed = match experts {
         Some(experts) => mixture::backward(draft, on, experts, MLP_NORM.output, branch),
@@ -125,18 +104,18 @@ fn backward_norms_before(
     let residual = add_gradients(draft, on, [through_mlp, OUTPUT_GRADIENT], BETWEEN_GRADIENT);
     let branch_gradient = if on.model().parallel_residual { OUTPUT_GRADIENT } else { residual };
     let branch = ATTENTION.backward(draft, on, branch_gradient);
-    let normed = attention::backward(draft, on, recompute, ATTENTION_NORM.output, branch);
+    let normed = attention::backward(draft, on, ATTENTION_NORM.output, branch);
     let through_attention = ATTENTION_NORM.backward(draft, on, INPUT, normed, on.hidden());
     add_gradients(draft, on, [through_attention, residual], INPUT_GRADIENT);
 }
 
-fn backward_norms_after(draft: &mut Draft, on: &ShardedTransformer, recompute: Recompute) {
+fn backward_norms_after(draft: &mut Draft, on: &ShardedTransformer) {
     let sum = MLP_NORM.backward(draft, on, MLP.output, OUTPUT_GRADIENT, on.hidden());
     let branch = MLP.backward(draft, on, sum);
     let through_mlp = DenseMlp::of(on).backward(draft, on, ATTENTION_NORM.output, branch);
     let normed = add_gradients(draft, on, [through_mlp, sum], BETWEEN_GRADIENT);
     let sum = ATTENTION_NORM.backward(draft, on, ATTENTION.output, normed, on.hidden());
     let branch = ATTENTION.backward(draft, on, sum);
-    let through_attention = attention::backward(draft, on, recompute, INPUT, branch);
+    let through_attention = attention::backward(draft, on, INPUT, branch);
     add_gradients(draft, on, [through_attention, sum], INPUT_GRADIENT);
 }

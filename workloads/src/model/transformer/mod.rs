@@ -15,14 +15,15 @@
 //! takes.
 //!
 //! ```
-//! use workloads::model::transformer::{AttentionKernel, Dtype, Execution, Recompute, ShardedTransformer, Split, Transformer};
+//! use workloads::model::transformer::{AttentionKernel, Dtype, Execution, ShardedTransformer, Split, Transformer};
+//! use workloads::passes::recompute::{Mode, recomputed};
 //!
 //! let model = Transformer::gpt(96, 12_288, 96, 51_200, 2_048);
 //! let split = Split { tensor: 8, sequence_parallel: true, stages: 8, chunks: 3, ..Split::NONE };
 //! let execution = Execution::new(1, 2_048, split, Dtype::Fp16, AttentionKernel::Materialised);
 //! let gpt = ShardedTransformer::new(&model, &execution)?;
 //! // 34 s b h / t (Korthikanti et al. 2023, table 2) and 8 bytes of statistics a token and norm.
-//! let saved = gpt.layer(Recompute::Selective).saved_bytes();
+//! let saved = recomputed(&gpt.layer(), Mode::Selective).saved_bytes();
 //! assert_eq!(saved, 2_048 * (34 * 12_288 + 2 * 8) / 8);
 //! # Ok::<(), Vec<workloads::diagnostic::Diagnostic>>(())
 //! ```
@@ -76,13 +77,12 @@ pub use crate::graph::operator::{
     Operator, Pass, Stream, StreamClass, Tensor, Work,
 };
 pub use context::ContextExchange;
-pub use cut::LayerRecompute;
 pub(crate) use data::Held;
 pub use data::{DataParallel, Gather, GatherLimit, Overlap};
 pub use encoder::Encoder;
 pub(crate) use execution::GATHER_RECEIVED;
 pub use execution::{
-    AddedTo, AttentionKernel, Boundary, Execution, Fusion, Recompute, ShardedTransformer, SoftmaxFusion, Step,
+    AddedTo, AttentionKernel, Boundary, Execution, Fusion, ShardedTransformer, SoftmaxFusion, Step,
 };
 pub use experts::Experts;
 pub use hugging_face::HuggingFaceError;

@@ -65,7 +65,7 @@ pub fn decide(
             .filter(|&storage| graph.stored(storage).purpose.is_activation())
             .collect();
         // What recomputation drops needs no room; what it keeps are storages of their own.
-        let storages: Vec<StorageId> = saved.into_iter().filter(|&s| table.get(s).is_none()).collect();
+        let storages: Vec<StorageId> = saved.into_iter().filter(|&s| !table.leaves(s)).collect();
         if trips.is_empty() || storages.is_empty() {
             continue;
         }

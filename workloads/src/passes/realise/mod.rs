@@ -6,6 +6,5 @@ pub mod exchanges;
 pub mod host_update;
 pub mod launches;
 pub mod messages;
-pub mod recompute;
 pub mod transfers;
 pub mod visits;

@@ -11,9 +11,9 @@ use crate::passes::{Context, Kind, Pass, Plan, Step};
 use crate::schedule::{Call, Item, Lane, LaneKind, Schedule, SignalId, StageMemory, Why};
 use crate::transfer::Tier;
 
-use super::{collectives, exchanges, host_update, recompute};
+use super::{collectives, exchanges, host_update};
 
-/// The plain step: visits, with what is recomputed, runs beside operators, is exchanged or updated by hosts.
+/// The plain step: visits, with what runs beside operators, is exchanged or updated by hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Visits;
 
@@ -31,7 +31,6 @@ impl Pass for Visits {
         for Step { order, cohorts } in steps {
             for cohort in cohorts {
                 let mut schedule = realise(order, graph, memory.clone());
-                recompute::realise(&mut schedule, graph, &cohort.table);
                 collectives::realise(&mut schedule, graph);
                 let done = exchanges::realise(&mut schedule, graph, exchanges);
                 host_update::realise(&mut schedule, updates, &done);

@@ -5,21 +5,19 @@ use hw_models::settings::{Bytes, Count, Duration, PerStage, StageSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::transformer::{LayerRecompute, Recompute as RecomputeMode};
-
 /// Recompute activations before the backward pass instead of keeping them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recompute {
     /// What layers of a transformer recompute; `full` when absent.
-    pub mode: Option<RecomputeMode>,
+    pub mode: Option<Mode>,
     /// `full` ends with the last tensor that the backward pass needs, as PyTorch's checkpoints without
     /// reentrance do from 2.1 on, rather than with the layer, as Megatron-LM's.
     pub early_stop: Option<bool>,
     /// First layers of each chunk of a stage that do; all when absent.
     pub layers: Option<Count<1, 4_096>>,
     /// What the other layers recompute; nothing when absent.
-    pub others: Option<RecomputeMode>,
+    pub others: Option<Mode>,
     /// Time of the extra forward pass of a profiled pipeline; the stage's forward time when absent.
     pub forward: Option<PerStage<Duration>>,
     /// Stages of a profiled pipeline that recompute; all when absent.
@@ -28,19 +26,35 @@ pub struct Recompute {
     pub keeps: Option<PerStage<Bytes>>,
 }
 
+/// Activations that layers recompute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "RecomputeMode")]
+pub enum Mode {
+    /// Nothing.
+    None,
+    /// Scores, softmax, dropout and context of the attention: large, and cheap to compute again.
+    // Korthikanti et al. 2023, section 5. With flash attention, which does that by itself, its forward
+    // kernel once more, as in Megatron-LM.
+    Selective,
+    /// Everything but the input of the layer.
+    Full,
+    /// As `full`, but recomputation ends with the last tensor that the backward pass needs.
+    // PyTorch's checkpoints without reentrance, from 2.1 (`set_checkpoint_early_stop`). Where no dropout
+    // follows, the last product is not repeated.
+    #[serde(skip)]
+    FullEarlyStop,
+    /// Everything but the input of the layer and the results of attention, of every second product
+    /// beginning with the first, and of reduce-scatters: torchtitan's `selective` with option `op`.
+    Operators,
+}
+
 impl Recompute {
-    /// Modes of the layers of a transformer.
-    pub fn of_layers(&self) -> LayerRecompute {
-        let early = self.early_stop == Some(true);
-        let mode = |mode| match mode {
-            RecomputeMode::Full if early => RecomputeMode::FullEarlyStop,
-            mode => mode,
-        };
-        LayerRecompute {
-            first: mode(self.mode.unwrap_or(RecomputeMode::Full)),
-            layers: self.layers.map(|layers| layers.get() as u32),
-            others: mode(self.others.unwrap_or(RecomputeMode::None)),
-        }
+    /// Mode of a layer, by its number in its chunk.
+    pub fn mode(&self, layer: u32) -> Mode {
+        let is_first = self.layers.is_none_or(|first| u64::from(layer) < first.get());
+        let mode = if is_first { self.mode.unwrap_or(Mode::Full) } else { self.others.unwrap_or(Mode::None) };
+        if mode == Mode::Full && self.early_stop == Some(true) { Mode::FullEarlyStop } else { mode }
     }
 
     /// Whether a stage recomputes.

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::cost::{CostBook, HostLinks, OpCost};
-use crate::graph::{Op, OpGraph, OpId, Phase, Purpose, Storage, StorageId};
+use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::order::Visit;
 use crate::transfer::Store;
 
@@ -145,23 +145,9 @@ fn independent(alike: &[Again], chosen: &[Again], graph: &OpGraph) -> Vec<Again>
     fitting
 }
 
-/// Has the forward pass drop what is chosen after its last use, and the backward pass fill a storage of its own with it.
+/// Drops what is chosen after its last use in the forward pass, and fills it in the backward pass.
 pub(crate) fn realise(chosen: &[Again], graph: &mut OpGraph) {
     for &Again { storage, by, before, .. } in chosen {
-        let Storage { stage, chunk, bytes, .. } = *graph.stored(storage);
-        graph.stored_mut(storage).purpose = Purpose::Working;
-        let filled = graph.storage(Storage { stage, chunk, purpose: Purpose::Recomputed, bytes });
-        for op in graph.visit(stage, chunk, Phase::Backward).to_vec() {
-            for read in graph.get_mut(op).reads.iter_mut().filter(|read| **read == storage) {
-                *read = filled;
-            }
-        }
-        let mut writes = vec![filled];
-        for workspace in graph.get(by).writes.clone().into_iter().filter(|&other| other != storage) {
-            let workspace = graph.stored(workspace).clone();
-            writes.push(graph.storage(workspace));
-        }
-        let op = Op { phase: Phase::Recompute, writes, awaited: false, ..graph.get(by).clone() };
-        graph.op_before(before, Phase::Backward, op);
+        graph.rematerialize(storage, by, before);
     }
 }

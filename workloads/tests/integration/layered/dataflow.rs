@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use workloads::graph::operator::{Label, TensorId};
-use workloads::model::layered::{LayeredExecution, LayeredModel};
+use workloads::model::layered::{LayeredExecution, LayeredModel, ModelBlock};
 use workloads::model::transformer::{AttentionKernel, Dtype, Operator, States};
+use workloads::passes::recompute::{Mode, recomputed};
 
 use super::{execution, names, preset, read};
 
@@ -37,13 +38,12 @@ fn operators_read_what_was_made() {
         states: States::FullGradients,
         ..execution(2)
     };
-    let again = LayeredExecution { recompute: true, ..execution(2) };
     let written = LayeredExecution { in_operators: true, ..half.clone() };
     for name in names() {
-        for on in [&execution(2), &half, &again, &written] {
+        for on in [&execution(2), &half, &written] {
             let model = LayeredModel::new(&preset(&name), on).unwrap();
-            for block in model.blocks() {
-                let block = &block.block;
+            let blocks = model.blocks().iter().map(|block| &block.block);
+            for block in blocks.flat_map(|block| [block.clone(), recomputed(block, Mode::Full)]) {
                 let mut made: BTreeSet<TensorId> = BTreeSet::new();
                 for Operator { name: operator, reads, writes, .. } in
                     block.forward.iter().chain(&block.backward)
@@ -77,10 +77,11 @@ fn backward_passes_multiply_twice_as_often() {
 
 #[test]
 fn recomputed_blocks_keep_their_input() {
-    let on = LayeredExecution { recompute: true, ..execution(4) };
-    let model = LayeredModel::new(&preset("resnet-50"), &on).unwrap();
-    for block in model.blocks() {
-        assert_eq!(block.block.saved_bytes(), block.input_bytes);
+    let model = LayeredModel::new(&preset("resnet-50"), &execution(4)).unwrap();
+    for ModelBlock { block, input_bytes, .. } in model.blocks() {
+        for mode in [Mode::Full, Mode::FullEarlyStop] {
+            assert_eq!(recomputed(block, mode).saved_bytes(), *input_bytes);
+        }
     }
 }
 

@@ -21,7 +21,6 @@ pub(crate) fn execution(micro_batch: u32) -> LayeredExecution {
         attention: AttentionKernel::Materialised,
         states: States::Full,
         optimizer: Optimizer::Momentum,
-        recompute: false,
         step: Step::Whole,
         in_operators: false,
     }

@@ -5,7 +5,8 @@ use sim_core::time::Time;
 use workloads::graph::operator::{Tensor, TensorId};
 use workloads::hardware::kernel;
 use workloads::model::reuse::{Reuse, reused};
-use workloads::model::transformer::{DataParallel, Operator, Recompute, ShardedTransformer};
+use workloads::model::transformer::{DataParallel, Operator, ShardedTransformer};
+use workloads::passes::recompute::{Mode, recomputed};
 use workloads::plan::build_on;
 use workloads::schedule::LaneKind;
 
@@ -29,10 +30,10 @@ fn bound(ran: &Ran) -> Time {
 #[test]
 fn no_pipeline_is_faster_than_its_busiest_stage() {
     for (nodes, split) in [(1, [1, 8, 1]), (1, [2, 4, 1]), (2, [4, 4, 1]), (2, [2, 2, 4]), (4, [8, 4, 1])] {
-        for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
+        for recompute in [Mode::None, Mode::Selective, Mode::Full] {
             for micro_batches in [1, 4, 16] {
                 let mut plan = plan(gpt(8), split, micro_batches);
-                plan.recompute = every_layer(recompute);
+                plan.deployment.pipelining.techniques.recompute = every_layer(recompute);
                 let ran = World::dgx_a100(nodes).roomy().completed(&plan);
                 let (ours, bound) = (ran.run.time, bound(&ran));
                 let what = format!("{nodes} nodes, {split:?}, {recompute:?}, {micro_batches} micro-batches");
@@ -47,9 +48,9 @@ fn no_pipeline_is_faster_than_its_busiest_stage() {
 #[test]
 fn a_pipeline_without_contention_takes_its_bound_and_its_messages() {
     for (stages, micro_batches) in [(8, 12), (8, 3), (8, 1)] {
-        for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
+        for recompute in [Mode::None, Mode::Selective, Mode::Full] {
             let mut plan = plan(gpt(16), [1, stages, 1], micro_batches);
-            plan.recompute = every_layer(recompute);
+            plan.deployment.pipelining.techniques.recompute = every_layer(recompute);
             plan.deployment.pipelining.send = SendMode::Latency;
             let ran = World::dgx_a100(1).roomy().completed(&plan);
             let messages = sum((0..stages).map(|stage| round_trip(&ran, stage)));
@@ -85,14 +86,14 @@ fn a_single_gpu_takes_the_sum_of_its_operators() {
         let reused = reused(operators, tensors, before);
         operators.iter().zip(reused).map(|op| gap + cost(op).alone().0).sum()
     };
-    for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
+    for recompute in [Mode::None, Mode::Selective, Mode::Full] {
         let (layers, micro_batches) = (4, 3);
         let mut plan = plan(gpt(layers), [1, 1, 1], micro_batches);
-        plan.recompute = every_layer(recompute);
+        plan.deployment.pipelining.techniques.recompute = every_layer(recompute);
         let model = ShardedTransformer::new(&plan.model, &plan.execution).unwrap();
         let parameters = model.parameters(layers, true, true);
         let update = model.update(&parameters, &DataParallel::new(1, Sharding::None));
-        let blocks = [model.embedding(), model.layer(recompute), model.head()];
+        let blocks = [model.embedding(), recomputed(&model.layer(), recompute), model.head()];
         let passes = blocks.iter().zip([1, layers, 1]).flat_map(|(block, count)| {
             let passes = [(&block.forward, Some(block.input)), (&block.backward, block.output_gradient)];
             passes.map(|(pass, before)| (pass, &block.tensors, before, u64::from(count * micro_batches)))

@@ -2,7 +2,7 @@
 //! 10 % more and 10 % less. A constant is scaled wherever the catalogue has it.
 
 use hw_models::collectives::LogTable;
-use workloads::model::transformer::Recompute;
+use workloads::passes::recompute::Mode;
 
 use super::World;
 use super::memory::published;
@@ -79,10 +79,10 @@ const CONSTANTS: [(&str, Scale); 9] = [
 #[test]
 fn steps_hang_on_these_constants() {
     let rows = [
-        ("22B full", published("22B", false, Recompute::Full)),
-        ("22B selective, SP", published("22B", true, Recompute::Selective)),
-        ("175B full", published("175B", false, Recompute::Full)),
-        ("175B selective, SP", published("175B", true, Recompute::Selective)),
+        ("22B full", published("22B", false, Mode::Full)),
+        ("22B selective, SP", published("22B", true, Mode::Selective)),
+        ("175B full", published("175B", false, Mode::Full)),
+        ("175B selective, SP", published("175B", true, Mode::Selective)),
     ];
     let names: String = rows.iter().map(|(name, _)| format!("{name:>20}")).collect();
     let mut table = format!("{:<44}{names}\n", "");

@@ -10,6 +10,7 @@ use workloads::account::Communication;
 use workloads::model::transformer::{
     Fp8, Gather, GatherLimit, Group, Layout, Scaling, ShardedTransformer, States, Work,
 };
+use workloads::passes::recompute::Mode;
 use workloads::plan::Built;
 
 use super::*;
@@ -271,7 +272,7 @@ fn parameters_that_are_shared_one_by_one_are_copied() {
 
 /// Weights of all layers that are multiplied in 8 bits.
 pub(super) fn narrow_weights(plan: &TransformerPlan) -> u64 {
-    let block = ShardedTransformer::new(&plan.model, &plan.execution).unwrap().layer(Recompute::None);
+    let block = ShardedTransformer::new(&plan.model, &plan.execution).unwrap().layer();
     let products = block.backward.iter().filter_map(|op| match op.work {
         Work::Gemm(gemm) if (gemm.layout, gemm.dtype) == (Layout::WeightGradient, Dtype::Fp8) => {
             Some(gemm.m * gemm.n)
@@ -350,10 +351,10 @@ pub(super) fn every_way(schedules: &[PipelineSchedule]) -> Vec<TransformerPlan> 
     let mut plans = Vec::new();
     for &which in schedules {
         for (sharding, overlap) in overlaps() {
-            for recompute in [Recompute::None, Recompute::Full] {
+            for recompute in [Mode::None, Mode::Full] {
                 let mut plan = plan(gpt(8), [2, 4, 2], 8);
                 (plan.sharding, plan.overlap) = (sharding, overlap);
-                plan.recompute = every_layer(recompute);
+                plan.deployment.pipelining.techniques.recompute = every_layer(recompute);
                 schedule(&mut plan, which);
                 plans.push(plan);
             }

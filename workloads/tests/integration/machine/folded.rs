@@ -4,10 +4,10 @@ use hw_models::settings::Count;
 use sim_core::fold::fold;
 use sim_core::outcome::Run;
 use sim_core::{Options, simulate};
-use workloads::model::transformer::Recompute;
 use workloads::order::PipelineSchedule;
 use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
 use workloads::passes::realise::messages::SendMode;
+use workloads::passes::recompute::Mode;
 
 use super::exchanged::overlaps;
 use super::{Placement, Sharding, TransformerPlan, World, every_layer, gpt, plan, schedule};
@@ -73,16 +73,13 @@ fn every_split_of_one_to_four_nodes() {
 #[test]
 fn every_schedule_and_send_mode() {
     let schedules = [PipelineSchedule::Gpipe, interleaved(2), PipelineSchedule::ZbH1, PipelineSchedule::ZbV];
-    for (which, recompute) in schedules.into_iter().zip([
-        Recompute::Full,
-        Recompute::Selective,
-        Recompute::None,
-        Recompute::Selective,
-    ]) {
+    for (which, recompute) in
+        schedules.into_iter().zip([Mode::Full, Mode::Selective, Mode::None, Mode::Selective])
+    {
         for send in [SendMode::Latency, SendMode::Eager] {
             let mut plan = plan(gpt(8), [2, 4, 2], 8);
             schedule(&mut plan, which);
-            plan.recompute = every_layer(recompute);
+            plan.deployment.pipelining.techniques.recompute = every_layer(recompute);
             plan.deployment.pipelining.send = send;
             plan.deployment.pipelining.steps = 2;
             assert_same(&World::dgx_a100(2), &plan, &format!("{which:?}, {send:?}, {recompute:?}"));

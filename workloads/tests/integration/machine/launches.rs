@@ -7,10 +7,9 @@ use sim_core::time::Time;
 use workloads::graph::operator::{Tensor, TensorId};
 use workloads::hardware::kernel;
 use workloads::model::reuse::{Reuse, reused};
-use workloads::model::transformer::{
-    DataParallel, Operator, Phase, Recompute, ShardedTransformer, Transformer, Work,
-};
+use workloads::model::transformer::{DataParallel, Operator, Phase, ShardedTransformer, Transformer, Work};
 use workloads::names::cause;
+use workloads::passes::recompute::{Mode, recomputed};
 use workloads::plan::{Launch, build_on};
 use workloads::schedule::LaneKind;
 
@@ -33,10 +32,11 @@ fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
         let gap = hardware.host.gap_in_stream.time();
         let (layers, micro_batches) = (3, 4);
         let mut plan = plan(Transformer::gpt(layers, 512, 16, 50_257, 512), [1, 1, 1], micro_batches);
-        plan.recompute = every_layer(Recompute::Selective);
+        plan.deployment.pipelining.techniques.recompute = every_layer(Mode::Selective);
         plan.deployment.launch = Launch::Eager;
         let model = ShardedTransformer::new(&plan.model, &plan.execution).unwrap();
-        let (embedding, layer, head) = (model.embedding(), model.layer(Recompute::Selective), model.head());
+        let (embedding, layer, head) =
+            (model.embedding(), recomputed(&model.layer(), Mode::Selective), model.head());
         let update =
             model.update(&model.parameters(layers, true, true), &DataParallel::new(1, Sharding::None));
         let pass = |operators: &[Operator], tensors: &[Tensor], before: Option<TensorId>, count: u32| {

@@ -2,17 +2,18 @@
 
 #![expect(clippy::print_stdout, reason = "the five times, for who asks with --nocapture")]
 
-use workloads::model::transformer::{Recompute, Transformer};
+use workloads::model::transformer::Transformer;
+use workloads::passes::recompute::Mode;
 
 use super::{World, every_layer, plan};
 
 /// What one layer adds to what one micro-batch adds to the step, in milliseconds: no optimizer, no embedding, no loss.
-fn layer(sequence_parallel: bool, recompute: Recompute) -> f64 {
+fn layer(sequence_parallel: bool, recompute: Mode) -> f64 {
     let seconds = |layers, micro_batches| {
         let mut plan = plan(Transformer::gpt(layers, 6_144, 64, 51_200, 2_048), [8, 1, 1], micro_batches);
         plan.execution.micro_batch = 4;
         plan.execution.split.sequence_parallel = sequence_parallel;
-        plan.recompute = every_layer(recompute);
+        plan.deployment.pipelining.techniques.recompute = every_layer(recompute);
         World::dgx_a100(1).roomy().completed(&plan).seconds()
     };
     let micro_batch = |layers| seconds(layers, 2) - seconds(layers, 1);
@@ -22,11 +23,11 @@ fn layer(sequence_parallel: bool, recompute: Recompute) -> f64 {
 #[test]
 fn a_layer_takes_what_was_measured() {
     let rows = [
-        (false, Recompute::None, 19.6),
-        (true, Recompute::None, 19.0),
-        (false, Recompute::Full, 27.2),
-        (false, Recompute::Selective, 20.9),
-        (true, Recompute::Selective, 20.3),
+        (false, Mode::None, 19.6),
+        (true, Mode::None, 19.0),
+        (false, Mode::Full, 27.2),
+        (false, Mode::Selective, 20.9),
+        (true, Mode::Selective, 20.3),
     ];
     let mut sum = 0.0;
     for (sequence_parallel, recompute, published) in rows {

@@ -1,17 +1,14 @@
 //! Memory of the first GPU against Korthikanti et al. 2023: figure 1 (GiB, as transcribed by Calculon) and section 4.3.
 
-use workloads::model::transformer::{Recompute, Transformer};
+use workloads::model::transformer::Transformer;
 use workloads::names::kind;
+use workloads::passes::recompute::Mode;
 
 use super::{GIB, Ran, SendMode, TransformerPlan, World, every_layer, plan, schedule};
 use crate::plans::interleaved;
 
 /// Table 3 of the paper: 22B on 8 GPUs with micro-batches of 4, 175B on 64 with three chunks per stage.
-pub(super) fn published(
-    model: &str,
-    sequence_parallel: bool,
-    recompute: Recompute,
-) -> (World, TransformerPlan) {
+pub(super) fn published(model: &str, sequence_parallel: bool, recompute: Mode) -> (World, TransformerPlan) {
     let model = match model {
         "22B" => Transformer::gpt(48, 6_144, 64, 51_200, 2_048),
         _ => Transformer::gpt(96, 12_288, 96, 51_200, 2_048),
@@ -28,11 +25,11 @@ pub(super) fn published(
         (plan, 8)
     };
     plan.execution.split.sequence_parallel = sequence_parallel;
-    plan.recompute = every_layer(recompute);
+    plan.deployment.pipelining.techniques.recompute = every_layer(recompute);
     (World::dgx_a100(nodes).roomy(), plan)
 }
 
-fn ran(model: &str, sequence_parallel: bool, recompute: Recompute) -> Ran {
+fn ran(model: &str, sequence_parallel: bool, recompute: Mode) -> Ran {
     let (world, plan) = published(model, sequence_parallel, recompute);
     world.completed(&plan)
 }
@@ -40,10 +37,10 @@ fn ran(model: &str, sequence_parallel: bool, recompute: Recompute) -> Ran {
 #[test]
 fn activations_of_the_first_gpu_are_those_of_the_figure() {
     let rows = [
-        ("22B", false, Recompute::None, 59.25),
-        ("22B", true, Recompute::Selective, 9.56),
-        ("175B", false, Recompute::None, 66.84),
-        ("175B", true, Recompute::Selective, 12.35),
+        ("22B", false, Mode::None, 59.25),
+        ("22B", true, Mode::Selective, 9.56),
+        ("175B", false, Mode::None, 66.84),
+        ("175B", true, Mode::Selective, 12.35),
     ];
     for (model, sequence_parallel, recompute, published) in rows {
         let ours = ran(model, sequence_parallel, recompute).activations(0) as f64 / GIB;
@@ -61,7 +58,7 @@ fn activations_of_the_first_gpu_are_those_of_the_figure() {
 fn states_of_the_first_gpu_are_those_of_the_figure_and_the_embeddings() {
     let embeddings = |hidden: u64| 18 * (51_200 * hidden / 8 + 2_048 * hidden);
     for (model, hidden, more) in [("22B", 6_144, 0.020), ("175B", 12_288, 0.039)] {
-        let ours = ran(model, true, Recompute::Full);
+        let ours = ran(model, true, Mode::Full);
         let ours = ours.at_peak(0, &[kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER]);
         let of_layers = (ours - embeddings(hidden)) as f64 / GIB;
         assert!((of_layers / 45.56 - 1.0).abs() < 0.001, "{model}: {of_layers} GiB");

@@ -41,13 +41,13 @@ use sim_core::time::Time;
 use sim_core::{Options, simulate};
 use workloads::hardware::Hardware;
 use workloads::lower::Lowered;
-use workloads::model::transformer::LayerRecompute;
 use workloads::model::transformer::{
-    AttentionKernel, Dtype, Execution, Overlap, Recompute, Sharding, Split, Transformer,
+    AttentionKernel, Dtype, Execution, Overlap, Sharding, Split, Transformer,
 };
 use workloads::names::{cause, kind};
 use workloads::order::PipelineSchedule;
 use workloads::passes::realise::messages::SendMode;
+use workloads::passes::recompute::{Mode, Recompute};
 use workloads::placement::Placement;
 use workloads::plan::{Built, Deployment, Launch, PlanError, TransformerPlan, build_on};
 use workloads::schedule::LaneKind;
@@ -261,13 +261,12 @@ fn plan(model: Transformer, [tensor, stages, data]: [u32; 3], micro_batches: u32
         sharing: None,
         overlap: Overlap::default(),
         scatter_gather: true,
-        recompute: every_layer(Recompute::None),
         deployment: Deployment::new(micro_batches),
     }
 }
 
-fn every_layer(first: Recompute) -> LayerRecompute {
-    LayerRecompute { first, layers: None, others: Recompute::None }
+fn every_layer(mode: Mode) -> Option<Recompute> {
+    Some(Recompute { mode: Some(mode), ..Recompute::default() })
 }
 
 fn schedule(plan: &mut TransformerPlan, schedule: PipelineSchedule) {

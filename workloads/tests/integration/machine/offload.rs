@@ -7,11 +7,12 @@ use proptest::prelude::*;
 use sim_core::outcome::End;
 use sim_core::time::Time;
 use workloads::memory::{Framework, Placeholder};
-use workloads::model::transformer::{AttentionKernel, Recompute};
+use workloads::model::transformer::AttentionKernel;
 use workloads::names::kind;
 use workloads::order::PipelineSchedule;
 use workloads::passes::offload::adaptive::Kept;
 use workloads::passes::offload::{ActivationOffload, Keep, Store};
+use workloads::passes::recompute::Mode;
 use workloads::plan::{DriveArray, Drives, PlanError};
 use workloads::transfer::Outside;
 
@@ -81,9 +82,9 @@ fn moved_slowly(ran: &Ran, factor: f64) -> (u64, [u64; 2]) {
 
 #[test]
 fn what_stays_costs_nothing_and_is_as_large_tensor_by_tensor_as_block_by_block() {
-    for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
+    for recompute in [Mode::None, Mode::Selective, Mode::Full] {
         let mut without = offloading(None, 1, 2);
-        without.recompute = every_layer(recompute);
+        without.deployment.pipelining.techniques.recompute = every_layer(recompute);
         let mut with = without.clone();
         with.deployment.pipelining.techniques.activation_offload =
             Some(ActivationOffload { smallest: Some(Bytes::new_bytes(u64::MAX)), ..ALL });
@@ -98,10 +99,10 @@ fn what_stays_costs_nothing_and_is_as_large_tensor_by_tensor_as_block_by_block()
 #[test]
 fn tensors_live_as_long_as_in_the_list_of_the_allocator() {
     let nothing = Framework { workspace: 0, placeholder: Placeholder::None };
-    for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
+    for recompute in [Mode::None, Mode::Selective, Mode::Full] {
         for (tensor, micro_batches) in [(1, 1), (1, 2), (2, 1)] {
             let mut plan = plan(gpt(3), [tensor, 1, 1], micro_batches);
-            plan.recompute = every_layer(recompute);
+            plan.deployment.pipelining.techniques.recompute = every_layer(recompute);
             plan.deployment.pipelining.techniques.activation_offload =
                 Some(ActivationOffload { smallest: Some(Bytes::new_bytes(u64::MAX)), ..ALL });
             let ran = box_of_eight().completed(&plan);

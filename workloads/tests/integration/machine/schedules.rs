@@ -1,13 +1,14 @@
 //! Every schedule with every way to recompute, with and without sequence parallelism.
 
 use sim_core::outcome::{End, OutOfMemory};
-use workloads::model::transformer::Recompute;
 use workloads::names::{cause, kind};
+use workloads::passes::recompute::Mode;
+use workloads::plan::Pipelining;
 
 use super::{GIB, TransformerPlan, World, every_layer, gpt, plan, schedule};
 use crate::plans::schedules;
 
-const RECOMPUTE: [Recompute; 3] = [Recompute::None, Recompute::Selective, Recompute::Full];
+const RECOMPUTE: [Mode; 3] = [Mode::None, Mode::Selective, Mode::Full];
 
 fn every_plan() -> impl Iterator<Item = TransformerPlan> {
     let combined = schedules(4).into_iter().flat_map(|schedule| {
@@ -16,7 +17,7 @@ fn every_plan() -> impl Iterator<Item = TransformerPlan> {
     combined.map(|(which, recompute, sequence_parallel)| {
         let mut plan = plan(gpt(24), [2, 4, 1], 8);
         schedule(&mut plan, which);
-        plan.recompute = every_layer(recompute);
+        plan.deployment.pipelining.techniques.recompute = every_layer(recompute);
         plan.execution.split.sequence_parallel = sequence_parallel;
         plan
     })
@@ -30,8 +31,9 @@ fn every_plan_completes_and_returns_its_memory() {
     let held = [&states[..], &[kind::WORKSPACE, kind::COMMUNICATION, kind::RESERVED]].concat();
     for plan in every_plan() {
         let ran = world.completed(&plan);
-        let what = format!("{:?}, {:?}", plan.deployment.pipelining.schedule, plan.recompute.first);
-        let recomputes = plan.recompute.first != Recompute::None;
+        let Pipelining { schedule, techniques, .. } = &plan.deployment.pipelining;
+        let what = format!("{schedule:?}, {:?}", techniques.recompute);
+        let recomputes = techniques.recompute != every_layer(Mode::None);
         for (stage, ids) in (0..).zip(&ran.lowered.stages) {
             assert_eq!(ran.spent(stage, 0, cause::RECOMPUTE).0 > 0, recomputes, "{what}");
             let kinds = ran.run.stores[ids.memory.index()].held.iter().zip(&ran.lowered.program.kinds);

@@ -1,12 +1,13 @@
 //! The size of a plan, counted without building it, against the run.
 
+use hw_models::settings::Count;
 use sim_core::outcome::End;
 use sim_core::{Options, simulate};
-use workloads::model::transformer::LayerRecompute;
-use workloads::model::transformer::{AttentionKernel, Recompute, Sharding, States};
+use workloads::model::transformer::{AttentionKernel, Sharding, States};
 use workloads::order::PipelineSchedule;
 use workloads::passes::bpipe::{Bpipe, EvictionPolicy};
 use workloads::passes::realise::messages::SendMode;
+use workloads::passes::recompute::{Mode, Recompute};
 use workloads::placement::Placement;
 use workloads::plan::{Launch, estimate_transformer};
 
@@ -41,13 +42,16 @@ fn activities_are_counted_exactly() {
             plan.execution.split.sequence_parallel = false;
             plan.sharding = Sharding::Optimizer;
             plan.execution.states = States::CopiedGradients;
-            plan.recompute = every_layer(Recompute::Full);
+            plan.deployment.pipelining.techniques.recompute = every_layer(Mode::Full);
         }),
         with(plan(gpt(12), [2, 4, 1], 8), |plan| {
             schedule(plan, interleaved(3));
             plan.execution.micro_batch = 2;
-            plan.recompute =
-                LayerRecompute { first: Recompute::Full, layers: Some(1), others: Recompute::Selective };
+            plan.deployment.pipelining.techniques.recompute = Some(Recompute {
+                layers: Some(Count::literal(1)),
+                others: Some(Mode::Selective),
+                ..Recompute::default()
+            });
         }),
         with(plan(gpt(8), [2, 4, 1], 8), |plan| schedule(plan, PipelineSchedule::ZbH1)),
         with(plan(gpt(8), [2, 4, 1], 8), |plan| {

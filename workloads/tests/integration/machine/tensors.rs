@@ -4,11 +4,12 @@ use hw_models::allocator::{FrameworkMemory, MEMORY, Request, Settings, Usage, re
 use workloads::chain::Chain;
 use workloads::memory::{Framework, Placeholder, RankList, Ranks};
 use workloads::model::transformer::{
-    AttentionKernel, Bias, CrossEntropy, Dtype, Execution, Mlp, Norm, Phase, Positions, Recompute,
-    ShardedTransformer, Sharding, Transformer,
+    AttentionKernel, Bias, CrossEntropy, Dtype, Execution, Mlp, Norm, Phase, Positions, ShardedTransformer,
+    Sharding, Transformer,
 };
 use workloads::names::kind;
 use workloads::order::{Order, PipelineSchedule, Shape, Timing, Visit, generate};
+use workloads::passes::recompute::{Mode, recomputed};
 use workloads::plan::TransformerPlan;
 
 use super::memory::published;
@@ -26,16 +27,16 @@ const STATES: [&str; 3] = [kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER];
 
 #[test]
 fn what_is_held_between_passes_is_what_the_blocks_save() {
-    for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
+    for recompute in [Mode::None, Mode::Selective, Mode::Full] {
         let mut plan = plan(gpt(4), [2, 1, 1], 3);
-        plan.recompute = every_layer(recompute);
+        plan.deployment.pipelining.techniques.recompute = every_layer(recompute);
         schedule(&mut plan, PipelineSchedule::Gpipe);
         let list = rank(&plan, 0);
         let backward = |n: &usize| list.executing(*n).is_some_and(|op| op.phase != Phase::Forward);
         let first_backward = (0..list.requests.len()).find(backward).unwrap();
         let model = ShardedTransformer::new(&plan.model, &plan.execution).unwrap();
         let saved = model.embedding().saved_bytes()
-            + 4 * model.layer(recompute).saved_bytes()
+            + 4 * recomputed(&model.layer(), recompute).saved_bytes()
             + model.head().saved_bytes();
         let held = held(&list.requests[..first_backward]);
         assert_eq!(held.iter().map(|(_, bytes)| bytes).sum::<u64>(), 3 * saved, "{recompute:?}");
@@ -126,13 +127,13 @@ fn gradients_of_weights_that_wait_hold_their_inputs() {
 fn recomputation_and_the_operator_at_the_peak() {
     let mut plan = plan(gpt(4), [2, 1, 1], 1);
     let mut at = |recompute| {
-        plan.recompute = every_layer(recompute);
+        plan.deployment.pipelining.techniques.recompute = every_layer(recompute);
         let list = rank(&plan, 0);
         let usage = used(&list, &Settings::default());
         let op = list.executing(usage.peak_allocated.request).unwrap();
         (usage.peak_allocated.allocated, op)
     };
-    let [none, selective, full] = [Recompute::None, Recompute::Selective, Recompute::Full].map(&mut at);
+    let [none, selective, full] = [Mode::None, Mode::Selective, Mode::Full].map(&mut at);
     assert!(none.0 > selective.0 && selective.0 > full.0);
     let peaks = [none, selective, full].map(|(_, op)| (op.operator, op.phase, op.block));
     let expected = [
@@ -153,7 +154,7 @@ fn blocks_pass_on_what_the_next_one_starts_from() {
             plan.execution.split.sequence_parallel = sequence_parallel;
             plan.execution.micro_batch = micro_batch;
             let model = ShardedTransformer::new(&plan.model, &plan.execution).unwrap();
-            let (layer, head) = (model.layer(Recompute::Selective), model.head());
+            let (layer, head) = (recomputed(&model.layer(), Mode::Selective), model.head());
             let bytes = Some(layer.tensor(layer.input).bytes);
             let embedding = model.embedding();
             let passed = [
@@ -281,12 +282,12 @@ fn plans() -> Vec<(&'static str, (World, TransformerPlan))> {
     let llama_7b = llama(32, 4_096, 32, 32, 11_008, 32_000);
     let llama_70b = llama(80, 8_192, 64, 8, 28_672, 32_000);
     vec![
-        ("22B", published("22B", false, Recompute::None)),
-        ("22B, sequence, selective", published("22B", true, Recompute::Selective)),
-        ("22B, full", published("22B", false, Recompute::Full)),
-        ("175B", published("175B", false, Recompute::None)),
-        ("175B, sequence, selective", published("175B", true, Recompute::Selective)),
-        ("175B, full", published("175B", false, Recompute::Full)),
+        ("22B", published("22B", false, Mode::None)),
+        ("22B, sequence, selective", published("22B", true, Mode::Selective)),
+        ("22B, full", published("22B", false, Mode::Full)),
+        ("175B", published("175B", false, Mode::None)),
+        ("175B, sequence, selective", published("175B", true, Mode::Selective)),
+        ("175B, full", published("175B", false, Mode::Full)),
         ("Llama 2 7B", a100(flash(llama_7b.clone(), [1, 1], 1))),
         ("Llama 2 7B, 4 stages", a100(flash(llama_7b, [2, 4], 16))),
         ("Llama 2 70B, 4 stages", a100(flash(llama_70b, [8, 4], 16))),

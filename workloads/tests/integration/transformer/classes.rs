@@ -1,6 +1,6 @@
 //! The head of an encoder that tells sequences apart.
 
-use workloads::model::transformer::{Recompute, Transformer, Work};
+use workloads::model::transformer::{Transformer, Work};
 
 use super::{materialised, preset, ranks, shard};
 
@@ -28,7 +28,7 @@ fn it_sees_the_first_tokens_only() {
     let gradient = head.input_gradient.expect("a gradient");
     let bytes = head.tensor(gradient).bytes;
     assert_eq!(bytes, head.tensor(head.input).bytes, "of all tokens, zero but for the first");
-    let layers = shard(&bert, &materialised(8, 512, ranks(1, false))).layer(Recompute::None);
+    let layers = shard(&bert, &materialised(8, 512, ranks(1, false))).layer();
     assert_eq!(layers.output.map(|output| layers.tensor(output).bytes), Some(bytes));
 }
 

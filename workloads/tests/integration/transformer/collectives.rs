@@ -1,8 +1,9 @@
 //! What tensor ranks exchange, by the rules of Korthikanti et al. 2023, sections 4.1 and 4.2.
 
 use workloads::model::transformer::{
-    Block, Collective, CollectiveKind, Group, Operator, Recompute, ShardedTransformer, Work, beside,
+    Block, Collective, CollectiveKind, Group, Operator, ShardedTransformer, Work, beside,
 };
+use workloads::passes::recompute::{Mode, recomputed};
 
 use super::{materialised, preset, ranks, shard};
 
@@ -40,7 +41,7 @@ fn covers(block: &Block) -> Vec<&str> {
 
 #[test]
 fn one_rank_exchanges_nothing() {
-    let layer = gpt(1, false).layer(Recompute::Full);
+    let layer = recomputed(&gpt(1, false).layer(), Mode::Full);
     assert_eq!(exchanged(&layer.forward), []);
     assert_eq!(exchanged(&layer.backward), []);
 }
@@ -48,7 +49,7 @@ fn one_rank_exchanges_nothing() {
 #[test]
 fn tensor_ranks_sum_twice_forward_and_twice_backward_beside_weight_gradients() {
     use CollectiveKind::AllReduce;
-    let layer = gpt(8, false).layer(Recompute::None);
+    let layer = gpt(8, false).layer();
     assert_eq!(exchanged(&layer.forward), [(AllReduce, false); 2]);
     assert_eq!(exchanged(&layer.backward), [(AllReduce, true); 2]);
     assert_eq!(covers(&layer), ["mlp up weight gradient", "qkv weight gradient", "qkv bias gradient"]);
@@ -58,9 +59,9 @@ fn tensor_ranks_sum_twice_forward_and_twice_backward_beside_weight_gradients() {
 #[test]
 fn recomputed_sums_are_waited_for() {
     use CollectiveKind::AllReduce;
-    let full = exchanged(&gpt(8, false).layer(Recompute::Full).backward);
+    let full = exchanged(&recomputed(&gpt(8, false).layer(), Mode::Full).backward);
     assert_eq!(full, [(AllReduce, false), (AllReduce, false), (AllReduce, true), (AllReduce, true)]);
-    let selective = exchanged(&gpt(8, false).layer(Recompute::Selective).backward);
+    let selective = exchanged(&recomputed(&gpt(8, false).layer(), Mode::Selective).backward);
     assert_eq!(selective, [(AllReduce, true); 2]);
 }
 
@@ -68,7 +69,7 @@ fn recomputed_sums_are_waited_for() {
 #[test]
 fn sequence_parallelism_scatters_and_gathers() {
     use CollectiveKind::{AllGather, ReduceScatter};
-    let layer = gpt(8, true).layer(Recompute::None);
+    let layer = gpt(8, true).layer();
     let (gather, scatter) = ((AllGather, false), (ReduceScatter, false));
     assert_eq!(exchanged(&layer.forward), [gather, scatter, gather, scatter]);
     let block = [gather, (AllGather, true), (ReduceScatter, true)];

@@ -2,10 +2,11 @@
 
 use workloads::graph::operator::TensorId;
 use workloads::model::transformer::{
-    AttentionKernel, Block, Dtype, Execution, Fusion, Operator, Recompute, SoftmaxFusion, Stream,
-    StreamClass, Transformer, Work,
+    AttentionKernel, Block, Dtype, Execution, Fusion, Operator, SoftmaxFusion, Stream, StreamClass,
+    Transformer, Work,
 };
 use workloads::passes::fusion::fused;
+use workloads::passes::recompute::{Mode, recomputed};
 
 use super::{preset, ranks, shard};
 
@@ -27,7 +28,7 @@ fn execution() -> Execution {
 
 fn layer(compiled: bool) -> Block {
     let model = Transformer { dropout: false, ..preset("gpt2-large") };
-    executed(shard(&model, &execution()).layer(Recompute::None), compiled)
+    executed(shard(&model, &execution()).layer(), compiled)
 }
 
 fn executed(block: Block, compiled: bool) -> Block {
@@ -106,9 +107,9 @@ fn merging_takes_passes_away_and_nothing_else() {
 /// A merged pass fills what others read and the result of its block, however much is computed again.
 #[test]
 fn merged_passes_fill_what_somebody_reads() {
-    for (dropout, recompute) in [(false, Recompute::None), (true, Recompute::None), (true, Recompute::Full)] {
+    for (dropout, recompute) in [(false, Mode::None), (true, Mode::None), (true, Mode::Full)] {
         let model = Transformer { dropout, ..preset("gpt2-large") };
-        let block = fused(&shard(&model, &execution()).layer(recompute));
+        let block = fused(&recomputed(&shard(&model, &execution()).layer(), recompute));
         let saved = block.saved();
         for (list, result) in [(&block.forward, block.output), (&block.backward, block.input_gradient)] {
             let filled = |op: &Operator| op.writes.iter().any(|&id| Some(id) == result);

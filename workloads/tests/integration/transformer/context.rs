@@ -1,7 +1,7 @@
 //! Parts of sequences: what ranks send each other for attention, by the formulas of those who proposed it.
 
 use workloads::model::transformer::{
-    Block, Collective, CollectiveKind, ContextExchange, Execution, Fusion, Group, Operator, Recompute,
+    Block, Collective, CollectiveKind, ContextExchange, Execution, Fusion, Group, Operator,
     ShardedTransformer, Split, Work, beside,
 };
 
@@ -23,7 +23,7 @@ fn split(context: u32, context_exchange: ContextExchange) -> Split {
 }
 
 fn layer(name: &str, sequence: u32, split: Split) -> Block {
-    shard(&preset(name), &flash(1, sequence, split)).layer(Recompute::None)
+    shard(&preset(name), &flash(1, sequence, split)).layer()
 }
 
 fn llama(exchange: ContextExchange) -> Block {
@@ -119,7 +119,7 @@ fn torchtitan_exchanges_repeated_keys_and_waits_when_compiled() {
     let split = split(RANKS, ContextExchange::GatheredRing);
     let common = flash(1, SEQUENCE, split);
     let execution = Execution { fusion: Fusion::TORCHTITAN, exchanges_beside: false, ..common };
-    let layer = shard(&preset("llama-3-8b"), &execution).layer(Recompute::None);
+    let layer = shard(&preset("llama-3-8b"), &execution).layer();
     assert_eq!(exchanged(&layer.forward, CollectiveKind::AllGather), [4 * u64::from(RANKS) * PAIR]);
     assert_eq!(exchanged(&layer.backward, CollectiveKind::SendReceive), [8 * PAIR; RANKS as usize]);
     for operators in [&layer.forward, &layer.backward] {

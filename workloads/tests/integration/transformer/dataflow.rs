@@ -6,10 +6,11 @@ use hw_models::settings::Share;
 use workloads::graph::operator::{Label, Tensor, TensorId};
 use workloads::model::transformer::{
     AddedTo, AttentionKernel, Bias, Block, Capacity, ContextExchange, CrossEntropy, DrawnLoad, Dtype,
-    Execution, Experts, Fp8, Fusion, LatentAttention, Load, Mlp, Norm, Operator, Phase, Positions, Recompute,
-    Routing, Scaling, ShardedTransformer, SoftmaxFusion, Split, States, Transformer, Work, beside,
+    Execution, Experts, Fp8, Fusion, LatentAttention, Load, Mlp, Norm, Operator, Phase, Positions, Routing,
+    Scaling, ShardedTransformer, SoftmaxFusion, Split, States, Transformer, Work, beside,
 };
 use workloads::passes::fusion::fused;
+use workloads::passes::recompute::{Mode, recomputed};
 
 use super::{flash, materialised, preset, ranks, shard};
 
@@ -148,15 +149,9 @@ fn saved(block: &Block) -> impl Iterator<Item = TensorId> {
 fn every_tensor_is_written_once_and_before_it_is_read() {
     for (model, execution) in cases() {
         let sharded = shard(&model, &execution);
-        let recomputes = [
-            Recompute::None,
-            Recompute::Selective,
-            Recompute::Full,
-            Recompute::FullEarlyStop,
-            Recompute::Operators,
-        ];
-        let layers = recomputes.map(|recompute| sharded.layer(recompute));
-        let mixtures = recomputes.map(|recompute| sharded.expert_layer(recompute));
+        let recomputes = [Mode::None, Mode::Selective, Mode::Full, Mode::FullEarlyStop, Mode::Operators];
+        let layers = recomputes.map(|recompute| recomputed(&sharded.layer(), recompute));
+        let mixtures = recomputes.map(|recompute| recomputed(&sharded.expert_layer(), recompute));
         let blocks = layers.into_iter().chain(mixtures).chain([sharded.embedding(), sharded.head()]);
         for block in &blocks.flat_map(|block| [fused(&block), block]).collect::<Vec<_>>() {
             run(block, &block.forward, [block.input]);
@@ -173,7 +168,7 @@ fn every_tensor_is_written_once_and_before_it_is_read() {
 fn every_tensor_is_read_but_results() {
     for (model, execution) in cases() {
         let sharded = shard(&model, &execution);
-        let layers = [sharded.layer(Recompute::None), sharded.expert_layer(Recompute::None)];
+        let layers = [sharded.layer(), sharded.expert_layer()];
         let blocks = layers.into_iter().chain([sharded.embedding(), sharded.head()]);
         for block in blocks.flat_map(|block| [fused(&block), block]) {
             let all = || block.forward.iter().chain(&block.backward);
@@ -206,19 +201,19 @@ fn recomputation_that_stops_early_leaves_out_the_last_product() {
     let products = |dropout, recompute| {
         let model = Transformer { dropout, ..preset("mpt-7b") };
         let execution = Execution::new(1, 2_048, ranks(1, false), Dtype::Bf16, AttentionKernel::Flash);
-        let block = shard(&model, &execution).layer(recompute);
+        let block = recomputed(&shard(&model, &execution).layer(), recompute);
         let again = block.backward.iter().filter(|op| op.phase == Phase::Recompute);
         again.filter(|op| matches!(op.work, Work::Gemm(_))).count()
     };
-    assert_eq!(products(false, Recompute::Full), 4);
-    assert_eq!(products(false, Recompute::FullEarlyStop), 3);
-    assert_eq!(products(true, Recompute::FullEarlyStop), 4);
+    assert_eq!(products(false, Mode::Full), 4);
+    assert_eq!(products(false, Mode::FullEarlyStop), 3);
+    assert_eq!(products(true, Mode::FullEarlyStop), 4);
 }
 
 #[test]
 fn operators_have_names_of_their_own() {
     for (model, execution) in cases().into_iter().filter(|(_, execution)| !execution.in_pieces) {
-        let layer = shard(&model, &execution).expert_layer(Recompute::None);
+        let layer = shard(&model, &execution).expert_layer();
         let names: BTreeSet<_> = layer.forward.iter().chain(&layer.backward).map(|op| &op.name).collect();
         assert_eq!(names.len(), layer.forward.len() + layer.backward.len());
     }
@@ -227,7 +222,7 @@ fn operators_have_names_of_their_own() {
 #[test]
 fn input_and_weight_gradients_together_are_the_backward_pass() {
     for (model, execution) in cases() {
-        let layer = shard(&model, &execution).expert_layer(Recompute::Selective);
+        let layer = recomputed(&shard(&model, &execution).expert_layer(), Mode::Selective);
         let (input, weight) = (layer.backward_input(), layer.backward_weight());
         assert_eq!(input.len() + weight.len(), layer.backward.len());
         assert!(weight.iter().filter(|op| op.name.ends_with("weight gradient")).count() >= 4);
@@ -241,7 +236,7 @@ fn input_and_weight_gradients_together_are_the_backward_pass() {
 #[test]
 fn the_choices_of_a_model_show_in_its_operators() {
     let names = |model: &Transformer| -> BTreeSet<Label> {
-        let layer = shard(model, &materialised(1, 512, ranks(1, false))).layer(Recompute::None);
+        let layer = shard(model, &materialised(1, 512, ranks(1, false))).layer();
         layer.forward.into_iter().map(|op| op.name).collect()
     };
     let gpt = Transformer::gpt(2, 1_024, 16, 51_200, 1_024);
@@ -299,7 +294,7 @@ fn sums_of_input_gradients_wait_where_they_are_not_beside() {
     let sums = |reduces_beside| {
         let execution = Execution { reduces_beside, ..materialised(1, 2_048, ranks(8, false)) };
         let gpt = shard(&preset("gpt3-175b"), &execution);
-        let layer = gpt.layer(Recompute::None);
+        let layer = gpt.layer();
         let sum = |operator: &Operator| match operator.work {
             Work::Collective(sum) => Some((sum.bytes, sum.overlaps_next)),
             _ => None,
@@ -314,7 +309,7 @@ fn sums_of_input_gradients_wait_where_they_are_not_beside() {
 /// BERT's norms come after the sums, its mask is added and its flash attention skips nothing.
 #[test]
 fn encoders_attend_to_all_of_the_sequence_and_norm_after_the_sums() {
-    let layer = |model: &Transformer, execution: &Execution| shard(model, execution).layer(Recompute::None);
+    let layer = |model: &Transformer, execution: &Execution| shard(model, execution).layer();
     let fusion = Fusion { softmax: SoftmaxFusion::Off, ..Fusion::ALL };
     let unfused = Execution { fusion, ..materialised(1, 512, ranks(1, false)) };
     let bert = layer(&preset("bert-base"), &unfused);

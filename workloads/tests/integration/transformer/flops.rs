@@ -1,14 +1,15 @@
 //! FLOPs summed over operators, against the published formulas.
 
-use workloads::model::transformer::{Execution, Operator, Phase, Recompute, Transformer};
+use workloads::model::transformer::{Execution, Operator, Phase, Transformer};
+use workloads::passes::recompute::{Mode, recomputed};
 
 use super::{flash, materialised, preset, ranks, shard};
 
 /// FLOPs of a step of one micro-batch, summed over the operators of all tensor ranks.
-fn executed(model: &Transformer, execution: &Execution, recompute: Recompute) -> f64 {
+fn executed(model: &Transformer, execution: &Execution, recompute: Mode) -> f64 {
     let sharded = shard(model, execution);
     let sum = |operators: &[Operator]| operators.iter().map(|op| op.work.flops()).sum::<f64>();
-    let (layer, head) = (sharded.layer(recompute), sharded.head());
+    let (layer, head) = (recomputed(&sharded.layer(), recompute), sharded.head());
     let layers = f64::from(model.layers) * (sum(&layer.forward) + sum(&layer.backward));
     f64::from(execution.split.tensor) * (layers + sum(&head.forward) + sum(&head.backward))
 }
@@ -35,7 +36,7 @@ fn operators_execute_the_model_flops() {
         let (model, execution) = (preset(name), materialised(micro_batch, 2_048, ranks(tensor, true)));
         let (base, s, v) = terms(&model, &execution);
         let formula = 72.0 * base * (1.0 + s / 6.0 + v / 12.0);
-        assert_close(executed(&model, &execution, Recompute::None), formula);
+        assert_close(executed(&model, &execution, Mode::None), formula);
         assert_close(3.0 * model.forward_flops(u64::from(micro_batch), 2_048), formula);
     }
 }
@@ -47,7 +48,7 @@ fn full_recomputation_executes_a_forward_pass_more() {
         let (model, execution) = (preset(name), materialised(micro_batch, 2_048, ranks(tensor, false)));
         let (base, s, v) = terms(&model, &execution);
         let formula = 96.0 * base * (1.0 + s / 6.0 + v / 16.0);
-        assert_close(executed(&model, &execution, Recompute::Full), formula);
+        assert_close(executed(&model, &execution, Mode::Full), formula);
     }
 }
 
@@ -58,7 +59,7 @@ fn selective_recomputation_executes_two_products_more() {
     for (name, micro_batch, tensor) in GPTS {
         let (model, execution) = (preset(name), materialised(micro_batch, 2_048, ranks(tensor, true)));
         let (base, s, v) = terms(&model, &execution);
-        let ours = executed(&model, &execution, Recompute::Selective);
+        let ours = executed(&model, &execution, Mode::Selective);
         assert_close(ours, 72.0 * base * (1.0 + s / 6.0 + v / 12.0) + 4.0 * base * s);
         let published = 72.0 * base * (1.0 + s / 3.0 + v / 12.0);
         assert_close(published - ours, 8.0 * base * s);
@@ -68,7 +69,7 @@ fn selective_recomputation_executes_two_products_more() {
 #[test]
 fn grouped_queries_and_gated_mlps_are_counted() {
     let (model, execution) = (preset("llama-3-8b"), materialised(1, 8_192, ranks(4, true)));
-    assert_close(executed(&model, &execution, Recompute::None), 3.0 * model.forward_flops(1, 8_192));
+    assert_close(executed(&model, &execution, Mode::None), 3.0 * model.forward_flops(1, 8_192));
     // Six times the weights and tokens (the word embedding multiplies nothing), and attention.
     let weights = (model.parameters() - u64::from(model.vocabulary) * u64::from(model.hidden)) as f64;
     assert_close(
@@ -83,7 +84,7 @@ fn grouped_queries_and_gated_mlps_are_counted() {
 fn flash_attention_skips_what_is_masked() {
     let model = preset("megatron-22b");
     let attention = |execution: &Execution| {
-        let layer = shard(&model, execution).layer(Recompute::None);
+        let layer = shard(&model, execution).layer();
         let is_linear = |op: &&Operator| {
             op.name.contains("qkv") || op.name.contains("mlp") || op.name.contains("projection")
         };
@@ -100,14 +101,14 @@ fn flash_attention_skips_what_is_masked() {
 fn what_is_recomputed_says_so() {
     let gpt = shard(&preset("megatron-22b"), &materialised(4, 2_048, ranks(8, true)));
     let recomputed = |recompute| {
-        let layer = gpt.layer(recompute);
+        let layer = recomputed(&gpt.layer(), recompute);
         let again: Vec<_> = layer.backward.into_iter().filter(|op| op.phase == Phase::Recompute).collect();
         (again, layer.forward)
     };
-    assert!(recomputed(Recompute::None).0.is_empty());
-    let (again, forward) = recomputed(Recompute::Full);
+    assert!(recomputed(Mode::None).0.is_empty());
+    let (again, forward) = recomputed(Mode::Full);
     assert!(again.iter().map(|op| (&op.name, op.work)).eq(forward.iter().map(|op| (&op.name, op.work))));
-    let names: Vec<_> = recomputed(Recompute::Selective).0.into_iter().map(|op| op.name).collect();
+    let names: Vec<_> = recomputed(Mode::Selective).0.into_iter().map(|op| op.name).collect();
     assert_eq!(
         names,
         [

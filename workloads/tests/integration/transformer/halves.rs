@@ -1,7 +1,8 @@
 //! A layer is attention, then MLP; its backward pass is that of the MLP, then that of attention.
 
-use workloads::model::transformer::{Operator, Recompute};
+use workloads::model::transformer::Operator;
 use workloads::passes::fusion::fused;
+use workloads::passes::recompute::{Mode, recomputed};
 
 use super::{flash, preset, ranks, shard};
 
@@ -17,8 +18,8 @@ fn has<'a>(list: &'a [Operator], words: &[&str]) -> Vec<&'a str> {
 #[test]
 fn operators_of_attention_and_of_the_mlp_are_apart() {
     for name in ["megatron-22b", "bert-large", "llama-2-7b"] {
-        for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
-            let layer = shard(&preset(name), &flash(1, 512, ranks(1, false))).layer(recompute);
+        for recompute in [Mode::None, Mode::Selective, Mode::Full] {
+            let layer = recomputed(&shard(&preset(name), &flash(1, 512, ranks(1, false))).layer(), recompute);
             let [middle, middle_back] = layer.halves().expect("a layer has two halves").map(|at| at as usize);
             let (attention, mlp) = layer.forward.split_at(middle);
             let (mlp_back, attention_back) = layer.backward.split_at(middle_back);
@@ -42,7 +43,7 @@ fn layers_have_halves_however_they_are_executed() {
     for name in ["megatron-22b", "bert-large", "mixtral-8x7b", "gpt-neox-20b"] {
         let model = preset(name);
         let sharded = shard(&model, &flash(1, 512, ranks(2, true)));
-        for layer in [sharded.layer(Recompute::None), sharded.expert_layer(Recompute::Full)] {
+        for layer in [sharded.layer(), recomputed(&sharded.expert_layer(), Mode::Full)] {
             assert!(layer.halves().is_some() && fused(&layer).halves().is_some(), "{name}");
         }
         assert_eq!(sharded.head().halves(), None);

@@ -1,9 +1,8 @@
 //! What is held between the passes, against Korthikanti et al. 2023, table 2 and section 4.3.
 
 use proptest::prelude::*;
-use workloads::model::transformer::{
-    Block, Fusion, Recompute, Sharding, SoftmaxFusion, States, Tensor, Transformer,
-};
+use workloads::model::transformer::{Block, Fusion, Sharding, SoftmaxFusion, States, Tensor, Transformer};
+use workloads::passes::recompute::{Mode, recomputed};
 
 use super::{alive, flash, materialised, preset, ranks, shard};
 
@@ -31,10 +30,10 @@ impl Sizes {
     }
 
     /// Bytes our layer saves; scale, mask and softmax are one kernel, as in the published counts.
-    fn saved(&self, tensor: u32, sequence_parallel: bool, recompute: Recompute) -> f64 {
+    fn saved(&self, tensor: u32, sequence_parallel: bool, recompute: Mode) -> f64 {
         let mut execution = materialised(self.micro_batch, self.sequence, ranks(tensor, sequence_parallel));
         execution.fusion = Fusion { softmax: SoftmaxFusion::On, ..Fusion::ALL };
-        shard(&self.model(), &execution).layer(recompute).saved_bytes() as f64
+        recomputed(&shard(&self.model(), &execution).layer(), recompute).saved_bytes() as f64
     }
 }
 
@@ -53,13 +52,13 @@ proptest! {
         let sizes = Sizes { sequence, micro_batch, heads, head_dim };
         let (t, scores) = (f64::from(tensor), 5.0 * sizes.scores());
         let rows = [
-            ("none", 1, false, Recompute::None, 34.0 + scores),
-            ("TP", tensor, false, Recompute::None, 10.0 + 24.0 / t + scores / t),
-            ("TP + SP", tensor, true, Recompute::None, 34.0 / t + scores / t),
-            ("TP + selective", tensor, false, Recompute::Selective, 10.0 + 24.0 / t),
-            ("TP + SP + selective", tensor, true, Recompute::Selective, 34.0 / t),
-            ("full", tensor, false, Recompute::Full, 2.0),
-            ("full + SP", tensor, true, Recompute::Full, 2.0 / t),
+            ("none", 1, false, Mode::None, 34.0 + scores),
+            ("TP", tensor, false, Mode::None, 10.0 + 24.0 / t + scores / t),
+            ("TP + SP", tensor, true, Mode::None, 34.0 / t + scores / t),
+            ("TP + selective", tensor, false, Mode::Selective, 10.0 + 24.0 / t),
+            ("TP + SP + selective", tensor, true, Mode::Selective, 34.0 / t),
+            ("full", tensor, false, Mode::Full, 2.0),
+            ("full + SP", tensor, true, Mode::Full, 2.0 / t),
         ];
         for (what, tensor, sequence_parallel, recompute, published) in rows {
             let ours = sizes.saved(tensor, sequence_parallel, recompute) / sizes.sbh();
@@ -71,7 +70,7 @@ proptest! {
 #[test]
 fn flash_attention_saves_a_number_a_row_instead_of_scores() {
     let (model, split) = (preset("gpt3-96b"), ranks(4, true));
-    let ours = shard(&model, &flash(2, 2_048, split)).layer(Recompute::None).saved_bytes();
+    let ours = shard(&model, &flash(2, 2_048, split)).layer().saved_bytes();
     let tokens = 2 * 2_048;
     assert_eq!(ours, tokens * (34 * 9_984 / 4 + 2 * 8 / 4 + 4 * 104 / 4));
 }
@@ -82,7 +81,7 @@ fn an_unfused_softmax_keeps_its_output_in_fp32() {
     let layer = |softmax| {
         let mut execution = materialised(4, 2_048, ranks(8, true));
         execution.fusion.softmax = softmax;
-        shard(&model, &execution).layer(Recompute::None).saved_bytes()
+        shard(&model, &execution).layer().saved_bytes()
     };
     let scores = 4 * (64 / 8) * 2_048 * 2_048;
     assert_eq!(layer(SoftmaxFusion::Off) - layer(SoftmaxFusion::On), 2 * scores);
@@ -97,7 +96,7 @@ fn llama_layers_save_their_own_tensors() {
     {
         let mut execution = flash(1, 2_048, ranks(8, true));
         execution.fusion.activation = fused;
-        let saved = shard(&preset(name), &execution).layer(Recompute::None).saved_bytes();
+        let saved = shard(&preset(name), &execution).layer().saved_bytes();
         let (tokens, extras) = (2_048.0, 2.0 * 4.0 + 4.0 * 64.0);
         assert_eq!(saved as f64, tokens * (coefficient * 8_192.0 + extras) / 8.0, "{name}");
     }
@@ -123,8 +122,8 @@ fn embedding_and_head_save_the_published_bytes() {
 #[test]
 fn weight_gradients_need_32_sbh() {
     let model = preset("megatron-22b");
-    for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
-        let layer = shard(&model, &materialised(1, 1_024, ranks(1, false))).layer(recompute);
+    for recompute in [Mode::None, Mode::Selective, Mode::Full] {
+        let layer = recomputed(&shard(&model, &materialised(1, 1_024, ranks(1, false))).layer(), recompute);
         let kept: u64 = layer.kept_for_weight().into_iter().map(|id| layer.tensor(id).bytes).sum();
         assert_eq!(kept, 32 * 1_024 * 6_144, "{recompute:?}");
     }
@@ -134,7 +133,7 @@ fn weight_gradients_need_32_sbh() {
 fn recomputed_tensors_live_while_the_backward_pass_needs_them() {
     let gpt = shard(&preset("megatron-22b"), &materialised(4, 2_048, ranks(8, true)));
     let [none, selective, full] =
-        [Recompute::None, Recompute::Selective, Recompute::Full].map(|recompute| gpt.layer(recompute));
+        [Mode::None, Mode::Selective, Mode::Full].map(|recompute| recomputed(&gpt.layer(), recompute));
     let scores = 4 * (64 / 8) * 2_048 * 2_048;
     assert_eq!(none.saved_bytes() - selective.saved_bytes(), 5 * scores);
     // Probabilities, mask and dropped probabilities, 5 bytes a score, and a gradient of 2.

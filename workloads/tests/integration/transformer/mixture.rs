@@ -1,7 +1,7 @@
 //! Mixtures of experts, latent attention and parts of sequences: what they hold, execute and exchange.
 
 use workloads::model::transformer::{
-    Collective, CollectiveKind, DataParallel, Group, Layers, Operator, Recompute, Sharding, Split, Work,
+    Collective, CollectiveKind, DataParallel, Group, Layers, Operator, Sharding, Split, Work,
 };
 
 use super::{flash, preset, ranks, shard};
@@ -53,8 +53,8 @@ fn operators_execute_the_model_flops() {
         };
         let layers: Layers = (0..model.layers).map(|layer| model.layer_kind(layer)).collect();
         let of = |block: workloads::model::transformer::Block| flops(&block.forward) + flops(&block.backward);
-        let executed = f64::from(layers.dense) * of(sharded.layer(Recompute::None))
-            + f64::from(layers.experts) * of(sharded.expert_layer(Recompute::None))
+        let executed = f64::from(layers.dense) * of(sharded.layer())
+            + f64::from(layers.experts) * of(sharded.expert_layer())
             + of(sharded.head());
         let words = u64::from(model.vocabulary) * u64::from(model.hidden);
         let formula = 6.0 * (model.active_parameters() - words) as f64 * 4_096.0;
@@ -74,7 +74,7 @@ fn operators_execute_the_model_flops() {
 fn tokens_travel_to_experts_and_back() {
     let model = preset("mixtral-8x7b");
     let exchanged = |split| {
-        let layer = shard(&model, &flash(1, 4_096, split)).expert_layer(Recompute::None);
+        let layer = shard(&model, &flash(1, 4_096, split)).expert_layer();
         let exchange = |op: &Operator| match op.work {
             Work::Collective(Collective { kind: CollectiveKind::AllToAll, group, bytes, .. }) => {
                 assert_eq!(group, Group::Expert);
@@ -134,8 +134,7 @@ fn gradients_of_experts_are_summed_over_fewer_ranks() {
 #[test]
 fn parts_of_sequences_are_exchanged_for_heads() {
     let model = preset("llama-3-8b");
-    let layer =
-        |context| shard(&model, &flash(1, 8_192, Split { context, ..Split::NONE })).layer(Recompute::None);
+    let layer = |context| shard(&model, &flash(1, 8_192, Split { context, ..Split::NONE })).layer();
     let flops = |operators: &[Operator]| operators.iter().map(|op| op.work.flops()).sum::<f64>();
     let (whole, part) = (layer(1), layer(4));
     for (whole, part) in [(&whole.forward, &part.forward), (&whole.backward, &part.backward)] {

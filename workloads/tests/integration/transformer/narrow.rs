@@ -1,9 +1,9 @@
 //! Linear layers in 8 bits: what is multiplied, cast and gathered so.
 
 use workloads::model::transformer::{
-    Block, CollectiveKind, DataParallel, Dtype, Execution, Fp8, Operator, Recompute, Scaling, Sharding,
-    Split, Work,
+    Block, CollectiveKind, DataParallel, Dtype, Execution, Fp8, Operator, Scaling, Sharding, Split, Work,
 };
+use workloads::passes::recompute::{Mode, recomputed};
 
 use super::{flash, preset, ranks, shard};
 
@@ -18,7 +18,7 @@ fn execution(split: Split, fp8: Option<Fp8>) -> Execution {
 
 fn layer(split: Split, scaling: Scaling, gathers: bool) -> Block {
     let fp8 = Some(Fp8 { scaling, gathers });
-    shard(&preset("llama-3-8b"), &execution(split, fp8)).layer(Recompute::None)
+    shard(&preset("llama-3-8b"), &execution(split, fp8)).layer()
 }
 
 fn weights() -> u64 {
@@ -49,7 +49,7 @@ fn linear_layers_multiply_in_8_bits_and_the_head_does_not() {
         })
         .collect()
     };
-    let layer = types(&model.layer(Recompute::None));
+    let layer = types(&model.layer());
     assert_eq!(layer.iter().filter(|&&dtype| dtype == Dtype::Fp8).count(), 12);
     assert_eq!(layer.iter().filter(|&&dtype| dtype == Dtype::Bf16).count(), 2);
     assert_eq!(types(&model.head()), [Dtype::Bf16; 3]);
@@ -93,6 +93,21 @@ fn what_ranks_gather_is_cast_before() {
             }
         }
     }
+}
+
+/// Where the projection keeps the context in 8 bits, selective recomputation makes it again for the
+/// gradient of attention; in 16 bits it is there anyway.
+#[test]
+fn selective_recomputation_saves_a_context_once() {
+    let saved = |fp8| {
+        let model = shard(&preset("llama-3-8b"), &execution(Split::NONE, fp8));
+        let layer = recomputed(&model.layer(), Mode::Selective);
+        let names = layer.saved().into_iter().map(|id| layer.tensor(id).name.to_string());
+        names.filter(|name| name == "context" || name.starts_with("projection input")).collect::<Vec<_>>()
+    };
+    assert_eq!(saved(None), ["context"]);
+    let fp8 = Fp8 { scaling: Scaling::Delayed, gathers: false };
+    assert_eq!(saved(Some(fp8)), ["projection input in 8 bits"]);
 }
 
 /// Transformer Engine casts weights once a step, whatever the micro-batches; torchao's ranks agree on the largest of all.

@@ -1,8 +1,8 @@
 //! Products in pieces beside what tensor ranks exchange for them.
 
 use workloads::model::transformer::{
-    Block, Collective, CollectiveKind, Execution, Fp8, Fusion, Operator, Recompute, Scaling,
-    ShardedTransformer, Work, beside,
+    Block, Collective, CollectiveKind, Execution, Fp8, Fusion, Operator, Scaling, ShardedTransformer, Work,
+    beside,
 };
 
 use super::{flash, preset, ranks, shard};
@@ -15,7 +15,7 @@ fn layer(torchtitan: bool, in_pieces: bool, scaling: Option<Scaling>) -> Block {
     let reduces_beside = !torchtitan;
     let execution =
         Execution { fusion, gathers_again: !torchtitan, reduces_beside, in_pieces, fp8, ..common };
-    shard(&preset("llama-3-8b"), &execution).layer(Recompute::None)
+    shard(&preset("llama-3-8b"), &execution).layer()
 }
 
 fn exchanges(operators: &[Operator]) -> Vec<(&str, Collective)> {

@@ -2,8 +2,8 @@
 
 use hw_models::settings::Share;
 use workloads::model::transformer::{
-    Capacity, Collective, CollectiveKind, DrawnLoad, Experts, Group, Load, Operator, Recompute, Routing,
-    Split, Transformer, Work,
+    Capacity, Collective, CollectiveKind, DrawnLoad, Experts, Group, Load, Operator, Routing, Split,
+    Transformer, Work,
 };
 
 use super::{flash, preset, shard};
@@ -28,7 +28,7 @@ fn mixtral(routing: Routing) -> Transformer {
 
 fn layer(routing: Routing, expert: u32) -> Vec<Operator> {
     let execution = flash(1, TOKENS as u32, Split { expert, ..Split::NONE });
-    let block = shard(&mixtral(routing), &execution).expert_layer(Recompute::None);
+    let block = shard(&mixtral(routing), &execution).expert_layer();
     [block.forward, block.backward].concat()
 }
 

@@ -1,13 +1,13 @@
 //! When Megatron-LM's kernel for scale, mask and softmax is used.
 
 use workloads::graph::operator::Label;
-use workloads::model::transformer::{Execution, Operator, Recompute, SoftmaxFusion, Transformer, Work};
+use workloads::model::transformer::{Execution, Operator, SoftmaxFusion, Transformer, Work};
 
 use super::{flash, materialised, preset, ranks, shard};
 
 /// The operator that made the choice, and its reason.
 fn choice(model: &Transformer, execution: &Execution) -> (Label, String) {
-    let layer = shard(model, execution).layer(Recompute::None);
+    let layer = shard(model, execution).layer();
     let mut chosen = layer.forward.iter().filter_map(|op| Some((op.name.clone(), op.choice.clone()?)));
     let choice = chosen.next().expect("materialised attention has a softmax");
     assert_eq!(chosen.next(), None);
@@ -60,7 +60,7 @@ fn it_can_be_forced_and_forbidden() {
     assert_eq!(choice(&model, &execution), ("scale, mask and softmax".into(), "fused, as asked".to_owned()));
     execution.fusion.softmax = SoftmaxFusion::Off;
     assert_eq!(choice(&model, &execution), ("softmax".into(), "unfused, as asked".to_owned()));
-    let layer = shard(&model, &flash(1, 2_048, ranks(4, true))).layer(Recompute::None);
+    let layer = shard(&model, &flash(1, 2_048, ranks(4, true))).layer();
     assert!(layer.forward.iter().all(|op| op.choice.is_none()), "flash attention has no softmax of its own");
 }
 
@@ -71,7 +71,7 @@ fn passes_over_the_scores_cross_memory() {
     let bytes_per_score = |softmax| {
         let mut execution = materialised(2, 2_048, ranks(4, true));
         execution.fusion.softmax = softmax;
-        let layer = shard(&preset("gpt3-96b"), &execution).layer(Recompute::None);
+        let layer = shard(&preset("gpt3-96b"), &execution).layer();
         let scores = 2 * 26 * 2_048 * 2_048;
         let touches = |op: &&Operator| {
             let score_shaped = |bytes| bytes == 2 * scores || bytes == 4 * scores;

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use workloads::diagnostic::Diagnostic;
 use workloads::model::transformer::{
-    AttentionKernel, DataParallel, Dtype, Execution, Recompute, ShardedTransformer, Sharding, SoftmaxFusion,
-    Split, States, Transformer,
+    AttentionKernel, DataParallel, Dtype, Execution, ShardedTransformer, Sharding, SoftmaxFusion, Split,
+    States, Transformer,
 };
 
 use super::{alive, flash, materialised, preset, ranks};
@@ -136,7 +136,7 @@ fn the_largest_sizes_add_up() {
     let sharded = ShardedTransformer::new(&model, &execution).expect("within all limits");
     let [tokens, s, a, h] =
         [micro_batch as u128 * sequence as u128, sequence as u128, heads as u128, hidden as u128];
-    let block = sharded.layer(Recompute::None);
+    let block = sharded.layer();
     assert_eq!(u128::from(block.saved_bytes()), tokens * (34 * h + 5 * a * s + 16));
     let logits = tokens << 24;
     assert_eq!(u128::from(sharded.head().saved_bytes()), 4 * logits + tokens * (4 * h + 8));
@@ -177,7 +177,7 @@ proptest! {
         let mut execution = Execution::new(micro_batch, sequence, split, Dtype::Fp16, attention);
         execution.states = States::CopiedGradients;
         if let Ok(sharded) = ShardedTransformer::new(&model, &execution) {
-            for block in [sharded.layer(Recompute::None), sharded.embedding(), sharded.head()] {
+            for block in [sharded.layer(), sharded.embedding(), sharded.head()] {
                 for bytes in [block.saved_bytes(), alive::in_forward(&block), alive::in_backward(&block)] {
                     prop_assert!(bytes > 0 && bytes < 1 << 62, "{bytes} bytes");
                 }

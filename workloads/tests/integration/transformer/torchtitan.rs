@@ -1,17 +1,18 @@
 //! torchtitan's layers: three projections and a gate of its own, norms and positions in operators, checkpoints by operator.
 
 use workloads::model::transformer::{
-    Block, CollectiveKind, Execution, Fusion, Operator, Phase, Recompute, Split, StreamClass, Work,
+    Block, CollectiveKind, Execution, Fusion, Operator, Phase, Split, StreamClass, Work,
 };
+use workloads::passes::recompute::{Mode, recomputed};
 
 use super::{flash, preset, ranks, shard};
 
 /// Llama 3 8B on two sequences of 8,192 tokens, compiled or not.
-fn layer(split: Split, compiled: bool, recompute: Recompute) -> Block {
+fn layer(split: Split, compiled: bool, recompute: Mode) -> Block {
     let fusion = Fusion { activation: compiled, residual: compiled, norm: compiled, ..Fusion::TORCHTITAN };
     let common = flash(2, 8_192, split);
     let execution = Execution { fusion, gathers_again: false, reduces_beside: false, ..common };
-    shard(&preset("llama-3-8b"), &execution).layer(recompute)
+    recomputed(&shard(&preset("llama-3-8b"), &execution).layer(), recompute)
 }
 
 const TOKENS: u64 = 2 * 8_192;
@@ -37,8 +38,8 @@ fn streamed(operators: &[Operator], part: &str) -> u64 {
 /// Products as those of Megatron-LM's layer, in other pieces.
 #[test]
 fn what_is_multiplied_is_the_same_however_it_is_cut() {
-    let megatron = shard(&preset("llama-3-8b"), &flash(2, 8_192, ONE)).layer(Recompute::None);
-    let ours = layer(ONE, true, Recompute::None);
+    let megatron = shard(&preset("llama-3-8b"), &flash(2, 8_192, ONE)).layer();
+    let ours = layer(ONE, true, Mode::None);
     let products =
         |operators: &[Operator]| operators.iter().filter(|op| matches!(op.work, Work::Gemm(_))).count();
     assert_eq!([products(&megatron.forward), products(&ours.forward)], [4, 7]);
@@ -51,12 +52,12 @@ fn what_is_multiplied_is_the_same_however_it_is_cut() {
 /// its context with a number a head; beside them only the input of the layer. wk, wo and w3 are multiplied again.
 #[test]
 fn checkpoints_by_operator_keep_every_second_product() {
-    let block = layer(ONE, true, Recompute::Operators);
+    let block = layer(ONE, true, Mode::Operators);
     assert_eq!(block.saved_bytes(), TOKENS * (2 * (4_096 + 4_096 + 1_024 + 4_096 + 14_336) + 4 * 32));
     assert_eq!(flops(again(&block)), 2.0 * TOKENS as f64 * 4_096.0 * (1_024 + 4_096 + 14_336) as f64);
     assert!(again(&block).all(|op| !matches!(op.work, Work::Attention(_))));
     // Megatron-LM's layer has four products, of which the first and the third are kept; positions turn in place, once.
-    let fused = shard(&preset("llama-3-8b"), &flash(2, 8_192, ONE)).layer(Recompute::Operators);
+    let fused = recomputed(&shard(&preset("llama-3-8b"), &flash(2, 8_192, ONE)).layer(), Mode::Operators);
     let repeated: Vec<_> = again(&fused).filter(|op| matches!(op.work, Work::Gemm(_))).collect();
     assert_eq!(repeated.iter().map(|op| &op.name).collect::<Vec<_>>(), ["projection"]);
     assert!(again(&fused).all(|op| !op.name.contains("rotary")));
@@ -65,7 +66,7 @@ fn checkpoints_by_operator_keep_every_second_product() {
 /// With sequence parallelism the sums that go out in parts are kept, and inputs gathered again by recomputation.
 #[test]
 fn checkpoints_by_operator_gather_again_and_keep_what_was_scattered() {
-    let block = layer(ranks(8, true), true, Recompute::Operators);
+    let block = layer(ranks(8, true), true, Mode::Operators);
     let collectives: Vec<_> = again(&block)
         .filter_map(|op| match op.work {
             Work::Collective(collective) => Some((&*op.name, collective.kind)),
@@ -80,7 +81,7 @@ fn checkpoints_by_operator_gather_again_and_keep_what_was_scattered() {
 /// Three projections gather their input once and sum its gradient once, after their own sum; nothing runs beside.
 #[test]
 fn projections_share_what_ranks_exchange() {
-    let block = layer(ranks(8, true), true, Recompute::None);
+    let block = layer(ranks(8, true), true, Mode::None);
     let count = |operators: &[Operator], kind| {
         let is =
             |op: &&Operator| matches!(op.work, Work::Collective(c) if c.kind == kind && !c.overlaps_next);
@@ -105,7 +106,7 @@ fn projections_share_what_ranks_exchange() {
 /// 36 bytes an element forward and 92 backward with fp32 in between, against 4 and 10 of a kernel, and statistics.
 #[test]
 fn norms_in_operators_move_fp32() {
-    let (eager, compiled) = (layer(ONE, false, Recompute::None), layer(ONE, true, Recompute::None));
+    let (eager, compiled) = (layer(ONE, false, Mode::None), layer(ONE, true, Mode::None));
     let norm = "attention norm";
     let width = 4_096;
     assert_eq!(streamed(&compiled.forward, norm), 4 * width + 4);
@@ -118,7 +119,7 @@ fn norms_in_operators_move_fp32() {
 /// are read and written four times over.
 #[test]
 fn positions_turn_in_fp32_and_keys_are_repeated() {
-    let block = layer(ONE, true, Recompute::None);
+    let block = layer(ONE, true, Mode::None);
     let turned = |operators: &[Operator]| {
         let (casts, turns) = (streamed(operators, "cast "), streamed(operators, "rotate "));
         casts + turns

@@ -2,7 +2,7 @@
 
 use workloads::model::transformer::{
     AddedTo, AttentionKernel, Collective, CollectiveKind, DataParallel, Dtype, Execution, Fusion, Group,
-    Operator, Recompute, ShardedTransformer, Sharding, Split, States, Work,
+    Operator, ShardedTransformer, Sharding, Split, States, Work,
 };
 
 use super::{preset, ranks, shard};
@@ -84,7 +84,7 @@ fn gradients_are_averaged_and_cleared() {
 #[test]
 fn gradients_in_half_precision_are_added_by_a_pass() {
     let passes = |states| {
-        let layer = gpt(Dtype::Fp16, states).layer(Recompute::None);
+        let layer = gpt(Dtype::Fp16, states).layer();
         streamed(&layer.backward, "accumulate qkv weight gradient")
     };
     assert_eq!(passes(States::FullGradients), None);
@@ -101,7 +101,7 @@ fn products_add_to_sums_in_half_precision() {
         let fusion = Fusion { gradient_accumulation, ..Fusion::ALL };
         let execution = Execution::new(1, 2_048, SPLIT, Dtype::Bf16, AttentionKernel::Materialised);
         let gpt = shard(&preset("megatron-175b"), &Execution { states, fusion, ..execution });
-        let layer = gpt.layer(Recompute::None);
+        let layer = gpt.layer();
         let product = layer.backward.iter().find(|op| op.name == "qkv weight gradient").unwrap();
         let Work::Gemm(gemm) = product.work else { panic!("{product:?}") };
         (gemm.accumulate, streamed(&layer.backward, "accumulate qkv weight gradient").is_some())
