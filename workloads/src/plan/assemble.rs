@@ -128,8 +128,8 @@ fn verify(pass: &'static str, graph: &OpGraph, step: &Step) -> Result<(), PlanEr
 fn put_in_order(plan: &mut Plan, micro_batches: u32, context: &Context<'_>) {
     let Plan { chain, graph, decisions, steps, .. } = plan;
     let shape = Shape { chain: *chain, micro_batches };
-    let timing = timing(context.schedule, *chain, (graph, decisions), context.estimates());
-    let order = order::generate(context.schedule, shape, &timing);
+    let timing = || timing(context.schedule, *chain, (graph, decisions), context.estimates());
+    let order = order::generate(context.schedule, shape, timing);
     let shortened = order.shortened();
     let step = |order| {
         let cohort = Cohort { table: decisions.clone(), schedule: Schedule::default() };
@@ -164,12 +164,13 @@ fn lowered(
     let cohorts = Cohorts::new(&schedules, of_replica, copies.replicas);
     // Of some cohorts nothing may leave.
     let table = tables.iter().find(|table| table.offloads().next().is_some()).unwrap_or(&tables[0]);
-    let site = grounds.site(table)?;
+    let mut site = grounds.site(table)?;
     let full = check::memory::full_hosts(&memory, &site);
     if !full.is_empty() {
         return Err(PlanError::HostDoesNotFit(full));
     }
-    let mut lowered = lower::lower(&cohorts, &graph, costs, &site, repeats);
+    let arrays = std::mem::take(&mut site.arrays);
+    let mut lowered = lower::lower(&cohorts, &graph, costs, site, repeats);
     grounds.slow_clocks(&mut lowered);
     let brief = steps.next().map(|Step { order, cohorts }| {
         let table = cohorts.into_iter().next().unwrap_or_default().table;
@@ -186,7 +187,7 @@ fn lowered(
         shortfalls,
         swapped,
         kept,
-        arrays: site.arrays,
+        arrays,
         graph,
         accounts: None,
     })
