@@ -8,27 +8,43 @@ use hw_models::collectives::CollectiveCatalogue;
 use hw_models::copies::CopyCatalogue;
 use hw_models::host::HostCosts;
 use hw_models::kernels::{KernelCatalogue, KernelClass, Spread};
+use workloads::hardware::Memo;
 
 use crate::catalogue;
 
-/// Those of the catalogue, or the catalogue with hardware files laid over it. Copies share what they hold.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Constants(Option<Arc<Overlay>>);
+/// Those of the catalogue, or the catalogue with hardware files laid over it. Copies share what they hold, and what was found with
+/// them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Constants {
+    overlay: Option<Arc<Overlay>>,
+    memo: Arc<Memo>,
+}
+
+impl PartialEq for Constants {
+    fn eq(&self, other: &Self) -> bool {
+        self.overlay == other.overlay
+    }
+}
 
 impl Constants {
     /// Those of an overlay.
     pub(crate) fn of(overlay: Overlay) -> Self {
-        Self(Some(Arc::new(overlay)))
+        Self { overlay: Some(Arc::new(overlay)), memo: Arc::default() }
     }
 
     /// What was laid over the catalogue.
     pub(crate) fn overlay(&self) -> Option<&Overlay> {
-        self.0.as_deref()
+        self.overlay.as_deref()
+    }
+
+    /// What plans have found with them.
+    pub(crate) fn memo(&self) -> &Memo {
+        &self.memo
     }
 
     /// GPUs, nodes, links, network interfaces, fabrics and drives.
     pub(crate) fn devices(&self) -> &Catalogue {
-        match &self.0 {
+        match &self.overlay {
             Some(overlay) => &overlay.devices,
             None => catalogue::devices(),
         }
@@ -36,7 +52,7 @@ impl Constants {
 
     /// Kernels.
     pub(crate) fn kernels(&self) -> &KernelCatalogue {
-        match &self.0 {
+        match &self.overlay {
             Some(overlay) => &overlay.kernels,
             None => catalogue::kernels(),
         }
@@ -44,7 +60,7 @@ impl Constants {
 
     /// Collectives and messages.
     pub(crate) fn collectives(&self) -> &CollectiveCatalogue {
-        match &self.0 {
+        match &self.overlay {
             Some(overlay) => &overlay.collectives,
             None => catalogue::collectives(),
         }
@@ -52,7 +68,7 @@ impl Constants {
 
     /// Costs of issuing work.
     pub(crate) fn host(&self) -> &HostCosts {
-        match &self.0 {
+        match &self.overlay {
             Some(overlay) => &overlay.host,
             None => catalogue::host(),
         }
@@ -60,7 +76,7 @@ impl Constants {
 
     /// Starts of copies.
     pub(crate) fn copies(&self) -> &CopyCatalogue {
-        match &self.0 {
+        match &self.overlay {
             Some(overlay) => &overlay.copies,
             None => catalogue::copies(),
         }
@@ -68,7 +84,7 @@ impl Constants {
 
     /// How far kernels of a class on a GPU are off.
     pub(crate) fn spread(&self, gpu: &str, class: KernelClass) -> Spread {
-        let spreads = match &self.0 {
+        let spreads = match &self.overlay {
             Some(overlay) => &overlay.spreads,
             None => catalogue::spreads(),
         };

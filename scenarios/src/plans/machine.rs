@@ -55,6 +55,7 @@ pub(crate) fn hardware<'a>(machine: &'a machine::Machine, scenario: &'a Scenario
         host: constants.host(),
         copies: constants.copies(),
         libraries: libraries(scenario),
+        memo: Some(constants.memo()),
     }
 }
 
