@@ -8,22 +8,38 @@ use hw_models::collectives::CollectiveCatalogue;
 use hw_models::copies::CopyCatalogue;
 use hw_models::host::HostCosts;
 use hw_models::kernels::{KernelCatalogue, KernelClass, Spread};
+use workloads::hardware::Memo;
 
 use crate::catalogue;
 
-/// Those of the catalogue, or the catalogue with hardware files laid over it. Copies share what they hold.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Constants(Option<Arc<Overlay>>);
+/// Those of the catalogue, or the catalogue with hardware files laid over it. Copies share what they hold, and what was found with
+/// them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Constants {
+    overlay: Option<Arc<Overlay>>,
+    memo: Arc<Memo>,
+}
+
+impl PartialEq for Constants {
+    fn eq(&self, other: &Self) -> bool {
+        self.overlay == other.overlay
+    }
+}
 
 impl Constants {
     /// Those of an overlay.
     pub(crate) fn of(overlay: Overlay) -> Self {
-        Self(Some(Arc::new(overlay)))
+        Self { overlay: Some(Arc::new(overlay)), memo: Arc::default() }
     }
 
     /// What was laid over the catalogue.
     pub(crate) fn overlay(&self) -> Option<&Overlay> {
-        self.0.as_deref()
+        self.overlay.as_deref()
+    }
+
+    /// What plans have found with them.
+    pub(crate) fn memo(&self) -> &Memo {
+        &self.memo
     }
 
     fn all(&self) -> &Overlay {

@@ -92,6 +92,7 @@ fn lowered() -> Lowered {
         host: &host,
         copies: &parse(COPIES),
         libraries: Libraries::default(),
+        memo: None,
     };
     build_on(&plan, &hardware).expect("a plan that can be built").lowered
 }

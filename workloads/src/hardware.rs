@@ -2,8 +2,11 @@
 //! hardware models know of.
 
 mod evidence;
+mod memo;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
 use hw_models::catalogue::{Catalogue, Gpu};
 use hw_models::collectives::{
@@ -27,6 +30,10 @@ use crate::model::transformer::{Collective, CollectiveKind, Group, HostWork, Hos
 use crate::plan::Launch;
 use crate::site::{ChannelSpec, Job};
 
+use memo::{Device, DeviceKind};
+
+pub use memo::Memo;
+
 /// What is known of the hardware.
 #[derive(Clone, Copy, Debug)]
 pub struct Hardware<'a> {
@@ -44,6 +51,8 @@ pub struct Hardware<'a> {
     pub copies: &'a CopyCatalogue,
     /// Where the framework takes its kernels from.
     pub libraries: Libraries,
+    /// What plans with the same constants have found; none: nothing is kept.
+    pub memo: Option<&'a Memo>,
 }
 
 /// Why the hardware models cannot answer.
@@ -92,15 +101,25 @@ impl<'a> Hardware<'a> {
         let parameters = self.kernels.parameters(name, &gpu.architecture)?.in_training(self.libraries);
         Ok(KernelModel::new(GpuFacts::of(gpu, clock), parameters))
     }
+
+    /// The same, with what is known of them.
+    fn device(&self, clock: f64) -> Result<Arc<Device>, HardwareError> {
+        let (name, gpu) = self.gpu()?;
+        let (name, architecture) = (name.to_owned(), gpu.architecture.clone());
+        let kind =
+            DeviceKind { name, architecture, facts: GpuFacts::of(gpu, clock), libraries: self.libraries };
+        let nothing = Memo::default();
+        self.memo.unwrap_or(&nothing).device(kind, || self.kernel_model(clock))
+    }
 }
 
 /// Kernels and collectives of a job as the engine takes them: each different kernel, each different channel once.
 #[derive(Debug)]
 pub(crate) struct CostModels<'a> {
-    job: &'a Job<'a>,
+    pub(crate) job: &'a Job<'a>,
     /// By clock, the fastest first.
-    kernels: Vec<KernelModel>,
-    collectives: CollectiveModel,
+    kernels: Vec<Arc<Device>>,
+    pub(crate) collectives: CollectiveModel,
     /// Between a kernel and the one before.
     gap: Time,
     /// What HBM gives all kernels together.
@@ -114,6 +133,10 @@ pub(crate) struct CostModels<'a> {
     known: BTreeMap<Vec<(u32, u64, u32)>, u32>,
     pub(crate) channels: Vec<ChannelSpec>,
     shapes: BTreeMap<Group, GroupShape>,
+    /// What collectives of a kind of group cross.
+    hops: BTreeMap<Group, Vec<Route>>,
+    /// From a stage to another, the way of the fastest replica.
+    ways: BTreeMap<(u32, u32), Route>,
 }
 
 impl<'a> CostModels<'a> {
@@ -130,7 +153,7 @@ impl<'a> CostModels<'a> {
             kernels: job
                 .clocks()
                 .into_iter()
-                .map(|clock| hardware.kernel_model(clock))
+                .map(|clock| hardware.device(clock))
                 .collect::<Result<_, _>>()?,
             collectives: hardware.collectives.model(&gpu.architecture)?,
             gap: match launch {
@@ -144,6 +167,8 @@ impl<'a> CostModels<'a> {
             known: BTreeMap::new(),
             channels: Vec::new(),
             shapes: BTreeMap::new(),
+            hops: BTreeMap::new(),
+            ways: BTreeMap::new(),
         })
     }
 
@@ -161,7 +186,7 @@ impl<'a> CostModels<'a> {
             Work::Host(work) => return Ok(self.host(work)),
             _ => {}
         }
-        let costs = self.kernels.iter().filter_map(|model| kernel(model, &operator.work, reused).transpose());
+        let costs = self.kernels.iter().filter_map(|device| device.cost(&operator.work, reused).transpose());
         let costs = costs.collect::<Result<Vec<_>, KernelError>>()?;
         let fastest = costs.first().ok_or(HardwareError::NoGpu)?;
         let speed = self.speed(&costs, fastest.bytes);
@@ -193,25 +218,43 @@ impl<'a> CostModels<'a> {
     }
 
     /// A message of `bytes` from a stage to another.
-    pub(crate) fn message(&self, from: u32, to: u32, bytes: u64) -> Result<Message, HardwareError> {
+    pub(crate) fn message(&mut self, from: u32, to: u32, bytes: u64) -> Result<Message, HardwareError> {
         if from == to {
             return Ok(Message::lasting(Time::ZERO));
         }
-        let route = self.job.fastest(from, to)?;
-        let cost = self.collectives.point_to_point(path(&route), self.job.machine.bytes_per_s(&route));
+        let (machine, route) = (self.job.machine, self.way(from, to)?);
+        let (path, bytes_per_s) = (path(route), machine.bytes_per_s(route));
+        let cost = self.collectives.point_to_point(path, bytes_per_s);
         Ok(Message { latency: cost.latency, bytes, cap: Rate::per_second(cost.bytes_per_s) })
+    }
+
+    /// The way from a stage to another, of the fastest replica.
+    fn way(&mut self, from: u32, to: u32) -> Result<&Route, HardwareError> {
+        Ok(match self.ways.entry((from, to)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(self.job.fastest(from, to)?),
+        })
+    }
+
+    /// What collectives of a kind of group cross.
+    fn hops_of(&mut self, group: Group) -> Result<&[Route], HardwareError> {
+        Ok(match self.hops.entry(group) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(self.job.hops_of(group)?.collect()),
+        })
+    }
+
+    /// Where the members of a kind of group are.
+    pub(crate) fn shape(&mut self, group: Group) -> Result<GroupShape, HardwareError> {
+        Ok(match self.shapes.entry(group) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(unknown) => *unknown.insert(self.job.shape(group)?),
+        })
     }
 
     /// What a collective costs its group.
     fn planned(&mut self, collective: &Collective) -> Result<CollectivePlan, HardwareError> {
-        let shape = match self.shapes.get(&collective.group) {
-            Some(&shape) => shape,
-            None => {
-                let shape = self.job.shape(collective.group)?;
-                self.shapes.insert(collective.group, shape);
-                shape
-            }
-        };
+        let shape = self.shape(collective.group)?;
         let kind = match collective.kind {
             CollectiveKind::AllReduce => collectives::CollectiveKind::AllReduce,
             CollectiveKind::AllGather => collectives::CollectiveKind::AllGather,
@@ -250,7 +293,7 @@ impl<'a> CostModels<'a> {
 
     /// The speeds of a kernel that moves `bytes`. At another clock another tile may be best, with other traffic: it is as
     /// fast as if it moved `bytes` in the same time.
-    fn speed(&mut self, costs: &[KernelCost], bytes: u64) -> u32 {
+    fn speed(&mut self, costs: &[Arc<KernelCost>], bytes: u64) -> u32 {
         let tables: Vec<CapTable> = costs.iter().map(|cost| cost.speeds(bytes, self.hbm)).collect();
         let rows = tables.iter().flat_map(|table| &table.rows);
         let key = rows.map(|row| (row.units, row.cap.0, row.waves)).collect();
@@ -282,16 +325,27 @@ fn path(route: &Route) -> PathKind {
 /// # Errors
 /// When the GPU has no rate or the catalogue no parameters for it.
 pub fn kernel(model: &KernelModel, work: &Work, reused: &[Reuse]) -> Result<Option<KernelCost>, KernelError> {
+    alone(model, &found(model, work, reused))
+}
+
+fn alone(model: &KernelModel, work: &Work) -> Result<Option<KernelCost>, KernelError> {
     match work {
         Work::Gemm(gemm) => model.gemm(gemm).map(Some),
         Work::Convolution(convolution) => model.convolution(convolution).map(Some),
         Work::Grouped(grouped) => model.grouped(grouped).map(Some),
         Work::Attention(attention) => model.attention(attention).map(Some),
-        // Products were timed on operands that lay in the cache as far as they had room.
+        Work::Stream(stream) => model.stream(stream).map(Some),
+        Work::Collective(_) | Work::Transfer(_) | Work::Host(_) | Work::Opaque { .. } => Ok(None),
+    }
+}
+
+/// Work with what its tensors find in the cache. Products were timed on operands that lay there as far as they had room.
+fn found(model: &KernelModel, work: &Work, reused: &[Reuse]) -> Work {
+    match *work {
         Work::Stream(stream) => {
             let there = reused.iter().map(|reuse| model.cached(reuse.bytes, reuse.distance)).sum::<u64>();
-            model.stream(&Stream { bytes_cached: there.min(stream.bytes_read), ..*stream }).map(Some)
+            Work::Stream(Stream { bytes_cached: there.min(stream.bytes_read), ..stream })
         }
-        Work::Collective(_) | Work::Transfer(_) | Work::Host(_) | Work::Opaque { .. } => Ok(None),
+        work => work,
     }
 }

@@ -20,7 +20,7 @@ use super::rows::Blocks;
 use super::{Dtype, KernelClass, KernelCost, KernelError, KernelModel, StreamClass, picoseconds};
 
 /// Flash attention over `batch` sequences.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attention {
     /// Forward or backward.

@@ -22,7 +22,7 @@ use super::{
 };
 
 /// A convolution over `batch` images.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Convolution {
     /// Forward, or which gradient.
     pub pass: ConvolutionPass,

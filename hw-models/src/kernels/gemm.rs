@@ -38,7 +38,7 @@ use super::{
 };
 
 /// `batch` products of `m x k` with `k x n`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gemm {
     /// Independent products of the same shape.

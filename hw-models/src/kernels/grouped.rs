@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Gemm, KernelClass, KernelCost, KernelError, KernelModel, Shape};
 
 /// Products of groups that differ in their operands, in one kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupedGemm {
     /// The groups as a batch of equal products: `m` is the mean of their rows where rows are dealt out (forward, input

@@ -12,7 +12,7 @@ use super::rows::Blocks;
 use super::{KernelClass, KernelCost, KernelError, KernelModel, Shape, StreamParameters, picoseconds};
 
 /// A pass over memory. A fused chain of operators is one pass over its distinct inputs and outputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stream {
     /// What kind of kernel.
     pub class: StreamClass,

@@ -1,6 +1,7 @@
 //! The parts and wires of one node, and the shortest paths between them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::OnceLock;
 
 use sim_core::time::Time;
 
@@ -8,6 +9,7 @@ use crate::catalogue::{CopyRates, Gpu, LinkKind, Ssd};
 use crate::provenance::Provenance;
 
 use super::part::{Constant, PartKind};
+use super::route::RouteKind;
 
 /// A part of a node.
 #[derive(Clone, Debug)]
@@ -61,7 +63,12 @@ pub(super) struct NodeGraph {
     /// Of every part: the position in `nics` of the interface it sends through.
     pub nic_of: Vec<Option<u32>>,
     pub constants: Vec<Constant>,
+    /// The transfers from every part to every other, as far as somebody has asked.
+    pub transfers: Vec<OnceLock<Vec<OnceLock<Option<Transfer>>>>>,
 }
+
+/// The hops of a transfer, and its kind.
+pub(super) type Transfer = (Vec<Hop>, RouteKind);
 
 /// What a path may cross.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,10 +127,11 @@ impl NodeGraph {
         )
     }
 
-    /// Fills in which memory and which network interface each part uses: the nearest one. GPUs that are equally near
+    /// Fills in which memory and which network interface each part uses: the nearest one; transfers are not known yet. GPUs that are equally near
     /// to the same interfaces take turns, so that two GPUs and two interfaces below one switch pair up.
     pub(super) fn assign_neighbours(&mut self) {
         let mut turns: BTreeMap<Vec<u32>, usize> = BTreeMap::new();
+        self.transfers = vec![OnceLock::new(); self.parts.len()];
         for part in 0..self.parts.len() as u32 {
             let memory = self.nearest(part, PartKind::Memory).first().copied();
             let nics = self.nearest(part, PartKind::Nic);

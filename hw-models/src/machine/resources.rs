@@ -53,9 +53,10 @@ impl Machine {
         cause: impl Fn(ResourceKind) -> CauseId,
     ) -> MachineResources {
         let mut resources = MachineResources::default();
+        let names: Vec<String> = self.parts().map(|part| self.part(part).name).collect();
         for index in 0..self.gpus() {
             let (_, model) = &self.graph.gpus[(index % self.gpus_per_node()) as usize];
-            let name = self.part(self.gpu(index)).name;
+            let name = &names[self.gpu(index).index()];
             resources.gpus.push(GpuResources {
                 hbm: platform.fluid(
                     format!("{name}.hbm"),
@@ -71,7 +72,8 @@ impl Machine {
             let link = self.link(id);
             let shared = self.shared_direction(id);
             resources.links.push(if shared == id {
-                let name = self.link_name(id);
+                let name =
+                    [names[link.from.index()].as_str(), " -> ", names[link.to.index()].as_str()].concat();
                 let fluid = platform.fluid(name, self.capacity(id), cause(ResourceKind::Link(link.kind)));
                 platform.fluids[fluid.index()].bucket = self.write_cache(id);
                 fluid

@@ -23,13 +23,17 @@ impl Machine {
     pub fn rings(&self, gpus: &[PartId]) -> Rings {
         let between = |a: usize, b: usize| self.link_between(gpus[a], gpus[b]).map(|link| self.one_of(link));
         let n = gpus.len();
-        let mut links = vec![vec![0u32; n]; n];
+        let mut links = vec![vec![None; n]; n];
         for (a, row) in links.iter_mut().enumerate() {
-            for (b, count) in row.iter_mut().enumerate() {
-                *count = between(a, b).map_or(0, |(count, _)| count);
+            for link in self.links_from(gpus[a]) {
+                let to = self.link(link).to;
+                if let Some(b) = gpus.iter().position(|&gpu| gpu == to) {
+                    row[b].get_or_insert(self.one_of(link).0);
+                }
             }
         }
-        let rounds = directed(links);
+        let links = links.into_iter().map(|row| row.into_iter().map(Option::unwrap_or_default).collect());
+        let rounds = directed(links.collect());
         let slowest = |round: &Vec<usize>| {
             let hops = round.iter().zip(round.iter().cycle().skip(1));
             hops.filter_map(|(&a, &b)| Some(between(a, b)?.1)).fold(f64::INFINITY, f64::min)

@@ -1,8 +1,10 @@
 //! Which links a transfer crosses.
 
+use std::sync::OnceLock;
+
 use sim_core::time::Time;
 
-use super::graph::{Hop, NodeGraph, Reach};
+use super::graph::{Hop, NodeGraph, Reach, Transfer};
 use super::part::{DirectedLink, PartId, PartKind};
 use super::{Machine, NoRoute};
 
@@ -50,7 +52,7 @@ impl Machine {
         };
         let (links, kind) = if from_node == to_node {
             let (hops, kind) = self.graph.transfer(a, b).ok_or_else(no_route)?;
-            (self.hops(from_node, hops).collect(), kind)
+            (self.hops(from_node, hops).collect(), *kind)
         } else {
             (self.across_nodes((from_node, a), (to_node, b)).ok_or_else(no_route)?, RouteKind::Network)
         };
@@ -82,8 +84,8 @@ impl Machine {
         let fabric = self.fabric.as_ref()?;
         let (nic_a, nic_b) = (self.graph.nic_of[a as usize]?, self.graph.nic_of[b as usize]?);
         let (switch_a, switch_b) = (fabric.switch_of(node_a, nic_a), fabric.switch_of(node_b, nic_b));
-        let out = self.graph.transfer(a, self.graph.nics[nic_a as usize])?.0;
-        let into = self.graph.transfer(self.graph.nics[nic_b as usize], b)?.0;
+        let (out, _) = self.graph.transfer(a, self.graph.nics[nic_a as usize])?;
+        let (into, _) = self.graph.transfer(self.graph.nics[nic_b as usize], b)?;
         let mut links: Vec<DirectedLink> = self.hops(node_a, out).collect();
         links.push(self.fabric_hop(fabric.port(node_a, nic_a)));
         if switch_a != switch_b {
@@ -95,15 +97,20 @@ impl Machine {
         Some(links)
     }
 
-    fn hops(&self, node: u32, hops: Vec<Hop>) -> impl Iterator<Item = DirectedLink> + use<> {
+    fn hops(&self, node: u32, hops: &[Hop]) -> impl Iterator<Item = DirectedLink> {
         let base = node * self.hops_per_node();
-        hops.into_iter().map(move |hop| DirectedLink(base + hop))
+        hops.iter().map(move |hop| DirectedLink(base + hop))
     }
 }
 
 impl NodeGraph {
-    /// The hops of a transfer inside one node.
-    fn transfer(&self, from: u32, to: u32) -> Option<(Vec<Hop>, RouteKind)> {
+    /// The hops of a transfer inside one node, which are found once.
+    fn transfer(&self, from: u32, to: u32) -> Option<&Transfer> {
+        let row = self.transfers[from as usize].get_or_init(|| vec![OnceLock::new(); self.parts.len()]);
+        row[to as usize].get_or_init(|| self.find_transfer(from, to)).as_ref()
+    }
+
+    fn find_transfer(&self, from: u32, to: u32) -> Option<Transfer> {
         if from == to {
             return Some((Vec::new(), RouteKind::Within));
         }

@@ -17,9 +17,14 @@ pub(super) const CALIBRATION: &str = "calibration";
 /// The most lists.
 const MAX_LISTS: usize = 100;
 
-/// Constants, or what is wrong with which file, by the list of files: each with the source that names it.
+/// Constants, with and without such files.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Calibrations(BTreeMap<List, Result<Constants, Vec<Mistake>>>);
+pub(super) struct Calibrations {
+    /// Without any.
+    pub(super) plain: Constants,
+    /// By the list of files, each with the source that names it; or what is wrong with which file.
+    laid: BTreeMap<List, Result<Constants, Vec<Mistake>>>,
+}
 
 type List = Vec<(SourceId, String)>;
 
@@ -42,10 +47,13 @@ impl Calibrations {
         let mut calibrations = Self::default();
         for settings in layers.saying(&[CALIBRATION]) {
             let Some(list) = settings.child(CALIBRATION).and_then(listed) else { continue };
-            if !list.is_empty() && calibrations.0.len() < MAX_LISTS && !calibrations.0.contains_key(&list) {
+            if !list.is_empty()
+                && calibrations.laid.len() < MAX_LISTS
+                && !calibrations.laid.contains_key(&list)
+            {
                 let read: Vec<_> =
                     list.iter().map(|(source, path)| (shorten(path), read(*source, path, sources))).collect();
-                calibrations.0.insert(list, laid(&read));
+                calibrations.laid.insert(list, laid(&read));
             }
         }
         calibrations
@@ -57,13 +65,13 @@ impl Calibrations {
     /// What is wrong with which of them.
     pub(super) fn get(&self, list: &Node) -> Result<Constants, Vec<Mistake>> {
         let Some(list) = listed(list).filter(|list| !list.is_empty()) else {
-            return Ok(Constants::default());
+            return Ok(self.plain.clone());
         };
         let too_many = || {
             let message = format!("the experiment has more than {MAX_LISTS} lists of hardware files");
             Err(vec![Mistake { entry: 0, message }])
         };
-        self.0.get(&list).cloned().unwrap_or_else(too_many)
+        self.laid.get(&list).cloned().unwrap_or_else(too_many)
     }
 }
 

@@ -49,5 +49,6 @@ pub(crate) fn hardware<'a>(machine: &'a Machine, scenario: &'a Scenario) -> Hard
         host: constants.host(),
         copies: constants.copies(),
         libraries: libraries(scenario),
+        memo: Some(constants.memo()),
     }
 }

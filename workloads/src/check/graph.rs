@@ -1,8 +1,6 @@
 //! The verifier of the graph: linear in its operators, after every pass that may change it.
 
-use std::collections::BTreeSet;
-
-use crate::graph::{Op, OpGraph, OpId, Phase, StorageId};
+use crate::graph::{Op, OpGraph, Phase};
 
 use super::{Fault, Problem};
 
@@ -12,15 +10,13 @@ use super::{Fault, Problem};
 /// Everything that is wrong, by stage and chunk.
 pub fn graph(pass: &'static str, graph: &OpGraph) -> Result<(), Vec<Problem>> {
     let mut found = Vec::new();
-    let mut visited = vec![0_u32; graph.ops().len()];
+    let mut in_visits = vec![false; graph.ops().len()];
+    graph.visits().flat_map(|(_, ops)| ops).for_each(|op| in_visits[op.0 as usize] = true);
     // Exchanges fill storages whenever they come to it.
-    let mut filled: BTreeSet<StorageId> = BTreeSet::new();
-    let in_visits: BTreeSet<OpId> = graph.visits().flat_map(|(_, ops)| ops).copied().collect();
-    for (op, of) in (0u32..).map(OpId).zip(graph.ops()) {
-        if !in_visits.contains(&op) {
-            filled.extend(&of.writes);
-        }
-    }
+    let mut filled = vec![false; graph.storages().len()];
+    let beside = graph.ops().iter().zip(in_visits).filter(|(_, in_visits)| !in_visits);
+    beside.flat_map(|(op, _)| &op.writes).for_each(|storage| filled[storage.0 as usize] = true);
+    let mut visited = vec![0_u32; graph.ops().len()];
     for phase in [Phase::Forward, Phase::Backward, Phase::BackwardInput, Phase::BackwardWeight] {
         for ((stage, chunk, of), ops) in graph.visits() {
             let place = || format!("{} of chunk {chunk} of stage {stage}", phase.name());
@@ -28,12 +24,12 @@ pub fn graph(pass: &'static str, graph: &OpGraph) -> Result<(), Vec<Problem>> {
                 visited[op.0 as usize] += 1;
                 let Op { reads, writes, .. } = graph.get(op);
                 let arriving = writes.iter().filter(|&&storage| graph.arrives(storage));
-                filled.extend(arriving);
-                for storage in reads.iter().filter(|storage| !filled.contains(storage)) {
+                arriving.for_each(|storage| filled[storage.0 as usize] = true);
+                for storage in reads.iter().filter(|storage| !filled[storage.0 as usize]) {
                     let fault = Fault::NotResident(graph.describe(*storage));
                     found.push(Problem { pass, place: place(), micro_batch: 0, fault, times: 1 });
                 }
-                filled.extend(writes);
+                writes.iter().for_each(|storage| filled[storage.0 as usize] = true);
             }
         }
     }

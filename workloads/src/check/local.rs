@@ -1,7 +1,8 @@
 //! Storages that one block alone knows: all that happens to them is between its begin and its end, in every micro-batch the same.
+//! So it need not happen again when the block is executed again.
 
-use crate::graph::{OpGraph, StorageId};
-use crate::schedule::{Item, Schedule};
+use crate::graph::{OpGraph, OpId, StorageId};
+use crate::schedule::{Block, Item, Schedule};
 
 /// Who uses a storage.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -15,6 +16,34 @@ enum Users {
         gives_back: bool,
     },
     Several,
+}
+
+/// What of a block is to be executed again.
+#[derive(Default)]
+pub(super) struct Again {
+    /// Items, each with its position in the block.
+    pub(super) items: Vec<(usize, Item)>,
+    /// Operators of which all storages are the block's alone.
+    pub(super) ops: Vec<OpId>,
+}
+
+impl Again {
+    /// That of every block, by lane.
+    pub(super) fn of(schedule: &Schedule, graph: &OpGraph, local: &[bool]) -> Vec<Vec<Self>> {
+        let is_local = |storage: &StorageId| local[storage.0 as usize];
+        let of_block = |block: &Block| {
+            let mut again = Self::default();
+            for (at, &item) in block.items.iter().enumerate() {
+                match item {
+                    Item::Allocate(storage, _) | Item::Free(storage, _) if is_local(&storage) => {}
+                    Item::Execute(op) if graph.get(op).uses().all(is_local) => again.ops.push(op),
+                    _ => again.items.push((at, item)),
+                }
+            }
+            again
+        };
+        schedule.lanes.iter().map(|lane| lane.blocks.iter().map(of_block).collect()).collect()
+    }
 }
 
 /// Whether one block alone knows it, by storage.
@@ -45,8 +74,7 @@ fn note(users: &mut [Users], graph: &OpGraph, (lane, block): (usize, usize), ite
     };
     match *item {
         Item::Execute(op) => {
-            let op = graph.get(op);
-            op.reads.iter().chain(&op.writes).for_each(|&storage| by_block(storage, [false; 2]));
+            graph.get(op).uses().for_each(|&storage| by_block(storage, [false; 2]));
         }
         Item::Allocate(storage, _) => by_block(storage, [true, false]),
         Item::Free(storage, _) => by_block(storage, [false, true]),

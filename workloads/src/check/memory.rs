@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use sim_core::id::StoreId;
 
 pub use crate::error::{FullHost, Shortfall};
-use crate::graph::{OpGraph, StorageId};
+use crate::graph::{Op, OpGraph, StorageId};
 use crate::names::kind;
-use crate::schedule::{Item, LaneKind, Schedule, StageMemory};
+use crate::schedule::{Block, Item, LaneKind, Schedule, StageMemory};
 use crate::site::Site;
 
 /// The stages that cannot hold one micro-batch.
@@ -25,22 +25,26 @@ pub fn shortfalls(schedule: &Schedule, graph: &OpGraph) -> Vec<Shortfall> {
         }
         storages
     };
-    let size = |storage: &StorageId| graph.stored(*storage).bytes;
-    // Where activations can be away, only those of one operator are there for certain.
-    let bytes = |items: &[Item], waits: bool| -> u64 {
-        let there = if waits { BTreeSet::new() } else { there_before(graph, items) };
-        most_at_once(graph, items, there, waits)
-    };
     let computes = schedule.lanes.iter().filter(|lane| lane.kind == LaneKind::Compute);
     computes
         .filter_map(|lane| {
             let memory = &schedule.stages[lane.stage as usize];
-            let worst = lane.blocks.iter().max_by_key(|block| bytes(&block.items, memory.waits))?;
-            let needed = memory.held().saturating_add(bytes(&worst.items, memory.waits));
-            let largest = storages(&worst.items).into_iter().max_by_key(size);
-            let requested = largest.map_or(kind::ACTIVATIONS, |storage| graph.kind(storage));
-            (needed > memory.capacity)
-                .then(|| Shortfall::of((lane.stage, memory), &worst.name, needed, requested))
+            let bytes = |block: &Block| {
+                // Where activations can be away, only those of one operator are there for certain.
+                let there = match memory.waits {
+                    true => There::nothing(graph),
+                    false => There::before(graph, &block.items),
+                };
+                there.most_at_once(&block.items, memory.waits)
+            };
+            let blocks = lane.blocks.iter().map(|block| (bytes(block), block));
+            let (bytes, worst) = blocks.max_by_key(|&(bytes, _)| bytes)?;
+            let needed = memory.held().saturating_add(bytes);
+            (needed > memory.capacity).then(|| {
+                let largest = storages(&worst.items).into_iter().max_by_key(|&id| graph.stored(id).bytes);
+                let requested = largest.map_or(kind::ACTIVATIONS, |storage| graph.kind(storage));
+                Shortfall::of((lane.stage, memory), &worst.name, needed, requested)
+            })
         })
         .collect()
 }
@@ -74,47 +78,75 @@ pub fn full_hosts(stages: &[StageMemory], site: &Site) -> Vec<FullHost> {
     hosts.into_values().filter(|host| host.needed > host.capacity).collect()
 }
 
-/// The activations that a block finds: it reads them and has not allocated them.
-fn there_before(graph: &OpGraph, items: &[Item]) -> BTreeSet<StorageId> {
-    let (mut allocated, mut found) = (BTreeSet::new(), BTreeSet::new());
-    for item in items {
-        match *item {
-            Item::Allocate(storage, _) => drop(allocated.insert(storage)),
-            Item::Execute(op) => {
-                found.extend(graph.get(op).reads.iter().filter(|&read| !allocated.contains(read)));
-            }
-            _ => {}
-        }
-    }
-    found.retain(|&storage| graph.stored(storage).purpose.is_activation());
-    found
+/// Storages that are there at a point of a block.
+struct There<'a> {
+    graph: &'a OpGraph,
+    /// By storage.
+    is_there: Vec<bool>,
+    bytes: u64,
 }
 
-/// Most bytes that a block has at once, beginning with those of `there`. What ranks exchange beside it comes and goes: that is there
-/// while an operator uses it; so is everything if what is allocated `may_leave`.
-fn most_at_once(graph: &OpGraph, items: &[Item], mut there: BTreeSet<StorageId>, may_leave: bool) -> u64 {
-    let size = |storage: &StorageId| graph.stored(*storage).bytes;
-    let stays = |storage: StorageId| {
-        let purpose = graph.stored(storage).purpose;
-        !may_leave && (purpose.is_activation() || purpose.is_passing())
-    };
-    let mut now = there.iter().map(size).fold(0, u64::saturating_add);
-    let mut most = now;
-    for item in items {
-        let mut beside = 0;
-        match *item {
-            Item::Allocate(storage, _) if stays(storage) && there.insert(storage) => {
-                now = now.saturating_add(size(&storage));
-            }
-            Item::Free(storage, _) if there.remove(&storage) => now -= size(&storage),
-            Item::Execute(op) => {
-                let op = graph.get(op);
-                let used: BTreeSet<StorageId> = op.reads.iter().chain(&op.writes).copied().collect();
-                beside = used.difference(&there).map(size).fold(0, u64::saturating_add);
-            }
-            _ => {}
-        }
-        most = most.max(now.saturating_add(beside));
+impl<'a> There<'a> {
+    fn nothing(graph: &'a OpGraph) -> Self {
+        Self { graph, is_there: vec![false; graph.storages().len()], bytes: 0 }
     }
-    most
+
+    /// The activations that a block finds: it reads them and has not allocated them.
+    fn before(graph: &'a OpGraph, items: &[Item]) -> Self {
+        let (mut there, mut allocated) = (Self::nothing(graph), vec![false; graph.storages().len()]);
+        for item in items {
+            match *item {
+                Item::Allocate(storage, _) => allocated[storage.0 as usize] = true,
+                Item::Execute(op) => {
+                    let found = graph.get(op).reads.iter().filter(|read| !allocated[read.0 as usize]);
+                    for &read in found.filter(|&&read| graph.stored(read).purpose.is_activation()) {
+                        there.insert(read);
+                    }
+                }
+                _ => {}
+            }
+        }
+        there
+    }
+
+    fn insert(&mut self, storage: StorageId) {
+        if !std::mem::replace(&mut self.is_there[storage.0 as usize], true) {
+            self.bytes = self.bytes.saturating_add(self.graph.stored(storage).bytes);
+        }
+    }
+
+    fn remove(&mut self, storage: StorageId) {
+        if std::mem::replace(&mut self.is_there[storage.0 as usize], false) {
+            self.bytes -= self.graph.stored(storage).bytes;
+        }
+    }
+
+    /// Most bytes that a block has at once, beginning with what is there. What ranks exchange beside it comes and goes: that is there
+    /// while an operator uses it; so is everything if what is allocated `may_leave`.
+    fn most_at_once(mut self, items: &[Item], may_leave: bool) -> u64 {
+        let graph = self.graph;
+        let stays = |storage: StorageId| {
+            let purpose = graph.stored(storage).purpose;
+            !may_leave && (purpose.is_activation() || purpose.is_passing())
+        };
+        let mut most = self.bytes;
+        for item in items {
+            let mut beside = 0_u64;
+            match *item {
+                Item::Allocate(storage, _) if stays(storage) => self.insert(storage),
+                Item::Free(storage, _) => self.remove(storage),
+                Item::Execute(op) => {
+                    let Op { reads, writes, .. } = graph.get(op);
+                    let away = |storage: &&StorageId| !self.is_there[storage.0 as usize];
+                    let mut used: Vec<StorageId> = reads.iter().chain(writes).filter(away).copied().collect();
+                    used.sort_unstable();
+                    used.dedup();
+                    beside = used.iter().fold(0, |sum, &id| sum.saturating_add(graph.stored(id).bytes));
+                }
+                _ => {}
+            }
+            most = most.max(self.bytes.saturating_add(beside));
+        }
+        most
+    }
 }

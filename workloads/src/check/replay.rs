@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Fault, Problem, local};
+use super::local::{self, Again};
+use super::{Fault, Problem};
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
 use crate::schedule::{Item, Nth, Schedule, SignalId};
 use crate::transfer::Tier;
@@ -92,6 +93,9 @@ enum Held {
 #[derive(Clone, Default)]
 struct LaneState {
     call: usize,
+    /// Items of the call that are done.
+    done: usize,
+    /// Where the one under way is in its block.
     item: usize,
     executed: u32,
     /// Which lanes share storages with it, its index among them, and how far it knows each of them to be.
@@ -125,10 +129,12 @@ struct Replay<'a> {
     trips: BTreeMap<usize, Trip>,
     /// By storage, whether one block alone knows it.
     local: Vec<bool>,
+    /// By lane, then block, what of it is executed again.
+    again: Vec<Vec<Again>>,
     /// By lane, then block, whether that has been executed: what it alone knows is as it was then.
     executed: Vec<Vec<bool>>,
     /// Whether the block that is executed has been before.
-    again: bool,
+    is_again: bool,
     found: Found,
 }
 
@@ -146,6 +152,10 @@ struct Trip {
 impl<'a> Replay<'a> {
     fn new(schedule: &'a Schedule, graph: &'a OpGraph, recalled: Recalled) -> Self {
         let micro_batches = schedule.micro_batches as usize;
+        let local = match cfg!(debug_assertions) {
+            true => vec![false; graph.storages().len()],
+            false => local::local(schedule, graph),
+        };
         let mut lanes = vec![LaneState::default(); schedule.lanes.len()];
         for (cluster, members) in clusters(schedule, graph).into_iter().enumerate() {
             for (member, &lane) in members.iter().enumerate() {
@@ -164,20 +174,23 @@ impl<'a> Replay<'a> {
             residents: vec![0; schedule.stages.len()],
             recalled,
             trips: BTreeMap::new(),
-            local: local::local(schedule, graph),
+            again: Again::of(schedule, graph, &local),
+            local,
             executed: schedule.lanes.iter().map(|lane| vec![false; lane.blocks.len()]).collect(),
-            again: false,
+            is_again: false,
             found: BTreeMap::new(),
         }
     }
 
     /// Executes a lane until it ends or waits.
     fn advance(&mut self, lane: u32) {
-        let program = &self.schedule.lanes[lane as usize];
+        let (program, micro_batches) =
+            (&self.schedule.lanes[lane as usize], self.schedule.micro_batches as usize);
         while let Some(call) = program.calls.get(self.lanes[lane as usize].call) {
-            let items = &program.blocks[call.block as usize].items;
-            self.again = self.executed[lane as usize][call.block as usize] && !cfg!(debug_assertions);
-            while let Some(&item) = items.get(self.lanes[lane as usize].item) {
+            let block = call.block as usize;
+            self.is_again = self.executed[lane as usize][block];
+            while let Some((at, item)) = self.item(lane, block) {
+                self.lanes[lane as usize].item = at;
                 let nth = |nth| match nth {
                     Nth::MicroBatch => call.micro_batch + 1,
                     // This step is awaited by the next.
@@ -200,18 +213,32 @@ impl<'a> Replay<'a> {
                 }
                 self.lanes[lane as usize].executed += 1;
                 self.execute(lane, call.micro_batch, item);
-                self.lanes[lane as usize].item += 1;
+                self.lanes[lane as usize].done += 1;
             }
-            self.executed[lane as usize][call.block as usize] = true;
+            if std::mem::replace(&mut self.executed[lane as usize][block], true) {
+                for op in &self.again[lane as usize][block].ops {
+                    let times =
+                        &mut self.executions[op.0 as usize * micro_batches + call.micro_batch as usize];
+                    *times = times.saturating_add(1);
+                }
+            }
             let state = &mut self.lanes[lane as usize];
-            (state.call, state.item) = (state.call + 1, 0);
+            (state.call, state.done) = (state.call + 1, 0);
+        }
+    }
+
+    /// The next item of a block, with its position.
+    fn item(&self, lane: u32, block: usize) -> Option<(usize, Item)> {
+        let done = self.lanes[lane as usize].done;
+        match self.is_again {
+            true => self.again[lane as usize][block].items.get(done).copied(),
+            false => Some((done, *self.schedule.lanes[lane as usize].blocks[block].items.get(done)?)),
         }
     }
 
     fn execute(&mut self, lane: u32, micro_batch: u32, item: Item) {
         let at = |place| (lane, micro_batch, place);
         match item {
-            Item::Allocate(storage, _) | Item::Free(storage, _) if self.is_known(storage) => {}
             Item::Execute(op) => self.operator(lane, micro_batch, op),
             Item::Allocate(storage, place) => {
                 let arrives = place == self.home(storage) && self.graph.arrives(storage);
@@ -345,7 +372,7 @@ impl<'a> Replay<'a> {
 
     /// Whether what happens to a storage has been seen before.
     fn is_known(&self, storage: StorageId) -> bool {
-        self.again && self.local[storage.0 as usize]
+        self.is_again && self.local[storage.0 as usize]
     }
 
     /// Whether an instance is filled; who reads it knows who filled it, but not who else reads.
@@ -549,8 +576,7 @@ fn clusters(schedule: &Schedule, graph: &OpGraph) -> Vec<Vec<usize>> {
                 Item::Depart { storage, .. } | Item::Return { storage, .. } => use_storage(storage),
                 Item::Idle(storage) | Item::Recall(storage) | Item::Dismiss(storage) => use_storage(storage),
                 Item::Execute(op) => {
-                    let op = graph.get(op);
-                    op.reads.iter().chain(&op.writes).copied().for_each(&mut use_storage);
+                    graph.get(op).uses().copied().for_each(&mut use_storage);
                 }
                 _ => {}
             }

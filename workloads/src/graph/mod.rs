@@ -81,6 +81,13 @@ pub struct Op {
     pub awaited: bool,
 }
 
+impl Op {
+    /// The storages that it reads and fills.
+    pub fn uses(&self) -> impl Iterator<Item = &StorageId> {
+        self.reads.iter().chain(&self.writes)
+    }
+}
+
 /// What a storage is for; it decides the kind its bytes count as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {

@@ -67,7 +67,7 @@ pub struct OperatorList {
 }
 
 /// The shape of an operator.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Work {
     /// A matrix product.
     Gemm(Gemm),
@@ -105,7 +105,7 @@ impl Operator {
 }
 
 /// What the host beside a rank does with bytes of its memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HostWork {
     /// What.
     pub kind: HostWorkKind,
@@ -114,7 +114,7 @@ pub struct HostWork {
 }
 
 /// Kinds of [`HostWork`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HostWorkKind {
     /// Its processors read states and gradients, and write what an update makes of them.
     Update,
@@ -123,7 +123,7 @@ pub enum HostWorkKind {
 }
 
 /// Communication among the ranks of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Collective {
     /// What is exchanged.
     pub kind: CollectiveKind,
@@ -154,7 +154,7 @@ impl Collective {
 }
 
 /// Kinds of collectives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CollectiveKind {
     /// Every rank ends with the sum.
     AllReduce,
@@ -169,7 +169,7 @@ pub enum CollectiveKind {
 }
 
 /// Groups of ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
     /// Ranks that share each layer.
     Tensor,

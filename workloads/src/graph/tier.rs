@@ -11,7 +11,7 @@ pub struct Tier {
 
 /// A kind of memory, by its name. The site says which store of a rank it is and which ways lead there, the cost book what copies
 /// cost: another medium is another entry in both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Medium(pub &'static str);
 
 impl Medium {
@@ -40,7 +40,7 @@ impl Tier {
 }
 
 /// Bytes that go from one tier of memory to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TierCopy {
     /// What they are.
     pub role: Role,
@@ -53,7 +53,7 @@ pub struct TierCopy {
 }
 
 /// Roles of tensors that move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Saved by a forward pass.
     Activation,

@@ -1,10 +1,10 @@
 //! What kind of evidence the times of operators and messages rest on: where several constants decide, the weakest.
 
 use hw_models::catalogue::Gpu;
-use hw_models::machine::Route;
+use hw_models::machine::{Machine, Route};
 use hw_models::provenance::Origin;
 
-use super::{CostModels, Hardware, HardwareError, kernel, path};
+use super::{CostModels, Hardware, HardwareError, path};
 use crate::account::{Account, Communication, TimeModel};
 use crate::graph::operator::{Medium, TierCopy};
 use crate::model::transformer::{Collective, CollectiveKind, Operator, Work};
@@ -28,9 +28,9 @@ impl CostModels<'_> {
             }
             _ => {}
         }
-        let model = self.kernels.first().ok_or(HardwareError::NoGpu)?;
-        let cost = kernel(model, &operator.work, &[])?.ok_or(HardwareError::NoGpu)?;
-        let origin = model.provenance(cost.class)?.origin;
+        let device = self.kernels.first().ok_or(HardwareError::NoGpu)?;
+        let cost = device.cost(&operator.work, &[])?.ok_or(HardwareError::NoGpu)?;
+        let origin = device.model.provenance(cost.class)?.origin;
         Ok(Account { communication: None, model: TimeModel::Kernel(cost.class), shape: 0, origin })
     }
 
@@ -44,16 +44,18 @@ impl CostModels<'_> {
         let (model, origin) = match self.planned(collective)?.measured {
             Some(table) => (TimeModel::CollectiveTable, hardware.collectives.tables[table].provenance.origin),
             None if collective.kind == CollectiveKind::SendReceive => {
-                let of_hop = |route: Route| {
-                    let constants = hardware.collectives.point_to_point.of(path(&route)).provenance.origin;
-                    self.origin_of(&route).max(constants)
+                let machine = self.job.machine;
+                let of_hop = |route: &Route| {
+                    let constants = hardware.collectives.point_to_point.of(path(route)).provenance.origin;
+                    origin_of(machine, route).max(constants)
                 };
-                let hops = self.job.hops_of(collective.group)?.map(of_hop);
+                let hops = self.hops_of(collective.group)?.iter().map(of_hop);
                 (TimeModel::Transfer, hops.fold(Origin::MeasuredHere, Origin::max))
             }
             None => {
                 let constants = hardware.collectives.tuner.provenance.origin;
-                let hops = self.job.hops_of(collective.group)?.map(|route| self.origin_of(&route));
+                let machine = self.job.machine;
+                let hops = self.hops_of(collective.group)?.iter().map(|route| origin_of(machine, route));
                 (TimeModel::CollectiveFormula, hops.fold(constants, Origin::max))
             }
         };
@@ -63,7 +65,7 @@ impl CostModels<'_> {
 
     /// What the time of a message from a stage to another rests on.
     pub(crate) fn message_origin(
-        &self,
+        &mut self,
         from: u32,
         to: u32,
         hardware: &Hardware<'_>,
@@ -72,15 +74,15 @@ impl CostModels<'_> {
         if from == to {
             return Ok(Origin::MeasuredHere);
         }
-        let route = self.job.fastest(from, to)?;
-        let constants = hardware.collectives.point_to_point.of(path(&route)).provenance.origin;
-        Ok(self.origin_of(&route).max(constants))
+        let (machine, route) = (self.job.machine, self.way(from, to)?);
+        let constants = hardware.collectives.point_to_point.of(path(route)).provenance.origin;
+        Ok(origin_of(machine, route).max(constants))
     }
+}
 
-    fn origin_of(&self, route: &Route) -> Origin {
-        let links = route.links.iter().map(|&link| self.job.machine.link(link).provenance.origin);
-        links.max().unwrap_or(Origin::MeasuredHere)
-    }
+fn origin_of(machine: &Machine, route: &Route) -> Origin {
+    let links = route.links.iter().map(|&link| machine.link(link).provenance.origin);
+    links.max().unwrap_or(Origin::MeasuredHere)
 }
 
 /// Copies between GPUs and hosts rest on what those of activations do, others on data sheets of drives.

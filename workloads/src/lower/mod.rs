@@ -8,6 +8,7 @@ mod objects;
 mod trips;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 
 use sim_core::id::{BlockId, FluidId, GroupId, StoreId, StreamId};
 use sim_core::platform::Platform;
@@ -23,7 +24,7 @@ use crate::cost::{CollectivePhase, CostBook, OpCost};
 use crate::graph::OpGraph;
 use crate::names::cause;
 use crate::schedule::{Block, Item, Lane, LaneKind};
-use crate::site::Site;
+use crate::site::{Channel, Site};
 
 /// What the engine takes, `sim_core::simulate(&lowered.platform, &lowered.program, &lowered.start, ...)`, and what its
 /// streams and stores stand for.
@@ -95,14 +96,12 @@ pub(crate) fn lower(
     cohorts: &Cohorts<'_>,
     graph: &OpGraph,
     costs: &CostBook,
-    site: &Site,
+    mut site: Site,
     steps: u32,
 ) -> Lowered {
-    let mut lowered = Lowered {
-        platform: site.platform.clone(),
-        partner_links: site.partner_links.clone(),
-        ..Lowered::default()
-    };
+    let (platform, partner_links) = (mem::take(&mut site.platform), mem::take(&mut site.partner_links));
+    let mut lowered = Lowered { platform, partner_links, ..Lowered::default() };
+    let site = &site;
     for name in cause::ALL {
         lowered.program.cause(name);
     }
@@ -230,9 +229,9 @@ fn stores(lowered: &mut Lowered, cohorts: &Cohorts<'_>, site: &Site) {
     }
 }
 
-/// The engine's group of each group of a channel that somebody joins, by the class of the lanes that do: a rank may be in
-/// one of each at the same time, and must not meet another lane of its peers.
-type Groups = BTreeMap<(u32, u8, u32), GroupId>;
+/// The engine's group of each group of a channel that somebody joins, by channel and the class of the lanes that do: a rank may be
+/// in one of each at the same time, and must not meet another lane of its peers.
+type Groups = BTreeMap<(u32, u8), Vec<Option<GroupId>>>;
 
 fn groups(
     program: &mut Program,
@@ -240,24 +239,30 @@ fn groups(
     (graph, costs): (&OpGraph, &CostBook),
     site: &Site,
 ) -> Groups {
-    let mut joined: BTreeSet<(u32, u8, u32)> = BTreeSet::new();
+    let mut joined: BTreeMap<(u32, u8), BTreeSet<u32>> = BTreeMap::new();
     for lane in cohorts.schedules.iter().flat_map(|schedule| &schedule.lanes) {
         let class = class(lane.kind);
         for item in lane.blocks.iter().flat_map(|block| &block.items) {
             let &Item::Execute(op) = item else { continue };
             let OpCost::Collective(phases) = costs.of(graph.get(op)) else { continue };
             for &CollectivePhase { channel, .. } in phases {
-                let of_rank = &site.channels[channel as usize].of_rank;
-                let ranks = (0..site.replicas).map(|replica| site.rank(lane.stage, replica));
-                joined.extend(ranks.filter_map(|rank| Some((channel, class, of_rank[rank]?))));
+                joined.entry((channel, class)).or_default().insert(lane.stage);
             }
         }
     }
-    let group = |(channel, class, group): (u32, u8, u32)| {
-        let (members, route) = site.channels[channel as usize].groups[group as usize];
-        ((channel, class, group), program.group(members, Some(route)))
+    let groups_of = |((channel, class), stages): ((u32, u8), BTreeSet<u32>)| {
+        let Channel { groups, of_rank, .. } = &site.channels[channel as usize];
+        let mut is_joined = vec![false; groups.len()];
+        let replicas = site.replicas as usize;
+        let ranks = stages.into_iter().flat_map(|stage| &of_rank[stage as usize * replicas..][..replicas]);
+        ranks.flatten().for_each(|&group| is_joined[group as usize] = true);
+        let of_engine = groups
+            .iter()
+            .zip(is_joined)
+            .map(|(&(members, route), is_joined)| is_joined.then(|| program.group(members, Some(route))));
+        ((channel, class), of_engine.collect())
     };
-    joined.into_iter().map(group).collect()
+    joined.into_iter().map(groups_of).collect()
 }
 
 /// Where the ranks of each stage meet that do.

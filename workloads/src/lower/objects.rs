@@ -70,7 +70,8 @@ impl Objects<'_> {
             Object::Way(from, to) => self.site.ranks[rank(from)].to[&to].0,
             Object::Channel(channel, class) => {
                 let group = self.site.channels[channel as usize].of_rank[rank(stage)];
-                self.groups[&(channel, class, group.expect("it is in the channel"))].0
+                let group = group.and_then(|group| self.groups[&(channel, class)][group as usize]);
+                group.expect("it is in the channel").0
             }
         }
     }

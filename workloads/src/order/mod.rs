@@ -156,8 +156,8 @@ pub struct Order {
     pub stages: Vec<Vec<Visit>>,
 }
 
-/// The order of a schedule. `timing` is read by the heuristic schedules only, and gives them their memory limit.
-pub fn generate(schedule: &PipelineSchedule, shape: Shape, timing: &Timing) -> Order {
+/// The order of a schedule. `timing` is asked for by the heuristic schedules only, and gives them their memory limit.
+pub fn generate(schedule: &PipelineSchedule, shape: Shape, timing: impl FnOnce() -> Timing) -> Order {
     let by_rule = |rule: fn(Shape, u32) -> Vec<Visit>| Order {
         shape,
         stages: (0..shape.stages()).map(|stage| rule(shape, stage)).collect(),
@@ -168,8 +168,8 @@ pub fn generate(schedule: &PipelineSchedule, shape: Shape, timing: &Timing) -> O
         PipelineSchedule::Interleaved(_) => by_rule(interleaved::stage),
         PipelineSchedule::ZbH1 => by_rule(zero_bubble::h1),
         PipelineSchedule::ZbH2 => by_rule(zero_bubble::h2),
-        PipelineSchedule::ZbV => zb_v::order(shape, timing),
-        PipelineSchedule::ZbAuto(_) => zb_auto::order(shape, timing),
+        PipelineSchedule::ZbV => zb_v::order(shape, &timing()),
+        PipelineSchedule::ZbAuto(_) => zb_auto::order(shape, &timing()),
     }
 }
 

@@ -127,8 +127,8 @@ fn verify(pass: &'static str, graph: &OpGraph, step: &Step) -> Result<(), PlanEr
 fn put_in_order(plan: &mut Plan, micro_batches: u32, context: &Context<'_>) {
     let Plan { chain, graph, steps, .. } = plan;
     let shape = Shape { chain: *chain, micro_batches };
-    let timing = timing(context.schedule, *chain, graph, context.estimates());
-    let order = order::generate(context.schedule, shape, &timing);
+    let timing = || timing(context.schedule, *chain, graph, context.estimates());
+    let order = order::generate(context.schedule, shape, timing);
     let shortened = order.shortened();
     let step = |order| Step { order, cohorts: vec![Cohort::default()] };
     steps.extend([Some(order), shortened].into_iter().flatten().map(step));
@@ -160,12 +160,13 @@ fn lowered(
     let cohorts = Cohorts::new(&schedules, of_replica, copies.replicas);
     // Of some cohorts nothing may leave.
     let table = tables.iter().find(|table| table.leave_gpus()).unwrap_or(&tables[0]);
-    let site = grounds.site(table)?;
+    let mut site = grounds.site(table)?;
     let full = check::memory::full_hosts(&memory, &site);
     if !full.is_empty() {
         return Err(PlanError::HostDoesNotFit(full));
     }
-    let mut lowered = lower::lower(&cohorts, &graph, costs, &site, repeats);
+    let arrays = std::mem::take(&mut site.arrays);
+    let mut lowered = lower::lower(&cohorts, &graph, costs, site, repeats);
     grounds.slow_clocks(&mut lowered);
     let brief = steps.next().map(|Step { order, cohorts }| {
         let table = cohorts.into_iter().next().unwrap_or_default().table;
@@ -182,7 +183,7 @@ fn lowered(
         shortfalls,
         swapped,
         kept,
-        arrays: site.arrays,
+        arrays,
         graph,
         accounts: None,
     })

@@ -5,23 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chain::Chain;
 use crate::graph::Op;
-use crate::hardware::{Hardware, HardwareError};
+use crate::hardware::{CostModels, HardwareError};
 use crate::model::laid::Laid;
 use crate::model::transformer::{Group, Work};
-use crate::site::Job;
 
 /// Bytes of buffers on a rank of each stage. Copies between partners need none: copy engines write where they are to.
 pub(super) fn buffers(
     laid: &Laid,
     chain: Chain,
-    job: &Job<'_>,
-    hardware: &Hardware<'_>,
+    models: &mut CostModels<'_>,
 ) -> Result<Vec<u64>, HardwareError> {
-    let collectives = hardware.collectives.model(&hardware.gpu()?.1.architecture)?;
     let groups = groups(laid);
     let distinct: BTreeSet<Group> = groups.iter().map(|&(_, group)| group).collect();
-    let sized = |group| Ok((group, collectives.collective_buffers(&job.shape(group)?)));
+    let sized = |group| {
+        let shape = models.shape(group)?;
+        Ok((group, models.collectives.collective_buffers(&shape)))
+    };
     let of_group = distinct.into_iter().map(sized).collect::<Result<BTreeMap<_, _>, HardwareError>>()?;
+    let (job, collectives) = (models.job, &models.collectives);
     let pipeline = if chain.stages > 1 { Some(job.pipeline_shape()?) } else { None };
     let neighbours = neighbours(chain);
     let node = |stage| job.gpu(stage, 0) / job.machine.gpus_per_node().max(1);

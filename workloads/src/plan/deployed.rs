@@ -162,7 +162,7 @@ impl<'a> Deployed<'a> {
         let messages = (0..).zip(&self.boundaries).map(message).collect::<Result<_, HardwareError>>()?;
         let copy = |stage: u32| Ok(models.message(stage, stages - 1 - stage, 1)?.cap);
         let copies = (0..stages).map(copy).collect::<Result<_, HardwareError>>()?;
-        let buffers = buffers(&self.laid, self.chain, job, hardware)?;
+        let buffers = buffers(&self.laid, self.chain, &mut models)?;
         Ok(Priced { models, operators, messages, copies, buffers, arrays, issue })
     }
 
@@ -292,12 +292,13 @@ impl<'a> Deployed<'a> {
             let communication = Some(Communication::Message);
             Ok(Account { communication, model: TimeModel::Transfer, shape: 0, origin })
         };
+        let messages = (0..chain.stages).map(message).collect::<Result<_, HardwareError>>()?;
         let mut copies =
             (0..chain.stages).map(|stage| models.message_origin(stage, chain.stages - 1 - stage, hardware));
         Ok(Accounts {
             operator_of: Vec::new(),
             operators,
-            messages: (0..chain.stages).map(message).collect::<Result<_, HardwareError>>()?,
+            messages,
             copies: copies
                 .try_fold(Origin::MeasuredHere, |weakest, copy| Ok::<_, HardwareError>(weakest.max(copy?)))?,
             away: match self.deployment.drives.of_activations().next() {

@@ -114,7 +114,7 @@ pub(crate) fn chain(plan: &PipelinePlan) -> Chain {
 /// The order of a plan.
 pub(crate) fn order(plan: &PipelinePlan) -> Order {
     let shape = Shape { chain: chain(plan), micro_batches: plan.micro_batches };
-    generate(&plan.schedule, shape, &timing(plan))
+    generate(&plan.schedule, shape, || timing(plan))
 }
 
 /// The bubble rate of a plan whose slowest stage takes `cost`: `1 - m (F + B + W) / cost`.

@@ -10,8 +10,12 @@ use crate::schema::Scenario;
 impl Check<'_> {
     /// Lays the hardware files over the catalogue.
     pub(super) fn calibrated(&mut self, scenario: &mut Scenario) {
-        let Some(list) = self.tree.child(CALIBRATION) else { return };
-        match self.named.calibrations.get(list) {
+        let calibrations = &self.named.calibrations;
+        match self
+            .tree
+            .child(CALIBRATION)
+            .map_or(Ok(calibrations.plain.clone()), |list| calibrations.get(list))
+        {
             Ok(constants) => scenario.constants = constants,
             Err(mistakes) => {
                 for mistake in mistakes {

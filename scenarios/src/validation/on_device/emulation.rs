@@ -47,7 +47,7 @@ pub fn emulation(scenario: &Scenario) -> Result<Emulation, String> {
     )?;
     let chain = schedule.chain(model.stages.len() as u32);
     let timing = Timing { chunks: Vec::new(), limit: Vec::new() };
-    let order = generate(&schedule, Shape { chain, micro_batches }, &timing);
+    let order = generate(&schedule, Shape { chain, micro_batches }, || timing);
     let stages = (0u32..).zip(order.stages).map(|(stage, visits)| {
         let pass = |visit: workloads::order::Visit| Pass {
             phase: name(visit.phase),

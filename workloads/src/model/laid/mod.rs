@@ -145,7 +145,7 @@ pub(crate) fn lay(
         let OperatorList { tensors, operators } = update(stage);
         let list = laying.list(&operators, &tensors, None);
         (laying.stage, laying.chunk) = (stage, 0);
-        laying.extend(Phase::Update, &list, &Uses::default());
+        laying.extend(Phase::Update, &list, Uses::none(&list));
     }
     laying.laid
 }
@@ -180,10 +180,9 @@ struct Listed<'a> {
 }
 
 /// The storages that operators of a list use, by position.
-#[derive(Default)]
 struct Uses {
-    reads: Vec<(usize, StorageId)>,
-    writes: Vec<(usize, StorageId)>,
+    reads: Vec<Vec<StorageId>>,
+    writes: Vec<Vec<StorageId>>,
 }
 
 struct Laying {
@@ -228,16 +227,14 @@ impl Laying {
     }
 
     /// Appends a list to a visit. Gives the numbers of the operators.
-    fn extend(&mut self, visit: Phase, List(list): &List, uses: &Uses) -> Range<u32> {
+    fn extend(&mut self, visit: Phase, List(list): &List, mut uses: Uses) -> Range<u32> {
         let (stage, chunk, start) = (self.stage, self.chunk, self.laid.graph.ops().len() as u32);
-        let (mut reads, mut writes) = uses.by_position(list.len());
-        match writes.first_mut() {
-            Some(first) => first.append(&mut self.arrived),
-            None => self.arrived.extend(uses.writes.iter().map(|&(_, storage)| storage)),
+        if let Some(first) = uses.writes.first_mut() {
+            first.append(&mut self.arrived);
         }
-        for (n, &Entry { operator, beside, again, awaited }) in list.iter().enumerate() {
+        let uses = uses.reads.into_iter().zip(uses.writes);
+        for (&Entry { operator, beside, again, awaited }, (reads, writes)) in list.iter().zip(uses) {
             let phase = if again { Phase::Recompute } else { visit };
-            let (reads, writes) = (std::mem::take(&mut reads[n]), std::mem::take(&mut writes[n]));
             let op = Op { operator, stage, chunk, phase, reads, writes, beside, awaited };
             self.laid.graph.op_of(visit, op);
         }
@@ -246,15 +243,8 @@ impl Laying {
 }
 
 impl Uses {
-    /// What each of so many operators reads, and what it writes.
-    fn by_position(&self, operators: usize) -> (Vec<Vec<StorageId>>, Vec<Vec<StorageId>>) {
-        let of = |uses: &[(usize, StorageId)]| {
-            let mut by_position = vec![Vec::new(); operators];
-            for &(at, storage) in uses.iter().filter(|(at, _)| *at < operators) {
-                by_position[at].push(storage);
-            }
-            by_position
-        };
-        (of(&self.reads), of(&self.writes))
+    /// None yet of a list.
+    fn none(List(list): &List) -> Self {
+        Self { reads: vec![Vec::new(); list.len()], writes: vec![Vec::new(); list.len()] }
     }
 }

@@ -2,8 +2,6 @@
 //! it, as an eager framework allocates and frees it. The output of a block is the input of the next, the gradient that its backward
 //! pass ends with the one that the block before starts from.
 
-use std::collections::BTreeMap;
-
 use crate::graph::operator::TensorId;
 use crate::graph::{Phase, Purpose, Storage, StorageId};
 use crate::model::transformer::Block;
@@ -15,28 +13,29 @@ pub(super) struct Tensors<'a> {
     block: &'a Block,
     /// What it saves for its backward pass.
     saved: Vec<TensorId>,
-    /// What the gradients of its weights read, where they are visits of their own.
-    kept: Vec<TensorId>,
+    /// By tensor. One that is recomputed ends with the forward pass, though what is filled again may be kept.
+    purposes: Vec<Purpose>,
 }
 
 impl<'a> Tensors<'a> {
     pub(super) fn of(block: &'a Block, split_backward: bool) -> Self {
-        Self {
-            block,
-            saved: block.saved(),
-            kept: if split_backward { block.kept_for_weight() } else { Vec::new() },
+        let (saved, mut purposes) = (block.saved(), vec![Purpose::Working; block.tensors.len()]);
+        saved.iter().for_each(|tensor| purposes[tensor.0 as usize] = Purpose::Activation);
+        // What the gradients of its weights read, where they are visits of their own.
+        for tensor in split_backward.then(|| block.kept_for_weight()).into_iter().flatten() {
+            purposes[tensor.0 as usize] = Purpose::WeightGradientInput;
         }
+        Self { block, saved, purposes }
     }
 
-    /// What a tensor is for. One that is recomputed ends with the forward pass, though what is filled again may be kept.
+    /// What a tensor is for.
     fn purpose(&self, tensor: TensorId) -> Purpose {
-        if self.kept.contains(&tensor) {
-            Purpose::WeightGradientInput
-        } else if self.saved.contains(&tensor) {
-            Purpose::Activation
-        } else {
-            Purpose::Working
-        }
+        self.purposes[tensor.0 as usize]
+    }
+
+    /// No storages yet.
+    fn no_storages(&self) -> Storages {
+        vec![None; self.purposes.len()]
     }
 
     /// The same of its input.
@@ -51,7 +50,7 @@ impl<'a> Tensors<'a> {
 }
 
 /// The storage behind each tensor of a block.
-type Storages = BTreeMap<TensorId, StorageId>;
+type Storages = Vec<Option<StorageId>>;
 
 impl Laying {
     /// The visits of a chunk: blocks forward, then backward in reverse.
@@ -61,7 +60,7 @@ impl Laying {
         received: &List,
         received_back: &List,
     ) {
-        self.extend(Phase::Forward, received, &Uses::default());
+        self.extend(Phase::Forward, received, Uses::none(received));
         let (stage, chunk) = (self.stage, self.chunk);
         let mut parts = Vec::with_capacity(blocks.len());
         let mut saved = Vec::with_capacity(blocks.len());
@@ -73,15 +72,15 @@ impl Laying {
                 Purpose::Working if tensors.block.output == Some(tensor) => of_next,
                 purpose => purpose,
             };
-            let (mut uses, mut storages) = (Uses::default(), Storages::new());
+            let (mut uses, mut storages) = (Uses::none(&block.forward), tensors.no_storages());
             let input = tensors.block.input;
             self.start(tensors, input, output_before, &mut uses, &mut storages);
             if n == 0 {
-                ends.input = storages.get(&input).copied();
+                ends.input = storages[input.0 as usize];
             }
             self.fill(tensors, &block.forward, &purpose, &mut uses, &mut storages);
-            output_before = tensors.block.output.and_then(|output| storages.get(&output).copied());
-            let forward = self.extend(Phase::Forward, &block.forward, &uses);
+            output_before = tensors.block.output.and_then(|output| storages[output.0 as usize]);
+            let forward = self.extend(Phase::Forward, &block.forward, uses);
             parts.push(Part {
                 stage,
                 chunk,
@@ -95,8 +94,9 @@ impl Laying {
                 read,
                 experts,
             });
-            storages.retain(|tensor, _| tensors.saved.contains(tensor));
-            saved.push(storages);
+            let mut left = tensors.no_storages();
+            tensors.saved.iter().map(|tensor| tensor.0 as usize).for_each(|n| left[n] = storages[n]);
+            saved.push(left);
         }
         ends.output = output_before;
         // A step that ends with the forward pass has no gradients.
@@ -106,17 +106,17 @@ impl Laying {
             return;
         }
         let backward = if self.split_backward { Phase::BackwardInput } else { Phase::Backward };
-        self.extend(backward, received_back, &Uses::default());
+        self.extend(backward, received_back, Uses::none(received_back));
         let mut gradient_before = None;
         for (n, (((_, block, _), storages), part)) in
             blocks.iter().zip(&mut saved).zip(&mut parts).enumerate().rev()
         {
             let tensors = &block.tensors;
-            let mut uses = Uses::default();
+            let mut uses = Uses::none(&block.backward);
             if let Some(gradient) = tensors.block.output_gradient {
                 self.start(tensors, gradient, gradient_before, &mut uses, storages);
                 if n + 1 == blocks.len() {
-                    ends.gradient = storages.get(&gradient).copied();
+                    ends.gradient = storages[gradient.0 as usize];
                 }
             }
             let next = n.checked_sub(1).map(|next| &blocks[next].1.tensors);
@@ -126,9 +126,8 @@ impl Laying {
                 purpose => purpose,
             };
             self.fill(tensors, &block.backward, &purpose, &mut uses, storages);
-            gradient_before =
-                tensors.block.input_gradient.and_then(|gradient| storages.get(&gradient).copied());
-            part.backward = self.extend(backward, &block.backward, &uses);
+            gradient_before = tensors.block.input_gradient.and_then(|gradient| storages[gradient.0 as usize]);
+            part.backward = self.extend(backward, &block.backward, uses);
             part.weight = part.backward.clone();
             part.middle = block
                 .halves
@@ -137,9 +136,9 @@ impl Laying {
         ends.input_gradient = gradient_before;
         if self.split_backward {
             for (((_, block, _), storages), part) in blocks.iter().zip(&mut saved).zip(&mut parts).rev() {
-                let mut uses = Uses::default();
+                let mut uses = Uses::none(&block.weight);
                 self.fill(&block.tensors, &block.weight, &|_| Purpose::Working, &mut uses, storages);
-                part.weight = self.extend(Phase::BackwardWeight, &block.weight, &uses);
+                part.weight = self.extend(Phase::BackwardWeight, &block.weight, uses);
             }
         }
         self.laid.ends.insert((stage, chunk), ends);
@@ -161,10 +160,10 @@ impl Laying {
             let (purpose, bytes) = (tensors.purpose(tensor), tensors.block.tensor(tensor).bytes);
             let arriving = || self.laid.graph.arriving(Storage { stage, chunk, purpose, bytes });
             let started = (bytes > 0).then(arriving)?;
-            uses.writes.push((0, started));
+            uses.writes.first_mut().unwrap_or(&mut self.arrived).push(started);
             Some(started)
         });
-        storages.extend(started.map(|storage| (tensor, storage)));
+        storages[tensor.0 as usize] = started.or(storages[tensor.0 as usize]);
     }
 
     /// What operators read and fill, one after the other.
@@ -179,10 +178,11 @@ impl Laying {
         for (at, entry) in list.iter().enumerate() {
             let op = &self.laid.graph.operators()[entry.operator.0 as usize];
             let (writes, workspace) = (op.writes.clone(), op.workspace);
-            for storage in op.reads.iter().filter_map(|tensor| storages.get(tensor)) {
+            let (read, written) = (&mut uses.reads[at], &mut uses.writes[at]);
+            for storage in op.reads.iter().filter_map(|tensor| storages[tensor.0 as usize]) {
                 // What is there from this operator on is not read before.
-                if !uses.reads.contains(&(at, *storage)) && !uses.writes.contains(&(at, *storage)) {
-                    uses.reads.push((at, *storage));
+                if !read.contains(&storage) && !written.contains(&storage) {
+                    read.push(storage);
                 }
             }
             for tensor in writes {
@@ -191,15 +191,12 @@ impl Laying {
                     purpose => purpose,
                 };
                 // One that is saved may be filled piece by piece.
-                let begun = storages.get(&tensor).copied();
+                let begun = storages[tensor.0 as usize];
                 let storage = begun.or_else(|| self.storage(purpose, tensors.block.tensor(tensor).bytes));
-                if let Some(storage) = storage {
-                    uses.writes.push((at, storage));
-                    storages.insert(tensor, storage);
-                }
+                storages[tensor.0 as usize] = storage;
+                written.extend(storage);
             }
-            let workspace = self.storage(Purpose::Workspace, workspace);
-            uses.writes.extend(workspace.map(|workspace| (at, workspace)));
+            written.extend(self.storage(Purpose::Workspace, workspace));
         }
     }
 }

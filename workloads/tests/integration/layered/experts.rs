@@ -156,6 +156,7 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
             host: &host,
             copies: &parse(COPIES),
             libraries: Libraries::default(),
+            memo: None,
         };
         let on = LayeredExecution { step: Step::Gradients, ..execution(8) };
         let mut plan = plan(&preset("switch-base-8"), &on, 1, None);

@@ -28,7 +28,7 @@ pub(super) fn plan(list: &LayerList, on: &LayeredExecution, data: u32, bucket: O
 
 fn order() -> Order {
     let shape = Shape { chain: Chain { stages: 1, chunks: 1, folded: false }, micro_batches: 1 };
-    generate(&PipelineSchedule::OneFOneB, shape, &Timing { chunks: Vec::new(), limit: Vec::new() })
+    generate(&PipelineSchedule::OneFOneB, shape, || Timing { chunks: Vec::new(), limit: Vec::new() })
 }
 
 fn training(plan: &LayeredPlan) -> RankList {

@@ -123,7 +123,8 @@ impl World {
 
     fn hardware<'a>(&'a self, machine: &'a Machine) -> Hardware<'a> {
         let Self { catalogue, kernels, collectives, host, copies, .. } = self;
-        Hardware { machine, catalogue, kernels, collectives, host, copies, libraries: Libraries::default() }
+        let libraries = Libraries::default();
+        Hardware { machine, catalogue, kernels, collectives, host, copies, libraries, memo: None }
     }
 
     /// A run of a plan, however it ends.

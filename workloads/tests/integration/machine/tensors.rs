@@ -334,7 +334,7 @@ pub(super) fn order(plan: &TransformerPlan) -> Order {
     let chain = pipelining.schedule.chain(plan.execution.split.stages);
     let shape = Shape { chain, micro_batches: pipelining.micro_batches };
     let nothing = Timing { chunks: Vec::new(), limit: Vec::new() };
-    generate(&pipelining.schedule, shape, &nothing)
+    generate(&pipelining.schedule, shape, || nothing)
 }
 
 fn used(list: &RankList, settings: &Settings) -> Usage {
