@@ -1,6 +1,6 @@
 //! Blocks with links to their neighbours, and the free ones of each pool in the order in which they are taken.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::blocks::{ADDRESSES, Blocks, Pool, State, Taken};
 use super::{Settings, sizes};
@@ -16,8 +16,6 @@ pub(super) struct Caches {
     vacant: Vec<u32>,
     /// Few: two for each stream.
     pools: Vec<Shelf>,
-    /// Free blocks of which something can be released.
-    releasable: BTreeSet<u32>,
     segments: u32,
     reserved: u64,
 }
@@ -42,48 +40,66 @@ struct Shelf {
     unmapped: BTreeMap<(u32, u64), u32>,
 }
 
-/// Free blocks by size, segment and place. There are some hundreds at a time, as neighbours are merged: for so few a sorted
-/// row is faster than a tree.
+/// Free blocks by size, segment and place. There are some hundreds at a time, as neighbours are
+/// merged, of some ten sizes: for so few sorted rows are faster than a tree.
 #[derive(Default)]
-struct Row(Vec<(Key, u32)>);
+struct Row {
+    /// Blocks of each size, ascending; the first to be taken is the last of its size.
+    sizes: Vec<(u64, Vec<Placed>)>,
+    /// Empty lists to use again.
+    spare: Vec<Vec<Placed>>,
+}
 
-/// Size, segment and place of a block.
-type Key = (u64, u32, u64);
+/// Segment and place of a block, and which it is.
+type Placed = (u32, u64, u32);
 
 impl Row {
-    fn position(&self, key: Key) -> usize {
-        self.0.partition_point(|&(other, _)| other < key)
+    fn position(&self, bytes: u64) -> usize {
+        self.sizes.partition_point(|&(size, _)| size < bytes)
     }
 
-    fn insert(&mut self, key: Key, block: u32) {
-        let position = self.position(key);
-        self.0.insert(position, (key, block));
+    fn insert(&mut self, bytes: u64, block: Placed) {
+        let position = self.position(bytes);
+        if self.sizes.get(position).is_none_or(|&(size, _)| size != bytes) {
+            self.sizes.insert(position, (bytes, self.spare.pop().unwrap_or_default()));
+        }
+        let alike = &mut self.sizes[position].1;
+        alike.insert(alike.partition_point(|&other| other > block), block);
     }
 
-    fn remove(&mut self, key: Key) {
-        let position = self.position(key);
-        if self.0.get(position).is_some_and(|&(other, _)| other == key) {
-            self.0.remove(position);
+    fn remove(&mut self, bytes: u64, block: Placed) {
+        let position = self.position(bytes);
+        let alike = &mut self.sizes[position].1;
+        alike.remove(alike.partition_point(|&other| other > block));
+        self.tidy(position);
+    }
+
+    /// Removes the first block of at least so many bytes if it `serves`, by its own.
+    fn remove_first(&mut self, bytes: u64, serves: impl Fn(u64) -> bool) -> Option<u32> {
+        let position = self.position(bytes);
+        let (_, alike) = self.sizes.get_mut(position).filter(|(size, _)| serves(*size))?;
+        let (.., first) = alike.pop()?;
+        self.tidy(position);
+        Some(first)
+    }
+
+    /// Drops a size of which there is no block.
+    fn tidy(&mut self, position: usize) {
+        if self.sizes[position].1.is_empty() {
+            self.spare.push(self.sizes.remove(position).1);
         }
     }
 
-    /// Blocks of at least so many bytes, the smallest first.
-    fn from(&self, bytes: u64) -> &[(Key, u32)] {
-        &self.0[self.position((bytes, 0, 0))..]
+    /// Blocks of at least so many bytes, with theirs, the smallest first.
+    fn from(&self, bytes: u64) -> impl DoubleEndedIterator<Item = (u64, u32)> {
+        let sizes = self.sizes[self.position(bytes)..].iter();
+        sizes.flat_map(|(size, alike)| alike.iter().rev().map(|&(.., block)| (*size, block)))
     }
 }
 
 impl Caches {
     pub(super) fn new(settings: Settings) -> Self {
-        Self {
-            settings,
-            blocks: Vec::new(),
-            vacant: Vec::new(),
-            pools: Vec::new(),
-            releasable: BTreeSet::new(),
-            segments: 0,
-            reserved: 0,
-        }
+        Self { settings, blocks: Vec::new(), vacant: Vec::new(), pools: Vec::new(), segments: 0, reserved: 0 }
     }
 
     fn pool(&mut self, pool: Pool) -> u32 {
@@ -128,10 +144,7 @@ impl Caches {
             shelf.unmapped.insert((segment, at), id);
             return;
         }
-        shelf.free.insert((bytes, segment, at), id);
-        if self.has_releasable(id) {
-            self.releasable.insert(id);
-        }
+        shelf.free.insert(bytes, (segment, at, id));
     }
 
     /// Takes a block from the free or the unmapped ones.
@@ -141,10 +154,7 @@ impl Caches {
         if state == State::Unmapped {
             shelf.unmapped.remove(&(segment, at));
         } else {
-            shelf.free.remove((bytes, segment, at));
-            if self.has_releasable(id) {
-                self.releasable.remove(&id);
-            }
+            shelf.free.remove(bytes, (segment, at, id));
         }
         self.get_mut(id).state = State::Taken;
     }
@@ -226,6 +236,19 @@ impl Caches {
         bytes + if unmapped { self.get(after).bytes } else { 0 }
     }
 
+    /// The first free block of at least so many bytes where those that can grow count as large as they can get.
+    fn least_extended(&self, pool: u32, bytes: u64) -> Option<u32> {
+        let mut fits = self.pools[pool as usize].free.from(bytes).map(|(_, id)| id);
+        let mut best = fits.next()?;
+        for next in fits {
+            if self.extent(next) >= self.extent(best) {
+                break;
+            }
+            best = next;
+        }
+        Some(best)
+    }
+
     /// The first free or unmapped block of the pool from which `bytes` follow that are free or unmapped.
     fn expandable(&self, pool: u32, bytes: u64) -> Option<u32> {
         let usable = |id: u32| id != NONE && self.get(id).state != State::Taken;
@@ -291,22 +314,17 @@ impl Caches {
 impl Blocks for Caches {
     fn take(&mut self, pool: Pool, bytes: u64) -> Option<Taken> {
         let pool = self.pool(pool);
-        let mut fits = self.pools[pool as usize].free.from(bytes).iter().map(|&(_, id)| id);
-        let mut best = fits.next()?;
-        if self.settings.expandable_segments {
-            // What can grow counts as large as it can get.
-            for next in fits {
-                if self.extent(next) >= self.extent(best) {
-                    break;
-                }
-                best = next;
-            }
-        }
-        if !sizes::serves(bytes, self.get(best).bytes, &self.settings) {
-            return None;
-        }
-        self.unshelve(best);
-        Some(self.hand_out(best, bytes))
+        let serves = |free| sizes::serves(bytes, free, &self.settings);
+        let block = if self.settings.expandable_segments {
+            let block = self.least_extended(pool, bytes).filter(|&id| serves(self.get(id).bytes))?;
+            self.unshelve(block);
+            block
+        } else {
+            let block = self.pools[pool as usize].free.remove_first(bytes, serves)?;
+            self.get_mut(block).state = State::Taken;
+            block
+        };
+        Some(self.hand_out(block, bytes))
     }
 
     fn reserve(&mut self, pool: Pool, bytes: u64, room: u64) -> Option<Taken> {
@@ -345,13 +363,13 @@ impl Blocks for Caches {
         let Some(oversize) = self.settings.released() else { return false };
         let (pool, wanted) = (self.pool(pool), bytes.max(oversize));
         let free = &self.pools[pool as usize].free;
-        if let Some(&(_, enough)) = free.from(wanted).first() {
+        let enough = free.from(wanted).next();
+        if let Some((_, enough)) = enough {
             self.release_segment(enough);
             return true;
         }
         let mut released = 0;
-        let largest: Vec<(u64, u32)> =
-            free.from(oversize).iter().rev().map(|&((bytes, ..), id)| (bytes, id)).collect();
+        let largest: Vec<(u64, u32)> = free.from(oversize).rev().collect();
         for (bytes, id) in largest {
             if released >= wanted {
                 break;
@@ -363,7 +381,9 @@ impl Blocks for Caches {
     }
 
     fn release(&mut self) {
-        for id in std::mem::take(&mut self.releasable) {
+        let free = self.pools.iter().flat_map(|shelf| shelf.free.from(0)).map(|(_, id)| id);
+        let releasable: Vec<u32> = free.filter(|&id| self.has_releasable(id)).collect();
+        for id in releasable {
             if self.settings.expandable_segments { self.unmap(id) } else { self.release_segment(id) }
         }
     }

@@ -69,7 +69,9 @@ pub(super) fn mistakes(requests: &[Request], settings: &Settings) -> Vec<Mistake
                 if std::mem::replace(&mut tensor.freed, true) { Err(Fault::Freed(id)) } else { Ok(()) }
             }),
         };
-        found.extend(checked.err().map(|fault| Mistake::Request(position, fault)));
+        if let Err(fault) = checked {
+            found.push(Mistake::Request(position, fault));
+        }
     }
     found
 }

@@ -83,9 +83,8 @@ fn replay_on<B: Blocks>(
     capacity: u64,
     settings: &Settings,
 ) -> Result<Usage, Vec<Mistake>> {
-    let found = mistakes(requests, settings);
-    if !found.is_empty() {
-        return Err(found);
+    if settings.faults().next().is_some() {
+        return Err(mistakes(requests, settings));
     }
     let capacity = capacity.min(sizes::DEVICE_MAX);
     let mut state = Replay {
@@ -100,17 +99,23 @@ fn replay_on<B: Blocks>(
     };
     let (mut peak_allocated, mut peak_reserved, mut shortage) = (Moment::default(), Moment::default(), None);
     for (position, request) in requests.iter().enumerate() {
+        if !state.makes_sense(request) {
+            return Err(mistakes(requests, settings));
+        }
         state.now.request = position;
         let served = state.serve(request);
-        let now = state.now;
-        if now.allocated > peak_allocated.allocated {
-            peak_allocated = now;
+        if state.now.allocated > peak_allocated.allocated {
+            peak_allocated = state.now;
         }
-        if now.reserved > peak_reserved.reserved {
-            peak_reserved = now;
+        if state.now.reserved > peak_reserved.reserved {
+            peak_reserved = state.now;
         }
         if let Err(bytes) = served {
-            shortage = Some((now, bytes));
+            let found = mistakes(requests, settings);
+            if !found.is_empty() {
+                return Err(found);
+            }
+            shortage = Some((state.now, bytes));
             break;
         }
     }
@@ -146,15 +151,27 @@ struct Tensor {
     /// None if it has no bytes.
     taken: Option<Taken>,
     lent: bool,
+    /// The request that freed it; none: the end of the list.
+    freed_by: usize,
 }
 
 impl<B: Blocks> Replay<'_, B> {
+    /// Whether a program could make a request after those before.
+    fn makes_sense(&self, request: &Request) -> bool {
+        let known = |id: u32| self.tensors.get(id as usize);
+        match *request {
+            Request::Allocate { .. } => self.tensors.len() < u32::MAX as usize,
+            Request::Lend(id) | Request::Free(id) => known(id).is_some_and(|it| it.freed_by == usize::MAX),
+            Request::Done(id) => known(id).is_some_and(|it| it.lent),
+        }
+    }
+
     /// Serves a request, or says how many bytes there was no memory for.
     fn serve(&mut self, request: &Request) -> Result<(), u64> {
         match *request {
             Request::Allocate { bytes, stream, .. } => {
                 let taken = if bytes > 0 { Some(self.allocate(bytes, stream).ok_or(bytes)?) } else { None };
-                self.tensors.push(Tensor { requested: bytes, taken, lent: false });
+                self.tensors.push(Tensor { requested: bytes, taken, lent: false, freed_by: usize::MAX });
                 self.now.requested += bytes;
                 self.now.allocated += taken.map_or(0, |taken| taken.bytes);
             }
@@ -171,8 +188,9 @@ impl<B: Blocks> Replay<'_, B> {
     }
 
     fn free(&mut self, id: u32) {
-        let Tensor { requested, taken, lent } = self.tensors[id as usize];
-        let Some(taken) = taken else { return };
+        let tensor = &mut self.tensors[id as usize];
+        tensor.freed_by = self.now.request;
+        let Tensor { requested, taken: Some(taken), lent, .. } = *tensor else { return };
         self.now.requested -= requested;
         self.now.allocated -= taken.bytes;
         if lent {
@@ -226,18 +244,14 @@ impl<B: Blocks> Replay<'_, B> {
 
 /// Bytes of the blocks that are allocated after `requests`, by kind.
 fn by_kind(requests: &[Request], tensors: &[Tensor]) -> Vec<(&'static str, u64)> {
-    let mut kinds: Vec<Option<&'static str>> = Vec::with_capacity(tensors.len());
-    for request in requests {
-        match *request {
-            Request::Allocate { kind, .. } => kinds.push(Some(kind)),
-            Request::Free(id) => kinds[id as usize] = None,
-            Request::Lend(_) | Request::Done(_) => {}
-        }
-    }
+    let kinds = requests.iter().filter_map(|request| match request {
+        Request::Allocate { kind, .. } => Some(*kind),
+        _ => None,
+    });
     let mut held: BTreeMap<&'static str, u64> = BTreeMap::new();
     // One that could not be served is no tensor.
-    for (kind, tensor) in kinds.into_iter().zip(tensors) {
-        if let (Some(kind), Some(taken)) = (kind, tensor.taken) {
+    for (kind, tensor) in kinds.zip(tensors).filter(|(_, tensor)| tensor.freed_by >= requests.len()) {
+        if let Some(taken) = tensor.taken {
             *held.entry(kind).or_default() += taken.bytes;
         }
     }
