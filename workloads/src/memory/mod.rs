@@ -10,6 +10,7 @@
 //! What ranks share is gathered and summed in tensors of their own; what is with another stage for a while is not there.
 
 mod absences;
+mod alike;
 mod chunks;
 mod exchanges;
 mod lent;
@@ -18,10 +19,9 @@ mod ranks;
 mod recorded;
 mod shared;
 mod states;
+mod step_list;
 mod usage;
 mod walk;
-
-use std::collections::BTreeMap;
 
 use hw_models::allocator::{Request, StreamNumber};
 use schemars::JsonSchema;
@@ -29,14 +29,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::graph::operator::Label;
 use crate::graph::{OperatorId, Phase};
-use crate::names::kind;
 
 pub use absences::{Absences, Execution, Passage};
-use lent::Lending;
 pub use ranks::Ranks;
 pub use recorded::Recorded;
+use step_list::StepList;
 pub use usage::{NotReplayed, StageUsage};
-use walk::{Tensor, Walk};
 
 /// The stream of the operators.
 const COMPUTE: StreamNumber = StreamNumber(0);
@@ -142,62 +140,22 @@ impl RankList {
         self.operators.push((self.requests.len(), executed));
     }
 
-    /// Appends the requests of a step; what it keeps for good is there after the first one.
-    fn step(&mut self, walk: &Walk, recorded: &Recorded, is_first: bool) {
-        let Walk { names, steps, tensors, by_end, .. } = walk;
-        self.names.clone_from(names);
-        self.requests.reserve(2 * tensors.len());
-        self.operators.reserve(steps.len());
-        let mut lending = Lending::new(recorded);
-        let (mut ending, mut numbers) =
-            (by_end.iter().copied().peekable(), Vec::with_capacity(tensors.len()));
-        // By step, what copies have read by then.
-        let mut copied: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
-        for (n, step) in steps.iter().enumerate() {
-            let first = self.requests.len();
-            while let Some(tensor) = tensors.get(numbers.len()).filter(|tensor| tensor.first_step == n) {
-                let bytes = if is_first || tensor.last_step < usize::MAX { tensor.bytes } else { 0 };
-                if tensor.is_lent {
-                    self.requests.extend(lending.done(tensor.stream));
-                }
-                numbers.push(self.allocate_on(tensor.stream, bytes, tensor.kind()));
-                if tensor.is_lent {
-                    self.requests.push(Request::Lend(self.made - 1));
-                }
-            }
-            if step.workspace > 0 {
-                let workspace = self.allocate(step.workspace, kind::WORKSPACE);
-                self.free(workspace);
-            }
-            while let Some(tensor) = ending.next_if(|&tensor| tensors[tensor].last_step == n) {
-                let (number, Tensor { stream, is_lent, copied_by, .. }) = (numbers[tensor], tensors[tensor]);
-                if let Some(copied_by) = copied_by.filter(|&copied_by| copied_by > n) {
-                    self.requests.push(Request::Lend(number));
-                    copied.entry(copied_by).or_default().push(number);
-                }
-                self.free(number);
-                if is_lent {
-                    lending.free(stream, number);
-                }
-            }
-            self.requests.extend(copied.remove(&n).into_iter().flatten().map(Request::Done));
-            if self.requests.len() > first {
-                self.operators.push((first, step.execution));
+    /// Appends a step, at whose first time it takes what it keeps for good.
+    fn append(&mut self, StepList { list: step, stay, .. }: &StepList, is_first: bool) {
+        let (begin, made) = (self.requests.len(), self.made);
+        self.requests.extend(step.requests.iter().map(|&request| match request {
+            Request::Allocate { .. } => request,
+            Request::Free(tensor) => Request::Free(made + tensor),
+            Request::Lend(tensor) => Request::Lend(made + tensor),
+            Request::Done(tensor) => Request::Done(made + tensor),
+        }));
+        for stays in stay.iter().filter(|_| !is_first) {
+            if let Request::Allocate { bytes, .. } = &mut self.requests[begin + stays] {
+                *bytes = 0;
             }
         }
-        self.requests.extend(lending.end());
-    }
-}
-
-impl Tensor {
-    /// What its bytes count as.
-    fn kind(&self) -> &'static str {
-        let follows = match (self.first_visit == self.last_visit, self.filled_in, self.last_read_in) {
-            (true, Phase::Recompute, _) => kind::RECOMPUTED,
-            (true, ..) => kind::WORKSPACE,
-            (false, _, Phase::BackwardWeight) => kind::FOR_WEIGHT_GRADIENTS,
-            (false, ..) => kind::ACTIVATIONS,
-        };
-        self.kind.unwrap_or(follows)
+        self.operators.extend(step.operators.iter().map(|&(first, executed)| (begin + first, executed)));
+        self.names.clone_from(&step.names);
+        self.made += step.made;
     }
 }

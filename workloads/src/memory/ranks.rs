@@ -2,6 +2,7 @@
 
 use crate::chain::Chain;
 use crate::diagnostic::Diagnostic;
+use crate::graph::OpGraph;
 use crate::graph::cut::{Cut, Piece};
 use crate::graph::operator::OperatorList;
 use crate::model::laid::Laid;
@@ -10,9 +11,11 @@ use crate::names::kind;
 use crate::order::{Order, Visit};
 use crate::plan::{Built, LayeredPlan, TransformerPlan};
 
+use super::alike::Alike;
 use super::moves::Lending;
 use super::shared::Shared;
 use super::states::Held;
+use super::step_list::StepList;
 use super::walk::Walk;
 use super::{Absences, Framework, RankList, Recorded};
 
@@ -37,14 +40,6 @@ pub struct Ranks {
     pub(super) gradients: Gradients,
     /// By stage, bytes of the buckets that gradients are copied to.
     pub(super) buckets: Vec<Vec<u64>>,
-}
-
-/// What a rank's memory hangs on beside its own operators.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Between<'a> {
-    pub(super) recorded: &'a Recorded,
-    /// How many micro-batches of another stage it keeps at a time, and the bytes of each.
-    pub(super) kept: (u32, u64),
 }
 
 /// How sums of gradients are allocated.
@@ -122,32 +117,58 @@ impl Ranks {
         for (kind, bytes) in throughout {
             list.allocate(bytes, kind);
         }
-        let walk = self.walk(order, stage, framework);
-        list.step(&walk, &Recorded::default(), true);
+        list.append(&self.requested(&self.laid.graph, (stage, visits(order, stage)), framework), true);
         list
     }
 
     /// The list of a rank of `stage` from the making of the model to the end of its second step, when it holds all that it
     /// will: parameters, gradients and states of the optimizer tensor by tensor. It is the copy `copy` of the model.
     pub fn training(&self, order: &Order, (stage, copy): (u32, u32), framework: &Framework) -> RankList {
-        let between = Between { recorded: &Recorded::default(), kept: (0, 0) };
-        let walk = self.walk(order, stage, framework);
-        self.two_steps(&walk, (stage, copy), visits(order, stage), between, framework)
+        let visits = visits(order, stage);
+        let step = self.requested(&self.laid.graph, (stage, visits), framework);
+        self.two_steps(&step, (stage, copy), visits, (0, 0), framework)
     }
 
-    /// A step in which nothing leaves.
-    fn walk(&self, order: &Order, stage: u32, framework: &Framework) -> Walk {
+    /// The same by a walk of every micro-batch: slow and plainly right.
+    pub fn training_plainly(
+        &self,
+        order: &Order,
+        (stage, copy): (u32, u32),
+        framework: &Framework,
+    ) -> RankList {
+        let visits = visits(order, stage);
+        let step = self.walked(&self.laid.graph, (stage, visits), framework);
+        self.two_steps(&step, (stage, copy), visits, (0, 0), framework)
+    }
+
+    /// What a rank asks in a step of a stage in which nothing leaves.
+    pub(super) fn requested(
+        &self,
+        graph: &OpGraph,
+        (stage, visits): (u32, &[Visit]),
+        framework: &Framework,
+    ) -> StepList {
+        let alike = Alike::of(visits);
+        let walked: Vec<Visit> = visits.iter().copied().filter(|visit| alike.walks(visit)).collect();
+        let repeated = alike.repeat(visits, &self.walked(graph, (stage, &walked), framework));
+        repeated.unwrap_or_else(|| self.walked(graph, (stage, visits), framework))
+    }
+
+    /// The same by a walk of all visits.
+    fn walked(&self, graph: &OpGraph, (stage, visits): (u32, &[Visit]), framework: &Framework) -> StepList {
         let nothing = (Lending::default(), &Absences::default());
-        Walk::of((self, &self.laid.graph), stage, visits(order, stage), nothing, framework.placeholder)
+        let walk = Walk::of((self, graph), stage, visits, nothing, framework.placeholder);
+        StepList::of(&walk, &Recorded::default())
     }
 
-    /// Two steps of a walk, the model and its states.
+    /// Two steps, the model and its states, and buffers of so many bytes for so many micro-batches of
+    /// another stage.
     pub(super) fn two_steps(
         &self,
-        walk: &Walk,
+        step: &StepList,
         (stage, copy): (u32, u32),
         visits: &[Visit],
-        Between { recorded, kept: (count, bytes) }: Between<'_>,
+        (count, bytes): (u32, u64),
         framework: &Framework,
     ) -> RankList {
         let held = Held::of(self, stage, copy);
@@ -157,9 +178,11 @@ impl Ranks {
         for _ in 0..count {
             list.allocate(bytes, kind::HELD_FOR_PARTNER);
         }
-        list.step(walk, recorded, true);
+        // The first update, too.
+        list.requests.reserve(2 * (step.list.requests.len() + list.requests.len()));
+        list.append(step, true);
         held.update(&mut list, visits.last().map_or(0, |visit| visit.micro_batch));
-        list.step(walk, recorded, false);
+        list.append(step, false);
         list
     }
 

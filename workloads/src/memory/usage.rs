@@ -17,7 +17,8 @@ use crate::order::Visit;
 use crate::plan::Built;
 
 use super::moves::Lending;
-use super::ranks::{Between, Ranks};
+use super::ranks::Ranks;
+use super::step_list::StepList;
 use super::walk::Walk;
 use super::{Executed, Framework, RankList, Recorded};
 
@@ -82,11 +83,19 @@ impl Ranks {
         let nothing_told = Recorded::default();
         let needing = |kind: &Kind<'_>| {
             let recorded = recorded.get(kind.first as usize).unwrap_or(&nothing_told);
-            let moves = (kind.lending, &recorded.absences);
-            let walk = Walk::of((self, &built.graph), kind.first, kind.visits, moves, framework.placeholder);
+            let step = if kind.lending.trips.is_empty() && *recorded == nothing_told {
+                self.requested(&built.graph, (kind.first, kind.visits), framework)
+            } else {
+                let moves = (kind.lending, &recorded.absences);
+                let graph = (self, &built.graph);
+                StepList::of(
+                    &Walk::of(graph, kind.first, kind.visits, moves, framework.placeholder),
+                    recorded,
+                )
+            };
             let of_copy = |copy| {
-                let between = Between { recorded, kept: kind.lending.kept };
-                let list = self.two_steps(&walk, (kind.first, copy), kind.visits, between, framework);
+                let (of, kept) = ((kind.first, copy), kind.lending.kept);
+                let list = self.two_steps(&step, of, kind.visits, kept, framework);
                 let used = kind.used(&list, u64::MAX, settings)?;
                 Ok((list, used))
             };

@@ -21,10 +21,11 @@ pub(super) struct Walk {
     /// Names of operators, by their ids.
     pub(super) names: Vec<Label>,
     pub(super) steps: Vec<Step>,
+    /// How many of them are before each visit.
+    pub(super) begun: Vec<usize>,
     pub(super) tensors: Vec<Tensor>,
     /// The tensors in the order in which they are freed.
     pub(super) by_end: Vec<TensorIndex>,
-    visits: u32,
     /// By chunk and micro-batch, its tensors.
     pub(super) made: BTreeMap<(u32, u32), Slots>,
     /// What one chunk leaves for the next one on the same rank, by that one's position and micro-batch.
@@ -126,9 +127,9 @@ impl Walk {
         let mut walk = Self {
             names: graph.operators().iter().map(|op| op.name.clone()).collect(),
             steps: Vec::new(),
+            begun: Vec::with_capacity(visits.len()),
             tensors: Vec::new(),
             by_end: Vec::new(),
-            visits: 0,
             made: BTreeMap::new(),
             passed: BTreeMap::new(),
             under_way: UnderWay::default(),
@@ -137,11 +138,11 @@ impl Walk {
             placeholder,
             kept: BTreeSet::new(),
         };
-        for &visit in visits {
+        for (number, &visit) in (0..).zip(visits) {
+            walk.begun.push(walk.steps.len());
             walk.visit(&stage_of, chain.position(stage, u32::from(visit.chunk)), visit);
             walk.end_exchanges();
-            walk.travel(trips, bound as usize, walk.visits);
-            walk.visits += 1;
+            walk.travel(trips, bound as usize, number);
         }
         walk.arrive_home();
         // What is gathered ahead was noted late.
@@ -325,7 +326,7 @@ impl Walk {
         workspace: u64,
         reads: impl Iterator<Item = TensorIndex>,
     ) -> usize {
-        let (step, visit, phase) = (self.steps.len(), self.visits, execution.phase);
+        let (step, visit, phase) = (self.steps.len(), self.visit_number(), execution.phase);
         self.steps.push(Step { execution, workspace });
         for read in reads {
             let tensor = &mut self.tensors[read];
@@ -334,14 +335,20 @@ impl Walk {
         step
     }
 
+    /// The visit that is executed.
+    fn visit_number(&self) -> u32 {
+        self.begun.len() as u32 - 1
+    }
+
     /// Notes a tensor that is filled at a step and, so far, read by none after.
     pub(super) fn note(&mut self, bytes: u64, step: usize, execution: Executed) -> TensorIndex {
+        let visit = self.visit_number();
         self.tensors.push(Tensor {
             bytes,
             first_step: step,
             last_step: step,
-            first_visit: self.visits,
-            last_visit: self.visits,
+            first_visit: visit,
+            last_visit: visit,
             filled_in: execution.phase,
             last_read_in: execution.phase,
             kind: None,

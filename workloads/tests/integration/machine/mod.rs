@@ -1,5 +1,6 @@
 //! Transformers on machines.
 
+mod alike;
 mod balance;
 mod bounds;
 mod drives;
