@@ -74,7 +74,7 @@ impl Row {
         self.tidy(position);
     }
 
-    /// Removes the first block of at least so many bytes if it `serves`, by its own.
+    /// Removes the first block of at least `bytes` if its size `serves`.
     fn remove_first(&mut self, bytes: u64, serves: impl Fn(u64) -> bool) -> Option<u32> {
         let position = self.position(bytes);
         let (_, alike) = self.sizes.get_mut(position).filter(|(size, _)| serves(*size))?;
@@ -90,7 +90,7 @@ impl Row {
         }
     }
 
-    /// Blocks of at least so many bytes, with theirs, the smallest first.
+    /// Sizes and blocks from `bytes` on, the smallest first.
     fn from(&self, bytes: u64) -> impl DoubleEndedIterator<Item = (u64, u32)> {
         let sizes = self.sizes[self.position(bytes)..].iter();
         sizes.flat_map(|(size, alike)| alike.iter().rev().map(|&(.., block)| (*size, block)))
@@ -159,7 +159,7 @@ impl Caches {
         self.get_mut(id).state = State::Taken;
     }
 
-    /// Whether a free block is a whole segment, or has a page.
+    /// Tells whether a free block is a whole segment, or has a page.
     fn has_releasable(&self, id: u32) -> bool {
         let Block { before, after, .. } = self.get(id);
         if self.settings.expandable_segments {
@@ -236,7 +236,7 @@ impl Caches {
         bytes + if unmapped { self.get(after).bytes } else { 0 }
     }
 
-    /// The first free block of at least so many bytes where those that can grow count as large as they can get.
+    /// The first free block of at least `bytes`; one that can grow counts as large as it can get.
     fn least_extended(&self, pool: u32, bytes: u64) -> Option<u32> {
         let mut fits = self.pools[pool as usize].free.from(bytes).map(|(_, id)| id);
         let mut best = fits.next()?;

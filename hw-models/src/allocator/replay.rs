@@ -151,12 +151,12 @@ struct Tensor {
     /// None if it has no bytes.
     taken: Option<Taken>,
     lent: bool,
-    /// The request that freed it; none: the end of the list.
+    /// The request that freed it, `usize::MAX` while none has.
     freed_by: usize,
 }
 
 impl<B: Blocks> Replay<'_, B> {
-    /// Whether a program could make a request after those before.
+    /// Tells whether a program could make a request after those before.
     fn makes_sense(&self, request: &Request) -> bool {
         let known = |id: u32| self.tensors.get(id as usize);
         match *request {

@@ -1,9 +1,9 @@
 //! Micro-batches that ask for the same, of which one is walked.
 //!
-//! What a visit asks hangs on its phase, its chunk and what earlier visits of its micro-batch have left,
-//! not on others under way: but for the number of the micro-batch and those of tensors it is what the
-//! same visit of any micro-batch asks that takes the same course. The first visit of each phase and chunk
-//! may ask for more, which stays: its micro-batch stands for itself.
+//! Requests of a visit hang on its phase, its chunk and what earlier visits of its micro-batch
+//! have left, not on others under way. Micro-batches that take the same course ask for the same,
+//! but for numbers of micro-batch and tensors. The first visit of each phase and chunk may ask for
+//! more, which stays: its micro-batch stands for itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,7 @@ impl Alike {
         Self(courses.iter().map(walked).collect())
     }
 
-    /// Whether a visit is walked.
+    /// Tells whether a visit is walked.
     pub(super) fn walks(&self, visit: &Visit) -> bool {
         self.0[&visit.micro_batch] == visit.micro_batch
     }
@@ -75,7 +75,7 @@ impl Alike {
                         let first = firsts.get(owner.of.1).filter(|_| owner.of.0 == of.0)?;
                         Request::Free(first + (tensor - owner.begin.tensors))
                     }
-                    // What a run tells is of one micro-batch.
+                    // A run tells of each micro-batch by itself.
                     Request::Lend(_) | Request::Done(_) => return None,
                 });
             }

@@ -53,7 +53,7 @@ pub(super) enum Gradients {
 }
 
 impl Ranks {
-    /// Those of a transformer.
+    /// Ranks of a transformer.
     ///
     /// # Errors
     /// What is wrong with the model or its split.
@@ -80,7 +80,7 @@ impl Ranks {
         })
     }
 
-    /// Those of a list of layers.
+    /// Ranks of a list of layers.
     pub fn of_layers(plan: &LayeredPlan) -> Self {
         let chain = plan.deployment.pipelining.schedule.chain(plan.stages);
         let (execution, data) = (plan.model.execution(), plan.data_parallel());
@@ -129,7 +129,7 @@ impl Ranks {
         self.two_steps(&step, (stage, copy), visits, (0, 0), framework)
     }
 
-    /// The same by a walk of every micro-batch: slow and plainly right.
+    /// [`Self::training`] by a walk of every micro-batch: slow and plainly right.
     pub fn training_plainly(
         &self,
         order: &Order,
@@ -141,7 +141,7 @@ impl Ranks {
         self.two_steps(&step, (stage, copy), visits, (0, 0), framework)
     }
 
-    /// What a rank asks in a step of a stage in which nothing leaves.
+    /// Requests of a rank in a step of a stage in which nothing leaves.
     pub(super) fn requested(
         &self,
         graph: &OpGraph,
@@ -154,15 +154,14 @@ impl Ranks {
         repeated.unwrap_or_else(|| self.walked(graph, (stage, visits), framework))
     }
 
-    /// The same by a walk of all visits.
+    /// [`Self::requested`] by a walk of all visits.
     fn walked(&self, graph: &OpGraph, (stage, visits): (u32, &[Visit]), framework: &Framework) -> StepList {
         let nothing = (Lending::default(), &Absences::default());
         let walk = Walk::of((self, graph), stage, visits, nothing, framework.placeholder);
         StepList::of(&walk, &Recorded::default())
     }
 
-    /// Two steps, the model and its states, and buffers of so many bytes for so many micro-batches of
-    /// another stage.
+    /// Two steps, the model and its states, and `count` buffers of `bytes` each for another stage.
     pub(super) fn two_steps(
         &self,
         step: &StepList,

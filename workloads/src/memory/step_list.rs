@@ -1,4 +1,4 @@
-//! What a rank asks in a step, by its walk.
+//! Requests of a rank in a step, by its walk.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::lent::Lending;
 use super::walk::{Tensor, Walk};
 use super::{RankList, Recorded};
 
-/// What a rank asks in its first step, with tensors numbered from the step on.
+/// Requests of a rank in its first step, with tensors numbered from the step on.
 #[derive(Default)]
 pub(super) struct StepList {
     pub(super) list: RankList,
@@ -30,7 +30,7 @@ pub(super) struct Begin {
 }
 
 impl StepList {
-    /// That of a walk.
+    /// Lists the requests of a walk.
     pub(super) fn of(walk: &Walk, recorded: &Recorded) -> Self {
         let Walk { names, steps, tensors, by_end, begun, .. } = walk;
         let mut list = RankList { names: names.clone(), ..RankList::default() };
@@ -92,7 +92,7 @@ impl Begin {
 }
 
 impl Tensor {
-    /// What its bytes count as.
+    /// The kind that its bytes count as.
     fn kind(&self) -> &'static str {
         let follows = match (self.first_visit == self.last_visit, self.filled_in, self.last_read_in) {
             (true, Phase::Recompute, _) => kind::RECOMPUTED,
