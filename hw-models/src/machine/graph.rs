@@ -127,8 +127,9 @@ impl NodeGraph {
         )
     }
 
-    /// Fills in which memory and which network interface each part uses: the nearest one; transfers are not known yet. GPUs that are equally near
-    /// to the same interfaces take turns, so that two GPUs and two interfaces below one switch pair up.
+    /// Fills in which memory and which network interface each part uses: the nearest one.
+    /// Transfers are not known yet. GPUs that are equally near to the same interfaces take turns,
+    /// so that two GPUs and two interfaces below one switch pair up.
     pub(super) fn assign_neighbours(&mut self) {
         let mut turns: BTreeMap<Vec<u32>, usize> = BTreeMap::new();
         self.transfers = vec![OnceLock::new(); self.parts.len()];

@@ -261,7 +261,10 @@ impl Machine {
     /// What one direction of a link carries for all its users together (byte/s). What libraries plan with over NVLink is
     /// less than that, and there each user is capped on its own; a slow one carries its part of what they plan with.
     pub fn capacity(&self, id: DirectedLink) -> f64 {
-        let link = self.link(id);
+        self.carried(id, &self.link(id))
+    }
+
+    fn carried(&self, id: DirectedLink, link: &Link<'_>) -> f64 {
         let is_slow = self.slowed(id, link.half_duplex) < 1.0;
         if link.kind == LinkKind::NvLink && !is_slow { link.nominal_bytes_per_s } else { link.bytes_per_s }
     }

@@ -10,7 +10,7 @@ use sim_core::platform::{Bucket, Demand, Platform};
 use crate::catalogue::LinkKind;
 
 use super::part::PartKind;
-use super::{DirectedLink, Machine, Route};
+use super::{Link, Machine, Route};
 
 /// What an engine resource stands for; time lost on it counts under a cause of the caller's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,12 +70,13 @@ impl Machine {
         }
         for id in self.links() {
             let link = self.link(id);
-            let shared = self.shared_direction(id);
+            let shared = self.canonical(id, link.half_duplex);
             resources.links.push(if shared == id {
                 let name =
                     [names[link.from.index()].as_str(), " -> ", names[link.to.index()].as_str()].concat();
-                let fluid = platform.fluid(name, self.capacity(id), cause(ResourceKind::Link(link.kind)));
-                platform.fluids[fluid.index()].bucket = self.write_cache(id);
+                let fluid =
+                    platform.fluid(name, self.carried(id, &link), cause(ResourceKind::Link(link.kind)));
+                platform.fluids[fluid.index()].bucket = self.write_cache(&link);
                 fluid
             } else {
                 resources.links[shared.index()]
@@ -92,8 +93,7 @@ impl Machine {
 
     /// Writes of a drive are faster while its cache lasts. What is in the cache goes to its place at the sustained rate
     /// meanwhile: it is full after `write_cache_gb` have been written, of which it holds 1 - sustained / burst.
-    fn write_cache(&self, id: DirectedLink) -> Option<Bucket> {
-        let link = self.link(id);
+    fn write_cache(&self, link: &Link<'_>) -> Option<Bucket> {
         let drive = self.drive_model(link.to)?;
         let (burst, cache) = drive.burst_write_gb_per_s.zip(drive.write_cache_gb)?;
         let burst = (burst * 1e9).min(link.nominal_bytes_per_s);

@@ -1,5 +1,7 @@
-//! Storages that one block alone knows: all that happens to them is between its begin and its end, in every micro-batch the same.
-//! So it need not happen again when the block is executed again.
+//! Storages that blocks of one lane know, each for itself.
+//!
+//! All that happens to them in a block is between its begin and its end, in every micro-batch the
+//! same. So it need not happen again when the block is executed again.
 
 use crate::graph::{OpGraph, OpId, StorageId};
 use crate::schedule::{Block, Item, Schedule};
@@ -8,8 +10,8 @@ use crate::schedule::{Block, Item, Schedule};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Users {
     Nobody,
-    /// A block of a lane, and whether it has taken its bytes and given them back.
-    Block {
+    /// Blocks of a lane, and whether the last of them has taken its bytes and given them back.
+    Lane {
         lane: usize,
         block: usize,
         takes: bool,
@@ -23,7 +25,7 @@ enum Users {
 pub(super) struct Again {
     /// Items, each with its position in the block.
     pub(super) items: Vec<(usize, Item)>,
-    /// Operators of which all storages are the block's alone.
+    /// Operators of which all storages are known to blocks for themselves.
     pub(super) ops: Vec<OpId>,
 }
 
@@ -46,7 +48,7 @@ impl Again {
     }
 }
 
-/// Whether one block alone knows it, by storage.
+/// Whether blocks of one lane know it, each for itself; by storage.
 pub(super) fn local(schedule: &Schedule, graph: &OpGraph) -> Vec<bool> {
     let mut users = vec![Users::Nobody; graph.storages().len()];
     for (lane, of_lane) in schedule.lanes.iter().enumerate() {
@@ -56,20 +58,24 @@ pub(super) fn local(schedule: &Schedule, graph: &OpGraph) -> Vec<bool> {
             }
         }
     }
-    users.iter().map(|users| matches!(users, Users::Block { takes: true, gives_back: true, .. })).collect()
+    users.iter().map(|users| matches!(users, Users::Lane { takes: true, gives_back: true, .. })).collect()
 }
 
 fn note(users: &mut [Users], graph: &OpGraph, (lane, block): (usize, usize), item: &Item) {
     let mut by_block = |storage: StorageId, [takes, gives_back]: [bool; 2]| {
         let users = &mut users[storage.0 as usize];
         *users = match *users {
-            Users::Nobody => Users::Block { lane, block, takes, gives_back },
-            Users::Block { lane: other, block: of_other, takes: took, gives_back: gave }
+            Users::Nobody => Users::Lane { lane, block, takes, gives_back },
+            Users::Lane { lane: other, block: of_other, takes: took, gives_back: gave }
                 if (other, of_other) == (lane, block) =>
             {
-                Users::Block { lane, block, takes: took || takes, gives_back: gave || gives_back }
+                Users::Lane { lane, block, takes: took || takes, gives_back: gave || gives_back }
             }
-            Users::Block { .. } | Users::Several => Users::Several,
+            // The block before is done with it.
+            Users::Lane { lane: other, takes: true, gives_back: true, .. } if other == lane => {
+                Users::Lane { lane, block, takes, gives_back }
+            }
+            Users::Lane { .. } | Users::Several => Users::Several,
         };
     };
     match *item {

@@ -120,6 +120,8 @@ struct Replay<'a> {
     graph: &'a OpGraph,
     lanes: Vec<LaneState>,
     signals: Vec<SignalState>,
+    /// By storage, its first instance.
+    first: Vec<usize>,
     instances: Vec<Instance>,
     executions: Vec<u8>,
     residents: Vec<i64>,
@@ -127,7 +129,7 @@ struct Replay<'a> {
     recalled: Recalled,
     /// Of instances that depart, by index.
     trips: BTreeMap<usize, Trip>,
-    /// By storage, whether one block alone knows it.
+    /// By storage, whether blocks of one lane know it, each for itself.
     local: Vec<bool>,
     /// By lane, then block, what of it is executed again.
     again: Vec<Vec<Again>>,
@@ -156,6 +158,13 @@ impl<'a> Replay<'a> {
             true => vec![false; graph.storages().len()],
             false => local::local(schedule, graph),
         };
+        let mut instances = 0;
+        let first = local.iter().map(|&local| {
+            let first = instances;
+            instances += if local { 1 } else { micro_batches };
+            first
+        });
+        let first = first.collect();
         let mut lanes = vec![LaneState::default(); schedule.lanes.len()];
         for (cluster, members) in clusters(schedule, graph).into_iter().enumerate() {
             for (member, &lane) in members.iter().enumerate() {
@@ -169,7 +178,8 @@ impl<'a> Replay<'a> {
             runnable: (0..lanes.len() as u32).rev().collect(),
             lanes,
             signals: vec![SignalState::default(); schedule.signals.len()],
-            instances: vec![Instance::default(); graph.storages().len() * micro_batches],
+            first,
+            instances: vec![Instance::default(); instances],
             executions: vec![0; graph.ops().len() * micro_batches],
             residents: vec![0; schedule.stages.len()],
             recalled,
@@ -340,8 +350,10 @@ impl<'a> Replay<'a> {
         Tier::hbm(self.graph.stored(storage).stage)
     }
 
-    fn index(&self, storage: StorageId, micro_batch: u32) -> usize {
-        storage.0 as usize * self.schedule.micro_batches as usize + micro_batch as usize
+    /// The instance of a storage for a micro-batch; what blocks know for themselves has one.
+    fn index(&self, StorageId(storage): StorageId, micro_batch: u32) -> usize {
+        let later = if self.local[storage as usize] { 0 } else { micro_batch };
+        self.first[storage as usize] + later as usize
     }
 
     fn operator(&mut self, lane: u32, micro_batch: u32, op: OpId) {
@@ -495,11 +507,13 @@ impl<'a> Replay<'a> {
             }
         }
         let micro_batches = self.schedule.micro_batches;
-        for (index, instance) in self.instances.iter().enumerate() {
-            if [instance.home, instance.partner, instance.away] != [Held::No; 3] {
-                let (storage, micro_batch) = split(index, micro_batches);
-                let storage = self.graph.describe(StorageId(storage));
-                note(&mut self.found, NOWHERE, micro_batch, Fault::NeverFreed(storage));
+        for (storage, &first) in (0u32..).zip(&self.first) {
+            let end = self.first.get(storage as usize + 1).copied().unwrap_or(self.instances.len());
+            for (micro_batch, instance) in (0u32..).zip(&self.instances[first..end]) {
+                if [instance.home, instance.partner, instance.away] != [Held::No; 3] {
+                    let storage = self.graph.describe(StorageId(storage));
+                    note(&mut self.found, NOWHERE, micro_batch, Fault::NeverFreed(storage));
+                }
             }
         }
         for (index, &times) in self.executions.iter().enumerate() {

@@ -229,8 +229,10 @@ fn stores(lowered: &mut Lowered, cohorts: &Cohorts<'_>, site: &Site) {
     }
 }
 
-/// The engine's group of each group of a channel that somebody joins, by channel and the class of the lanes that do: a rank may be
-/// in one of each at the same time, and must not meet another lane of its peers.
+/// The engine's group of each group of a channel that somebody joins.
+///
+/// By channel and the class of the lanes that do: a rank may be in one of each at the same time,
+/// and must not meet another lane of its peers.
 type Groups = BTreeMap<(u32, u8), Vec<Option<GroupId>>>;
 
 fn groups(

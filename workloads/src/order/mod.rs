@@ -156,7 +156,8 @@ pub struct Order {
     pub stages: Vec<Vec<Visit>>,
 }
 
-/// The order of a schedule. `timing` is asked for by the heuristic schedules only, and gives them their memory limit.
+/// The order of a schedule. Heuristic ones alone ask for `timing`, and take their memory limit
+/// from it.
 pub fn generate(schedule: &PipelineSchedule, shape: Shape, timing: impl FnOnce() -> Timing) -> Order {
     let by_rule = |rule: fn(Shape, u32) -> Vec<Visit>| Order {
         shape,

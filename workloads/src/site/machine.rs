@@ -68,7 +68,8 @@ impl Job<'_> {
     ) -> Result<Site, NoRoute> {
         let mut platform = Platform::default();
         let resources = self.machine.platform(&mut platform, Some(self.capacity), cause_of);
-        let mut building = Building { job: self, platform, resources, beside: self.ranks_by_memory() };
+        let (beside, rings) = (self.ranks_by_memory(), BTreeMap::new());
+        let mut building = Building { job: self, platform, resources, beside, rings };
         let ranks = (0..self.extent.stages)
             .flat_map(|stage| (0..self.extent.replicas()).map(move |replica| (stage, replica)))
             .map(|(stage, replica)| building.rank(stage, replica))
@@ -324,6 +325,27 @@ pub(super) struct Building<'a> {
     pub(super) resources: MachineResources,
     /// Ranks that have a host memory next to them.
     beside: BTreeMap<PartId, u32>,
+    /// Of the groups of a kind.
+    rings: BTreeMap<Group, Vec<Ring>>,
+}
+
+/// A group in steady state, which is one coupled activity.
+///
+/// On each node it is a ring over its members, or the rings that NVLinks between pairs allow;
+/// between nodes there is one for each network interface.
+struct Ring {
+    /// Stages and replicas.
+    members: Vec<(u32, u32)>,
+    gpus: Vec<u32>,
+    hops: Vec<RingHop>,
+}
+
+/// A hop from a member to the next.
+struct RingHop {
+    /// What a byte on it is on links.
+    demands: Vec<(FluidId, f64)>,
+    /// Rings that the bytes inside a node are shared among; none: it leads to another node.
+    rounds: Option<f64>,
 }
 
 impl Building<'_> {
@@ -386,29 +408,33 @@ impl Building<'_> {
     }
 
     fn channel(&mut self, spec: &ChannelSpec) -> Result<Channel, NoRoute> {
+        if !self.rings.contains_key(&spec.group) {
+            let groups = self.job.groups(spec.group).into_iter();
+            let rings = groups.map(|members| self.ring(members)).collect::<Result<_, _>>()?;
+            self.rings.insert(spec.group, rings);
+        }
         let replicas = self.job.extent.replicas();
         let of_rank = vec![None; self.job.extent.ranks() as usize];
         let mut channel = Channel { of_rank, sms: spec.sms, ..Channel::default() };
-        for members in self.job.groups(spec.group) {
-            for &(stage, replica) in &members {
+        for ring in &self.rings[&spec.group] {
+            for &(stage, replica) in &ring.members {
                 let rank = (stage * replicas + replica) as usize;
                 channel.of_rank[rank] = Some(channel.groups.len() as u32);
             }
-            let route = self.ring(&self.job.by_node(&members), spec)?;
-            channel.groups.push((members.len() as u32, route));
+            let route = self.platform.route(ring.demands(spec, &self.resources));
+            channel.groups.push((ring.members.len() as u32, route));
         }
         Ok(channel)
     }
 
-    /// A group in steady state is one coupled activity: on each node a ring over its members, or the rings that NVLinks
-    /// between pairs allow, between nodes one for each network interface.
-    fn ring(&mut self, nodes: &[Vec<u32>], spec: &ChannelSpec) -> Result<RouteId, NoRoute> {
-        let mut coefficients: BTreeMap<FluidId, f64> = BTreeMap::new();
-        let mut edge = |from: u32, to: u32, coefficient: f64| -> Result<(), NoRoute> {
-            for demand in self.resources.demands(&self.job.route(from, to)?) {
-                *coefficients.entry(demand.fluid).or_default() +=
-                    f64::from(demand.coefficient.0) / f64::from(Ratio::ONE.0) * coefficient;
-            }
+    fn ring(&self, members: Vec<(u32, u32)>) -> Result<Ring, NoRoute> {
+        let nodes = self.job.by_node(&members);
+        let mut hops = Vec::new();
+        let mut hop = |from: u32, to: u32, rounds: Option<f64>| -> Result<(), NoRoute> {
+            let demands = self.resources.demands(&self.job.route(from, to)?).into_iter();
+            let share = |demand: Demand| f64::from(demand.coefficient.0) / f64::from(Ratio::ONE.0);
+            let demands = demands.map(|demand| (demand.fluid, share(demand))).collect();
+            hops.push(RingHop { demands, rounds });
             Ok(())
         };
         for gpus in nodes.iter().filter(|gpus| gpus.len() > 1) {
@@ -416,10 +442,9 @@ impl Building<'_> {
             if rounds.is_empty() {
                 rounds.push((0..gpus.len()).collect());
             }
-            let each = spec.inside / rounds.len() as f64;
             for round in &rounds {
                 for (&from, &to) in round.iter().zip(round.iter().cycle().skip(1)) {
-                    edge(gpus[from], gpus[to], each)?;
+                    hop(gpus[from], gpus[to], Some(rounds.len() as f64))?;
                 }
             }
         }
@@ -427,15 +452,28 @@ impl Building<'_> {
             for (at, gpus) in nodes.iter().enumerate() {
                 let next = &nodes[(at + 1) % nodes.len()];
                 for sender in self.job.senders(gpus) {
-                    edge(gpus[sender], next[sender % next.len()], spec.between)?;
+                    hop(gpus[sender], next[sender % next.len()], None)?;
                 }
+            }
+        }
+        Ok(Ring { members, gpus: nodes.into_iter().flatten().collect(), hops })
+    }
+}
+
+impl Ring {
+    /// What collectives of a channel ask for.
+    fn demands(&self, spec: &ChannelSpec, resources: &MachineResources) -> Vec<Demand> {
+        let mut coefficients: BTreeMap<FluidId, f64> = BTreeMap::new();
+        for RingHop { demands, rounds } in &self.hops {
+            let coefficient = rounds.map_or(spec.between, |rounds| spec.inside / rounds);
+            for &(fluid, share) in demands {
+                *coefficients.entry(fluid).or_default() += share * coefficient;
             }
         }
         // Groups of a channel have the shape of the slowest: one within a node may pass nothing over its links.
         let passing = |fluid: FluidId, c: f64| (c > 0.0).then(|| Demand::on(fluid).coefficient(c));
         let links = coefficients.into_iter().filter_map(|(fluid, c)| passing(fluid, c));
-        let memory = |&gpu: &u32| passing(self.resources.gpus[gpu as usize].hbm, spec.hbm).map(Demand::prior);
-        let demands: Vec<Demand> = links.chain(nodes.iter().flatten().filter_map(memory)).collect();
-        Ok(self.platform.route(demands))
+        let memory = |&gpu: &u32| passing(resources.gpus[gpu as usize].hbm, spec.hbm).map(Demand::prior);
+        links.chain(self.gpus.iter().filter_map(memory)).collect()
     }
 }

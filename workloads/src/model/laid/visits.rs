@@ -13,7 +13,8 @@ pub(super) struct Tensors<'a> {
     block: &'a Block,
     /// What it saves for its backward pass.
     saved: Vec<TensorId>,
-    /// By tensor. One that is recomputed ends with the forward pass, though what is filled again may be kept.
+    /// By tensor. One that is recomputed ends with the forward pass, though what is filled again
+    /// may be kept.
     purposes: Vec<Purpose>,
 }
 
