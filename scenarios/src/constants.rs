@@ -8,12 +8,12 @@ use hw_models::collectives::CollectiveCatalogue;
 use hw_models::copies::CopyCatalogue;
 use hw_models::host::HostCosts;
 use hw_models::kernels::{KernelCatalogue, KernelClass, Spread};
-use workloads::hardware::Memo;
+use workloads::memo::Memo;
 
 use crate::catalogue;
 
-/// Those of the catalogue, or the catalogue with hardware files laid over it. Copies share what they hold, and what was found with
-/// them.
+/// Those of the catalogue, or the catalogue with hardware files laid over it.
+/// Copies share what they hold, and what plans have found with it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Constants {
     overlay: Option<Arc<Overlay>>,

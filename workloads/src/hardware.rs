@@ -1,8 +1,8 @@
 //! What operators and messages take on a machine: every operator of a model gets the kernel or the collective that the
 //! hardware models know of.
 
+mod devices;
 mod evidence;
-mod memo;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -25,14 +25,15 @@ use crate::cost::{CollectivePhase, Message, OpCost};
 use crate::graph::operator::Stream;
 use crate::graph::operator::{Medium, TierCopy};
 use crate::host_update::HostRates;
+use crate::memo::Memo;
 use crate::model::reuse::Reuse;
 use crate::model::transformer::{Collective, CollectiveKind, Group, HostWork, HostWorkKind, Operator, Work};
 use crate::plan::Launch;
 use crate::site::{ChannelSpec, Job};
 
-use memo::{Device, DeviceKind};
+use devices::{Device, DeviceKind};
 
-pub use memo::Memo;
+pub(crate) use devices::Devices;
 
 /// What is known of the hardware.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +110,7 @@ impl<'a> Hardware<'a> {
         let kind =
             DeviceKind { name, architecture, facts: GpuFacts::of(gpu, clock), libraries: self.libraries };
         let nothing = Memo::default();
-        self.memo.unwrap_or(&nothing).device(kind, || self.kernel_model(clock))
+        self.memo.unwrap_or(&nothing).devices.get(kind, || self.kernel_model(clock))
     }
 }
 
@@ -339,7 +340,9 @@ fn alone(model: &KernelModel, work: &Work) -> Result<Option<KernelCost>, KernelE
     }
 }
 
-/// Work with what its tensors find in the cache. Products were timed on operands that lay there as far as they had room.
+/// Work with what its tensors find in the cache.
+///
+/// Products were timed on operands that lay there as far as they had room.
 fn found(model: &KernelModel, work: &Work, reused: &[Reuse]) -> Work {
     match *work {
         Work::Stream(stream) => {

@@ -70,6 +70,7 @@ pub mod host_update;
 pub mod limits;
 pub mod liveness;
 pub mod lower;
+pub mod memo;
 pub mod memory;
 pub mod model;
 pub mod names;

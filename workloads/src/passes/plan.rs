@@ -14,7 +14,7 @@ use super::offload::adaptive::Kept;
 use super::swap::Swapped;
 
 /// A plan on its way from the graph of a model to schedules.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Chunks of the model on stages.
     pub chain: Chain,
@@ -43,7 +43,7 @@ pub struct Plan {
 }
 
 /// A step of a plan.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// Visits of each stage.
     pub order: Order,
@@ -52,7 +52,7 @@ pub struct Step {
 }
 
 /// Replicas whose decisions are equal.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cohort {
     /// Where storages are between uses.
     pub table: Dispositions,

@@ -5,6 +5,7 @@ use crate::check;
 use crate::cost::CostBook;
 use crate::graph::OpGraph;
 use crate::lower::{self, Cohorts};
+use crate::memo::Memo;
 use crate::order::{self, PipelineSchedule, Shape};
 use crate::passes::host_buffers::HostBuffers;
 use crate::passes::offload::LayerOps;
@@ -65,7 +66,7 @@ pub(super) fn assemble(
         false => None,
     };
     let context = Context { profile: profile.as_deref(), ..context };
-    let plan = passed(plan, passes, pipelining.micro_batches, &context)?;
+    let plan = passed(plan, passes, pipelining, &context, grounds.memo())?;
     lowered(plan, costs, pipelining.steps, copies, grounds)
 }
 
@@ -77,7 +78,7 @@ fn profiled(
     context: &Context<'_>,
     grounds: &impl Grounds,
 ) -> Result<Vec<Option<RankProfile>>, PlanError> {
-    let plan = passed(plan, passes, pipelining.micro_batches, context)?;
+    let plan = passed(plan, passes, pipelining, context, grounds.memo())?;
     let nothing = vec![None; (plan.chain.stages * context.copies.replicas) as usize];
     if !plan.steps[0].cohorts[0].table.leave_gpus() {
         return Ok(nothing);
@@ -91,22 +92,43 @@ fn profiled(
 fn passed(
     mut plan: Plan,
     passes: &[Box<dyn Pass>],
-    micro_batches: u32,
+    pipelining: &Pipelining,
     context: &Context<'_>,
+    memo: Option<&Memo>,
 ) -> Result<Plan, PlanError> {
-    put_in_order(&mut plan, micro_batches, context);
-    for pass in passes.iter().filter(|pass| pass.kind() > Kind::Rewriter) {
-        applied(pass.as_ref(), &mut plan, context)?;
-        // In a build with checks every schedule is verified in full after every pass.
-        if cfg!(debug_assertions) && pass.kind() == Kind::Realiser {
-            plan.steps.iter().try_for_each(|step| verify(pass.name(), &plan.graph, step))?;
+    put_in_order(&mut plan, pipelining.micro_batches, context);
+    let of_kind = |kind| passes.iter().filter(move |pass| pass.kind() == kind).map(AsRef::as_ref);
+    of_kind(Kind::Decider).try_for_each(|pass| applied(pass, &mut plan, context))?;
+    let realise = |plan: &mut Plan| realise(plan, of_kind(Kind::Realiser), context);
+    match memo {
+        Some(memo) => {
+            let issued = context.estimates().issue.is_some();
+            memo.schedules.realised(plan, (pipelining, issued), realise)
+        }
+        None => {
+            realise(&mut plan)?;
+            Ok(plan)
         }
     }
+}
+
+/// Turns order and decisions into schedules, which are verified.
+fn realise<'p>(
+    plan: &mut Plan,
+    mut passes: impl Iterator<Item = &'p dyn Pass>,
+    context: &Context<'_>,
+) -> Result<(), PlanError> {
+    passes.try_for_each(|pass| {
+        applied(pass, plan, context)?;
+        // In a build with checks every schedule is verified in full after every pass.
+        let checked = plan.steps.iter().filter(|_| cfg!(debug_assertions));
+        checked.into_iter().try_for_each(|step| verify(pass.name(), &plan.graph, step))
+    })?;
     // Otherwise once, in the step with fewest repeats: those are as right as the first.
     if let Some(step) = plan.steps.last().filter(|_| !cfg!(debug_assertions)) {
         verify("passes", &plan.graph, step)?;
     }
-    Ok(plan)
+    Ok(())
 }
 
 /// Applies a pass, after which the graph is verified unless it cannot have changed.

@@ -18,6 +18,7 @@ use crate::graph::OpId;
 use crate::hardware::{CostModels, Hardware, HardwareError};
 use crate::host_update::HostUpdate;
 use crate::lower::Lowered;
+use crate::memo::Memo;
 use crate::model::hosted::Places;
 use crate::model::laid::{Laid, Part};
 use crate::model::transformer::Operator;
@@ -103,7 +104,8 @@ impl<'a> Deployed<'a> {
         let hops: Vec<(u32, u32)> = hops.collect();
         let Self { laid, exchanges, updates, .. } = self;
         let hosted = !updates.is_empty();
-        let grounds = JobGrounds { job: &job, hops: &hops, hosted, arrays: &arrays, channels: &channels };
+        let (arrays, channels, memo) = (&arrays, &channels, hardware.memo);
+        let grounds = JobGrounds { job: &job, hops: &hops, hosted, arrays, channels, memo };
         let away = if job.drives.activations.is_empty() { Medium::PAGE_LOCKED } else { Medium::DRIVES };
         let buffers = job.buffers;
         let plan = Plan { graph: laid.graph, exchanges, updates, memory, buffers, away, ..plan };
@@ -363,17 +365,22 @@ struct JobGrounds<'a> {
     /// By node.
     arrays: &'a BTreeMap<u32, Vec<Array>>,
     channels: &'a [ChannelSpec],
+    memo: Option<&'a Memo>,
 }
 
 impl Grounds for JobGrounds<'_> {
     fn site(&self, table: &Dispositions) -> Result<Site, PlanError> {
-        let Self { job, hops, hosted, arrays, channels } = *self;
+        let Self { job, hops, hosted, arrays, channels, .. } = *self;
         let site = job.site(hops.iter().copied(), (table, hosted), arrays, channels);
         Ok(site.map_err(HardwareError::from)?)
     }
 
     fn slow_clocks(&self, lowered: &mut Lowered) {
         self.job.slow_clocks(lowered);
+    }
+
+    fn memo(&self) -> Option<&Memo> {
+        self.memo
     }
 }
 

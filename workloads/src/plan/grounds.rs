@@ -1,6 +1,7 @@
 //! What a plan is executed on.
 
 use crate::lower::Lowered;
+use crate::memo::Memo;
 use crate::site::Site;
 use crate::transfer::Dispositions;
 
@@ -13,6 +14,11 @@ pub(super) trait Grounds {
 
     /// Makes ranks as slow as they are there.
     fn slow_clocks(&self, lowered: &mut Lowered);
+
+    /// What plans before have left.
+    fn memo(&self) -> Option<&Memo> {
+        None
+    }
 }
 
 /// Those of a profile.

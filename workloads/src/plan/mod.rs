@@ -11,6 +11,7 @@ mod overlap;
 mod profile;
 #[cfg(test)]
 mod properties;
+mod schedules;
 mod size;
 mod timing;
 mod transformer;
@@ -38,6 +39,8 @@ pub use crate::passes::{Pipelining, Techniques};
 pub use crate::site::{DriveArray, Drives};
 pub use deployment::Deployment;
 pub use launch::Launch;
+pub(crate) use schedules::Schedules;
+
 pub use layered::{LayeredPlan, build_layered_on, check_layered_on, estimate_layered};
 pub use overlap::{check_experts, check_groups, check_overlap};
 pub use size::estimate_transformer;

@@ -1,8 +1,8 @@
 //! What ranks ask of their allocator where one micro-batch is walked for others.
 
 use workloads::memory::{Framework, Placeholder, Ranks};
-use workloads::model::transformer::Recompute;
 use workloads::order::PipelineSchedule;
+use workloads::passes::recompute::Mode;
 use workloads::plan::TransformerPlan;
 
 use super::exchanged::{eight, overlaps};
@@ -20,9 +20,9 @@ fn all_ask_as_if_each_were_walked() {
         PipelineSchedule::ZbH2,
     ];
     for kind in schedules {
-        for recompute in [Recompute::None, Recompute::Selective, Recompute::Full] {
+        for recompute in [Mode::None, Mode::Selective, Mode::Full] {
             let mut plan = plan(gpt(8), [2, 4, 1], 8);
-            plan.recompute = every_layer(recompute);
+            plan.deployment.pipelining.techniques.recompute = every_layer(recompute);
             schedule(&mut plan, kind);
             check(&plan);
         }

@@ -10,6 +10,7 @@ mod folded;
 mod groups;
 mod launches;
 mod layers;
+mod memo;
 mod memory;
 mod offload;
 mod page_locked;

@@ -1,4 +1,4 @@
-//! Costs that outlive a plan: a search prices each work once. Times are the same with and without.
+//! Kernels of devices with what they were found to take.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -10,9 +10,9 @@ use super::{HardwareError, alone, found};
 use crate::model::reuse::Reuse;
 use crate::model::transformer::Work;
 
-/// What kernels take, by device; of one catalogue.
+/// Devices of one catalogue.
 #[derive(Debug, Default)]
-pub struct Memo(Mutex<Vec<(DeviceKind, Arc<Device>)>>);
+pub(crate) struct Devices(Mutex<Vec<(DeviceKind, Arc<Device>)>>);
 
 /// What tells devices of a catalogue apart: a machine may change those of its nodes.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,9 +33,9 @@ pub(super) struct Device {
 /// By work, with what it finds in the cache.
 type Known = HashMap<Work, Arc<KernelCost>, BuildHasherDefault<DefaultHasher>>;
 
-impl Memo {
+impl Devices {
     /// The kernels of a device, made unless they are known.
-    pub(super) fn device(
+    pub(super) fn get(
         &self,
         kind: DeviceKind,
         make: impl FnOnce() -> Result<KernelModel, HardwareError>,
