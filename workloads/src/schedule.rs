@@ -320,8 +320,8 @@ impl Lane {
         let mut made: BTreeMap<(u32, Insertions), u32> = BTreeMap::new();
         for (call, new) in insertions.into_iter().enumerate().filter(|(_, new)| !new.is_empty()) {
             let block = self.calls[call].block;
-            let Block { name, mut items } = self.blocks[block as usize].clone();
             self.calls[call].block = *made.entry((block, new)).or_insert_with_key(|(_, new)| {
+                let Block { name, mut items } = self.blocks[block as usize].clone();
                 for (&at, new) in new.iter().rev() {
                     items.splice(at..at, new.iter().copied());
                 }
