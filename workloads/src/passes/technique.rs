@@ -114,8 +114,13 @@ impl Techniques {
     pub fn check(&self, around: &Around<'_>, mut wrong: &mut dyn FnMut(Diagnostic)) {
         let (mut moving, mut hosting) = (Vec::new(), None);
         for technique in self.all() {
-            let Facts { path, activations, activations_pinned, hosted, .. } = technique.facts(around.stages);
+            let Facts { path, activations, activations_pinned, hosted, rates, .. } =
+                technique.facts(around.stages);
             technique.check(around, &mut wrong);
+            if [rates.update, rates.gradients].contains(&Some(0.0)) {
+                let message = "a host that updates at a rate of 0 never ends";
+                wrong(Diagnostic::new(path, message, "write for example `rate: 20 GB/s`, or remove it"));
+            }
             if activations_pinned.is_some() && around.schedule.splits_backward() {
                 let message = "activations are away until one backward pass, not for two";
                 let remedy = format!("use `1f1b`, `gpipe` or `interleaved`, or remove `{path}`");

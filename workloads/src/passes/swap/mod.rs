@@ -127,7 +127,7 @@ impl Technique for Swap {
         if self.coordination != Coordination::Bidirectional {
             return;
         }
-        let refused = |message, remedy| {
+        let refused = |message: &str, remedy: &str| {
             Diagnostic::new("techniques.swap.coordination", message, remedy)
                 .noting("lets copies of the model be a pass behind others")
         };
@@ -139,11 +139,17 @@ impl Technique for Swap {
                     .with("parallelism.pipeline", note),
             );
         }
-        if around.data.sharding == Sharding::Parameters {
-            let message = "copies that gather parameters together cannot be a pass behind each other";
-            let remedy = "use `oblivious` or `disjoint`, or share no parameters";
-            let note = "gathers parameters of all copies in every pass";
-            wrong(refused(message, remedy).with("parallelism.sharding", note));
+        // What they exchange in a pass waits for all of them: it would never come.
+        let exchanged = match around.data.sharding {
+            Sharding::Parameters => Some(["gather parameters", "share no parameters", "gathers parameters"]),
+            Sharding::Gradients => Some(["sum gradients", "share no gradients", "sums gradients"]),
+            Sharding::None | Sharding::Optimizer => None,
+        };
+        if let Some([exchange, remedy, note]) = exchanged {
+            let message = format!("copies that {exchange} together cannot be a pass behind each other");
+            let remedy = format!("use `oblivious` or `disjoint`, or {remedy}");
+            let note = format!("{note} of all copies in every pass");
+            wrong(refused(&message, &remedy).with("parallelism.sharding", note));
         }
     }
 }
