@@ -59,6 +59,17 @@ impl Verdict {
         plans::memory::used(simulation.scenario, ranks, simulation.built, &recorded)
     }
 
+    /// Tells whether a plan is known not to fit before it is run.
+    ///
+    /// # Errors
+    /// A mistake in foretrain, in words.
+    pub(super) fn refuses(&self, scenario: &Scenario, built: &Built) -> Result<bool, String> {
+        match self {
+            Self::Allocator(ranks) => plans::memory::first_runs_out(scenario, ranks, built),
+            Self::Stores(_) => Ok(false),
+        }
+    }
+
     /// Adds to a run what the allocator of each stage takes, where it is asked; `recorded` goes by stage. If one runs out the run does
     /// not fit.
     ///

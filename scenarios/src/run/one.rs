@@ -113,7 +113,7 @@ pub(super) enum Drawn {
 /// # Errors
 /// A mistake in foretrain, in words.
 pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<RunSummary, String> {
-    let (prepared, mut summary) = match settled(scenario, seed) {
+    let (prepared, mut summary) = match prepare(scenario).and_then(|first| settled(first, scenario, seed)) {
         Ok(settled) => settled,
         Err(unbuilt) => return unbuilt.told(),
     };
@@ -123,17 +123,31 @@ pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<Ru
     Ok(summary)
 }
 
+/// Builds and simulates a scenario that is only tried; `None`: that its first stage runs out of
+/// memory is all that is asked.
+///
+/// # Errors
+/// A mistake in foretrain, in words.
+pub(super) fn tried(scenario: &Scenario, seed: u64) -> Result<Option<RunSummary>, String> {
+    let first = match prepare(scenario) {
+        Ok(first) if first.verdict.refuses(scenario, &first.built)? => return Ok(None),
+        prepared => prepared,
+    };
+    let settled = first.and_then(|first| settled(first, scenario, seed));
+    settled.map_or_else(Unbuilt::told, |(_, summary)| Ok(summary)).map(Some)
+}
+
 /// The plan of a scenario as [`settled`] runs it.
 pub(super) fn drawable(scenario: &Scenario, seed: u64) -> Result<Prepared, Unbuilt> {
     let first = prepare(scenario)?;
     let fills = first.built.memory.iter().any(|memory| memory.waits);
-    if fills { Ok(settled(scenario, seed)?.0) } else { Ok(first) }
+    if fills { Ok(settled(first, scenario, seed)?.0) } else { Ok(first) }
 }
 
-/// Builds and simulates a scenario. Techniques that fill the memory of GPUs do not know how much of it fragments take: a run tells, and
-/// what was lacking is left free in the next. What has failed in the end is told by the first.
-fn settled(scenario: &Scenario, seed: u64) -> Result<(Prepared, RunSummary), Unbuilt> {
-    let first = prepare(scenario)?;
+/// Simulates the first plan of a scenario. Techniques that fill the memory of GPUs do not know how
+/// much of it fragments take: a run tells, and what was lacking is left free in the next. What has
+/// failed in the end is told by the first.
+fn settled(first: Prepared, scenario: &Scenario, seed: u64) -> Result<(Prepared, RunSummary), Unbuilt> {
     let Judged { summary, mut lacking } = first.judged(scenario, seed).map_err(Unbuilt::Broken)?;
     let mut room = first.room.clone();
     room.fragments.resize(lacking.len(), 0);

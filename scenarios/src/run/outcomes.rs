@@ -14,7 +14,16 @@ use crate::schema::Scenario;
 pub(super) struct Outcomes {
     seed: u64,
     drawn: Drawn,
-    known: Mutex<BTreeMap<[u64; 2], Arc<OnceLock<Outcome>>>>,
+    known: Mutex<BTreeMap<[u64; 2], Arc<Known>>>,
+}
+
+/// The outcome of a scenario as a run and as a remedy. Of threads that ask for one at a time the
+/// first simulates it, the others wait.
+#[derive(Default)]
+struct Known {
+    run: OnceLock<Outcome>,
+    /// `None`: it does not fit, and nobody has asked why.
+    tried: OnceLock<Option<Outcome>>,
 }
 
 /// What a run found, or a mistake in foretrain, in words.
@@ -30,24 +39,24 @@ impl Outcomes {
     /// # Errors
     /// A mistake in foretrain, in words.
     pub(super) fn of(&self, scenario: &Scenario) -> Outcome {
-        self.look_up(scenario, self.drawn)
+        let known = self.known(scenario);
+        let tried = || known.tried.get()?.clone();
+        let run = || one::outcome(scenario, self.seed, self.drawn).map(Arc::new);
+        known.run.get_or_init(|| tried().unwrap_or_else(run)).clone()
     }
 
-    /// The outcome of a scenario that is only tried: without pictures, unless it was run before.
-    ///
-    /// # Errors
-    /// A mistake in foretrain, in words.
-    pub(super) fn tried(&self, scenario: &Scenario) -> Outcome {
-        self.look_up(scenario, Drawn::No)
+    /// The outcome of a scenario that is only tried, unless it is known not to fit; without pictures,
+    /// unless it was run before.
+    pub(super) fn tried(&self, scenario: &Scenario) -> Option<Arc<RunSummary>> {
+        let known = self.known(scenario);
+        let tried = || one::tried(scenario, self.seed).map(|run| run.map(Arc::new)).transpose();
+        let outcome = known.run.get().cloned().or_else(|| known.tried.get_or_init(tried).clone());
+        outcome?.ok()
     }
 
-    /// Of threads that ask for one scenario at a time the first simulates it, the others wait.
-    fn look_up(&self, scenario: &Scenario, drawn: Drawn) -> Outcome {
-        let place = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(known.entry(fingerprint(scenario)).or_default())
-        };
-        place.get_or_init(|| one::outcome(scenario, self.seed, drawn).map(Arc::new)).clone()
+    fn known(&self, scenario: &Scenario) -> Arc<Known> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.entry(fingerprint(scenario)).or_default())
     }
 }
 

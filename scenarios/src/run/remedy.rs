@@ -34,7 +34,7 @@ pub(super) fn of(scenario: &Scenario, run: &RunSummary, outcomes: &Outcomes) -> 
             continue;
         }
         // A change that cannot be built, for whatever reason, is no remedy.
-        let Ok(outcome) = outcomes.tried(&scenario) else { continue };
+        let Some(outcome) = outcomes.tried(&scenario) else { continue };
         if let Some(time) = outcome.step_time() {
             remedies.push((time, format!("{words} ({} per step)", quantity::seconds(time))));
         }
@@ -175,7 +175,7 @@ fn enough_memory(scenario: &Scenario, outcomes: &Outcomes) -> Option<String> {
     pipeline.device = None;
     unlimited.memory.limit = None;
     unlimited.run = Default::default();
-    let run = outcomes.tried(&unlimited).ok()?;
+    let run = outcomes.tried(&unlimited)?;
     let peak = run.worst_device()?.peak_bytes;
     Some(format!("give every stage {} of memory", quantity::bytes(peak)))
 }

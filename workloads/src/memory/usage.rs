@@ -8,9 +8,9 @@ use std::cmp::Reverse;
 use hw_models::allocator::{Mistake, Settings, Usage, replay, sizes};
 use thiserror::Error;
 
-use crate::graph::Phase;
 use crate::graph::cut::{Cut, Piece};
 use crate::graph::operator::Label;
+use crate::graph::{OpGraph, Phase};
 use crate::model::transformer::Block;
 use crate::names::kind;
 use crate::order::Visit;
@@ -83,16 +83,7 @@ impl Ranks {
         let nothing_told = Recorded::default();
         let needing = |kind: &Kind<'_>| {
             let recorded = recorded.get(kind.first as usize).unwrap_or(&nothing_told);
-            let step = if kind.lending.trips.is_empty() && *recorded == nothing_told {
-                self.requested(&built.graph, (kind.first, kind.visits), framework)
-            } else {
-                let moves = (kind.lending, &recorded.absences);
-                let graph = (self, &built.graph);
-                StepList::of(
-                    &Walk::of(graph, kind.first, kind.visits, moves, framework.placeholder),
-                    recorded,
-                )
-            };
+            let step = self.step_of(kind, &built.graph, recorded, framework);
             let of_copy = |copy| {
                 let (of, kept) = ((kind.first, copy), kind.lending.kept);
                 let list = self.two_steps(&step, of, kind.visits, kept, framework);
@@ -125,6 +116,42 @@ impl Ranks {
             }
         }
         Ok(kind_of.into_iter().map(|kind| usages[kind].clone()).collect())
+    }
+
+    /// Tells whether the first stage, on which most micro-batches are under way, is known to run out
+    /// of memory before a run: then [`Self::usage`] has a shortage.
+    ///
+    /// # Errors
+    /// Why that cannot be told.
+    pub fn first_runs_out(
+        &self,
+        built: &Built,
+        framework: &Framework,
+        settings: &Settings,
+    ) -> Result<bool, NotReplayed> {
+        if self.need_run(built) || self.copies_differ() {
+            return Ok(false);
+        }
+        let kind = Kind::of(self, built, 0);
+        let step = self.step_of(&kind, &built.graph, &Recorded::default(), framework);
+        let list = self.two_steps(&step, (0, 0), kind.visits, kind.lending.kept, framework);
+        Ok(kind.used(&list, kind.left(), settings)?.usage.shortage.is_some())
+    }
+
+    /// Requests of a rank in a step.
+    fn step_of(
+        &self,
+        kind: &Kind<'_>,
+        graph: &OpGraph,
+        recorded: &Recorded,
+        framework: &Framework,
+    ) -> StepList {
+        let &Kind { first, visits, lending, .. } = kind;
+        if lending.trips.is_empty() && *recorded == Recorded::default() {
+            return self.requested(graph, (first, visits), framework);
+        }
+        let moves = (lending, &recorded.absences);
+        StepList::of(&Walk::of((self, graph), first, visits, moves, framework.placeholder), recorded)
     }
 
     /// Whether the allocator can be asked about a plan.
