@@ -12,7 +12,7 @@ use workloads::memo::Memo;
 
 use crate::catalogue;
 
-/// Those of the catalogue, or the catalogue with hardware files laid over it.
+/// Constants of the catalogue, or the catalogue with hardware files laid over it.
 /// Copies share what they hold, and what plans have found with it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Constants {
@@ -37,7 +37,7 @@ impl Constants {
         self.overlay.as_deref()
     }
 
-    /// What plans have found with them.
+    /// Memory of the plans that use them.
     pub(crate) fn memo(&self) -> &Memo {
         &self.memo
     }

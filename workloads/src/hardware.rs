@@ -52,7 +52,7 @@ pub struct Hardware<'a> {
     pub copies: &'a CopyCatalogue,
     /// Where the framework takes its kernels from.
     pub libraries: Libraries,
-    /// What plans with the same constants have found; none: nothing is kept.
+    /// Memory of plans with equal constants, where it is kept.
     pub memo: Option<&'a Memo>,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Hardware<'a> {
         Ok(KernelModel::new(GpuFacts::of(gpu, clock), parameters))
     }
 
-    /// The same, with what is known of them.
+    /// Kernels of the machine's GPU, with their known costs.
     fn device(&self, clock: f64) -> Result<Arc<Device>, HardwareError> {
         let (name, gpu) = self.gpu()?;
         let (name, architecture) = (name.to_owned(), gpu.architecture.clone());
@@ -134,7 +134,7 @@ pub(crate) struct CostModels<'a> {
     known: BTreeMap<Vec<(u32, u64, u32)>, u32>,
     pub(crate) channels: Vec<ChannelSpec>,
     shapes: BTreeMap<Group, GroupShape>,
-    /// What collectives of a kind of group cross.
+    /// Hops that collectives of a kind of group cross.
     hops: BTreeMap<Group, Vec<Route>>,
     /// From a stage to another, the way of the fastest replica.
     ways: BTreeMap<(u32, u32), Route>,
@@ -237,7 +237,7 @@ impl<'a> CostModels<'a> {
         })
     }
 
-    /// What collectives of a kind of group cross.
+    /// Hops that collectives of a kind of group cross.
     fn hops_of(&mut self, group: Group) -> Result<&[Route], HardwareError> {
         Ok(match self.hops.entry(group) {
             Entry::Occupied(known) => known.into_mut(),

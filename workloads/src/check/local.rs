@@ -20,7 +20,7 @@ enum Users {
     Several,
 }
 
-/// What of a block is to be executed again.
+/// Parts of a block that are executed again.
 #[derive(Default)]
 pub(super) struct Again {
     /// Items, each with its position in the block.
@@ -30,7 +30,7 @@ pub(super) struct Again {
 }
 
 impl Again {
-    /// That of every block, by lane.
+    /// Finds them for every block, by lane.
     pub(super) fn of(schedule: &Schedule, graph: &OpGraph, local: &[bool]) -> Vec<Vec<Self>> {
         let is_local = |storage: &StorageId| local[storage.0 as usize];
         let of_block = |block: &Block| {
@@ -48,7 +48,7 @@ impl Again {
     }
 }
 
-/// Whether blocks of one lane know it, each for itself; by storage.
+/// Tells by storage whether blocks of one lane know it, each for itself.
 pub(super) fn local(schedule: &Schedule, graph: &OpGraph) -> Vec<bool> {
     let mut users = vec![Users::Nobody; graph.storages().len()];
     for (lane, of_lane) in schedule.lanes.iter().enumerate() {

@@ -123,7 +123,7 @@ impl<'a> There<'a> {
 
     /// Most bytes that a block has at once, beginning with what is there.
     ///
-    /// What ranks exchange beside it is there while an operator uses it, as it comes and goes.
+    /// Tensors that ranks exchange beside it are there while an operator uses them.
     /// So is everything if what is allocated `may_leave`.
     fn most_at_once(mut self, items: &[Item], may_leave: bool) -> u64 {
         let graph = self.graph;

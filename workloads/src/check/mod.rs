@@ -13,6 +13,7 @@
 //! | a lower bound of each memory's peak is within capacity | [`memory`] |
 //! | no copy waits for ever for a buffer of its host | [`host_buffers`](crate::passes::host_buffers), before anything is realised |
 
+mod clusters;
 mod graph;
 mod local;
 pub mod memory;

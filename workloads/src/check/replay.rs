@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::clusters::clusters;
 use super::local::{self, Again};
 use super::{Fault, Problem};
 use crate::graph::{OpGraph, OpId, Phase, StorageId};
@@ -571,34 +572,4 @@ fn note(found: &mut Found, place: (u32, u32, u32), micro_batch: u32, fault: Faul
 
 fn split(index: usize, micro_batches: u32) -> (u32, u32) {
     (index as u32 / micro_batches, index as u32 % micro_batches)
-}
-
-/// The lanes, grouped by the storages they share; each lane is in one group.
-fn clusters(schedule: &Schedule, graph: &OpGraph) -> Vec<Vec<usize>> {
-    let mut group: Vec<usize> = (0..schedule.lanes.len()).collect();
-    let mut user: Vec<Option<usize>> = vec![None; graph.storages().len()];
-    for (index, lane) in schedule.lanes.iter().enumerate() {
-        let mut use_storage = |storage: StorageId| {
-            let first = *user[storage.0 as usize].get_or_insert(index);
-            group[index] = group[index].min(group[first]);
-        };
-        for item in lane.blocks.iter().flat_map(|block| &block.items) {
-            match *item {
-                Item::Allocate(storage, _) | Item::Free(storage, _) | Item::Copy { storage, .. } => {
-                    use_storage(storage);
-                }
-                Item::Depart { storage, .. } | Item::Return { storage, .. } => use_storage(storage),
-                Item::Idle(storage) | Item::Recall(storage) | Item::Dismiss(storage) => use_storage(storage),
-                Item::Execute(op) => {
-                    graph.get(op).uses().copied().for_each(&mut use_storage);
-                }
-                _ => {}
-            }
-        }
-    }
-    let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (lane, &group) in group.iter().enumerate() {
-        members.entry(group).or_default().push(lane);
-    }
-    members.into_values().collect()
 }

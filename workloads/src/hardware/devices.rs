@@ -14,7 +14,7 @@ use crate::model::transformer::Work;
 #[derive(Debug, Default)]
 pub(crate) struct Devices(Mutex<Vec<(DeviceKind, Arc<Device>)>>);
 
-/// What tells devices of a catalogue apart: a machine may change those of its nodes.
+/// Facts that tell devices of a catalogue apart: a machine may change those of its nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct DeviceKind {
     pub(super) name: String,
@@ -51,7 +51,7 @@ impl Devices {
 }
 
 impl Device {
-    /// As [`kernel`](super::kernel), found once.
+    /// Cost of a [`kernel`](super::kernel), found once.
     pub(super) fn cost(&self, work: &Work, reused: &[Reuse]) -> Result<Option<Arc<KernelCost>>, KernelError> {
         let work = found(&self.model, work, reused);
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);

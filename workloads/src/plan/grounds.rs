@@ -15,7 +15,7 @@ pub(super) trait Grounds {
     /// Makes ranks as slow as they are there.
     fn slow_clocks(&self, lowered: &mut Lowered);
 
-    /// What plans before have left.
+    /// Memory of plans before.
     fn memo(&self) -> Option<&Memo> {
         None
     }

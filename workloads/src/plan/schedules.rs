@@ -1,6 +1,6 @@
 //! Schedules of plans before.
 //!
-//! What realisers make of a plan hangs on its graph, its order and its decisions, and on no time.
+//! Realisers read the graph, the order and the decisions of a plan, and no time.
 //! Plans that differ in their placement have that in common.
 
 use std::collections::VecDeque;

@@ -325,7 +325,7 @@ pub(super) struct Building<'a> {
     pub(super) resources: MachineResources,
     /// Ranks that have a host memory next to them.
     beside: BTreeMap<PartId, u32>,
-    /// Of the groups of a kind.
+    /// Rings by kind of group.
     rings: BTreeMap<Group, Vec<Ring>>,
 }
 
@@ -342,7 +342,7 @@ struct Ring {
 
 /// A hop from a member to the next.
 struct RingHop {
-    /// What a byte on it is on links.
+    /// Bytes on links for each byte on it.
     demands: Vec<(FluidId, f64)>,
     /// Rings that the bytes inside a node are shared among; none: it leads to another node.
     rounds: Option<f64>,
@@ -461,7 +461,7 @@ impl Building<'_> {
 }
 
 impl Ring {
-    /// What collectives of a channel ask for.
+    /// Demands of the collectives of a channel.
     fn demands(&self, spec: &ChannelSpec, resources: &MachineResources) -> Vec<Demand> {
         let mut coefficients: BTreeMap<FluidId, f64> = BTreeMap::new();
         for RingHop { demands, rounds } in &self.hops {

@@ -29,7 +29,7 @@ impl<'a> Tensors<'a> {
         Self { block, saved, purposes }
     }
 
-    /// What a tensor is for.
+    /// Purpose of a tensor.
     fn purpose(&self, tensor: TensorId) -> Purpose {
         self.purposes[tensor.0 as usize]
     }

@@ -1,4 +1,4 @@
-//! What plans leave for those that come after changes nothing of what is built.
+//! Plans are built the same, whatever earlier ones have left in memory.
 
 use hw_models::settings::Count;
 use proptest::prelude::*;
