@@ -75,7 +75,8 @@ pub struct Replaced {
     pub within: f64,
 }
 
-/// A fault that keeps a hardware file from being laid over the catalogue, in a sentence after its name.
+/// A fault that keeps a hardware file from being laid over the catalogue: a sentence that follows
+/// its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct OverlayError(String);

@@ -7,6 +7,7 @@ use super::{Degrade, Machine, MachineError};
 use crate::settings::Share;
 
 /// What a line of `degrade` slows.
+#[derive(Clone, Copy)]
 enum Slow<'a> {
     /// The rate of one direction of a link.
     Link(&'a str),

@@ -51,7 +51,8 @@ impl Array {
     }
 }
 
-/// The arrays of a node, each by its name, with the chunk that Linux chooses. An array without a set has all drives.
+/// The arrays of a node, each by its name, with the chunk that Linux chooses. An array without a
+/// set has all drives.
 ///
 /// # Errors
 /// For every array that names drives that are not there, or that another has, too.

@@ -8,8 +8,8 @@ use super::Check;
 use crate::plans::transformer::execution;
 use crate::schema::{Count, Scenario, Shape};
 
-/// Names of wrong values in the workloads, the setting that says each, and others that have a part in it. Dimensions without
-/// others are not among them.
+/// Names of wrong values in the workloads, the setting that says each, and others that have a part
+/// in it. Dimensions without others are not listed.
 const SETTINGS: [(&str, &str, &[&str]); 18] = [
     ("kv_heads", "model.transformer.kv_heads", &["model.transformer.heads"]),
     ("head_dim", "model.transformer.head_dim", &["model.transformer.heads"]),
