@@ -4,7 +4,57 @@ use reports::summary::RunSummary;
 
 use crate::support::{read, run};
 
-/// A step of a model on one A100, with flash attention and the layers that frameworks write by hand.
+/// A model said in both ways.
+struct Twice {
+    /// As dimensions, its vocabulary padded by nobody.
+    dimensions: &'static str,
+    /// The settings of the list.
+    list: &'static str,
+    /// Sequences of a micro-batch.
+    micro_batch: u32,
+    /// Tokens of a sequence.
+    sequence: u32,
+    /// Parameters that the list cannot say.
+    unsaid: u64,
+}
+
+const MODELS: [Twice; 2] = [
+    Twice {
+        dimensions: "layers: 12, hidden: 768, heads: 12, vocabulary: 50304, max_positions: 1024",
+        list: include_str!("../../../workloads/tests/twice/gpt2.yaml"),
+        micro_batch: 8,
+        sequence: 1_024,
+        unsaid: 0,
+    },
+    Twice {
+        dimensions: "preset: bert-base",
+        list: include_str!("../../../workloads/tests/twice/bert-base.yaml"),
+        micro_batch: 16,
+        sequence: 512,
+        // Embeddings of two token types.
+        unsaid: 2 * 768,
+    },
+];
+
+impl Twice {
+    /// A step on one A100, with flash attention and the layers that frameworks write by hand: by dimensions, and as a list.
+    fn steps(&self) -> [RunSummary; 2] {
+        let Self { dimensions, list, micro_batch, sequence, .. } = self;
+        let layers = "software: { attention: flash, layers: hugging-face, vocabulary_multiple: 1 }";
+        let training = format!("micro_batch: {micro_batch}, accumulate: 1, precision: bf16-mixed");
+        [
+            format!(
+                "model: {{ transformer: {{ {dimensions} }} }}\ntraining: {{ {training}, sequence: {sequence} }}\n{layers}"
+            ),
+            format!(
+                "model:\n  layers:\n    {}\ntraining: {{ {training} }}\nsoftware: {{ attention: flash }}",
+                list.replace('\n', "\n    ")
+            ),
+        ]
+        .map(|settings| step(&settings))
+    }
+}
+
 fn step(settings: &str) -> RunSummary {
     let text = format!(
         "name: twice\nmachine: {{ node: dgx-a100-80g }}\nparallelism: {{ data: 1, idle: allow }}\n{settings}"
@@ -13,46 +63,21 @@ fn step(settings: &str) -> RunSummary {
     run(&experiment).variants.swap_remove(0)
 }
 
-/// GPT-2 with 12 layers, its vocabulary padded by whoever says it.
-const GPT: [&str; 2] = [
-    "
-model: { transformer: { layers: 12, hidden: 768, heads: 12, vocabulary: 50304, max_positions: 1024 } }
-training: { micro_batch: 8, accumulate: 1, sequence: 1024, precision: bf16-mixed }
-software: { attention: flash, layers: hugging-face, vocabulary_multiple: 1 }
-",
-    "
-model:
-  layers:
-    input: { tokens: 1024 }
-    list:
-      - embedding: { vocabulary: 50304, width: 768 }
-      - position_embedding
-      - dropout
-      - repeat:
-          count: 12
-          layers:
-            - residual: { body: [layer_norm, { attention: { heads: 12, causal: true } }, dropout] }
-            - residual: { body: [layer_norm, { mlp: { width: 3072 } }, dropout] }
-      - layer_norm
-      - linear: { outputs: 50304, bias: false, tied: true }
-      - cross_entropy
-training: { micro_batch: 8, accumulate: 1, precision: bf16-mixed }
-software: { attention: flash }
-",
-];
-
 /// States by kind and FLOPs are equal. Steps differ by kernels that the two libraries of operators cut differently, at most by 3 %.
 #[test]
 fn a_model_said_in_two_ways_has_one_answer() {
-    let [dimensions, list] = GPT.map(step);
-    let states = |run: &RunSummary| {
-        let held = &run.peak_memory_bytes[0].by_kind_bytes;
-        ["parameters", "gradients", "optimizer states", "reserved"].map(|kind| held[kind])
-    };
-    assert_eq!(states(&dimensions), states(&list));
-    let time = |run: &RunSummary| run.step_time_s.expect("it fits");
-    let flops = |run: &RunSummary| run.mfu.expect("it multiplies") * time(run);
-    assert!((flops(&dimensions) / flops(&list) - 1.0).abs() < 1e-12);
-    let ratio = time(&list) / time(&dimensions);
-    assert!((0.97..1.03).contains(&ratio), "{ratio}");
+    for twice in MODELS {
+        let [dimensions, list] = twice.steps();
+        let held = |run: &RunSummary, kind: &str| run.peak_memory_bytes[0].by_kind_bytes[kind];
+        for (kind, bytes) in [("parameters", 2), ("gradients", 4), ("optimizer states", 12), ("reserved", 0)]
+        {
+            let unsaid = bytes * twice.unsaid;
+            assert_eq!(held(&dimensions, kind), held(&list, kind) + unsaid, "{}: {kind}", twice.dimensions);
+        }
+        let time = |run: &RunSummary| run.step_time_s.expect("it fits");
+        let flops = |run: &RunSummary| run.mfu.expect("it multiplies") * time(run);
+        assert!((flops(&dimensions) / flops(&list) - 1.0).abs() < 1e-12);
+        let ratio = time(&list) / time(&dimensions);
+        assert!((0.97..1.03).contains(&ratio), "{}: {ratio}", twice.dimensions);
+    }
 }

@@ -15,3 +15,4 @@ mod replay;
 mod reuse;
 mod simulated;
 mod transformer;
+mod twice;

@@ -43,6 +43,6 @@ fn read(text: &str) -> Result<LayeredModel, Misfit> {
 }
 
 /// Choices are maps of one key.
-fn yaml<T: DeserializeOwned>(text: &str) -> T {
+pub(crate) fn yaml<T: DeserializeOwned>(text: &str) -> T {
     singleton_map_recursive::deserialize(serde_yaml::Deserializer::from_str(text)).unwrap()
 }
