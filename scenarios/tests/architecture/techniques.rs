@@ -25,7 +25,11 @@ const LINES_MAX: usize = 25;
 const DATA: &str = "scenarios/src/library.rs";
 
 const TECHNIQUES: [Technique; 6] = [
-    Technique { words: &["bpipe", "Bpipe", "BPipe"], own: &["workloads/src/passes/bpipe/"], lines: 25 },
+    Technique {
+        words: &["bpipe", "Bpipe", "BPipe"],
+        own: &["workloads/src/passes/bpipe/"],
+        lines: LINES_MAX,
+    },
     Technique {
         // The workload `swap` validates it on a device.
         words: &[
@@ -41,7 +45,7 @@ const TECHNIQUES: [Technique; 6] = [
             "scenarios/src/run/kept.rs",
             "scenarios/src/validation/on_device/swap.rs",
         ],
-        lines: 25,
+        lines: LINES_MAX,
     },
     Technique {
         words: &[
@@ -61,22 +65,22 @@ const TECHNIQUES: [Technique; 6] = [
             "reports/src/html/swap.rs",
             "reports/src/summary/swap.rs",
         ],
-        lines: 25,
+        lines: LINES_MAX,
     },
     Technique {
         words: &["zero_offload", "ZeroOffload"],
         own: &["workloads/src/passes/zero_offload.rs"],
-        lines: 25,
+        lines: LINES_MAX,
     },
     Technique {
         words: &["zero_infinity", "ZeroInfinity"],
         own: &["workloads/src/passes/zero_infinity.rs"],
-        lines: 25,
+        lines: LINES_MAX,
     },
     Technique {
         words: &["RecomputeMode", "techniques.recompute", "passes::recompute"],
         own: &["workloads/src/passes/recompute/"],
-        lines: 62,
+        lines: 53,
     },
 ];
 
@@ -99,6 +103,6 @@ fn techniques_are_named_in_few_places() {
         });
         let names = |line: &str| !line.starts_with("//") && words.iter().any(|word| line.contains(word));
         let found: Vec<_> = without_tests.filter(|(_, line)| names(line)).collect();
-        assert!(lines <= LINES_MAX && found.len() <= lines, "{words:?}: {} lines: {found:#?}", found.len());
+        assert!(found.len() <= lines, "{words:?}: {} lines: {found:#?}", found.len());
     }
 }

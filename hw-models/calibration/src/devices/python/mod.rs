@@ -134,7 +134,11 @@ impl Python {
         let line = serde_json::to_string(question)
             .map_err(|error| DeviceError::Failed { doing: doing.to_owned(), why: error.to_string() })?;
         let sent = writeln!(self.questions, "{line}").and_then(|()| self.questions.flush());
-        sent.map_err(|_| self.ended(doing))
+        match sent {
+            // What it has said before it ended is heard first.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            sent => sent.map_err(|_| self.ended(doing)),
+        }
     }
 
     fn hear<A: DeserializeOwned>(&mut self, doing: &str, limit: Duration) -> Result<A, DeviceError> {
