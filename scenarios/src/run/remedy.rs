@@ -2,12 +2,11 @@
 
 use reports::quantity;
 use reports::summary::{FailureKind, RunSummary};
+use workloads::passes::ModelKind;
 
 use super::outcomes::Outcomes;
 use crate::plans;
-use crate::schema::{
-    Allocator, Count, GatherLimit, Model, Recompute, RecomputeMode, Scenario, Schedule, Sharding,
-};
+use crate::schema::{Allocator, Count, GatherLimit, Model, Scenario, Schedule, Sharding};
 
 /// Activities of the largest model on a machine for which other settings are tried.
 const TRIED_MAX: u64 = 20_000_000;
@@ -69,21 +68,18 @@ fn changes(scenario: &Scenario) -> Vec<Change> {
     match scenario.model {
         Model::ProfiledPipeline(_) => {
             changes.extend(lending(scenario));
-            changes.extend(recomputing(scenario, None, "recompute: {}"));
+            changes.extend(recomputing(scenario, ModelKind::Profile));
         }
         Model::Transformer(_) => {
             changes.extend(lending(scenario).filter(|_| balanced && scenario.stages() > 1));
-            let selective =
-                recomputing(scenario, Some(RecomputeMode::Selective), "recompute: { mode: selective }");
-            let full = recomputing(scenario, Some(RecomputeMode::Full), "recompute: { mode: full }");
-            changes.extend(selective.into_iter().chain(full));
+            changes.extend(recomputing(scenario, ModelKind::Transformer));
             changes.extend(smaller_micro_batch(scenario));
             changes.extend(sharing(scenario));
             changes.sort_by_key(|change| change.together);
         }
         Model::Layers(_) => {
-            let full = recomputing(scenario, Some(RecomputeMode::Full), "recompute: { mode: full }");
-            changes.extend(full.into_iter().filter(|change| !change.together));
+            let alone = |change: &Change| !change.together;
+            changes.extend(recomputing(scenario, ModelKind::Layers).filter(alone));
             changes.extend(smaller_micro_batch(scenario));
             changes.extend(sharing(scenario));
         }
@@ -126,23 +122,18 @@ fn lending(scenario: &Scenario) -> Option<Change> {
 }
 
 /// Recomputation, and recomputation together with lending.
-fn recomputing(scenario: &Scenario, mode: Option<RecomputeMode>, words: &str) -> Vec<Change> {
-    if scenario.techniques.recompute.is_some() {
-        return Vec::new();
-    }
-    let recompute = |scenario: &mut Scenario| {
-        scenario.techniques.recompute = Some(Recompute { mode, ..Recompute::default() });
+fn recomputing(scenario: &Scenario, model: ModelKind) -> impl Iterator<Item = Change> {
+    let change = |words, techniques| {
+        let words = format!("use `techniques: {{ {words} }}`");
+        Change::new(scenario, words, |scenario| scenario.techniques = techniques)
     };
-    let mut changes = vec![Change::new(scenario, format!("use `techniques: {{ {words} }}`"), recompute)];
-    if let Some((setting, techniques)) = scenario.techniques.balanced() {
-        let words = format!("use `techniques: {{ {setting}, {words} }}`");
-        let both = Change::new(scenario, words, |scenario| {
-            scenario.techniques = techniques;
-            recompute(scenario);
+    scenario.techniques.recomputing(model).into_iter().flat_map(move |(words, techniques)| {
+        let both = techniques.balanced().map(|(setting, techniques)| Change {
+            together: true,
+            ..change(format!("{setting}, {words}"), techniques)
         });
-        changes.push(Change { together: true, ..both });
-    }
-    changes
+        [Some(change(words.to_owned(), techniques)), both].into_iter().flatten()
+    })
 }
 
 /// Half as large micro-batches, twice as many.

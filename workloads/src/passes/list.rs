@@ -8,7 +8,6 @@ use crate::host_update::HostRates;
 use crate::model::hosted::HostedStates;
 use crate::order::PipelineSchedule;
 
-use super::Pass;
 use super::bpipe::{self, Bpipe};
 use super::fusion::Fusion;
 use super::host_buffers::Buffering;
@@ -17,12 +16,13 @@ use super::realise::launches::Launches;
 use super::realise::messages::SendMode;
 use super::realise::transfers::Transfers;
 use super::realise::visits::Visits;
-use super::recompute::Recompute;
+use super::recompute::{Mode, Recompute};
 use super::swap::Swap;
 use super::swap::phases::Phases;
 use super::technique::Technique;
 use super::zero_infinity::ZeroInfinity;
 use super::zero_offload::ZeroOffload;
+use super::{ModelKind, Pass};
 
 /// How the stages of a model work together.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,9 +121,9 @@ impl Techniques {
         fn one<T: Technique>(technique: &Option<T>) -> Option<&dyn Technique> {
             technique.as_ref().map(|technique| technique as &dyn Technique)
         }
-        let Self { recompute: _, bpipe, activation_offload, zero_offload, swap, zero_infinity } = self;
-        let all = [one(bpipe), one(activation_offload), one(zero_offload), one(swap), one(zero_infinity)];
-        all.into_iter().flatten()
+        let Self { recompute, bpipe, activation_offload, zero_offload, swap, zero_infinity } = self;
+        let moving = [one(bpipe), one(activation_offload), one(zero_offload), one(swap), one(zero_infinity)];
+        one(recompute).into_iter().chain(moving.into_iter().flatten())
     }
 
     /// All but those that move activations to hosts or drives.
@@ -139,11 +139,31 @@ impl Techniques {
         self.bpipe.is_none().then(balanced)
     }
 
-    /// Fills in what holds for a profiled pipeline where nothing is written.
-    pub fn fill_for_profile(&mut self) {
-        if let Some(bpipe) = &mut self.bpipe {
-            bpipe.transfer.get_or_insert_default();
+    /// All of them, and recomputation in each mode that helps a kind of model, with its setting. Empty:
+    /// it is there.
+    pub fn recomputing(&self, model: ModelKind) -> Vec<(&'static str, Self)> {
+        const FULL: (&str, Option<Mode>) = ("recompute: { mode: full }", Some(Mode::Full));
+        let modes: &[_] = match model {
+            ModelKind::Profile => &[("recompute: {}", None)],
+            ModelKind::Transformer => &[("recompute: { mode: selective }", Some(Mode::Selective)), FULL],
+            ModelKind::Layers => &[FULL],
+        };
+        let with = |&(setting, mode): &(&'static str, _)| {
+            let recompute = Some(Recompute { mode, ..Recompute::default() });
+            (setting, Self { recompute, ..self.clone() })
+        };
+        if self.recompute.is_some() { Vec::new() } else { modes.iter().map(with).collect() }
+    }
+
+    /// Fills in settings that hold for a kind of model where nothing is written.
+    pub fn fill(&mut self, model: ModelKind) {
+        let Self { recompute, bpipe, .. } = self;
+        if model != ModelKind::Profile {
+            recompute.iter_mut().for_each(|it| it.mode = it.mode.or(Some(Mode::Full)));
+            return;
         }
+        recompute.iter_mut().for_each(|it| _ = it.stages.get_or_insert_default());
+        bpipe.iter_mut().for_each(|it| _ = it.transfer.get_or_insert_default());
     }
 
     /// True if activations leave the GPUs for their hosts.

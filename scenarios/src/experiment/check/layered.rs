@@ -3,11 +3,12 @@
 use hw_models::catalogue::nearest;
 use workloads::diagnostic::Diagnostic;
 use workloads::model::layered::Misfit;
+use workloads::passes::ModelKind;
 
 use super::Check;
 use crate::catalogue;
 use crate::plans::layered;
-use crate::schema::{Count, LayerList, Parallelism, RecomputeMode, Scenario, UpdateRule};
+use crate::schema::{Count, LayerList, Parallelism, Scenario, UpdateRule};
 use crate::text::node::{Value, shorten};
 
 const MODEL: &str = "model.layers";
@@ -16,10 +17,9 @@ const LIST: &str = "model.layers.list";
 const TENSOR: &str = "parallelism.tensor";
 const CONTEXT: &str = "parallelism.context";
 const EXPERT: &str = "parallelism.expert";
-const MODE: &str = "techniques.recompute.mode";
 
 /// Settings that mean nothing for a list of layers.
-const FOREIGN: [(&str, &str); 16] = [
+const FOREIGN: [(&str, &str); 11] = [
     ("training.fp8", "layers of a list multiply in `precision`; remove it"),
     ("training.micro_batches", "write `accumulate`: the micro-batches of each copy of the model"),
     ("parallelism.stage_layers", "stages of a list of layers follow from what they take; remove it"),
@@ -30,11 +30,6 @@ const FOREIGN: [(&str, &str); 16] = [
     ("parallelism.context_exchange", "layers of a list are not split over ranks; remove it"),
     ("parallelism.scatter_gather", "layers of a list are not split over ranks; remove it"),
     ("software.vocabulary_multiple", "a list says how many rows its tables have; remove it"),
-    ("techniques.recompute.forward", "it follows from the operators that run again; remove it"),
-    ("techniques.recompute.stages", "all blocks recompute; remove it"),
-    ("techniques.recompute.keeps", "a block keeps its input; remove it"),
-    ("techniques.recompute.layers", "all blocks recompute; remove it"),
-    ("techniques.recompute.others", "all blocks recompute; remove it"),
     ("memory.gradient_placeholders", "its products leave their gradients in memory of their own; remove it"),
 ];
 
@@ -60,17 +55,7 @@ impl Check<'_> {
                 return;
             }
         }
-        if let Some(recompute) = &mut scenario.techniques.recompute
-            && let mode = *recompute.mode.get_or_insert(RecomputeMode::Full)
-            && let Some(word) = match mode {
-                RecomputeMode::Selective => Some("selective"),
-                RecomputeMode::Operators => Some("operators"),
-                RecomputeMode::None | RecomputeMode::Full | RecomputeMode::FullEarlyStop => None,
-            }
-        {
-            let message = format!("`{MODE}: {word}` has no meaning for a list of layers");
-            self.report(&[(MODE, String::new())], message, "write `full`: blocks keep only their input");
-        }
+        scenario.techniques.fill(ModelKind::Layers);
         scenario.training.optimizer.get_or_insert(UpdateRule::Adam);
         scenario.training.step.get_or_insert_default();
         self.without_backward(scenario);

@@ -1,6 +1,7 @@
 //! What a pipeline with given stage times must satisfy.
 
 use workloads::limits::check_parts;
+use workloads::passes::ModelKind;
 
 use super::Check;
 use super::batches::Batches;
@@ -11,7 +12,7 @@ const PIPELINE: &str = "model.profiled_pipeline";
 const STAGES: &str = "model.profiled_pipeline.stages";
 
 /// Settings that are about transformers and machines.
-const FOREIGN: [(&str, &str); 33] = [
+const FOREIGN: [(&str, &str); 29] = [
     ("machine", "its stages have a `device`: `model: { profiled_pipeline: { device: { memory: 40 GB } } }`"),
     ("calibration", "its times are given; remove it"),
     ("software", "the times of its kernels are given; remove it"),
@@ -41,10 +42,6 @@ const FOREIGN: [(&str, &str); 33] = [
     ("memory.reserved", "give `model.profiled_pipeline.device.reserved`"),
     ("memory.footprint_ratio", "give the memory of its stages: `memory: { limit: 40 GB }`"),
     ("storage", "it is on no machine; remove it"),
-    ("techniques.recompute.mode", "its stages recompute as a whole; give `stages` and what each `keeps`"),
-    ("techniques.recompute.early_stop", "the time of what is computed again is given; remove it"),
-    ("techniques.recompute.layers", "its stages recompute as a whole; give `stages` and what each `keeps`"),
-    ("techniques.recompute.others", "its stages recompute as a whole; give `stages` and what each `keeps`"),
 ];
 
 impl Check<'_> {
@@ -158,10 +155,7 @@ impl Check<'_> {
 /// What holds where nothing is written.
 fn defaults(scenario: &mut Scenario) {
     scenario.parallelism.send.get_or_insert(SendMode::Latency);
-    if let Some(recompute) = &mut scenario.techniques.recompute {
-        recompute.stages.get_or_insert_default();
-    }
-    scenario.techniques.fill_for_profile();
+    scenario.techniques.fill(ModelKind::Profile);
 }
 
 fn listed<T: Copy>(values: &PerStage<T>) -> Option<usize> {

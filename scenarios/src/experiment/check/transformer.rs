@@ -3,19 +3,17 @@
 use hw_models::allocator::{Fault, Settings};
 use hw_models::machine::Machine;
 use workloads::model::transformer::Execution;
+use workloads::passes::ModelKind;
 use workloads::placement::Extent;
 
 use super::Check;
 use crate::schema::{
-    self, BytesPerParameter, Count, Idle, LayersOf, Parallelism, Precision, RecomputeMode, Scenario, Software,
+    self, BytesPerParameter, Count, Idle, LayersOf, Parallelism, Precision, Scenario, Software,
 };
 
 /// Settings that are about other models.
-const FOREIGN: [(&str, &str); 5] = [
+const FOREIGN: [(&str, &str); 2] = [
     ("training.micro_batches", "write `accumulate`: the micro-batches of each copy of the model"),
-    ("techniques.recompute.forward", "it follows from the operators that run again; remove it"),
-    ("techniques.recompute.stages", "give `mode`, and with `layers` how many of each chunk"),
-    ("techniques.recompute.keeps", "it follows from `mode`; remove it"),
     ("training.optimizer", "transformers are trained with Adam; remove it"),
 ];
 
@@ -27,9 +25,7 @@ impl Check<'_> {
         let layers = self.vocabulary(scenario.software.get_or_insert_default());
         scenario.parallelism.overlap_tensor_reduce.get_or_insert(layers != LayersOf::Torchtitan);
         scenario.training.step.get_or_insert_default();
-        if let Some(recompute) = &mut scenario.techniques.recompute {
-            recompute.mode.get_or_insert(RecomputeMode::Full);
-        }
+        scenario.techniques.fill(ModelKind::Transformer);
         let Some(model) = scenario.model.transformer_mut() else { return };
         let sized = self.dimensions(model);
         if scenario.training.sequence.is_none() {

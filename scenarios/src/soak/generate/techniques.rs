@@ -183,14 +183,16 @@ fn keep(draw: &mut Draw, adaptive: bool) -> Value {
 fn recompute(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
     let modes: &[&str] =
         if plan.layered { &["full", "none"] } else { &["full", "selective", "operators", "none"] };
-    if !settings.maybe(draw, 25, "techniques.recompute.mode", |draw| draw.one(modes).into()) || plan.layered {
+    const RECOMPUTE: &str = "techniques.recompute";
+    let mode = format!("{RECOMPUTE}.mode");
+    if !settings.maybe(draw, 25, &mode, |draw| draw.one(modes).into()) || plan.layered {
         return;
     }
-    settings.maybe(draw, 20, "techniques.recompute.early_stop", |_| true.into());
+    settings.maybe(draw, 20, &format!("{RECOMPUTE}.early_stop"), |_| true.into());
     if draw.chance(25) {
-        settings.set("techniques.recompute.layers", 1);
-        settings
-            .maybe(draw, 50, "techniques.recompute.others", |draw| draw.one(&["none", "selective"]).into());
+        settings.set(&format!("{RECOMPUTE}.layers"), 1);
+        let others = format!("{RECOMPUTE}.others");
+        settings.maybe(draw, 50, &others, |draw| draw.one(&["none", "selective"]).into());
     }
 }
 

@@ -5,6 +5,9 @@ use hw_models::settings::{Bytes, Count, Duration, PerStage, StageSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::diagnostic::Diagnostic;
+use crate::passes::technique::{Around, Facts, ModelKind, Technique};
+
 /// Recompute activations before the backward pass instead of keeping them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -47,6 +50,58 @@ pub enum Mode {
     /// Everything but the input of the layer and the results of attention, of every second product
     /// beginning with the first, and of reduce-scatters: torchtitan's `selective` with option `op`.
     Operators,
+}
+
+impl Technique for Recompute {
+    fn facts(&self, _stages: u32) -> Facts<'_> {
+        Facts { path: "techniques.recompute", ..Facts::default() }
+    }
+
+    fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
+        const MODE: &str = "techniques.recompute.mode";
+        const EARLY_STOP: &str = "techniques.recompute.early_stop";
+        const LAYERS: &str = "techniques.recompute.layers";
+        const OTHERS: &str = "techniques.recompute.others";
+        const FORWARD: &str = "techniques.recompute.forward";
+        const STAGES: &str = "techniques.recompute.stages";
+        const KEEPS: &str = "techniques.recompute.keeps";
+        const WHOLE: &str = "its stages recompute as a whole; give `stages` and what each `keeps`";
+        const FOLLOWS: &str = "it follows from the operators that run again; remove it";
+        const ALL: &str = "all blocks recompute; remove it";
+        let Self { mode, early_stop, layers, others, forward, stages, keeps } = self;
+        let foreign: &[(bool, &'static str, &str)] = match around.model {
+            ModelKind::Profile => &[
+                (mode.is_some(), MODE, WHOLE),
+                (early_stop.is_some(), EARLY_STOP, "the time of what is computed again is given; remove it"),
+                (layers.is_some(), LAYERS, WHOLE),
+                (others.is_some(), OTHERS, WHOLE),
+            ],
+            ModelKind::Transformer => &[
+                (forward.is_some(), FORWARD, FOLLOWS),
+                (stages.is_some(), STAGES, "give `mode`, and with `layers` how many of each chunk"),
+                (keeps.is_some(), KEEPS, "it follows from `mode`; remove it"),
+            ],
+            ModelKind::Layers => &[
+                (forward.is_some(), FORWARD, FOLLOWS),
+                (stages.is_some(), STAGES, ALL),
+                (keeps.is_some(), KEEPS, "a block keeps its input; remove it"),
+                (layers.is_some(), LAYERS, ALL),
+                (others.is_some(), OTHERS, ALL),
+            ],
+        };
+        for &(_, path, remedy) in foreign.iter().filter(|(given, ..)| *given) {
+            wrong(around.foreign(path, remedy));
+        }
+        let partial = match mode {
+            Some(Mode::Selective) => Some("selective"),
+            Some(Mode::Operators) => Some("operators"),
+            _ => None,
+        };
+        if let Some(word) = partial.filter(|_| around.model == ModelKind::Layers) {
+            let message = format!("`{MODE}: {word}` has no meaning for {}", around.model);
+            wrong(Diagnostic::new(MODE, message, "write `full`: blocks keep only their input"));
+        }
+    }
 }
 
 impl Recompute {
