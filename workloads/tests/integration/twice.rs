@@ -14,8 +14,11 @@ use crate::{layered, transformer};
 /// Operators of a kind that the two have in different numbers: by dimensions, as a list.
 type Differences = BTreeMap<String, [usize; 2]>;
 
+/// A kind of operators, and how many of it there are: by dimensions, as a list.
+type Kind = (&'static str, [usize; 2]);
+
 /// What differs of a model, all of it: it may only become less.
-const KNOWN: [(&str, &[(&str, [usize; 2])]); 2] = [
+const KNOWN: [(&str, &[Kind]); 2] = [
     (
         "gpt2",
         &[

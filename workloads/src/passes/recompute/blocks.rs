@@ -52,7 +52,8 @@ fn unkept(Block { forward, backward, .. }: &Block) -> Vec<usize> {
             kept.extend(&op.writes);
         }
         // What has changed a kept tensor in place has done so for good.
-        !keeps && !(op.writes.is_empty() && changed(op).iter().any(|id| kept.contains(id)))
+        let for_good = op.writes.is_empty() && changed(op).iter().any(|id| kept.contains(id));
+        !(keeps || for_good)
     };
     let executed: Vec<bool> = forward.iter().map(executed).collect();
     let mut needed: BTreeSet<TensorId> = backward.iter().flat_map(|op| &op.reads).copied().collect();
