@@ -47,7 +47,7 @@ pub fn minimise(start: &[f64], edge: f64, f: &impl Fn(&[f64]) -> f64) -> Vec<f64
     simplex.swap_remove(0).1
 }
 
-/// Whether the corners of a sorted simplex are one point to all that matters.
+/// True if the corners of a sorted simplex are one point to all that matters.
 fn collapsed(simplex: &[(f64, Vec<f64>)]) -> bool {
     let [(lowest, best), others @ ..] = simplex else { return true };
     let near = |corner: &[f64]| corner.iter().zip(best).all(|(x, b)| (x - b).abs() < COLLAPSED);

@@ -6,7 +6,7 @@ use super::part::PartKind;
 use super::{Degrade, Machine, MachineError};
 use crate::settings::Share;
 
-/// What a line of `degrade` slows.
+/// Target of a line of `degrade`.
 #[derive(Clone, Copy)]
 enum Slow<'a> {
     /// The rate of one direction of a link.
@@ -23,7 +23,7 @@ impl Degrade {
         self.link.as_deref().or(self.part.as_deref()).unwrap_or_default()
     }
 
-    /// What it slows, and the factor; none if it does not say clearly.
+    /// The target and the factor. `None`: the line is unclear.
     fn read(&self) -> Option<(Slow<'_>, f64)> {
         let Self { link, part, rate, clock } = self;
         match (link, part, rate.map(Share::as_f64), clock.map(Share::as_f64)) {

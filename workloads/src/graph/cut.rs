@@ -26,7 +26,7 @@ pub struct Piece {
     pub owned: u64,
     /// Parameters that it reads, be they those of another piece.
     pub read: u64,
-    /// Those of both that are experts which ranks share.
+    /// Parameters of both kinds that belong to experts which ranks share.
     pub experts: u64,
 }
 

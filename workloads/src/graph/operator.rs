@@ -32,7 +32,7 @@ pub struct Operator<Read = TensorId, Written = TensorId> {
     pub writes: Vec<Written>,
     /// Bytes it needs only while it runs.
     pub workspace: u64,
-    /// Whether it is the core of attention, between projections, or its gradient: large to save and
+    /// Set on the core of attention, between projections, or its gradient: large to save and
     /// cheap to execute again.
     pub core: bool,
     /// Why this kernel, where a predicate chose it.

@@ -3,10 +3,10 @@
 /// Place of a block in a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartKind {
-    /// What comes first: a lookup of words, or the first block of a list of layers.
+    /// First block: a lookup of words, or the first of a list of layers.
     Embedding,
-    /// What is between.
+    /// Block between the two ends.
     Layer,
-    /// What comes last, with the loss.
+    /// Last block, with the loss.
     Head,
 }

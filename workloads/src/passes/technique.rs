@@ -86,6 +86,28 @@ pub struct Around<'a> {
 }
 
 impl Around<'_> {
+    /// Reports what keeps hosts from updating the states of a technique, around rules of its own.
+    pub(super) fn check_hosted(
+        &self,
+        path: &'static str,
+        wrong: &mut dyn FnMut(Diagnostic),
+        own: impl FnOnce(&mut dyn FnMut(&str)),
+    ) {
+        if self.model == ModelKind::Profile {
+            return wrong(
+                self.foreign(path, "its steps end without an update, and it has no host; remove it"),
+            );
+        }
+        let mut refuse = |problem: &str| wrong(Diagnostic::sentence(path, problem).with_all(&INVOLVED));
+        if self.step != Step::Whole {
+            refuse("a step without an update has no use for states: let it be `full`, or remove it");
+        }
+        own(&mut refuse);
+        if self.data.sharing < self.data.ranks {
+            refuse("groups of copies that share would each update all: let all copies share");
+        }
+    }
+
     /// Refusal of a setting that has no meaning for the model.
     pub(super) fn foreign(&self, path: &'static str, remedy: &str) -> Diagnostic {
         Diagnostic::new(path, format!("`{path}` has no meaning for {}", self.model), remedy)

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
 use crate::host_update::HostRates;
-use crate::model::hosted::{HostedStates, INVOLVED, KeptParameters};
-use crate::model::transformer::{Sharding, Step};
+use crate::model::hosted::{HostedStates, KeptParameters};
+use crate::model::transformer::Sharding;
 use crate::transfer::Outside;
 
-use super::{Around, Facts, ModelKind, OnDrives, Technique};
+use super::{Around, Facts, OnDrives, Technique};
 
 const PATH: &str = "techniques.zero_infinity";
 
@@ -80,7 +80,7 @@ impl Technique for ZeroInfinity {
                     beside: true,
                     parameters: self.parameters,
                     parameter_buffers: self.parameter_buffers.get() as u32,
-                    states_on_drives: self.states == Outside::Drives,
+                    states_on_drives: states,
                 },
                 "techniques.zero_infinity.group",
             )),
@@ -103,26 +103,16 @@ impl Technique for ZeroInfinity {
     }
 
     fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
-        if around.model == ModelKind::Profile {
-            return wrong(
-                around.foreign(PATH, "its steps end without an update, and it has no host; remove it"),
-            );
-        }
-        let &Around { stages, data, step, .. } = around;
-        let mut refuse = |problem: &str| wrong(Diagnostic::sentence(PATH, problem).with_all(&INVOLVED));
-        if step != Step::Whole {
-            refuse("a step without an update has no use for states: let it be `full`, or remove it");
-        }
-        if stages > 1 {
-            refuse(
-                "what is shared is gathered for every micro-batch of a pipeline anew, which no framework does: use 1 stage",
-            );
-        }
-        if data.ranks > 1 && data.sharding != Sharding::Parameters {
-            refuse("every rank has its share of all: let copies share parameters (ZeRO-3)");
-        }
-        if data.sharing < data.ranks {
-            refuse("groups of copies that share would each update all: let all copies share");
-        }
+        let &Around { stages, data, .. } = around;
+        around.check_hosted(PATH, wrong, |refuse| {
+            if stages > 1 {
+                refuse(
+                    "what is shared is gathered for every micro-batch of a pipeline anew, which no framework does: use 1 stage",
+                );
+            }
+            if data.ranks > 1 && data.sharding != Sharding::Parameters {
+                refuse("every rank has its share of all: let copies share parameters (ZeRO-3)");
+            }
+        });
     }
 }

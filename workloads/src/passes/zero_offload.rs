@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
 use crate::host_update::HostRates;
-use crate::model::hosted::{HostedStates, INVOLVED, KeptParameters};
-use crate::model::transformer::{Sharding, Step};
+use crate::model::hosted::{HostedStates, KeptParameters};
+use crate::model::transformer::Sharding;
 
-use super::{Around, Facts, ModelKind, Technique};
+use super::{Around, Facts, Technique};
 
 const PATH: &str = "techniques.zero_offload";
 
@@ -70,33 +70,23 @@ impl Technique for ZeroOffload {
     }
 
     fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
-        if around.model == ModelKind::Profile {
-            return wrong(
-                around.foreign(PATH, "its steps end without an update, and it has no host; remove it"),
-            );
-        }
-        let &Around { stages, data, step, .. } = around;
-        let mut refuse = |problem: &str| wrong(Diagnostic::sentence(PATH, problem).with_all(&INVOLVED));
-        if step != Step::Whole {
-            refuse("a step without an update has no use for states: let it be `full`, or remove it");
-        }
-        if data.ranks > 1 && data.sharding == Sharding::None {
-            refuse(
-                "copies that share nothing would each update all: let them share gradients (ZeRO-2), \
-                 in a pipeline states of the optimizer (ZeRO-1)",
-            );
-        }
-        if stages > 1 && data.sharding >= Sharding::Gradients {
-            refuse(
-                "stages of a pipeline sum gradients on the GPU until the end of the step: let copies share \
-                 states of the optimizer (ZeRO-1)",
-            );
-        }
-        if data.sharding == Sharding::Parameters {
-            refuse("parameters stay whole on every GPU: let copies share gradients (ZeRO-2)");
-        }
-        if data.sharing < data.ranks {
-            refuse("groups of copies that share would each update all: let all copies share");
-        }
+        let &Around { stages, data, .. } = around;
+        around.check_hosted(PATH, wrong, |refuse| {
+            if data.ranks > 1 && data.sharding == Sharding::None {
+                refuse(
+                    "copies that share nothing would each update all: let them share gradients (ZeRO-2), \
+                     in a pipeline states of the optimizer (ZeRO-1)",
+                );
+            }
+            if stages > 1 && data.sharding >= Sharding::Gradients {
+                refuse(
+                    "stages of a pipeline sum gradients on the GPU until the end of the step: let copies share \
+                     states of the optimizer (ZeRO-1)",
+                );
+            }
+            if data.sharding == Sharding::Parameters {
+                refuse("parameters stay whole on every GPU: let copies share gradients (ZeRO-2)");
+            }
+        });
     }
 }

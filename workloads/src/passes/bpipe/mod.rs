@@ -64,7 +64,7 @@ pub fn decide(
             .copied()
             .filter(|&storage| graph.stored(storage).purpose.is_activation())
             .collect();
-        // What recomputation drops needs no room; what it keeps are storages of their own.
+        // Storages that another technique moves stay its own.
         let storages: Vec<StorageId> = saved.into_iter().filter(|&s| !table.leaves(s)).collect();
         if trips.is_empty() || storages.is_empty() {
             continue;
