@@ -27,6 +27,7 @@ pub(super) const DEVICE_MAX: u64 = KIB << 40;
 ///
 /// With `roundup_power2_divisions` of d, sizes above 512 d are rounded up to the next of the d equal steps between one
 /// power of two and the next.
+#[inline]
 pub fn block(bytes: u64, settings: &Settings) -> u64 {
     let divisions = settings.roundup_power2_divisions.map_or(1, Count::get);
     let multiple = if divisions > 1 && bytes > BLOCK_MIN * divisions {
@@ -55,6 +56,7 @@ pub(super) const fn page(small: bool) -> u64 {
 }
 
 /// Whether what is left of a block from which `block` bytes are taken becomes a block again.
+#[inline]
 pub(super) fn splits(block: u64, left: u64, small: bool, settings: &Settings) -> bool {
     if small || settings.expandable_segments {
         left >= BLOCK_MIN
@@ -65,6 +67,7 @@ pub(super) fn splits(block: u64, left: u64, small: bool, settings: &Settings) ->
 
 /// Whether a free block of `free` bytes may serve `block` bytes: oversize ones serve only oversize requests, and none
 /// that leaves as much as a segment.
+#[inline]
 pub(super) fn serves(block: u64, free: u64, settings: &Settings) -> bool {
     let oversize = settings.oversize();
     if block < oversize { free < oversize } else { free < block + LARGE_SEGMENT }

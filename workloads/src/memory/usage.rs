@@ -3,6 +3,7 @@
 //! The stores of the engine and the allocator hold the same tensors, one by one; the allocator rounds them, and has segments of which
 //! it cannot use all. Where it is asked its verdict is that of the plan, and the stores only count, unless who finds no room waits.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use hw_models::allocator::{Mistake, Settings, Usage, replay, sizes};
@@ -86,7 +87,7 @@ impl Ranks {
             let step = self.step_of(kind, &built.graph, recorded, framework);
             let of_copy = |copy| {
                 let (of, kept) = ((kind.first, copy), kind.lending.kept);
-                let list = self.two_steps(&step, of, kind.visits, kept, framework);
+                let list = self.two_steps(&step, of, &kind.visits, kept, framework);
                 let used = kind.used(&list, u64::MAX, settings)?;
                 Ok((list, used))
             };
@@ -134,7 +135,7 @@ impl Ranks {
         }
         let kind = Kind::of(self, built, 0);
         let step = self.step_of(&kind, &built.graph, &Recorded::default(), framework);
-        let list = self.two_steps(&step, (0, 0), kind.visits, kind.lending.kept, framework);
+        let list = self.two_steps(&step, (0, 0), &kind.visits, kind.lending.kept, framework);
         Ok(kind.used(&list, kind.left(), settings)?.usage.shortage.is_some())
     }
 
@@ -146,7 +147,7 @@ impl Ranks {
         recorded: &Recorded,
         framework: &Framework,
     ) -> StepList {
-        let &Kind { first, visits, lending, .. } = kind;
+        let &Kind { first, ref visits, lending, .. } = kind;
         if lending.trips.is_empty() && *recorded == Recorded::default() {
             return self.requested(graph, (first, visits), framework);
         }
@@ -213,7 +214,7 @@ impl StageUsage {
 struct Kind<'a> {
     /// The first stage of this kind.
     first: u32,
-    visits: &'a [Visit],
+    visits: Cow<'a, [Visit]>,
     /// By chunk, its blocks.
     pieces: Vec<&'a [Piece]>,
     /// By chunk, bytes that come from another rank on the way forward, and on the way back.
@@ -238,12 +239,15 @@ impl<'a> Kind<'a> {
         };
         let is_outside = |&&(of, _): &&(&str, u64)| [kind::COMMUNICATION, kind::RESERVED].contains(&of);
         let memory = &built.memory[stage as usize];
+        let (lending, visits) = (Lending::of(moves, stage), &order.stages[stage as usize]);
+        let is_alone = lending.trips.is_empty() && !ranks.need_run(built);
+        let shortened = is_alone.then(|| order.shortened_stage(stage)).flatten();
         Self {
             first: stage,
-            visits: &order.stages[stage as usize],
+            visits: shortened.map_or(Cow::Borrowed(visits), Cow::Owned),
             pieces: ranks.pieces(stage).collect(),
             crosses: (0..chain.chunks).map(|chunk| crosses(chain.position(stage, chunk))).collect(),
-            lending: Lending::of(moves, stage),
+            lending,
             waits: memory.waits,
             capacity: memory.capacity,
             outside: memory.persistent.iter().filter(is_outside).copied().collect(),

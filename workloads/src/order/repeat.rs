@@ -27,9 +27,8 @@ impl Order {
     pub fn shortened(&self) -> Option<Self> {
         let repeats: Vec<Repeats> =
             self.stages.iter().map(|visits| Repeats::of(visits)).collect::<Option<_>>()?;
-        let most =
-            self.stages.iter().map(|visits| under_way(visits)).max()?.div_ceil(self.shape.chain.chunks);
-        let spare = |repeats: &Repeats| (repeats.later * repeats.times).saturating_sub(ROUNDS * most);
+        let most = self.stages.iter().map(|visits| under_way(visits)).max()?;
+        let spare = |repeats: &Repeats| repeats.spare(most.div_ceil(self.shape.chain.chunks));
         let together = repeats.iter().map(|repeats| repeats.later).fold(1, lcm);
         let less = repeats.iter().map(spare).min()? / together * together;
         let shape = Shape { micro_batches: self.shape.micro_batches - less, ..self.shape };
@@ -37,6 +36,16 @@ impl Order {
             self.stages.iter().zip(&repeats).map(|(visits, repeats)| repeats.without(visits, less)).collect();
         let shortened = Self { shape, stages };
         (less > 0 && shortened.is_complete()).then_some(shortened)
+    }
+
+    /// What a stage executes, with fewer repeats of its own, however many the other stages need: what it asks of an allocator
+    /// hangs on nothing that they do. `None`: nothing would be left out.
+    pub fn shortened_stage(&self, stage: u32) -> Option<Vec<Visit>> {
+        let visits = self.stages.get(stage as usize)?;
+        let repeats = Repeats::of(visits)?;
+        let spare = repeats.spare(under_way(visits).div_ceil(self.shape.chain.chunks));
+        let less = spare / repeats.later * repeats.later;
+        (less > 0).then(|| repeats.without(visits, less))
     }
 
     /// Whether every micro-batch is executed once in every phase of every chunk, in order.
@@ -54,6 +63,11 @@ impl Order {
 }
 
 impl Repeats {
+    /// Micro-batches that repeat beyond [`ROUNDS`] of those under way.
+    fn spare(&self, under_way: u32) -> u32 {
+        (self.later * self.times).saturating_sub(ROUNDS * under_way)
+    }
+
     /// Those of most visits; `None`: less than half of them recur.
     fn of(visits: &[Visit]) -> Option<Self> {
         let middle = visits.len() / 2;

@@ -196,6 +196,15 @@ fn a_step_with_fewer_repeats_is_that_of_fewer_micro_batches() {
                     "{schedule:?} on {stages}"
                 );
                 assert_eq!(shortened, of(shortened.shape.micro_batches), "{schedule:?} on {stages}");
+                for stage in 0..stages {
+                    let Some(alone) = whole.shortened_stage(stage) else { continue };
+                    let least = alone.iter().map(|visit| visit.micro_batch + 1).max().unwrap_or(0);
+                    let executed = &of(least.next_multiple_of(stages)).stages[stage as usize];
+                    assert!(least <= shortened.shape.micro_batches, "{schedule:?} on {stages}");
+                    if least % stages == 0 {
+                        assert_eq!(&alone, executed, "{schedule:?} on {stages}");
+                    }
+                }
             }
         }
     }
