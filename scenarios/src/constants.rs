@@ -8,7 +8,8 @@ use hw_models::collectives::CollectiveCatalogue;
 use hw_models::copies::CopyCatalogue;
 use hw_models::host::HostCosts;
 use hw_models::kernels::{KernelCatalogue, KernelClass, Spread};
-use workloads::memo::Memo;
+use hw_models::machine::{Machine, MachineError, Settings};
+use workloads::memo::{Memo, Recent};
 
 use crate::catalogue;
 
@@ -18,6 +19,7 @@ use crate::catalogue;
 pub(crate) struct Constants {
     overlay: Option<Arc<Overlay>>,
     memo: Arc<Memo>,
+    machines: Arc<Recent<Settings, Machine>>,
 }
 
 impl PartialEq for Constants {
@@ -29,7 +31,7 @@ impl PartialEq for Constants {
 impl Constants {
     /// Those of an overlay.
     pub(crate) fn of(overlay: Overlay) -> Self {
-        Self { overlay: Some(Arc::new(overlay)), memo: Arc::default() }
+        Self { overlay: Some(Arc::new(overlay)), ..Self::default() }
     }
 
     /// What was laid over the catalogue.
@@ -40,6 +42,15 @@ impl Constants {
     /// Memory of the plans that use them.
     pub(crate) fn memo(&self) -> &Memo {
         &self.memo
+    }
+
+    /// The machine that settings describe.
+    ///
+    /// # Errors
+    /// All that is wrong with the description.
+    pub(crate) fn machine(&self, settings: &Settings) -> Result<Arc<Machine>, Vec<MachineError>> {
+        let make = || Ok((settings.clone(), Machine::of(self.devices(), settings)?));
+        self.machines.get(|known| known == settings, make)
     }
 
     fn all(&self) -> &Overlay {

@@ -1,14 +1,19 @@
-//! Costs of kernels and verified schedules that plans leave for those that come after.
+//! The memory of plans before: costs of kernels, models on their stages, verified schedules.
 //!
-//! A search prices each work once, and realises once what differs in its placement alone. Whatever
-//! is built is the same without.
+//! A search prices each work once, and lays and realises once what differs in its placement alone.
+//! Whatever is built is the same without.
+
+mod recent;
 
 use crate::hardware::Devices;
-use crate::plan::Schedules;
+use crate::plan::{LaidTransformers, Schedules};
+
+pub use recent::Recent;
 
 /// The memory of plans with one catalogue.
 #[derive(Debug, Default)]
 pub struct Memo {
     pub(crate) devices: Devices,
+    pub(crate) laid: LaidTransformers,
     pub(crate) schedules: Schedules,
 }

@@ -3,7 +3,6 @@
 
 use sim_core::fixed::Rate;
 use sim_core::id::StreamId;
-use sim_core::platform::Platform;
 use sim_core::program::{Activity, Affine, Op, Program, StartState};
 use sim_core::{Options, simulate};
 
@@ -38,9 +37,9 @@ pub fn rates_at_once(machine: &Machine, streams: &[CopyStream]) -> Result<Vec<f6
 /// # Errors
 /// If nothing joins two parts.
 pub fn rate_beside(machine: &Machine, streams: &[CopyStream], timed: usize) -> Result<f64, NoRoute> {
-    let (mut platform, mut program) = (Platform::default(), Program::default());
+    let mut program = Program::default();
     let cause = program.cause("copies");
-    let resources = machine.platform(&mut platform, None, |_: ResourceKind| cause);
+    let (mut platform, resources) = machine.platform(None, |_: ResourceKind| cause);
     let mut transfers = Transfers::new(machine, cause);
     for (number, stream) in streams.iter().enumerate() {
         let route = match stream.stops[..] {

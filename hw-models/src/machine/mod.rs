@@ -40,12 +40,14 @@ pub use settings::{
 pub use transfers::{Transfers, join};
 
 use std::ops::RangeInclusive;
+use std::sync::OnceLock;
 
 use crate::catalogue::{Catalogue, Gpu, LinkKind, Ssd, look_up};
 
 use degrade::Slowed;
 use fabric::FabricPlan;
 use graph::NodeGraph;
+use resources::Alone;
 
 /// The most GPUs of a machine.
 pub const GPUS_MAX: u32 = 131_072;
@@ -59,6 +61,8 @@ pub struct Machine {
     slowed: Slowed,
     /// Whether names begin with `node[i].`; spelled-out parts have the names they were given.
     numbered_nodes: bool,
+    /// Its resources on a platform, found once.
+    alone: OnceLock<Alone>,
 }
 
 impl Machine {
@@ -88,8 +92,8 @@ impl Machine {
         if let (Some(graph), Ok(())) = (graph, &size) {
             let network = fabric.as_ref().ok().cloned().flatten();
             let slowed = Slowed::default();
-            let mut machine =
-                Self { graph, nodes: spec.nodes(), fabric: network, slowed, numbered_nodes: true };
+            let (nodes, alone) = (spec.nodes(), OnceLock::new());
+            let mut machine = Self { graph, nodes, fabric: network, slowed, numbered_nodes: true, alone };
             // Where the network is not known, nor are its parts.
             let known = |line: &&Degrade| fabric.is_ok() || !line.name().contains("fabric.");
             errors.extend(machine.degrade(spec.degrade.iter().filter(known)));
@@ -121,8 +125,8 @@ impl Machine {
                 return Err(errors);
             }
         };
-        let mut machine =
-            Self { graph, nodes: 1, fabric: None, slowed: Slowed::default(), numbered_nodes: false };
+        let (slowed, alone) = (Slowed::default(), OnceLock::new());
+        let mut machine = Self { graph, nodes: 1, fabric: None, slowed, numbered_nodes: false, alone };
         errors.extend(machine.degrade(&spec.degrade));
         if errors.is_empty() { Ok(machine) } else { Err(errors) }
     }

@@ -10,7 +10,7 @@ use sim_core::platform::{Bucket, Demand, Platform};
 use crate::catalogue::LinkKind;
 
 use super::part::PartKind;
-use super::{Link, Machine, Route};
+use super::{DirectedLink, Link, Machine, Route};
 
 /// What an engine resource stands for; time lost on it counts under a cause of the caller's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,29 +43,58 @@ pub struct GpuResources {
     pub sms: PoolId,
 }
 
+/// A machine alone on a platform, where time lost counts under no cause of anybody's.
+#[derive(Clone, Debug)]
+pub(super) struct Alone {
+    platform: Platform,
+    resources: MachineResources,
+    /// By fluid.
+    kinds: Vec<ResourceKind>,
+}
+
 impl Machine {
-    /// Adds the machine to a platform. `gpu_memory` is the capacity of every GPU's store in bytes, if not what the
-    /// catalogue leaves ([`crate::catalogue::Gpu::usable_bytes`]). `cause` says what time lost on a resource counts under.
+    /// A platform with the machine on it. `gpu_memory` is the capacity of every GPU's store in
+    /// bytes, if not what the catalogue leaves ([`crate::catalogue::Gpu::usable_bytes`]). `cause`
+    /// says what time lost on a resource counts under.
     pub fn platform(
         &self,
-        platform: &mut Platform,
         gpu_memory: Option<u64>,
         cause: impl Fn(ResourceKind) -> CauseId,
-    ) -> MachineResources {
-        let mut resources = MachineResources::default();
+    ) -> (Platform, MachineResources) {
+        let Alone { platform, resources, kinds } = self.alone.get_or_init(|| self.alone());
+        let (mut platform, resources) = (platform.clone(), resources.clone());
+        for (fluid, &kind) in platform.fluids.iter_mut().zip(kinds) {
+            fluid.cause = cause(kind);
+        }
+        if let Some(capacity) = gpu_memory {
+            for gpu in &resources.gpus {
+                platform.stores[gpu.memory.index()].capacity = capacity;
+            }
+        }
+        (platform, resources)
+    }
+
+    /// Its resources on every platform that [`Machine::platform`] begins.
+    pub fn resources(&self) -> &MachineResources {
+        &self.alone.get_or_init(|| self.alone()).resources
+    }
+
+    fn alone(&self) -> Alone {
+        let (mut platform, mut resources) = (Platform::default(), MachineResources::default());
+        let mut kinds = Vec::new();
+        let mut fluid = |platform: &mut Platform, name, bytes_per_s, kind| {
+            kinds.push(kind);
+            platform.fluid(name, bytes_per_s, CauseId(0))
+        };
         let names: Vec<String> = self.parts().map(|part| self.part(part).name).collect();
         for index in 0..self.gpus() {
             let (_, model) = &self.graph.gpus[(index % self.gpus_per_node()) as usize];
             let name = &names[self.gpu(index).index()];
+            let bytes_per_s = model.bandwidth_gb_per_s * 1e9;
             resources.gpus.push(GpuResources {
-                hbm: platform.fluid(
-                    format!("{name}.hbm"),
-                    model.bandwidth_gb_per_s * 1e9,
-                    cause(ResourceKind::GpuMemory),
-                ),
+                hbm: fluid(&mut platform, format!("{name}.hbm"), bytes_per_s, ResourceKind::GpuMemory),
                 sms: platform.pool(format!("{name}.sms"), model.sms),
-                memory: platform
-                    .store(format!("{name}.memory"), gpu_memory.unwrap_or_else(|| model.usable_bytes())),
+                memory: platform.store(format!("{name}.memory"), model.usable_bytes()),
             });
         }
         for id in self.links() {
@@ -74,8 +103,8 @@ impl Machine {
             resources.links.push(if shared == id {
                 let name =
                     [names[link.from.index()].as_str(), " -> ", names[link.to.index()].as_str()].concat();
-                let fluid =
-                    platform.fluid(name, self.carried(id, &link), cause(ResourceKind::Link(link.kind)));
+                let kind = ResourceKind::Link(link.kind);
+                let fluid = fluid(&mut platform, name, self.carried(id, &link), kind);
                 platform.fluids[fluid.index()].bucket = self.write_cache(&link);
                 fluid
             } else {
@@ -88,7 +117,7 @@ impl Machine {
                 resources.stores.insert(id.0, platform.store(part.name, capacity));
             }
         }
-        resources
+        Alone { platform, resources, kinds }
     }
 
     /// Writes of a drive are faster while its cache lasts. What is in the cache goes to its place at the sustained rate
@@ -103,12 +132,13 @@ impl Machine {
 
     /// What a transfer gets when nothing else is on its links (byte/s); infinite within a part.
     pub fn bytes_per_s(&self, route: &Route) -> f64 {
-        let mut crossings: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
-        for &link in &route.links {
-            let rate = self.link(link).bytes_per_s;
-            crossings.entry(self.shared_direction(link).0).or_insert((0.0, rate)).0 += 1.0;
-        }
-        crossings.values().map(|(times, rate)| rate / times).fold(f64::INFINITY, f64::min)
+        let crossed = route.links.iter().map(|&id| {
+            let link = self.link(id);
+            (self.canonical(id, link.half_duplex), link.bytes_per_s)
+        });
+        let crossed: Vec<(DirectedLink, f64)> = crossed.collect();
+        let times = |link: DirectedLink| crossed.iter().filter(|&&(other, _)| other == link).count() as f64;
+        crossed.iter().map(|&(link, rate)| rate / times(link)).fold(f64::INFINITY, f64::min)
     }
 }
 

@@ -155,9 +155,9 @@ fn alone(
     machine: &Machine,
     add: impl FnOnce(Added<'_>, On<'_, '_>, CauseId) -> Result<StreamId, NoRoute>,
 ) -> Result<f64, NoRoute> {
-    let (mut platform, mut program) = (Platform::default(), Program::default());
+    let mut program = Program::default();
     let cause = program.cause("storage");
-    let resources = machine.platform(&mut platform, None, |_: ResourceKind| cause);
+    let (mut platform, resources) = machine.platform(None, |_: ResourceKind| cause);
     let mut storage = Storage::new(machine, cause);
     let last = add((&mut platform, &mut program), (machine, &resources, &mut storage), cause)?;
     let run = simulate(&platform, &program, &StartState::default(), &Options::default());

@@ -35,9 +35,9 @@ pub fn seconds_at_once(
     copies: &CopyCatalogue,
     transfers: &[Transfer<'_>],
 ) -> Result<Vec<f64>, NoRoute> {
-    let (mut platform, mut program) = (Platform::default(), Program::default());
+    let mut program = Program::default();
     let cause = program.cause("storage");
-    let resources = machine.platform(&mut platform, None, |_: ResourceKind| cause);
+    let (mut platform, resources) = machine.platform(None, |_: ResourceKind| cause);
     let mut under_way = UnderWay { machine, copies, resources, storage: Storage::new(machine, cause) };
     let streams = transfers
         .iter()

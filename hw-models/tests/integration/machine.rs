@@ -10,7 +10,6 @@ use hw_models::machine::{
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 use sim_core::id::CauseId;
-use sim_core::platform::Platform;
 
 pub(crate) static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(super::catalogue::catalogue);
 
@@ -210,9 +209,7 @@ fn geforce_cards_pass_through_host_memory_twice() {
         stops(&machine, &route),
         ["node[0].gpu[0]", "node[0].socket[0]", "node[0].memory[0]", "node[0].socket[0]", "node[0].gpu[1]"]
     );
-    let mut platform = Platform::default();
-    let resources = machine.platform(&mut platform, None, |_| CauseId(0));
-    let demands = resources.demands(&route);
+    let demands = machine.resources().demands(&route);
     let twice: Vec<f64> = demands.iter().map(|demand| f64::from(demand.coefficient.0) / 16384.0).collect();
     assert_eq!(twice, [1.0, 2.0, 1.0], "written and read on one memory");
 }
@@ -390,8 +387,7 @@ fn a_machine_of_16_384_gpus_stores_one_node() {
 #[test]
 fn the_engine_gets_a_fluid_for_every_memory_and_direction() {
     let machine = machine("dgx-a100-40g", 1);
-    let mut platform = Platform::default();
-    let resources = machine.platform(&mut platform, None, |kind| match kind {
+    let (platform, resources) = machine.platform(None, |kind| match kind {
         ResourceKind::GpuMemory => CauseId(1),
         ResourceKind::Link(_) => CauseId(2),
     });
@@ -408,7 +404,7 @@ fn the_engine_gets_a_fluid_for_every_memory_and_direction() {
         assert!((fluid.capacity.units_per_second() / machine.capacity(id) - 1.0).abs() < 1e-6);
     }
     assert_eq!(resources.stores.len(), 2, "two memories");
-    let capped = machine.platform(&mut platform, Some(1 << 30), |_| CauseId(0));
+    let (platform, capped) = machine.platform(Some(1 << 30), |_| CauseId(0));
     assert_eq!(platform.stores[capped.gpus[0].memory.index()].capacity, 1 << 30);
 }
 

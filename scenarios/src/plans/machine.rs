@@ -1,5 +1,7 @@
 //! The machine of a scenario.
 
+use std::sync::Arc;
+
 use hw_models::kernels::{Flash, Libraries};
 use hw_models::machine::Machine;
 use workloads::diagnostic::Diagnostic;
@@ -12,9 +14,9 @@ use crate::schema::{Attention, Scenario, Share};
 ///
 /// # Errors
 /// What the check of the scenario would have found.
-pub(crate) fn of(scenario: &Scenario) -> Result<Machine, PlanError> {
+pub(crate) fn of(scenario: &Scenario) -> Result<Arc<Machine>, PlanError> {
     let invalid = |problem| Diagnostic::sentence("machine", problem);
-    match scenario.machine.as_ref().map(|settings| Machine::of(scenario.constants.devices(), settings)) {
+    match scenario.machine.as_ref().map(|settings| scenario.constants.machine(settings)) {
         Some(Ok(machine)) => Ok(machine),
         Some(Err(errors)) => {
             Err(PlanError::Invalid(errors.iter().map(|error| invalid(error.to_string())).collect()))

@@ -12,7 +12,6 @@ mod pipelining;
 pub(crate) mod profiled;
 pub(crate) mod transformer;
 
-use hw_models::machine::Machine;
 use workloads::limits;
 use workloads::memory::Ranks;
 use workloads::placement::{Extent, Placement};
@@ -79,17 +78,15 @@ pub(crate) fn built(scenario: &Scenario, room: &Room) -> Result<Built, PlanError
     }
 }
 
-/// Finds what keeps a scenario from being built, as far as that can be told without building it. `machine` is its own.
+/// Finds what keeps a scenario from being built, as far as that can be told without building it.
 ///
 /// # Errors
 /// Every error of [`built`] but memory that is too small, which is a result.
-pub(crate) fn check(scenario: &Scenario, machine: Option<&Machine>) -> Result<(), PlanError> {
-    let hardware = machine.map(|machine| machine::hardware(machine, scenario));
-    match (Plan::of(scenario)?, hardware) {
-        (Plan::Profiled(plan), _) => limits::validate(&plan).map_err(PlanError::Invalid),
-        (Plan::Transformer(plan), Some(hardware)) => check_on(&plan, &hardware),
-        (Plan::Layers(plan), Some(hardware)) => check_layered_on(&plan, &hardware),
-        (Plan::Transformer(_) | Plan::Layers(_), None) => machine::of(scenario).map(drop),
+pub(crate) fn check(scenario: &Scenario) -> Result<(), PlanError> {
+    match Plan::of(scenario)? {
+        Plan::Profiled(plan) => limits::validate(&plan).map_err(PlanError::Invalid),
+        Plan::Transformer(plan) => check_on(&plan, &machine::hardware(&*machine::of(scenario)?, scenario)),
+        Plan::Layers(plan) => check_layered_on(&plan, &machine::hardware(&*machine::of(scenario)?, scenario)),
     }
 }
 
@@ -120,7 +117,9 @@ pub(crate) fn placed(scenario: &Scenario) -> Option<(Extent, Placement)> {
 pub(crate) fn allocating(scenario: &Scenario, built: &Built) -> Result<Ranks, Option<String>> {
     let ranks = match Plan::of(scenario).map_err(|_| None)? {
         Plan::Profiled(_) => return Err(None),
-        Plan::Transformer(plan) => Ranks::of_transformer(&plan).map_err(|_| None)?,
+        Plan::Transformer(plan) => {
+            Ranks::of_transformer(&plan, Some(scenario.constants.memo())).map_err(|_| None)?
+        }
         Plan::Layers(plan) => Ranks::of_layers(&plan),
     };
     ranks.check(built).map_err(|reason| Some(reason.to_string()))?;

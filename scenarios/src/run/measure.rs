@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 use reports::summary::{DevicePeak, LinkUse, RankTime, ResourceUse, RunSummary};
-use sim_core::id::{CauseId, FluidId};
+use sim_core::id::FluidId;
 use sim_core::noise::{Noise, Pause};
 use sim_core::outcome::{ByCause, Run};
-use sim_core::platform::{Fluid, Platform};
+use sim_core::platform::Fluid;
 use sim_core::time::Time;
 use workloads::lower::{Lowered, RankIds};
 use workloads::names::{cause, kind};
@@ -245,13 +245,12 @@ impl Measured<'_> {
         /// The most that are told.
         const SHOWN: usize = 32;
         let Ok(machine) = plans::machine::of(self.scenario) else { return Vec::new() };
-        // The machine comes first on every platform, so that its fluids have the numbers of one alone.
-        let alone = machine.platform(&mut Platform::default(), None, |_| CauseId(0));
+        let fluids = &machine.resources().links;
         // Both directions of a half-duplex link are one.
         let mut told = BTreeSet::new();
-        let once = machine.links().filter(|link| told.insert(alone.links[link.index()]));
+        let once = machine.links().filter(|link| told.insert(fluids[link.index()]));
         let used = once.map(|link| {
-            let ResourceUse { name, bytes, utilisation } = self.used(alone.links[link.index()]);
+            let ResourceUse { name, bytes, utilisation } = self.used(fluids[link.index()]);
             let kind = link_kind(machine.link(link).kind);
             LinkUse { name, kind, bytes, utilisation: utilisation.unwrap_or(f64::NAN) }
         });

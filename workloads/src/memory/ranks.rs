@@ -5,6 +5,7 @@ use crate::diagnostic::Diagnostic;
 use crate::graph::OpGraph;
 use crate::graph::cut::{Cut, Piece};
 use crate::graph::operator::OperatorList;
+use crate::memo::Memo;
 use crate::model::laid::Laid;
 use crate::model::transformer::{DataParallel, ShardedTransformer, Sharding, States, Step};
 use crate::names::kind;
@@ -53,16 +54,16 @@ pub(super) enum Gradients {
 }
 
 impl Ranks {
-    /// Ranks of a transformer.
+    /// Ranks of a transformer, whose model on its stages `memo` may know.
     ///
     /// # Errors
     /// What is wrong with the model or its split.
-    pub fn of_transformer(plan: &TransformerPlan) -> Result<Self, Vec<Diagnostic>> {
+    pub fn of_transformer(plan: &TransformerPlan, memo: Option<&Memo>) -> Result<Self, Vec<Diagnostic>> {
         let model = ShardedTransformer::new(&plan.model, &plan.execution)?;
         let chain = plan.deployment.pipelining.schedule.chain(plan.execution.split.stages);
         let boundary = model.boundary(plan.scatter_gather);
         let (states, data) = (plan.execution.states, plan.data_parallel());
-        let (laid, exchanges) = plan.lay(&model, chain);
+        let (laid, exchanges) = plan.lay(&model, chain, memo);
         let cut = plan.cut(&model, chain);
         Ok(Self {
             chain,

@@ -38,8 +38,8 @@ impl Order {
         (less > 0 && shortened.is_complete()).then_some(shortened)
     }
 
-    /// What a stage executes, with fewer repeats of its own, however many the other stages need: what it asks of an allocator
-    /// hangs on nothing that they do. `None`: nothing would be left out.
+    /// Visits of a stage with fewer repeats of its own, however many the other stages need: requests
+    /// for memory hang on nothing that they do. `None`: nothing would be left out.
     pub fn shortened_stage(&self, stage: u32) -> Option<Vec<Visit>> {
         let visits = self.stages.get(stage as usize)?;
         let repeats = Repeats::of(visits)?;

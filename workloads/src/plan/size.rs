@@ -26,7 +26,7 @@ pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
     let Some(model) = model.filter(|_| chain.chunks == plan.execution.split.chunks) else {
         return Estimate { visits: 0, activities: 0 };
     };
-    let (laid, exchanges) = plan.lay(&model, chain);
+    let (laid, exchanges) = plan.lay(&model, chain, None);
     estimate_laid((&laid, &exchanges), chain, plan.extent(), &plan.deployment)
 }
 

@@ -1,11 +1,14 @@
 //! Plans of transformers on machines: from dimensions, a split and a machine to what the engine takes.
 
+use std::convert::Infallible;
+
 use crate::chain::Chain;
 use crate::diagnostic::Diagnostic;
 use crate::exchange::Exchange;
 use crate::graph::cut::Cut;
 use crate::hardware::Hardware;
 use crate::limits;
+use crate::memo::{Memo, Recent};
 use crate::model::exchanged::exchange;
 use crate::model::hosted;
 use crate::model::laid::{Laid, lay};
@@ -18,7 +21,7 @@ use crate::placement::Extent;
 
 use super::deployed::Deployed;
 use super::deployment::Deployment;
-use super::{Built, PlanError, overlap};
+use super::{Built, Pipelining, PlanError, overlap};
 
 /// How a transformer is trained on a machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +43,9 @@ pub struct TransformerPlan {
     /// How its stages run on a machine.
     pub deployment: Deployment,
 }
+
+/// The models of the last plans on their stages.
+pub(crate) type LaidTransformers = Recent<TransformerPlan, (Laid, Vec<Exchange>)>;
 
 impl TransformerPlan {
     /// How many ranks it has.
@@ -77,7 +83,24 @@ impl TransformerPlan {
     }
 
     /// Its model on its stages, and what data-parallel ranks exchange beside the visits.
-    pub(crate) fn lay(&self, model: &ShardedTransformer, chain: Chain) -> (Laid, Vec<Exchange>) {
+    pub(crate) fn lay(
+        &self,
+        model: &ShardedTransformer,
+        chain: Chain,
+        memo: Option<&Memo>,
+    ) -> (Laid, Vec<Exchange>) {
+        let Some(memo) = memo else { return self.laid(model, chain) };
+        // The check, the plan and its allocator ask for it, as do plans otherwise deployed.
+        let Pipelining { micro_batches, .. } = self.deployment.pipelining;
+        let pipelining = self.deployment.pipelining.clone();
+        let deployment = Deployment { pipelining, ..Deployment::new(micro_batches) };
+        let key = Self { deployment, ..self.clone() };
+        let make = || Ok::<_, Infallible>((key.clone(), self.laid(model, chain)));
+        let Ok(laid) = memo.laid.get(|known| *known == key, make);
+        (*laid).clone()
+    }
+
+    fn laid(&self, model: &ShardedTransformer, chain: Chain) -> (Laid, Vec<Exchange>) {
         let data = self.data_parallel();
         let boundary = model.boundary(self.scatter_gather);
         let update = |stage| model.update(&parameters(model, chain, stage), &data);
@@ -117,7 +140,7 @@ fn deployed<'a>(plan: &'a TransformerPlan, hardware: &Hardware<'_>) -> Result<De
     let updated = |stage| model.updated(&parameters(&model, chain, stage), &data);
     let updated: Vec<u64> = (0..chain.stages).map(updated).collect();
     limits::host_groups(&plan.deployment.pipelining, &updated).map_err(PlanError::Invalid)?;
-    let (mut laid, exchanges) = plan.lay(&model, chain);
+    let (mut laid, exchanges) = plan.lay(&model, chain, hardware.memo);
     let states = (plan.execution.states, MOMENTS);
     let updates = hosted::updates(&mut laid, &exchanges, data.hosted, states, &updated);
     let boundary = model.boundary(plan.scatter_gather);

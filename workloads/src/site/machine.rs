@@ -66,8 +66,7 @@ impl Job<'_> {
         arrays: &BTreeMap<u32, Vec<Array>>,
         channels: &[ChannelSpec],
     ) -> Result<Site, NoRoute> {
-        let mut platform = Platform::default();
-        let resources = self.machine.platform(&mut platform, Some(self.capacity), cause_of);
+        let (platform, resources) = self.machine.platform(Some(self.capacity), cause_of);
         let (beside, rings) = (self.ranks_by_memory(), BTreeMap::new());
         let mut building = Building { job: self, platform, resources, beside, rings };
         let ranks = (0..self.extent.stages)

@@ -42,8 +42,7 @@ impl Check<'_> {
         if !self.findings.is_empty() || known.knows(scenario) {
             return;
         }
-        let machine = self.machine.take();
-        match plans::check(scenario, machine.as_ref()) {
+        match plans::check(scenario) {
             Ok(()) => known.remember(scenario),
             Err(PlanError::Invalid(found)) => {
                 found.into_iter().for_each(|found| self.unbuildable(scenario, found));

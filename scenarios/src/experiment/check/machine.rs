@@ -1,5 +1,7 @@
 //! Whether a machine can be built, and where its description is wrong.
 
+use std::sync::Arc;
+
 use hw_models::machine::{Machine, Place};
 use workloads::diagnostic::split;
 
@@ -10,8 +12,12 @@ use crate::text::node::{Node, Value};
 
 impl Check<'_> {
     /// The machine, if nothing is wrong with it.
-    pub(super) fn machine(&mut self, settings: &schema::Machine, constants: &Constants) -> Option<Machine> {
-        let built = Machine::of(constants.devices(), settings);
+    pub(super) fn machine(
+        &mut self,
+        settings: &schema::Machine,
+        constants: &Constants,
+    ) -> Option<Arc<Machine>> {
+        let built = constants.machine(settings);
         for error in built.as_ref().err().into_iter().flatten() {
             let found = |name| find(self.tree.child("machine")?, name);
             let path = match &error.place {

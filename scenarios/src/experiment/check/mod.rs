@@ -16,7 +16,6 @@ mod transformer;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use hw_models::machine::Machine;
 use workloads::diagnostic::Diagnostic;
 use workloads::passes::{Around, ModelKind};
 
@@ -47,8 +46,8 @@ pub(super) fn check(
     (examples, read): (&[Path], bool),
     named: &Named,
 ) -> (Derived, Vec<Finding>) {
-    let (derived, findings, machine) = Default::default();
-    let mut check = Check { tree, examples, named, derived, findings, machine };
+    let (derived, findings) = Default::default();
+    let mut check = Check { tree, examples, named, derived, findings };
     check.calibrated(scenario);
     match scenario.model {
         Model::ProfiledPipeline(_) => check.profiled(scenario),
@@ -69,8 +68,6 @@ struct Check<'a> {
     named: &'a Named,
     derived: Derived,
     findings: Vec<Finding>,
-    /// The machine, where there is one without faults.
-    machine: Option<Machine>,
 }
 
 impl Check<'_> {

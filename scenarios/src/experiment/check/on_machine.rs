@@ -37,7 +37,6 @@ impl Check<'_> {
             self.limit(scenario, machine);
             self.storage(scenario, machine);
         }
-        self.machine = machine;
     }
 
     /// Matrix products hold some of the peak, and no more than all of it.

@@ -4,8 +4,7 @@
 use hw_models::catalogue::CopyRates;
 use hw_models::machine::{GpuResources, copy_ways, end_with, held, repeated};
 use serde::{Deserialize, Serialize};
-use sim_core::id::{CauseId, StreamId};
-use sim_core::platform::Platform;
+use sim_core::id::StreamId;
 use sim_core::program::{Activity, Affine, Op, Slot};
 use sim_core::time::Time;
 use workloads::lower::Lowered;
@@ -79,9 +78,7 @@ impl Background {
         let class = scenario.constants.devices().links.get(&gpu.pcie.class);
         let class = class.ok_or_else(|| format!("the catalogue has no link `{}`", gpu.pcie.class))?;
         let link = class.copied(gpu.pcie.lanes);
-        // The machine comes first on every platform: its resources have the numbers of one alone.
-        let resources = machine.platform(&mut Platform::default(), None, |_| CauseId(0));
-        Ok(AtGpu { background: self, gpu: resources.gpus[0], link })
+        Ok(AtGpu { background: self, gpu: machine.resources().gpus[0], link })
     }
 }
 

@@ -33,7 +33,7 @@ fn all_ask_as_if_each_were_walked() {
 }
 
 fn check(plan: &TransformerPlan) {
-    let (ranks, order) = (Ranks::of_transformer(plan).unwrap(), order(plan));
+    let (ranks, order) = (Ranks::of_transformer(plan, None).unwrap(), order(plan));
     for placeholder in [Placeholder::None, Placeholder::Fresh, Placeholder::Kept] {
         let framework = Framework { workspace: 0, placeholder };
         for stage in 0..plan.execution.split.stages {

@@ -57,7 +57,7 @@ fn segments_follow_what_the_device_has_returned() {
     let plan = limited(GatherLimit::None, 1);
     let (all, root) = parameters(&plan);
     let layer = 2 * (all - root) / 4;
-    let ranks = Ranks::of_transformer(&plan).unwrap();
+    let ranks = Ranks::of_transformer(&plan, None).unwrap();
     assert!(ranks.lends());
     let built = world.build(&plan).unwrap();
     let reserved = |returned: &[memory::Recorded]| {

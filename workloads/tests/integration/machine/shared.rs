@@ -90,7 +90,7 @@ fn ranks_of_a_group_have_larger_parts() {
     let tensors = |sharing| {
         let overlap = fsdp(1, 1, true);
         let plan = TransformerPlan { sharing, ..eight(Sharding::Parameters, overlap, 2) };
-        let list = Ranks::of_transformer(&plan).unwrap().training(&order(&plan), (0, 0), &NOTHING);
+        let list = Ranks::of_transformer(&plan, None).unwrap().training(&order(&plan), (0, 0), &NOTHING);
         [kind::PARAMETERS, kind::GRADIENTS, kind::OPTIMIZER, kind::GATHERED].map(|of| bytes(&list, of).0)
     };
     let (all, groups) = (tensors(None), tensors(Some(4)));
@@ -128,7 +128,7 @@ fn tensors_are_about_as_many_bytes_as_storages() {
     for plan in shared.chain(with_hosts()) {
         let world = World::dgx_a100(1).roomy();
         let built = world.build(&plan).unwrap();
-        let ranks = Ranks::of_transformer(&plan).unwrap();
+        let ranks = Ranks::of_transformer(&plan, None).unwrap();
         let of_tensors = |returned: &[Recorded]| {
             let used = ranks.usage(&built, returned, &NOTHING, &Default::default()).unwrap();
             let outside: u64 = used[0].outside.iter().map(|(_, bytes)| bytes).sum();
@@ -163,7 +163,7 @@ fn with_hosts() -> impl Iterator<Item = TransformerPlan> {
 #[test]
 fn what_hosts_keep_is_not_on_the_gpu() {
     for plan in with_hosts() {
-        let list = Ranks::of_transformer(&plan).unwrap().training(&order(&plan), (0, 0), &NOTHING);
+        let list = Ranks::of_transformer(&plan, None).unwrap().training(&order(&plan), (0, 0), &NOTHING);
         let pipelining = &plan.deployment.pipelining;
         let away =
             pipelining.techniques.zero_infinity.as_ref().is_some_and(|kept| kept.parameters.are_away());

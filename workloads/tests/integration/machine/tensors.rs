@@ -89,7 +89,7 @@ fn a_v_passes_tensors_between_chunks_of_a_rank_without_a_message() {
     let mut folded = plan(gpt(4), [2, 1, 1], 1);
     folded.execution.split.chunks = 2;
     folded.deployment.pipelining.schedule = PipelineSchedule::ZbV;
-    let list = Ranks::of_transformer(&folded).unwrap().step(&order, 0, &NOTHING);
+    let list = Ranks::of_transformer(&folded, None).unwrap().step(&order, 0, &NOTHING);
     assert_eq!(held(&list.requests), []);
     assert!((0..list.requests.len()).all(|n| list.executing(n).is_none_or(|op| op.operator != "receive")));
 }
@@ -252,7 +252,7 @@ fn peaks_of_megatron_on_eight_gpus_are_as_measured() {
         (plan.data, plan.sharding) = (data, Sharding::Optimizer);
         plan.execution.fusion.cross_entropy = CrossEntropy::Fused;
         let framework = Framework { workspace, placeholder: Placeholder::Kept };
-        let ranks = Ranks::of_transformer(&plan).unwrap();
+        let ranks = Ranks::of_transformer(&plan, None).unwrap();
         for (stage, &(allocated, reserved)) in (0u32..).zip(measured) {
             for (copy, &reserved) in (0u32..).zip(reserved) {
                 let list = ranks.training(&order(&plan), (stage, copy), &framework);
@@ -325,7 +325,7 @@ fn rank(plan: &TransformerPlan, stage: u32) -> RankList {
 
 /// The list of a rank of a plan whose order follows a rule.
 pub(super) fn rank_of(plan: &TransformerPlan, stage: u32, framework: &Framework) -> RankList {
-    Ranks::of_transformer(plan).unwrap().step(&order(plan), stage, framework)
+    Ranks::of_transformer(plan, None).unwrap().step(&order(plan), stage, framework)
 }
 
 /// An order that follows a rule.
