@@ -1,7 +1,9 @@
 //! Copies between GPUs and host memories, alone and at once: each row is a machine and the copies that are under way on it.
 
 use calibration::split;
-use hw_models::copies::{Copy, CopyCost, CopyStream, Direction, HostMemory, rates_at_once};
+use hw_models::copies::{
+    Copy, CopyCatalogue, CopyCost, CopyParameters, CopyStream, Direction, HostMemory, rates_at_once,
+};
 use hw_models::machine::{Machine, PartId, PartKind};
 use indexmap::IndexMap;
 use sim_core::time::Time;
@@ -77,10 +79,17 @@ fn stream(machine: &Machine, copy: &str, bytes: u64) -> Result<CopyStream, Strin
     let stops = copy.split('>').map(part).collect::<Result<Vec<PartId>, _>>()?;
     let gpu = stops.iter().find_map(|&part| machine.gpu_model(part));
     let class = &gpu.ok_or_else(|| format!("`{copy}` is not from or to a GPU"))?.pcie.class;
-    let starts = catalogue::copies().get(class);
-    let starts = starts.ok_or_else(|| format!("nothing is known of copies over {class}"))?;
+    let starts = starts(catalogue::copies(), class)?;
     let from_gpu = machine.part(stops[0]).kind == PartKind::Gpu;
     let direction = if from_gpu { Direction::FromDevice } else { Direction::ToDevice };
     let cost = starts.cost(Copy { direction, memory: HostMemory::Pinned, synchronised: false });
     Ok(CopyStream { stops, bytes, cost })
+}
+
+/// Starts of copies over links of a class.
+///
+/// # Errors
+/// The class that nothing is known of.
+pub(super) fn starts<'a>(copies: &'a CopyCatalogue, class: &str) -> Result<&'a CopyParameters, String> {
+    copies.get(class).ok_or_else(|| format!("nothing is known of copies over {class}"))
 }

@@ -22,11 +22,9 @@ impl Setting {
     /// Why there is none, in a few words.
     pub(super) fn of(&self, inputs: &IndexMap<String, String>) -> Result<String, String> {
         let Self { column, and, divided_by, values } = self;
-        let of_column =
-            |column: &String| inputs.get(column).ok_or_else(|| format!("the table has no column `{column}`"));
-        let mut cell = of_column(column)?.clone();
+        let mut cell = of_column(inputs, column)?.to_owned();
         if let Some(other) = and {
-            cell = format!("{cell} {}", of_column(other)?);
+            cell = format!("{cell} {}", of_column(inputs, other)?);
         }
         if !values.is_empty() {
             let known = || values.keys().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ");
@@ -41,6 +39,14 @@ impl Setting {
             .map(|count| count.to_string())
             .ok_or_else(|| format!("`{column}` is {cell}, no multiple of {divisor}"))
     }
+}
+
+/// A cell of a row.
+///
+/// # Errors
+/// The column that the table lacks.
+pub(super) fn of_column<'a>(cells: &'a IndexMap<String, String>, column: &str) -> Result<&'a str, String> {
+    cells.get(column).map(String::as_str).ok_or_else(|| format!("the table has no column `{column}`"))
 }
 
 #[cfg(test)]

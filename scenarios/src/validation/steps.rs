@@ -10,7 +10,7 @@ use reports::validation;
 use serde_yaml::Mapping;
 
 use super::set::{Measured, Steps};
-use super::settings::Setting;
+use super::settings::{Setting, of_column};
 use super::{Judged, cells, embedded};
 use crate::expectation::Metric;
 use crate::experiment::load;
@@ -132,7 +132,7 @@ fn measurement(
     figure: &Measured,
 ) -> Result<(f64, validation::Unit), String> {
     let column = &figure.column;
-    let cell = cells.get(column).ok_or_else(|| format!("the table has no column `{column}`"))?;
+    let cell = of_column(cells, column)?;
     let number = cell.parse().ok().filter(|number: &f64| *number > 0.0 && number.is_finite());
     let (value, unit) = figure.unit.value();
     number

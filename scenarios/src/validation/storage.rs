@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::set::{Known, NotJudged};
+use super::settings::of_column;
 use super::{Judged, compared};
 use crate::catalogue;
 use crate::schema::Machine;
@@ -105,7 +106,7 @@ impl StorageTable {
 impl Transfers {
     fn compared(&self, machine: &Built, cells: &Cells) -> Result<[f64; 2], String> {
         let (bytes, measured) = (number(cells, "bytes")?, number(cells, "gb_per_s")? * 1e9);
-        let name = text(cells, "path")?;
+        let name = of_column(cells, "path")?;
         let path =
             catalogue::storage_paths().get(name).ok_or_else(|| format!("there is no path `{name}`"))?;
         let path = PathParameters {
@@ -124,7 +125,7 @@ impl Transfers {
             let end = machine.part_named(end).map_err(|error| error.to_string())?;
             Ok(Transfer { array: &array, way, end, bytes: bytes as u64, path: &path })
         };
-        let transfers = text(cells, "transfers")?.split_whitespace().map(transfer);
+        let transfers = of_column(cells, "transfers")?.split_whitespace().map(transfer);
         let transfers = transfers.collect::<Result<Vec<_>, String>>()?;
         let seconds = seconds_at_once(machine, catalogue::copies(), &transfers);
         let seconds = seconds.map_err(|error| error.to_string())?.into_iter().fold(0.0, f64::max);
@@ -159,7 +160,7 @@ impl States {
             )
         };
         let count = number(cells, "drives")? as usize;
-        let predicted = match text(cells, "phase")? {
+        let predicted = match of_column(cells, "phase")? {
             "step" => step(count)? / step(1)?,
             name => phase(name, count)?,
         };
@@ -171,12 +172,8 @@ fn drives(machine: &Built) -> impl Iterator<Item = PartId> + '_ {
     machine.parts().filter(|&part| machine.part(part).kind == PartKind::Ssd)
 }
 
-fn text<'a>(cells: &'a Cells, column: &str) -> Result<&'a str, String> {
-    cells.get(column).map(String::as_str).ok_or_else(|| format!("the table has no column `{column}`"))
-}
-
 fn number(cells: &Cells, column: &str) -> Result<f64, String> {
-    let cell = text(cells, column)?;
+    let cell = of_column(cells, column)?;
     let number = cell.parse::<f64>().ok().filter(|number| *number > 0.0 && number.is_finite());
     number.ok_or_else(|| format!("`{column}` is `{cell}`"))
 }

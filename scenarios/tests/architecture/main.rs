@@ -2,6 +2,7 @@
 
 mod prose;
 mod techniques;
+mod texts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

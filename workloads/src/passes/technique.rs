@@ -108,6 +108,12 @@ impl Around<'_> {
         }
     }
 
+    /// Refusal of a technique that moves activations, where they are no tensors.
+    pub(super) fn without_tensors(&self, path: &'static str) -> Option<Diagnostic> {
+        let refused = || self.foreign(path, "its activations are no tensors, and it has no host; remove it");
+        (self.model == ModelKind::Profile).then(refused)
+    }
+
     /// Refusal of a setting that has no meaning for the model.
     pub(super) fn foreign(&self, path: &'static str, remedy: &str) -> Diagnostic {
         Diagnostic::new(path, format!("`{path}` has no meaning for {}", self.model), remedy)

@@ -42,7 +42,7 @@ pub use launch::Launch;
 pub(crate) use schedules::Schedules;
 
 pub use layered::{LayeredPlan, build_layered_on, check_layered_on, estimate_layered};
-pub use overlap::{check_experts, check_groups, check_overlap};
+pub use overlap::{GATHERED, check_experts, check_groups, check_overlap};
 pub use size::estimate_transformer;
 pub(crate) use transformer::LaidTransformers;
 pub use transformer::{TransformerPlan, build_on, check_on};

@@ -14,6 +14,9 @@ const LIMIT: &str = "parallelism.overlap_parameter_gather.limit";
 const RESHARD: &str = "parallelism.overlap_parameter_gather.reshard_after_forward";
 const PER_PARAMETER: &str = "parallelism.overlap_parameter_gather.per_parameter";
 
+/// The reason for which gathers go with parameters that are shared.
+pub const GATHERED: &str = "parameters that are shared are gathered for every pass";
+
 /// Reports exchanges of `data` that cannot run beside passes. `one_at_a_time` says that a stage ends the backward pass of a
 /// micro-batch before it begins the forward pass of the next.
 pub fn check_overlap(
@@ -50,10 +53,8 @@ pub fn check_overlap(
             wrong(Diagnostic::new(GATHER, message, remedy).with_all(&[SHARDING, DISTRIBUTED]));
         }
         (Sharding::Parameters, None) => {
-            let message = "parameters that are shared are gathered for every pass";
-            wrong(
-                Diagnostic::new(GATHER, message, "write `overlap_parameter_gather: {}`").with(SHARDING, ""),
-            );
+            let remedy = "write `overlap_parameter_gather: {}`";
+            wrong(Diagnostic::new(GATHER, GATHERED, remedy).with(SHARDING, ""));
         }
         (Sharding::Parameters, Some(gather)) if !gather.reshard_after_forward && !one_at_a_time => {
             let message = format!(

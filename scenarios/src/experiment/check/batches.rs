@@ -7,6 +7,9 @@ const GLOBAL: &str = "training.global_batch";
 const ONE: &str = "training.micro_batch";
 const MICRO_BATCHES: &str = "training.micro_batches";
 const ACCUMULATE: &str = "training.accumulate";
+/// A setting of pipelines alone, with what copies of a model have in its place.
+pub(super) const OF_PIPELINES: (&str, &str) =
+    (MICRO_BATCHES, "write `accumulate`: the micro-batches of each copy of the model");
 const DATA: &str = "parallelism.data";
 
 /// How samples are dealt out.

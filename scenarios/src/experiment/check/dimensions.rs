@@ -8,7 +8,6 @@ use workloads::model::transformer::Transformer;
 use super::Check;
 use crate::catalogue;
 use crate::schema;
-use crate::text::node::shorten;
 
 const MODEL: &str = "model.transformer";
 const PRESET: &str = "model.transformer.preset";
@@ -43,12 +42,7 @@ impl Check<'_> {
     fn preset(&mut self, name: &str) -> Option<Transformer> {
         let presets = catalogue::presets();
         if presets.get(name).is_none() {
-            let known: Vec<&str> = presets.keys().map(String::as_str).collect();
-            let help = nearest::closest(name, known.iter().copied()).map_or_else(
-                || "`foretrain list models` has the names".to_owned(),
-                |near| format!("did you mean `{near}`?"),
-            );
-            self.report(&[(PRESET, String::new())], format!("there is no model `{}`", shorten(name)), help);
+            self.no_preset(PRESET, ("model", name), presets.keys().map(String::as_str));
         }
         presets.get(name).map(|preset| preset.model.clone())
     }
@@ -104,12 +98,7 @@ impl Check<'_> {
         let written = json(settings);
         let missing = lacks(&written, &["layers", "hidden", "heads", "vocabulary", "max_positions"]);
         if !missing.is_empty() {
-            let message = format!("`{MODEL}` lacks {}", nearest::list(missing));
-            self.report(
-                &[(MODEL, String::new())],
-                message,
-                "add them, or a `preset`: `foretrain list models` has the names",
-            );
+            self.incomplete(MODEL, &nearest::list(missing));
             return false;
         }
         if !self.parts(settings, &written) {

@@ -1,6 +1,6 @@
 //! What copies of a model share, and when they exchange it.
 
-use workloads::plan::{check_groups, check_overlap};
+use workloads::plan::{GATHERED, check_groups, check_overlap};
 
 use super::Check;
 use crate::plans::transformer::{self, execution};
@@ -23,8 +23,7 @@ impl Check<'_> {
         self.fill_bucket(scenario, sharding);
         if sharding == Sharding::Parameters && scenario.parallelism.overlap_parameter_gather.is_none() {
             scenario.parallelism.overlap_parameter_gather = Some(Gather::default());
-            self.derived
-                .insert(GATHER.into(), "parameters that are shared are gathered for every pass".to_owned());
+            self.derived.insert(GATHER.into(), GATHERED.to_owned());
         }
         let data = transformer::data_parallel(scenario);
         let deployment = transformer::deployment(scenario);

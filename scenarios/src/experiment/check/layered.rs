@@ -5,11 +5,11 @@ use workloads::diagnostic::Diagnostic;
 use workloads::model::layered::Misfit;
 use workloads::passes::ModelKind;
 
-use super::Check;
+use super::{Check, batches};
 use crate::catalogue;
 use crate::plans::layered;
 use crate::schema::{Count, LayerList, Parallelism, Scenario, UpdateRule};
-use crate::text::node::{Value, shorten};
+use crate::text::node::Value;
 
 const MODEL: &str = "model.layers";
 const PRESET: &str = "model.layers.preset";
@@ -21,7 +21,7 @@ const EXPERT: &str = "parallelism.expert";
 /// Settings that mean nothing for a list of layers.
 const FOREIGN: [(&str, &str); 11] = [
     ("training.fp8", "layers of a list multiply in `precision`; remove it"),
-    ("training.micro_batches", "write `accumulate`: the micro-batches of each copy of the model"),
+    batches::OF_PIPELINES,
     ("parallelism.stage_layers", "stages of a list of layers follow from what they take; remove it"),
     ("parallelism.sequence_parallel", "layers of a list are not split over ranks; remove it"),
     ("parallelism.sharding_group", "all copies of a list of layers share; remove it"),
@@ -75,12 +75,8 @@ impl Check<'_> {
                 let presets = catalogue::layered_presets();
                 let known = presets.contains_key(name);
                 if !known {
-                    let help = nearest::closest(name, presets.keys().map(String::as_str)).map_or_else(
-                        || "`foretrain list models` has the names".to_owned(),
-                        |near| format!("did you mean `{near}`?"),
-                    );
-                    let message = format!("there is no list of layers `{}`", shorten(name));
-                    self.report(&[(PRESET, String::new())], message, help);
+                    let known = presets.keys().map(String::as_str);
+                    self.no_preset(PRESET, ("list of layers", name), known);
                 }
                 if settings.decoder.is_some() {
                     let about = [("model.layers.decoder", String::new()), (PRESET, String::new())];
@@ -98,9 +94,7 @@ impl Check<'_> {
                 let missing: Vec<&str> =
                     missing.iter().filter(|(_, absent)| *absent).map(|(key, _)| *key).collect();
                 if !missing.is_empty() {
-                    let message = format!("`{MODEL}` lacks {}", nearest::list(missing.iter().copied()));
-                    let help = "add them, or a `preset`: `foretrain list models` has the names";
-                    self.report(&[(MODEL, String::new())], message, help);
+                    self.incomplete(MODEL, &nearest::list(missing.iter().copied()));
                 }
                 missing.is_empty()
             }

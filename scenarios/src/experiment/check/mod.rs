@@ -16,6 +16,7 @@ mod transformer;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use hw_models::catalogue::nearest;
 use workloads::diagnostic::Diagnostic;
 use workloads::passes::{Around, ModelKind};
 
@@ -24,7 +25,7 @@ use super::paths;
 use crate::plans;
 use crate::schema::{Duration, Model, Scenario};
 use crate::text::decode::Path;
-use crate::text::node::{Layer, Node};
+use crate::text::node::{Layer, Node, shorten};
 use crate::text::problem::Problem;
 
 /// A problem, and whether a swept setting has a part in it: then it is a point's, not the file's.
@@ -71,6 +72,26 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
+    /// Reports a model that is told in part.
+    fn incomplete(&mut self, path: &str, missing: &str) {
+        let help = "add them, or a `preset`: `foretrain list models` has the names";
+        self.report(&[(path, String::new())], format!("`{path}` lacks {missing}"), help);
+    }
+
+    /// Reports the name of a preset that is not there.
+    fn no_preset<'n>(
+        &mut self,
+        path: &str,
+        (what, name): (&str, &str),
+        known: impl Iterator<Item = &'n str>,
+    ) {
+        let help = nearest::closest(name, known).map_or_else(
+            || "`foretrain list models` has the names".to_owned(),
+            |near| format!("did you mean `{near}`?"),
+        );
+        self.report(&[(path, String::new())], format!("there is no {what} `{}`", shorten(name)), help);
+    }
+
     /// Reports a problem about settings, each with what is to be seen there; the first is the place to look at.
     fn report(&mut self, about: &[(&str, String)], message: impl Into<String>, help: impl Into<String>) {
         let involved = |path: &str| {

@@ -6,16 +6,14 @@ use workloads::model::transformer::Execution;
 use workloads::passes::ModelKind;
 use workloads::placement::Extent;
 
-use super::Check;
+use super::{Check, batches};
 use crate::schema::{
     self, BytesPerParameter, Count, Idle, LayersOf, Parallelism, Precision, Scenario, Software,
 };
 
 /// Settings that are about other models.
-const FOREIGN: [(&str, &str); 2] = [
-    ("training.micro_batches", "write `accumulate`: the micro-batches of each copy of the model"),
-    ("training.optimizer", "transformers are trained with Adam; remove it"),
-];
+const FOREIGN: [(&str, &str); 2] =
+    [batches::OF_PIPELINES, ("training.optimizer", "transformers are trained with Adam; remove it")];
 
 impl Check<'_> {
     pub(super) fn transformer(&mut self, scenario: &mut Scenario) {

@@ -7,9 +7,12 @@ use hw_models::storage::{Array, PathParameters, Transfer as OfFile, Way, seconds
 use reports::summary::RunSummary;
 use serde::{Deserialize, Serialize};
 
+use workloads::hardware::HardwareError;
+
 use crate::catalogue;
 use crate::plans::machine;
 use crate::schema::{Bytes, Scenario};
+use crate::validation::copies::starts;
 
 /// What moves, as a row says it.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -115,9 +118,9 @@ impl Transfer {
 
     fn copied(&self, scenario: &Scenario, machine: &Machine) -> Result<f64, String> {
         let (gpu, memory) = ends(machine)?;
-        let class = &machine.gpu_model(gpu).ok_or("the machine has no GPU of the catalogue")?.pcie.class;
-        let starts = scenario.constants.copies().get(class);
-        let starts = starts.ok_or_else(|| format!("nothing is known of copies over {class}"))?;
+        let model = machine.gpu_model(gpu).ok_or_else(|| HardwareError::NoGpu.to_string())?;
+        let class = &model.pcie.class;
+        let starts = starts(scenario.constants.copies(), class)?;
         let of = if self.over == Over::PageLocked { HostMemory::Pinned } else { HostMemory::Pageable };
         let stream = |to_device: bool| {
             let (stops, direction) = match to_device {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Routing;
+use super::shape::within;
 
 /// Layers whose MLP is a mixture of experts: a router sends each token to a few of them (Shazeer et al. 2017).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,11 +35,7 @@ impl Experts {
         let extents = [("experts.count", Some(self.count), COUNT_MAX)]
             .into_iter()
             .chain(widths.map(|(field, width)| (field, width, FFN_MAX)));
-        for (field, value, most) in extents.filter_map(|(field, value, most)| Some((field, value?, most))) {
-            if !(1..=most).contains(&value) {
-                wrong(field, format!("{value} is not between 1 and {most}"));
-            }
-        }
+        within(extents.filter_map(|(field, value, most)| Some((field, value?, most))), wrong);
         if !(1..=self.count).contains(&self.top_k) {
             let (top_k, count) = (self.top_k, self.count);
             wrong(

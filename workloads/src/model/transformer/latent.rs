@@ -12,6 +12,7 @@ use super::execution::ShardedTransformer;
 use super::linear::{Linear, Names, Side, linear_names};
 use super::norm::{NormNames, norm_names};
 use super::residual::add_gradients;
+use super::shape::{turns_pairs, within};
 use crate::graph::operator::{CollectiveKind, Group, StreamClass};
 
 /// Dimensions of latent attention, beside the heads of a model, whose `head_dim` is the part that is not rotated.
@@ -54,15 +55,9 @@ impl LatentAttention {
             ("latent.rotary_dim", Some(self.rotary_dim), DIM_MAX),
             ("latent.value_dim", Some(self.value_dim), DIM_MAX),
         ];
-        for (field, value, most) in
-            extents.into_iter().filter_map(|(field, value, most)| Some((field, value?, most)))
-        {
-            if !(1..=most).contains(&value) {
-                wrong(field, format!("{value} is not between 1 and {most}"));
-            }
-        }
+        within(extents.into_iter().filter_map(|(field, value, most)| Some((field, value?, most))), wrong);
         if !self.rotary_dim.is_multiple_of(2) {
-            wrong("latent.rotary_dim", format!("rotary positions turn pairs, {} is odd", self.rotary_dim));
+            wrong("latent.rotary_dim", turns_pairs(self.rotary_dim));
         }
         if model.kv_heads != model.heads {
             let (heads, kv_heads) = (model.heads, model.kv_heads);

@@ -193,11 +193,7 @@ impl Transformer {
             ("vocabulary", self.vocabulary, VOCABULARY_MAX),
             ("max_positions", self.max_positions, POSITIONS_MAX),
         ];
-        for (field, value, most) in extents {
-            if !(1..=most).contains(&value) {
-                wrong(field, format!("{value} is not between 1 and {most}"));
-            }
-        }
+        within(extents, &mut wrong);
         if self.attention_width() > ATTENTION_MAX {
             let width = self.attention_width();
             wrong(
@@ -216,7 +212,7 @@ impl Transformer {
             wrong("kv_heads", problem);
         }
         if self.positions == Positions::Rotary && !self.head_dim.is_multiple_of(2) {
-            wrong("head_dim", format!("rotary positions turn pairs, {} is odd", self.head_dim));
+            wrong("head_dim", turns_pairs(self.head_dim));
         }
         if let Some(window) = self.window
             && !(1..=POSITIONS_MAX).contains(&window)
@@ -287,4 +283,21 @@ impl Transformer {
             Mlp::Swiglu => 2,
         }
     }
+}
+
+/// Checks extents against their largest values.
+pub(super) fn within(
+    extents: impl IntoIterator<Item = (&'static str, u32, u32)>,
+    wrong: &mut impl FnMut(&'static str, String),
+) {
+    for (field, value, most) in extents {
+        if !(1..=most).contains(&value) {
+            wrong(field, format!("{value} is not between 1 and {most}"));
+        }
+    }
+}
+
+/// The fault of an odd number of dimensions that have rotary positions.
+pub(super) fn turns_pairs(dimensions: u32) -> String {
+    format!("rotary positions turn pairs, {dimensions} is odd")
 }

@@ -23,9 +23,7 @@ use crate::order::{Order, PipelineSchedule, Visit};
 use crate::transfer::{Conflict, Dispositions, Medium, Outside, Stay, Transfer};
 
 use self::adaptive::{Profile, Tracked};
-use super::{
-    Added, Around, Context, Facts, Kind, ModelKind, OnDrives, Pass, Plan, RankProfile, Size, Technique,
-};
+use super::{Added, Around, Context, Facts, Kind, OnDrives, Pass, Plan, RankProfile, Size, Technique};
 
 pub use crate::transfer::Store;
 
@@ -270,10 +268,8 @@ impl Technique for ActivationOffload {
     }
 
     fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
-        if around.model == ModelKind::Profile {
-            return wrong(
-                around.foreign(PATH, "its activations are no tensors, and it has no host; remove it"),
-            );
+        if let Some(refused) = around.without_tensors(PATH) {
+            return wrong(refused);
         }
         if self.keep == Keep::Adaptive && matches!(around.schedule, PipelineSchedule::Interleaved(_)) {
             let message = "what stays adaptively is from one forward pass of a stage";

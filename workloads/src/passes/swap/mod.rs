@@ -30,7 +30,7 @@ use crate::order::Visit;
 use crate::schedule::StageMemory;
 use crate::transfer::{Medium, Stay, Store, Transfer};
 
-use super::{Added, Around, Context, Facts, Kind, ModelKind, Pass, Plan, Size, Step, Technique};
+use super::{Added, Around, Context, Facts, Kind, Pass, Plan, Size, Step, Technique};
 
 use again::{Choice, realise};
 pub use mixed_integer::SLOTS;
@@ -119,10 +119,8 @@ impl Technique for Swap {
 
     /// Reports copies that cannot be a pass behind others.
     fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
-        if around.model == ModelKind::Profile {
-            return wrong(
-                around.foreign(PATH, "its activations are no tensors, and it has no host; remove it"),
-            );
+        if let Some(refused) = around.without_tensors(PATH) {
+            return wrong(refused);
         }
         if self.coordination != Coordination::Bidirectional {
             return;

@@ -97,10 +97,7 @@ struct Calls {
 
 impl Blocks {
     fn of(task: &Storage, calls: Calls, file: Rc<Laid>) -> Result<Self, DeviceError> {
-        let Some(descriptor) = file.direct.as_ref().map(AsRawFd::as_raw_fd) else {
-            let why = "its file system has no way past the page cache (O_DIRECT)".to_owned();
-            return Err(DeviceError::Unable { device: "the drive".to_owned(), why });
-        };
+        let descriptor = file.direct()?.as_raw_fd();
         // SAFETY: it takes nothing; opened twice it stays open.
         ended("opening cuFile", unsafe { (calls.open)() })?;
         let (mut handle, number) = (ptr::null_mut(), Descriptor { number: descriptor });

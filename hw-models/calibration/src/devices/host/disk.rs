@@ -96,10 +96,7 @@ impl Drive {
     /// Past the page cache: through a ring, or where none is allowed by as many threads as blocks are in flight.
     fn direct(&mut self, disk: &Disk, executions: u32) -> Result<f64, DeviceError> {
         let mut blocks = self.blocks(disk, self.file.length, executions);
-        let Some(file) = &self.file.direct else {
-            let why = "its file system has no way past the page cache (O_DIRECT)".to_owned();
-            return Err(DeviceError::Unable { device: "the drive".to_owned(), why });
-        };
+        let file = self.file.direct()?;
         let begun = Instant::now();
         let moved = match &mut self.ring {
             Some(ring) => uring::transfer(ring, file, disk.access, &mut self.buffers, &mut blocks),

@@ -27,8 +27,8 @@ const LEFT: f64 = 0.5;
 
 /// A file on a drive.
 pub(in super::super) struct Laid {
-    /// Past the page cache; none where the file system has no such way.
-    pub(in super::super) direct: Option<File>,
+    /// Past the page cache. `None`: the file system has no such way.
+    direct: Option<File>,
     /// Through it.
     pub(super) cached: File,
     /// Bytes.
@@ -36,6 +36,17 @@ pub(in super::super) struct Laid {
 }
 
 impl Laid {
+    /// The file, past the page cache.
+    ///
+    /// # Errors
+    /// That the file system has no such way.
+    pub(in super::super) fn direct(&self) -> Result<&File, DeviceError> {
+        self.direct.as_ref().ok_or_else(|| {
+            let why = "its file system has no way past the page cache (O_DIRECT)".to_owned();
+            DeviceError::Unable { device: "the drive".to_owned(), why }
+        })
+    }
+
     /// Makes the file and fills it.
     pub(in super::super) fn on(folder: &Path) -> Result<Self, DeviceError> {
         let failed = |error: io::Error| failed(&format!("writing to {}", folder.display()), &error);

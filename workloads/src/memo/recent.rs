@@ -1,0 +1,42 @@
+//! The last values that were made, each by what it was made of.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Values that are remembered.
+const REMEMBERED: usize = 16;
+
+/// The last sixteen values.
+#[derive(Debug)]
+pub struct Recent<K, V>(Mutex<VecDeque<(Arc<K>, Arc<V>)>>);
+
+impl<K, V> Default for Recent<K, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K, V> Recent<K, V> {
+    /// The value whose key `is` the one that is asked for, or what `make` makes.
+    ///
+    /// # Errors
+    /// Those of `make`, which nothing is remembered of.
+    pub fn get<E>(
+        &self,
+        is: impl Fn(&K) -> bool,
+        make: impl FnOnce() -> Result<(K, V), E>,
+    ) -> Result<Arc<V>, E> {
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Keys are large: nobody waits while they are compared.
+        let all: Vec<_> = known().iter().cloned().collect();
+        if let Some((_, found)) = all.into_iter().find(|(key, _)| is(key)) {
+            return Ok(found);
+        }
+        let (key, value) = make()?;
+        let (key, value) = (Arc::new(key), Arc::new(value));
+        let mut known = known();
+        known.truncate(REMEMBERED - 1);
+        known.push_front((key, Arc::clone(&value)));
+        Ok(value)
+    }
+}
