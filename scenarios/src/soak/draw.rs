@@ -17,8 +17,8 @@ impl Draw {
     }
 
     /// One of several, all equally likely.
-    pub(super) fn one<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.index(choices.len())]
+    pub(super) fn one<T: Clone>(&mut self, choices: &[T]) -> T {
+        choices[self.index(choices.len())].clone()
     }
 
     /// A position in a list of `length`, which is not empty.
@@ -56,18 +56,16 @@ impl Settings {
         map.insert(last.to_owned(), value.into());
     }
 
-    /// The same with a chance in per cent; whether it was written.
-    pub(super) fn maybe(
-        &mut self,
-        draw: &mut Draw,
-        percent: u32,
-        path: &str,
-        value: impl FnOnce(&mut Draw) -> Value,
-    ) -> bool {
-        let written = draw.chance(percent);
-        if written {
-            let value = value(draw);
-            self.set(path, value);
+    /// Writes some of the settings of the map at `path`, each with a chance in per cent; whether any was written.
+    ///
+    /// `choices` names them, each with the list of values that it may have.
+    pub(super) fn some(&mut self, draw: &mut Draw, percent: u32, path: &str, choices: &Value) -> bool {
+        let mut written = false;
+        for (key, values) in choices.as_object().expect("settings have names") {
+            if draw.chance(percent) {
+                self.set(&format!("{path}.{key}"), draw.one(values.as_array().expect("values are a list")));
+                written = true;
+            }
         }
         written
     }

@@ -133,16 +133,15 @@ fn forms(schema: &Value) -> Vec<&Value> {
 /// A value for `key` that the schema allows, or nearly.
 fn value(draw: &mut Draw, key: &str, schema: &Value, depth: usize) -> Value {
     if draw.chance(3) {
-        return [json!(-1), json!("none"), json!({}), json!([]), json!(true), json!(1.5)][draw.index(6)]
-            .clone();
+        return draw.one(&[json!(-1), json!("none"), json!({}), json!([]), json!(true), json!(1.5)]);
     }
     let forms = forms(schema);
-    let form = forms[draw.index(forms.len())];
+    let form = draw.one(&forms);
     if let Some(only) = form.get("const") {
         return only.clone();
     }
     if let Some(words) = form.get("enum").and_then(Value::as_array) {
-        return words[draw.index(words.len())].clone();
+        return draw.one(words);
     }
     let kinds = form.get("type");
     let kind = match kinds.and_then(Value::as_array) {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::super::draw::{Draw, Settings};
 use super::machine;
+use super::schedule;
 use super::techniques::{self, Plan};
-use super::{micro_batches, schedule};
 
 const MODEL: &str = "model.layers";
 const PRESETS: [&str; 5] = ["vgg-16", "resnet-50", "vit-b-16", "t5-small", "switch-base-8"];
@@ -17,8 +17,8 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
     let stages = if whole { 1 } else { draw.one(&[1, 1, 1, 2, 3]) };
     let data = draw.one(&[1, 1, 2, 4, 8]);
     let node = machine::fill(draw, settings, stages * data);
-    let scheduled = schedule(draw, stages, false);
-    let count = micro_batches(draw, stages, &scheduled).min(if preset.is_some() { 2 } else { 8 });
+    let mut scheduled = schedule(draw, stages, false);
+    scheduled.count = scheduled.count.min(if preset.is_some() { 2 } else { 8 });
     let routed = match preset {
         Some(name) => {
             settings.set(&format!("{MODEL}.preset"), name);
@@ -28,33 +28,22 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
     };
     let precision = draw.one(node.precisions);
     settings.set("training.micro_batch", draw.between(1, 16));
-    settings.set("training.accumulate", count);
+    settings.set("training.accumulate", scheduled.count);
     settings.set("training.precision", precision);
-    settings.maybe(draw, 30, "training.optimizer", |draw| draw.one(&["adam", "sgd-momentum"]).into());
-    let partial = settings.maybe(draw, 6, "training.step", |draw| draw.one(&["gradients", "forward"]).into());
+    settings.some(draw, 30, "training", &json!({ "optimizer": ["adam", "sgd-momentum"] }));
+    let partial = settings.some(draw, 6, "training", &json!({ "step": ["gradients", "forward"] }));
     settings.set("parallelism.schedule", scheduled.schedule.clone());
     settings.set("parallelism.data", data);
     if stages > 1 {
         settings.set("parallelism.pipeline", stages);
     }
     let launch: &[&str] = if routed { &["eager", "free"] } else { &["eager", "graph", "free"] };
-    settings.maybe(draw, 40, "software.launch", |draw| draw.one(launch).into());
-    let is_1f1b = scheduled.schedule == json!("1f1b");
-    let plan = Plan {
-        drives: node.drives,
-        memory: node.memory,
-        stages,
-        copies: data,
-        experts: false,
-        splits: scheduled.splits,
-        chunks: 1,
-        one_at_a_time: count == 1 || (stages == 1 && is_1f1b),
-        is_1f1b,
-        partial,
-        layered: true,
-    };
+    settings.some(draw, 40, "software", &json!({ "launch": launch }));
+    let plan = Plan { node, stages, copies: data, experts: false, scheduled, partial, layered: true };
     techniques::fill(draw, settings, &plan);
-    settings.maybe(draw, 10, "sweep", |_| json!({ "training.micro_batch": [1, 2, 5] }));
+    if draw.chance(10) {
+        settings.set("sweep", json!({ "training.micro_batch": [1, 2, 5] }));
+    }
 }
 
 /// Writes a drawn list; whether it routes tokens to experts.
@@ -92,7 +81,7 @@ fn image(draw: &mut Draw) -> (Value, Vec<Value>, bool) {
             json!("batch_norm"),
             activation(draw),
         ];
-        layers.push(body[draw.index(body.len())].clone());
+        layers.push(draw.one(&body));
     }
     let last = if draw.chance(50) { "flatten" } else { "global_average_pool" };
     layers.extend([json!(last), json!({ "linear": { "outputs": draw.one(&[10, 1000]) } })]);

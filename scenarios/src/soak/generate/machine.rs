@@ -76,32 +76,22 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, ranks: u64) -> Node
         settings.set("machine.cluster", json!({ "node": node.name, "count": count }));
     }
     if count > 1 {
-        settings.maybe(draw, 15, "machine.cluster.fabric", |draw| {
-            draw.one(&["hdr200-fat-tree", "hdr200-fat-tree-2to1", "roce100-fat-tree"]).into()
-        });
+        let fabrics = json!(["hdr200-fat-tree", "hdr200-fat-tree-2to1", "roce100-fat-tree"]);
+        settings.some(draw, 15, "machine.cluster", &json!({ "fabric": fabrics }));
     }
     if node.stores && draw.chance(40) {
         node.drives = draw.between(1, 8);
         let model = draw.one(&["samsung-pm9a3-u2-3840gb", "intel-p3700-800gb", "generic-gen3-nvme-tlc"]);
         settings.set(&format!("{place}.set.ssd"), json!({ "model": model, "count": node.drives }));
     }
-    settings.maybe(
-        draw,
-        6,
-        &format!("{place}.set.gpu"),
-        |draw| json!({ "class": node.slots, "lanes": draw.one(&[4, 8, 16]) }),
-    );
-    settings.maybe(
-        draw,
-        6,
-        &format!("{place}.degrade"),
-        |draw| json!([{ "part": "node[0].gpu[0]", "clock": format!("{} %", draw.between(40, 99)) }]),
-    );
+    let [narrow, wide] = [4, 16].map(|lanes| json!({ "class": node.slots, "lanes": lanes }));
+    let [slow, slower] = ["95 %", "40 %"].map(|clock| json!([{ "part": "node[0].gpu[0]", "clock": clock }]));
+    let changes = json!({ "set.gpu": [narrow, wide], "degrade": [slow, slower] });
+    settings.some(draw, 6, place, &changes);
     if ranks < count * node.gpus {
         settings.set("parallelism.idle", "allow");
     }
-    settings.maybe(draw, 12, "parallelism.placement", |draw| {
-        draw.one(&["sequential", "pair-adjacent", "copy-after-copy"]).into()
-    });
+    let orders = json!({ "placement": ["sequential", "pair-adjacent", "copy-after-copy"] });
+    settings.some(draw, 12, "parallelism", &orders);
     node
 }

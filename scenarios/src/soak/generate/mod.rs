@@ -26,27 +26,34 @@ pub fn scenario(seed: u64, number: u64) -> String {
 
 /// How the simulation itself runs: steps, repetitions, random variation.
 fn simulation(draw: &mut Draw, settings: &mut Settings) {
-    settings.maybe(
-        draw,
-        25,
-        "run.steps",
-        |draw| json!({ "warm_up": draw.between(0, 2), "measured": draw.between(1, 3) }),
-    );
-    let noisy = settings
-        .maybe(draw, 10, "run.noise.operation", |draw| percent(draw.between(1, 10)))
-        | settings.maybe(draw, 6, "run.noise.device", |draw| percent(draw.between(1, 10)))
-        | settings.maybe(draw, 4, "run.noise.pause", |draw| {
-            json!({ "every": format!("{} ms", draw.between(5, 50)), "lasting": format!("{} us", draw.between(10, 999)) })
-        });
-    settings.maybe(draw, if noisy { 30 } else { 3 }, "run.seeds", |draw| draw.between(1, 3).into());
+    settings.some(draw, 25, "run.steps", &json!({ "warm_up": [0, 1, 2], "measured": [1, 2, 3] }));
+    let noise = json!({
+        "operation": ["1 %", "4 %", "10 %"],
+        "device": ["1 %", "4 %", "10 %"],
+        "pause": [{ "every": "5 ms", "lasting": "999 us" }, { "every": "50 ms", "lasting": "10 us" }],
+    });
+    let noisy = settings.some(draw, 7, "run.noise", &noise);
+    settings.some(draw, if noisy { 30 } else { 3 }, "run", &json!({ "seeds": [1, 2, 3] }));
 }
 
-/// A schedule for a pipeline of so many stages, and the chunks that it cuts each stage into.
+/// How a stage sends.
+const SEND: [&str; 4] = ["latency", "eager", "blocking", "rendezvous"];
+
+/// A schedule, and what it makes of a pipeline.
 struct Scheduled {
     schedule: Value,
+    /// Chunks that it cuts each stage into.
     chunks: u64,
     /// Whether the backward pass is cut into that of inputs and that of weights.
     splits: bool,
+    /// Micro-batches of a step.
+    count: u64,
+}
+
+impl Scheduled {
+    fn is_1f1b(&self) -> bool {
+        self.schedule == "1f1b"
+    }
 }
 
 /// A schedule for a pipeline of so many stages; `chunks` where a stage may have several.
@@ -54,18 +61,7 @@ fn schedule(draw: &mut Draw, stages: u64, chunks: bool) -> Scheduled {
     let names: &[&str] = match (stages, chunks) {
         (1, _) => &["1f1b", "gpipe", "zb-h1"],
         (_, false) => &["1f1b", "1f1b", "gpipe", "zb-h1", "zb-h2", "zb-auto"],
-        (_, true) => &[
-            "1f1b",
-            "1f1b",
-            "1f1b",
-            "gpipe",
-            "interleaved",
-            "interleaved",
-            "zb-h1",
-            "zb-h2",
-            "zb-v",
-            "zb-auto",
-        ],
+        (_, true) => &["1f1b", "1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2", "zb-v", "zb-auto"],
     };
     let name = draw.one(names);
     let (schedule, chunks) = match name {
@@ -74,25 +70,17 @@ fn schedule(draw: &mut Draw, stages: u64, chunks: bool) -> Scheduled {
             (json!({ "interleaved": { "chunks": chunks } }), chunks)
         }
         "zb-auto" => {
-            let limit = match draw.between(0, 2) {
-                0 => json!(draw.between(1, 2 * stages)),
-                1 => json!(format!("{}p", draw.between(1, 2))),
-                _ => json!(format!("{} GB", draw.between(4, 60))),
-            };
+            let limit =
+                draw.one(&[json!(2 * stages), json!("1p"), json!("2p"), json!("4 GB"), json!("60 GB")]);
             (json!({ "zb-auto": { "memory_limit": limit } }), 1)
         }
         "zb-v" => (json!(name), 2),
         _ => (json!(name), 1),
     };
-    Scheduled { schedule, chunks, splits: name.starts_with("zb") }
-}
-
-/// Micro-batches of a step, of which an interleaved schedule needs whole rounds.
-fn micro_batches(draw: &mut Draw, stages: u64, scheduled: &Scheduled) -> u64 {
-    match scheduled.schedule.get("interleaved") {
-        Some(_) => stages * draw.between(1, 3),
-        None => draw.between(1, 2 * stages + 2),
-    }
+    // An interleaved schedule needs whole rounds.
+    let count =
+        if name == "interleaved" { stages * draw.between(1, 3) } else { draw.between(1, 2 * stages + 2) };
+    Scheduled { schedule, chunks, splits: name.starts_with("zb"), count }
 }
 
 fn percent(number: u64) -> Value {

@@ -3,31 +3,34 @@
 use serde_json::{Value, json};
 
 use super::super::draw::{Draw, Settings};
-use super::{Scheduled, micro_batches, schedule};
+use super::{SEND, Scheduled, schedule};
 
 const MODEL: &str = "model.profiled_pipeline";
-const MEGABYTES: u64 = 1_000_000;
 
 /// Writes the model, its training, parallelism and techniques.
 pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
     let stages = draw.between(1, 6);
     let scheduled = schedule(draw, stages, true);
-    let count = micro_batches(draw, stages, &scheduled);
     let activation = draw.between(100, 4_000);
     times(draw, settings, stages);
     memory(draw, settings, stages, activation);
-    settings.set("training.micro_batches", count);
-    settings.maybe(draw, 40, "training.micro_batch", |draw| draw.between(1, 8).into());
-    settings.maybe(draw, 10, "training.flush", |_| false.into());
+    settings.set("training.micro_batches", scheduled.count);
+    settings.some(draw, 20, "training", &json!({ "micro_batch": [1, 2, 8], "flush": [false] }));
     settings.set("parallelism.schedule", scheduled.schedule.clone());
-    settings.maybe(draw, 40, "parallelism.send", |draw| {
-        draw.one(&["latency", "eager", "blocking", "rendezvous"]).into()
-    });
+    settings.some(draw, 40, "parallelism", &json!({ "send": SEND }));
     recompute(draw, settings, stages, activation);
-    if scheduled.schedule == json!("1f1b") {
-        bpipe(draw, settings, stages);
+    if scheduled.is_1f1b() && draw.chance(35) {
+        settings.set("techniques.bpipe", json!({}));
+        let choices = json!({
+            "policy": ["evict-newest", "every-micro-batch"],
+            "transfer": ["hidden", { "rate": "5 GB/s" }, { "rate": "300 GB/s" }],
+            "bound": [2, stages + 2],
+        });
+        settings.some(draw, 50, "techniques.bpipe", &choices);
     }
-    settings.maybe(draw, 12, "sweep", |draw| sweep(draw, stages, count, &scheduled));
+    if draw.chance(12) {
+        settings.set("sweep", sweep(draw, stages, &scheduled));
+    }
 }
 
 /// Times of passes and messages; those of the backward pass may be zero.
@@ -46,17 +49,15 @@ fn times(draw: &mut Draw, settings: &mut Settings, stages: u64) {
 /// What stages hold, on devices of which most have room for it.
 fn memory(draw: &mut Draw, settings: &mut Settings, stages: u64, activation: u64) {
     settings.set(&format!("{MODEL}.activation"), format!("{activation} MB"));
-    settings.maybe(draw, 40, &format!("{MODEL}.activation_kept_for_weight"), |draw| {
-        per_stage(draw, stages, (0, activation), "MB")
-    });
     let weights = draw.between(0, 20_000);
-    settings.maybe(draw, 70, &format!("{MODEL}.weights"), |_| format!("{weights} MB").into());
+    let kept = per_stage(draw, stages, (0, activation), "MB");
+    let choices = json!({ "activation_kept_for_weight": [kept], "weights": [format!("{weights} MB")] });
+    settings.some(draw, 60, MODEL, &choices);
     if draw.chance(50) {
         let room = weights + activation * draw.between(1, 4 * stages + 2);
-        settings.set(&format!("{MODEL}.device.memory"), format!("{} B", room * MEGABYTES));
-        settings.maybe(draw, 20, &format!("{MODEL}.device.reserved"), |draw| {
-            format!("{} MB", draw.between(0, activation)).into()
-        });
+        settings.set(&format!("{MODEL}.device.memory"), format!("{room} MB"));
+        let reserved = json!({ "reserved": ["0 MB", format!("{activation} MB")] });
+        settings.some(draw, 20, &format!("{MODEL}.device"), &reserved);
     }
 }
 
@@ -64,38 +65,18 @@ fn recompute(draw: &mut Draw, settings: &mut Settings, stages: u64, activation: 
     if !draw.chance(25) {
         return;
     }
-    const RECOMPUTE: &str = "techniques.recompute";
-    settings.set(RECOMPUTE, json!({}));
-    settings
-        .maybe(draw, 40, &format!("{RECOMPUTE}.forward"), |draw| per_stage(draw, stages, (1, 20_000), "us"));
-    settings.maybe(draw, 50, &format!("{RECOMPUTE}.keeps"), |draw| {
-        per_stage(draw, stages, (0, activation / 4), "MB")
+    settings.set("techniques.recompute", json!({}));
+    let stages_of_some: Vec<u64> = (0..stages).filter(|_| draw.chance(50)).collect();
+    let choices = json!({
+        "forward": [per_stage(draw, stages, (1, 20_000), "us")],
+        "keeps": [per_stage(draw, stages, (0, activation / 4), "MB")],
+        "stages": [stages_of_some],
     });
-    settings.maybe(draw, 30, &format!("{RECOMPUTE}.stages"), |draw| {
-        (0..stages).filter(|_| draw.chance(50)).collect::<Vec<u64>>().into()
-    });
+    settings.some(draw, 40, "techniques.recompute", &choices);
 }
 
-fn bpipe(draw: &mut Draw, settings: &mut Settings, stages: u64) {
-    if !draw.chance(35) {
-        return;
-    }
-    const BPIPE: &str = "techniques.bpipe";
-    settings.set(BPIPE, json!({}));
-    settings.maybe(draw, 50, &format!("{BPIPE}.policy"), |draw| {
-        draw.one(&["evict-newest", "every-micro-batch"]).into()
-    });
-    settings.maybe(draw, 70, &format!("{BPIPE}.transfer"), |draw| {
-        if draw.chance(30) {
-            "hidden".into()
-        } else {
-            json!({ "rate": format!("{} GB/s", draw.between(5, 300)) })
-        }
-    });
-    settings.maybe(draw, 30, &format!("{BPIPE}.bound"), |draw| draw.between(2, stages + 2).into());
-}
-
-fn sweep(draw: &mut Draw, stages: u64, count: u64, scheduled: &Scheduled) -> Value {
+fn sweep(draw: &mut Draw, stages: u64, scheduled: &Scheduled) -> Value {
+    let count = scheduled.count;
     match draw.between(0, 2) {
         0 if scheduled.schedule.get("interleaved").is_none() => {
             json!({ "training.micro_batches": [count, count + 1, count + draw.between(2, 5)] })

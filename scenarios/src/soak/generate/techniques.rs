@@ -1,25 +1,19 @@
 //! Sharding, memory and techniques, as far as they go with what has been drawn before.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::draw::{Draw, Settings};
+use super::Scheduled;
+use super::machine::Node;
 
 /// What has been drawn before.
 pub(super) struct Plan {
-    /// Drives of a node.
-    pub(super) drives: u64,
-    /// Memory of a GPU in GB.
-    pub(super) memory: u64,
+    pub(super) node: Node,
     pub(super) stages: u64,
     /// Ranks that hold the same parameters.
     pub(super) copies: u64,
     pub(super) experts: bool,
-    /// Whether the schedule cuts the backward pass in two.
-    pub(super) splits: bool,
-    pub(super) chunks: u64,
-    /// Whether a stage ends the backward pass of a micro-batch before the next forward pass.
-    pub(super) one_at_a_time: bool,
-    pub(super) is_1f1b: bool,
+    pub(super) scheduled: Scheduled,
     /// Whether a step is less than forward, backward and update.
     pub(super) partial: bool,
     /// Whether the model is a list of layers.
@@ -43,20 +37,29 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
     };
     sharing(draw, settings, plan, moves);
     memory(draw, settings, plan);
-    let on_drives = plan.drives > 0;
-    let infinity = moves == Moves::Infinity && states(draw, settings, on_drives);
+    let infinity = moves == Moves::Infinity && states(draw, settings, plan);
     if moves == Moves::Offload {
         settings.set("techniques.zero_offload", json!({}));
-        settings.maybe(draw, 30, "techniques.zero_offload.delayed_update", |_| true.into());
-        settings.maybe(draw, 40, "techniques.zero_offload.group", |draw| {
-            draw.between(1_000_000, 500_000_000).into()
+        let choices = json!({
+            "delayed_update": [true],
+            "group": [1_000_000, 30_000_000, 500_000_000],
+            "pinned": [false],
         });
-        settings.maybe(draw, 20, "techniques.zero_offload.pinned", |_| false.into());
+        settings.some(draw, 30, "techniques.zero_offload", &choices);
     }
     let activations = activations(draw, settings, plan);
     recompute(draw, settings, plan);
     if infinity || activations {
-        arrays(draw, settings, plan, activations);
+        // The drives are one array.
+        settings.set("storage.nvme", json!({}));
+        let paths = if activations { ["bounce", "gpu-direct"] } else { ["direct", "buffered"] };
+        let choices = json!({
+            "drives": [1, plan.node.drives],
+            "path": paths,
+            "depth": [1, 8, 64],
+            "block": ["4 KiB", "128 KiB", "2 MiB"],
+        });
+        settings.some(draw, 40, "storage.nvme", &choices);
     }
 }
 
@@ -69,141 +72,120 @@ fn sharing(draw: &mut Draw, settings: &mut Settings, plan: &Plan, moves: Moves) 
         Moves::Nothing => draw.one(&["none", "none", "optimizer", "gradients", "parameters"]),
     };
     settings.set("parallelism.sharding", sharding);
-    settings.maybe(draw, 35, "parallelism.overlap_gradient_reduce", |draw| match draw.chance(50) {
-        true => json!({}),
-        false => json!({ "bucket": format!("{} MB", draw.between(1, 400)) }),
-    });
+    let overlaps = json!([{}, {}, { "bucket": "1 MB" }, { "bucket": "400 MB" }]);
+    settings.some(draw, 35, "parallelism", &json!({ "overlap_gradient_reduce": overlaps }));
     if sharding == "parameters" {
         const GATHER: &str = "parallelism.overlap_parameter_gather";
-        settings.maybe(draw, 40, &format!("{GATHER}.forward_prefetch"), |draw| draw.between(0, 3).into());
-        settings.maybe(draw, 40, &format!("{GATHER}.backward_prefetch"), |draw| draw.between(0, 3).into());
-        if plan.one_at_a_time && moves == Moves::Nothing {
-            settings.maybe(draw, 30, &format!("{GATHER}.reshard_after_forward"), |_| false.into());
+        let prefetches = [0, 1, 3];
+        let choices = json!({ "forward_prefetch": prefetches, "backward_prefetch": prefetches });
+        settings.some(draw, 40, GATHER, &choices);
+        if moves == Moves::Nothing {
+            // A stage ends the backward pass of a micro-batch before the next forward pass.
+            if plan.scheduled.count == 1 || (plan.stages == 1 && plan.scheduled.is_1f1b()) {
+                settings.some(draw, 30, GATHER, &json!({ "reshard_after_forward": [false] }));
+            }
+            if !plan.layered && !plan.experts && plan.copies >= 4 {
+                settings.some(draw, 60, "parallelism", &json!({ "sharding_group": [2] }));
+            }
         }
-        if moves == Moves::Nothing && !plan.layered && !plan.experts && plan.copies >= 4 {
-            settings.maybe(draw, 60, "parallelism.sharding_group", |_| json!(2));
-        }
-    } else if sharding != "none" && draw.chance(20) {
-        settings.set("parallelism.overlap_parameter_gather", json!({}));
+    } else if sharding != "none" {
+        settings.some(draw, 20, "parallelism", &json!({ "overlap_parameter_gather": [{}] }));
     }
 }
 
 fn memory(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
     match draw.between(0, 9) {
-        0 => settings.set("memory.limit", format!("{} MB", draw.between(300, 1_000 * plan.memory))),
-        1 => settings.set("memory.footprint_ratio", json!(draw.one(&[1.0, 1.1, 1.33, 2.0]))),
+        0 => settings.set("memory.limit", format!("{} MB", draw.between(300, 1_000 * plan.node.memory))),
+        1 => settings.set("memory.footprint_ratio", draw.one(&[1.0, 1.1, 1.33, 2.0])),
         _ => {}
     }
-    settings.maybe(draw, 10, "memory.reserved", |draw| format!("{} MB", draw.between(0, 2_000)).into());
+    settings.some(draw, 10, "memory", &json!({ "reserved": ["0 MB", "500 MB", "2 GB"] }));
     if !plan.layered {
-        settings.maybe(draw, 20, "memory.allocator.expandable_segments", |draw| draw.chance(50).into());
-        settings.maybe(draw, 10, "memory.allocator.max_split_size", |draw| {
-            format!("{} MiB", draw.between(21, 512)).into()
+        let choices = json!({
+            "allocator.expandable_segments": [true, false],
+            "allocator.max_split_size": ["21 MiB", "100 MiB", "512 MiB"],
+            "allocator.roundup_power2_divisions": [1, 2, 4, 8],
+            "gradient_placeholders": ["none", "fresh", "kept"],
         });
-        settings.maybe(draw, 10, "memory.allocator.roundup_power2_divisions", |draw| {
-            draw.one(&[1, 2, 4, 8]).into()
-        });
-        settings.maybe(draw, 10, "memory.gradient_placeholders", |draw| {
-            draw.one(&["none", "fresh", "kept"]).into()
-        });
+        settings.some(draw, 12, "memory", &choices);
     }
 }
 
 /// Writes where states of the optimizer are; whether on drives.
-fn states(draw: &mut Draw, settings: &mut Settings, on_drives: bool) -> bool {
+fn states(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
     const INFINITY: &str = "techniques.zero_infinity";
-    let states = if on_drives && draw.chance(70) { "drives" } else { "host" };
-    let parameters = draw.one(if on_drives { &["gpu", "host", "drives"] } else { &["gpu", "host"] });
-    settings.set(&format!("{INFINITY}.states"), states);
-    settings.set(&format!("{INFINITY}.parameters"), parameters);
-    settings
-        .maybe(draw, 50, &format!("{INFINITY}.group"), |draw| draw.between(1_000_000, 1_000_000_000).into());
-    settings.maybe(draw, 30, &format!("{INFINITY}.buffers"), |draw| draw.between(1, 4).into());
-    settings.maybe(draw, 30, &format!("{INFINITY}.parameter_buffers"), |draw| draw.between(1, 4).into());
-    states == "drives" || parameters == "drives"
+    let places: &[&str] = if plan.node.drives > 0 { &["gpu", "host", "drives"] } else { &["gpu", "host"] };
+    let (states, parameters) = (draw.one(&places[1..]), draw.one(places));
+    settings.set(INFINITY, json!({ "states": states, "parameters": parameters }));
+    let choices = json!({
+        "group": [1_000_000, 100_000_000, 1_000_000_000],
+        "buffers": [1, 2, 4],
+        "parameter_buffers": [1, 2, 4],
+    });
+    settings.some(draw, 35, INFINITY, &choices);
+    [states, parameters].contains(&"drives")
 }
 
 /// Writes what becomes of activations; whether they go to drives.
 fn activations(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
     match draw.between(0, 9) {
-        0 | 1 if !plan.splits => offload(draw, settings, plan),
-        2 if !plan.splits => {
-            const SWAP: &str = "techniques.swap";
-            settings.set(SWAP, json!({}));
-            settings
-                .maybe(draw, 50, &format!("{SWAP}.engine"), |draw| draw.one(&["online", "greedy"]).into());
-            let pair: &[&str] = if plan.stages == 1 {
-                &["oblivious", "disjoint", "bidirectional"]
-            } else {
-                &["oblivious", "disjoint"]
-            };
-            settings.maybe(draw, 40, &format!("{SWAP}.coordination"), |draw| draw.one(pair).into());
-            settings.maybe(draw, 40, &format!("{SWAP}.prefetch"), |draw| draw.between(0, 20).into());
-            settings.maybe(draw, 30, &format!("{SWAP}.recompute"), |_| true.into());
-            settings.maybe(draw, 20, &format!("{SWAP}.pinned"), |_| false.into());
-            settings
-                .maybe(draw, 50, "memory.limit", |draw| format!("{} MB", draw.between(500, 8_000)).into());
-            false
+        0 | 1 if !plan.scheduled.splits => return offload(draw, settings, plan),
+        2 if !plan.scheduled.splits => {
+            let mut coordinations = vec!["oblivious", "disjoint"];
+            if plan.stages == 1 {
+                coordinations.push("bidirectional");
+            }
+            let choices = json!({
+                "engine": ["online", "greedy"],
+                "coordination": coordinations,
+                "prefetch": [0, 1, 20],
+                "recompute": [true],
+                "pinned": [false],
+            });
+            settings.set("techniques.swap", json!({}));
+            settings.some(draw, 40, "techniques.swap", &choices);
+            settings.some(draw, 50, "memory", &json!({ "limit": ["500 MB", "2 GB", "8 GB"] }));
         }
-        3 if plan.is_1f1b && plan.stages > 1 && !plan.layered => {
+        3 if plan.scheduled.is_1f1b() && plan.stages > 1 && !plan.layered => {
             settings.set("techniques.bpipe", json!({}));
-            settings.maybe(draw, 40, "techniques.bpipe.policy", |_| "every-micro-batch".into());
-            false
+            settings.some(draw, 40, "techniques.bpipe", &json!({ "policy": ["every-micro-batch"] }));
         }
-        _ => false,
+        _ => {}
     }
+    false
 }
 
 fn offload(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
     const OFFLOAD: &str = "techniques.activation_offload";
-    let on_drives = plan.drives > 0 && draw.chance(60);
+    let on_drives = plan.node.drives > 0 && draw.chance(60);
     settings.set(OFFLOAD, json!({ "to": if on_drives { "drives" } else { "host" } }));
-    settings
-        .maybe(draw, 60, &format!("{OFFLOAD}.smallest"), |draw| draw.one(&["0 B", "1 MiB", "16 MiB"]).into());
-    let adaptive = plan.chunks == 1;
-    settings.maybe(draw, 60, &format!("{OFFLOAD}.keep"), |draw| keep(draw, adaptive));
-    settings.maybe(draw, 40, &format!("{OFFLOAD}.prefetch"), |draw| draw.one(&[0, 1, 8, 65_536]).into());
-    settings.maybe(draw, 40, &format!("{OFFLOAD}.store"), |draw| draw.one(&["produced", "last-use"]).into());
-    settings.maybe(draw, 30, &format!("{OFFLOAD}.forwarding"), |_| false.into());
+    let mut keeps = vec![json!("last-layer"), json!({ "bytes": "300 MB" }), json!({ "layers": 2 })];
+    if plan.scheduled.chunks == 1 {
+        keeps.push(json!("adaptive"));
+    }
+    let choices = json!({
+        "smallest": ["0 B", "1 MiB", "16 MiB"],
+        "keep": keeps,
+        "prefetch": [0, 1, 8, 65_536],
+        "store": ["produced", "last-use"],
+        "forwarding": [false],
+    });
+    settings.some(draw, 45, OFFLOAD, &choices);
     if !on_drives {
-        settings.maybe(draw, 20, &format!("{OFFLOAD}.pinned"), |_| false.into());
+        settings.some(draw, 20, OFFLOAD, &json!({ "pinned": [false] }));
     }
     on_drives
 }
 
-fn keep(draw: &mut Draw, adaptive: bool) -> Value {
-    match draw.between(0, 3) {
-        0 => json!("last-layer"),
-        1 if adaptive => json!("adaptive"),
-        2 => json!({ "bytes": format!("{} MB", draw.between(0, 900)) }),
-        _ => json!({ "layers": draw.between(0, 3) }),
-    }
-}
-
 fn recompute(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
+    const RECOMPUTE: &str = "techniques.recompute";
     let modes: &[&str] =
         if plan.layered { &["full", "none"] } else { &["full", "selective", "operators", "none"] };
-    const RECOMPUTE: &str = "techniques.recompute";
-    let mode = format!("{RECOMPUTE}.mode");
-    if !settings.maybe(draw, 25, &mode, |draw| draw.one(modes).into()) || plan.layered {
+    if !settings.some(draw, 25, RECOMPUTE, &json!({ "mode": modes })) || plan.layered {
         return;
     }
-    settings.maybe(draw, 20, &format!("{RECOMPUTE}.early_stop"), |_| true.into());
-    if draw.chance(25) {
-        settings.set(&format!("{RECOMPUTE}.layers"), 1);
-        let others = format!("{RECOMPUTE}.others");
-        settings.maybe(draw, 50, &others, |draw| draw.one(&["none", "selective"]).into());
+    settings.some(draw, 20, RECOMPUTE, &json!({ "early_stop": [true] }));
+    if settings.some(draw, 25, RECOMPUTE, &json!({ "layers": [1] })) {
+        settings.some(draw, 50, RECOMPUTE, &json!({ "others": ["none", "selective"] }));
     }
-}
-
-/// Declares the drives as one array.
-fn arrays(draw: &mut Draw, settings: &mut Settings, plan: &Plan, activations: bool) {
-    const ARRAY: &str = "storage.nvme";
-    settings.set(ARRAY, json!({}));
-    settings.maybe(draw, 50, &format!("{ARRAY}.drives"), |draw| draw.between(1, plan.drives).into());
-    let paths: &[&str] = if activations { &["bounce", "gpu-direct"] } else { &["direct", "buffered"] };
-    settings.maybe(draw, 40, &format!("{ARRAY}.path"), |draw| draw.one(paths).into());
-    settings.maybe(draw, 30, &format!("{ARRAY}.depth"), |draw| draw.between(1, 64).into());
-    settings
-        .maybe(draw, 30, &format!("{ARRAY}.block"), |draw| format!("{} KiB", draw.between(4, 2_048)).into());
 }

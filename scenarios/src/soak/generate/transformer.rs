@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::draw::{Draw, Settings};
 use super::machine::{self, Node};
 use super::techniques::{self, Plan};
-use super::{micro_batches, percent, schedule};
+use super::{SEND, percent, schedule};
 
 const MODEL: &str = "model.transformer";
 const PRESETS: [&str; 12] = [
@@ -52,26 +52,23 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
     let scheduled = schedule(draw, split.stages, true);
     settings.set("parallelism.schedule", scheduled.schedule.clone());
     let model = model(draw, settings, &split, split.stages * scheduled.chunks);
-    let count = micro_batches(draw, split.stages, &scheduled);
-    let precision = training(draw, settings, node, &model, count);
-    let step = settings.maybe(draw, 6, "training.step", |draw| draw.one(&["gradients", "forward"]).into());
+    let precision = training(draw, settings, &node, &model, scheduled.count);
+    let partial = settings.some(draw, 6, "training", &json!({ "step": ["gradients", "forward"] }));
     parallelism(draw, settings, &split, &model);
     software(draw, settings, precision, split.context);
     let plan = Plan {
-        drives: node.drives,
-        memory: node.memory,
+        node,
         stages: split.stages,
         copies: split.data * split.context,
         experts: model.experts > 0,
-        splits: scheduled.splits,
-        chunks: scheduled.chunks,
-        one_at_a_time: count == 1 || (split.stages == 1 && scheduled.schedule == json!("1f1b")),
-        is_1f1b: scheduled.schedule == json!("1f1b"),
-        partial: step,
+        scheduled,
+        partial,
         layered: false,
     };
     techniques::fill(draw, settings, &plan);
-    settings.maybe(draw, 10, "sweep", |draw| sweep(draw, precision));
+    if draw.chance(10) {
+        settings.set("sweep", sweep(draw, precision));
+    }
 }
 
 /// A model of which every chunk has one to three layers.
@@ -84,7 +81,7 @@ fn model(draw: &mut Draw, settings: &mut Settings, split: &Split, positions: u64
         3 if split.context == 1 => {
             settings.set(&format!("{MODEL}.preset"), draw.one(&ENCODERS));
             settings.set(&format!("{MODEL}.vocabulary"), 30_000);
-            settings.maybe(draw, 40, &format!("{MODEL}.classes"), |draw| draw.between(2, 9).into());
+            settings.some(draw, 40, MODEL, &json!({ "classes": [2, 9] }));
             return Dimensions { sequence: sequence.min(512), ..drawn };
         }
         _ => return dimensions(draw, settings, split, drawn),
@@ -94,71 +91,57 @@ fn model(draw: &mut Draw, settings: &mut Settings, split: &Split, positions: u64
 
 /// Dimensions that divide by the ranks.
 fn dimensions(draw: &mut Draw, settings: &mut Settings, split: &Split, drawn: Dimensions) -> Dimensions {
-    let mut set = |key: &str, value: Value| settings.set(&format!("{MODEL}.{key}"), value);
     let kv_heads = split.tensor * split.context * draw.between(1, 3);
     let heads = kv_heads * draw.one(&[1, 1, 2, 4]);
-    let width = draw.one(&[64, 80, 128]);
-    set("hidden", json!(heads * width));
-    set("heads", json!(heads));
-    set("vocabulary", json!(draw.one(&[1_000, 32_000, 50_257])));
-    set("max_positions", json!(drawn.sequence * draw.between(1, 4)));
-    if draw.chance(50) {
-        set("kv_heads", json!(kv_heads));
-    } else {
-        set("kv_heads", json!(heads));
-    }
-    let optional: [(&str, &[Value]); 7] = [
-        ("ffn", &[json!(8 * split.tensor * 128), json!(8 * split.tensor * 96)]),
-        ("norm", &[json!("layer"), json!("rms")]),
-        ("mlp", &[json!("gelu"), json!("swiglu")]),
-        ("positions", &[json!("learned"), json!("rotary"), json!("alibi")]),
-        ("tied_embedding", &[json!(true), json!(false)]),
-        ("dropout", &[json!(true), json!(false)]),
-        ("parallel_residual", &[json!(true)]),
-    ];
-    for (key, values) in optional {
-        if draw.chance(35) {
-            set(key, values[draw.index(values.len())].clone());
-        }
-    }
+    let needed = json!({
+        "hidden": [heads * draw.one(&[64, 80, 128])],
+        "heads": [heads],
+        "kv_heads": [heads, kv_heads],
+        "vocabulary": [1_000, 32_000, 50_257],
+        "max_positions": [drawn.sequence, 4 * drawn.sequence],
+    });
+    settings.some(draw, 100, MODEL, &needed);
+    let optional = json!({
+        "ffn": [8 * split.tensor * 128, 8 * split.tensor * 96],
+        "norm": ["layer", "rms"],
+        "mlp": ["gelu", "swiglu"],
+        "positions": ["learned", "rotary", "alibi"],
+        "tied_embedding": [true, false],
+        "dropout": [true, false],
+        "parallel_residual": [true],
+    });
+    settings.some(draw, 35, MODEL, &optional);
     if draw.chance(85) || split.context > 1 {
-        if draw.chance(30) {
-            set("bias", json!(draw.one(&["none", "qkv", "all"])));
-        }
+        settings.some(draw, 30, MODEL, &json!({ "bias": ["none", "qkv", "all"] }));
         return drawn;
     }
-    let experts = draw.one(&[2, 4, 8]);
-    set("bias", json!(draw.one(&["none", "qkv"])));
-    set("parallel_residual", json!(false));
-    set("experts", experts_of(draw, experts, 128 * split.tensor));
-    Dimensions { experts, ..drawn }
+    let count = draw.one(&[2, 4, 8]);
+    settings.some(draw, 100, MODEL, &json!({ "bias": ["none", "qkv"], "parallel_residual": [false] }));
+    experts(draw, settings, count, 128 * split.tensor);
+    Dimensions { experts: count, ..drawn }
 }
 
-fn experts_of(draw: &mut Draw, count: u64, width: u64) -> Value {
-    let mut experts =
-        json!({ "count": count, "top_k": draw.between(1, 2), "ffn": width * draw.between(1, 8) });
-    if draw.chance(30) {
-        experts["shared_ffn"] = json!(width * draw.between(1, 4));
+fn experts(draw: &mut Draw, settings: &mut Settings, count: u64, width: u64) {
+    let path = format!("{MODEL}.experts");
+    let needed = json!({ "count": [count], "top_k": [1, 2], "ffn": [width, 8 * width] });
+    settings.some(draw, 100, &path, &needed);
+    let busiest = percent(draw.between(100 / count + 1, 60));
+    let drawn = json!({ "concentration": draw.between(1, 100), "seed": draw.between(1, 9) });
+    let optional = json!({
+        "shared_ffn": [width, 4 * width],
+        "load": ["even", { "busiest": busiest }, { "drawn": drawn }],
+    });
+    settings.some(draw, 35, &path, &optional);
+    if settings.some(draw, 30, &path, &json!({ "capacity_factor": [1.0, 1.25, 2.0] })) {
+        settings.set(&format!("{path}.pad_to_capacity"), draw.chance(50));
     }
-    if draw.chance(30) {
-        experts["capacity_factor"] = json!(draw.one(&[1.0, 1.25, 2.0]));
-        experts["pad_to_capacity"] = json!(draw.chance(50));
-    }
-    if draw.chance(40) {
-        experts["load"] = match draw.between(0, 2) {
-            0 => json!("even"),
-            1 => json!({ "busiest": percent(draw.between(100 / count + 1, 60)) }),
-            _ => json!({ "drawn": { "concentration": draw.between(1, 100), "seed": draw.between(1, 9) } }),
-        };
-    }
-    experts
 }
 
 /// Writes batches and number formats; the precision.
 fn training(
     draw: &mut Draw,
     settings: &mut Settings,
-    node: Node,
+    node: &Node,
     model: &Dimensions,
     count: u64,
 ) -> &'static str {
@@ -168,46 +151,35 @@ fn training(
     let precision = draw.one(node.precisions);
     settings.set("training.precision", precision);
     if node.fp8 && precision != "fp32" && model.experts == 0 {
-        settings.maybe(
-            draw,
-            25,
-            "training.fp8",
-            |draw| json!({ "scaling": draw.one(&["tensorwise", "rowwise", "delayed"]) }),
-        );
+        let scalings = json!({ "scaling": ["tensorwise", "rowwise", "delayed"] });
+        settings.some(draw, 25, "training.fp8", &scalings);
     }
     precision
 }
 
 fn parallelism(draw: &mut Draw, settings: &mut Settings, split: &Split, model: &Dimensions) {
-    let mut set = |key: &str, value: Value| settings.set(&format!("parallelism.{key}"), value);
     for (key, ranks) in [("tensor", split.tensor), ("context", split.context), ("pipeline", split.stages)] {
         if ranks > 1 {
-            set(key, json!(ranks));
+            settings.set(&format!("parallelism.{key}"), ranks);
         }
     }
-    set("data", json!(split.data));
-    let sequence_parallel = split.tensor > 1 && (model.experts > 0 || draw.chance(50));
-    if sequence_parallel {
-        set("sequence_parallel", json!(true));
-        if draw.chance(20) {
-            set("asynchronous_tensor", json!(true));
-        }
-        if draw.chance(20) {
-            set("overlap_tensor_reduce", json!(draw.chance(50)));
-        }
+    settings.set("parallelism.data", split.data);
+    if split.tensor > 1 && (model.experts > 0 || draw.chance(50)) {
+        settings.set("parallelism.sequence_parallel", true);
+        let choices = json!({ "asynchronous_tensor": [true], "overlap_tensor_reduce": [true, false] });
+        settings.some(draw, 20, "parallelism", &choices);
     }
     if split.context > 1 {
-        set("context_exchange", json!(draw.one(&["all-to-all", "ring", "all-gather", "gathered-ring"])));
+        let exchanges = ["all-to-all", "ring", "all-gather", "gathered-ring"];
+        settings.set("parallelism.context_exchange", draw.one(&exchanges));
     }
     if model.experts > 0 && split.data > 1 && model.experts.is_multiple_of(split.data) {
-        set("expert", json!(split.data));
+        settings.set("parallelism.expert", split.data);
     }
-    if split.stages > 1 && draw.chance(40) {
-        set("send", json!(draw.one(&["latency", "eager", "blocking", "rendezvous"])));
+    if split.stages > 1 {
+        settings.some(draw, 40, "parallelism", &json!({ "send": SEND }));
     }
-    if draw.chance(15) {
-        set("scatter_gather", json!(draw.chance(50)));
-    }
+    settings.some(draw, 15, "parallelism", &json!({ "scatter_gather": [true, false] }));
 }
 
 fn software(draw: &mut Draw, settings: &mut Settings, precision: &str, context: u64) {
@@ -217,22 +189,19 @@ fn software(draw: &mut Draw, settings: &mut Settings, precision: &str, context: 
         _ => &["flash"],
     };
     settings.set("software.attention", draw.one(kernels));
-    let words: [(&str, &[&str]); 8] = [
-        ("layers", &["megatron-lm", "hugging-face", "torchtitan"]),
-        ("gelu", &["kernel", "operators"]),
-        ("optimizer", &["fused", "operators"]),
-        ("products_add_to", &["fp32", "any"]),
-        ("cross_entropy", &["passes", "operators", "fused"]),
-        ("fused_softmax", &["auto", "on", "off"]),
-        ("launch", &["eager", "graph", "free"]),
-        ("launch", &["eager", "free"]),
-    ];
-    for (key, values) in words {
-        settings.maybe(draw, 20, &format!("software.{key}"), |draw| draw.one(values).into());
-    }
-    settings.maybe(draw, 15, "software.compile", |draw| draw.chance(50).into());
-    settings.maybe(draw, 10, "software.loss_metrics", |draw| draw.between(0, 2).into());
-    settings.maybe(draw, 10, "software.host_overhead", |draw| format!("{} us", draw.between(0, 20)).into());
+    let choices = json!({
+        "layers": ["megatron-lm", "hugging-face", "torchtitan"],
+        "gelu": ["kernel", "operators"],
+        "optimizer": ["fused", "operators"],
+        "products_add_to": ["fp32", "any"],
+        "cross_entropy": ["passes", "operators", "fused"],
+        "fused_softmax": ["auto", "on", "off"],
+        "launch": ["eager", "eager", "graph", "free", "free"],
+        "compile": [true, false],
+        "loss_metrics": [0, 1, 2],
+        "host_overhead": ["0 us", "20 us"],
+    });
+    settings.some(draw, 20, "software", &choices);
 }
 
 fn sweep(draw: &mut Draw, precision: &str) -> Value {
