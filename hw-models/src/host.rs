@@ -73,42 +73,11 @@ impl HostCosts {
         let dispatch = self.dispatch.get(&class).or_else(|| self.dispatch.get(&OpClass::Pointwise));
         microseconds(dispatch.map_or(0.0, |cost| cost.us) + f64::from(kernels) * self.launch.us)
     }
-
-    /// The host's time to launch a graph of `kernels` kernels.
-    pub fn launch_graph(&self, kernels: u32) -> Time {
-        microseconds(self.graph_launch.us + f64::from(kernels) * self.graph_node.us)
-    }
-}
-
-impl OpClass {
-    /// All classes.
-    pub const ALL: [Self; 7] = [
-        Self::Metadata,
-        Self::Pointwise,
-        Self::MatrixProduct,
-        Self::Attention,
-        Self::Communication,
-        Self::Copy,
-        Self::Optimizer,
-    ];
-
-    /// Its name in files, `matrix-product`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Metadata => "metadata",
-            Self::Pointwise => "pointwise",
-            Self::MatrixProduct => "matrix-product",
-            Self::Attention => "attention",
-            Self::Communication => "communication",
-            Self::Copy => "copy",
-            Self::Optimizer => "optimizer",
-        }
-    }
 }
 
 impl fmt::Display for OpClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.serialize(f)
     }
 }
 

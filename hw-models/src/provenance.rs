@@ -89,10 +89,6 @@ impl fmt::Display for Origin {
 
 impl fmt::Display for Confidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::High => "high",
-            Self::Medium => "medium",
-            Self::Low => "low",
-        })
+        self.serialize(f)
     }
 }

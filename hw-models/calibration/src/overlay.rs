@@ -8,6 +8,8 @@ mod gpus;
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
+use serde::Deserialize;
+use serde::de::value::{BorrowedStrDeserializer, Error as Unknown};
 
 use super::hardware::{Constant, Found, Hardware};
 use super::laws::gpus::{PEER, PEER_AGAINST, RATE, SEND_RECEIVE, START};
@@ -307,7 +309,7 @@ impl<'a> Value<'a> {
     fn of_framework(self, law: &str, constant: &str) -> Option<Place<'a>> {
         self.gpu?;
         let (kind, class) = law.split_once('.')?;
-        let class = OpClass::ALL.into_iter().find(|known| known.name() == class)?;
+        let class = OpClass::deserialize(BorrowedStrDeserializer::<Unknown>::new(class)).ok()?;
         Some(match (kind, class, constant) {
             ("operator", OpClass::Metadata, "recorded") => self.dispatch(class, |_, us| us),
             ("operator", OpClass::Communication | OpClass::Copy | OpClass::Optimizer, "call")

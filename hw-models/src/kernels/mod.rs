@@ -248,22 +248,11 @@ impl Dtype {
             Self::Fp8 => 1,
         }
     }
-
-    /// Its name in files, `bf16`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fp32 => "fp32",
-            Self::Tf32 => "tf32",
-            Self::Fp16 => "fp16",
-            Self::Bf16 => "bf16",
-            Self::Fp8 => "fp8",
-        }
-    }
 }
 
 impl std::fmt::Display for Dtype {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
+        self.serialize(f)
     }
 }
 
@@ -274,9 +263,8 @@ impl std::fmt::Display for KernelClass {
             Self::Batched(dtype) => write!(f, "batched-{dtype}"),
             Self::Grouped(dtype) => write!(f, "grouped-{dtype}"),
             Self::Convolution(dtype) => write!(f, "convolution-{dtype}"),
-            Self::Attention(Pass::Forward) => f.write_str("attention-forward"),
-            Self::Attention(Pass::Backward) => f.write_str("attention-backward"),
-            Self::Stream(class) => f.write_str(class.name()),
+            Self::Attention(pass) => write!(f, "attention-{pass}"),
+            Self::Stream(class) => class.fmt(f),
         }
     }
 }

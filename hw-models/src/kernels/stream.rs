@@ -142,20 +142,4 @@ impl StreamClass {
         Self::Permutation,
         Self::Optimizer,
     ];
-
-    /// Its name in files, `layer-norm`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Elementwise => "elementwise",
-            Self::Softmax => "softmax",
-            Self::LayerNorm => "layer-norm",
-            Self::RmsNorm => "rms-norm",
-            Self::Reduction => "reduction",
-            Self::CrossEntropy => "cross-entropy",
-            Self::Embedding => "embedding",
-            Self::EmbeddingGradient => "embedding-gradient",
-            Self::Permutation => "permutation",
-            Self::Optimizer => "optimizer",
-        }
-    }
 }

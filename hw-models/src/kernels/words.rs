@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::{Attention, Convolution, ConvolutionPass, GroupedGemm, Pass, Stream};
+use serde::Serialize;
+
+use super::{Attention, Convolution, ConvolutionPass, GroupedGemm, Pass, Stream, StreamClass};
 
 impl fmt::Display for Attention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -33,16 +35,19 @@ impl fmt::Display for GroupedGemm {
 impl fmt::Display for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { class, bytes_read, bytes_written, .. } = self;
-        write!(f, "{}: {bytes_read} B read, {bytes_written} B written", class.name())
+        write!(f, "{class}: {bytes_read} B read, {bytes_written} B written")
+    }
+}
+
+impl fmt::Display for StreamClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
 impl fmt::Display for Pass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Forward => "forward",
-            Self::Backward => "backward",
-        })
+        self.serialize(f)
     }
 }
 

@@ -263,7 +263,7 @@ impl<'a> Scope<'a> {
 
     fn metric(&self, selector: &Selector, metric: Metric) -> Result<f64, String> {
         let run = self.best(selector)?;
-        metric.of(run).ok_or_else(|| format!("{} has no {}", self.name_of(run), metric.name()))
+        metric.of(run).ok_or_else(|| format!("{} has no {metric}", self.name_of(run)))
     }
 
     fn tell_misfits(&self, runs: usize, misfits: &[&RunSummary]) -> String {
@@ -326,7 +326,7 @@ fn print(metric: Metric, value: f64, decimals: Option<usize>) -> String {
 
 /// `step_time_s` as "step time".
 fn words_of(metric: Metric) -> String {
-    let name = metric.name();
+    let name = metric.to_string();
     let name = name.strip_suffix("_per_s").map_or_else(
         || name.trim_end_matches("_s").trim_end_matches("_bytes").to_owned(),
         |counted| format!("{counted} per second"),

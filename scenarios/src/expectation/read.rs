@@ -246,7 +246,7 @@ impl Reading<'_> {
             (Some(_), None, Some(_)) => "remove `within`; `between` says how far",
             _ => return,
         };
-        let message = format!("`{}` must say one thing about `{}`", self.name, value.metric.name());
+        let message = format!("`{}` must say one thing about `{}`", self.name, value.metric);
         self.problems.push(Problem::new(item.mark, message).help(help));
     }
 

@@ -144,7 +144,7 @@ fn measurement(
 pub(super) fn figure(run: &RunSummary, metric: Metric) -> Result<f64, String> {
     metric.of(run).ok_or_else(|| match &run.failure {
         Some(failure) => failure.message.clone(),
-        None => format!("the run has no {}", metric.name()),
+        None => format!("the run has no {metric}"),
     })
 }
 

@@ -123,7 +123,7 @@ fn what_was_measured_of_a_gpu_holds_for_launches_its_link_and_its_memory() {
     );
     overlay.lay("gpu.yaml", &gpu).unwrap();
     let host = &overlay.host;
-    assert_eq!(host.launch_graph(4), Time::from_us(7), "6 us and four times 0.25");
+    assert_eq!((host.graph_launch.us, host.graph_node.us), (6.0, 0.25));
     assert_eq!(
         host.issue(OpClass::Pointwise, 2),
         Time::from_us(10),

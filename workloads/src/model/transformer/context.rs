@@ -46,18 +46,6 @@ pub enum ContextExchange {
     GatheredRing,
 }
 
-impl ContextExchange {
-    /// The name used in errors.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AllToAll => "all-to-all",
-            Self::Ring => "ring",
-            Self::AllGather => "all-gather",
-            Self::GatheredRing => "gathered-ring",
-        }
-    }
-}
-
 /// Which part of the sequences the rank in the middle has.
 struct Part {
     ranks: u64,

@@ -421,7 +421,7 @@ fn precision(execution: &Execution, wrong: &mut impl FnMut(&'static str, String)
         wrong("context", problem.to_owned());
     }
     if single != (execution.states == States::Full) {
-        let (dtype, states) = (execution.dtype.name(), execution.states.name());
+        let Execution { dtype, states, .. } = execution;
         wrong(
             "states",
             format!("{states} do not go with {dtype}: fp32 takes `full`, fp16 and bf16 the others"),

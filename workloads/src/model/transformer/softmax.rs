@@ -121,7 +121,7 @@ fn choose(fusion: Fusion, batches: u64, keys: u64, dtype: Dtype) -> (bool, Strin
         SoftmaxFusion::On => (true, "fused, as asked".to_owned()),
         SoftmaxFusion::Off => (false, "unfused, as asked".to_owned()),
         SoftmaxFusion::Auto => match obstacle(batches, keys, dtype, u64::from(fusion.softmax_keys)) {
-            None => (true, format!("fused: {batches} matrices of scores, {keys} keys, {}", dtype.name())),
+            None => (true, format!("fused: {batches} matrices of scores, {keys} keys, {dtype}")),
             Some(obstacle) => (false, format!("unfused: {obstacle}")),
         },
     }

@@ -1,5 +1,7 @@
 //! Bytes of parameters, gradients and optimizer states, and how data-parallel ranks share them.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +19,12 @@ pub enum States {
     FullGradients,
     /// Half precision with half-precision gradients and an fp32 copy of them (Megatron-LM with fp16): 2 + 2 + 16 = 20.
     CopiedGradients,
+}
+
+impl fmt::Display for States {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// States that the copies of a model shard, each level those of the one before and more
@@ -62,16 +70,6 @@ impl States {
             parameters: from(Sharding::Parameters) * self.parameter_bytes(),
             gradients: from(Sharding::Gradients) * self.gradient_bytes(),
             optimizer: from(Sharding::Optimizer) * self.optimizer_bytes(),
-        }
-    }
-
-    /// Its name in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::HalfGradients => "half-gradients",
-            Self::FullGradients => "full-gradients",
-            Self::CopiedGradients => "copied-gradients",
         }
     }
 
