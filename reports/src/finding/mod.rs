@@ -85,13 +85,13 @@ impl fmt::Display for Finding {
 }
 
 /// `a, b and c`; of many, the first `named` and how many more.
-fn list(names: &[String], named: usize) -> String {
-    if names.len() > named + 1 {
-        return format!("{} and {} others", names[..named].join(", "), names.len() - named);
-    }
-    match names {
+fn list(names: &[impl AsRef<str>], named: usize) -> String {
+    let mut names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    let others = (names.len() > named + 1).then(|| format!("{} others", names.split_off(named).len()));
+    names.extend(others.as_deref());
+    match &names[..] {
         [] => String::new(),
-        [one] => one.clone(),
+        [one] => (*one).to_owned(),
         [head @ .., last] => format!("{} and {last}", head.join(", ")),
     }
 }

@@ -1,5 +1,7 @@
 //! Notes to the finding: evidence, steps and bandwidth shares that did not settle, idle GPUs, what runs say of themselves.
 
+use indexmap::{IndexMap, IndexSet};
+
 use super::{NAMED, list};
 use crate::quantity;
 use crate::ranking::Comparison;
@@ -42,12 +44,9 @@ pub(crate) fn approximate(all: &Comparison<'_>) -> Option<String> {
 /// Notes that runs carry, each once, with the runs that it is about unless these are all.
 pub(crate) fn notes(all: &Comparison<'_>) -> Vec<String> {
     let runs = || all.points.iter().flat_map(|point| &point.runs);
-    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut groups: IndexMap<&str, Vec<String>> = IndexMap::new();
     for (note, run) in runs().flat_map(|run| run.notes.iter().map(move |note| (note, run))) {
-        match groups.iter_mut().find(|(known, _)| *known == note) {
-            Some((_, names)) => names.push(all.naming.run(run)),
-            None => groups.push((note, vec![all.naming.run(run)])),
-        }
+        groups.entry(note).or_default().push(all.naming.run(run));
     }
     let count = runs().count();
     let worded = |(note, names): (&str, Vec<String>)| match names.len() == count {
@@ -60,16 +59,12 @@ pub(crate) fn notes(all: &Comparison<'_>) -> Vec<String> {
 /// Names GPUs without a rank. `None`: all runs use all GPUs.
 pub(crate) fn idle(all: &Comparison<'_>) -> Option<String> {
     let runs = || all.points.iter().flat_map(|point| &point.runs);
-    let mut groups: Vec<(&IdleGpus, Vec<String>)> = Vec::new();
+    let mut groups: IndexMap<&IdleGpus, Vec<String>> = IndexMap::new();
     for (idle, name) in runs().filter_map(|run| Some((run.idle_gpus.as_ref()?, all.naming.run(run)))) {
-        match groups.iter_mut().find(|(known, _)| *known == idle) {
-            Some((_, names)) => names.push(name),
-            None => groups.push((idle, vec![name])),
-        }
+        groups.entry(idle).or_default().push(name);
     }
-    let everywhere = matches!(&groups[..], [(_, names)] if names.len() == runs().count());
-    let told = |(idle, names): &(&IdleGpus, Vec<String>)| {
-        let IdleGpus { count, first, last } = idle;
+    let everywhere = groups.len() == 1 && groups[0].len() == runs().count();
+    let told = |(IdleGpus { count, first, last }, names): (&&IdleGpus, &Vec<String>)| {
         let gpus = match count {
             1 => format!("1 GPU is idle, {first}"),
             _ => format!("{count} GPUs are idle, {first} to {last}"),
@@ -83,15 +78,13 @@ pub(crate) fn idle(all: &Comparison<'_>) -> Option<String> {
 /// with the others. Segments had 2.8 to 9.3 % more than tensors when measured (`simumax-memory`), 0.3 to 3.6 % in replays.
 pub(crate) fn without_allocator(all: &Comparison<'_>) -> Option<String> {
     let runs = || all.points.iter().flat_map(|point| &point.runs);
-    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut groups: IndexMap<&str, IndexSet<&str>> = IndexMap::new();
     for (reason, run) in runs().filter_map(|run| Some((run.fits_without_allocator()?, run))) {
-        match groups.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, names)) if names.contains(&run.variant) => {}
-            Some((_, names)) => names.push(run.variant.clone()),
-            None => groups.push((reason, vec![run.variant.clone()])),
-        }
+        groups.entry(reason).or_default().insert(&run.variant);
     }
-    let told = |(reason, names): &(&str, Vec<String>)| format!("{} ({reason})", list(names, NAMED));
+    let told = |(reason, names): (&&str, &IndexSet<&str>)| {
+        format!("{} ({reason})", list(&names.iter().collect::<Vec<_>>(), NAMED))
+    };
     let groups_told = groups.iter().map(told).collect::<Vec<_>>().join("; ");
     let counted =
         if runs().any(|run| run.is_judged_by_allocator()) { "; for the other variants they are" } else { "" };
@@ -105,17 +98,13 @@ pub(crate) fn without_allocator(all: &Comparison<'_>) -> Option<String> {
 /// Which variants fit only as their allocator waits for the GPU and returns what is free (`cudaMalloc` retries of PyTorch), as a
 /// sentence; `None`: none does.
 pub(crate) fn retrying(all: &Comparison<'_>) -> Option<String> {
-    let mut names: Vec<String> = Vec::new();
     let runs = all.points.iter().flat_map(|point| &point.runs);
-    for run in runs.filter(|run| run.allocator.iter().any(|stage| stage.retries > 0)) {
-        if !names.contains(&run.variant) {
-            names.push(run.variant.clone());
-        }
-    }
+    let retrying = runs.filter(|run| run.allocator.iter().any(|stage| stage.retries > 0));
+    let names: IndexSet<&String> = retrying.map(|run| &run.variant).collect();
     (!names.is_empty()).then(|| {
         format!(
             "The step of {} is longer than simulated where its allocator waits for the GPU to return memory (retries)",
-            list(&names, NAMED)
+            list(&names.iter().collect::<Vec<_>>(), NAMED)
         )
     })
 }

@@ -1,6 +1,8 @@
 //! Headlines where there is one problem to solve: the best of all contenders, by how much, and at
 //! what setting.
 
+use indexmap::IndexMap;
+
 use super::claim::{Claim, Range, Rate, Saving, Setting};
 use super::{Draft, NAMED, failure};
 use crate::case::Case;
@@ -115,21 +117,16 @@ pub(super) fn against_first(mut names: Vec<String>, saving: Option<&Saving>) -> 
 
 /// Contenders that run nowhere, by the reason.
 pub(super) fn never(all: &Comparison<'_>) -> Vec<Claim> {
-    let mut failed: Vec<(Option<FailureKind>, Vec<String>, bool)> = Vec::new();
+    let mut failed: IndexMap<Option<FailureKind>, (Vec<String>, bool)> = IndexMap::new();
     for (name, runs) in all.contenders() {
         if runs.iter().any(|run| all.speed.value(run).is_some()) {
             continue;
         }
-        let (why, several) = (common_kind(&runs), runs.len() > 1);
-        match failed.iter_mut().find(|(kind, ..)| *kind == why) {
-            Some((_, names, everywhere)) => {
-                names.push(name);
-                *everywhere |= several;
-            }
-            None => failed.push((why, vec![name], several)),
-        }
+        let (names, everywhere) = failed.entry(common_kind(&runs)).or_default();
+        names.push(name);
+        *everywhere |= runs.len() > 1;
     }
-    let claim = |(kind, names, everywhere)| Claim::Failed { names, kind, everywhere };
+    let claim = |(kind, (names, everywhere))| Claim::Failed { names, kind, everywhere };
     failed.into_iter().map(claim).collect()
 }
 

@@ -1,5 +1,6 @@
 //! Every constant that the times rest on, with where it comes from: the last table of the page.
 
+use indexmap::IndexMap;
 use maud::{Markup, html};
 
 use super::{Page, ROWS_AT_ONCE};
@@ -60,14 +61,11 @@ fn of_file(constants: &[ConstantOrigin], file: &str) -> String {
 
 /// `12 constants: 7 measured elsewhere, 5 data sheet. Confidence is low for 2 of them.`
 fn counted(constants: &[ConstantOrigin]) -> String {
-    let mut origins: Vec<(&str, usize)> = Vec::new();
+    let mut origins: IndexMap<&str, usize> = IndexMap::new();
     for constant in constants {
-        match origins.iter_mut().find(|(origin, _)| *origin == constant.origin) {
-            Some((_, count)) => *count += 1,
-            None => origins.push((&constant.origin, 1)),
-        }
+        *origins.entry(&constant.origin).or_default() += 1;
     }
-    origins.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    origins.sort_by(|_, a, _, b| b.cmp(a));
     let origins: Vec<_> = origins.iter().map(|(origin, count)| format!("{count} {origin}")).collect();
     let doubtful = constants.iter().filter(|constant| constant.doubtful()).count();
     let doubt = match doubtful {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Page, ROWS_AT_ONCE, figure, unbroken};
+use super::{Page, figure, sortable, unbroken};
 use crate::finding::{approximate, notes, unsteady};
 use crate::plots::PlotError;
 use crate::plots::palette::Categories;
@@ -102,26 +102,19 @@ fn citations(published: &Published<'_>) -> Markup {
     if all.is_empty() {
         return html! {};
     }
-    html! {
-        div.wide.tall[all.len() > ROWS_AT_ONCE] {
-            table.sortable {
-                thead {
-                    tr { th { "figure" } th.number { "published" } th.number { "ours" } th.number { "difference" } th { "source" } }
-                }
-                tbody {
-                    @for citation in all {
-                        tr {
-                            td { (unbroken(&citation.text)) }
-                            td.number data-sort=[citation.pair.map(|pair| pair.published)] { (citation.published) }
-                            td.number data-sort=[citation.pair.map(|pair| pair.ours)] { (citation.ours) }
-                            td.number data-sort=[citation.difference.map(Difference::size)] { (citation.verdict()) }
-                            td { (citation.source) }
-                        }
-                    }
-                }
+    let row = |citation: &&Citation| {
+        html! {
+            tr {
+                td { (unbroken(&citation.text)) }
+                td.number data-sort=[citation.pair.map(|pair| pair.published)] { (citation.published) }
+                td.number data-sort=[citation.pair.map(|pair| pair.ours)] { (citation.ours) }
+                td.number data-sort=[citation.difference.map(Difference::size)] { (citation.verdict()) }
+                td { (citation.source) }
             }
         }
-    }
+    };
+    let titles = &["figure", ">published", ">ours", ">difference", "source"];
+    sortable(titles, &all.iter().map(row).collect::<Vec<_>>())
 }
 
 pub(super) fn confidence(page: &Page<'_>) -> Result<Markup, PlotError> {
@@ -169,13 +162,9 @@ fn provenance(page: &Page<'_>) -> Result<Markup, PlotError> {
 
 /// The origin of everything, if there is only one.
 fn only_origin<'a>(runs: &[&&'a RunSummary]) -> Option<&'a str> {
-    let mut origins: Vec<_> = runs.iter().flat_map(|run| run.provenance.keys()).collect();
-    origins.sort_unstable();
-    origins.dedup();
-    match origins[..] {
-        [origin] => Some(origin),
-        _ => None,
-    }
+    let mut origins = runs.iter().flat_map(|run| run.provenance.keys());
+    let first = origins.next()?;
+    origins.all(|origin| origin == first).then_some(first)
 }
 
 fn spread(page: &Page<'_>) -> Markup {

@@ -19,7 +19,7 @@ mod traffic;
 
 use std::io::{self, Write};
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plotters::style::RGBAColor;
 
@@ -216,13 +216,7 @@ fn legend<'a>(
     names: impl Iterator<Item = &'a str>,
     colour: impl Fn(&str) -> RGBAColor,
 ) -> Vec<(&'a str, RGBAColor)> {
-    let mut entries: Vec<(&str, RGBAColor)> = Vec::new();
-    for name in names {
-        if !entries.iter().any(|(known, _)| *known == name) {
-            entries.push((name, colour(name)));
-        }
-    }
-    entries
+    names.collect::<IndexSet<_>>().into_iter().map(|name| (name, colour(name))).collect()
 }
 
 /// Text whose numbers keep their units beside them when a line ends.

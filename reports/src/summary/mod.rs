@@ -185,7 +185,7 @@ pub struct RunSummary {
 }
 
 /// GPUs that no rank runs on: those after the last rank's.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct IdleGpus {
     /// How many.
     pub count: u64,

@@ -1,6 +1,6 @@
 //! What errors go with: the inputs of the rows, and what the predictions are made of.
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
 
 use super::statistics::kendall_tau;
@@ -64,16 +64,15 @@ impl Part {
         let mut ordered: Vec<&Row> = self.rows.iter().collect();
         ordered.sort_by(|a, b| a.error().total_cmp(&b.error()));
         let tenth = ordered.len().div_ceil(10);
-        let mut causes: IndexMap<&str, ()> = IndexMap::new();
-        causes.extend(self.rows.iter().flat_map(|row| row.shares.keys()).map(|cause| (cause.as_str(), ())));
+        let causes: IndexSet<&String> = self.rows.iter().flat_map(|row| row.shares.keys()).collect();
         let mut found: Vec<ByShare> = causes
-            .into_keys()
+            .into_iter()
             .map(|cause| {
                 let share = |row: &&Row| row.shares.get(cause).copied().unwrap_or_default();
                 let mean = |rows: &[&Row]| rows.iter().map(share).sum::<f64>() / rows.len().max(1) as f64;
                 let pairs: Vec<_> = ordered.iter().map(|row| (share(row), row.error())).collect();
                 ByShare {
-                    cause: cause.to_owned(),
+                    cause: cause.clone(),
                     all: mean(&ordered),
                     fastest: mean(&ordered[..tenth]),
                     slowest: mean(&ordered[ordered.len() - tenth..]),
