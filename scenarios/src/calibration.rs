@@ -5,13 +5,14 @@ use calibration::{self, Calibrated, Errors, Measured, Sample, Table, TableError,
 use hw_models::kernels::KernelClass;
 use indexmap::IndexMap;
 use rayon::prelude::*;
+use reports::calibration::FitPoint;
 use reports::summary::SCHEMA_VERSION;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::catalogue;
 use crate::run::{Progress, in_parallel};
-use crate::validation::{kernel_table, kernel_tables};
+pub use crate::validation::{kernel_table as embedded, kernel_tables as embedded_names};
 
 /// What was found, in the order of the tables.
 #[derive(Clone, Debug, Serialize)]
@@ -28,19 +29,6 @@ pub struct Calibration {
     found: Vec<Calibrated>,
     #[serde(skip)]
     measured: Vec<Measured>,
-}
-
-/// A row of a table beside what was fitted to the table.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Beside {
-    /// The kernel.
-    pub kernel: String,
-    /// Its time in the table (s).
-    pub measured_s: f64,
-    /// What the model says (s).
-    pub predicted_s: f64,
-    /// Whether nothing was fitted to it.
-    pub held_out: bool,
 }
 
 /// What was found for one class of kernels of one device.
@@ -87,16 +75,6 @@ pub struct Options {
     pub jobs: Option<usize>,
     /// The version of foretrain.
     pub version: String,
-}
-
-/// The text of a table that comes with foretrain.
-pub fn embedded(name: &str) -> Option<&'static str> {
-    kernel_table(name)
-}
-
-/// The names of the tables that come with foretrain.
-pub fn embedded_names() -> impl Iterator<Item = &'static str> {
-    kernel_tables()
 }
 
 /// Fits the constants of every class of kernels of every device in the tables. None if `progress` stopped it.
@@ -172,17 +150,18 @@ impl Calibration {
     }
 
     /// The rows that a class of kernels of a device was fitted to and judged by.
-    pub fn beside(&self, device: &str, kernels: &str) -> Vec<Beside> {
+    pub fn beside(&self, device: &str, kernels: &str) -> Vec<FitPoint> {
         let is_it = |of: &str, class: KernelClass| of == device && class.to_string() == kernels;
         let Some(found) = self.found.iter().find(|one| is_it(&one.device, one.class)) else {
             return Vec::new();
         };
         let row = |sample: &Sample| {
-            Some(Beside {
-                kernel: sample.shape.to_string(),
+            Some(FitPoint {
+                task: sample.shape.to_string(),
                 measured_s: sample.seconds,
                 predicted_s: sample.shape.cost(&found.model).ok()?.alone().as_secs(),
                 held_out: sample.held_out(),
+                unstable: false,
             })
         };
         let sets = self.measured.iter().filter(|set| is_it(&set.device, set.class));

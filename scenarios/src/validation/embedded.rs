@@ -157,12 +157,12 @@ pub(super) fn records(name: &str) -> impl Iterator<Item = (Recorded, OnMachine)>
 }
 
 /// The names of the tables of measured kernels.
-pub(crate) fn kernel_tables() -> impl Iterator<Item = &'static str> {
+pub fn kernel_tables() -> impl Iterator<Item = &'static str> {
     KERNELS.iter().map(|(name, _)| *name)
 }
 
 /// The text of a table of measured kernels.
-pub(crate) fn kernel_table(name: &str) -> Option<&'static str> {
+pub fn kernel_table(name: &str) -> Option<&'static str> {
     KERNELS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 

@@ -30,7 +30,7 @@ use crate::run::{Progress, in_parallel};
 use set::{Limits, Measurements, Set};
 
 pub use embedded::names;
-pub(crate) use embedded::{kernel_table, kernel_tables};
+pub use embedded::{kernel_table, kernel_tables};
 
 /// How to validate.
 #[derive(Clone, Debug)]

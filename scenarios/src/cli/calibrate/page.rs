@@ -52,17 +52,7 @@ pub(super) fn of_tables(
     file: &str,
     found: &scenarios::calibration::Calibration,
 ) -> Result<Vec<u8>, Trouble> {
-    let points = |class: &str| {
-        let rows = found.beside(&hardware.device.name, class);
-        let point = |row: scenarios::calibration::Beside| FitPoint {
-            task: row.kernel,
-            measured_s: row.measured_s,
-            predicted_s: row.predicted_s,
-            held_out: row.held_out,
-            unstable: false,
-        };
-        rows.into_iter().map(point).collect()
-    };
+    let points = |class: &str| found.beside(&hardware.device.name, class);
     drawn(hardware, file, of_kernels(hardware, points), Vec::new())
 }
 
