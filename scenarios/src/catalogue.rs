@@ -7,7 +7,7 @@ use hw_models::allocator::{FrameworkMemory, MEMORY};
 use hw_models::catalogue::{Catalogue, look_up};
 use hw_models::collectives::{COLLECTIVE_SPREADS, COLLECTIVES, CollectiveCatalogue, CollectiveSpreads};
 use hw_models::copies::{COPIES, CopyCatalogue};
-use hw_models::host::{HOST, HostCosts};
+use hw_models::host::HOST;
 use hw_models::kernels::{GpuFacts, KERNELS, KernelCatalogue, KernelModel, SPREADS, Spreads};
 use hw_models::storage::{PATHS, PathCatalogue};
 use indexmap::IndexMap;
@@ -41,11 +41,6 @@ pub fn kernels() -> &'static KernelCatalogue {
     &overlay().kernels
 }
 
-/// How far kernels were off on what was held out.
-pub fn spreads() -> &'static Spreads {
-    &overlay().spreads
-}
-
 /// How far collectives were off on what was held out.
 pub fn collective_spreads() -> &'static CollectiveSpreads {
     static FOUND: LazyLock<CollectiveSpreads> =
@@ -77,11 +72,6 @@ pub fn storage_paths() -> &'static PathCatalogue {
 /// Starts of copies, by class of link.
 pub fn copies() -> &'static CopyCatalogue {
     &overlay().copies
-}
-
-/// Costs of issuing work.
-pub fn host() -> &'static HostCosts {
-    &overlay().host
 }
 
 /// Memory that a framework takes for libraries.

@@ -49,13 +49,6 @@ pub struct Shortage {
     pub by_kind: Vec<(&'static str, u64)>,
 }
 
-impl Moment {
-    /// The part of the segments that is in no tensor: free, too small to use, or awaiting another stream.
-    pub fn fragmentation(&self) -> f64 {
-        if self.reserved == 0 { 0.0 } else { 1.0 - self.allocated as f64 / self.reserved as f64 }
-    }
-}
-
 /// Makes `requests` of the allocator of a device that has `capacity` bytes for segments.
 ///
 /// # Errors

@@ -33,12 +33,6 @@ impl Endurance {
         Some(Self { rated_bytes, rated_amplification: 1.0, amplification: 1.0, retention: 1.0 })
     }
 
-    /// Of so many of them.
-    #[must_use]
-    pub fn drives(self, count: u32) -> Self {
-        Self { rated_bytes: self.rated_bytes * f64::from(count), ..self }
-    }
-
     /// Bytes of this workload.
     pub fn bytes(self) -> f64 {
         self.rated_bytes * self.rated_amplification / self.amplification * self.retention

@@ -185,8 +185,8 @@ fn a_bounce_buffer_adds_its_hop_unless_it_is_emptied_meanwhile() {
 #[test]
 fn the_published_lifetime_comes_out_to_its_digits() {
     let drive = &catalogue().ssds["samsung-980-pro-1tb"];
-    let rated = Endurance::rated(drive).unwrap().drives(4);
-    let endurance = Endurance { rated_amplification: 2.5, amplification: 1.0, retention: 86.0, ..rated };
+    let rated_bytes = 4.0 * Endurance::rated(drive).unwrap().rated_bytes;
+    let endurance = Endurance { rated_bytes, rated_amplification: 2.5, amplification: 1.0, retention: 86.0 };
     assert_eq!(format!("{:.0}", endurance.bytes() / 1e15), "516");
     let step_s = 3.0;
     let years = endurance.years(12.1e9 * step_s / 2.0, step_s);

@@ -56,7 +56,7 @@ pub(super) fn merge_entries(base: &mut Entry, patch: Entry, settings: bool) {
 /// Removes the entries that say `none`: what the schema lets be absent and what has no choice of that name.
 pub(super) fn remove_nones(node: &mut Node, shape: Shape<'_>) {
     // Few settings say `none`; the schema need not be asked about the others.
-    if !node.has(&Node::is_none_word) {
+    if !node.any(&Node::is_none_word) {
         return;
     }
     let Value::Map(map) = &mut node.value else { return };

@@ -162,16 +162,6 @@ impl Node {
         });
     }
 
-    /// Whether `what` is true of it or of anything in it.
-    pub(crate) fn has(&self, what: &impl Fn(&Node) -> bool) -> bool {
-        let inside = || match &self.value {
-            Value::List(items) => items.iter().any(|item| item.has(what)),
-            Value::Map(map) => map.values().any(|entry| entry.node.has(what)),
-            _ => false,
-        };
-        what(self) || inside()
-    }
-
     fn visit(&mut self, act: &mut impl FnMut(&mut Node)) {
         act(self);
         match &mut self.value {
