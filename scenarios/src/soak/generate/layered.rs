@@ -16,7 +16,7 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
     let whole = matches!(preset, Some("t5-small" | "switch-base-8"));
     let stages = if whole { 1 } else { draw.one(&[1, 1, 1, 2, 3]) };
     let data = draw.one(&[1, 1, 2, 4, 8]);
-    let node = machine::fill(draw, settings, stages * data);
+    let machine = machine::fill(draw, settings, stages * data);
     let mut scheduled = schedule(draw, stages, false);
     scheduled.count = scheduled.count.min(if preset.is_some() { 2 } else { 8 });
     let routed = match preset {
@@ -26,7 +26,7 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
         }
         None => list(draw, settings),
     };
-    let precision = draw.one(node.precisions);
+    let precision = machine.precision(draw);
     settings.set("training.micro_batch", draw.between(1, 16));
     settings.set("training.accumulate", scheduled.count);
     settings.set("training.precision", precision);
@@ -39,7 +39,7 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
     }
     let launch: &[&str] = if routed { &["eager", "free"] } else { &["eager", "graph", "free"] };
     settings.some(draw, 40, "software", &json!({ "launch": launch }));
-    let plan = Plan { node, stages, copies: data, experts: false, scheduled, partial, layered: true };
+    let plan = Plan { machine, stages, copies: data, experts: false, scheduled, partial, layered: true };
     techniques::fill(draw, settings, &plan);
     if draw.chance(10) {
         settings.set("sweep", json!({ "training.micro_batch": [1, 2, 5] }));

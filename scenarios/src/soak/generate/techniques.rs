@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::super::draw::{Draw, Settings};
 use super::Scheduled;
-use super::machine::Node;
+use super::machine::Drawn;
 
 /// What has been drawn before.
 pub(super) struct Plan {
-    pub(super) node: Node,
+    pub(super) machine: Drawn,
     pub(super) stages: u64,
     /// Ranks that hold the same parameters.
     pub(super) copies: u64,
@@ -54,7 +54,7 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
         settings.set("storage.nvme", json!({}));
         let paths = if activations { ["bounce", "gpu-direct"] } else { ["direct", "buffered"] };
         let choices = json!({
-            "drives": [1, plan.node.drives],
+            "drives": [1, plan.machine.drives],
             "path": paths,
             "depth": [1, 8, 64],
             "block": ["4 KiB", "128 KiB", "2 MiB"],
@@ -95,7 +95,10 @@ fn sharing(draw: &mut Draw, settings: &mut Settings, plan: &Plan, moves: Moves) 
 
 fn memory(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
     match draw.between(0, 9) {
-        0 => settings.set("memory.limit", format!("{} MB", draw.between(300, 1_000 * plan.node.memory))),
+        0 => {
+            let most = (1_000.0 * plan.machine.gpu.memory_gib) as u64;
+            settings.set("memory.limit", format!("{} MB", draw.between(300, most)));
+        }
         1 => settings.set("memory.footprint_ratio", draw.one(&[1.0, 1.1, 1.33, 2.0])),
         _ => {}
     }
@@ -114,7 +117,7 @@ fn memory(draw: &mut Draw, settings: &mut Settings, plan: &Plan) {
 /// Writes where states of the optimizer are; whether on drives.
 fn states(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
     const INFINITY: &str = "techniques.zero_infinity";
-    let places: &[&str] = if plan.node.drives > 0 { &["gpu", "host", "drives"] } else { &["gpu", "host"] };
+    let places: &[&str] = if plan.machine.drives > 0 { &["gpu", "host", "drives"] } else { &["gpu", "host"] };
     let (states, parameters) = (draw.one(&places[1..]), draw.one(places));
     settings.set(INFINITY, json!({ "states": states, "parameters": parameters }));
     let choices = json!({
@@ -157,7 +160,7 @@ fn activations(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
 
 fn offload(draw: &mut Draw, settings: &mut Settings, plan: &Plan) -> bool {
     const OFFLOAD: &str = "techniques.activation_offload";
-    let on_drives = plan.node.drives > 0 && draw.chance(60);
+    let on_drives = plan.machine.drives > 0 && draw.chance(60);
     settings.set(OFFLOAD, json!({ "to": if on_drives { "drives" } else { "host" } }));
     let mut keeps = vec![json!("last-layer"), json!({ "bytes": "300 MB" }), json!({ "layers": 2 })];
     if plan.scheduled.chunks == 1 {

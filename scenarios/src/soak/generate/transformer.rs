@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::draw::{Draw, Settings};
-use super::machine::{self, Node};
+use super::machine::{self, Drawn};
 use super::techniques::{self, Plan};
 use super::{SEND, percent, schedule};
 
@@ -48,16 +48,16 @@ pub(super) fn fill(draw: &mut Draw, settings: &mut Settings) {
         stages: draw.one(&[1, 1, 1, 2, 2, 4]),
         data: draw.one(&[1, 1, 2, 2, 4]),
     };
-    let node = machine::fill(draw, settings, split.tensor * split.context * split.stages * split.data);
+    let machine = machine::fill(draw, settings, split.tensor * split.context * split.stages * split.data);
     let scheduled = schedule(draw, split.stages, true);
     settings.set("parallelism.schedule", scheduled.schedule.clone());
     let model = model(draw, settings, &split, split.stages * scheduled.chunks);
-    let precision = training(draw, settings, &node, &model, scheduled.count);
+    let precision = training(draw, settings, &machine, &model, scheduled.count);
     let partial = settings.some(draw, 6, "training", &json!({ "step": ["gradients", "forward"] }));
     parallelism(draw, settings, &split, &model);
     software(draw, settings, precision, split.context);
     let plan = Plan {
-        node,
+        machine,
         stages: split.stages,
         copies: split.data * split.context,
         experts: model.experts > 0,
@@ -141,16 +141,16 @@ fn experts(draw: &mut Draw, settings: &mut Settings, count: u64, width: u64) {
 fn training(
     draw: &mut Draw,
     settings: &mut Settings,
-    node: &Node,
+    machine: &Drawn,
     model: &Dimensions,
     count: u64,
 ) -> &'static str {
     settings.set("training.sequence", model.sequence);
     settings.set("training.micro_batch", draw.one(&[1, 1, 2, 4]));
     settings.set("training.accumulate", count);
-    let precision = draw.one(node.precisions);
+    let precision = machine.precision(draw);
     settings.set("training.precision", precision);
-    if node.fp8 && precision != "fp32" && model.experts == 0 {
+    if machine.gpu.peak_tflops.fp8.is_some() && precision != "fp32" && model.experts == 0 {
         let scalings = json!({ "scaling": ["tensorwise", "rowwise", "delayed"] });
         settings.some(draw, 25, "training.fp8", &scalings);
     }
