@@ -61,7 +61,7 @@ fn bar(page: &Page<'_>, stage: &AllocatorPeak) -> Bar {
             quantity::bytes(stage.capacity_bytes)
         ),
         limit: Some(stage.capacity_bytes as f64),
-        range: None,
+        ..Bar::default()
     }
 }
 

@@ -147,13 +147,7 @@ fn provenance(page: &Page<'_>) -> Result<Markup, PlotError> {
                 label: quantity::percent(*share),
                 hover: format!("{}: {} {origin}", run.variant, quantity::percent(*share)),
             };
-            Bar {
-                name: run.variant.clone(),
-                segments: shares.map(segment).collect(),
-                note: String::new(),
-                limit: None,
-                range: None,
-            }
+            Bar { name: run.variant.clone(), segments: shares.map(segment).collect(), ..Bar::default() }
         })
         .collect();
     let aid = "Share of the step whose duration was measured here, measured elsewhere, taken from a data sheet or paper, or estimated.";

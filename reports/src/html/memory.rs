@@ -78,7 +78,7 @@ fn bar(page: &Page<'_>, device: &DevicePeak) -> Bar {
         segments: device.by_kind_bytes.iter().map(segment).collect(),
         note: format!("{}{resident}", used(device)),
         limit: device.capacity_bytes.map(|capacity| capacity as f64),
-        range: None,
+        ..Bar::default()
     }
 }
 
@@ -115,7 +115,7 @@ fn held(page: &Page<'_>, run: &RunSummary, failure: &Failure) -> Bar {
         segments: held.chain(asked).collect(),
         note: format!("{}{}", failure.store.as_deref().unwrap_or_default(), short.unwrap_or_default()),
         limit: failure.capacity_bytes.map(|capacity| capacity as f64),
-        range: None,
+        ..Bar::default()
     }
 }
 

@@ -163,7 +163,7 @@ fn breakdown(name: &str, times: &indexmap::IndexMap<String, f64>, otherwise: imp
     let segments: Vec<_> =
         state::in_order(times).filter(|(_, time)| time.is_finite() && *time > 0.0).map(segment).collect();
     let note = if segments.is_empty() { otherwise() } else { quantity::seconds(total) };
-    Bar { name: name.to_owned(), segments, note, limit: None, range: None }
+    Bar { name: name.to_owned(), segments, note, ..Bar::default() }
 }
 
 /// The timeline of one step, of the run the reader picks.

@@ -47,7 +47,7 @@ fn exposed(run: &RunSummary, colours: &Categories) -> Bar {
         true => "all of it is hidden".to_owned(),
         false => format!("{}{}", quantity::seconds(total), share.unwrap_or_default()),
     };
-    Bar { name: run.variant.clone(), segments, note, limit: None, range: None }
+    Bar { name: run.variant.clone(), segments, note, ..Bar::default() }
 }
 
 fn communication_table(runs: &[&RunSummary]) -> Markup {
@@ -135,7 +135,13 @@ pub(super) fn resources(page: &Page<'_>, best: &RunSummary) -> Result<Markup, Pl
             let note = format!("{}, {}", quantity::percent(*share), quantity::bytes(resource.bytes));
             let hover = format!("{}: {note}", resource.name);
             let segment = Segment { value: *share, fill, label: String::new(), hover };
-            Bar { name: resource.name.clone(), segments: vec![segment], note, limit: Some(1.0), range: None }
+            Bar {
+                name: resource.name.clone(),
+                segments: vec![segment],
+                note,
+                limit: Some(1.0),
+                ..Bar::default()
+            }
         })
         .collect();
     let question = format!("Which link or memory is the bottleneck, in {}?", page.label(best));

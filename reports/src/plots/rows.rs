@@ -13,6 +13,7 @@ const NAME_MAX: i32 = 230;
 const NOTE_MAX: i32 = 480;
 
 /// One row.
+#[derive(Default)]
 pub(crate) struct Bar {
     pub(crate) name: String,
     /// From left to right; without any, the note stands where the bar would.
