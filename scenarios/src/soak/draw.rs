@@ -56,7 +56,8 @@ impl Settings {
         map.insert(last.to_owned(), value.into());
     }
 
-    /// Writes some of the settings of the map at `path`, each with a chance in per cent; whether any was written.
+    /// Writes some of the settings of the map at `path`, each with a chance in per cent. Tells
+    /// whether any was written.
     ///
     /// `choices` names them, each with the list of values that it may have.
     pub(super) fn some(&mut self, draw: &mut Draw, percent: u32, path: &str, choices: &Value) -> bool {
