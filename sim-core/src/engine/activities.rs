@@ -147,9 +147,12 @@ impl<O: Watch> Engine<'_, O> {
             self.exchange_at_wave(s, activity, flow);
             return false;
         }
-        let elapsed = self.state.now - self.state.streams[s as usize].charged;
-        let (demands, cap) = (self.demands(s, activity), self.capped(s, activity));
-        let (lost, limited_by) = self.end_flow(flow, activity.work, demands, cap, elapsed);
+        let route = self.route(s, activity);
+        let limited_by = self.end_flow(flow, activity.work, route);
+        let lost = limited_by.map_or(Time::ZERO, |_| {
+            let elapsed = self.state.now - self.state.streams[s as usize].charged;
+            self.lost(flow, route, self.capped(s, activity), elapsed)
+        });
         let claim = self.state.streams[s as usize].claim.take();
         self.finish_run(s, activity, lost, limited_by);
         if let Some(claim) = claim {
@@ -158,33 +161,27 @@ impl<O: Watch> Engine<'_, O> {
         true
     }
 
-    /// Ends a flow that took `elapsed`: the time it lost to contention and the fluid that limited it last.
-    pub(super) fn end_flow(
-        &mut self,
-        flow: u32,
-        work: u64,
-        demands: &[Demand],
-        cap: Rate,
-        elapsed: Time,
-    ) -> (Time, Option<FluidId>) {
+    /// Ends a flow: the fluid that limited it last.
+    pub(super) fn end_flow(&mut self, flow: u32, work: u64, route: Option<RouteId>) -> Option<FluidId> {
         self.state.network.stop(FlowId(flow));
-        self.serve(work, demands);
-        let Flow { limited_by, work, .. } = self.state.flows[flow as usize];
-        if limited_by.is_none() {
-            return (Time::ZERO, None);
-        }
-        let alone = demands
-            .iter()
-            .map(|d| alone_on(self.inputs.platform.fluids[d.fluid.index()].capacity, d))
-            .fold(cap, Rate::min);
-        (elapsed.saturating_sub(duration(work, alone)), limited_by)
+        self.serve(work, route);
+        self.state.flows[flow as usize].limited_by
     }
 
-    /// Counts what an activity carried over its fluids.
-    pub(super) fn serve(&mut self, work: u64, demands: &[Demand]) {
-        for demand in demands {
-            self.state.served[demand.fluid.index()] +=
-                u128::from(work) * u128::from(demand.coefficient.0) * u128::from(demand.multiplicity);
+    /// The time that a flow which took `elapsed` has lost to contention.
+    pub(super) fn lost(&self, flow: u32, route: Option<RouteId>, cap: Rate, elapsed: Time) -> Time {
+        let demands = route.map_or(&[][..], |route| self.demands_on(route)).iter();
+        let alone = demands
+            .map(|d| alone_on(self.inputs.platform.fluids[d.fluid.index()].capacity, d))
+            .fold(cap, Rate::min);
+        elapsed.saturating_sub(duration(self.state.flows[flow as usize].work, alone))
+    }
+
+    /// Counts what an activity carried along its route.
+    #[inline]
+    pub(super) fn serve(&mut self, work: u64, route: Option<RouteId>) {
+        if let Some(route) = route {
+            self.state.served[route.index()] += u128::from(work);
         }
     }
 
@@ -199,13 +196,10 @@ impl<O: Watch> Engine<'_, O> {
 
     /// Puts work on a route; its rate is known at the end of the instant.
     pub(super) fn begin_flow(&mut self, owner: Owner, route: Option<RouteId>, cap: Rate, work: u128) -> u32 {
-        let flow = match route {
-            Some(route) => {
-                self.open_segments_for_demands(self.demands_on(route), cap);
-                self.state.network.start_on(route, cap).0
-            }
-            None => self.state.network.start(&[], cap).0,
-        };
+        if let Some(route) = route {
+            self.open_segments_for_demands(self.demands_on(route), cap);
+        }
+        let flow = self.state.network.start_on(route, cap).0;
         let state = Flow {
             owner,
             rate: Rate(0),
@@ -273,17 +267,17 @@ impl<O: Watch> Engine<'_, O> {
     /// Drops what a halted stream has running; its time so far counts as the activity's cause.
     pub(super) fn drop_run(&mut self, s: u32) {
         let Some(activity) = self.running(s) else { return };
-        self.drop_flow(self.state.streams[s as usize].flow, self.demands(s, activity));
+        self.drop_flow(self.state.streams[s as usize].flow, self.route(s, activity));
         if let Some(claim) = self.state.streams[s as usize].claim.take() {
             self.end_claim(s, claim.pool as usize, claim.held);
         }
     }
 
     /// Takes a flow off its route; the fluids have carried what it has moved so far.
-    pub(super) fn drop_flow(&mut self, flow: u32, demands: &[Demand]) {
+    pub(super) fn drop_flow(&mut self, flow: u32, route: Option<RouteId>) {
         self.advance(flow);
         let Flow { work, remaining, .. } = self.state.flows[flow as usize];
-        self.serve(((work - remaining) >> RATE_BITS) as u64, demands);
+        self.serve(((work - remaining) >> RATE_BITS) as u64, route);
         self.state.network.stop(FlowId(flow));
         self.state.finishes.remove(flow);
     }

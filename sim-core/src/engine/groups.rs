@@ -101,9 +101,14 @@ impl<'a, O: Watch> Engine<'a, O> {
             return;
         };
         let elapsed = (self.state.now - since).saturating_sub(activity.latency);
-        let demands = self.group_demands(group);
-        let (lost, limited_by) = self.end_flow(flow, activity.work, demands, activity.cap, elapsed);
-        let cause = limited_by.map_or(activity.cause, |f| self.inputs.platform.fluids[f.index()].cause);
+        let route = self.inputs.program.groups[group].route;
+        let (lost, cause) = match self.end_flow(flow, activity.work, route) {
+            Some(fluid) => {
+                let lost = self.lost(flow, route, activity.cap, elapsed);
+                (lost, self.inputs.platform.fluids[fluid.index()].cause)
+            }
+            None => (Time::ZERO, activity.cause),
+        };
         self.finish_common(group, lost, cause);
     }
 
@@ -148,7 +153,7 @@ impl<'a, O: Watch> Engine<'a, O> {
             state.running = None;
             self.state.ledger.close(account);
             if let Some(flow) = flow {
-                self.drop_flow(flow, self.group_demands(group));
+                self.drop_flow(flow, self.inputs.program.groups[group].route);
             }
         }
     }

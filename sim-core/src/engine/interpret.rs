@@ -247,8 +247,13 @@ impl<'a, O: Watch> Engine<'a, O> {
     /// What a slot of a stream stands for.
     #[inline]
     pub(super) fn slot(&self, s: u32, slot: Slot) -> usize {
-        let base = self.state.streams[s as usize].bound.slots;
-        self.inputs.code.slots[base as usize + slot as usize] as usize
+        self.slots(s)[slot as usize] as usize
+    }
+
+    /// What the slots of a stream stand for.
+    #[inline]
+    pub(super) fn slots(&self, s: u32) -> &'a [u32] {
+        &self.inputs.code.slots[self.state.streams[s as usize].bound.slots as usize..]
     }
 
     /// The cell an operation of a stream refers to; the run ends if there is none.
@@ -305,11 +310,6 @@ impl<'a, O: Watch> Engine<'a, O> {
             self.invalid(s, "refers to a size that its binding does not have");
         }
         found
-    }
-
-    /// The demands of a stream's activity.
-    pub(super) fn demands(&self, s: u32, activity: &Activity) -> &'a [Demand] {
-        self.route(s, activity).map_or(&[], |route| self.demands_on(route))
     }
 
     /// The route of a stream's activity.

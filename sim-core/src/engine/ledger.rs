@@ -104,12 +104,13 @@ impl Ledger {
     }
 
     fn copy(&mut self, account: Account) -> Account {
-        let row = self.rows[account.0 as usize];
+        let row = &self.rows[account.0 as usize];
         if row.trail != NO_PIECE {
             self.trails.shares[row.trail as usize] += 1;
         }
-        let Some(index) = self.free.pop() else { return self.insert(row) };
-        self.rows[index as usize] = row;
+        let Some(index) = self.free.pop() else { return self.insert(*row) };
+        let from = account.0 as usize;
+        self.rows.copy_within(from..=from, index as usize);
         self.shares[index as usize] = 1;
         Account(index)
     }

@@ -279,17 +279,21 @@ impl<'a, O: Watch> Engine<'a, O> {
             spent,
             critical,
         });
+        // In 2^-14 units.
+        let mut served = vec![0; self.inputs.platform.fluids.len()];
+        for (route, &work) in self.inputs.platform.routes.iter().zip(&self.state.served) {
+            for demand in &route.demands {
+                let units = u128::from(demand.coefficient.0) * u128::from(demand.multiplicity);
+                served[demand.fluid.index()] += work * units;
+            }
+        }
+        let fluids = served.into_iter().map(|s: u128| FluidUse { served: s >> crate::fixed::RATIO_BITS });
         Run {
             end,
             time,
             streams: streams.collect(),
             stores: self.state.stores.into_iter().map(StoreState::into_use).collect(),
-            fluids: self
-                .state
-                .served
-                .into_iter()
-                .map(|s| FluidUse { served: s >> crate::fixed::RATIO_BITS })
-                .collect(),
+            fluids: fluids.collect(),
             activities: self.state.activities,
             events: self.state.events,
             unsettled: self.state.network.unsettled(),

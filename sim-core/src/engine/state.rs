@@ -47,7 +47,7 @@ pub(super) struct State {
     pub(super) cells: Vec<CellState>,
     pub(super) network: Network,
     pub(super) flows: Vec<Flow>,
-    /// Per fluid, in 2^-14 units.
+    /// Work done along each route.
     pub(super) served: Vec<u128>,
     pub(super) buckets: Vec<BucketState>,
     /// Whether a bucket may be empty in this instant.
@@ -57,6 +57,8 @@ pub(super) struct State {
     pub(super) noise: NoiseSource,
     /// Per stream; empty without segments.
     pub(super) running_segments: Vec<Option<Running>>,
+    /// Per operation, whether a segment that began there has been opened before its end; empty without segments.
+    pub(super) opened_at_once: Vec<bool>,
     /// Per fluid; empty without segments.
     pub(super) fluid_segments: Vec<FluidSegments>,
     pub(super) activities: u64,
@@ -109,12 +111,13 @@ impl State {
             cells: vec![CellState::default(); program.cells as usize],
             network: Network::new(platform),
             flows: Vec::new(),
-            served: vec![0; platform.fluids.len()],
+            served: vec![0; platform.routes.len()],
             buckets: BucketState::all(platform),
             bucket_due: false,
             holdings: vec![Holdings::default(); if halts.targets.contains(&true) { count } else { 0 }],
             noise: NoiseSource::new(program.noise, options.seed),
             running_segments: vec![None; if segments { count } else { 0 }],
+            opened_at_once: vec![false; if segments { inputs.code.ops.len() } else { 0 }],
             fluid_segments: vec![FluidSegments::default(); if segments { platform.fluids.len() } else { 0 }],
             activities: 0,
             events: 0,

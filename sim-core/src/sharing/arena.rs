@@ -2,7 +2,7 @@
 
 use super::memo::UNSIGNED;
 use super::network::FlowId;
-use super::path::{Paths, Step};
+use super::path::{Path, Paths, Step};
 use super::regions::Regions;
 use super::terms::{Dictionary, Terms, share};
 use super::tier::{NEVER, Tier};
@@ -14,18 +14,16 @@ use crate::platform::{Demand, Platform};
 #[derive(Clone, Debug)]
 pub(super) struct Arena {
     pub(super) tiers: Vec<Tier>,
-    /// Load of each tier if all its flows (and the prior ones of its fluid) ran at their ceilings.
+    /// Load of each fluid if all its flows ran at their ceilings, then of its hindered prior ones.
     pub(super) potentials: Vec<u128>,
-    /// Who crosses each tier, in no order.
+    /// Hindered flows that cross each tier, in no order.
     pub(super) members: Vec<Vec<Member>>,
     pub(super) flows: Vec<Flow>,
     pub(super) hops: Vec<Hop>,
     /// What each hop adds to the potential of its tier.
     ceiling_loads: Vec<u128>,
     terms: Dictionary,
-    paths: Paths,
-    /// Whether the last path is no route's.
-    has_guest: bool,
+    pub(super) paths: Paths,
     /// Fluids that were idle and are not any more: their flows are unhindered no longer.
     pub(super) crossed: Vec<u32>,
     /// Users and capacity of each fluid.
@@ -40,7 +38,7 @@ pub(super) struct Arena {
     pub(super) regions: Regions,
     /// Prior demands under way.
     pub(super) priors: usize,
-    /// Load of the prior demands of each fluid at the current rates, 2^-54 unit/ps.
+    /// Load of the hindered prior demands of each fluid at the current rates, 2^-54 unit/ps.
     prior_loads: Vec<u128>,
 }
 
@@ -61,6 +59,7 @@ pub(super) struct Flow {
     pub(super) rate: Rate,
     pub(super) first_hop: u32,
     pub(super) hop_count: u32,
+    path: u32,
     pub(super) state: State,
     /// Whether one level fixes its share on all its fluids.
     pub(super) uniform: bool,
@@ -98,7 +97,7 @@ pub(super) enum State {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hop {
     pub(super) tier: u32,
-    /// Position in the tier's members.
+    /// Position in the tier's members; of an unhindered flow, in the first hop, that among those of its path.
     place: u32,
     pub(super) terms: u32,
 }
@@ -107,8 +106,10 @@ pub(super) struct Hop {
 pub(super) struct Fluid {
     /// Whole capacity in 2^-54 unit/ps.
     pub(super) capacity: u64,
-    /// Ordinary demands of flows that have other demands too.
+    /// Ordinary demands of hindered flows that have other demands too.
     pub(super) spanning: u32,
+    /// Demands of flows that nothing hinders.
+    pub(super) unhindered: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -124,7 +125,7 @@ impl Arena {
         let fluids: Vec<Fluid> = platform
             .fluids
             .iter()
-            .map(|f| Fluid { capacity: f.capacity.0 << RATIO_BITS, spanning: 0 })
+            .map(|f| Fluid { capacity: f.capacity.0 << RATIO_BITS, ..Fluid::default() })
             .collect();
         let mut terms = Dictionary::default();
         Self {
@@ -135,7 +136,6 @@ impl Arena {
             hops: Vec::new(),
             ceiling_loads: Vec::new(),
             paths: Paths::new(platform, &mut terms),
-            has_guest: false,
             terms,
             crossed: Vec::new(),
             ports: vec![Port::default(); platform.ports as usize],
@@ -148,44 +148,45 @@ impl Arena {
         }
     }
 
-    /// The path of demands that are no route's, until the next one is asked for.
-    pub(super) fn path_of(&mut self, demands: &[Demand]) -> u32 {
-        if std::mem::replace(&mut self.has_guest, true) {
-            self.paths.drop_last();
+    /// Adds a path of these demands; what goes along it can be unhindered if it is a route's.
+    pub(super) fn lay(&mut self, demands: &[Demand], is_route: bool) -> u32 {
+        let path = self.paths.lay(demands, self.fluids.len() as u32, &mut self.terms);
+        if is_route {
+            self.paths.open(path);
         }
-        self.paths.lay(demands, self.fluids.len() as u32, &mut self.terms)
+        path
     }
 
     /// Adds a flow: unhindered, or free.
-    pub(super) fn attach(&mut self, path: u32, cap: Rate) -> u32 {
-        let path = self.paths.with_cap(path, cap, &self.terms);
+    pub(super) fn attach(&mut self, path_id: u32, cap: Rate) -> u32 {
+        let path = self.paths.with_cap(path_id, cap, &self.terms);
         let id = self.slot(path.count as usize);
         let flow = &mut self.flows[id as usize];
-        (flow.state, flow.new, flow.hop_count) = (State::Unhindered, true, path.count);
+        (flow.state, flow.new, flow.hop_count, flow.path) = (State::Unhindered, true, path.count, path_id);
         (flow.uniform, flow.even, flow.ported) = (path.uniform, path.even, path.ported);
         flow.prior = path.priors > 0;
         (flow.cap, flow.rate, flow.ceiling, flow.signature) = (cap, Rate(0), path.ceiling, UNSIGNED);
-        let first_hop = flow.first_hop;
+        let range = self.hops_of(id);
+        let Self { paths, hops, ceiling_loads, potentials, fluids, crossed, .. } = self;
+        let steps = paths.steps[path.first as usize..][..path.count as usize].iter();
+        let slots = hops[range.clone()].iter_mut().zip(&mut ceiling_loads[range]);
         let mut on_idle_fluids = true;
-        for (index, hop) in (path.first as usize..).zip(first_hop..first_hop + path.count) {
-            let Step { tier, terms, load } = self.paths.steps[index];
-            let members = &mut self.members[tier as usize];
-            self.hops[hop as usize] = Hop { tier, place: members.len() as u32, terms };
-            self.ceiling_loads[hop as usize] = load;
-            members.push(Member { flow: id, hop });
-            on_idle_fluids &= self.add_load(tier as usize, load);
-            if path.count > 1
-                && let Some(fluid) = self.fluids.get_mut(tier as usize)
-            {
-                fluid.spanning += 1;
-            }
+        for (&Step { fluid, tier, terms, load }, (hop, ceiling_load)) in steps.zip(slots) {
+            (*hop, *ceiling_load) = (Hop { tier, place: 0, terms }, load);
+            fluids[fluid as usize].unhindered += 1;
+            on_idle_fluids &= add_load(potentials, fluids, crossed, fluid as usize, load);
+        }
+        if path.count > 0 {
+            let along = &mut self.paths.unhindered[path_id as usize];
+            self.hops[self.flows[id as usize].first_hop as usize].place = along.len() as u32;
+            along.push(id);
         }
         self.priors += path.priors as usize;
         self.active += 1;
         if path.ported {
             self.enter_ports(id);
         }
-        if path.ported || !on_idle_fluids {
+        if path.ported || !path.is_open || !on_idle_fluids {
             self.admit(id);
         }
         id
@@ -202,25 +203,93 @@ impl Arena {
 
     /// Frees an unhindered flow: it may be hindered from now on.
     pub(super) fn admit(&mut self, id: u32) {
+        self.leave_path(id);
+        let spans = self.flows[id as usize].hop_count > 1;
+        for hop in self.hops_of(id) {
+            let tier = self.hops[hop].tier as usize;
+            let members = &mut self.members[tier];
+            self.hops[hop].place = members.len() as u32;
+            members.push(Member { flow: id, hop: hop as u32 });
+            let fluid = self.fluid_of(tier);
+            self.fluids[fluid].unhindered -= 1;
+            if fluid == tier {
+                self.fluids[fluid].spanning += u32::from(spans);
+            } else {
+                self.potentials[tier] += self.ceiling_loads[hop];
+            }
+        }
         self.flows[id as usize].state = State::Free;
         self.connect(id);
         self.for_each_sum(id, |tier, weight| tier.free += weight);
+        self.carry(id, Rate(0), self.flows[id as usize].rate);
+    }
+
+    /// Frees all unhindered flows on a fluid; adds them to `pending`.
+    pub(super) fn admit_all(&mut self, fluid: usize, pending: &mut Vec<u32>) {
+        if self.fluids[fluid].unhindered == 0 {
+            return;
+        }
+        for at in 0..self.paths.through[fluid].len() {
+            let path = self.paths.through[fluid][at] as usize;
+            while let Some(&id) = self.paths.unhindered[path].last() {
+                self.admit(id);
+                self.flows[id as usize].enter_pending(id, pending);
+            }
+        }
+    }
+
+    /// Takes an unhindered flow off the list of its path.
+    fn leave_path(&mut self, id: u32) {
+        let Flow { path, first_hop, hop_count, .. } = self.flows[id as usize];
+        if hop_count == 0 {
+            return;
+        }
+        let place = self.hops[first_hop as usize].place;
+        let along = &mut self.paths.unhindered[path as usize];
+        along.swap_remove(place as usize);
+        if let Some(&moved) = along.get(place as usize) {
+            self.hops[self.flows[moved as usize].first_hop as usize].place = place;
+        }
     }
 
     /// Removes a flow from every sum and list.
     pub(super) fn detach(&mut self, id: u32) {
         self.leave_sums(id);
-        let Flow { hop_count, ported, state, uniform, rate, .. } = self.flows[id as usize];
-        self.carry(id, rate, Rate(0));
-        if state != State::Unhindered {
+        let Flow { state, uniform, rate, .. } = self.flows[id as usize];
+        if state == State::Unhindered {
+            self.leave_idle_fluids(id);
+        } else {
+            self.carry(id, rate, Rate(0));
             self.regions.leave();
             if !uniform {
                 self.regions.leave_odd(self.first_fluid(id));
             }
+            self.leave_tiers(id);
         }
+        let flow = &mut self.flows[id as usize];
+        flow.state = State::Vacant;
+        self.vacant[flow.room as usize].push(id);
+        self.active -= 1;
+    }
+
+    /// Removes an unhindered flow from the sums of its fluids.
+    fn leave_idle_fluids(&mut self, id: u32) {
+        self.leave_path(id);
+        let Path { first, count, priors, .. } = self.paths.of(self.flows[id as usize].path);
+        self.priors -= priors as usize;
+        let steps = &self.paths.steps[first as usize..][..count as usize];
+        for (step, &load) in steps.iter().zip(&self.ceiling_loads[self.hops_of(id)]) {
+            self.potentials[step.fluid as usize] -= load;
+            self.fluids[step.fluid as usize].unhindered -= 1;
+        }
+    }
+
+    /// Removes a hindered flow from its tiers and ports.
+    fn leave_tiers(&mut self, id: u32) {
+        let Flow { hop_count, ported, .. } = self.flows[id as usize];
         for hop in self.hops_of(id) {
             let Hop { tier, place, terms } = self.hops[hop];
-            self.remove_load(tier as usize, self.ceiling_loads[hop]);
+            self.potentials[tier as usize] -= self.ceiling_loads[hop];
             let members = &mut self.members[tier as usize];
             members.swap_remove(place as usize);
             if let Some(moved) = members.get(place as usize) {
@@ -228,7 +297,10 @@ impl Arena {
             }
             match self.fluids.get_mut(tier as usize) {
                 Some(fluid) => fluid.spanning -= u32::from(hop_count > 1),
-                None => self.priors -= 1,
+                None => {
+                    self.potentials[tier as usize - self.fluids.len()] -= self.ceiling_loads[hop];
+                    self.priors -= 1;
+                }
             }
             if ported {
                 let Terms { port, multiplicity, .. } = *self.terms.get(terms);
@@ -237,10 +309,6 @@ impl Arena {
                 }
             }
         }
-        let flow = &mut self.flows[id as usize];
-        flow.state = State::Vacant;
-        self.vacant[flow.room as usize].push(id);
-        self.active -= 1;
     }
 
     /// Changes the cap of a flow; its level is the caller's concern.
@@ -251,12 +319,18 @@ impl Arena {
             0 => cap.0.saturating_add(1),
             _ => self.terms.get(self.hops[flow.first_hop as usize].terms).ceiling(cap),
         };
+        let is_hindered = flow.state != State::Unhindered;
         for hop in self.hops_of(id) {
             let Hop { tier, terms, .. } = self.hops[hop];
             let load = self.terms.get(terms).ceiling_load(cap);
             let before = std::mem::replace(&mut self.ceiling_loads[hop], load);
-            self.remove_load(tier as usize, before);
-            self.add_load(tier as usize, load);
+            let fluid = self.fluid_of(tier as usize);
+            if is_hindered && fluid != tier as usize {
+                self.potentials[tier as usize] += load;
+                self.potentials[tier as usize] -= before;
+            }
+            self.potentials[fluid] -= before;
+            add_load(&mut self.potentials, &self.fluids, &mut self.crossed, fluid, load);
         }
     }
 
@@ -428,22 +502,27 @@ impl Arena {
         tier.checked_sub(self.fluids.len()).unwrap_or(tier)
     }
 
-    /// Exact load of a tier at the current rates, 2^-54 unit/ps.
-    pub(super) fn load(&self, tier: usize) -> u64 {
-        let load = self.members[tier].iter().map(|member| {
-            let Terms { coefficient, multiplicity, .. } = *self.terms(&self.hops[member.hop as usize]);
-            let rate = u128::from(self.flows[member.flow as usize].rate.0);
+    /// Exact load of a fluid at the current rates, 2^-54 unit/ps.
+    pub(super) fn load(&self, fluid: usize) -> u64 {
+        let load = |flow: u32, hop: usize| {
+            let Terms { coefficient, multiplicity, .. } = *self.terms(&self.hops[hop]);
+            let rate = u128::from(self.flows[flow as usize].rate.0);
             u128::from(coefficient.0) * u128::from(multiplicity) * rate
-        });
-        u64::try_from(load.sum::<u128>()).unwrap_or(u64::MAX)
+        };
+        let hindered: u128 = self.members[fluid].iter().map(|m| load(m.flow, m.hop as usize)).sum();
+        let along = |&path: &u32| &self.paths.unhindered[path as usize];
+        let on_fluid = |&hop: &usize| self.fluid_of(self.hops[hop].tier as usize) == fluid;
+        let load = |&flow: &u32| self.hops_of(flow).filter(on_fluid).map(|hop| load(flow, hop)).sum::<u128>();
+        let unhindered: u128 = self.paths.through[fluid].iter().flat_map(along).map(load).sum();
+        u64::try_from(hindered + self.prior_loads[fluid] + unhindered).unwrap_or(u64::MAX)
     }
 
-    /// Load of the prior demands of a fluid at the current rates, 2^-54 unit/ps.
+    /// Load of the hindered prior demands of a fluid at the current rates, 2^-54 unit/ps.
     pub(super) fn prior_load(&self, fluid: usize) -> u64 {
         u64::try_from(self.prior_loads[fluid]).unwrap_or(u64::MAX)
     }
 
-    /// Has the prior demands of a flow load their fluids at another rate.
+    /// Has the prior demands of a hindered flow load their fluids at another rate.
     #[inline]
     fn carry(&mut self, id: u32, before: Rate, rate: Rate) {
         if !self.flows[id as usize].prior || before == rate {
@@ -464,7 +543,9 @@ impl Arena {
     pub(super) fn settle(&mut self, id: u32) -> bool {
         let before = self.flows[id as usize].rate;
         let changed = self.flows[id as usize].settle(&self.hops, &self.terms);
-        self.carry(id, before, self.flows[id as usize].rate);
+        if self.flows[id as usize].state != State::Unhindered {
+            self.carry(id, before, self.flows[id as usize].rate);
+        }
         changed
     }
 
@@ -493,6 +574,7 @@ impl Arena {
             rate: Rate(0),
             first_hop,
             hop_count: 0,
+            path: 0,
             state: State::Vacant,
             uniform: true,
             even: true,
@@ -505,32 +587,25 @@ impl Arena {
         });
         self.flows.len() as u32 - 1
     }
+}
 
-    /// Adds to the potential of a tier. Whether its fluid is idle still; if it is so no longer, that is noted.
-    #[inline]
-    fn add_load(&mut self, tier: usize, load: u128) -> bool {
-        let fluid = self.fluid_of(tier);
-        if fluid != tier {
-            self.potentials[tier] += load;
-        }
-        let capacity = u128::from(self.fluids[fluid].capacity);
-        let before = self.potentials[fluid];
-        let potential = before + load;
-        self.potentials[fluid] = potential;
-        if before <= capacity && potential > capacity {
-            self.crossed.push(fluid as u32);
-        }
-        potential <= capacity
+/// Adds to the potential of a fluid. Whether it is idle still; if it is so no longer, that is noted.
+#[inline]
+fn add_load(
+    potentials: &mut [u128],
+    fluids: &[Fluid],
+    crossed: &mut Vec<u32>,
+    fluid: usize,
+    load: u128,
+) -> bool {
+    let capacity = u128::from(fluids[fluid].capacity);
+    let potential = &mut potentials[fluid];
+    *potential += load;
+    let is_idle = *potential <= capacity;
+    if !is_idle && *potential - load <= capacity {
+        crossed.push(fluid as u32);
     }
-
-    #[inline]
-    fn remove_load(&mut self, tier: usize, load: u128) {
-        let fluid = self.fluid_of(tier);
-        if fluid != tier {
-            self.potentials[tier] -= load;
-        }
-        self.potentials[fluid] -= load;
-    }
+    is_idle
 }
 
 impl Flow {

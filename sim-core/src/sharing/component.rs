@@ -39,7 +39,7 @@ impl Components {
             }
             for at in 0..arena.members[tier].len() {
                 let flow = arena.members[tier][at].flow;
-                if self.flows_seen[flow as usize] || arena.flows[flow as usize].state == State::Unhindered {
+                if self.flows_seen[flow as usize] {
                     continue;
                 }
                 let irregular = self.collect(arena, flow);

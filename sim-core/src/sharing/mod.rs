@@ -32,8 +32,8 @@
 //! # Flows that nothing hinders
 //! While the flows of a fluid, all at their ceilings, fit into its capacity, the fluid is *idle*: it overflows
 //! nowhere. A flow on idle fluids alone runs at its cap, whatever the others do, and slows nobody. It is in no
-//! sum of a tier, starts and ends without a solver, and is no part of a component, until one of its fluids is
-//! idle no longer.
+//! sum or list of a tier, starts and ends without a solver, and is no part of a component, until one of its
+//! fluids is idle no longer: then it is found by its route, of which a fluid knows all that cross it.
 //!
 //! # Flows that are not uniform
 //! Where `k` differs along a flow, or a port divides weights, levels of different fluids cannot be compared

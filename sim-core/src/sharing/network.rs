@@ -73,14 +73,21 @@ impl Network {
 
     /// Starts a flow with these demands (as [`super::validate`] accepts them) and this rate cap.
     pub fn start(&mut self, demands: &[Demand], cap: Rate) -> FlowId {
-        let path = self.arena.path_of(demands);
-        self.start_along(path, cap)
+        let path = self.arena.lay(demands, false);
+        let flow = self.start_along(path, cap);
+        self.arena.paths.drop_last();
+        flow
     }
 
-    /// Starts a flow on a route of the platform.
+    /// Adds a route to those of the platform, for flows that come again and again.
+    pub fn route(&mut self, demands: &[Demand]) -> RouteId {
+        RouteId(self.arena.lay(demands, true))
+    }
+
+    /// Starts a flow on a route, or on none.
     #[inline]
-    pub fn start_on(&mut self, route: RouteId, cap: Rate) -> FlowId {
-        self.start_along(route.0, cap)
+    pub fn start_on(&mut self, route: Option<RouteId>, cap: Rate) -> FlowId {
+        self.start_along(route.map_or(self.arena.paths.nowhere, |route| route.0), cap)
     }
 
     fn start_along(&mut self, path: u32, cap: Rate) -> FlowId {
@@ -214,14 +221,14 @@ impl Network {
 
     /// What a fluid carries.
     pub fn load(&self, fluid: FluidId) -> Rate {
-        let fluid = fluid.index();
-        Rate((self.arena.load(fluid) + self.arena.prior_load(fluid)) >> RATIO_BITS)
+        Rate(self.arena.load(fluid.index()) >> RATIO_BITS)
     }
 
     /// The number of flows on a fluid.
     pub fn users(&self, fluid: FluidId) -> u32 {
         let prior = self.arena.prior(fluid.index());
-        (self.arena.members[fluid.index()].len() + self.arena.members[prior].len()) as u32
+        let hindered = self.arena.members[fluid.index()].len() + self.arena.members[prior].len();
+        hindered as u32 + self.arena.fluids[fluid.index()].unhindered
     }
 
     /// Whether all flows on the demand's fluid, one more with this demand and cap, and others with a
@@ -235,17 +242,8 @@ impl Network {
     /// Frees the flows of fluids that are idle no longer: the solvers look at them from now on.
     fn admit_crossed(&mut self) {
         while let Some(fluid) = self.arena.crossed.pop() {
-            let tiers = [fluid, self.arena.prior(fluid as usize) as u32];
-            for tier in tiers {
-                for at in 0..self.arena.members[tier as usize].len() {
-                    let id = self.arena.members[tier as usize][at].flow;
-                    if self.arena.flows[id as usize].state == State::Unhindered {
-                        self.arena.admit(id);
-                        self.arena.flows[id as usize].enter_pending(id, &mut self.pending);
-                    }
-                }
-            }
-            self.touched.extend(tiers);
+            self.arena.admit_all(fluid as usize, &mut self.pending);
+            self.touched.extend([fluid, self.arena.prior(fluid as usize) as u32]);
             self.drained.push(fluid);
         }
     }

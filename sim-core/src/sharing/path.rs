@@ -18,6 +18,8 @@ pub(super) struct Path {
     pub(super) even: bool,
     /// Whether a port divides a weight.
     pub(super) ported: bool,
+    /// Whether flows along it can be found again: it is a route's.
+    pub(super) is_open: bool,
     /// The cap that loads and ceiling are for.
     cap: Rate,
     /// The least level above the cap.
@@ -27,26 +29,37 @@ pub(super) struct Path {
 /// One demand of a path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
+    pub(super) fluid: u32,
     pub(super) tier: u32,
     pub(super) terms: u32,
     /// What it loads its tier with at the ceiling.
     pub(super) load: u128,
 }
 
-/// The paths of a platform's routes, and one more.
+/// The paths of a platform's routes, and others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Paths {
     paths: Vec<Path>,
     pub(super) steps: Vec<Step>,
+    /// The path without demands.
+    pub(super) nowhere: u32,
+    /// By path, the unhindered flows along it, in no order.
+    pub(super) unhindered: Vec<Vec<u32>>,
+    /// By fluid, the open paths that cross it, each once.
+    pub(super) through: Vec<Vec<u32>>,
 }
 
 impl Paths {
     /// The paths of all routes, by route.
     pub(super) fn new(platform: &Platform, terms: &mut Dictionary) -> Self {
-        let mut paths = Self::default();
+        let fluids = platform.fluids.len() as u32;
+        let mut paths = Self { through: vec![Vec::new(); platform.fluids.len()], ..Self::default() };
         for route in &platform.routes {
-            paths.lay(&route.demands, platform.fluids.len() as u32, terms);
+            let path = paths.lay(&route.demands, fluids, terms);
+            paths.open(path);
         }
+        paths.nowhere = paths.lay(&[], fluids, terms);
+        paths.open(paths.nowhere);
         paths
     }
 
@@ -60,23 +73,44 @@ impl Paths {
             uniform: !ported && is_uniform(demands),
             even: demands.iter().all(|demand| load_weight(demand) == load_weight(&demands[0])),
             ported,
+            is_open: false,
             cap: Rate(0),
             ceiling: 0,
         });
         for demand in demands {
-            let tier = demand.fluid.0 + if demand.prior { fluids } else { 0 };
-            self.steps.push(Step { tier, terms: terms.id(demand), load: 0 });
+            let fluid = demand.fluid.0;
+            let tier = fluid + if demand.prior { fluids } else { 0 };
+            self.steps.push(Step { fluid, tier, terms: terms.id(demand), load: 0 });
         }
+        self.unhindered.push(Vec::new());
         let path = self.paths.len() as u32 - 1;
         self.reckon(path, Rate(0), terms);
         path
     }
 
-    /// Drops the path that was laid last.
+    /// Drops the path that was laid last, along which nothing is unhindered.
     pub(super) fn drop_last(&mut self) {
         if let Some(path) = self.paths.pop() {
             self.steps.truncate(path.first as usize);
+            self.unhindered.pop();
         }
+    }
+
+    /// Has flows along a path found by the fluids that it crosses.
+    pub(super) fn open(&mut self, path: u32) {
+        let Path { first, count, .. } = self.paths[path as usize];
+        self.paths[path as usize].is_open = true;
+        for step in &self.steps[first as usize..][..count as usize] {
+            let crossing = &mut self.through[step.fluid as usize];
+            if crossing.last() != Some(&path) {
+                crossing.push(path);
+            }
+        }
+    }
+
+    /// A path as it is for the cap that it was for last.
+    pub(super) fn of(&self, path: u32) -> Path {
+        self.paths[path as usize]
     }
 
     /// A path for flows of this cap. Flows of a route mostly have the cap of the one before.

@@ -12,7 +12,7 @@ use crate::fixed::Rate;
 use crate::id::{KindId, RouteId};
 use crate::observe::{Segment, Watch};
 use crate::platform::Demand;
-use crate::program::{Activity, Slot};
+use crate::program::Activity;
 use crate::sharing::cap_load;
 use crate::time::Time;
 
@@ -35,11 +35,15 @@ impl<'a, O: Watch> Engine<'a, O> {
     /// The stretch that a stream comes to, if it is worth a segment: not where the stream can run ahead of the clock.
     pub(super) fn stretch_at(&self, s: u32, pc: u32) -> Option<u32> {
         let stream = &self.state.streams[s as usize];
-        if !stream.has_segments {
+        if !stream.has_segments || self.state.opened_at_once[pc as usize] {
             return None;
         }
         let id = self.inputs.plans.find(pc, stream.bound.costs?.0)?;
         let stretch = self.inputs.plans.stretch(id);
+        // Who is ahead of the clock has to wait for it first, which is an event too.
+        if !stretch.saves((pc - stretch.first) as usize, u32::from(self.is_ahead())) {
+            return None;
+        }
         let is_shared = || {
             !stretch.routes.is_empty()
                 || !stretch.pools.is_empty()
@@ -57,15 +61,19 @@ impl<'a, O: Watch> Engine<'a, O> {
         if length == Time::ZERO || end > Time::LAST {
             return false;
         }
-        let alone =
-            stretch.pools.iter().all(|&(slot, units)| {
-                let pool = &self.state.pools[self.slot(s, slot)];
-                pool.units == units && pool.is_idle()
-            }) && stretch.stores.iter().all(|sum| {
-                self.state.stores[self.slot(s, sum.slot)].leaves_segment_alone(sum.most_from(from))
-            }) && stretch.routes.iter().all(|sum| self.fits(self.route_demands(s, sum.slot), sum.cap));
+        let slots = self.slots(s);
+        let alone = stretch.pools.iter().all(|&(slot, units)| {
+            let pool = &self.state.pools[slots[slot as usize] as usize];
+            pool.units == units && pool.is_idle()
+        }) && stretch.stores.iter().all(|sum| {
+            let store = &self.state.stores[slots[sum.slot as usize] as usize];
+            store.leaves_segment_alone(sum.most_from(from))
+        }) && stretch
+            .routes
+            .iter()
+            .all(|sum| self.fits(self.demands_on(RouteId(slots[sum.slot as usize])), sum.cap));
         // Sums are by slot: what two slots do to one store is in none of them.
-        let store_of = |at: usize| self.slot(s, stretch.stores[at].slot);
+        let store_of = |at: usize| slots[stretch.stores[at].slot as usize];
         let aliased =
             (1..stretch.stores.len()).any(|at| (0..at).any(|other| store_of(other) == store_of(at)));
         if !alone || aliased {
@@ -100,6 +108,10 @@ impl<'a, O: Watch> Engine<'a, O> {
         let at = stretch.begins[from].saturating_add(elapsed);
         let ended = |end: &Time| if still_due { *end < at } else { *end <= at };
         let done = stretch.begins[1..].partition_point(ended).max(from);
+        if done == from {
+            // Whoever contends here will do so again, as where it was let go just before.
+            self.state.opened_at_once[stretch.first as usize + from] = true;
+        }
         if !self.replay(s, running, done) {
             return self.go_on_in_this_round(s);
         }
@@ -170,11 +182,6 @@ impl<'a, O: Watch> Engine<'a, O> {
         demands.iter().any(|demand| !self.state.fluid_segments[demand.fluid.index()].streams.is_empty())
     }
 
-    /// The demands of a route in a slot of a stream.
-    fn route_demands(&self, s: u32, slot: Slot) -> &'a [Demand] {
-        self.demands_on(RouteId::from(self.slot(s, slot)))
-    }
-
     /// Whether all activities on these fluids, those inside segments and one more with this cap, run at their caps.
     fn fits(&self, demands: &[Demand], cap: Rate) -> bool {
         demands.iter().all(|demand| {
@@ -189,20 +196,18 @@ impl<'a, O: Watch> Engine<'a, O> {
     /// Enters or removes a stream's segment in the lists of what it uses.
     fn register(&mut self, s: u32, running: Running, enter: bool) {
         let stretch = self.inputs.plans.stretch(running.stretch);
+        let slots = self.slots(s);
         for &(pool, _) in &stretch.pools {
-            let pool = self.slot(s, pool);
-            toggle(&mut self.state.pools[pool].segments, s, enter);
+            toggle(&mut self.state.pools[slots[pool as usize] as usize].segments, s, enter);
         }
         for sum in &stretch.stores {
-            let store = self.slot(s, sum.slot);
-            let store = &mut self.state.stores[store];
+            let store = &mut self.state.stores[slots[sum.slot as usize] as usize];
             toggle(&mut store.segments, s, enter);
             let most = sum.most_from(running.from);
             store.segments_max = if enter { store.segments_max + most } else { store.segments_max - most };
         }
         for sum in &stretch.routes {
-            let platform = self.inputs.platform;
-            for demand in &platform.routes[self.slot(s, sum.slot)].demands {
+            for demand in self.demands_on(RouteId(slots[sum.slot as usize])) {
                 let fluid = &mut self.state.fluid_segments[demand.fluid.index()];
                 toggle(&mut fluid.streams, s, enter);
                 let load = cap_load(demand, sum.cap);
@@ -223,12 +228,14 @@ impl<'a, O: Watch> Engine<'a, O> {
         let Running { stretch: pattern, from, .. } = running;
         let stretch = self.inputs.plans.stretch(pattern);
         let to = self.covered(s, stretch, from, wanted);
+        let slots = self.slots(s);
         for sum in &stretch.kinds {
-            let store = self.slot(s, sum.store);
-            self.state.stores[store].settle(sum.kind, sum.held.before[to] - sum.held.before[from]);
+            let store = &mut self.state.stores[slots[sum.store as usize] as usize];
+            store.settle(sum.kind, sum.held.before[to] - sum.held.before[from]);
         }
         for sum in &stretch.routes {
-            self.serve(sum.before[to] - sum.before[from], self.route_demands(s, sum.slot));
+            let route = RouteId(slots[sum.slot as usize]);
+            self.serve(sum.before[to] - sum.before[from], Some(route));
         }
         self.state.activities += u64::from(stretch.runs[to] - stretch.runs[from]);
         self.pay_stretch(s, stretch, from..to);
@@ -253,8 +260,9 @@ impl<'a, O: Watch> Engine<'a, O> {
 
     /// The first operation from `from` on that gives back more of a kind than its store then holds; at most `to`.
     fn covered(&self, s: u32, stretch: &Stretch, from: usize, to: usize) -> usize {
+        let slots = self.slots(s);
         stretch.kinds.iter().fold(to, |to, sum| {
-            let held = self.state.stores[self.slot(s, sum.store)].held(sum.kind);
+            let held = self.state.stores[slots[sum.store as usize] as usize].held(sum.kind);
             if sum.held.lacking_from(from) <= held {
                 return to;
             }
@@ -335,7 +343,9 @@ pub(super) struct FluidSegments {
 fn toggle(streams: &mut Vec<u32>, s: u32, enter: bool) {
     if enter {
         streams.push(s);
-    } else if let Some(at) = streams.iter().position(|&x| x == s) {
+    } else if streams.pop_if(|last| *last == s).is_none()
+        && let Some(at) = streams.iter().position(|&x| x == s)
+    {
         streams.swap_remove(at);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::activities::{duration, fixed_work};
+use super::super::activities::{duration, fixed_work, is_pure};
 use super::super::code::Code;
 use crate::fixed::Rate;
 use crate::id::{BindingId, BlockId, CauseId, KindId};
@@ -28,7 +28,7 @@ struct Entry {
     end: u32,
     /// Its place among all stretches.
     place: u32,
-    /// Whether at least two activities follow: one alone saves nothing.
+    /// Whether an activity follows.
     saves: bool,
 }
 
@@ -43,6 +43,8 @@ pub(in super::super) struct Stretch {
     pub(super) begins: Vec<Time>,
     /// Activities before each operation, and in all.
     pub(super) runs: Vec<u32>,
+    /// Events of the activities from each operation on, one by one: ends of latencies and of work.
+    events: Vec<u32>,
     /// Time by cause.
     pub(super) causes: Vec<CauseSum>,
     /// Routes its activities use.
@@ -173,7 +175,7 @@ impl Plans {
         !self.entries.is_empty()
     }
 
-    /// Whether a stream that comes to this operation saves events with a segment.
+    /// Whether a stream that comes to this operation may save events with a segment.
     #[inline]
     pub(in super::super) fn saves_at(&self, pc: u32) -> bool {
         self.entries.get(pc as usize).is_some_and(|entry| entry.saves)
@@ -191,20 +193,20 @@ impl Plans {
         &self.stretches[id as usize]
     }
 
-    /// Marks the stretches of a block that have at least two activities.
+    /// Marks the stretches of a block that have activities.
     fn mark_block(&mut self, ops: &[Op], start: usize, end: usize) {
         let mut first = start;
         while first < end {
             let length = ops[first..end].iter().take_while(|op| is_quiet(op)).count();
             let runs = ops[first..first + length].iter().filter(|op| matches!(op, Op::Run { .. })).count();
-            let mut following = 0;
-            for at in (0..if runs >= 2 { length } else { 0 }).rev() {
-                following += u32::from(matches!(ops[first + at], Op::Run { .. }));
+            let mut saves = false;
+            for at in (0..if runs > 0 { length } else { 0 }).rev() {
+                saves |= matches!(ops[first + at], Op::Run { .. });
                 let (first, end) = (first as u32, (first + length) as u32);
                 let place = self.by_costs.len() as u32;
-                self.entries[first as usize + at] = Entry { first, end, place, saves: following >= 2 };
+                self.entries[first as usize + at] = Entry { first, end, place, saves };
             }
-            if runs >= 2 {
+            if runs > 0 {
                 self.by_costs.push(Vec::new());
             }
             first += length.max(1);
@@ -329,6 +331,7 @@ impl Stretch {
             acts: Vec::new(),
             begins: vec![Time::ZERO],
             runs: vec![0],
+            events: Vec::new(),
             causes: Vec::new(),
             routes: Vec::new(),
             pools: Vec::new(),
@@ -342,8 +345,21 @@ impl Stretch {
         self.begins[self.begins.len() - 1]
     }
 
+    /// Whether as one event the operations from `from` on save more than so many.
+    pub(super) fn saves(&self, from: usize, more_than: u32) -> bool {
+        self.events[from] > more_than + 1
+    }
+
     /// None if a sum leaves its range.
     fn sum_up(&mut self) -> Option<()> {
+        self.events = vec![0; self.acts.len()];
+        let mut events = 0;
+        for (from, act) in self.events.iter_mut().zip(&self.acts).rev() {
+            if let Act::Run { activity, .. } = act {
+                events += u32::from(activity.latency > Time::ZERO) + u32::from(!is_pure(activity));
+            }
+            *from = events;
+        }
         for (at, act) in self.acts.iter().enumerate() {
             self.runs.push(self.runs[at] + u32::from(matches!(act, Act::Run { .. })));
             match *act {
