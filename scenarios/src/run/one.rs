@@ -305,7 +305,10 @@ fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, S
     let mut observers: Vec<&mut dyn Observer> = Vec::new();
     observers.extend(tally.as_mut().map(|tally| tally as &mut dyn Observer));
     observers.extend(recorder.as_mut().map(|recorder| recorder as &mut dyn Observer));
-    let run = simulation.observed(&mut Several(observers))?;
+    let run = match &mut observers[..] {
+        [observer] => simulation.observed(*observer)?,
+        _ => simulation.observed(&mut Several(observers))?,
+    };
     let judged = |summary| Judged { summary, lacking: Vec::new() };
     if run.end == End::Completed
         && let Some(recorder) = recorder

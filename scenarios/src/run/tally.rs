@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use indexmap::IndexMap;
 use sim_core::id::{BlockId, CauseId, StreamId};
@@ -39,8 +38,6 @@ pub(super) struct Tally<'a> {
     lane_of: Vec<u32>,
     /// By stream of the whole program, the simulated one that stands for it.
     stands_for: Vec<StreamId>,
-    /// By pattern, the segments met.
-    segments: Vec<Vec<Ran>>,
     /// By simulated stream, then account, in the measured steps.
     spent: Vec<Time>,
     /// By simulated stream, in collectives of its own stage in the last step, waiting for peers included.
@@ -77,15 +74,18 @@ struct Timed {
     accounts: Vec<Vec<Option<usize>>>,
     /// The operation that marks the begin of a step.
     begin: Option<(BlockId, u32)>,
+    /// By pattern, the segments met.
+    segments: Vec<Vec<Ran>>,
 }
 
 /// Operations of a lane that ran as one segment.
 #[derive(Debug)]
 struct Ran {
-    lane: u32,
     range: Range<u32>,
     /// Time by account.
-    spent: Arc<[(usize, Time)]>,
+    spent: Box<[(usize, Time)]>,
+    /// Time in collectives of its own stage.
+    within_stage: Time,
 }
 
 impl<'a> Tally<'a> {
@@ -115,7 +115,6 @@ impl<'a> Tally<'a> {
             lowered,
             steps: Steps { micro_batches, warm_up, all },
             under_way: [cause::COMMUNICATION, cause::TRANSFER].map(|name| CauseId::from(cause(name))),
-            segments: Vec::new(),
             spent: vec![Time::ZERO; simulated * known.len()],
             accounts: known,
             lanes,
@@ -200,7 +199,7 @@ fn timed(lane: &Lane<'_>, accounts: &Accounts, known: &mut Vec<Account>) -> Opti
         let mark = lane.ops(call.block).iter().position(|op| *op == Op::Mark)?;
         Some((call.block, mark as u32))
     });
-    Some(Timed { accounts: of_blocks, begin })
+    Some(Timed { accounts: of_blocks, begin, segments: Vec::new() })
 }
 
 /// By operation of each block, the bytes of the copies of a lane that may leave some out.
@@ -220,7 +219,7 @@ impl Tally<'_> {
         let stream = place.stream.index();
         self.spent[stream * self.accounts.len() + account] += active;
         let within = self.accounts[account].communication.is_some_and(Communication::within_stage);
-        if within && place.args[0].unsigned_abs() / self.steps.micro_batches + 1 == self.steps.all {
+        if within && self.steps.is_last(place) {
             self.within_stage[stream] += whole;
         }
     }
@@ -253,31 +252,30 @@ impl Observer for Tally<'_> {
 
     fn segment(&mut self, segment: &Segment<'_>) {
         let place = segment.place;
-        let index = self.lane_of[place.stream.index()];
-        if self.copies[index as usize].is_some() {
+        let lane = self.lane_of[place.stream.index()] as usize;
+        if self.copies[lane].is_some() {
             segment.spans().for_each(|(place, op, start, end)| self.span(place, op, start, start, end));
             return;
         }
-        let Some(lane) = self.lanes[index as usize].as_ref().filter(|lane| self.steps.measure(place, lane))
-        else {
+        let Some(lane) = self.lanes[lane].as_mut().filter(|lane| self.steps.measure(place, lane)) else {
             return;
         };
-        let pattern = segment.pattern as usize;
-        if self.segments.len() <= pattern {
-            self.segments.resize_with(pattern + 1, Vec::new);
+        let stream = place.stream.index();
+        let spent = &mut self.spent[stream * self.accounts.len()..][..self.accounts.len()];
+        let ran = lane.segment(segment, &self.accounts);
+        ran.spent.iter().for_each(|&(account, time)| spent[account] += time);
+        if ran.within_stage > Time::ZERO && self.steps.is_last(place) {
+            self.within_stage[stream] += ran.within_stage;
         }
-        let known = &mut self.segments[pattern];
-        let alike = |ran: &Ran| ran.lane == index && ran.range == segment.range;
-        let at = known.iter().position(alike).unwrap_or_else(|| {
-            known.push(Ran { lane: index, range: segment.range.clone(), spent: lane.spent(segment) });
-            known.len() - 1
-        });
-        let spent = Arc::clone(&known[at].spent);
-        spent.iter().for_each(|&(account, time)| self.add(place, account, time, time));
     }
 }
 
 impl Steps {
+    /// Tells the last step from those before.
+    fn is_last(self, place: Place) -> bool {
+        place.args[0].unsigned_abs() / self.micro_batches + 1 == self.all
+    }
+
     /// Tells measured steps from warm-up. A run without warm-up is measured from its first mark on.
     fn measure(self, place: Place, lane: &Timed) -> bool {
         let step = place.args[0].unsigned_abs() / self.micro_batches;
@@ -293,14 +291,32 @@ impl Timed {
         *self.accounts.get(place.block.index())?.get(place.op as usize)?
     }
 
-    /// Time of a segment by account.
-    fn spent(&self, segment: &Segment<'_>) -> Arc<[(usize, Time)]> {
+    /// What a segment spends, worked out once for all that are alike.
+    fn segment(&mut self, segment: &Segment<'_>, accounts: &[Account]) -> &Ran {
+        let pattern = segment.pattern as usize;
+        if self.segments.len() <= pattern {
+            self.segments.resize_with(pattern + 1, Vec::new);
+        }
+        let known = self.segments[pattern].iter().position(|ran| ran.range == segment.range);
+        let at = known.unwrap_or_else(|| {
+            let ran = self.ran(segment, accounts);
+            self.segments[pattern].push(ran);
+            self.segments[pattern].len() - 1
+        });
+        &self.segments[pattern][at]
+    }
+
+    fn ran(&self, segment: &Segment<'_>, accounts: &[Account]) -> Ran {
         let mut spent = BTreeMap::new();
         for (place, _, start, end) in segment.spans() {
             if let Some(account) = self.account(place) {
                 *spent.entry(account).or_insert(Time::ZERO) += end - start;
             }
         }
-        spent.into_iter().collect()
+        let within =
+            |&account: &usize| accounts[account].communication.is_some_and(Communication::within_stage);
+        let within_stage = spent.iter().filter(|(account, _)| within(account)).map(|(_, time)| time.0).sum();
+        let spent = spent.into_iter().collect();
+        Ran { range: segment.range.clone(), spent, within_stage: Time(within_stage) }
     }
 }
