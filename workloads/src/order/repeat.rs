@@ -32,10 +32,10 @@ impl Order {
         let together = repeats.iter().map(|repeats| repeats.later).fold(1, lcm);
         let less = repeats.iter().map(spare).min()? / together * together;
         let shape = Shape { micro_batches: self.shape.micro_batches - less, ..self.shape };
-        let stages =
-            self.stages.iter().zip(&repeats).map(|(visits, repeats)| repeats.without(visits, less)).collect();
-        let shortened = Self { shape, stages };
-        (less > 0 && shortened.is_complete()).then_some(shortened)
+        let without =
+            |(visits, repeats): (&Vec<_>, &Repeats)| repeats.without(visits, less, shape.micro_batches);
+        let stages = self.stages.iter().zip(&repeats).map(without).collect::<Option<_>>()?;
+        (less > 0).then_some(Self { shape, stages })
     }
 
     /// Visits of a stage with fewer repeats of its own, however many the other stages need: requests
@@ -45,20 +45,8 @@ impl Order {
         let repeats = Repeats::of(visits)?;
         let spare = repeats.spare(under_way(visits).div_ceil(self.shape.chain.chunks));
         let less = spare / repeats.later * repeats.later;
-        (less > 0).then(|| repeats.without(visits, less))
-    }
-
-    /// Whether every micro-batch is executed once in every phase of every chunk, in order.
-    fn is_complete(&self) -> bool {
-        self.stages.iter().all(|visits| {
-            let mut next: BTreeMap<(u16, Phase), u32> = BTreeMap::new();
-            let in_order = visits.iter().all(|visit| {
-                let next = next.entry((visit.chunk, visit.phase)).or_default();
-                *next += 1;
-                *next == visit.micro_batch + 1
-            });
-            in_order && next.values().all(|&count| count == self.shape.micro_batches)
-        })
+        let without = || repeats.without(visits, less, self.shape.micro_batches - less);
+        (less > 0).then(without).flatten()
     }
 }
 
@@ -87,13 +75,30 @@ impl Repeats {
         })
     }
 
-    /// The visits with so many micro-batches less.
-    fn without(&self, visits: &[Visit], less: u32) -> Vec<Visit> {
+    /// The visits with `less` micro-batches less, of which `left` are left. `None`: one that is not
+    /// left would be executed still, as the end of a step has visits of its beginning.
+    fn without(&self, visits: &[Visit], less: u32, left: u32) -> Option<Vec<Visit>> {
         let (begin, rest) = visits.split_at(self.from);
         let left_out = (less / self.later) as usize * self.period;
-        let earlier = |visit: &Visit| Visit { micro_batch: visit.micro_batch - less, ..*visit };
-        begin.iter().copied().chain(rest[left_out..].iter().map(earlier)).collect()
+        let earlier = |visit: &Visit| {
+            let micro_batch = visit.micro_batch.checked_sub(less)?;
+            Some(Visit { micro_batch, ..*visit })
+        };
+        let end = rest[left_out..].iter().map(earlier);
+        let visits: Vec<Visit> = begin.iter().copied().map(Some).chain(end).collect::<Option<_>>()?;
+        is_complete(&visits, left).then_some(visits)
     }
+}
+
+/// Whether every micro-batch is executed once in every phase of every chunk of a stage, in order.
+fn is_complete(visits: &[Visit], micro_batches: u32) -> bool {
+    let mut next: BTreeMap<(u16, Phase), u32> = BTreeMap::new();
+    let in_order = visits.iter().all(|visit| {
+        let next = next.entry((visit.chunk, visit.phase)).or_default();
+        *next += 1;
+        *next == visit.micro_batch + 1
+    });
+    in_order && next.values().all(|&count| count == micro_batches)
 }
 
 /// By how many micro-batches a visit is later than another of the same chunk and phase.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sim_core::time::Time;
 use workloads::graph::Phase;
-use workloads::order::{Order, PipelineSchedule};
+use workloads::order::{Order, PipelineSchedule, Shape};
 use workloads::plan::PipelinePlan;
 
 use crate::plans::{ROWS, automatic, bubble, interleaved, order, schedules, stage, timing, uniform};
@@ -166,6 +166,12 @@ proptest! {
         if let Some(shortened) = order.shortened() {
             assert_complete(&shortened, schedule.splits_backward());
             prop_assert_eq!(&replay(&shortened, &timing).peaks, &replayed.peaks);
+        }
+        for stage in 0..stages {
+            let Some(alone) = order.shortened_stage(stage) else { continue };
+            let micro_batches = alone.iter().map(|visit| visit.micro_batch + 1).max().unwrap_or(0);
+            let shape = Shape { micro_batches, ..order.shape };
+            assert_complete(&Order { shape, stages: vec![alone] }, schedule.splits_backward());
         }
         if matches!(schedule, PipelineSchedule::ZbAuto(_)) {
             for (peak, limit) in replayed.peaks.iter().zip(&timing.limit) {
