@@ -291,7 +291,7 @@ impl Timed {
         *self.accounts.get(place.block.index())?.get(place.op as usize)?
     }
 
-    /// What a segment spends, worked out once for all that are alike.
+    /// Times of a segment, worked out once for all that are alike.
     fn segment(&mut self, segment: &Segment<'_>, accounts: &[Account]) -> &Ran {
         let pattern = segment.pattern as usize;
         if self.segments.len() <= pattern {

@@ -26,7 +26,7 @@ fn no_sentence_stands_in_two_files() {
     assert!(told.is_empty(), "tell each in one place: {told:#?}");
 }
 
-/// Quoted sentences of the code of a file before its tests, but for reasons why nothing can go wrong.
+/// Quoted sentences of the code of a file before its tests, but for reasons of `expect`.
 fn sentences(source: &str) -> Vec<String> {
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
     let lines = code.lines().map(str::trim_start).filter(|line| !line.starts_with("//"));

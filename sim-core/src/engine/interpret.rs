@@ -250,7 +250,7 @@ impl<'a, O: Watch> Engine<'a, O> {
         self.slots(s)[slot as usize] as usize
     }
 
-    /// What the slots of a stream stand for.
+    /// Objects that the slots of a stream stand for.
     #[inline]
     pub(super) fn slots(&self, s: u32) -> &'a [u32] {
         &self.inputs.code.slots[self.state.streams[s as usize].bound.slots as usize..]

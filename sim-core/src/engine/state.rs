@@ -57,7 +57,8 @@ pub(super) struct State {
     pub(super) noise: NoiseSource,
     /// Per stream; empty without segments.
     pub(super) running_segments: Vec<Option<Running>>,
-    /// Per operation, whether a segment that began there has been opened before its end; empty without segments.
+    /// By operation, true if a segment that began there has been opened before anything of it
+    /// ended; empty without segments.
     pub(super) opened_at_once: Vec<bool>,
     /// Per fluid; empty without segments.
     pub(super) fluid_segments: Vec<FluidSegments>,

@@ -20,7 +20,7 @@ impl<K, V> Recent<K, V> {
     /// The value whose key `is` the one that is asked for, or what `make` makes.
     ///
     /// # Errors
-    /// Those of `make`, which nothing is remembered of.
+    /// An error of `make`, of which nothing is remembered.
     pub fn get<E>(
         &self,
         is: impl Fn(&K) -> bool,
