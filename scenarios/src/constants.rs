@@ -19,7 +19,8 @@ use crate::catalogue;
 pub(crate) struct Constants {
     overlay: Option<Arc<Overlay>>,
     memo: Arc<Memo>,
-    machines: Arc<Recent<Settings, Machine>>,
+    /// Few: those of a hundred thousand GPUs take hundreds of megabytes.
+    machines: Arc<Recent<Settings, Machine, 2>>,
 }
 
 impl PartialEq for Constants {

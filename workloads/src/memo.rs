@@ -1,7 +1,7 @@
 //! The memory of plans before: costs of kernels, models on their stages, verified schedules.
 //!
 //! A search prices each work once, and lays and realises once what differs in its placement alone.
-//! Whatever is built is the same without.
+//! Programs that are built are the same without it.
 
 mod recent;
 

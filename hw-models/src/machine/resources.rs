@@ -61,7 +61,7 @@ impl Machine {
         gpu_memory: Option<u64>,
         cause: impl Fn(ResourceKind) -> CauseId,
     ) -> (Platform, MachineResources) {
-        let Alone { platform, resources, kinds } = self.alone.get_or_init(|| self.alone());
+        let Alone { platform, resources, kinds } = self.alone();
         let (mut platform, resources) = (platform.clone(), resources.clone());
         for (fluid, &kind) in platform.fluids.iter_mut().zip(kinds) {
             fluid.cause = cause(kind);
@@ -76,10 +76,14 @@ impl Machine {
 
     /// Its resources on every platform that [`Machine::platform`] begins.
     pub fn resources(&self) -> &MachineResources {
-        &self.alone.get_or_init(|| self.alone()).resources
+        &self.alone().resources
     }
 
-    fn alone(&self) -> Alone {
+    fn alone(&self) -> &Alone {
+        self.alone.get_or_init(|| self.laid_out())
+    }
+
+    fn laid_out(&self) -> Alone {
         let (mut platform, mut resources) = (Platform::default(), MachineResources::default());
         let mut kinds = Vec::new();
         let mut fluid = |platform: &mut Platform, name, bytes_per_s, kind| {

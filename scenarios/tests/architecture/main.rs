@@ -76,16 +76,22 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Every Rust file of the crates but their tests and benches.
+fn code_of_crates() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for (_, folder) in CRATES {
+        sources(&root().join(folder).join("src"), &mut files);
+    }
+    files
+}
+
 /// Below the command line and the devices that are measured nothing looks at a clock, hashes with a random seed, opens a file
 /// or prints.
 #[test]
 fn simulations_are_pure() {
     const FORBIDDEN: [&str; 8] =
         ["std::time", "SystemTime", "HashMap", "HashSet", "std::fs", "std::net", "println!", "std::thread"];
-    let mut files = Vec::new();
-    for (_, folder) in CRATES {
-        sources(&root().join(folder).join("src"), &mut files);
-    }
+    let files = code_of_crates();
     assert!(files.len() > 50, "the sources are there");
     let touches = |part: &OsStr| part == "cli" || part == "devices";
     for path in files.iter().filter(|path| !path.iter().any(touches)) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use super::{CRATES, root, sources};
+use super::{code_of_crates, root};
 
 /// Offenders that are still there, by rule. `FORETRAIN_UPDATE=1 cargo test --release -p scenarios --test architecture` renews them.
 const COMMITTED: &str = include_str!("prose.txt");
@@ -18,10 +18,7 @@ const COLUMNS: usize = 100;
 
 #[test]
 fn offenders_become_fewer() {
-    let mut files = Vec::new();
-    for (_, folder) in CRATES {
-        sources(&root().join(folder).join("src"), &mut files);
-    }
+    let files = code_of_crates();
     let found = offenders(&files);
     let told: String = found.iter().map(|(rule, count)| format!("{rule}: {count}\n")).collect();
     if std::env::var_os("FORETRAIN_UPDATE").is_some() {

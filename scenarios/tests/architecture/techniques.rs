@@ -6,7 +6,7 @@
 
 use std::fs;
 
-use super::{CRATES, root, sources};
+use super::code_of_crates;
 
 /// A technique, as code names it.
 struct Technique {
@@ -86,10 +86,7 @@ const TECHNIQUES: [Technique; 6] = [
 
 #[test]
 fn techniques_are_named_in_few_places() {
-    let mut files = Vec::new();
-    for (_, folder) in CRATES {
-        sources(&root().join(folder).join("src"), &mut files);
-    }
+    let mut files = code_of_crates();
     files.retain(|path| !path.ends_with(DATA) && !path.ends_with("tests.rs"));
     let texts: Vec<(String, String)> = files
         .iter()

@@ -3,17 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use super::{CRATES, root, sources};
+use super::code_of_crates;
 
 /// Texts are sentences, rather than a few words, from this length on.
 const SENTENCE: usize = 32;
 
 #[test]
 fn no_sentence_stands_in_two_files() {
-    let mut files = Vec::new();
-    for (_, folder) in CRATES {
-        sources(&root().join(folder).join("src"), &mut files);
-    }
+    let files = code_of_crates();
     let mut told: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for path in files {
         let source = fs::read_to_string(&path).expect("UTF-8");

@@ -18,7 +18,7 @@ pub(super) struct Path {
     pub(super) even: bool,
     /// Whether a port divides a weight.
     pub(super) ported: bool,
-    /// Whether flows along it can be found again: it is a route's.
+    /// True of routes: flows along them can be found again.
     pub(super) is_open: bool,
     /// The cap that loads and ceiling are for.
     cap: Rate,

@@ -3,20 +3,17 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Values that are remembered.
-const REMEMBERED: usize = 16;
-
-/// The last sixteen values.
+/// The last `N` values.
 #[derive(Debug)]
-pub struct Recent<K, V>(Mutex<VecDeque<(Arc<K>, Arc<V>)>>);
+pub struct Recent<K, V, const N: usize = 16>(Mutex<VecDeque<(Arc<K>, Arc<V>)>>);
 
-impl<K, V> Default for Recent<K, V> {
+impl<K, V, const N: usize> Default for Recent<K, V, N> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K, V> Recent<K, V> {
+impl<K, V, const N: usize> Recent<K, V, N> {
     /// The value whose key `is` the one that is asked for, or what `make` makes.
     ///
     /// # Errors
@@ -35,7 +32,7 @@ impl<K, V> Recent<K, V> {
         let (key, value) = make()?;
         let (key, value) = (Arc::new(key), Arc::new(value));
         let mut known = known();
-        known.truncate(REMEMBERED - 1);
+        known.truncate(N - 1);
         known.push_front((key, Arc::clone(&value)));
         Ok(value)
     }

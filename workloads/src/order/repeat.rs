@@ -90,7 +90,7 @@ impl Repeats {
     }
 }
 
-/// Whether every micro-batch is executed once in every phase of every chunk of a stage, in order.
+/// Tells if a stage executes every micro-batch once in every phase of every chunk, in order.
 fn is_complete(visits: &[Visit], micro_batches: u32) -> bool {
     let mut next: BTreeMap<(u16, Phase), u32> = BTreeMap::new();
     let in_order = visits.iter().all(|visit| {

@@ -17,7 +17,7 @@ type Differences = BTreeMap<String, [usize; 2]>;
 /// A kind of operators, and how many of it there are: by dimensions, as a list.
 type Kind = (&'static str, [usize; 2]);
 
-/// What differs of a model, all of it: it may only become less.
+/// All differences of a model: they may only become fewer.
 const KNOWN: [(&str, &[Kind]); 2] = [
     (
         "gpt2",

@@ -28,7 +28,7 @@ struct Entry {
     end: u32,
     /// Its place among all stretches.
     place: u32,
-    /// Whether an activity follows.
+    /// True if an activity follows.
     saves: bool,
 }
 
@@ -175,7 +175,7 @@ impl Plans {
         !self.entries.is_empty()
     }
 
-    /// Whether a stream that comes to this operation may save events with a segment.
+    /// Tells if a stream that comes to this operation may save events with a segment.
     #[inline]
     pub(in super::super) fn saves_at(&self, pc: u32) -> bool {
         self.entries.get(pc as usize).is_some_and(|entry| entry.saves)
@@ -345,7 +345,7 @@ impl Stretch {
         self.begins[self.begins.len() - 1]
     }
 
-    /// Whether as one event the operations from `from` on save more than so many.
+    /// Tells if the operations from `from` on, as one event, save more than `more_than`.
     pub(super) fn saves(&self, from: usize, more_than: u32) -> bool {
         self.events[from] > more_than + 1
     }
