@@ -1,5 +1,5 @@
-//! Updates by hosts: of parameters whose states are in host memory or on drives, group after group; one realiser gives them lanes of
-//! their own ([`crate::passes::realise::host_update`]).
+//! Updates by hosts: tasks of a step beside its visits, for parameters whose states are in host memory or on drives. One realiser
+//! gives them lanes of their own ([`crate::passes::realise::host_update`]).
 
 use crate::graph::OpId;
 
@@ -13,41 +13,52 @@ pub struct HostRates {
     pub gradients: Option<f64>,
 }
 
-/// What the host of each rank of a stage does once a step, between the sums of gradients and what follows the update.
+/// Tasks of the host of each rank of a stage, once a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostUpdate {
     /// The stage.
     pub stage: u32,
-    /// Gradients that go to drives before the update, in the order in which they come from the GPU.
-    pub gradients: Vec<HostGradients>,
-    /// Parameters that are updated together, in this order.
-    pub groups: Vec<HostGroup>,
-    /// Groups whose states are in host memory at a time, where they are on drives.
-    pub buffers: u32,
-    /// The GPU goes on with what the update before has made of the parameters.
-    pub delayed: bool,
+    /// Tasks; those of one lane follow each other.
+    pub tasks: Vec<HostTask>,
+    /// Tasks that have ended when the GPU goes on after its update.
+    pub awaited: Vec<usize>,
 }
 
-/// Gradients that leave together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostGradients {
-    /// Their copy from the GPU, the last operator of an [exchange](crate::exchange::Exchange).
-    pub received: OpId,
-    /// Their copy to a buffer, an operator of no visit.
-    pub copied: OpId,
-    /// Its way to the drives, another.
-    pub written: OpId,
-}
-
-/// Parameters that are updated together.
+/// A task of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostGroup {
-    /// Their states come from the drives, an operator of no visit, where they are kept there.
-    pub read: Option<OpId>,
-    /// Their update, an operator of the visit [`Update`](crate::graph::Phase::Update).
-    pub update: OpId,
-    /// What is kept on drives goes back there, states, then parameters: operators of no visit.
-    pub written: Vec<OpId>,
-    /// Their copy to the GPU, an operator of no visit, where they are kept there.
-    pub back: Option<OpId>,
+pub struct HostTask {
+    /// Lane that executes it.
+    pub lane: HostLane,
+    /// Operators, one after the other: of no visit, or of the visit [`Update`](crate::graph::Phase::Update), which leave it.
+    pub ops: Vec<OpId>,
+    /// Events that it waits for, in turn.
+    pub after: Vec<HostEvent>,
+}
+
+/// A lane of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostLane {
+    /// Reads states from drives.
+    Read,
+    /// Processors: copy gradients to buffers, and update.
+    Process,
+    /// Writes to drives.
+    Write,
+    /// Copies parameters to the GPU.
+    Return,
+}
+
+/// An event that a task waits for. Tasks are indices into [`HostUpdate::tasks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostEvent {
+    /// The GPU has come to its update.
+    Passes,
+    /// An [exchange](crate::exchange::Exchange) has ended, of which this is the last operator.
+    Exchanged(OpId),
+    /// A task has ended.
+    Ended(usize),
+    /// A task has ended, which had the buffer that this one needs.
+    Freed(usize),
+    /// A task of the step before has ended.
+    EndedBefore(usize),
 }

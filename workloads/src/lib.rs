@@ -28,7 +28,7 @@
 //! use workloads::lower::Lowered;
 //! use workloads::model::profiled::{ProfiledPipeline, StageProfile};
 //! use workloads::order::PipelineSchedule;
-//! use workloads::plan::{PipelinePlan, build};
+//! use workloads::plan::{PipelinePlan, Pipelining, build};
 //!
 //! let stage = StageProfile {
 //!     forward: Time::from_ms(1),
@@ -42,11 +42,7 @@
 //! };
 //! let plan = PipelinePlan {
 //!     model: ProfiledPipeline { stages: vec![stage; 4], capacity: None },
-//!     micro_batches: 8,
-//!     schedule: PipelineSchedule::OneFOneB,
-//!     send: Default::default(),
-//!     steps: 1,
-//!     techniques: Default::default(),
+//!     pipelining: Pipelining::plain(PipelineSchedule::OneFOneB, 8),
 //! };
 //! let Lowered { platform, program, start, stages, .. } = build(&plan)?.lowered;
 //! let run = simulate(&platform, &program, &start, &Options::default()).unwrap();

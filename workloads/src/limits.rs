@@ -62,14 +62,15 @@ pub(crate) fn host_groups(pipelining: &Pipelining, updated: &[u64]) -> Result<()
 fn extent(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
     for (field, count) in [
         ("stages", plan.model.stages.len()),
-        ("micro_batches", plan.micro_batches as usize),
-        ("steps", plan.steps as usize),
+        ("micro_batches", plan.pipelining.micro_batches as usize),
+        ("steps", plan.pipelining.steps as usize),
     ] {
         if count == 0 {
             wrong(field, "must be at least 1".to_owned());
         }
     }
-    let chunks = u64::from(plan.schedule.chain(1).chunks).saturating_mul(plan.model.stages.len() as u64);
+    let chunks =
+        u64::from(plan.pipelining.schedule.chain(1).chunks).saturating_mul(plan.model.stages.len() as u64);
     if chunks > CHUNKS_MAX {
         wrong(
             "stages",
@@ -90,16 +91,17 @@ fn extent(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
 
 /// Times and sizes of the stages.
 fn stages(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
-    let steps = u128::from(plan.micro_batches) * u128::from(plan.steps);
+    let steps = u128::from(plan.pipelining.micro_batches) * u128::from(plan.pipelining.steps);
     let mut longest: u128 = 0;
     for (n, stage) in plan.model.stages.iter().enumerate() {
-        let held = u128::from(stage.activation) * u128::from(plan.micro_batches);
+        let held = u128::from(stage.activation) * u128::from(plan.pipelining.micro_batches);
         if held + u128::from(stage.weights) > u128::from(BYTES_MAX) {
             wrong("activation", format!("stage {n} would hold more than {BYTES_MAX} B over a step"));
         }
         let recompute = stage.recompute.unwrap_or(stage.forward);
         let times = [stage.forward, recompute, stage.backward_input, stage.backward_weight];
-        let messages = 2 * u128::from(stage.transfer.0) * u128::from(plan.schedule.chain(1).chunks);
+        let messages =
+            2 * u128::from(stage.transfer.0) * u128::from(plan.pipelining.schedule.chain(1).chunks);
         longest += (times.iter().map(|time| u128::from(time.0)).sum::<u128>() + messages) * steps;
     }
     // No order takes longer than everything one after the other.
@@ -114,7 +116,7 @@ fn stages(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
 /// Reports parts of the activations of a stage that are more than all of them.
 pub fn check_parts(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
     const WHOLE: &str = "model.profiled_pipeline.activation";
-    let keeps = |n| plan.techniques.recompute.as_ref().map_or(0, |recompute| recompute.kept(n));
+    let keeps = |n| plan.pipelining.techniques.recompute.as_ref().map_or(0, |recompute| recompute.kept(n));
     let parts = (0..).zip(&plan.model.stages).map(|(n, stage)| (stage, [stage.kept_for_weight(), keeps(n)]));
     let paths = ["model.profiled_pipeline.activation_kept_for_weight", "techniques.recompute.keeps"];
     for (part, path) in paths.into_iter().enumerate() {
@@ -128,11 +130,11 @@ pub fn check_parts(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
 
 /// What the schedule asks of the extent and the memory.
 fn schedule(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
-    let (stages, micro_batches) = (plan.model.stages.len() as u32, plan.micro_batches);
-    plan.send.check(&plan.schedule, stages, &mut |refused| found.push(refused));
+    let (stages, micro_batches) = (plan.model.stages.len() as u32, plan.pipelining.micro_batches);
+    plan.pipelining.send.check(&plan.pipelining.schedule, stages, &mut |refused| found.push(refused));
     let counts = [("training.micro_batches", micro_batches), ("model.profiled_pipeline.stages", stages)];
-    found.extend(plan.schedule.check(counts));
-    if let PipelineSchedule::ZbAuto(auto) = plan.schedule {
+    found.extend(plan.pipelining.schedule.check(counts));
+    if let PipelineSchedule::ZbAuto(auto) = plan.pipelining.schedule {
         let most = plan.model.stages.iter().map(|stage| stage.activation).max().unwrap_or(0);
         if matches!(auto.memory_limit, MemoryAllowance::Bytes(bytes) if bytes.bytes() < most) {
             let problem = format!("must leave room for one micro-batch on every stage, {most} B");
@@ -146,14 +148,14 @@ fn techniques(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
     let count = plan.model.stages.len();
     let around = Around {
         model: ModelKind::Profile,
-        schedule: plan.schedule,
+        schedule: plan.pipelining.schedule,
         stages: count as u32,
         data: &DataParallel::new(1, Sharding::None),
         step: Step::Whole,
     };
-    plan.techniques.check(&around, &mut |diagnostic| found.push(diagnostic));
+    plan.pipelining.techniques.check(&around, &mut |diagnostic| found.push(diagnostic));
     let mut wrong = |field, problem: String| found.push(Diagnostic::sentence(field, problem));
-    let Some(recompute) = &plan.techniques.recompute else { return };
+    let Some(recompute) = &plan.pipelining.techniques.recompute else { return };
     let listed = match &recompute.stages {
         Some(StageSet::Listed(stages)) => Some(stages),
         None | Some(StageSet::All) => None,
@@ -168,8 +170,8 @@ fn techniques(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
     if listed.is_some_and(Vec::is_empty) {
         wrong("recompute.stages", "names no stage: leave it out for all stages".to_owned());
     }
-    for technique in plan.techniques.all() {
-        let lenders = technique.lenders(count as u32, plan.micro_batches);
+    for technique in plan.pipelining.techniques.all() {
+        let lenders = technique.lenders(count as u32, plan.pipelining.micro_batches);
         let nothing_left = |stage: &u32| recompute.covers(*stage) && recompute.kept(*stage) == 0;
         if let Some(stage) = lenders.into_iter().find(nothing_left) {
             let path = technique.facts(count as u32).path;

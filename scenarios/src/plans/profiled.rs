@@ -2,16 +2,14 @@
 
 use sim_core::time::Time;
 use workloads::model::profiled::{self, StageProfile};
-use workloads::plan::{PipelinePlan, Pipelining};
+use workloads::plan::PipelinePlan;
 
 use super::pipelining::pipelining;
 use crate::schema::{Bytes, ProfiledPipeline, Scenario};
 
 /// The plan of a scenario whose model is `pipeline`.
 pub(crate) fn plan(scenario: &Scenario, pipeline: &ProfiledPipeline) -> PipelinePlan {
-    let Pipelining { micro_batches, schedule, send, steps, techniques, .. } = pipelining(scenario);
-    let model = model(scenario, pipeline);
-    PipelinePlan { model, micro_batches, schedule, send, steps, techniques }
+    PipelinePlan { model: model(scenario, pipeline), pipelining: pipelining(scenario) }
 }
 
 /// Memory that one stage may use, in bytes; none without a limit.

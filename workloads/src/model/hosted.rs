@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exchange::Exchange;
 use crate::graph::{OpId, Phase};
-use crate::host_update::{HostGradients, HostGroup, HostUpdate};
+use crate::host_update::{HostEvent, HostLane, HostTask, HostUpdate};
 
 use super::draft::{Draft, Name};
 use super::laid::Laid;
@@ -158,7 +158,7 @@ pub(crate) const fn transfer(role: Role, [from, to]: [Medium; 2], bytes: u64) ->
     Work::Transfer(TierCopy { role, from, to, bytes })
 }
 
-/// Adds to `laid` what goes on between hosts, their drives and GPUs beside the update. Gives what hosts do, by stage; `updated` are
+/// Adds to `laid` what goes on between hosts, their drives and GPUs beside the update. Gives tasks of hosts, by stage; `updated` are
 /// the parameters that a rank of each stage updates, each with so many `moments`.
 pub(crate) fn updates(
     laid: &mut Laid,
@@ -168,68 +168,101 @@ pub(crate) fn updates(
     updated: &[u64],
 ) -> Vec<HostUpdate> {
     let Some(hosted) = hosted else { return Vec::new() };
-    let stages = (0u32..).zip(updated);
-    stages
-        .map(|(stage, &updated)| hosted.of_stage(laid, exchanges, (states, moments), (stage, updated)))
-        .collect()
+    let of_stage = |(stage, &updated)| {
+        let mut host = Host { laid: &mut *laid, stage, tasks: Vec::new() };
+        if hosted.states_on_drives {
+            host.keep_gradients(exchanges, states);
+        }
+        host.update(&hosted, updated, (states, moments));
+        let last = |lane| host.tasks.iter().rposition(|task| task.lane == lane);
+        let [written, back] = [HostLane::Write, HostLane::Return].map(last);
+        // What nothing else waits for; lanes go on in turn.
+        let updated = last(HostLane::Process).filter(|_| written.or(back).is_none());
+        let awaited = [written, updated, back].into_iter().flatten().collect();
+        HostUpdate { stage, tasks: host.tasks, awaited }
+    };
+    (0u32..).zip(updated).map(of_stage).collect()
 }
 
-impl HostedStates {
-    fn of_stage(
-        &self,
-        laid: &mut Laid,
-        exchanges: &[Exchange],
-        (states, moments): (States, u64),
-        (stage, updated): (u32, u64),
-    ) -> HostUpdate {
-        let HostedStates { delayed, buffers, .. } = *self;
-        let (drives, host) = (Medium::DRIVES, Medium::HOST);
-        let once = |laid: &mut Laid, name, work| {
-            laid.add_beside((stage, 0), (name, Phase::Update, work), Default::default())
-        };
-        let mut gradients = Vec::new();
-        let received = exchanges.iter().filter_map(|exchange| exchange.ops.last());
-        for &received in received.filter(|_| self.states_on_drives) {
-            let bytes = match laid.graph.operator(received).work {
+/// The host of a stage with its tasks so far.
+struct Host<'a> {
+    laid: &'a mut Laid,
+    stage: u32,
+    tasks: Vec<HostTask>,
+}
+
+impl Host<'_> {
+    /// Gradients go on to drives as they come from the GPU.
+    fn keep_gradients(&mut self, exchanges: &[Exchange], states: States) {
+        for &received in exchanges.iter().filter_map(|exchange| exchange.ops.last()) {
+            let bytes = match self.laid.graph.operator(received).work {
                 Work::Transfer(TierCopy { to: Medium::HOST, bytes, .. }) => bytes,
                 _ => continue,
             };
             let single = bytes / states.gradient_bytes() * SINGLE;
             let copy = Work::Host(HostWork { kind: HostWorkKind::Copy, bytes: single });
-            let written = transfer(Role::State, [host, drives], single);
-            gradients.push(HostGradients {
-                received,
-                copied: once(laid, "gradients to a buffer", copy),
-                written: once(laid, "gradients to drives", written),
-            });
+            let copy = self.once("gradients to a buffer", copy);
+            let copied = self.task(HostLane::Process, vec![copy], [HostEvent::Exchanged(received)]);
+            let written = transfer(Role::State, [Medium::HOST, Medium::DRIVES], single);
+            let write = self.once("gradients to drives", written);
+            self.task(HostLane::Write, vec![write], [HostEvent::Ended(copied)]);
         }
-        let visit = laid.graph.visit(stage, 0, Phase::Update).to_vec();
-        let visit: Vec<OpId> = visit.into_iter().filter(|&op| is_update(laid, op)).collect();
-        let each = updated.div_ceil(visit.len().max(1) as u64);
-        let kept = each * SINGLE * (1 + moments);
-        let half = each * states.parameter_bytes();
-        let mut group = |update| {
-            let mut once = |name, role, way, bytes| once(laid, name, transfer(role, way, bytes));
-            let on_drives = self.states_on_drives;
-            HostGroup {
-                read: on_drives
-                    .then(|| once("states from drives", Role::State, [drives, host], kept + each * SINGLE)),
-                update,
-                written: [
-                    on_drives.then(|| once("states to drives", Role::State, [host, drives], kept)),
-                    self.parameters
-                        .are_on_drives()
-                        .then(|| once("parameters to drives", Role::Parameter, [host, drives], half)),
-                ]
-                .into_iter()
-                .flatten()
-                .collect(),
-                back: (!self.parameters.are_away())
-                    .then(|| once("parameters to the GPU", Role::Parameter, [host, Medium::HBM], half)),
+    }
+
+    /// Groups are updated in turn. States on drives come before that and go back then, parameters go to where they are kept.
+    fn update(&mut self, hosted: &HostedStates, updated: u64, (states, moments): (States, u64)) {
+        let visit = self.laid.graph.visit(self.stage, 0, Phase::Update).to_vec();
+        let groups: Vec<OpId> = visit.into_iter().filter(|&op| is_update(self.laid, op)).collect();
+        let each = updated.div_ceil(groups.len().max(1) as u64);
+        let [single, kept, half] =
+            [each * SINGLE, each * SINGLE * (1 + moments), each * states.parameter_bytes()];
+        let (from_drives, to_drives) = ([Medium::DRIVES, Medium::HOST], [Medium::HOST, Medium::DRIVES]);
+        // No states are read before all gradients are on the drives.
+        let gradients = self.tasks.len().checked_sub(1).map(HostEvent::Ended);
+        let mut freed = Vec::new();
+        for (number, update) in groups.into_iter().enumerate() {
+            // What follows on a lane comes after its first task.
+            let begins = (number == 0).then_some(HostEvent::Passes);
+            let read = hosted.states_on_drives.then(|| {
+                let way = transfer(Role::State, from_drives, kept + single);
+                let read = self.once("states from drives", way);
+                let buffer = number.checked_sub(hosted.buffers as usize).map(|before| freed[before]);
+                let after = [begins, begins.and(gradients), buffer];
+                HostEvent::Ended(self.task(HostLane::Read, vec![read], after.into_iter().flatten()))
+            });
+            let updated = self.task(HostLane::Process, vec![update], begins.into_iter().chain(read));
+            let mut writes = Vec::new();
+            if hosted.states_on_drives {
+                writes.push(self.once("states to drives", transfer(Role::State, to_drives, kept)));
             }
-        };
-        let groups = visit.into_iter().map(&mut group).collect();
-        HostUpdate { stage, gradients, groups, buffers, delayed }
+            if hosted.parameters.are_on_drives() {
+                writes.push(self.once("parameters to drives", transfer(Role::Parameter, to_drives, half)));
+            }
+            if !writes.is_empty() {
+                freed.push(HostEvent::Freed(self.task(HostLane::Write, writes, [HostEvent::Ended(updated)])));
+            }
+            if !hosted.parameters.are_away() {
+                let way = transfer(Role::Parameter, [Medium::HOST, Medium::HBM], half);
+                let back = self.once("parameters to the GPU", way);
+                if hosted.delayed {
+                    let after = begins.into_iter().chain([HostEvent::EndedBefore(updated)]);
+                    self.task(HostLane::Return, vec![back], after);
+                } else {
+                    self.task(HostLane::Return, vec![back], [HostEvent::Ended(updated)]);
+                }
+            }
+        }
+    }
+
+    /// Adds an operator of no visit.
+    fn once(&mut self, name: &'static str, work: Work) -> OpId {
+        self.laid.add_beside((self.stage, 0), (name, Phase::Update, work), Default::default())
+    }
+
+    /// Adds a task; gives its index.
+    fn task(&mut self, lane: HostLane, ops: Vec<OpId>, after: impl IntoIterator<Item = HostEvent>) -> usize {
+        self.tasks.push(HostTask { lane, ops, after: after.into_iter().collect() });
+        self.tasks.len() - 1
     }
 }
 

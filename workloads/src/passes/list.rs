@@ -41,6 +41,14 @@ pub struct Pipelining {
     pub techniques: Techniques,
 }
 
+impl Pipelining {
+    /// One step of plain training: messages occupy nothing, nothing is compiled or changed.
+    pub fn plain(schedule: PipelineSchedule, micro_batches: u32) -> Self {
+        let techniques = Techniques::default();
+        Self { micro_batches, schedule, send: SendMode::Latency, steps: 1, compiled: false, techniques }
+    }
+}
+
 /// Techniques that change what is executed, where and in which order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

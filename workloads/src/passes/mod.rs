@@ -15,7 +15,7 @@
 //! use workloads::model::profiled::{ProfiledPipeline, StageProfile};
 //! use workloads::order::PipelineSchedule;
 //! use workloads::passes::{Kind, Pass};
-//! use workloads::plan::{PipelinePlan, build_with};
+//! use workloads::plan::{PipelinePlan, Pipelining, build_with};
 //!
 //! #[derive(Debug)]
 //! struct HalfPrecisionActivations;
@@ -50,11 +50,7 @@
 //! };
 //! let plan = PipelinePlan {
 //!     model: ProfiledPipeline { stages: vec![stage; 4], capacity: None },
-//!     micro_batches: 8,
-//!     schedule: PipelineSchedule::OneFOneB,
-//!     send: Default::default(),
-//!     steps: 1,
-//!     techniques: Default::default(),
+//!     pipelining: Pipelining::plain(PipelineSchedule::OneFOneB, 8),
 //! };
 //! let peak = |techniques| {
 //!     let lowered = build_with(&plan, techniques)?.lowered;

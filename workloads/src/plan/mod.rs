@@ -22,7 +22,7 @@ use crate::graph::OpGraph;
 use crate::limits;
 use crate::lower::Lowered;
 use crate::model::profiled::{self, ProfiledPipeline};
-use crate::order::{Order, PipelineSchedule};
+use crate::order::Order;
 use crate::passes::offload::adaptive::Kept;
 use crate::passes::realise::messages::SendMode;
 use crate::passes::swap::Swapped;
@@ -52,25 +52,8 @@ pub use transformer::{TransformerPlan, build_on, check_on};
 pub struct PipelinePlan {
     /// What the stages compute and hold.
     pub model: ProfiledPipeline,
-    /// Micro-batches per step, at least 1.
-    pub micro_batches: u32,
-    /// In which order.
-    pub schedule: PipelineSchedule,
-    /// What messages occupy.
-    pub send: SendMode,
-    /// Steps, at least 1, each with a flush: a stage begins a step after its own last operation of the step before.
-    pub steps: u32,
-    /// What is changed of what is executed, where and in which order.
-    pub techniques: Techniques,
-}
-
-impl PipelinePlan {
-    /// How its stages work together.
-    pub fn pipelining(&self) -> Pipelining {
-        let Self { micro_batches, schedule, send, steps, .. } = *self;
-        let techniques = self.techniques.clone();
-        Pipelining { micro_batches, schedule, send, steps, compiled: false, techniques }
-    }
+    /// How the stages work together.
+    pub pipelining: Pipelining,
 }
 
 /// A plan ready to be simulated.
@@ -131,17 +114,19 @@ pub struct Estimate {
 
 /// The size of a plan, without building it. Saturates.
 pub fn estimate(plan: &PipelinePlan) -> Estimate {
-    let stages = plan.model.stages.len() as u32;
-    let chain = plan.schedule.chain(stages);
-    let recompute = plan.techniques.recompute.as_ref();
+    let PipelinePlan { model, pipelining } = plan;
+    let Pipelining { micro_batches, schedule, send, steps, techniques, .. } = pipelining;
+    let stages = model.stages.len() as u32;
+    let chain = schedule.chain(stages);
+    let recompute = techniques.recompute.as_ref();
     let covered = (0..stages).filter(|&stage| recompute.is_some_and(|it| it.covers(stage))).count();
-    let passes = if plan.schedule.splits_backward() { 3 } else { 2 };
+    let passes = if schedule.splits_backward() { 3 } else { 2 };
     let passes = passes * u64::from(stages) + covered as u64;
-    let messages = if plan.send == SendMode::Latency { 0 } else { 2 * chain.hops() };
+    let messages = if *send == SendMode::Latency { 0 } else { 2 * chain.hops() };
     // What a stage lends is one storage, which leaves and returns.
-    let lenders = plan.techniques.all().flat_map(|it| it.lenders(stages, plan.micro_batches));
+    let lenders = techniques.all().flat_map(|it| it.lenders(stages, *micro_batches));
     let copies = 2 * lenders.count() as u64;
-    let instances = u64::from(plan.micro_batches).saturating_mul(plan.steps.into());
+    let instances = u64::from(*micro_batches).saturating_mul((*steps).into());
     let visits = passes.saturating_mul(chain.chunks.into());
     Estimate {
         visits: visits.saturating_mul(instances),
@@ -162,7 +147,7 @@ pub fn build(plan: &PipelinePlan) -> Result<Built, PlanError> {
 /// # Errors
 /// See [`PlanError`].
 pub fn build_with(plan: &PipelinePlan, techniques: Vec<Box<dyn Pass>>) -> Result<Built, PlanError> {
-    build_by(plan, &list(&plan.pipelining(), techniques))
+    build_by(plan, &list(&plan.pipelining, techniques))
 }
 
 /// Builds a plan by passes in their order.
@@ -171,17 +156,18 @@ pub fn build_with(plan: &PipelinePlan, techniques: Vec<Box<dyn Pass>>) -> Result
 /// See [`PlanError`].
 pub fn build_by(plan: &PipelinePlan, passes: &[Box<dyn Pass>]) -> Result<Built, PlanError> {
     limits::validate(plan).map_err(PlanError::Invalid)?;
-    let stages = plan.model.stages.len() as u32;
-    let (schedule, chain) = (plan.schedule, plan.schedule.chain(stages));
+    let PipelinePlan { model, pipelining } = plan;
+    let stages = model.stages.len() as u32;
+    let (schedule, chain) = (pipelining.schedule, pipelining.schedule.chain(stages));
     let splits = schedule.splits_backward();
-    let mut cut = plan.model.cut(chain, splits);
+    let mut cut = model.cut(chain, splits);
     passes.iter().for_each(|pass| pass.rewrite(&mut cut));
     let graph = profiled::graph(&cut, chain, splits);
-    let mut passing = Plan { memory: plan.model.memory(), ..assemble::plan(chain, graph, Vec::new()) };
+    let mut passing = Plan { memory: model.memory(), ..assemble::plan(chain, graph, Vec::new()) };
     assemble::rewrite(&mut passing, passes, &schedule, Copies::ONE)?;
-    let costs = plan.model.costs(chain, &passing.graph);
-    let partner_rate = plan.techniques.all().find_map(|it| it.facts(stages).partner_rate);
+    let costs = model.costs(chain, &passing.graph);
+    let partner_rate = pipelining.techniques.all().find_map(|it| it.facts(stages).partner_rate);
     let grounds = ProfiledGrounds { stages, partner_rate };
-    let built = assemble::assemble((passing, &costs), passes, &plan.pipelining(), Copies::ONE, &grounds)?;
+    let built = assemble::assemble((passing, &costs), passes, pipelining, Copies::ONE, &grounds)?;
     if built.shortfalls.is_empty() { Ok(built) } else { Err(PlanError::DoesNotFit(built.shortfalls)) }
 }

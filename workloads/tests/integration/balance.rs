@@ -21,13 +21,15 @@ fn plain(p: u32, m: u32) -> PipelinePlan {
 
 fn balanced(p: u32, m: u32, policy: EvictionPolicy) -> PipelinePlan {
     let bpipe = Some(Bpipe { policy, ..Bpipe::default() });
-    PipelinePlan { techniques: Techniques { bpipe, ..Techniques::default() }, ..plain(p, m) }
+    let mut plan = plain(p, m);
+    plan.pipelining.techniques = Techniques { bpipe, ..Techniques::default() };
+    plan
 }
 
 /// Lets BPipe move one micro-batch's activations in `us` microseconds.
 fn taking(plan: &mut PipelinePlan, us: f64) {
     let rate = plan.model.stages[0].activation as f64 / us * 1e6;
-    let bpipe = plan.techniques.bpipe.as_mut().expect("it balances");
+    let bpipe = plan.pipelining.techniques.bpipe.as_mut().expect("it balances");
     bpipe.transfer = Some(PairTransfer::Rate(Rate::new_bytes_per_second(rate as u64)));
 }
 
@@ -52,7 +54,7 @@ fn assert_bound(plan: &PipelinePlan, p: u32, m: u32) {
     let bound = u64::from((p + 2).div_ceil(2));
     let ours = completed(plan);
     for (s, &resident) in (0..p).zip(&ours.residents()) {
-        let what = format!("{:?}, p {p}, m {m}, stage {s}", plan.techniques.bpipe);
+        let what = format!("{:?}, p {p}, m {m}, stage {s}", plan.pipelining.techniques.bpipe);
         let in_flight = u64::from(m.min(p - s));
         let partner = p - 1 - s;
         let lent_by_partner = u64::from(m.min(p - partner)).saturating_sub(bound);
@@ -125,7 +127,8 @@ fn exposed_time_by_hand() {
     //     F0 0, F1 10, F2 20, F3 30, B0 100, B1 130, B2 160, B3 190, and ends at 210.
     // F3 needs room: F1, the newest that is settled, leaves beside F2, from 20 on. It comes back when B0 has made room.
     let mut plan = uniform(stage(10, 10, 10, 0), 4, 4, PipelineSchedule::OneFOneB);
-    plan.techniques.bpipe = Some(Bpipe { policy: EvictionPolicy::EvictNewest, ..Bpipe::default() });
+    plan.pipelining.techniques.bpipe =
+        Some(Bpipe { policy: EvictionPolicy::EvictNewest, ..Bpipe::default() });
     assert_eq!(completed(&plan).run.time, Time::from_us(210));
     let exposed = |copy_us: f64| {
         let mut plan = plan.clone();
@@ -173,7 +176,8 @@ fn bounds_down_to_two_work() {
     for policy in POLICIES {
         for bound in 2..=8 {
             let mut plan = balanced(8, 24, policy);
-            plan.techniques.bpipe = Some(Bpipe { policy, bound: Count::new(bound), transfer: None });
+            plan.pipelining.techniques.bpipe =
+                Some(Bpipe { policy, bound: Count::new(bound), transfer: None });
             for us in [3.0, 40.0] {
                 taking(&mut plan, us);
                 let ours = completed(&plan);
@@ -189,7 +193,7 @@ fn trips_repeat_from_step_to_step() {
     for policy in POLICIES {
         let mut plan = balanced(6, 9, policy);
         taking(&mut plan, 15.0);
-        plan.steps = 3;
+        plan.pipelining.steps = 3;
         let ours = completed(&plan);
         assert!(ours.residents().iter().all(|&resident| resident <= 4));
         let marks = ours.marks(0);
@@ -200,7 +204,7 @@ fn trips_repeat_from_step_to_step() {
 #[test]
 fn recomputation_trades_time_for_memory() {
     let mut plan = plain(4, 8);
-    plan.techniques.recompute = Some(Recompute::default());
+    plan.pipelining.techniques.recompute = Some(Recompute::default());
     let ours = completed(&plan);
     // As 1F1B with a backward that is one forward longer.
     let longer = uniform(stage(12, 22, 8, 1), 4, 8, PipelineSchedule::OneFOneB);
@@ -209,13 +213,13 @@ fn recomputation_trades_time_for_memory() {
     assert_eq!(ours.peaks(), [34_000; 4], "only one micro-batch's are there at a time");
     assert_eq!(ours.at_peak(0, kind::RECOMPUTED), 34_000);
 
-    plan.techniques.recompute = Some(keeping(4_000));
+    plan.pipelining.techniques.recompute = Some(keeping(4_000));
     plan.model.stages[0].recompute = Some(Time::from_us(5));
     let ours = completed(&plan);
     assert_eq!(ours.peaks(), [4, 3, 2, 1].map(|n| n * 4_000 + 30_000));
     assert_eq!(ours.spent(0, cause::RECOMPUTE), Time::from_us(8 * 5));
 
-    plan.techniques.recompute = Some(Recompute { stages: on(&[0, 1]), ..Recompute::default() });
+    plan.pipelining.techniques.recompute = Some(Recompute { stages: on(&[0, 1]), ..Recompute::default() });
     assert_eq!(completed(&plan).peaks(), [34_000, 34_000, 68_000, 34_000]);
 }
 
@@ -224,7 +228,7 @@ fn recomputation_works_under_every_schedule() {
     for schedule in crate::plans::schedules(4) {
         let mut plan = uniform(stage(12, 10, 7, 1), 4, 12, schedule);
         let peaks = completed(&plan).peaks();
-        plan.techniques.recompute = Some(keeping(2_000));
+        plan.pipelining.techniques.recompute = Some(keeping(2_000));
         let ours = completed(&plan);
         assert_eq!(ours.spent(1, cause::RECOMPUTE), Time::from_us(12 * 12), "{schedule:?}");
         assert!(
@@ -239,14 +243,14 @@ fn recomputation_works_under_every_schedule() {
 #[test]
 fn a_checkpoint_is_lent_as_activations_are() {
     let mut plan = balanced(8, 24, EvictionPolicy::EvictNewest);
-    plan.techniques.recompute = Some(keeping(4_000));
+    plan.pipelining.techniques.recompute = Some(keeping(4_000));
     let ours = completed(&plan);
     assert_eq!(ours.peaks()[0], 5 * 4_000 + 30_000);
     assert_eq!(ours.at_peak(7, kind::HELD_FOR_PARTNER) % 4_000, 0);
     ours.assert_memory_is_returned(&plan);
     // Stage 0 recomputes, stage 1 lends.
-    plan.techniques.recompute = Some(Recompute { stages: on(&[0]), ..Recompute::default() });
-    plan.techniques.bpipe =
+    plan.pipelining.techniques.recompute = Some(Recompute { stages: on(&[0]), ..Recompute::default() });
+    plan.pipelining.techniques.bpipe =
         Some(Bpipe { policy: EvictionPolicy::EvictNewest, bound: Count::new(8), transfer: None });
     assert_eq!(completed(&plan).built.evictions, [0; 8]);
 }

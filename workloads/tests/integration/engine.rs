@@ -75,7 +75,7 @@ proptest! {
 fn steps_repeat_with_a_flush() {
     for schedule in schedules(4) {
         let mut plan = uniform(stage(12, 10, 7, 1), 4, 12, schedule);
-        plan.steps = 3;
+        plan.pipelining.steps = 3;
         let ours = completed(&plan);
         for s in 0..4 {
             let marks = ours.marks(s);
@@ -122,13 +122,13 @@ fn eager_messages_queue_on_their_link() {
     let mut plan = uniform(stage(1, 1, 0, 10), 2, 8, PipelineSchedule::Gpipe);
     // Eight forwards, a message, the last forward and eight backwards, a message, the last backward.
     assert_eq!(completed(&plan).run.time, Time::from_us(8 + 10 + 1 + 8 + 10 + 1));
-    plan.send = SendMode::Eager;
+    plan.pipelining.send = SendMode::Eager;
     // A forward, eight messages one after the other, a forward and a backward, eight messages, a backward.
     assert_eq!(completed(&plan).run.time, Time::from_us(1 + 80 + 1 + 1 + 80 + 1));
     // Links that are never busy when a message comes change nothing.
     let mut plan = uniform(stage(12, 10, 7, 1), 4, 8, PipelineSchedule::OneFOneB);
     let free = completed(&plan);
-    plan.send = SendMode::Eager;
+    plan.pipelining.send = SendMode::Eager;
     let idle = completed(&plan);
     assert_eq!(free.run.time, idle.run.time);
     for s in 0..4 {
@@ -139,7 +139,7 @@ fn eager_messages_queue_on_their_link() {
 #[test]
 fn a_blocking_send_holds_the_sender() {
     let mut plan = uniform(stage(1, 1, 0, 10), 2, 8, PipelineSchedule::Gpipe);
-    plan.send = SendMode::Blocking;
+    plan.pipelining.send = SendMode::Blocking;
     let ours = completed(&plan);
     // Eight forwards, each with its message, the last forward, eight backwards with theirs, the last backward. The second
     // stage waits for eight messages that come and eight that go.
@@ -150,7 +150,7 @@ fn a_blocking_send_holds_the_sender() {
 #[test]
 fn a_rendezvous_holds_both_sides() {
     let mut plan = uniform(stage(12, 10, 7, 2), 2, 1, PipelineSchedule::OneFOneB);
-    plan.send = SendMode::Rendezvous;
+    plan.pipelining.send = SendMode::Rendezvous;
     let ours = completed(&plan);
     // Forward 12, message 2, forward 12, backward 17, message 2, backward 17.
     assert_eq!(ours.run.time, Time::from_us(12 + 2 + 12 + 17 + 2 + 17));
@@ -158,7 +158,7 @@ fn a_rendezvous_holds_both_sides() {
     for (p, m) in [(2, 4), (4, 4), (4, 12), (8, 24)] {
         let mut plan = uniform(stage(12, 10, 7, 1), p, m, PipelineSchedule::OneFOneB);
         let free = completed(&plan).cost();
-        plan.send = SendMode::Rendezvous;
+        plan.pipelining.send = SendMode::Rendezvous;
         assert!(completed(&plan).cost() >= free, "p {p}, m {m}");
     }
 }
@@ -170,7 +170,7 @@ fn every_schedule_ends_or_is_refused() {
     for mode in [SendMode::Eager, SendMode::Blocking, SendMode::Rendezvous] {
         for schedule in schedules(4) {
             let mut plan = uniform(stage(12, 10, 7, 1), 4, 12, schedule);
-            plan.send = mode;
+            plan.pipelining.send = mode;
             let name = schedule.name();
             if mode == SendMode::Rendezvous && !["gpipe", "1f1b", "zb-h1"].contains(&name) {
                 let Err(PlanError::Invalid(found)) = build(&plan) else { panic!("{name} would deadlock") };
@@ -188,7 +188,7 @@ fn a_rendezvous_in_turn_never_deadlocks() {
     for schedule in [PipelineSchedule::Gpipe, PipelineSchedule::OneFOneB, PipelineSchedule::ZbH1] {
         for (stages, micro_batches) in (1..=9).flat_map(|stages| (1..=20).map(move |many| (stages, many))) {
             let mut plan = uniform(stage(12, 10, 7, 1), stages, micro_batches, schedule);
-            (plan.send, plan.steps) = (SendMode::Rendezvous, 2);
+            (plan.pipelining.send, plan.pipelining.steps) = (SendMode::Rendezvous, 2);
             let built = build(&plan);
             assert!(built.is_ok(), "{schedule:?}, {stages} stages, {micro_batches}: {:?}", built.err());
         }

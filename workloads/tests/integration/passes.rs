@@ -22,15 +22,11 @@ use crate::plans::{keeping, stage, uniform};
 
 /// A pipeline that balances what it keeps of recomputed stages, with messages that block.
 fn plan() -> PipelinePlan {
-    PipelinePlan {
-        send: SendMode::Blocking,
-        techniques: Techniques {
-            recompute: Some(keeping(500)),
-            bpipe: Some(Bpipe::default()),
-            ..Techniques::default()
-        },
-        ..uniform(stage(3, 4, 2, 1), 8, 12, PipelineSchedule::OneFOneB)
-    }
+    let mut plan = uniform(stage(3, 4, 2, 1), 8, 12, PipelineSchedule::OneFOneB);
+    plan.pipelining.send = SendMode::Blocking;
+    plan.pipelining.techniques =
+        Techniques { recompute: Some(keeping(500)), bpipe: Some(Bpipe::default()), ..Techniques::default() };
+    plan
 }
 
 #[test]
@@ -38,7 +34,7 @@ fn any_order_that_passes_allow_gives_the_same_plan() {
     let plan = plan();
     let expected = build(&plan).expect("a valid plan");
     let mut orders = std::collections::BTreeSet::new();
-    for passes in orders_of(&plan.pipelining()) {
+    for passes in orders_of(&plan.pipelining) {
         orders.insert(passes.iter().map(|pass| pass.name()).collect::<Vec<_>>());
         assert_eq!(build_by(&plan, &passes).as_ref(), Ok(&expected));
     }
@@ -47,7 +43,7 @@ fn any_order_that_passes_allow_gives_the_same_plan() {
 
 #[test]
 fn any_order_that_passes_allow_gives_the_same_blocks() {
-    let pipelining = Pipelining { compiled: true, ..plan().pipelining() };
+    let pipelining = Pipelining { compiled: true, ..plan().pipelining };
     let execution = Execution::new(1, 1_024, Split::NONE, Dtype::Bf16, AttentionKernel::Flash);
     let gpt = Transformer::gpt(2, 1_024, 16, 50_257, 1_024);
     let layer = ShardedTransformer::new(&gpt, &execution).expect("a valid model").layer();

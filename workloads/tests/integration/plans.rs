@@ -7,9 +7,8 @@ use workloads::model::profiled::{ProfiledPipeline, StageProfile};
 use workloads::order::{
     ChunkTiming, Interleaved, MemoryAllowance, Order, PipelineSchedule, Shape, Timing, ZbAuto, generate,
 };
-use workloads::passes::realise::messages::SendMode;
 use workloads::passes::recompute::Recompute;
-use workloads::plan::{PipelinePlan, Techniques};
+use workloads::plan::{PipelinePlan, Pipelining};
 
 /// The interleaved schedule.
 pub(crate) fn interleaved(chunks: u32) -> PipelineSchedule {
@@ -70,11 +69,7 @@ pub(crate) fn uniform(
 ) -> PipelinePlan {
     PipelinePlan {
         model: ProfiledPipeline { stages: vec![stage; count as usize], capacity: None },
-        micro_batches,
-        schedule,
-        send: SendMode::Latency,
-        steps: 1,
-        techniques: Techniques::default(),
+        pipelining: Pipelining::plain(schedule, micro_batches),
     }
 }
 
@@ -97,7 +92,7 @@ pub(crate) fn timing(plan: &PipelinePlan) -> Timing {
             kept_for_weight: share(stage.kept_for_weight(), chunk),
         }
     };
-    let limit = match plan.schedule {
+    let limit = match plan.pipelining.schedule {
         PipelineSchedule::ZbAuto(ZbAuto { memory_limit: MemoryAllowance::MicroBatches(n) }) => n.get() as u32,
         _ => chain.stages,
     };
@@ -108,20 +103,20 @@ pub(crate) fn timing(plan: &PipelinePlan) -> Timing {
 }
 
 pub(crate) fn chain(plan: &PipelinePlan) -> Chain {
-    plan.schedule.chain(plan.model.stages.len() as u32)
+    plan.pipelining.schedule.chain(plan.model.stages.len() as u32)
 }
 
 /// The order of a plan.
 pub(crate) fn order(plan: &PipelinePlan) -> Order {
-    let shape = Shape { chain: chain(plan), micro_batches: plan.micro_batches };
-    generate(&plan.schedule, shape, || timing(plan))
+    let shape = Shape { chain: chain(plan), micro_batches: plan.pipelining.micro_batches };
+    generate(&plan.pipelining.schedule, shape, || timing(plan))
 }
 
 /// The bubble rate of a plan whose slowest stage takes `cost`: `1 - m (F + B + W) / cost`.
 pub(crate) fn bubble(plan: &PipelinePlan, cost: Time) -> f64 {
     let stage = plan.model.stages[0];
     let work = (stage.forward + stage.backward_input + stage.backward_weight).0;
-    1.0 - (work * u64::from(plan.micro_batches)) as f64 / cost.0 as f64
+    1.0 - (work * u64::from(plan.pipelining.micro_batches)) as f64 / cost.0 as f64
 }
 
 /// A row of Qi et al. 2024, Table 9 (times in microseconds) with the bubble rates of Table 5.

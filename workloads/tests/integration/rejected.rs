@@ -13,11 +13,11 @@ const BPIPE: Bpipe = Bpipe { policy: EvictionPolicy::EvictNewest, bound: None, t
 #[test]
 fn everything_out_of_range_is_reported_at_once() {
     let mut plan = uniform(stage(1, 1, 1, 1), 4, 6, interleaved(2));
-    plan.steps = 0;
+    plan.pipelining.steps = 0;
     plan.model.stages[2].activation_kept_for_weight = Some(u64::MAX);
-    plan.techniques.bpipe =
+    plan.pipelining.techniques.bpipe =
         Some(Bpipe { transfer: Some(PairTransfer::Rate(Rate::new_bytes_per_second(0))), ..BPIPE });
-    plan.techniques.recompute = Some(Recompute { stages: on(&[9, 1]), ..keeping(99_000) });
+    plan.pipelining.techniques.recompute = Some(Recompute { stages: on(&[9, 1]), ..keeping(99_000) });
     let Err(PlanError::Invalid(found)) = build(&plan) else { panic!("it is invalid") };
     let fields: Vec<_> = found.iter().map(|invalid| invalid.path).collect();
     assert_eq!(
@@ -38,7 +38,7 @@ fn everything_out_of_range_is_reported_at_once() {
 #[test]
 fn absurd_sizes_are_refused_without_being_built() {
     let mut plan = uniform(stage(1, 1, 1, 1), 4096, u32::MAX, PipelineSchedule::Gpipe);
-    plan.steps = u32::MAX;
+    plan.pipelining.steps = u32::MAX;
     assert_eq!(estimate(&plan).visits, u64::MAX);
     assert!(matches!(build(&plan), Err(PlanError::Invalid(_))));
 
@@ -65,7 +65,7 @@ fn a_memory_limit_leaves_room_for_a_micro_batch() {
 fn bpipe_needs_the_order_it_balances() {
     for schedule in [PipelineSchedule::Gpipe, PipelineSchedule::ZbV, PipelineSchedule::ZbH1] {
         let mut plan = uniform(stage(1, 1, 1, 1), 4, 8, schedule);
-        plan.techniques.bpipe = Some(BPIPE);
+        plan.pipelining.techniques.bpipe = Some(BPIPE);
         let error = build(&plan).unwrap_err();
         assert!(error.to_string().contains("`schedule: 1f1b`"), "{error}");
     }
@@ -74,17 +74,17 @@ fn bpipe_needs_the_order_it_balances() {
 #[test]
 fn two_deciders_for_one_storage_are_both_named() {
     let mut plan = uniform(stage(1, 1, 1, 1), 4, 8, PipelineSchedule::OneFOneB);
-    plan.techniques.bpipe = Some(BPIPE);
-    plan.techniques.recompute = Some(Recompute::default());
+    plan.pipelining.techniques.bpipe = Some(BPIPE);
+    plan.pipelining.techniques.recompute = Some(Recompute::default());
     let error = build(&plan).unwrap_err();
     assert!(matches!(error, PlanError::Invalid(_)));
     for words in ["`recompute`", "`bpipe`", "activations of stage 0", "`keeps`"] {
         assert!(error.to_string().contains(words), "{error}");
     }
     // On other stages, or with something left to move, the two compose.
-    plan.techniques.recompute = Some(Recompute { stages: on(&[1, 2, 3]), ..Recompute::default() });
+    plan.pipelining.techniques.recompute = Some(Recompute { stages: on(&[1, 2, 3]), ..Recompute::default() });
     assert!(build(&plan).is_ok());
-    plan.techniques.recompute = Some(keeping(1_000));
+    plan.pipelining.techniques.recompute = Some(keeping(1_000));
     assert!(build(&plan).is_ok());
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use workloads::graph::Phase;
 use workloads::order::{PipelineSchedule, Shape, Timing, generate};
-use workloads::plan::{PipelinePlan, Techniques};
+use workloads::plan::{PipelinePlan, Pipelining, Techniques};
 
 use crate::plans;
 use crate::schema::Scenario;
@@ -37,8 +37,8 @@ pub fn emulation(scenario: &Scenario) -> Result<Emulation, String> {
     let Some(pipeline) = scenario.model.profile() else {
         return Err("profiled pipelines are emulated: `model.profiled_pipeline`".to_owned());
     };
-    let PipelinePlan { model, micro_batches, schedule, techniques, .. } =
-        plans::profiled::plan(scenario, pipeline);
+    let PipelinePlan { model, pipelining } = plans::profiled::plan(scenario, pipeline);
+    let Pipelining { micro_batches, schedule, techniques, .. } = pipelining;
     let by_rule = !matches!(schedule, PipelineSchedule::ZbV | PipelineSchedule::ZbAuto(_));
     let alike = model.stages.windows(2).all(|pair| pair[0] == pair[1]);
     let first = model.stages.first().filter(|_| by_rule && alike && techniques == Techniques::default());
