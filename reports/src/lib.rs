@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod axis;
+#[cfg(feature = "measured")]
 pub mod calibration;
 mod case;
 pub mod csv;
@@ -46,9 +47,12 @@ pub mod state;
 pub mod summary;
 mod table;
 pub mod terminal;
+#[cfg(feature = "measured")]
 pub mod validation;
 pub mod wording;
 
+#[cfg(feature = "measured")]
 pub use calibration::Calibration;
 pub use summary::Summary;
+#[cfg(feature = "measured")]
 pub use validation::Validation;

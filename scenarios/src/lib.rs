@@ -32,7 +32,16 @@
 //! assert_eq!(times, [0.033, 0.027]);
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(all(feature = "measure", feature = "soak")),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "helpers of what is left out stay beside those that they resemble"
+    )
+)]
 
+#[cfg(feature = "measure")]
 pub mod calibration;
 pub mod catalogue;
 mod constants;
@@ -43,8 +52,10 @@ pub mod library;
 mod plans;
 pub mod run;
 pub mod schema;
+#[cfg(feature = "soak")]
 pub mod soak;
 mod text;
+#[cfg(feature = "measure")]
 pub mod validation;
 
 pub use experiment::{Experiment, Files, Infeasible, Point, Resolved, load};

@@ -3,8 +3,10 @@
 //! Colours come from [`palette`] alone. Its neutral ones are replaced by the style sheet of the page, which finds them
 //! by their value, so that a picture follows light, dark and print, and still stands alone.
 
+#[cfg(feature = "measured")]
 pub(crate) mod agreement;
 pub(crate) mod curves;
+#[cfg(feature = "measured")]
 pub(crate) mod fit;
 pub(crate) mod heat_map;
 pub(crate) mod machine;

@@ -1,5 +1,6 @@
 //! What readers of foretrain's results see: sentences, tables, files and the page.
 
+#[cfg(feature = "measured")]
 mod calibration;
 mod cluster;
 mod files;
@@ -10,4 +11,5 @@ mod odd_inputs;
 mod page;
 mod sentences;
 mod terminal_output;
+#[cfg(feature = "measured")]
 mod validation;

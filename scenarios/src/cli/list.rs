@@ -4,13 +4,12 @@ use clap::ValueEnum;
 use reports::summary::SCHEMA_VERSION;
 use scenarios::library;
 use scenarios::schema::Shape;
-use scenarios::validation;
 use serde::Serialize;
 
 use super::input;
 use super::printer::Printer;
 use super::trouble::{self, Trouble};
-use super::{Exit, Format, facts};
+use super::{Exit, Format, facts, validate};
 
 /// What is listed.
 #[derive(Debug, clap::Args)]
@@ -83,7 +82,7 @@ pub(super) fn list(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
         Some(Topic::Schedules) => settings(&["parallelism", "schedule"]),
         Some(Topic::Techniques) => settings(&["techniques"]),
         Some(Topic::Metrics) => settings(&["expect", "0", "metric"]),
-        Some(Topic::Validations) => validations(),
+        Some(Topic::Validations) => validations()?,
     };
     match (arguments.format, arguments.topic) {
         (Format::Json, _) => {
@@ -113,13 +112,9 @@ fn scenarios() -> Result<Vec<Item>, Trouble> {
     library::names().map(item).collect()
 }
 
-fn validations() -> Vec<Item> {
-    let item = |name: &str| Item {
-        name: name.to_owned(),
-        description: validation::title(name).unwrap_or_default(),
-        ..Item::default()
-    };
-    validation::names().map(item).collect()
+fn validations() -> Result<Vec<Item>, Trouble> {
+    let item = |(name, description)| Item { name, description, ..Item::default() };
+    Ok(validate::sets()?.into_iter().map(item).collect())
 }
 
 /// The choices at a path of the schema.

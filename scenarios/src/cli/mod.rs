@@ -3,6 +3,7 @@
 //! Results go to standard output, everything else to standard error. The exit code says how it ended: [`Exit`].
 
 mod bug;
+#[cfg(feature = "measure")]
 mod calibrate;
 mod check;
 mod facts;
@@ -16,7 +17,10 @@ mod printer;
 mod progress;
 mod run;
 mod show;
+#[cfg(not(feature = "measure"))]
+mod simulates_only;
 mod trouble;
+#[cfg(feature = "measure")]
 mod validate;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,6 +31,8 @@ use clap_complete::Shell;
 
 use printer::Printer;
 use trouble::Trouble;
+#[cfg(not(feature = "measure"))]
+use {simulates_only as calibrate, simulates_only as validate};
 
 /// The seed where none is given.
 const SEED: u64 = 1;

@@ -53,13 +53,6 @@ struct Place<'a> {
 }
 
 impl Trouble {
-    /// A build that measures nothing was asked to.
-    #[cfg(not(feature = "devices"))]
-    pub(super) fn without_devices() -> Self {
-        let remedy = "build it with the default features";
-        Self::NoDevice(format!("this build of foretrain measures no devices; {remedy}"))
-    }
-
     /// Tells people on standard error, and where programs read on standard output also those.
     pub(super) fn report(&self, printer: &Printer, format: Format) -> Exit {
         let exit = match self {

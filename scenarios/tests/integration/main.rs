@@ -22,4 +22,5 @@ mod support;
 mod traffic;
 mod transformers;
 mod twice;
+#[cfg(feature = "measure")]
 mod validation;

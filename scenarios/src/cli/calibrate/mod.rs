@@ -1,7 +1,6 @@
 //! `foretrain calibrate`: constants of devices, from measuring them or from tables that others measured.
 
 mod device;
-#[cfg_attr(not(feature = "devices"), path = "no_devices.rs")]
 mod devices;
 mod diff;
 mod needs;

@@ -1,7 +1,6 @@
 //! `foretrain validate`: how far predictions are from measurements.
 
 mod dry_run;
-#[cfg_attr(not(feature = "devices"), path = "no_device.rs")]
 mod on_device;
 mod recorded;
 
@@ -9,7 +8,7 @@ use std::path::PathBuf;
 
 use reports::terminal::Style;
 use reports::validation::{self, Validation};
-use scenarios::validation::{Options, validate as judge};
+use scenarios::validation::{Options, names, title, validate as judge};
 
 use crate::cli::output::{CSV, JSON, REPORT, Staging, page};
 use crate::cli::printer::Printer;
@@ -117,6 +116,11 @@ fn judged(
         Output::Csv => printer.print_bytes(&csv)?,
     };
     Ok(exit(&found))
+}
+
+/// The sets, each with its title.
+pub(super) fn sets() -> Result<Vec<(String, String)>, Trouble> {
+    Ok(names().map(|name| (name.to_owned(), title(name).unwrap_or_default())).collect())
 }
 
 fn exit(found: &Validation) -> Exit {

@@ -16,7 +16,7 @@ mod loader;
 mod record;
 mod simulation;
 mod swap;
-#[cfg(all(test, feature = "devices"))]
+#[cfg(test)]
 mod tests;
 mod transfers;
 mod workload;
