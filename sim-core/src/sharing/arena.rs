@@ -16,8 +16,8 @@ use crate::platform::{Demand, Platform};
 #[derive(Clone, Debug)]
 pub(super) struct Arena {
     pub(super) tiers: Vec<Tier>,
-    /// Load of each fluid if all its flows ran at their ceilings, then of its hindered prior ones.
-    pub(super) potentials: Vec<u128>,
+    /// Load of each fluid if its hindered prior flows ran at their ceilings.
+    prior_potentials: Vec<u128>,
     /// Hindered flows that cross each tier, in no order.
     pub(super) members: Vec<Vec<Member>>,
     pub(super) flows: Vec<Flow>,
@@ -109,6 +109,8 @@ pub(super) struct Hop {
 pub(super) struct Fluid {
     /// Whole capacity in 2^-54 unit/ps.
     pub(super) capacity: u64,
+    /// Load if all its flows ran at their ceilings.
+    pub(super) potential: u128,
     /// Ordinary demands of hindered flows that have other demands too.
     pub(super) spanning: u32,
     /// Demands of flows that nothing hinders.
@@ -133,7 +135,7 @@ impl Arena {
         let mut terms = Dictionary::default();
         Self {
             tiers: fluids.iter().chain(&fluids).map(|fluid| Tier::new(fluid.capacity)).collect(),
-            potentials: vec![0; 2 * fluids.len()],
+            prior_potentials: vec![0; fluids.len()],
             members: vec![Vec::new(); 2 * fluids.len()],
             flows: Vec::new(),
             hops: Vec::new(),
@@ -175,11 +177,13 @@ impl Arena {
             let before = std::mem::replace(&mut self.ceiling_loads[hop], load);
             let fluid = self.fluid_of(tier as usize);
             if is_hindered && fluid != tier as usize {
-                self.potentials[tier as usize] += load;
-                self.potentials[tier as usize] -= before;
+                self.prior_potentials[fluid] += load;
+                self.prior_potentials[fluid] -= before;
             }
-            self.potentials[fluid] -= before;
-            add_load(&mut self.potentials, &self.fluids, &mut self.crossed, fluid, load);
+            self.fluids[fluid].potential -= before;
+            if self.fluids[fluid].add_load(load) == Idle::NoLonger {
+                self.crossed.push(fluid as u32);
+            }
         }
     }
 
@@ -300,14 +304,24 @@ impl Arena {
     /// Whether all flows of a tier run at their caps whatever the others do.
     #[inline]
     pub(super) fn is_slack(&self, tier: usize) -> bool {
-        self.potentials[tier] <= u128::from(self.tiers[tier].capacity)
+        self.potential(tier) <= u128::from(self.tiers[tier].capacity)
     }
 
     /// The same, as a function of the flows alone: the capacity that prior demands leave is not looked at. Where the
     /// ordinary tier of a fluid is idle, the prior one is.
     #[inline]
     pub(super) fn is_idle(&self, tier: usize) -> bool {
-        self.potentials[tier] <= u128::from(self.fluids[self.fluid_of(tier)].capacity)
+        self.potential(tier) <= u128::from(self.fluids[self.fluid_of(tier)].capacity)
+    }
+
+    /// Load of a tier's fluid if all its flows ran at their ceilings; of a prior tier, if the
+    /// hindered prior ones did.
+    #[inline]
+    fn potential(&self, tier: usize) -> u128 {
+        match self.fluids.get(tier) {
+            Some(fluid) => fluid.potential,
+            None => self.prior_potentials[tier - self.fluids.len()],
+        }
     }
 
     /// Whether what a fluid's prior demands leave may come back to them through the flows of its ordinary
@@ -389,6 +403,7 @@ impl Arena {
     }
 
     /// Gives a flow the rate of the last solution; whether that is news.
+    #[inline(always)]
     pub(super) fn settle(&mut self, id: u32) -> bool {
         let before = self.flows[id as usize].rate;
         let changed = self.flows[id as usize].settle(&self.hops, &self.terms);
@@ -438,23 +453,28 @@ impl Arena {
     }
 }
 
-/// Adds to the potential of a fluid; tells if it is idle still, and notes it if it is so no longer.
-#[inline]
-fn add_load(
-    potentials: &mut [u128],
-    fluids: &[Fluid],
-    crossed: &mut Vec<u32>,
-    fluid: usize,
-    load: u128,
-) -> bool {
-    let capacity = u128::from(fluids[fluid].capacity);
-    let potential = &mut potentials[fluid];
-    *potential += load;
-    let is_idle = *potential <= capacity;
-    if !is_idle && *potential - load <= capacity {
-        crossed.push(fluid as u32);
+/// State of a fluid that has more load.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Idle {
+    Still,
+    NoLonger,
+    NotBefore,
+}
+
+impl Fluid {
+    /// Adds to the potential.
+    #[inline]
+    fn add_load(&mut self, load: u128) -> Idle {
+        let (before, capacity) = (self.potential, u128::from(self.capacity));
+        self.potential += load;
+        if self.potential <= capacity {
+            Idle::Still
+        } else if before <= capacity {
+            Idle::NoLonger
+        } else {
+            Idle::NotBefore
+        }
     }
-    is_idle
 }
 
 impl Flow {

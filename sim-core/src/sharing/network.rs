@@ -202,12 +202,16 @@ impl Network {
 
     /// The fluid that holds a flow back, the one with the lowest id if several do; none if it runs at its
     /// cap.
+    #[inline]
     pub fn bottleneck(&self, flow: FlowId) -> Option<FluidId> {
+        let state = &self.arena.flows[flow.index()];
+        if state.rate == state.cap { None } else { self.tightest(flow) }
+    }
+
+    /// The fluid that holds back a flow below its cap.
+    fn tightest(&self, flow: FlowId) -> Option<FluidId> {
         let arena = &self.arena;
         let state = &arena.flows[flow.index()];
-        if state.rate == state.cap {
-            return None;
-        }
         // Levels of different fluids compare only for uniform flows.
         let limit = |hop: &Hop| match (arena.tiers[hop.tier as usize].level, state.state) {
             (NEVER, _) => NEVER,
@@ -234,12 +238,12 @@ impl Network {
     /// Whether all flows on the demand's fluid, one more with this demand and cap, and others with a
     /// [`cap_load`] of `others` together run at their caps as far as this fluid goes.
     pub fn fits(&self, demand: &Demand, cap: Rate, others: u128) -> bool {
-        let fluid = demand.fluid.index();
-        let load = self.arena.potentials[fluid] + others + cap_load(demand, cap);
-        load <= u128::from(self.arena.fluids[fluid].capacity)
+        let fluid = &self.arena.fluids[demand.fluid.index()];
+        fluid.potential + others + cap_load(demand, cap) <= u128::from(fluid.capacity)
     }
 
     /// Frees the flows of fluids that are idle no longer: the solvers look at them from now on.
+    #[inline]
     fn admit_crossed(&mut self) {
         while let Some(fluid) = self.arena.crossed.pop() {
             self.arena.admit_all(fluid as usize, &mut self.pending);

@@ -1,6 +1,6 @@
 //! Flows come and go: unhindered while their fluids are idle, members of tiers from then on.
 
-use super::{Arena, Flow, Hop, Member, State, add_load};
+use super::{Arena, Flow, Hop, Idle, Member, State};
 use crate::fixed::Rate;
 use crate::sharing::memo::UNSIGNED;
 use crate::sharing::path::{Path, Step};
@@ -17,14 +17,20 @@ impl Arena {
         flow.prior = path.priors > 0;
         (flow.cap, flow.rate, flow.ceiling, flow.signature) = (cap, Rate(0), path.ceiling, UNSIGNED);
         let range = self.hops_of(id);
-        let Self { paths, hops, ceiling_loads, potentials, fluids, crossed, .. } = self;
+        let Self { paths, hops, ceiling_loads, fluids, crossed, .. } = self;
         let steps = paths.steps[path.first as usize..][..path.count as usize].iter();
         let slots = hops[range.clone()].iter_mut().zip(&mut ceiling_loads[range]);
         let mut on_idle_fluids = true;
-        for (&Step { fluid, tier, terms, load }, (hop, ceiling_load)) in steps.zip(slots) {
+        for (&Step { fluid: index, tier, terms, load }, (hop, ceiling_load)) in steps.zip(slots) {
             (*hop, *ceiling_load) = (Hop { tier, place: 0, terms }, load);
-            fluids[fluid as usize].unhindered += 1;
-            on_idle_fluids &= add_load(potentials, fluids, crossed, fluid as usize, load);
+            let fluid = &mut fluids[index as usize];
+            fluid.unhindered += 1;
+            match fluid.add_load(load) {
+                Idle::Still => continue,
+                Idle::NoLonger => crossed.push(index),
+                Idle::NotBefore => {}
+            }
+            on_idle_fluids = false;
         }
         if path.count > 0 {
             let along = &mut self.paths.unhindered[path_id as usize];
@@ -65,7 +71,7 @@ impl Arena {
             if fluid == tier {
                 self.fluids[fluid].spanning += u32::from(spans);
             } else {
-                self.potentials[tier] += self.ceiling_loads[hop];
+                self.prior_potentials[fluid] += self.ceiling_loads[hop];
             }
         }
         self.flows[id as usize].state = State::Free;
@@ -89,6 +95,7 @@ impl Arena {
     }
 
     /// Takes an unhindered flow off the list of its path.
+    #[inline]
     fn leave_path(&mut self, id: u32) {
         let Flow { path, first_hop, hop_count, .. } = self.flows[id as usize];
         if hop_count == 0 {
@@ -104,11 +111,11 @@ impl Arena {
 
     /// Removes a flow from every sum and list.
     pub(in crate::sharing) fn detach(&mut self, id: u32) {
-        self.leave_sums(id);
         let Flow { state, uniform, rate, .. } = self.flows[id as usize];
         if state == State::Unhindered {
             self.leave_idle_fluids(id);
         } else {
+            self.leave_sums(id);
             self.carry(id, rate, Rate(0));
             self.regions.leave();
             if !uniform {
@@ -129,8 +136,9 @@ impl Arena {
         self.priors -= priors as usize;
         let steps = &self.paths.steps[first as usize..][..count as usize];
         for (step, &load) in steps.iter().zip(&self.ceiling_loads[self.hops_of(id)]) {
-            self.potentials[step.fluid as usize] -= load;
-            self.fluids[step.fluid as usize].unhindered -= 1;
+            let fluid = &mut self.fluids[step.fluid as usize];
+            fluid.potential -= load;
+            fluid.unhindered -= 1;
         }
     }
 
@@ -139,18 +147,18 @@ impl Arena {
         let Flow { hop_count, ported, .. } = self.flows[id as usize];
         for hop in self.hops_of(id) {
             let Hop { tier, place, terms } = self.hops[hop];
-            self.potentials[tier as usize] -= self.ceiling_loads[hop];
             let members = &mut self.members[tier as usize];
             members.swap_remove(place as usize);
             if let Some(moved) = members.get(place as usize) {
                 self.hops[moved.hop as usize].place = place;
             }
-            match self.fluids.get_mut(tier as usize) {
-                Some(fluid) => fluid.spanning -= u32::from(hop_count > 1),
-                None => {
-                    self.potentials[tier as usize - self.fluids.len()] -= self.ceiling_loads[hop];
-                    self.priors -= 1;
-                }
+            let fluid = self.fluid_of(tier as usize);
+            self.fluids[fluid].potential -= self.ceiling_loads[hop];
+            if fluid == tier as usize {
+                self.fluids[fluid].spanning -= u32::from(hop_count > 1);
+            } else {
+                self.prior_potentials[fluid] -= self.ceiling_loads[hop];
+                self.priors -= 1;
             }
             if ported {
                 let Terms { port, multiplicity, .. } = *self.terms.get(terms);
