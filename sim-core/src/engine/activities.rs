@@ -75,7 +75,7 @@ pub(super) fn fixed_work(work: u64) -> u128 {
 impl<O: Watch> Engine<'_, O> {
     /// [`crate::program::Op::Run`]: true when the activity takes no time.
     pub(super) fn run(&mut self, s: u32, index: Affine) -> bool {
-        let Some(activity) = self.activity(s, index) else { return false };
+        let Some(activity) = self.begin_running(s, index) else { return false };
         let mut latency = activity.latency;
         let pure = is_pure(activity);
         if pure && activity.work > 0 {
@@ -124,7 +124,7 @@ impl<O: Watch> Engine<'_, O> {
     /// A kernel that waited for its pool has been given units by stream `by`. Waiting for units counts as the kernel's
     /// own cause; its critical path is that of whoever held them.
     pub(super) fn start_claimed(&mut self, s: u32, by: u32, held: u32) {
-        let Some(activity) = self.running(s) else { return };
+        let activity = self.running(s);
         let Some(units) = activity.units else { return };
         let waited = self.state.now - self.state.streams[s as usize].charged;
         if waited > Time::ZERO {
@@ -139,7 +139,7 @@ impl<O: Watch> Engine<'_, O> {
 
     /// A stream's flow is due: true when its activity has ended, false at the end of a wave.
     pub(super) fn flow_due(&mut self, s: u32) -> bool {
-        let Some(activity) = self.running(s) else { return false };
+        let activity = self.running(s);
         let flow = self.state.streams[s as usize].flow;
         if self.state.flows[flow as usize].target > 0 {
             self.advance(flow);
@@ -266,7 +266,7 @@ impl<O: Watch> Engine<'_, O> {
 
     /// Drops what a halted stream has running; its time so far counts as the activity's cause.
     pub(super) fn drop_run(&mut self, s: u32) {
-        let Some(activity) = self.running(s) else { return };
+        let activity = self.running(s);
         self.drop_flow(self.state.streams[s as usize].flow, self.route(s, activity));
         if let Some(claim) = self.state.streams[s as usize].claim.take() {
             self.end_claim(s, claim.pool as usize, claim.held);
@@ -290,7 +290,7 @@ impl<O: Watch> Engine<'_, O> {
         if !asked || self.state.streams[s as usize].status != Status::InFlow {
             return;
         }
-        let Some(activity) = self.running(s) else { return };
+        let activity = self.running(s);
         let waves = self.inputs.program.caps[units.table.index()].row(held).map_or(1, |row| row.waves.max(1));
         let wave = fixed_work(activity.work).div_ceil(u128::from(waves)).max(1);
         let flow = self.state.streams[s as usize].flow;
@@ -357,6 +357,6 @@ impl<O: Watch> Engine<'_, O> {
     pub(super) fn pay(&mut self, s: u32, cause: CauseId, duration: Time) {
         self.spend(s, cause, duration);
         let stream = &mut self.state.streams[s as usize];
-        stream.account = self.state.ledger.charge(stream.account, cause, duration);
+        stream.path.charge(&mut self.state.ledger, cause, duration);
     }
 }

@@ -59,8 +59,9 @@ impl Ahead {
                     Use::Receive(counter) if halts.targets[index] => receivers[object(counter)] = Sole::Many,
                     Use::Receive(counter) => receivers[object(counter)].add(s, Time::ZERO),
                     Use::Send(counter, after) => {
-                        let flight = after.and_then(|index| code.activity(bound, i64::from(index)));
-                        senders[object(counter)].add(s, flight.map_or(Time::ZERO, |a| a.latency));
+                        let flight = after.and_then(|index| code.position(bound, i64::from(index)));
+                        let flight = flight.map_or(Time::ZERO, |at| code.activities[at as usize].latency);
+                        senders[object(counter)].add(s, flight);
                     }
                     Use::Store(store) => users[object(store)].add(s, Time::ZERO),
                 }

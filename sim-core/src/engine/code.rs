@@ -54,12 +54,11 @@ impl Code {
         code
     }
 
-    /// An activity of a binding.
+    /// The position of an activity of a binding among all.
     #[inline(always)]
-    pub(super) fn activity(&self, bound: &Bound, index: i64) -> Option<&Activity> {
+    pub(super) fn position(&self, bound: &Bound, index: i64) -> Option<u32> {
         let (base, count) = bound.activities;
-        let index = u32::try_from(index).ok().filter(|&i| i < count)?;
-        Some(&self.activities[(base + index) as usize])
+        u32::try_from(index).ok().filter(|&i| i < count).map(|index| base + index)
     }
 }
 

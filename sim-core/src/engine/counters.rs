@@ -87,7 +87,7 @@ impl<O: Watch> Engine<'_, O> {
             }
             return true;
         }
-        let account = self.state.ledger.share(self.state.streams[s as usize].account);
+        let account = self.state.streams[s as usize].path.share(&mut self.state.ledger);
         let release = Release { departure: self.state.now, account, cause };
         let message = Message { arrival: self.state.now.saturating_add(flight), amount, release };
         if self.state.counters[counter].is_channel {
@@ -166,7 +166,7 @@ impl<O: Watch> Engine<'_, O> {
             if stream.threshold <= value && stream.wake > self.state.now {
                 self.unlink(waiter, counter);
                 self.forget_release(waiter);
-                let account = self.state.ledger.share(self.state.streams[s as usize].account);
+                let account = self.state.streams[s as usize].path.share(&mut self.state.ledger);
                 let cause = self.cause_at(waiter);
                 self.released(waiter, cause, Release { departure: self.state.now, account, cause });
                 self.next_round.push(waiter);

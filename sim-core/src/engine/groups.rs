@@ -59,7 +59,7 @@ impl<'a, O: Watch> Engine<'a, O> {
         }
         let latency = self.vary(s, latency);
         let work = self.vary_work(s, activity.work);
-        let account = self.state.ledger.share(self.state.streams[s as usize].account);
+        let account = self.state.streams[s as usize].path.share(&mut self.state.ledger);
         let wake = self.state.now.saturating_add(latency);
         let common =
             Common { activity: *activity, members, work, since: self.state.now, account, flow: None, wake };
@@ -129,7 +129,9 @@ impl<'a, O: Watch> Engine<'a, O> {
             };
             self.spend(member, skew, since - self.state.streams[member as usize].since);
             self.spend(member, activity.cause, own);
-            self.spend(member, lost_cause, lost);
+            if lost > Time::ZERO {
+                self.spend(member, lost_cause, lost);
+            }
             let share = self.state.ledger.share(account);
             self.take_over(member, share);
             self.go_on(member, since);

@@ -131,7 +131,10 @@ impl<O: Watch> Engine<'_, O> {
             | Op::Hold { cause, .. }
             | Op::Join { cause, .. }
             | Op::Await { cause, .. } => cause,
-            Op::Run { .. } => self.running(s).map_or(CauseId(0), |a| a.cause),
+            Op::Run { activity } => {
+                let found = self.find_activity(s, activity);
+                found.map_or(CauseId(0), |at| self.inputs.code.activities[at as usize].cause)
+            }
             _ => CauseId(0),
         }
     }

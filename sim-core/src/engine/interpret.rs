@@ -16,10 +16,7 @@ impl<'a, O: Watch> Engine<'a, O> {
     pub(super) fn resume(&mut self, s: u32) {
         let goes_on = match self.state.streams[s as usize].status {
             Status::Ready | Status::Ahead => true,
-            Status::Latency => match self.running(s) {
-                Some(activity) => self.begin_work(s, activity),
-                None => false,
-            },
+            Status::Latency => self.begin_work(s, self.running(s)),
             Status::InFlow => self.flow_due(s),
             Status::InSegment => {
                 self.finish_segment(s);
@@ -277,21 +274,28 @@ impl<'a, O: Watch> Engine<'a, O> {
         if found.is_none() {
             self.invalid(s, "refers to an activity that its binding does not have");
         }
-        found
+        Some(&self.inputs.code.activities[found? as usize])
     }
 
+    /// The position of an activity that an operation of a stream refers to.
     #[inline(always)]
-    fn find_activity(&self, s: u32, index: Affine) -> Option<&'a Activity> {
+    pub(super) fn find_activity(&self, s: u32, index: Affine) -> Option<u32> {
         let stream = &self.state.streams[s as usize];
-        self.inputs.code.activity(&stream.bound, index.at(stream.args))
+        self.inputs.code.position(&stream.bound, index.at(stream.args))
     }
 
-    /// The activity of the run or join a stream is in.
-    pub(super) fn running(&self, s: u32) -> Option<&'a Activity> {
-        match *self.op_of(s) {
-            Op::Run { activity } | Op::Join { activity, .. } => self.find_activity(s, activity),
-            _ => None,
-        }
+    /// The activity of a run that a stream begins; all ends if there is none.
+    #[inline(always)]
+    pub(super) fn begin_running(&mut self, s: u32, index: Affine) -> Option<&'a Activity> {
+        let activity = self.activity(s, index)?;
+        self.state.streams[s as usize].running = self.find_activity(s, index)?;
+        Some(activity)
+    }
+
+    /// The activity of the run that a stream is in.
+    #[inline]
+    pub(super) fn running(&self, s: u32) -> &'a Activity {
+        &self.inputs.code.activities[self.state.streams[s as usize].running as usize]
     }
 
     /// The size an operation of a stream refers to.

@@ -58,7 +58,7 @@ impl<O: Watch> Engine<'_, O> {
         if matches!(self.inputs.program.streams[s as usize].body, Body::Serve(_)) {
             return;
         }
-        let path = self.state.ledger.share(stream.account);
+        let path = stream.path.share(&mut self.state.ledger);
         if let Some(earlier) = stream.path_at_mark.replace(path) {
             self.state.ledger.close(earlier);
         }
@@ -74,9 +74,12 @@ impl<O: Watch> Engine<'_, O> {
     }
 
     /// The critical path of a stream: to its end, or between the mark at which paths are cut off and its last one.
-    pub(super) fn critical(&self, s: usize) -> ByCause {
-        let stream = &self.state.streams[s];
-        let Some(first) = self.state.cut.mark else { return self.state.ledger.spent(stream.account) };
+    pub(super) fn critical(&mut self, s: usize) -> ByCause {
+        let stream = &mut self.state.streams[s];
+        let Some(first) = self.state.cut.mark else {
+            let whole = stream.path.write(&mut self.state.ledger);
+            return self.state.ledger.spent(whole);
+        };
         match (stream.marks.get(first), stream.path_at_mark) {
             (Some(&from), Some(path)) => self.state.ledger.spent_from(path, from),
             _ => [Time::ZERO; CAUSES_MAX],

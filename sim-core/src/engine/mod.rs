@@ -18,6 +18,7 @@ mod interpret;
 mod jobs;
 mod ledger;
 mod marks;
+mod own_path;
 mod pools;
 mod segments;
 mod simulation;
@@ -318,9 +319,9 @@ impl<'a, O: Watch> Engine<'a, O> {
 
     /// A share of a stream's critical path, right up to now.
     fn path_of(&mut self, s: u32) -> Account {
-        let stream = &self.state.streams[s as usize];
-        let (account, behind) = (stream.account, self.state.now - stream.charged);
-        let account = self.state.ledger.share(account);
+        let stream = &mut self.state.streams[s as usize];
+        let account = stream.path.share(&mut self.state.ledger);
+        let behind = self.state.now - stream.charged;
         if behind == Time::ZERO {
             return account;
         }
@@ -331,7 +332,7 @@ impl<'a, O: Watch> Engine<'a, O> {
     /// A stream's critical path is `account` from now on.
     fn take_over(&mut self, s: u32, account: Account) {
         let stream = &mut self.state.streams[s as usize];
-        self.state.ledger.close(std::mem::replace(&mut stream.account, account));
+        stream.path.take_over(&mut self.state.ledger, account);
         stream.charged = self.state.now;
     }
 
@@ -345,6 +346,7 @@ impl<'a, O: Watch> Engine<'a, O> {
     }
 
     /// Ends a stream's present operation; it stands at the next one.
+    #[inline(always)]
     fn go_on(&mut self, s: u32, ready: Time) {
         if O::SPANS {
             let (place, op, since) = (self.place(s), self.op_of(s), self.state.streams[s as usize].since);

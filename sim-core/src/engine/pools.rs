@@ -18,8 +18,8 @@ pub(super) struct PoolState {
     waiters: VecDeque<Waiter>,
     /// Streams whose running kernel has units of this pool, in order of their start.
     pub(super) kernels: Vec<u32>,
-    /// Streams in a segment that uses this pool.
-    pub(super) segments: Vec<u32>,
+    /// The stream in a segment that uses this pool: there is one only while nobody else does.
+    pub(super) segment: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -40,19 +40,12 @@ enum Want {
 
 impl PoolState {
     pub(super) fn new(units: u32) -> Self {
-        Self {
-            units,
-            free: units,
-            held: 0,
-            waiters: VecDeque::new(),
-            kernels: Vec::new(),
-            segments: Vec::new(),
-        }
+        Self { units, free: units, held: 0, waiters: VecDeque::new(), kernels: Vec::new(), segment: None }
     }
 
     /// Whether nobody holds or wants anything.
     pub(super) fn is_idle(&self) -> bool {
-        self.free == self.units && self.waiters.is_empty() && self.segments.is_empty()
+        self.free == self.units && self.waiters.is_empty() && self.segment.is_none()
     }
 
     /// Who waits, first served first.
@@ -67,7 +60,7 @@ impl<O: Watch> Engine<'_, O> {
         if units > self.state.pools[pool].units {
             return self.invalid(s, "holds more units than the pool has");
         }
-        self.open_segments_of_pool(pool);
+        self.open_segment_of_pool(pool);
         if self.is_next(pool, priority) && self.state.pools[pool].free >= units {
             self.take_units(s, pool, units);
             return true;
@@ -99,7 +92,7 @@ impl<O: Watch> Engine<'_, O> {
 
     /// A kernel asks for its units: how many it gets now, none if it has to wait.
     pub(super) fn claim(&mut self, s: u32, pool: usize, units: Units) -> Option<u32> {
-        self.open_segments_of_pool(pool);
+        self.open_segment_of_pool(pool);
         if self.is_next(pool, units.priority) && self.state.pools[pool].free > 0 {
             return Some(self.grant_kernel(s, pool, units.want));
         }

@@ -5,6 +5,7 @@ use super::activities::Claim;
 use super::code::Bound;
 use super::counters::Release;
 use super::ledger::{Account, Ledger};
+use super::own_path::OwnPath;
 use crate::id::PoolId;
 use crate::outcome::ByCause;
 use crate::time::Time;
@@ -35,11 +36,13 @@ pub(super) struct StreamState {
     pub(super) next_waiter: u32,
     /// The message that ends its wait, once it is under way.
     pub(super) release: Option<Release>,
+    /// The activity it runs, or ran last, among those of all bindings.
+    pub(super) running: u32,
     pub(super) flow: u32,
     pub(super) claim: Option<Claim>,
     pub(super) ticket: Option<u32>,
     /// Its critical path, right up to `charged`.
-    pub(super) account: Account,
+    pub(super) path: OwnPath,
     pub(super) charged: Time,
     /// Durations drawn so far: the position in its noise.
     pub(super) drawn: u64,
@@ -69,10 +72,11 @@ impl StreamState {
             threshold: 0,
             next_waiter: NOBODY,
             release: None,
+            running: NOBODY,
             flow: NOBODY,
             claim: None,
             ticket: None,
-            account: ledger.open(),
+            path: OwnPath::new(ledger),
             charged: Time::ZERO,
             drawn: 0,
             marks: Vec::new(),

@@ -7,12 +7,12 @@ mod plan;
 
 use std::ops::Range;
 
-use super::{Engine, Status};
+use super::{Engine, State, Status};
 use crate::fixed::Rate;
 use crate::id::{KindId, RouteId};
 use crate::observe::{Segment, Watch};
 use crate::platform::Demand;
-use crate::program::Activity;
+use crate::program::{Affine, Op};
 use crate::sharing::cap_load;
 use crate::time::Time;
 
@@ -115,10 +115,10 @@ impl<'a, O: Watch> Engine<'a, O> {
         if !self.replay(s, running, done) {
             return self.go_on_in_this_round(s);
         }
-        match stretch.acts.get(done) {
-            Some(&Act::Run { activity, cap }) => {
+        match (stretch.acts.get(done), self.op_of(s)) {
+            (Some(&Act::Run { cap, .. }), &Op::Run { activity }) => {
                 let since = self.state.now - (at - stretch.begins[done]);
-                self.stand_in_run(s, &activity, cap, since, still_due);
+                self.stand_in_run(s, activity, cap, since, still_due);
                 if still_due && self.state.streams[s as usize].wake == self.state.now {
                     self.go_on_in_this_round(s);
                 }
@@ -159,9 +159,9 @@ impl<'a, O: Watch> Engine<'a, O> {
         }
     }
 
-    /// Opens the segments that use a pool.
-    pub(super) fn open_segments_of_pool(&mut self, pool: usize) {
-        while let Some(&s) = self.state.pools[pool].segments.first() {
+    /// Opens the segment that uses a pool.
+    pub(super) fn open_segment_of_pool(&mut self, pool: usize) {
+        if let Some(s) = self.state.pools[pool].segment {
             self.open_segment(s);
         }
     }
@@ -193,12 +193,14 @@ impl<'a, O: Watch> Engine<'a, O> {
         })
     }
 
-    /// Enters or removes a stream's segment in the lists of what it uses.
+    /// Enters or removes a stream's segment in the lists of what it uses; inlined, as callers know
+    /// which.
+    #[inline(always)]
     fn register(&mut self, s: u32, running: Running, enter: bool) {
         let stretch = self.inputs.plans.stretch(running.stretch);
         let slots = self.slots(s);
         for &(pool, _) in &stretch.pools {
-            toggle(&mut self.state.pools[slots[pool as usize] as usize].segments, s, enter);
+            self.state.pools[slots[pool as usize] as usize].segment = enter.then_some(s);
         }
         for sum in &stretch.stores {
             let store = &mut self.state.stores[slots[sum.slot as usize] as usize];
@@ -274,9 +276,13 @@ impl<'a, O: Watch> Engine<'a, O> {
 
     /// Charges the time of a stretch, all at once unless the order of causes is recorded.
     fn pay_stretch(&mut self, s: u32, stretch: &Stretch, range: Range<usize>) {
-        if !self.state.ledger.records(self.state.streams[s as usize].account) {
+        if !self.state.streams[s as usize].path.may_be_recorded(&self.state.ledger) {
+            let State { streams, spent, ledger, .. } = &mut self.state;
+            let (path, spent) = (&mut streams[s as usize].path, &mut spent[s as usize]);
             for sum in &stretch.causes {
-                self.pay(s, sum.cause, sum.before[range.end] - sum.before[range.start]);
+                let time = sum.before[range.end] - sum.before[range.start];
+                spent[sum.cause.index()] += time;
+                path.charge(ledger, sum.cause, time);
             }
             return;
         }
@@ -288,7 +294,8 @@ impl<'a, O: Watch> Engine<'a, O> {
     }
 
     /// Puts a stream into a run that began at `since`. A latency that ends now is still under way if the stream is due.
-    fn stand_in_run(&mut self, s: u32, activity: &Activity, cap: Rate, since: Time, still_due: bool) {
+    fn stand_in_run(&mut self, s: u32, index: Affine, cap: Rate, since: Time, still_due: bool) {
+        let Some(activity) = self.begin_running(s, index) else { return };
         let stream = &mut self.state.streams[s as usize];
         stream.since = since;
         stream.charged = since;

@@ -185,6 +185,11 @@ impl Plans {
     #[inline]
     pub(super) fn find(&self, pc: u32, costs: u32) -> Option<u32> {
         let by_costs = &self.by_costs[self.entries[pc as usize].place as usize];
+        // The tables of a block mostly follow each other: then the first tells where they are.
+        let next = by_costs.get(costs.wrapping_sub(by_costs.first()?.0) as usize);
+        if let Some(&(_, stretch)) = next.filter(|&&(known, _)| known == costs) {
+            return Some(stretch);
+        }
         let at = by_costs.binary_search_by_key(&costs, |&(costs, _)| costs).ok()?;
         Some(by_costs[at].1)
     }
