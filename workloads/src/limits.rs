@@ -1,10 +1,10 @@
 //! What a plan must satisfy before anything is built. All that is wrong is reported at once.
 
-use hw_models::settings::StageSet;
 use sim_core::time::Time;
 
 use crate::diagnostic::Diagnostic;
 use crate::model::hosted::HostedStates;
+use crate::model::profiled::StageProfile;
 use crate::model::transformer::{DataParallel, Sharding, Step};
 use crate::order::{MemoryAllowance, PipelineSchedule};
 use crate::passes::{Around, ModelKind};
@@ -115,16 +115,27 @@ fn stages(plan: &PipelinePlan, wrong: &mut impl FnMut(&'static str, String)) {
 
 /// Reports parts of the activations of a stage that are more than all of them.
 pub fn check_parts(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
+    const KEPT: &str = "model.profiled_pipeline.activation_kept_for_weight";
+    check_part(plan, found, |_, stage| Some((KEPT, stage.kept_for_weight())));
+    for technique in plan.pipelining.techniques.all() {
+        check_part(plan, found, |n, _| technique.keeps(n));
+    }
+}
+
+/// Reports the first stage a part of whose activations, at a setting, is more than all of them.
+fn check_part(
+    plan: &PipelinePlan,
+    found: &mut Vec<Diagnostic>,
+    part: impl Fn(u32, &StageProfile) -> Option<(&'static str, u64)>,
+) {
     const WHOLE: &str = "model.profiled_pipeline.activation";
-    let keeps = |n| plan.pipelining.techniques.recompute.as_ref().map_or(0, |recompute| recompute.kept(n));
-    let parts = (0..).zip(&plan.model.stages).map(|(n, stage)| (stage, [stage.kept_for_weight(), keeps(n)]));
-    let paths = ["model.profiled_pipeline.activation_kept_for_weight", "techniques.recompute.keeps"];
-    for (part, path) in paths.into_iter().enumerate() {
-        if let Some(n) = parts.clone().position(|(stage, parts)| parts[part] > stage.activation) {
-            let message = format!("`{path}` is more than the whole of `{WHOLE}` on stage {n}");
-            let remedy = "it is a part of it; give at most as much";
-            found.push(Diagnostic::new(path, message, remedy).with(WHOLE, ""));
-        }
+    let beyond = |(n, stage): (u32, &StageProfile)| {
+        part(n, stage).filter(|(_, bytes)| *bytes > stage.activation).map(|(path, _)| (n, path))
+    };
+    if let Some((n, path)) = (0..).zip(&plan.model.stages).find_map(beyond) {
+        let message = format!("`{path}` is more than the whole of `{WHOLE}` on stage {n}");
+        let remedy = "it is a part of it; give at most as much";
+        found.push(Diagnostic::new(path, message, remedy).with(WHOLE, ""));
     }
 }
 
@@ -145,42 +156,17 @@ fn schedule(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
 
 /// What techniques ask of the stages.
 fn techniques(plan: &PipelinePlan, found: &mut Vec<Diagnostic>) {
-    let count = plan.model.stages.len();
+    let PipelinePlan { model, pipelining } = plan;
+    let stages = model.stages.len() as u32;
     let around = Around {
         model: ModelKind::Profile,
-        schedule: plan.pipelining.schedule,
-        stages: count as u32,
+        schedule: pipelining.schedule,
+        stages,
         data: &DataParallel::new(1, Sharding::None),
         step: Step::Whole,
     };
-    plan.pipelining.techniques.check(&around, &mut |diagnostic| found.push(diagnostic));
-    let mut wrong = |field, problem: String| found.push(Diagnostic::sentence(field, problem));
-    let Some(recompute) = &plan.pipelining.techniques.recompute else { return };
-    let listed = match &recompute.stages {
-        Some(StageSet::Listed(stages)) => Some(stages),
-        None | Some(StageSet::All) => None,
-    };
-    let beyond = |stage: &u64| *stage >= count as u64;
-    for stage in listed.into_iter().flatten().map(|stage| stage.get()).filter(beyond) {
-        wrong(
-            "recompute.stages",
-            format!("there is no stage {stage}: they are 0 to {}", count.saturating_sub(1)),
-        );
-    }
-    if listed.is_some_and(Vec::is_empty) {
-        wrong("recompute.stages", "names no stage: leave it out for all stages".to_owned());
-    }
-    for technique in plan.pipelining.techniques.all() {
-        let lenders = technique.lenders(count as u32, plan.pipelining.micro_batches);
-        let nothing_left = |stage: &u32| recompute.covers(*stage) && recompute.kept(*stage) == 0;
-        if let Some(stage) = lenders.into_iter().find(nothing_left) {
-            let path = technique.facts(count as u32).path;
-            let problem = format!(
-                "`recompute` and `{}` both decide where the activations of stage {stage} are: let recomputation \
-                 keep some bytes (`keeps`), which can then be moved, or apply the two to different stages (`stages`)",
-                path.trim_start_matches("techniques."),
-            );
-            found.push(Diagnostic::sentence("recompute", problem).with(path, ""));
-        }
+    pipelining.techniques.check(&around, &mut |diagnostic| found.push(diagnostic));
+    for technique in pipelining.techniques.all() {
+        technique.check_profiled(pipelining, stages, found);
     }
 }

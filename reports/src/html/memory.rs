@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::{Page, allocator, figure, first, kept, legend, picker, swap};
+use super::{Page, allocator, figure, first, legend, picker};
 use crate::finding::{retrying, without_allocator};
 use crate::plots::rows::{self, Bar, Segment};
 use crate::plots::trade_off::{self, Dot};
@@ -25,8 +25,8 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
         @let judged = [without_allocator(&page.comparison), retrying(&page.comparison)];
         @for sentence in judged.into_iter().flatten() { p { (sentence) "." } }
         (peaks(page)?)
-        (swap::plans(page))
-        (kept::table(page))
+        (super::swap::plans(page))
+        (super::kept::table(page))
         (allocator::peaks(page)?)
         (holders(page)?)
         (over_time(page)?)

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Page, table_of};
 use crate::quantity;
-use crate::summary::SwapPlan;
+use crate::summary::swap::SwapPlan;
 
 /// The plans of all variants in focus.
 pub(super) fn plans(page: &Page<'_>) -> Markup {

@@ -7,7 +7,7 @@ mod allocator;
 mod drives;
 mod kept;
 mod machine;
-mod swap;
+pub mod swap;
 mod traffic;
 
 use indexmap::IndexMap;
@@ -20,7 +20,6 @@ pub use allocator::{AllocatorPeak, FRAGMENTS, Moment};
 pub use drives::DriveUse;
 pub use kept::KeptActivations;
 pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
-pub use swap::SwapPlan;
 pub use traffic::{CommunicationUse, LinkUse};
 
 /// The version of the result format; raised only when a field changes its meaning or goes away.
@@ -136,7 +135,7 @@ pub struct RunSummary {
     pub notes: Vec<String>,
     /// What was decided about tensors that leave the GPU for memory that the step fits in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub swap: Vec<SwapPlan>,
+    pub swap: Vec<swap::SwapPlan>,
     /// What ranks keep of the activations that might leave, where a profiled step tells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptActivations>,

@@ -9,7 +9,7 @@ use super::words::Words;
 
 /// What stays on the ranks of a run; those of a stage that keep the same are told once.
 pub(super) fn told(built: &Built, words: &Words<'_>) -> Vec<KeptActivations> {
-    let groups = ranks::groups(&built.lowered, built.kept.clone());
+    let groups = ranks::groups(&built.lowered, built.decided.kept.clone());
     let told =
         |(rank, Kept { from, bytes: [stays, all], needed, measured }): (usize, Kept)| KeptActivations {
             of: words.rank(rank),

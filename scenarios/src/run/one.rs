@@ -18,7 +18,7 @@ use super::measure::Measured;
 use super::outcomes::Outcomes;
 use super::tally::Tally;
 use super::words::Words;
-use super::{Refusal, failure, kept, measure, notes, picture, remedy, swapped};
+use super::{Refusal, failure, measure, notes, picture, remedy};
 use crate::experiment::{Experiment, Point};
 use crate::plans::{self, Room};
 use crate::schema::{Fold, Scenario, Segments};
@@ -288,8 +288,11 @@ impl<'a> Simulation<'a> {
 fn simulated(simulation: &Simulation<'_>, verdict: &Verdict) -> Result<Judged, String> {
     let &Simulation { scenario, built, seed, .. } = simulation;
     let words = Words::new(&built.lowered, plans::micro_batches_per_flush(scenario));
-    let mut summary =
-        RunSummary { swap: swapped::plans(built), kept: kept::told(built, &words), ..RunSummary::default() };
+    let mut summary = RunSummary {
+        swap: super::swapped::plans(built),
+        kept: super::kept::told(built, &words),
+        ..RunSummary::default()
+    };
     let mut recorder = verdict.recorder(simulation);
     if recorder.is_none() {
         let judged = verdict.add(summary, simulation, &[])?;

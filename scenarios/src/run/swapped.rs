@@ -1,12 +1,12 @@
 //! What was decided about swapping, in words.
 
-use reports::summary::SwapPlan;
+use reports::summary::swap::SwapPlan;
 use workloads::passes::swap::{SLOTS, Swapped};
 use workloads::plan::Built;
 
 /// The swap plans of a run.
 pub(super) fn plans(built: &Built) -> Vec<SwapPlan> {
-    let cohorts = built.swapped.iter().map(|swapped| swapped.cohort + 1).max().unwrap_or(1);
+    let cohorts = built.decided.swapped.iter().map(|swapped| swapped.cohort + 1).max().unwrap_or(1);
     let plan = |swapped: &Swapped| {
         let stage = format!("stage {}", swapped.stage);
         let plan = SwapPlan {
@@ -29,5 +29,5 @@ pub(super) fn plans(built: &Built) -> Vec<SwapPlan> {
         };
         SwapPlan { gap: swapped.proven.map(|_| plan.gap()), ..plan }
     };
-    built.swapped.iter().map(plan).collect()
+    built.decided.swapped.iter().map(plan).collect()
 }

@@ -16,9 +16,8 @@ use super::realise::launches::Launches;
 use super::realise::messages::SendMode;
 use super::realise::transfers::Transfers;
 use super::realise::visits::Visits;
-use super::recompute::{Mode, Recompute};
+use super::recompute::Recompute;
 use super::swap::Swap;
-use super::swap::phases::Phases;
 use super::technique::Technique;
 use super::zero_infinity::ZeroInfinity;
 use super::zero_offload::ZeroOffload;
@@ -75,17 +74,17 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
     fn one<P: Pass + 'static>(pass: P) -> Option<Box<dyn Pass>> {
         Some(Box::new(pass))
     }
-    let Techniques { recompute, bpipe, activation_offload, swap, .. } = pipelining.techniques.clone();
+    let techniques = pipelining.techniques.clone();
     let send = pipelining.send;
     let passes = [
         // Before anything that changes operators: what is executed again is what was executed.
-        recompute.and_then(one),
+        techniques.recompute.and_then(one),
         // A compiler sees what is executed again with the rest of the backward pass.
         pipelining.compiled.then_some(Fusion).and_then(one),
         // Who moves what is decided by one technique a storage; each refuses what another has decided.
-        bpipe.and_then(one),
-        activation_offload.and_then(one),
-        swap.and_then(one),
+        techniques.bpipe.and_then(one),
+        techniques.activation_offload.and_then(one),
+        techniques.swap.and_then(one),
         // After all that leave for hosts are known: which of them find page-locked memory there.
         one(Buffering),
         // The plain step, with what is exchanged: later realisers find every operator in it.
@@ -97,7 +96,7 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
         // Hosts issue what the lanes have by now.
         one(Launches { blocking: send.blocks() }),
         // Meetings stand around passes, whatever they consist of.
-        swap.and_then(|swap| one(Phases(swap.coordination))),
+        techniques.swap.and_then(|swap| one(swap.phases())),
     ];
     in_order(passes.into_iter().flatten().chain(more).collect())
 }
@@ -130,8 +129,15 @@ impl Techniques {
             technique.as_ref().map(|technique| technique as &dyn Technique)
         }
         let Self { recompute, bpipe, activation_offload, zero_offload, swap, zero_infinity } = self;
-        let moving = [one(bpipe), one(activation_offload), one(zero_offload), one(swap), one(zero_infinity)];
-        one(recompute).into_iter().chain(moving.into_iter().flatten())
+        let all = [
+            one(recompute),
+            one(bpipe),
+            one(activation_offload),
+            one(zero_offload),
+            one(swap),
+            one(zero_infinity),
+        ];
+        all.into_iter().flatten()
     }
 
     /// All but those that move activations to hosts or drives.
@@ -150,33 +156,26 @@ impl Techniques {
     /// All of them, and recomputation in each mode that helps a kind of model, with its setting. Empty:
     /// it is there.
     pub fn recomputing(&self, model: ModelKind) -> Vec<(&'static str, Self)> {
-        const FULL: (&str, Option<Mode>) = ("recompute: { mode: full }", Some(Mode::Full));
-        let modes: &[_] = match model {
-            ModelKind::Profile => &[("recompute: {}", None)],
-            ModelKind::Transformer => &[("recompute: { mode: selective }", Some(Mode::Selective)), FULL],
-            ModelKind::Layers => &[FULL],
-        };
-        let with = |&(setting, mode): &(&'static str, _)| {
-            let recompute = Some(Recompute { mode, ..Recompute::default() });
-            (setting, Self { recompute, ..self.clone() })
-        };
-        if self.recompute.is_some() { Vec::new() } else { modes.iter().map(with).collect() }
+        let with = |(setting, it)| (setting, Self { recompute: Some(it), ..self.clone() });
+        let helping = self.recompute.is_none().then(|| Recompute::helping(model));
+        helping.into_iter().flatten().map(with).collect()
     }
 
     /// Fills in settings that hold for a kind of model where nothing is written.
     pub fn fill(&mut self, model: ModelKind) {
-        let Self { recompute, bpipe, .. } = self;
-        if model != ModelKind::Profile {
-            recompute.iter_mut().for_each(|it| it.mode = it.mode.or(Some(Mode::Full)));
-            return;
-        }
-        recompute.iter_mut().for_each(|it| _ = it.stages.get_or_insert_default());
-        bpipe.iter_mut().for_each(|it| _ = it.transfer.get_or_insert_default());
+        self.recompute.iter_mut().for_each(|it| it.fill(model));
+        self.bpipe.iter_mut().for_each(|it| it.fill(model));
     }
 
     /// True if activations leave the GPUs for their hosts.
     pub fn leave_for_hosts(&self) -> bool {
         self.all().any(|technique| technique.facts(1).activations_pinned.is_some())
+    }
+
+    /// Weighing of the links to hosts; true: also while all copies of the model copy at once.
+    /// `None`: nobody does.
+    pub(crate) fn weigh_host_links(&self) -> Option<bool> {
+        self.all().find_map(|technique| technique.facts(1).weighs_host_links)
     }
 
     /// Limits of hosts that update.

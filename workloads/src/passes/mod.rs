@@ -88,7 +88,8 @@ use crate::graph::{OpGraph, OpId};
 use crate::order::PipelineSchedule;
 
 pub use list::{FACTS, Pipelining, Techniques, in_order, list};
-pub use plan::{Cohort, Plan, Realised, Step};
+pub(crate) use plan::LayerOps;
+pub use plan::{Cohort, Decided, Plan, Realised, Step};
 pub use technique::{Around, Facts, ModelKind, OnDrives, Technique};
 
 /// A step of the way from the graph of a model to schedules.

@@ -1,15 +1,17 @@
 //! A plan between the graph of a model and schedules: what passes read and change.
 
+use std::ops::Range;
+
 use crate::chain::Chain;
 use crate::exchange::Exchange;
 use crate::graph::OpGraph;
+use crate::graph::part::PartKind;
 use crate::host_update::HostUpdate;
 use crate::order::Order;
 use crate::schedule::{Schedule, StageMemory};
 use crate::transfer::{Dispositions, Medium};
 
 use super::host_buffers::HostBuffers;
-use super::offload::LayerOps;
 use super::offload::adaptive::Kept;
 use super::swap::Swapped;
 
@@ -36,9 +38,32 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// By replica, its cohort. Empty: all are in the first.
     pub cohort_of: Vec<u32>,
-    /// Decisions about swapping, by stage, then cohort.
+    /// Decisions that reports tell.
+    pub decided: Decided,
+}
+
+/// The operators of a layer, of the embedding or of the head, by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LayerOps {
+    /// Its stage.
+    pub(crate) stage: u32,
+    /// Its chunk there.
+    pub(crate) chunk: u32,
+    pub(crate) kind: PartKind,
+    /// The forward pass.
+    pub(crate) forward: Range<u32>,
+    /// The whole backward pass.
+    pub(crate) backward: Range<u32>,
+    /// Where its MLP begins in the forward pass, and its attention in the backward pass.
+    pub(crate) middle: Option<[u32; 2]>,
+}
+
+/// Decisions of techniques, as reports tell them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decided {
+    /// About swapping, by stage, then cohort.
     pub swapped: Vec<Swapped>,
-    /// Decisions of adaptive offload, by stage, then replica.
+    /// About what ranks keep by their own profiles, by stage, then replica.
     pub kept: Vec<Kept>,
 }
 

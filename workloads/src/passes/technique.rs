@@ -9,7 +9,7 @@ use crate::model::hosted::{HostedStates, INVOLVED};
 use crate::model::transformer::{DataParallel, Step};
 use crate::order::PipelineSchedule;
 
-use super::Techniques;
+use super::{Pipelining, Techniques};
 
 /// Settings of a technique, and their meaning to the rest of a plan.
 pub trait Technique {
@@ -23,6 +23,19 @@ pub trait Technique {
     fn lenders(&self, _stages: u32, _micro_batches: u32) -> Vec<u32> {
         Vec::new()
     }
+
+    /// True if a stage of a profiled pipeline executes its forward pass again.
+    fn runs_again(&self, _stage: u32) -> bool {
+        false
+    }
+
+    /// Bytes of its activations that a stage of a profiled pipeline keeps, and their setting.
+    fn keeps(&self, _stage: u32) -> Option<(&'static str, u64)> {
+        None
+    }
+
+    /// Reports what does not go with the stages of a profiled pipeline.
+    fn check_profiled(&self, _: &Pipelining, _stages: u32, _found: &mut Vec<Diagnostic>) {}
 }
 
 /// Facts of a technique.
@@ -35,6 +48,9 @@ pub struct Facts<'a> {
     pub activations: Option<&'static str>,
     /// Page-locking of host memory that activations pass. `None`: they stay on GPUs.
     pub activations_pinned: Option<bool>,
+    /// Weighing of the links to hosts; true: also while all copies of the model copy at once.
+    /// `None`: they do not matter to it.
+    pub weighs_host_links: Option<bool>,
     /// Page-locking of host memory that gradients and parameters pass. `None`: they stay on GPUs.
     pub exchanged_pinned: Option<bool>,
     /// States of the optimizer that are with hosts, and the setting of those that are updated

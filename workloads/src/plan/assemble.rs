@@ -8,8 +8,7 @@ use crate::lower::{self, Cohorts};
 use crate::memo::Memo;
 use crate::order::{self, PipelineSchedule, Shape};
 use crate::passes::host_buffers::HostBuffers;
-use crate::passes::offload::LayerOps;
-use crate::passes::{Cohort, Context, Copies, Kind, Pass, Pipelining, Plan, RankProfile, Step};
+use crate::passes::{Cohort, Context, Copies, Kind, LayerOps, Pass, Pipelining, Plan, RankProfile, Step};
 use crate::schedule::Schedule;
 use crate::transfer::{Dispositions, Medium, Transfer, Trips};
 
@@ -21,7 +20,7 @@ use super::{Brief, Built, PlanError};
 /// A plan of a graph to which nothing has been done; what it runs on is filled in when it is priced.
 pub(super) fn plan(chain: Chain, graph: OpGraph, layers: Vec<LayerOps>) -> Plan {
     let (exchanges, updates, memory) = Default::default();
-    let (steps, cohort_of, swapped, kept) = Default::default();
+    let (steps, cohort_of, decided) = Default::default();
     let buffers = HostBuffers::ENOUGH;
     Plan {
         chain,
@@ -34,8 +33,7 @@ pub(super) fn plan(chain: Chain, graph: OpGraph, layers: Vec<LayerOps>) -> Plan 
         away: Medium::PAGE_LOCKED,
         steps,
         cohort_of,
-        swapped,
-        kept,
+        decided,
     }
 }
 
@@ -164,7 +162,7 @@ fn lowered(
     copies: Copies,
     grounds: &impl Grounds,
 ) -> Result<Built, PlanError> {
-    let Plan { chain, graph, mut memory, steps, cohort_of, swapped, kept, .. } = plan;
+    let Plan { chain, graph, mut memory, steps, cohort_of, decided, .. } = plan;
     let mut steps = steps.into_iter();
     let Some(Step { order, cohorts }) = steps.next() else { unreachable!("a plan in order has a step") };
     let (tables, schedules): (Vec<Dispositions>, Vec<Schedule>) =
@@ -203,8 +201,7 @@ fn lowered(
         brief,
         memory,
         shortfalls,
-        swapped,
-        kept,
+        decided,
         arrays,
         graph,
         accounts: None,

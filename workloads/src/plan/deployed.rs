@@ -24,8 +24,7 @@ use crate::model::laid::{Laid, Part};
 use crate::model::transformer::Operator;
 use crate::names::kind;
 use crate::passes::host_buffers::HostBuffers;
-use crate::passes::offload::LayerOps;
-use crate::passes::{Copies, Plan, list};
+use crate::passes::{Copies, LayerOps, Plan, list};
 use crate::placement::Extent;
 use crate::schedule::StageMemory;
 use crate::site::{ChannelSpec, Job, Site};
@@ -265,10 +264,10 @@ impl<'a> Deployed<'a> {
                 let host = host.into_iter().filter_map(|(medium, costs)| Some((medium, costs?)));
                 host.chain(drives.transpose()?).collect()
             },
-            host_links: match pipelining.techniques.swap {
+            host_links: match pipelining.techniques.weigh_host_links() {
                 None => Vec::new(),
-                Some(swap) => {
-                    let weighed = swap.recompute.then_some(together);
+                Some(at_once) => {
+                    let weighed = at_once.then_some(together);
                     host_links(job, hardware.host_copies(job.buffers.activations), weighed)?
                 }
             },

@@ -23,10 +23,8 @@ use crate::limits;
 use crate::lower::Lowered;
 use crate::model::profiled::{self, ProfiledPipeline};
 use crate::order::Order;
-use crate::passes::offload::adaptive::Kept;
 use crate::passes::realise::messages::SendMode;
-use crate::passes::swap::Swapped;
-use crate::passes::{Copies, Pass, Plan, list};
+use crate::passes::{Copies, Decided, Pass, Plan, list};
 use crate::schedule::StageMemory;
 use crate::site::ArrayUse;
 use crate::transfer::Transfer;
@@ -75,10 +73,8 @@ pub struct Built {
     pub memory: Vec<StageMemory>,
     /// Stages whose storages of a single micro-batch do not fit, whatever the schedule.
     pub shortfalls: Vec<Shortfall>,
-    /// What was decided about swapping, by stage, then cohort.
-    pub swapped: Vec<Swapped>,
-    /// What ranks keep by their own profiles, where they do, by stage, then replica.
-    pub kept: Vec<Kept>,
+    /// Decisions that reports tell.
+    pub decided: Decided,
     /// Arrays of drives that ranks use.
     pub arrays: Vec<ArrayUse>,
     /// What is executed.
@@ -118,8 +114,8 @@ pub fn estimate(plan: &PipelinePlan) -> Estimate {
     let Pipelining { micro_batches, schedule, send, steps, techniques, .. } = pipelining;
     let stages = model.stages.len() as u32;
     let chain = schedule.chain(stages);
-    let recompute = techniques.recompute.as_ref();
-    let covered = (0..stages).filter(|&stage| recompute.is_some_and(|it| it.covers(stage))).count();
+    let runs_again = |&stage: &u32| techniques.all().any(|it| it.runs_again(stage));
+    let covered = (0..stages).filter(runs_again).count();
     let passes = if schedule.splits_backward() { 3 } else { 2 };
     let passes = passes * u64::from(stages) + covered as u64;
     let messages = if *send == SendMode::Latency { 0 } else { 2 * chain.hops() };

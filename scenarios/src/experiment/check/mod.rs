@@ -9,6 +9,7 @@ mod layered;
 mod machine;
 mod on_machine;
 mod profiled;
+mod recompute;
 mod sharding;
 mod storage;
 mod transformer;

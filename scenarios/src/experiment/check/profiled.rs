@@ -6,10 +6,10 @@ use workloads::passes::ModelKind;
 use super::Check;
 use super::batches::Batches;
 use crate::plans;
-use crate::schema::{PerStage, ProfiledPipeline, Scenario, SendMode, StageSet};
+use crate::schema::{PerStage, ProfiledPipeline, Scenario, SendMode};
 
 const PIPELINE: &str = "model.profiled_pipeline";
-const STAGES: &str = "model.profiled_pipeline.stages";
+pub(super) const STAGES: &str = "model.profiled_pipeline.stages";
 
 /// Settings that are about transformers and machines.
 const FOREIGN: [(&str, &str); 29] = [
@@ -140,15 +140,7 @@ impl Check<'_> {
                 self.derived.insert("parallelism.pipeline".into(), "one device per stage".to_owned());
             }
         }
-        if let Some(recompute) = &scenario.techniques.recompute
-            && let Some(StageSet::Listed(listed)) = &recompute.stages
-            && let Some(position) = listed.iter().position(|stage| stage.get() >= stages.get())
-        {
-            let path = format!("techniques.recompute.stages.{position}");
-            let about = [(&*path, String::new()), (STAGES, format!("stages 0 to {}", stages.get() - 1))];
-            let message = format!("there is no stage {} to recompute on", listed[position].get());
-            self.report(&about, message, "stages are counted from 0");
-        }
+        self.recomputing_stages(scenario, stages.get());
     }
 }
 

@@ -70,14 +70,7 @@ impl Check<'_> {
         let (data, context) = (ranks(scenario.parallelism.data), ranks(scenario.parallelism.context));
         let found = check_experts(execution.split.expert, data, context);
         found.into_iter().for_each(|diagnostic| self.diagnostic(diagnostic));
-        let recomputed = scenario.techniques.recompute.as_ref().and_then(|recompute| recompute.layers);
-        let layers = execution.split.layers_max(&model);
-        if let Some(recomputed) = recomputed.map(Count::get).filter(|&count| count > layers.into()) {
-            let message = format!("{recomputed} layers cannot recompute: a chunk of a stage has {layers}");
-            let parts = ["model.transformer.layers", "parallelism.pipeline", "parallelism.schedule"];
-            let help = format!("use at most {layers}, or leave `layers` out for all");
-            self.report_with("techniques.recompute.layers", &parts, message, help);
-        }
+        self.recomputing_layers(scenario, execution.split.layers_max(&model));
     }
 
     fn invalid(&mut self, invalid: &Diagnostic) {

@@ -5,9 +5,9 @@ use workloads::model::transformer::{
     AttentionKernel, CrossEntropy, Dtype, Execution, Fusion, Overlap, Sharding, SoftmaxFusion, Split, States,
     Step, Transformer,
 };
-use workloads::passes::recompute::Mode;
 use workloads::plan::{Launch, TransformerPlan};
 
+use super::recompute;
 use crate::plans;
 use crate::schema::Scenario;
 
@@ -62,14 +62,7 @@ pub fn build(scenario: &Scenario) -> Result<Build, String> {
     let plan = plans::transformer::plan(scenario, model);
     known(scenario, &plan)?;
     let TransformerPlan { model, execution, deployment, .. } = plan;
-    let recompute = deployment.pipelining.techniques.recompute;
-    let (recompute, early_stop) = match recompute.map_or(Mode::None, |recompute| recompute.mode(0)) {
-        Mode::None => ("none", false),
-        Mode::Selective => ("selective", false),
-        Mode::Full => ("full", false),
-        Mode::FullEarlyStop => ("full", true),
-        Mode::Operators => return Err("PyTorch recomputes `selective` or `full` here".to_owned()),
-    };
+    let (recompute, early_stop) = recompute::mode(&deployment.pipelining.techniques)?;
     Ok(Build {
         layers: model.layers,
         hidden: model.hidden,
@@ -138,10 +131,7 @@ fn known(scenario: &Scenario, plan: &TransformerPlan) -> Result<(), String> {
              `optimizer`, `attention` and `compile`",
         ),
         (*execution != alone, "linear layers are not in 8 bits, nor in pieces"),
-        (
-            techniques.recompute.as_ref().is_some_and(|recompute| recompute.layers.is_some()),
-            "all layers recompute the same",
-        ),
+        (recompute::varies(techniques), "all layers recompute the same"),
         (plan.sharding != Sharding::None || plan.overlap != Overlap::default(), "nothing is shared"),
         (
             techniques.leave_for_hosts() || techniques.hosted(1).is_some(),

@@ -13,6 +13,7 @@ mod build;
 mod emulation;
 mod judged;
 mod loader;
+mod recompute;
 mod record;
 mod simulation;
 mod swap;
@@ -81,12 +82,7 @@ pub enum Asks {
         beside: Background,
     },
     /// The same with a forward pass that sends what it saves to host memory.
-    Swap {
-        /// What is built.
-        model: Build,
-        /// What leaves.
-        swap: Swapping,
-    },
+    Swap(Swapping),
     /// A pipeline of kernels that spin.
     Pipeline {
         /// What is emulated.

@@ -18,14 +18,11 @@ use crate::schema::Scenario;
 /// What is simulated of a row.
 #[derive(Clone, Debug)]
 pub(super) enum Simulation {
-    /// A step of a transformer.
-    Step(Box<Checked>),
-    /// The same, while other work goes on at its GPU.
+    /// Something that runs alone, and what a device is asked for it: a step of a transformer, also
+    /// with activations that leave the GPU, or a pipeline with the times of its stages.
+    Alone(Box<Checked>, fn(&Scenario) -> Result<Asks, String>),
+    /// A step, while other work goes on at its GPU.
     Beside(Box<Checked>, Background),
-    /// The same with activations that leave the GPU.
-    Swap(Box<Checked>),
-    /// A pipeline with the times of its stages.
-    Pipeline(Box<Checked>),
     /// What moves between the GPU and its host, or a drive.
     Transfer(Box<Checked>, Transfer),
     /// A loop that waits for batches.
@@ -55,14 +52,15 @@ impl Simulation {
         settings: &[String],
     ) -> Result<Self, String> {
         let checked = |settings: &[String]| Checked::read(files, settings).map(Box::new);
+        let alone = |asks| Ok(Self::Alone(checked(settings)?, asks));
         match workloads.workload {
-            Kind::Step => checked(settings).map(Self::Step),
+            Kind::Step => alone(|scenario| Ok(Asks::Step { model: build(scenario)? })),
             Kind::Beside => {
                 let (background, settings) = Background::taken(settings)?;
                 Ok(Self::Beside(checked(&settings)?, background))
             }
-            Kind::Swap => checked(settings).map(Self::Swap),
-            Kind::Pipeline => checked(settings).map(Self::Pipeline),
+            Kind::Swap => alone(|scenario| swapping(scenario).map(Asks::Swap)),
+            Kind::Pipeline => alone(|scenario| Ok(Asks::Pipeline { pipeline: emulation(scenario)? })),
             Kind::Transfer => {
                 let (transfer, settings) = Transfer::of(settings)?;
                 Ok(Self::Transfer(checked(&settings)?, transfer))
@@ -77,15 +75,10 @@ impl Simulation {
     /// What of it no device does.
     pub(super) fn asks(&self) -> Result<Asks, String> {
         Ok(match self {
-            Self::Step(checked) => Asks::Step { model: build(&checked.scenario)? },
+            Self::Alone(checked, asks) => asks(&checked.scenario)?,
             Self::Beside(checked, background) => {
                 Asks::Beside { model: build(&checked.scenario)?, beside: *background }
             }
-            Self::Swap(checked) => {
-                let (model, swap) = swapping(&checked.scenario)?;
-                Asks::Swap { model, swap }
-            }
-            Self::Pipeline(checked) => Asks::Pipeline { pipeline: emulation(&checked.scenario)? },
             Self::Transfer(_, transfer) => Asks::Transfer { transfer: transfer.moving() },
             Self::Loader(loader) => Asks::Loader { loader: loader.loading() },
         })
@@ -97,7 +90,7 @@ impl Simulation {
     /// Why it was not run.
     pub(super) fn run(&self) -> Result<RunSummary, String> {
         match self {
-            Self::Step(checked) | Self::Swap(checked) | Self::Pipeline(checked) => {
+            Self::Alone(checked, _) => {
                 run::alone(&checked.experiment, SEED).map_err(|refusal| refusal.to_string())
             }
             Self::Beside(checked, background) => {

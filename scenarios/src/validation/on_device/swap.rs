@@ -9,9 +9,17 @@ use super::build::{Build, build};
 use crate::plans::transformer::plan;
 use crate::schema::Scenario;
 
-/// What leaves, as `swap.py` takes it: the rule of the technique, which decides there what it decides here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// A transformer, and the tensors of it that leave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Swapping {
+    model: Build,
+    swap: Leaving,
+}
+
+/// The rule by which tensors leave, as `swap.py` takes it: it decides there what the technique
+/// decides here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Leaving {
     /// Smaller tensors stay (bytes).
     smallest: u64,
     /// Of the others so many bytes stay.
@@ -26,13 +34,13 @@ pub struct Swapping {
 ///
 /// # Errors
 /// What of the scenario the script has no part for.
-pub fn swapping(scenario: &Scenario) -> Result<(Build, Swapping), String> {
+pub fn swapping(scenario: &Scenario) -> Result<Swapping, String> {
     let mut stays = scenario.clone();
     stays.techniques.activation_offload = None;
-    let build = build(&stays)?;
+    let model = build(&stays)?;
     let (offload, buffers) = match scenario.model.transformer() {
-        Some(model) => {
-            let deployment = plan(scenario, model).deployment;
+        Some(transformer) => {
+            let deployment = plan(scenario, transformer).deployment;
             if !deployment.drives.activations.is_empty() {
                 return Err("tensors leave for host memory here: remove `techniques.activation_offload.to`"
                     .to_owned());
@@ -42,7 +50,7 @@ pub fn swapping(scenario: &Scenario) -> Result<(Build, Swapping), String> {
         None => (None, HostBuffers::ENOUGH),
     };
     let offload = offload.ok_or("activations leave the GPU here: `techniques.activation_offload`")?;
-    if !build.leaves_saved_tensors_to_autograd() {
+    if !model.leaves_saved_tensors_to_autograd() {
         return Err(
             "tensors leave where autograd keeps them, and the host says when: nothing is recomputed, \
                     `software.launch` is eager and nothing is compiled"
@@ -62,5 +70,5 @@ pub fn swapping(scenario: &Scenario) -> Result<(Build, Swapping), String> {
     };
     let pinned = buffers.activations == HostMemory::Pinned;
     let (smallest, keep, prefetch) = (offload.smallest(), keep.bytes(), offload.prefetch.get() as u32);
-    Ok((build, Swapping { smallest, keep, prefetch, pinned }))
+    Ok(Swapping { model, swap: Leaving { smallest, keep, prefetch, pinned } })
 }

@@ -101,14 +101,14 @@ fn what_leaves_in_pytorch_is_what_is_simulated_to_leave() {
                  pinned: {pinned} }}"
             );
             let attention = format!("software.attention={of}");
-            let Simulation::Swap(swap) = &swap(&[&attention, &offload]) else { panic!("it is a swap") };
-            let (model, swapping) = swapping(&swap.scenario).unwrap_or_else(|wrong| panic!("{wrong}"));
-            let mut reply = match pytorch.run::<Reply>(&on_cpu(&Asks::Swap { model, swap: swapping })) {
+            let swap = swap(&[&attention, &offload]);
+            let asks = swap.asks().unwrap_or_else(|wrong| panic!("{wrong}"));
+            let mut reply = match pytorch.run::<Reply>(&on_cpu(&asks)) {
                 Ok(reply) => reply,
                 Err(DeviceError::Unable { why, .. }) if why.contains("needs PyTorch") => return,
                 Err(error) => panic!("{error}"),
             };
-            let traffic = Simulation::Swap(swap.clone()).run().unwrap().communication;
+            let traffic = swap.run().unwrap().communication;
             for (way, bytes) in
                 [("offload to host memory", "out_bytes"), ("load from host memory", "back_bytes")]
             {
@@ -287,7 +287,8 @@ const HOST: &str = "machine={ parts: { gpus: { gpu: h200-sxm5-141gb }, sockets: 
 
 /// The tiny GPT on a GPU with a host.
 fn swap(settings: &[&str]) -> Simulation {
-    Simulation::Swap(Box::new(checked(&[&[HOST], settings].concat())))
+    let checked = Box::new(checked(&[&[HOST], settings].concat()));
+    Simulation::Alone(checked, |scenario| swapping(scenario).map(Asks::Swap))
 }
 
 /// What the script is asked where there is no GPU.

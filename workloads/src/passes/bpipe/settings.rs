@@ -54,6 +54,13 @@ pub enum EvictionPolicy {
 }
 
 impl Bpipe {
+    /// Fills in settings that hold for a kind of model where nothing is written.
+    pub(crate) fn fill(&mut self, model: ModelKind) {
+        if model == ModelKind::Profile {
+            self.transfer.get_or_insert_default();
+        }
+    }
+
     /// Most micro-batches resident on an evictor of a pipeline of `stages` stages.
     pub fn bound(&self, stages: u32) -> u32 {
         self.bound.map_or((stages + 2).div_ceil(2), |bound| bound.get() as u32)

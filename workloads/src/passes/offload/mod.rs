@@ -23,7 +23,9 @@ use crate::order::{Order, PipelineSchedule, Visit};
 use crate::transfer::{Conflict, Dispositions, Medium, Outside, Stay, Transfer};
 
 use self::adaptive::{Profile, Tracked};
-use super::{Added, Around, Context, Facts, Kind, OnDrives, Pass, Plan, RankProfile, Size, Technique};
+use super::{
+    Added, Around, Context, Facts, Kind, LayerOps, OnDrives, Pass, Plan, RankProfile, Size, Technique,
+};
 
 pub use crate::transfer::Store;
 
@@ -96,22 +98,6 @@ pub enum Keep {
     Layers(Count<0, 4_096>),
     /// An amount of bytes: of all tensors those that the backward pass needs first.
     Bytes(Bytes),
-}
-
-/// The operators of a layer, of the embedding or of the head, by number.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LayerOps {
-    /// Its stage.
-    pub(crate) stage: u32,
-    /// Its chunk there.
-    pub(crate) chunk: u32,
-    pub(crate) kind: PartKind,
-    /// The forward pass.
-    pub(crate) forward: Range<u32>,
-    /// The whole backward pass.
-    pub(crate) backward: Range<u32>,
-    /// Where its MLP begins in the forward pass, and its attention in the backward pass.
-    pub(crate) middle: Option<[u32; 2]>,
 }
 
 /// What leaves of a chunk.
@@ -191,7 +177,7 @@ impl ActivationOffload {
                 decide(self, (graph, to), chain, leaving, &mut step.cohorts[cohort].table)?;
             }
         }
-        plan.kept = kept;
+        plan.decided.kept = kept;
         Ok(())
     }
 }

@@ -6,7 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
+use crate::passes::Pipelining;
 use crate::passes::technique::{Around, Facts, ModelKind, Technique};
+
+const KEEPS: &str = "techniques.recompute.keeps";
 
 /// Recompute activations before the backward pass instead of keeping them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,6 +60,45 @@ impl Technique for Recompute {
         Facts { path: "techniques.recompute", ..Facts::default() }
     }
 
+    fn runs_again(&self, stage: u32) -> bool {
+        self.covers(stage)
+    }
+
+    fn keeps(&self, stage: u32) -> Option<(&'static str, u64)> {
+        Some((KEEPS, self.kept(stage)))
+    }
+
+    fn check_profiled(&self, pipelining: &Pipelining, stages: u32, found: &mut Vec<Diagnostic>) {
+        let mut wrong = |field, problem: String| found.push(Diagnostic::sentence(field, problem));
+        let listed = match &self.stages {
+            Some(StageSet::Listed(stages)) => Some(stages),
+            None | Some(StageSet::All) => None,
+        };
+        let beyond = |stage: &u64| *stage >= u64::from(stages);
+        for stage in listed.into_iter().flatten().map(|stage| stage.get()).filter(beyond) {
+            wrong(
+                "recompute.stages",
+                format!("there is no stage {stage}: they are 0 to {}", stages.saturating_sub(1)),
+            );
+        }
+        if listed.is_some_and(Vec::is_empty) {
+            wrong("recompute.stages", "names no stage: leave it out for all stages".to_owned());
+        }
+        for technique in pipelining.techniques.all() {
+            let lenders = technique.lenders(stages, pipelining.micro_batches);
+            let nothing_left = |stage: &u32| self.covers(*stage) && self.kept(*stage) == 0;
+            if let Some(stage) = lenders.into_iter().find(nothing_left) {
+                let path = technique.facts(stages).path;
+                let problem = format!(
+                    "`recompute` and `{}` both decide where the activations of stage {stage} are: let recomputation \
+                     keep some bytes (`keeps`), which can then be moved, or apply the two to different stages (`stages`)",
+                    path.trim_start_matches("techniques."),
+                );
+                found.push(Diagnostic::sentence("recompute", problem).with(path, ""));
+            }
+        }
+    }
+
     fn check(&self, around: &Around<'_>, wrong: &mut dyn FnMut(Diagnostic)) {
         const MODE: &str = "techniques.recompute.mode";
         const EARLY_STOP: &str = "techniques.recompute.early_stop";
@@ -64,7 +106,6 @@ impl Technique for Recompute {
         const OTHERS: &str = "techniques.recompute.others";
         const FORWARD: &str = "techniques.recompute.forward";
         const STAGES: &str = "techniques.recompute.stages";
-        const KEEPS: &str = "techniques.recompute.keeps";
         const WHOLE: &str = "its stages recompute as a whole; give `stages` and what each `keeps`";
         const FOLLOWS: &str = "it follows from the operators that run again; remove it";
         const ALL: &str = "all blocks recompute; remove it";
@@ -105,6 +146,25 @@ impl Technique for Recompute {
 }
 
 impl Recompute {
+    /// Fills in settings that hold for a kind of model where nothing is written.
+    pub(crate) fn fill(&mut self, model: ModelKind) {
+        match model {
+            ModelKind::Profile => _ = self.stages.get_or_insert_default(),
+            ModelKind::Transformer | ModelKind::Layers => _ = self.mode.get_or_insert(Mode::Full),
+        }
+    }
+
+    /// Recomputation in each mode that helps a kind of model, with its setting.
+    pub(crate) fn helping(model: ModelKind) -> Vec<(&'static str, Self)> {
+        const FULL: (&str, Option<Mode>) = ("recompute: { mode: full }", Some(Mode::Full));
+        let modes: &[_] = match model {
+            ModelKind::Profile => &[("recompute: {}", None)],
+            ModelKind::Transformer => &[("recompute: { mode: selective }", Some(Mode::Selective)), FULL],
+            ModelKind::Layers => &[FULL],
+        };
+        modes.iter().map(|&(setting, mode)| (setting, Self { mode, ..Self::default() })).collect()
+    }
+
     /// Mode of a layer, by its number in its chunk.
     pub fn mode(&self, layer: u32) -> Mode {
         let is_first = self.layers.is_none_or(|first| u64::from(layer) < first.get());

@@ -35,6 +35,7 @@ use super::{Added, Around, Context, Facts, Kind, Pass, Plan, Size, Step, Techniq
 use again::{Choice, realise};
 pub use mixed_integer::SLOTS;
 use online::NoRoom;
+use phases::Phases;
 use plan::SwapPlan;
 use timeline::{Candidate, Timeline};
 
@@ -113,6 +114,7 @@ impl Technique for Swap {
             path: PATH,
             activations: Some("moves as much as must be"),
             activations_pinned: Some(self.pinned),
+            weighs_host_links: Some(self.recompute),
             ..Facts::default()
         }
     }
@@ -149,6 +151,13 @@ impl Technique for Swap {
             let note = format!("{note} of all copies in every pass");
             wrong(refused(&message, &remedy).with("parallelism.sharding", note));
         }
+    }
+}
+
+impl Swap {
+    /// Meetings of copies that are a pass behind others.
+    pub(crate) fn phases(self) -> Phases {
+        Phases(self.coordination)
     }
 }
 
@@ -209,7 +218,7 @@ impl Pass for Swap {
         let again = produced_again(self, plan, context.estimates());
         let cohorts = self.coordination.cohorts(context.copies.together);
         plan.split(cohorts as usize, context.copies.in_turns(cohorts));
-        let Plan { graph, steps, memory, swapped, .. } = plan;
+        let Plan { graph, steps, memory, decided, .. } = plan;
         let mut shortfalls = Vec::new();
         for (stage, memory) in (0u32..).zip(&*memory) {
             let (links, again) = (context.estimates().links_of_host(stage), again[stage as usize]);
@@ -218,8 +227,8 @@ impl Pass for Swap {
             let stage = Stage::new(self, stage, visits, costs, memory.room(), links, again);
             for cohort in 0..cohorts {
                 match stage.decide(self, (cohort, cohorts)) {
-                    Ok((transfers, decided)) => {
-                        swapped.push(decided);
+                    Ok((transfers, swapped)) => {
+                        decided.swapped.push(swapped);
                         away(graph, steps, cohort, &transfers)?;
                     }
                     Err(no_room) if cohort == 0 => shortfalls.push(stage.told(no_room, memory, graph)),

@@ -296,7 +296,7 @@ fn kept_adaptively(factor: f64, plan: &TransformerPlan) -> (Vec<Kept>, Ran) {
     let built = box_with_links(factor).build(plan).unwrap_or_else(|error| panic!("{error}"));
     let ran = Ran::of(built.lowered);
     assert_eq!(ran.run.end, End::Completed);
-    (built.kept, ran)
+    (built.decided.kept, ran)
 }
 
 fn adaptive() -> ActivationOffload {
@@ -391,7 +391,7 @@ fn each_rank_keeps_by_its_own_profile() {
         activations: vec![0, 1],
     };
     let built = world.build(&plan).unwrap();
-    let [few, many] = &built.kept[..] else { panic!("{:?}", built.kept) };
+    let [few, many] = &built.decided.kept[..] else { panic!("{:?}", built.decided.kept) };
     assert!(few.bytes[0] > many.bytes[0] && few.measured < many.measured, "{few:?} {many:?}");
     let ran = Ran::of(built.lowered);
     assert_eq!(ran.run.end, End::Completed);

@@ -27,7 +27,7 @@ pub(super) fn limit(plan: &mut TransformerPlan, ratio: f64) {
     whole.deployment.pipelining.techniques.swap = by(Engine::Online, Coordination::Oblivious);
     let built = box_with_links(1.0).build(&whole).unwrap_or_else(|error| panic!("{error}"));
     let needed = |swapped: &Swapped| built.memory[swapped.stage as usize].held() + swapped.peak;
-    let most = built.swapped.iter().map(needed).max().expect("a stage");
+    let most = built.decided.swapped.iter().map(needed).max().expect("a stage");
     plan.deployment.limit = Some((most as f64 / ratio) as u64);
 }
 
@@ -39,7 +39,7 @@ fn completed(plan: &TransformerPlan, links: f64) -> (Ran, Vec<Swapped>) {
     let built = box_with_links(links).build(plan).unwrap_or_else(|error| panic!("{error}"));
     let ran = Ran::of(built.lowered);
     assert_eq!(ran.run.end, End::Completed, "{plan:?}");
-    (ran, built.swapped)
+    (ran, built.decided.swapped)
 }
 
 /// Of a GPU that has half of what the step needs at its peak, half leaves, out and back once each in every micro-batch; whoever

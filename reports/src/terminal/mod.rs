@@ -1,5 +1,7 @@
 //! The answer on a terminal: the finding, a table of the runs, where the step goes, what was promised and published.
 
+mod swap;
+
 use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, LineStyle, TableStyle};
@@ -12,7 +14,6 @@ use crate::ranking::{Comparison, Point};
 use crate::state;
 use crate::summary::{
     AllocatorPeak, Citation, CommunicationUse, DriveUse, KeptActivations, Moment, RunSummary, Summary,
-    SwapPlan,
 };
 use crate::table::Table;
 
@@ -78,10 +79,7 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         section(out, style, &heading, titles, communication(run))?;
         let titles = &["array", ">holds", ">of", ">read", ">written", ">lasts"];
         section(out, style, &format!("drives in a step of {named}"), titles, drives(run))?;
-        let heading = format!("what {named} swaps, planned for links of its own");
-        let titles =
-            &["", ">tensors", ">bytes", ">made again", ">must leave", ">expected", ">at least", "solver"];
-        section(out, style, &heading, titles, swap(run))?;
+        swap::plans(out, style, run, &named)?;
         allocator(out, run, &comparison, style)?;
         if let Some(line) = rests_on(run) {
             writeln!(out, "\nthe step rests on: {}", clean(&line))?;
@@ -90,9 +88,7 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
             writeln!(out, "calibrated: {}", clean(&file.in_words()))?;
         }
     }
-    if let Some(line) = solved(&summary.variants) {
-        writeln!(out, "\n{line}")?;
-    }
+    swap::solved(out, &summary.variants)?;
     failures(out, &summary.variants, &comparison, style)?;
     expectations(out, summary, style)?;
     published(out, summary, style)
@@ -178,18 +174,6 @@ fn drives(run: &RunSummary) -> Vec<Vec<String>> {
     run.drives.iter().map(row).collect()
 }
 
-/// What was decided about tensors that leave.
-fn swap(run: &RunSummary) -> Vec<Vec<String>> {
-    let row = |plan: &SwapPlan| {
-        let mut cells = vec![plan.of.clone(), format!("{} of {}", plan.away, plan.tensors)];
-        cells.extend([plan.away_bytes, plan.again_bytes, plan.must_leave_bytes].map(quantity::bytes));
-        cells.extend([plan.expected_s, plan.bound_s].map(quantity::seconds));
-        cells.push(plan.solved().to_owned());
-        cells
-    };
-    run.swap.iter().map(row).collect()
-}
-
 /// What stays of the activations that might leave, in all runs of a point.
 fn kept(runs: &[&RunSummary]) -> Vec<Vec<String>> {
     let row = |variant: &String, kept: &KeptActivations| {
@@ -222,20 +206,6 @@ fn section(
 pub(crate) fn numeric(titles: &[&str]) -> Vec<(String, bool)> {
     let title = |title: &&str| (title.trim_start_matches('>').to_owned(), title.starts_with('>'));
     titles.iter().map(title).collect()
-}
-
-/// How many programs were solved to a proven optimum, of all runs.
-fn solved(runs: &[RunSummary]) -> Option<String> {
-    let asked = || runs.iter().flat_map(|run| &run.swap).filter_map(|plan| Some((plan, plan.proven?)));
-    let (all, proven) = (asked().count(), asked().filter(|(_, proven)| *proven).count());
-    let gap = quantity::percent(asked().map(|(plan, _)| plan.gap()).fold(0.0, f64::max));
-    let slots = asked().find_map(|(plan, _)| plan.slots);
-    let slots = slots.map_or_else(String::new, |slots| format!(" of {slots} time slots"));
-    (all > 0).then(|| {
-        format!(
-            "{proven} of {all} swap programs{slots} were solved to a proven optimum; plans are at most {gap} from their bounds"
-        )
-    })
 }
 
 /// What the framework's allocator takes for each stage, the fullest ones if they are many.
