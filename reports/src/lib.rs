@@ -35,6 +35,7 @@ mod case;
 pub mod csv;
 pub mod finding;
 pub mod html;
+pub mod imported;
 pub mod json;
 mod matrix;
 pub mod naming;

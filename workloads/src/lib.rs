@@ -76,4 +76,5 @@ pub mod placement;
 pub mod plan;
 pub mod schedule;
 pub mod site;
+pub mod trace;
 pub mod transfer;

@@ -8,6 +8,7 @@ mod calibrate;
 mod check;
 mod facts;
 mod files;
+mod import;
 mod input;
 mod lines;
 mod list;
@@ -78,6 +79,8 @@ enum Verb {
     Validate(validate::Arguments),
     /// Measure a device, or fit tables that others measured, and say how far that predicts what was not fitted
     Calibrate(calibrate::Arguments),
+    /// Read a profiler's trace, say what was understood, and replay it, unchanged or changed
+    Import(import::Arguments),
     /// List what there is to choose from
     List(list::Arguments),
     /// Begin a scenario file
@@ -162,6 +165,7 @@ fn perform(verb: Option<Verb>, printer: &Printer) -> Result<Exit, Trouble> {
         Some(Verb::Show(arguments)) => show::show(&arguments, printer),
         Some(Verb::Validate(arguments)) => validate::validate(&arguments, printer),
         Some(Verb::Calibrate(arguments)) => calibrate::calibrate(&arguments, printer),
+        Some(Verb::Import(arguments)) => import::import(&arguments, printer),
         Some(Verb::List(arguments)) => list::list(&arguments, printer),
         Some(Verb::New(arguments)) => new::new(&arguments, printer),
         Some(Verb::Schema) => printer.print(&scenarios::json_schema()),

@@ -7,6 +7,7 @@ mod devices;
 mod framework;
 mod hardware_files;
 mod help;
+mod importing;
 mod looking;
 mod mistakes;
 mod output;

@@ -14,5 +14,6 @@ mod rejected;
 mod replay;
 mod reuse;
 mod simulated;
+mod traces;
 mod transformer;
 mod twice;

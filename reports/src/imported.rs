@@ -1,0 +1,153 @@
+//! A trace as it was understood, and its steps as they were replayed: what `import` says.
+
+use std::io::{self, Write};
+
+use indexmap::IndexMap;
+use serde::Serialize;
+
+use crate::quantity;
+use crate::terminal::{Style, clean, grid, numeric};
+
+/// A trace and its replay.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Imported {
+    /// Version of the result format.
+    pub schema_version: u32,
+    /// The trace.
+    pub file: String,
+    /// Names of the devices that the trace describes, each once.
+    pub devices: Vec<String>,
+    /// Rank of the process, and number of ranks.
+    pub rank: Option<[u64; 2]>,
+    /// Events that were understood, by what they are.
+    pub understood: IndexMap<String, u64>,
+    /// Events that a replay does not need, by category.
+    pub ignored: IndexMap<String, u64>,
+    /// Events left out, by what is wrong with them.
+    pub refused: IndexMap<String, u64>,
+    /// Where the file broke off.
+    pub truncated: Option<String>,
+    /// Findings beside the events, each with a count.
+    pub found: IndexMap<String, u64>,
+    /// Time by which activities began later than anything that was found explains (s).
+    pub unexplained_s: f64,
+    /// Changes of what was recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
+    /// Steps, in order.
+    pub steps: Vec<StepTime>,
+    /// Share of the steps that is recorded time of hosts, 0 to 1.
+    pub host_share: f64,
+    /// The critical path of the steps by cause; adds up to them.
+    pub critical_path_s: IndexMap<String, f64>,
+    /// Threads, then streams of devices.
+    pub lanes: Vec<LaneTime>,
+}
+
+/// A step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct StepTime {
+    /// As it was recorded.
+    pub recorded_s: f64,
+    /// As it was replayed.
+    pub replayed_s: f64,
+}
+
+/// A thread, or a stream of a device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LaneTime {
+    /// Its name.
+    pub name: String,
+    /// Time by cause.
+    pub time_s: IndexMap<String, f64>,
+}
+
+/// Most rows of a table; all are in the JSON.
+const ROWS_MAX: usize = 24;
+
+/// Part of a time that is worth a word.
+const SHARE_MIN: f64 = 0.005;
+
+impl Imported {
+    /// Means of the steps: recorded, replayed (s).
+    pub fn means(&self) -> [f64; 2] {
+        let mean =
+            |of: fn(&StepTime) -> f64| self.steps.iter().map(of).sum::<f64>() / self.steps.len() as f64;
+        [mean(|step| step.recorded_s), mean(|step| step.replayed_s)]
+    }
+}
+
+/// Writes it for people.
+///
+/// # Errors
+/// Errors of `out`.
+pub fn write(out: &mut impl Write, imported: &Imported, style: Style) -> io::Result<()> {
+    let [recorded, replayed] = imported.means();
+    let steps = match imported.steps.len() {
+        1 => "1 step".to_owned(),
+        count => format!("{count} steps"),
+    };
+    let on = if imported.devices.is_empty() {
+        String::new()
+    } else {
+        format!(" on {}", imported.devices.join(", "))
+    };
+    let rank = imported.rank.map_or_else(String::new, |[rank, ranks]| format!(", rank {rank} of {ranks}"));
+    let headline = format!(
+        "{}: {steps} of {}{on}{rank}; replayed {} ({})",
+        imported.file,
+        quantity::seconds(recorded),
+        quantity::seconds(replayed),
+        quantity::change(replayed / recorded - 1.0),
+    );
+    writeln!(out, "{}", style.bold(&clean(&headline)))?;
+    for change in &imported.changes {
+        writeln!(out, "what if: {}", clean(change))?;
+    }
+    counts(out, "events", &imported.understood)?;
+    counts(out, "not needed", &imported.ignored)?;
+    counts(out, "left out", &imported.refused)?;
+    if let Some(truncated) = &imported.truncated {
+        writeln!(out, "warning: the file breaks off: {}", clean(truncated))?;
+    }
+    counts(out, "found", &imported.found)?;
+    table(out, imported)?;
+    path(out, imported, style)
+}
+
+/// A line of counts: `events  kernels 12, copies 3`.
+fn counts(out: &mut impl Write, title: &str, counts: &IndexMap<String, u64>) -> io::Result<()> {
+    let shown = counts.iter().filter(|(_, count)| **count > 0);
+    let words: Vec<String> = shown.map(|(what, count)| format!("{} {count}", clean(what))).collect();
+    if words.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{title:<12}{}", words.join(", "))
+}
+
+fn table(out: &mut impl Write, imported: &Imported) -> io::Result<()> {
+    let row = |(number, step): (usize, &StepTime)| {
+        let StepTime { recorded_s, replayed_s } = *step;
+        let [recorded, replayed] = [recorded_s, replayed_s].map(quantity::seconds);
+        vec![number.to_string(), recorded, replayed, quantity::change(replayed_s / recorded_s - 1.0)]
+    };
+    let rows = (1..).zip(&imported.steps).map(row).take(ROWS_MAX).collect();
+    writeln!(out, "\n{}", grid(numeric(&[">step", ">recorded", ">replayed", ">difference"]), rows))
+}
+
+/// Where the steps go, and how much of it a replay only repeats.
+fn path(out: &mut impl Write, imported: &Imported, style: Style) -> io::Result<()> {
+    let all: f64 = imported.critical_path_s.values().sum();
+    let steps = imported.steps.len() as f64;
+    let mut causes: Vec<(&String, f64)> =
+        imported.critical_path_s.iter().map(|(cause, time)| (cause, *time)).collect();
+    causes.retain(|(_, time)| *time >= SHARE_MIN * all);
+    causes.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let row = |(cause, time): (&String, f64)| {
+        vec![cause.clone(), quantity::seconds(time / steps), quantity::percent(time / all)]
+    };
+    writeln!(out, "\n{}", style.bold("critical path of a step"))?;
+    writeln!(out, "{}", grid(numeric(&["cause", ">time", ">share"]), causes.into_iter().map(row).collect()))?;
+    let host = quantity::percent(imported.host_share);
+    writeln!(out, "\n{host} of it is recorded time of the host, which a replay repeats")
+}

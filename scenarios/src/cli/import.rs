@@ -1,0 +1,168 @@
+//! `foretrain import`: a profiler's trace as it is understood, and its steps replayed.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use indexmap::IndexMap;
+use reports::imported::{self, Imported, LaneTime, StepTime};
+use reports::summary::SCHEMA_VERSION;
+use reports::terminal::Style;
+use sim_core::time::Time;
+use workloads::trace::changes::Change;
+use workloads::trace::lanes::Findings;
+use workloads::trace::{Lanes, Recording, Replayed, kineto, lower, replay};
+
+use super::printer::Printer;
+use super::trouble::Trouble;
+use super::{Exit, Format};
+
+/// A trace, and changes of it.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The profiler that wrote the trace
+    source: Source,
+    /// The trace: plain, or packed with gzip or zstd
+    file: PathBuf,
+    /// Change a part to another share of its time: `host=50%`, `kernels=200%`, `copies=80%`,
+    /// `collectives=50%` (without waiting for peers), or `loader=none`
+    #[arg(long = "what-if", value_name = "PART=SHARE")]
+    what_if: Vec<WhatIf>,
+    /// Launches that a stream of a device may have waiting; a thread that launches more stalls
+    #[arg(long, value_name = "COUNT", default_value_t = lower::QUEUE, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    launch_queue: u64,
+    /// Whom the answer is for
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: Format,
+}
+
+/// A profiler.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Source {
+    /// PyTorch's: `torch.profiler` with `export_chrome_trace`
+    Kineto,
+}
+
+/// A change of what was recorded, as it was written.
+#[derive(Clone, Debug)]
+struct WhatIf {
+    written: String,
+    change: Change,
+}
+
+/// Most that a part may take of its time: what is slower by more is another program.
+const FACTOR_MAX: f64 = 1_000.0;
+
+impl FromStr for WhatIf {
+    type Err = String;
+
+    fn from_str(written: &str) -> Result<Self, String> {
+        let (part, share) = written.split_once('=').ok_or("write PART=SHARE, such as `host=50%`")?;
+        let factor = || {
+            let number = share.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+            let factor = number.map(|percent| percent / 100.0);
+            let known = factor.filter(|factor| (0.0..=FACTOR_MAX).contains(factor));
+            known.ok_or_else(|| format!("`{share}` is no share of 0 to 100000 %: write `{part}=50%`"))
+        };
+        let change = match part.trim() {
+            "host" => Change::Host(factor()?),
+            "kernels" => Change::Kernels(factor()?),
+            "copies" => Change::Copies(factor()?),
+            "collectives" => Change::Collectives(factor()?),
+            "loader" if share.trim() == "none" => Change::NoLoader,
+            "loader" => {
+                return Err("write `loader=none`: batches are there when they are asked for".to_owned());
+            }
+            other => {
+                return Err(format!(
+                    "there is no part `{other}`: host, kernels, copies, collectives or loader"
+                ));
+            }
+        };
+        Ok(Self { written: written.to_owned(), change })
+    }
+}
+
+/// Reads a trace, replays it and says what came of it.
+pub(super) fn import(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
+    let Source::Kineto = arguments.source;
+    let shown = arguments.file.display();
+    let recording = read(&arguments.file).map_err(|error| Trouble::Mistake(format!("`{shown}` {error}")))?;
+    let mut lanes = Lanes::of(&recording);
+    for WhatIf { change, .. } in &arguments.what_if {
+        change.apply(&mut lanes);
+    }
+    let replayed = replay(&lanes, arguments.launch_queue)
+        .map_err(|error| Trouble::Mistake(format!("`{shown}`: {error}")))?;
+    let changes = arguments.what_if.iter().map(|it| it.written.clone()).collect();
+    let imported = Imported { changes, ..told(&arguments.file, &recording, &lanes, &replayed) };
+    match arguments.format {
+        Format::Json => {
+            let mut text = serde_json::to_string_pretty(&imported)
+                .map_err(|error| Trouble::Mistake(error.to_string()))?;
+            text.push('\n');
+            printer.print(&text)
+        }
+        Format::Table => {
+            let mut text = Vec::new();
+            imported::write(&mut text, &imported, Style { colour: printer.color })
+                .map_err(Trouble::Output)?;
+            printer.print_bytes(&text)
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Recording, kineto::KinetoError> {
+    kineto::read(File::open(path)?)
+}
+
+fn told(file: &Path, recording: &Recording, lanes: &Lanes, replayed: &Replayed) -> Imported {
+    let Findings { counts, unexplained, .. } = &lanes.findings;
+    let owned = |(name, count): (&&str, &u64)| ((*name).to_owned(), *count);
+    let mut devices: Vec<String> = recording.devices.values().map(|device| device.name.clone()).collect();
+    devices.dedup();
+    let seconds = |spent: &[(String, Time)]| -> IndexMap<String, f64> {
+        spent.iter().map(|(cause, time)| (cause.clone(), time.as_secs())).collect()
+    };
+    Imported {
+        schema_version: SCHEMA_VERSION,
+        file: file.display().to_string(),
+        devices,
+        rank: recording.rank.map(|(rank, ranks)| [rank, ranks]),
+        understood: counts.understood.iter().map(owned).collect(),
+        ignored: counts.ignored.iter().map(|(name, count)| (name.clone(), *count)).collect(),
+        refused: counts.refused.iter().map(owned).collect(),
+        truncated: counts.truncated.clone(),
+        found: found(&lanes.findings),
+        unexplained_s: unexplained.1.as_secs(),
+        changes: Vec::new(),
+        steps: replayed
+            .steps
+            .iter()
+            .map(|step| StepTime { recorded_s: step.recorded.as_secs(), replayed_s: step.replayed.as_secs() })
+            .collect(),
+        host_share: replayed.host_share(),
+        critical_path_s: seconds(&replayed.critical),
+        lanes: replayed
+            .lanes
+            .iter()
+            .map(|lane| LaneTime { name: lane.name.clone(), time_s: seconds(&lane.spent) })
+            .collect(),
+    }
+}
+
+/// Findings beside the events, in words.
+fn found(findings: &Findings) -> IndexMap<String, u64> {
+    let words = [
+        ("calls that block", findings.blocking_calls),
+        ("handoffs between threads (inferred)", findings.handoffs),
+        ("waits of streams (recorded)", findings.recorded_waits),
+        ("waits of streams (inferred from the order of calls)", findings.inferred_waits),
+        ("activities without a launch", findings.not_launched),
+        ("launches without an activity", findings.launches_without_activity),
+        ("duplicate correlations", findings.duplicates),
+        ("activities that begin later than anything explains", findings.unexplained.0),
+    ];
+    words.into_iter().map(|(what, count)| (what.to_owned(), count)).collect()
+}

@@ -1,0 +1,61 @@
+//! `import`: traces of a profiler, understood, replayed and changed.
+
+use super::support::{Sandbox, assert_session};
+
+const TRACE: &[u8] =
+    include_bytes!("../../../workloads/tests/data/traces/trace_a100_resnet_ddp_2rank_rank0.json.gz");
+
+fn sandbox(name: &str) -> Sandbox {
+    let sandbox = Sandbox::new(name);
+    sandbox.write("trace.json.gz", TRACE);
+    sandbox
+}
+
+#[test]
+fn a_trace_is_told_and_replayed() {
+    let sandbox = sandbox("import");
+    assert_session!("import", sandbox.session(&["import kineto trace.json.gz"]));
+    let json = sandbox.run("import kineto trace.json.gz --format json").json();
+    assert_eq!(
+        (json["understood"]["kernels"].as_u64(), json["steps"].as_array().map(Vec::len)),
+        (Some(2700), Some(3))
+    );
+}
+
+#[test]
+fn what_ifs_change_the_steps() {
+    let sandbox = sandbox("import-what-if");
+    let mean = |options: &str| {
+        let json = sandbox.run(&format!("import kineto trace.json.gz --format json {options}")).json();
+        let steps = json["steps"].as_array().expect("steps").clone();
+        steps.iter().map(|step| step["replayed_s"].as_f64().expect("a number")).sum::<f64>()
+            / steps.len() as f64
+    };
+    let plain = mean("");
+    assert!(mean("--what-if host=50%") < 0.6 * plain);
+    assert!((mean("--what-if kernels=100% --launch-queue 100000") - plain).abs() < 1e-9);
+}
+
+#[test]
+fn mistakes_are_told_with_a_remedy() {
+    let sandbox = sandbox("import-wrong");
+    sandbox.write("notes.txt", "not a trace");
+    sandbox.write("empty.json", "{\"traceEvents\":[]}");
+    sandbox.write("cut.json.gz", &TRACE[..TRACE.len() / 2]);
+    assert_session!(
+        "import-wrong",
+        sandbox.session(&[
+            "import kineto notes.txt",
+            "import kineto empty.json",
+            "import kineto nothing.json",
+            "import kineto trace.json.gz --what-if hosts=50%",
+            "import kineto trace.json.gz --what-if host=0.5",
+            "import kineto trace.json.gz --what-if loader=50%",
+            "import kineto trace.json.gz --launch-queue 0",
+            "import chakra trace.json.gz",
+        ])
+    );
+    let cut = sandbox.run("import kineto cut.json.gz");
+    assert_eq!(cut.exit, 0);
+    assert!(cut.out.contains("warning: the file breaks off"), "{}", cut.out);
+}

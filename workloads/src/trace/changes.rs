@@ -1,0 +1,60 @@
+//! Changes of recorded lanes: what would be if hosts, devices or loaders were others.
+
+use sim_core::time::Time;
+
+use super::lanes::{HostItem, HostTime, Lanes};
+use super::recording::ActivityKind;
+
+/// A change of what was recorded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// Time of hosts outside of waits, times a factor.
+    Host(f64),
+    /// Batches are there when they are asked for.
+    NoLoader,
+    /// Time of kernels, times a factor.
+    Kernels(f64),
+    /// Time of copies and fills, times a factor.
+    Copies(f64),
+    /// Time of collectives without their waiting for peers, times a factor.
+    Collectives(f64),
+}
+
+impl Change {
+    /// Changes `lanes`.
+    pub fn apply(self, lanes: &mut Lanes) {
+        match self {
+            Self::Host(factor) => lanes.host(|time| {
+                for part in [&mut time.python, &mut time.dispatch, &mut time.calls, &mut time.loader] {
+                    *part = scaled(Time(*part), factor).0;
+                }
+            }),
+            Self::NoLoader => lanes.host(|time| time.loader = 0),
+            Self::Kernels(factor) => lanes.activities(&[ActivityKind::Kernel], factor),
+            Self::Copies(factor) => lanes.activities(&[ActivityKind::Copy, ActivityKind::Fill], factor),
+            Self::Collectives(factor) => lanes.activities(&[ActivityKind::Collective], factor),
+        }
+    }
+}
+
+impl Lanes {
+    fn host(&mut self, change: impl Fn(&mut HostTime)) {
+        for item in self.threads.iter_mut().flat_map(|thread| &mut thread.items) {
+            if let HostItem::Work(time) = item {
+                change(time);
+            }
+        }
+    }
+
+    fn activities(&mut self, kinds: &[ActivityKind], factor: f64) {
+        for item in self.streams.iter_mut().flat_map(|stream| &mut stream.items) {
+            if kinds.contains(&item.kind) {
+                item.duration = item.skew + scaled(item.duration - item.skew, factor);
+            }
+        }
+    }
+}
+
+fn scaled(time: Time, factor: f64) -> Time {
+    Time((time.0 as f64 * factor).round() as u64)
+}

@@ -1,0 +1,104 @@
+//! Handoffs between threads: one lets another work, and goes on when that is done, as Python does
+//! with the threads of autograd.
+//!
+//! ```text
+//! from    ... works |given                            resumed| works ...
+//! to                      |begun   works   ended|
+//! ```
+//!
+//! Two threads hand over where one works only in gaps of the other. A thread that also works beside
+//! the other is a lane of its own.
+
+use super::host::is_annotation;
+use super::recording::Recording;
+
+/// Shortest gap in which another thread may work (ns).
+const GAP_MIN: i64 = 20_000;
+
+/// Part of a thread's work that lies in gaps of another, where it works for that one. The other may
+/// come back to what is left for itself, as the thread that called autograd does.
+const WITHIN_MIN: f64 = 0.9;
+
+/// A thread lets another work and waits for it. Times are in nanoseconds of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Handoff {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    /// The first thread's last work.
+    pub(super) given: i64,
+    /// The other's first work.
+    pub(super) begun: i64,
+    /// The other's last work.
+    pub(super) ended: i64,
+    /// The first thread's next work.
+    pub(super) resumed: i64,
+    /// Since when the other had not worked.
+    pub(super) idle_since: i64,
+}
+
+/// The handoffs between the lanes of a recording, by time; `stepping` is the thread that begins
+/// steps.
+pub(super) fn find(recording: &Recording, lanes: &[u32], stepping: Option<u32>) -> Vec<Handoff> {
+    let work: Vec<Vec<(i64, i64)>> = lanes.iter().map(|&lane| work(recording, lane)).collect();
+    // Each works in gaps of the other: the one that begins steps lets the other work, or else the
+    // first to work.
+    let rank = |lane: u32, work: &[(i64, i64)]| (stepping != Some(lane), work.first().copied(), lane);
+    let origin = recording.begin().unwrap_or(0);
+    let mut found = Vec::new();
+    for (to, own) in lanes.iter().zip(&work) {
+        let pairs = lanes.iter().zip(&work).filter(|(from, other)| rank(**from, other) < rank(*to, own));
+        let candidates = pairs.filter_map(|(&from, other)| within(other, own, origin, (from, *to)));
+        found.extend(candidates.max_by_key(Vec::len).into_iter().flatten());
+    }
+    found.sort_by_key(|handoff: &Handoff| handoff.given);
+    found
+}
+
+/// When a thread worked: intervals that follow each other.
+fn work(recording: &Recording, lane: u32) -> Vec<(i64, i64)> {
+    let operators = recording
+        .operators
+        .iter()
+        .filter(|event| event.thread == lane && !is_annotation(recording.names.name(event.name)));
+    let calls = recording.calls.iter().filter(|event| event.thread == lane);
+    let mut events: Vec<(i64, i64)> = operators.chain(calls).map(|event| (event.begin, event.end)).collect();
+    events.sort_unstable();
+    let mut work: Vec<(i64, i64)> = Vec::new();
+    for (begin, end) in events {
+        match work.last_mut() {
+            Some((_, last)) if begin <= *last => *last = end.max(*last),
+            _ => work.push((begin, end)),
+        }
+    }
+    work
+}
+
+/// The handoffs from a thread to one that works in its gaps; none where it also works beside it.
+fn within(
+    from: &[(i64, i64)],
+    to: &[(i64, i64)],
+    origin: i64,
+    (from_lane, to_lane): (u32, u32),
+) -> Option<Vec<Handoff>> {
+    let mut handoffs: Vec<Handoff> = Vec::new();
+    let mut inside = 0;
+    for pair in from.windows(2) {
+        let [(_, given), (resumed, _)] = [pair[0], pair[1]];
+        if resumed - given < GAP_MIN {
+            continue;
+        }
+        let first = to.partition_point(|&(begin, _)| begin < given);
+        let behind = to.partition_point(|&(_, end)| end <= resumed);
+        let Some(&[(begun, _), ..]) = to.get(first..behind) else { continue };
+        inside += to[first..behind].iter().map(|(begin, end)| end - begin).sum::<i64>();
+        let idle_since = first.checked_sub(1).map_or(origin, |before| to[before].1);
+        // One that was at work already, or has just been, did not wait to be let.
+        if idle_since > given || begun - idle_since < GAP_MIN {
+            continue;
+        }
+        let (from, to, ended) = (from_lane, to_lane, to[behind - 1].1);
+        handoffs.push(Handoff { from, to, given, begun, ended, resumed, idle_since });
+    }
+    let all: i64 = to.iter().map(|(begin, end)| end - begin).sum();
+    (!handoffs.is_empty() && inside as f64 >= WITHIN_MIN * all as f64).then_some(handoffs)
+}
