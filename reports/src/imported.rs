@@ -104,25 +104,30 @@ pub fn write(out: &mut impl Write, imported: &Imported, style: Style) -> io::Res
     for change in &imported.changes {
         writeln!(out, "what if: {}", clean(change))?;
     }
-    counts(out, "events", &imported.understood)?;
-    counts(out, "not needed", &imported.ignored)?;
-    counts(out, "left out", &imported.refused)?;
+    events(out, imported)?;
     if let Some(truncated) = &imported.truncated {
         writeln!(out, "warning: the file breaks off: {}", clean(truncated))?;
     }
-    counts(out, "found", &imported.found)?;
     table(out, imported)?;
     path(out, imported, style)
 }
 
-/// A line of counts: `events  kernels 12, copies 3`.
-fn counts(out: &mut impl Write, title: &str, counts: &IndexMap<String, u64>) -> io::Result<()> {
-    let shown = counts.iter().filter(|(_, count)| **count > 0);
-    let words: Vec<String> = shown.map(|(what, count)| format!("{} {count}", clean(what))).collect();
-    if words.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "{title:<12}{}", words.join(", "))
+/// Counts of events, and of what was found.
+fn events(out: &mut impl Write, imported: &Imported) -> io::Result<()> {
+    let parts = [
+        ("read", &imported.understood),
+        ("not needed", &imported.ignored),
+        ("left out", &imported.refused),
+        ("found", &imported.found),
+    ];
+    let rows = parts.into_iter().flat_map(|(part, counts)| {
+        let shown = counts.iter().filter(|(_, count)| **count > 0).enumerate();
+        shown.map(move |(at, (what, count))| {
+            let part = if at == 0 { part } else { "" };
+            vec![part.to_owned(), clean(what), count.to_string()]
+        })
+    });
+    writeln!(out, "\n{}", grid(numeric(&["events", "", ">count"]), rows.collect()))
 }
 
 fn table(out: &mut impl Write, imported: &Imported) -> io::Result<()> {

@@ -12,7 +12,7 @@ use reports::terminal::Style;
 use sim_core::time::Time;
 use workloads::trace::changes::Change;
 use workloads::trace::lanes::Findings;
-use workloads::trace::{Lanes, Recording, Replayed, kineto, lower, replay};
+use workloads::trace::{Lanes, Replayed, kineto, lower, replay};
 
 use super::printer::Printer;
 use super::trouble::Trouble;
@@ -88,15 +88,15 @@ impl FromStr for WhatIf {
 pub(super) fn import(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     let Source::Kineto = arguments.source;
     let shown = arguments.file.display();
-    let recording = read(&arguments.file).map_err(|error| Trouble::Mistake(format!("`{shown}` {error}")))?;
-    let mut lanes = Lanes::of(&recording);
+    let lanes = read(&arguments.file);
+    let mut lanes = lanes.map_err(|error| Trouble::Mistake(format!("`{shown}` {error}")))?;
     for WhatIf { change, .. } in &arguments.what_if {
         change.apply(&mut lanes);
     }
     let replayed = replay(&lanes, arguments.launch_queue)
         .map_err(|error| Trouble::Mistake(format!("`{shown}`: {error}")))?;
     let changes = arguments.what_if.iter().map(|it| it.written.clone()).collect();
-    let imported = Imported { changes, ..told(&arguments.file, &recording, &lanes, &replayed) };
+    let imported = Imported { changes, ..told(&arguments.file, &lanes, &replayed) };
     match arguments.format {
         Format::Json => {
             let mut text = serde_json::to_string_pretty(&imported)
@@ -113,14 +113,14 @@ pub(super) fn import(arguments: &Arguments, printer: &Printer) -> Result<Exit, T
     }
 }
 
-fn read(path: &Path) -> Result<Recording, kineto::KinetoError> {
-    kineto::read(File::open(path)?)
+fn read(path: &Path) -> Result<Lanes, kineto::KinetoError> {
+    Ok(Lanes::of(kineto::read(File::open(path)?)?))
 }
 
-fn told(file: &Path, recording: &Recording, lanes: &Lanes, replayed: &Replayed) -> Imported {
+fn told(file: &Path, lanes: &Lanes, replayed: &Replayed) -> Imported {
     let Findings { counts, unexplained, .. } = &lanes.findings;
     let owned = |(name, count): (&&str, &u64)| ((*name).to_owned(), *count);
-    let mut devices: Vec<String> = recording.devices.values().map(|device| device.name.clone()).collect();
+    let mut devices: Vec<String> = lanes.devices.values().map(|device| device.name.clone()).collect();
     devices.dedup();
     let seconds = |spent: &[(String, Time)]| -> IndexMap<String, f64> {
         spent.iter().map(|(cause, time)| (cause.clone(), time.as_secs())).collect()
@@ -129,7 +129,7 @@ fn told(file: &Path, recording: &Recording, lanes: &Lanes, replayed: &Replayed) 
         schema_version: SCHEMA_VERSION,
         file: file.display().to_string(),
         devices,
-        rank: recording.rank.map(|(rank, ranks)| [rank, ranks]),
+        rank: lanes.rank.map(|(rank, ranks)| [rank, ranks]),
         understood: counts.understood.iter().map(owned).collect(),
         ignored: counts.ignored.iter().map(|(name, count)| (name.clone(), *count)).collect(),
         refused: counts.refused.iter().map(owned).collect(),

@@ -26,6 +26,8 @@ pub struct Lanes {
     pub streams: Vec<DeviceStream>,
     /// Devices that are described.
     pub devices: BTreeMap<i64, DeviceFacts>,
+    /// Rank of the process and number of ranks.
+    pub rank: Option<(u64, u64)>,
     /// Number of channels over which threads hand over to each other.
     pub channels: u32,
     /// Recorded durations of steps; none where the trace has no steps.
@@ -148,8 +150,10 @@ pub struct Findings {
 
 impl Lanes {
     /// The lanes of a recording.
-    pub fn of(recording: &Recording) -> Self {
-        let mut findings = Findings { counts: recording.counts.clone(), ..Findings::default() };
+    pub fn of(mut recording: Recording) -> Self {
+        let counts = std::mem::take(&mut recording.counts);
+        let mut findings = Findings { counts, ..Findings::default() };
+        let recording = &recording;
         let launches = Launches::of(recording, &mut findings);
         let constants = Constants::of(recording, &launches);
         let mut streams = streams(recording, &launches, &constants);
@@ -160,6 +164,7 @@ impl Lanes {
             threads,
             streams,
             devices: recording.devices.clone(),
+            rank: recording.rank,
             channels,
             recorded_steps: host::steps(recording),
             recorded: time(recording.end().unwrap_or(0) - recording.begin().unwrap_or(0)),

@@ -59,7 +59,8 @@ pub fn replay(lanes: &Lanes, queue: u64) -> Result<Replayed, ReplayError> {
     let lowered = lower(lanes, queue);
     let (platform, program) = (&lowered.platform, &lowered.program);
     let path_from = (!lanes.recorded_steps.is_empty()).then_some(0);
-    let options = Options { path_from, ..Options::default() };
+    // Each lane is executed once: stretches that repeat are not worth looking for.
+    let options = Options { path_from, segments: false, ..Options::default() };
     let run = simulate(platform, program, &StartState::default(), &options);
     let run = run.map_err(|errors| {
         ReplayError::Broken(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))

@@ -123,7 +123,7 @@ fn a_kernel_that_fills_the_device_is_in_the_way_of_other_streams() {
     text.call("cudaDeviceSynchronize", 12, 1, [510.0, 705.0]);
     let lanes = |device: &str| {
         let json = text.json().replacen('{', &format!("{{{device}"), 1);
-        workloads::trace::Lanes::of(&workloads::trace::kineto::read(json.as_bytes()).expect("a trace"))
+        workloads::trace::Lanes::of(workloads::trace::kineto::read(json.as_bytes()).expect("a trace"))
     };
     assert_eq!(us(replayed(&lanes(device)).steps[0].replayed), 2_000.0);
     // A device that is not described has room for both: the step ends when the first kernel has.

@@ -61,7 +61,7 @@ impl Text {
     }
 
     fn lanes(&self) -> Lanes {
-        Lanes::of(&self.recording())
+        Lanes::of(self.recording())
     }
 }
 

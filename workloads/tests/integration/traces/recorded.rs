@@ -11,7 +11,7 @@ const RESNET: &[u8] = include_bytes!("../../data/traces/trace_v100_resnet50_work
 const DISTRIBUTED: &[u8] = include_bytes!("../../data/traces/trace_a100_resnet_ddp_2rank_rank0.json.gz");
 
 fn lanes(trace: &[u8]) -> Lanes {
-    Lanes::of(&kineto::read(trace).expect("it is a trace"))
+    Lanes::of(kineto::read(trace).expect("it is a trace"))
 }
 
 fn changed(trace: &[u8], changes: &[Change]) -> Lanes {
@@ -70,7 +70,7 @@ fn kernels_decide_where_they_take_longer_than_the_host() {
 fn streams_keep_their_order_and_their_busy_time() {
     for trace in [DLRM, RESNET, DISTRIBUTED] {
         let recording = kineto::read(trace).expect("it is a trace");
-        let lanes = Lanes::of(&recording);
+        let lanes = Lanes::of(recording.clone());
         let replayed = replayed(&lanes);
         for stream in &lanes.streams {
             let recorded: Vec<_> =
