@@ -36,34 +36,38 @@ pub(super) struct Handoff {
     pub(super) idle_since: i64,
 }
 
-/// The handoffs between the lanes of a recording, by time; `stepping` is the thread that begins
-/// steps.
-pub(super) fn find(recording: &Recording, lanes: &[u32], stepping: Option<u32>) -> Vec<Handoff> {
-    let work: Vec<Vec<(i64, i64)>> = lanes.iter().map(|&lane| work(recording, lane)).collect();
+/// Threads that may hand over: those that work most.
+const THREADS_MAX: usize = 32;
+
+/// Spans of work of a thread, which follow each other (ns).
+type Work = Vec<(i64, i64)>;
+
+/// The handoffs between threads, by time, from the `work` of each since `origin`; `stepping` is the
+/// thread that begins steps.
+pub(super) fn find(mut work: Vec<(u32, Work)>, origin: i64, stepping: Option<u32>) -> Vec<Handoff> {
+    work.sort_by_key(|(lane, work)| (std::cmp::Reverse(worked(work)), *lane));
+    work.truncate(THREADS_MAX);
     // Each works in gaps of the other: the one that begins steps lets the other work, or else the
     // first to work.
-    let rank = |lane: u32, work: &[(i64, i64)]| (stepping != Some(lane), work.first().copied(), lane);
-    let origin = recording.begin().unwrap_or(0);
+    let rank = |(lane, work): &(u32, Work)| (stepping != Some(*lane), work.first().copied(), *lane);
     let mut found = Vec::new();
-    for (to, own) in lanes.iter().zip(&work) {
-        let pairs = lanes.iter().zip(&work).filter(|(from, other)| rank(**from, other) < rank(*to, own));
-        let candidates = pairs.filter_map(|(&from, other)| within(other, own, origin, (from, *to)));
+    for to in &work {
+        let others = work.iter().filter(|from| rank(from) < rank(to));
+        let candidates = others.filter_map(|from| within(&from.1, &to.1, origin, (from.0, to.0)));
         found.extend(candidates.max_by_key(Vec::len).into_iter().flatten());
     }
     found.sort_by_key(|handoff: &Handoff| handoff.given);
     found
 }
 
-/// When a thread worked: intervals that follow each other.
-fn work(recording: &Recording, lane: u32) -> Vec<(i64, i64)> {
-    let operators = recording
-        .operators
-        .iter()
-        .filter(|event| event.thread == lane && !is_annotation(recording.names.name(event.name)));
-    let calls = recording.calls.iter().filter(|event| event.thread == lane);
-    let mut events: Vec<(i64, i64)> = operators.chain(calls).map(|event| (event.begin, event.end)).collect();
+/// Work of a thread, by positions of its operators and calls.
+pub(super) fn work(recording: &Recording, operators: &[u32], calls: &[u32]) -> Work {
+    let operators = operators.iter().map(|&event| &recording.operators[event as usize]);
+    let operators = operators.filter(|event| !is_annotation(recording.names.name(event.name)));
+    let calls = calls.iter().map(|&call| &recording.calls[call as usize]);
+    let mut events: Work = operators.chain(calls).map(|event| (event.begin, event.end)).collect();
     events.sort_unstable();
-    let mut work: Vec<(i64, i64)> = Vec::new();
+    let mut work = Work::new();
     for (begin, end) in events {
         match work.last_mut() {
             Some((_, last)) if begin <= *last => *last = end.max(*last),
@@ -90,7 +94,7 @@ fn within(
         let first = to.partition_point(|&(begin, _)| begin < given);
         let behind = to.partition_point(|&(_, end)| end <= resumed);
         let Some(&[(begun, _), ..]) = to.get(first..behind) else { continue };
-        inside += to[first..behind].iter().map(|(begin, end)| end - begin).sum::<i64>();
+        inside += worked(&to[first..behind]);
         let idle_since = first.checked_sub(1).map_or(origin, |before| to[before].1);
         // One that was at work already, or has just been, did not wait to be let.
         if idle_since > given || begun - idle_since < GAP_MIN {
@@ -99,6 +103,10 @@ fn within(
         let (from, to, ended) = (from_lane, to_lane, to[behind - 1].1);
         handoffs.push(Handoff { from, to, given, begun, ended, resumed, idle_since });
     }
-    let all: i64 = to.iter().map(|(begin, end)| end - begin).sum();
-    (!handoffs.is_empty() && inside as f64 >= WITHIN_MIN * all as f64).then_some(handoffs)
+    (!handoffs.is_empty() && inside as f64 >= WITHIN_MIN * worked(to) as f64).then_some(handoffs)
+}
+
+/// Time of work (ns).
+fn worked(work: &[(i64, i64)]) -> i64 {
+    work.iter().map(|(begin, end)| end - begin).sum()
 }

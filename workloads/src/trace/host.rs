@@ -52,16 +52,8 @@ pub(super) fn threads(
     launches: &Launches,
     findings: &mut Findings,
 ) -> (Vec<Thread>, u32) {
-    let count = recording.threads.len();
-    let mut calls: Vec<Vec<u32>> = vec![Vec::new(); count];
-    for (id, call) in (0u32..).zip(&recording.calls) {
-        let own = &mut calls[call.thread as usize];
-        // A call within another is a part of it, unless it launches.
-        let outer = own.last().map(|&last: &u32| recording.calls[last as usize].end);
-        if outer.is_none_or(|end| call.begin >= end) || !launches.of_call(id).is_empty() {
-            own.push(id);
-        }
-    }
+    let operators = recording.by_thread(&recording.operators);
+    let calls = recording.by_thread(&recording.calls);
     let marks = marks(recording);
     let is_lane = |thread: &u32| {
         let acts = |&id: &u32| {
@@ -70,8 +62,14 @@ pub(super) fn threads(
         };
         calls[*thread as usize].iter().any(acts) || marks.iter().any(|mark| mark.thread == *thread)
     };
-    let lanes: Vec<u32> = (0..count as u32).filter(is_lane).collect();
-    let handoffs = handoffs::find(recording, &lanes, marks.first().map(|mark| mark.thread));
+    let lanes: Vec<u32> = (0..calls.len() as u32).filter(is_lane).collect();
+    let work = |&lane: &u32| {
+        let [operators, calls] = [&operators, &calls].map(|events| &events[lane as usize]);
+        (lane, handoffs::work(recording, operators, calls))
+    };
+    let work = lanes.iter().map(work).collect();
+    let origin = recording.begin().unwrap_or(0);
+    let handoffs = handoffs::find(work, origin, marks.first().map(|mark| mark.thread));
     findings.handoffs = handoffs.len() as u64;
     let mut channels: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     for Handoff { from, to, .. } in &handoffs {
@@ -80,14 +78,14 @@ pub(super) fn threads(
             channels.entry(way).or_insert(next);
         }
     }
-    let origin = recording.begin().unwrap_or(0);
     let thread = |&thread: &u32| {
         let mut lane = Lane {
             recording,
             launches,
             findings,
-            classes: Classes::of(recording, thread),
+            classes: Classes::of(recording, &operators[thread as usize]),
             cursor: origin,
+            last_launched: None,
             items: Vec::new(),
         };
         lane.run(&calls[thread as usize], &points(thread, &marks, &handoffs, &channels));
@@ -157,14 +155,22 @@ struct Lane<'a> {
     classes: Classes,
     /// Until here its time is told (ns).
     cursor: i64,
+    /// The last activity that it launched.
+    last_launched: Option<u32>,
     items: Vec<HostItem>,
 }
 
 impl Lane<'_> {
     fn run(&mut self, calls: &[u32], points: &[Point]) {
         let mut points = points.iter().peekable();
+        let mut outer = i64::MIN;
         for &id in calls {
             let call = self.recording.calls[id as usize];
+            // A call within another is a part of it, unless it launches.
+            if call.begin < outer && self.launches.of_call(id).is_empty() {
+                continue;
+            }
+            outer = call.end;
             while let Some(point) = points.next_if(|point| point.at <= call.begin) {
                 self.pass(point);
             }
@@ -193,6 +199,7 @@ impl Lane<'_> {
             self.items.push(HostItem::Launch(self.launches.places[activity as usize]));
         }
         let blocks_on = self.awaited(id, &call);
+        self.last_launched = launched.last().copied().or(self.last_launched);
         self.findings.blocking_calls += u64::from(!blocks_on.is_empty());
         let end = |&id: &u32| self.recording.activities[id as usize].end;
         let ended = blocks_on.iter().map(end).max().map_or(call.begin, |end| end.max(call.begin));
@@ -215,9 +222,7 @@ impl Lane<'_> {
         match kind {
             CallKind::WaitForDevice => streams.filter_map(last).collect(),
             CallKind::WaitForStream => {
-                let known = call.correlation.and_then(|it| {
-                    recording.waits.iter().find(|wait| wait.correlation == it && wait.stream.is_some())
-                });
+                let known = launches.recorded_wait(recording, call).filter(|wait| wait.stream.is_some());
                 if let Some(wait) = known {
                     return waits::target(recording, launches, wait, call.end).into_iter().collect();
                 }
@@ -226,7 +231,7 @@ impl Lane<'_> {
                 // One that had ended before the call says nothing of what the call is for: the
                 // stream that the thread used last.
                 let waited = ended.filter(|id| end(id) > call.begin);
-                waited.or_else(|| self.last_launched(id)).into_iter().collect()
+                waited.or(self.last_launched).into_iter().collect()
             }
             CallKind::LetStreamWait => Vec::new(),
             CallKind::Other => {
@@ -237,13 +242,6 @@ impl Lane<'_> {
                 copies.collect()
             }
         }
-    }
-
-    /// The last activity that the thread has launched so far.
-    fn last_launched(&self, before: u32) -> Option<u32> {
-        let thread = self.recording.calls[before as usize].thread;
-        let calls = (0..before).rev().filter(|&call| self.recording.calls[call as usize].thread == thread);
-        calls.take(64).find_map(|call| self.launches.of_call(call).last().copied())
     }
 
     /// Host time up to a moment, by what the thread was in.
@@ -277,9 +275,9 @@ struct Classes {
 }
 
 impl Classes {
-    fn of(recording: &Recording, thread: u32) -> Self {
+    fn of(recording: &Recording, events: &[u32]) -> Self {
         let (mut operators, mut loader) = (Intervals::default(), Intervals::default());
-        for event in recording.operators.iter().filter(|event| event.thread == thread) {
+        for event in events.iter().map(|&event| &recording.operators[event as usize]) {
             let name = name(recording, event);
             if name.starts_with(LOADER) {
                 loader.add(event.begin, event.end);

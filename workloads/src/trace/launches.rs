@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::lanes::{ActivityRef, Findings};
-use super::recording::{HostEvent, Recording};
+use super::recording::{HostEvent, RecordedWait, Recording};
 
 /// Calls and activities of a recording, each by the other.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(super) struct Launches {
     launched: BTreeMap<u32, Vec<u32>>,
     /// By correlation, the call.
     by_correlation: BTreeMap<u64, u32>,
+    /// By correlation of the call, a recorded wait: index into [`Recording::waits`].
+    waits: BTreeMap<u64, u32>,
 }
 
 impl Launches {
@@ -59,7 +61,8 @@ impl Launches {
             }
         }
         let (streams, by_stream) = numbers.into_iter().unzip();
-        Self { streams, by_stream, places, calls, launched, by_correlation }
+        let waits = recording.waits.iter().zip(0..).map(|(wait, number)| (wait.correlation, number));
+        Self { streams, by_stream, places, calls, launched, by_correlation, waits: waits.collect() }
     }
 
     /// The call that launched an activity.
@@ -75,6 +78,16 @@ impl Launches {
     /// The call with a correlation.
     pub(super) fn correlated(&self, correlation: u64) -> Option<u32> {
         self.by_correlation.get(&correlation).copied()
+    }
+
+    /// The recorded wait of a call.
+    pub(super) fn recorded_wait<'a>(
+        &self,
+        recording: &'a Recording,
+        call: &HostEvent,
+    ) -> Option<&'a RecordedWait> {
+        let number = self.waits.get(&call.correlation?)?;
+        Some(&recording.waits[*number as usize])
     }
 
     /// The last activity of a stream that was launched before a moment and had ended by another

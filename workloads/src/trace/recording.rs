@@ -186,6 +186,15 @@ impl Recording {
         self.activities.sort_by_key(|event| (event.begin, std::cmp::Reverse(event.end)));
     }
 
+    /// Positions of host events by thread.
+    pub(super) fn by_thread(&self, events: &[HostEvent]) -> Vec<Vec<u32>> {
+        let mut threads = vec![Vec::new(); self.threads.len()];
+        for (event, position) in events.iter().zip(0..) {
+            threads[event.thread as usize].push(position);
+        }
+        threads
+    }
+
     /// Begin of the first event (ns).
     pub fn begin(&self) -> Option<i64> {
         let host = self.operators.first().into_iter().chain(self.calls.first()).map(|event| event.begin);

@@ -26,8 +26,6 @@ pub(super) fn add(
     findings: &mut Findings,
 ) {
     let mut earliest = earliest(recording, launches, constants);
-    let recorded: BTreeMap<u64, &RecordedWait> =
-        recording.waits.iter().map(|wait| (wait.correlation, wait)).collect();
     let mut next: BTreeMap<u32, u32> = BTreeMap::new();
     // From the last call to the first: what each thread launches next.
     let mut waits = Vec::new();
@@ -42,7 +40,7 @@ pub(super) fn add(
     let mut awaited: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     for (call, waiting) in waits.into_iter().rev() {
         let event = &recording.calls[call as usize];
-        let known = event.correlation.and_then(|it| recorded.get(&it));
+        let known = launches.recorded_wait(recording, event);
         let waiting = match known.and_then(|wait| wait.waiting) {
             Some(stream) => first_after(recording, launches, stream, event.begin),
             None => waiting,
