@@ -146,10 +146,14 @@ impl<'a> Comparison<'a> {
         }
     }
 
+    /// All runs, point by point.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &'a RunSummary> {
+        self.points.iter().flat_map(|point| &point.runs).copied()
+    }
+
     /// The names of the variants, in order of first appearance.
     pub(crate) fn variants(&self) -> Vec<&'a str> {
-        let runs = self.points.iter().flat_map(|point| &point.runs);
-        runs.map(|run| run.variant.as_str()).collect::<IndexSet<_>>().into_iter().collect()
+        self.runs().map(|run| run.variant.as_str()).collect::<IndexSet<_>>().into_iter().collect()
     }
 
     /// Contender of a run: its variant, or its setting if there is one variant.
@@ -161,7 +165,7 @@ impl<'a> Comparison<'a> {
     /// The contenders with all their runs, in order of first appearance.
     pub(crate) fn contenders(&self) -> IndexMap<String, Vec<&'a RunSummary>> {
         let mut contenders: IndexMap<String, Vec<&'a RunSummary>> = IndexMap::new();
-        for run in self.points.iter().flat_map(|point| &point.runs) {
+        for run in self.runs() {
             contenders.entry(self.contender(run)).or_default().push(run);
         }
         contenders

@@ -5,13 +5,17 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 
+#[path = "../tests/integration/plain_timers.rs"]
+mod plain_timers;
+
 use std::hint::black_box;
 use std::time::Instant;
 
 use sim_core::queue::finish::FinishTree;
-use sim_core::queue::plain::PlainTimers;
 use sim_core::queue::timers::Timers;
 use sim_core::time::Time;
+
+use plain_timers::PlainTimers;
 
 /// Steps per measurement.
 const STEPS: usize = 4_000_000;

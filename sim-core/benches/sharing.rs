@@ -7,6 +7,10 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 
+#[path = "../tests/integration/sharing/reference.rs"]
+#[expect(dead_code, reason = "tests verify rates, the bench only takes them")]
+mod reference;
+
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -16,9 +20,10 @@ use sim_core::fixed::{RATE_BITS, Rate};
 use sim_core::id::{CauseId, FluidId};
 use sim_core::platform::{Demand, Platform};
 use sim_core::queue::finish::FinishTree;
-use sim_core::sharing::reference::{self, Activity};
 use sim_core::sharing::{FlowId, Network};
 use sim_core::time::Time;
+
+use reference::Activity;
 
 const HOSTS_PER_LEAF: u32 = 8;
 

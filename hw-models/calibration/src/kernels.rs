@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::fmt;
 
+use super::hardware::rounded;
 use super::split;
 use hw_models::errors::{Errors, huber};
 use hw_models::kernels::{
@@ -169,19 +170,17 @@ fn fit_gemm(
     let small = gemms().any(|gemm| gemm.tiles([128, 128]) < u64::from(model.facts.sms));
     let (input, weight) = (shows(Layout::InputGradient), shows(Layout::WeightGradient));
     let misaligned = gemms().any(|gemm| !gemm.aligned());
-    let of_layout =
-        |fitted: bool, known: f64| if fitted { Searched::to(1.0, 1.5) } else { Searched::kept(known) };
     let starts = [(0.9, 0.2), (0.6, 0.5)].map(|(e_max, exponent)| {
         vec![
             Searched::to(e_max, 1.0),
-            if small { Searched::to(exponent, SQUARE_ROOT) } else { Searched::kept(p.exponent) },
+            Searched::to(exponent, SQUARE_ROOT).where_told(small, p.exponent),
             Searched::to(50.0, 1024.0),
             Searched::to(5.0, 200.0),
-            of_layout(input && shows(Layout::Forward), p.input_gradient),
-            of_layout(weight, p.weight_gradient),
-            if misaligned { Searched::to(0.8, 1.0) } else { Searched::kept(p.misaligned) },
+            Searched::to(1.0, 1.5).where_told(input && shows(Layout::Forward), p.input_gradient),
+            Searched::to(1.0, 1.5).where_told(weight, p.weight_gradient),
+            Searched::to(0.8, 1.0).where_told(misaligned, p.misaligned),
             Searched::to(0.85 * e_max, 1.0),
-            if samples.len() < MANY { Searched::kept(p.serial) } else { Searched::to(0.2, 1.0) },
+            Searched::to(0.2, 1.0).where_told(samples.len() >= MANY, p.serial),
         ]
     });
     search(model, samples, &starts, |model, x| {
@@ -200,13 +199,11 @@ fn fit_grouped(
     shows: impl Fn(Layout) -> bool,
 ) -> Result<KernelModel, KernelError> {
     let p = model.parameters.grouped.clone();
-    let of_layout =
-        |layout, known: f64| if shows(layout) { Searched::to(0.9, 1.5) } else { Searched::kept(known) };
     let start = vec![
-        of_layout(Layout::Forward, p.forward),
-        of_layout(Layout::InputGradient, p.input_gradient),
-        of_layout(Layout::WeightGradient, p.weight_gradient),
-        if samples.len() < MANY { Searched::kept(p.issue_us) } else { Searched::to(5.0, 50.0) },
+        Searched::to(0.9, 1.5).where_told(shows(Layout::Forward), p.forward),
+        Searched::to(0.9, 1.5).where_told(shows(Layout::InputGradient), p.input_gradient),
+        Searched::to(0.9, 1.5).where_told(shows(Layout::WeightGradient), p.weight_gradient),
+        Searched::to(5.0, 50.0).where_told(samples.len() >= MANY, p.issue_us),
     ];
     search(model, samples, &[start], |model, x| {
         let grouped = &mut model.parameters.grouped;
@@ -224,14 +221,13 @@ fn fit_convolution(
     let shows = |pass| {
         samples.iter().any(|sample| matches!(sample.shape, KernelShape::Convolution(c) if c.pass == pass))
     };
-    let of_pass = |pass, known: f64| if shows(pass) { Searched::to(0.9, 3.0) } else { Searched::kept(known) };
     let start = vec![
         Searched::to(0.6, 1.0),
         Searched::to(0.6, 1.0),
         Searched::to(0.2, SQUARE_ROOT),
         Searched::to(20.0, 1024.0),
-        of_pass(ConvolutionPass::InputGradient, p.input_gradient),
-        of_pass(ConvolutionPass::WeightGradient, p.weight_gradient),
+        Searched::to(0.9, 3.0).where_told(shows(ConvolutionPass::InputGradient), p.input_gradient),
+        Searched::to(0.9, 3.0).where_told(shows(ConvolutionPass::WeightGradient), p.weight_gradient),
         Searched::to(20.0, 500.0),
         Searched::to(20.0, 500.0),
     ];
@@ -251,16 +247,13 @@ fn fit_attention(model: &KernelModel, samples: &[Sample], pass: Pass) -> Result<
             .iter()
             .any(|sample| matches!(sample.shape, KernelShape::Attention(shape) if is(shape.head_dim)))
     };
+    let tells_narrow = pass == Pass::Forward && shows(|width| width < WIDE);
     let narrow = model.parameters.attention.head_dim_64;
     let start = vec![
         Searched::to(0.6, 1.0),
         Searched::to(0.5, 1.0),
-        if shows(|width| width > WIDE) { Searched::to(0.9, 1.2) } else { Searched::kept(1.0) },
-        if pass == Pass::Forward && shows(|width| width < WIDE) {
-            Searched::to(0.9, 1.2)
-        } else {
-            Searched::kept(narrow)
-        },
+        Searched::to(0.9, 1.2).where_told(shows(|width| width > WIDE), 1.0),
+        Searched::to(0.9, 1.2).where_told(tells_narrow, narrow),
     ];
     search(model, samples, &[start], |model, x| {
         let attention = &mut model.parameters.attention;
@@ -279,9 +272,9 @@ fn fit_stream(model: &KernelModel, samples: &[Sample], first: Stream) -> Result<
     let looks_up = first.looked_up > 0;
     let profiled = first.class == StreamClass::Optimizer;
     let start = vec![
-        if looks_up { Searched::kept(p.achieved) } else { Searched::to(0.8, 1.0) },
-        if profiled { Searched::kept(p.start_us) } else { Searched::to(5.0, 500.0) },
-        if looks_up { Searched::to(0.5, 32.0) } else { Searched::kept(0.0) },
+        Searched::to(0.8, 1.0).where_told(!looks_up, p.achieved),
+        Searched::to(5.0, 500.0).where_told(!profiled, p.start_us),
+        Searched::to(0.5, 32.0).where_told(looks_up, 0.0),
     ];
     search(model, samples, &[start], |model, x| {
         let mut fitted = p.clone();
@@ -304,8 +297,9 @@ impl Searched {
         Self { from, most: Some(most) }
     }
 
-    const fn kept(value: f64) -> Self {
-        Self { from: value, most: None }
+    /// The same if the samples tell it, or kept as it is known.
+    const fn where_told(self, told: bool, known: f64) -> Self {
+        if told { self } else { Self { from: known, most: None } }
     }
 }
 
@@ -342,7 +336,8 @@ fn search(
         let found = minimise(&once, 0.05, &loss);
         let least = loss(&found);
         if best.as_ref().is_none_or(|(known, _)| least < *known) {
-            best = Some((least, values(&found, as_written)));
+            // As the catalogue has them: what is fitted next then rests on what is written.
+            best = Some((least, values(&found, rounded)));
         }
     }
     let mut model = model.clone();
@@ -350,9 +345,4 @@ fn search(
         set(&mut model, &found);
     }
     Ok(model)
-}
-
-/// To four significant digits, as the catalogue has them: what is fitted next then rests on what is written.
-fn as_written(value: f64) -> f64 {
-    format!("{value:.3e}").parse().unwrap_or(value)
 }

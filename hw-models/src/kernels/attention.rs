@@ -17,7 +17,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::rows::Blocks;
-use super::{Dtype, KernelClass, KernelCost, KernelError, KernelModel, StreamClass, picoseconds};
+use super::{Dtype, KernelClass, KernelCost, KernelError, KernelModel, StreamClass};
 
 /// Flash attention over `batch` sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -80,14 +80,7 @@ impl KernelModel {
             serial: 0.0,
             seconds: move |sms: u32| walk.steps(sms, tail) * step,
         };
-        Ok(KernelCost {
-            fixed: picoseconds(parameters.start_us * 1e-6),
-            bytes: blocks.bytes,
-            flops: shape.flops(),
-            sms_wanted: blocks.sms_wanted(self),
-            rows: blocks.rows(self),
-            class: KernelClass::Attention(shape.pass),
-        })
+        Ok(blocks.cost(self, parameters.start_us, shape.flops(), KernelClass::Attention(shape.pass)))
     }
 }
 

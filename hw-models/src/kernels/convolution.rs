@@ -18,7 +18,6 @@ use serde::{Deserialize, Serialize};
 use super::rows::Blocks;
 use super::{
     ConvolutionParameters, Dtype, KernelClass, KernelCost, KernelError, KernelModel, Shape, StreamClass,
-    picoseconds,
 };
 
 /// A convolution over `batch` images.
@@ -139,27 +138,13 @@ impl KernelModel {
                 },
             }
         };
-        let duration = |tile, split| {
-            let blocks = blocks(tile, split);
-            blocks.bytes as f64 / blocks.speed(self, blocks.sms_wanted(self))
-        };
         let deepest = (algorithm.k / 256).max(1);
         let candidates = TILES.into_iter().flat_map(|tile| {
             algorithm.splits.iter().take_while(|&&split| split <= deepest).map(move |&split| (tile, split))
         });
-        let (tile, split) = candidates
-            .map(|(tile, split)| (duration(tile, split), (tile, split)))
-            .min_by(|a, b| a.0.total_cmp(&b.0))
-            .map_or(([128, 128], 1), |(_, best)| best);
-        let best = blocks(tile, split);
-        KernelCost {
-            fixed: picoseconds(algorithm.start_us * 1e-6),
-            bytes: best.bytes,
-            flops: shape.flops(),
-            sms_wanted: best.sms_wanted(self),
-            rows: best.rows(self),
-            class: KernelClass::Convolution(shape.dtype),
-        }
+        let best = Blocks::fastest(self, candidates.map(|(tile, split)| blocks(tile, split)))
+            .unwrap_or_else(|| blocks([128, 128], 1));
+        best.cost(self, algorithm.start_us, shape.flops(), KernelClass::Convolution(shape.dtype))
     }
 }
 

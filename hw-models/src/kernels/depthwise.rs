@@ -10,9 +10,7 @@
 //! on V100 and A100, so the loads allow a quarter of the fp32 peak; elsewhere that is an estimate.
 
 use super::rows::Blocks;
-use super::{
-    Convolution, Dtype, KernelClass, KernelCost, KernelError, KernelModel, StreamClass, picoseconds,
-};
+use super::{Convolution, Dtype, KernelClass, KernelCost, KernelError, KernelModel, StreamClass};
 
 /// Share of the fp32 peak that a pair of loads for each multiply-add leaves.
 const LOADED: f64 = 32.0 / 2.0 / 64.0;
@@ -37,13 +35,7 @@ impl KernelModel {
             serial: 0.0,
             seconds: |sms| flops / (rate * f64::from(sms)),
         };
-        Ok(KernelCost {
-            fixed: picoseconds(parameters.start_us * 1e-6),
-            bytes: blocks.bytes,
-            flops,
-            sms_wanted: blocks.sms_wanted(self),
-            rows: blocks.rows(self),
-            class: KernelClass::Stream(StreamClass::Elementwise),
-        })
+        let class = KernelClass::Stream(StreamClass::Elementwise);
+        Ok(blocks.cost(self, parameters.start_us, flops, class))
     }
 }

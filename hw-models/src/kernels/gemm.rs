@@ -33,9 +33,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::rows::Blocks;
-use super::{
-    Dtype, GemmParameters, KernelClass, KernelCost, KernelError, KernelModel, Shape, StreamClass, picoseconds,
-};
+use super::{Dtype, GemmParameters, KernelClass, KernelCost, KernelError, KernelModel, Shape, StreamClass};
 
 /// `batch` products of `m x k` with `k x n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -131,26 +129,13 @@ impl KernelModel {
                 },
             }
         };
-        let duration = |tile, split| {
-            let blocks = blocks(tile, split);
-            blocks.bytes as f64 / blocks.speed(self, blocks.sms_wanted(self))
-        };
         let tiles = if parameters.tiles.is_empty() { &self.parameters.tiles } else { &parameters.tiles };
-        let (tile, split) = tiles
+        let candidates = tiles
             .iter()
-            .flat_map(|&tile| self.splits(shape, tile, parameters).map(move |split| (tile, split)))
-            .map(|(tile, split)| (duration(tile, split), (tile, split)))
-            .min_by(|a, b| a.0.total_cmp(&b.0))
-            .map_or(([128, 128], 1), |(_, best)| best);
-        let best = blocks(tile, split);
-        Ok(KernelCost {
-            fixed: picoseconds(parameters.start_us * 1e-6),
-            bytes: best.bytes,
-            flops: shape.flops(),
-            sms_wanted: best.sms_wanted(self),
-            rows: best.rows(self),
-            class,
-        })
+            .flat_map(|&tile| self.splits(shape, tile, parameters).map(move |split| (tile, split)));
+        let best = Blocks::fastest(self, candidates.map(|(tile, split)| blocks(tile, split)))
+            .unwrap_or_else(|| blocks([128, 128], 1));
+        Ok(best.cost(self, parameters.start_us, shape.flops(), class))
     }
 
     /// Splits that make sense: at least 256 of the contraction is left to each part.

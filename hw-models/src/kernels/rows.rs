@@ -1,6 +1,6 @@
 //! Speed over SMs: the rows that the engine reads as a cap table.
 
-use super::KernelModel;
+use super::{KernelClass, KernelCost, KernelModel, picoseconds};
 
 /// Speed of a kernel with at least so many SMs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,13 +30,33 @@ pub(super) struct Blocks<F> {
 }
 
 impl<F: Fn(u32) -> f64> Blocks<F> {
+    /// The fastest of several on all the SMs that they want, the first of equals.
+    pub(super) fn fastest(model: &KernelModel, all: impl Iterator<Item = Self>) -> Option<Self> {
+        let timed =
+            all.map(|blocks| (blocks.bytes as f64 / blocks.speed(model, blocks.sms_wanted(model)), blocks));
+        timed.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, fastest)| fastest)
+    }
+
+    /// Cost of a kernel of these blocks, with the time that it takes to start (us).
+    pub(super) fn cost(
+        &self,
+        model: &KernelModel,
+        start_us: f64,
+        flops: f64,
+        class: KernelClass,
+    ) -> KernelCost {
+        let (fixed, sms_wanted, rows) =
+            (picoseconds(start_us * 1e-6), self.sms_wanted(model), self.rows(model));
+        KernelCost { fixed, bytes: self.bytes, flops, sms_wanted, rows, class }
+    }
+
     /// The most SMs these blocks can use.
-    pub(super) fn sms_wanted(&self, model: &KernelModel) -> u32 {
+    fn sms_wanted(&self, model: &KernelModel) -> u32 {
         u32::try_from(self.count).unwrap_or(u32::MAX).clamp(1, model.facts.sms.max(1))
     }
 
     /// Speed with `sms` SMs: the slower of compute and memory, less what they do not do at once.
-    pub(super) fn speed(&self, model: &KernelModel, sms: u32) -> f64 {
+    fn speed(&self, model: &KernelModel, sms: u32) -> f64 {
         let bytes = self.bytes as f64;
         let (compute, memory) = ((self.seconds)(sms), bytes / model.bandwidth(self.achieved, sms));
         bytes / (compute.max(memory) + self.serial * compute.min(memory))
@@ -44,7 +64,7 @@ impl<F: Fn(u32) -> f64> Blocks<F> {
 
     /// At most twelve rows. The levels are what is left of the SMs beside the numbers of channels that collectives hold
     /// (2 to 48), and a few fractions; each is lowered to the fewest SMs that are as fast in as many waves.
-    pub(super) fn rows(&self, model: &KernelModel) -> Vec<SpeedRow> {
+    fn rows(&self, model: &KernelModel) -> Vec<SpeedRow> {
         let all = self.sms_wanted(model);
         let beside_channels = [0, 2, 4, 8, 16, 24, 32, 48].map(|held| model.facts.sms.saturating_sub(held));
         let fractions = [all / 2, all / 4, all / 8, 1];

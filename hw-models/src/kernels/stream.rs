@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::rows::Blocks;
-use super::{KernelClass, KernelCost, KernelError, KernelModel, Shape, StreamParameters, picoseconds};
+use super::{KernelClass, KernelCost, KernelError, KernelModel, Shape, StreamParameters};
 
 /// A pass over memory. A fused chain of operators is one pass over its distinct inputs and outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,14 +84,7 @@ impl KernelModel {
                 self.cache_seconds(cached, sms).max(self.index_seconds(shape, parameters, sms) - memory)
             },
         };
-        let cost = KernelCost {
-            fixed: picoseconds(parameters.start_us * 1e-6),
-            bytes,
-            flops: 0.0,
-            sms_wanted: blocks.sms_wanted(self),
-            rows: blocks.rows(self),
-            class: KernelClass::Stream(shape.class),
-        };
+        let cost = blocks.cost(self, parameters.start_us, 0.0, KernelClass::Stream(shape.class));
         Ok(match shape.among_measured() {
             Some(among) => self.corrected(cost, 0.0, || among),
             None => cost,

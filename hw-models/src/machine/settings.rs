@@ -215,7 +215,8 @@ pub struct Degrade {
 }
 
 /// The two ends of a link, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline, description = "")]
 pub struct Ends(pub [String; 2]);
 
 impl<'de> Deserialize<'de> for Ends {
@@ -227,20 +228,6 @@ impl<'de> Deserialize<'de> for Ends {
                 "must name two parts, not {count}\nwrite for example `[gpu0, cpu0]`"
             ))
         })
-    }
-}
-
-impl JsonSchema for Ends {
-    fn schema_name() -> Cow<'static, str> {
-        "Ends".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        schemars::json_schema!({ "type": "array", "items": { "type": "string" }, "minItems": 2, "maxItems": 2 })
     }
 }
 

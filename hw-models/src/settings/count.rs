@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error};
-use serde::ser::{Serialize, Serializer};
 
 use super::written::{self, Scalar, Written};
 
 /// A whole number from `MIN` to `MAX`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
 pub struct Count<const MIN: u64, const MAX: u64>(u64);
 
 impl<const MIN: u64, const MAX: u64> Count<MIN, MAX> {
@@ -30,12 +31,6 @@ impl<const MIN: u64, const MAX: u64> Count<MIN, MAX> {
     /// The number, if it is within the limits.
     pub fn new(number: u64) -> Option<Self> {
         (MIN..=MAX).contains(&number).then_some(Self(number))
-    }
-}
-
-impl<const MIN: u64, const MAX: u64> Serialize for Count<MIN, MAX> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(self.0)
     }
 }
 

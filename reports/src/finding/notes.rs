@@ -18,37 +18,31 @@ pub(crate) fn rests_on(run: &RunSummary) -> Option<String> {
 
 /// Names runs whose step time is a mean over different steps. `None`: all settled.
 pub(crate) fn unsteady(all: &Comparison<'_>) -> Option<String> {
-    let runs = all.points.iter().flat_map(|point| &point.runs).filter(|run| run.steady == Some(false));
-    let names: Vec<String> = runs.map(|run| all.naming.run(run)).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "Successive steps of {} did not take equally long: the step time is a mean over them",
-            list(&names, NAMED)
-        )
-    })
+    let names = named(all, |run| run.steady == Some(false))?;
+    Some(format!("Successive steps of {names} did not take equally long: the step time is a mean over them"))
 }
 
 /// Names runs whose bandwidth shares did not converge. `None`: all did.
 pub(crate) fn approximate(all: &Comparison<'_>) -> Option<String> {
-    let runs = all.points.iter().flat_map(|point| &point.runs);
-    let names: Vec<String> =
-        runs.filter(|run| run.unsettled.is_some()).map(|run| all.naming.run(run)).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "Bandwidth shares did not converge in {}: the times of some concurrent transfers are approximate",
-            list(&names, NAMED)
-        )
-    })
+    let names = named(all, |run| run.unsettled.is_some())?;
+    Some(format!(
+        "Bandwidth shares did not converge in {names}: the times of some concurrent transfers are approximate"
+    ))
+}
+
+/// Names the runs of which something is true. `None`: of none.
+fn named(all: &Comparison<'_>, is_so: impl Fn(&RunSummary) -> bool) -> Option<String> {
+    let names: Vec<String> = all.runs().filter(|run| is_so(run)).map(|run| all.naming.run(run)).collect();
+    (!names.is_empty()).then(|| list(&names, NAMED))
 }
 
 /// Notes that runs carry, each once, with the runs that it is about unless these are all.
 pub(crate) fn notes(all: &Comparison<'_>) -> Vec<String> {
-    let runs = || all.points.iter().flat_map(|point| &point.runs);
     let mut groups: IndexMap<&str, Vec<String>> = IndexMap::new();
-    for (note, run) in runs().flat_map(|run| run.notes.iter().map(move |note| (note, run))) {
+    for (note, run) in all.runs().flat_map(|run| run.notes.iter().map(move |note| (note, run))) {
         groups.entry(note).or_default().push(all.naming.run(run));
     }
-    let count = runs().count();
+    let count = all.runs().count();
     let worded = |(note, names): (&str, Vec<String>)| match names.len() == count {
         true => note.to_owned(),
         false => format!("{}: {note}", list(&names, NAMED)),
@@ -58,12 +52,11 @@ pub(crate) fn notes(all: &Comparison<'_>) -> Vec<String> {
 
 /// Names GPUs without a rank. `None`: all runs use all GPUs.
 pub(crate) fn idle(all: &Comparison<'_>) -> Option<String> {
-    let runs = || all.points.iter().flat_map(|point| &point.runs);
     let mut groups: IndexMap<&IdleGpus, Vec<String>> = IndexMap::new();
-    for (idle, name) in runs().filter_map(|run| Some((run.idle_gpus.as_ref()?, all.naming.run(run)))) {
+    for (idle, name) in all.runs().filter_map(|run| Some((run.idle_gpus.as_ref()?, all.naming.run(run)))) {
         groups.entry(idle).or_default().push(name);
     }
-    let everywhere = groups.len() == 1 && groups[0].len() == runs().count();
+    let everywhere = groups.len() == 1 && groups[0].len() == all.runs().count();
     let told = |(IdleGpus { count, first, last }, names): (&&IdleGpus, &Vec<String>)| {
         let gpus = match count {
             1 => format!("1 GPU is idle, {first}"),
@@ -77,17 +70,19 @@ pub(crate) fn idle(all: &Comparison<'_>) -> Option<String> {
 /// Which variants are said to fit without the allocator's verdict, by the reason, as a sentence; `None`: it judged all. They are ranked
 /// with the others. Segments had 2.8 to 9.3 % more than tensors when measured (`simumax-memory`), 0.3 to 3.6 % in replays.
 pub(crate) fn without_allocator(all: &Comparison<'_>) -> Option<String> {
-    let runs = || all.points.iter().flat_map(|point| &point.runs);
     let mut groups: IndexMap<&str, IndexSet<&str>> = IndexMap::new();
-    for (reason, run) in runs().filter_map(|run| Some((run.fits_without_allocator()?, run))) {
+    for (reason, run) in all.runs().filter_map(|run| Some((run.fits_without_allocator()?, run))) {
         groups.entry(reason).or_default().insert(&run.variant);
     }
     let told = |(reason, names): (&&str, &IndexSet<&str>)| {
         format!("{} ({reason})", list(&names.iter().collect::<Vec<_>>(), NAMED))
     };
     let groups_told = groups.iter().map(told).collect::<Vec<_>>().join("; ");
-    let counted =
-        if runs().any(|run| run.is_judged_by_allocator()) { "; for the other variants they are" } else { "" };
+    let counted = if all.runs().any(RunSummary::is_judged_by_allocator) {
+        "; for the other variants they are"
+    } else {
+        ""
+    };
     (!groups.is_empty()).then(|| {
         format!(
             "Memory is judged without the allocator for {groups_told}: fragments, typically 1 to 9 %, are not counted{counted}"
@@ -98,8 +93,7 @@ pub(crate) fn without_allocator(all: &Comparison<'_>) -> Option<String> {
 /// Which variants fit only as their allocator waits for the GPU and returns what is free (`cudaMalloc` retries of PyTorch), as a
 /// sentence; `None`: none does.
 pub(crate) fn retrying(all: &Comparison<'_>) -> Option<String> {
-    let runs = all.points.iter().flat_map(|point| &point.runs);
-    let retrying = runs.filter(|run| run.allocator.iter().any(|stage| stage.retries > 0));
+    let retrying = all.runs().filter(|run| run.allocator.iter().any(|stage| stage.retries > 0));
     let names: IndexSet<&String> = retrying.map(|run| &run.variant).collect();
     (!names.is_empty()).then(|| {
         format!(

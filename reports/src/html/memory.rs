@@ -154,8 +154,7 @@ pub(super) fn trade_off(page: &Page<'_>) -> Result<Markup, PlotError> {
     };
     // Variants have curves where points differ in what is trained at a time. Without, the runs that
     // no other beats are joined, which do the same work: those of one case.
-    let models: BTreeSet<String> =
-        page.points().iter().flat_map(|point| &point.runs).map(|run| model(page, run)).collect();
+    let models: BTreeSet<String> = page.comparison.runs().map(|run| model(page, run)).collect();
     let curves = of_activations && models.len() < page.points().len();
     let one_case = page.case.as_ref().filter(|_| !curves);
     let dots: Vec<_> = page

@@ -16,10 +16,10 @@ pub struct SwapPlan {
     /// What they have in the part of a step that was planned: a micro-batch, or all of a pipeline.
     pub away_bytes: u64,
     /// Tensors that the backward pass produces again instead; absent where none is.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub again: u32,
     /// What one micro-batch has of them.
-    #[serde(default, skip_serializing_if = "is_nothing")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub again_bytes: u64,
     /// What is beyond the GPU's memory at the peak, and must leave.
     pub must_leave_bytes: u64,
@@ -54,14 +54,8 @@ impl SwapPlan {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-const fn is_none(count: &u32) -> bool {
-    *count == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-const fn is_nothing(bytes: &u64) -> bool {
-    *bytes == 0
+fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
+    *count == T::default()
 }
 
 #[cfg(test)]

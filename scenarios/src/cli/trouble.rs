@@ -12,19 +12,25 @@ use super::printer::Printer;
 use super::{Exit, Format, bug};
 
 /// Why a verb ended early.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
     /// A scenario is wrong.
-    Scenario(Failure),
+    #[error("{0}")]
+    Scenario(#[from] Failure),
     /// A scenario is right and still was not run.
-    Refusal(Refusal),
+    #[error("{0}")]
+    Refusal(#[from] Refusal),
     /// Tables of measurements are wrong.
+    #[error("{}", .0.iter().map(TableError::to_string).collect::<Vec<_>>().join("\n"))]
     Tables(Vec<TableError>),
     /// Anything else that whoever called foretrain can mend.
+    #[error("{0}")]
     Mistake(String),
     /// No device can be measured: it is not there, or this build measures none.
+    #[error("{0}")]
     NoDevice(String),
     /// Standard output takes no more.
+    #[error("{0}")]
     Output(io::Error),
 }
 
@@ -37,7 +43,7 @@ struct Problems<'a> {
 
 #[derive(Serialize)]
 struct Entry<'a> {
-    message: &'a str,
+    message: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     places: Vec<Place<'a>>,
     help: Option<&'a str>,
@@ -72,15 +78,15 @@ impl Trouble {
                 Exit::BadInput
             }
             Trouble::Refusal(Refusal::Broken { .. }) => {
-                bug::report(&self.text());
+                bug::report(&self.to_string());
                 Exit::Bug
             }
             Trouble::Refusal(_) | Trouble::Mistake(_) => {
-                printer.complain(&self.text());
+                printer.complain(&self.to_string());
                 Exit::BadInput
             }
             Trouble::NoDevice(_) => {
-                printer.complain(&self.text());
+                printer.complain(&self.to_string());
                 Exit::NoDevice
             }
         };
@@ -93,45 +99,16 @@ impl Trouble {
         exit
     }
 
-    fn text(&self) -> String {
-        match self {
-            Trouble::Scenario(failure) => failure.to_string(),
-            Trouble::Refusal(refusal) => refusal.to_string(),
-            Trouble::Tables(errors) => {
-                errors.iter().map(TableError::to_string).collect::<Vec<_>>().join("\n")
-            }
-            Trouble::Mistake(message) | Trouble::NoDevice(message) => message.clone(),
-            Trouble::Output(error) => error.to_string(),
-        }
-    }
-
     /// All problems with their places, as one JSON document.
     fn json(&self) -> String {
-        let text = self.text();
-        let told: Vec<String> = match self {
-            Trouble::Tables(errors) => errors.iter().map(ToString::to_string).collect(),
-            _ => Vec::new(),
-        };
         let problems = match self {
             Trouble::Scenario(failure) => {
                 failure.problems.iter().map(|problem| entry(problem, &failure.sources)).collect()
             }
-            Trouble::Tables(errors) => errors.iter().zip(&told).map(entry_of_table).collect(),
-            _ => vec![Entry { message: &text, places: Vec::new(), help: None }],
+            Trouble::Tables(errors) => errors.iter().map(entry_of_table).collect(),
+            _ => vec![Entry { message: self.to_string(), places: Vec::new(), help: None }],
         };
         json(&Problems { schema_version: SCHEMA_VERSION, problems })
-    }
-}
-
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Self {
-        Self::Scenario(failure)
-    }
-}
-
-impl From<Refusal> for Trouble {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refusal(refusal)
     }
 }
 
@@ -142,17 +119,17 @@ fn entry<'a>(problem: &'a Problem, sources: &Sources) -> Entry<'a> {
         Place { file, line: mark.line, column: mark.column, label }
     };
     Entry {
-        message: &problem.message,
+        message: problem.message.clone(),
         places: problem.notes.iter().map(|note| place(note.mark, &note.label)).collect(),
         help: problem.help.as_deref(),
     }
 }
 
-fn entry_of_table<'a>((error, message): (&'a TableError, &'a String)) -> Entry<'a> {
+fn entry_of_table(error: &TableError) -> Entry<'static> {
     let TableError { file, line, at, .. } = error;
     let count = |at: u64| u32::try_from(at).unwrap_or(u32::MAX);
     let place = Place { file: file.clone(), line: count(*line), column: count(at.unwrap_or(1)), label: "" };
-    Entry { message, places: vec![place], help: None }
+    Entry { message: error.to_string(), places: vec![place], help: None }
 }
 
 /// A document for programs, indented and with a final line break.

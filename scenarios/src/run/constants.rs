@@ -7,9 +7,8 @@ use hw_models::machine::Machine;
 use hw_models::provenance::Provenance;
 use reports::summary::{Calibrated, ConstantOrigin};
 
-use super::headline::word;
 use crate::plans;
-use crate::schema::{Attention, Scenario};
+use crate::schema::{Attention, Scenario, word};
 
 /// Constants of the machine's parts and links, then of the kernels of its GPU; none for a scenario without machine.
 pub(super) fn constants(scenario: &Scenario) -> Vec<ConstantOrigin> {

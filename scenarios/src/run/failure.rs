@@ -22,13 +22,14 @@ const WAITING_MAX: usize = 8;
 
 /// A run whose sizes do not multiply, or whose techniques do not go together.
 pub(super) fn infeasible(reason: String) -> RunSummary {
-    failed(RunSummary::default(), Failure { message: reason, ..empty(FailureKind::Infeasible) })
+    unbuilt(Failure { message: reason, ..empty(FailureKind::Infeasible) })
 }
 
 /// A run that cannot hold a single micro-batch: nothing needs to be simulated.
 pub(super) fn too_small(shortfalls: &[Shortfall]) -> RunSummary {
-    let run = RunSummary::default();
-    let Some(worst) = shortfalls.iter().max_by_key(|s| s.needed - s.capacity) else { return run };
+    let Some(worst) = shortfalls.iter().max_by_key(|s| s.needed - s.capacity) else {
+        return RunSummary::default();
+    };
     let message = format!(
         "stage {} needs {} for one micro-batch alone, and {}",
         worst.stage,
@@ -38,22 +39,19 @@ pub(super) fn too_small(shortfalls: &[Shortfall]) -> RunSummary {
             stages => format!("{stages} stages cannot hold theirs"),
         }
     );
-    failed(
-        run,
-        Failure {
-            message,
-            time_s: Some(0.0),
-            stream: Some(Words::stage(worst.stage as usize)),
-            operation: Some(format!("{} of micro-batch 0", worst.block)),
-            store: Some(format!("memory of stage {}", worst.stage)),
-            requested_kind: Some(worst.requested.to_owned()),
-            requested_bytes: Some(worst.needed - worst.persistent),
-            holders_bytes: held(&worst.holders),
-            short_bytes: Some(worst.needed - worst.capacity),
-            capacity_bytes: Some(worst.capacity),
-            ..empty(FailureKind::OutOfMemory)
-        },
-    )
+    unbuilt(Failure {
+        message,
+        time_s: Some(0.0),
+        stream: Some(Words::stage(worst.stage as usize)),
+        operation: Some(format!("{} of micro-batch 0", worst.block)),
+        store: Some(format!("memory of stage {}", worst.stage)),
+        requested_kind: Some(worst.requested.to_owned()),
+        requested_bytes: Some(worst.needed - worst.persistent),
+        holders_bytes: held(&worst.holders),
+        short_bytes: Some(worst.needed - worst.capacity),
+        capacity_bytes: Some(worst.capacity),
+        ..empty(FailureKind::OutOfMemory)
+    })
 }
 
 /// Who holds any bytes.
@@ -64,39 +62,38 @@ fn held(holders: &[(&str, u64)]) -> IndexMap<String, u64> {
 
 /// A run whose ranks have too little page-locked memory: nothing needs to be simulated.
 pub(super) fn buffers_too_small(short: &[ShortBuffers]) -> RunSummary {
-    let run = RunSummary::default();
-    let Some(worst) = short.iter().max_by_key(|stage| stage.needed - stage.capacity) else { return run };
+    let Some(worst) = short.iter().max_by_key(|stage| stage.needed - stage.capacity) else {
+        return RunSummary::default();
+    };
     let ShortBuffers { stage, ref moment, needed, capacity } = *worst;
     let message = format!(
         "each rank of stage {stage} is to have {} in page-locked memory of its host, but has {} of it",
         quantity::bytes(needed),
         quantity::bytes(capacity)
     );
-    failed(
-        run,
-        Failure {
-            message,
-            time_s: Some(0.0),
-            stream: Some(Words::stage(stage as usize)),
-            operation: Some(moment.clone()),
-            store: Some(format!("page-locked memory beside stage {stage}")),
-            requested_kind: Some(kind::OFFLOADED.to_owned()),
-            requested_bytes: Some(needed),
-            short_bytes: Some(needed - capacity),
-            capacity_bytes: Some(capacity),
-            remedies: vec![
-                "lock more: `memory: { pinned: { size: ... } }`".to_owned(),
-                "let the rest go to other memory: `memory: { pinned: { when_full: pageable } }`".to_owned(),
-            ],
-            ..empty(FailureKind::OutOfMemory)
-        },
-    )
+    unbuilt(Failure {
+        message,
+        time_s: Some(0.0),
+        stream: Some(Words::stage(stage as usize)),
+        operation: Some(moment.clone()),
+        store: Some(format!("page-locked memory beside stage {stage}")),
+        requested_kind: Some(kind::OFFLOADED.to_owned()),
+        requested_bytes: Some(needed),
+        short_bytes: Some(needed - capacity),
+        capacity_bytes: Some(capacity),
+        remedies: vec![
+            "lock more: `memory: { pinned: { size: ... } }`".to_owned(),
+            "let the rest go to other memory: `memory: { pinned: { when_full: pageable } }`".to_owned(),
+        ],
+        ..empty(FailureKind::OutOfMemory)
+    })
 }
 
 /// A run whose hosts cannot hold what their ranks keep there: nothing needs to be simulated.
 pub(super) fn host_too_small(hosts: &[FullHost]) -> RunSummary {
-    let run = RunSummary::default();
-    let Some(worst) = hosts.iter().max_by_key(|host| host.needed - host.capacity) else { return run };
+    let Some(worst) = hosts.iter().max_by_key(|host| host.needed - host.capacity) else {
+        return RunSummary::default();
+    };
     let message = format!(
         "{} is to hold {} of {} ranks, but has {}",
         worst.memory,
@@ -104,18 +101,15 @@ pub(super) fn host_too_small(hosts: &[FullHost]) -> RunSummary {
         worst.ranks,
         quantity::bytes(worst.capacity)
     );
-    failed(
-        run,
-        Failure {
-            message,
-            time_s: Some(0.0),
-            store: Some(worst.memory.clone()),
-            holders_bytes: held(&worst.holders),
-            short_bytes: Some(worst.needed - worst.capacity),
-            capacity_bytes: Some(worst.capacity),
-            ..empty(FailureKind::OutOfMemory)
-        },
-    )
+    unbuilt(Failure {
+        message,
+        time_s: Some(0.0),
+        store: Some(worst.memory.clone()),
+        holders_bytes: held(&worst.holders),
+        short_bytes: Some(worst.needed - worst.capacity),
+        capacity_bytes: Some(worst.capacity),
+        ..empty(FailureKind::OutOfMemory)
+    })
 }
 
 /// A run that the engine ended.
@@ -226,6 +220,11 @@ fn out_of_memory(built: &Built, words: &Words<'_>, oom: &OutOfMemory) -> Failure
 /// A run with its failure.
 pub(super) fn failed(run: RunSummary, failure: Failure) -> RunSummary {
     RunSummary { fits: false, failure: Some(failure), ..run }
+}
+
+/// A run of which nothing needs to be simulated.
+fn unbuilt(failure: Failure) -> RunSummary {
+    failed(RunSummary::default(), failure)
 }
 
 fn empty(kind: FailureKind) -> Failure {

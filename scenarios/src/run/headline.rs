@@ -7,7 +7,7 @@ use workloads::model::layered::Shape;
 
 use crate::plans;
 use crate::schema::{
-    Bytes, BytesPerParameter, Count, LayerList, Model, ProfiledPipeline, Scenario, Transformer,
+    Bytes, BytesPerParameter, Count, LayerList, Model, ProfiledPipeline, Scenario, Transformer, word,
 };
 
 /// The few numbers a reader wants first; those that a sweep changes are in the table.
@@ -95,11 +95,6 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<Assumption> {
 
 fn assumption(what: &str, value: impl Into<String>, origin: &str) -> Assumption {
     Assumption { what: what.to_owned(), value: value.into(), origin: origin.to_owned() }
-}
-
-/// The word that a file would say.
-pub(super) fn word(value: &impl serde::Serialize) -> String {
-    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 fn of_profile(scenario: &Scenario, pipeline: &ProfiledPipeline) -> Vec<Assumption> {

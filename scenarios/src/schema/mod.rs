@@ -102,3 +102,8 @@ impl Scenario {
         }
     }
 }
+
+/// The word that a file would say.
+pub(crate) fn word(value: &impl Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}

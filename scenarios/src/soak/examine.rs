@@ -1,7 +1,6 @@
 //! Reads, sizes up and runs a scenario, and says what does not hold.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use reports::summary::{FailureKind, RunSummary, Summary};
@@ -11,18 +10,13 @@ use crate::run::{Options, Plan, Unwatched, execute, plan};
 use crate::{Experiment, Failure, load};
 
 /// What must hold and does not.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{property}: {detail}")]
 pub struct Breach {
     /// The property, in a few words that are the same for every case.
     pub property: &'static str,
     /// The run, and the numbers that contradict it.
     pub detail: String,
-}
-
-impl fmt::Display for Breach {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.property, self.detail)
-    }
 }
 
 /// How far a scenario came.
@@ -67,40 +61,35 @@ const CHEAP_RUNS: u64 = 4;
 
 /// Examines a scenario that should be valid: it is run in several ways that must give one result.
 pub fn examine(text: &str) -> Examined {
-    guarded(|breaches| {
-        let experiment = match read(text, &[]) {
-            Ok(experiment) => experiment,
-            Err(failure) => return refused(&failure, breaches),
+    sized(text, |experiment, sized, breaches| {
+        let Some((summary, verdicts)) = run(experiment, sized, breaches) else {
+            return Outcome::Ran(Verdicts::default());
         };
-        let sized = match plan(&experiment, &options(1), &Unwatched) {
-            Ok(sized) => sized,
-            Err(refusal) => return Outcome::NotRun(refusal.to_string()),
-        };
-        let outcome = run(&experiment, &sized, breaches);
-        if let Some((summary, _)) = &outcome {
-            repeat(text, &experiment, summary, breaches);
-        }
-        outcome.map_or(Outcome::Ran(Verdicts::default()), |(_, verdicts)| Outcome::Ran(verdicts))
+        repeat(text, experiment, &summary, breaches);
+        Outcome::Ran(verdicts)
     })
 }
 
 /// Examines a changed library file, which may be refused: it is run if that is cheap, and then once.
 pub fn examine_changed(text: &str) -> Examined {
+    sized(text, |experiment, sized, breaches| {
+        if sized.activities > CHEAP_ACTIVITIES || sized.runs + sized.infeasible > CHEAP_RUNS {
+            return Outcome::NotRun("not cheap".to_owned());
+        }
+        let outcome = run(experiment, sized, breaches);
+        Outcome::Ran(outcome.map_or_else(Verdicts::default, |(_, verdicts)| verdicts))
+    })
+}
+
+/// Reads a scenario, sizes it up and goes on with it, unless it is refused before.
+fn sized(text: &str, go_on: impl FnOnce(&Experiment, &Plan, &mut Vec<Breach>) -> Outcome) -> Examined {
     guarded(|breaches| {
         let experiment = match read(text, &[]) {
             Ok(experiment) => experiment,
             Err(failure) => return refused(&failure, breaches),
         };
         match plan(&experiment, &options(1), &Unwatched) {
-            Ok(sized)
-                if sized.activities > CHEAP_ACTIVITIES || sized.runs + sized.infeasible > CHEAP_RUNS =>
-            {
-                Outcome::NotRun("not cheap".to_owned())
-            }
-            Ok(sized) => {
-                let outcome = run(&experiment, &sized, breaches);
-                outcome.map_or(Outcome::Ran(Verdicts::default()), |(_, verdicts)| Outcome::Ran(verdicts))
-            }
+            Ok(sized) => go_on(&experiment, &sized, breaches),
             Err(refusal) => Outcome::NotRun(refusal.to_string()),
         }
     })

@@ -59,7 +59,8 @@ pub(crate) fn decode<T: DeserializeOwned>(
 }
 
 /// The first thing that keeps a tree from being typed, and where.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{kind:?}")]
 pub(crate) struct Fault {
     kind: Kind,
     /// Keys from the fault upwards; reversed once complete.
@@ -245,14 +246,6 @@ fn noun(expected: &dyn Expected) -> String {
     let text = expected.to_string();
     if text.starts_with("struct ") { "a map".to_owned() } else { text }
 }
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.kind)
-    }
-}
-
-impl std::error::Error for Fault {}
 
 /// Reads one node.
 #[derive(Clone, Copy)]

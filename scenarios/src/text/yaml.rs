@@ -32,32 +32,22 @@ pub(crate) fn parse(sources: &Sources, source: SourceId, problems: &mut Vec<Prob
     }
     let mut loader = Loader::new(source, problems);
     let mut documents = serde_yaml::Deserializer::from_str(text);
-    let root = match documents.next().map(|document| loader.document(document)) {
-        Some(Ok(root)) => root,
-        Some(Err(error)) => {
-            let problem = loader.explain(&error, text);
-            problems.push(problem);
-            return None;
-        }
-        None => Node::new(source.start(), Value::Null),
-    };
     // Only the beginning of a second document is looked at: after an error the iterator would repeat it for ever.
-    match documents.next().map(|document| loader.document(document)) {
-        None => {}
-        Some(Ok(second)) => problems.push(
-            Problem::new(
-                second.beginning(),
-                "a file holds one experiment, but a second YAML document begins here",
-            )
-            .help("remove the `---` above it, or put it into a file of its own"),
-        ),
-        Some(Err(error)) => {
+    let mut next = || documents.next().map(|document| loader.document(document)).transpose();
+    let (root, second) = match next().and_then(|root| Ok((root, next()?))) {
+        Ok(read) => read,
+        Err(error) => {
             let problem = loader.explain(&error, text);
             problems.push(problem);
             return None;
         }
+    };
+    if let Some(second) = second {
+        let message = "a file holds one experiment, but a second YAML document begins here";
+        let help = "remove the `---` above it, or put it into a file of its own";
+        problems.push(Problem::new(second.beginning(), message).help(help));
     }
-    Some(root)
+    Some(root.unwrap_or_else(|| Node::new(source.start(), Value::Null)))
 }
 
 /// Longer and longer beginnings of a long text, each twice as long as the one before.

@@ -5,13 +5,14 @@ use hw_models::collectives::{
     Collective, CollectiveCatalogue, CollectiveKind, CollectiveModel, GroupShape, LogTable, plan,
 };
 use indexmap::IndexMap;
-use reports::validation::{LeftOut, Row, Unit};
+use reports::validation::Row;
 use workloads::model::transformer::Group;
 use workloads::passes::host_buffers::HostBuffers;
 use workloads::placement::{Extent, Placement};
 use workloads::site::{Drives, Job};
 
 use super::set::CollectiveTable;
+use super::settings::number;
 use super::timing::timing;
 use super::{Judged, cells, embedded};
 use crate::catalogue;
@@ -44,13 +45,13 @@ struct Split {
     predictor: Result<(CollectiveModel, GroupShape), String>,
 }
 
-/// Every row of the test quarter twice, each with its part.
-pub(super) fn judged(table: &CollectiveTable) -> Vec<(String, Judged)> {
+/// Every row of the test quarter twice.
+pub(super) fn judged(table: &CollectiveTable) -> Vec<Judged> {
     let (mut series, mut found) = (IndexMap::<Series, Vec<Measured>>::new(), Vec::new());
     for row in rows(table) {
         match row {
             Ok(row) => series.entry(row.series.clone()).or_default().push(row),
-            Err(row) => found.extend(PARTS.map(|part| (part.to_owned(), Judged::LeftOut(row.clone())))),
+            Err(row) => found.extend(PARTS.map(|part| Judged { part: part.to_owned(), ..*row.clone() })),
         }
     }
     // What a node does in one way is timed in one way, whatever the size of its groups.
@@ -71,8 +72,8 @@ pub(super) fn judged(table: &CollectiveTable) -> Vec<(String, Judged)> {
             for row in &split.judging {
                 let (by_table, by_formula) = (split.by_table(&table, row), split.formula(row.call()));
                 let by_formula = by_formula.map(|seconds| [("timing", timing_s), ("formula", seconds)]);
-                found.push((PARTS[0].to_owned(), row.judged(by_table.map(|seconds| [("table", seconds)]))));
-                found.push((PARTS[1].to_owned(), row.judged(by_formula)));
+                found.push(row.judged(PARTS[0], by_table.map(|seconds| [("table", seconds)])));
+                found.push(row.judged(PARTS[1], by_formula));
             }
         }
     }
@@ -99,8 +100,8 @@ impl Split {
     }
 }
 
-/// The rows of a table, or why they are not judged.
-fn rows(table: &CollectiveTable) -> Vec<Result<Measured, LeftOut>> {
+/// The rows of a table, or why they are not judged, in whichever part.
+fn rows(table: &CollectiveTable) -> Vec<Result<Measured, Box<Judged>>> {
     let read = embedded::table(&table.data);
     let row = |row: calibration::Row<'_>| {
         let (place, cells) = (format!("{}:{}", read.name, row.line()), cells(read.columns(), &row));
@@ -111,16 +112,10 @@ fn rows(table: &CollectiveTable) -> Vec<Result<Measured, LeftOut>> {
             .filter(told)
             .map(|column| (column.clone(), row.text(column).to_owned()))
             .collect();
-        let measured = table.measured(&cells);
-        measured
-            .map(|(series, bytes, time_us)| Measured {
-                place: place.clone(),
-                inputs: inputs.clone(),
-                series,
-                bytes,
-                time_us,
-            })
-            .map_err(|reason| LeftOut { place, inputs, reason })
+        match table.measured(&cells) {
+            Ok((series, bytes, time_us)) => Ok(Measured { place, inputs, series, bytes, time_us }),
+            Err(reason) => Err(Box::new(Judged { part: String::new(), place, inputs, row: Err(reason) })),
+        }
     };
     read.rows().map(row).collect()
 }
@@ -133,14 +128,7 @@ impl CollectiveTable {
     }
 
     fn measured(&self, cells: &IndexMap<String, String>) -> Result<(Series, u64, f64), String> {
-        let number = |column: &String| {
-            let cell = cells.get(column).map_or("", String::as_str);
-            cell.parse::<f64>()
-                .ok()
-                .filter(|n| *n > 0.0 && n.is_finite())
-                .ok_or_else(|| format!("`{column}` is `{cell}`"))
-        };
-        let bytes = number(&self.bytes)? as u64;
+        let bytes = number(cells, &self.bytes)? as u64;
         if bytes < self.bytes_min {
             return Err(format!("under {} bytes {}", self.bytes_min, self.because));
         }
@@ -149,9 +137,9 @@ impl CollectiveTable {
             node: self.node.of(cells)?,
             kind: serde_json::from_value(kind.clone().into())
                 .map_err(|_| format!("there is no collective `{kind}`"))?,
-            ranks: number(&self.ranks)? as u32,
+            ranks: number(cells, &self.ranks)? as u32,
         };
-        Ok((series, bytes, number(&self.time_us)?))
+        Ok((series, bytes, number(cells, &self.time_us)?))
     }
 }
 
@@ -182,25 +170,13 @@ impl Measured {
         Collective { kind: self.series.kind, bytes: self.bytes }
     }
 
-    /// With the parts of the prediction (s).
-    fn judged<const N: usize>(&self, predicted: Result<[(&str, f64); N], String>) -> Judged {
-        let (place, inputs) = (self.place.clone(), self.inputs.clone());
-        match predicted {
-            Ok(parts) => {
-                let predicted: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
-                let shares =
-                    parts.iter().map(|(name, seconds)| ((*name).to_owned(), seconds / predicted)).collect();
-                Judged::Row(Row {
-                    place,
-                    inputs,
-                    unit: Unit::Seconds,
-                    measured: self.time_us * 1e-6,
-                    predicted,
-                    shares,
-                    ..Row::default()
-                })
-            }
-            Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),
-        }
+    /// In a part of the set, with the parts of the prediction (s).
+    fn judged<const N: usize>(&self, part: &str, predicted: Result<[(&str, f64); N], String>) -> Judged {
+        let row = predicted.map(|parts| {
+            let predicted: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
+            let shares = parts.map(|(name, seconds)| (name.to_owned(), seconds / predicted)).into();
+            Row { measured: self.time_us * 1e-6, predicted, shares, ..Row::default() }
+        });
+        Judged { part: part.to_owned(), place: self.place.clone(), inputs: self.inputs.clone(), row }
     }
 }

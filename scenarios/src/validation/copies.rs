@@ -9,15 +9,13 @@ use indexmap::IndexMap;
 use sim_core::time::Time;
 
 use super::set::CopyTable;
+use super::settings::number;
 use super::{Judged, compared};
 use crate::catalogue;
 
-/// The rows of a table, each with the part of the set that it is in.
-pub(super) fn judged(table: &CopyTable) -> Vec<(String, Judged)> {
-    compared(&table.data, |cells| table.told(cells), |cells| table.compared(cells))
-        .into_iter()
-        .map(|judged| (table.part.clone(), judged))
-        .collect()
+/// The rows of a table.
+pub(super) fn judged(table: &CopyTable) -> Vec<Judged> {
+    compared((&table.data, &table.part), |cells| table.told(cells), |cells| table.compared(cells))
 }
 
 impl CopyTable {
@@ -41,12 +39,7 @@ impl CopyTable {
         if let Some(row) = self.left_out.iter().find(|row| row.says(cells)) {
             return Err(row.because.clone());
         }
-        let number = |column: &str| {
-            let cell = cells.get(column).map_or("", String::as_str);
-            let number = cell.parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
-            number.ok_or_else(|| format!("`{column}` is `{cell}`"))
-        };
-        let (bytes, measured) = (number(&self.bytes)?, number(&self.gb_per_s)?);
+        let (bytes, measured) = (number(cells, &self.bytes)?, number(cells, &self.gb_per_s)?);
         if (bytes as u64) < self.bytes_min {
             return Err(format!("under {} bytes {}", self.bytes_min, self.because));
         }

@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use rayon::prelude::*;
 use reports::quantity;
 use reports::summary::{AllocatorPeak, Failure, FailureKind, RunSummary};
-use reports::validation::{self, LeftOut, Unit};
+use reports::validation::{self, Unit};
 
 use super::set::{Exhausted, Fits, Measurements, Steps};
 use super::{Judged, cells, embedded, steps};
@@ -17,7 +17,7 @@ const RAN: &str = "ran";
 const EXHAUSTED: &str = "out of memory";
 
 /// Runs the scenario of every row of the sets and tables, in parallel. None if `progress` stopped it.
-pub(super) fn judged(title: &str, fits: &Fits, progress: &dyn Progress) -> Option<Vec<(String, Judged)>> {
+pub(super) fn judged(title: &str, fits: &Fits, progress: &dyn Progress) -> Option<Vec<Judged>> {
     let mut rows = Vec::new();
     for name in &fits.ran {
         let set = embedded::set(name).unwrap_or_else(|| panic!("there is no set {name}"));
@@ -30,7 +30,7 @@ pub(super) fn judged(title: &str, fits: &Fits, progress: &dyn Progress) -> Optio
     Some(rows)
 }
 
-fn ran(name: &str, title: &str, set: &Steps, progress: &dyn Progress) -> Option<Vec<(String, Judged)>> {
+fn ran(name: &str, title: &str, set: &Steps, progress: &dyn Progress) -> Option<Vec<Judged>> {
     let files = steps::files(title, &set.scenario);
     let of_set = IndexMap::from([("set".to_owned(), name.to_owned())]);
     each(&set.data, progress, |cells| {
@@ -40,7 +40,7 @@ fn ran(name: &str, title: &str, set: &Steps, progress: &dyn Progress) -> Option<
     })
 }
 
-fn exhausted(title: &str, table: &Exhausted, progress: &dyn Progress) -> Option<Vec<(String, Judged)>> {
+fn exhausted(title: &str, table: &Exhausted, progress: &dyn Progress) -> Option<Vec<Judged>> {
     let files = steps::files(title, &table.scenario);
     each(&table.data, progress, |cells| {
         let changes = steps::settings(&table.settings, cells);
@@ -55,7 +55,7 @@ fn each(
     table: &str,
     progress: &dyn Progress,
     found: impl Fn(&IndexMap<String, String>) -> Found + Sync,
-) -> Option<Vec<(String, Judged)>> {
+) -> Option<Vec<Judged>> {
     let table = embedded::table(table);
     let rows: Vec<Row<'_>> = table.rows().collect();
     let judge = |row: &Row<'_>| {
@@ -65,19 +65,14 @@ fn each(
         let (part, inputs, run) = found(&cells(table.columns(), row));
         let place = format!("{}:{}", table.name, row.line());
         progress.done();
-        let judged = match run.and_then(|run| verdict(&run)) {
-            Ok((fits, evidence)) => Judged::Row(validation::Row {
-                place,
-                inputs,
-                unit: Unit::Verdict,
-                measured: f64::from(u8::from(part == RAN)),
-                predicted: f64::from(u8::from(fits)),
-                evidence: Some(evidence),
-                ..validation::Row::default()
-            }),
-            Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),
-        };
-        Some((part.to_owned(), judged))
+        let row = run.and_then(|run| verdict(&run)).map(|(fits, evidence)| validation::Row {
+            unit: Unit::Verdict,
+            measured: f64::from(u8::from(part == RAN)),
+            predicted: f64::from(u8::from(fits)),
+            evidence: Some(evidence),
+            ..validation::Row::default()
+        });
+        Some(Judged { part: part.to_owned(), place, inputs, row })
     };
     rows.par_iter().map(judge).collect()
 }

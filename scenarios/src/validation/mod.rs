@@ -24,7 +24,7 @@ mod timing;
 use hw_models::catalogue::nearest;
 use indexmap::IndexMap;
 use reports::summary::{RunSummary, SCHEMA_VERSION};
-use reports::validation::{LeftOut, Part, Row, SetResult, Unit, Validation};
+use reports::validation::{LeftOut, Part, Row, SetResult, Validation};
 
 use crate::run::{Progress, in_parallel};
 use set::{Limits, Measurements, Set};
@@ -45,9 +45,14 @@ pub struct Options {
 
 /// One row of a set, with or without a prediction.
 #[derive(Clone, Debug)]
-enum Judged {
-    Row(Row),
-    LeftOut(LeftOut),
+struct Judged {
+    /// The part of the set.
+    part: String,
+    /// The file and the line in it.
+    place: String,
+    inputs: IndexMap<String, String>,
+    /// What is measured and predicted, or why it is left out.
+    row: Result<Row, String>,
 }
 
 /// What a set measures, in a sentence; none if there is no set of that name.
@@ -66,17 +71,26 @@ pub fn validate(
 ) -> Result<Option<Validation>, Vec<String>> {
     let sets = sets(chosen)?;
     progress.begin(sets.iter().map(|(_, set)| set.runs()).sum());
-    let judged = |(name, set): &(&str, Set)| {
+    let judged = |name: &str, set: &Set| {
         let sources = sources(name, set);
         Some(result(name, set, sources, judged(name, set, progress)?))
     };
-    let found = in_parallel(options.jobs, || sets.iter().map(judged).collect::<Option<Vec<_>>>());
-    Ok(found.map(|sets| Validation {
+    Ok(validation(&sets, options, judged))
+}
+
+/// Sets with what is `judged` of each. `None` where that was stopped.
+fn validation(
+    sets: &[(&str, Set)],
+    options: &Options,
+    judged: impl Fn(&str, &Set) -> Option<SetResult> + Sync,
+) -> Option<Validation> {
+    let all = || sets.iter().map(|(name, set)| judged(name, set)).collect::<Option<Vec<_>>>();
+    in_parallel(options.jobs, all).map(|sets| Validation {
         schema_version: SCHEMA_VERSION,
         version: options.version.clone(),
         reproduce: options.reproduce.clone(),
         sets,
-    }))
+    })
 }
 
 /// What the rows of a set measured that it fits a constant of the software on, as step times (s), each with its run: with
@@ -116,8 +130,8 @@ fn sources(name: &str, set: &Set) -> Vec<String> {
     set.tables().map(|table| table.source).chain(records).collect()
 }
 
-/// The rows of a set, each with its part.
-fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<(String, Judged)>> {
+/// The rows of a set.
+fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<Judged>> {
     match &set.measurements {
         Measurements::Kernels(tables) => Some(kernels::judged(tables)),
         Measurements::Collectives(tables) => Some(tables.iter().flat_map(collectives::judged).collect()),
@@ -133,13 +147,14 @@ fn judged(name: &str, set: &Set, progress: &dyn Progress) -> Option<Vec<(String,
     }
 }
 
-fn result(name: &str, set: &Set, sources: Vec<String>, judged: Vec<(String, Judged)>) -> SetResult {
+fn result(name: &str, set: &Set, sources: Vec<String>, judged: Vec<Judged>) -> SetResult {
     let mut parts: IndexMap<String, (Vec<Row>, Vec<LeftOut>)> = IndexMap::new();
-    for (part, judged) in judged {
-        let (rows, left_out) = parts.entry(part.clone()).or_default();
-        match judged {
-            Judged::Row(row) => rows.push(Row { explanation: set.explanation(&part, &row.inputs), ..row }),
-            Judged::LeftOut(row) => left_out.push(row),
+    for Judged { part, place, inputs, row } in judged {
+        let explanation = set.explanation(&part, &inputs);
+        let (rows, left_out) = parts.entry(part).or_default();
+        match row {
+            Ok(row) => rows.push(Row { place, inputs, explanation, ..row }),
+            Err(reason) => left_out.push(LeftOut { place, inputs, reason }),
         }
     }
     let parts = parts.into_iter().map(|(part, (rows, left_out))| {
@@ -156,28 +171,22 @@ fn result(name: &str, set: &Set, sources: Vec<String>, judged: Vec<(String, Judg
     }
 }
 
-/// The rows of a table whose times `found` says, measured and predicted (s), or why a row is not judged; `told` says which of its
-/// cells are inputs.
+/// The rows of a table in a part of a set whose times `found` says, measured and predicted (s), or why a row is not judged;
+/// `told` says which of its cells are inputs.
 fn compared(
-    table: &str,
+    (table, part): (&str, &str),
     told: impl Fn(&IndexMap<String, String>) -> IndexMap<String, String>,
     found: impl Fn(&IndexMap<String, String>) -> Result<[f64; 2], String>,
 ) -> Vec<Judged> {
     let table = embedded::table(table);
     let judged = |row: calibration::Row<'_>| {
-        let (place, cells) = (format!("{}:{}", table.name, row.line()), cells(table.columns(), &row));
-        let inputs = told(&cells);
-        match found(&cells) {
-            Ok([measured, predicted]) => Judged::Row(Row {
-                place,
-                inputs,
-                unit: Unit::Seconds,
-                measured,
-                predicted,
-                interval_s: None,
-                ..Row::default()
-            }),
-            Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),
+        let cells = cells(table.columns(), &row);
+        let row_of = |[measured, predicted]: [f64; 2]| Row { measured, predicted, ..Row::default() };
+        Judged {
+            part: part.to_owned(),
+            place: format!("{}:{}", table.name, row.line()),
+            inputs: told(&cells),
+            row: found(&cells).map(row_of),
         }
     };
     table.rows().map(judged).collect()

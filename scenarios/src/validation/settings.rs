@@ -49,6 +49,13 @@ pub(super) fn of_column<'a>(cells: &'a IndexMap<String, String>, column: &str) -
     cells.get(column).map(String::as_str).ok_or_else(|| format!("the table has no column `{column}`"))
 }
 
+/// The number above 0 in a column.
+pub(super) fn number(cells: &IndexMap<String, String>, column: &str) -> Result<f64, String> {
+    let cell = of_column(cells, column)?;
+    let number = cell.parse::<f64>().ok().filter(|number| *number > 0.0 && number.is_finite());
+    number.ok_or_else(|| format!("`{column}` is `{cell}`"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

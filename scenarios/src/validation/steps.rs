@@ -13,14 +13,14 @@ use super::set::{Measured, Steps};
 use super::settings::{Setting, of_column};
 use super::{Judged, cells, embedded};
 use crate::expectation::Metric;
-use crate::experiment::load;
+use crate::experiment::{Experiment, load};
 use crate::run::{self, Progress};
 
 /// The root of all randomness; sets have none.
 const SEED: u64 = 1;
 
 /// Runs the scenario of every row, in parallel. None if `progress` stopped it.
-pub(super) fn judged(title: &str, steps: &Steps, progress: &dyn Progress) -> Option<Vec<(String, Judged)>> {
+pub(super) fn judged(title: &str, steps: &Steps, progress: &dyn Progress) -> Option<Vec<Judged>> {
     let files = files(title, &steps.scenario);
     let table = embedded::table(&steps.data);
     let rows: Vec<Row<'_>> = table.rows().collect();
@@ -67,46 +67,43 @@ pub(super) fn runs_where_fitted(
 }
 
 /// The name under which the common scenario is read.
-const FILE: &str = "scenario.yaml";
+pub(super) const FILE: &str = "scenario.yaml";
 
-/// What a row measured, each with its part.
+/// What a row measured.
 fn one(
     steps: &Steps,
     files: &BTreeMap<String, Vec<u8>>,
     place: &str,
     cells: &IndexMap<String, String>,
-) -> Vec<(String, Judged)> {
+) -> Vec<Judged> {
     let inputs = inputs(steps, cells);
     let run = match steps.fitted.as_ref().filter(|fitted| fits(&inputs, fitted.of)) {
         Some(fitted) => Err(format!("`{}` was fitted on it", fitted.path)),
         None => predicted(steps, files, &inputs, None),
     };
     let of_row = steps.part.as_ref().and_then(|column| cells.get(column)).cloned().unwrap_or_default();
-    let judged = |figure: &Measured| {
-        let part = figure.part.clone().unwrap_or_else(|| of_row.clone());
-        let (place, inputs) = (place.to_owned(), inputs.clone());
-        let judged = match run.as_ref().map_err(String::clone).and_then(|run| row(run, cells, figure)) {
-            Ok(row) => Judged::Row(validation::Row { place, inputs, ..row }),
-            Err(reason) => Judged::LeftOut(validation::LeftOut { place, inputs, reason }),
-        };
-        (part, judged)
+    let judged = |figure: &Measured| Judged {
+        part: figure.part.clone().unwrap_or_else(|| of_row.clone()),
+        place: place.to_owned(),
+        inputs: inputs.clone(),
+        row: (run.as_ref().map_err(String::clone))
+            .and_then(|run| compared(run, figure.metric, measurement(cells, figure)?)),
     };
     [&steps.measured].into_iter().chain(&steps.also).map(judged).collect()
 }
 
-/// A measurement beside what a run says.
-fn row(
+/// What was measured beside what a run says.
+pub(super) fn compared(
     run: &RunSummary,
-    cells: &IndexMap<String, String>,
-    figure: &Measured,
+    metric: Metric,
+    (measured, unit): (f64, validation::Unit),
 ) -> Result<validation::Row, String> {
-    let (measured, unit) = measurement(cells, figure)?;
     let is_time = unit == validation::Unit::Seconds;
     Ok(validation::Row {
         unit,
         measured,
-        predicted: self::figure(run, figure.metric)?,
-        interval_s: run.step_time_interval_s.filter(|_| figure.metric == Metric::StepTimeS),
+        predicted: figure(run, metric)?,
+        interval_s: run.step_time_interval_s.filter(|_| metric == Metric::StepTimeS),
         shares: if is_time { shares(run) } else { IndexMap::new() },
         ..validation::Row::default()
     })
@@ -141,7 +138,7 @@ fn measurement(
 }
 
 /// A figure of a run, or why it has none.
-pub(super) fn figure(run: &RunSummary, metric: Metric) -> Result<f64, String> {
+fn figure(run: &RunSummary, metric: Metric) -> Result<f64, String> {
     metric.of(run).ok_or_else(|| match &run.failure {
         Some(failure) => failure.message.clone(),
         None => format!("the run has no {metric}"),
@@ -200,14 +197,18 @@ pub(super) fn settings(
 
 /// The run of a scenario with changes.
 pub(super) fn simulated(files: &BTreeMap<String, Vec<u8>>, changes: &[String]) -> Result<RunSummary, String> {
-    let experiment = load(files, FILE, changes).map_err(|failure| {
+    run::alone(&read(files, changes)?, SEED).map_err(|refusal| refusal.to_string())
+}
+
+/// A scenario with changes.
+pub(super) fn read(files: &BTreeMap<String, Vec<u8>>, changes: &[String]) -> Result<Experiment, String> {
+    load(files, FILE, changes).map_err(|failure| {
         failure.problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
-    })?;
-    run::alone(&experiment, SEED).map_err(|refusal| refusal.to_string())
+    })
 }
 
 /// What the step is made of.
-pub(super) fn shares(run: &RunSummary) -> IndexMap<String, f64> {
+fn shares(run: &RunSummary) -> IndexMap<String, f64> {
     let step: f64 = run.time_breakdown_s.values().sum();
     run.time_breakdown_s.iter().map(|(cause, time)| (cause.clone(), time / step)).collect()
 }

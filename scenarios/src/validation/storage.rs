@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::set::{Known, NotJudged};
-use super::settings::of_column;
+use super::settings::{number, of_column};
 use super::{Judged, compared};
 use crate::catalogue;
 use crate::schema::Machine;
@@ -75,16 +75,13 @@ struct States {
 /// The cells of a row.
 type Cells = IndexMap<String, String>;
 
-/// The rows of a table, each with the part of the set that it is in.
-pub(super) fn judged(table: &StorageTable) -> Vec<(String, Judged)> {
+/// The rows of a table.
+pub(super) fn judged(table: &StorageTable) -> Vec<Judged> {
     let told = |cells: &Cells| {
         let cells = cells.iter().filter(|(column, _)| table.inputs.contains(column));
         cells.map(|(column, value)| (column.clone(), value.clone())).collect()
     };
-    compared(&table.data, told, |cells| table.compared(cells))
-        .into_iter()
-        .map(|judged| (table.part.clone(), judged))
-        .collect()
+    compared((&table.data, &table.part), told, |cells| table.compared(cells))
 }
 
 impl StorageTable {
@@ -170,10 +167,4 @@ impl States {
 
 fn drives(machine: &Built) -> impl Iterator<Item = PartId> + '_ {
     machine.parts().filter(|&part| machine.part(part).kind == PartKind::Ssd)
-}
-
-fn number(cells: &Cells, column: &str) -> Result<f64, String> {
-    let cell = of_column(cells, column)?;
-    let number = cell.parse::<f64>().ok().filter(|number| *number > 0.0 && number.is_finite());
-    number.ok_or_else(|| format!("`{column}` is `{cell}`"))
 }

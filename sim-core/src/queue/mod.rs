@@ -3,8 +3,8 @@
 //!
 //! - [`timers::Timers`]: what never moves once set (one pending entry per stream; owners drop stale ones).
 //! - [`finish::FinishTree`]: what moves often (finish times of activities whose rate changes).
-//! - [`plain::PlainTimers`]: the plainly right version of `Timers`, compared with it in tests and benches.
+//!
+//! Tests and benches compare `Timers` with the plainly right `tests/integration/plain_timers.rs`.
 
 pub mod finish;
-pub mod plain;
 pub mod timers;

@@ -24,10 +24,11 @@
 //! equals does not matter, and the levels of all other fluids are above λ.
 //!
 //! *Corollaries.* The rates do not depend on the order of insertion, on history or on the algorithm: the
-//! [reference](mod@reference), which is the proof as a program, and the incremental sweep (`sweep`) give the
-//! same bits. No fluid carries more than its capacity, as it does not overflow at L_r - 1; a saturated one
-//! lacks less than one quantum (2^-40 unit/ps) per unit of weight. A solution is right everywhere if it is
-//! right on every fluid whose flows or capacity changed, which is what makes it incremental.
+//! reference of the tests (`tests/integration/sharing/reference.rs`), which is the proof as a program, and the
+//! incremental sweep (`sweep`) give the same bits. No fluid carries more than its capacity, as it does not
+//! overflow at L_r - 1; a saturated one lacks less than one quantum (2^-40 unit/ps) per unit of weight. A
+//! solution is right everywhere if it is right on every fluid whose flows or capacity changed, which is what
+//! makes it incremental.
 //!
 //! # Flows that nothing hinders
 //! While the flows of a fluid, all at their ceilings, fit into its capacity, the fluid is *idle*: it overflows
@@ -52,7 +53,6 @@ mod fixed_point;
 mod memo;
 mod network;
 mod path;
-pub mod reference;
 mod regions;
 mod sweep;
 mod terms;

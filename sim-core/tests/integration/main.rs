@@ -18,6 +18,7 @@ mod invalid_programs;
 mod jobs;
 mod kernels;
 mod noise;
+mod plain_timers;
 mod queue;
 mod queueing;
 mod random_programs;

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use sim_core::queue::finish::FinishTree;
-use sim_core::queue::plain::PlainTimers;
 use sim_core::queue::timers::Timers;
 use sim_core::time::Time;
+
+use super::plain_timers::PlainTimers;
 
 /// A step of a program that uses timers.
 #[derive(Clone, Debug)]

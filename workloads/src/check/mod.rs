@@ -42,17 +42,22 @@ pub struct Problem {
 }
 
 /// What can be wrong. Strings name storages, signals, lanes and operators.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Fault {
     /// A storage is read where it is not resident, or not filled.
+    #[error("the {0} is read but not resident")]
     NotResident(String),
     /// A storage is filled or freed where it is not allocated.
+    #[error("the {0} is not allocated")]
     NotAllocated(String),
     /// A storage is allocated where it already is.
+    #[error("the {0} is allocated twice")]
     AllocatedTwice(String),
     /// A storage is still allocated at the end of the step.
+    #[error("the {0} is never freed")]
     NeverFreed(String),
     /// A storage is used while another lane may still use it: no signal orders the two.
+    #[error("the {storage} is used while `{with}` may still use it")]
     Unordered {
         /// The storage.
         storage: String,
@@ -60,6 +65,7 @@ pub enum Fault {
         with: String,
     },
     /// A lane waits for a signal that never comes.
+    #[error("waits for count {nth} of `{signal}`, which only reaches {given}")]
     WaitsForever {
         /// The signal.
         signal: String,
@@ -69,6 +75,7 @@ pub enum Fault {
         given: u32,
     },
     /// A signal is not given as often as the step awaits it.
+    #[error("`{signal}` is given {given} times a step and awaited {awaited} times")]
     Unbalanced {
         /// The signal.
         signal: String,
@@ -78,8 +85,10 @@ pub enum Fault {
         awaited: u32,
     },
     /// Two lanes give one signal, so its count does not say which has.
+    #[error("`{0}` is given by two lanes")]
     TwoGivers(String),
     /// An operator is not executed once.
+    #[error("{op} is executed {times} times")]
     Executions {
         /// The operator.
         op: String,
@@ -87,37 +96,13 @@ pub enum Fault {
         times: u32,
     },
     /// Not as many micro-batches leave a stage's memory as enter it.
+    #[error("stage {stage}: {surplus} more micro-batches enter its memory than leave it")]
     Residents {
         /// The stage.
         stage: u32,
         /// Entries less exits.
         surplus: i64,
     },
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotResident(storage) => write!(f, "the {storage} is read but not resident"),
-            Self::NotAllocated(storage) => write!(f, "the {storage} is not allocated"),
-            Self::AllocatedTwice(storage) => write!(f, "the {storage} is allocated twice"),
-            Self::NeverFreed(storage) => write!(f, "the {storage} is never freed"),
-            Self::Unordered { storage, with } => {
-                write!(f, "the {storage} is used while `{with}` may still use it")
-            }
-            Self::WaitsForever { signal, nth, given } => {
-                write!(f, "waits for count {nth} of `{signal}`, which only reaches {given}")
-            }
-            Self::Unbalanced { signal, given, awaited } => {
-                write!(f, "`{signal}` is given {given} times a step and awaited {awaited} times")
-            }
-            Self::TwoGivers(signal) => write!(f, "`{signal}` is given by two lanes"),
-            Self::Executions { op, times } => write!(f, "{op} is executed {times} times"),
-            Self::Residents { stage, surplus } => {
-                write!(f, "stage {stage}: {surplus} more micro-batches enter its memory than leave it")
-            }
-        }
-    }
 }
 
 impl fmt::Display for Problem {

@@ -1,11 +1,8 @@
 //! What a framework costs the host: its operators, gradients, optimizer and allocator.
 
-use super::{Constant, Law, Unit};
+use super::{Constant, Law, MICRO, Unit, at_rate};
 use crate::measure::{Backward, Operator, Task, Tensor, Update};
 use hw_models::host::OpClass;
-
-const MICRO: f64 = 1e-6;
-const GIGA: f64 = 1e9;
 
 /// An operator by itself, and while autograd records it.
 const OPERATOR: [Constant; 2] =
@@ -76,9 +73,8 @@ fn kept(constants: &[f64], task: &Task) -> Option<f64> {
 
 /// `start + bytes / rate`, from the driver.
 fn fresh(constants: &[f64], task: &Task) -> Option<f64> {
-    let &[start, rate] = constants else { return None };
     match *task {
-        Task::Tensor(Tensor { kept: false, bytes }) => Some(start * MICRO + bytes as f64 / (rate * GIGA)),
+        Task::Tensor(Tensor { kept: false, bytes }) => at_rate(constants, bytes),
         _ => None,
     }
 }

@@ -1,15 +1,10 @@
 //! Launches, graphs, copies, passes over memory and allocations of a GPU.
 
-use super::{Constant, Law, Unit};
+use super::{Constant, GIGA, Law, MEGA, MICRO, TERA, Unit, at_rate};
 use crate::measure::{
     Access, Allocated, Allocation, Data, Direction, Graph, HostSide, Launch, MemoryPass, Pattern, Phase,
     Spin, Step, Storage, Sustained, Task, Transfer, ZeroCopy,
 };
-
-const MICRO: f64 = 1e-6;
-const MEGA: f64 = 1e6;
-const GIGA: f64 = 1e9;
-const TERA: f64 = 1e12;
 
 const CALL: [Constant; 1] = [Constant::new("call", Unit::Us, 2.0)];
 /// Between the end of a kernel and the first clock of the next, and the clock of the SMs.
@@ -123,10 +118,9 @@ fn copy(constants: &[f64], task: &Task, of: Direction) -> Option<f64> {
 
 /// `start + bytes / rate`, of copies through memory of the driver.
 fn staged(constants: &[f64], task: &Task, of: Direction) -> Option<f64> {
-    let &[start, rate] = constants else { return None };
     match *task {
         Task::Transfer(Transfer { direction, host: HostSide::Pageable, bytes, .. }) if direction == of => {
-            Some(start * MICRO + bytes as f64 / (rate * GIGA))
+            at_rate(constants, bytes)
         }
         _ => None,
     }
@@ -145,10 +139,9 @@ fn against(constants: &[f64], task: &Task, of: Direction) -> Option<f64> {
 
 /// `start + bytes / rate`, all arrays counted.
 fn pass(constants: &[f64], task: &Task, of: Pattern) -> Option<f64> {
-    let &[start, rate] = constants else { return None };
     match task {
         Task::Pass(MemoryPass { pattern, again: false, .. }) if *pattern == of => {
-            Some(start * MICRO + task.bytes() as f64 / (rate * GIGA))
+            at_rate(constants, task.bytes())
         }
         _ => None,
     }
@@ -181,22 +174,16 @@ fn row(constants: &[f64], task: &Task, of: Access) -> Option<f64> {
 
 /// `latency + block / rate`: one block is on its way at a time.
 fn storage(constants: &[f64], task: &Task, of: Access) -> Option<f64> {
-    let &[latency, rate] = constants else { return None };
     match *task {
-        Task::Storage(Storage { access, block }) if access == of => {
-            Some(latency * MICRO + block as f64 / (rate * GIGA))
-        }
+        Task::Storage(Storage { access, block }) if access == of => at_rate(constants, block),
         _ => None,
     }
 }
 
 /// `start + bytes / rate`, with giving it back.
 fn allocation(constants: &[f64], task: &Task, of: Allocated) -> Option<f64> {
-    let &[start, rate] = constants else { return None };
     match *task {
-        Task::Allocation(Allocation { memory, bytes }) if memory == of => {
-            Some(start * MICRO + bytes as f64 / (rate * GIGA))
-        }
+        Task::Allocation(Allocation { memory, bytes }) if memory == of => at_rate(constants, bytes),
         _ => None,
     }
 }

@@ -1,11 +1,8 @@
 //! Copies between GPUs, messages and collectives.
 
-use super::{Constant, Law, Unit};
+use super::{Constant, GIGA, Law, MICRO, Unit, at_rate};
 use crate::measure::{Collective, PeerCopy, SendReceive, Task, Ways};
 use hw_models::collectives::CollectiveKind;
-
-const MICRO: f64 = 1e-6;
-const GIGA: f64 = 1e9;
 
 /// The law of messages around a ring.
 pub(crate) const SEND_RECEIVE: &str = "send-receive";
@@ -48,11 +45,8 @@ const fn ring(name: &'static str, seconds: fn(&[f64], &Task) -> Option<f64>) -> 
 
 /// `start + bytes / rate`.
 fn peer(constants: &[f64], task: &Task) -> Option<f64> {
-    let &[start, rate] = constants else { return None };
     match *task {
-        Task::PeerCopy(PeerCopy { ways: Ways::One, bytes }) => {
-            Some(start * MICRO + bytes as f64 / (rate * GIGA))
-        }
+        Task::PeerCopy(PeerCopy { ways: Ways::One, bytes }) => at_rate(constants, bytes),
         _ => None,
     }
 }
@@ -69,9 +63,8 @@ fn against(constants: &[f64], task: &Task) -> Option<f64> {
 /// `start + bytes / rate`, however many take part: all move in step, as
 /// [`send_receive`](hw_models::collectives::send_receive) has it.
 fn message(constants: &[f64], task: &Task) -> Option<f64> {
-    let &[start, rate] = constants else { return None };
     match *task {
-        Task::SendReceive(SendReceive { bytes, .. }) => Some(start * MICRO + bytes as f64 / (rate * GIGA)),
+        Task::SendReceive(SendReceive { bytes, .. }) => at_rate(constants, bytes),
         _ => None,
     }
 }

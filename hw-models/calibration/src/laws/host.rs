@@ -1,11 +1,7 @@
 //! Memory of a host, and its drive.
 
-use super::{Constant, Law, Unit};
+use super::{Constant, GIGA, Law, MICRO, Unit};
 use crate::measure::{Access, Disk, Gather, HostMemory, Pages, Pattern, Route, Task};
-
-/// Bytes per second of a constant in GB/s.
-const GIGA: f64 = 1e9;
-const MICRO: f64 = 1e-6;
 
 /// A core alone, and all that the memory gives.
 const RATES: [Constant; 2] =

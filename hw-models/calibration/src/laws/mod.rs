@@ -12,6 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use super::measure::Task;
 
+const MICRO: f64 = 1e-6;
+const MEGA: f64 = 1e6;
+const GIGA: f64 = 1e9;
+const TERA: f64 = 1e12;
+
 /// A law.
 #[derive(Clone, Copy, Debug)]
 pub struct Law {
@@ -97,6 +102,12 @@ pub fn laws() -> impl Iterator<Item = &'static Law> {
 /// The law that a task obeys.
 pub fn law_of(task: &Task) -> Option<&'static Law> {
     laws().find(|law| law.tells(task))
+}
+
+/// Time of moving so many bytes by a law of a start (us) and a rate (GB/s).
+fn at_rate(constants: &[f64], bytes: u64) -> Option<f64> {
+    let &[start, rate] = constants else { return None };
+    Some(start * MICRO + bytes as f64 / (rate * GIGA))
 }
 
 impl Law {

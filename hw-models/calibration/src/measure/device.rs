@@ -94,6 +94,13 @@ pub enum Found {
     },
 }
 
+impl Found {
+    /// It cannot be used, and why; `remedy` says how to get it.
+    pub fn missing(why: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Missing { why: why.into(), remedy: remedy.into() }
+    }
+}
+
 /// State of a device while it is measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -151,4 +158,26 @@ pub enum DeviceError {
         /// What it said.
         why: String,
     },
+}
+
+impl DeviceError {
+    /// `what` is missing; `remedy` says how to get it.
+    pub fn missing(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Missing { what: what.into(), remedy: remedy.into() }
+    }
+
+    /// `device` has no such operation.
+    pub fn unable(device: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Unable { device: device.into(), why: why.into() }
+    }
+
+    /// `what` is used up; `remedy` says what to do about it.
+    pub fn exhausted(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Exhausted { what: what.into(), remedy: remedy.into() }
+    }
+
+    /// It failed while it was `doing` something.
+    pub fn failed(doing: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Failed { doing: doing.into(), why: why.into() }
+    }
 }

@@ -26,7 +26,7 @@ pub use record::{Flag, Heading, Record};
 pub use recorded::Recorded;
 pub use runner::{End, Failure, Observer, Outcome, Plan, run};
 pub use suite::{CudaFacts, Others, Probe, Suite, cuda_suite, framework_suite, host_suite};
-pub use synthetic::{Disturbance, Synthetic};
+pub use synthetic::Synthetic;
 pub use task::{
     Access, Allocated, Allocation, Backward, Beside, Collective, Data, Direction, Disk, Gather, Graph,
     HostMemory, HostSide, Kernel, Launch, MemoryPass, Operation, Operator, Pages, Pattern, PeerCopy, Phase,

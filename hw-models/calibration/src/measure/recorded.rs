@@ -21,10 +21,7 @@ impl Recorded {
     }
 
     fn unable(&self, why: &str) -> DeviceError {
-        DeviceError::Unable {
-            device: format!("the record of {}", self.heading.device.name),
-            why: why.to_owned(),
-        }
+        DeviceError::unable(format!("the record of {}", self.heading.device.name), why)
     }
 }
 

@@ -1,5 +1,5 @@
-//! A device that is made up: it obeys the laws with constants that are known, scatters as real ones do, and fails as it is
-//! told to. What fits of its records find can be compared with the truth.
+//! A device that is made up: it obeys the laws with constants that are known, and scatters as real ones do. What fits of its
+//! records find can be compared with the truth.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -19,31 +19,11 @@ pub struct Synthetic {
     noise: f64,
     /// Share of batches that take three times as long.
     outliers: f64,
-    disturbances: Vec<Disturbance>,
     seed: u64,
     /// Of each task its own, so that what happens to one does not depend on what else is measured.
     random: ChaCha8Rng,
     task: Option<Task>,
     elapsed: f64,
-}
-
-/// What happens to it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Disturbance {
-    /// From a time (s) on everything takes so many times as long, and the device says that its clocks are down.
-    Throttle {
-        /// When (s).
-        from_s: f64,
-        /// So many times as long.
-        slower: f64,
-    },
-    /// From a time (s) on everything takes so many times as long, and the device says nothing.
-    Drift {
-        /// When (s).
-        from_s: f64,
-        /// So many times as long.
-        slower: f64,
-    },
 }
 
 /// Cores and cache (bytes) of a host that is made up.
@@ -65,15 +45,7 @@ impl Synthetic {
     /// One whose laws have these constants, with log-normal noise and a share of outliers.
     pub fn new(constants: fn(&Law) -> Vec<f64>, noise: f64, outliers: f64, seed: u64) -> Self {
         let random = ChaCha8Rng::seed_from_u64(seed);
-        let (disturbances, task) = (Vec::new(), None);
-        Self { constants, noise, outliers, disturbances, seed, random, task, elapsed: 0.0 }
-    }
-
-    /// The same with something that happens to it.
-    #[must_use]
-    pub fn disturbed(mut self, disturbance: Disturbance) -> Self {
-        self.disturbances.push(disturbance);
-        self
+        Self { constants, noise, outliers, seed, random, task: None, elapsed: 0.0 }
     }
 
     /// A standard normal number, by Box and Muller.
@@ -110,35 +82,22 @@ impl Device for Synthetic {
     }
 
     fn time(&mut self, executions: u32) -> Result<f64, DeviceError> {
-        let unable = |why: &str| DeviceError::Unable { device: "synthetic".to_owned(), why: why.to_owned() };
+        let unable = |why: &str| DeviceError::unable("synthetic", why);
         let task = self.task.ok_or_else(|| unable("nothing was made ready"))?;
         let law = law_of(&task).ok_or_else(|| unable("no law tells how long it takes"))?;
         let one = (law.seconds)(&(self.constants)(law), &task).unwrap_or(0.0);
         let noise = (self.noise * self.normal()).exp();
         let outlier = if self.random.random_bool(self.outliers) { OUTLIER } else { 1.0 };
-        let slower: f64 = self.disturbances.iter().map(|disturbance| disturbance.at(self.elapsed)).product();
-        let seconds = one * f64::from(executions) * noise * outlier * slower;
+        let seconds = one * f64::from(executions) * noise * outlier;
         self.elapsed += seconds;
         Ok(seconds)
     }
 
     fn conditions(&mut self) -> Conditions {
-        let throttled = self.disturbances.iter().any(
-            |disturbance| matches!(disturbance, Disturbance::Throttle { from_s, .. } if self.elapsed >= *from_s),
-        );
-        let throttled_by = if throttled { vec!["made up".to_owned()] } else { Vec::new() };
-        Conditions { throttled_by, ..Conditions::default() }
+        Conditions::default()
     }
 
     fn elapsed(&self) -> f64 {
         self.elapsed
-    }
-}
-
-impl Disturbance {
-    /// So many times as long does everything take.
-    fn at(self, elapsed: f64) -> f64 {
-        let (Self::Throttle { from_s, slower } | Self::Drift { from_s, slower }) = self;
-        if elapsed >= from_s { slower } else { 1.0 }
     }
 }

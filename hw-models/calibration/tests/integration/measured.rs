@@ -4,9 +4,9 @@ use calibration::estimate::{Estimate, Told, across_decades, estimate};
 use calibration::hardware::Hardware;
 use calibration::laws::{Law, law_of, laws};
 use calibration::measure::{
-    CudaFacts, Device, DeviceError, Disk, Disturbance, End, Flag, Heading, HostMemory, Observer, Others,
-    Pattern, Plan, Probe, Record, Recorded, Suite, Synthetic, Task, cuda_suite, framework_suite, host_suite,
-    run,
+    Capability, Conditions, CudaFacts, Device, DeviceError, Disk, End, Flag, Heading, HostMemory, Identity,
+    Observer, Others, Pattern, Plan, Probe, Record, Recorded, Suite, Synthetic, Task, cuda_suite,
+    framework_suite, host_suite, run,
 };
 
 /// Keeps what it is told, and stops after so many records.
@@ -45,6 +45,66 @@ fn truth(law: &Law) -> Vec<f64> {
 /// 2 % of log-normal noise, and one batch of a hundred three times as long.
 fn device(seed: u64) -> Synthetic {
     Synthetic::new(truth, 0.02, 0.01, seed)
+}
+
+/// A device that gets slower.
+struct Slowing {
+    device: Synthetic,
+    slower: Vec<Slower>,
+    elapsed: f64,
+}
+
+/// From a time (s) on everything takes so many times as long.
+struct Slower {
+    from_s: f64,
+    by: f64,
+    /// Whether the device says that its clocks are down.
+    told: bool,
+}
+
+impl Slowing {
+    fn of(device: Synthetic, slower: Vec<Slower>) -> Self {
+        Self { device, slower, elapsed: 0.0 }
+    }
+
+    fn now(&self) -> impl Iterator<Item = &Slower> {
+        self.slower.iter().filter(|slower| self.elapsed >= slower.from_s)
+    }
+}
+
+impl Device for Slowing {
+    fn identity(&self) -> Identity {
+        self.device.identity()
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        self.device.capabilities()
+    }
+
+    fn suite(&self, quick: bool) -> Suite {
+        self.device.suite(quick)
+    }
+
+    fn prepare(&mut self, task: &Task) -> Result<(), DeviceError> {
+        self.device.prepare(task)
+    }
+
+    fn time(&mut self, executions: u32) -> Result<f64, DeviceError> {
+        let slower: f64 = self.now().map(|slower| slower.by).product();
+        let seconds = self.device.time(executions)? * slower;
+        self.elapsed += seconds;
+        Ok(seconds)
+    }
+
+    fn conditions(&mut self) -> Conditions {
+        let throttled = self.now().any(|slower| slower.told);
+        let throttled_by = if throttled { vec!["made up".to_owned()] } else { Vec::new() };
+        Conditions { throttled_by, ..Conditions::default() }
+    }
+
+    fn elapsed(&self) -> f64 {
+        self.elapsed
+    }
 }
 
 fn found(records: &[Record]) -> Vec<(&'static Law, Estimate)> {
@@ -95,7 +155,7 @@ fn what_the_records_do_not_show_is_not_told() {
 /// A device that says that it is held back is not measured: its records are kept, and no law is fitted to them.
 #[test]
 fn what_is_measured_of_a_throttled_device_is_refused() {
-    let mut device = device(2).disturbed(Disturbance::Throttle { from_s: 3.0, slower: 1.4 });
+    let mut device = Slowing::of(device(2), vec![Slower { from_s: 3.0, by: 1.4, told: true }]);
     let outcome = run(&mut device, &plan(host_suite(8, 32 << 20, false)), &[], &mut Keeper::default());
     let throttled = |record: &&Record| record.flags.contains(&Flag::Throttled);
     let (slow, sound): (Vec<&Record>, Vec<&Record>) = outcome.records.iter().partition(throttled);
@@ -118,7 +178,7 @@ fn a_device_that_changes_is_noticed() {
     let steady = run(&mut device(3), &plan(host_suite(8, 32 << 20, false)), &[], &mut Keeper::default());
     assert!(steady.drift < 0.03, "{}", steady.drift);
     let mut keeper = Keeper::default();
-    let mut once = device(3).disturbed(Disturbance::Drift { from_s: 8.0, slower: 1.2 });
+    let mut once = Slowing::of(device(3), vec![Slower { from_s: 8.0, by: 1.2, told: false }]);
     let outcome = run(&mut once, &plan(host_suite(8, 32 << 20, false)), &[], &mut keeper);
     assert!((outcome.drift - 0.2).abs() < 0.03, "{}", outcome.drift);
     assert!(keeper.kept.len() > outcome.records.len(), "some were measured twice");
@@ -127,11 +187,9 @@ fn a_device_that_changes_is_noticed() {
         "it was steady after"
     );
     // One that goes on getting slower cannot be measured at all.
-    let falling = (0..60).fold(device(3), |device, step| {
-        device.disturbed(Disturbance::Drift { from_s: 2.0 * f64::from(step), slower: 1.02 })
-    });
-    let outcome =
-        run(&mut falling.clone(), &plan(host_suite(8, 32 << 20, false)), &[], &mut Keeper::default());
+    let steps = (0..60).map(|step| Slower { from_s: 2.0 * f64::from(step), by: 1.02, told: false });
+    let mut falling = Slowing::of(device(3), steps.collect());
+    let outcome = run(&mut falling, &plan(host_suite(8, 32 << 20, false)), &[], &mut Keeper::default());
     assert!(outcome.records.iter().any(|record| record.flags.contains(&Flag::Drifting)));
 }
 

@@ -3,13 +3,12 @@
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use reports::summary::RunSummary;
-use reports::validation::{LeftOut, Row, Unit};
+use reports::validation::{Row, Unit};
 
 use super::record::{Recorded, Reply};
 use super::simulation::{Simulation, files};
 use super::workload::{Figure, Ratio};
 use super::{OnMachine, of};
-use crate::expectation::Metric;
 use crate::run::Progress;
 use crate::schema::FigureKind;
 use crate::validation::set::Set;
@@ -25,14 +24,14 @@ struct Told<'a> {
     run: Result<RunSummary, String>,
 }
 
-/// The rows of a set that were measured, each with its part. None if `progress` stopped it.
+/// The rows of a set that were measured. None if `progress` stopped it.
 pub(in super::super) fn judged(
     name: &str,
     set: &Set,
     recorded: &Recorded,
     machine: &OnMachine,
     progress: &dyn Progress,
-) -> Option<Vec<(String, Judged)>> {
+) -> Option<Vec<Judged>> {
     let workloads = of(set);
     let files = files(&set.title, workloads, machine);
     let cases = workloads.cases();
@@ -64,11 +63,11 @@ pub(in super::super) fn judged(
     let figures = workloads
         .figures
         .iter()
-        .flat_map(|figure| told.iter().map(move |row| (figure.part.clone(), row.judged(row.figure(figure)))));
+        .flat_map(|figure| told.iter().map(move |row| row.judged(&figure.part, row.figure(figure))));
     let ratios = workloads.ratios.iter().flat_map(|ratio| {
         let figure = workloads.figures.iter().find(|figure| figure.figure == ratio.figure);
         let figure = figure.expect("a test says that ratios are of figures that are judged");
-        told.iter().filter_map(|row| Some((ratio.part.clone(), row.over_another(ratio, figure, &told)?)))
+        told.iter().filter_map(|row| row.over_another(ratio, figure, &told))
     });
     Some(figures.chain(ratios).collect())
 }
@@ -78,14 +77,8 @@ impl Told<'_> {
     fn figure(&self, of: &Figure) -> Result<Row, String> {
         let run = self.run.as_ref().map_err(String::clone)?;
         let is_time = of.metric.kind() == FigureKind::Seconds;
-        Ok(Row {
-            unit: if is_time { Unit::Seconds } else { Unit::Bytes },
-            measured: self.reply.figure(&of.figure)?,
-            predicted: steps::figure(run, of.metric)?,
-            interval_s: run.step_time_interval_s.filter(|_| of.metric == Metric::StepTimeS),
-            shares: if is_time { steps::shares(run) } else { IndexMap::new() },
-            ..Row::default()
-        })
+        let unit = if is_time { Unit::Seconds } else { Unit::Bytes };
+        steps::compared(run, of.metric, (self.reply.figure(&of.figure)?, unit))
     }
 
     /// The ratio of a figure to that of another row, if the set has this one and it was measured.
@@ -98,20 +91,19 @@ impl Told<'_> {
             Ok::<_, String>(Row { measured: measured.unwrap_or(row.measured), ..row })
         };
         let pair = self.figure(figure).and_then(|row| Ok((row, second()?)));
-        Some(self.judged(pair.map(|(row, other)| Row {
-            unit: Unit::Ratio,
-            measured: row.measured / other.measured,
-            predicted: row.predicted / other.predicted,
-            ..Row::default()
-        })))
+        Some(self.judged(
+            &ratio.part,
+            pair.map(|(row, other)| Row {
+                unit: Unit::Ratio,
+                measured: row.measured / other.measured,
+                predicted: row.predicted / other.predicted,
+                ..Row::default()
+            }),
+        ))
     }
 
-    fn judged(&self, row: Result<Row, String>) -> Judged {
-        let (place, inputs) = (self.place.clone(), self.inputs.clone());
-        match row {
-            Ok(row) => Judged::Row(Row { place, inputs, ..row }),
-            Err(reason) => Judged::LeftOut(LeftOut { place, inputs, reason }),
-        }
+    fn judged(&self, part: &str, row: Result<Row, String>) -> Judged {
+        Judged { part: part.to_owned(), place: self.place.clone(), inputs: self.inputs.clone(), row }
     }
 }
 

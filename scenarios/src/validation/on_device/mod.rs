@@ -24,14 +24,14 @@ mod workload;
 
 use hw_models::catalogue::nearest;
 use indexmap::IndexMap;
-use reports::summary::{RunSummary, SCHEMA_VERSION};
+use reports::summary::RunSummary;
 use reports::validation::Validation;
 use serde::Serialize;
 
 use super::set::{Measurements, Set};
-use super::{Options, chosen, embedded, result};
+use super::{Options, chosen, embedded, result, validation};
 use crate::catalogue;
-use crate::run::{Progress, in_parallel};
+use crate::run::Progress;
 use simulation::{Simulation, files};
 
 pub use background::Background;
@@ -179,17 +179,11 @@ pub fn judge(
     }
     sets.retain(|(name, _)| recorded.of(name).next().is_some());
     progress.begin(sets.iter().map(|(name, _)| recorded.of(name).count() as u64).sum());
-    let one = |(name, set): &(&str, Set)| {
+    let one = |name: &str, set: &Set| {
         let judged = judged(name, set, recorded, machine, progress)?;
         Some(result(name, set, vec![recorded.source()], judged))
     };
-    let found = in_parallel(options.jobs, || sets.iter().map(one).collect::<Option<Vec<_>>>());
-    Ok(found.map(|sets| Validation {
-        schema_version: SCHEMA_VERSION,
-        version: options.version.clone(),
-        reproduce: options.reproduce.clone(),
-        sets,
-    }))
+    Ok(validation(&sets, options, one))
 }
 
 fn sets(names: &[String]) -> Result<Vec<(&'static str, Set)>, Vec<String>> {

@@ -11,9 +11,12 @@ use super::transfers::Transfer;
 use super::workload::{Kind, Workloads};
 use super::{Asks, OnMachine, build, emulation};
 use crate::catalogue;
-use crate::experiment::{Experiment, load};
+use crate::experiment::Experiment;
 use crate::run;
 use crate::schema::Scenario;
+use crate::validation::steps;
+
+pub(super) use crate::validation::steps::FILE;
 
 /// What is simulated of a row.
 #[derive(Clone, Debug)]
@@ -38,8 +41,6 @@ pub(super) struct Checked {
 
 /// The root of all randomness; sets have none.
 const SEED: u64 = 1;
-/// The name under which the common scenario is read.
-pub(super) const FILE: &str = "scenario.yaml";
 
 impl Simulation {
     /// Of a row with these settings; `files` are those of [`files`].
@@ -110,9 +111,7 @@ impl Simulation {
 
 impl Checked {
     pub(super) fn read(files: &BTreeMap<String, Vec<u8>>, settings: &[String]) -> Result<Self, String> {
-        let experiment = load(files, FILE, settings).map_err(|failure| {
-            failure.problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
-        })?;
+        let experiment = steps::read(files, settings)?;
         let (variant, point) = (experiment.variants().next().map(str::to_owned), experiment.points().next());
         let (Some(variant), Some(point)) = (variant, point) else {
             return Err("the scenario has no variant".to_owned());

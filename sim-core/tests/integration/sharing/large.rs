@@ -5,9 +5,9 @@ use rand_chacha::ChaCha8Rng;
 use sim_core::fixed::Rate;
 use sim_core::id::FluidId;
 use sim_core::platform::Demand;
-use sim_core::sharing::reference::Activity;
 
 use super::Pair;
+use super::reference::Activity;
 
 const HOSTS: u32 = 512;
 const LEAVES: u32 = HOSTS / 8;

@@ -3,14 +3,16 @@
 mod cases;
 mod large;
 mod random;
+mod reference;
 mod settling;
 mod symmetry;
 
 use sim_core::fixed::{RATIO_BITS, Rate, Ratio};
 use sim_core::id::{CauseId, FluidId};
 use sim_core::platform::{Demand, Platform};
-use sim_core::sharing::reference::{self, Activity};
 use sim_core::sharing::{FlowId, Network};
+
+use reference::Activity;
 
 /// Relative tolerance of the condition where levels of different fluids cannot be compared exactly.
 const TOLERANCE: f64 = 1e-6;

@@ -7,8 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use sim_core::fixed::{Rate, Ratio};
 use sim_core::id::FluidId;
 use sim_core::platform::Demand;
-use sim_core::sharing::reference::{self, Activity};
 
+use super::reference::{self, Activity};
 use super::{Mix, Pair, TOLERANCE, activity};
 
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 use sim_core::fixed::{Rate, Ratio};
 use sim_core::id::FluidId;
 use sim_core::platform::Demand;
-use sim_core::sharing::reference::{self, Activity};
 
+use super::reference::{self, Activity};
 use super::{Pair, TOLERANCE};
 
 fn demand((fluid, weight): (u32, u32)) -> Demand {

@@ -5,8 +5,8 @@ use rand_chacha::ChaCha8Rng;
 use sim_core::fixed::Rate;
 use sim_core::id::{FluidId, PortId};
 use sim_core::platform::Demand;
-use sim_core::sharing::reference::Activity;
 
+use super::reference::Activity;
 use super::{Mix, Pair, activity};
 
 /// Fluids that every rank has for itself, and fluids that all ranks share.

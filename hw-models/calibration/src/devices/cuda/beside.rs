@@ -30,8 +30,7 @@ pub(super) struct Meeting {
 impl Meeting {
     pub(super) fn of(gpu: &Gpu, task: &Beside) -> Result<Self, DeviceError> {
         let other = gpu.timer()?;
-        let missing =
-            || DeviceError::Unable { device: "this GPU".to_owned(), why: "nothing is timed".to_owned() };
+        let missing = || DeviceError::unable("this GPU", "nothing is timed");
         let timed = work(gpu, task.timed)?.ok_or_else(missing)?;
         let alone = |work: &dyn Enqueue| {
             other.in_stream(work, 1)?;

@@ -244,18 +244,18 @@ impl Calls {
         // SAFETY: the types are those of its header.
         unsafe {
             Ok(Self {
-                version: function(&library, b"ncclGetVersion\0")?,
-                words: function(&library, b"ncclGetErrorString\0")?,
-                init_all: function(&library, b"ncclCommInitAll\0")?,
-                destroy: function(&library, b"ncclCommDestroy\0")?,
-                group_start: function(&library, b"ncclGroupStart\0")?,
-                group_end: function(&library, b"ncclGroupEnd\0")?,
-                all_reduce: function(&library, b"ncclAllReduce\0")?,
-                all_gather: function(&library, b"ncclAllGather\0")?,
-                reduce_scatter: function(&library, b"ncclReduceScatter\0")?,
-                broadcast: function(&library, b"ncclBroadcast\0")?,
-                send: function(&library, b"ncclSend\0")?,
-                receive: function(&library, b"ncclRecv\0")?,
+                version: NCCL.function(&library, b"ncclGetVersion\0")?,
+                words: NCCL.function(&library, b"ncclGetErrorString\0")?,
+                init_all: NCCL.function(&library, b"ncclCommInitAll\0")?,
+                destroy: NCCL.function(&library, b"ncclCommDestroy\0")?,
+                group_start: NCCL.function(&library, b"ncclGroupStart\0")?,
+                group_end: NCCL.function(&library, b"ncclGroupEnd\0")?,
+                all_reduce: NCCL.function(&library, b"ncclAllReduce\0")?,
+                all_gather: NCCL.function(&library, b"ncclAllGather\0")?,
+                reduce_scatter: NCCL.function(&library, b"ncclReduceScatter\0")?,
+                broadcast: NCCL.function(&library, b"ncclBroadcast\0")?,
+                send: NCCL.function(&library, b"ncclSend\0")?,
+                receive: NCCL.function(&library, b"ncclRecv\0")?,
                 _library: library,
             })
         }
@@ -277,15 +277,6 @@ impl Calls {
         // SAFETY: it gives words that stay where they are, whatever the status.
         let words = unsafe { CStr::from_ptr((self.words)(status)) }.to_string_lossy();
         let why = format!("{words}; with `NCCL_DEBUG=WARN` in the environment NCCL tells more");
-        Err(DeviceError::Failed { doing: doing.to_owned(), why })
+        Err(DeviceError::failed(doing, why))
     }
-}
-
-/// A function of the library.
-///
-/// # Safety
-/// It must be of that type.
-unsafe fn function<T: Copy>(library: &Library, name: &[u8]) -> Result<T, DeviceError> {
-    // SAFETY: as the caller says.
-    unsafe { library.get::<T>(name) }.map(|call| *call).map_err(|_| NCCL.missing())
 }

@@ -10,28 +10,23 @@ use hw_models::catalogue::nearest::list;
 pub(super) fn failed(doing: &str, error: DriverError) -> DeviceError {
     match error.0 {
         CUresult::CUDA_ERROR_OUT_OF_MEMORY => exhausted(),
-        CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => DeviceError::Exhausted {
-            what: "the GPU".to_owned(),
-            remedy:
-                "another process has it for itself: end it, or allow several with `nvidia-smi -c DEFAULT`"
-                    .to_owned(),
-        },
+        CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => DeviceError::exhausted(
+            "the GPU",
+            "another process has it for itself: end it, or allow several with `nvidia-smi -c DEFAULT`",
+        ),
         CUresult::CUDA_ERROR_INVALID_IMAGE
         | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
-        | CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => DeviceError::Missing {
-            what: "a driver that takes what NVRTC compiles".to_owned(),
-            remedy: "update the driver, or install an NVRTC that is no newer than it".to_owned(),
-        },
-        _ => DeviceError::Failed { doing: doing.to_owned(), why: said(error) },
+        | CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => DeviceError::missing(
+            "a driver that takes what NVRTC compiles",
+            "update the driver, or install an NVRTC that is no newer than it",
+        ),
+        _ => DeviceError::failed(doing, said(error)),
     }
 }
 
 /// The GPU's memory is used up.
 pub(super) fn exhausted() -> DeviceError {
-    DeviceError::Exhausted {
-        what: "the GPU's memory".to_owned(),
-        remedy: "end other processes on it: `nvidia-smi` lists them".to_owned(),
-    }
+    DeviceError::exhausted("the GPU's memory", "end other processes on it: `nvidia-smi` lists them")
 }
 
 /// Why the GPU of a number cannot be opened, and what to do about it.
@@ -90,7 +85,7 @@ pub(super) fn told(error: DeviceError) -> (String, String) {
 
 /// Nothing was made ready.
 pub(super) fn unready() -> DeviceError {
-    DeviceError::Failed { doing: "timing a task".to_owned(), why: "none was made ready".to_owned() }
+    DeviceError::failed("timing a task", "none was made ready")
 }
 
 #[cfg(test)]

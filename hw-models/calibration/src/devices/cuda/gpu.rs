@@ -74,14 +74,13 @@ impl Gpu {
     pub(super) fn alone(&self) -> Found {
         match &self.others[..] {
             [] => Found::Present("no other process computes on it".to_owned()),
-            others => Found::Missing {
-                why: format!(
+            others => Found::missing(
+                format!(
                     "others compute on it: process {}",
                     others.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
                 ),
-                remedy: "end them (`nvidia-smi` lists them) and measure anew, or the times are of both"
-                    .to_owned(),
-            },
+                "end them (`nvidia-smi` lists them) and measure anew, or the times are of both",
+            ),
         }
     }
 

@@ -50,17 +50,14 @@ impl Groups {
     /// With operands that are random and beyond the cache.
     pub(super) fn of(gpu: &Gpu, GroupedGemm { groups: shape }: GroupedGemm) -> Result<Self, DeviceError> {
         if !is_there() {
-            return Err(DeviceError::Missing {
-                what: format!("cuBLAS with `{FUNCTION}`"),
-                remedy: NEWER_CUBLAS.to_owned(),
-            });
+            return Err(DeviceError::missing(format!("cuBLAS with `{FUNCTION}`"), NEWER_CUBLAS));
         }
         let kind = match shape.dtype {
             Dtype::Bf16 => Type::CUDA_R_16BF,
             Dtype::Fp16 => Type::CUDA_R_16F,
             _ => {
                 let why = "it groups products of 16 bits only".to_owned();
-                return Err(DeviceError::Unable { device: "cuBLAS".to_owned(), why });
+                return Err(DeviceError::unable("cuBLAS", why));
             }
         };
         let sizes = sizes(&shape).map(|bytes| bytes * shape.batch);
@@ -154,11 +151,10 @@ fn places(shape: &Gemm, matrices: &Rotation, set: u64) -> Vec<u64> {
 
 fn refused(doing: &str, CublasError(status): CublasError) -> DeviceError {
     match status {
-        Status::CUBLAS_STATUS_NOT_SUPPORTED => DeviceError::Unable {
-            device: "cuBLAS".to_owned(),
-            why: "it has no kernel for these groups on this GPU".to_owned(),
-        },
+        Status::CUBLAS_STATUS_NOT_SUPPORTED => {
+            DeviceError::unable("cuBLAS", "it has no kernel for these groups on this GPU")
+        }
         Status::CUBLAS_STATUS_ALLOC_FAILED => exhausted(),
-        _ => DeviceError::Failed { doing: doing.to_owned(), why: format!("{status:?}") },
+        _ => DeviceError::failed(doing, format!("{status:?}")),
     }
 }

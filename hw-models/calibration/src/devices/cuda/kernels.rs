@@ -195,7 +195,7 @@ impl Streaming {
 }
 
 fn unable(why: &str) -> DeviceError {
-    DeviceError::Unable { device: "this GPU".to_owned(), why: why.to_owned() }
+    DeviceError::unable("this GPU", why)
 }
 
 /// Machine code of the kernels.
@@ -207,13 +207,10 @@ fn compile(capability: u32) -> Result<Vec<u8>, DeviceError> {
     let code = unsafe {
         match nvrtc::compile_program(program, &[architecture]) {
             Ok(()) => machine_code(program).map_err(|error| uncompiled(&said(error))),
-            Err(NvrtcError(nvrtc_sys::nvrtcResult::NVRTC_ERROR_INVALID_OPTION)) => {
-                Err(DeviceError::Missing {
-                    what: format!("an NVRTC that knows GPUs of compute capability {capability}"),
-                    remedy: "install the CUDA toolkit that the GPU's generation came with, or a newer one"
-                        .to_owned(),
-                })
-            }
+            Err(NvrtcError(nvrtc_sys::nvrtcResult::NVRTC_ERROR_INVALID_OPTION)) => Err(DeviceError::missing(
+                format!("an NVRTC that knows GPUs of compute capability {capability}"),
+                "install the CUDA toolkit that the GPU's generation came with, or a newer one",
+            )),
             Err(error) => Err(uncompiled(&format!("{}: {}", said(error), log(program)))),
         }
     };
@@ -249,7 +246,7 @@ fn said(error: NvrtcError) -> String {
 }
 
 fn uncompiled(why: &str) -> DeviceError {
-    DeviceError::Failed { doing: "compiling kernels".to_owned(), why: why.to_owned() }
+    DeviceError::failed("compiling kernels", why)
 }
 
 #[cfg(test)]

@@ -80,10 +80,10 @@ fn driver() -> (Found, Option<Version>) {
             (new_enough(version), Some(version))
         }
         Err(error) => (
-            Found::Missing {
-                why: format!("it does not tell its version: {error}"),
-                remedy: "install the driver of NVIDIA anew (570 or newer)".to_owned(),
-            },
+            Found::missing(
+                format!("it does not tell its version: {error}"),
+                "install the driver of NVIDIA anew (570 or newer)",
+            ),
             None,
         ),
     }
@@ -93,23 +93,20 @@ fn new_enough(driver: Version) -> Found {
     if driver >= OLDEST {
         return Found::Present(format!("for CUDA {}", dotted(driver)));
     }
-    Found::Missing {
-        why: format!("the driver is too old: it is for CUDA {}", dotted(driver)),
-        remedy: format!("install a driver for CUDA {} or newer (570 or newer)", dotted(OLDEST)),
-    }
+    Found::missing(
+        format!("the driver is too old: it is for CUDA {}", dotted(driver)),
+        format!("install a driver for CUDA {} or newer (570 or newer)", dotted(OLDEST)),
+    )
 }
 
 /// A library that is there, unless it is of a later generation than the driver, which takes what libraries of its own or an earlier
 /// one give it (NVIDIA, "CUDA Compatibility", 2025: minor version compatibility); `mend`: how to get another one.
 fn taken(library: Version, words: String, driver: Option<Version>, mend: &str) -> Found {
     match driver {
-        Some(driver) if library[0] > driver[0] => Found::Missing {
-            why: format!(
-                "it is of CUDA {words}, and the driver for CUDA {} takes none of that",
-                dotted(driver)
-            ),
-            remedy: format!("update the driver, or {mend}"),
-        },
+        Some(driver) if library[0] > driver[0] => Found::missing(
+            format!("it is of CUDA {words}, and the driver for CUDA {} takes none of that", dotted(driver)),
+            format!("update the driver, or {mend}"),
+        ),
         _ => Found::Present(words),
     }
 }
@@ -158,7 +155,7 @@ fn cublas(driver: Option<Version>) -> Found {
     let version = [Property::MAJOR_VERSION, Property::MINOR_VERSION].map(property);
     if !grouped::is_there() {
         let why = format!("{} has no `{}`", dotted(version), grouped::FUNCTION);
-        return Found::Missing { why, remedy: NEWER_CUBLAS.to_owned() };
+        return Found::missing(why, NEWER_CUBLAS);
     }
     taken(version, dotted(version), driver, &mend)
 }
@@ -174,11 +171,10 @@ fn nvml() -> Found {
         Err(nvml_wrapper::error::NvmlError::LibloadingError(_)) => {
             not_loaded(NVML, "it comes with the driver")
         }
-        Err(error) => Found::Missing {
-            why: error.to_string(),
-            remedy: "its version must be the driver's: end the processes that keep an old one, or reboot"
-                .to_owned(),
-        },
+        Err(error) => Found::missing(
+            error.to_string(),
+            "its version must be the driver's: end the processes that keep an old one, or reboot",
+        ),
     }
 }
 
@@ -194,10 +190,19 @@ impl Unbound {
         self.load().map(|(_, library)| library).ok_or_else(|| self.missing())
     }
 
+    /// A function of the library.
+    ///
+    /// # Safety
+    /// It must be of that type.
+    pub(super) unsafe fn function<T: Copy>(&self, library: &Library, name: &[u8]) -> Result<T, DeviceError> {
+        // SAFETY: as the caller says.
+        unsafe { library.get::<T>(name) }.map(|call| *call).map_err(|_| self.missing())
+    }
+
     /// It is not there, or lacks a function.
-    pub(super) fn missing(&self) -> DeviceError {
+    fn missing(&self) -> DeviceError {
         let what = format!("{} ({})", self.name, self.names[0]);
-        DeviceError::Missing { what, remedy: self.remedy.to_owned() }
+        DeviceError::missing(what, self.remedy)
     }
 
     fn found(&self) -> Found {
@@ -207,7 +212,7 @@ impl Unbound {
 }
 
 fn not_loaded(name: &str, remedy: &str) -> Found {
-    Found::Missing { why: format!("{name} cannot be loaded"), remedy: remedy.to_owned() }
+    Found::missing(format!("{name} cannot be loaded"), remedy)
 }
 
 fn on_path(wheel: &str, folder: &str) -> String {

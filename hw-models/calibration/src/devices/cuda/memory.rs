@@ -59,10 +59,10 @@ impl Pinned {
         // SAFETY: nothing is read of it before it is written.
         let pointer = unsafe { result::malloc_host(bytes.max(1) as usize, flags) };
         let pointer = pointer.map_err(|error| match error.0 {
-            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => DeviceError::Exhausted {
-                what: format!("page-locked memory of {} MiB", bytes >> 20),
-                remedy: "end other programs, or raise the limit (`ulimit -l`)".to_owned(),
-            },
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => DeviceError::exhausted(
+                format!("page-locked memory of {} MiB", bytes >> 20),
+                "end other programs, or raise the limit (`ulimit -l`)",
+            ),
             _ => failed("locking memory of the host", error),
         })?;
         Ok(Self { pointer, bytes })

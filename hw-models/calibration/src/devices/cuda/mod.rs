@@ -94,7 +94,7 @@ impl Cuda {
         if let Some(gpu) = &gpu {
             let found_gpu = match gpu {
                 Ok(gpu) => Found::Present(gpu.words()),
-                Err((why, remedy)) => Found::Missing { why: why.clone(), remedy: remedy.clone() },
+                Err((why, remedy)) => Found::missing(why.clone(), remedy.clone()),
             };
             found.push(Capability { name: "gpu", purpose: "all probes", found: found_gpu, required: true });
             let more = |name, purpose, found| Capability { name, purpose, found, required: false };
@@ -195,7 +195,7 @@ fn ready(gpu: &Gpu, task: &Task) -> Result<Box<dyn Timed>, DeviceError> {
         Task::Beside(task) => Box::new(Meeting::of(gpu, task)?),
         _ => {
             let why = "this is measured of a host, or of a framework".to_owned();
-            return Err(DeviceError::Unable { device: "a GPU".to_owned(), why });
+            return Err(DeviceError::unable("a GPU", why));
         }
     })
 }

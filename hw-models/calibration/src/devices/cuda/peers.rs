@@ -54,18 +54,16 @@ impl Peers {
         };
         match self.peer {
             Some(peer) => Found::Present(format!("{others} more, copies go to cuda:{peer} {over}")),
-            None if others == 0 => Found::Missing {
-                why: "the driver shows one GPU".to_owned(),
-                remedy: "copies between GPUs and collectives need a second one: if the machine has it, look at \
-                         `CUDA_VISIBLE_DEVICES`, and in a container at `--gpus all`"
-                    .to_owned(),
-            },
-            None => Found::Missing {
-                why: format!("cuda:{own} reaches the memory of none of the {others} others"),
-                remedy: "`nvidia-smi topo -p2p r` tells why: drivers of GeForce refuse it, and so does a machine that \
-                         isolates its PCI Express devices (ACS, IOMMU)"
-                    .to_owned(),
-            },
+            None if others == 0 => Found::missing(
+                "the driver shows one GPU",
+                "copies between GPUs and collectives need a second one: if the machine has it, look at \
+                 `CUDA_VISIBLE_DEVICES`, and in a container at `--gpus all`",
+            ),
+            None => Found::missing(
+                format!("cuda:{own} reaches the memory of none of the {others} others"),
+                "`nvidia-smi topo -p2p r` tells why: drivers of GeForce refuse it, and so does a machine that \
+                 isolates its PCI Express devices (ACS, IOMMU)",
+            ),
         }
     }
 
@@ -136,10 +134,7 @@ struct Lane {
 impl PeerCopies {
     pub(super) fn of(gpu: &mut Gpu, task: &PeerCopy) -> Result<Self, DeviceError> {
         let own = gpu.context.clone();
-        let unreached = || DeviceError::Unable {
-            device: "this GPU".to_owned(),
-            why: "it reaches the memory of no other".to_owned(),
-        };
+        let unreached = || DeviceError::unable("this GPU", "it reaches the memory of no other");
         let other = gpu.peers.context(gpu.peers.peer.ok_or_else(unreached)?)?;
         reach(&own, &other)?;
         reach(&other, &own)?;

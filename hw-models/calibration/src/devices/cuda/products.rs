@@ -269,12 +269,11 @@ fn chosen(
 
 fn refused(doing: &str, CublasError(status): CublasError) -> DeviceError {
     match status {
-        sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED => DeviceError::Unable {
-            device: "cuBLASLt".to_owned(),
-            why: "it has no kernel for this product on this GPU".to_owned(),
-        },
+        sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED => {
+            DeviceError::unable("cuBLASLt", "it has no kernel for this product on this GPU")
+        }
         sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => exhausted(),
-        _ => DeviceError::Failed { doing: doing.to_owned(), why: format!("{status:?}") },
+        _ => DeviceError::failed(doing, format!("{status:?}")),
     }
 }
 

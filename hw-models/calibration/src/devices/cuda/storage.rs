@@ -128,9 +128,9 @@ impl Timed for Blocks {
                 }
             };
             if moved != block as isize {
-                return Err(failed(
+                return Err(DeviceError::failed(
                     "moving a block by cuFile",
-                    &format!("it says {moved} for {block} bytes"),
+                    format!("it says {moved} for {block} bytes"),
                 ));
             }
         }
@@ -149,19 +149,16 @@ impl Calls {
     fn load() -> Result<Self, DeviceError> {
         let library = CUFILE.library()?;
         // SAFETY: the types are those of its header.
-        let found = unsafe {
-            (
-                library.get::<Open>(b"cuFileDriverOpen\0").map(|call| *call),
-                library.get::<Register>(b"cuFileHandleRegister\0").map(|call| *call),
-                library.get::<Deregister>(b"cuFileHandleDeregister\0").map(|call| *call),
-                library.get::<Read>(b"cuFileRead\0").map(|call| *call),
-                library.get::<Write>(b"cuFileWrite\0").map(|call| *call),
-            )
-        };
-        let (Ok(open), Ok(register), Ok(deregister), Ok(read), Ok(write)) = found else {
-            return Err(CUFILE.missing());
-        };
-        Ok(Self { open, register, deregister, read, write, _library: library })
+        unsafe {
+            Ok(Self {
+                open: CUFILE.function(&library, b"cuFileDriverOpen\0")?,
+                register: CUFILE.function(&library, b"cuFileHandleRegister\0")?,
+                deregister: CUFILE.function(&library, b"cuFileHandleDeregister\0")?,
+                read: CUFILE.function(&library, b"cuFileRead\0")?,
+                write: CUFILE.function(&library, b"cuFileWrite\0")?,
+                _library: library,
+            })
+        }
     }
 }
 
@@ -170,9 +167,8 @@ fn ended(doing: &str, ended: Ended) -> Result<(), DeviceError> {
     if own == 0 {
         return Ok(());
     }
-    Err(failed(doing, &format!("cuFile says {own}, the driver {driver}: `gdscheck -p` tells more")))
-}
-
-fn failed(doing: &str, why: &str) -> DeviceError {
-    DeviceError::Failed { doing: doing.to_owned(), why: why.to_owned() }
+    Err(DeviceError::failed(
+        doing,
+        format!("cuFile says {own}, the driver {driver}: `gdscheck -p` tells more"),
+    ))
 }

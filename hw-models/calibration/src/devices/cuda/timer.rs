@@ -136,8 +136,7 @@ impl Timer {
         // A capture is ended whatever was captured.
         let graph = self.stream.end_capture(CUgraphInstantiate_flags(0));
         enqueued?;
-        let empty =
-            || DeviceError::Failed { doing: "making a graph".to_owned(), why: "it is empty".to_owned() };
+        let empty = || DeviceError::failed("making a graph", "it is empty");
         graph.map_err(capturing)?.ok_or_else(empty)
     }
 

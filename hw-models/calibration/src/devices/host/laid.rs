@@ -43,16 +43,18 @@ impl Laid {
     pub(in super::super) fn direct(&self) -> Result<&File, DeviceError> {
         self.direct.as_ref().ok_or_else(|| {
             let why = "its file system has no way past the page cache (O_DIRECT)".to_owned();
-            DeviceError::Unable { device: "the drive".to_owned(), why }
+            DeviceError::unable("the drive", why)
         })
     }
 
     /// Makes the file and fills it.
     pub(in super::super) fn on(folder: &Path) -> Result<Self, DeviceError> {
         let failed = |error: io::Error| failed(&format!("writing to {}", folder.display()), &error);
-        let (cached, direct) = make(folder).map_err(|error| DeviceError::Missing {
-            what: format!("a file in {} ({error})", folder.display()),
-            remedy: "name a folder that can be written with `--dir`".to_owned(),
+        let (cached, direct) = make(folder).map_err(|error| {
+            DeviceError::missing(
+                format!("a file in {} ({error})", folder.display()),
+                "name a folder that can be written with `--dir`",
+            )
         })?;
         let free = statvfs(folder).map_or(u64::MAX, |of| of.f_bavail.saturating_mul(of.f_frsize));
         let longest = LONGEST.min((free as f64 * LEFT) as u64);
@@ -78,10 +80,10 @@ impl Laid {
 pub(super) fn writable(folder: &Path) -> Found {
     match make(folder) {
         Ok(_) => Found::Present(folder.display().to_string()),
-        Err(error) => Found::Missing {
-            why: format!("{}: {error}", folder.display()),
-            remedy: "name a folder that can be written with `--dir`".to_owned(),
-        },
+        Err(error) => Found::missing(
+            format!("{}: {error}", folder.display()),
+            "name a folder that can be written with `--dir`",
+        ),
     }
 }
 
@@ -96,20 +98,20 @@ pub(super) fn make(folder: &Path) -> io::Result<(File, Option<File>)> {
 }
 
 fn exhausted(folder: &Path, free: u64) -> DeviceError {
-    DeviceError::Exhausted {
-        what: format!("space in {} ({} MiB free)", folder.display(), free >> 20),
-        remedy: format!("free {} MiB, or name another folder with `--dir`", 2 * (SHORTEST >> 20)),
-    }
+    DeviceError::exhausted(
+        format!("space in {} ({} MiB free)", folder.display(), free >> 20),
+        format!("free {} MiB, or name another folder with `--dir`", 2 * (SHORTEST >> 20)),
+    )
 }
 
 /// What went wrong with a drive, and what to do about it.
 pub(super) fn failed(doing: &str, error: &io::Error) -> DeviceError {
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => DeviceError::Exhausted {
-            what: "space on the drive".to_owned(),
-            remedy: "free some, or name a folder on another drive with `--dir`".to_owned(),
-        },
-        _ => DeviceError::Failed { doing: doing.to_owned(), why: error.to_string() },
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => DeviceError::exhausted(
+            "space on the drive",
+            "free some, or name a folder on another drive with `--dir`",
+        ),
+        _ => DeviceError::failed(doing, error.to_string()),
     }
 }
 

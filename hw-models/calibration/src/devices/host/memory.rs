@@ -140,10 +140,10 @@ const fn next(state: u64) -> u64 {
 fn elements(bytes: u64, arrays: u64, facts: &Facts) -> Result<usize, DeviceError> {
     let all = bytes.saturating_mul(arrays);
     if all as f64 > SHARE * facts.available as f64 {
-        return Err(DeviceError::Exhausted {
-            what: format!("memory for arrays of {} MiB", all >> 20),
-            remedy: format!("{} MiB are free: end other programs", facts.available >> 20),
-        });
+        return Err(DeviceError::exhausted(
+            format!("memory for arrays of {} MiB", all >> 20),
+            format!("{} MiB are free: end other programs", facts.available >> 20),
+        ));
     }
     Ok((bytes / ELEMENT) as usize)
 }

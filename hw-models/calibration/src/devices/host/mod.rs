@@ -82,10 +82,7 @@ impl Device for Host {
                 Ready::Blocks(*task)
             }
             _ => {
-                return Err(DeviceError::Unable {
-                    device: "host".to_owned(),
-                    why: "this needs a GPU".to_owned(),
-                });
+                return Err(DeviceError::unable("host", "this needs a GPU"));
             }
         });
         Ok(())
@@ -113,5 +110,5 @@ impl Device for Host {
 }
 
 fn unready(what: &str) -> DeviceError {
-    DeviceError::Failed { doing: format!("using {what}"), why: "it was not made ready".to_owned() }
+    DeviceError::failed(format!("using {what}"), "it was not made ready")
 }

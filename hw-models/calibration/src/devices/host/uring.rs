@@ -14,12 +14,11 @@ use crate::measure::{Access, Found};
 pub(super) fn found() -> Found {
     match IoUring::new(1) {
         Ok(_) => Found::Present("allowed".to_owned()),
-        Err(error) => Found::Missing {
-            why: error.to_string(),
-            remedy: "allow it (`sysctl kernel.io_uring_disabled=0`, or the container's seccomp profile); threads stand in \
-                     until then"
-                .to_owned(),
-        },
+        Err(error) => Found::missing(
+            error.to_string(),
+            "allow it (`sysctl kernel.io_uring_disabled=0`, or the container's seccomp profile); threads stand in \
+             until then",
+        ),
     }
 }
 

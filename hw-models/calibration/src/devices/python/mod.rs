@@ -102,10 +102,8 @@ impl Python {
             .stderr(Stdio::piped())
             .spawn();
         let mut process = started.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => {
-                DeviceError::Missing { what: format!("`{shown}`"), remedy: REMEDY.to_owned() }
-            }
-            _ => DeviceError::Failed { doing: format!("starting `{shown}`"), why: error.to_string() },
+            ErrorKind::NotFound => DeviceError::missing(format!("`{shown}`"), REMEDY),
+            _ => DeviceError::failed(format!("starting `{shown}`"), error.to_string()),
         })?;
         let taken = (process.stdin.take(), process.stdout.take(), process.stderr.take());
         let (Some(questions), Some(said), Some(complained)) = taken else {
@@ -131,8 +129,8 @@ impl Python {
     }
 
     fn say<Q: Serialize + ?Sized>(&mut self, doing: &str, question: &Q) -> Result<(), DeviceError> {
-        let line = serde_json::to_string(question)
-            .map_err(|error| DeviceError::Failed { doing: doing.to_owned(), why: error.to_string() })?;
+        let line =
+            serde_json::to_string(question).map_err(|error| DeviceError::failed(doing, error.to_string()))?;
         let sent = writeln!(self.questions, "{line}").and_then(|()| self.questions.flush());
         match sent {
             // What it has said before it ended is heard first.
@@ -181,7 +179,7 @@ impl Python {
         self.complaints.wait();
         let last = self.complaints.told();
         let last = if last.is_empty() { last } else { format!(": {last}") };
-        DeviceError::Failed { doing: doing.to_owned(), why: format!("{why}{last}") }
+        DeviceError::failed(doing, format!("{why}{last}"))
     }
 
     fn end(&mut self) {

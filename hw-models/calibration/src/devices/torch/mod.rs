@@ -64,7 +64,7 @@ impl Torch {
                 DeviceError::Missing { what, remedy } => (format!("{what} is missing"), remedy),
                 other => (other.to_string(), "name another Python with `--python`".to_owned()),
             };
-            Found::Missing { why, remedy }
+            Found::missing(why, remedy)
         };
         let (mut process, greeting) = match Python::start(program, SCRIPT, LIMIT) {
             Ok(started) => started,
@@ -94,8 +94,7 @@ impl Torch {
     }
 
     fn ask<A: serde::de::DeserializeOwned>(&mut self, question: &Question<'_>) -> Result<A, DeviceError> {
-        let unready =
-            || DeviceError::Failed { doing: "asking PyTorch".to_owned(), why: "it is not there".to_owned() };
+        let unready = || DeviceError::failed("asking PyTorch", "it is not there");
         self.ready.as_mut().ok_or_else(unready)?.process.ask(question)
     }
 }

@@ -1,15 +1,15 @@
 //! Sharing from its definition, from scratch and without cleverness: what the fast solvers are compared with.
 
-use crate::fixed::{RATIO_BITS, Rate};
-use crate::platform::Demand;
+use sim_core::fixed::{RATIO_BITS, Rate};
+use sim_core::platform::Demand;
 
 /// An activity: what it demands and its rate cap.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Activity {
+pub(crate) struct Activity {
     /// At most one per fluid.
-    pub demands: Vec<Demand>,
+    pub(crate) demands: Vec<Demand>,
     /// Rate when alone.
-    pub cap: Rate,
+    pub(crate) cap: Rate,
 }
 
 /// A fluid's prior or ordinary half: the place in lists of tiers.
@@ -18,7 +18,7 @@ type TierIndex = usize;
 /// The rates of uniform activities on fluids of these capacities, by progressive filling. None if an activity
 /// is not uniform, or if what prior demands leave comes back to them (then the condition alone decides, see
 /// [`verify`]).
-pub fn rates(capacities: &[Rate], activities: &[Activity]) -> Option<Vec<Rate>> {
+pub(crate) fn rates(capacities: &[Rate], activities: &[Activity]) -> Option<Vec<Rate>> {
     if !activities.iter().all(is_uniform) {
         return None;
     }
@@ -93,13 +93,13 @@ fn fill(room: &[u128], activities: &[&Activity]) -> Vec<Rate> {
     activities.iter().zip(level).map(rate).collect()
 }
 
-/// Checks the condition of [`super`]: no fluid carries more than its capacity, and every activity runs at its
+/// Checks the condition of [`sim_core::sharing`]: no fluid carries more than its capacity, and every activity runs at its
 /// cap or has the largest share relative to its weight on a saturated fluid, each within the part
 /// `tolerance`.
 ///
 /// # Errors
 /// The first violation, in words.
-pub fn verify(
+pub(crate) fn verify(
     capacities: &[Rate],
     activities: &[Activity],
     rates: &[Rate],
