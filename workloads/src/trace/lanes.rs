@@ -2,8 +2,8 @@
 //! execute in order.
 //!
 //! A lane keeps how long each of its items took and what it waits for. When a device activity began
-//! is used to tell what it may have waited for, and for the medians of [`Constants`]; it is not
-//! kept.
+//! is used to tell what it may have waited for, and for the medians of latencies and gaps; it is
+//! not kept.
 
 use std::collections::BTreeMap;
 
