@@ -94,10 +94,10 @@ fn device(name: &str) -> String {
 
 /// A known table.
 struct Format {
-    /// Columns that say what was run, with commas between them.
-    inputs: &'static str,
+    /// Columns that say what was run.
+    inputs: &'static [&'static str],
     /// Columns of results.
-    results: &'static str,
+    results: &'static [&'static str],
     /// The kernels of a row, with the columns of their times.
     read: fn(&Row<'_>) -> Result<Kernels, TableError>,
 }
@@ -113,14 +113,13 @@ fn seconds(row: &Row<'_>, column: &str) -> Result<f64, TableError> {
 
 impl Format {
     fn fits(&self, table: &Table) -> bool {
-        let mut columns = self.inputs.split(',').chain(self.results.split(','));
-        columns.all(|column| table.columns().iter().any(|name| name == column))
+        self.inputs.iter().chain(self.results).all(|column| table.columns().iter().any(|name| name == column))
     }
 
     /// Where a row holds several kernels, the name of the result is an input.
     fn hash(&self, row: &Row<'_>, result: &'static str) -> u64 {
-        let mut inputs: Vec<&str> = self.inputs.split(',').map(|column| row.text(column)).collect();
-        if self.results.contains(',') {
+        let mut inputs: Vec<&str> = self.inputs.iter().map(|column| row.text(column)).collect();
+        if self.results.len() > 1 {
             inputs.push(result);
         }
         split::hash(&inputs)
@@ -129,46 +128,82 @@ impl Format {
 
 const FORMATS: [Format; 13] = [
     Format {
-        inputs: "gpu,b,m,k,n,layout,accumulate,out_dtype",
-        results: "time_us_derived",
+        inputs: &["gpu", "b", "m", "k", "n", "layout", "accumulate", "out_dtype"],
+        results: &["time_us_derived"],
         read: simumax_gemm,
     },
     Format {
-        inputs: "gpu,groups,M,N,K,stage,accumulate,out_dtype,single_output",
-        results: "time_us_derived",
+        inputs: &["gpu", "groups", "M", "N", "K", "stage", "accumulate", "out_dtype", "single_output"],
+        results: &["time_us_derived"],
         read: simumax_grouped,
     },
     Format {
-        inputs: "gpu,op,batch,seq_len,q_heads,kv_heads,qk_head_dim,v_head_dim,qkv_contiguous",
-        results: "time_us_derived",
+        inputs: &[
+            "gpu",
+            "op",
+            "batch",
+            "seq_len",
+            "q_heads",
+            "kv_heads",
+            "qk_head_dim",
+            "v_head_dim",
+            "qkv_contiguous",
+        ],
+        results: &["time_us_derived"],
         read: simumax_attention,
     },
-    Format { inputs: "gpu,dtypes,b,m,n,k", results: "time_us_derived", read: xla_gemm },
-    Format { inputs: "gpu,precision,M,N,K,a_trans,b_trans", results: "time_ms", read: deepbench_gemm },
+    Format { inputs: &["gpu", "dtypes", "b", "m", "n", "k"], results: &["time_us_derived"], read: xla_gemm },
     Format {
-        inputs: "gpu,precision,in_w,in_h,in_channels,batch,out_channels,filter_w,filter_h,pad_w,pad_h,stride_w,stride_h",
-        results: "forward_ms,backward_inputs_ms,backward_params_ms",
+        inputs: &["gpu", "precision", "M", "N", "K", "a_trans", "b_trans"],
+        results: &["time_ms"],
+        read: deepbench_gemm,
+    },
+    Format {
+        inputs: &[
+            "gpu",
+            "precision",
+            "in_w",
+            "in_h",
+            "in_channels",
+            "batch",
+            "out_channels",
+            "filter_w",
+            "filter_h",
+            "pad_w",
+            "pad_h",
+            "stride_w",
+            "stride_h",
+        ],
+        results: &["forward_ms", "backward_inputs_ms", "backward_params_ms"],
         read: deepbench_convolution,
     },
-    Format { inputs: "gpu,op,B,M,N_contraction,K_out", results: "latency_ms", read: neusight_gemm },
-    Format { inputs: "gpu,op,rows,cols", results: "latency_ms", read: vector },
     Format {
-        inputs: "gpu,batch,in_channels,out_channels,kernel,input_hw,stride,padding",
-        results: "latency_ms",
+        inputs: &["gpu", "op", "B", "M", "N_contraction", "K_out"],
+        results: &["latency_ms"],
+        read: neusight_gemm,
+    },
+    Format { inputs: &["gpu", "op", "rows", "cols"], results: &["latency_ms"], read: vector },
+    Format {
+        inputs: &["gpu", "batch", "in_channels", "out_channels", "kernel", "input_hw", "stride", "padding"],
+        results: &["latency_ms"],
         read: neusight_convolution,
     },
-    Format { inputs: "gpu,rows_read,tokens,width", results: "latency_ms", read: embedding },
-    Format { inputs: "gpu,entries,tokens,width", results: "gradient_derived_ms", read: embedding_gradient },
-    Format { inputs: "gpu,dtype,rows,vocabulary", results: "latency_ms", read: cross_entropy },
+    Format { inputs: &["gpu", "rows_read", "tokens", "width"], results: &["latency_ms"], read: embedding },
     Format {
-        inputs: "gpu,operation,elements,bytes_read,bytes_written",
-        results: "latency_us",
+        inputs: &["gpu", "entries", "tokens", "width"],
+        results: &["gradient_derived_ms"],
+        read: embedding_gradient,
+    },
+    Format { inputs: &["gpu", "dtype", "rows", "vocabulary"], results: &["latency_ms"], read: cross_entropy },
+    Format {
+        inputs: &["gpu", "operation", "elements", "bytes_read", "bytes_written"],
+        results: &["latency_us"],
         read: optimizer,
     },
 ];
 
 fn unknown(table: &Table) -> TableError {
-    let known = FORMATS.iter().map(|format| [format.inputs, format.results].join(","));
+    let known = FORMATS.iter().map(|format| [format.inputs, format.results].concat().join(","));
     let known = known.collect::<Vec<_>>().join("; ");
     let columns = table.columns().join(",");
     let fault = format!("no table of kernels has the columns {columns}; known are: {known}");
@@ -177,13 +212,19 @@ fn unknown(table: &Table) -> TableError {
 
 /// Layers of language models: forward TN, input gradient NN, weight gradient NT.
 fn simumax_gemm(row: &Row<'_>) -> Result<Kernels, TableError> {
-    let [batch, m, n, k] = [row.count("b")?, row.count("m")?, row.count("n")?, row.count("k")?];
-    let layout = match row.text("layout") {
-        "TN" => Layout::Forward,
-        "NN" => Layout::InputGradient,
-        _ => Layout::WeightGradient,
+    let gemm = Gemm {
+        batch: row.count("b")?,
+        m: row.count("m")?,
+        n: row.count("n")?,
+        k: row.count("k")?,
+        dtype: Dtype::Bf16,
+        layout: match row.text("layout") {
+            "TN" => Layout::Forward,
+            "NN" => Layout::InputGradient,
+            _ => Layout::WeightGradient,
+        },
+        accumulate: sums(row),
     };
-    let gemm = Gemm { batch, m, n, k, dtype: Dtype::Bf16, layout, accumulate: sums(row) };
     Ok(vec![(KernelShape::Gemm(gemm), "time_us_derived")])
 }
 

@@ -297,7 +297,7 @@ impl Searched {
         Self { from, most: Some(most) }
     }
 
-    /// The same if the samples tell it, or kept as it is known.
+    /// Searched if the samples tell it, or kept as it is known.
     const fn where_told(self, told: bool, known: f64) -> Self {
         if told { self } else { Self { from: known, most: None } }
     }

@@ -32,7 +32,7 @@ pub(super) struct Arguments {
     /// Launches that a stream of a device may have waiting; a thread that launches more stalls
     #[arg(long, value_name = "COUNT", default_value_t = lower::QUEUE, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     launch_queue: u64,
-    /// Whom the answer is for
+    /// Form of the answer
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
 }

@@ -6,7 +6,7 @@ use super::Exit;
 use super::printer::Printer;
 use super::trouble::Trouble;
 
-/// Whatever the other build would be told.
+/// Arguments of the other build, unread.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(super) struct Arguments {

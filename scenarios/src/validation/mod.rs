@@ -51,7 +51,7 @@ struct Judged {
     /// The file and the line in it.
     place: String,
     inputs: IndexMap<String, String>,
-    /// What is measured and predicted, or why it is left out.
+    /// Measurement and prediction, or why the row is left out.
     row: Result<Row, String>,
 }
 

@@ -69,7 +69,7 @@ pub(super) fn runs_where_fitted(
 /// The name under which the common scenario is read.
 pub(super) const FILE: &str = "scenario.yaml";
 
-/// What a row measured.
+/// Measurement of a row.
 fn one(
     steps: &Steps,
     files: &BTreeMap<String, Vec<u8>>,
@@ -92,7 +92,7 @@ fn one(
     [&steps.measured].into_iter().chain(&steps.also).map(judged).collect()
 }
 
-/// What was measured beside what a run says.
+/// Measurement beside the prediction of a run.
 pub(super) fn compared(
     run: &RunSummary,
     metric: Metric,

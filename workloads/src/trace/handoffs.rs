@@ -10,6 +10,7 @@
 //! the other is a lane of its own.
 
 use super::host::is_annotation;
+use super::intervals::Intervals;
 use super::recording::Recording;
 
 /// Shortest gap in which another thread may work (ns).
@@ -67,14 +68,9 @@ pub(super) fn work(recording: &Recording, operators: &[u32], calls: &[u32]) -> W
     let calls = calls.iter().map(|&call| &recording.calls[call as usize]);
     let mut events: Work = operators.chain(calls).map(|event| (event.begin, event.end)).collect();
     events.sort_unstable();
-    let mut work = Work::new();
-    for (begin, end) in events {
-        match work.last_mut() {
-            Some((_, last)) if begin <= *last => *last = end.max(*last),
-            _ => work.push((begin, end)),
-        }
-    }
-    work
+    let mut work = Intervals::default();
+    events.into_iter().for_each(|(begin, end)| work.add(begin, end));
+    work.list
 }
 
 /// The handoffs from a thread to one that works in its gaps; none where it also works beside it.

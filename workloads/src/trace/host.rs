@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use sim_core::time::Time;
 
 use super::handoffs::{self, Handoff};
+use super::intervals::Intervals;
 use super::lanes::{Findings, HostItem, HostTime, Thread, time};
 use super::launches::{CallKind, Launches};
 use super::recording::{ActivityKind, HostEvent, Recording};
@@ -21,14 +22,13 @@ const LOADER: &str = "enumerate(DataLoader)#";
 
 /// Durations of the recorded steps: from the begin of one to that of the next, the last one to its
 /// end.
-pub(super) fn steps(recording: &Recording) -> Vec<Time> {
-    let marks = marks(recording);
+pub(super) fn steps(marks: &[HostEvent]) -> Vec<Time> {
     let ends = marks.iter().skip(1).map(|mark| mark.begin).chain(marks.last().map(|last| last.end));
     marks.iter().zip(ends).map(|(mark, end)| time(end - mark.begin)).collect()
 }
 
 /// The annotations of steps, by begin.
-fn marks(recording: &Recording) -> Vec<HostEvent> {
+pub(super) fn marks(recording: &Recording) -> Vec<HostEvent> {
     let steps = recording.operators.iter().filter(|event| name(recording, event).starts_with(STEP));
     let mut steps: Vec<HostEvent> = steps.copied().collect();
     // One thread's; the annotation is that of the loop over batches.
@@ -50,11 +50,11 @@ pub(super) fn is_annotation(name: &str) -> bool {
 pub(super) fn threads(
     recording: &Recording,
     launches: &Launches,
+    marks: &[HostEvent],
     findings: &mut Findings,
 ) -> (Vec<Thread>, u32) {
     let operators = recording.by_thread(&recording.operators);
     let calls = recording.by_thread(&recording.calls);
-    let marks = marks(recording);
     let is_lane = |thread: &u32| {
         let acts = |&id: &u32| {
             let kind = CallKind::of(recording, &recording.calls[id as usize]);
@@ -88,7 +88,7 @@ pub(super) fn threads(
             last_launched: None,
             items: Vec::new(),
         };
-        lane.run(&calls[thread as usize], &points(thread, &marks, &handoffs, &channels));
+        lane.run(&calls[thread as usize], &points(thread, marks, &handoffs, &channels));
         Thread { name: recording.threads[thread as usize].to_string(), items: lane.items }
     };
     (lanes.iter().map(thread).collect(), channels.len() as u32)
@@ -294,31 +294,5 @@ impl Classes {
         let [loader, dispatch, python] =
             [loader, operators, end - begin - loader - operators].map(|part| time(part).0);
         HostTime { python, dispatch, calls: 0, loader }
-    }
-}
-
-/// Intervals that follow each other, asked for in the order of time.
-#[derive(Default)]
-struct Intervals {
-    list: Vec<(i64, i64)>,
-    next: usize,
-}
-
-impl Intervals {
-    /// Adds an interval that begins no earlier than those before it.
-    fn add(&mut self, begin: i64, end: i64) {
-        match self.list.last_mut() {
-            Some((_, last)) if begin <= *last => *last = end.max(*last),
-            _ => self.list.push((begin, end)),
-        }
-    }
-
-    /// How much of a span is covered; spans come in the order of time.
-    fn covered(&mut self, begin: i64, end: i64) -> i64 {
-        while self.list.get(self.next).is_some_and(|&(_, last)| last <= begin) {
-            self.next += 1;
-        }
-        let within = self.list[self.next..].iter().take_while(|(first, _)| *first < end);
-        within.map(|&(first, last)| last.min(end) - first.max(begin)).sum()
     }
 }

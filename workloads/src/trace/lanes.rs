@@ -117,8 +117,6 @@ pub struct DeviceItem {
     pub skew: Time,
     /// From the begin of the call that launches it to the earliest begin.
     pub latency: Time,
-    /// True if a call launches it; else that was before the recording.
-    pub is_launched: bool,
     /// Multiprocessors that a kernel occupies, and its waves there.
     pub occupied: Option<(u32, u32)>,
     /// Activities of other streams that have ended when it begins.
@@ -158,7 +156,8 @@ impl Lanes {
         let constants = Constants::of(recording, &launches);
         let mut streams = streams(recording, &launches, &constants);
         waits::add(recording, &launches, &constants, &mut streams, &mut findings);
-        let (threads, channels) = host::threads(recording, &launches, &mut findings);
+        let marks = host::marks(recording);
+        let (threads, channels) = host::threads(recording, &launches, &marks, &mut findings);
         Self {
             names: recording.names.clone(),
             threads,
@@ -166,7 +165,7 @@ impl Lanes {
             devices: recording.devices.clone(),
             rank: recording.rank,
             channels,
-            recorded_steps: host::steps(recording),
+            recorded_steps: host::steps(&marks),
             recorded: time(recording.end().unwrap_or(0) - recording.begin().unwrap_or(0)),
             findings,
         }
@@ -181,9 +180,8 @@ fn streams(recording: &Recording, launches: &Launches, constants: &Constants) ->
                 name: activity.name,
                 kind: activity.kind,
                 duration: time(activity.end - activity.begin),
-                skew: Time(constants.skew(activity)),
+                skew: time(constants.skew(activity)),
                 latency: time(constants.latency(activity)),
-                is_launched: launches.call_of(id).is_some(),
                 occupied: activity
                     .launch
                     .and_then(|launch| recording.devices.get(&activity.stream.0)?.occupied(&launch)),

@@ -17,7 +17,7 @@ pub(super) struct Launches {
     pub(super) places: Vec<ActivityRef>,
     /// By activity, the call that launched it.
     calls: Vec<Option<u32>>,
-    /// By call, the activities that it launched: the first, and how many.
+    /// By call, the activities that it launched, by begin.
     launched: BTreeMap<u32, Vec<u32>>,
     /// By correlation, the call.
     by_correlation: BTreeMap<u64, u32>,

@@ -53,7 +53,7 @@ pub mod cause {
 /// A unit of work a picosecond: the work of a kernel is its duration.
 const PICOSECONDS: Rate = Rate(1 << 40);
 
-/// Launches that a device may have waiting.
+/// Launches that a stream may have waiting by default: an estimate of where CUDA's driver blocks.
 pub const QUEUE: u64 = 1_024;
 
 /// Lanes for the engine: threads first, then streams of devices.
@@ -63,8 +63,6 @@ pub struct Replay {
     pub platform: Platform,
     /// Streams.
     pub program: Program,
-    /// Number of threads.
-    pub threads: usize,
 }
 
 /// Lowers lanes; a device has at most `queue` launches waiting, at least 1.
@@ -75,7 +73,7 @@ pub fn lower(lanes: &Lanes, queue: u64) -> Replay {
     }
     lanes.streams.iter().zip(0..).for_each(|(stream, number)| lowering.stream(number, stream));
     let Lowering { platform, program, .. } = lowering;
-    Replay { platform, program, threads: lanes.threads.len() }
+    Replay { platform, program }
 }
 
 struct Lowering<'a> {
@@ -176,13 +174,14 @@ impl<'a> Lowering<'a> {
         let pool = self.pools.get(&stream.id.0).map(|pool| lane.slot(pool.0));
         for (item, place) in stream.items.iter().zip(0..) {
             let place = ActivityRef { stream: number as u32, number: place };
-            if let Some(&(counter, count)) = self.launches.get(&place) {
+            let launch = self.launches.get(&place);
+            if let Some(&(counter, count)) = launch {
                 lane.wait(counter, count, cause::LAUNCH);
             }
             for target in &item.after {
                 lane.wait(self.ended[target.stream as usize], target.number as i32 + 1, cause::STREAM);
             }
-            if item.is_launched {
+            if launch.is_some() {
                 lane.ops.push(Op::Release { store: queue, bytes: Affine::constant(0), kind: self.kind });
             }
             let cause = match item.kind {

@@ -15,6 +15,7 @@ pub mod changes;
 mod constants;
 mod handoffs;
 mod host;
+mod intervals;
 pub mod kineto;
 pub mod lanes;
 mod launches;

@@ -116,7 +116,8 @@ pub struct DeviceFacts {
     pub shared_mem_per_multiprocessor: u32,
 }
 
-/// Most blocks that are resident on a multiprocessor at a time, of any GPU since Maxwell.
+/// Most blocks that are resident on a multiprocessor of any GPU since Maxwell (CUDA C++ Programming
+/// Guide, technical specifications by compute capability).
 const BLOCKS_MAX: u32 = 32;
 
 impl DeviceFacts {

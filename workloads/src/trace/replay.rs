@@ -18,8 +18,6 @@ pub struct Replayed {
     pub lanes: Vec<LaneUse>,
     /// The critical path of the steps by cause; adds up to them.
     pub critical: Vec<(String, Time)>,
-    /// Activities simulated.
-    pub activities: u64,
 }
 
 /// A step as it was recorded, and as it was replayed.
@@ -89,7 +87,6 @@ pub fn replay(lanes: &Lanes, queue: u64) -> Result<Replayed, ReplayError> {
         steps: steps(lanes, &run, stepping),
         lanes: program.streams.iter().zip(&run.streams).map(lane).collect(),
         critical: stepping.map_or_else(Vec::new, |used| named(&used.critical)),
-        activities: run.activities,
     })
 }
 

@@ -58,7 +58,7 @@ struct Slowing {
 struct Slower {
     from_s: f64,
     by: f64,
-    /// Whether the device says that its clocks are down.
+    /// True if the device says that its clocks are down.
     told: bool,
 }
 

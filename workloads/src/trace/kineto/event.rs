@@ -40,7 +40,7 @@ const SPAN_MAX: f64 = 86_400e6;
 impl Reading {
     fn add(&mut self, event: &Event) {
         self.events += 1;
-        let Event { phase, category, begin, duration, args, .. } = event;
+        let Event { phase, category, .. } = event;
         let Some(category) = Category::of(category).filter(|_| phase == "X") else {
             let what = if category.is_empty() { format!("phase `{phase}`") } else { category.clone() };
             // As many different ones as a reader would look at.
@@ -49,7 +49,7 @@ impl Reading {
             }
             return;
         };
-        let kept = self.keep(category, event, [*begin, *duration], args);
+        let kept = self.keep(category, event);
         let counts = &mut self.recording.counts;
         *match kept {
             Ok(()) => counts.understood.entry(category.name()).or_default(),
@@ -57,13 +57,8 @@ impl Reading {
         } += 1;
     }
 
-    fn keep(
-        &mut self,
-        category: Category,
-        event: &Event,
-        [begin, duration]: [Option<f64>; 2],
-        args: &Args,
-    ) -> Result<(), &'static str> {
+    fn keep(&mut self, category: Category, event: &Event) -> Result<(), &'static str> {
+        let Event { begin, duration, args, .. } = event;
         let begin = begin.filter(|begin| begin.is_finite()).ok_or("no begin")?;
         let duration = duration.filter(|duration| duration.is_finite()).ok_or("no duration")?;
         if duration < 0.0 {
@@ -89,7 +84,7 @@ impl Reading {
                 list.push(event);
             }
             Category::Activity(kind) => {
-                let stream = self.stream(event, args)?;
+                let stream = self.stream(event)?;
                 let is_collective = ["nccl", "rccl"]
                     .iter()
                     .any(|library| self.recording.names.name(name).starts_with(library));
@@ -131,13 +126,13 @@ impl Reading {
     }
 
     /// Device and stream of an event: as its arguments say, or else its process and thread.
-    fn stream(&mut self, event: &Event, args: &Args) -> Result<(i64, i64), &'static str> {
+    fn stream(&mut self, event: &Event) -> Result<(i64, i64), &'static str> {
         let number = |label: &Option<Label>| match label {
             Some(Label::Number(number)) => Some(*number),
             _ => None,
         };
-        let device = args.device.or_else(|| number(&event.process)).unwrap_or(0);
-        let stream = args.stream.or_else(|| number(&event.thread)).ok_or("no stream")?;
+        let device = event.args.device.or_else(|| number(&event.process)).unwrap_or(0);
+        let stream = event.args.stream.or_else(|| number(&event.thread)).ok_or("no stream")?;
         if self.streams.insert((device, stream)) && self.streams.len() > LANES_MAX {
             return Err("more streams than a program has");
         }
@@ -284,27 +279,19 @@ impl<'de> Visitor<'de> for AnyArgs {
         let (mut registers, mut shared) = (0, 0);
         while let Some(field) = map.next_key::<ArgField>()? {
             match field {
-                ArgField::Other => _ = map.next_value::<IgnoredAny>()?,
+                ArgField::Correlation => args.correlation = map.next_value::<Scalar>()?.count(),
+                ArgField::Device => args.device = map.next_value::<Scalar>()?.integer(),
+                ArgField::Stream => args.stream = map.next_value::<Scalar>()?.integer(),
+                ArgField::Bytes => args.bytes = map.next_value::<Scalar>()?.count(),
+                ArgField::Elements => elements = map.next_value::<Scalar>()?.count(),
+                ArgField::ElementType => size = element_bytes(&map.next_value::<Scalar>()?.text()),
+                ArgField::AwaitedStream => args.awaited_stream = map.next_value::<Scalar>()?.integer(),
+                ArgField::EventRecord => args.event_record = map.next_value::<Scalar>()?.count(),
+                ArgField::Registers => registers = map.next_value::<Scalar>()?.count().unwrap_or(0),
+                ArgField::Shared => shared = map.next_value::<Scalar>()?.count().unwrap_or(0),
                 ArgField::Grid => blocks = map.next_value::<Extent>()?.0,
                 ArgField::Block => threads = map.next_value::<Extent>()?.0,
-                _ => {}
-            }
-            if matches!(field, ArgField::Other | ArgField::Grid | ArgField::Block) {
-                continue;
-            }
-            let value: Scalar = map.next_value()?;
-            match field {
-                ArgField::Correlation => args.correlation = value.count(),
-                ArgField::Device => args.device = value.integer(),
-                ArgField::Stream => args.stream = value.integer(),
-                ArgField::Bytes => args.bytes = value.count(),
-                ArgField::Elements => elements = value.count(),
-                ArgField::ElementType => size = element_bytes(&value.text()),
-                ArgField::AwaitedStream => args.awaited_stream = value.integer(),
-                ArgField::EventRecord => args.event_record = value.count(),
-                ArgField::Registers => registers = value.count().unwrap_or(0),
-                ArgField::Shared => shared = value.count().unwrap_or(0),
-                ArgField::Grid | ArgField::Block | ArgField::Other => {}
+                ArgField::Other => _ = map.next_value::<IgnoredAny>()?,
             }
         }
         let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);

@@ -112,7 +112,7 @@ fn more_lanes_than_a_program_has_are_left_out() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever bytes are changed, nothing panics, and what is read can be replayed or is refused.
+    /// Changed bytes cause no panic: what is read can be replayed or is refused.
     #[test]
     fn changed_bytes_are_no_harm(changes in prop::collection::vec((0usize..2_000, any::<u8>()), 1..8)) {
         let mut bytes = trace().json().into_bytes();
