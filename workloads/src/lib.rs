@@ -63,6 +63,7 @@ pub mod exchange;
 pub mod graph;
 pub mod hardware;
 pub mod host_update;
+pub mod lanes;
 pub mod limits;
 pub mod liveness;
 pub mod lower;

@@ -10,9 +10,10 @@ use reports::imported::{self, Imported, LaneTime, StepTime};
 use reports::summary::SCHEMA_VERSION;
 use reports::terminal::Style;
 use sim_core::time::Time;
+use workloads::lanes::QUEUE;
 use workloads::trace::changes::Change;
-use workloads::trace::lanes::Findings;
-use workloads::trace::{Lanes, Replayed, kineto, lower, replay};
+use workloads::trace::traced::Findings;
+use workloads::trace::{Replayed, Traced, kineto, replay};
 
 use super::printer::Printer;
 use super::trouble::Trouble;
@@ -30,7 +31,7 @@ pub(super) struct Arguments {
     #[arg(long = "what-if", value_name = "PART=SHARE")]
     what_if: Vec<WhatIf>,
     /// Launches that a stream of a device may have waiting; a thread that launches more stalls
-    #[arg(long, value_name = "COUNT", default_value_t = lower::QUEUE, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "COUNT", default_value_t = QUEUE, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     launch_queue: u64,
     /// Form of the answer
     #[arg(long, value_name = "FORMAT", default_value = "table")]
@@ -88,15 +89,15 @@ impl FromStr for WhatIf {
 pub(super) fn import(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     let Source::Kineto = arguments.source;
     let shown = arguments.file.display();
-    let lanes = read(&arguments.file);
-    let mut lanes = lanes.map_err(|error| Trouble::Mistake(format!("`{shown}` {error}")))?;
+    let traced = read(&arguments.file);
+    let mut traced = traced.map_err(|error| Trouble::Mistake(format!("`{shown}` {error}")))?;
     for WhatIf { change, .. } in &arguments.what_if {
-        change.apply(&mut lanes);
+        change.apply(&mut traced.lanes);
     }
-    let replayed = replay(&lanes, arguments.launch_queue)
+    let replayed = replay(&traced, arguments.launch_queue)
         .map_err(|error| Trouble::Mistake(format!("`{shown}`: {error}")))?;
     let changes = arguments.what_if.iter().map(|it| it.written.clone()).collect();
-    let imported = Imported { changes, ..told(&arguments.file, &lanes, &replayed) };
+    let imported = Imported { changes, ..told(&arguments.file, &traced, &replayed) };
     match arguments.format {
         Format::Json => {
             let mut text = serde_json::to_string_pretty(&imported)
@@ -113,14 +114,14 @@ pub(super) fn import(arguments: &Arguments, printer: &Printer) -> Result<Exit, T
     }
 }
 
-fn read(path: &Path) -> Result<Lanes, kineto::KinetoError> {
-    Ok(Lanes::of(kineto::read(File::open(path)?)?))
+fn read(path: &Path) -> Result<Traced, kineto::KinetoError> {
+    Ok(Traced::of(kineto::read(File::open(path)?)?))
 }
 
-fn told(file: &Path, lanes: &Lanes, replayed: &Replayed) -> Imported {
-    let Findings { counts, unexplained, .. } = &lanes.findings;
+fn told(file: &Path, traced: &Traced, replayed: &Replayed) -> Imported {
+    let Findings { counts, unexplained, .. } = &traced.findings;
     let owned = |(name, count): (&&str, &u64)| ((*name).to_owned(), *count);
-    let mut devices: Vec<String> = lanes.devices.values().map(|device| device.name.clone()).collect();
+    let mut devices: Vec<String> = traced.devices.values().map(|device| device.name.clone()).collect();
     devices.dedup();
     let seconds = |spent: &[(String, Time)]| -> IndexMap<String, f64> {
         spent.iter().map(|(cause, time)| (cause.clone(), time.as_secs())).collect()
@@ -129,12 +130,12 @@ fn told(file: &Path, lanes: &Lanes, replayed: &Replayed) -> Imported {
         schema_version: SCHEMA_VERSION,
         file: file.display().to_string(),
         devices,
-        rank: lanes.rank.map(|(rank, ranks)| [rank, ranks]),
+        rank: traced.rank.map(|(rank, ranks)| [rank, ranks]),
         understood: counts.understood.iter().map(owned).collect(),
         ignored: counts.ignored.iter().map(|(name, count)| (name.clone(), *count)).collect(),
         refused: counts.refused.iter().map(owned).collect(),
         truncated: counts.truncated.clone(),
-        found: found(&lanes.findings),
+        found: found(&traced.findings),
         unexplained_s: unexplained.1.as_secs(),
         changes: Vec::new(),
         steps: replayed

@@ -2,8 +2,7 @@
 
 use sim_core::time::Time;
 
-use super::lanes::{HostItem, HostTime, Lanes};
-use super::recording::ActivityKind;
+use crate::lanes::{ActivityKind, HostItem, HostTime, Lanes};
 
 /// A change of what was recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]

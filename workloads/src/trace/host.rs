@@ -9,10 +9,11 @@ use sim_core::time::Time;
 
 use super::handoffs::{self, Handoff};
 use super::intervals::Intervals;
-use super::lanes::{Findings, HostItem, HostTime, Thread, time};
 use super::launches::{CallKind, Launches};
 use super::recording::{ActivityKind, HostEvent, Recording};
+use super::traced::{Findings, time};
 use super::waits::{self, ROUNDING};
+use crate::lanes::{HostItem, HostTime, Thread};
 
 /// Annotation of PyTorch's profiler around a step.
 const STEP: &str = "ProfilerStep#";

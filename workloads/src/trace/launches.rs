@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::lanes::{ActivityRef, Findings};
 use super::recording::{HostEvent, RecordedWait, Recording};
+use super::traced::Findings;
+use crate::lanes::ActivityRef;
 
 /// Calls and activities of a recording, each by the other.
 #[derive(Debug)]

@@ -3,13 +3,9 @@
 //!
 //! ```text
 //! kineto    events of a file, one after the other            -> Recording
-//! lanes     host gaps, launches, waits; device durations     -> Lanes
-//! lower     one stream of the engine for each lane           -> Replay
+//! traced    host gaps, launches, waits; device durations     -> Traced, with its lanes
 //! replay    simulated, beside what was recorded              -> Replayed
 //! ```
-//!
-//! Lanes hold how long hosts and devices worked and what each piece waits for, never when a device
-//! activity began: that is what a replay finds.
 
 pub mod changes;
 mod constants;
@@ -17,15 +13,13 @@ mod handoffs;
 mod host;
 mod intervals;
 pub mod kineto;
-pub mod lanes;
 mod launches;
-pub mod lower;
 mod names;
 pub mod recording;
 pub mod replay;
+pub mod traced;
 mod waits;
-
-pub use lanes::Lanes;
 
 pub use recording::Recording;
 pub use replay::{Replayed, replay};
+pub use traced::Traced;

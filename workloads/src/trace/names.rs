@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// A name: index into the [`Names`] that gave it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NameId(pub u32);
+use crate::lanes::NameId;
 
 /// Names, each once, in the order in which they came.
 #[derive(Clone, Debug, Default)]

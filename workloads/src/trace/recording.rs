@@ -5,7 +5,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
-pub use super::names::{NameId, Names};
+pub use super::names::Names;
+pub use crate::lanes::{ActivityKind, NameId};
 
 /// Events that a profiler recorded of one process. Times are nanoseconds since the begin of the first
 /// event in the file.
@@ -137,19 +138,6 @@ impl DeviceFacts {
         let (blocks, at_once) = (launch.blocks.max(1), resident.saturating_mul(multiprocessors));
         Some((blocks.div_ceil(resident).min(multiprocessors), blocks.div_ceil(at_once)))
     }
-}
-
-/// Kinds of activities of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ActivityKind {
-    /// A kernel.
-    Kernel,
-    /// A collective kernel of NCCL or RCCL.
-    Collective,
-    /// A copy.
-    Copy,
-    /// A fill of memory.
-    Fill,
 }
 
 /// A wait with what it is for (`cuda_sync` events of PyTorch 2.1 and later).

@@ -6,8 +6,8 @@ use sim_core::time::Time;
 use sim_core::{Options, simulate};
 use thiserror::Error;
 
-use super::lanes::Lanes;
-use super::lower::{cause, lower};
+use super::traced::Traced;
+use crate::lanes::{cause, lower};
 
 /// Result of a replay.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,10 +53,10 @@ pub enum ReplayError {
 ///
 /// # Errors
 /// See [`ReplayError`].
-pub fn replay(lanes: &Lanes, queue: u64) -> Result<Replayed, ReplayError> {
-    let lowered = lower(lanes, queue);
+pub fn replay(traced: &Traced, queue: u64) -> Result<Replayed, ReplayError> {
+    let lowered = lower(&traced.lanes, queue);
     let (platform, program) = (&lowered.platform, &lowered.program);
-    let path_from = (!lanes.recorded_steps.is_empty()).then_some(0);
+    let path_from = (!traced.recorded_steps.is_empty()).then_some(0);
     // Each lane is executed once: stretches that repeat are not worth looking for.
     let options = Options { path_from, segments: false, ..Options::default() };
     let run = simulate(platform, program, &StartState::default(), &options);
@@ -84,19 +84,19 @@ pub fn replay(lanes: &Lanes, queue: u64) -> Result<Replayed, ReplayError> {
     // The thread of the steps; without any, the lane that ends last.
     let stepping = run.streams.iter().max_by_key(|used| (used.marks.len(), used.finished));
     Ok(Replayed {
-        steps: steps(lanes, &run, stepping),
+        steps: steps(traced, &run, stepping),
         lanes: program.streams.iter().zip(&run.streams).map(lane).collect(),
         critical: stepping.map_or_else(Vec::new, |used| named(&used.critical)),
     })
 }
 
-fn steps(lanes: &Lanes, run: &Run, stepping: Option<&StreamUse>) -> Vec<Step> {
+fn steps(traced: &Traced, run: &Run, stepping: Option<&StreamUse>) -> Vec<Step> {
     let marks = stepping.map_or(&[][..], |used| &used.marks);
-    if lanes.recorded_steps.is_empty() {
-        return vec![Step { recorded: lanes.recorded, replayed: run.time }];
+    if traced.recorded_steps.is_empty() {
+        return vec![Step { recorded: traced.recorded, replayed: run.time }];
     }
     let replayed = marks.windows(2).map(|pair| pair[1] - pair[0]);
-    let steps = lanes.recorded_steps.iter().zip(replayed);
+    let steps = traced.recorded_steps.iter().zip(replayed);
     steps.map(|(&recorded, replayed)| Step { recorded, replayed }).collect()
 }
 

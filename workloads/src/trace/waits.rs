@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 
 use super::constants::Constants;
-use super::lanes::{DeviceStream, Findings, time};
 use super::launches::{CallKind, Launches};
 use super::recording::{RecordedWait, Recording};
+use super::traced::{Findings, time};
+use crate::lanes::DeviceStream;
 
 /// Tolerance of times that are whole microseconds, each rounded by itself (ns).
 pub(super) const ROUNDING: i64 = 1_000;

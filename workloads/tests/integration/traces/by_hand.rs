@@ -1,6 +1,6 @@
 //! Timelines by hand, to the microsecond.
 
-use workloads::trace::lanes::HostItem;
+use workloads::lanes::HostItem;
 use workloads::trace::replay;
 
 use super::{QUEUE, Text, replayed, us};
@@ -18,7 +18,7 @@ fn an_idle_stream_begins_a_latency_after_its_launch() {
     let mut text = Text::default();
     text.step(1, [0.0, 400.0]);
     idle_launches(&mut text, 1, 0.0);
-    let found = replayed(&text.lanes());
+    let found = replayed(&text.traced());
     assert_eq!((us(found.steps[0].replayed), found.steps.len()), (400.0, 1));
     // The host works all the time: the step is its own.
     assert!((found.host_share() - 1.0).abs() < 1e-9, "{}", found.host_share());
@@ -32,12 +32,12 @@ fn a_call_that_blocks_ends_with_what_it_waits_for() {
     // Launched at 400, runs from 410 to 560; the call returns at 565, the step ends at 600.
     text.kernel(9, 1, [400.0, 5.0], 7, [410.0, 150.0]);
     text.call("cudaDeviceSynchronize", 10, 1, [410.0, 155.0]);
-    let mut lanes = text.lanes();
-    assert_eq!(lanes.findings.blocking_calls, 1);
-    assert_eq!(us(replayed(&lanes).steps[0].replayed), 600.0);
+    let mut traced = text.traced();
+    assert_eq!(traced.findings.blocking_calls, 1);
+    assert_eq!(us(replayed(&traced).steps[0].replayed), 600.0);
     // Kernels of twice the time: the last one ends 150 later, and so does the step.
-    workloads::trace::changes::Change::Kernels(2.0).apply(&mut lanes);
-    assert_eq!(us(replayed(&lanes).steps[0].replayed), 750.0);
+    workloads::trace::changes::Change::Kernels(2.0).apply(&mut traced.lanes);
+    assert_eq!(us(replayed(&traced).steps[0].replayed), 750.0);
 }
 
 #[test]
@@ -50,11 +50,11 @@ fn a_full_queue_stalls_the_host() {
         let (at, begin) = (400.0 + 5.0 * f64::from(n), 410.0 + 50.0 * f64::from(n));
         text.kernel(10 + n, 1, [at, 5.0], 7, [begin, 50.0]);
     }
-    let lanes = text.lanes();
-    assert_eq!(us(replay(&lanes, QUEUE).expect("it ends").steps[0].replayed), 600.0);
+    let traced = text.traced();
+    assert_eq!(us(replay(&traced, QUEUE).expect("it ends").steps[0].replayed), 600.0);
     // With two waiting, the tenth launch waits until the eighth kernel begins, at 410 + 7 x 50 =
     // 760 less nothing: after it 5 of the call, and 150 to the end of the step.
-    let stalled = replay(&lanes, 2).expect("it ends");
+    let stalled = replay(&traced, 2).expect("it ends");
     assert_eq!(us(stalled.steps[0].replayed), 760.0 + 5.0 + 150.0);
     let host = &stalled.lanes[0].spent;
     assert!(host.iter().any(|(cause, _)| cause == "launch queue full"), "{host:?}");
@@ -71,14 +71,14 @@ fn a_thread_that_works_in_the_gaps_of_another_is_let_and_awaited() {
         text.kernel(20 + n, 2, [at, 80.0], 7, [at + 10.0, 20.0]);
     }
     text.kernel(30, 1, [720.0, 5.0], 7, [730.0, 20.0]);
-    let mut lanes = text.lanes();
-    assert_eq!(lanes.findings.handoffs, 1);
+    let mut traced = text.traced();
+    assert_eq!(traced.findings.handoffs, 1);
     let takes = |items: &[HostItem]| items.iter().filter(|item| matches!(item, HostItem::Take(_))).count();
-    assert_eq!(lanes.threads.iter().map(|thread| takes(&thread.items)).collect::<Vec<_>>(), [1, 1]);
-    assert_eq!(us(replayed(&lanes).steps[0].replayed), 1_000.0);
+    assert_eq!(traced.lanes.threads.iter().map(|thread| takes(&thread.items)).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(us(replayed(&traced).steps[0].replayed), 1_000.0);
     // Hosts of half the time: all of it is theirs.
-    workloads::trace::changes::Change::Host(0.5).apply(&mut lanes);
-    assert_eq!(us(replayed(&lanes).steps[0].replayed), 500.0);
+    workloads::trace::changes::Change::Host(0.5).apply(&mut traced.lanes);
+    assert_eq!(us(replayed(&traced).steps[0].replayed), 500.0);
 }
 
 #[test]
@@ -90,15 +90,15 @@ fn waits_of_streams_come_from_their_events_where_the_trace_has_them() {
     text.call("cudaEventRecord", 11, 1, [406.0, 1.0]);
     text.call("cudaStreamWaitEvent", 12, 1, [408.0, 1.0]);
     text.kernel(13, 1, [410.0, 5.0], 9, [612.0, 30.0]);
-    let inferred = text.lanes();
+    let inferred = text.traced();
     assert_eq!((inferred.findings.inferred_waits, inferred.findings.recorded_waits), (1, 0));
     let args =
         r#""correlation":12,"device":0,"stream":9,"wait_on_stream":7,"wait_on_cuda_event_record_corr_id":11"#;
     text.event("cuda_sync", "Stream Wait Event", (0, 9), [612.0, 0.0], args);
-    let recorded = text.lanes();
+    let recorded = text.traced();
     assert_eq!((recorded.findings.inferred_waits, recorded.findings.recorded_waits), (0, 1));
-    assert_eq!(inferred.streams[1].items[0].after, recorded.streams[1].items[0].after);
-    assert_eq!(recorded.streams[1].items[0].after[0].number, 4);
+    assert_eq!(inferred.lanes.streams[1].items[0].after, recorded.lanes.streams[1].items[0].after);
+    assert_eq!(recorded.lanes.streams[1].items[0].after[0].number, 4);
 }
 
 #[test]
@@ -121,11 +121,11 @@ fn a_kernel_that_fills_the_device_is_in_the_way_of_other_streams() {
         text.event("kernel", "k", (0, stream), kernel, &args);
     }
     text.call("cudaDeviceSynchronize", 12, 1, [510.0, 705.0]);
-    let lanes = |device: &str| {
+    let traced = |device: &str| {
         let json = text.json().replacen('{', &format!("{{{device}"), 1);
-        workloads::trace::Lanes::of(workloads::trace::kineto::read(json.as_bytes()).expect("a trace"))
+        workloads::trace::Traced::of(workloads::trace::kineto::read(json.as_bytes()).expect("a trace"))
     };
-    assert_eq!(us(replayed(&lanes(device)).steps[0].replayed), 2_000.0);
+    assert_eq!(us(replayed(&traced(device)).steps[0].replayed), 2_000.0);
     // A device that is not described has room for both: the step ends when the first kernel has.
-    assert_eq!(us(replayed(&lanes("")).steps[0].replayed), 1_900.0);
+    assert_eq!(us(replayed(&traced("")).steps[0].replayed), 1_900.0);
 }

@@ -7,7 +7,7 @@ mod wrong;
 use std::fmt::Write;
 
 use sim_core::time::Time;
-use workloads::trace::{Lanes, Recording, Replayed, kineto, replay};
+use workloads::trace::{Recording, Replayed, Traced, kineto, replay};
 
 /// Launches that a stream may have waiting.
 const QUEUE: u64 = 1_024;
@@ -60,13 +60,13 @@ impl Text {
         kineto::read(self.json().as_bytes()).expect("it is a trace")
     }
 
-    fn lanes(&self) -> Lanes {
-        Lanes::of(self.recording())
+    fn traced(&self) -> Traced {
+        Traced::of(self.recording())
     }
 }
 
-fn replayed(lanes: &Lanes) -> Replayed {
-    replay(lanes, QUEUE).expect("it ends")
+fn replayed(traced: &Traced) -> Replayed {
+    replay(traced, QUEUE).expect("it ends")
 }
 
 fn us(time: Time) -> f64 {

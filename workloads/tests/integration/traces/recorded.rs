@@ -1,8 +1,8 @@
 //! Traces of others, replayed unchanged and changed. Nothing is fitted to their steps.
 
+use workloads::lanes::{ActivityKind, DeviceItem};
 use workloads::trace::changes::Change;
-use workloads::trace::lanes::{DeviceItem, Lanes};
-use workloads::trace::{kineto, recording::ActivityKind};
+use workloads::trace::{Traced, kineto};
 
 use super::replayed;
 
@@ -10,27 +10,27 @@ const DLRM: &[u8] = include_bytes!("../../data/traces/trace_a100_dlrm_8rank_rank
 const RESNET: &[u8] = include_bytes!("../../data/traces/trace_v100_resnet50_workers0.json.gz");
 const DISTRIBUTED: &[u8] = include_bytes!("../../data/traces/trace_a100_resnet_ddp_2rank_rank0.json.gz");
 
-fn lanes(trace: &[u8]) -> Lanes {
-    Lanes::of(kineto::read(trace).expect("it is a trace"))
+fn traced(trace: &[u8]) -> Traced {
+    Traced::of(kineto::read(trace).expect("it is a trace"))
 }
 
-fn changed(trace: &[u8], changes: &[Change]) -> Lanes {
-    let mut lanes = lanes(trace);
-    changes.iter().for_each(|change| change.apply(&mut lanes));
-    lanes
+fn changed(trace: &[u8], changes: &[Change]) -> Traced {
+    let mut traced = traced(trace);
+    changes.iter().for_each(|change| change.apply(&mut traced.lanes));
+    traced
 }
 
 /// Kernels, copies and gaps of a stream over its steps (s).
-fn device_time(lanes: &Lanes) -> f64 {
-    let stream = lanes.streams.iter().max_by_key(|stream| stream.items.len()).expect("there is one");
-    let items = stream.items.iter().map(|item| (item.duration + stream.gap).as_secs());
-    items.sum::<f64>() / lanes.recorded_steps.len() as f64
+fn device_time(traced: &Traced) -> f64 {
+    let stream = traced.lanes.streams.iter().max_by_key(|stream| stream.items.len()).expect("there is one");
+    let items = stream.items.iter().map(|item| (item.duration + item.gap).as_secs());
+    items.sum::<f64>() / traced.recorded_steps.len() as f64
 }
 
 #[test]
 fn steps_in_which_the_device_decides_are_as_recorded() {
     // Streams wait for each other, for peers and for multiprocessors: within 2 % step by step.
-    let replayed = replayed(&lanes(DLRM));
+    let replayed = replayed(&traced(DLRM));
     assert_eq!(replayed.steps.len(), 6);
     for step in &replayed.steps {
         let (recorded, found) = (step.recorded.as_secs(), step.replayed.as_secs());
@@ -40,28 +40,28 @@ fn steps_in_which_the_device_decides_are_as_recorded() {
 
 #[test]
 fn a_host_that_is_twice_as_fast_leaves_the_device() {
-    let lanes = changed(RESNET, &[Change::Host(0.5)]);
-    let expected = device_time(&lanes);
+    let traced = changed(RESNET, &[Change::Host(0.5)]);
+    let expected = device_time(&traced);
     // In the first step the host is not ahead yet.
-    let steps = &replayed(&lanes).steps[1..];
+    let steps = &replayed(&traced).steps[1..];
     let mean = steps.iter().map(|step| step.replayed.as_secs()).sum::<f64>() / steps.len() as f64;
     assert!((mean / expected - 1.0).abs() < 0.02, "{mean} s, the device alone {expected} s");
 }
 
 #[test]
 fn a_host_that_is_twice_as_slow_decides() {
-    let before = replayed(&lanes(RESNET)).mean_s();
+    let before = replayed(&traced(RESNET)).mean_s();
     let after = replayed(&changed(RESNET, &[Change::Host(2.0)])).mean_s();
     assert!((after / (2.0 * before) - 1.0).abs() < 0.03, "{after} s, it was {before} s");
 }
 
 #[test]
 fn kernels_decide_where_they_take_longer_than_the_host() {
-    let before = replayed(&lanes(RESNET)).mean_s();
+    let before = replayed(&traced(RESNET)).mean_s();
     for factor in [0.5, 2.0] {
-        let lanes = changed(RESNET, &[Change::Kernels(factor)]);
-        let expected = device_time(&lanes).max(before);
-        let mean = replayed(&lanes).mean_s();
+        let traced = changed(RESNET, &[Change::Kernels(factor)]);
+        let expected = device_time(&traced).max(before);
+        let mean = replayed(&traced).mean_s();
         assert!((mean / expected - 1.0).abs() < 0.03, "{mean} s, the longer chain {expected} s");
     }
 }
@@ -70,9 +70,9 @@ fn kernels_decide_where_they_take_longer_than_the_host() {
 fn streams_keep_their_order_and_their_busy_time() {
     for trace in [DLRM, RESNET, DISTRIBUTED] {
         let recording = kineto::read(trace).expect("it is a trace");
-        let lanes = Lanes::of(recording.clone());
-        let replayed = replayed(&lanes);
-        for stream in &lanes.streams {
+        let traced = Traced::of(recording.clone());
+        let replayed = replayed(&traced);
+        for stream in &traced.lanes.streams {
             let recorded: Vec<_> =
                 recording.activities.iter().filter(|activity| activity.stream == stream.id).collect();
             let names = recorded.iter().map(|activity| activity.name);
@@ -81,14 +81,14 @@ fn streams_keep_their_order_and_their_busy_time() {
             let busy: u64 = stream.items.iter().map(|item| item.duration.0).sum();
             assert_eq!(busy, nanoseconds as u64 * 1_000);
         }
-        assert_eq!(replayed.lanes.len(), lanes.threads.len() + lanes.streams.len());
+        assert_eq!(replayed.lanes.len(), traced.lanes.threads.len() + traced.lanes.streams.len());
     }
 }
 
 #[test]
 fn a_faster_part_is_never_slower() {
     for trace in [DLRM, RESNET, DISTRIBUTED] {
-        let before = replayed(&lanes(trace)).mean_s();
+        let before = replayed(&traced(trace)).mean_s();
         let changes = [
             Change::Host(0.8),
             Change::NoLoader,
@@ -114,8 +114,8 @@ fn predictions_that_recordings_will_judge() {
 
 #[test]
 fn collectives_wait_for_peers_and_move_data() {
-    let lanes = lanes(DISTRIBUTED);
-    let collectives = lanes.streams.iter().flat_map(|stream| &stream.items);
+    let traced = traced(DISTRIBUTED);
+    let collectives = traced.lanes.streams.iter().flat_map(|stream| &stream.items);
     let collectives: Vec<&DeviceItem> =
         collectives.filter(|item| item.kind == ActivityKind::Collective).collect();
     assert_eq!(collectives.len(), 21);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use workloads::trace::kineto::{self, KinetoError};
 use workloads::trace::replay::ReplayError;
-use workloads::trace::{Lanes, replay};
+use workloads::trace::{Traced, replay};
 
 use super::{QUEUE, Text};
 
@@ -47,10 +47,10 @@ fn dialects_say_the_same() {
         .replace("\"kernel\"", "\"Kernel\"")
         .replace("user_annotation", "Operator")
         .replace("\"tid\":7", "\"tid\":\"stream 7\"");
-    let [new, old] = [new, old].map(|json| Lanes::of(kineto::read(json.as_bytes()).expect("a trace")));
+    let [new, old] = [new, old].map(|json| Traced::of(kineto::read(json.as_bytes()).expect("a trace")));
     assert_eq!(new.recorded_steps, old.recorded_steps);
-    assert_eq!(new.streams[0].items, old.streams[0].items);
-    assert_eq!(new.threads[0].items, old.threads[0].items);
+    assert_eq!(new.lanes.streams[0].items, old.lanes.streams[0].items);
+    assert_eq!(new.lanes.threads[0].items, old.lanes.threads[0].items);
 }
 
 #[test]
@@ -92,10 +92,10 @@ fn events_that_lie_are_counted() {
     let recording = text.recording();
     let refused: u64 = recording.counts.refused.values().sum();
     assert_eq!(refused, 4, "{:?}", recording.counts.refused);
-    let lanes = Lanes::of(recording);
-    let found = &lanes.findings;
+    let traced = Traced::of(recording);
+    let found = &traced.findings;
     assert_eq!((found.not_launched, found.duplicates, found.launches_without_activity), (2, 1, 2));
-    replay(&lanes, QUEUE).expect("what is left can be replayed");
+    replay(&traced, QUEUE).expect("what is left can be replayed");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn more_lanes_than_a_program_has_are_left_out() {
     }
     let recording = text.recording();
     assert_eq!(recording.counts.refused.get("more streams than a program has"), Some(&905));
-    Lanes::of(recording);
+    Traced::of(recording);
 }
 
 proptest! {
@@ -121,7 +121,7 @@ proptest! {
             bytes[at % count] = byte;
         }
         if let Ok(recording) = kineto::read(&bytes[..]) {
-            let _ = replay(&Lanes::of(recording), QUEUE);
+            let _ = replay(&Traced::of(recording), QUEUE);
         }
     }
 
@@ -146,8 +146,8 @@ proptest! {
             }
         }
         if let Ok(recording) = kineto::read(text.json().as_bytes()) {
-            let lanes = Lanes::of(recording);
-            let found = replay(&lanes, QUEUE);
+            let traced = Traced::of(recording);
+            let found = replay(&traced, QUEUE);
             prop_assert!(!matches!(found, Err(ReplayError::Broken(_))), "{found:?}");
         }
     }

@@ -1,22 +1,21 @@
-//! Lowering of recorded lanes: a stream of the engine for every thread and every stream of a
+//! Lowering of lanes: a stream of the engine for every thread and every stream of a
 //! device.
 //!
 //! A launch counts for its thread, stream and latency when the latency has passed. An activity
 //! waits for that, for what its stream waits for, and for the one before it. Launches of activities
-//! that have not begun fill the queue of their stream, on which threads wait. Kernels occupy
+//! that have not begun fill the queue of their stream: a thread that launches one more waits. Kernels occupy
 //! multiprocessors in waves, as those of other streams do: where a kernel fills them all, the next
 //! one waits.
 
 use std::collections::BTreeMap;
 
 use sim_core::fixed::Rate;
-use sim_core::id::{CapTableId, CauseId, CounterId, KindId, PoolId, StoreId};
+use sim_core::id::{CapTableId, CauseId, CounterId, PoolId};
 use sim_core::platform::Platform;
-use sim_core::program::{Activity, Affine, Body, Call, CapRow, Op, Program, Shortage, Slot, Units};
+use sim_core::program::{Activity, Affine, Body, Call, CapRow, Op, Program, Slot, Units};
 use sim_core::time::Time;
 
-use super::lanes::{ActivityRef, DeviceStream, HostItem, HostTime, Lanes, Thread};
-use super::recording::{ActivityKind, DeviceFacts};
+use super::{ActivityKind, ActivityRef, DeviceStream, HostItem, HostTime, Lanes, Thread};
 
 /// Causes of the time of threads and streams.
 pub mod cause {
@@ -58,31 +57,34 @@ pub const QUEUE: u64 = 1_024;
 
 /// Lanes for the engine: threads first, then streams of devices.
 #[derive(Clone, Debug, Default)]
-pub struct Replay {
-    /// The queue of launches.
+pub struct Lowered {
+    /// Multiprocessors.
     pub platform: Platform,
     /// Streams.
     pub program: Program,
 }
 
 /// Lowers lanes; a device has at most `queue` launches waiting, at least 1.
-pub fn lower(lanes: &Lanes, queue: u64) -> Replay {
+pub fn lower(lanes: &Lanes, queue: u64) -> Lowered {
     let mut lowering = Lowering::new(lanes, queue);
     for (number, thread) in lanes.threads.iter().enumerate() {
         lowering.thread(number, thread);
     }
     lanes.streams.iter().zip(0..).for_each(|(stream, number)| lowering.stream(number, stream));
     let Lowering { platform, program, .. } = lowering;
-    Replay { platform, program }
+    Lowered { platform, program }
 }
 
 struct Lowering<'a> {
     lanes: &'a Lanes,
     platform: Platform,
     program: Program,
-    /// By stream, its queue of launches.
-    queues: Vec<StoreId>,
-    kind: KindId,
+    /// Launches that a stream may have waiting.
+    queue: u64,
+    /// By stream and number, how many of its activities up to there are launched.
+    ranks: Vec<Vec<u32>>,
+    /// By stream, counts launched activities that have begun.
+    begun: Vec<CounterId>,
     /// By stream, counts activities that have ended.
     ended: Vec<CounterId>,
     /// By channel, counts handoffs.
@@ -100,24 +102,33 @@ struct Lowering<'a> {
 impl<'a> Lowering<'a> {
     fn new(lanes: &'a Lanes, queue: u64) -> Self {
         let (mut platform, mut program) = (Platform::default(), Program::default());
-        let queues =
-            lanes.streams.iter().map(|stream| platform.store(format!("{}.queue", name(stream)), queue));
-        let queues = queues.collect();
-        let kind = program.kind("launches");
+        let begun = lanes.streams.iter().map(|_| program.counter()).collect();
         let ended = lanes.streams.iter().map(|_| program.counter()).collect();
         let handed = (0..lanes.channels).map(|_| program.counter()).collect();
-        let described = lanes.devices.values().filter(|device| device.num_sms > 0);
-        let pool = |device: &DeviceFacts| {
-            (device.id, platform.pool(format!("gpu[{}].multiprocessors", device.id), device.num_sms))
+        let pool = |(&device, &units): (&i64, &u32)| {
+            (device, platform.pool(format!("gpu[{device}].multiprocessors"), units))
         };
-        let pools = described.map(pool).collect();
+        let pools = lanes.multiprocessors.iter().map(pool).collect();
         let (arrived, speeds, launches) = Default::default();
-        Self { lanes, platform, program, queues, kind, ended, handed, pools, speeds, arrived, launches }
+        let (queue, ranks) = (queue.max(1), ranks(lanes));
+        Self {
+            lanes,
+            platform,
+            program,
+            queue,
+            ranks,
+            begun,
+            ended,
+            handed,
+            pools,
+            speeds,
+            arrived,
+            launches,
+        }
     }
 
     fn thread(&mut self, number: usize, thread: &Thread) {
         let mut lane = LaneOps::new(&mut self.program);
-        let queues: Vec<Slot> = self.queues.iter().map(|queue| lane.slot(queue.0)).collect();
         let mut taken: BTreeMap<u32, i32> = BTreeMap::new();
         for &item in &thread.items {
             match item {
@@ -133,17 +144,10 @@ impl<'a> Lowering<'a> {
                 HostItem::Launch(activity) => {
                     let stream = &self.lanes.streams[activity.stream as usize];
                     let latency = stream.items[activity.number as usize].latency;
-                    let cause = lane.cause(cause::QUEUE);
-                    let (bytes, priority) = (Affine::constant(0), 0);
-                    let kind = self.kind;
-                    lane.ops.push(Op::Acquire {
-                        store: queues[activity.stream as usize],
-                        bytes,
-                        kind,
-                        shortage: Shortage::Wait,
-                        priority,
-                        cause,
-                    });
+                    let rank = self.ranks[activity.stream as usize][activity.number as usize];
+                    if let Some(begun) = u64::from(rank).checked_sub(self.queue).filter(|&begun| begun > 0) {
+                        lane.wait(self.begun[activity.stream as usize], begun as i32, cause::QUEUE);
+                    }
                     let arrived = self.arrived.entry((number, activity.stream, latency));
                     let (counter, count) = arrived.or_insert_with(|| (lane.program.counter(), 0));
                     *count += 1;
@@ -170,7 +174,8 @@ impl<'a> Lowering<'a> {
 
     fn stream(&mut self, number: usize, stream: &DeviceStream) {
         let mut lane = LaneOps::new(&mut self.program);
-        let queue = lane.slot(self.queues[number].0);
+        let last = self.ranks[number].last().copied().unwrap_or(0);
+        let fills = u64::from(last) > self.queue;
         let pool = self.pools.get(&stream.id.0).map(|pool| lane.slot(pool.0));
         for (item, place) in stream.items.iter().zip(0..) {
             let place = ActivityRef { stream: number as u32, number: place };
@@ -181,8 +186,8 @@ impl<'a> Lowering<'a> {
             for target in &item.after {
                 lane.wait(self.ended[target.stream as usize], target.number as i32 + 1, cause::STREAM);
             }
-            if launch.is_some() {
-                lane.ops.push(Op::Release { store: queue, bytes: Affine::constant(0), kind: self.kind });
+            if fills && launch.is_some() {
+                lane.add(self.begun[number], None);
             }
             let cause = match item.kind {
                 ActivityKind::Kernel => cause::KERNEL,
@@ -209,10 +214,28 @@ impl<'a> Lowering<'a> {
                 _ => lane.last(item.duration - item.skew, cause),
             }
             lane.add(self.ended[number], None);
-            lane.last(stream.gap, cause::GAP);
+            lane.last(item.gap, cause::GAP);
         }
         lane.end(name(stream));
     }
+}
+
+/// By stream and number, how many activities up to there are launched.
+fn ranks(lanes: &Lanes) -> Vec<Vec<u32>> {
+    let mut ranks: Vec<Vec<u32>> = lanes.streams.iter().map(|stream| vec![0; stream.items.len()]).collect();
+    for item in lanes.threads.iter().flat_map(|thread| &thread.items) {
+        if let HostItem::Launch(activity) = item {
+            ranks[activity.stream as usize][activity.number as usize] = 1;
+        }
+    }
+    for stream in &mut ranks {
+        let mut launched = 0;
+        for rank in stream {
+            launched += *rank;
+            *rank = launched;
+        }
+    }
+    ranks
 }
 
 fn name(stream: &DeviceStream) -> String {
@@ -293,7 +316,7 @@ impl<'a> LaneOps<'a> {
     fn end(self, name: String) {
         let block = self.program.block("trace", self.ops);
         let role = self.program.role([Call::once(block)]);
-        let costs = self.program.cost_table(self.activities, vec![1]);
+        let costs = self.program.cost_table(self.activities, Vec::new());
         let binding = self.program.binding(self.slots, Some(costs));
         self.program.stream(name, binding, Body::Role(role));
     }
