@@ -52,10 +52,14 @@ pub struct Cost {
 pub enum OpClass {
     /// Only shapes and strides change: no kernel.
     Metadata,
-    /// Elementwise, reductions, normalisation, softmax, embedding.
+    /// Elementwise, reductions, softmax, embedding.
     Pointwise,
+    /// Normalisation over a batch, rows or groups.
+    Normalisation,
     /// Linear layers and batched products.
     MatrixProduct,
+    /// Convolutions.
+    Convolution,
     /// Flash attention.
     Attention,
     /// A collective or a message.
@@ -67,11 +71,22 @@ pub enum OpClass {
 }
 
 impl HostCosts {
-    /// The host's time to issue an operator of `kernels` kernels. A class without an entry costs what a pointwise operator
-    /// does; without that, its launches.
+    /// The host's time to issue an operator of `kernels` kernels. A class without an entry costs what a broader one does, and a
+    /// pointwise operator at last; without that, its launches.
     pub fn issue(&self, class: OpClass, kernels: u32) -> Time {
-        let dispatch = self.dispatch.get(&class).or_else(|| self.dispatch.get(&OpClass::Pointwise));
+        let dispatch = class.and_broader().find_map(|class| self.dispatch.get(&class));
         microseconds(dispatch.map_or(0.0, |cost| cost.us) + f64::from(kernels) * self.launch.us)
+    }
+}
+
+impl OpClass {
+    /// The class, and those that tell less, down to the plainest operator.
+    pub fn and_broader(self) -> impl Iterator<Item = Self> {
+        let broader = match self {
+            Self::Convolution => Some(Self::MatrixProduct),
+            _ => None,
+        };
+        [Some(self), broader, Some(Self::Pointwise)].into_iter().flatten()
     }
 }
 

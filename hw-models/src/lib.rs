@@ -24,6 +24,7 @@ pub mod catalogue;
 pub mod collectives;
 pub mod copies;
 pub mod errors;
+pub mod framework;
 pub mod host;
 pub mod kernels;
 pub mod machine;

@@ -202,7 +202,7 @@ pub fn boundary(hop: Hop) -> usize {
 }
 
 /// The time of `bytes` at a rate, rounded up.
-fn duration(bytes: u64, rate: Rate) -> Time {
+pub(crate) fn duration(bytes: u64, rate: Rate) -> Time {
     if bytes == 0 || rate == Rate::UNLIMITED {
         return Time::ZERO;
     }

@@ -75,6 +75,7 @@ pub mod order;
 pub mod passes;
 pub mod placement;
 pub mod plan;
+pub mod program;
 pub mod schedule;
 pub mod site;
 pub mod trace;

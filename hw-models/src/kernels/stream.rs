@@ -122,6 +122,11 @@ impl Stream {
 }
 
 impl StreamClass {
+    /// Whether it normalises rows, channels or groups.
+    pub const fn normalises(self) -> bool {
+        matches!(self, Self::LayerNorm | Self::RmsNorm)
+    }
+
     /// All classes.
     pub const ALL: [Self; 10] = [
         Self::Elementwise,

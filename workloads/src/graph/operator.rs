@@ -39,6 +39,8 @@ pub struct Operator<Read = TensorId, Written = TensorId> {
     pub choice: Option<String>,
     /// Whether the host waits for its result before it issues what follows.
     pub awaited: bool,
+    /// Operators of an eager framework that it stands for: those merged into it, or one for each of several small tensors.
+    pub members: u32,
 }
 
 /// Words for people.
@@ -100,7 +102,7 @@ impl Operator {
         let (reads, writes) = Default::default();
         let name = Label::Borrowed(name);
         let (workspace, core) = Default::default();
-        Self { name, phase, work, reads, writes, workspace, core, choice: None, awaited: false }
+        Self { name, phase, work, reads, writes, workspace, core, choice: None, awaited: false, members: 1 }
     }
 }
 

@@ -10,12 +10,14 @@
 use std::collections::BTreeMap;
 
 use sim_core::fixed::Rate;
-use sim_core::id::{CapTableId, CauseId, CounterId, PoolId};
+use sim_core::id::{CapTableId, CounterId, PoolId};
 use sim_core::platform::Platform;
-use sim_core::program::{Activity, Affine, Body, Call, CapRow, Op, Program, Slot, Units};
+use sim_core::program::{Activity, Affine, CapRow, CellRef, Op, Program, Units};
 use sim_core::time::Time;
 
-use super::{ActivityKind, ActivityRef, DeviceStream, HostItem, HostTime, Lanes, Thread};
+use super::lane_ops::LaneOps;
+use super::launches::{Arrivals, Launch, Launches};
+use super::{ActivityKind, ActivityRef, DeviceStream, HostItem, HostTime, Lanes, Thread, Why};
 
 /// Causes of the time of threads and streams.
 pub mod cause {
@@ -27,6 +29,8 @@ pub mod cause {
     pub const CALLS: &str = "runtime calls";
     /// The next batch is made or awaited.
     pub const LOADER: &str = "loader";
+    /// Graphs are captured and kernels compiled.
+    pub const BUILD: &str = "capturing and compiling";
     /// A call waits for the device.
     pub const DEVICE: &str = "waiting for the device";
     /// A thread waits for another.
@@ -47,6 +51,14 @@ pub mod cause {
     pub const LAUNCH: &str = "launch-bound";
     /// A stream waits for another.
     pub const STREAM: &str = "waiting for a stream";
+    /// A thread waits for a value that another hands over.
+    pub const FEED: &str = "waiting for a feed";
+    /// A thread waits to be told its path.
+    pub const PATH: &str = "waiting for the path";
+    /// A thread waits for the next batch.
+    pub const BATCH: &str = "waiting for a batch";
+    /// Another thread holds the interpreter lock.
+    pub const LOCK: &str = "interpreter lock";
 }
 
 /// A unit of work a picosecond: the work of a kernel is its duration.
@@ -67,9 +79,7 @@ pub struct Lowered {
 /// Lowers lanes; a device has at most `queue` launches waiting, at least 1.
 pub fn lower(lanes: &Lanes, queue: u64) -> Lowered {
     let mut lowering = Lowering::new(lanes, queue);
-    for (number, thread) in lanes.threads.iter().enumerate() {
-        lowering.thread(number, thread);
-    }
+    lanes.threads.iter().for_each(|thread| lowering.thread(thread));
     lanes.streams.iter().zip(0..).for_each(|(stream, number)| lowering.stream(number, stream));
     let Lowering { platform, program, .. } = lowering;
     Lowered { platform, program }
@@ -81,90 +91,102 @@ struct Lowering<'a> {
     program: Program,
     /// Launches that a stream may have waiting.
     queue: u64,
-    /// By stream and number, how many of its activities up to there are launched.
-    ranks: Vec<Vec<u32>>,
+    launches: Launches,
     /// By stream, counts launched activities that have begun.
     begun: Vec<CounterId>,
     /// By stream, counts activities that have ended.
     ended: Vec<CounterId>,
     /// By channel, counts handoffs.
     handed: Vec<CounterId>,
-    /// By thread, stream and latency, counts launches that have arrived; and how many there are.
-    arrived: BTreeMap<(usize, u32, Time), (CounterId, i32)>,
+    /// By lock, its one unit.
+    locks: Vec<PoolId>,
     /// By device, its multiprocessors.
     pools: BTreeMap<i64, PoolId>,
     /// By waves.
     speeds: BTreeMap<u32, CapTableId>,
-    /// By activity, the count that its launch makes.
-    launches: BTreeMap<ActivityRef, (CounterId, i32)>,
 }
 
 impl<'a> Lowering<'a> {
     fn new(lanes: &'a Lanes, queue: u64) -> Self {
         let (mut platform, mut program) = (Platform::default(), Program::default());
+        let launches = Launches::of(lanes, &mut program);
         let begun = lanes.streams.iter().map(|_| program.counter()).collect();
         let ended = lanes.streams.iter().map(|_| program.counter()).collect();
         let handed = (0..lanes.channels).map(|_| program.counter()).collect();
+        let locks = (0..lanes.locks).map(|lock| platform.pool(format!("lock[{lock}]"), 1)).collect();
         let pool = |(&device, &units): (&i64, &u32)| {
             (device, platform.pool(format!("gpu[{device}].multiprocessors"), units))
         };
         let pools = lanes.multiprocessors.iter().map(pool).collect();
-        let (arrived, speeds, launches) = Default::default();
-        let (queue, ranks) = (queue.max(1), ranks(lanes));
-        Self {
-            lanes,
-            platform,
-            program,
-            queue,
-            ranks,
-            begun,
-            ended,
-            handed,
-            pools,
-            speeds,
-            arrived,
-            launches,
-        }
+        let (queue, speeds) = (queue.max(1), BTreeMap::new());
+        Self { lanes, platform, program, queue, launches, begun, ended, handed, locks, pools, speeds }
     }
 
-    fn thread(&mut self, number: usize, thread: &Thread) {
+    fn thread(&mut self, thread: &Thread) {
         let mut lane = LaneOps::new(&mut self.program);
         let mut taken: BTreeMap<u32, i32> = BTreeMap::new();
         for &item in &thread.items {
             match item {
-                HostItem::Work(HostTime { python, dispatch, calls, loader }) => {
+                HostItem::Work(HostTime { python, dispatch, calls, loader, build }) => {
                     let parts = [
                         (python, cause::PYTHON),
                         (dispatch, cause::DISPATCH),
                         (loader, cause::LOADER),
                         (calls, cause::CALLS),
+                        (build, cause::BUILD),
                     ];
                     parts.into_iter().for_each(|(time, cause)| lane.last(Time(time), cause));
                 }
                 HostItem::Launch(activity) => {
-                    let stream = &self.lanes.streams[activity.stream as usize];
-                    let latency = stream.items[activity.number as usize].latency;
-                    let rank = self.ranks[activity.stream as usize][activity.number as usize];
-                    if let Some(begun) = u64::from(rank).checked_sub(self.queue).filter(|&begun| begun > 0) {
-                        lane.wait(self.begun[activity.stream as usize], begun as i32, cause::QUEUE);
+                    let stream = activity.stream as usize;
+                    let Some(launch) = self.launches.get(activity) else { continue };
+                    let room = u64::from(launch.rank).checked_sub(self.queue).filter(|&begun| begun > 0);
+                    if let Some(begun) = room {
+                        lane.wait(self.begun[stream], begun as i32, cause::QUEUE);
                     }
-                    let arrived = self.arrived.entry((number, activity.stream, latency));
-                    let (counter, count) = arrived.or_insert_with(|| (lane.program.counter(), 0));
-                    *count += 1;
-                    self.launches.insert(activity, (*counter, *count));
-                    let counter = *counter;
-                    let after = lane.activity(latency, cause::LAUNCH);
-                    lane.add(counter, Some(after));
+                    if let Some(made) = launch.made {
+                        let slot = lane.slot(made.0);
+                        lane.ops.push(Op::Set {
+                            cell: CellRef { slot, index: Affine::constant(0) },
+                            state: MADE,
+                        });
+                    }
+                    let latency = self.lanes.streams[stream].items[activity.number as usize].latency;
+                    lane.add_after(launch.counter, 1, latency, cause::LAUNCH);
                 }
                 HostItem::Block(activity) => {
                     let counter = self.ended[activity.stream as usize];
                     lane.wait(counter, activity.number as i32 + 1, cause::DEVICE);
                 }
-                HostItem::Give(channel) => lane.add(self.handed[channel as usize], None),
-                HostItem::Take(channel) => {
+                HostItem::Give(channel) => lane.add(self.handed[channel as usize]),
+                HostItem::Take(channel, why) => {
                     let count = taken.entry(channel).or_default();
                     *count += 1;
-                    lane.wait(self.handed[channel as usize], *count, cause::THREAD);
+                    let cause = match why {
+                        Why::Thread | Why::Depth => cause::THREAD,
+                        Why::Feed => cause::FEED,
+                        Why::Path => cause::PATH,
+                        Why::Loader => cause::BATCH,
+                    };
+                    lane.wait(self.handed[channel as usize], *count, cause);
+                }
+                HostItem::Lock(lock) => {
+                    let (pool, cause) = (lane.slot(self.locks[lock as usize].0), lane.cause(cause::LOCK));
+                    lane.ops.push(Op::Hold { pool, units: 1, priority: 0, cause });
+                }
+                HostItem::Unlock(lock) => {
+                    let pool = lane.slot(self.locks[lock as usize].0);
+                    lane.ops.push(Op::Drop { pool, units: 1 });
+                }
+                HostItem::Section => lane.section(),
+                HostItem::Stop(section) => {
+                    let stream = lane.slot(section.thread);
+                    lane.ops.push(Op::Halt { stream, call: section.section + 1 });
+                    // No launch that was made arrives after this; the others never do.
+                    for arrivals in self.launches.stopped(section) {
+                        let &Arrivals { counter, latency, count } = arrivals;
+                        lane.add_after(counter, count, latency, cause::LAUNCH);
+                    }
                 }
                 HostItem::Mark => lane.ops.push(Op::Mark),
             }
@@ -173,21 +195,27 @@ impl<'a> Lowering<'a> {
     }
 
     fn stream(&mut self, number: usize, stream: &DeviceStream) {
+        let fills = u64::from(self.launches.all_of(number)) > self.queue;
         let mut lane = LaneOps::new(&mut self.program);
-        let last = self.ranks[number].last().copied().unwrap_or(0);
-        let fills = u64::from(last) > self.queue;
         let pool = self.pools.get(&stream.id.0).map(|pool| lane.slot(pool.0));
         for (item, place) in stream.items.iter().zip(0..) {
             let place = ActivityRef { stream: number as u32, number: place };
-            let launch = self.launches.get(&place);
-            if let Some(&(counter, count)) = launch {
+            let launch = self.launches.get(place);
+            if let Some(Launch { counter, count, .. }) = launch {
                 lane.wait(counter, count, cause::LAUNCH);
             }
             for target in &item.after {
                 lane.wait(self.ended[target.stream as usize], target.number as i32 + 1, cause::STREAM);
             }
             if fills && launch.is_some() {
-                lane.add(self.begun[number], None);
+                lane.add(self.begun[number]);
+            }
+            let branch = launch.and_then(|launch| launch.made).map(|made| (made, lane.ops.len()));
+            if let Some((made, at)) = branch {
+                // Its targets are known behind what it leaves out.
+                let (slot, index) = (lane.slot(made.0), Affine::constant(0));
+                let targets = lane.program.branch([0, at as u32 + 1]);
+                lane.ops.push(Op::Branch { cell: CellRef { slot, index }, targets });
             }
             let cause = match item.kind {
                 ActivityKind::Kernel => cause::KERNEL,
@@ -213,111 +241,21 @@ impl<'a> Lowering<'a> {
                 }
                 _ => lane.last(item.duration - item.skew, cause),
             }
-            lane.add(self.ended[number], None);
+            if let Some((_, at)) = branch {
+                let Op::Branch { targets, .. } = lane.ops[at] else { continue };
+                lane.program.branches[targets.index()][0] = lane.ops.len() as u32;
+            }
+            lane.add(self.ended[number]);
             lane.last(item.gap, cause::GAP);
         }
         lane.end(name(stream));
     }
 }
 
-/// By stream and number, how many activities up to there are launched.
-fn ranks(lanes: &Lanes) -> Vec<Vec<u32>> {
-    let mut ranks: Vec<Vec<u32>> = lanes.streams.iter().map(|stream| vec![0; stream.items.len()]).collect();
-    for item in lanes.threads.iter().flat_map(|thread| &thread.items) {
-        if let HostItem::Launch(activity) = item {
-            ranks[activity.stream as usize][activity.number as usize] = 1;
-        }
-    }
-    for stream in &mut ranks {
-        let mut launched = 0;
-        for rank in stream {
-            launched += *rank;
-            *rank = launched;
-        }
-    }
-    ranks
-}
+/// State of a launch that has been made.
+const MADE: u8 = 1;
 
 fn name(stream: &DeviceStream) -> String {
     let (device, id) = stream.id;
     format!("gpu[{device}].stream[{id}]")
-}
-
-/// The operations of one lane.
-struct LaneOps<'a> {
-    program: &'a mut Program,
-    ops: Vec<Op>,
-    slots: Vec<u32>,
-    by_object: BTreeMap<u32, Slot>,
-    activities: Vec<Activity>,
-    by_activity: BTreeMap<(Time, CauseId), i32>,
-}
-
-impl<'a> LaneOps<'a> {
-    fn new(program: &'a mut Program) -> Self {
-        let (ops, slots, by_object, activities, by_activity) = Default::default();
-        Self { program, ops, slots, by_object, activities, by_activity }
-    }
-
-    /// A new slot.
-    fn slot(&mut self, object: u32) -> Slot {
-        self.slots.push(object);
-        (self.slots.len() - 1) as Slot
-    }
-
-    fn counter(&mut self, counter: CounterId) -> Slot {
-        if let Some(&slot) = self.by_object.get(&counter.0) {
-            return slot;
-        }
-        let slot = self.slot(counter.0);
-        self.by_object.insert(counter.0, slot);
-        slot
-    }
-
-    fn cause(&mut self, name: &str) -> CauseId {
-        self.program.cause(name)
-    }
-
-    /// The position of an activity of a duration.
-    fn activity(&mut self, time: Time, cause: &str) -> Affine {
-        let cause = self.cause(cause);
-        let position = *self.by_activity.entry((time, cause)).or_insert_with(|| {
-            self.activities.push(Activity::lasting(time, cause));
-            self.activities.len() as i32 - 1
-        });
-        Affine::constant(position)
-    }
-
-    /// Takes a time, if there is any.
-    fn last(&mut self, time: Time, cause: &str) {
-        if time > Time::ZERO {
-            let activity = self.activity(time, cause);
-            self.ops.push(Op::Run { activity });
-        }
-    }
-
-    fn run(&mut self, activity: Activity) {
-        self.activities.push(activity);
-        let activity = Affine::constant(self.activities.len() as i32 - 1);
-        self.ops.push(Op::Run { activity });
-    }
-
-    fn add(&mut self, counter: CounterId, after: Option<Affine>) {
-        let counter = self.counter(counter);
-        self.ops.push(Op::Add { counter, amount: 1, after });
-    }
-
-    fn wait(&mut self, counter: CounterId, at_least: i32, cause: &str) {
-        let (counter, cause) = (self.counter(counter), self.cause(cause));
-        self.ops.push(Op::Wait { counter, at_least: Affine::constant(at_least), cause });
-    }
-
-    /// Adds the stream to the program.
-    fn end(self, name: String) {
-        let block = self.program.block("trace", self.ops);
-        let role = self.program.role([Call::once(block)]);
-        let costs = self.program.cost_table(self.activities, Vec::new());
-        let binding = self.program.binding(self.slots, Some(costs));
-        self.program.stream(name, binding, Body::Role(role));
-    }
 }

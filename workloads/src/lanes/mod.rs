@@ -4,13 +4,17 @@
 //! is what a run finds. Recorded traces ([`crate::trace`]) and programs that are issued operator by
 //! operator become lanes; [`lower`] makes a program of the engine of them.
 
+mod lane_ops;
+mod launches;
 mod lower;
+mod run;
 
 use std::collections::BTreeMap;
 
 use sim_core::time::Time;
 
 pub use lower::{Lowered, QUEUE, cause, lower};
+pub use run::{LaneUse, LanesError, Ran, run};
 
 /// Lanes of the threads and streams of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +27,8 @@ pub struct Lanes {
     pub multiprocessors: BTreeMap<i64, u32>,
     /// Number of channels over which threads let each other go on.
     pub channels: u32,
+    /// Number of locks, each held by one thread at a time.
+    pub locks: u32,
 }
 
 /// A host thread.
@@ -46,9 +52,41 @@ pub enum HostItem {
     /// Lets another thread go on, over a channel.
     Give(u32),
     /// Waits for another thread to let it go on.
-    Take(u32),
+    Take(u32, Why),
+    /// Takes a lock.
+    Lock(u32),
+    /// Gives it back.
+    Unlock(u32),
+    /// Begins a section: where the thread goes on when the one before is stopped.
+    Section,
+    /// Stops another thread in a section. Launches that it has made take effect.
+    Stop(SectionRef),
     /// Begins a step, or ends the last one.
     Mark,
+}
+
+/// A section of a thread; the first one begins without a [`HostItem::Section`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SectionRef {
+    /// Index into [`Lanes::threads`].
+    pub thread: u32,
+    /// Number of the section.
+    pub section: u32,
+}
+
+/// Reason for which a thread waits for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It lets the other work.
+    Thread,
+    /// It needs a value that the other hands over.
+    Feed,
+    /// It has to be told which way to go.
+    Path,
+    /// It needs the next batch.
+    Loader,
+    /// It is as far ahead as it may be.
+    Depth,
 }
 
 /// Time of a host by what it does (ps).
@@ -62,12 +100,14 @@ pub struct HostTime {
     pub calls: u64,
     /// Waiting for, or preparing, the next batch.
     pub loader: u64,
+    /// Capturing and compiling.
+    pub build: u64,
 }
 
 impl HostTime {
     /// All of it.
     pub const fn total(self) -> u64 {
-        self.python + self.dispatch + self.calls + self.loader
+        self.python + self.dispatch + self.calls + self.loader + self.build
     }
 }
 

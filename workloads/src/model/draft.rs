@@ -64,6 +64,7 @@ impl Draft {
             core: false,
             choice: None,
             awaited: false,
+            members: 1,
         };
         self.operators.push(operator);
         let last = self.operators.len() - 1;
@@ -256,7 +257,7 @@ impl Tensors {
     /// Gives tensors ids; those `in_pieces` keep theirs.
     fn resolve(&mut self, list: Vec<Drafted>, in_pieces: &BTreeSet<Label>) -> Vec<Operator> {
         let resolved = |op: Drafted| {
-            let Operator { name, phase, work, reads, writes, workspace, core, choice, awaited } = op;
+            let Operator { name, phase, work, reads, writes, workspace, core, choice, awaited, members } = op;
             let reads = reads.into_iter().map(|name| self.latest(name)).collect();
             let fill = |(name, bytes): (Name, u64)| {
                 let name = name.label();
@@ -264,7 +265,7 @@ impl Tensors {
                 begun.unwrap_or_else(|| self.fill(name, bytes))
             };
             let writes = writes.into_iter().map(fill).collect();
-            Operator { name, phase, work, reads, writes, workspace, core, choice, awaited }
+            Operator { name, phase, work, reads, writes, workspace, core, choice, awaited, members }
         };
         list.into_iter().map(resolved).collect()
     }

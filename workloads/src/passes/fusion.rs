@@ -144,6 +144,7 @@ fn one(group: &[Operator], tensors: &[Tensor], needed: impl Fn(TensorId) -> bool
         reads,
         writes,
         workspace: group.iter().map(|op| op.workspace).max().unwrap_or(0),
+        members: group.iter().map(|op| op.members).sum(),
         ..first.clone()
     }
 }

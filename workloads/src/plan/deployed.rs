@@ -52,6 +52,12 @@ pub(super) struct Deployed<'a> {
     pub(super) deployment: &'a Deployment,
 }
 
+/// Costs of operators, and of copies from page-locked and from pageable memory and back.
+pub(super) struct Works {
+    pub(super) costs: CostBook,
+    pub(super) links: [HostLinks; 2],
+}
+
 /// Costs of a plan's parts on a machine.
 struct Priced<'j> {
     models: CostModels<'j>,
@@ -111,6 +117,22 @@ impl<'a> Deployed<'a> {
         let mut built = assemble((plan, &costs), &passes, pipelining, copies, &grounds)?;
         built.accounts = Some(accounts.of_graph(&built.graph));
         Ok(built)
+    }
+
+    /// Costs of its operators and of some beside it, behind those, and of copies.
+    pub(super) fn works(&self, beside: &[Operator], hardware: &Hardware<'_>) -> Result<Works, PlanError> {
+        let job = self.job(hardware)?;
+        let mut priced = self.priced(&job, hardware)?;
+        for operator in beside {
+            priced.operators.push(priced.models.operator(operator, &[])?);
+        }
+        let links = |memory| {
+            let links = host_links(&job, hardware.host_copies(memory), None)?;
+            let gpu = job.machine.gpu(job.gpu(0, 0));
+            links.into_iter().next().ok_or_else(|| HardwareError::from(job.machine.no_memory(gpu)))
+        };
+        let links = [links(HostMemory::Pinned)?, links(HostMemory::Pageable)?];
+        Ok(Works { costs: self.costs(&priced, &job, hardware, 1)?, links })
     }
 
     /// Operators of its layers.

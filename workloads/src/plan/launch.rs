@@ -56,11 +56,13 @@ pub(super) fn issue(
 }
 
 /// What an operator is to the host. Passes of the update work on lists of all tensors.
-fn class(operator: &Operator) -> OpClass {
+pub(super) fn class(operator: &Operator) -> OpClass {
     match operator.work {
-        Work::Gemm(_) | Work::Grouped(_) | Work::Convolution(_) => OpClass::MatrixProduct,
+        Work::Gemm(_) | Work::Grouped(_) => OpClass::MatrixProduct,
+        Work::Convolution(_) => OpClass::Convolution,
         Work::Attention(_) => OpClass::Attention,
         Work::Stream(_) if operator.phase == Phase::Update => OpClass::Optimizer,
+        Work::Stream(stream) if stream.class.normalises() => OpClass::Normalisation,
         Work::Stream(_) => OpClass::Pointwise,
         Work::Collective(_) => OpClass::Communication,
         Work::Transfer(_) | Work::Host(_) | Work::Opaque { .. } => OpClass::Copy,

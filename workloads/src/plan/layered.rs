@@ -160,7 +160,10 @@ pub fn check_layered_on(plan: &LayeredPlan, hardware: &Hardware<'_>) -> Result<(
 }
 
 /// A valid plan with its model on its stages.
-fn deployed<'a>(plan: &'a LayeredPlan, hardware: &Hardware<'_>) -> Result<Deployed<'a>, PlanError> {
+pub(super) fn deployed<'a>(
+    plan: &'a LayeredPlan,
+    hardware: &Hardware<'_>,
+) -> Result<Deployed<'a>, PlanError> {
     let mut found = plan.validate().err().unwrap_or_default();
     found.extend(plan.extent().fits(hardware.machine.gpus()).err());
     if !found.is_empty() {

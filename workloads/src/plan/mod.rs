@@ -1,6 +1,7 @@
 //! From a plan to what the engine takes.
 
 mod assemble;
+mod base;
 mod communicators;
 mod deployed;
 mod deployment;
@@ -35,6 +36,7 @@ pub use crate::error::PlanError;
 pub use crate::passes::host_buffers::HostBuffers;
 pub use crate::passes::{Pipelining, Techniques};
 pub use crate::site::{DriveArray, Drives};
+pub use base::{layered_base, transformer_base};
 pub use deployment::Deployment;
 pub use launch::Launch;
 pub(crate) use schedules::Schedules;

@@ -132,7 +132,10 @@ pub fn check_on(plan: &TransformerPlan, hardware: &Hardware<'_>) -> Result<(), P
 }
 
 /// A valid plan with its model on its stages.
-fn deployed<'a>(plan: &'a TransformerPlan, hardware: &Hardware<'_>) -> Result<Deployed<'a>, PlanError> {
+pub(super) fn deployed<'a>(
+    plan: &'a TransformerPlan,
+    hardware: &Hardware<'_>,
+) -> Result<Deployed<'a>, PlanError> {
     let model = ShardedTransformer::new(&plan.model, &plan.execution).map_err(PlanError::Invalid)?;
     validate(plan, hardware)?;
     let chain = plan.deployment.pipelining.schedule.chain(plan.execution.split.stages);

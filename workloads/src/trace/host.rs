@@ -13,7 +13,7 @@ use super::launches::{CallKind, Launches};
 use super::recording::{ActivityKind, HostEvent, Recording};
 use super::traced::{Findings, time};
 use super::waits::{self, ROUNDING};
-use crate::lanes::{HostItem, HostTime, Thread};
+use crate::lanes::{HostItem, HostTime, Thread, Why};
 
 /// Annotation of PyTorch's profiler around a step.
 const STEP: &str = "ProfilerStep#";
@@ -186,7 +186,7 @@ impl Lane<'_> {
             Action::Mark => self.items.push(HostItem::Mark),
             Action::Give(channel) => self.items.push(HostItem::Give(channel)),
             Action::Take { channel, resumes, delay } => {
-                self.items.push(HostItem::Take(channel));
+                self.items.push(HostItem::Take(channel, Why::Thread));
                 self.work(HostTime { python: time(delay).0, ..HostTime::default() });
                 self.cursor = self.cursor.max(resumes);
             }
@@ -263,6 +263,7 @@ impl Lane<'_> {
             time.dispatch += more.dispatch;
             time.calls += more.calls;
             time.loader += more.loader;
+            time.build += more.build;
         } else {
             self.items.push(HostItem::Work(more));
         }
@@ -294,6 +295,6 @@ impl Classes {
         let operators = self.operators.covered(begin, end).min(end - begin - loader);
         let [loader, dispatch, python] =
             [loader, operators, end - begin - loader - operators].map(|part| time(part).0);
-        HostTime { python, dispatch, calls: 0, loader }
+        HostTime { python, dispatch, calls: 0, loader, build: 0 }
     }
 }

@@ -71,7 +71,7 @@ impl Traced {
         let described = recording.devices.values().filter(|device| device.num_sms > 0);
         let multiprocessors = described.map(|device| (device.id, device.num_sms)).collect();
         Self {
-            lanes: Lanes { threads, streams, multiprocessors, channels },
+            lanes: Lanes { threads, streams, multiprocessors, channels, locks: 0 },
             names: recording.names.clone(),
             devices: recording.devices.clone(),
             rank: recording.rank,

@@ -10,6 +10,7 @@ mod machine;
 mod orders;
 mod passes;
 mod plans;
+mod programs;
 mod rejected;
 mod replay;
 mod reuse;

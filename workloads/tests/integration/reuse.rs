@@ -132,6 +132,7 @@ fn touch(reads: &[u32], writes: &[u32], nameless: u64) -> Operator {
         writes: writes.iter().copied().map(TensorId).collect(),
         workspace: 0,
         awaited: false,
+        members: 1,
         core: false,
         choice: None,
     }

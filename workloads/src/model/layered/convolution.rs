@@ -101,7 +101,7 @@ impl Tape<'_> {
             reverse.accumulate(result, weights);
             if filters.bias {
                 let bytes = reverse.on.bytes(made);
-                reverse.reduced(layer, "bias gradient", &[gradient], bytes, bias);
+                reverse.reduced(layer, "bias gradient", &[gradient], bytes, (bias, 1));
             }
         });
         Ok(to)

@@ -59,7 +59,7 @@ impl Tape<'_> {
             });
             reverse.accumulate(result, weights);
             if bias {
-                reverse.reduced(layer, "bias gradient", &[gradient], written, outputs);
+                reverse.reduced(layer, "bias gradient", &[gradient], written, (outputs, 1));
             }
         });
         Ok(to)

@@ -74,12 +74,12 @@ impl Tape<'_> {
             let read = 2 * bytes + statistics;
             if apart {
                 reverse.draft.walk(result, rows, (read, bytes), &reads, &[(result, bytes)]);
-                reverse.reduced(layer, "weight gradient", &reads, read, vectors * channels);
+                reverse.reduced(layer, "weight gradient", &reads, read, (vectors * channels, vectors as u32));
             } else {
                 let of_weights = name(layer, "weight gradient");
                 let writes = [(result, bytes), (of_weights, vectors * channels * reverse.on.dtype.bytes())];
                 reverse.draft.walk(result, rows, (read, bytes), &reads, &writes);
-                reverse.accumulate(of_weights, vectors * channels);
+                reverse.accumulate_several(of_weights, vectors * channels, vectors as u32);
             }
             reverse.give(from, result);
         });

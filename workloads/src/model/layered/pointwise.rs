@@ -94,7 +94,7 @@ impl Tape<'_> {
         self.parameters += channels;
         self.back(to, move |reverse, gradient| {
             reverse.pass_gradient(layer, from, gradient, None);
-            reverse.reduced(layer, "weight gradient", &[gradient, from.tensor], 2 * bytes, channels);
+            reverse.reduced(layer, "weight gradient", &[gradient, from.tensor], 2 * bytes, (channels, 1));
         });
         to
     }

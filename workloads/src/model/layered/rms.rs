@@ -41,7 +41,7 @@ impl Tape<'_> {
             let (products, mut of_scaled) = (of("gradient times input"), of("gradient before weight"));
             draft.stream(of_scaled, PASS, (bytes, bytes), &[gradient], &[(of_scaled, bytes)]);
             draft.stream(products, PASS, (2 * bytes, bytes), &[gradient, normed], &[(products, bytes)]);
-            reverse.reduced(layer, "weight gradient", &[products], bytes, channels);
+            reverse.reduced(layer, "weight gradient", &[products], bytes, (channels, 1));
             let draft = &mut reverse.draft;
             if cast {
                 let half = of_scaled;

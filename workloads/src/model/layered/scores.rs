@@ -265,7 +265,7 @@ impl Scores {
         });
         reverse.accumulate(of_matrix, weights);
         for (gradient, what) in [(of_query, "key vector gradient"), (second, "distance vector gradient")] {
-            reverse.reduced(self.layer, what, &[gradient], bytes, self.inner());
+            reverse.reduced(self.layer, what, &[gradient], bytes, (self.inner(), 1));
         }
     }
 }

@@ -217,7 +217,7 @@ impl Reverse<'_> {
         self.give(to, result);
     }
 
-    /// The gradient of `count` parameters that are added to or multiplied with what comes by, summed from `bytes` of the
+    /// The gradient of `count` parameters in so many tensors that are added to or multiplied with what comes by, summed from `bytes` of the
     /// tensors `reads`, then added to the sum over micro-batches.
     pub(super) fn reduced(
         &mut self,
@@ -225,23 +225,28 @@ impl Reverse<'_> {
         what: &'static str,
         reads: &[Name],
         bytes: u64,
-        count: u64,
+        (count, tensors): (u64, u32),
     ) {
         let gradient = name(layer, what);
         let result = count * self.on.dtype.bytes();
         self.draft.within(Phase::BackwardWeight, |draft| {
             draft.stream(gradient, StreamClass::Reduction, (bytes, result), reads, &[(gradient, result)]);
         });
-        self.accumulate(gradient, count);
+        self.accumulate_several(gradient, count, tensors);
     }
 
     /// Adds a gradient of `count` parameters to its sum over micro-batches.
     pub(super) fn accumulate(&mut self, gradient: Name, count: u64) {
+        self.accumulate_several(gradient, count, 1);
+    }
+
+    /// The same for the gradients of several tensors, made by one operator.
+    pub(super) fn accumulate_several(&mut self, gradient: Name, count: u64, tensors: u32) {
         let sum = count * self.on.states.gradient_bytes();
         let traffic = (count * self.on.dtype.bytes() + sum, sum);
         self.draft.within(Phase::BackwardWeight, |draft| {
             let accumulate = name("accumulate", gradient);
-            draft.stream(accumulate, StreamClass::Elementwise, traffic, &[gradient], &[]);
+            draft.stream(accumulate, StreamClass::Elementwise, traffic, &[gradient], &[]).members = tensors;
         });
     }
 }

@@ -52,7 +52,7 @@ impl Tape<'_> {
         let traffic = (bytes + count * self.on.dtype.bytes(), bytes);
         self.draft.stream(layer, StreamClass::Elementwise, traffic, &[from.tensor], &[(to.tensor, bytes)]);
         self.back(to, move |reverse, gradient| {
-            reverse.reduced(layer, "gradient", &[gradient], bytes, count);
+            reverse.reduced(layer, "gradient", &[gradient], bytes, (count, 1));
             reverse.give(from, gradient);
         });
         Ok(to)
@@ -68,7 +68,7 @@ impl Tape<'_> {
         let to = self.copied(layer, &[from.tensor], Shape::Tokens { tokens: tokens + 1, width });
         self.back(to, move |reverse, gradient| {
             let of_token = u64::from(reverse.on.micro_batch) * width * reverse.on.dtype.bytes();
-            reverse.reduced(layer, "gradient", &[gradient], of_token, width);
+            reverse.reduced(layer, "gradient", &[gradient], of_token, (width, 1));
             reverse.give(from, gradient);
         });
         Ok(to)

@@ -73,7 +73,7 @@ fn a_thread_that_works_in_the_gaps_of_another_is_let_and_awaited() {
     text.kernel(30, 1, [720.0, 5.0], 7, [730.0, 20.0]);
     let mut traced = text.traced();
     assert_eq!(traced.findings.handoffs, 1);
-    let takes = |items: &[HostItem]| items.iter().filter(|item| matches!(item, HostItem::Take(_))).count();
+    let takes = |items: &[HostItem]| items.iter().filter(|item| matches!(item, HostItem::Take(..))).count();
     assert_eq!(traced.lanes.threads.iter().map(|thread| takes(&thread.items)).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(us(replayed(&traced).steps[0].replayed), 1_000.0);
     // Hosts of half the time: all of it is theirs.

@@ -6,8 +6,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use workloads::lanes::LanesError;
 use workloads::trace::kineto::{self, KinetoError};
-use workloads::trace::replay::ReplayError;
 use workloads::trace::{Traced, replay};
 
 use super::{QUEUE, Text};
@@ -148,7 +148,7 @@ proptest! {
         if let Ok(recording) = kineto::read(text.json().as_bytes()) {
             let traced = Traced::of(recording);
             let found = replay(&traced, QUEUE);
-            prop_assert!(!matches!(found, Err(ReplayError::Broken(_))), "{found:?}");
+            prop_assert!(!matches!(found, Err(LanesError::Broken(_))), "{found:?}");
         }
     }
 }

@@ -1,0 +1,105 @@
+//! Frameworks as their hosts see them: what Python, dispatch and launches of an operator cost, how
+//! many kernels it launches, and what capturing and executing graphs adds.
+//!
+//! [`HostCosts`] has the dispatch of one eager framework, which `calibrate` measures; a profile
+//! here adds what tells frameworks and versions apart, and falls back to it.
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+use sim_core::time::Time;
+
+use crate::host::{Cost, HostCosts, OpClass};
+
+/// The catalogue of frameworks, `hw-models/catalogue/frameworks.yaml`.
+pub const FRAMEWORKS: &str = include_str!("../catalogue/frameworks.yaml");
+
+/// The profile of a framework.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Framework {
+    /// Interpreter around an operator of a forward pass or an update: modules, arguments, results.
+    pub interpreter: Cost,
+    /// The engine of automatic differentiation between two operators of a backward pass.
+    pub engine: Cost,
+    /// Whether that engine has a thread of its own, for which Python waits.
+    pub engine_thread: bool,
+    /// Dispatch of an operator by class, without interpreter and launches; of a class without an
+    /// entry what [`HostCosts`] says less `interpreter`.
+    #[serde(default)]
+    pub dispatch: IndexMap<OpClass, Cost>,
+    /// The same in backward passes; of a class without an entry as in forward passes.
+    #[serde(default)]
+    pub backward: IndexMap<OpClass, Cost>,
+    /// Launch of one kernel; if absent that of [`HostCosts`].
+    #[serde(default)]
+    pub launch: Option<Cost>,
+    /// Kernels that an operator launches, by class; 1 of a class without an entry.
+    #[serde(default)]
+    pub launches: IndexMap<OpClass, u32>,
+    /// How parameters are updated.
+    pub update: UpdateStyle,
+    /// Whether gradients are added to what is there: each was cleared by a kernel, and another adds
+    /// to it. Otherwise the first of a step takes its place.
+    pub gradients_added: bool,
+    /// Running an operator's Python against a trace, without dispatching it (co-execution).
+    pub validate: Cost,
+    /// Recording an operator to be executed later (lazy tensors).
+    pub record: Cost,
+    /// What recording adds to an eager operator while it is traced.
+    pub trace: Cost,
+    /// Guards of a compiled region, and entering it.
+    pub enter_region: Cost,
+    /// Dispatch of a kernel by compiled code or by the executor of a graph, without its launch.
+    pub node: Cost,
+    /// A value, a notice or a batch handed from a thread to another.
+    pub message: Cost,
+    /// Making a graph ready to be executed, for each operator of it.
+    pub build: Cost,
+    /// Compiling a kernel that several operators become.
+    pub compile: Cost,
+    /// Recording and instantiating a graph of launches, for each kernel of it.
+    pub capture: Cost,
+    /// Time after which a thread gives up the interpreter lock if another waits for it.
+    pub switch_interval: Cost,
+}
+
+/// How a framework updates parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UpdateStyle {
+    /// Operators over lists of all tensors.
+    Lists,
+    /// Operators of each parameter by itself.
+    EachParameter,
+}
+
+/// Time of a host to issue an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Issue {
+    /// The interpreter, or the engine of a backward pass.
+    pub python: Time,
+    /// Dispatch.
+    pub dispatch: Time,
+    /// One launch.
+    pub launch: Time,
+    /// Kernels it launches.
+    pub launches: u32,
+}
+
+impl Framework {
+    /// What issuing an operator of a class takes, in a backward pass or outside of one.
+    pub fn issue(&self, host: &HostCosts, class: OpClass, backward: bool) -> Issue {
+        let python = if backward { &self.engine } else { &self.interpreter };
+        let own = class.and_broader().find_map(|class| {
+            let of_backward = backward.then(|| self.backward.get(&class)).flatten();
+            of_backward.or_else(|| self.dispatch.get(&class))
+        });
+        let launch = self.launch.as_ref().unwrap_or(&host.launch).time();
+        let dispatch = own.map_or_else(
+            || Time(host.issue(class, 0).0.saturating_sub(self.interpreter.time().0)),
+            Cost::time,
+        );
+        let launches = class.and_broader().find_map(|class| self.launches.get(&class).copied());
+        Issue { python: python.time(), dispatch, launch, launches: launches.unwrap_or(1) }
+    }
+}

@@ -1,0 +1,500 @@
+//! Issuing: what threads do for steps of a path, and what the device executes for it. Modes put
+//! these together.
+
+use hw_models::framework::{Framework, UpdateStyle};
+use hw_models::host::{HostCosts, OpClass};
+use sim_core::time::Time;
+
+use super::base::{Base, Operator, Operators, Way};
+use super::execution::{Execution, Kernels, LaunchedBy};
+use super::path::Region;
+use super::statement::Loader;
+use crate::lanes::{
+    ActivityKind, ActivityRef, DeviceItem, DeviceStream, HostItem, HostTime, Lanes, NameId, SectionRef,
+    Thread, Why,
+};
+
+/// A program's operators, and what issuing them costs.
+#[derive(Clone, Copy, Debug)]
+pub struct Costs<'a> {
+    /// Operators.
+    pub base: &'a Base,
+    /// Where batches come from.
+    pub loader: Option<&'a Loader>,
+    /// The framework.
+    pub framework: &'a Framework,
+    /// The host.
+    pub host: &'a HostCosts,
+}
+
+/// A thread of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ThreadId(usize);
+
+/// Threads and the stream of a program, as far as they have been written.
+pub(super) struct Issuer<'a> {
+    pub(super) costs: Costs<'a>,
+    pub(super) execution: Execution,
+    threads: Vec<Thread>,
+    sections: Vec<u32>,
+    stream: Vec<DeviceItem>,
+    channels: u32,
+    /// Of the thread of Python, whether another competes for its lock, and how long it has held it.
+    lock: Lock,
+    /// The thread of backward passes, the channels there and back, and whether it has the word.
+    engine: Option<(ThreadId, [u32; 2])>,
+    in_engine: bool,
+    /// Workers of the loader: thread, channels of batches that are made and taken.
+    loaders: Vec<(ThreadId, u32, u32)>,
+    batches: u32,
+    /// The batch that has been taken is used again.
+    keeps_batch: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lock {
+    /// Nobody else takes it.
+    Own,
+    Free,
+    /// Held for so long (ps).
+    Held(u64),
+}
+
+/// Part of a host's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Python,
+    Dispatch,
+    Calls,
+    Loader,
+    Build,
+}
+
+impl ThreadId {
+    /// The thread that runs the program.
+    pub(super) const PYTHON: Self = Self(0);
+}
+
+impl<'a> Issuer<'a> {
+    pub(super) fn new(costs: Costs<'a>, execution: Execution) -> Self {
+        let mut issuer = Self {
+            costs,
+            execution,
+            threads: Vec::new(),
+            sections: Vec::new(),
+            stream: Vec::new(),
+            channels: 0,
+            lock: Lock::Own,
+            engine: None,
+            in_engine: false,
+            loaders: Vec::new(),
+            batches: 0,
+            keeps_batch: false,
+        };
+        issuer.thread("python");
+        let workers = costs.loader.map_or(0, |loader| loader.workers.get());
+        for worker in 0..workers {
+            let loader = (issuer.thread(&format!("loader {worker}")), issuer.channel(), issuer.channel());
+            issuer.loaders.push(loader);
+        }
+        issuer
+    }
+
+    pub(super) fn thread(&mut self, name: &str) -> ThreadId {
+        self.threads.push(Thread { name: name.to_owned(), items: Vec::new() });
+        self.sections.push(0);
+        ThreadId(self.threads.len() - 1)
+    }
+
+    pub(super) fn channel(&mut self) -> u32 {
+        self.channels += 1;
+        self.channels - 1
+    }
+
+    /// Lets Python's lock be one that another thread takes, too.
+    pub(super) fn share_lock(&mut self) {
+        self.lock = Lock::Free;
+    }
+
+    /// The lanes, when all has been written.
+    pub(super) fn lanes(mut self) -> Lanes {
+        self.unlock();
+        Lanes {
+            threads: self.threads,
+            streams: vec![DeviceStream { id: (0, 0), items: self.stream }],
+            channels: self.channels,
+            locks: u32::from(self.lock != Lock::Own),
+            ..Lanes::default()
+        }
+    }
+
+    /// Activities and items of threads that have been written.
+    pub(super) fn written(&self) -> u64 {
+        let items: usize = self.threads.iter().map(|thread| thread.items.len()).sum();
+        (items + self.stream.len()) as u64
+    }
+
+    /// Lets a thread work. Python holds its lock while it interprets.
+    pub(super) fn work(&mut self, thread: ThreadId, part: Part, time: Time) {
+        if thread != ThreadId::PYTHON || part != Part::Python || self.lock == Lock::Own {
+            return self.spend(thread, part, time.0);
+        }
+        let interval = self.costs.framework.switch_interval.time().0.max(1);
+        let mut left = time.0;
+        while left > 0 {
+            let held = match self.lock {
+                Lock::Held(held) => held,
+                _ => {
+                    self.push(thread, HostItem::Lock(0));
+                    0
+                }
+            };
+            let now = left.min(interval - held);
+            self.spend(thread, part, now);
+            left -= now;
+            self.lock = Lock::Held(held + now);
+            if held + now == interval {
+                self.unlock();
+            }
+        }
+    }
+
+    fn unlock(&mut self) {
+        if matches!(self.lock, Lock::Held(_)) {
+            self.push(ThreadId::PYTHON, HostItem::Unlock(0));
+            self.lock = Lock::Free;
+        }
+    }
+
+    fn spend(&mut self, thread: ThreadId, part: Part, time: u64) {
+        if time == 0 {
+            return;
+        }
+        let items = &mut self.threads[thread.0].items;
+        if !matches!(items.last(), Some(HostItem::Work(_))) {
+            items.push(HostItem::Work(HostTime::default()));
+        }
+        let Some(HostItem::Work(worked)) = items.last_mut() else { return };
+        *match part {
+            Part::Python => &mut worked.python,
+            Part::Dispatch => &mut worked.dispatch,
+            Part::Calls => &mut worked.calls,
+            Part::Loader => &mut worked.loader,
+            Part::Build => &mut worked.build,
+        } += time;
+    }
+
+    /// Works with the lock, and gives it back at once: a thread beside Python's.
+    pub(super) fn work_locked(&mut self, thread: ThreadId, time: Time) {
+        if self.lock == Lock::Own || time == Time::ZERO {
+            return self.spend(thread, Part::Python, time.0);
+        }
+        self.push(thread, HostItem::Lock(0));
+        self.spend(thread, Part::Python, time.0);
+        self.push(thread, HostItem::Unlock(0));
+    }
+
+    fn push(&mut self, thread: ThreadId, item: HostItem) {
+        self.threads[thread.0].items.push(item);
+    }
+
+    pub(super) fn give(&mut self, thread: ThreadId, channel: u32) {
+        self.push(thread, HostItem::Give(channel));
+    }
+
+    pub(super) fn take(&mut self, thread: ThreadId, channel: u32, why: Why) {
+        self.release_lock(thread);
+        self.push(thread, HostItem::Take(channel, why));
+    }
+
+    /// Waits for an activity, and for its end to be noticed.
+    pub(super) fn block(&mut self, thread: ThreadId, activity: ActivityRef) {
+        self.release_lock(thread);
+        self.push(thread, HostItem::Block(activity));
+        self.work(thread, Part::Calls, self.costs.host.synchronise.time());
+    }
+
+    fn release_lock(&mut self, thread: ThreadId) {
+        if thread == ThreadId::PYTHON {
+            self.unlock();
+        }
+    }
+
+    /// Works in a library, with Python's lock or without.
+    pub(super) fn third_party(&mut self, time: Time, holds_lock: bool) {
+        if holds_lock {
+            return self.work(ThreadId::PYTHON, Part::Python, time);
+        }
+        self.unlock();
+        self.spend(ThreadId::PYTHON, Part::Python, time.0);
+    }
+
+    /// Begins an iteration, or ends the last one.
+    pub(super) fn mark(&mut self) {
+        self.issuing(None);
+        self.push(ThreadId::PYTHON, HostItem::Mark);
+    }
+
+    /// Begins a section of a thread; gives the one that ends.
+    pub(super) fn section(&mut self, thread: ThreadId) -> SectionRef {
+        self.push(thread, HostItem::Section);
+        self.sections[thread.0] += 1;
+        SectionRef { thread: thread.0 as u32, section: self.sections[thread.0] - 1 }
+    }
+
+    /// Stops a thread in a section, from Python.
+    pub(super) fn stop(&mut self, section: SectionRef) {
+        self.unlock();
+        self.push(ThreadId::PYTHON, HostItem::Stop(section));
+    }
+
+    fn operators(&self, kernels: Kernels) -> &'a Operators {
+        match kernels {
+            Kernels::Library => &self.costs.base.library,
+            Kernels::Merged => &self.costs.base.merged,
+        }
+    }
+
+    /// Operators of a region that the framework issues.
+    pub(super) fn issued(
+        &self,
+        region: Region,
+        kernels: Kernels,
+    ) -> impl Iterator<Item = &'a Operator> + use<'a> {
+        let adds = self.costs.framework.gradients_added;
+        self.operators(kernels).of(region).iter().filter(move |operator| adds || !operator.adds)
+    }
+
+    /// How often the library's framework issues an operator of a region.
+    fn times(&self, region: Region, operator: &Operator) -> u32 {
+        let each = self.costs.framework.update == UpdateStyle::EachParameter;
+        match region {
+            Region::Update if each => u32::try_from(self.costs.base.tensors).unwrap_or(u32::MAX).max(1),
+            _ => operator.members,
+        }
+    }
+
+    /// Operators of Python's in a region.
+    pub(super) fn count(&self, region: Region) -> u64 {
+        let operators = self.issued(region, Kernels::Library);
+        operators.map(|operator| u64::from(self.times(region, operator))).sum()
+    }
+
+    /// Issues a region operator by operator; each takes `more` of Python.
+    pub(super) fn eager(&mut self, region: Region, more: Time) {
+        let thread = self.issuing(Some(region));
+        for operator in self.issued(region, Kernels::Library) {
+            let issue = self.costs.framework.issue(self.costs.host, operator.class, region.is_backward());
+            let times = self.times(region, operator);
+            for _ in 0..times {
+                self.work(thread, Part::Python, Time(issue.python.0 + more.0));
+                self.work(thread, Part::Dispatch, issue.dispatch);
+                for _ in 0..issue.launches {
+                    let kernel = Time(operator.kernel(times).0 / u64::from(issue.launches));
+                    self.launch(thread, issue.launch, kernel, ActivityKind::Kernel);
+                }
+            }
+        }
+    }
+
+    /// Kernels of a region that a graph executes, and the time of a host to launch each.
+    fn nodes(&self, region: Region, kernels: Kernels) -> Vec<(Time, Time)> {
+        let mut nodes = Vec::new();
+        for operator in self.issued(region, kernels) {
+            let issue = self.costs.framework.issue(self.costs.host, operator.class, region.is_backward());
+            let times = match kernels {
+                Kernels::Library => self.times(region, operator),
+                Kernels::Merged => 1,
+            };
+            let launches = times * issue.launches;
+            let kernel = Time(operator.kernel(times).0 / u64::from(issue.launches));
+            nodes.extend(std::iter::repeat_n((kernel, issue.launch), launches as usize));
+        }
+        nodes
+    }
+
+    /// Number of kernels of regions as a graph executes them.
+    pub(super) fn kernels(&self, regions: &[Region]) -> u64 {
+        regions.iter().map(|&region| self.nodes(region, self.execution.kernels).len() as u64).sum()
+    }
+
+    /// Launches regions from compiled code or the executor of a graph: kernel by kernel, or as one
+    /// graph.
+    pub(super) fn execute(&mut self, thread: ThreadId, regions: &[Region]) {
+        match self.execution.launch {
+            LaunchedBy::Kernel => {
+                for &region in regions {
+                    for (kernel, launch) in self.nodes(region, self.execution.kernels) {
+                        self.work(thread, Part::Dispatch, self.costs.framework.node.time());
+                        self.launch(thread, launch, kernel, ActivityKind::Kernel);
+                    }
+                }
+            }
+            LaunchedBy::Graph => self.launch_graph(thread, regions),
+        }
+    }
+
+    fn launch_graph(&mut self, thread: ThreadId, regions: &[Region]) {
+        let host = self.costs.host;
+        let nodes = self.kernels(regions);
+        if nodes == 0 {
+            return;
+        }
+        let call = Time(host.graph_launch.time().0 + nodes * host.graph_node.time().0);
+        let first = self.next_activity();
+        self.push(thread, HostItem::Launch(first));
+        for &region in regions {
+            for (kernel, _) in self.nodes(region, self.execution.kernels) {
+                self.activity(kernel, ActivityKind::Kernel, call, host.gap_in_graph.time());
+            }
+        }
+        self.work(thread, Part::Calls, call);
+    }
+
+    /// Launches an activity: it may begin when the call has ended.
+    fn launch(&mut self, thread: ThreadId, call: Time, time: Time, kind: ActivityKind) -> ActivityRef {
+        let gap = self.costs.host.gap_in_stream.time();
+        let activity = self.activity(time, kind, call, gap);
+        self.push(thread, HostItem::Launch(activity));
+        self.work(thread, Part::Calls, call);
+        activity
+    }
+
+    fn next_activity(&self) -> ActivityRef {
+        ActivityRef { stream: 0, number: self.stream.len() as u32 }
+    }
+
+    fn activity(&mut self, duration: Time, kind: ActivityKind, latency: Time, gap: Time) -> ActivityRef {
+        let activity = self.next_activity();
+        self.stream.push(DeviceItem {
+            name: NameId(0),
+            kind,
+            duration,
+            skew: Time::ZERO,
+            latency,
+            gap,
+            occupied: None,
+            after: Vec::new(),
+        });
+        activity
+    }
+
+    /// Copies the last result of a region to the host; gives the copy.
+    pub(super) fn copy_result(&mut self, thread: ThreadId) -> ActivityRef {
+        let issue = self.costs.framework.issue(self.costs.host, OpClass::Copy, false);
+        self.work(thread, Part::Dispatch, issue.dispatch);
+        let copy = self.costs.base.from_device.copy(NUMBER);
+        self.launch(thread, issue.launch, copy, ActivityKind::Copy)
+    }
+
+    /// Copies a number to the device.
+    pub(super) fn copy_number(&mut self, thread: ThreadId) {
+        let issue = self.costs.framework.issue(self.costs.host, OpClass::Copy, false);
+        self.work(thread, Part::Dispatch, issue.dispatch);
+        let copy = self.costs.base.to_device[0].copy(NUMBER);
+        self.launch(thread, issue.launch, copy, ActivityKind::Copy);
+    }
+
+    /// Whether the batch that has been taken is used again instead of the next one.
+    pub(super) fn keep_batch(&mut self, keeps: bool) {
+        self.keeps_batch = keeps;
+    }
+
+    /// Gets the next batch, made by the loader.
+    pub(super) fn next_batch(&mut self) {
+        let Some(loader) = self.costs.loader.filter(|_| !self.keeps_batch) else { return };
+        let (number, time) = (self.batches, Time(loader.time.picoseconds()));
+        self.batches += 1;
+        if self.loaders.is_empty() {
+            self.unlock();
+            return self.spend(ThreadId::PYTHON, Part::Loader, time.0);
+        }
+        let workers = self.loaders.len() as u32;
+        let (worker, made, taken) = self.loaders[(number % workers) as usize];
+        if u64::from(number / workers) >= loader.prefetch.get() {
+            self.take(worker, taken, Why::Depth);
+        }
+        self.spend(worker, Part::Loader, time.0);
+        self.give(worker, made);
+        self.take(ThreadId::PYTHON, made, Why::Loader);
+        self.give(ThreadId::PYTHON, taken);
+        self.work(ThreadId::PYTHON, Part::Python, self.costs.framework.message.time());
+    }
+
+    /// Copies the batch to the device.
+    pub(super) fn copy_batch(&mut self, thread: ThreadId) {
+        let Some(loader) = self.costs.loader else { return };
+        let issue = self.costs.framework.issue(self.costs.host, OpClass::Copy, false);
+        let [pinned, pageable]: [Way; 2] = self.costs.base.to_device;
+        let way = if loader.pinned { pinned } else { pageable };
+        self.work(thread, Part::Dispatch, issue.dispatch);
+        let copy = self.launch(thread, issue.launch, way.copy(loader.bytes.bytes()), ActivityKind::Copy);
+        if !loader.pinned {
+            self.block(thread, copy);
+        }
+    }
+
+    /// Restores parameters that a graph has updated already, from copies of them.
+    pub(super) fn restore_parameters(&mut self, thread: ThreadId) {
+        let issue = self.costs.framework.issue(self.costs.host, OpClass::Copy, false);
+        self.work(thread, Part::Dispatch, issue.dispatch);
+        self.launch(thread, issue.launch, self.costs.base.copy_parameters, ActivityKind::Copy);
+    }
+
+    /// Waits until the device has done all that was launched.
+    pub(super) fn drain(&mut self) {
+        if let Some(last) = self.stream.len().checked_sub(1) {
+            self.block(ThreadId::PYTHON, ActivityRef { stream: 0, number: last as u32 });
+        }
+    }
+
+    /// The thread that issues a region, and what is no region: Python's, or that of backward passes,
+    /// for which Python waits.
+    pub(super) fn issuing(&mut self, region: Option<Region>) -> ThreadId {
+        let wanted = self.costs.framework.engine_thread && region.is_some_and(Region::is_backward);
+        if !wanted && !self.in_engine {
+            return ThreadId::PYTHON;
+        }
+        let engine =
+            self.engine.unwrap_or_else(|| (self.thread("autograd"), [self.channel(), self.channel()]));
+        let (thread, [there, back]) = *self.engine.insert(engine);
+        if wanted != self.in_engine {
+            let (from, to, channel) = match wanted {
+                true => (ThreadId::PYTHON, thread, there),
+                false => (thread, ThreadId::PYTHON, back),
+            };
+            self.give(from, channel);
+            self.take(to, channel, Why::Thread);
+            // Python waits meanwhile, without its lock.
+            self.unlock();
+            self.in_engine = wanted;
+        }
+        if wanted { thread } else { ThreadId::PYTHON }
+    }
+
+    /// What making graphs of regions ready takes: operators to be lowered, kernels to be compiled.
+    pub(super) fn building(&self, regions: &[Region]) -> Time {
+        let framework = self.costs.framework;
+        let operators: u64 = regions.iter().map(|&region| self.count(region)).sum();
+        let compiles = |operator: &&Operator| {
+            self.execution.kernels == Kernels::Merged
+                && matches!(operator.class, OpClass::Pointwise | OpClass::Normalisation | OpClass::Optimizer)
+        };
+        let compiled = regions
+            .iter()
+            .map(|&region| self.issued(region, self.execution.kernels).filter(compiles).count() as u64);
+        let capture = match self.execution.launch {
+            LaunchedBy::Kernel => 0,
+            LaunchedBy::Graph => self.kernels(regions) * framework.capture.time().0,
+        };
+        let compiled = compiled.sum::<u64>() * framework.compile.time().0;
+        let lowered = match self.execution.kernels {
+            Kernels::Library => 0,
+            Kernels::Merged => operators * framework.build.time().0,
+        };
+        Time(lowered + compiled + capture)
+    }
+}
+
+/// Bytes of a number.
+const NUMBER: u64 = 4;

@@ -1,0 +1,280 @@
+//! Paths of iterations: branches, trips and fetches are drawn before a run from its seed, so that
+//! nothing but time is left to the run.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use sim_core::time::Time;
+
+use super::statement::{Branch, HOST, Program, Runnable, Statement};
+
+/// A path: steps in the order of Python.
+pub type Path = Vec<Step>;
+
+/// Something that Python does on its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Where in the program.
+    pub place: Place,
+    /// What.
+    pub what: What,
+}
+
+/// A place of a program: a statement, and the trips of the loops around it, in mixed radix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Number of the statement, in the order in which they are written.
+    pub statement: u32,
+    /// Trips of loops that have always as many.
+    pub trip: u64,
+    /// Trips of loops whose number of trips varies.
+    pub varying_trip: u64,
+}
+
+/// Something that Python does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum What {
+    /// Issues operators.
+    Run(Region),
+    /// Hands over a batch.
+    Batch,
+    /// Hands over a number.
+    Scalar,
+    /// Reads the last result of a region.
+    Fetch(Region),
+    /// Reads it to decide a branch.
+    Decide(Region),
+    /// Works in the interpreter; a compiler traces it.
+    Python(Time),
+    /// Works in a library; with the interpreter lock or without.
+    ThirdParty(Time, bool),
+    /// Changes an attribute.
+    Mutate,
+    /// Yields, or enters a block that handles exceptions.
+    Unwinds,
+}
+
+/// Operators that follow each other whatever path is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Region {
+    /// Forward pass of a block of the model.
+    Forward(u32),
+    /// Its backward pass.
+    Backward(u32),
+    /// The update.
+    Update,
+    /// A fragment.
+    Fragment(u32),
+    /// Its backward pass.
+    FragmentBackward(u32),
+}
+
+impl Region {
+    /// Whether it belongs to a backward pass.
+    pub const fn is_backward(self) -> bool {
+        matches!(self, Self::Backward(_) | Self::FragmentBackward(_))
+    }
+
+    /// Its backward pass, if it belongs to a forward pass.
+    pub const fn backward(self) -> Option<Self> {
+        match self {
+            Self::Forward(block) => Some(Self::Backward(block)),
+            Self::Fragment(fragment) => Some(Self::FragmentBackward(fragment)),
+            _ => None,
+        }
+    }
+}
+
+impl What {
+    /// Whether the device executes something for it, or gets something: it is a node of traces.
+    pub const fn is_traced(self) -> bool {
+        matches!(self, Self::Run(_) | Self::Batch | Self::Scalar | Self::Fetch(_) | Self::Decide(_))
+    }
+}
+
+/// Longest path of an iteration: a program that needs more is refused.
+pub const STEPS_MAX: usize = 100_000;
+
+/// The path of an iteration of a program over a model of so many blocks; `None` if it has more than
+/// [`STEPS_MAX`] steps.
+pub fn draw(program: &Program, blocks: u32, seed: u64, iteration: u32) -> Option<Path> {
+    let mut words = ChaCha8Rng::seed_from_u64(seed);
+    words.set_stream(u64::from(iteration));
+    let mut walk = Walk {
+        program,
+        blocks,
+        iteration,
+        words,
+        path: Path::new(),
+        place: Place::default(),
+        forward: Vec::new(),
+        visits: 0,
+        long: false,
+    };
+    walk.statements(&program.iteration, &mut 0);
+    (!walk.long).then_some(walk.path)
+}
+
+/// A walk through the statements of an iteration.
+struct Walk<'a> {
+    program: &'a Program,
+    blocks: u32,
+    iteration: u32,
+    words: ChaCha8Rng,
+    path: Path,
+    /// Trips so far.
+    place: Place,
+    /// Regions that have run forward since the last backward pass.
+    forward: Vec<Region>,
+    /// Statements seen so far: loops whose bodies leave no step end, too.
+    visits: usize,
+    long: bool,
+}
+
+impl Walk<'_> {
+    /// Statements of which the first has the number `next`, which is then that of the one behind them.
+    fn statements(&mut self, statements: &[Statement], next: &mut u32) {
+        for statement in statements {
+            let number = *next;
+            *next += 1;
+            self.statement(statement, number, next);
+        }
+    }
+
+    fn statement(&mut self, statement: &Statement, number: u32, next: &mut u32) {
+        self.visits += 1;
+        self.long |= self.visits > STEPS_MAX;
+        match statement {
+            Statement::Feed(feed) => {
+                if feed.batch {
+                    self.step(number, What::Batch);
+                }
+                if feed.scalar.is_some() {
+                    self.step(number, What::Scalar);
+                }
+            }
+            Statement::Run(runs) => runs.0.iter().for_each(|run| self.run(run, number)),
+            Statement::Python(time) => self.step(number, What::Python(Time(time.picoseconds()))),
+            Statement::ThirdParty(call) => {
+                self.step(number, What::ThirdParty(Time(call.time.picoseconds()), call.holds_lock));
+            }
+            Statement::Mutate(_) => self.step(number, What::Mutate),
+            Statement::Fetch(fetch) => {
+                let due = (self.iteration + 1).is_multiple_of(fetch.when.every);
+                if let Some(region) = self.made(&fetch.tensor).filter(|_| due) {
+                    self.step(number, What::Fetch(region));
+                }
+            }
+            Statement::Branch(branch) => self.branch(branch, number, next),
+            Statement::Loop(it) => {
+                let trips = self.words.random_range(it.trips.least..=it.trips.most);
+                let (outer, body) = (self.place, *next);
+                *next += count(&it.body);
+                for trip in 0..trips {
+                    // One more than the trips there may be: places of different loops stay apart.
+                    let radix = u64::from(it.trips.most) + 1;
+                    let within = |outer: u64| outer.wrapping_mul(radix).wrapping_add(u64::from(trip) + 1);
+                    self.place = match it.trips.least == it.trips.most {
+                        true => Place { trip: within(outer.trip), ..outer },
+                        false => Place { varying_trip: within(outer.varying_trip), ..outer },
+                    };
+                    self.statements(&it.body, &mut body.clone());
+                    if self.long {
+                        break;
+                    }
+                }
+                self.place = outer;
+            }
+            Statement::Try(body) | Statement::Generator(body) => {
+                self.step(number, What::Unwinds);
+                self.statements(body, next);
+            }
+        }
+    }
+
+    fn branch(&mut self, branch: &Branch, number: u32, next: &mut u32) {
+        // Drawn in any case: what one branch does leaves the others as they are.
+        let taken = self.words.random_range(0..WHOLE) < branch.probability.billionths();
+        if branch.by != HOST
+            && let Some(region) = self.made(&branch.by)
+        {
+            self.step(number, What::Decide(region));
+        }
+        let (then, otherwise) = (*next, *next + count(&branch.then));
+        *next = otherwise + count(&branch.otherwise);
+        match taken {
+            true => self.statements(&branch.then, &mut then.clone()),
+            false => self.statements(&branch.otherwise, &mut otherwise.clone()),
+        }
+    }
+
+    fn run(&mut self, run: &Runnable, number: u32) {
+        match run {
+            Runnable::Forward(range) => {
+                let (from, to) = range.unwrap_or((0, self.blocks));
+                (from..to.min(self.blocks)).for_each(|block| self.ran(Region::Forward(block), number));
+            }
+            Runnable::Backward => {
+                for region in std::mem::take(&mut self.forward).into_iter().rev() {
+                    self.step(number, What::Run(region));
+                }
+            }
+            Runnable::Update => self.step(number, What::Run(Region::Update)),
+            Runnable::Fragment(name) => {
+                if let Some(fragment) = self.program.fragments.get_index_of(name) {
+                    self.ran(Region::Fragment(fragment as u32), number);
+                }
+            }
+        }
+    }
+
+    fn ran(&mut self, region: Region, number: u32) {
+        self.forward.extend(region.backward());
+        self.step(number, What::Run(region));
+    }
+
+    /// The region that makes a tensor: the last one that did on this path.
+    fn made(&self, tensor: &str) -> Option<Region> {
+        let fragment = self.program.fragments.get_index_of(tensor).map(|fragment| fragment as u32);
+        let makes = |region: Region| match tensor {
+            LOSS => matches!(region, Region::Forward(_)),
+            GRADIENTS => region.is_backward(),
+            _ => fragment.is_some_and(|fragment| region == Region::Fragment(fragment)),
+        };
+        let runs = self.path.iter().rev().filter_map(|step| match step.what {
+            What::Run(region) => Some(region),
+            _ => None,
+        });
+        runs.into_iter().find(|&region| makes(region))
+    }
+
+    fn step(&mut self, statement: u32, what: What) {
+        self.long |= self.path.len() >= STEPS_MAX;
+        if !self.long {
+            self.path.push(Step { place: Place { statement, ..self.place }, what });
+        }
+    }
+}
+
+/// Result of the forward pass.
+pub const LOSS: &str = "loss";
+
+/// Results of the backward pass.
+pub const GRADIENTS: &str = "gradients";
+
+/// A whole share.
+const WHOLE: u64 = 1_000_000_000;
+
+/// Statements in a list, those within others included.
+pub fn count(statements: &[Statement]) -> u32 {
+    statements.iter().map(|statement| 1 + inner(statement).into_iter().map(count).sum::<u32>()).sum()
+}
+
+/// Lists of statements within one.
+pub fn inner(statement: &Statement) -> Vec<&[Statement]> {
+    match statement {
+        Statement::Branch(branch) => vec![&branch.then, &branch.otherwise],
+        Statement::Loop(it) => vec![&it.body],
+        Statement::Try(body) | Statement::Generator(body) => vec![body],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,156 @@
+//! A program executed: its iterations are drawn, written as lanes and simulated.
+
+use sim_core::time::Time;
+use thiserror::Error;
+
+use super::execution::Execution;
+use super::issuer::{Costs, Issuer};
+use super::modes::{Ran, Running};
+use super::path::{Path, STEPS_MAX, draw};
+use super::statement::{Program, Statement};
+use crate::lanes::{self, LaneUse, Lanes, LanesError};
+
+/// How a program is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Mode.
+    pub execution: Execution,
+    /// Iterations, at least 1.
+    pub iterations: u32,
+    /// Seed of its paths.
+    pub seed: u64,
+    /// Launches that the device may have waiting.
+    pub queue: u64,
+}
+
+/// A program after a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Executed {
+    /// Iterations that were simulated, in order. The others repeat the last ones.
+    pub iterations: Vec<Iteration>,
+    /// Iterations that were asked for.
+    pub asked: u32,
+    /// Mean time of an iteration in the second half of those that were simulated.
+    pub step: Time,
+    /// Mean time of all that were asked for.
+    pub mean: Time,
+    /// The critical path of the second half by cause.
+    pub critical: Vec<(String, Time)>,
+    /// Time of threads and streams by cause.
+    pub lanes: Vec<LaneUse>,
+}
+
+/// An iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Iteration {
+    /// How it was executed.
+    pub ran: Ran,
+    /// How long it took, until Python began the next one.
+    pub time: Time,
+}
+
+/// A program that cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SessionError {
+    /// An iteration is too long.
+    #[error("iteration {iteration} has more than {STEPS_MAX} steps: write loops with fewer trips")]
+    TooLong {
+        /// Counted from 0.
+        iteration: u32,
+    },
+    /// All iterations are too long.
+    #[error("{iterations} iterations have more than {ITEMS_MAX} operators: write fewer iterations")]
+    TooMany {
+        /// As asked for.
+        iterations: u32,
+    },
+    /// Its lanes cannot be simulated: a mistake of this crate.
+    #[error(transparent)]
+    Lanes(#[from] LanesError),
+}
+
+/// Most operators of a run.
+pub const ITEMS_MAX: u64 = 20_000_000;
+
+/// Iterations of a program whose paths repeat, after which nothing changes any more.
+const SETTLED: u32 = 48;
+
+/// Draws, writes and simulates the iterations of a program.
+///
+/// # Errors
+/// See [`SessionError`].
+pub fn execute(program: &Program, costs: Costs<'_>, session: &Session) -> Result<Executed, SessionError> {
+    let count = match period(&program.iteration) {
+        Some(period) => session.iterations.min(SETTLED.checked_next_multiple_of(period).unwrap_or(u32::MAX)),
+        None => session.iterations,
+    };
+    let (lanes, ran) = written(program, costs, session, count)?;
+    let half = count / 2;
+    let run = lanes::run(&lanes, session.queue, Some(half))?;
+    let times = run.marks.windows(2).map(|pair| pair[1] - pair[0]);
+    let iterations: Vec<Iteration> =
+        ran.into_iter().zip(times).map(|(ran, time)| Iteration { ran, time }).collect();
+    let sum = |iterations: &[Iteration]| iterations.iter().map(|it| it.time.0).sum::<u64>();
+    let settled = &iterations[(half as usize).min(iterations.len())..];
+    let step = sum(settled) / (settled.len() as u64).max(1);
+    let all = sum(&iterations) + step * u64::from(session.iterations - count);
+    Ok(Executed {
+        step: Time(step),
+        mean: Time(all / u64::from(session.iterations.max(1))),
+        asked: session.iterations,
+        critical: run.critical,
+        lanes: run.lanes,
+        iterations,
+    })
+}
+
+/// The lanes of iterations, and how each ran.
+fn written(
+    program: &Program,
+    costs: Costs<'_>,
+    session: &Session,
+    count: u32,
+) -> Result<(Lanes, Vec<Ran>), SessionError> {
+    let mut issuer = Issuer::new(costs, session.execution);
+    let mut running = Running::of(&mut issuer);
+    let mut ran = Vec::new();
+    let blocks = costs.base.library.blocks.len() as u32;
+    for iteration in 0..count {
+        let path: Option<Path> = draw(program, blocks, session.seed, iteration);
+        let path = path.ok_or(SessionError::TooLong { iteration })?;
+        issuer.mark();
+        ran.push(running.iteration(&mut issuer, &path));
+        if issuer.written() > ITEMS_MAX {
+            return Err(SessionError::TooMany { iterations: session.iterations });
+        }
+    }
+    issuer.drain();
+    issuer.mark();
+    Ok((issuer.lanes(), ran))
+}
+
+/// Iterations after which paths repeat; `None` where something is drawn.
+fn period(statements: &[Statement]) -> Option<u32> {
+    const WHOLE: u64 = 1_000_000_000;
+    statements.iter().try_fold(1_u32, |so_far, statement| {
+        let own = match statement {
+            Statement::Fetch(fetch) => Some(fetch.when.every),
+            Statement::Branch(branch) if !matches!(branch.probability.billionths(), 0 | WHOLE) => None,
+            Statement::Loop(it) if it.trips.least != it.trips.most => None,
+            _ => Some(1),
+        }?;
+        let inner = super::path::inner(statement)
+            .into_iter()
+            .try_fold(own, |own, list| Some(lcm(own, period(list)?)));
+        Some(lcm(so_far, inner?))
+    })
+}
+
+/// Least common multiple; the largest number where there is none.
+fn lcm(a: u32, b: u32) -> u32 {
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x.max(1)).checked_mul(b).unwrap_or(u32::MAX)
+}

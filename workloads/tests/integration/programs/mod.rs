@@ -1,0 +1,118 @@
+//! Programs executed: timelines by hand, and what must hold of every mode.
+
+mod by_hand;
+
+use hw_models::framework::Framework;
+use hw_models::host::{HostCosts, OpClass};
+use serde::de::DeserializeOwned;
+use serde_yaml::with::singleton_map_recursive;
+use sim_core::time::Time;
+use workloads::program::base::{Base, BlockOperators, Operator, Operators, Way};
+use workloads::program::execution::Execution;
+use workloads::program::issuer::Costs;
+use workloads::program::run::{Executed, Session, execute};
+use workloads::program::statement::Program;
+
+/// A host whose constants are easy to add up (us): interpreter 1, dispatch 2, launch 1, gaps 0.
+const HOST: &str = "
+dispatch: { pointwise: { us: 3.0, provenance: &p { origin: estimate, source: made up, confidence: low } } }
+launch: { us: 1.0, provenance: *p }
+gap_in_stream: { us: 0.0, provenance: *p }
+gap_in_graph: { us: 0.0, provenance: *p }
+graph_launch: { us: 4.0, provenance: *p }
+graph_node: { us: 0.0, provenance: *p }
+synchronise: { us: 0.0, provenance: *p }
+";
+
+/// A framework to go with it: validation 1, a node of a graph 1, messages and all else nothing.
+const FRAMEWORK: &str = "
+interpreter: { us: 1.0, provenance: &p { origin: estimate, source: made up, confidence: low } }
+engine: { us: 1.0, provenance: *p }
+engine_thread: false
+update: lists
+gradients_added: true
+validate: { us: 1.0, provenance: *p }
+record: { us: 1.0, provenance: *p }
+trace: { us: 0.0, provenance: *p }
+enter_region: { us: 0.0, provenance: *p }
+node: { us: 1.0, provenance: *p }
+message: { us: 0.0, provenance: *p }
+build: { us: 0.0, provenance: *p }
+compile: { us: 0.0, provenance: *p }
+capture: { us: 0.0, provenance: *p }
+switch_interval: { us: 5000.0, provenance: *p }
+";
+
+/// A program over blocks of kernels, with its costs.
+struct Case {
+    base: Base,
+    host: HostCosts,
+    framework: Framework,
+    program: Program,
+}
+
+impl Case {
+    /// Blocks of so many forward kernels, each so long (us), and an iteration.
+    fn new(blocks: &[(u32, u64)], iteration: &str) -> Self {
+        let operator = |us: u64| Operator {
+            label: "kernel".into(),
+            class: OpClass::Pointwise,
+            start: Time::ZERO,
+            work: Time::from_us(us),
+            members: 1,
+            adds: false,
+        };
+        let block = |&(count, us): &(u32, u64)| BlockOperators {
+            forward: vec![operator(us); count as usize],
+            backward: vec![operator(us); count as usize],
+        };
+        let operators = Operators {
+            blocks: blocks.iter().map(block).collect(),
+            update: vec![operator(10)],
+            fragments: vec![BlockOperators { forward: vec![operator(10)], backward: Vec::new() }],
+        };
+        let way = Way { latency: Time::ZERO, rate: 1e15 };
+        let base = Base {
+            library: operators.clone(),
+            merged: operators,
+            tensors: 1,
+            parameter_bytes: 0,
+            copy_parameters: Time::from_us(100),
+            to_device: [way; 2],
+            from_device: way,
+        };
+        let text = format!("fragments: {{ extra: {{ operators: 1, bytes: 1 MB }} }}\niteration: {iteration}");
+        Self {
+            base,
+            host: serde_yaml::from_str(HOST).expect("costs"),
+            framework: serde_yaml::from_str(FRAMEWORK).expect("a framework"),
+            program: written(&text),
+        }
+    }
+
+    fn run(&self, execution: &str, iterations: u32) -> Executed {
+        self.with_queue(execution, iterations, 1_024)
+    }
+
+    fn with_queue(&self, execution: &str, iterations: u32, queue: u64) -> Executed {
+        let execution: Execution = written(execution);
+        let costs = Costs {
+            base: &self.base,
+            loader: self.program.loader.as_ref(),
+            framework: &self.framework,
+            host: &self.host,
+        };
+        let session = Session { execution, iterations, seed: 1, queue };
+        execute(&self.program, costs, &session).expect("it runs")
+    }
+}
+
+/// YAML as scenarios read it: a choice is a word, or a map with one key.
+fn written<T: DeserializeOwned>(text: &str) -> T {
+    singleton_map_recursive::deserialize(serde_yaml::Deserializer::from_str(text)).expect("it can be read")
+}
+
+/// Times of iterations (us).
+fn times(executed: &Executed) -> Vec<f64> {
+    executed.iterations.iter().map(|it| it.time.0 as f64 * 1e-6).collect()
+}
