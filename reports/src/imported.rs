@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use crate::quantity;
+use crate::summary::{Forecast, ForecastError, LaneTime, StepTime};
 use crate::terminal::{Style, clean, grid, numeric};
 
 /// A trace and its replay.
@@ -36,30 +37,15 @@ pub struct Imported {
     pub changes: Vec<String>,
     /// Steps, in order.
     pub steps: Vec<StepTime>,
+    /// Steps as forecasts of the next ones. Absent for a changed recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<Forecast>,
     /// Share of the steps that is recorded time of hosts, 0 to 1.
     pub host_share: f64,
     /// The critical path of the steps by cause; adds up to them.
     pub critical_path_s: IndexMap<String, f64>,
     /// Threads, then streams of devices.
     pub lanes: Vec<LaneTime>,
-}
-
-/// A step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct StepTime {
-    /// As it was recorded.
-    pub recorded_s: f64,
-    /// As it was replayed.
-    pub replayed_s: f64,
-}
-
-/// A thread, or a stream of a device.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct LaneTime {
-    /// Its name.
-    pub name: String,
-    /// Time by cause.
-    pub time_s: IndexMap<String, f64>,
 }
 
 /// Most rows of a table; all are in the JSON.
@@ -108,7 +94,7 @@ pub fn write(out: &mut impl Write, imported: &Imported, style: Style) -> io::Res
     if let Some(truncated) = &imported.truncated {
         writeln!(out, "warning: the file breaks off: {}", clean(truncated))?;
     }
-    table(out, imported)?;
+    table(out, &imported.steps, imported.forecast.as_ref())?;
     path(out, imported, style)
 }
 
@@ -130,14 +116,26 @@ fn events(out: &mut impl Write, imported: &Imported) -> io::Result<()> {
     writeln!(out, "\n{}", grid(numeric(&["events", "", ">count"]), rows.collect()))
 }
 
-fn table(out: &mut impl Write, imported: &Imported) -> io::Result<()> {
-    let row = |(number, step): (usize, &StepTime)| {
+/// Steps beside their recordings, and beside the step before them.
+pub(crate) fn table(out: &mut impl Write, steps: &[StepTime], forecast: Option<&Forecast>) -> io::Result<()> {
+    let mut titles = vec![">step", ">recorded", ">replayed", ">difference"];
+    titles.extend(forecast.map_or(&[][..], |_| &[">forecast off", ">naive off"]));
+    let row = |(at, step): (usize, &StepTime)| {
         let StepTime { recorded_s, replayed_s } = *step;
         let [recorded, replayed] = [recorded_s, replayed_s].map(quantity::seconds);
-        vec![number.to_string(), recorded, replayed, quantity::change(replayed_s / recorded_s - 1.0)]
+        let change = quantity::change(replayed_s / recorded_s - 1.0);
+        let mut cells = vec![(at + 1).to_string(), recorded, replayed, change];
+        if let Some(forecast) = forecast {
+            let before = at.checked_sub(1).and_then(|before| forecast.of_steps.get(before));
+            let errors = before.map(|ForecastError { replayed, naive }| [*replayed, *naive]);
+            let none = || [quantity::NONE; 2].map(str::to_owned);
+            cells.extend(errors.map_or_else(none, |errors| errors.map(quantity::change)));
+        }
+        cells
     };
-    let rows = (1..).zip(&imported.steps).map(row).take(ROWS_MAX).collect();
-    writeln!(out, "\n{}", grid(numeric(&[">step", ">recorded", ">replayed", ">difference"]), rows))
+    let rows = steps.iter().enumerate().map(row).take(ROWS_MAX).collect();
+    writeln!(out, "\n{}", grid(numeric(&titles), rows))?;
+    forecast.map_or(Ok(()), |forecast| writeln!(out, "{}", forecast.words()))
 }
 
 /// Where the steps go, and how much of it a replay only repeats.

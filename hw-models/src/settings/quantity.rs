@@ -20,6 +20,8 @@ pub type Bytes = Quantity<Memory>;
 pub type Rate = Quantity<Transfer>;
 /// A share of a whole, `2 %` or `0.02`; its value is in billionths.
 pub type Share = Quantity<Whole>;
+/// A factor on a time, `50 %` or `0.5`; its value is in billionths.
+pub type Factor = Quantity<Multiple>;
 
 /// A number with a unit of dimension `D`.
 #[derive(Clone, Copy)]
@@ -139,6 +141,20 @@ impl Dimension for Whole {
     const EXAMPLE: &'static str = "2 %";
 }
 
+/// A multiple of something in billionths.
+#[derive(Clone, Copy, Debug)]
+pub struct Multiple;
+
+impl Dimension for Multiple {
+    const NOUN: &'static str = "a factor";
+    const NAME: &'static str = "Factor";
+    const UNITS: &'static [Unit] = Whole::UNITS;
+    const BARE: Option<&'static Unit> = Whole::BARE;
+    const EXAMPLE: &'static str = "50 %";
+    /// A thousand times: slower by more is another program.
+    const MOST: u64 = 1_000_000_000_000;
+}
+
 impl Duration {
     /// The duration in picoseconds.
     pub fn picoseconds(self) -> u64 {
@@ -179,6 +195,13 @@ impl Share {
     /// The share in billionths.
     pub fn billionths(self) -> u64 {
         self.value
+    }
+}
+
+impl Factor {
+    /// The factor as a number, 0.5 for `50 %`.
+    pub fn as_f64(self) -> f64 {
+        self.value as f64 / 1e9
     }
 }
 

@@ -7,6 +7,7 @@ mod allocator;
 mod drives;
 mod kept;
 mod machine;
+mod replay;
 pub mod swap;
 mod traffic;
 
@@ -20,6 +21,7 @@ pub use allocator::{AllocatorPeak, FRAGMENTS, Moment};
 pub use drives::DriveUse;
 pub use kept::KeptActivations;
 pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
+pub use replay::{Forecast, ForecastError, LaneTime, ReplayedTrace, StepTime};
 pub use traffic::{CommunicationUse, LinkUse};
 
 /// The version of the result format; raised only when a field changes its meaning or goes away.
@@ -156,6 +158,8 @@ pub struct RunSummary {
     /// The critical path of the step by cause. Adds up to the step.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub critical_path_s: IndexMap<String, f64>,
+    /// The recorded steps that were replayed; absent where the model is no trace.
+    pub replay: Option<ReplayedTrace>,
     /// Share of the slowest rank's work and communication that rests on each kind of evidence ("measured here", "data sheet",
     /// "estimate"), 0 to 1.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]

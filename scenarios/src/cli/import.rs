@@ -2,18 +2,16 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use clap::ValueEnum;
 use indexmap::IndexMap;
-use reports::imported::{self, Imported, LaneTime, StepTime};
-use reports::summary::SCHEMA_VERSION;
+use reports::imported::{self, Imported};
+use reports::summary::{Forecast, LaneTime, SCHEMA_VERSION, StepTime};
 use reports::terminal::Style;
 use sim_core::time::Time;
 use workloads::lanes::QUEUE;
-use workloads::trace::changes::Change;
 use workloads::trace::traced::Findings;
-use workloads::trace::{Replayed, Traced, kineto, replay};
+use workloads::trace::{Replayed, Traced, WhatIf, kineto, replay};
 
 use super::printer::Printer;
 use super::trouble::Trouble;
@@ -29,7 +27,7 @@ pub(super) struct Arguments {
     /// Change a part to another share of its time: `host=50%`, `kernels=200%`, `copies=80%`,
     /// `collectives=50%` (without waiting for peers), or `loader=none`
     #[arg(long = "what-if", value_name = "PART=SHARE")]
-    what_if: Vec<WhatIf>,
+    what_if: Vec<String>,
     /// Launches that a stream of a device may have waiting; a thread that launches more stalls
     #[arg(long, value_name = "COUNT", default_value_t = QUEUE, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     launch_queue: u64,
@@ -45,59 +43,23 @@ enum Source {
     Kineto,
 }
 
-/// A change of what was recorded, as it was written.
-#[derive(Clone, Debug)]
-struct WhatIf {
-    written: String,
-    change: Change,
-}
-
-/// Most that a part may take of its time: what is slower by more is another program.
-const FACTOR_MAX: f64 = 1_000.0;
-
-impl FromStr for WhatIf {
-    type Err = String;
-
-    fn from_str(written: &str) -> Result<Self, String> {
-        let (part, share) = written.split_once('=').ok_or("write PART=SHARE, such as `host=50%`")?;
-        let factor = || {
-            let number = share.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-            let factor = number.map(|percent| percent / 100.0);
-            let known = factor.filter(|factor| (0.0..=FACTOR_MAX).contains(factor));
-            known.ok_or_else(|| format!("`{share}` is no share of 0 to 100000 %: write `{part}=50%`"))
-        };
-        let change = match part.trim() {
-            "host" => Change::Host(factor()?),
-            "kernels" => Change::Kernels(factor()?),
-            "copies" => Change::Copies(factor()?),
-            "collectives" => Change::Collectives(factor()?),
-            "loader" if share.trim() == "none" => Change::NoLoader,
-            "loader" => {
-                return Err("write `loader=none`: batches are there when they are asked for".to_owned());
-            }
-            other => {
-                return Err(format!(
-                    "there is no part `{other}`: host, kernels, copies, collectives or loader"
-                ));
-            }
-        };
-        Ok(Self { written: written.to_owned(), change })
-    }
-}
-
 /// Reads a trace, replays it and says what came of it.
 pub(super) fn import(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
     let Source::Kineto = arguments.source;
     let shown = arguments.file.display();
     let traced = read(&arguments.file);
     let mut traced = traced.map_err(|error| Trouble::Mistake(format!("`{shown}` {error}")))?;
-    for WhatIf { change, .. } in &arguments.what_if {
-        change.apply(&mut traced.lanes);
+    let mut what_if = WhatIf::default();
+    for written in &arguments.what_if {
+        what_if.set(written).map_err(|error| Trouble::Mistake(format!("`--what-if {written}`: {error}")))?;
     }
+    what_if.apply(&mut traced.lanes);
     let replayed = replay(&traced, arguments.launch_queue)
         .map_err(|error| Trouble::Mistake(format!("`{shown}`: {error}")))?;
-    let changes = arguments.what_if.iter().map(|it| it.written.clone()).collect();
-    let imported = Imported { changes, ..told(&arguments.file, &traced, &replayed) };
+    let told = told(&arguments.file, &traced, &replayed);
+    let changes = what_if.words();
+    let forecast = Forecast::of(&told.steps).filter(|_| changes.is_empty());
+    let imported = Imported { changes, forecast, ..told };
     match arguments.format {
         Format::Json => {
             let mut text = serde_json::to_string_pretty(&imported)
@@ -138,6 +100,7 @@ fn told(file: &Path, traced: &Traced, replayed: &Replayed) -> Imported {
         found: found(&traced.findings),
         unexplained_s: unexplained.1.as_secs(),
         changes: Vec::new(),
+        forecast: None,
         steps: replayed
             .steps
             .iter()

@@ -8,13 +8,15 @@ mod lane_ops;
 mod launches;
 mod lower;
 mod run;
+mod watch;
 
 use std::collections::BTreeMap;
 
 use sim_core::time::Time;
 
 pub use lower::{Lowered, QUEUE, cause, lower};
-pub use run::{LaneUse, LanesError, Ran, run};
+pub use run::{LaneUse, LanesError, Ran, Simulation};
+pub use watch::LaneSpan;
 
 /// Lanes of the threads and streams of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::issuer::{Costs, Issuer};
 use super::modes::{Ran, Running};
 use super::path::{Path, STEPS_MAX, draw};
 use super::statement::{Program, Statement};
-use crate::lanes::{self, LaneUse, Lanes, LanesError};
+use crate::lanes::{LaneUse, Lanes, LanesError, Simulation};
 
 /// How a program is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub fn execute(program: &Program, costs: Costs<'_>, session: &Session) -> Result
     };
     let (lanes, ran) = written(program, costs, session, count)?;
     let half = count / 2;
-    let run = lanes::run(&lanes, session.queue, Some(half))?;
+    let run = Simulation::new(&lanes, session.queue, Some(half)).run()?;
     let times = run.marks.windows(2).map(|pair| pair[1] - pair[0]);
     let iterations: Vec<Iteration> =
         ran.into_iter().zip(times).map(|(ran, time)| Iteration { ran, time }).collect();

@@ -19,7 +19,9 @@ pub mod recording;
 pub mod replay;
 pub mod traced;
 mod waits;
+mod what_if;
 
 pub use recording::Recording;
-pub use replay::{Replayed, replay};
+pub use replay::{Replayed, replay, simulation};
 pub use traced::Traced;
+pub use what_if::{Loader, WhatIf};

@@ -3,17 +3,21 @@
 use sim_core::time::Time;
 
 use super::traced::Traced;
-use crate::lanes::{LaneUse, LanesError, Ran, cause, run};
+use crate::lanes::{LaneUse, LanesError, Ran, Simulation, cause};
 
 /// Result of a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replayed {
     /// Steps in order; one, of all there is, where the trace has no steps.
     pub steps: Vec<Step>,
+    /// Begin of every step, and the end of the last.
+    pub marks: Vec<Time>,
     /// Threads, then streams of devices.
     pub lanes: Vec<LaneUse>,
     /// The critical path of the steps by cause; adds up to them.
     pub critical: Vec<(String, Time)>,
+    /// Activities of the engine.
+    pub activities: u64,
 }
 
 /// A step as it was recorded, and as it was replayed.
@@ -28,20 +32,26 @@ pub struct Step {
 /// Replays lanes on devices that have at most `queue` launches waiting each.
 ///
 /// # Errors
-/// A deadlock where events of the trace are missing or contradict each other.
+/// See [`LanesError`].
 pub fn replay(traced: &Traced, queue: u64) -> Result<Replayed, LanesError> {
-    let path_from = (!traced.recorded_steps.is_empty()).then_some(0);
-    let ran = run(&traced.lanes, queue, path_from)?;
-    Ok(Replayed { steps: steps(traced, &ran), lanes: ran.lanes, critical: ran.critical })
+    let ran = simulation(traced, queue).run()?;
+    let steps = steps(traced, &ran.marks);
+    let Ran { marks, lanes, critical, activities } = ran;
+    Ok(Replayed { steps, marks, lanes, critical, activities })
 }
 
-fn steps(traced: &Traced, ran: &Ran) -> Vec<Step> {
-    if traced.recorded_steps.is_empty() {
-        return vec![Step { recorded: traced.recorded, replayed: ran.time }];
-    }
-    let replayed = ran.marks.windows(2).map(|pair| pair[1] - pair[0]);
-    let steps = traced.recorded_steps.iter().zip(replayed);
-    steps.map(|(&recorded, replayed)| Step { recorded, replayed }).collect()
+/// The lanes of a trace, ready to be replayed.
+pub fn simulation(traced: &Traced, queue: u64) -> Simulation<'_> {
+    let path_from = (!traced.recorded_steps.is_empty()).then_some(0);
+    Simulation::new(&traced.lanes, queue, path_from)
+}
+
+/// Steps between marks; one, of all there is, where the trace has none.
+fn steps(traced: &Traced, marks: &[Time]) -> Vec<Step> {
+    let whole = [traced.recorded];
+    let recorded = if traced.recorded_steps.is_empty() { &whole[..] } else { &traced.recorded_steps };
+    let replayed = marks.windows(2).map(|pair| pair[1] - pair[0]);
+    recorded.iter().zip(replayed).map(|(&recorded, replayed)| Step { recorded, replayed }).collect()
 }
 
 impl Replayed {

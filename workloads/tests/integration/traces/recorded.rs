@@ -1,10 +1,13 @@
 //! Traces of others, replayed unchanged and changed. Nothing is fitted to their steps.
 
+use std::collections::BTreeMap;
+
+use sim_core::time::Time;
 use workloads::lanes::{ActivityKind, DeviceItem};
 use workloads::trace::changes::Change;
-use workloads::trace::{Traced, kineto};
+use workloads::trace::{Replay, Traced, kineto};
 
-use super::replayed;
+use super::{QUEUE, replayed};
 
 const DLRM: &[u8] = include_bytes!("../../data/traces/trace_a100_dlrm_8rank_rank3.json.gz");
 const RESNET: &[u8] = include_bytes!("../../data/traces/trace_v100_resnet50_workers0.json.gz");
@@ -121,4 +124,35 @@ fn collectives_wait_for_peers_and_move_data() {
     assert_eq!(collectives.len(), 21);
     let moved = |item: &&&DeviceItem| item.skew < item.duration;
     assert_eq!(collectives.iter().filter(moved).count(), 21, "each takes at least what the shortest takes");
+}
+
+/// The second look at a replay sees what the first has added up, and names what streams execute.
+#[test]
+fn watched_lanes_do_what_they_have_spent() {
+    let traced = traced(DISTRIBUTED);
+    let replay = Replay::new(&traced, QUEUE);
+    let replayed = replay.run().expect("it ends");
+    let mut spent: Vec<BTreeMap<&str, Time>> = vec![BTreeMap::new(); replayed.lanes.len()];
+    let mut named: BTreeMap<&str, Time> = BTreeMap::new();
+    let all = [Time::ZERO, Time::NEVER];
+    replay
+        .watch(all, |span| {
+            *spent[span.lane].entry(span.cause).or_default() += span.end - span.start;
+            if let Some(name) = span.name {
+                *named.entry(traced.names.name(name)).or_default() += span.end - span.start;
+            }
+        })
+        .expect("it ends");
+    for (lane, spent) in replayed.lanes.iter().zip(&spent) {
+        let told: BTreeMap<&str, Time> =
+            lane.spent.iter().map(|(cause, time)| (cause.as_str(), *time)).collect();
+        assert_eq!(*spent, told, "{}", lane.name);
+    }
+    let mut durations: BTreeMap<&str, Time> = BTreeMap::new();
+    for item in traced.lanes.streams.iter().flat_map(|stream| &stream.items) {
+        *durations.entry(traced.names.name(item.name)).or_default() += item.duration;
+    }
+    let longest = durations.iter().max_by_key(|(_, time)| **time).expect("there are kernels");
+    let off = named[longest.0].0.abs_diff(longest.1.0) as f64 / longest.1.0 as f64;
+    assert!(off < 0.01, "{longest:?} takes {:?}", named[longest.0]);
 }

@@ -1,0 +1,139 @@
+//! Recorded steps, replayed: each step beside its recording, lanes by cause, and steps as forecasts.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use crate::quantity;
+
+/// Replay of a recorded program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReplayedTrace {
+    /// The trace.
+    pub file: String,
+    /// Names of the devices that the trace describes, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
+    /// Rank of the process, and number of ranks.
+    pub rank: Option<[u64; 2]>,
+    /// Changes of the recording (`host=50 %`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub what_if: Vec<String>,
+    /// Mean of the recorded steps.
+    pub recorded_step_s: f64,
+    /// Steps, in order.
+    pub steps: Vec<StepTime>,
+    /// Share of the critical path that is recorded time of hosts, 0 to 1: a replay repeats it.
+    pub host_share: f64,
+    /// Inferences and other findings, each with a count.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub found: IndexMap<String, u64>,
+    /// Time by which activities began later than anything that was found explains.
+    pub unexplained_s: f64,
+    /// The lane that the breakdown of the step is of: the stream of a device that works longest.
+    pub busiest_lane: String,
+    /// Threads, then streams of devices, that do anything in the steps: time of a step by cause.
+    pub lanes: Vec<LaneTime>,
+    /// Steps as forecasts of the next ones. Absent for a changed recording.
+    pub forecast: Option<Forecast>,
+}
+
+/// A step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepTime {
+    /// As it was recorded.
+    pub recorded_s: f64,
+    /// As it was replayed.
+    pub replayed_s: f64,
+}
+
+/// A thread, or a stream of a device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LaneTime {
+    /// Its name.
+    pub name: String,
+    /// Time by cause.
+    pub time_s: IndexMap<String, f64>,
+}
+
+/// Each step as a forecast of the next one: replayed, and as it was recorded (the naive forecast).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Forecast {
+    /// Errors for the second step and those after it.
+    pub of_steps: Vec<ForecastError>,
+    /// Mean absolute error of the replayed step, relative to the next one as it was recorded.
+    pub replayed_error: f64,
+    /// Mean absolute error of the recorded step.
+    pub naive_error: f64,
+    /// True if the steps are alike enough for a forecast to be judged: [`Forecast::ALIKE`].
+    pub judged: bool,
+}
+
+/// Errors of the forecasts of a step, relative to the step as it was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ForecastError {
+    /// Of the step before it, replayed.
+    pub replayed: f64,
+    /// Of the step before it, recorded.
+    pub naive: f64,
+}
+
+impl Forecast {
+    /// Naive error below which steps are alike, and below or at which a forecast passes.
+    pub const ALIKE: f64 = 0.04;
+
+    /// Forecasts of the steps after the first. `None`: there is no step after the first.
+    pub fn of(steps: &[StepTime]) -> Option<Self> {
+        let error = |pair: &[StepTime]| {
+            let next = pair[1].recorded_s;
+            let [replayed, naive] = [pair[0].replayed_s, pair[0].recorded_s].map(|time| time / next - 1.0);
+            ForecastError { replayed, naive }
+        };
+        let of_steps: Vec<ForecastError> = steps.windows(2).map(error).collect();
+        let mean = |of: fn(&ForecastError) -> f64| {
+            of_steps.iter().map(|error| of(error).abs()).sum::<f64>() / of_steps.len() as f64
+        };
+        let (replayed_error, naive_error) = (mean(|error| error.replayed), mean(|error| error.naive));
+        let judged = naive_error < Self::ALIKE;
+        (!of_steps.is_empty()).then_some(Self { replayed_error, naive_error, judged, of_steps })
+    }
+
+    /// Mean errors, and the verdict where there is one.
+    pub fn words(&self) -> String {
+        let [replayed, naive] = [self.replayed_error, self.naive_error].map(quantity::percent);
+        let bar = quantity::percent(Self::ALIKE);
+        let verdict = match (self.judged, self.replayed_error <= Self::ALIKE) {
+            (true, true) => format!("within the {bar} that it is judged by"),
+            (true, false) => format!("beyond the {bar} that it is judged by"),
+            (false, _) => format!("not judged, as recorded steps differ by {bar} or more"),
+        };
+        format!(
+            "a replayed step forecasts the next one within {replayed} on average, a recorded one within {naive}: {verdict}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(recorded_s: f64, replayed_s: f64) -> StepTime {
+        StepTime { recorded_s, replayed_s }
+    }
+
+    /// A stall of the second step that the replay does not repeat is no part of its forecast.
+    #[test]
+    fn a_step_is_forecast_by_the_one_before_it() {
+        let steps = [step(1.0, 1.0), step(1.03, 1.0), step(1.0, 1.0)];
+        let forecast = Forecast::of(&steps).expect("there are several steps");
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
+        assert!(near(forecast.of_steps[1].replayed, 0.0) && near(forecast.of_steps[1].naive, 0.03));
+        assert!(forecast.replayed_error < forecast.naive_error && forecast.judged);
+        assert_eq!(Forecast::of(&steps[..1]), None);
+    }
+
+    #[test]
+    fn unlike_steps_judge_nothing() {
+        let forecast = Forecast::of(&[step(1.0, 1.0), step(2.0, 2.0)]).expect("there are two steps");
+        assert!(!forecast.judged);
+    }
+}
