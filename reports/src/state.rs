@@ -24,10 +24,47 @@ pub const PIPELINE_BUBBLE: &str = "pipeline bubble";
 /// Nothing left to do in this step.
 pub const IDLE: &str = "idle at the end";
 
+/// Of a replayed trace: kernels of a stream.
+pub const KERNELS: &str = "kernels";
+/// Copies and fills of a stream.
+pub const COPIES: &str = "copies";
+/// Collectives of a stream that move data.
+pub const COLLECTIVES: &str = "collectives";
+/// From an activity of a stream to the next.
+pub const GAPS: &str = "gaps";
+/// Interpreter of a host thread.
+pub const PYTHON: &str = "python";
+/// Operators of the framework on a host thread.
+pub const DISPATCH: &str = "dispatch";
+/// Calls of the device's runtime.
+pub const RUNTIME_CALLS: &str = "runtime calls";
+/// Batches that are made or awaited.
+pub const LOADER: &str = "loader";
+/// A host thread waits for its device.
+pub const WAITING_FOR_DEVICE: &str = "waiting for the device";
+/// A host thread waits for another.
+pub const WAITING_FOR_THREAD: &str = "waiting for a thread";
+/// A host thread finds the queue of launches full.
+pub const QUEUE_FULL: &str = "launch queue full";
+/// A stream waits for another.
+pub const WAITING_FOR_STREAM: &str = "waiting for a stream";
+
 /// All words, in the order of every legend and stack: work first, then what keeps from working.
-pub const ALL: [&str; 9] = [
+pub const ALL: [&str; 21] = [
     COMPUTE,
     RECOMPUTE,
+    KERNELS,
+    COPIES,
+    COLLECTIVES,
+    GAPS,
+    PYTHON,
+    DISPATCH,
+    RUNTIME_CALLS,
+    LOADER,
+    WAITING_FOR_DEVICE,
+    WAITING_FOR_THREAD,
+    QUEUE_FULL,
+    WAITING_FOR_STREAM,
     LAUNCH_BOUND,
     WAITING_FOR_MEMORY,
     WAITING_FOR_TRANSFER,
@@ -36,6 +73,15 @@ pub const ALL: [&str; 9] = [
     PIPELINE_BUBBLE,
     IDLE,
 ];
+
+/// Words of time that a lane of a replayed trace works in.
+const REPLAYED_WORK: [&str; 9] =
+    [KERNELS, COPIES, COLLECTIVES, GAPS, SKEW, PYTHON, DISPATCH, RUNTIME_CALLS, LOADER];
+
+/// True if a lane of a replayed trace works in this state, and does not wait for another lane.
+pub(crate) fn is_work(state: &str) -> bool {
+    REPLAYED_WORK.contains(&state)
+}
 
 /// The word without its kind: `communication` of `communication: all-reduce`.
 pub fn word(state: &str) -> &str {

@@ -28,6 +28,25 @@ const LIBRARY: [(&str, &str); 24] = [
     ("ssd-endurance", include_str!("../library/ssd-endurance.yaml")),
 ];
 
+/// Name and bytes of each trace that scenarios of the library replay; where they are from is said beside them.
+const TRACES: [(&str, &[u8]); 2] = [
+    (
+        "resnet50-v100",
+        include_bytes!("../../workloads/tests/data/traces/trace_v100_resnet50_workers0.json.gz"),
+    ),
+    ("dlrm-a100", include_bytes!("../../workloads/tests/data/traces/trace_a100_dlrm_8rank_rank3.json.gz")),
+];
+
+/// Names of the traces.
+pub(crate) fn trace_names() -> impl Iterator<Item = &'static str> {
+    TRACES.iter().map(|(name, _)| *name)
+}
+
+/// The bytes of a trace.
+pub(crate) fn trace(name: &str) -> Option<&'static [u8]> {
+    TRACES.iter().find(|(known, _)| *known == name).map(|(_, bytes)| *bytes)
+}
+
 /// The names, in the order in which they are listed.
 pub fn names() -> impl Iterator<Item = &'static str> {
     LIBRARY.iter().map(|(name, _)| *name)

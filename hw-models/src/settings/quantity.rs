@@ -236,10 +236,11 @@ impl<D: Dimension> Quantity<D> {
     fn new(number: Decimal, unit: &'static Unit) -> Result<Self, String> {
         let value = number.times(unit.size).filter(|&value| value <= D::MOST).ok_or_else(|| {
             let most = D::MOST / unit.size;
-            format!(
-                "is too large: {number} {}\nthe most that can be simulated is {most} {}",
-                unit.name, unit.name
-            )
+            let told = |number: &dyn fmt::Display| match unit.name {
+                "" => number.to_string(),
+                name => format!("{number} {name}"),
+            };
+            format!("is too large: {}\nthe most that can be simulated is {}", told(&number), told(&most))
         })?;
         Ok(Self { number, unit, value, dimension: PhantomData })
     }

@@ -212,6 +212,13 @@ pub enum Claim {
         /// Cases in which nothing runs.
         nothing: usize,
     },
+    /// Recorded host time of a replayed run, which a replay repeats whatever its model.
+    Recorded {
+        /// Name of the run.
+        name: String,
+        /// Share of the step.
+        share: f64,
+    },
     /// Ties that a contender leads because it needs less memory than another.
     LeastMemory {
         /// Its name.

@@ -49,13 +49,22 @@ pub fn finding(
     interrupted: Option<Interrupted>,
 ) -> Finding {
     let all = Comparison::of(runs, axes, cases);
-    let draft = match all.cases.as_slice() {
+    let mut draft = match all.cases.as_slice() {
         [] => Draft { heads: vec![vec![Claim::NothingRan]], tails: Vec::new() },
         [case] => one_case::draft(&all, case),
         _ => many_cases::draft(&all),
     };
+    draft.tails.splice(0..0, recorded(&all));
     let first = interrupted.map(|Interrupted { ended, planned }| Claim::Interrupted { ended, planned });
     draft.shortened(first.into_iter().collect())
+}
+
+/// Recorded host time of the first unchanged replay, or else of the first one.
+fn recorded(all: &Comparison<'_>) -> Option<Claim> {
+    let replays = || all.runs().filter_map(|run| Some((run, run.replay.as_ref()?)));
+    let (run, replay) =
+        replays().find(|(_, replay)| replay.what_if.is_empty()).or_else(|| replays().next())?;
+    Some(Claim::Recorded { name: all.naming.run(run), share: replay.host_share })
 }
 
 impl Draft {

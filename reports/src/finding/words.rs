@@ -89,6 +89,9 @@ impl fmt::Display for Claim {
                     (false, false) => write!(f, "{name} runs at {slowest} to {fastest} in {cases} cases"),
                 }
             }
+            Claim::Recorded { name, share } => {
+                write!(f, "{name} is {} recorded host time", quantity::percent(*share))
+            }
             Claim::NotIn { cases, of } => write!(f, "nothing runs in {cases} of {of} cases"),
             Claim::WinsAll { name, cases, of, gain } => {
                 write!(f, "{name} is fastest in {}", all_cases(*cases, *of))?;

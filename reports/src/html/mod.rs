@@ -11,6 +11,7 @@ mod kept;
 mod machine;
 mod matrix;
 mod memory;
+mod replay;
 mod setup;
 mod swap;
 mod sweep;
@@ -112,6 +113,7 @@ fn render(page: &Page<'_>) -> Result<Markup, PlotError> {
     sections.push(setup::section(page)?);
     sections.push(time::speed(page)?);
     sections.push(time::causes(page)?);
+    sections.push(replay::section(page)?);
     sections.push(time::one_step(page)?);
     sections.push(memory::section(page)?);
     sections.push(evidence::promises(page)?);

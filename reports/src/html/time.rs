@@ -1,5 +1,6 @@
 //! How fast, where the time goes, and what one step looks like.
 
+use indexmap::IndexMap;
 use maud::{Markup, html};
 use plotters::style::RGBAColor;
 
@@ -94,7 +95,7 @@ pub(super) fn causes(page: &Page<'_>) -> Result<Markup, PlotError> {
         .collect();
     let question = format!("What do the ranks spend a step on{}?", page.place);
     let aid = "Mean over ranks of what each did at every moment; the parts add up to the step.";
-    let variants = figure(&question, aid, &states(&page.focus), &rows::draw(&question, &by_variant)?);
+    let variants = figure(&question, aid, &states_of(&page.focus), &rows::draw(&question, &by_variant)?);
     Ok(html! {
         section {
             h2 { "Where does the time go?" }
@@ -110,10 +111,17 @@ pub(super) fn causes(page: &Page<'_>) -> Result<Markup, PlotError> {
 }
 
 /// The legend of the breakdowns of `runs`, without what is too short to be seen in any.
-fn states<'a>(runs: &[&'a RunSummary]) -> Vec<(&'a str, RGBAColor)> {
-    let seen = runs.iter().flat_map(|run| {
-        let least = run.time_breakdown_s.values().sum::<f64>() * SHARE_SEEN;
-        run.time_breakdown_s.iter().filter(move |(_, time)| **time >= least).map(|(word, _)| word.as_str())
+fn states_of<'a>(runs: &[&'a RunSummary]) -> Vec<(&'a str, RGBAColor)> {
+    states(runs.iter().map(|run| &run.time_breakdown_s))
+}
+
+/// The legend of some breakdowns.
+pub(super) fn states<'a>(
+    breakdowns: impl Iterator<Item = &'a IndexMap<String, f64>>,
+) -> Vec<(&'a str, RGBAColor)> {
+    let seen = breakdowns.flat_map(|times| {
+        let least = times.values().sum::<f64>() * SHARE_SEEN;
+        times.iter().filter(move |(_, time)| **time >= least).map(|(word, _)| word.as_str())
     });
     state::sorted(legend(seen, of_state), |(name, _)| *name)
 }
@@ -136,7 +144,7 @@ fn by_rank(page: &Page<'_>, best: &RunSummary) -> Result<Markup, PlotError> {
     let aid = format!(
         "The same for each rank of this run; a long grey part is a rank with too little to do.{slowest}{shown}"
     );
-    Ok(figure(&question, &aid, &states(&[best]), &rows::draw(&question, &bars)?))
+    Ok(figure(&question, &aid, &states_of(&[best]), &rows::draw(&question, &bars)?))
 }
 
 fn critical_path(page: &Page<'_>) -> Result<Markup, PlotError> {
@@ -153,7 +161,7 @@ fn critical_path(page: &Page<'_>) -> Result<Markup, PlotError> {
     Ok(figure(question, aid, &states, &rows::draw(question, &bars)?))
 }
 
-fn breakdown(name: &str, times: &indexmap::IndexMap<String, f64>, otherwise: impl Fn() -> String) -> Bar {
+pub(super) fn breakdown(name: &str, times: &IndexMap<String, f64>, otherwise: impl Fn() -> String) -> Bar {
     let total: f64 = times.values().filter(|time| time.is_finite()).sum();
     let segment = |(state, time): (&str, f64)| {
         let share = quantity::percent(time / total);

@@ -43,6 +43,17 @@ pub(crate) fn of_state(name: &str) -> RGBAColor {
         (state::COMMUNICATION, _) => VERMILLION.to_rgba(),
         (state::SKEW, _) => VERMILLION.mix(0.5),
         (state::IDLE, _) => GREY.mix(0.4),
+        (state::KERNELS, _) => BLUE.to_rgba(),
+        (state::COLLECTIVES, _) => VERMILLION.to_rgba(),
+        (state::COPIES, _) => ORANGE.to_rgba(),
+        (state::GAPS, _) => INK.mix(0.5),
+        (state::PYTHON, _) => YELLOW.to_rgba(),
+        (state::DISPATCH, _) => GREEN.to_rgba(),
+        (state::RUNTIME_CALLS, _) => SKY.to_rgba(),
+        (state::LOADER, _) => PURPLE.to_rgba(),
+        (state::WAITING_FOR_DEVICE, _) => BLUE.mix(0.3),
+        (state::WAITING_FOR_STREAM, _) => ORANGE.mix(0.4),
+        (state::QUEUE_FULL, _) => PURPLE.mix(0.4),
         _ => GREY.to_rgba(),
     }
 }

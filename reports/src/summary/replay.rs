@@ -37,6 +37,30 @@ pub struct ReplayedTrace {
     pub forecast: Option<Forecast>,
 }
 
+impl ReplayedTrace {
+    /// Meaning of the share of recorded host time.
+    pub const HOST_SHARE: &str = "recorded host time is repeated as it was: a step of it alone is right by construction, and proves nothing";
+
+    /// `6 recorded steps of x.json.gz on Tesla V100, rank 3 of 8`.
+    pub fn title(&self) -> String {
+        let steps = match self.steps.len() {
+            1 => "1 recorded step".to_owned(),
+            count => format!("{count} recorded steps"),
+        };
+        let on = match self.devices.is_empty() {
+            true => String::new(),
+            false => format!(" on {}", self.devices.join(", ")),
+        };
+        let rank = self.rank.map_or_else(String::new, |[rank, ranks]| format!(", rank {rank} of {ranks}"));
+        format!("{steps} of {}{on}{rank}", self.file)
+    }
+
+    /// The changes in a table.
+    pub(crate) fn what_if_words(&self) -> String {
+        if self.what_if.is_empty() { quantity::NONE.to_owned() } else { self.what_if.join(", ") }
+    }
+}
+
 /// A step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepTime {

@@ -1,5 +1,6 @@
 //! The answer on a terminal: the finding, a table of the runs, where the step goes, what was promised and published.
 
+mod replay;
 mod swap;
 
 use std::io::{self, Write};
@@ -73,6 +74,7 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         let named = comparison.naming.run(run);
         let titles = &["variant", "of", "what stays", ">bytes", ">asks for", ">simulated"];
         section(out, style, "which activations stay, by profiled steps", titles, kept(&point.runs))?;
+        replay::replays(out, &comparison, (&point.runs, run), style)?;
         time(out, run, &comparison, style)?;
         let heading = format!("communication of a rank in a step of {named}");
         let titles = &["kind", ">times", ">bytes", ">exposed", ">of the step"];

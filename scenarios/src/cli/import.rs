@@ -83,21 +83,19 @@ fn read(path: &Path) -> Result<Traced, kineto::KinetoError> {
 fn told(file: &Path, traced: &Traced, replayed: &Replayed) -> Imported {
     let Findings { counts, unexplained, .. } = &traced.findings;
     let owned = |(name, count): (&&str, &u64)| ((*name).to_owned(), *count);
-    let mut devices: Vec<String> = traced.devices.values().map(|device| device.name.clone()).collect();
-    devices.dedup();
     let seconds = |spent: &[(String, Time)]| -> IndexMap<String, f64> {
         spent.iter().map(|(cause, time)| (cause.clone(), time.as_secs())).collect()
     };
     Imported {
         schema_version: SCHEMA_VERSION,
         file: file.display().to_string(),
-        devices,
+        devices: traced.device_names(),
         rank: traced.rank.map(|(rank, ranks)| [rank, ranks]),
         understood: counts.understood.iter().map(owned).collect(),
         ignored: counts.ignored.iter().map(|(name, count)| (name.clone(), *count)).collect(),
         refused: counts.refused.iter().map(owned).collect(),
         truncated: counts.truncated.clone(),
-        found: found(&traced.findings),
+        found: traced.findings.words().map(|(what, count)| (what.to_owned(), count)).into_iter().collect(),
         unexplained_s: unexplained.1.as_secs(),
         changes: Vec::new(),
         forecast: None,
@@ -114,19 +112,4 @@ fn told(file: &Path, traced: &Traced, replayed: &Replayed) -> Imported {
             .map(|lane| LaneTime { name: lane.name.clone(), time_s: seconds(&lane.spent) })
             .collect(),
     }
-}
-
-/// Findings beside the events, in words.
-fn found(findings: &Findings) -> IndexMap<String, u64> {
-    let words = [
-        ("calls that block", findings.blocking_calls),
-        ("handoffs between threads (inferred)", findings.handoffs),
-        ("waits of streams (recorded)", findings.recorded_waits),
-        ("waits of streams (inferred from the order of calls)", findings.inferred_waits),
-        ("activities without a launch", findings.not_launched),
-        ("launches without an activity", findings.launches_without_activity),
-        ("duplicate correlations", findings.duplicates),
-        ("activities that begin later than anything explains", findings.unexplained.0),
-    ];
-    words.into_iter().map(|(what, count)| (what.to_owned(), count)).collect()
 }

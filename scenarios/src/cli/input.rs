@@ -1,7 +1,7 @@
 //! Which scenario an argument means: standard input, a file, or a scenario of the library.
 
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use scenarios::{Experiment, Failure, Files, MAX_BYTES, library, load};
@@ -102,12 +102,25 @@ impl Files for Disk {
             STDIN_SHOWN => beginning(io::stdin().lock(), MAX_BYTES),
             path => File::open(path).and_then(|file| beginning(file, MAX_BYTES)),
         };
-        bytes.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => "there is no such file".to_owned(),
-            ErrorKind::IsADirectory => "it is a folder".to_owned(),
-            ErrorKind::PermissionDenied => "permission denied".to_owned(),
-            _ => error.to_string(),
-        })
+        bytes.map_err(|error| reason(&error))
+    }
+
+    fn open(&self, path: &str) -> Result<Box<dyn Read + '_>, String> {
+        let file = File::open(path).map_err(|error| reason(&error))?;
+        match file.metadata() {
+            Ok(facts) if facts.is_dir() => Err(reason(&ErrorKind::IsADirectory.into())),
+            _ => Ok(Box::new(file)),
+        }
+    }
+}
+
+/// Why a file cannot be read, in a few words.
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "there is no such file".to_owned(),
+        ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
     }
 }
 

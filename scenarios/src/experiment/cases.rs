@@ -35,12 +35,16 @@ const CASES: [&str; 14] = [
     "run",
 ];
 
+/// Settings below [`CASES`] that are choices: changes of a recording, of which the best is looked for.
+const CHOICES: [&str; 2] = ["model.trace.what_if", "model.trace.launch_queue"];
+
 /// The swept paths that are cases: those that `cases:` lists, or by default those below [`CASES`]
 /// and [`FACTS`]. Paths that change together are cases together.
 pub(super) fn read(list: Option<&Node>, axes: &[Axis], problems: &mut Vec<Problem>) -> Vec<String> {
     let listed = list.map(|list| listed(list, axes, problems));
     let is_case = |path: &String| match &listed {
         Some(paths) => paths.contains(path),
+        None if CHOICES.iter().any(|choice| leads_to(choice, path)) => false,
         None => CASES.iter().chain(&FACTS).any(|case| leads_to(case, path)),
     };
     axes.iter().filter(|axis| axis.paths.iter().any(is_case)).flat_map(|axis| axis.paths.clone()).collect()

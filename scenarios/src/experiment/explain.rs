@@ -9,7 +9,10 @@ use crate::text::node::{Layer, Node, Value};
 use crate::text::source::Sources;
 use crate::text::yaml;
 
-/// One line per value: `stages: 8  # my.yaml:4`. `place` gives the name under which a hardware file is found, of that which it
+/// The setting that names a trace.
+const TRACE: [&str; 3] = ["model", "trace", "file"];
+
+/// One line per value: `stages: 8  # my.yaml:4`. `place` gives the name under which a hardware file or a trace is found, of that which it
 /// has where foretrain runs; without it files have the names that the scenario gives them.
 pub(super) fn explain(
     resolved: &Resolved,
@@ -24,6 +27,13 @@ pub(super) fn explain(
             Some(Json::from(place(&path)))
         };
         settings[CALIBRATION] = items.iter().filter_map(found).collect();
+    }
+    let trace = resolved.tree.at(&TRACE);
+    if let (Some(place), Some((node, text))) = (place, trace.and_then(|node| Some((node, node.as_text()?))))
+        && !files::is_of_library(text)
+    {
+        let path = files::relative(&sources.get(node.mark.source).name, text);
+        settings[TRACE[0]][TRACE[1]][TRACE[2]] = Json::from(place(&path));
     }
     let mut writer = Writer { resolved, sources, lines: Vec::new() };
     writer.map(&settings, &mut Vec::new());

@@ -1,6 +1,7 @@
 //! Reads a scenario and what it extends.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 
 use hw_models::catalogue::nearest;
 
@@ -18,6 +19,12 @@ pub trait Files {
     /// # Errors
     /// Why it cannot be read, in a few words ("no such file").
     fn read(&self, path: &str) -> Result<Vec<u8>, String>;
+
+    /// The file at `path` as a stream, however long it is.
+    ///
+    /// # Errors
+    /// Why it cannot be opened, in a few words ("no such file").
+    fn open(&self, path: &str) -> Result<Box<dyn Read + '_>, String>;
 }
 
 /// Files in memory, by path.
@@ -25,11 +32,38 @@ impl Files for BTreeMap<String, Vec<u8>> {
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         self.get(path).cloned().ok_or_else(|| "no such file".to_owned())
     }
+
+    fn open(&self, path: &str) -> Result<Box<dyn Read + '_>, String> {
+        let bytes = self.get(path).ok_or_else(|| "no such file".to_owned())?;
+        Ok(Box::new(bytes.as_slice()))
+    }
 }
 
 /// The longest chain of `extends`.
 const MAX_CHAIN: usize = 8;
 const LIBRARY: &str = "library:";
+
+/// Opens a trace: one of the library, or a file.
+///
+/// # Errors
+/// Why it cannot be opened, and what to do about it.
+pub(super) fn open_trace<'f>(files: &'f dyn Files, path: &str) -> Result<Box<dyn Read + 'f>, String> {
+    let Some(name) = path.strip_prefix(LIBRARY) else {
+        let shown = shorten(path);
+        return files.open(path).map_err(|reason| format!("cannot read `{shown}`: {reason}"));
+    };
+    let bytes = library::trace(name).ok_or_else(|| {
+        let names: Vec<&str> = library::trace_names().collect();
+        let remedy = nearest::remedy(name, &names, "library trace");
+        format!("the library has no trace `{}`: {remedy}", shorten(name))
+    })?;
+    Ok(Box::new(bytes))
+}
+
+/// True for what the library has, wherever a scenario is kept.
+pub(super) fn is_of_library(path: &str) -> bool {
+    path.starts_with(LIBRARY)
+}
 
 /// The experiment in `name` on top of all that it extends.
 pub(super) fn read(

@@ -13,7 +13,7 @@ use super::{Infeasible, Resolved, merge, paths};
 use crate::schema::Scenario;
 use crate::schema::shape::Shape;
 use crate::text::decode::decode;
-use crate::text::node::{Node, Value};
+use crate::text::node::{Map, Node, Value};
 use crate::text::problem::Problem;
 use crate::text::source::Mark;
 
@@ -171,10 +171,25 @@ fn make_room(tree: &mut Node, keys: &[&str]) {
     }
 }
 
+/// Settings of a trace, whose steps are recorded, with a training of which nothing is said. `None`: any
+/// other model, which must say how it is trained.
+fn without_training(tree: &Node) -> Option<Node> {
+    const TRAINING: [&str; 1] = ["training"];
+    let is_trace = tree.at(&["model", "trace"]).is_some();
+    (is_trace && tree.at(&TRAINING).is_none()).then(|| {
+        let mut whole = tree.clone();
+        set(&mut whole, &TRAINING, Node::new(tree.mark, Value::Map(Map::new())));
+        whole
+    })
+}
+
 /// Types and checks the settings of one run. `None` when they are past repair.
 fn resolve(tree: Node, named: &Named, problems: &mut Vec<Problem>) -> Option<(Resolved, Vec<Finding>)> {
     let before = problems.len();
-    let decoded = decode::<Scenario>(&tree, Shape::scenario(), "", problems)?;
+    let decoded = match without_training(&tree) {
+        Some(whole) => decode::<Scenario>(&whole, Shape::scenario(), "", problems)?,
+        None => decode::<Scenario>(&tree, Shape::scenario(), "", problems)?,
+    };
     let mut scenario = decoded.value;
     let read = problems.len() == before;
     let (derived, findings) = check::check(&mut scenario, &tree, (&decoded.examples, read), named);

@@ -18,6 +18,7 @@ mod named;
 mod overrides;
 mod paths;
 pub(crate) mod sweep;
+mod traces;
 
 use crate::expectation::{self, Expectation, Names};
 use crate::schema::Scenario;

@@ -7,6 +7,7 @@ use super::calibrations::Calibrations;
 use super::configs::Configs;
 use super::files::Files;
 use super::layers::Layers;
+use super::traces::Traces;
 use crate::schema::Scenario;
 use crate::text::source::Sources;
 
@@ -18,6 +19,7 @@ const REMEMBERED: usize = 16;
 pub(super) struct Named {
     pub(super) configs: Configs,
     pub(super) calibrations: Calibrations,
+    pub(super) traces: Traces,
     pub(super) buildable: Buildable,
 }
 
@@ -45,6 +47,7 @@ impl Named {
         Self {
             configs: Configs::read(files, layers, sources),
             calibrations: Calibrations::read(files, layers, sources),
+            traces: Traces::read(files, layers, sources),
             buildable: Buildable::default(),
         }
     }

@@ -12,6 +12,7 @@ mod pipelining;
 pub(crate) mod profiled;
 pub(crate) mod transformer;
 
+use workloads::diagnostic::Diagnostic;
 use workloads::limits;
 use workloads::memory::Ranks;
 use workloads::placement::{Extent, Placement};
@@ -49,12 +50,14 @@ enum Plan {
 }
 
 impl Plan {
-    fn of(scenario: &Scenario) -> Result<Self, PlanError> {
-        Ok(match &scenario.model {
+    /// `None`: a trace, whose lanes are recorded and not planned.
+    fn of(scenario: &Scenario) -> Result<Option<Self>, PlanError> {
+        Ok(Some(match &scenario.model {
             Model::ProfiledPipeline(pipeline) => Self::Profiled(Box::new(profiled::plan(scenario, pipeline))),
             Model::Transformer(model) => Self::Transformer(Box::new(transformer::plan(scenario, model))),
             Model::Layers(model) => Self::Layers(Box::new(layered::plan(scenario, model)?)),
-        })
+            Model::Trace(_) => return Ok(None),
+        }))
     }
 }
 
@@ -64,13 +67,17 @@ impl Plan {
 /// What keeps it from being simulated.
 pub(crate) fn built(scenario: &Scenario, room: &Room) -> Result<Built, PlanError> {
     match Plan::of(scenario)? {
-        Plan::Profiled(plan) => build(&plan),
-        Plan::Transformer(mut plan) => {
+        None => {
+            let found = Diagnostic::new("model.trace", "a trace is replayed, not planned", "run it as it is");
+            Err(PlanError::Invalid(vec![found]))
+        }
+        Some(Plan::Profiled(plan)) => build(&plan),
+        Some(Plan::Transformer(mut plan)) => {
             let machine = machine::of(scenario)?;
             room.give(&mut plan.deployment);
             build_on(&plan, &machine::hardware(&machine, scenario))
         }
-        Plan::Layers(mut plan) => {
+        Some(Plan::Layers(mut plan)) => {
             let machine = machine::of(scenario)?;
             room.give(&mut plan.deployment);
             build_layered_on(&plan, &machine::hardware(&machine, scenario))
@@ -83,7 +90,8 @@ pub(crate) fn built(scenario: &Scenario, room: &Room) -> Result<Built, PlanError
 /// # Errors
 /// Every error of [`built`] but memory that is too small, which is a result.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), PlanError> {
-    match Plan::of(scenario)? {
+    let Some(plan) = Plan::of(scenario)? else { return Ok(()) };
+    match plan {
         Plan::Profiled(plan) => limits::validate(&plan).map_err(PlanError::Invalid),
         Plan::Transformer(plan) => check_on(&plan, &machine::hardware(&*machine::of(scenario)?, scenario)),
         Plan::Layers(plan) => check_layered_on(&plan, &machine::hardware(&*machine::of(scenario)?, scenario)),
@@ -92,17 +100,20 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), PlanError> {
 
 /// Activities of a checked scenario at most, without building anything.
 pub(crate) fn activities(scenario: &Scenario) -> u64 {
+    if let Some(recorded) = scenario.model.trace().and_then(|trace| trace.recorded.as_ref()) {
+        return recorded.activities();
+    }
     let estimate = |plan| match plan {
         Plan::Profiled(plan) => estimate(&plan),
         Plan::Transformer(plan) => estimate_transformer(&plan),
         Plan::Layers(plan) => estimate_layered(&plan),
     };
-    Plan::of(scenario).map_or(0, |plan| estimate(plan).activities)
+    Plan::of(scenario).ok().flatten().map_or(0, |plan| estimate(plan).activities)
 }
 
-/// How many ranks a checked scenario has in each direction, and in which order they take GPUs; none for a profile.
+/// How many ranks a checked scenario has in each direction, and in which order they take GPUs; none for a profile or a trace.
 pub(crate) fn placed(scenario: &Scenario) -> Option<(Extent, Placement)> {
-    let extent = match Plan::of(scenario).ok()? {
+    let extent = match Plan::of(scenario).ok()?? {
         Plan::Profiled(_) => return None,
         Plan::Transformer(plan) => plan.extent(),
         Plan::Layers(plan) => Extent::new(1, plan.data, plan.stages),
@@ -115,7 +126,7 @@ pub(crate) fn placed(scenario: &Scenario) -> Option<(Extent, Placement)> {
 /// # Errors
 /// Why the allocator is not asked; none of a profile, whose bytes are given.
 pub(crate) fn allocating(scenario: &Scenario, built: &Built) -> Result<Ranks, Option<String>> {
-    let ranks = match Plan::of(scenario).map_err(|_| None)? {
+    let ranks = match Plan::of(scenario).ok().flatten().ok_or(None)? {
         Plan::Profiled(_) => return Err(None),
         Plan::Transformer(plan) => {
             Ranks::of_transformer(&plan, Some(scenario.constants.memo())).map_err(|_| None)?

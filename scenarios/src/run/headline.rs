@@ -7,7 +7,7 @@ use workloads::model::layered::Shape;
 
 use crate::plans;
 use crate::schema::{
-    Bytes, BytesPerParameter, Count, LayerList, Model, ProfiledPipeline, Scenario, Transformer, word,
+    Bytes, BytesPerParameter, Count, LayerList, Model, ProfiledPipeline, Scenario, Trace, Transformer, word,
 };
 
 /// The few numbers a reader wants first; those that a sweep changes are in the table.
@@ -16,6 +16,7 @@ pub(super) fn parameters(scenario: &Scenario, runs: &[RunSummary]) -> IndexMap<S
         Model::ProfiledPipeline(pipeline) => profiled(scenario, pipeline),
         Model::Transformer(model) => transformer(scenario, model),
         Model::Layers(model) => layers(scenario, model),
+        Model::Trace(trace) => return replayed(trace),
     };
     let seeds = Some(scenario.run.seeds.get()).filter(|&seeds| seeds > 1);
     let of_run = [
@@ -75,6 +76,17 @@ fn layers(scenario: &Scenario, model: &LayerList) -> Vec<Parameter> {
     ]
 }
 
+/// The trace, its devices and its rank.
+fn replayed(trace: &Trace) -> IndexMap<String, String> {
+    let traced = trace.recorded.as_ref().map(|recorded| &recorded.traced);
+    let devices = traced.map(|traced| traced.device_names().join(", ")).filter(|names| !names.is_empty());
+    let rank = traced.and_then(|traced| traced.rank).map(|(rank, ranks)| format!("{rank} of {ranks}"));
+    let steps = traced.map(|traced| traced.recorded_steps.len().max(1).to_string());
+    let told =
+        [("trace", Some(trace.file.clone())), ("device", devices), ("rank", rank), ("steps recorded", steps)];
+    told.into_iter().filter_map(|(what, value)| Some((what.to_owned(), value?))).collect()
+}
+
 fn number<const MIN: u64, const MAX: u64>(count: Option<Count<MIN, MAX>>) -> Option<String> {
     count.map(|count| count.get().to_string())
 }
@@ -85,6 +97,7 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<Assumption> {
         Model::ProfiledPipeline(pipeline) => of_profile(scenario, pipeline),
         Model::Transformer(_) => of_transformer(scenario),
         Model::Layers(model) => of_layers(scenario, model),
+        Model::Trace(trace) => return of_trace(trace),
     };
     if scenario.run.noise.is_none() {
         let origin = "default: every step takes the same time; real ones vary";
@@ -144,6 +157,14 @@ fn of_layers(scenario: &Scenario, model: &LayerList) -> Vec<Assumption> {
         assumptions.push(assumption("model.layers.input", input.to_string(), "the shape of a sample"));
     }
     assumptions
+}
+
+fn of_trace(trace: &Trace) -> Vec<Assumption> {
+    vec![assumption(
+        "model.trace.launch_queue",
+        trace.launch_queue.get().to_string(),
+        "launches that a stream may have waiting; the default is an estimate of where CUDA's driver blocks",
+    )]
 }
 
 fn reserved(scenario: &Scenario) -> Assumption {

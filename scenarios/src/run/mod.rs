@@ -21,6 +21,7 @@ mod plan;
 mod ranks;
 mod recorded;
 mod remedy;
+mod replayed;
 mod summarise;
 mod swapped;
 mod tally;

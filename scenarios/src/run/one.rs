@@ -18,7 +18,7 @@ use super::measure::Measured;
 use super::outcomes::Outcomes;
 use super::tally::Tally;
 use super::words::Words;
-use super::{Refusal, failure, measure, notes, picture, remedy};
+use super::{Refusal, failure, measure, notes, picture, remedy, replayed};
 use crate::experiment::{Experiment, Point};
 use crate::plans::{self, Room};
 use crate::schema::{Fold, Scenario, Segments};
@@ -113,6 +113,9 @@ pub(super) enum Drawn {
 /// # Errors
 /// A mistake in foretrain, in words.
 pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<RunSummary, String> {
+    if let Some(trace) = scenario.model.trace() {
+        return replayed::outcome(trace, drawn);
+    }
     let (prepared, mut summary) = match prepare(scenario).and_then(|first| settled(first, scenario, seed)) {
         Ok(settled) => settled,
         Err(unbuilt) => return unbuilt.told(),

@@ -63,10 +63,12 @@ impl Outcomes {
 /// 128 bits that tell resolved scenarios apart. What the hardware files say is not in them: an experiment has one list.
 fn fingerprint(scenario: &Scenario) -> [u64; 2] {
     let text = serde_json::to_string(scenario).expect("settings can be written as JSON");
+    // One name may mean two traces, where files in two folders give it.
+    let trace = scenario.model.trace().and_then(|trace| Some(&trace.recorded.as_ref()?.path));
     // Keys of `DefaultHasher::new` are fixed.
     [0_u8, 1].map(|which| {
         let mut hasher = DefaultHasher::new();
-        (which, &text).hash(&mut hasher);
+        (which, &text, trace).hash(&mut hasher);
         hasher.finish()
     })
 }

@@ -13,7 +13,7 @@ use workloads::plan::Built;
 
 use super::one::{self, Prepared, Simulation};
 use super::words::Words;
-use super::{Options, Refusal, in_parallel};
+use super::{Options, Refusal, in_parallel, replayed};
 use crate::experiment::{Experiment, Point};
 use crate::plans;
 use crate::schema::Scenario;
@@ -65,6 +65,10 @@ fn rebuilt(
     let scenario = &resolved.scenario;
     if is_too_long(scenario, run) {
         return Ok(());
+    }
+    if let Some(trace) = scenario.model.trace() {
+        return replayed::draw(trace, run)
+            .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason });
     }
     let Ok(Prepared { built, .. }) = one::drawable(scenario, options.seed) else { return Ok(()) };
     draw(&Simulation::of(scenario, &built, options.seed), run)
@@ -156,7 +160,12 @@ fn row<'s>(
 }
 
 /// Adds a box, or lengthens the one before: operators of one visit are one box.
-fn draw_span(spans: &mut Vec<TimelineSpan>, (start_s, end_s): (f64, f64), state: String, label: String) {
+pub(super) fn draw_span(
+    spans: &mut Vec<TimelineSpan>,
+    (start_s, end_s): (f64, f64),
+    state: String,
+    label: String,
+) {
     match spans.last_mut() {
         Some(last) if last.end_s == start_s && last.state == state && last.label == label => {
             last.end_s = end_s;

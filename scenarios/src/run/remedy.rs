@@ -83,6 +83,8 @@ fn changes(scenario: &Scenario) -> Vec<Change> {
             changes.extend(smaller_micro_batch(scenario));
             changes.extend(sharing(scenario));
         }
+        // It has no memory that could be too small.
+        Model::Trace(_) => return changes,
     }
     if !balanced {
         let plain = |scenario: &mut Scenario| scenario.parallelism.schedule = Schedule::OneFOneB;

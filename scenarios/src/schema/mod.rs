@@ -20,6 +20,7 @@ mod run;
 pub(crate) mod shape;
 mod software;
 mod storage;
+mod trace;
 mod training;
 
 pub use document::json_schema;
@@ -37,6 +38,8 @@ pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
 pub use software::{Attention, Gelu, LayersOf, Optimizer, Software};
 pub use storage::{DriveArray, Storage};
+pub(crate) use trace::Recorded;
+pub use trace::Trace;
 pub use training::{Precision, Training};
 pub use workloads::memory::Placeholder;
 pub use workloads::model::hosted::KeptParameters;
@@ -51,6 +54,7 @@ pub use workloads::passes::realise::messages::SendMode;
 pub use workloads::passes::recompute::{Mode as RecomputeMode, Recompute};
 pub use workloads::placement::Placement;
 pub use workloads::plan::Launch;
+pub use workloads::trace::{Loader, WhatIf};
 pub use workloads::transfer::Outside;
 
 /// Everything that determines a run: what is trained, on what, how, and with which techniques.
@@ -59,7 +63,7 @@ pub use workloads::transfer::Outside;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// What the model is trained on; a profiled pipeline needs none.
+    /// What the model is trained on; a profiled pipeline and a trace need none.
     pub machine: Option<Machine>,
     /// Arrays of drives of each node by name, which techniques keep tensors and states on; when absent all drives of a node are one.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -72,7 +76,8 @@ pub struct Scenario {
     pub calibration: Vec<String>,
     /// What is trained.
     pub model: Model,
-    /// How much work one training step is.
+    /// How much work one training step is; a trace needs none.
+    #[serde(skip_serializing_if = "Training::is_empty")]
     pub training: Training,
     /// How the work is spread over devices.
     #[serde(default)]

@@ -1,10 +1,10 @@
 //! What is trained: a pipeline whose stage times are known from a profile, a transformer or a list of layers on
-//! a machine.
+//! a machine, or recorded steps.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Count, Duration, LayerList, PerStage, Transformer};
+use super::{Bytes, Count, Duration, LayerList, PerStage, Trace, Transformer};
 
 /// Pipeline stages; at most the 4,096 layers of the deepest model.
 pub type Stages = Count<1, 4096>;
@@ -19,6 +19,8 @@ pub enum Model {
     Transformer(Box<Transformer>),
     /// A list of layers; it needs a machine.
     Layers(Box<LayerList>),
+    /// Recorded steps of a real program, replayed; it needs no machine and no training.
+    Trace(Box<Trace>),
 }
 
 impl Model {
@@ -28,6 +30,7 @@ impl Model {
             Self::ProfiledPipeline(_) => "model.profiled_pipeline",
             Self::Transformer(_) => "model.transformer",
             Self::Layers(_) => "model.layers",
+            Self::Trace(_) => "model.trace",
         }
     }
 
@@ -44,6 +47,11 @@ impl Model {
     /// Access to the transformer, where it is one.
     pub(crate) fn transformer_mut(&mut self) -> Option<&mut Transformer> {
         if let Self::Transformer(model) = self { Some(model) } else { None }
+    }
+
+    /// The trace, where it is one.
+    pub(crate) fn trace(&self) -> Option<&Trace> {
+        if let Self::Trace(trace) = self { Some(trace) } else { None }
     }
 
     /// The list of layers, where it is one.

@@ -53,6 +53,14 @@ fn yes() -> bool {
 }
 
 impl Training {
+    /// True if nothing is said, as of a trace.
+    pub(crate) fn is_empty(&self) -> bool {
+        let sizes = [self.global_batch.is_none(), self.micro_batch.is_none(), self.accumulate.is_none()];
+        let numbers = [self.precision.is_none(), self.fp8.is_none(), self.optimizer.is_none()];
+        let others = [self.micro_batches.is_none(), self.sequence.is_none(), self.step.is_none(), self.flush];
+        [&sizes[..], &numbers, &others].concat().into_iter().all(|absent| absent)
+    }
+
     /// Micro-batches that a stage works through in one step; always there once the scenario has been checked.
     pub fn micro_batches(&self) -> u64 {
         self.micro_batches.or(self.accumulate).map_or(0, Count::get)

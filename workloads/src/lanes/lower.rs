@@ -59,6 +59,12 @@ pub mod cause {
     pub const BATCH: &str = "waiting for a batch";
     /// Another thread holds the interpreter lock.
     pub const LOCK: &str = "interpreter lock";
+
+    /// All of them: work of threads, work of devices, waits.
+    pub const ALL: [&str; 19] = [
+        PYTHON, DISPATCH, CALLS, LOADER, BUILD, KERNEL, COLLECTIVE, COPY, GAP, SKEW, LAUNCH, DEVICE, THREAD,
+        QUEUE, STREAM, FEED, PATH, BATCH, LOCK,
+    ];
 }
 
 /// A unit of work a picosecond: the work of a kernel is its duration.

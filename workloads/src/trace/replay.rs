@@ -34,10 +34,7 @@ pub struct Step {
 /// # Errors
 /// See [`LanesError`].
 pub fn replay(traced: &Traced, queue: u64) -> Result<Replayed, LanesError> {
-    let ran = simulation(traced, queue).run()?;
-    let steps = steps(traced, &ran.marks);
-    let Ran { marks, lanes, critical, activities } = ran;
-    Ok(Replayed { steps, marks, lanes, critical, activities })
+    Ok(Replayed::of(traced, simulation(traced, queue).run()?))
 }
 
 /// The lanes of a trace, ready to be replayed.
@@ -55,6 +52,13 @@ fn steps(traced: &Traced, marks: &[Time]) -> Vec<Step> {
 }
 
 impl Replayed {
+    /// What a run of its lanes says of a trace.
+    pub fn of(traced: &Traced, ran: Ran) -> Self {
+        let steps = steps(traced, &ran.marks);
+        let Ran { marks, lanes, critical, activities } = ran;
+        Self { steps, marks, lanes, critical, activities }
+    }
+
     /// Mean of the replayed steps (s).
     pub fn mean_s(&self) -> f64 {
         let total: f64 = self.steps.iter().map(|step| step.replayed.as_secs()).sum();

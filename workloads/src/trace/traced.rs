@@ -56,6 +56,22 @@ pub struct Findings {
     pub unexplained: (u64, Time),
 }
 
+impl Findings {
+    /// Findings beside the events, in words.
+    pub fn words(&self) -> [(&'static str, u64); 8] {
+        [
+            ("calls that block", self.blocking_calls),
+            ("handoffs between threads (inferred)", self.handoffs),
+            ("waits of streams (recorded)", self.recorded_waits),
+            ("waits of streams (inferred from the order of calls)", self.inferred_waits),
+            ("activities without a launch", self.not_launched),
+            ("launches without an activity", self.launches_without_activity),
+            ("duplicate correlations", self.duplicates),
+            ("activities that begin later than anything explains", self.unexplained.0),
+        ]
+    }
+}
+
 impl Traced {
     /// The program of a recording.
     pub fn of(mut recording: Recording) -> Self {
@@ -79,6 +95,15 @@ impl Traced {
             recorded: time(recording.end().unwrap_or(0) - recording.begin().unwrap_or(0)),
             findings,
         }
+    }
+}
+
+impl Traced {
+    /// Names of the devices, each once.
+    pub fn device_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.devices.values().map(|device| device.name.clone()).collect();
+        names.dedup();
+        names
     }
 }
 

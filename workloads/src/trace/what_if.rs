@@ -52,6 +52,11 @@ impl Loader {
 }
 
 impl WhatIf {
+    /// True if nothing changes.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// The changes, in the order in which they are made.
     pub fn changes(&self) -> impl Iterator<Item = Change> {
         let scaled = |factor: Option<Factor>, change: fn(f64) -> Change| Some(change(factor?.as_f64()));
@@ -101,7 +106,7 @@ impl WhatIf {
 
 /// Types settings; faults are told on one line.
 fn typed<T: DeserializeOwned>(settings: Value) -> Result<T, String> {
-    serde_json::from_value(settings).map_err(|error| error.to_string().replace('\n', ": "))
+    serde_json::from_value(settings).map_err(|error| error.to_string().replace('\n', "; "))
 }
 
 #[cfg(test)]

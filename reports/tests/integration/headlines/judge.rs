@@ -35,6 +35,10 @@ pub(super) fn judge(claim: &Claim, table: &Table) -> Result<(), String> {
             same!(name.as_str(), table.rows[0].variant())?;
             is_rate(table, &table.rows[0], rate)
         }
+        Claim::Recorded { name, share } => {
+            let row = table.rows.iter().find(|row| row.variant() == name.split(" (").next().unwrap_or(name));
+            same!(row.and_then(|row| row.number("replay.host_share")), Some(*share))
+        }
         Claim::Mostly { state, share } => {
             let parts = times(&table.rows[0]);
             let all: f64 = parts.values().sum();

@@ -12,6 +12,7 @@ mod profiled;
 mod recompute;
 mod sharding;
 mod storage;
+mod trace;
 mod transformer;
 
 use std::borrow::Cow;
@@ -55,6 +56,7 @@ pub(super) fn check(
         Model::ProfiledPipeline(_) => check.profiled(scenario),
         Model::Transformer(_) => check.transformer(scenario),
         Model::Layers(_) => check.layered(scenario),
+        Model::Trace(_) => check.trace(scenario),
     }
     check.techniques(scenario);
     check.noise(scenario);
@@ -163,6 +165,8 @@ impl Check<'_> {
                 Model::ProfiledPipeline(_) => ModelKind::Profile,
                 Model::Transformer(_) => ModelKind::Transformer,
                 Model::Layers(_) => ModelKind::Layers,
+                // It takes no technique, which has been said.
+                Model::Trace(_) => return,
             },
             schedule: scenario.parallelism.schedule,
             stages: scenario.stages() as u32,

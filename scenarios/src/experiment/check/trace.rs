@@ -1,0 +1,39 @@
+//! What recorded steps must satisfy.
+
+use super::Check;
+use crate::experiment::paths;
+use crate::schema::{Model, Scenario};
+
+const FILE: &str = "model.trace.file";
+
+/// Settings that are about what a trace has recorded.
+const FOREIGN: [(&str, &str); 13] = [
+    ("machine", "its devices are recorded; remove it, or say what changes: `model.trace.what_if`"),
+    ("storage", "its devices are recorded; remove it"),
+    ("calibration", "its times are recorded; remove it"),
+    ("training", "its steps are recorded; remove it"),
+    ("parallelism", "one process is recorded, with its waits for others; remove it"),
+    ("memory", "its allocations are not recorded; remove it"),
+    ("software", "its kernels and its host are recorded; say what changes: `model.trace.what_if`"),
+    ("techniques", "its operators are recorded; say what changes: `model.trace.what_if`"),
+    ("run.steps", "all recorded steps are replayed; remove it"),
+    ("run.seeds", "recorded times vary as they were recorded; remove it"),
+    ("run.noise", "recorded times vary as they were recorded; remove it"),
+    ("run.fold", "it has one process; remove it"),
+    ("run.segments", "each of its lanes is simulated; remove it"),
+];
+
+impl Check<'_> {
+    pub(super) fn trace(&mut self, scenario: &mut Scenario) {
+        self.foreign(&FOREIGN, "a trace");
+        let Model::Trace(trace) = &mut scenario.model else { return };
+        let mark = self.tree.nearest_mark(&paths::keys(FILE));
+        match self.named.traces.get(mark, &trace.file) {
+            Ok(recorded) => trace.recorded = Some(recorded),
+            Err(reason) => {
+                let help = "name a file that PyTorch's profiler has exported (`export_chrome_trace`), relative to this file";
+                self.report(&[(FILE, String::new())], reason, help);
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Recorded steps: replayed, described, drawn.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use reports::state;
+use reports::summary::{
+    Failure, FailureKind, Forecast, LaneTime, ReplayedTrace, RunSummary, StepTime, Timeline, TimelineRow,
+};
+use sim_core::time::Time;
+use workloads::lanes::cause;
+use workloads::lanes::{LanesError, Simulation};
+use workloads::trace::{Replayed, Traced, simulation};
+
+use super::failure;
+use super::one::Drawn;
+use super::picture::draw_span;
+use crate::schema::Trace;
+
+/// Causes of time in which a lane waits.
+const WAITS: [&str; 5] = [cause::DEVICE, cause::THREAD, cause::QUEUE, cause::LAUNCH, cause::STREAM];
+/// Causes of time in which a stream of a device works.
+const DEVICE_WORK: [&str; 3] = [cause::KERNEL, cause::COLLECTIVE, cause::COPY];
+
+/// Replays a trace.
+///
+/// # Errors
+/// A mistake in foretrain, in words.
+pub(super) fn outcome(trace: &Trace, drawn: Drawn) -> Result<RunSummary, String> {
+    let traced = changed(trace)?;
+    let replay = simulation(&traced, trace.launch_queue.get());
+    let replayed = match replay.run() {
+        Ok(ran) => Replayed::of(&traced, ran),
+        Err(error @ LanesError::Deadlock(_)) => {
+            let failure =
+                Failure { kind: FailureKind::Deadlock, message: error.to_string(), ..Failure::default() };
+            return Ok(failure::failed(RunSummary::default(), failure));
+        }
+        Err(broken) => return Err(broken.to_string()),
+    };
+    let mut summary = described(trace, &traced, &replayed, &lanes(&replay, &replayed)?);
+    if drawn == Drawn::Yes {
+        timeline(&replay, &replayed, &traced, &mut summary)?;
+    }
+    Ok(summary)
+}
+
+/// Adds the last step of every lane to a run that was replayed before.
+///
+/// # Errors
+/// A mistake in foretrain, in words.
+pub(super) fn draw(trace: &Trace, run: &mut RunSummary) -> Result<(), String> {
+    let traced = changed(trace)?;
+    let replay = simulation(&traced, trace.launch_queue.get());
+    match replay.run() {
+        Ok(ran) => timeline(&replay, &Replayed::of(&traced, ran), &traced, run),
+        Err(LanesError::Deadlock(_)) => Ok(()),
+        Err(broken) => Err(broken.to_string()),
+    }
+}
+
+/// The recording with its changes.
+fn changed(trace: &Trace) -> Result<Traced, String> {
+    let recorded = trace.recorded.as_ref().ok_or("the trace has not been read")?;
+    let mut traced = Traced::clone(&recorded.traced);
+    trace.what_if.apply(&mut traced.lanes);
+    Ok(traced)
+}
+
+/// Time of a lane in all steps, by cause.
+struct Lane {
+    name: String,
+    spent: BTreeMap<&'static str, Time>,
+}
+
+impl Lane {
+    fn total(&self, counts: impl Fn(&str) -> bool) -> Time {
+        let counted = self.spent.iter().filter(|(cause, _)| counts(cause));
+        Time(counted.map(|(_, time)| time.0).sum())
+    }
+
+    fn works(&self) -> Time {
+        self.total(|cause| !WAITS.contains(&cause) && cause != state::IDLE)
+    }
+}
+
+/// Lanes as they spend the steps; one that has ended idles.
+fn lanes(replay: &Simulation<'_>, replayed: &Replayed) -> Result<Vec<Lane>, String> {
+    let window = window(replayed);
+    let names = replayed.lanes.iter().map(|lane| lane.name.clone());
+    let mut lanes: Vec<Lane> = names.map(|name| Lane { name, spent: BTreeMap::new() }).collect();
+    replay
+        .watch(window, |span| {
+            let word = cause::ALL.iter().find(|known| **known == span.cause).copied();
+            *lanes[span.lane].spent.entry(word.unwrap_or(state::IDLE)).or_default() += span.end - span.start;
+        })
+        .map_err(|error| error.to_string())?;
+    for lane in &mut lanes {
+        let idle = Time((window[1] - window[0]).0.saturating_sub(lane.total(|_| true).0));
+        if idle > Time::ZERO {
+            *lane.spent.entry(state::IDLE).or_default() += idle;
+        }
+    }
+    Ok(lanes)
+}
+
+/// From the begin of the first step to the end of the last.
+fn window(replayed: &Replayed) -> [Time; 2] {
+    [replayed.marks.first(), replayed.marks.last()].map(|mark| mark.copied().unwrap_or_default())
+}
+
+fn described(trace: &Trace, traced: &Traced, replayed: &Replayed, lanes: &[Lane]) -> RunSummary {
+    let count = replayed.steps.len().max(1) as f64;
+    let per_step = |lane: &Lane| -> IndexMap<String, f64> {
+        let in_order = cause::ALL.iter().chain([&state::IDLE]);
+        let spent = in_order.filter_map(|word| Some(((*word).to_owned(), lane.spent.get(word)?)));
+        spent.map(|(word, time)| (word, time.as_secs() / count)).collect()
+    };
+    let on_device = |lane: &&Lane| lane.total(|cause| DEVICE_WORK.contains(&cause)) > Time::ZERO;
+    let busiest = lanes.iter().filter(on_device).max_by_key(|lane| lane.works());
+    let busiest = busiest.or_else(|| lanes.iter().max_by_key(|lane| lane.works()));
+    let steps: Vec<StepTime> = replayed
+        .steps
+        .iter()
+        .map(|step| StepTime { recorded_s: step.recorded.as_secs(), replayed_s: step.replayed.as_secs() })
+        .collect();
+    let what_if = trace.what_if.words();
+    let critical =
+        replayed.critical.iter().map(|(cause, time)| (cause.clone(), time.as_secs() / count)).collect();
+    let replay = ReplayedTrace {
+        file: trace.file.clone(),
+        devices: traced.device_names(),
+        rank: traced.rank.map(|(rank, ranks)| [rank, ranks]),
+        recorded_step_s: steps.iter().map(|step| step.recorded_s).sum::<f64>() / count,
+        forecast: Forecast::of(&steps).filter(|_| what_if.is_empty()),
+        what_if,
+        steps,
+        host_share: replayed.host_share(),
+        found: traced.findings.words().map(|(what, count)| (what.to_owned(), count)).into_iter().collect(),
+        unexplained_s: traced.findings.unexplained.1.as_secs(),
+        busiest_lane: busiest.map(|lane| lane.name.clone()).unwrap_or_default(),
+        lanes: lanes
+            .iter()
+            .filter(|lane| lane.works() > Time::ZERO)
+            .map(|lane| LaneTime { name: lane.name.clone(), time_s: per_step(lane) })
+            .collect(),
+    };
+    RunSummary {
+        fits: true,
+        step_time_s: Some(replayed.mean_s()),
+        time_breakdown_s: busiest.map(per_step).unwrap_or_default(),
+        critical_path_s: critical,
+        activities: Some(replayed.activities),
+        replay: Some(replay),
+        ..RunSummary::default()
+    }
+}
+
+/// Draws the last step: lanes that work in it, threads first.
+fn timeline(
+    replay: &Simulation<'_>,
+    replayed: &Replayed,
+    traced: &Traced,
+    run: &mut RunSummary,
+) -> Result<(), String> {
+    let [.., start, end] = replayed.marks[..] else { return Ok(()) };
+    let names = replayed.lanes.iter().map(|lane| lane.name.clone());
+    let mut rows: Vec<TimelineRow> = names.map(|name| TimelineRow { name, spans: Vec::new() }).collect();
+    replay
+        .watch([start, end], |span| {
+            let times = ((span.start - start).as_secs(), (span.end - start).as_secs());
+            let label = span.name.map(|name| short(traced.names.name(name))).unwrap_or_default();
+            draw_span(&mut rows[span.lane].spans, times, span.cause.to_owned(), label);
+        })
+        .map_err(|error| error.to_string())?;
+    rows.retain(|row| row.spans.iter().any(|span| !WAITS.contains(&span.state.as_str())));
+    run.timeline = Some(Timeline { end_s: (end - start).as_secs(), rows });
+    Ok(())
+}
+
+/// A kernel's name without its type, parameters and arguments.
+fn short(name: &str) -> String {
+    let name = name.strip_prefix("void ").unwrap_or(name);
+    let end = name.find(['<', '(']).filter(|&end| end > 0).unwrap_or(name.len());
+    name[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_have_short_names() {
+        assert_eq!(short("void at::native::vectorized<4, float>(int, float)"), "at::native::vectorized");
+        assert_eq!(short("ncclKernel_AllReduce"), "ncclKernel_AllReduce");
+        assert_eq!(short("(anonymous)"), "(anonymous)");
+    }
+
+    /// Reports have an order and a colour for every word of a lane.
+    #[test]
+    fn reports_know_the_causes_of_lanes() {
+        let unknown: Vec<_> = cause::ALL.iter().filter(|cause| !state::ALL.contains(cause)).collect();
+        assert_eq!(unknown, Vec::<&&str>::new());
+    }
+}
