@@ -23,7 +23,7 @@ use super::{LayeredPlan, PlanError, TransformerPlan, layered, transformer};
 /// As [`build_layered_on`](super::build_layered_on).
 pub fn layered_base(
     plan: &LayeredPlan,
-    program: &Program,
+    program: Program<'_>,
     hardware: &Hardware<'_>,
 ) -> Result<Base, PlanError> {
     let mut plan = plan.clone();
@@ -39,7 +39,7 @@ pub fn layered_base(
 /// As [`build_on`](super::build_on).
 pub fn transformer_base(
     plan: &TransformerPlan,
-    program: &Program,
+    program: Program<'_>,
     hardware: &Hardware<'_>,
 ) -> Result<Base, PlanError> {
     let mut plan = plan.clone();
@@ -60,7 +60,7 @@ struct Priced {
 }
 
 fn base(
-    program: &Program,
+    program: Program<'_>,
     hardware: &Hardware<'_>,
     mut priced: impl FnMut(bool, &[operator::Operator]) -> Result<Priced, PlanError>,
 ) -> Result<Base, PlanError> {

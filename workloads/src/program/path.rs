@@ -96,7 +96,7 @@ pub const STEPS_MAX: usize = 100_000;
 
 /// The path of an iteration of a program over a model of so many blocks; `None` if it has more than
 /// [`STEPS_MAX`] steps.
-pub fn draw(program: &Program, blocks: u32, seed: u64, iteration: u32) -> Option<Path> {
+pub fn draw(program: Program<'_>, blocks: u32, seed: u64, iteration: u32) -> Option<Path> {
     let mut words = ChaCha8Rng::seed_from_u64(seed);
     words.set_stream(u64::from(iteration));
     let mut walk = Walk {
@@ -110,13 +110,13 @@ pub fn draw(program: &Program, blocks: u32, seed: u64, iteration: u32) -> Option
         visits: 0,
         long: false,
     };
-    walk.statements(&program.iteration, &mut 0);
+    walk.statements(program.iteration, &mut 0);
     (!walk.long).then_some(walk.path)
 }
 
 /// A walk through the statements of an iteration.
 struct Walk<'a> {
-    program: &'a Program,
+    program: Program<'a>,
     blocks: u32,
     iteration: u32,
     words: ChaCha8Rng,

@@ -79,8 +79,8 @@ const SETTLED: u32 = 48;
 ///
 /// # Errors
 /// See [`SessionError`].
-pub fn execute(program: &Program, costs: Costs<'_>, session: &Session) -> Result<Executed, SessionError> {
-    let count = match period(&program.iteration) {
+pub fn execute(program: Program<'_>, costs: Costs<'_>, session: &Session) -> Result<Executed, SessionError> {
+    let count = match period(program.iteration) {
         Some(period) => session.iterations.min(SETTLED.checked_next_multiple_of(period).unwrap_or(u32::MAX)),
         None => session.iterations,
     };
@@ -106,7 +106,7 @@ pub fn execute(program: &Program, costs: Costs<'_>, session: &Session) -> Result
 
 /// The lanes of iterations, and how each ran.
 fn written(
-    program: &Program,
+    program: Program<'_>,
     costs: Costs<'_>,
     session: &Session,
     count: u32,

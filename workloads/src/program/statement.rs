@@ -12,17 +12,15 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Error, SeqAccess};
 use serde::ser::{Serialize, Serializer};
 
-/// Statements of an iteration, and the operators beside those of the model.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Program {
+/// A program over the operators of a model: what settings say beside that model.
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'a> {
     /// Operators that `run` may name beside those of the model.
-    #[serde(default)]
-    pub fragments: IndexMap<String, Fragment>,
+    pub fragments: &'a IndexMap<String, Fragment>,
     /// Where batches come from; if not given they are in the memory of the GPU.
-    pub loader: Option<Loader>,
+    pub loader: Option<&'a Loader>,
     /// Statements of each iteration, in order.
-    pub iteration: Vec<Statement>,
+    pub iteration: &'a [Statement],
 }
 
 /// Elementwise operators that follow each other on a tensor.

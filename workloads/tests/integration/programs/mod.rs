@@ -4,6 +4,7 @@ mod by_hand;
 
 use hw_models::framework::Framework;
 use hw_models::host::{HostCosts, OpClass};
+use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 use serde_yaml::with::singleton_map_recursive;
 use sim_core::time::Time;
@@ -11,7 +12,7 @@ use workloads::program::base::{Base, BlockOperators, Operator, Operators, Way};
 use workloads::program::execution::Execution;
 use workloads::program::issuer::Costs;
 use workloads::program::run::{Executed, Session, execute};
-use workloads::program::statement::Program;
+use workloads::program::statement::{Fragment, Loader, Program, Statement};
 
 /// A host whose constants are easy to add up (us): interpreter 1, dispatch 2, launch 1, gaps 0.
 const HOST: &str = "
@@ -48,7 +49,9 @@ struct Case {
     base: Base,
     host: HostCosts,
     framework: Framework,
-    program: Program,
+    fragments: IndexMap<String, Fragment>,
+    loader: Option<Loader>,
+    iteration: Vec<Statement>,
 }
 
 impl Case {
@@ -81,13 +84,19 @@ impl Case {
             to_device: [way; 2],
             from_device: way,
         };
-        let text = format!("fragments: {{ extra: {{ operators: 1, bytes: 1 MB }} }}\niteration: {iteration}");
         Self {
             base,
             host: serde_yaml::from_str(HOST).expect("costs"),
             framework: serde_yaml::from_str(FRAMEWORK).expect("a framework"),
-            program: written(&text),
+            fragments: written("extra: { operators: 1, bytes: 1 MB }"),
+            loader: None,
+            iteration: written(iteration),
         }
+    }
+
+    fn program(&self) -> Program<'_> {
+        let Self { fragments, loader, iteration, .. } = self;
+        Program { fragments, loader: loader.as_ref(), iteration }
     }
 
     fn run(&self, execution: &str, iterations: u32) -> Executed {
@@ -98,12 +107,12 @@ impl Case {
         let execution: Execution = written(execution);
         let costs = Costs {
             base: &self.base,
-            loader: self.program.loader.as_ref(),
+            loader: self.loader.as_ref(),
             framework: &self.framework,
             host: &self.host,
         };
         let session = Session { execution, iterations, seed: 1, queue };
-        execute(&self.program, costs, &session).expect("it runs")
+        execute(self.program(), costs, &session).expect("it runs")
     }
 }
 
