@@ -48,9 +48,19 @@ pub const WAITING_FOR_THREAD: &str = "waiting for a thread";
 pub const QUEUE_FULL: &str = "launch queue full";
 /// A stream waits for another.
 pub const WAITING_FOR_STREAM: &str = "waiting for a stream";
+/// Graphs are captured and kernels compiled.
+pub const BUILDING: &str = "capturing and compiling";
+/// A thread waits for a value that another hands over.
+pub const WAITING_FOR_FEED: &str = "waiting for a feed";
+/// A thread waits to be told its path.
+pub const WAITING_FOR_PATH: &str = "waiting for the path";
+/// A thread waits for the next batch.
+pub const WAITING_FOR_BATCH: &str = "waiting for a batch";
+/// Another thread holds the interpreter lock.
+pub const INTERPRETER_LOCK: &str = "interpreter lock";
 
 /// All words, in the order of every legend and stack: work first, then what keeps from working.
-pub const ALL: [&str; 21] = [
+pub const ALL: [&str; 26] = [
     COMPUTE,
     RECOMPUTE,
     KERNELS,
@@ -61,10 +71,15 @@ pub const ALL: [&str; 21] = [
     DISPATCH,
     RUNTIME_CALLS,
     LOADER,
+    BUILDING,
     WAITING_FOR_DEVICE,
     WAITING_FOR_THREAD,
     QUEUE_FULL,
     WAITING_FOR_STREAM,
+    WAITING_FOR_FEED,
+    WAITING_FOR_PATH,
+    WAITING_FOR_BATCH,
+    INTERPRETER_LOCK,
     LAUNCH_BOUND,
     WAITING_FOR_MEMORY,
     WAITING_FOR_TRANSFER,
@@ -75,8 +90,8 @@ pub const ALL: [&str; 21] = [
 ];
 
 /// Words of time that a lane of a replayed trace works in.
-const REPLAYED_WORK: [&str; 9] =
-    [KERNELS, COPIES, COLLECTIVES, GAPS, SKEW, PYTHON, DISPATCH, RUNTIME_CALLS, LOADER];
+const REPLAYED_WORK: [&str; 10] =
+    [KERNELS, COPIES, COLLECTIVES, GAPS, SKEW, PYTHON, DISPATCH, RUNTIME_CALLS, LOADER, BUILDING];
 
 /// True if a lane of a replayed trace works in this state, and does not wait for another lane.
 pub(crate) fn is_work(state: &str) -> bool {

@@ -7,6 +7,7 @@ use hw_models::allocator::{FrameworkMemory, MEMORY};
 use hw_models::catalogue::{Catalogue, look_up};
 use hw_models::collectives::{COLLECTIVE_SPREADS, COLLECTIVES, CollectiveCatalogue, CollectiveSpreads};
 use hw_models::copies::{COPIES, CopyCatalogue};
+use hw_models::framework::{FRAMEWORKS, Framework};
 use hw_models::host::HOST;
 use hw_models::kernels::{GpuFacts, KERNELS, KernelCatalogue, KernelModel, SPREADS, Spreads};
 use hw_models::storage::{PATHS, PathCatalogue};
@@ -39,6 +40,12 @@ pub fn devices() -> &'static Catalogue {
 /// Constants of kernels.
 pub fn kernels() -> &'static KernelCatalogue {
     &overlay().kernels
+}
+
+/// What frameworks do to issue work.
+pub fn frameworks() -> &'static IndexMap<String, Framework> {
+    static FOUND: LazyLock<IndexMap<String, Framework>> = LazyLock::new(|| embedded(FRAMEWORKS));
+    &FOUND
 }
 
 /// How far collectives were off on what was held out.

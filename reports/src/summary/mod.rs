@@ -7,6 +7,7 @@ mod allocator;
 mod drives;
 mod kept;
 mod machine;
+mod program;
 mod replay;
 pub mod swap;
 mod traffic;
@@ -21,6 +22,7 @@ pub use allocator::{AllocatorPeak, FRAGMENTS, Moment};
 pub use drives::DriveUse;
 pub use kept::KeptActivations;
 pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
+pub use program::{ExecutedProgram, Phase};
 pub use replay::{Forecast, ForecastError, LaneTime, ReplayedTrace, StepTime};
 pub use traffic::{CommunicationUse, LinkUse};
 
@@ -160,6 +162,8 @@ pub struct RunSummary {
     pub critical_path_s: IndexMap<String, f64>,
     /// The recorded steps that were replayed; absent where the model is no trace.
     pub replay: Option<ReplayedTrace>,
+    /// The program that was executed; absent where the model is none.
+    pub program: Option<ExecutedProgram>,
     /// Share of the slowest rank's work and communication that rests on each kind of evidence ("measured here", "data sheet",
     /// "estimate"), 0 to 1.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]

@@ -12,16 +12,20 @@ mod pipelining;
 pub(crate) mod profiled;
 pub(crate) mod transformer;
 
+use hw_models::framework::Framework;
 use workloads::diagnostic::Diagnostic;
 use workloads::limits;
 use workloads::memory::Ranks;
 use workloads::placement::{Extent, Placement};
 use workloads::plan::{
     Built, Deployment, LayeredPlan, PipelinePlan, PlanError, TransformerPlan, build, build_layered_on,
-    build_on, check_layered_on, check_on, estimate, estimate_layered, estimate_transformer,
+    build_on, check_layered_on, check_on, estimate, estimate_layered, estimate_transformer, layered_base,
+    transformer_base,
 };
+use workloads::program::base::Base;
 
-use crate::schema::{Count, Model, Scenario};
+use crate::catalogue;
+use crate::schema::{Count, FRAMEWORK, Model, ProgramBase, Scenario};
 
 pub(crate) use effort::effort;
 pub(crate) use pipelining::{micro_batches_per_flush, steps};
@@ -56,6 +60,12 @@ impl Plan {
             Model::ProfiledPipeline(pipeline) => Self::Profiled(Box::new(profiled::plan(scenario, pipeline))),
             Model::Transformer(model) => Self::Transformer(Box::new(transformer::plan(scenario, model))),
             Model::Layers(model) => Self::Layers(Box::new(layered::plan(scenario, model)?)),
+            Model::Program(program) => match &program.base {
+                ProgramBase::Transformer(model) => {
+                    Self::Transformer(Box::new(transformer::plan(scenario, model)))
+                }
+                ProgramBase::Layers(model) => Self::Layers(Box::new(layered::plan(scenario, model)?)),
+            },
             Model::Trace(_) => return Ok(None),
         }))
     }
@@ -85,6 +95,23 @@ pub(crate) fn built(scenario: &Scenario, room: &Room) -> Result<Built, PlanError
     }
 }
 
+/// Operators of a checked scenario's program; none of a model without one.
+///
+/// # Errors
+/// What keeps its model from being built.
+pub(crate) fn base(scenario: &Scenario) -> Result<Option<Base>, PlanError> {
+    let Some(program) = scenario.model.program() else { return Ok(None) };
+    let machine = machine::of(scenario)?;
+    let hardware = machine::hardware(&machine, scenario);
+    let sums = framework(scenario).gradients_added;
+    let base = match Plan::of(scenario)? {
+        Some(Plan::Transformer(plan)) => transformer_base(&plan, program.program(), sums, &hardware)?,
+        Some(Plan::Layers(plan)) => layered_base(&plan, program.program(), sums, &hardware)?,
+        Some(Plan::Profiled(_)) | None => return Ok(None),
+    };
+    Ok(Some(base))
+}
+
 /// Finds what keeps a scenario from being built, as far as that can be told without building it.
 ///
 /// # Errors
@@ -108,7 +135,10 @@ pub(crate) fn activities(scenario: &Scenario) -> u64 {
         Plan::Transformer(plan) => estimate_transformer(&plan),
         Plan::Layers(plan) => estimate_layered(&plan),
     };
-    Plan::of(scenario).ok().flatten().map_or(0, |plan| estimate(plan).activities)
+    // An operator of a program is a wait, a time of the host, a launch and a kernel.
+    let iterations = scenario.model.program().map_or(1, |_| 4 * u64::from(iterations(scenario)));
+    let once = Plan::of(scenario).ok().flatten().map_or(0, |plan| estimate(plan).activities);
+    once.saturating_mul(iterations)
 }
 
 /// How many ranks a checked scenario has in each direction, and in which order they take GPUs; none for a profile or a trace.
@@ -135,6 +165,17 @@ pub(crate) fn allocating(scenario: &Scenario, built: &Built) -> Result<Ranks, Op
     };
     ranks.check(built).map_err(|reason| Some(reason.to_string()))?;
     Ok(ranks)
+}
+
+/// The framework of a program.
+pub(crate) fn framework(scenario: &Scenario) -> &'static Framework {
+    let named = scenario.software.as_ref().and_then(|software| software.framework.as_deref());
+    &catalogue::frameworks()[named.unwrap_or(FRAMEWORK)]
+}
+
+/// Iterations of a program.
+pub(crate) fn iterations(scenario: &Scenario) -> u32 {
+    scenario.run.iterations.map_or(200, |count| count.get() as u32)
 }
 
 /// Ranks of a checked scenario.

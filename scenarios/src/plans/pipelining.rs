@@ -12,8 +12,9 @@ pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
         schedule: scenario.parallelism.schedule,
         send: scenario.parallelism.send.unwrap_or_default(),
         steps: if scenario.training.flush { steps(scenario) } else { 1 },
+        no_sums: false,
         // What is made of torchtitan's layers is in them.
-        compiled: software.is_some_and(|it| it.compile && it.layers != LayersOf::Torchtitan),
+        compiled: software.is_some_and(|it| it.is_compiled() && it.layers != LayersOf::Torchtitan),
         techniques: scenario.techniques.clone(),
     }
 }

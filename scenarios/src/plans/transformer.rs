@@ -11,7 +11,7 @@ use super::drives::drives;
 use super::pipelining::pipelining;
 use crate::schema::{
     self, Attention, Bytes, BytesPerParameter, Count, Gelu, Launch, LayersOf, Mlp, Model, Optimizer,
-    Parallelism, Precision, Scenario, WhenFull,
+    Parallelism, Precision, Scenario, Software, WhenFull,
 };
 
 /// The plan of a checked scenario whose model is `model`.
@@ -34,7 +34,7 @@ pub(crate) fn deployment(scenario: &Scenario) -> Deployment {
     let software = scenario.software.as_ref();
     Deployment {
         placement: scenario.parallelism.placement.clone().unwrap_or_default(),
-        launch: software.map_or(Launch::default(), |software| software.launch),
+        launch: software.map_or(Launch::default(), Software::launched),
         host_overhead: software.map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds())),
         buffers: buffers(scenario),
         drives: drives(scenario),
@@ -125,7 +125,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
             projections: !projects_apart(&scenario.model),
             ..Fusion::ALL
         },
-        LayersOf::Torchtitan if software.compile => {
+        LayersOf::Torchtitan if software.is_compiled() => {
             Fusion { activation: true, residual: true, norm: true, ..Fusion::TORCHTITAN }
         }
         LayersOf::Torchtitan => Fusion::TORCHTITAN,
@@ -143,7 +143,7 @@ pub(crate) fn execution(scenario: &Scenario) -> Execution {
     let step = step(scenario);
     let reduces_beside = parallelism.overlap_tensor_reduce.unwrap_or(!torchtitan);
     let in_pieces = parallelism.asynchronous_tensor == Some(true);
-    let (exchanges_beside, gathers_again) = (!software.compile, !torchtitan);
+    let (exchanges_beside, gathers_again) = (!software.is_compiled(), !torchtitan);
     Execution {
         vocabulary_multiple,
         fusion,

@@ -7,7 +7,8 @@ use workloads::model::layered::Shape;
 
 use crate::plans;
 use crate::schema::{
-    Bytes, BytesPerParameter, Count, LayerList, Model, ProfiledPipeline, Scenario, Trace, Transformer, word,
+    Bytes, BytesPerParameter, Count, FRAMEWORK, LayerList, Model, ProfiledPipeline, ProgramBase, Programmed,
+    Scenario, Trace, Transformer, word,
 };
 
 /// The few numbers a reader wants first; those that a sweep changes are in the table.
@@ -16,6 +17,7 @@ pub(super) fn parameters(scenario: &Scenario, runs: &[RunSummary]) -> IndexMap<S
         Model::ProfiledPipeline(pipeline) => profiled(scenario, pipeline),
         Model::Transformer(model) => transformer(scenario, model),
         Model::Layers(model) => layers(scenario, model),
+        Model::Program(program) => programmed(scenario, program),
         Model::Trace(trace) => return replayed(trace),
     };
     let seeds = Some(scenario.run.seeds.get()).filter(|&seeds| seeds > 1);
@@ -76,6 +78,18 @@ fn layers(scenario: &Scenario, model: &LayerList) -> Vec<Parameter> {
     ]
 }
 
+/// The model of a program, and what is executed how.
+fn programmed(scenario: &Scenario, program: &Programmed) -> Vec<Parameter> {
+    let mut told = match &program.base {
+        ProgramBase::Transformer(model) => transformer(scenario, model),
+        ProgramBase::Layers(model) => layers(scenario, model),
+    };
+    let software = scenario.software.clone().unwrap_or_default();
+    told.push((".iterations", "iterations", Some(plans::iterations(scenario).to_string())));
+    told.push((".framework", "framework", Some(software.framework.unwrap_or(FRAMEWORK.to_owned()))));
+    told
+}
+
 /// The trace, its devices and its rank.
 fn replayed(trace: &Trace) -> IndexMap<String, String> {
     let traced = trace.recorded.as_ref().map(|recorded| &recorded.traced);
@@ -97,6 +111,7 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<Assumption> {
         Model::ProfiledPipeline(pipeline) => of_profile(scenario, pipeline),
         Model::Transformer(_) => of_transformer(scenario),
         Model::Layers(model) => of_layers(scenario, model),
+        Model::Program(program) => of_program(scenario, program),
         Model::Trace(trace) => return of_trace(trace),
     };
     if scenario.run.noise.is_none() {
@@ -108,6 +123,20 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<Assumption> {
 
 fn assumption(what: &str, value: impl Into<String>, origin: &str) -> Assumption {
     Assumption { what: what.to_owned(), value: value.into(), origin: origin.to_owned() }
+}
+
+/// What a program leaves open: its model, and its framework.
+fn of_program(scenario: &Scenario, program: &Programmed) -> Vec<Assumption> {
+    let mut assumptions = match &program.base {
+        ProgramBase::Transformer(_) => of_transformer(scenario),
+        ProgramBase::Layers(model) => of_layers(scenario, model),
+    };
+    if scenario.software.as_ref().is_none_or(|software| software.framework.is_none()) {
+        let origin =
+            "default: what its host costs is estimated; `calibrate --with-torch` measures most of it";
+        assumptions.push(assumption("software.framework", FRAMEWORK, origin));
+    }
+    assumptions
 }
 
 fn of_profile(scenario: &Scenario, pipeline: &ProfiledPipeline) -> Vec<Assumption> {

@@ -23,7 +23,7 @@ use super::ranks;
 use super::tally::Tally;
 use super::words::Words;
 use crate::plans;
-use crate::schema::{Count, Launch, Scenario, Share};
+use crate::schema::{Count, Launch, Scenario, Share, Software};
 
 /// Steps are steady when their times differ by no more than this, relative.
 const STEADY: f64 = 1e-9;
@@ -85,7 +85,7 @@ impl Measured<'_> {
         let machine = plans::machine::of(self.scenario).ok()?;
         let hardware = plans::machine::hardware(&machine, self.scenario);
         let (gpu, _) = hardware.gpu().ok()?;
-        let launch = self.scenario.software.as_ref().map_or(Launch::Eager, |software| software.launch);
+        let launch = self.scenario.software.as_ref().map_or(Launch::Eager, Software::launched);
         let evidence = Evidence { constants: &self.scenario.constants, gpu, launch };
         let path = &summary.critical_path_s;
         let host = path.get(cause::LAUNCH).copied().unwrap_or_default() / path.values().sum::<f64>();

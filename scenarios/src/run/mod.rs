@@ -18,6 +18,7 @@ mod one;
 mod outcomes;
 mod picture;
 mod plan;
+mod programmed;
 mod ranks;
 mod recorded;
 mod remedy;

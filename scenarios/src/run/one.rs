@@ -18,7 +18,7 @@ use super::measure::Measured;
 use super::outcomes::Outcomes;
 use super::tally::Tally;
 use super::words::Words;
-use super::{Refusal, failure, measure, notes, picture, remedy, replayed};
+use super::{Refusal, failure, measure, notes, picture, programmed, remedy, replayed};
 use crate::experiment::{Experiment, Point};
 use crate::plans::{self, Room};
 use crate::schema::{Fold, Scenario, Segments};
@@ -115,6 +115,9 @@ pub(super) enum Drawn {
 pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<RunSummary, String> {
     if let Some(trace) = scenario.model.trace() {
         return replayed::outcome(trace, drawn);
+    }
+    if scenario.model.program().is_some() {
+        return programmed::outcome(scenario, seed, drawn);
     }
     let (prepared, mut summary) = match prepare(scenario).and_then(|first| settled(first, scenario, seed)) {
         Ok(settled) => settled,

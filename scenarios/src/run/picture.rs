@@ -13,7 +13,7 @@ use workloads::plan::Built;
 
 use super::one::{self, Prepared, Simulation};
 use super::words::Words;
-use super::{Options, Refusal, in_parallel, replayed};
+use super::{Options, Refusal, in_parallel, programmed, replayed};
 use crate::experiment::{Experiment, Point};
 use crate::plans;
 use crate::schema::Scenario;
@@ -68,6 +68,10 @@ fn rebuilt(
     }
     if let Some(trace) = scenario.model.trace() {
         return replayed::draw(trace, run)
+            .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason });
+    }
+    if scenario.model.program().is_some() {
+        return programmed::draw(scenario, options.seed, run)
             .map_err(|reason| Refusal::Broken { variant: run.variant.clone(), reason });
     }
     let Ok(Prepared { built, .. }) = one::drawable(scenario, options.seed) else { return Ok(()) };

@@ -83,6 +83,7 @@ fn changes(scenario: &Scenario) -> Vec<Change> {
             changes.extend(smaller_micro_batch(scenario));
             changes.extend(sharing(scenario));
         }
+        Model::Program(_) => changes.extend(smaller_micro_batch(scenario)),
         // It has no memory that could be too small.
         Model::Trace(_) => return changes,
     }

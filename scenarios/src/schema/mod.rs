@@ -16,6 +16,7 @@ mod layers;
 mod memory;
 mod model;
 mod parallelism;
+mod programmed;
 mod run;
 pub(crate) mod shape;
 mod software;
@@ -34,8 +35,10 @@ pub use layers::LayerList;
 pub use memory::{BytesPerParameter, MemoryLimit, Pinned, WhenFull};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
 pub use parallelism::{Idle, OverlapGradientReduce, Parallelism};
+pub use programmed::{ProgramBase, Programmed};
 pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
+pub(crate) use software::FRAMEWORK;
 pub use software::{Attention, Gelu, LayersOf, Optimizer, Software};
 pub use storage::{DriveArray, Storage};
 pub(crate) use trace::Recorded;
@@ -54,6 +57,7 @@ pub use workloads::passes::realise::messages::SendMode;
 pub use workloads::passes::recompute::{Mode as RecomputeMode, Recompute};
 pub use workloads::placement::Placement;
 pub use workloads::plan::Launch;
+pub use workloads::program::execution::{Execution, Mode};
 pub use workloads::trace::{Loader, WhatIf};
 pub use workloads::transfer::Outside;
 
@@ -99,6 +103,18 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The same with the model of its program alone, trained as if there were no program.
+    pub(crate) fn without_program(&self) -> Self {
+        let model = match &self.model {
+            Model::Program(program) => match &program.base {
+                ProgramBase::Transformer(model) => Model::Transformer(model.clone()),
+                ProgramBase::Layers(model) => Model::Layers(model.clone()),
+            },
+            model => model.clone(),
+        };
+        Self { model, ..self.clone() }
+    }
+
     /// Stages of the pipeline; always there once the scenario has been checked.
     pub fn stages(&self) -> usize {
         match self.model.profile() {

@@ -1,10 +1,10 @@
 //! What is trained: a pipeline whose stage times are known from a profile, a transformer or a list of layers on
-//! a machine, or recorded steps.
+//! a machine, a program over one of those, or recorded steps.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Count, Duration, LayerList, PerStage, Trace, Transformer};
+use super::{Bytes, Count, Duration, LayerList, PerStage, ProgramBase, Programmed, Trace, Transformer};
 
 /// Pipeline stages; at most the 4,096 layers of the deepest model.
 pub type Stages = Count<1, 4096>;
@@ -19,6 +19,8 @@ pub enum Model {
     Transformer(Box<Transformer>),
     /// A list of layers; it needs a machine.
     Layers(Box<LayerList>),
+    /// A program over the operators of a transformer or of a list of layers; it needs a machine.
+    Program(Box<Programmed>),
     /// Recorded steps of a real program, replayed; it needs no machine and no training.
     Trace(Box<Trace>),
 }
@@ -30,6 +32,7 @@ impl Model {
             Self::ProfiledPipeline(_) => "model.profiled_pipeline",
             Self::Transformer(_) => "model.transformer",
             Self::Layers(_) => "model.layers",
+            Self::Program(_) => "model.program",
             Self::Trace(_) => "model.trace",
         }
     }
@@ -39,14 +42,33 @@ impl Model {
         if let Self::ProfiledPipeline(pipeline) = self { Some(pipeline) } else { None }
     }
 
-    /// The transformer, where it is one.
+    /// The transformer, where it is one or a program runs one.
     pub(crate) fn transformer(&self) -> Option<&Transformer> {
-        if let Self::Transformer(model) = self { Some(model) } else { None }
+        match self {
+            Self::Transformer(model) => Some(model),
+            Self::Program(program) => match &program.base {
+                ProgramBase::Transformer(model) => Some(model),
+                ProgramBase::Layers(_) => None,
+            },
+            _ => None,
+        }
     }
 
-    /// Access to the transformer, where it is one.
+    /// Access to the same.
     pub(crate) fn transformer_mut(&mut self) -> Option<&mut Transformer> {
-        if let Self::Transformer(model) = self { Some(model) } else { None }
+        match self {
+            Self::Transformer(model) => Some(model),
+            Self::Program(program) => match &mut program.base {
+                ProgramBase::Transformer(model) => Some(model),
+                ProgramBase::Layers(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The program, where it is one.
+    pub(crate) fn program(&self) -> Option<&Programmed> {
+        if let Self::Program(program) = self { Some(program) } else { None }
     }
 
     /// The trace, where it is one.
@@ -54,9 +76,16 @@ impl Model {
         if let Self::Trace(trace) = self { Some(trace) } else { None }
     }
 
-    /// The list of layers, where it is one.
+    /// The list of layers, where it is one or a program runs one.
     pub(crate) fn layers(&self) -> Option<&LayerList> {
-        if let Self::Layers(model) = self { Some(model) } else { None }
+        match self {
+            Self::Layers(model) => Some(model),
+            Self::Program(program) => match &program.base {
+                ProgramBase::Layers(model) => Some(model),
+                ProgramBase::Transformer(_) => None,
+            },
+            _ => None,
+        }
     }
 }
 

@@ -11,7 +11,9 @@ use super::{Count, Duration, Share};
 pub struct Run {
     /// Training steps that are simulated.
     pub steps: Steps,
-    /// Repetitions with different random numbers; without noise they would all be alike.
+    /// Iterations of a program; 200 if not given.
+    pub iterations: Option<Count<1, 100_000>>,
+    /// Repetitions with different random numbers; without noise, and branches that are drawn, they would all be alike.
     pub seeds: Count<1, 10_000>,
     /// Random variation of durations; none when absent.
     pub noise: Option<Noise>,
@@ -27,6 +29,7 @@ impl Default for Run {
     fn default() -> Self {
         Self {
             steps: Steps::default(),
+            iterations: None,
             seeds: Count::new(1).expect("within the limits"),
             noise: None,
             fold: Fold::default(),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AddedTo, Count, CrossEntropy, Duration, FusedSoftmax, Launch, Share};
+use super::{AddedTo, Count, CrossEntropy, Duration, Execution, FusedSoftmax, Launch, Mode, Share};
 
 /// Which kernels the training framework uses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,8 +43,16 @@ pub struct Software {
     pub fused_softmax: FusedSoftmax,
     /// Most keys that the kernel takes: 4096 in Megatron-LM, 2048 in older releases.
     pub fused_softmax_keys: Count<16, 1_048_576>,
-    /// How the host issues the work of the GPUs.
+    /// How the host issues the work of the GPUs; `execution` says it together with what is compiled.
     pub launch: Launch,
+    /// How a program is executed: `eager`, `cuda-graphs`, `static`, `lazy`, `compiled`, `compiled-graphs`, `co-execution`, or one of
+    /// them with its choices. Of a model without a program the modes that capture passes or compile layers.
+    pub execution: Option<Execution>,
+    /// Framework of a program, whose hosts it has: a name of `foretrain list frameworks`.
+    #[schemars(extend("examples" = ["pytorch-2"]))]
+    pub framework: Option<String>,
+    /// Launches of a program that a GPU may have waiting; a host that launches more stalls. 1,024 if not given.
+    pub launch_queue: Option<Count<1, 1_000_000>>,
     /// What the host spends on every operator beyond the catalogue's dispatch and launch: the layers of a framework.
     pub host_overhead: Duration,
 }
@@ -66,7 +74,38 @@ impl Default for Software {
             fused_softmax: FusedSoftmax::default(),
             fused_softmax_keys: Count::new(4_096).expect("within the limits"),
             launch: Launch::default(),
+            execution: None,
+            framework: None,
+            launch_queue: None,
             host_overhead: Duration::parse("0 us").expect("a duration"),
+        }
+    }
+}
+
+/// The framework of a program that names none.
+pub(crate) const FRAMEWORK: &str = "pytorch-2";
+
+impl Software {
+    /// How a program is executed.
+    pub(crate) fn mode(&self) -> Execution {
+        self.execution.unwrap_or_default()
+    }
+
+    /// How hosts issue operators of a model without a program.
+    pub(crate) fn launched(&self) -> Launch {
+        match self.execution.map(|execution| execution.mode) {
+            Some(Mode::CudaGraphs | Mode::CompiledGraphs) => Launch::Graph,
+            Some(_) => Launch::Eager,
+            None => self.launch,
+        }
+    }
+
+    /// Whether layers of a model without a program are compiled.
+    pub(crate) fn is_compiled(&self) -> bool {
+        match self.execution.map(|execution| execution.mode) {
+            Some(Mode::Compiled | Mode::CompiledGraphs) => true,
+            Some(_) => false,
+            None => self.compile,
         }
     }
 }

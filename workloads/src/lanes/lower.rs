@@ -254,14 +254,9 @@ impl<'a> Lowering<'a> {
             lane.add(self.ended[number]);
             lane.last(item.gap, cause::GAP);
         }
-        lane.end(name(stream));
+        lane.end(stream.label());
     }
 }
 
 /// State of a launch that has been made.
 const MADE: u8 = 1;
-
-fn name(stream: &DeviceStream) -> String {
-    let (device, id) = stream.id;
-    format!("gpu[{device}].stream[{id}]")
-}

@@ -33,6 +33,14 @@ pub struct Lanes {
     pub locks: u32,
 }
 
+impl Lanes {
+    /// Names of lanes: threads, then streams.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        let threads = self.threads.iter().map(|thread| format!("thread[{}]", thread.name));
+        threads.chain(self.streams.iter().map(DeviceStream::label))
+    }
+}
+
 /// A host thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thread {
@@ -129,6 +137,14 @@ pub struct DeviceStream {
     pub id: (i64, i64),
     /// Its activities, in order.
     pub items: Vec<DeviceItem>,
+}
+
+impl DeviceStream {
+    /// `gpu[0].stream[7]`.
+    pub fn label(&self) -> String {
+        let (device, stream) = self.id;
+        format!("gpu[{device}].stream[{stream}]")
+    }
 }
 
 /// An activity of a device.

@@ -31,7 +31,7 @@ impl Pass for Fusion {
 
     /// What is executed again is fused like what was executed first.
     fn follows(&self) -> &'static [&'static str] {
-        &["recompute"]
+        &["recompute", "no_sums"]
     }
 
     fn rewrite(&self, model: &mut Cut) {

@@ -11,6 +11,7 @@ use crate::order::PipelineSchedule;
 use super::bpipe::{self, Bpipe};
 use super::fusion::Fusion;
 use super::host_buffers::Buffering;
+use super::no_sums::NoSums;
 use super::offload::ActivationOffload;
 use super::realise::launches::Launches;
 use super::realise::messages::SendMode;
@@ -34,6 +35,8 @@ pub struct Pipelining {
     pub send: SendMode,
     /// Steps, at least 1, each with a flush: a stage begins a step after its own last operation of the step before.
     pub steps: u32,
+    /// Gradients are not added to sums: the first takes the place of one.
+    pub no_sums: bool,
     /// Passes over memory that follow each other are one kernel (`torch.compile`).
     pub compiled: bool,
     /// What is changed of what is executed, where and in which order.
@@ -44,7 +47,8 @@ impl Pipelining {
     /// One step of plain training: messages occupy nothing, nothing is compiled or changed.
     pub fn plain(schedule: PipelineSchedule, micro_batches: u32) -> Self {
         let techniques = Techniques::default();
-        Self { micro_batches, schedule, send: SendMode::Latency, steps: 1, compiled: false, techniques }
+        let (send, steps, no_sums, compiled) = (SendMode::Latency, 1, false, false);
+        Self { micro_batches, schedule, send, steps, no_sums, compiled, techniques }
     }
 }
 
@@ -79,6 +83,8 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
     let passes = [
         // Before anything that changes operators: what is executed again is what was executed.
         techniques.recompute.and_then(one),
+        // What is not executed is not merged.
+        pipelining.no_sums.then_some(NoSums).and_then(one),
         // A compiler sees what is executed again with the rest of the backward pass.
         pipelining.compiled.then_some(Fusion).and_then(one),
         // Who moves what is decided by one technique a storage; each refuses what another has decided.

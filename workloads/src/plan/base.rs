@@ -10,6 +10,7 @@ use crate::graph::{OpId, Phase};
 use crate::hardware::Hardware;
 use crate::model::laid::{Laid, Part};
 use crate::model::transformer::Work;
+use crate::passes::no_sums::is_sum;
 use crate::program::base::{Base, BlockOperators, Operator, Operators, Way};
 use crate::program::statement::{Fragment, Program};
 
@@ -17,34 +18,39 @@ use super::deployed::{Deployed, Works};
 use super::launch::class;
 use super::{LayeredPlan, PlanError, TransformerPlan, layered, transformer};
 
-/// Operators of a program over a list of layers on one GPU.
+/// Operators of a program over a list of layers on one GPU; `sums`: a compiler finds gradients added
+/// to what is there.
 ///
 /// # Errors
 /// As [`build_layered_on`](super::build_layered_on).
 pub fn layered_base(
     plan: &LayeredPlan,
     program: Program<'_>,
+    sums: bool,
     hardware: &Hardware<'_>,
 ) -> Result<Base, PlanError> {
     let mut plan = plan.clone();
     base(program, hardware, |compiled, beside| {
-        plan.deployment.pipelining.compiled = compiled;
+        let pipelining = &mut plan.deployment.pipelining;
+        (pipelining.no_sums, pipelining.compiled) = (compiled && !sums, compiled);
         Priced::of(&layered::deployed(&plan, hardware)?, beside, hardware)
     })
 }
 
-/// Operators of a program over a transformer on one GPU.
+/// The same over a transformer.
 ///
 /// # Errors
 /// As [`build_on`](super::build_on).
 pub fn transformer_base(
     plan: &TransformerPlan,
     program: Program<'_>,
+    sums: bool,
     hardware: &Hardware<'_>,
 ) -> Result<Base, PlanError> {
     let mut plan = plan.clone();
     base(program, hardware, |compiled, beside| {
-        plan.deployment.pipelining.compiled = compiled;
+        let pipelining = &mut plan.deployment.pipelining;
+        (pipelining.no_sums, pipelining.compiled) = (compiled && !sums, compiled);
         Priced::of(&transformer::deployed(&plan, hardware)?, beside, hardware)
     })
 }
@@ -122,20 +128,13 @@ impl Priced {
         let known = laid.graph.operators().iter().chain(beside).zip(&costs.operators);
         let known: Vec<Operator> =
             known.map(|(operator, cost)| priced(operator, cost, &costs, gap)).collect();
-        let operator = |&id: &OpId| known[laid.graph.get(id).operator.0 as usize].clone();
-        let [forward, backward, update] =
-            [Phase::Forward, Phase::Backward, Phase::Update].map(|phase| laid.graph.visit(0, 0, phase));
-        let of = |visit: &[OpId], range: &Range<u32>| {
-            let range = visit.get(range.start as usize..range.end as usize);
-            range.unwrap_or_default().iter().map(operator).collect::<Vec<_>>()
-        };
-        let block = |part: &Part| BlockOperators {
-            forward: of(forward, &part.forward),
-            backward: of(backward, &part.backward),
-        };
+        let operator = |id: OpId| known[laid.graph.get(id).operator.0 as usize].clone();
+        let [backward, update] = [Phase::Backward, Phase::Update].map(|phase| laid.graph.visit(0, 0, phase));
+        let of = |range: &Range<u32>| range.clone().map(|id| operator(OpId(id))).collect::<Vec<_>>();
+        let block = |part: &Part| BlockOperators { forward: of(&part.forward), backward: of(&part.backward) };
         let operators = Operators {
             blocks: laid.parts.iter().map(block).collect(),
-            update: update.iter().map(operator).collect(),
+            update: update.iter().copied().map(operator).collect(),
             fragments: Vec::new(),
         };
         Ok(Self {
@@ -168,19 +167,12 @@ fn priced(operator: &operator::Operator, cost: &OpCost, costs: &CostBook, gap: T
         start,
         work,
         members: operator.members,
-        adds: sums(operator) || (operator.phase == Phase::Update && clears),
+        adds: is_sum(operator) || (operator.phase == Phase::Update && clears),
     }
 }
 
 /// Tensors of parameters: each has its gradient added to a sum.
 fn tensors(laid: &Laid, backward: &[OpId]) -> u64 {
-    let sums = backward.iter().map(|&id| laid.graph.operator(id)).filter(|op| sums(op));
+    let sums = backward.iter().map(|&id| laid.graph.operator(id)).filter(|op| is_sum(op));
     sums.map(|op| u64::from(op.members)).sum()
-}
-
-/// Whether an operator adds a gradient to a sum, and writes nothing of its own.
-fn sums(operator: &operator::Operator) -> bool {
-    operator.phase == Phase::BackwardWeight
-        && operator.writes.is_empty()
-        && matches!(operator.work, Work::Stream(_))
 }

@@ -49,6 +49,7 @@ impl Deployment {
                 schedule: PipelineSchedule::OneFOneB,
                 send: SendMode::Eager,
                 steps: 1,
+                no_sums: false,
                 compiled: false,
                 techniques: Techniques::default(),
             },

@@ -160,6 +160,15 @@ impl Execution {
     }
 }
 
+impl Execution {
+    /// Whether a plan without a program can be executed so: its passes are captured as they are, or
+    /// its layers compiled.
+    pub fn suits_a_plan(self) -> bool {
+        let modes = [Mode::Eager, Mode::CudaGraphs, Mode::Compiled, Mode::CompiledGraphs];
+        modes.into_iter().any(|mode| self == Self::of(mode))
+    }
+}
+
 impl Default for Execution {
     fn default() -> Self {
         Self::of(Mode::Eager)

@@ -8,7 +8,7 @@ use sim_core::time::Time;
 use super::base::{Base, Operator, Operators, Way};
 use super::execution::{Execution, Kernels, LaunchedBy};
 use super::path::Region;
-use super::statement::Loader;
+use super::statement::BatchLoader;
 use crate::lanes::{
     ActivityKind, ActivityRef, DeviceItem, DeviceStream, HostItem, HostTime, Lanes, NameId, SectionRef,
     Thread, Why,
@@ -20,7 +20,7 @@ pub struct Costs<'a> {
     /// Operators.
     pub base: &'a Base,
     /// Where batches come from.
-    pub loader: Option<&'a Loader>,
+    pub loader: Option<&'a BatchLoader>,
     /// The framework.
     pub framework: &'a Framework,
     /// The host.

@@ -8,7 +8,7 @@ use super::issuer::{Costs, Issuer};
 use super::modes::{Ran, Running};
 use super::path::{Path, STEPS_MAX, draw};
 use super::statement::{Program, Statement};
-use crate::lanes::{LaneUse, Lanes, LanesError, Simulation};
+use crate::lanes::{self, LaneUse, Lanes, LanesError, Simulation};
 
 /// How a program is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,10 @@ pub struct Executed {
     pub critical: Vec<(String, Time)>,
     /// Time of threads and streams by cause.
     pub lanes: Vec<LaneUse>,
+    /// Begin and end of an iteration to look at, the last but one.
+    pub shown: [Time; 2],
+    /// Activities of the engine.
+    pub activities: u64,
 }
 
 /// An iteration.
@@ -80,53 +84,85 @@ const SETTLED: u32 = 48;
 /// # Errors
 /// See [`SessionError`].
 pub fn execute(program: Program<'_>, costs: Costs<'_>, session: &Session) -> Result<Executed, SessionError> {
-    let count = match period(program.iteration) {
-        Some(period) => session.iterations.min(SETTLED.checked_next_multiple_of(period).unwrap_or(u32::MAX)),
-        None => session.iterations,
-    };
-    let (lanes, ran) = written(program, costs, session, count)?;
-    let half = count / 2;
-    let run = Simulation::new(&lanes, session.queue, Some(half)).run()?;
-    let times = run.marks.windows(2).map(|pair| pair[1] - pair[0]);
-    let iterations: Vec<Iteration> =
-        ran.into_iter().zip(times).map(|(ran, time)| Iteration { ran, time }).collect();
-    let sum = |iterations: &[Iteration]| iterations.iter().map(|it| it.time.0).sum::<u64>();
-    let settled = &iterations[(half as usize).min(iterations.len())..];
-    let step = sum(settled) / (settled.len() as u64).max(1);
-    let all = sum(&iterations) + step * u64::from(session.iterations - count);
-    Ok(Executed {
-        step: Time(step),
-        mean: Time(all / u64::from(session.iterations.max(1))),
-        asked: session.iterations,
-        critical: run.critical,
-        lanes: run.lanes,
-        iterations,
-    })
+    let written = Written::of(program, costs, session)?;
+    Ok(written.executed(written.simulation().run()?))
 }
 
-/// The lanes of iterations, and how each ran.
-fn written(
-    program: Program<'_>,
-    costs: Costs<'_>,
-    session: &Session,
-    count: u32,
-) -> Result<(Lanes, Vec<Ran>), SessionError> {
-    let mut issuer = Issuer::new(costs, session.execution);
-    let mut running = Running::of(&mut issuer);
-    let mut ran = Vec::new();
-    let blocks = costs.base.library.blocks.len() as u32;
-    for iteration in 0..count {
-        let path: Option<Path> = draw(program, blocks, session.seed, iteration);
-        let path = path.ok_or(SessionError::TooLong { iteration })?;
+/// The lanes of a program's iterations.
+#[derive(Clone, Debug)]
+pub struct Written {
+    lanes: Lanes,
+    ran: Vec<Ran>,
+    session: Session,
+}
+
+impl Written {
+    /// Draws and writes iterations.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub fn of(program: Program<'_>, costs: Costs<'_>, session: &Session) -> Result<Self, SessionError> {
+        let count = match period(program.iteration) {
+            Some(period) => {
+                session.iterations.min(SETTLED.checked_next_multiple_of(period).unwrap_or(u32::MAX))
+            }
+            None => session.iterations,
+        };
+        let mut issuer = Issuer::new(costs, session.execution);
+        let mut running = Running::of(&mut issuer);
+        let mut ran = Vec::new();
+        let blocks = costs.base.library.blocks.len() as u32;
+        for iteration in 0..count {
+            let path: Option<Path> = draw(program, blocks, session.seed, iteration);
+            let path = path.ok_or(SessionError::TooLong { iteration })?;
+            issuer.mark();
+            ran.push(running.iteration(&mut issuer, &path));
+            if issuer.written() > ITEMS_MAX {
+                return Err(SessionError::TooMany { iterations: session.iterations });
+            }
+        }
+        issuer.drain();
         issuer.mark();
-        ran.push(running.iteration(&mut issuer, &path));
-        if issuer.written() > ITEMS_MAX {
-            return Err(SessionError::TooMany { iterations: session.iterations });
+        Ok(Self { lanes: issuer.lanes(), ran, session: *session })
+    }
+
+    /// Its lanes, ready to be run.
+    pub fn simulation(&self) -> Simulation<'_> {
+        Simulation::new(&self.lanes, self.session.queue, Some(self.half()))
+    }
+
+    /// Names of its lanes.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.lanes.names()
+    }
+
+    fn half(&self) -> u32 {
+        self.ran.len() as u32 / 2
+    }
+
+    /// What a run of them says of the program.
+    pub fn executed(&self, run: lanes::Ran) -> Executed {
+        let times = run.marks.windows(2).map(|pair| pair[1] - pair[0]);
+        let iterations = self.ran.iter().zip(times).map(|(&ran, time)| Iteration { ran, time });
+        let iterations: Vec<Iteration> = iterations.collect();
+        let sum = |iterations: &[Iteration]| iterations.iter().map(|it| it.time.0).sum::<u64>();
+        let settled = &iterations[(self.half() as usize).min(iterations.len())..];
+        let step = sum(settled) / (settled.len() as u64).max(1);
+        let asked = self.session.iterations;
+        let all = sum(&iterations) + step * u64::from(asked).saturating_sub(iterations.len() as u64);
+        // The last one ends when the device has done everything.
+        let shown = iterations.len().saturating_sub(2);
+        Executed {
+            step: Time(step),
+            mean: Time(all / u64::from(asked.max(1))),
+            asked,
+            shown: [shown, shown + 1].map(|mark| run.marks.get(mark).copied().unwrap_or_default()),
+            critical: run.critical,
+            lanes: run.lanes,
+            activities: run.activities,
+            iterations,
         }
     }
-    issuer.drain();
-    issuer.mark();
-    Ok((issuer.lanes(), ran))
 }
 
 /// Iterations after which paths repeat; `None` where something is drawn.

@@ -18,7 +18,7 @@ pub struct Program<'a> {
     /// Operators that `run` may name beside those of the model.
     pub fragments: &'a IndexMap<String, Fragment>,
     /// Where batches come from; if not given they are in the memory of the GPU.
-    pub loader: Option<&'a Loader>,
+    pub loader: Option<&'a BatchLoader>,
     /// Statements of each iteration, in order.
     pub iteration: &'a [Statement],
 }
@@ -39,7 +39,7 @@ pub struct Fragment {
 /// A loader of batches.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Loader {
+pub struct BatchLoader {
     /// Time of a processor to make a batch.
     #[schemars(extend("examples" = ["60 ms"]))]
     pub time: Duration,

@@ -171,7 +171,7 @@ impl Check<'_> {
     /// The number of copies, where the file has a say in it.
     fn add_copies(&self, about: &mut Vec<(&str, String)>, batches: Batches) {
         if let Batches::Copies(copies) = batches
-            && self.tree.at(&super::paths::keys(DATA)).is_some()
+            && self.tree.at(&self.keys(DATA)).is_some()
         {
             about.push((DATA, format!("{copies} copies")));
         }

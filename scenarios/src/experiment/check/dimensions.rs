@@ -48,7 +48,7 @@ impl Check<'_> {
     }
 
     fn config(&mut self, path: &str) -> Option<Transformer> {
-        let node = self.tree.at(&super::paths::keys(CONFIG))?;
+        let node = self.tree.at(&self.keys(CONFIG))?;
         match self.named.configs.get(node.mark, path) {
             Ok(model) => Some(model.clone()),
             Err(reason) => {

@@ -113,7 +113,7 @@ impl Check<'_> {
             Err(Misfit { path, problem }) => {
                 let mut here = format!("{MODEL}.{}", path.join("."));
                 // A layer with options is found by its name.
-                let layer = self.tree.at(&super::paths::keys(&here)).map(|node| &node.value);
+                let layer = self.tree.at(&self.keys(&here)).map(|node| &node.value);
                 if let Some(Value::Map(map)) = layer
                     && let Some((name, _)) = map.first()
                 {

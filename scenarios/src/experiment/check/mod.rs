@@ -9,6 +9,7 @@ mod layered;
 mod machine;
 mod on_machine;
 mod profiled;
+mod programmed;
 mod recompute;
 mod sharding;
 mod storage;
@@ -50,13 +51,18 @@ pub(super) fn check(
     named: &Named,
 ) -> (Derived, Vec<Finding>) {
     let (derived, findings) = Default::default();
-    let mut check = Check { tree, examples, named, derived, findings };
+    let of_program = matches!(scenario.model, Model::Program(_));
+    let mut check = Check { tree, examples, named, of_program, derived, findings };
     check.calibrated(scenario);
     match scenario.model {
         Model::ProfiledPipeline(_) => check.profiled(scenario),
         Model::Transformer(_) => check.transformer(scenario),
         Model::Layers(_) => check.layered(scenario),
+        Model::Program(_) => check.programmed(scenario),
         Model::Trace(_) => check.trace(scenario),
+    }
+    if !matches!(scenario.model, Model::Program(_) | Model::Trace(_)) {
+        check.without_program(scenario);
     }
     check.techniques(scenario);
     check.noise(scenario);
@@ -70,11 +76,22 @@ struct Check<'a> {
     tree: &'a Node,
     examples: &'a [Path],
     named: &'a Named,
+    /// The model is that of a program.
+    of_program: bool,
     derived: Derived,
     findings: Vec<Finding>,
 }
 
 impl Check<'_> {
+    /// The keys of a setting. Those of the model of a program stand below it.
+    fn keys<'p>(&self, path: &'p str) -> Vec<&'p str> {
+        let mut keys = paths::keys(path);
+        if self.of_program && matches!(keys[..], ["model", "transformer" | "layers", ..]) {
+            keys.splice(1..1, ["program", "base"]);
+        }
+        keys
+    }
+
     /// Reports a model that is told in part.
     fn incomplete(&mut self, path: &str, missing: &str) {
         let help = "add them, or a `preset`: `foretrain list models` has the names";
@@ -98,14 +115,14 @@ impl Check<'_> {
     /// Reports a problem about settings, each with what is to be seen there; the first is the place to look at.
     fn report(&mut self, about: &[(&str, String)], message: impl Into<String>, help: impl Into<String>) {
         let involved = |path: &str| {
-            let keys = paths::keys(path);
+            let keys = self.keys(path);
             self.examples.iter().any(|example| example.iter().zip(&keys).all(|(a, b)| a == b))
         };
         if about.iter().any(|(path, _)| involved(path)) {
             return;
         }
         let nodes: Vec<(&Node, &String)> =
-            about.iter().map(|(path, label)| (self.tree.nearest(&paths::keys(path)), label)).collect();
+            about.iter().map(|(path, label)| (self.tree.nearest(&self.keys(path)), label)).collect();
         let mut problem = Problem::new(nodes[0].0.mark, message).label(nodes[0].1).help(help);
         for (node, label) in &nodes[1..] {
             problem = problem.note(node.mark, *label);
@@ -122,7 +139,7 @@ impl Check<'_> {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
-        let written = parts.iter().filter(|part| self.tree.at(&paths::keys(part)).is_some());
+        let written = parts.iter().filter(|part| self.tree.at(&self.keys(part)).is_some());
         let about: Vec<(&str, String)> =
             [path].into_iter().chain(written.copied()).map(|path| (path, String::new())).collect();
         self.report(&about, message, help);
@@ -131,7 +148,7 @@ impl Check<'_> {
     /// Reports settings, each with a remedy, that mean nothing for `model`.
     fn foreign(&mut self, settings: &[(&str, &str)], model: &str) {
         for (path, remedy) in settings {
-            if self.tree.at(&paths::keys(path)).is_some() {
+            if self.tree.at(&self.keys(path)).is_some() {
                 let message = format!("`{path}` has no meaning for {model}");
                 self.report(&[(path, String::new())], message, *remedy);
             }
@@ -140,7 +157,7 @@ impl Check<'_> {
 
     /// Reports what a plan has to say about settings; those that are written show their part in it.
     fn diagnostic(&mut self, Diagnostic { path, note, message, remedy, involved }: Diagnostic) {
-        let written = involved.into_iter().filter(|(path, _)| self.tree.at(&paths::keys(path)).is_some());
+        let written = involved.into_iter().filter(|(path, _)| self.tree.at(&self.keys(path)).is_some());
         let about: Vec<_> = [(path, note)].into_iter().chain(written).collect();
         self.report(&about, message, remedy);
     }
@@ -165,8 +182,8 @@ impl Check<'_> {
                 Model::ProfiledPipeline(_) => ModelKind::Profile,
                 Model::Transformer(_) => ModelKind::Transformer,
                 Model::Layers(_) => ModelKind::Layers,
-                // It takes no technique, which has been said.
-                Model::Trace(_) => return,
+                // They take no technique, which has been said.
+                Model::Program(_) | Model::Trace(_) => return,
             },
             schedule: scenario.parallelism.schedule,
             stages: scenario.stages() as u32,

@@ -78,7 +78,7 @@ impl Check<'_> {
         let dimension = format!("model.transformer.{}", invalid.path);
         let (path, parts) = match known {
             Some((_, path, parts)) => (*path, *parts),
-            None if Shape::scenario().at(&super::paths::keys(&dimension)).is_some() => (&*dimension, &[][..]),
+            None if Shape::scenario().at(&self.keys(&dimension)).is_some() => (&*dimension, &[][..]),
             None => ("model.transformer", &[][..]),
         };
         let parts: Vec<&str> = parts.iter().copied().chain(["model.transformer.preset"]).collect();

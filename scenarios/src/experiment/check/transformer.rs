@@ -123,7 +123,7 @@ impl Check<'_> {
     /// Reports a number of ranks that the machine is not made for.
     fn misplaced(&mut self, gpus: u64, message: String, help: &str) {
         let sizes = ["parallelism.tensor", "parallelism.pipeline", "parallelism.context", "parallelism.data"];
-        let written = sizes.iter().filter(|path| self.tree.at(&super::paths::keys(path)).is_some());
+        let written = sizes.iter().filter(|path| self.tree.at(&self.keys(path)).is_some());
         let mut about: Vec<(&str, String)> = written.map(|path| (*path, String::new())).collect();
         about.push(("machine", format!("{gpus} GPUs")));
         self.report(&about, message, help);

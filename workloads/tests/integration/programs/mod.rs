@@ -12,7 +12,7 @@ use workloads::program::base::{Base, BlockOperators, Operator, Operators, Way};
 use workloads::program::execution::Execution;
 use workloads::program::issuer::Costs;
 use workloads::program::run::{Executed, Session, execute};
-use workloads::program::statement::{Fragment, Loader, Program, Statement};
+use workloads::program::statement::{BatchLoader, Fragment, Program, Statement};
 
 /// A host whose constants are easy to add up (us): interpreter 1, dispatch 2, launch 1, gaps 0.
 const HOST: &str = "
@@ -50,7 +50,7 @@ struct Case {
     host: HostCosts,
     framework: Framework,
     fragments: IndexMap<String, Fragment>,
-    loader: Option<Loader>,
+    loader: Option<BatchLoader>,
     iteration: Vec<Statement>,
 }
 
