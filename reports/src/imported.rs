@@ -94,6 +94,7 @@ pub fn write(out: &mut impl Write, imported: &Imported, style: Style) -> io::Res
     if let Some(truncated) = &imported.truncated {
         writeln!(out, "warning: the file breaks off: {}", clean(truncated))?;
     }
+    writeln!(out)?;
     table(out, &imported.steps, imported.forecast.as_ref())?;
     path(out, imported, style)
 }
@@ -134,7 +135,7 @@ pub(crate) fn table(out: &mut impl Write, steps: &[StepTime], forecast: Option<&
         cells
     };
     let rows = steps.iter().enumerate().map(row).take(ROWS_MAX).collect();
-    writeln!(out, "\n{}", grid(numeric(&titles), rows))?;
+    writeln!(out, "{}", grid(numeric(&titles), rows))?;
     forecast.map_or(Ok(()), |forecast| writeln!(out, "{}", forecast.words()))
 }
 

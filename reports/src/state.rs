@@ -90,8 +90,8 @@ pub const ALL: [&str; 26] = [
 ];
 
 /// Words of time that a lane of a replayed trace works in.
-const REPLAYED_WORK: [&str; 10] =
-    [KERNELS, COPIES, COLLECTIVES, GAPS, SKEW, PYTHON, DISPATCH, RUNTIME_CALLS, LOADER, BUILDING];
+const REPLAYED_WORK: [&str; 9] =
+    [KERNELS, COPIES, COLLECTIVES, GAPS, PYTHON, DISPATCH, RUNTIME_CALLS, LOADER, BUILDING];
 
 /// True if a lane of a replayed trace works in this state, and does not wait for another lane.
 pub(crate) fn is_work(state: &str) -> bool {

@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 24] = [
+const LIBRARY: [(&str, &str); 26] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-fused-softmax", include_str!("../library/bpipe-fused-softmax.yaml")),
@@ -26,6 +26,8 @@ const LIBRARY: [(&str, &str); 24] = [
     ("ssdtrain-adaptive-keep", include_str!("../library/ssdtrain-adaptive-keep.yaml")),
     ("offload-rok", include_str!("../library/offload-rok.yaml")),
     ("ssd-endurance", include_str!("../library/ssd-endurance.yaml")),
+    ("replay-resnet50-v100", include_str!("../library/replay-resnet50-v100.yaml")),
+    ("replay-dlrm-a100", include_str!("../library/replay-dlrm-a100.yaml")),
 ];
 
 /// Name and bytes of each trace that scenarios of the library replay; where they are from is said beside them.

@@ -93,8 +93,14 @@ pub(super) fn causes(page: &Page<'_>) -> Result<Markup, PlotError> {
         .iter()
         .map(|run| breakdown(&run.variant, &run.time_breakdown_s, || verdict(run)))
         .collect();
-    let question = format!("What do the ranks spend a step on{}?", page.place);
-    let aid = "Mean over ranks of what each did at every moment; the parts add up to the step.";
+    let (whose, aid) = match shown.replay {
+        Some(_) => ("does the busiest stream", "Mean over the measured steps; the parts add up to the step."),
+        None => (
+            "do the ranks",
+            "Mean over ranks of what each did at every moment; the parts add up to the step.",
+        ),
+    };
+    let question = format!("What {whose} spend a step on{}?", page.place);
     let variants = figure(&question, aid, &states_of(&page.focus), &rows::draw(&question, &by_variant)?);
     Ok(html! {
         section {
@@ -204,9 +210,10 @@ pub(super) fn one_step(page: &Page<'_>) -> Result<Markup, PlotError> {
     let names = kinds_by_colour(&state::sorted(legend(words.into_iter(), of_state), |(name, _)| *name));
     let states: Vec<_> = names.iter().map(|(name, colour)| (name.as_str(), *colour)).collect();
     let question = format!("What does one step look like{place}?");
+    let row = if runs.iter().any(|run| run.replay.is_some()) { "lane" } else { "rank" };
     let some = if thinned { " Some of the ranks are shown." } else { "" };
     let aid = format!(
-        "One row a rank, time from left to right, all runs to the same scale; point at a box to see what it is. What is empty is idle.{some}"
+        "One row a {row}, time from left to right, all runs to the same scale; point at a box to see what it is. What is empty is idle.{some}"
     );
     Ok(html! {
         section {

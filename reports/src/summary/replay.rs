@@ -18,7 +18,10 @@ pub struct ReplayedTrace {
     /// Changes of the recording (`host=50 %`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub what_if: Vec<String>,
-    /// Mean of the recorded steps.
+    /// Steps before the measured ones, of which step time, breakdown and critical path are: the first of
+    /// several finds an empty device.
+    pub warm_up: u64,
+    /// Mean of the measured steps as they were recorded.
     pub recorded_step_s: f64,
     /// Steps, in order.
     pub steps: Vec<StepTime>,
@@ -52,7 +55,8 @@ impl ReplayedTrace {
             false => format!(" on {}", self.devices.join(", ")),
         };
         let rank = self.rank.map_or_else(String::new, |[rank, ranks]| format!(", rank {rank} of {ranks}"));
-        format!("{steps} of {}{on}{rank}", self.file)
+        let warm_up = if self.warm_up > 0 { ", the first as warm-up" } else { "" };
+        format!("{steps} of {}{on}{rank}{warm_up}", self.file)
     }
 
     /// The changes in a table.

@@ -45,7 +45,7 @@ pub(super) fn replays(
     section(out, style, "found in the trace", &["", ">count"], found)?;
     let heading = format!("lanes in a step of {}", comparison.naming.run(shown));
     let lanes = replay.lanes.iter().map(lane).collect();
-    section(out, style, &heading, &["lane", ">works", "of the step", "most", "then", "then"], lanes)
+    section(out, style, &heading, &["lane", ">works", ">of the step", "most", "then", "then"], lanes)
 }
 
 /// A lane, and what it spends most of the step on.

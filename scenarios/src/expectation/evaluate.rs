@@ -310,7 +310,9 @@ impl<'a> Scope<'a> {
 
 /// Samples per second where samples are known, micro-batches per second elsewhere.
 fn throughput(run: &RunSummary) -> f64 {
-    Metric::SamplesPerS.of(run).or_else(|| Metric::MicroBatchesPerS.of(run)).unwrap_or(0.0)
+    let of_work = Metric::SamplesPerS.of(run).or_else(|| Metric::MicroBatchesPerS.of(run));
+    // Of a trace it is not known how many samples a step has.
+    of_work.or_else(|| run.step_time().map(f64::recip)).unwrap_or(0.0)
 }
 
 /// A value of `metric` in words, with as many decimals as a published one has.

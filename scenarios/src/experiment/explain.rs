@@ -4,6 +4,7 @@ use serde_json::Value as Json;
 
 use super::Resolved;
 use super::calibrations::CALIBRATION;
+use super::check::trace::meaningless;
 use super::files;
 use crate::text::node::{Layer, Node, Value};
 use crate::text::source::Sources;
@@ -20,6 +21,11 @@ pub(super) fn explain(
     place: Option<&dyn Fn(&str) -> String>,
 ) -> String {
     let mut settings = reports::json::value(&resolved.scenario).unwrap_or_default();
+    for path in meaningless(&resolved.scenario) {
+        let (above, key) = path.rsplit_once('.').unwrap_or(("", path));
+        let place = if above.is_empty() { Some(&mut settings) } else { settings.get_mut(above) };
+        place.and_then(Json::as_object_mut).map(|map| map.shift_remove(key));
+    }
     let listed = resolved.tree.at(&[CALIBRATION]).map(|node| &node.value);
     if let (Some(place), Some(Value::List(items))) = (place, listed) {
         let found = |node: &Node| {

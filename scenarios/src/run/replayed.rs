@@ -18,7 +18,8 @@ use super::picture::draw_span;
 use crate::schema::Trace;
 
 /// Causes of time in which a lane waits.
-const WAITS: [&str; 5] = [cause::DEVICE, cause::THREAD, cause::QUEUE, cause::LAUNCH, cause::STREAM];
+const WAITS: [&str; 6] =
+    [cause::DEVICE, cause::THREAD, cause::QUEUE, cause::LAUNCH, cause::STREAM, cause::SKEW];
 /// Causes of time in which a stream of a device works.
 const DEVICE_WORK: [&str; 3] = [cause::KERNEL, cause::COLLECTIVE, cause::COPY];
 
@@ -28,7 +29,8 @@ const DEVICE_WORK: [&str; 3] = [cause::KERNEL, cause::COLLECTIVE, cause::COPY];
 /// A mistake in foretrain, in words.
 pub(super) fn outcome(trace: &Trace, drawn: Drawn) -> Result<RunSummary, String> {
     let traced = changed(trace)?;
-    let replay = simulation(&traced, trace.launch_queue.get());
+    let first = warm_up(&traced);
+    let replay = simulation(&traced, trace.launch_queue.get(), first as u32);
     let replayed = match replay.run() {
         Ok(ran) => Replayed::of(&traced, ran),
         Err(error @ LanesError::Deadlock(_)) => {
@@ -38,7 +40,8 @@ pub(super) fn outcome(trace: &Trace, drawn: Drawn) -> Result<RunSummary, String>
         }
         Err(broken) => return Err(broken.to_string()),
     };
-    let mut summary = described(trace, &traced, &replayed, &lanes(&replay, &replayed)?);
+    let lanes = lanes(&replay, &replayed, window(&replayed, first))?;
+    let mut summary = described(trace, &traced, &replayed, &lanes);
     if drawn == Drawn::Yes {
         timeline(&replay, &replayed, &traced, &mut summary)?;
     }
@@ -51,12 +54,18 @@ pub(super) fn outcome(trace: &Trace, drawn: Drawn) -> Result<RunSummary, String>
 /// A mistake in foretrain, in words.
 pub(super) fn draw(trace: &Trace, run: &mut RunSummary) -> Result<(), String> {
     let traced = changed(trace)?;
-    let replay = simulation(&traced, trace.launch_queue.get());
+    let replay = simulation(&traced, trace.launch_queue.get(), 0);
     match replay.run() {
         Ok(ran) => timeline(&replay, &Replayed::of(&traced, ran), &traced, run),
         Err(LanesError::Deadlock(_)) => Ok(()),
         Err(broken) => Err(broken.to_string()),
     }
+}
+
+/// Steps before the measured ones: the first of several finds an empty device, and the thread that begins steps
+/// may be ahead of the device from then on.
+fn warm_up(traced: &Traced) -> usize {
+    usize::from(traced.recorded_steps.len() > 1)
 }
 
 /// The recording with its changes.
@@ -85,8 +94,7 @@ impl Lane {
 }
 
 /// Lanes as they spend the steps; one that has ended idles.
-fn lanes(replay: &Simulation<'_>, replayed: &Replayed) -> Result<Vec<Lane>, String> {
-    let window = window(replayed);
+fn lanes(replay: &Simulation<'_>, replayed: &Replayed, window: [Time; 2]) -> Result<Vec<Lane>, String> {
     let names = replayed.lanes.iter().map(|lane| lane.name.clone());
     let mut lanes: Vec<Lane> = names.map(|name| Lane { name, spent: BTreeMap::new() }).collect();
     replay
@@ -104,13 +112,14 @@ fn lanes(replay: &Simulation<'_>, replayed: &Replayed) -> Result<Vec<Lane>, Stri
     Ok(lanes)
 }
 
-/// From the begin of the first step to the end of the last.
-fn window(replayed: &Replayed) -> [Time; 2] {
-    [replayed.marks.first(), replayed.marks.last()].map(|mark| mark.copied().unwrap_or_default())
+/// From the begin of step number `first` to the end of the last.
+fn window(replayed: &Replayed, first: usize) -> [Time; 2] {
+    [replayed.marks.get(first), replayed.marks.last()].map(|mark| mark.copied().unwrap_or_default())
 }
 
 fn described(trace: &Trace, traced: &Traced, replayed: &Replayed, lanes: &[Lane]) -> RunSummary {
-    let count = replayed.steps.len().max(1) as f64;
+    let warm_up = warm_up(traced);
+    let count = replayed.steps.len().saturating_sub(warm_up).max(1) as f64;
     let per_step = |lane: &Lane| -> IndexMap<String, f64> {
         let in_order = cause::ALL.iter().chain([&state::IDLE]);
         let spent = in_order.filter_map(|word| Some(((*word).to_owned(), lane.spent.get(word)?)));
@@ -124,6 +133,7 @@ fn described(trace: &Trace, traced: &Traced, replayed: &Replayed, lanes: &[Lane]
         .iter()
         .map(|step| StepTime { recorded_s: step.recorded.as_secs(), replayed_s: step.replayed.as_secs() })
         .collect();
+    let step_time_s = steps.iter().skip(warm_up).map(|step| step.replayed_s).sum::<f64>() / count;
     let what_if = trace.what_if.words();
     let critical =
         replayed.critical.iter().map(|(cause, time)| (cause.clone(), time.as_secs() / count)).collect();
@@ -131,7 +141,8 @@ fn described(trace: &Trace, traced: &Traced, replayed: &Replayed, lanes: &[Lane]
         file: trace.file.clone(),
         devices: traced.device_names(),
         rank: traced.rank.map(|(rank, ranks)| [rank, ranks]),
-        recorded_step_s: steps.iter().map(|step| step.recorded_s).sum::<f64>() / count,
+        warm_up: warm_up as u64,
+        recorded_step_s: steps.iter().skip(warm_up).map(|step| step.recorded_s).sum::<f64>() / count,
         forecast: Forecast::of(&steps).filter(|_| what_if.is_empty()),
         what_if,
         steps,
@@ -147,7 +158,7 @@ fn described(trace: &Trace, traced: &Traced, replayed: &Replayed, lanes: &[Lane]
     };
     RunSummary {
         fits: true,
-        step_time_s: Some(replayed.mean_s()),
+        step_time_s: Some(step_time_s),
         time_breakdown_s: busiest.map(per_step).unwrap_or_default(),
         critical_path_s: critical,
         activities: Some(replayed.activities),

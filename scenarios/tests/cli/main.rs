@@ -13,5 +13,6 @@ mod mistakes;
 mod output;
 mod running;
 mod support;
+mod traces;
 mod validating;
 mod workloads;

@@ -34,12 +34,13 @@ pub struct Step {
 /// # Errors
 /// See [`LanesError`].
 pub fn replay(traced: &Traced, queue: u64) -> Result<Replayed, LanesError> {
-    Ok(Replayed::of(traced, simulation(traced, queue).run()?))
+    Ok(Replayed::of(traced, simulation(traced, queue, 0).run()?))
 }
 
-/// The lanes of a trace, ready to be replayed.
-pub fn simulation(traced: &Traced, queue: u64) -> Simulation<'_> {
-    let path_from = (!traced.recorded_steps.is_empty()).then_some(0);
+/// The lanes of a trace, ready to be replayed; the critical path is that of the steps from number
+/// `first` on.
+pub fn simulation(traced: &Traced, queue: u64, first: u32) -> Simulation<'_> {
+    let path_from = (!traced.recorded_steps.is_empty()).then_some(first);
     Simulation::new(&traced.lanes, queue, path_from)
 }
 

@@ -13,7 +13,7 @@ mod programmed;
 mod recompute;
 mod sharding;
 mod storage;
-mod trace;
+pub(super) mod trace;
 mod transformer;
 
 use std::borrow::Cow;

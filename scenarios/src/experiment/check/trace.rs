@@ -23,6 +23,12 @@ const FOREIGN: [(&str, &str); 13] = [
     ("run.segments", "each of its lanes is simulated; remove it"),
 ];
 
+/// Paths of settings that mean nothing for a scenario and have defaults all the same.
+pub(in crate::experiment) fn meaningless(scenario: &Scenario) -> impl Iterator<Item = &'static str> {
+    let foreign = if scenario.model.trace().is_some() { &FOREIGN[..] } else { &[] };
+    foreign.iter().map(|(path, _)| *path)
+}
+
 impl Check<'_> {
     pub(super) fn trace(&mut self, scenario: &mut Scenario) {
         self.foreign(&FOREIGN, "a trace");

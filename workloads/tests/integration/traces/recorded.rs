@@ -130,7 +130,7 @@ fn collectives_wait_for_peers_and_move_data() {
 #[test]
 fn watched_lanes_do_what_they_have_spent() {
     let traced = traced(DISTRIBUTED);
-    let replay = simulation(&traced, QUEUE);
+    let replay = simulation(&traced, QUEUE, 0);
     let replayed = replay.run().expect("it ends");
     let mut spent: Vec<BTreeMap<&str, Time>> = vec![BTreeMap::new(); replayed.lanes.len()];
     let mut named: BTreeMap<&str, Time> = BTreeMap::new();
