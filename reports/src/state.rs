@@ -24,7 +24,7 @@ pub const PIPELINE_BUBBLE: &str = "pipeline bubble";
 /// Nothing left to do in this step.
 pub const IDLE: &str = "idle at the end";
 
-/// Of a replayed trace: kernels of a stream.
+/// Kernels of a stream of a replayed trace.
 pub const KERNELS: &str = "kernels";
 /// Copies and fills of a stream.
 pub const COPIES: &str = "copies";

@@ -30,7 +30,8 @@ const LIBRARY: [(&str, &str); 26] = [
     ("replay-dlrm-a100", include_str!("../library/replay-dlrm-a100.yaml")),
 ];
 
-/// Name and bytes of each trace that scenarios of the library replay; where they are from is said beside them.
+/// Name and bytes of each trace that scenarios of the library replay; a file beside them says
+/// where they are from.
 const TRACES: [(&str, &[u8]); 2] = [
     (
         "resnet50-v100",

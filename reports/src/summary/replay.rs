@@ -1,4 +1,4 @@
-//! Recorded steps, replayed: each step beside its recording, lanes by cause, and steps as forecasts.
+//! Recorded steps, replayed: each step beside its recording, lanes by cause, steps as forecasts.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -18,8 +18,8 @@ pub struct ReplayedTrace {
     /// Changes of the recording (`host=50 %`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub what_if: Vec<String>,
-    /// Steps before the measured ones, of which step time, breakdown and critical path are: the first of
-    /// several finds an empty device.
+    /// Steps before the measured ones, which step time, breakdown and critical path are of: the
+    /// first of several finds an empty device.
     pub warm_up: u64,
     /// Mean of the measured steps as they were recorded.
     pub recorded_step_s: f64,
@@ -99,9 +99,9 @@ pub struct Forecast {
 /// Errors of the forecasts of a step, relative to the step as it was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ForecastError {
-    /// Of the step before it, replayed.
+    /// Forecast by the step before it, replayed.
     pub replayed: f64,
-    /// Of the step before it, recorded.
+    /// Forecast by the step before it, as it was recorded.
     pub naive: f64,
 }
 

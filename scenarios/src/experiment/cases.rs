@@ -35,7 +35,7 @@ const CASES: [&str; 14] = [
     "run",
 ];
 
-/// Settings below [`CASES`] that are choices: changes of a recording, of which the best is looked for.
+/// Settings below [`CASES`] that are choices: changes of a recording, whose best is looked for.
 const CHOICES: [&str; 2] = ["model.trace.what_if", "model.trace.launch_queue"];
 
 /// The swept paths that are cases: those that `cases:` lists, or by default those below [`CASES`]

@@ -171,14 +171,15 @@ fn make_room(tree: &mut Node, keys: &[&str]) {
     }
 }
 
-/// Settings of a trace, whose steps are recorded, with a training of which nothing is said. `None`: any
-/// other model, which must say how it is trained.
+const TRAINING: &str = "training";
+
+/// Settings of a trace, whose steps are recorded, with a training of which nothing is said. `None`:
+/// any other model, which must say how it is trained.
 fn without_training(tree: &Node) -> Option<Node> {
-    const TRAINING: [&str; 1] = ["training"];
     let is_trace = tree.at(&["model", "trace"]).is_some();
-    (is_trace && tree.at(&TRAINING).is_none()).then(|| {
+    (is_trace && tree.at(&[TRAINING]).is_none()).then(|| {
         let mut whole = tree.clone();
-        set(&mut whole, &TRAINING, Node::new(tree.mark, Value::Map(Map::new())));
+        set(&mut whole, &[TRAINING], Node::new(tree.mark, Value::Map(Map::new())));
         whole
     })
 }
@@ -186,10 +187,10 @@ fn without_training(tree: &Node) -> Option<Node> {
 /// Types and checks the settings of one run. `None` when they are past repair.
 fn resolve(tree: Node, named: &Named, problems: &mut Vec<Problem>) -> Option<(Resolved, Vec<Finding>)> {
     let before = problems.len();
-    let decoded = match without_training(&tree) {
-        Some(whole) => decode::<Scenario>(&whole, Shape::scenario(), "", problems)?,
-        None => decode::<Scenario>(&tree, Shape::scenario(), "", problems)?,
-    };
+    let whole = without_training(&tree);
+    let mut decoded = decode::<Scenario>(whole.as_ref().unwrap_or(&tree), Shape::scenario(), "", problems)?;
+    // It is nothing that could be wrong.
+    decoded.examples.extend(whole.map(|_| vec![TRAINING.to_owned()]));
     let mut scenario = decoded.value;
     let read = problems.len() == before;
     let (derived, findings) = check::check(&mut scenario, &tree, (&decoded.examples, read), named);

@@ -63,7 +63,7 @@ fn file(settings: &Node) -> Option<(SourceId, String)> {
 fn read(files: &dyn Files, path: &str, sources: &mut Sources) -> Result<Recorded, String> {
     let mut input = Digested { input: files::open_trace(files, path)?, bytes: 0, digest: BASIS };
     let recording = kineto::read(&mut input).map_err(|error| format!("`{}` {error}", shorten(path)))?;
-    // As a source it has a part in the digest of the experiment; its text would take its room again.
+    // As a source it has a part in the digest of the experiment; its text would take much room.
     sources.add(path, format!("{} bytes, {:016x}", input.bytes, input.digest));
     Ok(Recorded { path: path.to_owned(), traced: Arc::new(Traced::of(recording)) })
 }

@@ -141,7 +141,7 @@ pub(crate) fn activities(scenario: &Scenario) -> u64 {
     once.saturating_mul(iterations)
 }
 
-/// How many ranks a checked scenario has in each direction, and in which order they take GPUs; none for a profile or a trace.
+/// How many ranks a checked scenario has in each direction, and in which order they take GPUs; none for a profile.
 pub(crate) fn placed(scenario: &Scenario) -> Option<(Extent, Placement)> {
     let extent = match Plan::of(scenario).ok()?? {
         Plan::Profiled(_) => return None,

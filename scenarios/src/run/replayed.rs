@@ -62,8 +62,8 @@ pub(super) fn draw(trace: &Trace, run: &mut RunSummary) -> Result<(), String> {
     }
 }
 
-/// Steps before the measured ones: the first of several finds an empty device, and the thread that begins steps
-/// may be ahead of the device from then on.
+/// Number of steps before the measured ones. The first of several finds an empty device; from then
+/// on the thread that begins steps may be ahead of the device.
 fn warm_up(traced: &Traced) -> usize {
     usize::from(traced.recorded_steps.len() > 1)
 }

@@ -9,13 +9,13 @@ use workloads::trace::Traced;
 
 use super::{Count, WhatIf};
 
-/// Recorded steps of a real program, which are replayed: how long hosts, kernels and copies take is recorded, when they begin
-/// is simulated. It needs no machine and no training.
+/// Recorded steps of a real program, which are replayed: how long hosts, kernels and copies take is
+/// recorded, when they begin is simulated. It needs no machine and no training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
-    /// File that PyTorch's profiler has exported, plain or packed with gzip or zstd. Paths are relative to this file;
-    /// `library:resnet50-v100` and `library:dlrm-a100` are always there.
+    /// File that PyTorch's profiler has exported, plain or packed with gzip or zstd. Paths are
+    /// relative to this file; `library:resnet50-v100` and `library:dlrm-a100` are always there.
     #[schemars(extend("examples" = ["library:resnet50-v100"]))]
     pub file: String,
     /// Changes of what was recorded.
@@ -50,7 +50,8 @@ impl PartialEq for Recorded {
 }
 
 impl Recorded {
-    /// Activities of a replay at most: an item of a thread is up to four times, one of a stream up to three.
+    /// Activities of a replay at most: an item of a thread has up to four times, one of a stream
+    /// up to three.
     pub(crate) fn activities(&self) -> u64 {
         let lanes = &self.traced.lanes;
         let of_threads: usize = lanes.threads.iter().map(|thread| 4 * thread.items.len()).sum();

@@ -1,4 +1,4 @@
-//! What recorded steps must satisfy.
+//! Checks of recorded steps: the file, and settings that would be ignored.
 
 use super::Check;
 use crate::experiment::paths;
