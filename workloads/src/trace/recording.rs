@@ -8,8 +8,8 @@ use serde::Deserialize;
 pub use super::names::Names;
 pub use crate::lanes::{ActivityKind, NameId};
 
-/// Events that a profiler recorded of one process. Times are nanoseconds since the begin of the first
-/// event in the file.
+/// Events that a profiler recorded of one process. Times are nanoseconds since the begin of the
+/// first event in the file.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// Names of events.
