@@ -271,10 +271,5 @@ pub fn count(statements: &[Statement]) -> u32 {
 
 /// Lists of statements within one.
 pub fn inner(statement: &Statement) -> Vec<&[Statement]> {
-    match statement {
-        Statement::Branch(branch) => vec![&branch.then, &branch.otherwise],
-        Statement::Loop(it) => vec![&it.body],
-        Statement::Try(body) | Statement::Generator(body) => vec![body],
-        _ => Vec::new(),
-    }
+    statement.lists().into_iter().map(|(_, list)| list).collect()
 }

@@ -167,11 +167,10 @@ impl Written {
 
 /// Iterations after which paths repeat; `None` where something is drawn.
 fn period(statements: &[Statement]) -> Option<u32> {
-    const WHOLE: u64 = 1_000_000_000;
     statements.iter().try_fold(1_u32, |so_far, statement| {
         let own = match statement {
             Statement::Fetch(fetch) => Some(fetch.when.every),
-            Statement::Branch(branch) if !matches!(branch.probability.billionths(), 0 | WHOLE) => None,
+            Statement::Branch(branch) if branch.may_take() == [true; 2] => None,
             Statement::Loop(it) if it.trips.least != it.trips.most => None,
             _ => Some(1),
         }?;

@@ -95,6 +95,32 @@ pub enum Statement {
     Generator(Vec<Statement>),
 }
 
+impl Statement {
+    /// Lists of statements within it, each with its path from the statement.
+    pub fn lists(&self) -> Vec<(&'static str, &[Self])> {
+        match self {
+            Self::Branch(branch) => vec![("branch.then", &branch.then), ("branch.else", &branch.otherwise)],
+            Self::Loop(it) => vec![("loop.body", &it.body)],
+            Self::Try(body) => vec![("try", body)],
+            Self::Generator(body) => vec![("generator", body)],
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Branch {
+    /// Whether Python decides it by itself.
+    pub fn is_by_host(&self) -> bool {
+        self.by == HOST
+    }
+
+    /// Whether some iteration may take `then`, and whether some may take `else`.
+    pub fn may_take(&self) -> [bool; 2] {
+        const WHOLE: u64 = 1_000_000_000;
+        [self.probability.billionths() > 0, self.probability.billionths() < WHOLE]
+    }
+}
+
 /// Something that Python hands over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -1,6 +1,8 @@
 //! Programs executed: timelines by hand, and what must hold of every mode.
 
 mod by_hand;
+mod convert;
+mod wrong;
 
 use hw_models::framework::Framework;
 use hw_models::host::{HostCosts, OpClass};
