@@ -199,7 +199,7 @@ impl Setting<'_> {
         let executed = written.executed(simulation.run().map_err(|error| error.to_string())?);
         let [start, end] = executed.shown;
         let mut rows: Vec<TimelineRow> =
-            written.names().map(|name| TimelineRow { name, spans: Vec::new() }).collect();
+            written.lanes().names().map(|name| TimelineRow { name, spans: Vec::new() }).collect();
         simulation
             .watch([start, end], |span| {
                 let times = ((span.start - start).as_secs(), (span.end - start).as_secs());

@@ -204,10 +204,13 @@ impl<'a> Lowering<'a> {
         let fills = u64::from(self.launches.all_of(number)) > self.queue;
         let mut lane = LaneOps::new(&mut self.program);
         let pool = self.pools.get(&stream.id.0).map(|pool| lane.slot(pool.0));
+        // One without a launch of its own is part of a graph, launched with the one before it.
+        let mut made = None;
         for (item, place) in stream.items.iter().zip(0..) {
             let place = ActivityRef { stream: number as u32, number: place };
             let launch = self.launches.get(place);
             if let Some(Launch { counter, count, .. }) = launch {
+                made = launch.and_then(|launch| launch.made);
                 lane.wait(counter, count, cause::LAUNCH);
             }
             for target in &item.after {
@@ -216,7 +219,7 @@ impl<'a> Lowering<'a> {
             if fills && launch.is_some() {
                 lane.add(self.begun[number]);
             }
-            let branch = launch.and_then(|launch| launch.made).map(|made| (made, lane.ops.len()));
+            let branch = made.map(|made| (made, lane.ops.len()));
             if let Some((made, at)) = branch {
                 // Its targets are known behind what it leaves out.
                 let (slot, index) = (lane.slot(made.0), Affine::constant(0));

@@ -1,5 +1,5 @@
-//! Checks of a program, all at once: names that mean nothing, tensors that nothing makes, statements
-//! without effect, and statements that the chosen mode cannot express.
+//! Checks of a program, all at once: names that mean nothing, tensors that nothing makes,
+//! statements without effect, and statements that the chosen mode cannot express.
 
 use std::collections::BTreeMap;
 

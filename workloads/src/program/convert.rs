@@ -5,7 +5,7 @@
 //!
 //! | statement | reason |
 //! |---|---|
-//! | `mutate` | attributes of Python objects change while the program is converted, not while it runs |
+//! | `mutate` | Python objects change while the program is converted, not while it runs |
 //! | `branch` by `host` that goes both ways | Python state is read once; the graph keeps one way |
 //! | `fetch` that operators follow | a tensor has no value while the program is converted |
 //! | `third_party` | a library gets symbols in place of values |

@@ -47,8 +47,10 @@ pub(super) struct Issuer<'a> {
     /// Workers of the loader: thread, channels of batches that are made and taken.
     loaders: Vec<(ThreadId, u32, u32)>,
     batches: u32,
-    /// The batch that has been taken is used again.
-    keeps_batch: bool,
+    /// Batches that are used again before the next one is taken.
+    kept_batches: u32,
+    /// Thread that marks when iterations are done, and the channel over which it hears of them.
+    marks: (ThreadId, u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,9 +91,11 @@ impl<'a> Issuer<'a> {
             in_engine: false,
             loaders: Vec::new(),
             batches: 0,
-            keeps_batch: false,
+            kept_batches: 0,
+            marks: (ThreadId::PYTHON, 0),
         };
         issuer.thread("python");
+        issuer.marks = (issuer.thread(MARKS), issuer.channel());
         let workers = costs.loader.map_or(0, |loader| loader.workers.get());
         for worker in 0..workers {
             let loader = (issuer.thread(&format!("loader {worker}")), issuer.channel(), issuer.channel());
@@ -229,10 +233,17 @@ impl<'a> Issuer<'a> {
         self.spend(ThreadId::PYTHON, Part::Python, time.0);
     }
 
-    /// Begins an iteration, or ends the last one.
+    /// Ends an iteration, or begins the first one. An iteration is done when Python is through with
+    /// it, and the device with all that was launched.
     pub(super) fn mark(&mut self) {
         self.issuing(None);
-        self.push(ThreadId::PYTHON, HostItem::Mark);
+        let (thread, done) = self.marks;
+        self.give(ThreadId::PYTHON, done);
+        self.push(thread, HostItem::Take(done, Why::Thread));
+        if let Some(last) = self.stream.len().checked_sub(1) {
+            self.push(thread, HostItem::Block(ActivityRef { stream: 0, number: last as u32 }));
+        }
+        self.push(thread, HostItem::Mark);
     }
 
     /// Begins a section of a thread; gives the one that ends.
@@ -395,14 +406,18 @@ impl<'a> Issuer<'a> {
         self.launch(thread, issue.launch, copy, ActivityKind::Copy);
     }
 
-    /// Whether the batch that has been taken is used again instead of the next one.
-    pub(super) fn keep_batch(&mut self, keeps: bool) {
-        self.keeps_batch = keeps;
+    /// Lets batches that have been taken be used again before the next one.
+    pub(super) fn keep_batches(&mut self, count: u32) {
+        self.kept_batches = count;
     }
 
     /// Gets the next batch, made by the loader.
     pub(super) fn next_batch(&mut self) {
-        let Some(loader) = self.costs.loader.filter(|_| !self.keeps_batch) else { return };
+        if self.kept_batches > 0 {
+            self.kept_batches -= 1;
+            return;
+        }
+        let Some(loader) = self.costs.loader else { return };
         let (number, time) = (self.batches, Time(loader.time.picoseconds()));
         self.batches += 1;
         if self.loaders.is_empty() {
@@ -439,13 +454,6 @@ impl<'a> Issuer<'a> {
         let issue = self.costs.framework.issue(self.costs.host, OpClass::Copy, false);
         self.work(thread, Part::Dispatch, issue.dispatch);
         self.launch(thread, issue.launch, self.costs.base.copy_parameters, ActivityKind::Copy);
-    }
-
-    /// Waits until the device has done all that was launched.
-    pub(super) fn drain(&mut self) {
-        if let Some(last) = self.stream.len().checked_sub(1) {
-            self.block(ThreadId::PYTHON, ActivityRef { stream: 0, number: last as u32 });
-        }
     }
 
     /// The thread that issues a region, and what is no region: Python's, or that of backward passes,
@@ -495,6 +503,9 @@ impl<'a> Issuer<'a> {
         Time(lowered + compiled + capture)
     }
 }
+
+/// Name of the thread that marks iterations: no thread of the program.
+pub(super) const MARKS: &str = "iterations";
 
 /// Bytes of a number.
 const NUMBER: u64 = 4;

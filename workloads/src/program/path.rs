@@ -19,11 +19,16 @@ pub struct Step {
     pub what: What,
 }
 
-/// A place of a program: a statement, and the trips of the loops around it, in mixed radix.
+/// A place of a program: operators of a statement, and the trips of the loops around it, in mixed
+/// radix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// Number of the statement, in the order in which they are written.
     pub statement: u32,
+    /// Position in its list of operators.
+    pub position: u32,
+    /// Of a backward pass: statement and position that ran forward.
+    pub forward: Option<(u32, u32)>,
     /// Trips of loops that have always as many.
     pub trip: u64,
     /// Trips of loops whose number of trips varies.
@@ -123,8 +128,8 @@ struct Walk<'a> {
     path: Path,
     /// Trips so far.
     place: Place,
-    /// Regions that have run forward since the last backward pass.
-    forward: Vec<Region>,
+    /// Backward passes of what has run forward since the last one, with the places of that.
+    forward: Vec<(Region, Place)>,
     /// Statements seen so far: loops whose bodies leave no step end, too.
     visits: usize,
     long: bool,
@@ -152,7 +157,9 @@ impl Walk<'_> {
                     self.step(number, What::Scalar);
                 }
             }
-            Statement::Run(runs) => runs.0.iter().for_each(|run| self.run(run, number)),
+            Statement::Run(runs) => {
+                (0..).zip(&runs.0).for_each(|(position, run)| self.run(run, number, position));
+            }
             Statement::Python(time) => self.step(number, What::Python(Time(time.picoseconds()))),
             Statement::ThirdParty(call) => {
                 self.step(number, What::ThirdParty(Time(call.time.picoseconds()), call.holds_lock));
@@ -207,29 +214,36 @@ impl Walk<'_> {
         }
     }
 
-    fn run(&mut self, run: &Runnable, number: u32) {
+    fn run(&mut self, run: &Runnable, statement: u32, position: u32) {
+        let place = Place { statement, position, ..self.place };
         match run {
             Runnable::Forward(range) => {
                 let (from, to) = range.unwrap_or((0, self.blocks));
-                (from..to.min(self.blocks)).for_each(|block| self.ran(Region::Forward(block), number));
+                (from..to.min(self.blocks)).for_each(|block| self.ran(Region::Forward(block), place));
             }
             Runnable::Backward => {
-                for region in std::mem::take(&mut self.forward).into_iter().rev() {
-                    self.step(number, What::Run(region));
+                for (region, of) in std::mem::take(&mut self.forward).into_iter().rev() {
+                    let place = Place {
+                        forward: Some((of.statement, of.position)),
+                        trip: both(place.trip, of.trip),
+                        varying_trip: both(place.varying_trip, of.varying_trip),
+                        ..place
+                    };
+                    self.push(Step { place, what: What::Run(region) });
                 }
             }
-            Runnable::Update => self.step(number, What::Run(Region::Update)),
+            Runnable::Update => self.push(Step { place, what: What::Run(Region::Update) }),
             Runnable::Fragment(name) => {
                 if let Some(fragment) = self.program.fragments.get_index_of(name) {
-                    self.ran(Region::Fragment(fragment as u32), number);
+                    self.ran(Region::Fragment(fragment as u32), place);
                 }
             }
         }
     }
 
-    fn ran(&mut self, region: Region, number: u32) {
-        self.forward.extend(region.backward());
-        self.step(number, What::Run(region));
+    fn ran(&mut self, region: Region, place: Place) {
+        self.forward.extend(region.backward().map(|backward| (backward, place)));
+        self.push(Step { place, what: What::Run(region) });
     }
 
     /// The region that makes a tensor: the last one that did on this path.
@@ -248,11 +262,22 @@ impl Walk<'_> {
     }
 
     fn step(&mut self, statement: u32, what: What) {
+        self.push(Step { place: Place { statement, ..self.place }, what });
+    }
+
+    fn push(&mut self, step: Step) {
         self.long |= self.path.len() >= STEPS_MAX;
         if !self.long {
-            self.path.push(Step { place: Place { statement, ..self.place }, what });
+            self.path.push(step);
         }
     }
+}
+
+/// Trips of a backward pass and of what it follows.
+const fn both(backward: u64, forward: u64) -> u64 {
+    // Odd: no trip is lost, however deep loops are nested.
+    const RADIX: u64 = (1 << 32) + 1;
+    backward.wrapping_mul(RADIX).wrapping_add(forward)
 }
 
 /// Result of the forward pass.

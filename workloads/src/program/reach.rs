@@ -35,12 +35,13 @@ impl<'a> Reached<'a> {
                 };
             }
             Statement::Loop(it) => {
-                let skipped = (it.trips.least == 0).then(|| self.clone()).unwrap_or_default();
-                if it.trips.most == 0 {
-                    return self;
-                }
-                // More trips lead nowhere that one does not: a trip sets a flag, clears it or keeps it.
-                return self.behind(program, &it.body).or(skipped);
+                // More trips lead nowhere that one does not: each sets a flag, clears it or keeps it.
+                let repeated = |state: Self| state.behind(program, &it.body);
+                return match (it.trips.least, it.trips.most) {
+                    (_, 0) => self,
+                    (0, _) => repeated(self.clone()).or(self),
+                    _ => repeated(self),
+                };
             }
             Statement::Try(body) | Statement::Generator(body) => return self.behind(program, body),
             _ => {}

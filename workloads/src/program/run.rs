@@ -4,7 +4,7 @@ use sim_core::time::Time;
 use thiserror::Error;
 
 use super::execution::Execution;
-use super::issuer::{Costs, Issuer};
+use super::issuer::{Costs, Issuer, MARKS};
 use super::modes::{Ran, Running};
 use super::path::{Path, STEPS_MAX, draw};
 use super::statement::{Program, Statement};
@@ -49,7 +49,8 @@ pub struct Executed {
 pub struct Iteration {
     /// How it was executed.
     pub ran: Ran,
-    /// How long it took, until Python began the next one.
+    /// From the end of the one before to its own: Python is through with it, and the device with all
+    /// that was launched.
     pub time: Time,
 }
 
@@ -108,32 +109,49 @@ impl Written {
             }
             None => session.iterations,
         };
+        Self::first(program, costs, session, count)
+    }
+
+    /// Draws and writes so many iterations, whatever the session asks for.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub fn first(
+        program: Program<'_>,
+        costs: Costs<'_>,
+        session: &Session,
+        count: u32,
+    ) -> Result<Self, SessionError> {
         let mut issuer = Issuer::new(costs, session.execution);
         let mut running = Running::of(&mut issuer);
+        issuer.mark();
         let mut ran = Vec::new();
         let blocks = costs.base.library.blocks.len() as u32;
         for iteration in 0..count {
             let path: Option<Path> = draw(program, blocks, session.seed, iteration);
             let path = path.ok_or(SessionError::TooLong { iteration })?;
-            issuer.mark();
             ran.push(running.iteration(&mut issuer, &path));
+            issuer.mark();
             if issuer.written() > ITEMS_MAX {
                 return Err(SessionError::TooMany { iterations: session.iterations });
             }
         }
-        issuer.drain();
-        issuer.mark();
         Ok(Self { lanes: issuer.lanes(), ran, session: *session })
+    }
+
+    /// Its lanes.
+    pub fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
+    /// How each of its iterations runs.
+    pub fn ran(&self) -> &[Ran] {
+        &self.ran
     }
 
     /// Its lanes, ready to be run.
     pub fn simulation(&self) -> Simulation<'_> {
         Simulation::new(&self.lanes, self.session.queue, Some(self.half()))
-    }
-
-    /// Names of its lanes.
-    pub fn names(&self) -> impl Iterator<Item = String> {
-        self.lanes.names()
     }
 
     fn half(&self) -> u32 {
@@ -150,7 +168,7 @@ impl Written {
         let step = sum(settled) / (settled.len() as u64).max(1);
         let asked = self.session.iterations;
         let all = sum(&iterations) + step * u64::from(asked).saturating_sub(iterations.len() as u64);
-        // The last one ends when the device has done everything.
+        let marks = format!("thread[{MARKS}]");
         let shown = iterations.len().saturating_sub(2);
         Executed {
             step: Time(step),
@@ -158,7 +176,7 @@ impl Written {
             asked,
             shown: [shown, shown + 1].map(|mark| run.marks.get(mark).copied().unwrap_or_default()),
             critical: run.critical,
-            lanes: run.lanes,
+            lanes: run.lanes.into_iter().filter(|lane| lane.name != marks).collect(),
             activities: run.activities,
             iterations,
         }
@@ -187,5 +205,5 @@ fn lcm(a: u32, b: u32) -> u32 {
     while y > 0 {
         (x, y) = (y, x % y);
     }
-    (a / x.max(1)).checked_mul(b).unwrap_or(u32::MAX)
+    (a / x.max(1)).saturating_mul(b)
 }

@@ -73,6 +73,9 @@ impl CoExecution {
         let departs = self.traces.departs(&trace);
         let written = self.beside(issuer, path, &trace, departs.unwrap_or(trace.len()));
         if departs.is_none() {
+            if self.traces.is_divided_before(&trace, trace.len()) {
+                self.tell(issuer, Why::Path);
+            }
             self.launch(issuer);
             self.end(issuer);
             return Ran::CoExecuted;
@@ -193,6 +196,7 @@ impl CoExecution {
         let framework = issuer.costs.framework;
         let replays = issuer.execution.beside.fall_back == FallBack::Replay;
         issuer.work(ThreadId::PYTHON, Part::Python, framework.validate.time());
+        let mut updated = replays && trace[..departs].iter().any(|step| step.what == UPDATE);
         if self.graph == ThreadId::PYTHON {
             // What was not executed yet is dropped, or executed first.
             match replays {
@@ -203,7 +207,7 @@ impl CoExecution {
             self.launch(issuer);
             let reached = issuer.channel();
             issuer.give(self.graph, reached);
-            self.go_astray(issuer, trace, departs);
+            updated |= self.go_astray(issuer, trace, departs);
             let section = issuer.section(self.graph);
             // It is stopped in this iteration, not in the one before.
             self.wait_for_graph(issuer, 0);
@@ -216,18 +220,21 @@ impl CoExecution {
             true => path,
             false => &path[written..],
         };
-        if replays && trace[..departs].iter().any(|step| step.what == What::Run(Region::Update)) {
+        if updated {
             issuer.restore_parameters(ThreadId::PYTHON);
         }
-        issuer.keep_batch(replays && trace[..departs].iter().any(|step| step.what == What::Batch));
+        let batches = trace[..departs].iter().filter(|step| step.what == What::Batch).count();
+        issuer.keep_batches(if replays { batches as u32 } else { 0 });
         eager::steps(issuer, rest, framework.trace.time());
-        issuer.keep_batch(false);
     }
 
     /// Writes what the graph does behind the step at which the trace departs, before it is stopped:
-    /// all that follows in every trace, until it needs something of Python.
-    fn go_astray(&mut self, issuer: &mut Issuer<'_>, trace: &[Step], departs: usize) {
+    /// all that follows in every trace, until it needs something of Python. Tells whether that may
+    /// update parameters.
+    fn go_astray(&mut self, issuer: &mut Issuer<'_>, trace: &[Step], departs: usize) -> bool {
+        let mut updates = false;
         for what in self.traces.alone_behind(trace, departs) {
+            updates |= what == UPDATE;
             match what {
                 What::Run(region) => self.pending.push(region),
                 What::Fetch(_) | What::Decide(_) => {
@@ -241,5 +248,9 @@ impl CoExecution {
         // Nobody lets it go on.
         let never = issuer.channel();
         issuer.take(self.graph, never, Why::Path);
+        updates
     }
 }
+
+/// Changes parameters, which are restored if it should not have been.
+const UPDATE: What = What::Run(Region::Update);

@@ -12,24 +12,24 @@ use crate::program::path::{Region, Step, What};
 
 /// Executes an iteration.
 pub(super) fn iteration(captured: &mut Captured, issuer: &mut Issuer<'_>, path: &[Step]) -> Ran {
-    // Regions of the forward pass between breaks.
-    let mut forward: Vec<Vec<Region>> = vec![Vec::new()];
-    let mut backward: Vec<Region> = Vec::new();
+    // The region of a forward pass that is not executed yet.
+    let mut forward: Vec<Region> = Vec::new();
+    let mut tape = Tape::default();
     for step in path {
         match step.what {
             What::Run(region @ (Region::Forward(_) | Region::Fragment(_))) => {
-                leave_backward(captured, issuer, &forward, &mut backward);
-                forward.last_mut().expect("there is one").push(region);
+                leave_backward(captured, issuer, &mut tape);
+                forward.push(region);
             }
             What::Run(region @ (Region::Backward(_) | Region::FragmentBackward(_))) => {
-                leave_forward(captured, issuer, &mut forward);
-                backward.push(region);
+                leave_forward(captured, issuer, &mut forward, &mut tape);
+                tape.backward.push(region);
             }
             // Traced, and so no longer there.
             What::Python(_) | What::Mutate => {}
             what => {
-                leave_forward(captured, issuer, &mut forward);
-                leave_backward(captured, issuer, &forward, &mut backward);
+                leave_forward(captured, issuer, &mut forward, &mut tape);
+                leave_backward(captured, issuer, &mut tape);
                 match what {
                     What::Run(region) => issuer.eager(region, Time::ZERO),
                     what => {
@@ -40,34 +40,47 @@ pub(super) fn iteration(captured: &mut Captured, issuer: &mut Issuer<'_>, path: 
             }
         }
     }
-    leave_forward(captured, issuer, &mut forward);
-    leave_backward(captured, issuer, &forward, &mut backward);
+    leave_forward(captured, issuer, &mut forward, &mut tape);
+    leave_backward(captured, issuer, &mut tape);
     issuer.issuing(None);
     captured.ran()
 }
 
-/// Executes the region of a forward pass that ends here; the next one begins.
-fn leave_forward(captured: &mut Captured, issuer: &mut Issuer<'_>, forward: &mut Vec<Vec<Region>>) {
-    let Some(region) = forward.last().filter(|region| !region.is_empty()).cloned() else { return };
+/// Backward passes that are to come, and what of them is not executed yet.
+#[derive(Default)]
+struct Tape {
+    /// Lengths of the regions that have run forward since the last backward pass.
+    forward: Vec<usize>,
+    backward: Vec<Region>,
+}
+
+/// Executes the region of a forward pass that ends here.
+fn leave_forward(
+    captured: &mut Captured,
+    issuer: &mut Issuer<'_>,
+    forward: &mut Vec<Region>,
+    tape: &mut Tape,
+) {
+    let region = std::mem::take(forward);
+    if region.is_empty() {
+        return;
+    }
     let thread = issuer.issuing(None);
     captured.make(issuer, thread, &region);
     let enter = issuer.costs.framework.enter_region.time();
     issuer.work(thread, Part::Python, enter);
     issuer.execute(thread, &region);
-    forward.push(Vec::new());
+    tape.forward.push(region.len());
 }
 
-/// Executes a backward pass: a region for each of the forward pass.
-fn leave_backward(
-    captured: &mut Captured,
-    issuer: &mut Issuer<'_>,
-    forward: &[Vec<Region>],
-    backward: &mut Vec<Region>,
-) {
-    let of = |region: &Region| {
-        forward.iter().rposition(|list| list.iter().any(|it| it.backward() == Some(*region)))
-    };
-    for region in std::mem::take(backward).chunk_by(|before, after| of(before) == of(after)) {
+/// Executes a backward pass: a region for each of the forward pass, the last one first.
+fn leave_backward(captured: &mut Captured, issuer: &mut Issuer<'_>, tape: &mut Tape) {
+    let backward = std::mem::take(&mut tape.backward);
+    let mut rest = &backward[..];
+    while !rest.is_empty() {
+        let length = tape.forward.pop().unwrap_or(rest.len());
+        let (region, others) = rest.split_at(length.clamp(1, rest.len()));
+        rest = others;
         let thread = issuer.issuing(region.first().copied());
         captured.make(issuer, thread, region);
         let engine = issuer.costs.framework.engine.time();

@@ -47,7 +47,9 @@ impl Lazy {
                 what => eager::python(issuer, what),
             }
         }
-        self.execute(issuer, &recorded);
+        if !recorded.is_empty() {
+            self.execute(issuer, &recorded);
+        }
         issuer.give(self.thread, self.channels[1]);
         self.captured.ran()
     }

@@ -99,7 +99,7 @@ impl Captured {
     /// Makes a list of regions ready on a thread, unless it is. Kernels of a region are compiled
     /// once, graphs of launches captured for each list.
     fn make(&mut self, issuer: &mut Issuer<'_>, thread: ThreadId, regions: &[Region]) {
-        if self.lists.contains(regions) {
+        if regions.is_empty() || self.lists.contains(regions) {
             return;
         }
         let new: Vec<Region> =

@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod convert;
+mod corners;
 mod wrong;
 
 use hw_models::framework::Framework;
@@ -11,7 +12,6 @@ use serde::de::DeserializeOwned;
 use serde_yaml::with::singleton_map_recursive;
 use sim_core::time::Time;
 use workloads::program::base::{Base, BlockOperators, Operator, Operators, Way};
-use workloads::program::execution::Execution;
 use workloads::program::issuer::Costs;
 use workloads::program::run::{Executed, Session, execute};
 use workloads::program::statement::{BatchLoader, Fragment, Program, Statement};
@@ -106,15 +106,38 @@ impl Case {
     }
 
     fn with_queue(&self, execution: &str, iterations: u32, queue: u64) -> Executed {
-        let execution: Execution = written(execution);
-        let costs = Costs {
-            base: &self.base,
-            loader: self.loader.as_ref(),
-            framework: &self.framework,
-            host: &self.host,
-        };
-        let session = Session { execution, iterations, seed: 1, queue };
-        execute(self.program(), costs, &session).expect("it runs")
+        let session = Session { execution: written(execution), iterations, seed: 1, queue };
+        self.session(&session)
+    }
+
+    fn session(&self, session: &Session) -> Executed {
+        execute(self.program(), self.costs(), session).expect("it runs")
+    }
+
+    /// Lets all of the host's own constants take so many times as long.
+    fn scale_host(&mut self, by: f64) {
+        let Self { host, framework, .. } = self;
+        let dispatch = host.dispatch.values_mut();
+        let calls = [&mut host.launch, &mut host.graph_launch, &mut host.graph_node, &mut host.synchronise];
+        let interpreter = [
+            &mut framework.interpreter,
+            &mut framework.engine,
+            &mut framework.validate,
+            &mut framework.record,
+            &mut framework.trace,
+            &mut framework.enter_region,
+            &mut framework.node,
+            &mut framework.message,
+            &mut framework.build,
+            &mut framework.compile,
+            &mut framework.capture,
+        ];
+        dispatch.chain(calls).chain(interpreter).for_each(|cost| cost.us *= by);
+    }
+
+    fn costs(&self) -> Costs<'_> {
+        let Self { base, loader, framework, host, .. } = self;
+        Costs { base, loader: loader.as_ref(), framework, host }
     }
 }
 
@@ -126,4 +149,11 @@ fn written<T: DeserializeOwned>(text: &str) -> T {
 /// Times of iterations (us).
 fn times(executed: &Executed) -> Vec<f64> {
     executed.iterations.iter().map(|it| it.time.0 as f64 * 1e-6).collect()
+}
+
+/// Time of kernels (us).
+fn kernels(executed: &Executed) -> f64 {
+    let device = executed.lanes.iter().find(|lane| lane.name.starts_with("gpu")).expect("a stream");
+    let spent = device.spent.iter().find(|(cause, _)| cause == "kernels");
+    spent.map_or(0.0, |(_, time)| time.0 as f64 * 1e-6)
 }
