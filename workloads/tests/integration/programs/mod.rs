@@ -3,6 +3,10 @@
 mod by_hand;
 mod convert;
 mod corners;
+mod plain;
+mod properties;
+mod regimes;
+mod traces;
 mod wrong;
 
 use hw_models::framework::Framework;
