@@ -33,7 +33,7 @@ fn dimensions(model: &str) -> Transformer {
     let text = CLUSTER.replace("{ preset: gpt3-96b }", model);
     match scenario(&right(&text)).model {
         Model::Transformer(model) => *model,
-        Model::ProfiledPipeline(_) | Model::Layers(_) => panic!("a transformer"),
+        _ => panic!("a transformer"),
     }
 }
 
@@ -105,7 +105,7 @@ fn a_config_is_read_from_beside_the_file_that_names_it() {
         .model
     {
         Model::Transformer(model) => (number(model.layers), number(model.ffn)),
-        Model::ProfiledPipeline(_) | Model::Layers(_) => panic!("a transformer"),
+        _ => panic!("a transformer"),
     };
     assert_eq!((layers("short"), layers("gpt")), ((8, 11_008), (12, 3_072)));
     let texts: Vec<&str> = experiment.sources().iter().map(|source| source.name.as_str()).collect();

@@ -7,7 +7,7 @@ use workloads::program::convert::refused;
 use workloads::program::execution::{Beside, Execution, FallBack, LaunchedBy, Loops, Mode};
 use workloads::program::modes::Ran;
 use workloads::program::path::{Path, Region, Step, What, draw};
-use workloads::program::run::{Session, written};
+use workloads::program::run::{Session, Written};
 use workloads::program::trace_graph::TraceGraph;
 
 use super::plain::{BLOCKS, case, interpret, kernel, programs};
@@ -144,11 +144,11 @@ proptest! {
             let executed = case.session(session);
             prop_assert_eq!(executed.iterations.len(), ITERATIONS as usize);
             let ran: Vec<Ran> = executed.iterations.iter().map(|it| it.ran).collect();
-            let (lanes, written) = written(case.program(), case.costs(), session, ITERATIONS).expect("it is short");
-            prop_assert_eq!(&written, &ran);
+            let written = Written::first(case.program(), case.costs(), session, ITERATIONS).expect("it is short");
+            prop_assert_eq!(written.ran(), &ran);
 
             let Expected { all, astray, at_most } = expected(&case, session, &ran);
-            let (all, launched) = (times_of(&case.base.library, &all), launched(&lanes));
+            let (all, launched) = (times_of(&case.base.library, &all), launched(written.lanes()));
             if !session.execution.beside.overlap && at_most {
                 // Python drops what it had not launched yet.
                 prop_assert!(launched.len() <= all.len());
