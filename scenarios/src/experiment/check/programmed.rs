@@ -1,10 +1,13 @@
 //! What a program and its model must satisfy.
 
 use hw_models::catalogue::nearest;
+use workloads::program::check::{Fault, check};
 
 use super::Check;
 use crate::catalogue;
-use crate::schema::{Count, Idle, Model, ProgramBase, Scenario};
+use crate::plans;
+use crate::schema::{Count, Idle, Model, ProgramBase, Scenario, Software};
+use crate::text::node::Value;
 
 const FRAMEWORK: &str = "software.framework";
 const ACCUMULATE: &str = "training.accumulate";
@@ -45,6 +48,32 @@ impl Check<'_> {
             let message = format!("an iteration of a program is one micro-batch, not {}", accumulate.get());
             let help = "make `global_batch` as large as `micro_batch`; a `loop` repeats statements";
             self.report_with(ACCUMULATE, &["training.global_batch"], message, help);
+        }
+        self.statements(scenario);
+    }
+
+    /// Reports statements that mean nothing, or that the mode cannot express, each at its place.
+    fn statements(&mut self, scenario: &Scenario) {
+        if !self.findings.is_empty() {
+            return;
+        }
+        // What keeps the model from being built is told with everything that does.
+        let (Some(program), Ok(Some(base))) = (scenario.model.program(), plans::base(scenario)) else {
+            return;
+        };
+        let mode = scenario.software.as_ref().map(Software::mode).unwrap_or_default();
+        for Fault { path, message, remedy } in
+            check(program.program(), mode, base.library.blocks.len() as u32)
+        {
+            let mut here = format!("model.program.{}", path.replace('[', ".").replace(']', ""));
+            // A statement is found by its name.
+            let node = self.tree.at(&self.keys(&here)).map(|node| &node.value);
+            if let Some(Value::Map(map)) = node
+                && let Some((name, _)) = map.first()
+            {
+                here = format!("{here}.{name}");
+            }
+            self.report(&[(&here, String::new())], format!("`model.program.{path}`: {message}"), remedy);
         }
     }
 
