@@ -16,6 +16,9 @@ use serde::de::DeserializeOwned;
 use serde_yaml::with::singleton_map_recursive;
 use workloads::model::layered::{LAYERED_PRESETS, LayeredPreset};
 use workloads::model::transformer::{PRESETS, Preset};
+use workloads::program::PROGRAMS;
+
+use crate::schema::ProgramPreset;
 
 /// Constants of the catalogue, over which no hardware file is laid yet.
 pub fn overlay() -> &'static Overlay {
@@ -40,6 +43,12 @@ pub fn devices() -> &'static Catalogue {
 /// Constants of kernels.
 pub fn kernels() -> &'static KernelCatalogue {
     &overlay().kernels
+}
+
+/// Published programs.
+pub(crate) fn programs() -> &'static IndexMap<String, ProgramPreset> {
+    static FOUND: LazyLock<IndexMap<String, ProgramPreset>> = LazyLock::new(|| embedded(PROGRAMS));
+    &FOUND
 }
 
 /// What frameworks do to issue work.

@@ -61,10 +61,11 @@ impl Plan {
             Model::Transformer(model) => Self::Transformer(Box::new(transformer::plan(scenario, model))),
             Model::Layers(model) => Self::Layers(Box::new(layered::plan(scenario, model)?)),
             Model::Program(program) => match &program.base {
-                ProgramBase::Transformer(model) => {
+                Some(ProgramBase::Transformer(model)) => {
                     Self::Transformer(Box::new(transformer::plan(scenario, model)))
                 }
-                ProgramBase::Layers(model) => Self::Layers(Box::new(layered::plan(scenario, model)?)),
+                Some(ProgramBase::Layers(model)) => Self::Layers(Box::new(layered::plan(scenario, model)?)),
+                None => return Ok(None),
             },
             Model::Trace(_) => return Ok(None),
         }))

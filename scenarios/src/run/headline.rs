@@ -81,9 +81,11 @@ fn layers(scenario: &Scenario, model: &LayerList) -> Vec<Parameter> {
 /// The model of a program, and what is executed how.
 fn programmed(scenario: &Scenario, program: &Programmed) -> Vec<Parameter> {
     let mut told = match &program.base {
-        ProgramBase::Transformer(model) => transformer(scenario, model),
-        ProgramBase::Layers(model) => layers(scenario, model),
+        Some(ProgramBase::Transformer(model)) => transformer(scenario, model),
+        Some(ProgramBase::Layers(model)) => layers(scenario, model),
+        None => Vec::new(),
     };
+    told.insert(0, (".program.preset", "program", program.preset.clone()));
     let software = scenario.software.clone().unwrap_or_default();
     told.push((".iterations", "iterations", Some(plans::iterations(scenario).to_string())));
     told.push((".framework", "framework", Some(software.framework.unwrap_or(FRAMEWORK.to_owned()))));
@@ -128,8 +130,9 @@ fn assumption(what: &str, value: impl Into<String>, origin: &str) -> Assumption 
 /// What a program leaves open: its model, and its framework.
 fn of_program(scenario: &Scenario, program: &Programmed) -> Vec<Assumption> {
     let mut assumptions = match &program.base {
-        ProgramBase::Transformer(_) => of_transformer(scenario),
-        ProgramBase::Layers(model) => of_layers(scenario, model),
+        Some(ProgramBase::Transformer(_)) => of_transformer(scenario),
+        Some(ProgramBase::Layers(model)) => of_layers(scenario, model),
+        None => Vec::new(),
     };
     if scenario.software.as_ref().is_none_or(|software| software.framework.is_none()) {
         let origin =

@@ -35,6 +35,7 @@ pub use layers::LayerList;
 pub use memory::{BytesPerParameter, MemoryLimit, Pinned, WhenFull};
 pub use model::{Device, Model, ProfiledPipeline, Stages};
 pub use parallelism::{Idle, OverlapGradientReduce, Parallelism};
+pub(crate) use programmed::ProgramPreset;
 pub use programmed::{ProgramBase, Programmed};
 pub use run::{Fold, Noise, Pause, Run, Segments, Steps};
 pub use shape::Shape;
@@ -107,8 +108,9 @@ impl Scenario {
     pub(crate) fn without_program(&self) -> Self {
         let model = match &self.model {
             Model::Program(program) => match &program.base {
-                ProgramBase::Transformer(model) => Model::Transformer(model.clone()),
-                ProgramBase::Layers(model) => Model::Layers(model.clone()),
+                Some(ProgramBase::Transformer(model)) => Model::Transformer(model.clone()),
+                Some(ProgramBase::Layers(model)) => Model::Layers(model.clone()),
+                None => self.model.clone(),
             },
             model => model.clone(),
         };

@@ -46,7 +46,7 @@ impl Model {
     pub(crate) fn transformer(&self) -> Option<&Transformer> {
         match self {
             Self::Transformer(model) => Some(model),
-            Self::Program(program) => match &program.base {
+            Self::Program(program) => match program.base.as_ref()? {
                 ProgramBase::Transformer(model) => Some(model),
                 ProgramBase::Layers(_) => None,
             },
@@ -58,7 +58,7 @@ impl Model {
     pub(crate) fn transformer_mut(&mut self) -> Option<&mut Transformer> {
         match self {
             Self::Transformer(model) => Some(model),
-            Self::Program(program) => match &mut program.base {
+            Self::Program(program) => match program.base.as_mut()? {
                 ProgramBase::Transformer(model) => Some(model),
                 ProgramBase::Layers(_) => None,
             },
@@ -80,7 +80,7 @@ impl Model {
     pub(crate) fn layers(&self) -> Option<&LayerList> {
         match self {
             Self::Layers(model) => Some(model),
-            Self::Program(program) => match &program.base {
+            Self::Program(program) => match program.base.as_ref()? {
                 ProgramBase::Layers(model) => Some(model),
                 ProgramBase::Transformer(_) => None,
             },

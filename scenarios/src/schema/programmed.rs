@@ -5,22 +5,45 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use workloads::program::statement::{BatchLoader, Fragment, Program, Statement};
 
-use super::{LayerList, Transformer};
+use super::{Count, LayerList, Transformer};
 
 /// A program over the operators of a model on one GPU: what Python does in an iteration, statement by statement. How it is
 /// executed says `software.execution`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Programmed {
+    /// A published program; what is written beside it takes the place of its own.
+    #[schemars(extend("examples" = ["dropblock"]))]
+    pub preset: Option<String>,
     /// The model whose operators it runs.
-    pub base: ProgramBase,
+    pub base: Option<ProgramBase>,
     /// Operators that `run` may name beside those of the model.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub fragments: IndexMap<String, Fragment>,
     /// Where batches come from; if not given they are in the memory of the GPU.
     pub loader: Option<BatchLoader>,
     /// Statements of each iteration, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub iteration: Vec<Statement>,
+}
+
+/// A published program.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProgramPreset {
+    /// Where it is from.
+    pub(crate) source: String,
+    /// Samples of an iteration, where the scenario says none.
+    pub(crate) micro_batch: Count<1, 1_000_000>,
+    /// Tokens of a sample, where the scenario says none.
+    pub(crate) sequence: Option<Count<1, 16_777_216>>,
+    /// Its model.
+    pub(crate) base: ProgramBase,
+    /// Operators beside those of the model.
+    #[serde(default)]
+    pub(crate) fragments: IndexMap<String, Fragment>,
+    /// Its statements.
+    pub(crate) iteration: Vec<Statement>,
 }
 
 /// The model of a program.
@@ -34,6 +57,17 @@ pub enum ProgramBase {
 }
 
 impl Programmed {
+    /// Takes what is not written from a published program.
+    pub(crate) fn fill(&mut self, preset: &ProgramPreset) {
+        self.base.get_or_insert_with(|| preset.base.clone());
+        for (name, fragment) in &preset.fragments {
+            self.fragments.entry(name.clone()).or_insert_with(|| fragment.clone());
+        }
+        if self.iteration.is_empty() {
+            self.iteration.clone_from(&preset.iteration);
+        }
+    }
+
     /// What is executed.
     pub(crate) fn program(&self) -> Program<'_> {
         let Self { fragments, loader, iteration, .. } = self;

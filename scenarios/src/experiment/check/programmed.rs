@@ -38,10 +38,18 @@ impl Check<'_> {
         // One GPU, whatever the machine has.
         scenario.parallelism.data = Count::new(1);
         scenario.parallelism.idle = Some(Idle::Allow);
+        if !self.published(scenario) {
+            return;
+        }
         let Model::Program(program) = &scenario.model else { return };
         match program.base {
-            ProgramBase::Transformer(_) => self.transformer(scenario),
-            ProgramBase::Layers(_) => self.layered(scenario),
+            Some(ProgramBase::Transformer(_)) => self.transformer(scenario),
+            Some(ProgramBase::Layers(_)) => self.layered(scenario),
+            None => {
+                let help = "add `base: { layers: { preset: resnet-50 } }`, or a `preset`: `foretrain list models` has the names";
+                self.report(&[("model.program", String::new())], "`model.program` lacks a `base`", help);
+                return;
+            }
         }
         self.framework(scenario);
         if let Some(accumulate) = scenario.training.accumulate.filter(|count| count.get() > 1) {
@@ -50,6 +58,22 @@ impl Check<'_> {
             self.report_with(ACCUMULATE, &["training.global_batch"], message, help);
         }
         self.statements(scenario);
+    }
+
+    /// Takes what is not written from the preset, if there is one; tells whether it is known.
+    fn published(&mut self, scenario: &mut Scenario) -> bool {
+        const PRESET: &str = "model.program.preset";
+        let Model::Program(program) = &mut scenario.model else { return false };
+        let Some(name) = program.preset.clone() else { return true };
+        let Some(preset) = catalogue::programs().get(&name) else {
+            let known = catalogue::programs().keys().map(String::as_str);
+            self.no_preset(PRESET, ("program", &name), known);
+            return false;
+        };
+        program.fill(preset);
+        scenario.training.micro_batch.get_or_insert(preset.micro_batch);
+        scenario.training.sequence = scenario.training.sequence.or(preset.sequence);
+        true
     }
 
     /// Reports statements that mean nothing, or that the mode cannot express, each at its place.
