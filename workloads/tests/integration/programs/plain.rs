@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hw_models::framework::UpdateStyle;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -21,7 +22,8 @@ pub(super) fn case(iteration: &str) -> Case {
     let like = case.base.library.update[0].clone();
     for operators in [&mut case.base.library, &mut case.base.merged] {
         let of = |region: Region, count: usize| -> Vec<Operator> {
-            vec![Operator { work: Time::from_us(kernel(region)), ..like.clone() }; count]
+            let work = Time::from_us(kernel(region) * u64::from(each(region)));
+            vec![Operator { work, members: each(region), ..like.clone() }; count]
         };
         for (block, number) in operators.blocks.iter_mut().zip(0..) {
             let count = block.forward.len();
@@ -38,7 +40,9 @@ pub(super) fn case(iteration: &str) -> Case {
     case.fragments = written(
         "{ extra: { operators: 2, backward: 1, bytes: 1 MB }, head: { operators: 2, backward: 1, bytes: 1 MB } }",
     );
+    case.base.tensors = u64::from(each(Region::Update));
     let framework = &mut case.framework;
+    framework.update = UpdateStyle::EachParameter;
     framework.message.us = 1.5;
     framework.trace.us = 0.5;
     framework.enter_region.us = 2.0;
@@ -56,6 +60,15 @@ pub(super) const fn kernel(region: Region) -> u64 {
         Region::Update => 21,
         Region::Fragment(fragment) => 31 + fragment as u64,
         Region::FragmentBackward(fragment) => 41 + fragment as u64,
+    }
+}
+
+/// Operators of an eager framework for each operator of a region.
+pub(super) const fn each(region: Region) -> u32 {
+    match region {
+        Region::Update => 3,
+        Region::Fragment(_) => 2,
+        _ => 1,
     }
 }
 

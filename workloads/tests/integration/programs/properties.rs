@@ -4,13 +4,13 @@ use proptest::prelude::*;
 use workloads::lanes::{ActivityKind, Lanes};
 use workloads::program::base::Operators;
 use workloads::program::convert::refused;
-use workloads::program::execution::{Beside, Execution, FallBack, LaunchedBy, Loops, Mode};
+use workloads::program::execution::{Beside, Execution, FallBack, Kernels, LaunchedBy, Loops, Mode};
 use workloads::program::modes::Ran;
 use workloads::program::path::{Path, Region, Step, What, draw};
 use workloads::program::run::{Session, Written};
 use workloads::program::trace_graph::TraceGraph;
 
-use super::plain::{BLOCKS, case, interpret, kernel, programs};
+use super::plain::{BLOCKS, case, each, interpret, kernel, programs};
 use super::{Case, kernels};
 
 /// Iterations of each run.
@@ -27,12 +27,18 @@ fn sessions() -> impl Strategy<Value = Session> {
     );
     let queue = prop_oneof![Just(1), Just(2), 3..64_u64, Just(1_024)];
     let mode = prop_oneof![2 => Just(Mode::CoExecution), 1 => prop::sample::select(Mode::ALL.to_vec())];
-    (mode, any::<bool>(), beside, queue, 0..5_u64).prop_map(|(mode, graph, beside, queue, seed)| {
-        let launch = if graph { LaunchedBy::Graph } else { LaunchedBy::Kernel };
-        let usual = Execution::of(mode);
-        let launch = if mode == Mode::Eager { usual.launch } else { launch };
-        Session { execution: Execution { launch, beside, ..usual }, iterations: ITERATIONS, seed, queue }
-    })
+    let kernels = prop_oneof![4 => Just(Kernels::Library), 1 => Just(Kernels::Merged)];
+    (mode, any::<bool>(), kernels, beside, queue, 0..5_u64).prop_map(
+        |(mode, graph, kernels, beside, queue, seed)| {
+            let launch = if graph { LaunchedBy::Graph } else { LaunchedBy::Kernel };
+            let usual = Execution::of(mode);
+            let execution = match mode {
+                Mode::Eager => usual,
+                _ => Execution { mode, launch, kernels, beside },
+            };
+            Session { execution, iterations: ITERATIONS, seed, queue }
+        },
+    )
 }
 
 /// A program, whether backward passes have a thread, and a loader.
@@ -63,7 +69,10 @@ fn regions(steps: &[Step]) -> Vec<Region> {
 
 /// Kernels of regions (us).
 fn times_of(operators: &Operators, regions: &[Region]) -> Vec<u64> {
-    regions.iter().flat_map(|&region| vec![kernel(region); operators.of(region).len()]).collect()
+    regions
+        .iter()
+        .flat_map(|&region| vec![kernel(region); operators.of(region).len() * each(region) as usize])
+        .collect()
 }
 
 /// Kernels on the stream, in order (us).
@@ -146,6 +155,9 @@ proptest! {
             let ran: Vec<Ran> = executed.iterations.iter().map(|it| it.ran).collect();
             let written = Written::first(case.program(), case.costs(), session, ITERATIONS).expect("it is short");
             prop_assert_eq!(written.ran(), &ran);
+            if session.execution.kernels == Kernels::Merged {
+                continue;
+            }
 
             let Expected { all, astray, at_most } = expected(&case, session, &ran);
             let (all, launched) = (times_of(&case.base.library, &all), launched(written.lanes()));
