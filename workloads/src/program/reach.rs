@@ -35,7 +35,7 @@ impl<'a> Reached<'a> {
                 };
             }
             Statement::Loop(it) => {
-                // More trips lead nowhere that one does not: each sets a flag, clears it or keeps it.
+                // More trips change nothing: each sets a flag, clears it or keeps it.
                 let repeated = |state: Self| state.behind(program, &it.body);
                 return match (it.trips.least, it.trips.most) {
                     (_, 0) => self,

@@ -49,8 +49,8 @@ pub struct Executed {
 pub struct Iteration {
     /// How it was executed.
     pub ran: Ran,
-    /// From the end of the one before to its own: Python is through with it, and the device with all
-    /// that was launched.
+    /// From the end of the one before to its own end, when Python is through with it, and the
+    /// device with all that was launched.
     pub time: Time,
 }
 

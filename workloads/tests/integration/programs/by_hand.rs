@@ -51,8 +51,8 @@ fn a_graph_is_one_launch() {
 
 #[test]
 fn python_runs_beside_the_graph() {
-    // Two iterations are traced, eagerly: 40 each. From the third on Python checks 10 operators in 10,
-    // the graph launches them in 20.
+    // Two iterations are traced, eagerly: 40 each. From the third on Python checks 10 operators in
+    // 10, the graph launches them in 20.
     let case = Case::new(&[(10, 1)], "[ { run: forward } ]");
     let all = times(&case.run("co-execution", 8));
     assert_eq!(all[..2], [41.0, 40.0]);

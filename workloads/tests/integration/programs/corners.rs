@@ -18,7 +18,7 @@ fn count(executed: &Executed, ran: Ran) -> usize {
 
 #[test]
 fn a_backlog_of_the_device_is_no_part_of_a_step() {
-    // Ten kernels of 10, in one launch of 4: the host is 48 iterations ahead before the queue is full.
+    // Ten kernels of 10, in one launch of 4: the host gets ever further ahead.
     let case = Case::new(&[(10, 10)], "[ { run: forward } ]");
     let executed = case.run("cuda-graphs", 48);
     assert_eq!(executed.step.0, 100_000_000);
@@ -49,8 +49,8 @@ fn an_iteration_that_is_repeated_uses_its_batches_again() {
 
 #[test]
 fn a_graph_that_is_stopped_before_its_launch_executes_nothing() {
-    // The device is behind, and one launch may wait: the graph of the iteration that falls back waits with its launch until
-    // it is stopped.
+    // The device is behind, and one launch may wait: the graph of the iteration that falls back
+    // waits with its launch until it is stopped.
     let case = Case::new(
         &[(2, 100), (4, 100)],
         "[ { run: forward 0..1 }, { branch: { name: extra, probability: 10 %, then: [ { run: extra } ] } },

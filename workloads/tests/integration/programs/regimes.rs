@@ -32,7 +32,7 @@ fn the_slowest_of_python_graph_and_device_decides() {
 
 #[test]
 fn a_fetch_in_the_middle_that_operators_follow_serialises() {
-    // Half of the graph, its copy and the kernels' end stand before the rest of Python, and the other half behind it.
+    // Half of the graph, its copy and the kernels' end stand before the rest of Python.
     let program = |middle: &str| {
         format!(
             "[ {{ run: forward 0..1 }}, {middle} {{ feed: {{ scalar: rate }} }}, {{ run: forward 1..2 }} ]"
