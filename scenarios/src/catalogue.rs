@@ -47,7 +47,7 @@ pub fn kernels() -> &'static KernelCatalogue {
 
 /// Published programs.
 pub(crate) fn programs() -> &'static IndexMap<String, ProgramPreset> {
-    static FOUND: LazyLock<IndexMap<String, ProgramPreset>> = LazyLock::new(|| embedded(PROGRAMS));
+    static FOUND: LazyLock<IndexMap<String, ProgramPreset>> = LazyLock::new(|| with_choices(PROGRAMS));
     &FOUND
 }
 
@@ -105,13 +105,15 @@ pub fn presets() -> &'static IndexMap<String, Preset> {
 /// Published models that are lists of layers by name.
 pub fn layered_presets() -> &'static IndexMap<String, LayeredPreset> {
     static MODELS: LazyLock<IndexMap<String, LayeredPreset>> = LazyLock::new(|| {
-        // Choices are maps of one key, where YAML would have tags.
-        let family = |text: &&str| -> IndexMap<String, LayeredPreset> {
-            singleton_map_recursive::deserialize(serde_yaml::Deserializer::from_str(text)).expect(VALID)
-        };
+        let family = |text: &&str| -> IndexMap<String, LayeredPreset> { with_choices(text) };
         LAYERED_PRESETS.iter().flat_map(family).collect()
     });
     &MODELS
+}
+
+/// Choices are maps of one key, where YAML would have tags.
+fn with_choices<T: DeserializeOwned>(text: &str) -> T {
+    singleton_map_recursive::deserialize(serde_yaml::Deserializer::from_str(text)).expect(VALID)
 }
 
 fn embedded<T: DeserializeOwned>(text: &str) -> T {

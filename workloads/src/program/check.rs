@@ -96,10 +96,6 @@ impl<'a> Check<'a> {
         let mut inner = state.clone();
         match statement {
             Statement::Feed(feed) => {
-                if feed.batch && self.program.loader.is_none() {
-                    let remedy = "add `loader: { time: 60 ms, bytes: 38 MB }` to the program";
-                    self.fault(&format!("{at}.feed.batch"), "feeds a batch that no loader makes", remedy);
-                }
                 if !feed.batch && feed.scalar.is_none() {
                     self.fault(
                         &format!("{at}.feed"),
