@@ -54,21 +54,13 @@ const ROWS_MAX: usize = 24;
 /// Part of a time that is worth a word.
 const SHARE_MIN: f64 = 0.005;
 
-impl Imported {
-    /// Means of the steps: recorded, replayed (s).
-    pub fn means(&self) -> [f64; 2] {
-        let mean =
-            |of: fn(&StepTime) -> f64| self.steps.iter().map(of).sum::<f64>() / self.steps.len() as f64;
-        [mean(|step| step.recorded_s), mean(|step| step.replayed_s)]
-    }
-}
-
 /// Writes it for people.
 ///
 /// # Errors
 /// Errors of `out`.
 pub fn write(out: &mut impl Write, imported: &Imported, style: Style) -> io::Result<()> {
-    let [recorded, replayed] = imported.means();
+    let means = StepTime::mean(&imported.steps);
+    let [recorded, replayed, off] = means.words();
     let steps = match imported.steps.len() {
         1 => "1 step".to_owned(),
         count => format!("{count} steps"),
@@ -79,13 +71,11 @@ pub fn write(out: &mut impl Write, imported: &Imported, style: Style) -> io::Res
         format!(" on {}", imported.devices.join(", "))
     };
     let rank = imported.rank.map_or_else(String::new, |[rank, ranks]| format!(", rank {rank} of {ranks}"));
-    let headline = format!(
-        "{}: {steps} of {}{on}{rank}; replayed {} ({})",
-        imported.file,
-        quantity::seconds(recorded),
-        quantity::seconds(replayed),
-        quantity::change(replayed / recorded - 1.0),
-    );
+    let (file, whole) = (&imported.file, format!("{on}{rank}"));
+    let headline = match means.recorded_s {
+        Some(_) => format!("{file}: {steps} of {recorded}{whole}; replayed {replayed} ({off})"),
+        None => format!("{file}: {steps}{whole} without recorded begins; replayed {replayed}"),
+    };
     writeln!(out, "{}", style.bold(&clean(&headline)))?;
     for change in &imported.changes {
         writeln!(out, "what if: {}", clean(change))?;
@@ -122,10 +112,8 @@ pub(crate) fn table(out: &mut impl Write, steps: &[StepTime], forecast: Option<&
     let mut titles = vec![">step", ">recorded", ">replayed", ">difference"];
     titles.extend(forecast.map_or(&[][..], |_| &[">forecast off", ">naive off"]));
     let row = |(at, step): (usize, &StepTime)| {
-        let StepTime { recorded_s, replayed_s } = *step;
-        let [recorded, replayed] = [recorded_s, replayed_s].map(quantity::seconds);
-        let change = quantity::change(replayed_s / recorded_s - 1.0);
-        let mut cells = vec![(at + 1).to_string(), recorded, replayed, change];
+        let mut cells = vec![(at + 1).to_string()];
+        cells.extend(step.words());
         if let Some(forecast) = forecast {
             let before = at.checked_sub(1).and_then(|before| forecast.of_steps.get(before));
             let errors = before.map(|ForecastError { replayed, naive }| [*replayed, *naive]);

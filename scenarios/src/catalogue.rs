@@ -17,6 +17,7 @@ use serde_yaml::with::singleton_map_recursive;
 use workloads::model::layered::{LAYERED_PRESETS, LayeredPreset};
 use workloads::model::transformer::{PRESETS, Preset};
 use workloads::program::PROGRAMS;
+use workloads::trace::Hardware;
 
 use crate::schema::ProgramPreset;
 
@@ -72,6 +73,11 @@ pub fn kernels_of(gpu: &str) -> Result<KernelModel, String> {
     let facts = look_up(&devices().gpus, "GPU", gpu).map_err(|error| error.to_string())?;
     let parameters = kernels().parameters(gpu, &facts.architecture).map_err(|error| error.to_string())?;
     Ok(KernelModel::new(GpuFacts::of(facts, 1.0), parameters))
+}
+
+/// Hardware that changes of traces name.
+pub fn hardware() -> Hardware<'static> {
+    Hardware { devices: devices(), host: &overlay().host, kernels: kernels_of }
 }
 
 /// Constants of collectives and messages.

@@ -4,12 +4,14 @@
 //! the parser that the caller brings. Units are part of every key: memory is in GiB, rates are in decimal GB/s.
 
 mod device;
+mod drivers;
 mod entry;
 pub mod nearest;
 mod network;
 mod node;
 
 pub use device::{Gpu, NvLinks, Pcie, PeakRates, Ssd};
+pub use drivers::in_catalogue;
 pub use entry::{UnknownEntry, look_up};
 pub use network::{CopyRates, Fabric, LinkClass, LinkKind, LinkUnit, Nic, OneWay, Topology};
 pub use node::{Branch, HostMemory, Node, NvLinkFabric, PcieTree};

@@ -32,14 +32,15 @@ pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
 fn runs(page: &Page<'_>) -> Markup {
     let row = |run: &&RunSummary| {
         let (replay, step) = (run.replay.as_ref()?, run.step_time()?);
-        let change = step / replay.recorded_step_s - 1.0;
+        let step = StepTime { recorded_s: replay.recorded_step_s, replayed_s: step };
+        let [recorded, replayed, change] = step.words();
         Some(html! {
             tr {
                 td { (run.variant) }
                 td { (replay.what_if_words()) }
-                td.number data-sort=(replay.recorded_step_s) { (quantity::seconds(replay.recorded_step_s)) }
-                td.number data-sort=(step) { (quantity::seconds(step)) }
-                td.number data-sort=(change) { (quantity::change(change)) }
+                td.number data-sort=[step.recorded_s] { (recorded) }
+                td.number data-sort=(step.replayed_s) { (replayed) }
+                td.number data-sort=[step.change()] { (change) }
                 td.number data-sort=(replay.host_share) { (quantity::percent(replay.host_share)) }
             }
         })
@@ -54,14 +55,14 @@ fn steps(replay: &ReplayedTrace) -> Markup {
     let row = |(at, step): (usize, &StepTime)| {
         let before = replay.forecast.as_ref().zip(at.checked_sub(1));
         let errors = before.and_then(|(forecast, before)| forecast.of_steps.get(before));
-        let change = step.replayed_s / step.recorded_s - 1.0;
+        let [recorded, replayed, change] = step.words();
         let told = |error: Option<f64>| error.map_or_else(|| quantity::NONE.to_owned(), quantity::change);
         html! {
             tr {
                 td.number data-sort=(at) { (at + 1) }
-                td.number data-sort=(step.recorded_s) { (quantity::seconds(step.recorded_s)) }
-                td.number data-sort=(step.replayed_s) { (quantity::seconds(step.replayed_s)) }
-                td.number data-sort=(change) { (quantity::change(change)) }
+                td.number data-sort=[step.recorded_s] { (recorded) }
+                td.number data-sort=(step.replayed_s) { (replayed) }
+                td.number data-sort=[step.change()] { (change) }
                 td.number { (told(errors.map(|error| error.replayed))) }
                 td.number { (told(errors.map(|error| error.naive))) }
             }

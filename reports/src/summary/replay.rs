@@ -21,8 +21,8 @@ pub struct ReplayedTrace {
     /// Steps before the measured ones, which step time, breakdown and critical path are of: the
     /// first of several finds an empty device.
     pub warm_up: u64,
-    /// Mean of the measured steps as they were recorded.
-    pub recorded_step_s: f64,
+    /// Mean of the measured steps as they were recorded. `None`: see [`StepTime::recorded_s`].
+    pub recorded_step_s: Option<f64>,
     /// Steps, in order.
     pub steps: Vec<StepTime>,
     /// Share of the critical path that is recorded time of hosts, 0 to 1: a replay repeats it.
@@ -68,10 +68,34 @@ impl ReplayedTrace {
 /// A step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepTime {
-    /// As it was recorded.
-    pub recorded_s: f64,
+    /// As it was recorded. `None`: the file says only durations.
+    pub recorded_s: Option<f64>,
     /// As it was replayed.
     pub replayed_s: f64,
+}
+
+impl StepTime {
+    /// Mean of steps: recorded, where all are, and replayed.
+    pub fn mean(steps: &[Self]) -> Self {
+        let count = steps.len().max(1) as f64;
+        let recorded: Option<f64> = steps.iter().map(|step| step.recorded_s).sum();
+        let replayed: f64 = steps.iter().map(|step| step.replayed_s).sum();
+        Self { recorded_s: recorded.map(|sum| sum / count), replayed_s: replayed / count }
+    }
+
+    /// How far the replayed time is from the recorded one, relative to that.
+    pub(crate) fn change(&self) -> Option<f64> {
+        Some(self.replayed_s / self.recorded_s? - 1.0)
+    }
+
+    /// Recorded, replayed and the change, in words.
+    pub(crate) fn words(&self) -> [String; 3] {
+        let told = |value: Option<f64>, word: fn(f64) -> String| {
+            value.map_or_else(|| quantity::NONE.to_owned(), word)
+        };
+        let recorded = told(self.recorded_s, quantity::seconds);
+        [recorded, quantity::seconds(self.replayed_s), told(self.change(), quantity::change)]
+    }
 }
 
 /// A thread, or a stream of a device.
@@ -109,14 +133,15 @@ impl Forecast {
     /// Naive error below which steps are alike, and below or at which a forecast passes.
     pub const ALIKE: f64 = 0.04;
 
-    /// Forecasts of the steps after the first. `None`: there is no step after the first.
+    /// Forecasts of the steps after the first. `None`: there is no step after the first, or steps
+    /// are not recorded.
     pub fn of(steps: &[StepTime]) -> Option<Self> {
         let error = |pair: &[StepTime]| {
-            let next = pair[1].recorded_s;
-            let [replayed, naive] = [pair[0].replayed_s, pair[0].recorded_s].map(|time| time / next - 1.0);
-            ForecastError { replayed, naive }
+            let (before, next) = (pair[0].recorded_s?, pair[1].recorded_s?);
+            let [replayed, naive] = [pair[0].replayed_s, before].map(|time| time / next - 1.0);
+            Some(ForecastError { replayed, naive })
         };
-        let of_steps: Vec<ForecastError> = steps.windows(2).map(error).collect();
+        let of_steps: Vec<ForecastError> = steps.windows(2).map(error).collect::<Option<_>>()?;
         let mean = |of: fn(&ForecastError) -> f64| {
             of_steps.iter().map(|error| of(error).abs()).sum::<f64>() / of_steps.len() as f64
         };
@@ -145,7 +170,7 @@ mod tests {
     use super::*;
 
     fn step(recorded_s: f64, replayed_s: f64) -> StepTime {
-        StepTime { recorded_s, replayed_s }
+        StepTime { recorded_s: Some(recorded_s), replayed_s }
     }
 
     /// A stall of the second step that the replay does not repeat is no part of its forecast.
@@ -157,6 +182,8 @@ mod tests {
         assert!(near(forecast.of_steps[1].replayed, 0.0) && near(forecast.of_steps[1].naive, 0.03));
         assert!(forecast.replayed_error < forecast.naive_error && forecast.judged);
         assert_eq!(Forecast::of(&steps[..1]), None);
+        let unrecorded = StepTime { recorded_s: None, replayed_s: 1.0 };
+        assert_eq!(Forecast::of(&[steps[0], unrecorded]), None);
     }
 
     #[test]

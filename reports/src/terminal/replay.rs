@@ -7,7 +7,7 @@ use crate::imported::table;
 use crate::quantity;
 use crate::ranking::Comparison;
 use crate::state;
-use crate::summary::{LaneTime, ReplayedTrace, RunSummary};
+use crate::summary::{LaneTime, ReplayedTrace, RunSummary, StepTime};
 
 /// Titles of the table of runs.
 const TITLES: [&str; 6] =
@@ -23,8 +23,8 @@ pub(super) fn replays(
     let Some(replay) = &shown.replay else { return Ok(()) };
     let rows = runs.iter().filter_map(|run| {
         let (replay, step) = (run.replay.as_ref()?, run.step_time()?);
-        let [recorded, replayed] = [replay.recorded_step_s, step].map(quantity::seconds);
-        let change = quantity::change(step / replay.recorded_step_s - 1.0);
+        let step = StepTime { recorded_s: replay.recorded_step_s, replayed_s: step };
+        let [recorded, replayed, change] = step.words();
         let host = quantity::percent(replay.host_share);
         Some(vec![comparison.naming.run(run), replay.what_if_words(), recorded, replayed, change, host])
     });

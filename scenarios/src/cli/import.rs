@@ -8,10 +8,11 @@ use indexmap::IndexMap;
 use reports::imported::{self, Imported};
 use reports::summary::{Forecast, LaneTime, SCHEMA_VERSION, StepTime};
 use reports::terminal::Style;
+use scenarios::catalogue;
 use sim_core::time::Time;
 use workloads::lanes::QUEUE;
 use workloads::trace::traced::Findings;
-use workloads::trace::{Replayed, Traced, WhatIf, kineto, replay};
+use workloads::trace::{Fault, Replayed, Traced, WhatIf, chakra, kineto, replay};
 
 use super::printer::Printer;
 use super::trouble::Trouble;
@@ -25,7 +26,9 @@ pub(super) struct Arguments {
     /// The trace: plain, or packed with gzip or zstd
     file: PathBuf,
     /// Change a part to another share of its time: `host=50%`, `kernels=200%`, `copies=80%`,
-    /// `collectives=50%` (without waiting for peers), or `loader=none`
+    /// `collectives=50%` (without waiting for peers), `loader=none`; or `launch=graphs`,
+    /// `elementwise=chained` or `batched`, `gpu=h100-sxm5-80gb`, `link=pcie5` (`gpu=RECORDED:NEW`
+    /// where the trace does not name its GPU)
     #[arg(long = "what-if", value_name = "PART=SHARE")]
     what_if: Vec<String>,
     /// Launches that a stream of a device may have waiting; a thread that launches more stalls
@@ -41,23 +44,27 @@ pub(super) struct Arguments {
 enum Source {
     /// PyTorch's: `torch.profiler` with `export_chrome_trace`
     Kineto,
+    /// A graph of MLCommons Chakra with recorded durations: an `.et` file of `chakra_converter`
+    Chakra,
 }
 
 /// Reads a trace, replays it and says what came of it.
 pub(super) fn import(arguments: &Arguments, printer: &Printer) -> Result<Exit, Trouble> {
-    let Source::Kineto = arguments.source;
     let shown = arguments.file.display();
-    let traced = read(&arguments.file);
+    let traced = read(arguments.source, &arguments.file);
     let mut traced = traced.map_err(|error| Trouble::Mistake(format!("`{shown}` {error}")))?;
     let mut what_if = WhatIf::default();
     for written in &arguments.what_if {
         what_if.set(written).map_err(|error| Trouble::Mistake(format!("`--what-if {written}`: {error}")))?;
     }
-    what_if.apply(&mut traced.lanes);
+    let changes = what_if.apply(&mut traced, catalogue::hardware());
+    let changes = changes.map_err(|faults| {
+        let told = |Fault { field, message, help }: &Fault| format!("`--what-if {field}`: {message}: {help}");
+        Trouble::Mistake(faults.iter().map(told).collect::<Vec<_>>().join("; "))
+    })?;
     let replayed = replay(&traced, arguments.launch_queue)
         .map_err(|error| Trouble::Mistake(format!("`{shown}`: {error}")))?;
     let told = told(&arguments.file, &traced, &replayed);
-    let changes = what_if.words();
     let forecast = Forecast::of(&told.steps).filter(|_| changes.is_empty());
     let imported = Imported { changes, forecast, ..told };
     match arguments.format {
@@ -76,8 +83,13 @@ pub(super) fn import(arguments: &Arguments, printer: &Printer) -> Result<Exit, T
     }
 }
 
-fn read(path: &Path) -> Result<Traced, kineto::KinetoError> {
-    Ok(Traced::of(kineto::read(File::open(path)?)?))
+/// Reads a trace, or says why there is none.
+fn read(source: Source, path: &Path) -> Result<Traced, String> {
+    let file = File::open(path).map_err(|error| format!("cannot be read: {error}"))?;
+    match source {
+        Source::Kineto => kineto::read(file).map(Traced::of).map_err(|error| error.to_string()),
+        Source::Chakra => chakra::read(file).map(chakra::Graph::traced).map_err(|error| error.to_string()),
+    }
 }
 
 fn told(file: &Path, traced: &Traced, replayed: &Replayed) -> Imported {
@@ -102,7 +114,10 @@ fn told(file: &Path, traced: &Traced, replayed: &Replayed) -> Imported {
         steps: replayed
             .steps
             .iter()
-            .map(|step| StepTime { recorded_s: step.recorded.as_secs(), replayed_s: step.replayed.as_secs() })
+            .map(|step| StepTime {
+                recorded_s: step.recorded.map(Time::as_secs),
+                replayed_s: step.replayed.as_secs(),
+            })
             .collect(),
         host_share: replayed.host_share(),
         critical_path_s: seconds(&replayed.critical),

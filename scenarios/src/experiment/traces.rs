@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use workloads::trace::{Traced, kineto};
+use workloads::trace::{Traced, chakra, kineto};
 
 use super::files::{self, Files};
 use super::layers::Layers;
@@ -22,6 +22,8 @@ pub(super) struct Traces {
 
 /// Settings that say which trace is replayed.
 const TRACE: [&str; 3] = ["model", "model.trace", "model.trace.file"];
+/// Ends of names of Chakra graphs; other files are of PyTorch's profiler.
+const CHAKRA: [&str; 3] = [".et", ".et.gz", ".et.zst"];
 /// The most files: lanes of each are held until the report is written.
 const MAX_FILES: usize = 32;
 
@@ -62,10 +64,15 @@ fn file(settings: &Node) -> Option<(SourceId, String)> {
 
 fn read(files: &dyn Files, path: &str, sources: &mut Sources) -> Result<Recorded, String> {
     let mut input = Digested { input: files::open_trace(files, path)?, bytes: 0, digest: BASIS };
-    let recording = kineto::read(&mut input).map_err(|error| format!("`{}` {error}", shorten(path)))?;
+    let traced = if CHAKRA.iter().any(|end| path.ends_with(end)) {
+        chakra::read(&mut input).map(chakra::Graph::traced).map_err(|error| error.to_string())
+    } else {
+        kineto::read(&mut input).map(Traced::of).map_err(|error| error.to_string())
+    };
+    let traced = traced.map_err(|error| format!("`{}` {error}", shorten(path)))?;
     // As a source it has a part in the digest of the experiment; its text would take much room.
     sources.add(path, format!("{} bytes, {:016x}", input.bytes, input.digest));
-    Ok(Recorded { path: path.to_owned(), traced: Arc::new(Traced::of(recording)) })
+    Ok(Recorded { path: path.to_owned(), traced: Arc::new(traced) })
 }
 
 /// Offset basis and prime of 64-bit FNV-1a.

@@ -15,6 +15,7 @@ use workloads::trace::{Replayed, Traced, simulation};
 use super::failure;
 use super::one::Drawn;
 use super::picture::draw_span;
+use crate::catalogue;
 use crate::schema::Trace;
 
 /// Causes of time in which a lane waits.
@@ -72,7 +73,8 @@ fn warm_up(traced: &Traced) -> usize {
 fn changed(trace: &Trace) -> Result<Traced, String> {
     let recorded = trace.recorded.as_ref().ok_or("the trace has not been read")?;
     let mut traced = Traced::clone(&recorded.traced);
-    trace.what_if.apply(&mut traced.lanes);
+    let applied = trace.what_if.apply(&mut traced, catalogue::hardware());
+    applied.map_err(|faults| faults.into_iter().map(|fault| fault.message).collect::<Vec<_>>().join("; "))?;
     Ok(traced)
 }
 
@@ -131,9 +133,12 @@ fn described(trace: &Trace, traced: &Traced, replayed: &Replayed, lanes: &[Lane]
     let steps: Vec<StepTime> = replayed
         .steps
         .iter()
-        .map(|step| StepTime { recorded_s: step.recorded.as_secs(), replayed_s: step.replayed.as_secs() })
+        .map(|step| StepTime {
+            recorded_s: step.recorded.map(Time::as_secs),
+            replayed_s: step.replayed.as_secs(),
+        })
         .collect();
-    let step_time_s = steps.iter().skip(warm_up).map(|step| step.replayed_s).sum::<f64>() / count;
+    let mean = StepTime::mean(steps.get(warm_up..).unwrap_or_default());
     let what_if = trace.what_if.words();
     let critical =
         replayed.critical.iter().map(|(cause, time)| (cause.clone(), time.as_secs() / count)).collect();
@@ -142,7 +147,7 @@ fn described(trace: &Trace, traced: &Traced, replayed: &Replayed, lanes: &[Lane]
         devices: traced.device_names(),
         rank: traced.rank.map(|(rank, ranks)| [rank, ranks]),
         warm_up: warm_up as u64,
-        recorded_step_s: steps.iter().skip(warm_up).map(|step| step.recorded_s).sum::<f64>() / count,
+        recorded_step_s: mean.recorded_s,
         forecast: Forecast::of(&steps).filter(|_| what_if.is_empty()),
         what_if,
         steps,
@@ -158,7 +163,7 @@ fn described(trace: &Trace, traced: &Traced, replayed: &Replayed, lanes: &[Lane]
     };
     RunSummary {
         fits: true,
-        step_time_s: Some(step_time_s),
+        step_time_s: Some(mean.replayed_s),
         time_breakdown_s: busiest.map(per_step).unwrap_or_default(),
         critical_path_s: critical,
         activities: Some(replayed.activities),

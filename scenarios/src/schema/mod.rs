@@ -59,7 +59,7 @@ pub use workloads::passes::recompute::{Mode as RecomputeMode, Recompute};
 pub use workloads::placement::Placement;
 pub use workloads::plan::Launch;
 pub use workloads::program::execution::{Execution, Mode};
-pub use workloads::trace::{Loader, WhatIf};
+pub use workloads::trace::{Elementwise, Launching, Loader, WhatIf};
 pub use workloads::transfer::Outside;
 
 /// Everything that determines a run: what is trained, on what, how, and with which techniques.

@@ -14,8 +14,9 @@ use super::{Count, WhatIf};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
-    /// File that PyTorch's profiler has exported, plain or packed with gzip or zstd. Paths are
-    /// relative to this file; `library:resnet50-v100` and `library:dlrm-a100` are always there.
+    /// File that PyTorch's profiler has exported, or graph of MLCommons Chakra (`.et`), plain or
+    /// packed with gzip or zstd. Paths are relative to this file; `library:resnet50-v100` and
+    /// `library:dlrm-a100` are always there.
     #[schemars(extend("examples" = ["library:resnet50-v100"]))]
     pub file: String,
     /// Changes of what was recorded.

@@ -5,6 +5,8 @@ use super::support::{Sandbox, assert_session};
 const TRACE: &[u8] =
     include_bytes!("../../../workloads/tests/data/traces/trace_a100_resnet_ddp_2rank_rank0.json.gz");
 
+const GRAPH: &[u8] = include_bytes!("../../../workloads/tests/data/traces/chakra_convolutional_ddp.et.gz");
+
 fn sandbox(name: &str) -> Sandbox {
     let sandbox = Sandbox::new(name);
     sandbox.write("trace.json.gz", TRACE);
@@ -37,6 +39,39 @@ fn what_ifs_change_the_steps() {
 }
 
 #[test]
+fn software_and_hardware_can_be_others() {
+    let sandbox = sandbox("import-others");
+    let headline = |change: &str| {
+        let out = sandbox.run(&format!("import kineto trace.json.gz --what-if {change}")).out;
+        out.lines().take(2).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let changes =
+        ["launch=graphs", "elementwise=chained", "elementwise=batched", "gpu=h100-sxm5-80gb", "link=pcie5"];
+    insta::assert_snapshot!("import-others", changes.map(headline).concat());
+}
+
+#[test]
+fn a_graph_is_told_and_replayed() {
+    let sandbox = Sandbox::new("import-chakra");
+    sandbox.write("graph.et.gz", GRAPH);
+    sandbox.write("cut.et.gz", &GRAPH[..GRAPH.len() / 2]);
+    assert_session!(
+        "import-chakra",
+        sandbox.session(&[
+            "import chakra graph.et.gz",
+            "import chakra graph.et.gz --what-if host=0%",
+            "import chakra graph.et.gz --what-if gpu=h100-sxm5-80gb",
+            "import kineto graph.et.gz",
+        ])
+    );
+    let json = sandbox.run("import chakra graph.et.gz --format json").json();
+    assert!(json["steps"][0]["recorded_s"].is_null());
+    let cut = sandbox.run("import chakra cut.et.gz");
+    assert_eq!(cut.exit, 0);
+    assert!(cut.out.contains("warning: the file breaks off"), "{}", cut.out);
+}
+
+#[test]
 fn mistakes_are_told_with_a_remedy() {
     let sandbox = sandbox("import-wrong");
     sandbox.write("notes.txt", "not a trace");
@@ -49,9 +84,13 @@ fn mistakes_are_told_with_a_remedy() {
             "import kineto empty.json",
             "import kineto nothing.json",
             "import kineto trace.json.gz --what-if hosts=50%",
-            "import kineto trace.json.gz --what-if host=0.5",
+            "import kineto trace.json.gz --what-if host=fast",
             "import kineto trace.json.gz --what-if loader=50%",
             "import kineto trace.json.gz --launch-queue 0",
+            "import kineto trace.json.gz --what-if launch=once",
+            "import kineto trace.json.gz --what-if elementwise=merged",
+            "import kineto trace.json.gz --what-if gpu=h100-sxm",
+            "import kineto trace.json.gz --what-if link=nvlink4",
             "import chakra trace.json.gz",
         ])
     );

@@ -8,17 +8,18 @@ use sim_core::time::Time;
 
 use super::{ActivityRef, HostItem, Lanes, SectionRef};
 
-/// Launches by activity.
+/// Launches by activity and thread.
 #[derive(Debug, Default)]
 pub(super) struct Launches {
-    of: BTreeMap<ActivityRef, Launch>,
+    /// With the thread that launches: several may take part in one.
+    of: BTreeMap<(ActivityRef, u32), Launch>,
     /// By stream and number, how many of its activities up to there are launched.
     ranks: Vec<Vec<u32>>,
     /// Of sections that are stopped, what their launches count on.
     stopped: BTreeMap<SectionRef, Vec<Arrivals>>,
 }
 
-/// The launch of an activity.
+/// The launch of an activity by a thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Launch {
     /// Counts launches that have taken effect.
@@ -62,7 +63,7 @@ impl Launches {
                     HostItem::Launch(activity) => {
                         let is_stopped = stops.contains(&at);
                         let arrivals = if is_stopped { &mut own } else { &mut usual };
-                        launches.add(lanes, activity, arrivals, is_stopped, program);
+                        launches.add(lanes, (activity, thread), arrivals, is_stopped, program);
                     }
                     _ => {}
                 }
@@ -76,11 +77,12 @@ impl Launches {
     fn add(
         &mut self,
         lanes: &Lanes,
-        activity: ActivityRef,
+        launch: (ActivityRef, u32),
         arrivals: &mut BTreeMap<(u32, Time), Arrivals>,
         may_never: bool,
         program: &mut Program,
     ) {
+        let activity = launch.0;
         let (stream, number) = (activity.stream as usize, activity.number as usize);
         let latency = lanes.streams[stream].items[number].latency;
         let arrivals = arrivals.entry((activity.stream, latency));
@@ -89,12 +91,17 @@ impl Launches {
         let &mut Arrivals { counter, count, .. } = arrivals;
         let made = may_never.then(|| program.cells(1));
         let rank = self.ranks[stream][number];
-        self.of.insert(activity, Launch { counter, count: count as i32, made, rank });
+        self.of.insert(launch, Launch { counter, count: count as i32, made, rank });
     }
 
-    /// The launch of an activity, if a thread makes it.
-    pub(super) fn get(&self, activity: ActivityRef) -> Option<Launch> {
-        self.of.get(&activity).copied()
+    /// The launch of an activity by a thread.
+    pub(super) fn get(&self, activity: ActivityRef, thread: u32) -> Option<Launch> {
+        self.of.get(&(activity, thread)).copied()
+    }
+
+    /// Launches of an activity, one by each thread that takes part; it begins after all of them.
+    pub(super) fn of_activity(&self, activity: ActivityRef) -> impl Iterator<Item = Launch> {
+        self.of.range((activity, u32::MIN)..=(activity, u32::MAX)).map(|(_, launch)| *launch)
     }
 
     /// Launches to a stream in all.

@@ -2,21 +2,21 @@
 //! device.
 //!
 //! A launch counts for its thread, stream and latency when the latency has passed. An activity
-//! waits for that, for what its stream waits for, and for the one before it. Launches of activities
-//! that have not begun fill the queue of their stream: a thread that launches one more waits. Kernels occupy
-//! multiprocessors in waves, as those of other streams do: where a kernel fills them all, the next
-//! one waits.
+//! waits for that, of each thread that launches it, for what its stream waits for, and for the one
+//! before it. Launches of activities that have not begun fill the queue of their stream: a thread
+//! that launches one more waits. Kernels occupy multiprocessors in waves, as those of other streams
+//! do: where a kernel fills them all, the next one waits.
 
 use std::collections::BTreeMap;
 
 use sim_core::fixed::Rate;
-use sim_core::id::{CapTableId, CounterId, PoolId};
+use sim_core::id::{CapTableId, CellId, CounterId, PoolId};
 use sim_core::platform::Platform;
 use sim_core::program::{Activity, Affine, CapRow, CellRef, Op, Program, Units};
 use sim_core::time::Time;
 
 use super::lane_ops::LaneOps;
-use super::launches::{Arrivals, Launch, Launches};
+use super::launches::{Arrivals, Launches};
 use super::{ActivityKind, ActivityRef, DeviceStream, HostItem, HostTime, Lanes, Thread, Why};
 
 /// Causes of the time of threads and streams.
@@ -85,7 +85,7 @@ pub struct Lowered {
 /// Lowers lanes; a device has at most `queue` launches waiting, at least 1.
 pub fn lower(lanes: &Lanes, queue: u64) -> Lowered {
     let mut lowering = Lowering::new(lanes, queue);
-    lanes.threads.iter().for_each(|thread| lowering.thread(thread));
+    (0..).zip(&lanes.threads).for_each(|(number, thread)| lowering.thread(number, thread));
     lanes.streams.iter().zip(0..).for_each(|(stream, number)| lowering.stream(number, stream));
     let Lowering { platform, program, .. } = lowering;
     Lowered { platform, program }
@@ -128,7 +128,7 @@ impl<'a> Lowering<'a> {
         Self { lanes, platform, program, queue, launches, begun, ended, handed, locks, pools, speeds }
     }
 
-    fn thread(&mut self, thread: &Thread) {
+    fn thread(&mut self, number: u32, thread: &Thread) {
         let mut lane = LaneOps::new(&mut self.program);
         let mut taken: BTreeMap<u32, i32> = BTreeMap::new();
         for &item in &thread.items {
@@ -145,7 +145,7 @@ impl<'a> Lowering<'a> {
                 }
                 HostItem::Launch(activity) => {
                     let stream = activity.stream as usize;
-                    let Some(launch) = self.launches.get(activity) else { continue };
+                    let Some(launch) = self.launches.get(activity, number) else { continue };
                     let room = u64::from(launch.rank).checked_sub(self.queue).filter(|&begun| begun > 0);
                     if let Some(begun) = room {
                         lane.wait(self.begun[stream], begun as i32, cause::QUEUE);
@@ -205,23 +205,28 @@ impl<'a> Lowering<'a> {
         let mut lane = LaneOps::new(&mut self.program);
         let pool = self.pools.get(&stream.id.0).map(|pool| lane.slot(pool.0));
         // One without a launch of its own is part of a graph, launched with the one before it.
-        let mut made = None;
+        let mut made: Vec<CellId> = Vec::new();
         for (item, place) in stream.items.iter().zip(0..) {
             let place = ActivityRef { stream: number as u32, number: place };
-            let launch = self.launches.get(place);
-            if let Some(Launch { counter, count, .. }) = launch {
-                made = launch.and_then(|launch| launch.made);
-                lane.wait(counter, count, cause::LAUNCH);
+            let mut launches = self.launches.of_activity(place).peekable();
+            let is_launched = launches.peek().is_some();
+            if is_launched {
+                made.clear();
+            }
+            for launch in launches {
+                made.extend(launch.made);
+                lane.wait(launch.counter, launch.count, cause::LAUNCH);
             }
             for target in &item.after {
                 lane.wait(self.ended[target.stream as usize], target.number as i32 + 1, cause::STREAM);
             }
-            if fills && launch.is_some() {
+            if fills && is_launched {
                 lane.add(self.begun[number]);
             }
-            let branch = made.map(|made| (made, lane.ops.len()));
-            if let Some((made, at)) = branch {
+            let first_branch = lane.ops.len();
+            for made in &made {
                 // Its targets are known behind what it leaves out.
+                let at = lane.ops.len();
                 let (slot, index) = (lane.slot(made.0), Affine::constant(0));
                 let targets = lane.program.branch([0, at as u32 + 1]);
                 lane.ops.push(Op::Branch { cell: CellRef { slot, index }, targets });
@@ -250,7 +255,7 @@ impl<'a> Lowering<'a> {
                 }
                 _ => lane.last(item.duration - item.skew, cause),
             }
-            if let Some((_, at)) = branch {
+            for at in first_branch..first_branch + made.len() {
                 let Op::Branch { targets, .. } = lane.ops[at] else { continue };
                 lane.program.branches[targets.index()][0] = lane.ops.len() as u32;
             }

@@ -55,7 +55,7 @@ pub struct Thread {
 pub enum HostItem {
     /// Works.
     Work(HostTime),
-    /// Launches an activity.
+    /// Launches an activity, which begins when every thread that launches it has.
     Launch(ActivityRef),
     /// Waits until an activity has ended.
     Block(ActivityRef),

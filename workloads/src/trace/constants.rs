@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::launches::Launches;
 use super::recording::{ActivityKind, DeviceEvent, NameId, Recording};
+use super::skew::Shortest;
 
 /// Time by which a launch has to come before the end of the activity before it to be sure that it
 /// waited behind that (ns).
@@ -32,8 +33,7 @@ pub(super) struct Constants {
     /// (ns).
     latencies: BTreeMap<LaunchClass, i64>,
     usual_latency: i64,
-    /// By name and bytes of a collective, the shortest: the others waited for peers (ns).
-    shortest: BTreeMap<(NameId, Option<u64>), i64>,
+    shortest: Shortest,
 }
 
 impl Constants {
@@ -62,10 +62,9 @@ impl Constants {
             .collect();
         let all_gaps: Vec<i64> = gaps.iter().flatten().copied().collect();
         let usual_gap = middle(all_gaps).unwrap_or(USUAL_GAP);
-        let mut shortest = BTreeMap::new();
+        let mut shortest = Shortest::default();
         for activity in recording.activities.iter().filter(|it| it.kind == ActivityKind::Collective) {
-            let time = shortest.entry((activity.name, activity.bytes)).or_insert(i64::MAX);
-            *time = (activity.end - activity.begin).min(*time);
+            shortest.add((activity.name, activity.bytes), duration(activity));
         }
         Self {
             gaps: gaps.into_iter().map(|gaps| middle(gaps).unwrap_or(usual_gap)).collect(),
@@ -83,9 +82,17 @@ impl Constants {
     /// The part of a collective's time in which it waits for its peers (ns): what others of its
     /// kind and size do not take.
     pub(super) fn skew(&self, activity: &DeviceEvent) -> i64 {
-        let shortest = self.shortest.get(&(activity.name, activity.bytes));
-        shortest.map_or(0, |shortest| activity.end - activity.begin - shortest)
+        match activity.kind {
+            ActivityKind::Collective => {
+                self.shortest.beyond((activity.name, activity.bytes), duration(activity)) as i64
+            }
+            _ => 0,
+        }
     }
+}
+
+fn duration(activity: &DeviceEvent) -> u64 {
+    activity.end.saturating_sub(activity.begin).max(0) as u64
 }
 
 /// Copies are launched alike if they go the same way between memories of the same kinds, as their

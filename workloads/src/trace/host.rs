@@ -19,7 +19,7 @@ use crate::lanes::{HostItem, HostTime, Thread, Why};
 const STEP: &str = "ProfilerStep#";
 
 /// Annotation of PyTorch's loader around the time in which the next batch is awaited or made.
-const LOADER: &str = "enumerate(DataLoader)#";
+pub(super) const LOADER: &str = "enumerate(DataLoader)#";
 
 /// Durations of the recorded steps: from the begin of one to that of the next, the last one to its
 /// end.

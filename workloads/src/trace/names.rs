@@ -23,6 +23,11 @@ impl Names {
         id
     }
 
+    /// Number of names.
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
     /// The name behind an id.
     pub fn name(&self, id: NameId) -> &str {
         &self.list[id.0 as usize]

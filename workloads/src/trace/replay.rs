@@ -23,8 +23,8 @@ pub struct Replayed {
 /// A step as it was recorded, and as it was replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Recorded.
-    pub recorded: Time,
+    /// Recorded. `None`: the file has no begins.
+    pub recorded: Option<Time>,
     /// Replayed.
     pub replayed: Time,
 }
@@ -46,10 +46,12 @@ pub fn simulation(traced: &Traced, queue: u64, first: u32) -> Simulation<'_> {
 
 /// Steps between marks; one, of all there is, where the trace has none.
 fn steps(traced: &Traced, marks: &[Time]) -> Vec<Step> {
-    let whole = [traced.recorded];
-    let recorded = if traced.recorded_steps.is_empty() { &whole[..] } else { &traced.recorded_steps };
+    let recorded: Vec<Option<Time>> = match &traced.recorded_steps[..] {
+        [] => vec![traced.recorded],
+        steps => steps.iter().copied().map(Some).collect(),
+    };
     let replayed = marks.windows(2).map(|pair| pair[1] - pair[0]);
-    recorded.iter().zip(replayed).map(|(&recorded, replayed)| Step { recorded, replayed }).collect()
+    recorded.into_iter().zip(replayed).map(|(recorded, replayed)| Step { recorded, replayed }).collect()
 }
 
 impl Replayed {

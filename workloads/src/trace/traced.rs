@@ -15,7 +15,7 @@ use super::waits;
 use crate::lanes::{DeviceItem, DeviceStream, Lanes};
 
 /// A recorded program of one process.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Traced {
     /// Its threads that launch, wait or begin steps, and its streams.
     pub lanes: Lanes,
@@ -27,8 +27,8 @@ pub struct Traced {
     pub rank: Option<(u64, u64)>,
     /// Recorded durations of steps; none where the trace has no steps.
     pub recorded_steps: Vec<Time>,
-    /// Recorded time from the first begin to the last end.
-    pub recorded: Time,
+    /// Recorded time from the first begin to the last end. `None`: the file has no begins.
+    pub recorded: Option<Time>,
     /// Findings on the way.
     pub findings: Findings,
 }
@@ -44,8 +44,18 @@ pub struct Findings {
     pub inferred_waits: u64,
     /// Calls that block.
     pub blocking_calls: u64,
-    /// Handoffs between threads.
+    /// Handoffs between threads, inferred from the gaps in which they work.
     pub handoffs: u64,
+    /// Handoffs between threads by recorded dependencies.
+    pub recorded_handoffs: u64,
+    /// Dependencies of a graph on nodes that it does not have.
+    pub missing_dependencies: u64,
+    /// Dependencies of a graph that are circular, and are left out.
+    pub circular_dependencies: u64,
+    /// Nodes of a graph without a duration, which say their operations or bytes.
+    pub untimed: u64,
+    /// Nodes of a graph that do not say on which thread or stream they are.
+    pub placed: u64,
     /// Activities without a call.
     pub not_launched: u64,
     /// Calls whose activities are missing.
@@ -58,15 +68,20 @@ pub struct Findings {
 
 impl Findings {
     /// Findings beside the events, in words.
-    pub fn words(&self) -> [(&'static str, u64); 8] {
+    pub fn words(&self) -> [(&'static str, u64); 13] {
         [
             ("calls that block", self.blocking_calls),
+            ("handoffs between threads (recorded)", self.recorded_handoffs),
             ("handoffs between threads (inferred)", self.handoffs),
             ("waits of streams (recorded)", self.recorded_waits),
             ("waits of streams (inferred from the order of calls)", self.inferred_waits),
             ("activities without a launch", self.not_launched),
             ("launches without an activity", self.launches_without_activity),
             ("duplicate correlations", self.duplicates),
+            ("dependencies on nodes that the file does not have", self.missing_dependencies),
+            ("circular dependencies, left out", self.circular_dependencies),
+            ("nodes without a duration, replayed in no time", self.untimed),
+            ("nodes whose thread or stream is inferred from their kind", self.placed),
             ("activities that begin later than anything explains", self.unexplained.0),
         ]
     }
@@ -92,7 +107,7 @@ impl Traced {
             devices: recording.devices.clone(),
             rank: recording.rank,
             recorded_steps: host::steps(&marks),
-            recorded: time(recording.end().unwrap_or(0) - recording.begin().unwrap_or(0)),
+            recorded: recording.begin().zip(recording.end()).map(|(begin, end)| time(end - begin)),
             findings,
         }
     }

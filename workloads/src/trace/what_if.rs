@@ -4,13 +4,15 @@
 //! `FIELD=VALUE`.
 
 use hw_models::settings::Factor;
+use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::changes::Change;
-use crate::lanes::Lanes;
+use super::changes::{Change, Merged};
+use super::hardware::{Fault, Hardware, Planned};
+use super::traced::Traced;
 
 /// Changes of what was recorded; without any the recording is replayed as it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,9 +31,61 @@ pub struct WhatIf {
     /// Factor on the time of collectives without their wait for peers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collectives: Option<Factor>,
+    /// Another GPU for the kernels: an entry of the catalogue, or `RECORDED:NEW` where the trace
+    /// names no GPU of the catalogue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["h100-sxm5-80gb", "v100-sxm2-32gb:h100-sxm5-80gb"]))]
+    pub gpu: Option<String>,
+    /// Another PCIe link for pinned copies between host and device: a class of the catalogue, or
+    /// `RECORDED:NEW`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["pcie5", "pcie3:pcie5"]))]
+    pub link: Option<String>,
+    /// Elementwise kernels that follow each other.
+    #[serde(skip_serializing_if = "Elementwise::is_recorded")]
+    pub elementwise: Elementwise,
+    /// Launches between two synchronisations of a thread.
+    #[serde(skip_serializing_if = "Launching::is_recorded")]
+    pub launch: Launching,
     /// Arrival of batches.
     #[serde(skip_serializing_if = "Loader::is_recorded")]
     pub loader: Loader,
+}
+
+/// Elementwise kernels that follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Elementwise {
+    /// They stay apart.
+    #[default]
+    Recorded,
+    /// They become one on one tensor, as long as the longest of them.
+    Chained,
+    /// They become one on tensors of their own, as long as all of them.
+    Batched,
+}
+
+impl Elementwise {
+    fn is_recorded(&self) -> bool {
+        *self == Self::Recorded
+    }
+}
+
+/// How a thread launches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Launching {
+    /// Each launch is as it was recorded.
+    #[default]
+    Recorded,
+    /// Launches between two synchronisations, handoffs or loads become one CUDA graph.
+    Graphs,
+}
+
+impl Launching {
+    fn is_recorded(&self) -> bool {
+        *self == Self::Recorded
+    }
 }
 
 /// Arrival of batches.
@@ -57,30 +111,75 @@ impl WhatIf {
         *self == Self::default()
     }
 
-    /// The changes, in the order in which they are made.
-    pub fn changes(&self) -> impl Iterator<Item = Change> {
-        let scaled = |factor: Option<Factor>, change: fn(f64) -> Change| Some(change(factor?.as_f64()));
-        let changes = [
-            scaled(self.host, Change::Host),
-            scaled(self.kernels, Change::Kernels),
-            scaled(self.copies, Change::Copies),
-            scaled(self.collectives, Change::Collectives),
-            (self.loader == Loader::None).then_some(Change::NoLoader),
-        ];
-        changes.into_iter().flatten()
+    /// Changes a trace, and says what each setting did.
+    ///
+    /// # Errors
+    /// All faults; nothing is changed then.
+    pub fn apply(&self, traced: &mut Traced, hardware: Hardware<'_>) -> Result<Vec<String>, Vec<Fault>> {
+        let planned = self.planned(traced, hardware)?;
+        let written = self.written();
+        let told = |Planned { field, change, basis }: Planned| {
+            let effect = change.apply(traced).into_iter().filter(|(_, count)| *count > 0);
+            let counts: Vec<String> = effect.map(|(what, count)| format!("{what} {count}")).collect();
+            let counts = (!counts.is_empty()).then(|| counts.join(", "));
+            let said: Vec<String> = basis.into_iter().chain(counts).collect();
+            let setting = format!("{field}={}", written.get(field).map(String::as_str).unwrap_or_default());
+            if said.is_empty() { setting } else { format!("{setting} ({})", said.join("; ")) }
+        };
+        Ok(planned.into_iter().map(told).collect())
     }
 
-    /// Changes `lanes`.
-    pub fn apply(&self, lanes: &mut Lanes) {
-        self.changes().for_each(|change| change.apply(lanes));
+    /// Faults of the settings for a trace.
+    pub fn faults(&self, traced: &Traced, hardware: Hardware<'_>) -> Vec<Fault> {
+        self.planned(traced, hardware).err().unwrap_or_default()
+    }
+
+    /// The changes, in the order in which they are made. Graphs and merged kernels are made of
+    /// scaled times, and end at loads that vanish afterwards.
+    fn planned(&self, traced: &Traced, hardware: Hardware<'_>) -> Result<Vec<Planned>, Vec<Fault>> {
+        let plain =
+            |field, change: Option<Change>| change.map(|change| Ok(Planned { field, change, basis: None }));
+        let scaled = |field, factor: Option<Factor>, change: fn(f64) -> Change| {
+            plain(field, factor.map(|factor| change(factor.as_f64())))
+        };
+        let merged = match self.elementwise {
+            Elementwise::Recorded => None,
+            Elementwise::Chained => Some(Merged::Chained),
+            Elementwise::Batched => Some(Merged::Batched),
+        };
+        let graphs = self.launch == Launching::Graphs;
+        let changes = [
+            scaled("host", self.host, Change::Host),
+            scaled("kernels", self.kernels, Change::Kernels),
+            scaled("copies", self.copies, Change::Copies),
+            scaled("collectives", self.collectives, Change::Collectives),
+            self.gpu.as_deref().map(|written| hardware.gpu_swap(written, traced)),
+            self.link.as_deref().map(|written| hardware.link_swap(written, traced)),
+            plain("elementwise", merged.map(Change::Elementwise)),
+            graphs.then(|| Ok(hardware.graphs())),
+            plain("loader", (self.loader == Loader::None).then_some(Change::NoLoader)),
+        ];
+        let (mut planned, mut faults) = (Vec::new(), Vec::new());
+        for change in changes.into_iter().flatten() {
+            match change {
+                Ok(change) => planned.push(change),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        if faults.is_empty() { Ok(planned) } else { Err(faults) }
+    }
+
+    /// Values of the settings by field, as they are written.
+    fn written(&self) -> IndexMap<String, String> {
+        let written = serde_json::to_value(self).unwrap_or_default();
+        let told = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let settings = written.as_object().into_iter().flatten();
+        settings.map(|(field, value)| (field.clone(), told(value))).collect()
     }
 
     /// Each setting as it is written, `host=50 %`.
     pub fn words(&self) -> Vec<String> {
-        let written = serde_json::to_value(self).unwrap_or_default();
-        let settings = written.as_object().into_iter().flatten();
-        let told = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        settings.map(|(part, value)| format!("{part}={}", told(value))).collect()
+        self.written().into_iter().map(|(field, value)| format!("{field}={value}")).collect()
     }
 
     /// Adds a setting that is written as `PART=VALUE`.
@@ -111,6 +210,9 @@ fn typed<T: DeserializeOwned>(settings: Value) -> Result<T, String> {
 
 #[cfg(test)]
 mod tests {
+    use hw_models::catalogue::Catalogue;
+    use hw_models::host::{HOST, HostCosts};
+
     use super::*;
 
     fn set(all: &[&str]) -> Result<WhatIf, String> {
@@ -119,21 +221,35 @@ mod tests {
         Ok(what_if)
     }
 
+    /// Changes of a trace that names no GPU.
+    fn planned(what_if: &WhatIf) -> Vec<Change> {
+        let devices = Catalogue::embedded(serde_yaml::Deserializer::from_str).expect("valid");
+        let host: HostCosts = serde_yaml::from_str(HOST).expect("valid");
+        let hardware = Hardware { devices: &devices, host: &host, kernels: |name| Err(name.to_owned()) };
+        let planned = what_if.planned(&Traced::default(), hardware).expect("they can be made");
+        planned.into_iter().map(|it| it.change).collect()
+    }
+
     #[test]
     fn settings_of_the_command_line_are_those_of_scenarios() {
-        let what_if = set(&["host=50%", "loader=none", "kernels = 2"]).expect("they are settings");
-        let written = json!({ "host": "50 %", "kernels": 2, "loader": "none" });
+        let what_if = set(&["host=50%", "loader=none", "kernels = 2", "elementwise=batched"]);
+        let what_if = what_if.expect("they are settings");
+        let written = json!({ "host": "50 %", "kernels": 2, "loader": "none", "elementwise": "batched" });
         assert_eq!(what_if, serde_json::from_value(written).expect("they are settings"));
-        let changes: Vec<Change> = what_if.changes().collect();
-        assert_eq!(changes, [Change::Host(0.5), Change::Kernels(2.0), Change::NoLoader]);
-        assert_eq!(what_if.words(), ["host=50 %", "kernels=2", "loader=none"]);
+        let [host, kernels] = [Change::Host(0.5), Change::Kernels(2.0)];
+        let expected = [host, kernels, Change::Elementwise(Merged::Batched), Change::NoLoader];
+        assert_eq!(planned(&what_if), expected);
+        let mut words = what_if.words();
+        words.sort();
+        assert_eq!(words, ["elementwise=batched", "host=50 %", "kernels=2", "loader=none"]);
     }
 
     #[test]
     fn without_settings_nothing_changes() {
-        assert_eq!(WhatIf::default().changes().count(), 0);
-        assert_eq!(set(&["loader=recorded"]).expect("a setting"), WhatIf::default());
-        assert_eq!(set(&["host=100%"]).expect("a setting").changes().next(), Some(Change::Host(1.0)));
+        assert_eq!(planned(&WhatIf::default()), []);
+        let recorded = set(&["loader=recorded", "elementwise=recorded", "launch=recorded"]);
+        assert_eq!(recorded.expect("settings"), WhatIf::default());
+        assert_eq!(planned(&set(&["host=100%"]).expect("a setting")), [Change::Host(1.0)]);
     }
 
     #[test]
@@ -145,6 +261,8 @@ mod tests {
         assert!(fault(&["host=fast"]).contains("50 %"));
         assert!(fault(&["host=1001"]).contains("is too large"));
         assert!(fault(&["loader=50%"]).contains("none"));
+        assert!(fault(&["launch=once"]).contains("graphs"));
+        assert!(fault(&["elementwise=merged"]).contains("chained"));
         assert!(fault(&["host=50%", "host=50%"]).contains("twice"));
     }
 }

@@ -8,7 +8,7 @@ mod python;
 mod torch;
 
 #[cfg(any(target_os = "linux", windows))]
-pub use cuda::{Cuda, in_catalogue};
+pub use cuda::Cuda;
 #[cfg(target_os = "linux")]
 pub use host::Host;
 pub use python::{Greeting, Python, TorchGpu};

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use calibration::devices::{Greeting, Workloads, in_catalogue};
+use calibration::devices::{Greeting, Workloads};
 use calibration::measure::{DeviceError, Found, Identity};
+use hw_models::catalogue::in_catalogue;
 use scenarios::validation::on_device::{Asks, Heading, Measurement, OnMachine, Question, Reply, questions};
 use serde::Serialize;
 use serde_json::json;

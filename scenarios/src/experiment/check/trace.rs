@@ -1,6 +1,9 @@
 //! Checks of recorded steps: the file, and settings that would be ignored.
 
+use workloads::trace::Fault;
+
 use super::Check;
+use crate::catalogue;
 use crate::experiment::paths;
 use crate::schema::{Model, Scenario};
 
@@ -35,9 +38,17 @@ impl Check<'_> {
         let Model::Trace(trace) = &mut scenario.model else { return };
         let mark = self.tree.nearest_mark(&paths::keys(FILE));
         match self.named.traces.get(mark, &trace.file) {
-            Ok(recorded) => trace.recorded = Some(recorded),
+            Ok(recorded) => {
+                for Fault { field, message, help } in
+                    trace.what_if.faults(&recorded.traced, catalogue::hardware())
+                {
+                    let path = format!("model.trace.what_if.{field}");
+                    self.report(&[(&path, String::new())], message, help);
+                }
+                trace.recorded = Some(recorded);
+            }
             Err(reason) => {
-                let help = "name a file that PyTorch's profiler has exported (`export_chrome_trace`), relative to this file";
+                let help = "name a file that PyTorch's profiler has exported (`export_chrome_trace`), or a Chakra graph (`.et`), relative to this file";
                 self.report(&[(FILE, String::new())], reason, help);
             }
         }

@@ -15,11 +15,10 @@ mod scalar;
 use std::fmt;
 use std::io::{self, BufReader, Read};
 
-use flate2::read::MultiGzDecoder;
-use ruzstd::decoding::StreamingDecoder;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use thiserror::Error;
 
+use super::packed::unpacked;
 use super::recording::{DeviceFacts, Recording};
 use event::{EventSeed, Reading};
 
@@ -51,30 +50,7 @@ pub enum KinetoError {
 /// # Errors
 /// See [`KinetoError`]. One that breaks off gives what came before, and says so in its counts.
 pub fn read(input: impl Read) -> Result<Recording, KinetoError> {
-    let mut input = BufReader::with_capacity(1 << 16, input);
-    let mut magic = [0; 4];
-    let count = fill(&mut input, &mut magic)?;
-    let input = io::Cursor::new(magic).take(count as u64).chain(input);
-    match magic {
-        [0x1f, 0x8b, ..] => parse(MultiGzDecoder::new(input)),
-        [0x28, 0xb5, 0x2f, 0xfd] => {
-            let decoder = StreamingDecoder::new(input).map_err(io::Error::other)?;
-            parse(decoder)
-        }
-        _ => parse(input),
-    }
-}
-
-/// Reads as many bytes as there are.
-fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut count = 0;
-    while count < buffer.len() {
-        match input.read(&mut buffer[count..])? {
-            0 => break,
-            read => count += read,
-        }
-    }
-    Ok(count)
+    parse(unpacked(input)?)
 }
 
 fn parse(input: impl Read) -> Result<Recording, KinetoError> {

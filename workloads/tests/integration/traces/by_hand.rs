@@ -36,7 +36,7 @@ fn a_call_that_blocks_ends_with_what_it_waits_for() {
     assert_eq!(traced.findings.blocking_calls, 1);
     assert_eq!(us(replayed(&traced).steps[0].replayed), 600.0);
     // Kernels of twice the time: the last one ends 150 later, and so does the step.
-    workloads::trace::changes::Change::Kernels(2.0).apply(&mut traced.lanes);
+    workloads::trace::changes::Change::Kernels(2.0).apply(&mut traced);
     assert_eq!(us(replayed(&traced).steps[0].replayed), 750.0);
 }
 
@@ -77,7 +77,7 @@ fn a_thread_that_works_in_the_gaps_of_another_is_let_and_awaited() {
     assert_eq!(traced.lanes.threads.iter().map(|thread| takes(&thread.items)).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(us(replayed(&traced).steps[0].replayed), 1_000.0);
     // Hosts of half the time: all of it is theirs.
-    workloads::trace::changes::Change::Host(0.5).apply(&mut traced.lanes);
+    workloads::trace::changes::Change::Host(0.5).apply(&mut traced);
     assert_eq!(us(replayed(&traced).steps[0].replayed), 500.0);
 }
 

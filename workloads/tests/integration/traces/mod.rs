@@ -1,6 +1,8 @@
 //! Replays of recorded programs: traces of others, timelines by hand, and files that are no traces.
 
 mod by_hand;
+mod chakra;
+mod changed;
 mod recorded;
 mod wrong;
 

@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUdevice_attribute};
 use cudarc::driver::{CudaContext, DriverError, result};
+use hw_models::catalogue::in_catalogue;
 use indexmap::IndexMap;
 
 use super::collectives::Calls;
+use super::errors;
 use super::kernels::Kernels;
 use super::peers::Peers;
 use super::products::Library;
 use super::telemetry::Telemetry;
 use super::timer::Timer;
-use super::{errors, names};
 use crate::hardware::CATALOGUE;
 use crate::measure::{Conditions, CudaFacts, DeviceError, Fabric, Found, Identity, Others};
 
@@ -104,7 +105,7 @@ impl Gpu {
         if let Some(limit) = self.telemetry.as_ref().and_then(Telemetry::power_limit_w) {
             tell("power_limit_w", format!("{limit:.0}"));
         }
-        if let Some(entry) = names::in_catalogue(&self.name) {
+        if let Some(entry) = in_catalogue(&self.name) {
             tell(CATALOGUE, entry.to_owned());
         }
         let driver = self.telemetry.as_ref().and_then(Telemetry::driver).unwrap_or_default();

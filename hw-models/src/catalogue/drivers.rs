@@ -2,7 +2,7 @@
 
 /// Names as the driver gives them (NVIDIA, "Supported NVIDIA GPU Products" of the driver's README), and the
 /// entry of `gpus.yaml`.
-const NAMES: [(&str, &str); 26] = [
+const NAMES: [(&str, &str); 28] = [
     ("NVIDIA B200", "b200-sxm-180gb"),
     ("NVIDIA H200", "h200-sxm5-141gb"),
     ("NVIDIA H100 80GB HBM3", "h100-sxm5-80gb"),
@@ -12,6 +12,9 @@ const NAMES: [(&str, &str); 26] = [
     ("NVIDIA A100-SXM4-40GB", "a100-sxm4-40gb"),
     ("NVIDIA A100 80GB PCIe", "a100-pcie-80gb"),
     ("NVIDIA A100-PCIE-40GB", "a100-pcie-40gb"),
+    // Boards of a cloud and of the DGX Station, by their memory and their rates.
+    ("NVIDIA A100-PG509-200", "a100-sxm4-40gb"),
+    ("Tesla V100-DGXS-32GB", "v100-sxm2-32gb"),
     ("NVIDIA A40", "a40"),
     ("NVIDIA L4", "l4"),
     ("NVIDIA GeForce RTX 3090", "rtx-3090"),
@@ -39,7 +42,7 @@ pub fn in_catalogue(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hw_models::catalogue::GPUS;
+    use crate::catalogue::GPUS;
 
     #[test]
     fn every_name_is_of_an_entry() {

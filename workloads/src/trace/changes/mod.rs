@@ -1,8 +1,23 @@
 //! Changes of recorded lanes: what would be if hosts, devices or loaders were others.
 
+mod classes;
+mod elementwise;
+mod gpu;
+mod graphs;
+mod link;
+
 use sim_core::time::Time;
 
+use super::traced::Traced;
 use crate::lanes::{ActivityKind, HostItem, HostTime, Lanes};
+
+pub use elementwise::Merged;
+pub use gpu::GpuSwap;
+pub use graphs::GraphCosts;
+pub use link::LinkSwap;
+
+/// Numbers of what a change did, by what they are of.
+pub type Effect = Vec<(&'static str, u64)>;
 
 /// A change of what was recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,11 +32,20 @@ pub enum Change {
     Copies(f64),
     /// Time of collectives without their waiting for peers, times a factor.
     Collectives(f64),
+    /// Launches between two synchronisations of a thread become one graph.
+    Graphs(GraphCosts),
+    /// Elementwise kernels that follow each other become one.
+    Elementwise(Merged),
+    /// Kernels run on another GPU.
+    Gpu(GpuSwap),
+    /// Copies between host and device cross another link.
+    Link(LinkSwap),
 }
 
 impl Change {
-    /// Changes `lanes`.
-    pub fn apply(self, lanes: &mut Lanes) {
+    /// Changes the lanes of a program.
+    pub fn apply(self, traced: &mut Traced) -> Effect {
+        let Traced { lanes, names, .. } = traced;
         match self {
             Self::Host(factor) => lanes.host(|time| {
                 for part in [&mut time.python, &mut time.dispatch, &mut time.calls, &mut time.loader] {
@@ -32,7 +56,12 @@ impl Change {
             Self::Kernels(factor) => lanes.activities(&[ActivityKind::Kernel], factor),
             Self::Copies(factor) => lanes.activities(&[ActivityKind::Copy, ActivityKind::Fill], factor),
             Self::Collectives(factor) => lanes.activities(&[ActivityKind::Collective], factor),
+            Self::Graphs(costs) => return graphs::capture(lanes, costs),
+            Self::Elementwise(merged) => return elementwise::merge(lanes, names, merged),
+            Self::Gpu(swap) => return gpu::swap(lanes, names, &swap),
+            Self::Link(swap) => return link::swap(lanes, names, swap),
         }
+        Effect::new()
     }
 }
 
