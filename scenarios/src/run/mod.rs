@@ -23,6 +23,7 @@ mod ranks;
 mod recorded;
 mod remedy;
 mod replayed;
+mod spent;
 mod summarise;
 mod swapped;
 mod tally;

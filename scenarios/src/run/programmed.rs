@@ -1,21 +1,18 @@
 //! A program: its model is asked whether it fits, its iterations are executed, described and drawn.
 
-use indexmap::IndexMap;
-use reports::state;
 use reports::summary::{ExecutedProgram, LaneTime, Phase, RunSummary, Spread, Timeline, TimelineRow};
 use sim_core::time::Time;
-use workloads::lanes::{QUEUE, cause};
+use workloads::lanes::{LanesError, QUEUE, Simulation};
 use workloads::program::base::Base;
 use workloads::program::issuer::Costs;
 use workloads::program::modes::Ran;
-use workloads::program::run::{Executed, Session, SessionError, Written, execute};
+use workloads::program::run::{Executed, Iteration, Session, SessionError, Written, execute};
 
-use super::failure;
 use super::one::{self, Drawn};
 use super::picture::draw_span;
+use super::{failure, spent};
 use crate::plans;
-use crate::schema;
-use crate::schema::{Count, FRAMEWORK, Programmed, Scenario, Software};
+use crate::schema::{self, Count, FRAMEWORK, Programmed, Scenario, Software};
 
 /// Phases that are told, and iterations whose times are.
 const TOLD_MAX: usize = 200;
@@ -31,21 +28,11 @@ pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<Ru
         return Ok(summary);
     }
     let setting = Setting::of(scenario)?;
-    let mut runs = Vec::new();
-    for further in 0..scenario.run.seeds.get() {
-        match setting.execute(seed.wrapping_add(further)) {
-            Ok(executed) => runs.push(executed),
-            Err(error @ (SessionError::TooLong { .. } | SessionError::TooMany { .. })) => {
-                return Ok(failure::infeasible(error.to_string()));
-            }
-            Err(broken) => return Err(broken.to_string()),
-        }
+    match setting.executed(seed, drawn, &mut summary) {
+        Ok(()) => Ok(summary),
+        Err(SessionError::Lanes(broken)) => Err(broken.to_string()),
+        Err(refused) => Ok(failure::infeasible(refused.to_string())),
     }
-    describe(&mut summary, &setting, &runs);
-    if drawn == Drawn::Yes {
-        setting.draw(seed, &mut summary)?;
-    }
-    Ok(summary)
 }
 
 /// Draws the last iteration of a run that was executed before.
@@ -53,7 +40,14 @@ pub(super) fn outcome(scenario: &Scenario, seed: u64, drawn: Drawn) -> Result<Ru
 /// # Errors
 /// A mistake in foretrain, in words.
 pub(super) fn draw(scenario: &Scenario, seed: u64, run: &mut RunSummary) -> Result<(), String> {
-    if run.fits { Setting::of(scenario)?.draw(seed, run) } else { Ok(()) }
+    if !run.fits {
+        return Ok(());
+    }
+    let setting = Setting::of(scenario)?;
+    let written = setting.written(seed).map_err(|error| error.to_string())?;
+    let simulation = written.simulation();
+    let ran = simulation.run().map_err(|error| error.to_string())?;
+    timeline(&simulation, &written, written.executed(ran).shown, run).map_err(|error| error.to_string())
 }
 
 /// The scenario with the model of its program alone.
@@ -103,60 +97,101 @@ impl<'a> Setting<'a> {
         }
     }
 
-    fn execute(&self, seed: u64) -> Result<Executed, SessionError> {
-        execute(self.program.program(), self.costs(), &self.session(seed))
+    fn written(&self, seed: u64) -> Result<Written, SessionError> {
+        Written::of(self.program.program(), self.costs(), &self.session(seed))
+    }
+
+    /// Executes all seeds; the first is described, and drawn if that is asked, the others only timed.
+    fn executed(&self, seed: u64, drawn: Drawn, summary: &mut RunSummary) -> Result<(), SessionError> {
+        let written = self.written(seed)?;
+        let simulation = written.simulation();
+        let first = written.executed(simulation.run()?);
+        let lanes = spent::lanes(&simulation, written.lanes().names(), first.settled);
+        let lanes = lanes.map_err(LanesError::Broken)?;
+        let mut times = vec![[first.step, first.mean]];
+        for further in 1..self.scenario.run.seeds.get() {
+            let run =
+                execute(self.program.program(), self.costs(), &self.session(seed.wrapping_add(further)))?;
+            times.push([run.step, run.mean]);
+        }
+        self.describe(summary, &first, &lanes, &times);
+        match drawn {
+            Drawn::Yes => Ok(timeline(&simulation, &written, first.shown, summary)?),
+            Drawn::No => Ok(()),
+        }
+    }
+
+    fn describe(
+        &self,
+        summary: &mut RunSummary,
+        first: &Executed,
+        lanes: &[spent::Lane],
+        times: &[[Time; 2]],
+    ) {
+        let seeds = times.len() as u64;
+        let of = |which: usize| times.iter().map(move |times| times[which].as_secs());
+        let spread = |which: usize| Spread {
+            min_s: of(which).fold(f64::INFINITY, f64::min),
+            mean_s: of(which).sum::<f64>() / seeds as f64,
+            max_s: of(which).fold(0.0, f64::max),
+            seeds,
+        };
+        let [step, mean] = [0, 1].map(spread);
+        let settled = (first.iterations.len() - first.iterations.len() / 2).max(1) as f64;
+        let lanes: Vec<LaneTime> = lanes
+            .iter()
+            .filter(|lane| lane.works() > Time::ZERO)
+            .map(|lane| LaneTime { name: lane.name.clone(), time_s: lane.per_step(settled) })
+            .collect();
+        retime(summary, step.mean_s);
+        summary.critical_path_s =
+            first.critical.iter().map(|(cause, time)| (cause.clone(), time.as_secs() / settled)).collect();
+        summary.time_breakdown_s = lanes.last().map(|lane| lane.time_s.clone()).unwrap_or_default();
+        summary.activities = Some(first.activities);
+        summary.step_time_spread = Some(step).filter(|_| seeds > 1);
+        summary.program = Some(ExecutedProgram {
+            execution: self.execution(),
+            framework: self.framework().to_owned(),
+            iterations: first.asked.into(),
+            simulated: first.iterations.len() as u64,
+            mean_iteration_s: mean.mean_s,
+            mean_iteration_spread_s: (seeds > 1).then_some([mean.min_s, mean.max_s]),
+            coverage: coverage(&first.iterations),
+            iteration_s: first.iterations.iter().take(TOLD_MAX).map(|it| it.time.as_secs()).collect(),
+            lanes,
+            ..phases(&first.iterations)
+        });
+    }
+
+    /// How it is executed, as a file says it on a line.
+    fn execution(&self) -> String {
+        let execution = self.software.mode();
+        let written = serde_json::to_string(&execution).unwrap_or_default();
+        match schema::word(&execution) {
+            word if word.is_empty() => written.replace(['"', '{', '}'], "").replace([':', ','], " "),
+            word => word,
+        }
     }
 }
 
-fn describe(summary: &mut RunSummary, setting: &Setting<'_>, runs: &[Executed]) {
-    let Some(first) = runs.first() else { return };
-    let count = runs.len() as f64;
-    let mean = |time: fn(&Executed) -> Time| runs.iter().map(|run| time(run).as_secs()).sum::<f64>() / count;
-    let span = |time: fn(&Executed) -> Time| {
-        let times = || runs.iter().map(|run| time(run).as_secs());
-        [times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max)]
-    };
-    let simulated = first.iterations.len().max(1) as f64;
-    let lane = |lane: &workloads::lanes::LaneUse| {
-        let spent = lane.spent.iter().map(|(cause, time)| (cause.clone(), time.as_secs() / simulated));
-        LaneTime { name: lane.name.clone(), time_s: spent.collect() }
-    };
-    let mut ran: IndexMap<String, u64> = IndexMap::new();
-    let mut phases: Vec<Phase> = Vec::new();
-    for (number, iteration) in (1..).zip(&first.iterations) {
-        let name = iteration.ran.name();
-        *ran.entry(name.to_owned()).or_default() += 1;
-        if phases.last().is_none_or(|phase| phase.ran != name) {
-            phases.push(Phase { from: number, ran: name.to_owned() });
+/// Share of iterations that run from a graph.
+fn coverage(iterations: &[Iteration]) -> f64 {
+    let from_graph = iterations.iter().filter(|it| matches!(it.ran, Ran::Captured | Ran::CoExecuted));
+    from_graph.count() as f64 / iterations.len().max(1) as f64
+}
+
+/// How iterations ran, in all and one after the other.
+fn phases(iterations: &[Iteration]) -> ExecutedProgram {
+    let mut told = ExecutedProgram::default();
+    for (number, iteration) in (1..).zip(iterations) {
+        let ran = iteration.ran.name();
+        *told.ran.entry(ran.to_owned()).or_default() += 1;
+        if told.phases.last().is_none_or(|phase| phase.ran != ran) {
+            told.phases.push(Phase { from: number, ran: ran.to_owned() });
         }
     }
-    phases.truncate(TOLD_MAX);
-    let from_graph = first.iterations.iter().filter(|it| matches!(it.ran, Ran::Captured | Ran::CoExecuted));
-    let lanes: Vec<LaneTime> = first.lanes.iter().map(lane).collect();
-    let step = mean(|run| run.step);
-    let settled = (first.iterations.len() - first.iterations.len() / 2).max(1) as f64;
-    retime(summary, step);
-    summary.critical_path_s =
-        first.critical.iter().map(|(cause, time)| (cause.clone(), time.as_secs() / settled)).collect();
-    summary.time_breakdown_s = lanes.last().map(|lane| lane.time_s.clone()).unwrap_or_default();
-    summary.activities = Some(first.activities);
-    if runs.len() > 1 {
-        let [min_s, max_s] = span(|run| run.step);
-        summary.step_time_spread = Some(Spread { min_s, mean_s: step, max_s, seeds: runs.len() as u64 });
-    }
-    summary.program = Some(ExecutedProgram {
-        execution: schema::word(&setting.software.mode()),
-        framework: setting.framework().to_owned(),
-        iterations: first.asked.into(),
-        simulated: first.iterations.len() as u64,
-        mean_iteration_s: mean(|run| run.mean),
-        mean_iteration_spread_s: (runs.len() > 1).then(|| span(|run| run.mean)),
-        coverage: from_graph.count() as f64 / simulated,
-        ran,
-        phases,
-        iteration_s: first.iterations.iter().take(TOLD_MAX).map(|it| it.time.as_secs()).collect(),
-        lanes,
-    });
+    told.phases.truncate(TOLD_MAX);
+    told
 }
 
 /// Gives the run of a model the step of its program; what only the model's own step has goes.
@@ -190,25 +225,20 @@ fn retime(summary: &mut RunSummary, step: f64) {
     };
 }
 
-impl Setting<'_> {
-    /// Draws the last iteration but one: threads and the GPU.
-    fn draw(&self, seed: u64, run: &mut RunSummary) -> Result<(), String> {
-        let written = Written::of(self.program.program(), self.costs(), &self.session(seed));
-        let written = written.map_err(|error| error.to_string())?;
-        let simulation = written.simulation();
-        let executed = written.executed(simulation.run().map_err(|error| error.to_string())?);
-        let [start, end] = executed.shown;
-        let mut rows: Vec<TimelineRow> =
-            written.lanes().names().map(|name| TimelineRow { name, spans: Vec::new() }).collect();
-        simulation
-            .watch([start, end], |span| {
-                let times = ((span.start - start).as_secs(), (span.end - start).as_secs());
-                draw_span(&mut rows[span.lane].spans, times, span.cause.to_owned(), String::new());
-            })
-            .map_err(|error| error.to_string())?;
-        let waits = [cause::DEVICE, cause::THREAD, cause::QUEUE, cause::LAUNCH, state::IDLE];
-        rows.retain(|row| row.spans.iter().any(|span| !waits.contains(&span.state.as_str())));
-        run.timeline = Some(Timeline { end_s: (end - start).as_secs(), rows });
-        Ok(())
-    }
+/// Draws an iteration: threads and the GPU.
+fn timeline(
+    simulation: &Simulation<'_>,
+    written: &Written,
+    [start, end]: [Time; 2],
+    run: &mut RunSummary,
+) -> Result<(), LanesError> {
+    let mut rows: Vec<TimelineRow> =
+        written.lanes().names().map(|name| TimelineRow { name, spans: Vec::new() }).collect();
+    simulation.watch([start, end], |span| {
+        let times = ((span.start - start).as_secs(), (span.end - start).as_secs());
+        draw_span(&mut rows[span.lane].spans, times, span.cause.to_owned(), String::new());
+    })?;
+    rows.retain(|row| row.spans.iter().any(|span| !spent::WAITS.contains(&span.state.as_str())));
+    run.timeline = Some(Timeline { end_s: (end - start).as_secs(), rows });
+    Ok(())
 }

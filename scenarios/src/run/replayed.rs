@@ -1,9 +1,5 @@
 //! Recorded steps: replayed, described, drawn.
 
-use std::collections::BTreeMap;
-
-use indexmap::IndexMap;
-use reports::state;
 use reports::summary::{
     Failure, FailureKind, Forecast, LaneTime, ReplayedTrace, RunSummary, StepTime, Timeline, TimelineRow,
 };
@@ -12,15 +8,13 @@ use workloads::lanes::cause;
 use workloads::lanes::{LanesError, Simulation};
 use workloads::trace::{Replayed, Traced, simulation};
 
-use super::failure;
 use super::one::Drawn;
 use super::picture::draw_span;
+use super::spent::{Lane, WAITS};
+use super::{failure, spent};
 use crate::catalogue;
 use crate::schema::Trace;
 
-/// Causes of time in which a lane waits.
-const WAITS: [&str; 6] =
-    [cause::DEVICE, cause::THREAD, cause::QUEUE, cause::LAUNCH, cause::STREAM, cause::SKEW];
 /// Causes of time in which a stream of a device works.
 const DEVICE_WORK: [&str; 3] = [cause::KERNEL, cause::COLLECTIVE, cause::COPY];
 
@@ -41,7 +35,7 @@ pub(super) fn outcome(trace: &Trace, drawn: Drawn) -> Result<RunSummary, String>
         }
         Err(broken) => return Err(broken.to_string()),
     };
-    let lanes = lanes(&replay, &replayed, window(&replayed, first))?;
+    let lanes = spent::lanes(&replay, names(&replayed), window(&replayed, first))?;
     let mut summary = described(trace, &traced, &replayed, &lanes);
     if drawn == Drawn::Yes {
         timeline(&replay, &replayed, &traced, &mut summary)?;
@@ -78,40 +72,8 @@ fn changed(trace: &Trace) -> Result<Traced, String> {
     Ok(traced)
 }
 
-/// Time of a lane in all steps, by cause.
-struct Lane {
-    name: String,
-    spent: BTreeMap<&'static str, Time>,
-}
-
-impl Lane {
-    fn total(&self, counts: impl Fn(&str) -> bool) -> Time {
-        let counted = self.spent.iter().filter(|(cause, _)| counts(cause));
-        Time(counted.map(|(_, time)| time.0).sum())
-    }
-
-    fn works(&self) -> Time {
-        self.total(|cause| !WAITS.contains(&cause) && cause != state::IDLE)
-    }
-}
-
-/// Lanes as they spend the steps; one that has ended idles.
-fn lanes(replay: &Simulation<'_>, replayed: &Replayed, window: [Time; 2]) -> Result<Vec<Lane>, String> {
-    let names = replayed.lanes.iter().map(|lane| lane.name.clone());
-    let mut lanes: Vec<Lane> = names.map(|name| Lane { name, spent: BTreeMap::new() }).collect();
-    replay
-        .watch(window, |span| {
-            let word = cause::ALL.iter().find(|known| **known == span.cause).copied();
-            *lanes[span.lane].spent.entry(word.unwrap_or(state::IDLE)).or_default() += span.end - span.start;
-        })
-        .map_err(|error| error.to_string())?;
-    for lane in &mut lanes {
-        let idle = Time((window[1] - window[0]).0.saturating_sub(lane.total(|_| true).0));
-        if idle > Time::ZERO {
-            *lane.spent.entry(state::IDLE).or_default() += idle;
-        }
-    }
-    Ok(lanes)
+fn names(replayed: &Replayed) -> impl Iterator<Item = String> {
+    replayed.lanes.iter().map(|lane| lane.name.clone())
 }
 
 /// From the begin of step number `first` to the end of the last.
@@ -122,11 +84,6 @@ fn window(replayed: &Replayed, first: usize) -> [Time; 2] {
 fn described(trace: &Trace, traced: &Traced, replayed: &Replayed, lanes: &[Lane]) -> RunSummary {
     let warm_up = warm_up(traced);
     let count = replayed.steps.len().saturating_sub(warm_up).max(1) as f64;
-    let per_step = |lane: &Lane| -> IndexMap<String, f64> {
-        let in_order = cause::ALL.iter().chain([&state::IDLE]);
-        let spent = in_order.filter_map(|word| Some(((*word).to_owned(), lane.spent.get(word)?)));
-        spent.map(|(word, time)| (word, time.as_secs() / count)).collect()
-    };
     let on_device = |lane: &&Lane| lane.total(|cause| DEVICE_WORK.contains(&cause)) > Time::ZERO;
     let busiest = lanes.iter().filter(on_device).max_by_key(|lane| lane.works());
     let busiest = busiest.or_else(|| lanes.iter().max_by_key(|lane| lane.works()));
@@ -158,13 +115,13 @@ fn described(trace: &Trace, traced: &Traced, replayed: &Replayed, lanes: &[Lane]
         lanes: lanes
             .iter()
             .filter(|lane| lane.works() > Time::ZERO)
-            .map(|lane| LaneTime { name: lane.name.clone(), time_s: per_step(lane) })
+            .map(|lane| LaneTime { name: lane.name.clone(), time_s: lane.per_step(count) })
             .collect(),
     };
     RunSummary {
         fits: true,
         step_time_s: Some(mean.replayed_s),
-        time_breakdown_s: busiest.map(per_step).unwrap_or_default(),
+        time_breakdown_s: busiest.map(|lane| lane.per_step(count)).unwrap_or_default(),
         critical_path_s: critical,
         activities: Some(replayed.activities),
         replay: Some(replay),
@@ -203,6 +160,8 @@ fn short(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use reports::state;
+
     use super::*;
 
     #[test]

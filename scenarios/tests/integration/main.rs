@@ -17,6 +17,7 @@ mod nothing;
 mod page_locked;
 mod pictures;
 mod plans;
+mod programs;
 mod schema;
 mod support;
 mod traffic;

@@ -47,7 +47,7 @@ impl<'a, F: FnMut(LaneSpan<'a>)> Watch<'a, F> {
                 let activities = &self.program.costs[costs.index()].activities;
                 activities.get(activity.at(place.args) as usize)?.cause
             }
-            Op::Wait { cause, .. } => cause,
+            Op::Wait { cause, .. } | Op::Hold { cause, .. } => cause,
             _ => return None,
         };
         Some(&self.program.causes[cause.index()])

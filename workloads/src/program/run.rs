@@ -38,6 +38,8 @@ pub struct Executed {
     pub critical: Vec<(String, Time)>,
     /// Time of threads and streams by cause.
     pub lanes: Vec<LaneUse>,
+    /// Begin and end of the second half.
+    pub settled: [Time; 2],
     /// Begin and end of an iteration to look at, the last but one.
     pub shown: [Time; 2],
     /// Activities of the engine.
@@ -169,12 +171,14 @@ impl Written {
         let asked = self.session.iterations;
         let all = sum(&iterations) + step * u64::from(asked).saturating_sub(iterations.len() as u64);
         let marks = format!("thread[{MARKS}]");
+        let mark = |mark: usize| run.marks.get(mark).copied().unwrap_or_default();
         let shown = iterations.len().saturating_sub(2);
         Executed {
             step: Time(step),
             mean: Time(all / u64::from(asked.max(1))),
             asked,
-            shown: [shown, shown + 1].map(|mark| run.marks.get(mark).copied().unwrap_or_default()),
+            settled: [self.half() as usize, iterations.len()].map(mark),
+            shown: [shown, shown + 1].map(mark),
             critical: run.critical,
             lanes: run.lanes.into_iter().filter(|lane| lane.name != marks).collect(),
             activities: run.activities,

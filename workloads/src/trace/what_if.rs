@@ -1,6 +1,6 @@
 //! Settings of what-ifs: changes of a recording as scenarios and the command line write them.
 //!
-//! A what-if is a field here and its line in [`WhatIf::changes`]; the command line takes it as
+//! A what-if is a field here and its line in `WhatIf::planned`; the command line takes it as
 //! `FIELD=VALUE`.
 
 use hw_models::settings::Factor;
