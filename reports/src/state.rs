@@ -24,7 +24,7 @@ pub const PIPELINE_BUBBLE: &str = "pipeline bubble";
 /// Nothing left to do in this step.
 pub const IDLE: &str = "idle at the end";
 
-/// Kernels of a stream of a replayed trace.
+/// Kernels of a stream, of a replayed trace or an executed program.
 pub const KERNELS: &str = "kernels";
 /// Copies and fills of a stream.
 pub const COPIES: &str = "copies";
@@ -89,13 +89,13 @@ pub const ALL: [&str; 26] = [
     IDLE,
 ];
 
-/// Words of time that a lane of a replayed trace works in.
-const REPLAYED_WORK: [&str; 9] =
+/// Words of time in which a lane works, of a replayed trace or an executed program.
+const LANE_WORK: [&str; 9] =
     [KERNELS, COPIES, COLLECTIVES, GAPS, PYTHON, DISPATCH, RUNTIME_CALLS, LOADER, BUILDING];
 
-/// True if a lane of a replayed trace works in this state, and does not wait for another lane.
+/// True if a lane works in this state, and does not wait for another lane.
 pub(crate) fn is_work(state: &str) -> bool {
-    REPLAYED_WORK.contains(&state)
+    LANE_WORK.contains(&state)
 }
 
 /// The word without its kind: `communication` of `communication: all-reduce`.

@@ -54,6 +54,11 @@ pub(crate) fn of_state(name: &str) -> RGBAColor {
         (state::WAITING_FOR_DEVICE, _) => BLUE.mix(0.3),
         (state::WAITING_FOR_STREAM, _) => ORANGE.mix(0.4),
         (state::QUEUE_FULL, _) => PURPLE.mix(0.4),
+        (state::BUILDING, _) => VERMILLION.to_rgba(),
+        (state::WAITING_FOR_FEED, _) => GREEN.mix(0.35),
+        (state::WAITING_FOR_PATH, _) => VERMILLION.mix(0.4),
+        (state::WAITING_FOR_BATCH, _) => ORANGE.mix(0.4),
+        (state::INTERPRETER_LOCK, _) => YELLOW.mix(0.4),
         _ => GREY.to_rgba(),
     }
 }
@@ -119,4 +124,36 @@ pub(crate) fn css(fill: RGBAColor) -> String {
         return "var(--ink)".to_owned();
     }
     format!("rgb({r} {g} {b} / {})", fill.alpha())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_of_a_program_have_a_colour_for_each_cause() {
+        let causes = [
+            state::KERNELS,
+            state::COPIES,
+            state::GAPS,
+            state::PYTHON,
+            state::DISPATCH,
+            state::RUNTIME_CALLS,
+            state::LOADER,
+            state::BUILDING,
+            state::WAITING_FOR_DEVICE,
+            state::WAITING_FOR_THREAD,
+            state::QUEUE_FULL,
+            state::WAITING_FOR_FEED,
+            state::WAITING_FOR_PATH,
+            state::WAITING_FOR_BATCH,
+            state::INTERPRETER_LOCK,
+            state::LAUNCH_BOUND,
+            state::IDLE,
+        ];
+        for (at, cause) in causes.iter().enumerate() {
+            let same = causes[..at].iter().find(|other| of_state(other) == of_state(cause));
+            assert_eq!(same, None, "{cause}");
+        }
+    }
 }
