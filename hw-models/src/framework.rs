@@ -87,6 +87,33 @@ pub struct Issue {
 }
 
 impl Framework {
+    /// Constants that hold for all operators, with their names.
+    pub fn costs(&self) -> impl Iterator<Item = (&'static str, &Cost)> {
+        let all = [
+            ("interpreter", &self.interpreter),
+            ("engine", &self.engine),
+            ("validate", &self.validate),
+            ("record", &self.record),
+            ("trace", &self.trace),
+            ("enter region", &self.enter_region),
+            ("node", &self.node),
+            ("message", &self.message),
+            ("build", &self.build),
+            ("compile", &self.compile),
+            ("capture", &self.capture),
+            ("switch interval", &self.switch_interval),
+        ];
+        all.into_iter().chain(self.launch.as_ref().map(|launch| ("launch", launch)))
+    }
+
+    /// Constants of classes of operators: `dispatch of convolution`, `backward dispatch of convolution`.
+    pub fn class_costs(&self) -> impl Iterator<Item = (String, &Cost)> {
+        let kinds = [("dispatch", &self.dispatch), ("backward dispatch", &self.backward)];
+        kinds.into_iter().flat_map(|(kind, costs)| {
+            costs.iter().map(move |(class, cost)| (format!("{kind} of {class}"), cost))
+        })
+    }
+
     /// What issuing an operator of a class takes, in a backward pass or outside of one.
     pub fn issue(&self, host: &HostCosts, class: OpClass, backward: bool) -> Issue {
         let python = if backward { &self.engine } else { &self.interpreter };

@@ -1,6 +1,8 @@
 //! The catalogue and the published models, in a line each.
 
 use hw_models::catalogue::{Fabric, Gpu, LinkClass, LinkUnit, Nic, Node, Ssd, Topology};
+use hw_models::framework::{Framework, UpdateStyle};
+use hw_models::host::Cost;
 use hw_models::provenance::Sources;
 use indexmap::IndexMap;
 use reports::quantity;
@@ -38,6 +40,29 @@ pub(super) fn fabrics() -> Vec<Item> {
 /// Drives.
 pub(super) fn ssds() -> Vec<Item> {
     items(&catalogue::devices().ssds, ssd_facts, |ssd| &ssd.sources)
+}
+
+/// Frameworks: constants, the least confidence in one of them, and the source of each.
+pub(super) fn frameworks() -> Vec<Item> {
+    let item = |(name, framework): (&String, &Framework)| {
+        let plain = framework.costs().map(|(name, cost)| (name.to_owned(), cost));
+        let costs: Vec<(String, &Cost)> = plain.chain(framework.class_costs()).collect();
+        let source = |(name, cost): &(String, &Cost)| {
+            let known = &cost.provenance;
+            format!("{name} {} us, {}: {}", cost.us, known.origin, known.source)
+        };
+        Item {
+            name: name.clone(),
+            description: framework_facts(framework),
+            confidence: costs
+                .iter()
+                .map(|(_, cost)| cost.provenance.confidence)
+                .max()
+                .map(|it| it.to_string()),
+            source: Some(costs.iter().map(source).collect::<Vec<_>>().join("; ")),
+        }
+    };
+    catalogue::frameworks().iter().map(item).collect()
 }
 
 /// Published transformers, then lists of layers.
@@ -172,6 +197,18 @@ fn ssd_facts(ssd: &Ssd) -> String {
         ssd.read_gb_per_s.map(|rate| format!("reads {rate} GB/s")),
         ssd.write_gb_per_s.map(|rate| format!("writes {rate} GB/s")),
     ])
+}
+
+fn framework_facts(framework: &Framework) -> String {
+    let costs = framework.costs().map(|(name, cost)| Some(format!("{name} {} us", cost.us)));
+    let classes = framework.class_costs().count();
+    let classes = (classes > 0).then(|| format!("dispatch of its own for {classes} classes"));
+    let thread = framework.engine_thread.then(|| "engine on its own thread".to_owned());
+    let update = match framework.update {
+        UpdateStyle::Lists => "updates over lists",
+        UpdateStyle::EachParameter => "updates by parameter",
+    };
+    sentence(costs.chain([classes, thread, Some(update.to_owned())]))
 }
 
 fn model_facts(model: &Transformer) -> String {

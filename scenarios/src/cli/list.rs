@@ -39,6 +39,8 @@ enum Topic {
     Ssds,
     /// Published transformers and lists of layers
     Models,
+    /// Frameworks, and what their hosts take to issue work
+    Frameworks,
     /// Orders in which pipeline stages work on their micro-batches
     Schedules,
     /// Ways to change what is executed, where and in which order
@@ -79,6 +81,7 @@ pub(super) fn list(arguments: &Arguments, printer: &Printer) -> Result<Exit, Tro
         Some(Topic::Fabrics) => facts::fabrics(),
         Some(Topic::Ssds) => facts::ssds(),
         Some(Topic::Models) => facts::models(),
+        Some(Topic::Frameworks) => facts::frameworks(),
         Some(Topic::Schedules) => settings(&["parallelism", "schedule"]),
         Some(Topic::Techniques) => settings(&["techniques"]),
         Some(Topic::Metrics) => settings(&["expect", "0", "metric"]),

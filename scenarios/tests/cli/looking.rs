@@ -37,6 +37,18 @@ fn the_catalogue_is_listed_with_what_matters_and_how_far_it_is_to_be_trusted() {
     {
         assert!(line(topic, name).contains("confidence"), "{topic}");
     }
+    let eager = line("frameworks", "pytorch-2");
+    assert!(
+        eager.contains(" interpreter 1.5 us, ") && eager.contains(", engine on its own thread, "),
+        "{eager}"
+    );
+    let profiled = line("frameworks", "pytorch-1.9-profiled");
+    assert!(profiled.contains(", launch 9 us, dispatch of its own for 9 classes, "), "{profiled}");
+    let frameworks = sandbox.run("list frameworks --format json").json();
+    let tensorflow =
+        frameworks["items"].as_array().and_then(|all| all.iter().find(|it| it["name"] == "tensorflow-2.4"));
+    let source = tensorflow.and_then(|it| it["source"].as_str()).expect("a source of each constant");
+    assert!(source.contains("; dispatch of matrix-product 14 us, estimate: "), "{source}");
     let gpus = sandbox.run("list gpus --format json").json();
     let a100 =
         gpus["items"].as_array().and_then(|gpus| gpus.iter().find(|gpu| gpu["name"] == "a100-sxm4-80gb"));
