@@ -6,6 +6,7 @@
 mod allocator;
 mod drives;
 mod kept;
+mod lane;
 mod machine;
 mod program;
 mod replay;
@@ -21,9 +22,10 @@ use crate::wording::said;
 pub use allocator::{AllocatorPeak, FRAGMENTS, Moment};
 pub use drives::DriveUse;
 pub use kept::KeptActivations;
+pub use lane::LaneTime;
 pub use machine::{Calibrated, ConstantOrigin, DrawnLink, DrawnPart, LinkKind, MachineDrawing, PartKind};
 pub use program::{ExecutedProgram, Phase};
-pub use replay::{Forecast, ForecastError, LaneTime, ReplayedTrace, StepTime};
+pub use replay::{Forecast, ForecastError, ReplayedTrace, StepTime};
 pub use traffic::{CommunicationUse, LinkUse};
 
 /// The version of the result format; raised only when a field changes its meaning or goes away.

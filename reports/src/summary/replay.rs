@@ -3,6 +3,7 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use super::LaneTime;
 use crate::quantity;
 
 /// Replay of a recorded program.
@@ -96,15 +97,6 @@ impl StepTime {
         let recorded = told(self.recorded_s, quantity::seconds);
         [recorded, quantity::seconds(self.replayed_s), told(self.change(), quantity::change)]
     }
-}
-
-/// A thread, or a stream of a device.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LaneTime {
-    /// Its name.
-    pub name: String,
-    /// Time by cause.
-    pub time_s: IndexMap<String, f64>,
 }
 
 /// Each step as a forecast of the next one: replayed, and as it was recorded (the naive forecast).

@@ -1,5 +1,7 @@
 //! The answer on a terminal: the finding, a table of the runs, where the step goes, what was promised and published.
 
+mod lanes;
+mod program;
 mod replay;
 mod swap;
 
@@ -75,6 +77,7 @@ pub fn write(out: &mut impl Write, summary: &Summary, style: Style) -> io::Resul
         let titles = &["variant", "of", "what stays", ">bytes", ">asks for", ">simulated"];
         section(out, style, "which activations stay, by profiled steps", titles, kept(&point.runs))?;
         replay::replays(out, &comparison, (&point.runs, run), style)?;
+        program::programs(out, &comparison, (&point.runs, run), style)?;
         time(out, run, &comparison, style)?;
         let heading = format!("communication of a rank in a step of {named}");
         let titles = &["kind", ">times", ">bytes", ">exposed", ">of the step"];
@@ -141,7 +144,11 @@ fn time(out: &mut impl Write, run: &RunSummary, comparison: &Comparison<'_>, sty
     if step.is_nan() || step <= 0.0 {
         return Ok(());
     }
-    let heading = format!("where the step of {} goes", comparison.naming.run(run));
+    let named = comparison.naming.run(run);
+    let heading = match run.program {
+        Some(_) => format!("where an iteration of {named} goes on the GPU, mean over those simulated"),
+        None => format!("where the step of {named} goes"),
+    };
     writeln!(out, "\n{}", style.bold(&clean(&heading)))?;
     let parts = || state::in_order(&run.time_breakdown_s).filter(|(_, time)| *time >= step * SHARE_MIN);
     let width = parts().map(|(state, _)| shorten(state).chars().count()).max().unwrap_or_default();

@@ -2,12 +2,11 @@
 
 use std::io::{self, Write};
 
-use super::{Style, clean, section};
+use super::{Style, clean, lanes, section};
 use crate::imported::table;
 use crate::quantity;
 use crate::ranking::Comparison;
-use crate::state;
-use crate::summary::{LaneTime, ReplayedTrace, RunSummary, StepTime};
+use crate::summary::{ReplayedTrace, RunSummary, StepTime};
 
 /// Titles of the table of runs.
 const TITLES: [&str; 6] =
@@ -44,20 +43,5 @@ pub(super) fn replays(
         .collect();
     section(out, style, "found in the trace", &["", ">count"], found)?;
     let heading = format!("lanes in a step of {}", comparison.naming.run(shown));
-    let lanes = replay.lanes.iter().map(lane).collect();
-    section(out, style, &heading, &["lane", ">works", ">of the step", "most", "then", "then"], lanes)
-}
-
-/// A lane, and what it spends most of the step on.
-fn lane(lane: &LaneTime) -> Vec<String> {
-    let all: f64 = lane.time_s.values().sum();
-    let works: f64 =
-        lane.time_s.iter().filter(|(cause, _)| state::is_work(cause)).map(|(_, time)| time).sum();
-    let mut causes: Vec<(&String, &f64)> = lane.time_s.iter().collect();
-    causes.sort_by(|a, b| b.1.total_cmp(a.1));
-    let told = |(cause, time): (&String, &f64)| format!("{cause} {}", quantity::percent(time / all));
-    let mut cells = vec![lane.name.clone(), quantity::seconds(works), quantity::percent(works / all)];
-    cells.extend(causes.into_iter().map(told).take(3));
-    cells.resize(6, String::new());
-    cells
+    lanes::table(out, style, (&heading, ">of the step"), &replay.lanes)
 }

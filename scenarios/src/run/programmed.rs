@@ -1,9 +1,11 @@
 //! A program: its model is asked whether it fits, its iterations are executed, described and drawn.
 
 use reports::summary::{ExecutedProgram, LaneTime, Phase, RunSummary, Spread, Timeline, TimelineRow};
+use serde_json::Value as Json;
 use sim_core::time::Time;
 use workloads::lanes::{LanesError, QUEUE, Simulation};
 use workloads::program::base::Base;
+use workloads::program::execution::Execution;
 use workloads::program::issuer::Costs;
 use workloads::program::modes::Ran;
 use workloads::program::run::{Executed, Iteration, Session, SessionError, Written, execute};
@@ -12,10 +14,7 @@ use super::one::{self, Drawn};
 use super::picture::draw_span;
 use super::{failure, spent};
 use crate::plans;
-use crate::schema::{self, Count, FRAMEWORK, Programmed, Scenario, Software};
-
-/// Phases that are told, and iterations whose times are.
-const TOLD_MAX: usize = 200;
+use crate::schema::{Count, FRAMEWORK, Programmed, Scenario, Software};
 
 /// Executes a program.
 ///
@@ -150,27 +149,22 @@ impl<'a> Setting<'a> {
         summary.activities = Some(first.activities);
         summary.step_time_spread = Some(step).filter(|_| seeds > 1);
         summary.program = Some(ExecutedProgram {
-            execution: self.execution(),
+            execution: written(self.software.mode()),
             framework: self.framework().to_owned(),
             iterations: first.asked.into(),
             simulated: first.iterations.len() as u64,
             mean_iteration_s: mean.mean_s,
             mean_iteration_spread_s: (seeds > 1).then_some([mean.min_s, mean.max_s]),
             coverage: coverage(&first.iterations),
-            iteration_s: first.iterations.iter().take(TOLD_MAX).map(|it| it.time.as_secs()).collect(),
+            iteration_s: first
+                .iterations
+                .iter()
+                .take(ExecutedProgram::TOLD_MAX)
+                .map(|it| it.time.as_secs())
+                .collect(),
             lanes,
             ..phases(&first.iterations)
         });
-    }
-
-    /// How it is executed, as a file says it on a line.
-    fn execution(&self) -> String {
-        let execution = self.software.mode();
-        let written = serde_json::to_string(&execution).unwrap_or_default();
-        match schema::word(&execution) {
-            word if word.is_empty() => written.replace(['"', '{', '}'], "").replace([':', ','], " "),
-            word => word,
-        }
     }
 }
 
@@ -190,8 +184,26 @@ fn phases(iterations: &[Iteration]) -> ExecutedProgram {
             told.phases.push(Phase { from: number, ran: ran.to_owned() });
         }
     }
-    told.phases.truncate(TOLD_MAX);
+    told.phases.truncate(ExecutedProgram::TOLD_MAX);
     told
+}
+
+/// A mode as a file says it: a word, or with its choices on the same line.
+fn written(mode: Execution) -> String {
+    let value = |value: Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    match serde_json::to_value(mode) {
+        Ok(Json::Object(modes)) => {
+            let choices = |choices: Json| {
+                let choices = choices.as_object().cloned().unwrap_or_default().into_iter();
+                choices
+                    .map(|(name, chosen)| format!("{name}: {}", value(chosen)))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
+            modes.into_iter().map(|(mode, chosen)| format!("{mode}: {{ {} }}", choices(chosen))).collect()
+        }
+        other => other.map(value).unwrap_or_default(),
+    }
 }
 
 /// Gives the run of a model the step of its program; what only the model's own step has goes.
