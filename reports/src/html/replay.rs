@@ -2,14 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::time::{breakdown, states};
+use super::lanes::chart;
 use super::{Page, figure, sortable};
-use crate::plots::{PlotError, rows};
+use crate::plots::PlotError;
 use crate::quantity;
 use crate::summary::{ReplayedTrace, RunSummary, StepTime};
-
-/// Lanes of the chart, those that work longest.
-const LANES_MAX: usize = 32;
 
 pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     let Some((shown, replay)) = page.shown.and_then(|run| Some((run, run.replay.as_ref()?))) else {
@@ -79,15 +76,12 @@ fn steps(replay: &ReplayedTrace) -> Markup {
 }
 
 fn lanes(page: &Page<'_>, run: &RunSummary, replay: &ReplayedTrace) -> Result<Markup, PlotError> {
-    let shown = || replay.lanes.iter().take(LANES_MAX);
-    let bars: Vec<_> = shown().map(|lane| breakdown(&lane.name, &lane.time_s, String::new)).collect();
     let question = format!("What do the lanes spend a step of {} on?", page.label(run));
     let aid = format!(
         "Host threads, then streams of devices, mean over the steps; each adds up to the step. The breakdown above is that of {}.",
         replay.busiest_lane
     );
-    let legend = states(shown().map(|lane| &lane.time_s));
-    Ok(figure(&question, &aid, &legend, &rows::draw(&question, &bars)?))
+    chart(&question, &aid, &replay.lanes)
 }
 
 fn found(replay: &ReplayedTrace) -> Markup {

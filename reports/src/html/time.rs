@@ -93,9 +93,15 @@ pub(super) fn causes(page: &Page<'_>) -> Result<Markup, PlotError> {
         .iter()
         .map(|run| breakdown(&run.variant, &run.time_breakdown_s, || verdict(run)))
         .collect();
-    let (whose, aid) = match shown.replay {
-        Some(_) => ("does the busiest stream", "Mean over the measured steps; the parts add up to the step."),
-        None => (
+    let (whose, aid) = match (&shown.replay, &shown.program) {
+        (Some(_), _) => {
+            ("does the busiest stream", "Mean over the measured steps; the parts add up to the step.")
+        }
+        (None, Some(_)) => (
+            "does the GPU",
+            "Mean over the simulated iterations, with those that trace, capture or compile; the parts add up to it.",
+        ),
+        (None, None) => (
             "do the ranks",
             "Mean over ranks of what each did at every moment; the parts add up to the step.",
         ),
@@ -210,7 +216,8 @@ pub(super) fn one_step(page: &Page<'_>) -> Result<Markup, PlotError> {
     let names = kinds_by_colour(&state::sorted(legend(words.into_iter(), of_state), |(name, _)| *name));
     let states: Vec<_> = names.iter().map(|(name, colour)| (name.as_str(), *colour)).collect();
     let question = format!("What does one step look like{place}?");
-    let row = if runs.iter().any(|run| run.replay.is_some()) { "lane" } else { "rank" };
+    let row =
+        if runs.iter().any(|run| run.replay.is_some() || run.program.is_some()) { "lane" } else { "rank" };
     let some = if thinned { " Some of the ranks are shown." } else { "" };
     let aid = format!(
         "One row a {row}, time from left to right, all runs to the same scale; point at a box to see what it is. What is empty is idle.{some}"

@@ -5,14 +5,11 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use super::palette::{Categories, GRID, MUTED};
-use super::{Anchor, PlotError, WIDTH, fitted, picture, style, text_width};
+use super::{Anchor, PlotError, WIDTH, labels, picture, style, text_width};
 
 const HEIGHT: i32 = 380;
 const LEFT: u32 = 76;
 const FOOT: u32 = 48;
-/// Distance of neighbouring labels at the ends of lines.
-const LABEL: i32 = 15;
-const LABEL_MAX: i32 = 200;
 
 /// One variant: (position on the axis, value), or no value where it does not run.
 pub(crate) struct Line {
@@ -43,12 +40,17 @@ pub(crate) fn draw(
     let pad = (place(most) - place(least)).max(1e-9) * 0.03;
     let highest =
         lines.iter().flat_map(|line| &line.points).filter_map(|(_, y)| *y).fold(f64::MIN_POSITIVE, f64::max);
-    let labels =
-        lines.iter().map(|line| text_width(&line.label(axes))).max().unwrap_or_default().min(LABEL_MAX) + 24;
+    let margin = lines
+        .iter()
+        .map(|line| text_width(&line.label(axes)))
+        .max()
+        .unwrap_or_default()
+        .min(labels::WIDTH_MAX)
+        + 24;
     picture(HEIGHT as u32, name, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin_top(26)
-            .margin_right(labels as u32)
+            .margin_right(margin as u32)
             .x_label_area_size(FOOT)
             .y_label_area_size(LEFT)
             .build_cartesian_2d(place(least) - pad..place(most) + pad, 0.0..highest * 1.06)?;
@@ -57,7 +59,7 @@ pub(crate) fn draw(
         foot(area, &chart, axes, &place)?;
         let kind = if logarithmic { " (logarithmic)" } else { "" };
         let title = format!("{}{kind}", axes.x_title);
-        let middle = (LEFT as i32 + WIDTH as i32 - labels) / 2;
+        let middle = (LEFT as i32 + WIDTH as i32 - margin) / 2;
         area.draw_text(&title, &style(MUTED, Anchor::Middle), (middle, HEIGHT - 10))?;
         let mut ends = Vec::new();
         for line in lines {
@@ -73,7 +75,7 @@ pub(crate) fn draw(
             let end = line.end().map_or((place(most), 0.0), |(x, y)| (place(x), y));
             ends.push((chart.backend_coord(&end).1, line.label(axes), colour));
         }
-        direct_labels(area, ends, WIDTH as i32 - labels + 4)?;
+        labels::at_ends(area, ends, (WIDTH as i32 - margin + 4, HEIGHT - FOOT as i32 - 4))?;
         Ok(Vec::new())
     })
 }
@@ -126,30 +128,6 @@ fn foot(
             area.draw_text(text, &style(MUTED, Anchor::Middle), (at, HEIGHT - FOOT as i32 + 14))?;
             free_from = at + half + 6;
         }
-    }
-    Ok(())
-}
-
-/// Names at the ends of their lines, pushed apart until each can be read.
-fn direct_labels(
-    area: &super::Area<'_>,
-    mut ends: Vec<(i32, String, RGBAColor)>,
-    left: i32,
-) -> Result<(), PlotError> {
-    ends.sort_by_key(|(y, ..)| *y);
-    let mut free_from = 8;
-    for (y, ..) in &mut ends {
-        *y = (*y).max(free_from);
-        free_from = *y + LABEL;
-    }
-    let mut free_to = HEIGHT - FOOT as i32 - 4;
-    for (y, ..) in ends.iter_mut().rev() {
-        *y = (*y).min(free_to);
-        free_to = *y - LABEL;
-    }
-    for (y, name, colour) in ends {
-        area.draw(&Circle::new((left + 4, y), 4, colour.filled()))?;
-        super::write(area, (left + 12, y), &fitted(&name, LABEL_MAX), Anchor::Start)?;
     }
     Ok(())
 }

@@ -9,6 +9,8 @@ pub(crate) mod curves;
 #[cfg(feature = "measured")]
 pub(crate) mod fit;
 pub(crate) mod heat_map;
+pub(crate) mod iterations;
+mod labels;
 pub(crate) mod machine;
 pub(crate) mod memory_curve;
 pub(crate) mod palette;
