@@ -128,6 +128,7 @@ impl Said {
                 }
                 said.count([*of as u64, *others as u64, *ties as u64, *nothing as u64]);
             }
+            Claim::Recorded { name, share } => said.names([name]).text(&quantity::percent(*share)),
             Claim::LeastMemory { name, cases } => said.names([name]).count([*cases as u64]),
         }
         said
