@@ -9,6 +9,7 @@ mod headlines;
 mod machines;
 mod odd_inputs;
 mod page;
+mod programs;
 mod sentences;
 mod terminal_output;
 #[cfg(feature = "measured")]

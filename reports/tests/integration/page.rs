@@ -7,6 +7,7 @@ use reports::{Summary, html};
 
 use crate::cluster::{OTHERS, cluster, machine};
 use crate::fixture::{at, bare, comparison, summary, sweep, too_big, two_axes};
+use crate::programs::programs;
 
 /// The page; also written to the folder `FORETRAIN_PAGES` names, for eyes.
 fn page(summary: &Summary) -> String {
@@ -43,6 +44,7 @@ fn pages() -> Vec<(String, String)> {
         comparison(),
         sweep(),
         two_axes(),
+        programs(),
         one,
         none,
         many,
