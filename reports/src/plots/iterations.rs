@@ -1,4 +1,5 @@
-//! Times of the iterations of a program, one line a variant: what is traced, captured or compiled stands out.
+//! Times of the iterations of a program, one line a variant: tracing, capturing and compiling
+//! stand out.
 
 use maud::Markup;
 use plotters::prelude::*;
@@ -68,7 +69,7 @@ pub(crate) fn draw(name: &str, lines: &[Line<'_>], colours: &Categories) -> Resu
     })
 }
 
-/// Heights of the grid, of which the first and the last enclose all times; true if they are logarithmic.
+/// Heights of the grid, the first and the last around all times; true if they are logarithmic.
 fn heights(lines: &[Line<'_>]) -> (Vec<f64>, bool) {
     let times = || lines.iter().flat_map(|line| line.times_s).copied().filter(|time| *time > 0.0);
     let (least, most) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));

@@ -38,7 +38,7 @@ impl ExecutedProgram {
     /// Most phases, and times of iterations.
     pub const TOLD_MAX: usize = 200;
     /// Meaning of the times in a table of runs.
-    pub(crate) const TIMES: &str = "step: mean of the later half of the simulated iterations; all iterations: from the first one on, with tracing, capturing and compiling, as have the waits and the share of the GPU";
+    pub(crate) const TIMES: &str = "step: mean of the later half of the simulated iterations; the other columns: all iterations from the first one on, with tracing, capturing and compiling";
     /// Titles of a table of runs; those of numbers begin with `>`.
     pub(crate) const TITLES: [&str; 7] =
         ["variant", "execution", ">step", ">all iterations", ">from a graph", "Python waits", ">GPU busy"];
