@@ -11,6 +11,7 @@ mod importing;
 mod looking;
 mod mistakes;
 mod output;
+mod programs;
 mod running;
 mod support;
 mod traces;

@@ -2,7 +2,7 @@
 
 use super::support::{Sandbox, assert_session};
 
-/// Six iterations of a small model, of which the third takes a branch that no trace has.
+/// Six iterations of a small model, of which co-execution traces the first ones.
 const SCENARIO: &str = "name: My program
 machine: { node: dgx-1v-32g }
 model:
