@@ -115,7 +115,7 @@ pub(crate) fn table(out: &mut impl Write, steps: &[StepTime], forecast: Option<&
         let mut cells = vec![(at + 1).to_string()];
         cells.extend(step.words());
         if let Some(forecast) = forecast {
-            let before = at.checked_sub(1).and_then(|before| forecast.of_steps.get(before));
+            let before = at.checked_sub(1).and_then(|before| forecast.relative.get(before));
             let errors = before.map(|ForecastError { replayed, naive }| [*replayed, *naive]);
             let none = || [quantity::NONE; 2].map(str::to_owned);
             cells.extend(errors.map_or_else(none, |errors| errors.map(quantity::change)));

@@ -6,7 +6,7 @@ use super::lanes::chart;
 use super::{Page, figure, sortable};
 use crate::plots::PlotError;
 use crate::quantity;
-use crate::summary::{ReplayedTrace, RunSummary, StepTime};
+use crate::summary::{Forecast, ReplayedTrace, RunSummary, StepTime};
 
 pub(super) fn section(page: &Page<'_>) -> Result<Markup, PlotError> {
     let Some((shown, replay)) = page.shown.and_then(|run| Some((run, run.replay.as_ref()?))) else {
@@ -51,7 +51,7 @@ fn runs(page: &Page<'_>) -> Markup {
 fn steps(replay: &ReplayedTrace) -> Markup {
     let row = |(at, step): (usize, &StepTime)| {
         let before = replay.forecast.as_ref().zip(at.checked_sub(1));
-        let errors = before.and_then(|(forecast, before)| forecast.of_steps.get(before));
+        let errors = before.and_then(|(forecast, before)| forecast.relative.get(before));
         let [recorded, replayed, change] = step.words();
         let told = |error: Option<f64>| error.map_or_else(|| quantity::NONE.to_owned(), quantity::change);
         html! {
@@ -68,7 +68,7 @@ fn steps(replay: &ReplayedTrace) -> Markup {
     let rows: Vec<Markup> = replay.steps.iter().enumerate().map(row).collect();
     let titles = [">step", ">recorded", ">replayed", ">difference", ">forecast off", ">naive off"];
     let aid = "Unchanged. A step as forecast of the next one: replayed, and as it was recorded (naive).";
-    let words = replay.forecast.as_ref().map(|forecast| forecast.words());
+    let words = replay.forecast.as_ref().map(Forecast::words);
     html! {
         (figure("Are the recorded steps met?", aid, &[], &sortable(&titles, &rows)))
         @if let Some(words) = words { p.aid { (words) "." } }

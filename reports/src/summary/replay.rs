@@ -103,7 +103,7 @@ impl StepTime {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
     /// Errors for the second step and those after it.
-    pub of_steps: Vec<ForecastError>,
+    pub relative: Vec<ForecastError>,
     /// Mean absolute error of the replayed step, relative to the next one as it was recorded.
     pub replayed_error: f64,
     /// Mean absolute error of the recorded step.
@@ -133,13 +133,13 @@ impl Forecast {
             let [replayed, naive] = [pair[0].replayed_s, before].map(|time| time / next - 1.0);
             Some(ForecastError { replayed, naive })
         };
-        let of_steps: Vec<ForecastError> = steps.windows(2).map(error).collect::<Option<_>>()?;
+        let relative: Vec<ForecastError> = steps.windows(2).map(error).collect::<Option<_>>()?;
         let mean = |of: fn(&ForecastError) -> f64| {
-            of_steps.iter().map(|error| of(error).abs()).sum::<f64>() / of_steps.len() as f64
+            relative.iter().map(|error| of(error).abs()).sum::<f64>() / relative.len() as f64
         };
         let (replayed_error, naive_error) = (mean(|error| error.replayed), mean(|error| error.naive));
         let judged = naive_error < Self::ALIKE;
-        (!of_steps.is_empty()).then_some(Self { replayed_error, naive_error, judged, of_steps })
+        (!relative.is_empty()).then_some(Self { replayed_error, naive_error, judged, relative })
     }
 
     /// Mean errors, and the verdict where there is one.
@@ -171,7 +171,7 @@ mod tests {
         let steps = [step(1.0, 1.0), step(1.03, 1.0), step(1.0, 1.0)];
         let forecast = Forecast::of(&steps).expect("there are several steps");
         let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
-        assert!(near(forecast.of_steps[1].replayed, 0.0) && near(forecast.of_steps[1].naive, 0.03));
+        assert!(near(forecast.relative[1].replayed, 0.0) && near(forecast.relative[1].naive, 0.03));
         assert!(forecast.replayed_error < forecast.naive_error && forecast.judged);
         assert_eq!(Forecast::of(&steps[..1]), None);
         let unrecorded = StepTime { recorded_s: None, replayed_s: 1.0 };

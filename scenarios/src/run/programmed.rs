@@ -1,9 +1,10 @@
 //! A program: its model is asked whether it fits, its iterations are executed, described and drawn.
 
+use hw_models::provenance::Origin;
 use reports::summary::{ExecutedProgram, LaneTime, Phase, RunSummary, Spread, Timeline, TimelineRow};
 use serde_json::Value as Json;
 use sim_core::time::Time;
-use workloads::lanes::{LanesError, QUEUE, Simulation};
+use workloads::lanes::{LanesError, QUEUE, Simulation, cause};
 use workloads::program::base::Base;
 use workloads::program::execution::Execution;
 use workloads::program::issuer::Costs;
@@ -147,6 +148,7 @@ impl<'a> Setting<'a> {
             first.critical.iter().map(|(cause, time)| (cause.clone(), time.as_secs() / settled)).collect();
         summary.time_breakdown_s = lanes.last().map(|lane| lane.time_s.clone()).unwrap_or_default();
         summary.activities = Some(first.activities);
+        rest_on(summary, first);
         summary.step_time_spread = Some(step).filter(|_| seeds > 1);
         summary.program = Some(ExecutedProgram {
             execution: written(self.software.mode()),
@@ -206,6 +208,18 @@ fn written(mode: Execution) -> String {
     }
 }
 
+/// Says what the step rests on: kernels on what their model's do, the host on estimates.
+fn rest_on(summary: &mut RunSummary, executed: &Executed) {
+    let device = [cause::KERNEL, cause::COPY, cause::GAP];
+    let sum = |counts: &dyn Fn(&str) -> bool| {
+        let counted = executed.critical.iter().filter(|(cause, _)| counts(cause));
+        counted.map(|(_, time)| time.as_secs()).sum::<f64>()
+    };
+    let of_device = sum(&|cause| device.contains(&cause)) / sum(&|_| true).max(f64::MIN_POSITIVE);
+    summary.provenance.values_mut().for_each(|share| *share *= of_device);
+    *summary.provenance.entry(Origin::Estimate.to_string()).or_default() += 1.0 - of_device;
+}
+
 /// Gives the run of a model the step of its program; what only the model's own step has goes.
 fn retime(summary: &mut RunSummary, step: f64) {
     let ratio = summary.step_time_s.map_or(1.0, |before| before / step);
@@ -221,6 +235,7 @@ fn retime(summary: &mut RunSummary, step: f64) {
         peak_activation_bytes,
         allocator,
         allocator_unknown,
+        provenance,
         ..
     } = std::mem::take(summary);
     *summary = RunSummary {
@@ -233,6 +248,7 @@ fn retime(summary: &mut RunSummary, step: f64) {
         peak_activation_bytes,
         allocator,
         allocator_unknown,
+        provenance,
         ..RunSummary::default()
     };
 }

@@ -1,5 +1,7 @@
 //! Recorded steps: replayed, described, drawn.
 
+use hw_models::provenance::Origin;
+use indexmap::IndexMap;
 use reports::summary::{
     Failure, FailureKind, Forecast, LaneTime, ReplayedTrace, RunSummary, StepTime, Timeline, TimelineRow,
 };
@@ -123,6 +125,8 @@ fn described(trace: &Trace, traced: &Traced, replayed: &Replayed, lanes: &[Lane]
         step_time_s: Some(mean.replayed_s),
         time_breakdown_s: busiest.map(|lane| lane.per_step(count)).unwrap_or_default(),
         critical_path_s: critical,
+        // Durations are recorded; the changes of a what-if are assumptions of whoever asks.
+        provenance: IndexMap::from([(Origin::MeasuredElsewhere.to_string(), 1.0)]),
         activities: Some(replayed.activities),
         replay: Some(replay),
         ..RunSummary::default()
