@@ -59,7 +59,7 @@ fn five_of_ten_programs_convert() {
         let found = refusals(read(&scenario(name, "static", None), &[]));
         match REFUSED.iter().find(|(refused, _)| refused == name) {
             Some((_, reason)) => {
-                assert!(found.iter().any(|message| message.contains(reason)), "{name}: {found:?}")
+                assert!(found.iter().any(|message| message.contains(reason)), "{name}: {found:?}");
             }
             None => assert_eq!(found, [""; 0], "{name}"),
         }

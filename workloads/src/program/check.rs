@@ -95,14 +95,8 @@ impl<'a> Check<'a> {
     fn statement(&mut self, statement: &'a Statement, at: &str, state: &Reached<'a>) {
         let mut inner = state.clone();
         match statement {
-            Statement::Feed(feed) => {
-                if !feed.batch && feed.scalar.is_none() {
-                    self.fault(
-                        &format!("{at}.feed"),
-                        "feeds nothing",
-                        "write `batch: true` or `scalar: NAME`",
-                    );
-                }
+            Statement::Feed(feed) if !feed.batch && feed.scalar.is_none() => {
+                self.fault(&format!("{at}.feed"), "feeds nothing", "write `batch: true` or `scalar: NAME`");
             }
             Statement::Run(runs) => self.runs(&runs.0, at, state),
             Statement::Fetch(fetch) => self.tensor(&fetch.tensor, &[], &format!("{at}.fetch.tensor"), state),
