@@ -21,13 +21,13 @@ pub struct Framework {
     pub interpreter: Cost,
     /// The engine of automatic differentiation between two operators of a backward pass.
     pub engine: Cost,
-    /// Whether that engine has a thread of its own, for which Python waits.
+    /// True if that engine has a thread of its own, for which Python waits.
     pub engine_thread: bool,
     /// Dispatch of an operator by class, without interpreter and launches; of a class without an
     /// entry what [`HostCosts`] says less `interpreter`.
     #[serde(default)]
     pub dispatch: IndexMap<OpClass, Cost>,
-    /// The same in backward passes; of a class without an entry as in forward passes.
+    /// Its counterpart in backward passes; of a class without an entry as in forward passes.
     #[serde(default)]
     pub backward: IndexMap<OpClass, Cost>,
     /// Launch of one kernel; if absent that of [`HostCosts`].
@@ -38,14 +38,14 @@ pub struct Framework {
     pub launches: IndexMap<OpClass, u32>,
     /// How parameters are updated.
     pub update: UpdateStyle,
-    /// Whether gradients are added to what is there: each was cleared by a kernel, and another adds
+    /// True if gradients are added to what is there: each was cleared by a kernel, and another adds
     /// to it. Otherwise the first of a step takes its place.
     pub gradients_added: bool,
     /// Running an operator's Python against a trace, without dispatching it (co-execution).
     pub validate: Cost,
     /// Recording an operator to be executed later (lazy tensors).
     pub record: Cost,
-    /// What recording adds to an eager operator while it is traced.
+    /// Addition of recording to an eager operator while it is traced.
     pub trace: Cost,
     /// Guards of a compiled region, and entering it.
     pub enter_region: Cost,
@@ -106,7 +106,8 @@ impl Framework {
         all.into_iter().chain(self.launch.as_ref().map(|launch| ("launch", launch)))
     }
 
-    /// Constants of classes of operators: `dispatch of convolution`, `backward dispatch of convolution`.
+    /// Constants of classes of operators: `dispatch of convolution`, `backward dispatch of
+    /// convolution`.
     pub fn class_costs(&self) -> impl Iterator<Item = (String, &Cost)> {
         let kinds = [("dispatch", &self.dispatch), ("backward dispatch", &self.backward)];
         kinds.into_iter().flat_map(|(kind, costs)| {
@@ -114,7 +115,7 @@ impl Framework {
         })
     }
 
-    /// What issuing an operator of a class takes, in a backward pass or outside of one.
+    /// Cost of issuing an operator of a class, in a backward pass or outside of one.
     pub fn issue(&self, host: &HostCosts, class: OpClass, backward: bool) -> Issue {
         let python = if backward { &self.engine } else { &self.interpreter };
         let own = class.and_broader().find_map(|class| {

@@ -71,8 +71,8 @@ pub enum OpClass {
 }
 
 impl HostCosts {
-    /// The host's time to issue an operator of `kernels` kernels. A class without an entry costs what a broader one does, and a
-    /// pointwise operator at last; without that, its launches.
+    /// The host's time to issue an operator of `kernels` kernels. A class without an entry costs
+    /// what a broader one does, and a pointwise operator at last; without that, its launches.
     pub fn issue(&self, class: OpClass, kernels: u32) -> Time {
         let dispatch = class.and_broader().find_map(|class| self.dispatch.get(&class));
         microseconds(dispatch.map_or(0.0, |cost| cost.us) + f64::from(kernels) * self.launch.us)

@@ -52,7 +52,7 @@ pub(crate) fn programs() -> &'static IndexMap<String, ProgramPreset> {
     &FOUND
 }
 
-/// What frameworks do to issue work.
+/// Costs of frameworks to issue work.
 pub fn frameworks() -> &'static IndexMap<String, Framework> {
     static FOUND: LazyLock<IndexMap<String, Framework>> = LazyLock::new(|| embedded(FRAMEWORKS));
     &FOUND

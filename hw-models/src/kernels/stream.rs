@@ -122,7 +122,7 @@ impl Stream {
 }
 
 impl StreamClass {
-    /// Whether it normalises rows, channels or groups.
+    /// True if it normalises rows, channels or groups.
     pub const fn normalises(self) -> bool {
         matches!(self, Self::LayerNorm | Self::RmsNorm)
     }

@@ -17,9 +17,10 @@ pub struct ExecutedProgram {
     pub iterations: u64,
     /// Iterations that were simulated; the others repeat the last ones.
     pub simulated: u64,
-    /// Mean time of all iterations, with what is captured, compiled or traced once. The step is that of the second half.
+    /// Mean time of all iterations, with what is captured, compiled or traced once. The step is
+    /// that of the second half.
     pub mean_iteration_s: f64,
-    /// Of all seeds the least and the most of the mean.
+    /// Least and most of the mean over all seeds.
     pub mean_iteration_spread_s: Option<[f64; 2]>,
     /// Share of the iterations that ran from a graph, 0 to 1.
     pub coverage: f64,
@@ -29,8 +30,8 @@ pub struct ExecutedProgram {
     pub phases: Vec<Phase>,
     /// Times of the first iterations.
     pub iteration_s: Vec<f64>,
-    /// Python's thread, other threads of the host, then the GPU: time of an iteration by cause, mean
-    /// over all that were simulated.
+    /// Python's thread, other threads of the host, then the GPU: time of an iteration by cause,
+    /// mean over all that were simulated.
     pub lanes: Vec<LaneTime>,
 }
 
@@ -91,7 +92,7 @@ impl ExecutedProgram {
         self.lanes.first().map_or(0.0, |python| python.waits_s() / python.all_s())
     }
 
-    /// The same share and its largest cause: `24.1 %, most waiting for a feed`.
+    /// That share and its largest cause: `24.1 %, most waiting for a feed`.
     pub(crate) fn python_waits_words(&self) -> String {
         let share = quantity::percent(self.python_waits());
         match self.lanes.first().and_then(LaneTime::longest_wait) {

@@ -13,8 +13,9 @@ use crate::text::yaml;
 /// The setting that names a trace.
 const TRACE: [&str; 3] = ["model", "trace", "file"];
 
-/// One line per value: `stages: 8  # my.yaml:4`. `place` gives the name under which a file is found, of that which it
-/// has where foretrain runs; without it files have the names that the scenario gives them.
+/// One line per value: `stages: 8  # my.yaml:4`. `place` gives the name under which a file is
+/// found, of that which it has where foretrain runs; without it files have the names that the
+/// scenario gives them.
 pub(super) fn explain(
     resolved: &Resolved,
     sources: &Sources,

@@ -127,7 +127,7 @@ fn assumption(what: &str, value: impl Into<String>, origin: &str) -> Assumption 
     Assumption { what: what.to_owned(), value: value.into(), origin: origin.to_owned() }
 }
 
-/// What a program leaves open: its model, and its framework.
+/// Assumptions of a program: its model, and its framework.
 fn of_program(scenario: &Scenario, program: &Programmed) -> Vec<Assumption> {
     let mut assumptions = match &program.base {
         Some(ProgramBase::Transformer(_)) => of_transformer(scenario),

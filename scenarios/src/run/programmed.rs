@@ -60,7 +60,7 @@ fn eager(scenario: &Scenario) -> Scenario {
     alone
 }
 
-/// What executing a program takes.
+/// Everything that executing a program takes.
 struct Setting<'a> {
     scenario: &'a Scenario,
     program: &'a Programmed,
@@ -101,7 +101,8 @@ impl<'a> Setting<'a> {
         Written::of(self.program.program(), self.costs(), &self.session(seed))
     }
 
-    /// Executes all seeds; the first is described, and drawn if that is asked, the others only timed.
+    /// Executes all seeds; the first is described, and drawn if that is asked, the others only
+    /// timed.
     fn executed(&self, seed: u64, drawn: Drawn, summary: &mut RunSummary) -> Result<(), SessionError> {
         let written = self.written(seed)?;
         let simulation = written.simulation();

@@ -1,4 +1,4 @@
-//! What threads and streams spend a stretch of time on.
+//! Time of threads and streams by cause, in a stretch of it.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ impl Lane {
         self.total(|cause| !WAITS.contains(&cause) && cause != state::IDLE)
     }
 
-    /// One of so many equal parts of it (s).
+    /// One of `count` equal parts of it (s).
     pub(super) fn per_step(&self, count: f64) -> IndexMap<String, f64> {
         let in_order = cause::ALL.iter().chain([&state::IDLE]);
         let spent = in_order.filter_map(|word| Some(((*word).to_owned(), self.spent.get(word)?)));

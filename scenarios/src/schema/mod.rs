@@ -104,7 +104,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The same with the model of its program alone, trained as if there were no program.
+    /// Its copy with the model of its program alone, trained as if there were no program.
     pub(crate) fn without_program(&self) -> Self {
         let model = match &self.model {
             Model::Program(program) => match &program.base {

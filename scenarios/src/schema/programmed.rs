@@ -7,8 +7,8 @@ use workloads::program::statement::{BatchLoader, Fragment, Program, Statement};
 
 use super::{Count, LayerList, Transformer};
 
-/// A program over the operators of a model on one GPU: what Python does in an iteration, statement by statement. How it is
-/// executed says `software.execution`.
+/// A program over the operators of a model on one GPU: what Python does in an iteration, statement
+/// by statement. How it is executed says `software.execution`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Programmed {
@@ -68,7 +68,7 @@ impl Programmed {
         }
     }
 
-    /// What is executed.
+    /// The program that is executed.
     pub(crate) fn program(&self) -> Program<'_> {
         let Self { fragments, loader, iteration, .. } = self;
         Program { fragments, loader: loader.as_ref(), iteration }

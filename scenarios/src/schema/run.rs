@@ -13,7 +13,8 @@ pub struct Run {
     pub steps: Steps,
     /// Iterations of a program; 200 if not given.
     pub iterations: Option<Count<1, 100_000>>,
-    /// Repetitions with different random numbers; without noise, and branches that are drawn, they would all be alike.
+    /// Repetitions with different random numbers; without noise, and branches that are drawn, they
+    /// would all be alike.
     pub seeds: Count<1, 10_000>,
     /// Random variation of durations; none when absent.
     pub noise: Option<Noise>,

@@ -43,15 +43,18 @@ pub struct Software {
     pub fused_softmax: FusedSoftmax,
     /// Most keys that the kernel takes: 4096 in Megatron-LM, 2048 in older releases.
     pub fused_softmax_keys: Count<16, 1_048_576>,
-    /// How the host issues the work of the GPUs; `execution` says it together with what is compiled.
+    /// How the host issues the work of the GPUs; `execution` says it together with what is
+    /// compiled.
     pub launch: Launch,
-    /// How a program is executed: `eager`, `cuda-graphs`, `static`, `lazy`, `compiled`, `compiled-graphs`, `co-execution`, or one of
-    /// them with its choices. Of a model without a program the modes that capture passes or compile layers.
+    /// How a program is executed: `eager`, `cuda-graphs`, `static`, `lazy`, `compiled`,
+    /// `compiled-graphs`, `co-execution`, or one of them with its choices. Of a model without a
+    /// program the modes that capture passes or compile layers.
     pub execution: Option<Execution>,
     /// Framework of a program, whose hosts it has: a name of `foretrain list frameworks`.
     #[schemars(extend("examples" = ["pytorch-2"]))]
     pub framework: Option<String>,
-    /// Launches of a program that a GPU may have waiting; a host that launches more stalls. 1,024 if not given.
+    /// Launches of a program that a GPU may have waiting; a host that launches more stalls. 1,024
+    /// if not given.
     pub launch_queue: Option<Count<1, 1_000_000>>,
     /// What the host spends on every operator beyond the catalogue's dispatch and launch: the layers of a framework.
     pub host_overhead: Duration,
@@ -100,7 +103,7 @@ impl Software {
         }
     }
 
-    /// Whether layers of a model without a program are compiled.
+    /// True if layers of a model without a program are compiled.
     pub(crate) fn is_compiled(&self) -> bool {
         match self.execution.map(|execution| execution.mode) {
             Some(Mode::Compiled | Mode::CompiledGraphs) => true,

@@ -109,7 +109,8 @@ fn each_feature_makes_each_of_the_five_fail_where_it_stands() {
 
 #[test]
 fn a_program_of_one_pass_is_its_model() {
-    // Where the host is never late, iterations take what the plan's step does, but for the gap behind its last kernel.
+    // Where the host is never late, iterations take what the plan's step does, but for the gap
+    // behind its last kernel.
     let model = r#"{ "layers": { "preset": "resnet-50" } }"#;
     let of = |model: &str, software: &str| {
         format!(

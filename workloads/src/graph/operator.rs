@@ -39,7 +39,8 @@ pub struct Operator<Read = TensorId, Written = TensorId> {
     pub choice: Option<String>,
     /// Whether the host waits for its result before it issues what follows.
     pub awaited: bool,
-    /// Operators of an eager framework that it stands for: those merged into it, or one for each of several small tensors.
+    /// Operators of an eager framework that it stands for: those merged into it, or one for each of
+    /// several small tensors.
     pub members: u32,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Launches {
     of: BTreeMap<(ActivityRef, u32), Launch>,
     /// By stream and number, how many of its activities up to there are launched.
     ranks: Vec<Vec<u32>>,
-    /// Of sections that are stopped, what their launches count on.
+    /// Counters of launches of sections that are stopped.
     stopped: BTreeMap<SectionRef, Vec<Arrivals>>,
 }
 

@@ -1,6 +1,6 @@
 //! Leaves out sums of gradients over micro-batches: where there is one micro-batch, and gradients
-//! were not cleared but released (`zero_grad(set_to_none=True)` of PyTorch), the first gradient of a
-//! tensor takes the place of the sum.
+//! were not cleared but released (`zero_grad(set_to_none=True)` of PyTorch), the first gradient of
+//! a tensor takes the place of the sum.
 
 use crate::graph::Phase;
 use crate::graph::block::Block;
@@ -32,7 +32,7 @@ fn without(block: &Block) -> Block {
     Block { backward, ..block.clone() }
 }
 
-/// Whether an operator adds the gradient of parameters to a sum, and makes nothing of its own.
+/// True if an operator adds the gradient of parameters to a sum, and makes nothing of its own.
 pub fn is_sum(operator: &Operator) -> bool {
     let elementwise =
         matches!(&operator.work, Work::Stream(stream) if stream.class == StreamClass::Elementwise);

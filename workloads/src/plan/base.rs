@@ -18,8 +18,8 @@ use super::deployed::{Deployed, Works};
 use super::launch::class;
 use super::{LayeredPlan, PlanError, TransformerPlan, layered, transformer};
 
-/// Operators of a program over a list of layers on one GPU; `sums`: a compiler finds gradients added
-/// to what is there.
+/// Operators of a program over a list of layers on one GPU; `sums`: a compiler finds gradients
+/// added to what is there.
 ///
 /// # Errors
 /// As [`build_layered_on`](super::build_layered_on).
@@ -37,7 +37,7 @@ pub fn layered_base(
     })
 }
 
-/// The same over a transformer.
+/// Operators of a program over a transformer on one GPU.
 ///
 /// # Errors
 /// As [`build_on`](super::build_on).

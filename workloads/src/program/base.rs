@@ -55,7 +55,7 @@ pub struct Operators {
 }
 
 impl Operators {
-    /// Those of a region.
+    /// Operators of a region.
     pub fn of(&self, region: Region) -> &[Operator] {
         match region {
             Region::Forward(block) => self.blocks.get(block as usize).map_or(&[], |it| &it.forward),
@@ -90,7 +90,7 @@ pub struct Operator {
     /// Operators of an eager framework that it stands for; of the library they are issued one by
     /// one, merged as one.
     pub members: u32,
-    /// Whether it adds gradients to what is there, or clears them.
+    /// True if it adds gradients to what is there, or clears them.
     pub adds: bool,
 }
 

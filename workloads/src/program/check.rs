@@ -24,7 +24,7 @@ pub struct Fault {
     pub remedy: String,
 }
 
-/// Faults of a program over a model of so many blocks, executed in a mode.
+/// Faults of a program over a model of `blocks` blocks, executed in a mode.
 pub fn check(program: Program<'_>, execution: Execution, blocks: u32) -> Vec<Fault> {
     let ever = Reached::default().behind(program, program.iteration);
     let mut check = Check { program, blocks, ever, named: BTreeMap::new(), faults: Vec::new() };
@@ -220,7 +220,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Whether statements feed a batch.
+/// True if statements feed a batch.
 fn asks_batch(statements: &[Statement]) -> bool {
     statements.iter().any(|statement| {
         matches!(statement, Statement::Feed(feed) if feed.batch)

@@ -133,7 +133,7 @@ fn reason(statement: &Statement, followed: bool) -> Option<Reason> {
     }
 }
 
-/// Whether a converted statement runs operators.
+/// True if a converted statement runs operators.
 fn runs(statement: &Statement) -> bool {
     matches!(statement, Statement::Run(_))
         || converted(statement).into_iter().any(|(_, list)| list.iter().any(runs))

@@ -27,11 +27,11 @@ pub struct Execution {
     pub launch: LaunchedBy,
     /// Which kernels it executes.
     pub kernels: Kernels,
-    /// What only co-execution has.
+    /// Choices that only co-execution has.
     pub beside: Beside,
 }
 
-/// What is captured, and when.
+/// A choice of when what is captured.
 #[derive(
     Clone,
     Copy,
@@ -59,7 +59,7 @@ pub enum Mode {
     Lazy,
     /// Regions between what cannot be compiled, with guards.
     Compiled,
-    /// The same, each region launched as one graph.
+    /// Regions between breaks, each launched as one graph.
     CompiledGraphs,
     /// A graph of all traces, which a thread executes while Python runs beside it.
     CoExecution,
@@ -88,7 +88,7 @@ pub enum Kernels {
 /// How Python and the graph run beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beside {
-    /// Whether they run at the same time.
+    /// True if they run at the same time.
     pub overlap: bool,
     /// Graphs that may be under way when Python begins an iteration.
     pub depth: u32,
@@ -161,7 +161,7 @@ impl Execution {
 }
 
 impl Execution {
-    /// Whether a plan without a program can be executed so: its passes are captured as they are, or
+    /// True if a plan without a program can be executed so: its passes are captured as they are, or
     /// its layers compiled.
     pub fn suits_a_plan(self) -> bool {
         let modes = [Mode::Eager, Mode::CudaGraphs, Mode::Compiled, Mode::CompiledGraphs];

@@ -39,7 +39,7 @@ pub(super) struct Issuer<'a> {
     sections: Vec<u32>,
     stream: Vec<DeviceItem>,
     channels: u32,
-    /// Of the thread of Python, whether another competes for its lock, and how long it has held it.
+    /// State of Python's lock: whether another competes for its lock, and how long it has held it.
     lock: Lock,
     /// The thread of backward passes, the channels there and back, and whether it has the word.
     engine: Option<(ThreadId, [u32; 2])>,
@@ -456,8 +456,8 @@ impl<'a> Issuer<'a> {
         self.launch(thread, issue.launch, self.costs.base.copy_parameters, ActivityKind::Copy);
     }
 
-    /// The thread that issues a region, and what is no region: Python's, or that of backward passes,
-    /// for which Python waits.
+    /// The thread that issues a region, and what is no region: Python's, or that of backward
+    /// passes, for which Python waits.
     pub(super) fn issuing(&mut self, region: Option<Region>) -> ThreadId {
         let wanted = self.costs.framework.engine_thread && region.is_some_and(Region::is_backward);
         if !wanted && !self.in_engine {
@@ -480,7 +480,7 @@ impl<'a> Issuer<'a> {
         if wanted { thread } else { ThreadId::PYTHON }
     }
 
-    /// What making graphs of regions ready takes: operators to be lowered, kernels to be compiled.
+    /// Time to make graphs of regions ready: operators to be lowered, kernels to be compiled.
     pub(super) fn building(&self, regions: &[Region]) -> Time {
         let framework = self.costs.framework;
         let operators: u64 = regions.iter().map(|&region| self.count(region)).sum();

@@ -1,5 +1,5 @@
-//! Programs: what Python does in an iteration, statement by statement, over the operators of a model,
-//! and what it takes in each execution mode.
+//! Programs: what Python does in an iteration, statement by statement, over the operators of a
+//! model, and what it takes in each execution mode.
 //!
 //! ```text
 //! statement      as it is written                                      -> Program
@@ -8,7 +8,8 @@
 //! run            simulated                                             -> Executed
 //! ```
 //!
-//! Overlap of Python and graph, stalls, speed-ups and the moment of a fall-back emerge in the engine.
+//! Overlap of Python and graph, stalls, speed-ups and the moment of a fall-back emerge in the
+//! engine.
 
 pub mod base;
 pub mod check;

@@ -15,7 +15,7 @@ pub type Path = Vec<Step>;
 pub struct Step {
     /// Where in the program.
     pub place: Place,
-    /// What.
+    /// Its action.
     pub what: What,
 }
 
@@ -27,7 +27,7 @@ pub struct Place {
     pub statement: u32,
     /// Position in its list of operators.
     pub position: u32,
-    /// Of a backward pass: statement and position that ran forward.
+    /// For a backward pass, the statement and position that ran forward.
     pub forward: Option<(u32, u32)>,
     /// Trips of loops that have always as many.
     pub trip: u64,
@@ -74,7 +74,7 @@ pub enum Region {
 }
 
 impl Region {
-    /// Whether it belongs to a backward pass.
+    /// True if it belongs to a backward pass.
     pub const fn is_backward(self) -> bool {
         matches!(self, Self::Backward(_) | Self::FragmentBackward(_))
     }
@@ -90,7 +90,7 @@ impl Region {
 }
 
 impl What {
-    /// Whether the device executes something for it, or gets something: it is a node of traces.
+    /// True if the device executes something for it, or gets something: it is a node of traces.
     pub const fn is_traced(self) -> bool {
         matches!(self, Self::Run(_) | Self::Batch | Self::Scalar | Self::Fetch(_) | Self::Decide(_))
     }
@@ -99,8 +99,8 @@ impl What {
 /// Longest path of an iteration: a program that needs more is refused.
 pub const STEPS_MAX: usize = 100_000;
 
-/// The path of an iteration of a program over a model of so many blocks; `None` if it has more than
-/// [`STEPS_MAX`] steps.
+/// The path of an iteration of a program over a model of `blocks` blocks; `None` if it has more
+/// than [`STEPS_MAX`] steps.
 pub fn draw(program: Program<'_>, blocks: u32, seed: u64, iteration: u32) -> Option<Path> {
     let mut words = ChaCha8Rng::seed_from_u64(seed);
     words.set_stream(u64::from(iteration));
@@ -136,7 +136,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Statements of which the first has the number `next`, which is then that of the one behind them.
+    /// Statements of which the first has the number `next`, which is then that of the one behind
+    /// them.
     fn statements(&mut self, statements: &[Statement], next: &mut u32) {
         for statement in statements {
             let number = *next;

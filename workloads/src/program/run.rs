@@ -114,7 +114,7 @@ impl Written {
         Self::first(program, costs, session, count)
     }
 
-    /// Draws and writes so many iterations, whatever the session asks for.
+    /// Draws and writes `count` iterations, whatever the session asks for.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -160,7 +160,7 @@ impl Written {
         self.ran.len() as u32 / 2
     }
 
-    /// What a run of them says of the program.
+    /// Findings of a run of them.
     pub fn executed(&self, run: lanes::Ran) -> Executed {
         let times = run.marks.windows(2).map(|pair| pair[1] - pair[0]);
         let iterations = self.ran.iter().zip(times).map(|(&ran, time)| Iteration { ran, time });

@@ -51,7 +51,7 @@ pub struct BatchLoader {
     /// Batches that each worker makes ahead (`prefetch_factor` of PyTorch).
     #[serde(default = "two")]
     pub prefetch: Count<1, 64>,
-    /// Whether batches are in page-locked memory: their copies do not block the host.
+    /// True if batches are in page-locked memory: their copies do not block the host.
     #[serde(default)]
     pub pinned: bool,
 }
@@ -109,12 +109,12 @@ impl Statement {
 }
 
 impl Branch {
-    /// Whether Python decides it by itself.
+    /// True if Python decides it by itself.
     pub fn is_by_host(&self) -> bool {
         self.by == HOST
     }
 
-    /// Whether some iteration may take `then`, and whether some may take `else`.
+    /// True if some iteration may take `then`, and whether some may take `else`.
     pub fn may_take(&self) -> [bool; 2] {
         const WHOLE: u64 = 1_000_000_000;
         [self.probability.billionths() > 0, self.probability.billionths() < WHOLE]
@@ -137,7 +137,7 @@ pub struct Feed {
 pub struct ThirdParty {
     /// Time it takes.
     pub time: Duration,
-    /// Whether it holds the interpreter lock; NumPy gives it up in long calls.
+    /// True if it holds the interpreter lock; NumPy gives it up in long calls.
     #[serde(default = "yes")]
     pub holds_lock: bool,
 }
@@ -199,7 +199,7 @@ pub struct Loop {
 /// A number of iterations, or the distance between some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct When {
-    /// Every so many iterations; at least 1.
+    /// Distance in iterations; at least 1.
     pub every: u32,
 }
 

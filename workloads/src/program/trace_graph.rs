@@ -1,9 +1,9 @@
 //! Graph of all traces of a program: traces merge where the same is done at the same place.
 //!
-//! A node is what is done and its place, shapes apart. Where a loop whose trips vary stays
-//! rolled, they are one place (Kim et al., Terra: Imperative-Symbolic Co-Execution of Imperative Deep Learning Programs,
-//! NeurIPS 2021, supplement A). The graph accepts a path if each step follows the one before in
-//! some trace.
+//! A node is what is done and its place, shapes apart. Where a loop whose trips vary stays rolled,
+//! they are one place (Kim et al., Terra: Imperative-Symbolic Co-Execution of Imperative Deep
+//! Learning Programs, NeurIPS 2021, supplement A). The graph accepts a path if each step follows
+//! the one before in some trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +52,7 @@ impl TraceGraph {
         })
     }
 
-    /// Whether several steps have followed what stands before a step of a trace: its graph waits
+    /// True if several steps have followed what stands before a step of a trace: its graph waits
     /// there to be told the path.
     pub fn is_divided_before(&self, trace: &[Step], at: usize) -> bool {
         let before = at.checked_sub(1).and_then(|at| trace.get(at)).map(|step| self.node(step));

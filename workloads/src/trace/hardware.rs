@@ -105,7 +105,8 @@ fn replaced(written: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// The entry of the catalogue for the GPU that was recorded; `example` is one that could be written.
+/// The entry of the catalogue for the GPU that was recorded; `example` is one that could be
+/// written.
 fn recorded_gpu(
     traced: &Traced,
     field: &'static str,

@@ -55,7 +55,7 @@ fn steps(traced: &Traced, marks: &[Time]) -> Vec<Step> {
 }
 
 impl Replayed {
-    /// What a run of its lanes says of a trace.
+    /// Findings of a run of the lanes of a trace.
     pub fn of(traced: &Traced, ran: Ran) -> Self {
         let steps = steps(traced, &ran.marks);
         let Ran { marks, lanes, critical, activities } = ran;

@@ -1,4 +1,4 @@
-//! What a program and its model must satisfy.
+//! Rules for a program and its model.
 
 use hw_models::catalogue::nearest;
 use workloads::program::check::{Fault, check};

@@ -217,8 +217,9 @@ impl Reverse<'_> {
         self.give(to, result);
     }
 
-    /// The gradient of `count` parameters in so many tensors that are added to or multiplied with what comes by, summed from `bytes` of the
-    /// tensors `reads`, then added to the sum over micro-batches.
+    /// The gradient of `count` parameters in `tensors` tensors that are added to or multiplied with
+    /// what comes by, summed from `bytes` of the tensors `reads`, then added to the sum over
+    /// micro-batches.
     pub(super) fn reduced(
         &mut self,
         layer: Name,
@@ -240,7 +241,7 @@ impl Reverse<'_> {
         self.accumulate_several(gradient, count, 1);
     }
 
-    /// The same for the gradients of several tensors, made by one operator.
+    /// Likewise for the gradients of several tensors, made by one operator.
     pub(super) fn accumulate_several(&mut self, gradient: Name, count: u64, tensors: u32) {
         let sum = count * self.on.states.gradient_bytes();
         let traffic = (count * self.on.dtype.bytes() + sum, sum);

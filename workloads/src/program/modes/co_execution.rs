@@ -86,7 +86,7 @@ impl CoExecution {
         Ran::FellBack
     }
 
-    /// Lets Python wait until at most so many graphs are under way.
+    /// Lets Python wait until at most `depth` graphs are under way.
     fn wait_for_graph(&mut self, issuer: &mut Issuer<'_>, depth: u32) {
         while self.executed - self.awaited > depth {
             issuer.take(ThreadId::PYTHON, self.ended, Why::Depth);

@@ -19,7 +19,7 @@ pub(super) fn steps(issuer: &mut Issuer<'_>, steps: &[Step], more: Time) {
     issuer.issuing(None);
 }
 
-/// What Python does by itself.
+/// Work of Python by itself.
 pub(super) fn python(issuer: &mut Issuer<'_>, what: What) {
     match what {
         What::Batch => {

@@ -22,7 +22,7 @@ use self::lazy::Lazy;
 pub enum Ran {
     /// Operator by operator.
     Eager,
-    /// The same, recorded.
+    /// Operator by operator, recorded.
     Tracing,
     /// From what was captured or compiled before.
     Captured,
@@ -30,7 +30,7 @@ pub enum Ran {
     Capturing,
     /// Python beside the graph.
     CoExecuted,
-    /// The same, until it took a path that no trace has.
+    /// Python beside the graph, until it took a path that no trace has.
     FellBack,
 }
 

@@ -224,7 +224,7 @@ impl Graph {
         }
         let first = *self.first.get_or_insert(recorded);
         match recorded.abs_diff(first) > SPAN_MAX {
-            true => Err("a time more than a day from the first"),
+            true => Err("begins more than a day behind the first"),
             false => Ok(Some(recorded)),
         }
     }

@@ -5,8 +5,8 @@
 //! | matrix products, convolutions, attention | peak of the type, recorded over new |
 //! | elementwise and other kernels | bandwidth that passes over memory reach, recorded over new |
 //!
-//! The start of a kernel (ramp-up and drain) stays. A type that the new GPU has no units for runs in
-//! fp32. Collectives, copies and hosts are as recorded.
+//! The start of a kernel (ramp-up and drain) stays. A type that the new GPU has no units for runs
+//! in fp32. Collectives, copies and hosts are as recorded.
 
 use hw_models::kernels::{Dtype, KernelModel, StreamClass};
 use sim_core::time::Time;

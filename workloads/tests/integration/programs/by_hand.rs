@@ -1,5 +1,5 @@
-//! Timelines by hand, to the microsecond. An eager operator takes the host 1 + 2 + 1; its kernel may
-//! begin when the launch ends.
+//! Timelines by hand, to the microsecond. An eager operator takes the host 1 + 2 + 1; its kernel
+//! may begin when the launch ends.
 
 use workloads::program::modes::Ran;
 
@@ -64,7 +64,8 @@ fn python_runs_beside_the_graph() {
 
 #[test]
 fn a_feed_that_comes_late_stalls_the_graph() {
-    // Python works 100 before it feeds a number, which costs the graph a copy (2 + 1) before its kernels.
+    // Python works 100 before it feeds a number, which costs the graph a copy (2 + 1) before its
+    // kernels.
     let case = Case::new(&[(10, 1)], "[ { python: 100 us }, { feed: { scalar: rate } }, { run: forward } ]");
     let executed = case.run("co-execution", 8);
     assert_eq!(times(&executed)[4..7], [110.0; 3]);
@@ -74,7 +75,8 @@ fn a_feed_that_comes_late_stalls_the_graph() {
 
 #[test]
 fn a_library_that_holds_the_lock_keeps_the_graph_from_its_feed() {
-    // The graph takes the lock to get what it is fed, for 1: beside a call that holds it for 30, it comes to it afterwards.
+    // The graph takes the lock to get what it is fed, for 1: beside a call that holds it for 30, it
+    // comes to it afterwards.
     let held = |holds: bool| {
         let mut case = Case::new(
             &[(10, 1)],
@@ -90,8 +92,9 @@ fn a_library_that_holds_the_lock_keeps_the_graph_from_its_feed() {
 
 #[test]
 fn kernels_that_were_launched_before_their_graph_was_stopped_still_run() {
-    // Python works 20 between two kernels of 100 that the graph launches, and the operator that no trace has. Meanwhile the
-    // graph has launched the four that follow in all traces, which run though nobody needs them.
+    // Python works 20 between two kernels of 100 that the graph launches, and the operator that no
+    // trace has. Meanwhile the graph has launched the four that follow in all traces, which run
+    // though nobody needs them.
     let case = Case::new(
         &[(2, 100), (4, 100)],
         "[ { run: forward 0..1 }, { python: 20 us },

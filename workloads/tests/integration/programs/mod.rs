@@ -61,7 +61,7 @@ struct Case {
 }
 
 impl Case {
-    /// Blocks of so many forward kernels, each so long (us), and an iteration.
+    /// Blocks, each a number of forward kernels and the time of each (us), and an iteration.
     fn new(blocks: &[(u32, u64)], iteration: &str) -> Self {
         let operator = |us: u64| Operator {
             label: "kernel".into(),
@@ -118,7 +118,7 @@ impl Case {
         execute(self.program(), self.costs(), session).expect("it runs")
     }
 
-    /// Lets all of the host's own constants take so many times as long.
+    /// Lets all of the host's own constants take `by` times as long.
     fn scale_host(&mut self, by: f64) {
         let Self { host, framework, .. } = self;
         let dispatch = host.dispatch.values_mut();

@@ -123,7 +123,7 @@ pub(super) fn programs(varying: bool) -> impl Strategy<Value = String> {
     prop::collection::vec(statement, 1..6).prop_map(|list| format!("[ {} ]", list.join(", ")))
 }
 
-/// What an iteration does, by an interpreter that goes through the statements.
+/// Work of an iteration, by an interpreter that goes through the statements.
 pub(super) fn interpret(program: Program<'_>, seed: u64, iteration: u32) -> Vec<What> {
     let mut words = ChaCha8Rng::seed_from_u64(seed);
     words.set_stream(u64::from(iteration));
