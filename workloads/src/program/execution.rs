@@ -31,7 +31,7 @@ pub struct Execution {
     pub beside: Beside,
 }
 
-/// A choice of when what is captured.
+/// Execution mode: the part of a program that is captured, and when.
 #[derive(
     Clone,
     Copy,
