@@ -23,7 +23,7 @@ fn features() -> [(Value, &'static str); 5] {
         (json!({ "mutate": "state" }), "changes a Python object"),
         (json!({ "third_party": { "time": "1 us" } }), "calls a library"),
         (json!({ "try": [{ "python": "1 us" }] }), "handles exceptions"),
-        (json!({ "generator": [{ "python": "1 us" }] }), "generator"),
+        (json!({ "generator": [{ "python": "1 us" }] }), "yields"),
         (json!({ "fetch": { "tensor": "loss" } }), "reads a tensor that operators follow"),
     ]
 }
