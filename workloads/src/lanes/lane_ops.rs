@@ -2,9 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use sim_core::id::{CauseId, CounterId};
-use sim_core::program::{Activity, Affine, Body, Call, Op, Program, Slot};
+use sim_core::id::{CauseId, CellId, CounterId, PoolId};
+use sim_core::program::{Activity, Affine, Body, Call, CellRef, Op, Program, Slot};
 use sim_core::time::Time;
+
+/// Something that a lane uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Object {
+    Counter(CounterId),
+    Pool(PoolId),
+    /// A stream of the engine, by number.
+    Stream(u32),
+    /// The first of all cells.
+    Cells,
+}
 
 /// A lane under construction: what its slots stand for, and its operations so far.
 pub(super) struct LaneOps<'a> {
@@ -12,30 +23,32 @@ pub(super) struct LaneOps<'a> {
     pub(super) ops: Vec<Op>,
     calls: Vec<Call>,
     slots: Vec<u32>,
-    by_counter: BTreeMap<u32, Slot>,
+    by_object: BTreeMap<Object, Slot>,
     activities: Vec<Activity>,
     by_activity: BTreeMap<(Time, CauseId), i32>,
 }
 
 impl<'a> LaneOps<'a> {
     pub(super) fn new(program: &'a mut Program) -> Self {
-        let (ops, calls, slots, by_counter, activities, by_activity) = Default::default();
-        Self { program, ops, calls, slots, by_counter, activities, by_activity }
+        let (ops, calls, slots, by_object, activities, by_activity) = Default::default();
+        Self { program, ops, calls, slots, by_object, activities, by_activity }
     }
 
-    /// A new slot.
-    pub(super) fn slot(&mut self, object: u32) -> Slot {
-        self.slots.push(object);
-        (self.slots.len() - 1) as Slot
+    /// The slot of an object: one, however often the lane uses it, as there may be 65,536.
+    pub(super) fn slot(&mut self, object: Object) -> Slot {
+        let Self { slots, by_object, .. } = self;
+        *by_object.entry(object).or_insert_with(|| {
+            slots.push(match object {
+                Object::Counter(CounterId(id)) | Object::Pool(PoolId(id)) | Object::Stream(id) => id,
+                Object::Cells => 0,
+            });
+            (slots.len() - 1) as Slot
+        })
     }
 
-    fn counter(&mut self, counter: CounterId) -> Slot {
-        if let Some(&slot) = self.by_counter.get(&counter.0) {
-            return slot;
-        }
-        let slot = self.slot(counter.0);
-        self.by_counter.insert(counter.0, slot);
-        slot
+    /// A cell, counted from the first of all.
+    pub(super) fn cell(&mut self, cell: CellId) -> CellRef {
+        CellRef { slot: self.slot(Object::Cells), index: Affine::constant(cell.0 as i32) }
     }
 
     pub(super) fn cause(&mut self, name: &str) -> CauseId {
@@ -68,18 +81,18 @@ impl<'a> LaneOps<'a> {
 
     /// Adds to a counter at once.
     pub(super) fn add(&mut self, counter: CounterId) {
-        let counter = self.counter(counter);
+        let counter = self.slot(Object::Counter(counter));
         self.ops.push(Op::Add { counter, amount: 1, after: None });
     }
 
     /// Adds to a counter when a time has passed, for which the lane does not wait.
     pub(super) fn add_after(&mut self, counter: CounterId, amount: u32, time: Time, cause: &str) {
-        let (counter, after) = (self.counter(counter), Some(self.lasting(time, cause)));
+        let (counter, after) = (self.slot(Object::Counter(counter)), Some(self.lasting(time, cause)));
         self.ops.push(Op::Add { counter, amount, after });
     }
 
     pub(super) fn wait(&mut self, counter: CounterId, at_least: i32, cause: &str) {
-        let (counter, cause) = (self.counter(counter), self.cause(cause));
+        let (counter, cause) = (self.slot(Object::Counter(counter)), self.cause(cause));
         self.ops.push(Op::Wait { counter, at_least: Affine::constant(at_least), cause });
     }
 

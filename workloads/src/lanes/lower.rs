@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use sim_core::fixed::Rate;
 use sim_core::id::{CapTableId, CellId, CounterId, PoolId};
 use sim_core::platform::Platform;
-use sim_core::program::{Activity, Affine, CapRow, CellRef, Op, Program, Units};
+use sim_core::program::{Activity, CapRow, Op, Program, Units};
 use sim_core::time::Time;
 
-use super::lane_ops::LaneOps;
+use super::lane_ops::{LaneOps, Object};
 use super::launches::{Arrivals, Launches};
 use super::{ActivityKind, ActivityRef, DeviceStream, HostItem, HostTime, Lanes, Thread, Why};
 
@@ -151,11 +151,8 @@ impl<'a> Lowering<'a> {
                         lane.wait(self.begun[stream], begun as i32, cause::QUEUE);
                     }
                     if let Some(made) = launch.made {
-                        let slot = lane.slot(made.0);
-                        lane.ops.push(Op::Set {
-                            cell: CellRef { slot, index: Affine::constant(0) },
-                            state: MADE,
-                        });
+                        let cell = lane.cell(made);
+                        lane.ops.push(Op::Set { cell, state: MADE });
                     }
                     let latency = self.lanes.streams[stream].items[activity.number as usize].latency;
                     lane.add_after(launch.counter, 1, latency, cause::LAUNCH);
@@ -177,16 +174,17 @@ impl<'a> Lowering<'a> {
                     lane.wait(self.handed[channel as usize], *count, cause);
                 }
                 HostItem::Lock(lock) => {
-                    let (pool, cause) = (lane.slot(self.locks[lock as usize].0), lane.cause(cause::LOCK));
+                    let pool = lane.slot(Object::Pool(self.locks[lock as usize]));
+                    let cause = lane.cause(cause::LOCK);
                     lane.ops.push(Op::Hold { pool, units: 1, priority: 0, cause });
                 }
                 HostItem::Unlock(lock) => {
-                    let pool = lane.slot(self.locks[lock as usize].0);
+                    let pool = lane.slot(Object::Pool(self.locks[lock as usize]));
                     lane.ops.push(Op::Drop { pool, units: 1 });
                 }
                 HostItem::Section => lane.section(),
                 HostItem::Stop(section) => {
-                    let stream = lane.slot(section.thread);
+                    let stream = lane.slot(Object::Stream(section.thread));
                     lane.ops.push(Op::Halt { stream, call: section.section + 1 });
                     // No launch that was made arrives after this; the others never do.
                     for arrivals in self.launches.stopped(section) {
@@ -203,7 +201,7 @@ impl<'a> Lowering<'a> {
     fn stream(&mut self, number: usize, stream: &DeviceStream) {
         let fills = u64::from(self.launches.all_of(number)) > self.queue;
         let mut lane = LaneOps::new(&mut self.program);
-        let pool = self.pools.get(&stream.id.0).map(|pool| lane.slot(pool.0));
+        let pool = self.pools.get(&stream.id.0).map(|&pool| lane.slot(Object::Pool(pool)));
         // One without a launch of its own is part of a graph, launched with the one before it.
         let mut made: Vec<CellId> = Vec::new();
         for (item, place) in stream.items.iter().zip(0..) {
@@ -224,12 +222,11 @@ impl<'a> Lowering<'a> {
                 lane.add(self.begun[number]);
             }
             let first_branch = lane.ops.len();
-            for made in &made {
+            for &made in &made {
                 // Its targets are known behind what it leaves out.
-                let at = lane.ops.len();
-                let (slot, index) = (lane.slot(made.0), Affine::constant(0));
+                let (cell, at) = (lane.cell(made), lane.ops.len());
                 let targets = lane.program.branch([0, at as u32 + 1]);
-                lane.ops.push(Op::Branch { cell: CellRef { slot, index }, targets });
+                lane.ops.push(Op::Branch { cell, targets });
             }
             let cause = match item.kind {
                 ActivityKind::Kernel => cause::KERNEL,

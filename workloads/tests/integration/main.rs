@@ -5,6 +5,7 @@ mod balance;
 mod checks;
 mod engine;
 mod golden;
+mod lanes;
 mod layered;
 mod machine;
 mod orders;

@@ -21,14 +21,27 @@ pub(in crate::program) struct CoExecution {
     ready: Vec<Region>,
     is_tracing: bool,
     graph: ThreadId,
-    /// Channels that tell that an iteration begins, and that its graph has been launched; graphs
-    /// that were, and those for which Python has waited.
-    begins: u32,
-    ended: u32,
+    channels: Channels,
+    /// Graphs that have been launched, and those for which Python has waited.
     executed: u32,
     awaited: u32,
     /// Regions that the graph launches together with the next ones.
     pending: Vec<Region>,
+}
+
+/// Channels between Python and the graph. A channel counts what was given, so that what a stopped
+/// graph has not taken is not left over.
+struct Channels {
+    /// Python begins an iteration.
+    begins: u32,
+    /// Python hands over a value or tells the path.
+    told: u32,
+    /// The graph has come to where the path departs.
+    reached: u32,
+    /// The graph of an iteration has been launched.
+    ended: u32,
+    /// Nobody gives anything.
+    never: u32,
 }
 
 impl CoExecution {
@@ -46,8 +59,13 @@ impl CoExecution {
             ready: Vec::new(),
             is_tracing: true,
             graph,
-            begins: issuer.channel(),
-            ended: issuer.channel(),
+            channels: Channels {
+                begins: issuer.channel(),
+                told: issuer.channel(),
+                reached: issuer.channel(),
+                ended: issuer.channel(),
+                never: issuer.channel(),
+            },
             executed: 0,
             awaited: 0,
             pending: Vec::new(),
@@ -67,20 +85,20 @@ impl CoExecution {
         }
         self.wait_for_graph(issuer, issuer.execution.beside.depth);
         if self.graph != ThreadId::PYTHON {
-            issuer.give(ThreadId::PYTHON, self.begins);
-            issuer.take(self.graph, self.begins, Why::Thread);
+            issuer.give(ThreadId::PYTHON, self.channels.begins);
+            issuer.take(self.graph, self.channels.begins, Why::Thread);
         }
-        let departs = self.traces.departs(&trace);
-        let written = self.beside(issuer, path, &trace, departs.unwrap_or(trace.len()));
-        if departs.is_none() {
+        let Some(departs) = self.traces.departs(&trace) else {
+            self.beside(issuer, path, &trace, trace.len());
             if self.traces.is_divided_before(&trace, trace.len()) {
                 self.tell(issuer, Why::Path);
             }
             self.launch(issuer);
             self.end(issuer);
             return Ran::CoExecuted;
-        }
-        self.fall_back(issuer, path, &trace, departs.unwrap_or(trace.len()), written);
+        };
+        let written = self.beside(issuer, path, &trace, departs);
+        self.fall_back(issuer, path, &trace, departs, written);
         self.traces.merge(&trace);
         self.is_tracing = true;
         Ran::FellBack
@@ -89,7 +107,7 @@ impl CoExecution {
     /// Lets Python wait until at most `depth` graphs are under way.
     fn wait_for_graph(&mut self, issuer: &mut Issuer<'_>, depth: u32) {
         while self.executed - self.awaited > depth {
-            issuer.take(ThreadId::PYTHON, self.ended, Why::Depth);
+            issuer.take(ThreadId::PYTHON, self.channels.ended, Why::Depth);
             self.awaited += 1;
         }
     }
@@ -129,10 +147,9 @@ impl CoExecution {
         if self.graph == ThreadId::PYTHON {
             return;
         }
-        let channel = issuer.channel();
         issuer.work(ThreadId::PYTHON, Part::Python, message);
-        issuer.give(ThreadId::PYTHON, channel);
-        issuer.take(self.graph, channel, why);
+        issuer.give(ThreadId::PYTHON, self.channels.told);
+        issuer.take(self.graph, self.channels.told, why);
         if why == Why::Feed {
             issuer.work_locked(self.graph, message);
         }
@@ -178,7 +195,7 @@ impl CoExecution {
     /// Ends an iteration of the graph.
     fn end(&mut self, issuer: &mut Issuer<'_>) {
         if self.graph != ThreadId::PYTHON {
-            issuer.give(self.graph, self.ended);
+            issuer.give(self.graph, self.channels.ended);
             self.executed += 1;
             issuer.section(self.graph);
         }
@@ -205,14 +222,13 @@ impl CoExecution {
             }
         } else {
             self.launch(issuer);
-            let reached = issuer.channel();
-            issuer.give(self.graph, reached);
+            issuer.give(self.graph, self.channels.reached);
             updated |= self.go_astray(issuer, trace, departs);
             let section = issuer.section(self.graph);
             // It is stopped in this iteration, not in the one before.
             self.wait_for_graph(issuer, 0);
             if !replays {
-                issuer.take(ThreadId::PYTHON, reached, Why::Thread);
+                issuer.take(ThreadId::PYTHON, self.channels.reached, Why::Thread);
             }
             issuer.stop(section);
         }
@@ -245,9 +261,7 @@ impl CoExecution {
             }
         }
         self.launch(issuer);
-        // Nobody lets it go on.
-        let never = issuer.channel();
-        issuer.take(self.graph, never, Why::Path);
+        issuer.take(self.graph, self.channels.never, Why::Path);
         updates
     }
 }
