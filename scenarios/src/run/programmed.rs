@@ -1,10 +1,10 @@
 //! A program: its model is asked whether it fits, its iterations are executed, described and drawn.
 
 use hw_models::provenance::Origin;
-use reports::summary::{ExecutedProgram, LaneTime, Phase, RunSummary, Spread, Timeline, TimelineRow};
+use reports::summary::{ExecutedProgram, LaneTime, Phase, RunSummary, Spread};
 use serde_json::Value as Json;
 use sim_core::time::Time;
-use workloads::lanes::{LanesError, QUEUE, Simulation, cause};
+use workloads::lanes::{LanesError, QUEUE, cause};
 use workloads::program::base::Base;
 use workloads::program::execution::Execution;
 use workloads::program::issuer::Costs;
@@ -12,7 +12,6 @@ use workloads::program::modes::Ran;
 use workloads::program::run::{Executed, Iteration, Session, SessionError, Written, execute};
 
 use super::one::{self, Drawn};
-use super::picture::draw_span;
 use super::{failure, spent};
 use crate::plans;
 use crate::schema::{Count, FRAMEWORK, Programmed, Scenario, Software};
@@ -47,7 +46,9 @@ pub(super) fn draw(scenario: &Scenario, seed: u64, run: &mut RunSummary) -> Resu
     let written = setting.written(seed).map_err(|error| error.to_string())?;
     let simulation = written.simulation();
     let ran = simulation.run().map_err(|error| error.to_string())?;
-    timeline(&simulation, &written, written.executed(ran).shown, run).map_err(|error| error.to_string())
+    let shown = written.executed(ran).shown;
+    run.timeline = Some(spent::timeline(&simulation, written.lanes().names(), shown, |_| String::new())?);
+    Ok(())
 }
 
 /// The scenario with the model of its program alone.
@@ -116,10 +117,12 @@ impl<'a> Setting<'a> {
             times.push([run.step, run.mean]);
         }
         self.describe(summary, &first, &lanes, &times);
-        match drawn {
-            Drawn::Yes => Ok(timeline(&simulation, &written, first.shown, summary)?),
-            Drawn::No => Ok(()),
+        if drawn == Drawn::Yes {
+            let timeline =
+                spent::timeline(&simulation, written.lanes().names(), first.shown, |_| String::new());
+            summary.timeline = Some(timeline.map_err(LanesError::Broken)?);
         }
+        Ok(())
     }
 
     fn describe(
@@ -223,51 +226,20 @@ fn rest_on(summary: &mut RunSummary, executed: &Executed) {
 
 /// Gives the run of a model the step of its program; what only the model's own step has goes.
 fn retime(summary: &mut RunSummary, step: f64) {
-    let ratio = summary.step_time_s.map_or(1.0, |before| before / step);
-    for rate in [&mut summary.samples_per_s, &mut summary.tokens_per_s, &mut summary.mfu] {
-        *rate = rate.map(|rate| rate * ratio);
-    }
-    let RunSummary {
-        fits,
-        samples_per_s,
-        tokens_per_s,
-        mfu,
-        peak_memory_bytes,
-        peak_activation_bytes,
-        allocator,
-        allocator_unknown,
-        provenance,
-        ..
-    } = std::mem::take(summary);
+    let before = std::mem::take(summary);
+    let ratio = before.step_time_s.map_or(1.0, |before| before / step);
+    let faster = |rate: Option<f64>| rate.map(|rate| rate * ratio);
     *summary = RunSummary {
-        fits,
+        fits: before.fits,
         step_time_s: Some(step),
-        samples_per_s,
-        tokens_per_s,
-        mfu,
-        peak_memory_bytes,
-        peak_activation_bytes,
-        allocator,
-        allocator_unknown,
-        provenance,
+        samples_per_s: faster(before.samples_per_s),
+        tokens_per_s: faster(before.tokens_per_s),
+        mfu: faster(before.mfu),
+        peak_memory_bytes: before.peak_memory_bytes,
+        peak_activation_bytes: before.peak_activation_bytes,
+        allocator: before.allocator,
+        allocator_unknown: before.allocator_unknown,
+        provenance: before.provenance,
         ..RunSummary::default()
     };
-}
-
-/// Draws an iteration: threads and the GPU.
-fn timeline(
-    simulation: &Simulation<'_>,
-    written: &Written,
-    [start, end]: [Time; 2],
-    run: &mut RunSummary,
-) -> Result<(), LanesError> {
-    let mut rows: Vec<TimelineRow> =
-        written.lanes().names().map(|name| TimelineRow { name, spans: Vec::new() }).collect();
-    simulation.watch([start, end], |span| {
-        let times = ((span.start - start).as_secs(), (span.end - start).as_secs());
-        draw_span(&mut rows[span.lane].spans, times, span.cause.to_owned(), String::new());
-    })?;
-    rows.retain(|row| row.spans.iter().any(|span| !spent::WAITS.contains(&span.state.as_str())));
-    run.timeline = Some(Timeline { end_s: (end - start).as_secs(), rows });
-    Ok(())
 }

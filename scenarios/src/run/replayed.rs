@@ -2,17 +2,14 @@
 
 use hw_models::provenance::Origin;
 use indexmap::IndexMap;
-use reports::summary::{
-    Failure, FailureKind, Forecast, LaneTime, ReplayedTrace, RunSummary, StepTime, Timeline, TimelineRow,
-};
+use reports::summary::{Failure, FailureKind, Forecast, LaneTime, ReplayedTrace, RunSummary, StepTime};
 use sim_core::time::Time;
 use workloads::lanes::cause;
 use workloads::lanes::{LanesError, Simulation};
 use workloads::trace::{Replayed, Traced, simulation};
 
 use super::one::Drawn;
-use super::picture::draw_span;
-use super::spent::{Lane, WAITS};
+use super::spent::Lane;
 use super::{failure, spent};
 use crate::catalogue;
 use crate::schema::Trace;
@@ -141,17 +138,8 @@ fn timeline(
     run: &mut RunSummary,
 ) -> Result<(), String> {
     let [.., start, end] = replayed.marks[..] else { return Ok(()) };
-    let names = replayed.lanes.iter().map(|lane| lane.name.clone());
-    let mut rows: Vec<TimelineRow> = names.map(|name| TimelineRow { name, spans: Vec::new() }).collect();
-    replay
-        .watch([start, end], |span| {
-            let times = ((span.start - start).as_secs(), (span.end - start).as_secs());
-            let label = span.name.map(|name| short(traced.names.name(name))).unwrap_or_default();
-            draw_span(&mut rows[span.lane].spans, times, span.cause.to_owned(), label);
-        })
-        .map_err(|error| error.to_string())?;
-    rows.retain(|row| row.spans.iter().any(|span| !WAITS.contains(&span.state.as_str())));
-    run.timeline = Some(Timeline { end_s: (end - start).as_secs(), rows });
+    let label = |name| short(traced.names.name(name));
+    run.timeline = Some(spent::timeline(replay, names(replayed), [start, end], label)?);
     Ok(())
 }
 

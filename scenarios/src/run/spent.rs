@@ -1,14 +1,17 @@
-//! Time of threads and streams by cause, in a stretch of it.
+//! A stretch of time of threads and streams: by cause, and drawn.
 
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 use reports::state;
+use reports::summary::{Timeline, TimelineRow};
 use sim_core::time::Time;
-use workloads::lanes::{Simulation, cause};
+use workloads::lanes::{NameId, Simulation, cause};
+
+use super::picture::draw_span;
 
 /// Causes of time in which a lane waits.
-pub(super) const WAITS: [&str; 10] = [
+const WAITS: [&str; 10] = [
     cause::DEVICE,
     cause::THREAD,
     cause::QUEUE,
@@ -68,4 +71,27 @@ pub(super) fn lanes(
         }
     }
     Ok(lanes)
+}
+
+/// A stretch of time of lanes of these names, drawn: those that work in it. `label` gives the words
+/// of an activity with a name.
+///
+/// # Errors
+/// A mistake in foretrain, in words.
+pub(super) fn timeline(
+    simulation: &Simulation<'_>,
+    names: impl Iterator<Item = String>,
+    [start, end]: [Time; 2],
+    label: impl Fn(NameId) -> String,
+) -> Result<Timeline, String> {
+    let mut rows: Vec<TimelineRow> = names.map(|name| TimelineRow { name, spans: Vec::new() }).collect();
+    simulation
+        .watch([start, end], |span| {
+            let times = ((span.start - start).as_secs(), (span.end - start).as_secs());
+            let label = span.name.map(&label).unwrap_or_default();
+            draw_span(&mut rows[span.lane].spans, times, span.cause.to_owned(), label);
+        })
+        .map_err(|error| error.to_string())?;
+    rows.retain(|row| row.spans.iter().any(|span| !WAITS.contains(&span.state.as_str())));
+    Ok(Timeline { end_s: (end - start).as_secs(), rows })
 }

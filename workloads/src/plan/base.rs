@@ -16,7 +16,7 @@ use crate::program::statement::{Fragment, Program};
 
 use super::deployed::{Deployed, Works};
 use super::launch::class;
-use super::{LayeredPlan, PlanError, TransformerPlan, layered, transformer};
+use super::{Deployment, LayeredPlan, PlanError, TransformerPlan, layered, transformer};
 
 /// Operators of a program over a list of layers on one GPU; `sums`: a compiler finds gradients
 /// added to what is there.
@@ -29,15 +29,10 @@ pub fn layered_base(
     sums: bool,
     hardware: &Hardware<'_>,
 ) -> Result<Base, PlanError> {
-    let mut plan = plan.clone();
-    base(program, hardware, |compiled, beside| {
-        let pipelining = &mut plan.deployment.pipelining;
-        (pipelining.no_sums, pipelining.compiled) = (compiled && !sums, compiled);
-        Priced::of(&layered::deployed(&plan, hardware)?, beside, hardware)
-    })
+    base(plan, (|plan| &mut plan.deployment, layered::deployed), (program, sums), hardware)
 }
 
-/// Operators of a program over a transformer on one GPU.
+/// Operators of a program over a transformer on one GPU, likewise.
 ///
 /// # Errors
 /// As [`build_on`](super::build_on).
@@ -47,12 +42,7 @@ pub fn transformer_base(
     sums: bool,
     hardware: &Hardware<'_>,
 ) -> Result<Base, PlanError> {
-    let mut plan = plan.clone();
-    base(program, hardware, |compiled, beside| {
-        let pipelining = &mut plan.deployment.pipelining;
-        (pipelining.no_sums, pipelining.compiled) = (compiled && !sums, compiled);
-        Priced::of(&transformer::deployed(&plan, hardware)?, beside, hardware)
-    })
+    base(plan, (|plan| &mut plan.deployment, transformer::deployed), (program, sums), hardware)
 }
 
 /// Operators of a model, and those beside it.
@@ -65,11 +55,22 @@ struct Priced {
     links: [HostLinks; 2],
 }
 
-fn base(
-    program: Program<'_>,
+/// The deployment of a kind of plan, and its model on the stages of one.
+type Kind<P> =
+    (fn(&mut P) -> &mut Deployment, for<'p> fn(&'p P, &Hardware<'_>) -> Result<Deployed<'p>, PlanError>);
+
+fn base<P: Clone>(
+    plan: &P,
+    (deployment, deployed): Kind<P>,
+    (program, sums): (Program<'_>, bool),
     hardware: &Hardware<'_>,
-    mut priced: impl FnMut(bool, &[operator::Operator]) -> Result<Priced, PlanError>,
 ) -> Result<Base, PlanError> {
+    let priced = |compiled: bool, beside: &[operator::Operator]| {
+        let mut plan = plan.clone();
+        let pipelining = &mut deployment(&mut plan).pipelining;
+        (pipelining.no_sums, pipelining.compiled) = (compiled && !sums, compiled);
+        Priced::of(&deployed(&plan, hardware)?, beside, hardware)
+    };
     let passes: Vec<operator::Operator> = program.fragments.values().map(pass).collect();
     let library = priced(false, &passes)?;
     let merged = priced(true, &[])?;
@@ -93,7 +94,6 @@ fn base(
     };
     Ok(Base {
         tensors: library.tensors,
-        parameter_bytes: library.parameter_bytes,
         copy_parameters: Time((seconds * 1e12) as u64),
         to_device: [way(&library.links[0], 1), way(&library.links[1], 1)],
         from_device: way(&library.links[0], 0),
@@ -162,7 +162,6 @@ fn priced(operator: &operator::Operator, cost: &OpCost, costs: &CostBook, gap: T
     };
     let clears = matches!(&operator.work, Work::Stream(stream) if stream.bytes_read == 0);
     Operator {
-        label: operator.name.clone(),
         class: class(operator),
         start,
         work,

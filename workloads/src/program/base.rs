@@ -4,8 +4,6 @@
 use hw_models::host::OpClass;
 use sim_core::time::Time;
 
-use crate::graph::operator::Label;
-
 use super::path::Region;
 
 /// Operators of a model, as an eager framework issues them and as a compiler leaves them.
@@ -17,8 +15,6 @@ pub struct Base {
     pub merged: Operators,
     /// Tensors of parameters.
     pub tensors: u64,
-    /// Bytes of parameters.
-    pub parameter_bytes: u64,
     /// Time in which the device reads and writes them once.
     pub copy_parameters: Time,
     /// Copies from page-locked and from pageable memory of the host.
@@ -79,8 +75,6 @@ pub struct BlockOperators {
 /// An operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operator {
-    /// Label for people.
-    pub label: Label,
     /// Its class to the host.
     pub class: OpClass,
     /// Time that each of its kernels takes beside its work.

@@ -1,11 +1,11 @@
 //! Issuing: what threads do for steps of a path, and what the device executes for it. Modes put
 //! these together.
 
-use hw_models::framework::{Framework, UpdateStyle};
+use hw_models::framework::{Framework, Issue, UpdateStyle};
 use hw_models::host::{HostCosts, OpClass};
 use sim_core::time::Time;
 
-use super::base::{Base, Operator, Operators, Way};
+use super::base::{Base, Operator, Operators};
 use super::execution::{Execution, Kernels, LaunchedBy};
 use super::path::Region;
 use super::statement::BatchLoader;
@@ -267,66 +267,53 @@ impl<'a> Issuer<'a> {
     }
 
     /// Operators of a region that the framework issues.
-    pub(super) fn issued(
-        &self,
-        region: Region,
-        kernels: Kernels,
-    ) -> impl Iterator<Item = &'a Operator> + use<'a> {
+    fn issued(&self, region: Region, kernels: Kernels) -> impl Iterator<Item = &'a Operator> + use<'a> {
         let adds = self.costs.framework.gradients_added;
         self.operators(kernels).of(region).iter().filter(move |operator| adds || !operator.adds)
     }
 
-    /// How often the library's framework issues an operator of a region.
-    fn times(&self, region: Region, operator: &Operator) -> u32 {
-        let each = self.costs.framework.update == UpdateStyle::EachParameter;
-        match region {
-            Region::Update if each => u32::try_from(self.costs.base.tensors).unwrap_or(u32::MAX).max(1),
-            _ => operator.members,
-        }
-    }
-
     /// Operators of Python's in a region.
     pub(super) fn count(&self, region: Region) -> u64 {
-        let operators = self.issued(region, Kernels::Library);
-        operators.map(|operator| u64::from(self.times(region, operator))).sum()
+        self.split(region, Kernels::Library).map(|issued| u64::from(issued.times)).sum()
     }
 
     /// Issues a region operator by operator; each takes `more` of Python.
     pub(super) fn eager(&mut self, region: Region, more: Time) {
         let thread = self.issuing(Some(region));
-        for operator in self.issued(region, Kernels::Library) {
-            let issue = self.costs.framework.issue(self.costs.host, operator.class, region.is_backward());
-            let times = self.times(region, operator);
+        for Issued { issue, times, kernel } in self.split(region, Kernels::Library) {
             for _ in 0..times {
                 self.work(thread, Part::Python, Time(issue.python.0 + more.0));
                 self.work(thread, Part::Dispatch, issue.dispatch);
                 for _ in 0..issue.launches {
-                    let kernel = Time(operator.kernel(times).0 / u64::from(issue.launches));
                     self.launch(thread, issue.launch, kernel, ActivityKind::Kernel);
                 }
             }
         }
     }
 
-    /// Kernels of a region that a graph executes, and the time of a host to launch each.
-    fn nodes(&self, region: Region, kernels: Kernels) -> Vec<(Time, Time)> {
-        let mut nodes = Vec::new();
-        for operator in self.issued(region, kernels) {
-            let issue = self.costs.framework.issue(self.costs.host, operator.class, region.is_backward());
-            let times = match kernels {
-                Kernels::Library => self.times(region, operator),
-                Kernels::Merged => 1,
+    /// Operators of a region with their kernels.
+    fn split(&self, region: Region, kernels: Kernels) -> impl Iterator<Item = Issued> + use<'a> {
+        let Costs { framework, host, base, .. } = self.costs;
+        self.issued(region, kernels).map(move |operator| {
+            let issue = framework.issue(host, operator.class, region.is_backward());
+            let times = match (kernels, region, framework.update) {
+                (Kernels::Merged, ..) => 1,
+                (Kernels::Library, Region::Update, UpdateStyle::EachParameter) => {
+                    u32::try_from(base.tensors).unwrap_or(u32::MAX).max(1)
+                }
+                (Kernels::Library, ..) => operator.members,
             };
-            let launches = times * issue.launches;
-            let kernel = Time(operator.kernel(times).0 / u64::from(issue.launches));
-            nodes.extend(std::iter::repeat_n((kernel, issue.launch), launches as usize));
-        }
-        nodes
+            Issued { issue, times, kernel: Time(operator.kernel(times).0 / u64::from(issue.launches)) }
+        })
     }
 
-    /// Number of kernels of regions as a graph executes them.
-    pub(super) fn kernels(&self, regions: &[Region]) -> u64 {
-        regions.iter().map(|&region| self.nodes(region, self.execution.kernels).len() as u64).sum()
+    /// Kernels of regions that a graph executes, each with the time of a host to launch it.
+    fn nodes(&self, regions: &[Region]) -> impl Iterator<Item = (Time, Time)> + use<'a> {
+        let operators: Vec<_> =
+            regions.iter().map(|&region| self.split(region, self.execution.kernels)).collect();
+        operators.into_iter().flatten().flat_map(|Issued { issue, times, kernel }| {
+            std::iter::repeat_n((kernel, issue.launch), (times * issue.launches) as usize)
+        })
     }
 
     /// Launches regions from compiled code or the executor of a graph: kernel by kernel, or as one
@@ -334,11 +321,9 @@ impl<'a> Issuer<'a> {
     pub(super) fn execute(&mut self, thread: ThreadId, regions: &[Region]) {
         match self.execution.launch {
             LaunchedBy::Kernel => {
-                for &region in regions {
-                    for (kernel, launch) in self.nodes(region, self.execution.kernels) {
-                        self.work(thread, Part::Dispatch, self.costs.framework.node.time());
-                        self.launch(thread, launch, kernel, ActivityKind::Kernel);
-                    }
+                for (kernel, launch) in self.nodes(regions) {
+                    self.work(thread, Part::Dispatch, self.costs.framework.node.time());
+                    self.launch(thread, launch, kernel, ActivityKind::Kernel);
                 }
             }
             LaunchedBy::Graph => self.launch_graph(thread, regions),
@@ -347,17 +332,15 @@ impl<'a> Issuer<'a> {
 
     fn launch_graph(&mut self, thread: ThreadId, regions: &[Region]) {
         let host = self.costs.host;
-        let nodes = self.kernels(regions);
-        if nodes == 0 {
+        let kernels: Vec<Time> = self.nodes(regions).map(|(kernel, _)| kernel).collect();
+        if kernels.is_empty() {
             return;
         }
-        let call = Time(host.graph_launch.time().0 + nodes * host.graph_node.time().0);
+        let call = Time(host.graph_launch.time().0 + kernels.len() as u64 * host.graph_node.time().0);
         let first = self.next_activity();
         self.push(thread, HostItem::Launch(first));
-        for &region in regions {
-            for (kernel, _) in self.nodes(region, self.execution.kernels) {
-                self.activity(kernel, ActivityKind::Kernel, call, host.gap_in_graph.time());
-            }
+        for kernel in kernels {
+            self.activity(kernel, ActivityKind::Kernel, call, host.gap_in_graph.time());
         }
         self.work(thread, Part::Calls, call);
     }
@@ -390,20 +373,21 @@ impl<'a> Issuer<'a> {
         activity
     }
 
-    /// Copies the last result of a region to the host; gives the copy.
-    pub(super) fn copy_result(&mut self, thread: ThreadId) -> ActivityRef {
+    /// Issues a copy of a duration.
+    fn copy(&mut self, thread: ThreadId, time: Time) -> ActivityRef {
         let issue = self.costs.framework.issue(self.costs.host, OpClass::Copy, false);
         self.work(thread, Part::Dispatch, issue.dispatch);
-        let copy = self.costs.base.from_device.copy(NUMBER);
-        self.launch(thread, issue.launch, copy, ActivityKind::Copy)
+        self.launch(thread, issue.launch, time, ActivityKind::Copy)
+    }
+
+    /// Copies the last result to the host; gives the copy.
+    pub(super) fn copy_result(&mut self, thread: ThreadId) -> ActivityRef {
+        self.copy(thread, self.costs.base.from_device.copy(NUMBER))
     }
 
     /// Copies a number to the device.
     pub(super) fn copy_number(&mut self, thread: ThreadId) {
-        let issue = self.costs.framework.issue(self.costs.host, OpClass::Copy, false);
-        self.work(thread, Part::Dispatch, issue.dispatch);
-        let copy = self.costs.base.to_device[0].copy(NUMBER);
-        self.launch(thread, issue.launch, copy, ActivityKind::Copy);
+        self.copy(thread, self.costs.base.to_device[0].copy(NUMBER));
     }
 
     /// Lets batches that have been taken be used again before the next one.
@@ -439,11 +423,9 @@ impl<'a> Issuer<'a> {
     /// Copies the batch to the device.
     pub(super) fn copy_batch(&mut self, thread: ThreadId) {
         let Some(loader) = self.costs.loader else { return };
-        let issue = self.costs.framework.issue(self.costs.host, OpClass::Copy, false);
-        let [pinned, pageable]: [Way; 2] = self.costs.base.to_device;
+        let [pinned, pageable] = self.costs.base.to_device;
         let way = if loader.pinned { pinned } else { pageable };
-        self.work(thread, Part::Dispatch, issue.dispatch);
-        let copy = self.launch(thread, issue.launch, way.copy(loader.bytes.bytes()), ActivityKind::Copy);
+        let copy = self.copy(thread, way.copy(loader.bytes.bytes()));
         if !loader.pinned {
             self.block(thread, copy);
         }
@@ -451,9 +433,7 @@ impl<'a> Issuer<'a> {
 
     /// Restores parameters that a graph has updated already, from copies of them.
     pub(super) fn restore_parameters(&mut self, thread: ThreadId) {
-        let issue = self.costs.framework.issue(self.costs.host, OpClass::Copy, false);
-        self.work(thread, Part::Dispatch, issue.dispatch);
-        self.launch(thread, issue.launch, self.costs.base.copy_parameters, ActivityKind::Copy);
+        self.copy(thread, self.costs.base.copy_parameters);
     }
 
     /// The thread that issues a region, and what is no region: Python's, or that of backward
@@ -493,7 +473,7 @@ impl<'a> Issuer<'a> {
             .map(|&region| self.issued(region, self.execution.kernels).filter(compiles).count() as u64);
         let capture = match self.execution.launch {
             LaunchedBy::Kernel => 0,
-            LaunchedBy::Graph => self.kernels(regions) * framework.capture.time().0,
+            LaunchedBy::Graph => self.nodes(regions).count() as u64 * framework.capture.time().0,
         };
         let compiled = compiled.sum::<u64>() * framework.compile.time().0;
         let lowered = match self.execution.kernels {
@@ -502,6 +482,16 @@ impl<'a> Issuer<'a> {
         };
         Time(lowered + compiled + capture)
     }
+}
+
+/// An operator as it is issued.
+#[derive(Clone, Copy, Debug)]
+struct Issued {
+    issue: Issue,
+    /// How often.
+    times: u32,
+    /// Time of each of its kernels.
+    kernel: Time,
 }
 
 /// Name of the thread that marks iterations: no thread of the program.

@@ -201,7 +201,7 @@ impl Walk<'_> {
 
     fn branch(&mut self, branch: &Branch, number: u32, next: &mut u32) {
         // Drawn in any case: what one branch does leaves the others as they are.
-        let taken = self.words.random_range(0..WHOLE) < branch.probability.billionths();
+        let taken = self.words.random_range(0..Branch::WHOLE) < branch.probability.billionths();
         if branch.by != HOST
             && let Some(region) = self.made(&branch.by)
         {
@@ -286,9 +286,6 @@ pub const LOSS: &str = "loss";
 
 /// Results of the backward pass.
 pub const GRADIENTS: &str = "gradients";
-
-/// A whole share.
-const WHOLE: u64 = 1_000_000_000;
 
 /// Statements in a list, those within others included.
 pub fn count(statements: &[Statement]) -> u32 {

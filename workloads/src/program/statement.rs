@@ -109,6 +109,9 @@ impl Statement {
 }
 
 impl Branch {
+    /// A probability of 1.
+    pub const WHOLE: u64 = 1_000_000_000;
+
     /// True if Python decides it by itself.
     pub fn is_by_host(&self) -> bool {
         self.by == HOST
@@ -116,8 +119,7 @@ impl Branch {
 
     /// True if some iteration may take `then`, and whether some may take `else`.
     pub fn may_take(&self) -> [bool; 2] {
-        const WHOLE: u64 = 1_000_000_000;
-        [self.probability.billionths() > 0, self.probability.billionths() < WHOLE]
+        [self.probability.billionths() > 0, self.probability.billionths() < Self::WHOLE]
     }
 }
 

@@ -64,7 +64,6 @@ impl Case {
     /// Blocks, each a number of forward kernels and the time of each (us), and an iteration.
     fn new(blocks: &[(u32, u64)], iteration: &str) -> Self {
         let operator = |us: u64| Operator {
-            label: "kernel".into(),
             class: OpClass::Pointwise,
             start: Time::ZERO,
             work: Time::from_us(us),
@@ -85,7 +84,6 @@ impl Case {
             library: operators.clone(),
             merged: operators,
             tensors: 1,
-            parameter_bytes: 0,
             copy_parameters: Time::from_us(100),
             to_device: [way; 2],
             from_device: way,
