@@ -64,6 +64,6 @@ fn line(run: &RunSummary) -> Option<Line<'_>> {
 
 fn lanes(page: &Page<'_>, run: &RunSummary, program: &ExecutedProgram) -> Result<Markup, PlotError> {
     let question = format!("What do the lanes spend an iteration of {} on?", page.label(run));
-    let aid = "Host threads, then the GPU, mean over the simulated iterations; each up to its last activity.";
+    let aid = "Host threads, then the GPU, mean over the later half of the simulated iterations; each adds up to the step.";
     chart(&question, aid, &program.lanes)
 }

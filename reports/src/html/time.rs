@@ -99,7 +99,7 @@ pub(super) fn causes(page: &Page<'_>) -> Result<Markup, PlotError> {
         }
         (None, Some(_)) => (
             "does the GPU",
-            "Mean over the simulated iterations, with those that trace, capture or compile; the parts add up to it.",
+            "Mean over the later half of the simulated iterations; the parts add up to the step.",
         ),
         (None, None) => (
             "do the ranks",

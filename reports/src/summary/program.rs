@@ -31,7 +31,7 @@ pub struct ExecutedProgram {
     /// Times of the first iterations.
     pub iteration_s: Vec<f64>,
     /// Python's thread, other threads of the host, then the GPU: time of an iteration by cause,
-    /// mean over all that were simulated.
+    /// mean over the later half of those that were simulated.
     pub lanes: Vec<LaneTime>,
 }
 
@@ -39,7 +39,7 @@ impl ExecutedProgram {
     /// Most phases, and times of iterations.
     pub const TOLD_MAX: usize = 200;
     /// Meaning of the times in a table of runs.
-    pub(crate) const TIMES: &str = "step: mean of the later half of the simulated iterations; the other columns: all iterations from the first one on, with tracing, capturing and compiling";
+    pub(crate) const TIMES: &str = "all iterations, from a graph: from the first one on, with tracing, capturing and compiling; the other columns: the later half of the simulated iterations";
     /// Titles of a table of runs; those of numbers begin with `>`.
     pub(crate) const TITLES: [&str; 7] =
         ["variant", "execution", ">step", ">all iterations", ">from a graph", "Python waits", ">GPU busy"];

@@ -146,7 +146,7 @@ fn time(out: &mut impl Write, run: &RunSummary, comparison: &Comparison<'_>, sty
     }
     let named = comparison.naming.run(run);
     let heading = match run.program {
-        Some(_) => format!("where an iteration of {named} goes on the GPU, mean over those simulated"),
+        Some(_) => format!("where an iteration of {named} goes on the GPU, mean over the later half"),
         None => format!("where the step of {named} goes"),
     };
     writeln!(out, "\n{}", style.bold(&clean(&heading)))?;

@@ -32,6 +32,6 @@ pub(super) fn programs(
     writeln!(out, "  {}", ExecutedProgram::TIMES)?;
     writeln!(out, "\n{}", style.bold(&clean(&program.title(&named))))?;
     writeln!(out, "  {}", clean(&program.phase_words()))?;
-    let heading = format!("lanes in an iteration of {named}, mean over those simulated");
+    let heading = format!("lanes in an iteration of {named}, mean over the later half");
     lanes::table(out, style, (&heading, ">of its time"), &program.lanes)
 }

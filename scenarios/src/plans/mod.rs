@@ -99,7 +99,7 @@ pub(crate) fn built(scenario: &Scenario, room: &Room) -> Result<Built, PlanError
 /// Operators of a checked scenario's program; none of a model without one.
 ///
 /// # Errors
-/// What keeps its model from being built.
+/// Every error of [`built`] but memory that is too small.
 pub(crate) fn base(scenario: &Scenario) -> Result<Option<Base>, PlanError> {
     let Some(program) = scenario.model.program() else { return Ok(None) };
     let machine = machine::of(scenario)?;

@@ -68,7 +68,7 @@ pub use workloads::transfer::Outside;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// What the model is trained on; a profiled pipeline and a trace need none.
+    /// Hardware that the model is trained on; a profiled pipeline and a trace need none.
     pub machine: Option<Machine>,
     /// Arrays of drives of each node by name, which techniques keep tensors and states on; when absent all drives of a node are one.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
