@@ -25,11 +25,11 @@ static ALLOCATOR: Counting = Counting;
 const HELD_MAX: usize = 256 << 20;
 const ASKED_MAX: usize = 16 << 30;
 /// Settings that are right in none of the files with any of the numbers: layers over images in a decoder of tokens, links of parts
-/// that have none, sizes that 1 does not divide, lists of one where a file needs more.
-const USELESS_MAX: usize = 38;
+/// that have none, sizes that 1 does not divide, lists of one where a file needs more, the queue of a trace.
+const USELESS_MAX: usize = 39;
 
 /// Files that have a use for the settings: those of each kind of model.
-const BASES: [(&str, &str); 9] = [
+const BASES: [(&str, &str); 10] = [
     (
         "profile",
         "name: profile
@@ -112,6 +112,23 @@ machine:
       - { between: [g1, cpu], class: pcie4, lanes: 16 }
 model: { transformer: { preset: gpt2 } }
 training: { micro_batch: 1, accumulate: 4, sequence: 1024 }
+",
+    ),
+    (
+        "program",
+        "name: program
+machine: { node: dgx-a100-80g }
+model:
+  program:
+    base: { transformer: { preset: bert-base, layers: 2 } }
+    fragments: { nvme: { operators: 1, bytes: 1 MB } }
+    loader: { time: 20 ms, bytes: 1 KB }
+    iteration:
+      - feed: { batch: true }
+      - run: [forward, nvme, backward, update]
+training: { micro_batch: 1, sequence: 128, accumulate: 1 }
+software: { framework: pytorch-2, execution: co-execution }
+run: { iterations: 4 }
 ",
     ),
 ];

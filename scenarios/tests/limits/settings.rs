@@ -30,7 +30,8 @@ pub(super) fn integers() -> Vec<Setting> {
 }
 
 impl Setting {
-    /// As on the command line. A layer of a list needs others around it, a link parts that are there.
+    /// As on the command line. A layer of a list needs others around it, a link parts that are there, a
+    /// loop something to repeat.
     pub(super) fn change(&self, base: &str, number: u64) -> String {
         let mut value = self.value.clone();
         replace(&mut value, number);
@@ -44,6 +45,14 @@ impl Setting {
                 let lanes = links[0]["lanes"].clone();
                 let link = |gpu: &str| json!({ "between": [gpu, "cpu"], "class": "pcie4", "lanes": lanes });
                 *links = vec![link("g0"), link("g1")];
+            }
+            (Some("iteration"), Some(statements)) => {
+                if let Some(repeated) = statements[0].get_mut("loop") {
+                    repeated["name"] = json!("again");
+                    repeated["body"] = json!([{ "python": "1 us" }]);
+                }
+                statements.push(json!({ "feed": { "batch": true } }));
+                statements.push(json!({ "run": ["forward", "nvme", "backward", "update"] }));
             }
             _ => {}
         }
@@ -115,6 +124,10 @@ impl Walk<'_> {
             self.found.push(setting(path, ends));
         }
         for (key, property) in node["properties"].as_object().into_iter().flatten() {
+            if key == "base" {
+                // The model of a program: one of those beside it.
+                continue;
+            }
             path.push(Step::Beside(self.required(node, key)));
             path.push(Step::Key(key.clone()));
             self.node(property, path, inside);
@@ -166,10 +179,12 @@ impl Walk<'_> {
     }
 }
 
-/// Names in a free map that mean something: parts of a node, or an array of drives.
+/// Names in a free map that mean something: parts of a node, a mode, or one of the user's own, as of an
+/// array of drives.
 fn names_in(path: &[Step]) -> &'static [&'static str] {
     match path.last() {
         Some(Step::Key(key)) if key == "set" => &["gpu", "nic", "ssd"],
+        Some(Step::Key(key)) if key == "execution" => &["co-execution"],
         _ => &["nvme"],
     }
 }
