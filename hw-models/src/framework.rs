@@ -9,6 +9,7 @@ use serde::Deserialize;
 use sim_core::time::Time;
 
 use crate::host::{Cost, HostCosts, OpClass};
+use crate::provenance::Origin;
 
 /// The catalogue of frameworks, `hw-models/catalogue/frameworks.yaml`.
 pub const FRAMEWORKS: &str = include_str!("../catalogue/frameworks.yaml");
@@ -23,6 +24,10 @@ pub struct Framework {
     pub engine: Cost,
     /// True if that engine has a thread of its own, for which Python waits.
     pub engine_thread: bool,
+    /// True if `calibrate --with-torch` measures this framework: a dispatch or a launch in
+    /// [`HostCosts`] that was measured here counts before one of this profile.
+    #[serde(default)]
+    pub calibrated: bool,
     /// Dispatch of an operator by class, without interpreter and launches; of a class without an
     /// entry what [`HostCosts`] says less `interpreter`.
     #[serde(default)]
@@ -49,8 +54,11 @@ pub struct Framework {
     pub trace: Cost,
     /// Guards of a compiled region, and entering it.
     pub enter_region: Cost,
-    /// Dispatch of a kernel by compiled code or by the executor of a graph, without its launch.
+    /// Compiled code or the executor of a graph, for each operator without its launch.
     pub node: Cost,
+    /// True if operators of a library are dispatched from there as well, beside `node`.
+    #[serde(default)]
+    pub graphs_dispatch: bool,
     /// A value, a notice or a batch handed from a thread to another.
     pub message: Cost,
     /// Making a graph ready to be executed, for each operator of it.
@@ -118,11 +126,14 @@ impl Framework {
     /// Cost of issuing an operator of a class, in a backward pass or outside of one.
     pub fn issue(&self, host: &HostCosts, class: OpClass, backward: bool) -> Issue {
         let python = if backward { &self.engine } else { &self.interpreter };
+        let is_calibrated = |cost: &Cost| self.calibrated && cost.provenance.origin == Origin::MeasuredHere;
         let own = class.and_broader().find_map(|class| {
             let of_backward = backward.then(|| self.backward.get(&class)).flatten();
             of_backward.or_else(|| self.dispatch.get(&class))
         });
-        let launch = self.launch.as_ref().unwrap_or(&host.launch).time();
+        let own = own.filter(|_| !host.dispatch_of(class).is_some_and(is_calibrated));
+        let launch = self.launch.as_ref().filter(|_| !is_calibrated(&host.launch));
+        let launch = launch.unwrap_or(&host.launch).time();
         let dispatch = own.map_or_else(
             || Time(host.issue(class, 0).0.saturating_sub(self.interpreter.time().0)),
             Cost::time,

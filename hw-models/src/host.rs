@@ -71,10 +71,15 @@ pub enum OpClass {
 }
 
 impl HostCosts {
-    /// The host's time to issue an operator of `kernels` kernels. A class without an entry costs
-    /// what a broader one does, and a pointwise operator at last; without that, its launches.
+    /// Dispatch of an operator. A class without an entry costs what a broader one does, and a
+    /// pointwise operator at last.
+    pub fn dispatch_of(&self, class: OpClass) -> Option<&Cost> {
+        class.and_broader().find_map(|class| self.dispatch.get(&class))
+    }
+
+    /// The host's time to issue an operator of `kernels` kernels; without a dispatch, its launches.
     pub fn issue(&self, class: OpClass, kernels: u32) -> Time {
-        let dispatch = class.and_broader().find_map(|class| self.dispatch.get(&class));
+        let dispatch = self.dispatch_of(class);
         microseconds(dispatch.map_or(0.0, |cost| cost.us) + f64::from(kernels) * self.launch.us)
     }
 }

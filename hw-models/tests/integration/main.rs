@@ -5,6 +5,7 @@ mod allocator_plain;
 mod catalogue;
 mod collectives;
 mod copies;
+mod framework;
 mod host;
 mod kernels;
 mod machine;

@@ -135,8 +135,7 @@ fn of_program(scenario: &Scenario, program: &Programmed) -> Vec<Assumption> {
         None => Vec::new(),
     };
     if scenario.software.as_ref().is_none_or(|software| software.framework.is_none()) {
-        let origin =
-            "default: what its host costs is estimated; `calibrate --with-torch` measures most of it";
+        let origin = "default: most of its host's costs are of a recorded program; `calibrate --with-torch` measures them";
         assumptions.push(assumption("software.framework", FRAMEWORK, origin));
     }
     assumptions

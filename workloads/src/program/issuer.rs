@@ -280,7 +280,7 @@ impl<'a> Issuer<'a> {
     /// Issues a region operator by operator; each takes `more` of Python.
     pub(super) fn eager(&mut self, region: Region, more: Time) {
         let thread = self.issuing(Some(region));
-        for Issued { issue, times, kernel } in self.split(region, Kernels::Library) {
+        for Issued { issue, times, kernel, .. } in self.split(region, Kernels::Library) {
             for _ in 0..times {
                 self.work(thread, Part::Python, Time(issue.python.0 + more.0));
                 self.work(thread, Part::Dispatch, issue.dispatch);
@@ -291,7 +291,7 @@ impl<'a> Issuer<'a> {
         }
     }
 
-    /// Operators of a region with their kernels.
+    /// Operators of a region as they are issued.
     fn split(&self, region: Region, kernels: Kernels) -> impl Iterator<Item = Issued> + use<'a> {
         let Costs { framework, host, base, .. } = self.costs;
         self.issued(region, kernels).map(move |operator| {
@@ -303,17 +303,26 @@ impl<'a> Issuer<'a> {
                 }
                 (Kernels::Library, ..) => operator.members,
             };
-            Issued { issue, times, kernel: Time(operator.kernel(times).0 / u64::from(issue.launches)) }
+            let dispatched = framework.graphs_dispatch && !is_generated(operator, kernels);
+            let node = framework.node.time().0 + if dispatched { issue.dispatch.0 } else { 0 };
+            let kernel = Time(operator.kernel(times).0 / u64::from(issue.launches));
+            Issued { issue, times, kernel, node: Time(node) }
         })
     }
 
-    /// Kernels of regions that a graph executes, each with the time of a host to launch it.
-    fn nodes(&self, regions: &[Region]) -> impl Iterator<Item = (Time, Time)> + use<'a> {
+    /// Operators of regions that a graph executes.
+    fn nodes(&self, regions: &[Region]) -> impl Iterator<Item = Issued> + use<'a> {
         let operators: Vec<_> =
             regions.iter().map(|&region| self.split(region, self.execution.kernels)).collect();
-        operators.into_iter().flatten().flat_map(|Issued { issue, times, kernel }| {
-            std::iter::repeat_n((kernel, issue.launch), (times * issue.launches) as usize)
-        })
+        operators.into_iter().flatten()
+    }
+
+    /// Kernels of a graph that executes regions.
+    fn kernels(&self, regions: &[Region]) -> Vec<Time> {
+        let kernels = |Issued { issue, times, kernel, .. }| {
+            std::iter::repeat_n(kernel, (times * issue.launches) as usize)
+        };
+        self.nodes(regions).flat_map(kernels).collect()
     }
 
     /// Launches regions from compiled code or the executor of a graph: kernel by kernel, or as one
@@ -321,9 +330,13 @@ impl<'a> Issuer<'a> {
     pub(super) fn execute(&mut self, thread: ThreadId, regions: &[Region]) {
         match self.execution.launch {
             LaunchedBy::Kernel => {
-                for (kernel, launch) in self.nodes(regions) {
-                    self.work(thread, Part::Dispatch, self.costs.framework.node.time());
-                    self.launch(thread, launch, kernel, ActivityKind::Kernel);
+                for Issued { issue, times, kernel, node } in self.nodes(regions) {
+                    for _ in 0..times {
+                        self.work(thread, Part::Dispatch, node);
+                        for _ in 0..issue.launches {
+                            self.launch(thread, issue.launch, kernel, ActivityKind::Kernel);
+                        }
+                    }
                 }
             }
             LaunchedBy::Graph => self.launch_graph(thread, regions),
@@ -332,7 +345,7 @@ impl<'a> Issuer<'a> {
 
     fn launch_graph(&mut self, thread: ThreadId, regions: &[Region]) {
         let host = self.costs.host;
-        let kernels: Vec<Time> = self.nodes(regions).map(|(kernel, _)| kernel).collect();
+        let kernels = self.kernels(regions);
         if kernels.is_empty() {
             return;
         }
@@ -464,19 +477,16 @@ impl<'a> Issuer<'a> {
     pub(super) fn building(&self, regions: &[Region]) -> Time {
         let framework = self.costs.framework;
         let operators: u64 = regions.iter().map(|&region| self.count(region)).sum();
-        let compiles = |operator: &&Operator| {
-            self.execution.kernels == Kernels::Merged
-                && matches!(operator.class, OpClass::Pointwise | OpClass::Normalisation | OpClass::Optimizer)
-        };
-        let compiled = regions
-            .iter()
-            .map(|&region| self.issued(region, self.execution.kernels).filter(compiles).count() as u64);
+        let kernels = self.execution.kernels;
+        let compiled = regions.iter().map(|&region| {
+            self.issued(region, kernels).filter(|operator| is_generated(operator, kernels)).count() as u64
+        });
         let capture = match self.execution.launch {
             LaunchedBy::Kernel => 0,
-            LaunchedBy::Graph => self.nodes(regions).count() as u64 * framework.capture.time().0,
+            LaunchedBy::Graph => self.kernels(regions).len() as u64 * framework.capture.time().0,
         };
         let compiled = compiled.sum::<u64>() * framework.compile.time().0;
-        let lowered = match self.execution.kernels {
+        let lowered = match kernels {
             Kernels::Library => 0,
             Kernels::Merged => operators * framework.build.time().0,
         };
@@ -492,6 +502,14 @@ struct Issued {
     times: u32,
     /// Time of each of its kernels.
     kernel: Time,
+    /// Time in which compiled code or the executor of a graph dispatches it.
+    node: Time,
+}
+
+/// True if a compiler makes the kernel of an operator; others are those of a library.
+fn is_generated(operator: &Operator, kernels: Kernels) -> bool {
+    kernels == Kernels::Merged
+        && matches!(operator.class, OpClass::Pointwise | OpClass::Normalisation | OpClass::Optimizer)
 }
 
 /// Name of the thread that marks iterations: no thread of the program.

@@ -63,6 +63,20 @@ fn python_runs_beside_the_graph() {
 }
 
 #[test]
+fn compiled_code_dispatches_what_it_calls_of_a_library() {
+    // Ten kernels of 1: an executor takes 1 for each and 1 to launch it. Code that calls operators
+    // takes 2 more for each that it has not made a kernel of.
+    for (dispatches, kernels, time) in
+        [(false, "library", 20.0), (true, "library", 40.0), (true, "merged", 20.0)]
+    {
+        let mut case = Case::new(&[(10, 1)], "[ { run: forward } ]");
+        case.framework.graphs_dispatch = dispatches;
+        let executed = case.run(&format!("static: {{ kernels: {kernels} }}"), 8);
+        assert_eq!(times(&executed)[2..7], [time; 5], "{dispatches}, {kernels}");
+    }
+}
+
+#[test]
 fn a_feed_that_comes_late_stalls_the_graph() {
     // Python works 100 before it feeds a number, which costs the graph a copy (2 + 1) before its
     // kernels.
