@@ -1,7 +1,7 @@
 //! The scenarios that come with foretrain, embedded so that they run from any directory.
 
 /// Name and text of each, in the order in which they are listed.
-const LIBRARY: [(&str, &str); 26] = [
+const LIBRARY: [(&str, &str); 31] = [
     ("bpipe-gpt3-96b", include_str!("../library/bpipe-gpt3-96b.yaml")),
     ("bpipe-gpt3-96b-flash", include_str!("../library/bpipe-gpt3-96b-flash.yaml")),
     ("bpipe-fused-softmax", include_str!("../library/bpipe-fused-softmax.yaml")),
@@ -28,6 +28,11 @@ const LIBRARY: [(&str, &str); 26] = [
     ("ssd-endurance", include_str!("../library/ssd-endurance.yaml")),
     ("replay-resnet50-v100", include_str!("../library/replay-resnet50-v100.yaml")),
     ("replay-dlrm-a100", include_str!("../library/replay-dlrm-a100.yaml")),
+    ("terra-ten-programs", include_str!("../library/terra-ten-programs.yaml")),
+    ("terra-phases", include_str!("../library/terra-phases.yaml")),
+    ("graph-breaks", include_str!("../library/graph-breaks.yaml")),
+    ("graphs-vs-eager", include_str!("../library/graphs-vs-eager.yaml")),
+    ("loader-or-gpu", include_str!("../library/loader-or-gpu.yaml")),
 ];
 
 /// Name and bytes of each trace that scenarios of the library replay; a file beside them says
