@@ -15,18 +15,20 @@ use hw_models::machine::{Cluster, Machine};
 use serde::de::DeserializeOwned;
 use sim_core::fold::fold;
 use sim_core::outcome::{End, Run};
+use sim_core::time::Time;
 use sim_core::{Options, simulate};
 use workloads::hardware::Hardware;
 use workloads::lower::Lowered;
 use workloads::model::transformer::{
     AttentionKernel, Dtype, Execution, Overlap, Sharding, Split, Transformer,
 };
+use workloads::passes::realise::launches::LaunchWaits;
 use workloads::passes::recompute::Recompute;
 use workloads::plan::{Deployment, Launch, TransformerPlan, build_on};
 
 fn main() {
     let begun = Instant::now();
-    let lowered = lowered();
+    let lowered = lowered(LaunchWaits::Disturbed);
     let built = begun.elapsed();
     let folded = fold(&lowered.platform, &lowered.program, &lowered.start);
     let small = completed(simulate(&folded.platform, &folded.program, &folded.start, &Options::default()));
@@ -38,6 +40,7 @@ fn main() {
         begun.elapsed().as_secs_f64(),
         built.as_secs_f64(),
     );
+    issued_one_by_one(&lowered, small.time);
     let plain = std::env::args().any(|argument| argument == "plain");
     for segments in [true, false].into_iter().take(1 + usize::from(plain)) {
         let begun = Instant::now();
@@ -56,6 +59,31 @@ fn main() {
     }
 }
 
+/// What it costs that operators wait for their own launch, in turns with visits that wait once.
+fn issued_one_by_one(once: &Lowered, time: Time) {
+    for waits in [LaunchWaits::Late, LaunchWaits::Each] {
+        let own = lowered(waits);
+        let mut took = [0.0_f64; 2];
+        for _ in 0..ROUNDS {
+            for (lowered, took) in [once, &own].into_iter().zip(&mut took) {
+                let begun = Instant::now();
+                let options = Options::default();
+                let run = completed(simulate(&lowered.platform, &lowered.program, &lowered.start, &options));
+                *took += begun.elapsed().as_secs_f64();
+                assert_eq!(run.time, time, "the same step, to the picosecond");
+            }
+        }
+        let [once, own] = took.map(|took| took / f64::from(ROUNDS));
+        println!(
+            "waiting for launches, {waits:?}: {own:.2} s, {:.2} times the {once:.2} s of once a visit",
+            own / once
+        );
+    }
+}
+
+/// Runs of each.
+const ROUNDS: u32 = 3;
+
 fn completed<E: std::fmt::Debug>(run: Result<Run, E>) -> Run {
     let run = run.expect("a valid program");
     assert_eq!(run.end, End::Completed);
@@ -63,7 +91,7 @@ fn completed<E: std::fmt::Debug>(run: Result<Run, E>) -> Run {
 }
 
 /// Tensor 8, pipeline 16, data 8; 1,536 sequences in micro-batches of one; everything recomputed.
-fn lowered() -> Lowered {
+fn lowered(launch_waits: LaunchWaits) -> Lowered {
     fn parse<T: DeserializeOwned>(text: &str) -> T {
         serde_yaml::from_str(text).expect("the embedded catalogue")
     }
@@ -82,6 +110,7 @@ fn lowered() -> Lowered {
         scatter_gather: true,
         deployment: Deployment { launch: Launch::Eager, ..Deployment::new(1_536 / 8) },
     };
+    plan.deployment.pipelining.launch_waits = launch_waits;
     plan.deployment.pipelining.techniques.recompute = Some(Recompute::default());
     let host: HostCosts = parse(HOST);
     let hardware = Hardware {

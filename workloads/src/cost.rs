@@ -165,19 +165,44 @@ impl CostBook {
     /// started once it is issued.
     pub fn issue(&self, graph: &OpGraph, ops: &[OpId]) -> (Time, Time) {
         let Some(issue) = &self.issue else { return (Time::ZERO, Time::ZERO) };
-        let mut issued = issue.graph.unwrap_or(Time::ZERO);
-        let (mut executed, mut lead) = (Time::ZERO, Time::ZERO);
-        for &op in ops {
+        let (issued, lead) = self
+            .leads(issue, graph, ops)
+            .fold((Time::ZERO, Time::ZERO), |(_, most), (issued, lead)| (issued, most.max(lead)));
+        match issue.graph {
+            Some(once) => (issued.saturating_add(once), Time::ZERO),
+            None => (lead, issued.saturating_sub(lead)),
+        }
+    }
+
+    /// Operators that the device may have to wait for beside the first, as indices into `ops`: it never does for the
+    /// others, which are issued before those in front of them can have ended, however slowly these go.
+    pub fn late(&self, graph: &OpGraph, ops: &[OpId]) -> Vec<usize> {
+        let Some(issue) = &self.issue else { return Vec::new() };
+        let (mut most, mut late) = (Time::ZERO, Vec::new());
+        for (number, (_, lead)) in self.leads(issue, graph, ops).enumerate() {
+            late.extend((number > 0 && lead > most).then_some(number));
+            most = most.max(lead);
+        }
+        late
+    }
+
+    /// For each of `ops`: when it is issued, and how much later that is than its start if nobody waited, both since the
+    /// host began.
+    fn leads<'a>(
+        &'a self,
+        issue: &'a IssueCosts,
+        graph: &'a OpGraph,
+        ops: &'a [OpId],
+    ) -> impl Iterator<Item = (Time, Time)> + 'a {
+        let (mut issued, mut executed) = (Time::ZERO, Time::ZERO);
+        ops.iter().map(move |&op| {
             issued = issued.saturating_add(issue.of(op, graph.get(op)));
-            lead = lead.max(issued.saturating_sub(executed));
+            let lead = issued.saturating_sub(executed);
             if !issue.exchanges.contains(&op) {
                 executed = executed.saturating_add(self.alone(graph.get(op)));
             }
-        }
-        if issue.graph.is_some() {
-            lead = issued;
-        }
-        (lead, issued.saturating_sub(lead))
+            (issued, lead)
+        })
     }
 
     /// The links between a stage and its host.

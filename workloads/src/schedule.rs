@@ -161,6 +161,11 @@ impl LaneKind {
     pub const fn is_beside(self) -> bool {
         matches!(self, Self::Collective | Self::Gather | Self::Reduce)
     }
+
+    /// True if it takes SMs or bandwidth of the memory from the operators of its GPU.
+    pub const fn disturbs(self) -> bool {
+        !matches!(self, Self::Compute | Self::Host | Self::Link { .. })
+    }
 }
 
 /// Items executed in order.

@@ -13,7 +13,7 @@ use super::fusion::Fusion;
 use super::host_buffers::Buffering;
 use super::no_sums::NoSums;
 use super::offload::ActivationOffload;
-use super::realise::launches::Launches;
+use super::realise::launches::{LaunchWaits, Launches};
 use super::realise::messages::SendMode;
 use super::realise::transfers::Transfers;
 use super::realise::visits::Visits;
@@ -39,6 +39,8 @@ pub struct Pipelining {
     pub no_sums: bool,
     /// Passes over memory that follow each other are one kernel (`torch.compile`).
     pub compiled: bool,
+    /// Operators that wait for their own launch.
+    pub launch_waits: LaunchWaits,
     /// What is changed of what is executed, where and in which order.
     pub techniques: Techniques,
 }
@@ -47,8 +49,9 @@ impl Pipelining {
     /// One step of plain training: messages occupy nothing, nothing is compiled or changed.
     pub fn plain(schedule: PipelineSchedule, micro_batches: u32) -> Self {
         let techniques = Techniques::default();
-        let (send, steps, no_sums, compiled) = (SendMode::Latency, 1, false, false);
-        Self { micro_batches, schedule, send, steps, no_sums, compiled, techniques }
+        let (send, steps) = (SendMode::Latency, 1);
+        let (no_sums, compiled, launch_waits) = (false, false, LaunchWaits::default());
+        Self { micro_batches, schedule, send, steps, no_sums, compiled, launch_waits, techniques }
     }
 }
 
@@ -100,7 +103,7 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
         // What is sent when a pass has ended is sent after its copies have been launched.
         one(send),
         // Hosts issue what the lanes have by now.
-        one(Launches { blocking: send.blocks() }),
+        one(Launches { blocking: send.blocks(), waits: pipelining.launch_waits }),
         // Meetings stand around passes, whatever they consist of.
         techniques.swap.and_then(|swap| one(swap.phases())),
     ];

@@ -4,6 +4,7 @@ use sim_core::time::Time;
 
 use crate::order::PipelineSchedule;
 use crate::passes::host_buffers::HostBuffers;
+use crate::passes::realise::launches::LaunchWaits;
 use crate::passes::realise::messages::SendMode;
 use crate::placement::Placement;
 use crate::site::Drives;
@@ -51,6 +52,7 @@ impl Deployment {
                 steps: 1,
                 no_sums: false,
                 compiled: false,
+                launch_waits: LaunchWaits::default(),
                 techniques: Techniques::default(),
             },
             reserved: 0,

@@ -2,12 +2,15 @@
 //! does; the compute lane executes nothing before it is issued.
 //!
 //! A visit waits once, at its first operator, as long as it takes that no later one has to wait, see
-//! [`CostBook::issue`](crate::cost::CostBook::issue); so does each part of it that follows the launch of a gather whose memory the
-//! host takes, or an operator whose result the host waits for. The host runs ahead of the device until the end of the step, where it
-//! reads the loss; where sends block it waits for every visit.
+//! [`CostBook::issue`]; so does each part of it that follows the launch of a gather whose memory the
+//! host takes, or an operator whose result the host waits for. That takes as long as waiting at every operator, where nothing but the
+//! host and the kernels themselves decides when they end. Elsewhere operators that may be late, see [`CostBook::late`], wait for their
+//! own launch. The host runs ahead of the device until the end of the step, where it reads the loss; where sends block it waits for
+//! every visit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::cost::CostBook;
 use crate::error::PlanError;
 use crate::graph::{OpGraph, OpId};
 use crate::passes::{Context, Kind, Pass, Plan};
@@ -18,6 +21,20 @@ use crate::schedule::{Call, IssueId, Item, Lane, LaneKind, Nth, Schedule, Signal
 pub struct Launches {
     /// Whether senders wait, and their hosts with them.
     pub blocking: bool,
+    /// Which operators wait for their own launch.
+    pub waits: LaunchWaits,
+}
+
+/// Operators of a visit that wait for their own launch. The first does in any case; a step takes the same time with each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LaunchWaits {
+    /// No other where nothing but hosts and kernels decides when these end; elsewhere those that may be late.
+    #[default]
+    Disturbed,
+    /// Those that may be late.
+    Late,
+    /// All of them.
+    Each,
 }
 
 impl Pass for Launches {
@@ -34,35 +51,160 @@ impl Pass for Launches {
     }
 
     fn apply(&self, plan: &mut Plan, context: &Context<'_>) -> Result<(), PlanError> {
-        if context.estimates().issue.is_some() {
-            plan.realise(|schedule, of| realise(schedule, of.graph, self.blocking));
+        let costs = context.estimates();
+        if costs.issue.is_some() {
+            plan.realise(|schedule, of| self.realise(schedule, of.graph, costs));
         }
         Ok(())
     }
 }
 
-/// Adds the host lanes. With `blocking` sends the host goes on when the visit before has ended and what the next one
-/// receives has come.
-pub fn realise(schedule: &mut Schedule, graph: &OpGraph, blocking: bool) {
-    for stage in 0..schedule.stages.len() as u32 {
-        let gathers = launched(schedule, stage, LaneKind::Gather);
-        let others = [LaneKind::Collective, LaneKind::Reduce];
-        let others = others.into_iter().flat_map(|kind| launched(schedule, stage, kind));
-        let beside = others.chain(gathers.clone()).map(|(signal, (op, _))| (signal, op)).collect();
-        // Where the lane takes no memory the host does.
-        let by_host = gathers.into_iter().filter(|(_, (_, takes_memory))| !takes_memory);
-        let memory = by_host.map(|(signal, (op, _))| (signal, graph.get(op).writes.len())).collect();
-        let awaited = (0u32..).map(OpId).zip(graph.ops()).filter(|(_, op)| op.stage == stage && op.awaited);
-        let awaited = awaited.map(|(op, _)| op).collect();
-        let messages = blocking.then(|| messages(schedule));
-        let Some(index) = schedule.lanes.iter().position(|lane| is(lane, LaneKind::Compute, stage)) else {
-            continue;
-        };
-        let mut compute = schedule.lanes[index].clone();
-        let host = host(schedule, &mut compute, &Launched { beside, memory, awaited }, messages.as_ref());
-        schedule.lanes[index] = compute;
-        schedule.lanes.push(host);
+impl Launches {
+    /// Adds the host lanes. With `blocking` sends the host goes on when the visit before has ended and
+    /// what the next one receives has come.
+    fn realise(self, schedule: &mut Schedule, graph: &OpGraph, costs: &CostBook) {
+        for stage in 0..schedule.stages.len() as u32 {
+            let gathers = launched(schedule, stage, LaneKind::Gather);
+            let others = [LaneKind::Collective, LaneKind::Reduce];
+            let others = others.into_iter().flat_map(|kind| launched(schedule, stage, kind));
+            let beside = others.chain(gathers.clone()).map(|(signal, (op, _))| (signal, op)).collect();
+            // Where the lane takes no memory the host does.
+            let by_host = gathers.into_iter().filter(|(_, (_, takes_memory))| !takes_memory);
+            let memory = by_host.map(|(signal, (op, _))| (signal, graph.get(op).writes.len())).collect();
+            let awaited = (0u32..).map(OpId).zip(graph.ops());
+            let awaited = awaited.filter(|(_, op)| op.stage == stage && op.awaited);
+            let awaited = awaited.map(|(op, _)| op).collect();
+            let Some(index) = schedule.lanes.iter().position(|lane| is(lane, LaneKind::Compute, stage))
+            else {
+                continue;
+            };
+            let mut compute = schedule.lanes[index].clone();
+            let launched = Launched { beside, memory, awaited };
+            let host = self.host(schedule, &mut compute, &launched, (graph, costs));
+            schedule.lanes[index] = compute;
+            schedule.lanes.push(host);
+        }
     }
+
+    /// The host of a compute lane, which then waits for it; it waits itself for visits to be done, and for messages, if it
+    /// does not run ahead.
+    fn host(
+        self,
+        schedule: &mut Schedule,
+        compute: &mut Lane,
+        launched: &Launched,
+        costs: (&OpGraph, &CostBook),
+    ) -> Lane {
+        let stage = compute.stage;
+        let awaited = self.blocking.then(|| messages(schedule));
+        let done = schedule.signal(format!("visits of stage {stage}, done"));
+        let mut host = Lane::new(stage, LaneKind::Host);
+        host.numbers = compute.calls.len() as u32;
+        let mut ends = BTreeMap::new();
+        let parts = compute.blocks.iter().map(|block| parts(schedule, &block.items, launched, &mut ends));
+        let parts: Vec<Vec<Part>> = parts.collect();
+        let waiting = self.waiting(schedule, compute, &parts, launched, costs);
+        // Variants of a visit are issued like the visit: one signal counts all its micro-batches.
+        let mut issued: BTreeMap<(String, usize), SignalId> = BTreeMap::new();
+        let end = compute.calls.last().map(|call| call.block);
+        let mut issues = Vec::with_capacity(compute.blocks.len());
+        for ((index, block), parts) in (0u32..).zip(&mut compute.blocks).zip(parts) {
+            let is_end = end == Some(index);
+            let mut items = Vec::new();
+            if let Some(messages) = &awaited {
+                items.push(Item::Await { signal: done, nth: Nth::Number(1), why: Why::Bubble });
+                let first = block.items.iter().position(|item| matches!(item, Item::Execute(_)));
+                let before = &block.items[..first.unwrap_or(0)];
+                let message =
+                    |item: &&Item| matches!(item, Item::Await { signal, .. } if messages.contains(signal));
+                items.extend(before.iter().filter(message));
+            }
+            block.items.clear();
+            let parts = (0..).zip(parts).flat_map(|(number, part)| {
+                part.before_each(waiting.get(&(block.name.clone(), number)), launched)
+            });
+            for (number, Part { before, items: mut part }) in parts.enumerate() {
+                let all = before.iter().chain(&part);
+                let ops: Vec<OpId> = all.filter_map(|item| executed(item, &launched.beside)).collect();
+                items.extend(before);
+                let first = part.iter().position(|item| executed(item, &launched.beside).is_some());
+                if let Some(first) = first {
+                    let signal = *issued.entry((block.name.clone(), number)).or_insert_with(|| {
+                        let part = if number > 0 { format!(", part {number}") } else { String::new() };
+                        schedule.signal(format!("{}{part} of stage {stage}, issued", block.name))
+                    });
+                    part.insert(first, Item::wait(signal, Why::Launch));
+                    let list = IssueId(schedule.issues.len() as u32);
+                    let given = if is_end { Item::SignalStep(signal) } else { Item::Signal(signal) };
+                    items.extend([Item::Lead(list), given, Item::Follow(list)]);
+                    schedule.issues.push(ops);
+                }
+                block.items.extend(part);
+            }
+            if is_end {
+                items.push(Item::Await { signal: done, nth: Nth::Number(0), why: Why::Bubble });
+            }
+            block.items.push(Item::Signal(done));
+            issues.push(host.block(block.name.clone(), items));
+        }
+        let call =
+            |(number, call): (u32, &Call)| Call { block: issues[call.block as usize], number, ..*call };
+        host.calls = (0u32..).zip(&compute.calls).map(call).collect();
+        host
+    }
+
+    /// Operators that wait for their own launch, by visit and part of it: numbers of those that the
+    /// part itself executes. Variants of a visit are issued alike.
+    fn waiting(
+        self,
+        schedule: &Schedule,
+        compute: &Lane,
+        parts: &[Vec<Part>],
+        launched: &Launched,
+        (graph, costs): (&OpGraph, &CostBook),
+    ) -> BTreeMap<(String, usize), BTreeSet<usize>> {
+        if costs.issue.as_ref().is_none_or(|issue| issue.graph.is_some()) {
+            return BTreeMap::new();
+        }
+        let beside = schedule.lanes.iter().any(|lane| lane.stage == compute.stage && lane.kind.disturbs());
+        let mut found: BTreeMap<(String, usize), (BTreeSet<usize>, BTreeSet<usize>)> = BTreeMap::new();
+        for (block, parts) in compute.blocks.iter().zip(parts) {
+            let disturbed = beside || is_disturbed(&block.items, launched);
+            for (number, part) in parts.iter().enumerate() {
+                let [before, own] = [&part.before, &part.items].map(|items| {
+                    let executed = items.iter().filter_map(|item| executed(item, &launched.beside));
+                    executed.collect::<Vec<OpId>>()
+                });
+                let ops = [&before[..], &own].concat();
+                let waits: BTreeSet<usize> = match self.waits {
+                    LaunchWaits::Disturbed if !disturbed => BTreeSet::new(),
+                    LaunchWaits::Disturbed | LaunchWaits::Late => costs
+                        .late(graph, &ops)
+                        .into_iter()
+                        .filter_map(|op| op.checked_sub(before.len()))
+                        .collect(),
+                    LaunchWaits::Each => (0..own.len()).collect(),
+                };
+                let (waiting, lengths) = found.entry((block.name.clone(), number)).or_default();
+                waiting.extend(waits);
+                lengths.insert(own.len());
+            }
+        }
+        // One signal counts an operator of all variants, if each has it.
+        found.retain(|_, (_, lengths)| lengths.len() == 1);
+        found.into_iter().map(|(part, (waiting, _))| (part, waiting)).collect()
+    }
+}
+
+/// True if a visit does more than execute from its first operator to its last.
+fn is_disturbed(items: &[Item], launched: &Launched) -> bool {
+    let is_executed = |item: &Item| executed(item, &launched.beside).is_some();
+    let (Some(first), Some(last)) = (items.iter().position(is_executed), items.iter().rposition(is_executed))
+    else {
+        return false;
+    };
+    let undisturbed = |item: &Item| matches!(item, Item::Execute(_) | Item::Allocate(..) | Item::Free(..));
+    !items[first..=last].iter().all(undisturbed)
 }
 
 fn is(lane: &Lane, kind: LaneKind, stage: u32) -> bool {
@@ -110,63 +252,30 @@ fn messages(schedule: &Schedule) -> BTreeSet<SignalId> {
     carried.collect()
 }
 
-/// The host of a compute lane, which then waits for it; it waits itself for visits to be done, and for the messages
-/// `awaited`, if it does not run ahead.
-fn host(
-    schedule: &mut Schedule,
-    compute: &mut Lane,
-    launched: &Launched,
-    awaited: Option<&BTreeSet<SignalId>>,
-) -> Lane {
-    let stage = compute.stage;
-    let done = schedule.signal(format!("visits of stage {stage}, done"));
-    let mut host = Lane::new(stage, LaneKind::Host);
-    host.numbers = compute.calls.len() as u32;
-    // Variants of a visit are issued like the visit: one signal counts all its micro-batches.
-    let mut issued: BTreeMap<(String, usize), SignalId> = BTreeMap::new();
-    let mut ends = BTreeMap::new();
-    let end = compute.calls.last().map(|call| call.block);
-    let mut issues = Vec::with_capacity(compute.blocks.len());
-    for (index, block) in (0u32..).zip(&mut compute.blocks) {
-        let is_end = end == Some(index);
-        let mut items = Vec::new();
-        if let Some(messages) = awaited {
-            items.push(Item::Await { signal: done, nth: Nth::Number(1), why: Why::Bubble });
-            let first = block.items.iter().position(|item| matches!(item, Item::Execute(_)));
-            let before = &block.items[..first.unwrap_or(0)];
-            let message =
-                |item: &&Item| matches!(item, Item::Await { signal, .. } if messages.contains(signal));
-            items.extend(before.iter().filter(message));
-        }
-        let parts = parts(schedule, &block.items, launched, &mut ends);
-        block.items.clear();
-        for (number, (before, mut part)) in parts.into_iter().enumerate() {
-            let all = before.iter().chain(&part);
-            let ops: Vec<OpId> = all.filter_map(|item| executed(item, &launched.beside)).collect();
-            items.extend(before);
-            let first = part.iter().position(|item| executed(item, &launched.beside).is_some());
-            if let Some(first) = first {
-                let signal = *issued.entry((block.name.clone(), number)).or_insert_with(|| {
-                    let part = if number > 0 { format!(", part {number}") } else { String::new() };
-                    schedule.signal(format!("{}{part} of stage {stage}, issued", block.name))
-                });
-                part.insert(first, Item::wait(signal, Why::Launch));
-                let list = IssueId(schedule.issues.len() as u32);
-                schedule.issues.push(ops);
-                let given = if is_end { Item::SignalStep(signal) } else { Item::Signal(signal) };
-                items.extend([Item::Lead(list), given, Item::Follow(list)]);
+/// A part of a visit.
+#[derive(Default)]
+struct Part {
+    /// What the host does before it.
+    before: Vec<Item>,
+    items: Vec<Item>,
+}
+
+impl Part {
+    /// Itself in parts, each of which begins with an operator that waits for its own launch.
+    fn before_each(self, waiting: Option<&BTreeSet<usize>>, launched: &Launched) -> Vec<Self> {
+        let mut parts = vec![Self { before: self.before, items: Vec::new() }];
+        let mut operators = 0;
+        for item in self.items {
+            if executed(&item, &launched.beside).is_some() {
+                if operators > 0 && waiting.is_some_and(|waiting| waiting.contains(&operators)) {
+                    parts.push(Self::default());
+                }
+                operators += 1;
             }
-            block.items.extend(part);
+            parts.last_mut().expect("the first one").items.push(item);
         }
-        if is_end {
-            items.push(Item::Await { signal: done, nth: Nth::Number(0), why: Why::Bubble });
-        }
-        block.items.push(Item::Signal(done));
-        issues.push(host.block(block.name.clone(), items));
+        parts
     }
-    let call = |(number, call): (u32, &Call)| Call { block: issues[call.block as usize], number, ..*call };
-    host.calls = (0u32..).zip(&compute.calls).map(call).collect();
-    host
 }
 
 /// The items of a visit in parts, each with what the host does before it: it waits for an operator to be done, or takes memory
@@ -176,32 +285,31 @@ fn parts(
     items: &[Item],
     launched: &Launched,
     ends: &mut BTreeMap<OpId, SignalId>,
-) -> Vec<(Vec<Item>, Vec<Item>)> {
+) -> Vec<Part> {
     let mut parts = Vec::new();
-    let (mut before, mut part) = (Vec::new(), Vec::new());
+    let mut part = Part::default();
     for &item in items {
-        part.push(item);
-        match item {
+        part.items.push(item);
+        let next = match item {
             Item::Execute(op) if launched.awaited.contains(&op) => {
                 let name = format!("operator {}, awaited by the host", op.0);
                 let signal = *ends.entry(op).or_insert_with(|| schedule.signal(name));
-                part.push(Item::Signal(signal));
-                let wait = vec![Item::wait(signal, Why::Bubble)];
-                parts.push((std::mem::replace(&mut before, wait), std::mem::take(&mut part)));
+                part.items.push(Item::Signal(signal));
+                vec![Item::wait(signal, Why::Bubble)]
             }
             Item::Signal(signal) => {
                 let Some(&storages) = launched.memory.get(&signal) else { continue };
-                let mut from = part.len() - 1 - storages;
-                if from > 0 && matches!(part[from - 1], Item::Await { why: Why::Memory, .. }) {
+                let mut from = part.items.len() - 1 - storages;
+                if from > 0 && matches!(part.items[from - 1], Item::Await { why: Why::Memory, .. }) {
                     from -= 1;
                 }
-                let next = part.split_off(from);
-                parts.push((std::mem::replace(&mut before, next), std::mem::take(&mut part)));
+                part.items.split_off(from)
             }
-            _ => {}
-        }
+            _ => continue,
+        };
+        parts.push(std::mem::replace(&mut part, Part { before: next, items: Vec::new() }));
     }
-    parts.push((before, part));
+    parts.push(part);
     parts
 }
 

@@ -7,8 +7,12 @@ use sim_core::time::Time;
 use workloads::graph::operator::{Tensor, TensorId};
 use workloads::hardware::kernel;
 use workloads::model::reuse::{Reuse, reused};
-use workloads::model::transformer::{DataParallel, Operator, Phase, ShardedTransformer, Transformer, Work};
+use workloads::model::transformer::{
+    DataParallel, Gather, Operator, Overlap, Phase, ShardedTransformer, Transformer, Work,
+};
 use workloads::names::cause;
+use workloads::passes::offload::ActivationOffload;
+use workloads::passes::realise::launches::LaunchWaits;
 use workloads::passes::recompute::{Mode, recomputed};
 use workloads::plan::{Launch, build_on};
 use workloads::schedule::LaneKind;
@@ -73,6 +77,51 @@ fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
         let waited = ours.spent(0, 0, cause::LAUNCH).0 as f64 / ended.0 as f64;
         assert!(share.contains(&waited), "{launch_us}: {waited}");
     }
+}
+
+/// Visits wait once where that makes no difference, and for no operator that is never late: with every operator waiting for its own
+/// launch a step takes the same time to the picosecond, whatever runs beside it, and whoever is late.
+#[test]
+fn a_visit_waits_once_only_where_nobody_can_tell() {
+    let bucketed = Overlap { bucket: Some(4 << 20), gather: None };
+    let gathered = Overlap { gather: Some(Gather::default()), ..bucketed };
+    // Copies, the order of micro-batches, what data-parallel ranks share and when, activations that leave.
+    let cases = [
+        ([1, 1, 1], "1f1b", Sharding::None, Overlap::default(), None),
+        ([2, 4, 1], "1f1b", Sharding::None, Overlap::default(), None),
+        ([1, 4, 1], "gpipe", Sharding::None, Overlap::default(), None),
+        ([1, 2, 2], "zb-h1", Sharding::None, Overlap::default(), None),
+        ([1, 1, 4], "1f1b", Sharding::None, bucketed, None),
+        ([2, 2, 2], "1f1b", Sharding::Optimizer, bucketed, None),
+        ([1, 1, 4], "1f1b", Sharding::Parameters, gathered, None),
+        ([1, 1, 1], "1f1b", Sharding::None, Overlap::default(), Some(ActivationOffload::default())),
+    ];
+    let mut kinds = [false; 2];
+    for (split, order, sharding, overlap, offload) in cases {
+        for (launch_us, send) in
+            [0.0, 8.0, 30.0].into_iter().zip([SendMode::Latency, SendMode::Eager, SendMode::Blocking])
+        {
+            let mut world = World::dgx_a100(1).roomy();
+            world.host.launch.us = launch_us;
+            let mut plan = plan(Transformer::gpt(8, 1_024, 16, 50_257, 512), split, 4);
+            let which = schedules(split[1]).into_iter().find(|which| which.name() == order);
+            schedule(&mut plan, which.expect("a schedule of so many stages"));
+            (plan.sharding, plan.overlap) = (sharding, overlap);
+            plan.deployment.launch = Launch::Eager;
+            plan.deployment.pipelining.send = send;
+            plan.deployment.pipelining.techniques.activation_offload = offload.clone();
+            let [once, late, each] =
+                [LaunchWaits::Disturbed, LaunchWaits::Late, LaunchWaits::Each].map(|waits| {
+                    plan.deployment.pipelining.launch_waits = waits;
+                    world.completed(&plan).run
+                });
+            let what = format!("{split:?}, {order}, {launch_us} us");
+            assert_eq!([once.time, late.time], [each.time; 2], "{what}");
+            assert!(late.events <= each.events, "{what}");
+            kinds[usize::from(once.events < late.events)] = true;
+        }
+    }
+    assert_eq!(kinds, [true; 2], "some visits wait once, some for several operators");
 }
 
 #[test]
