@@ -84,6 +84,7 @@ fn layered_models() -> impl Iterator<Item = Item> {
         optimizer: Optimizer::Adam,
         step: Step::Whole,
         in_operators: false,
+        gelu: true,
     };
     catalogue::layered_presets().iter().map(move |(name, preset)| {
         let model = LayeredModel::new(&preset.model, &on).ok();

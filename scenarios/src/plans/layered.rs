@@ -73,6 +73,7 @@ fn execution(scenario: &Scenario) -> LayeredExecution {
             .software
             .as_ref()
             .is_some_and(|software| software.layers == LayersOf::HuggingFace),
+        gelu: common.fusion.gelu,
     }
 }
 

@@ -25,6 +25,8 @@ pub struct LayeredExecution {
     pub step: Step,
     /// RMSNorm, and what finds biases for distances, are operators, as Hugging Face Transformers write T5; else a kernel each.
     pub in_operators: bool,
+    /// GeLU is one kernel; else the tanh form in eight operators (`NewGELUActivation`).
+    pub gelu: bool,
 }
 
 /// What updates parameters.

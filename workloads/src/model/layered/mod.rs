@@ -15,6 +15,7 @@ mod convolution;
 mod cut;
 mod execution;
 mod experts;
+mod gelu;
 mod layer;
 mod linear;
 mod loss;

@@ -14,7 +14,8 @@ impl Tape<'_> {
         match activation {
             Activation::Relu if from.fresh => self.relu_in_place(from),
             Activation::Relu => self.pass("relu", from, Kept::Output),
-            Activation::Gelu => self.pass("gelu", from, Kept::Input),
+            Activation::Gelu if self.on.gelu => self.pass("gelu", from, Kept::Input),
+            Activation::Gelu => self.gelu_in_operators(from),
             Activation::Silu => self.pass("silu", from, Kept::Input),
             Activation::Hardswish => self.pass("hardswish", from, Kept::Input),
             Activation::Sigmoid => self.pass("sigmoid", from, Kept::Output),
@@ -61,6 +62,11 @@ impl Tape<'_> {
                 a.shape, b.shape
             ));
         }
+        Ok(self.sum(a, b))
+    }
+
+    /// Both are of one shape.
+    pub(super) fn sum(&mut self, a: Value, b: Value) -> Value {
         let layer = self.layer("addition");
         let (to, bytes) = (self.value(layer, a.shape), self.on.bytes(a.shape));
         self.draft.stream(layer, COPY, (2 * bytes, bytes), &[a.tensor, b.tensor], &[(to.tensor, bytes)]);
@@ -68,7 +74,7 @@ impl Tape<'_> {
             reverse.give(a, gradient);
             reverse.give(b, gradient);
         });
-        Ok(to)
+        to
     }
 
     /// Values side by side along their channels; gradients are views of the whole.

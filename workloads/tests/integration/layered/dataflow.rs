@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use workloads::graph::block::Block;
 use workloads::graph::operator::{Label, TensorId};
 use workloads::model::layered::{LayeredExecution, LayeredModel, ModelBlock};
 use workloads::model::transformer::{AttentionKernel, Dtype, Operator, States};
 use workloads::passes::recompute::{Mode, recomputed};
 
-use super::{execution, names, preset, read};
+use super::{execution, names, preset, read, yaml};
 
 /// The elements of the tensors that a model keeps from the forward to the backward pass, block by block.
 fn kept(model: &LayeredModel) -> Vec<u64> {
@@ -38,7 +39,7 @@ fn operators_read_what_was_made() {
         states: States::FullGradients,
         ..execution(2)
     };
-    let written = LayeredExecution { in_operators: true, ..half.clone() };
+    let written = LayeredExecution { in_operators: true, gelu: false, ..half.clone() };
     for name in names() {
         for on in [&execution(2), &half, &written] {
             let model = LayeredModel::new(&preset(&name), on).unwrap();
@@ -57,6 +58,22 @@ fn operators_read_what_was_made() {
             }
         }
     }
+}
+
+/// Eight operators forward, and eleven backward: two products, hyperbolic tangent, two scales, three
+/// for the cube, the half, and two sums of the three gradients.
+#[test]
+fn gelu_in_operators_is_eight_and_eleven() {
+    let list = "{ input: { tokens: 4 }, list: [{ embedding: { vocabulary: 8, width: 4 } }, gelu, { linear: { outputs: 2 } }, cross_entropy] }";
+    let counts = |gelu| {
+        let model = LayeredModel::new(&yaml(list), &LayeredExecution { gelu, ..execution(2) }).unwrap();
+        let count = |of: fn(&Block) -> &[Operator]| {
+            model.blocks().iter().map(|block| of(&block.block).len()).sum::<usize>()
+        };
+        [count(|block| &block.forward), count(|block| &block.backward)]
+    };
+    let ([forward, backward], [one, one_back]) = (counts(false), counts(true));
+    assert_eq!([forward - one, backward - one_back], [7, 10]);
 }
 
 /// Every product has two in the backward pass.

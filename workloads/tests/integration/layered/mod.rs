@@ -23,6 +23,7 @@ pub(crate) fn execution(micro_batch: u32) -> LayeredExecution {
         optimizer: Optimizer::Momentum,
         step: Step::Whole,
         in_operators: false,
+        gelu: true,
     }
 }
 
