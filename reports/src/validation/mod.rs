@@ -7,6 +7,7 @@ pub mod csv;
 mod evidence;
 mod intervals;
 mod page;
+mod speedups;
 mod statistics;
 pub mod terminal;
 
@@ -18,6 +19,7 @@ use crate::quantity;
 pub use evidence::{ByInput, ByShare};
 pub use intervals::Intervals;
 pub use page::write as html;
+pub use speedups::Speedups;
 pub use statistics::Statistics;
 
 /// What every set of measurements says about the simulator.
@@ -63,6 +65,8 @@ pub struct Part {
     pub statistics: Statistics,
     /// How many were said to fit, of runs that are judged by that.
     pub verdicts: Option<Verdicts>,
+    /// How many speed-ups are right, of rows that are judged by that.
+    pub speedups: Option<Speedups>,
     /// Whether their intervals hold, where predictions have one.
     pub intervals: Option<Intervals>,
     /// The rows, in the order of the data.
@@ -113,8 +117,10 @@ pub enum Unit {
     Seconds,
     /// Memory (B).
     Bytes,
-    /// One figure over another.
+    /// One figure over another, off by a difference.
     Ratio,
+    /// The time of one way over that of another, off by a share of itself.
+    Speedup,
     /// Verdict on memory: 1 if the run fits, else 0. The mean error is the share of wrong verdicts, the bias above 0 where we let too
     /// much in.
     Verdict,
@@ -126,7 +132,7 @@ impl Unit {
         match self {
             Self::Seconds => quantity::seconds(value),
             Self::Bytes => quantity::bytes(value as u64),
-            Self::Ratio => format!("{value:.3} times"),
+            Self::Ratio | Self::Speedup => format!("{value:.3} times"),
             Self::Verdict => if value > 0.0 { "fits" } else { "does not fit" }.to_owned(),
         }
     }
@@ -137,6 +143,7 @@ impl Unit {
             Self::Seconds => "seconds",
             Self::Bytes => "bytes",
             Self::Ratio => "ratio",
+            Self::Speedup => "speed-up",
             Self::Verdict => "verdict",
         }
     }
@@ -166,6 +173,10 @@ pub struct Tolerance {
     pub bias: Option<f64>,
     /// The least rank correlation.
     pub kendall_tau: Option<f64>,
+    /// The fewest speed-ups on the right side of 1.
+    pub sides: Option<usize>,
+    /// The fewest largest gains in the right place.
+    pub gains: Option<usize>,
 }
 
 impl Validation {
@@ -186,8 +197,9 @@ impl Part {
         let statistics = Statistics::of(&rows);
         let intervals = Intervals::of(&rows);
         let verdicts = Verdicts::of(&rows);
-        let passed = tolerance.holds(&statistics);
-        Self { name, tolerance, passed, statistics, verdicts, intervals, rows, left_out }
+        let speedups = Speedups::of(&rows, &left_out);
+        let passed = tolerance.holds(&statistics, speedups);
+        Self { name, tolerance, passed, statistics, verdicts, speedups, intervals, rows, left_out }
     }
 
     /// The rows that are farthest off, the worst first; of verdicts all that are wrong.
@@ -218,7 +230,7 @@ impl Row {
     /// How far ours is off, above 0 where it is slow; of ratios by difference, so that 0.01 is a point.
     pub fn error(&self) -> f64 {
         match self.unit {
-            Unit::Seconds | Unit::Bytes => self.predicted / self.measured - 1.0,
+            Unit::Seconds | Unit::Bytes | Unit::Speedup => self.predicted / self.measured - 1.0,
             Unit::Ratio | Unit::Verdict => self.predicted - self.measured,
         }
     }
@@ -226,7 +238,7 @@ impl Row {
     /// Its error in words; that of a ratio is a difference.
     fn off(&self) -> String {
         match self.unit {
-            Unit::Seconds | Unit::Bytes => quantity::change(self.error()),
+            Unit::Seconds | Unit::Bytes | Unit::Speedup => quantity::change(self.error()),
             Unit::Ratio => format!("{:+.3}", self.error()),
             Unit::Verdict => if self.error() == 0.0 { "right" } else { "wrong" }.to_owned(),
         }
@@ -268,7 +280,8 @@ fn label(inputs: &IndexMap<String, String>) -> String {
 
 impl Tolerance {
     /// Whether errors are within it. Without any row nothing was shown.
-    fn holds(&self, errors: &Statistics) -> bool {
+    fn holds(&self, errors: &Statistics, right: Option<Speedups>) -> bool {
+        let Speedups { sides, gains, .. } = right.unwrap_or_default();
         let most = |limit: Option<f64>, value: f64| limit.is_none_or(|limit| value <= limit);
         errors.rows > 0
             && most(self.mape, errors.mape)
@@ -276,6 +289,8 @@ impl Tolerance {
             && most(self.p95, errors.p95)
             && most(self.bias, errors.bias.abs())
             && self.kendall_tau.is_none_or(|least| errors.kendall_tau.is_some_and(|tau| tau >= least))
+            && self.sides.is_none_or(|least| sides >= least)
+            && self.gains.is_none_or(|least| gains >= least)
     }
 
     /// In words: `MAPE 5 %, bias 3 %`.
@@ -286,6 +301,8 @@ impl Tolerance {
         let limits =
             limits.into_iter().filter_map(|(name, limit)| Some(format!("{name} ≤ {}", share(limit?))));
         let rank = self.kendall_tau.map(|least| format!("τ ≥ {least}"));
-        limits.chain(rank).collect::<Vec<_>>().join(", ")
+        let right = [("sides", self.sides), ("gains", self.gains)];
+        let right = right.into_iter().filter_map(|(name, least)| Some(format!("{name} ≥ {}", least?)));
+        limits.chain(rank).chain(right).collect::<Vec<_>>().join(", ")
     }
 }

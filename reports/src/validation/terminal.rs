@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Part, Row, Statistics, Validation};
+use super::{Part, Row, SetResult, Statistics, Validation};
 use crate::quantity;
 use crate::state;
 use crate::terminal::{Style, clean, grid, numeric};
@@ -44,6 +44,11 @@ pub fn write(out: &mut impl Write, validation: &Validation, style: Style) -> io:
     let verdicts: Vec<String> =
         validation.parts().flat_map(|(set, part)| verdicts(&set.name, part)).collect();
     section(out, "verdicts on memory, with each wrong one", &verdicts, style)?;
+    let right = |(set, part): (&SetResult, &Part)| {
+        Some(format!("{}: {}", title(&set.name, part), part.speedups?.in_words()))
+    };
+    let right: Vec<String> = validation.parts().filter_map(right).collect();
+    section(out, "speed-ups", &right, style)?;
     let judged_by_error = validation.parts().filter(|(_, part)| part.verdicts.is_none());
     let worst: Vec<String> = judged_by_error.filter_map(|(set, part)| worst(&set.name, part)).collect();
     section(out, "the worst row of each", &worst, style)?;
