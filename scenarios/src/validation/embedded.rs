@@ -23,6 +23,7 @@ const SETS: &[(&str, &str)] = files![
     "neusight.yaml",
     "torchtitan.yaml",
     "nemo.yaml",
+    "compilation.yaml",
     "fits.yaml",
     "gemm.yaml",
     "streaming.yaml",
@@ -62,6 +63,7 @@ const STEPS: &[(&str, &str)] = files![
     "neusight.csv",
     "torchtitan.csv",
     "nemo.csv",
+    "compilation.csv",
     "out-of-memory.csv",
 ];
 

@@ -49,7 +49,7 @@ pub(super) struct Explanation {
     pub(super) because: String,
 }
 
-/// Largest errors, and the least rank correlation.
+/// Largest errors, the least rank correlation, and the least of what must be right.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Limits {
@@ -58,6 +58,8 @@ pub(super) struct Limits {
     p95: Option<Share>,
     bias: Option<Share>,
     kendall_tau: Option<f64>,
+    sides: Option<usize>,
+    gains: Option<usize>,
 }
 
 /// What was measured.
@@ -231,15 +233,21 @@ pub(super) struct Measured {
     pub(super) metric: Metric,
     /// The part of the set that it is, in place of that of a column.
     pub(super) part: Option<String>,
+    /// Settings (`path=value`) of the run that it is a figure of, on top of those of the row.
+    #[serde(default)]
+    pub(super) with: Vec<String>,
+    /// Settings of the run whose figure is divided by that of this one: a speed-up.
+    pub(super) over: Option<Vec<String>>,
 }
 
-/// Units of measured times and memory.
+/// Units of measured times, memory and speed-ups.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Unit {
     S,
     Ms,
     Gib,
+    Times,
 }
 
 /// Rows that are listed, not judged.
@@ -283,12 +291,13 @@ impl NotJudged {
 }
 
 impl Unit {
-    /// How many seconds or bytes it is, and which of them.
+    /// How many seconds, bytes or times it is, and which of them.
     pub(super) const fn value(self) -> (f64, validation::Unit) {
         match self {
             Self::S => (1.0, validation::Unit::Seconds),
             Self::Ms => (1e-3, validation::Unit::Seconds),
             Self::Gib => ((1_u64 << 30) as f64, validation::Unit::Bytes),
+            Self::Times => (1.0, validation::Unit::Speedup),
         }
     }
 }
@@ -302,6 +311,8 @@ impl Limits {
             p95: share(self.p95),
             bias: share(self.bias),
             kendall_tau: self.kendall_tau,
+            sides: self.sides,
+            gains: self.gains,
         }
     }
 }
@@ -314,6 +325,13 @@ impl Explanation {
                 .rows
                 .iter()
                 .all(|(column, values)| inputs.get(column).is_some_and(|cell| values.contains(cell)))
+    }
+}
+
+impl Steps {
+    /// All that a row says.
+    pub(super) fn figures(&self) -> impl Iterator<Item = &Measured> {
+        [&self.measured].into_iter().chain(&self.also)
     }
 }
 

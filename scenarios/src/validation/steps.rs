@@ -61,7 +61,7 @@ pub(super) fn runs_where_fitted(
         let all = cells(table.columns(), row);
         let inputs = inputs(steps, &all);
         let (measured, _) = measurement(&all, &steps.measured).ok().filter(|_| fits(&inputs, fitted.of))?;
-        Some((measured, predicted(steps, &files, &inputs, constant).ok()?))
+        Some((measured, predicted(steps, &files, &inputs, (constant, &[])).ok()?))
     };
     Some(rows.par_iter().filter_map(run).collect())
 }
@@ -69,7 +69,10 @@ pub(super) fn runs_where_fitted(
 /// The name under which the common scenario is read.
 pub(super) const FILE: &str = "scenario.yaml";
 
-/// Measurement of a row.
+/// Runs of a row by what is set on top of it, or why there is none.
+type Runs<'s> = BTreeMap<&'s [String], Result<RunSummary, String>>;
+
+/// Measurements of a row.
 fn one(
     steps: &Steps,
     files: &BTreeMap<String, Vec<u8>>,
@@ -77,19 +80,43 @@ fn one(
     cells: &IndexMap<String, String>,
 ) -> Vec<Judged> {
     let inputs = inputs(steps, cells);
-    let run = match steps.fitted.as_ref().filter(|fitted| fits(&inputs, fitted.of)) {
+    let run = |more| match steps.fitted.as_ref().filter(|fitted| fits(&inputs, fitted.of)) {
         Some(fitted) => Err(format!("`{}` was fitted on it", fitted.path)),
-        None => predicted(steps, files, &inputs, None),
+        None => predicted(steps, files, &inputs, (None, more)),
     };
+    let mut runs = Runs::new();
+    for figure in steps.figures() {
+        for more in [Some(&figure.with), figure.over.as_ref()].into_iter().flatten() {
+            runs.entry(more).or_insert_with(|| run(more));
+        }
+    }
     let of_row = steps.part.as_ref().and_then(|column| cells.get(column)).cloned().unwrap_or_default();
     let judged = |figure: &Measured| Judged {
         part: figure.part.clone().unwrap_or_else(|| of_row.clone()),
         place: place.to_owned(),
-        inputs: inputs.clone(),
-        row: (run.as_ref().map_err(String::clone))
-            .and_then(|run| compared(run, figure.metric, measurement(cells, figure)?)),
+        inputs: told(&inputs, figure),
+        row: measurement(cells, figure).and_then(|measured| of_figure(&runs, figure, measured)),
     };
-    [&steps.measured].into_iter().chain(&steps.also).map(judged).collect()
+    steps.figures().map(judged).collect()
+}
+
+/// The inputs of a figure; of a speed-up with its name, by which those of a row are told apart.
+fn told(inputs: &IndexMap<String, String>, figure: &Measured) -> IndexMap<String, String> {
+    let of = figure.over.is_some().then(|| ("of".to_owned(), figure.column.clone()));
+    inputs.clone().into_iter().chain(of).collect()
+}
+
+/// A figure of a row beside its prediction.
+fn of_figure(
+    runs: &Runs<'_>,
+    figure: &Measured,
+    measured: (f64, validation::Unit),
+) -> Result<validation::Row, String> {
+    let run = |more: &[String]| runs[more].as_ref().map_err(String::clone);
+    let row = compared(run(&figure.with)?, figure.metric, measured)?;
+    let Some(over) = &figure.over else { return Ok(row) };
+    let predicted = self::figure(run(over)?, figure.metric)? / row.predicted;
+    Ok(validation::Row { predicted, interval_s: None, ..row })
 }
 
 /// Measurement beside the prediction of a run.
@@ -111,7 +138,7 @@ pub(super) fn compared(
 
 /// The cells of a row that say what was run.
 pub(super) fn inputs(steps: &Steps, cells: &IndexMap<String, String>) -> IndexMap<String, String> {
-    let measured = [&steps.measured].into_iter().chain(&steps.also).map(|measured| &measured.column);
+    let measured = steps.figures().map(|measured| &measured.column);
     let outcomes: Vec<&String> = measured.chain(&steps.outcomes).collect();
     let inputs = cells.iter().filter(|(column, _)| !outcomes.contains(column));
     inputs.map(|(column, cell)| (column.clone(), cell.clone())).collect()
@@ -123,7 +150,7 @@ fn fits(inputs: &IndexMap<String, String>, of: u64) -> bool {
     split::hash(&cells).is_multiple_of(of)
 }
 
-/// The measurement, in seconds or bytes.
+/// The measurement, in seconds, bytes or times.
 fn measurement(
     cells: &IndexMap<String, String>,
     figure: &Measured,
@@ -145,34 +172,34 @@ fn figure(run: &RunSummary, metric: Metric) -> Result<f64, String> {
     })
 }
 
-/// The run of a row that ran; what was fitted has its committed value, or `constant`. One that is said not to fit has the
-/// memory for its time ([`Steps::where_refused`]).
+/// The run of a row that ran; what was fitted has its committed value, or `constant`, and `more` is
+/// set on top. One that is said not to fit has the memory for its time ([`Steps::where_refused`]).
 fn predicted(
     steps: &Steps,
     files: &BTreeMap<String, Vec<u8>>,
     inputs: &IndexMap<String, String>,
-    constant: Option<&str>,
+    (constant, more): (Option<&str>, &[String]),
 ) -> Result<RunSummary, String> {
-    let run = on_its_card(steps, files, inputs, constant)?;
+    let run = on_its_card(steps, files, inputs, (constant, more))?;
     let refused = run.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::OutOfMemory);
     if !refused || steps.where_refused.is_empty() {
         return Ok(run);
     }
     let changes = changes(steps, inputs, constant)?;
-    simulated(files, &[changes, steps.where_refused.clone()].concat())
+    simulated(files, &[&changes, &steps.where_refused, more].concat())
 }
 
-/// The run of a row with the memory that its card has.
+/// The run of a row with the memory that its card has, and `more` set on top.
 pub(super) fn on_its_card(
     steps: &Steps,
     files: &BTreeMap<String, Vec<u8>>,
     inputs: &IndexMap<String, String>,
-    constant: Option<&str>,
+    (constant, more): (Option<&str>, &[String]),
 ) -> Result<RunSummary, String> {
     if let Some(row) = steps.left_out.iter().find(|row| row.says(inputs)) {
         return Err(row.because.clone());
     }
-    simulated(files, &changes(steps, inputs, constant)?)
+    simulated(files, &[&changes(steps, inputs, constant)?, more].concat())
 }
 
 fn changes(
@@ -211,4 +238,28 @@ pub(super) fn read(files: &BTreeMap<String, Vec<u8>>, changes: &[String]) -> Res
 fn shares(run: &RunSummary) -> IndexMap<String, f64> {
     let step: f64 = run.time_breakdown_s.values().sum();
     run.time_breakdown_s.iter().map(|(cause, time)| (cause.clone(), time / step)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_speed_up_is_the_time_of_one_run_over_that_of_another() {
+        let run = |seconds| Ok(RunSummary { step_time_s: Some(seconds), ..RunSummary::default() });
+        let [with, over] = ["a=1", "a=2"].map(|setting| vec![setting.to_owned()]);
+        let mut runs = Runs::from([(&with[..], run(2.0)), (&over[..], run(3.0))]);
+        let figure: Measured =
+            serde_yaml::from_str("{ column: c, unit: times, metric: step_time_s, with: [a=1], over: [a=2] }")
+                .expect("a figure");
+        let cells = IndexMap::from([("c".to_owned(), "1.2".to_owned())]);
+        let judged = |runs: &Runs<'_>| of_figure(runs, &figure, measurement(&cells, &figure)?);
+        let row = judged(&runs).expect("both have a time");
+        assert_eq!((row.predicted, row.measured, row.unit), (1.5, 1.2, validation::Unit::Speedup));
+        assert!((row.error() - 0.25).abs() < 1e-12);
+        assert_eq!(told(&IndexMap::new(), &figure)["of"], "c");
+        // One without a time has no speed-up either.
+        runs.insert(&over, Err("no room".to_owned()));
+        assert_eq!(judged(&runs).unwrap_err(), "no room");
+    }
 }

@@ -79,7 +79,7 @@ fn every_row_of_a_table_is_judged_or_left_out_with_a_reason() {
     let of = |name: &str| found.sets.iter().find(|set| set.name == name).expect("it was asked for");
     let rows =
         |set: &SetResult| set.parts.iter().map(|part| part.rows.len() + part.left_out.len()).sum::<usize>();
-    assert_eq!(rows(of("megatron")), 12);
+    assert_eq!((rows(of("megatron")), rows(of("compilation"))), (12, 30));
     let left_out = found.sets.iter().flat_map(|set| &set.parts).flat_map(|part| &part.left_out);
     assert!(left_out.clone().all(|row| !row.reason.is_empty() && row.place.contains(".csv:")));
     for part in found.sets.iter().flat_map(|set| &set.parts) {
@@ -191,6 +191,24 @@ fn states_on_drives_follow_from_one_row() {
         steps.next().unwrap().predicted
     };
     assert!(step("2") > 1.3 * step("4") && step("4") < 1.05 * step("10"));
+}
+
+/// Each model has three speed-ups, but for one that has no prediction.
+#[test]
+fn speed_ups_of_a_model_are_told_apart() {
+    let set = found().sets.iter().find(|set| set.name == "compilation").expect("there is one");
+    let [part] = &set.parts[..] else { panic!("one part") };
+    let speedups = part.speedups.expect("all are speed-ups");
+    assert_eq!((speedups.measured, speedups.chains, part.left_out.len()), (30, 10, 3));
+    let ways: BTreeSet<&str> = part.rows.iter().map(|row| row.inputs["of"].as_str()).collect();
+    assert_eq!(ways.into_iter().collect::<Vec<_>>(), ["aot_eager", "inductor", "inductor_no_cudagraphs"]);
+    for graphs in part.rows.iter().filter(|row| row.inputs["of"] == "inductor") {
+        let kernels = part
+            .rows
+            .iter()
+            .find(|row| row.place == graphs.place && row.inputs["of"] == "inductor_no_cudagraphs");
+        assert!(kernels.is_some_and(|kernels| kernels.predicted <= graphs.predicted), "{}", graphs.place);
+    }
 }
 
 /// All but the large sets.
