@@ -54,9 +54,11 @@ pub struct Framework {
     pub trace: Cost,
     /// Guards of a compiled region, and entering it.
     pub enter_region: Cost,
-    /// Compiled code or the executor of a graph, for each operator without its launch.
+    /// A launcher of compiled code or the executor of a graph, for each operator without its
+    /// launch.
     pub node: Cost,
-    /// True if operators of a library are dispatched from there as well, beside `node`.
+    /// True if operators of a library are dispatched from there as well: beside `node`, or beside
+    /// `interpreter` where the compiled code is Python.
     #[serde(default)]
     pub graphs_dispatch: bool,
     /// A value, a notice or a batch handed from a thread to another.

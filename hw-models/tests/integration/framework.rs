@@ -1,4 +1,4 @@
-//! What frameworks promise about the cost of issuing an operator.
+//! Costs of issuing an operator, by framework.
 
 use hw_models::framework::{FRAMEWORKS, Framework};
 use hw_models::host::{HostCosts, OpClass};

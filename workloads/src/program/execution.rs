@@ -167,6 +167,11 @@ impl Execution {
         let modes = [Mode::Eager, Mode::CudaGraphs, Mode::Compiled, Mode::CompiledGraphs];
         modes.into_iter().any(|mode| self == Self::of(mode))
     }
+
+    /// True if what is captured is Python again, which a compiler has written.
+    pub(super) const fn enters_regions(self) -> bool {
+        matches!(self.mode, Mode::Compiled | Mode::CompiledGraphs)
+    }
 }
 
 impl Default for Execution {

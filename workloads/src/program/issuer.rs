@@ -294,6 +294,7 @@ impl<'a> Issuer<'a> {
     /// Operators of a region as they are issued.
     fn split(&self, region: Region, kernels: Kernels) -> impl Iterator<Item = Issued> + use<'a> {
         let Costs { framework, host, base, .. } = self.costs;
+        let in_python = self.execution.enters_regions();
         self.issued(region, kernels).map(move |operator| {
             let issue = framework.issue(host, operator.class, region.is_backward());
             let times = match (kernels, region, framework.update) {
@@ -304,9 +305,13 @@ impl<'a> Issuer<'a> {
                 (Kernels::Library, ..) => operator.members,
             };
             let dispatched = framework.graphs_dispatch && !is_generated(operator, kernels);
-            let node = framework.node.time().0 + if dispatched { issue.dispatch.0 } else { 0 };
+            let node = match (dispatched, in_python) {
+                (true, true) => framework.interpreter.time() + issue.dispatch,
+                (true, false) => framework.node.time() + issue.dispatch,
+                (false, _) => framework.node.time(),
+            };
             let kernel = Time(operator.kernel(times).0 / u64::from(issue.launches));
-            Issued { issue, times, kernel, node: Time(node) }
+            Issued { issue, times, kernel, node }
         })
     }
 
