@@ -1,4 +1,5 @@
-//! Lanes of hosts and devices: launches through a queue of 1,024, and the replay of a recorded step.
+//! Lanes of hosts and devices: launches through a queue of 1,024, and the replay of a recorded
+//! step.
 //!
 //! `cargo bench -p workloads --bench lanes`
 

@@ -59,7 +59,7 @@ fn main() {
     }
 }
 
-/// What it costs that operators wait for their own launch, in turns with visits that wait once.
+/// Cost of operators that wait for their own launch, in turns with visits that wait once.
 fn issued_one_by_one(once: &Lowered, time: Time) {
     for waits in [LaunchWaits::Late, LaunchWaits::Each] {
         let own = lowered(waits);

@@ -174,8 +174,9 @@ impl CostBook {
         }
     }
 
-    /// Operators that the device may have to wait for beside the first, as indices into `ops`: it never does for the
-    /// others, which are issued before those in front of them can have ended, however slowly these go.
+    /// Operators that the device may have to wait for beside the first, as indices into `ops`: it
+    /// never does for the others, which are issued before those in front of them can have ended,
+    /// however slowly these go.
     pub fn late(&self, graph: &OpGraph, ops: &[OpId]) -> Vec<usize> {
         let Some(issue) = &self.issue else { return Vec::new() };
         let (mut most, mut late) = (Time::ZERO, Vec::new());
@@ -186,8 +187,8 @@ impl CostBook {
         late
     }
 
-    /// For each of `ops`: when it is issued, and how much later that is than its start if nobody waited, both since the
-    /// host began.
+    /// For each of `ops`: when it is issued, and how much later that is than its start if nobody
+    /// waited, both since the host began.
     fn leads<'a>(
         &'a self,
         issue: &'a IssueCosts,

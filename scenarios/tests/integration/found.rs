@@ -130,15 +130,16 @@ run: { fold: never }",
     assert_eq!(simulated, estimated);
 }
 
-/// A host that takes memory for gathers issues a visit in parts.
+/// A host that takes memory for gathers issues a visit in parts, and one that is never late in no
+/// more.
 #[test]
 fn estimates_count_gathers_that_hosts_take_memory_for() {
     for limit in ["host", "none"] {
         let [estimated, simulated] = activities(&format!(
             "
 machine: {{ node: dgx-a100-80g }}
-model: {{ transformer: {{ preset: gpt2, layers: 4 }} }}
-training: {{ micro_batch: 1, accumulate: 2, sequence: 64 }}
+model: {{ transformer: {{ preset: gpt2-xl, layers: 4 }} }}
+training: {{ micro_batch: 8, accumulate: 2, sequence: 1024 }}
 parallelism: {{ data: 4, sharding: parameters, overlap_parameter_gather: {{ limit: {limit} }}, idle: allow }}
 run: {{ fold: never }}"
         ));

@@ -64,8 +64,8 @@ pub(super) fn estimate_laid(
     let added: Vec<Added> = passes.iter().map(|pass| pass.adds(&size)).collect();
     of_micro_batch.on_ranks += added.iter().map(|added| added.on_ranks).sum::<u64>();
     if *launch != Launch::Free {
-        // Two activities of the host for every part that it issues. Operators that may be late, of which prices tell,
-        // are parts of their own.
+        // Two activities of the host for every part that it issues. Operators that may be late, of
+        // which prices tell, are parts of their own.
         of_micro_batch.on_ranks += 2 * (forward + backward + interruptions(&laid.graph, exchanges));
         of_step.on_ranks += 2 * visits_of(&[Phase::Update]);
     }

@@ -1,12 +1,13 @@
 //! Realises the host: a lane of each stage that issues the operators of one visit after the other, as an eager framework
 //! does; the compute lane executes nothing before it is issued.
 //!
-//! A visit waits once, at its first operator, as long as it takes that no later one has to wait, see
-//! [`CostBook::issue`]; so does each part of it that follows the launch of a gather whose memory the
-//! host takes, or an operator whose result the host waits for. That takes as long as waiting at every operator, where nothing but the
-//! host and the kernels themselves decides when they end. Elsewhere operators that may be late, see [`CostBook::late`], wait for their
-//! own launch. The host runs ahead of the device until the end of the step, where it reads the loss; where sends block it waits for
-//! every visit.
+//! A visit waits once, at its first operator, as long as it takes that no later one has to wait,
+//! see [`CostBook::issue`]; so does each part of it that follows the launch of a gather whose
+//! memory the host takes, or an operator whose result the host waits for. That takes as long as
+//! waiting at every operator, where nothing but the host and the kernels themselves decides when
+//! they end. Elsewhere operators that may be late, see [`CostBook::late`], wait for their own
+//! launch. The host runs ahead of the device until the end of the step, where it reads the loss;
+//! where sends block it waits for every visit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,13 +26,15 @@ pub struct Launches {
     pub waits: LaunchWaits,
 }
 
-/// Operators of a visit that wait for their own launch. The first does in any case; a step takes the same time with each.
+/// Operators of a visit that wait for their own launch. The first does in any case; a step takes
+/// the same time with each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LaunchWaits {
-    /// No other where nothing but hosts and kernels decides when these end; elsewhere those that may be late.
+    /// No other where nothing but hosts and kernels decides when these end; elsewhere those that
+    /// may be late.
     #[default]
     Disturbed,
-    /// Those that may be late.
+    /// Every one that may be late.
     Late,
     /// All of them.
     Each,
@@ -60,8 +63,8 @@ impl Pass for Launches {
 }
 
 impl Launches {
-    /// Adds the host lanes. With `blocking` sends the host goes on when the visit before has ended and
-    /// what the next one receives has come.
+    /// Adds the host lanes. With `blocking` sends the host goes on when the visit before has ended
+    /// and what the next one receives has come.
     fn realise(self, schedule: &mut Schedule, graph: &OpGraph, costs: &CostBook) {
         for stage in 0..schedule.stages.len() as u32 {
             let gathers = launched(schedule, stage, LaneKind::Gather);
@@ -86,8 +89,8 @@ impl Launches {
         }
     }
 
-    /// The host of a compute lane, which then waits for it; it waits itself for visits to be done, and for messages, if it
-    /// does not run ahead.
+    /// The host of a compute lane, which then waits for it; it waits itself for visits to be done,
+    /// and for messages, if it does not run ahead.
     fn host(
         self,
         schedule: &mut Schedule,
@@ -255,7 +258,7 @@ fn messages(schedule: &Schedule) -> BTreeSet<SignalId> {
 /// A part of a visit.
 #[derive(Default)]
 struct Part {
-    /// What the host does before it.
+    /// Items of the host before it.
     before: Vec<Item>,
     items: Vec<Item>,
 }

@@ -60,8 +60,8 @@ fn operators_read_what_was_made() {
     }
 }
 
-/// Eight operators forward, and eleven backward: two products, hyperbolic tangent, two scales, three
-/// for the cube, the half, and two sums of the three gradients.
+/// Eight operators forward, and eleven backward: two products, hyperbolic tangent, two scales,
+/// three for the cube, the half, and two sums of the three gradients.
 #[test]
 fn gelu_in_operators_is_eight_and_eleven() {
     let list = "{ input: { tokens: 4 }, list: [{ embedding: { vocabulary: 8, width: 4 } }, gelu, { linear: { outputs: 2 } }, cross_entropy] }";

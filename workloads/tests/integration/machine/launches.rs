@@ -79,13 +79,15 @@ fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
     }
 }
 
-/// Visits wait once where that makes no difference, and for no operator that is never late: with every operator waiting for its own
-/// launch a step takes the same time to the picosecond, whatever runs beside it, and whoever is late.
+/// Visits wait once where that makes no difference, and for no operator that is never late: with
+/// every operator waiting for its own launch a step takes the same time to the picosecond, whatever
+/// runs beside it, and whoever is late.
 #[test]
 fn a_visit_waits_once_only_where_nobody_can_tell() {
     let bucketed = Overlap { bucket: Some(4 << 20), gather: None };
     let gathered = Overlap { gather: Some(Gather::default()), ..bucketed };
-    // Copies, the order of micro-batches, what data-parallel ranks share and when, activations that leave.
+    // Copies, the order of micro-batches, what data-parallel ranks share and when, activations that
+    // leave.
     let cases = [
         ([1, 1, 1], "1f1b", Sharding::None, Overlap::default(), None),
         ([2, 4, 1], "1f1b", Sharding::None, Overlap::default(), None),
