@@ -18,8 +18,10 @@ use super::{Estimate, Pipelining, profile};
 
 /// The size of a plan, without building it; a plan that cannot be built takes nothing. Saturates.
 ///
-/// Activities are counted as the engine does, a collective once for its whole group. They are a bound with BPipe, as if every
-/// micro-batch of a stage that lends some made a trip, and where activations are offloaded or swapped, as if all were.
+/// Activities are counted as the engine does, a collective once for its whole group. They are a
+/// bound with BPipe, as if every micro-batch of a stage that lends some made a trip, where
+/// activations are offloaded or swapped, as if all were, and where hosts issue operators beside
+/// anything else, as if each were issued by itself.
 pub fn estimate_transformer(plan: &TransformerPlan) -> Estimate {
     let chain = plan.deployment.pipelining.schedule.chain(plan.execution.split.stages);
     let model = ShardedTransformer::new(&plan.model, &plan.execution).ok();
@@ -64,10 +66,18 @@ pub(super) fn estimate_laid(
     let added: Vec<Added> = passes.iter().map(|pass| pass.adds(&size)).collect();
     of_micro_batch.on_ranks += added.iter().map(|added| added.on_ranks).sum::<u64>();
     if *launch != Launch::Free {
-        // Two activities of the host for every part that it issues. Operators that may be late, of
-        // which prices tell, are parts of their own.
+        // Two activities of the host for every part that it issues.
         of_micro_batch.on_ranks += 2 * (forward + backward + interruptions(&laid.graph, exchanges));
         of_step.on_ranks += 2 * visits_of(&[Phase::Update]);
+    }
+    let beside = laid.graph.ops().iter().any(|op| op.beside > 0) || !exchanges.is_empty();
+    let moved = hosted.is_some() || added.iter().any(|added| added.on_ranks + added.together > 0);
+    if *launch == Launch::Eager && (beside || moved) {
+        // Each operator that may be late is a part of its own. Prices, which nobody knows yet, tell
+        // which: at most all of them.
+        let updates = laid.graph.ops().iter().filter(|op| op.phase == Phase::Update).count() as u64;
+        of_micro_batch.on_ranks += 2 * (laid.graph.ops().len() as u64 - updates);
+        of_step.on_ranks += 2 * updates;
     }
 
     let micro_batches = u64::from(micro_batches);

@@ -66,10 +66,13 @@ fn activities_are_counted_exactly() {
         for launch in [Launch::Free, Launch::Eager, Launch::Graph] {
             plan.deployment.launch = launch;
             let [estimated, counted] = activities(&plan);
-            // Operators that may be late are issued by themselves: nobody knows how many before
-            // they are priced.
-            let late = if launch == Launch::Eager { estimated / 20 } else { 0 };
-            assert!((estimated..=estimated + late).contains(&counted), "{estimated}, {counted}: {plan:?}");
+            // Operators that may be late are issued by themselves: nobody knows which before they
+            // are priced.
+            let beside = launch == Launch::Eager && estimated > counted;
+            assert!(
+                estimated == counted || beside && estimated < 3 * counted,
+                "{estimated}, {counted}: {plan:?}"
+            );
         }
     }
 }
