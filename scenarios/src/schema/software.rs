@@ -53,8 +53,8 @@ pub struct Software {
     /// Framework of a program, whose hosts it has: a name of `foretrain list frameworks`.
     #[schemars(extend("examples" = ["pytorch-2"]))]
     pub framework: Option<String>,
-    /// Launches of a program that a GPU may have waiting; a host that launches more stalls. 1,024
-    /// if not given.
+    /// Launches that a GPU may have waiting; a host that launches more stalls. 1,024 if not given;
+    /// of a model without a program to whole passes of a micro-batch.
     pub launch_queue: Option<Count<1, 1_000_000>>,
     /// What the host spends on every operator beyond the catalogue's dispatch and launch: the layers of a framework.
     pub host_overhead: Duration,

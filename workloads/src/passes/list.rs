@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::graph::cut::Cut;
 use crate::host_update::HostRates;
+use crate::lanes::QUEUE;
 use crate::model::hosted::HostedStates;
 use crate::order::PipelineSchedule;
 
@@ -39,6 +40,8 @@ pub struct Pipelining {
     pub no_sums: bool,
     /// Passes over memory that follow each other are one kernel (`torch.compile`).
     pub compiled: bool,
+    /// Launches that a device may have waiting.
+    pub launch_queue: u64,
     /// Operators that wait for their own launch.
     pub launch_waits: LaunchWaits,
     /// What is changed of what is executed, where and in which order.
@@ -50,8 +53,19 @@ impl Pipelining {
     pub fn plain(schedule: PipelineSchedule, micro_batches: u32) -> Self {
         let techniques = Techniques::default();
         let (send, steps) = (SendMode::Latency, 1);
-        let (no_sums, compiled, launch_waits) = (false, false, LaunchWaits::default());
-        Self { micro_batches, schedule, send, steps, no_sums, compiled, launch_waits, techniques }
+        let (no_sums, compiled) = (false, false);
+        let (launch_queue, launch_waits) = (QUEUE, LaunchWaits::default());
+        Self {
+            micro_batches,
+            schedule,
+            send,
+            steps,
+            no_sums,
+            compiled,
+            launch_queue,
+            launch_waits,
+            techniques,
+        }
     }
 }
 
@@ -103,7 +117,11 @@ pub fn list(pipelining: &Pipelining, more: Vec<Box<dyn Pass>>) -> Vec<Box<dyn Pa
         // What is sent when a pass has ended is sent after its copies have been launched.
         one(send),
         // Hosts issue what the lanes have by now.
-        one(Launches { blocking: send.blocks(), waits: pipelining.launch_waits }),
+        one(Launches {
+            blocking: send.blocks(),
+            queue: pipelining.launch_queue,
+            waits: pipelining.launch_waits,
+        }),
         // Meetings stand around passes, whatever they consist of.
         techniques.swap.and_then(|swap| one(swap.phases())),
     ];

@@ -2,6 +2,7 @@
 
 use sim_core::time::Time;
 
+use crate::lanes::QUEUE;
 use crate::order::PipelineSchedule;
 use crate::passes::host_buffers::HostBuffers;
 use crate::passes::realise::launches::LaunchWaits;
@@ -52,6 +53,7 @@ impl Deployment {
                 steps: 1,
                 no_sums: false,
                 compiled: false,
+                launch_queue: QUEUE,
                 launch_waits: LaunchWaits::default(),
                 techniques: Techniques::default(),
             },

@@ -26,9 +26,8 @@ const FOREIGN: [(&str, &str); 9] = [
 ];
 
 /// Settings that only a program has.
-const OF_PROGRAMS: [(&str, &str); 3] = [
+const OF_PROGRAMS: [(&str, &str); 2] = [
     (FRAMEWORK, "write the model as the `base` of a `program`, or remove it"),
-    ("software.launch_queue", "write the model as the `base` of a `program`, or remove it"),
     ("run.iterations", "write the model as the `base` of a `program`, or use `run.steps`"),
 ];
 

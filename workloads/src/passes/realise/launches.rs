@@ -6,8 +6,9 @@
 //! memory the host takes, or an operator whose result the host waits for. That takes as long as
 //! waiting at every operator, where nothing but the host and the kernels themselves decides when
 //! they end. Elsewhere operators that may be late, see [`CostBook::late`], wait for their own
-//! launch. The host runs ahead of the device until the end of the step, where it reads the loss;
-//! where sends block it waits for every visit.
+//! launch. The host runs ahead of the device until the end of the step, where it reads the loss,
+//! by as many whole visits as have the launches that may wait; where sends block it waits for every
+//! visit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +23,8 @@ use crate::schedule::{Call, IssueId, Item, Lane, LaneKind, Nth, Schedule, Signal
 pub struct Launches {
     /// Whether senders wait, and their hosts with them.
     pub blocking: bool,
+    /// Launches that a device may have waiting.
+    pub queue: u64,
     /// Which operators wait for their own launch.
     pub waits: LaunchWaits,
 }
@@ -107,6 +110,7 @@ impl Launches {
         let parts = compute.blocks.iter().map(|block| parts(schedule, &block.items, launched, &mut ends));
         let parts: Vec<Vec<Part>> = parts.collect();
         let waiting = self.waiting(schedule, compute, &parts, launched, costs);
+        let ahead = self.ahead(compute, &parts, launched, costs.1);
         // Variants of a visit are issued like the visit: one signal counts all its micro-batches.
         let mut issued: BTreeMap<(String, usize), SignalId> = BTreeMap::new();
         let end = compute.calls.last().map(|call| call.block);
@@ -114,6 +118,11 @@ impl Launches {
         for ((index, block), parts) in (0u32..).zip(&mut compute.blocks).zip(parts) {
             let is_end = end == Some(index);
             let mut items = Vec::new();
+            items.extend(ahead.map(|visits| Item::Await {
+                signal: done,
+                nth: Nth::Number(visits),
+                why: Why::Bubble,
+            }));
             if let Some(messages) = &awaited {
                 items.push(Item::Await { signal: done, nth: Nth::Number(1), why: Why::Bubble });
                 let first = block.items.iter().position(|item| matches!(item, Item::Execute(_)));
@@ -154,6 +163,37 @@ impl Launches {
             |(number, call): (u32, &Call)| Call { block: issues[call.block as usize], number, ..*call };
         host.calls = (0u32..).zip(&compute.calls).map(call).collect();
         host
+    }
+
+    /// Visits that begin to be issued before the first of them has ended: those behind the first
+    /// fill the queue, whichever follow each other. None if a step does not.
+    fn ahead(
+        self,
+        compute: &Lane,
+        parts: &[Vec<Part>],
+        launched: &Launched,
+        costs: &CostBook,
+    ) -> Option<u32> {
+        let is_graph = costs.issue.as_ref().is_some_and(|issue| issue.graph.is_some());
+        let launches = |part: &Part| {
+            let ops =
+                part.before.iter().chain(&part.items).filter_map(|item| executed(item, &launched.beside));
+            if is_graph { ops.take(1).count() as u64 } else { ops.count() as u64 }
+        };
+        let of_block: Vec<u64> = parts.iter().map(|parts| parts.iter().map(launches).sum()).collect();
+        let visits: Vec<u64> = compute.calls.iter().map(|call| of_block[call.block as usize]).collect();
+        let (mut last, mut waiting, mut most) = (0, 0, None);
+        for (first, launches) in visits.iter().enumerate() {
+            while waiting < self.queue && last < visits.len() {
+                waiting += visits[last];
+                last += 1;
+            }
+            if waiting >= self.queue {
+                most = most.max(Some((last - first) as u32 + 1));
+            }
+            waiting -= launches;
+        }
+        most
     }
 
     /// Operators that wait for their own launch, by visit and part of it: numbers of those that the

@@ -126,6 +126,23 @@ fn a_visit_waits_once_only_where_nobody_can_tell() {
     assert_eq!(kinds, [true; 2], "some visits wait once, some for several operators");
 }
 
+/// An update that takes the host long is issued while the device executes the passes before it,
+/// unless they fill the queue.
+#[test]
+fn hosts_run_ahead_as_far_as_launches_may_wait() {
+    let mut world = World::dgx_a100(1).roomy();
+    world.host.dispatch[&OpClass::Optimizer].us = 200_000.0;
+    let time = |queue| {
+        let mut plan = plan(gpt(8), [1, 1, 1], 8);
+        plan.deployment.launch = Launch::Eager;
+        plan.deployment.pipelining.launch_queue = queue;
+        world.completed(&plan).seconds()
+    };
+    let times = [1, 64, 256, 1_024, 1_000_000, u64::MAX].map(time);
+    assert!(times.is_sorted_by(|shallow, deep| shallow >= deep), "{times:?}");
+    assert!(times[0] > 1.1 * times[4] && times[4] == times[5], "{times:?}");
+}
+
 #[test]
 fn graphs_take_the_host_away_from_small_models() {
     let mut world = World::dgx_a100(1);
