@@ -4,7 +4,7 @@ use workloads::lanes::QUEUE;
 use workloads::passes::realise::launches::LaunchWaits;
 use workloads::plan::Pipelining;
 
-use crate::schema::{LayersOf, Scenario};
+use crate::schema::{Count, LayersOf, Scenario};
 
 /// Order, messages and techniques of a scenario.
 pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
@@ -17,7 +17,7 @@ pub(crate) fn pipelining(scenario: &Scenario) -> Pipelining {
         no_sums: false,
         // What is made of torchtitan's layers is in them.
         compiled: software.is_some_and(|it| it.is_compiled() && it.layers != LayersOf::Torchtitan),
-        launch_queue: software.and_then(|it| it.launch_queue).map_or(QUEUE, |queue| queue.get()),
+        launch_queue: software.and_then(|it| it.launch_queue).map_or(QUEUE, Count::get),
         launch_waits: LaunchWaits::default(),
         techniques: scenario.techniques.clone(),
     }
