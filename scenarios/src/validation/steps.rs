@@ -246,7 +246,8 @@ mod tests {
 
     #[test]
     fn a_speed_up_is_the_time_of_one_run_over_that_of_another() {
-        let run = |seconds| Ok(RunSummary { step_time_s: Some(seconds), ..RunSummary::default() });
+        let run =
+            |seconds| Ok(RunSummary { fits: true, step_time_s: Some(seconds), ..RunSummary::default() });
         let [with, over] = ["a=1", "a=2"].map(|setting| vec![setting.to_owned()]);
         let mut runs = Runs::from([(&with[..], run(2.0)), (&over[..], run(3.0))]);
         let figure: Measured =
