@@ -70,7 +70,7 @@ fn activities_are_counted_exactly() {
             // are priced.
             let beside = launch == Launch::Eager && estimated > counted;
             assert!(
-                estimated == counted || beside && estimated < 3 * counted,
+                estimated == counted || beside && estimated < 4 * counted,
                 "{estimated}, {counted}: {plan:?}"
             );
         }
