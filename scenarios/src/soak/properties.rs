@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 use reports::summary::{AllocatorPeak, DevicePeak, FailureKind, LinkUse, RunSummary, Spread};
+use sim_core::time::Time;
 
 use super::Breach;
 
@@ -46,8 +47,8 @@ fn verdict(run: &RunSummary, wrong: Wrong<'_>) {
                 FailureKind::OutOfMemory if failure.short_bytes.is_none_or(|short| short == 0) => {
                     wrong(VERDICT, format!("out of memory by nothing: {}", failure.message));
                 }
-                // A step that is longer than any run may be, on a link of 64 B/s, is a verdict.
-                FailureKind::Limit if failure.waiting.is_empty() => {}
+                // A step that takes longer than any run may, on a link of 64 B/s, is a verdict.
+                FailureKind::Limit if failure.time_s == Some(Time::LAST.as_secs()) => {}
                 FailureKind::Deadlock | FailureKind::Limit => {
                     let waiting = failure.waiting.first().cloned().unwrap_or_default();
                     wrong("nothing waits for ever", format!("{}: {waiting}", failure.message));
