@@ -9,7 +9,7 @@ use crate::validation::Unit;
 
 pub(super) const HEIGHT: i32 = 400;
 pub(super) const SPLIT: i32 = 470;
-pub(super) const LEFT: i32 = 72;
+pub(super) const LEFT: i32 = 80;
 pub(super) const TOP: i32 = 30;
 pub(super) const FOOT: i32 = 50;
 /// Errors beyond this share are counted in the last bar.
