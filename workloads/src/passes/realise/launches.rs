@@ -110,21 +110,16 @@ impl Launches {
         let parts = compute.blocks.iter().map(|block| parts(schedule, &block.items, launched, &mut ends));
         let parts: Vec<Vec<Part>> = parts.collect();
         let waiting = self.waiting(schedule, compute, &parts, launched, costs);
-        let ahead = self.ahead(compute, &parts, launched, costs.1);
+        let ahead = if self.blocking { Some(1) } else { self.ahead(compute, &parts, launched, costs.1) };
         // Variants of a visit are issued like the visit: one signal counts all its micro-batches.
         let mut issued: BTreeMap<(String, usize), SignalId> = BTreeMap::new();
         let end = compute.calls.last().map(|call| call.block);
         let mut issues = Vec::with_capacity(compute.blocks.len());
         for ((index, block), parts) in (0u32..).zip(&mut compute.blocks).zip(parts) {
             let is_end = end == Some(index);
-            let mut items = Vec::new();
-            items.extend(ahead.map(|visits| Item::Await {
-                signal: done,
-                nth: Nth::Number(visits),
-                why: Why::Bubble,
-            }));
+            let wait = |visits| Item::Await { signal: done, nth: Nth::Number(visits), why: Why::Bubble };
+            let mut items: Vec<Item> = ahead.map(wait).into_iter().collect();
             if let Some(messages) = &awaited {
-                items.push(Item::Await { signal: done, nth: Nth::Number(1), why: Why::Bubble });
                 let first = block.items.iter().position(|item| matches!(item, Item::Execute(_)));
                 let before = &block.items[..first.unwrap_or(0)];
                 let message =
@@ -136,11 +131,9 @@ impl Launches {
                 part.before_each(waiting.get(&(block.name.clone(), number)), launched)
             });
             for (number, Part { before, items: mut part }) in parts.enumerate() {
-                let all = before.iter().chain(&part);
-                let ops: Vec<OpId> = all.filter_map(|item| executed(item, &launched.beside)).collect();
+                let ops = launched.ops(&before).chain(launched.ops(&part)).collect();
                 items.extend(before);
-                let first = part.iter().position(|item| executed(item, &launched.beside).is_some());
-                if let Some(first) = first {
+                if let Some(first) = part.iter().position(|item| launched.executed(item).is_some()) {
                     let signal = *issued.entry((block.name.clone(), number)).or_insert_with(|| {
                         let part = if number > 0 { format!(", part {number}") } else { String::new() };
                         schedule.signal(format!("{}{part} of stage {stage}, issued", block.name))
@@ -154,7 +147,7 @@ impl Launches {
                 block.items.extend(part);
             }
             if is_end {
-                items.push(Item::Await { signal: done, nth: Nth::Number(0), why: Why::Bubble });
+                items.push(wait(0));
             }
             block.items.push(Item::Signal(done));
             issues.push(host.block(block.name.clone(), items));
@@ -176,9 +169,8 @@ impl Launches {
     ) -> Option<u32> {
         let is_graph = costs.issue.as_ref().is_some_and(|issue| issue.graph.is_some());
         let launches = |part: &Part| {
-            let ops =
-                part.before.iter().chain(&part.items).filter_map(|item| executed(item, &launched.beside));
-            if is_graph { ops.take(1).count() as u64 } else { ops.count() as u64 }
+            let ops = launched.ops(&part.before).chain(launched.ops(&part.items)).count() as u64;
+            if is_graph { ops.min(1) } else { ops }
         };
         let of_block: Vec<u64> = parts.iter().map(|parts| parts.iter().map(launches).sum()).collect();
         let visits: Vec<u64> = compute.calls.iter().map(|call| of_block[call.block as usize]).collect();
@@ -214,10 +206,8 @@ impl Launches {
         for (block, parts) in compute.blocks.iter().zip(parts) {
             let disturbed = beside || is_disturbed(&block.items, launched);
             for (number, part) in parts.iter().enumerate() {
-                let [before, own] = [&part.before, &part.items].map(|items| {
-                    let executed = items.iter().filter_map(|item| executed(item, &launched.beside));
-                    executed.collect::<Vec<OpId>>()
-                });
+                let [before, own] =
+                    [&part.before, &part.items].map(|items| launched.ops(items).collect::<Vec<_>>());
                 let ops = [&before[..], &own].concat();
                 let waits: BTreeSet<usize> = match self.waits {
                     LaunchWaits::Disturbed if !disturbed => BTreeSet::new(),
@@ -241,7 +231,7 @@ impl Launches {
 
 /// True if a visit does more than execute from its first operator to its last.
 fn is_disturbed(items: &[Item], launched: &Launched) -> bool {
-    let is_executed = |item: &Item| executed(item, &launched.beside).is_some();
+    let is_executed = |item: &Item| launched.executed(item).is_some();
     let (Some(first), Some(last)) = (items.iter().position(is_executed), items.iter().rposition(is_executed))
     else {
         return false;
@@ -262,6 +252,22 @@ struct Launched {
     memory: BTreeMap<SignalId, usize>,
     /// Operators that the host waits for.
     awaited: BTreeSet<OpId>,
+}
+
+impl Launched {
+    /// The operator that an item executes or starts.
+    fn executed(&self, item: &Item) -> Option<OpId> {
+        match item {
+            Item::Execute(op) => Some(*op),
+            Item::Signal(signal) | Item::SignalStep(signal) => self.beside.get(signal).copied(),
+            _ => None,
+        }
+    }
+
+    /// Operators that items execute or start.
+    fn ops(&self, items: &[Item]) -> impl Iterator<Item = OpId> {
+        items.iter().filter_map(|item| self.executed(item))
+    }
 }
 
 /// The operator that each signal starts on a lane, which does nothing else before it but, as is told, take memory.
@@ -309,7 +315,7 @@ impl Part {
         let mut parts = vec![Self { before: self.before, items: Vec::new() }];
         let mut operators = 0;
         for item in self.items {
-            if executed(&item, &launched.beside).is_some() {
+            if launched.executed(&item).is_some() {
                 if operators > 0 && waiting.is_some_and(|waiting| waiting.contains(&operators)) {
                     parts.push(Self::default());
                 }
@@ -354,13 +360,4 @@ fn parts(
     }
     parts.push(part);
     parts
-}
-
-/// The operator that an item executes or starts.
-fn executed(item: &Item, beside: &BTreeMap<SignalId, OpId>) -> Option<OpId> {
-    match item {
-        Item::Execute(op) => Some(*op),
-        Item::Signal(signal) | Item::SignalStep(signal) => beside.get(signal).copied(),
-        _ => None,
-    }
 }
