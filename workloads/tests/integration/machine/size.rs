@@ -66,13 +66,12 @@ fn activities_are_counted_exactly() {
         for launch in [Launch::Free, Launch::Eager, Launch::Graph] {
             plan.deployment.launch = launch;
             let [estimated, counted] = activities(&plan);
-            // Operators that may be late are issued by themselves: nobody knows which before they
-            // are priced.
-            let beside = launch == Launch::Eager && estimated > counted;
-            assert!(
-                estimated == counted || beside && estimated < 4 * counted,
-                "{estimated}, {counted}: {plan:?}"
-            );
+            // Beside collectives operators that may be late are issued by themselves: nobody knows
+            // which before they are priced.
+            let beside = plan.execution.split.sequence_parallel || plan.sharding != Sharding::None;
+            let bounded = launch == Launch::Eager && beside;
+            let bounds = if bounded { counted..4 * counted } else { counted..counted + 1 };
+            assert!(bounds.contains(&estimated), "{estimated}, {counted}: {plan:?}");
         }
     }
 }
