@@ -41,6 +41,11 @@ pub struct Framework {
     /// Kernels that an operator launches, by class; 1 of a class without an entry.
     #[serde(default)]
     pub launches: IndexMap<OpClass, u32>,
+    /// Calls that captured Python makes for an operator, by class: of all below automatic
+    /// differentiation, a linear layer its transposition and its product; 1 of a class without an
+    /// entry.
+    #[serde(default)]
+    pub captured_calls: IndexMap<OpClass, u32>,
     /// How parameters are updated.
     pub update: UpdateStyle,
     /// True if gradients are added to what is there: each was cleared by a kernel, and another adds
@@ -54,9 +59,11 @@ pub struct Framework {
     pub trace: Cost,
     /// Guards of a compiled region, and entering it.
     pub enter_region: Cost,
-    /// A launcher of compiled code or the executor of a graph, for each operator without its
-    /// launch.
+    /// The executor of a graph, for each operator without its launch.
     pub node: Cost,
+    /// Compiled Python around a kernel that a compiler made; if absent as `node`.
+    #[serde(default)]
+    pub generated: Option<Cost>,
     /// True if operators of a library are dispatched from there as well: beside `node`, or beside
     /// `interpreter` where the compiled code is Python.
     #[serde(default)]
@@ -96,6 +103,18 @@ pub struct Issue {
     pub launches: u32,
 }
 
+impl Issue {
+    /// All of it.
+    pub fn time(&self) -> Time {
+        self.python.saturating_add(self.dispatch).saturating_add(self.launching())
+    }
+
+    /// All launches.
+    pub fn launching(&self) -> Time {
+        Time(self.launch.0.saturating_mul(u64::from(self.launches)))
+    }
+}
+
 impl Framework {
     /// Constants that hold for all operators, with their names.
     pub fn costs(&self) -> impl Iterator<Item = (&'static str, &Cost)> {
@@ -113,7 +132,9 @@ impl Framework {
             ("capture", &self.capture),
             ("switch interval", &self.switch_interval),
         ];
-        all.into_iter().chain(self.launch.as_ref().map(|launch| ("launch", launch)))
+        let some = [("launch", &self.launch), ("generated", &self.generated)];
+        let some = some.into_iter().filter_map(|(name, cost)| Some((name, cost.as_ref()?)));
+        all.into_iter().chain(some)
     }
 
     /// Constants of classes of operators: `dispatch of convolution`, `backward dispatch of
@@ -137,10 +158,28 @@ impl Framework {
         let launch = self.launch.as_ref().filter(|_| !is_calibrated(&host.launch));
         let launch = launch.unwrap_or(&host.launch).time();
         let dispatch = own.map_or_else(
-            || Time(host.issue(class, 0).0.saturating_sub(self.interpreter.time().0)),
+            || Time(host.dispatch(class).0.saturating_sub(self.interpreter.time().0)),
             Cost::time,
         );
-        let launches = class.and_broader().find_map(|class| self.launches.get(&class).copied());
-        Issue { python: python.time(), dispatch, launch, launches: launches.unwrap_or(1) }
+        let launches = of_class(&self.launches, class);
+        Issue { python: python.time(), dispatch, launch, launches }
     }
+
+    /// Time in which compiled code or the executor of a graph calls an operator, without launches:
+    /// one whose kernels a compiler made, or one of a library; `from_python` if that code is Python.
+    pub fn called(&self, class: OpClass, issue: &Issue, generated: bool, from_python: bool) -> Time {
+        let dispatched = self.graphs_dispatch && !generated;
+        let (call, calls) = match (dispatched, from_python, &self.generated) {
+            (true, true, _) => (&self.interpreter, of_class(&self.captured_calls, class)),
+            (false, true, Some(generated)) => (generated, 1),
+            _ => (&self.node, 1),
+        };
+        let dispatch = if dispatched { issue.dispatch } else { Time::ZERO };
+        Time(call.time().0.saturating_mul(calls.into())).saturating_add(dispatch)
+    }
+}
+
+/// The entry of a class or of the next broader one, or 1.
+fn of_class(counts: &IndexMap<OpClass, u32>, class: OpClass) -> u32 {
+    class.and_broader().find_map(|class| counts.get(&class).copied()).unwrap_or(1)
 }

@@ -20,7 +20,7 @@ pub const HOST: &str = include_str!("../catalogue/host.yaml");
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostCosts {
-    /// Dispatch of an operator by class, without its launches.
+    /// Dispatch of an operator of a forward pass by class, with the interpreter and without launches.
     pub dispatch: IndexMap<OpClass, Cost>,
     /// Launch of one kernel, asynchronous.
     pub launch: Cost,
@@ -77,14 +77,18 @@ impl HostCosts {
         class.and_broader().find_map(|class| self.dispatch.get(&class))
     }
 
-    /// The host's time to issue an operator of `kernels` kernels; without a dispatch, its launches.
-    pub fn issue(&self, class: OpClass, kernels: u32) -> Time {
-        let dispatch = self.dispatch_of(class);
-        microseconds(dispatch.map_or(0.0, |cost| cost.us) + f64::from(kernels) * self.launch.us)
+    /// Its time; none where the class and all that are broader lack an entry.
+    pub fn dispatch(&self, class: OpClass) -> Time {
+        self.dispatch_of(class).map_or(Time::ZERO, Cost::time)
     }
 }
 
 impl OpClass {
+    /// True if compilers make the kernels of such operators; others are called in a library.
+    pub const fn is_generated(self) -> bool {
+        matches!(self, Self::Pointwise | Self::Normalisation | Self::Optimizer)
+    }
+
     /// The class, and those that tell less, down to the plainest operator.
     pub fn and_broader(self) -> impl Iterator<Item = Self> {
         let broader = match self {

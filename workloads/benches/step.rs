@@ -9,7 +9,9 @@ use std::time::Instant;
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
 use hw_models::copies::COPIES;
+use hw_models::framework::{FRAMEWORKS, Framework};
 use hw_models::host::{HOST, HostCosts};
+use indexmap::IndexMap;
 use hw_models::kernels::{KERNELS, KernelCatalogue, Libraries};
 use hw_models::machine::{Cluster, Machine};
 use serde::de::DeserializeOwned;
@@ -112,13 +114,14 @@ fn lowered(launch_waits: LaunchWaits) -> Lowered {
     };
     plan.deployment.pipelining.launch_waits = launch_waits;
     plan.deployment.pipelining.techniques.recompute = Some(Recompute::default());
-    let host: HostCosts = parse(HOST);
+    let (host, frameworks): (HostCosts, IndexMap<String, Framework>) = (parse(HOST), parse(FRAMEWORKS));
     let hardware = Hardware {
         machine: &machine,
         catalogue: &catalogue,
         kernels: &kernels,
         collectives: &collectives,
         host: &host,
+        framework: &frameworks["pytorch-2"],
         copies: &parse(COPIES),
         libraries: Libraries::default(),
         memo: None,

@@ -13,6 +13,7 @@ use hw_models::collectives::{
     self, CollectiveCatalogue, CollectiveError, CollectiveModel, CollectivePlan, GroupShape, PathKind,
 };
 use hw_models::copies::{Copy, CopyCatalogue, CopyCost, Direction, HostMemory};
+use hw_models::framework::Framework;
 use hw_models::host::HostCosts;
 use hw_models::kernels::{GpuFacts, KernelCatalogue, KernelCost, KernelError, KernelModel, Libraries};
 use hw_models::machine::{Machine, NoRoute, Route, RouteKind};
@@ -48,6 +49,8 @@ pub struct Hardware<'a> {
     pub collectives: &'a CollectiveCatalogue,
     /// What issuing work costs.
     pub host: &'a HostCosts,
+    /// What issues it.
+    pub framework: &'a Framework,
     /// Starts of copies.
     pub copies: &'a CopyCatalogue,
     /// Where the framework takes its kernels from.

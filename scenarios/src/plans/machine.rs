@@ -49,6 +49,7 @@ pub(crate) fn hardware<'a>(machine: &'a Machine, scenario: &'a Scenario) -> Hard
         kernels: constants.kernels(),
         collectives: constants.collectives(),
         host: constants.host(),
+        framework: super::framework(scenario),
         copies: constants.copies(),
         libraries: libraries(scenario),
         memo: Some(constants.memo()),

@@ -25,7 +25,7 @@ use workloads::plan::{
 use workloads::program::base::Base;
 
 use crate::catalogue;
-use crate::schema::{Count, FRAMEWORK, Model, ProgramBase, Scenario};
+use crate::schema::{Count, FRAMEWORK, LayersOf, Model, ProgramBase, Scenario};
 
 pub(crate) use effort::effort;
 pub(crate) use pipelining::{micro_batches_per_flush, steps};
@@ -104,7 +104,7 @@ pub(crate) fn base(scenario: &Scenario) -> Result<Option<Base>, PlanError> {
     let Some(program) = scenario.model.program() else { return Ok(None) };
     let machine = machine::of(scenario)?;
     let hardware = machine::hardware(&machine, scenario);
-    let sums = framework(scenario).gradients_added;
+    let sums = adds_gradients(scenario);
     let base = match Plan::of(scenario)? {
         Some(Plan::Transformer(plan)) => transformer_base(&plan, program.program(), sums, &hardware)?,
         Some(Plan::Layers(plan)) => layered_base(&plan, program.program(), sums, &hardware)?,
@@ -168,10 +168,22 @@ pub(crate) fn allocating(scenario: &Scenario, built: &Built) -> Result<Ranks, Op
     Ok(ranks)
 }
 
-/// The framework of a program.
+/// The framework whose hosts issue the work.
 pub(crate) fn framework(scenario: &Scenario) -> &'static Framework {
     let named = scenario.software.as_ref().and_then(|software| software.framework.as_deref());
     &catalogue::frameworks()[named.unwrap_or(FRAMEWORK)]
+}
+
+/// Whether gradients are added to what is there, the first of a step too: buffers of gradients of
+/// Megatron-LM are, and gradients that are cleared rather than released.
+pub(crate) fn adds_gradients(scenario: &Scenario) -> bool {
+    let software = scenario.software.clone().unwrap_or_default();
+    let is_transformer = match &scenario.model {
+        Model::Transformer(_) => true,
+        Model::Program(program) => matches!(program.base, Some(ProgramBase::Transformer(_))),
+        _ => false,
+    };
+    framework(scenario).gradients_added || (is_transformer && software.layers == LayersOf::MegatronLm)
 }
 
 /// Iterations of a program.

@@ -35,6 +35,7 @@ pub(crate) fn deployment(scenario: &Scenario) -> Deployment {
     Deployment {
         placement: scenario.parallelism.placement.clone().unwrap_or_default(),
         launch: software.map_or(Launch::default(), Software::launched),
+        compiled: software.is_some_and(Software::is_compiled),
         host_overhead: software.map_or(Time::ZERO, |software| Time(software.host_overhead.picoseconds())),
         buffers: buffers(scenario),
         drives: drives(scenario),

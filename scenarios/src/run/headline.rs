@@ -7,7 +7,7 @@ use workloads::model::layered::Shape;
 
 use crate::plans;
 use crate::schema::{
-    Bytes, BytesPerParameter, Count, FRAMEWORK, LayerList, Model, ProfiledPipeline, ProgramBase, Programmed,
+    Bytes, BytesPerParameter, Count, FRAMEWORK, Launch, LayerList, Model, ProfiledPipeline, ProgramBase, Programmed,
     Scenario, Trace, Transformer, word,
 };
 
@@ -120,6 +120,7 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<Assumption> {
         let origin = "default: every step takes the same time; real ones vary";
         assumptions.push(assumption("run.noise", "none", origin));
     }
+    assumptions.extend(of_hosts(scenario));
     assumptions
 }
 
@@ -127,18 +128,26 @@ fn assumption(what: &str, value: impl Into<String>, origin: &str) -> Assumption 
     Assumption { what: what.to_owned(), value: value.into(), origin: origin.to_owned() }
 }
 
-/// Assumptions of a program: its model, and its framework.
+/// Assumptions of a program's model.
 fn of_program(scenario: &Scenario, program: &Programmed) -> Vec<Assumption> {
-    let mut assumptions = match &program.base {
+    match &program.base {
         Some(ProgramBase::Transformer(_)) => of_transformer(scenario),
         Some(ProgramBase::Layers(model)) => of_layers(scenario, model),
         None => Vec::new(),
-    };
-    if scenario.software.as_ref().is_none_or(|software| software.framework.is_none()) {
-        let origin = "default: most of its host's costs are of a recorded program; `calibrate --with-torch` measures them";
-        assumptions.push(assumption("software.framework", FRAMEWORK, origin));
     }
-    assumptions
+}
+
+/// Whose hosts they are, where these issue operators.
+fn of_hosts(scenario: &Scenario) -> Option<Assumption> {
+    let software = scenario.software.clone().unwrap_or_default();
+    let issues = match scenario.model {
+        Model::Program(_) => true,
+        Model::Transformer(_) | Model::Layers(_) => software.launched() == Launch::Eager,
+        Model::ProfiledPipeline(_) | Model::Trace(_) => false,
+    };
+    let origin =
+        "default: most of its host's costs are of a recorded program; `calibrate --with-torch` measures them";
+    (issues && software.framework.is_none()).then(|| assumption("software.framework", FRAMEWORK, origin))
 }
 
 fn of_profile(scenario: &Scenario, pipeline: &ProfiledPipeline) -> Vec<Assumption> {

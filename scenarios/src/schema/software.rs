@@ -50,13 +50,13 @@ pub struct Software {
     /// `compiled-graphs`, `co-execution`, or one of them with its choices. Of a model without a
     /// program the modes that capture passes or compile layers.
     pub execution: Option<Execution>,
-    /// Framework of a program, whose hosts it has: a name of `foretrain list frameworks`.
+    /// Framework whose hosts issue the work: a name of `foretrain list frameworks`.
     #[schemars(extend("examples" = ["pytorch-2"]))]
     pub framework: Option<String>,
     /// Launches that a GPU may have waiting; a host that launches more stalls. 1,024 if not given;
     /// of a model without a program to whole passes of a micro-batch.
     pub launch_queue: Option<Count<1, 1_000_000>>,
-    /// What the host spends on every operator beyond the catalogue's dispatch and launch: the layers of a framework.
+    /// What the host spends on every operator beyond the framework's dispatch and launch: the layers above it.
     pub host_overhead: Duration,
 }
 
@@ -85,7 +85,7 @@ impl Default for Software {
     }
 }
 
-/// The framework of a program that names none.
+/// The framework where none is named.
 pub(crate) const FRAMEWORK: &str = "pytorch-2";
 
 impl Software {

@@ -35,7 +35,7 @@ fn ran(name: &str, title: &str, set: &Steps, progress: &dyn Progress) -> Option<
     let of_set = IndexMap::from([("set".to_owned(), name.to_owned())]);
     each(&set.data, progress, |cells| {
         let inputs = steps::inputs(set, cells);
-        let run = steps::on_its_card(set, &files, &inputs, (None, &[]));
+        let run = steps::on_its_card(set, &files, &inputs, &[]);
         (RAN, of_set.clone().into_iter().chain(inputs).collect(), run)
     })
 }

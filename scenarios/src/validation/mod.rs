@@ -93,12 +93,12 @@ fn validation(
     })
 }
 
-/// What the rows of a set measured that it fits a constant of the software on, as step times (s), each with its run: with
-/// the committed value, or were it `constant`. None if it fits none.
-pub fn runs_where_fitted(name: &str, constant: Option<&str>) -> Option<Vec<(f64, RunSummary)>> {
+/// What the rows of a set measured that do not judge, as they tell how far hosts differ: step times
+/// (s), each with its run. None if all judge.
+pub fn runs_held_back(name: &str) -> Option<Vec<(f64, RunSummary)>> {
     let set = embedded::set(name)?;
     match &set.measurements {
-        Measurements::Steps(steps) => steps::runs_where_fitted(&set.title, steps, constant),
+        Measurements::Steps(steps) => steps::runs_held_back(&set.title, steps),
         _ => None,
     }
 }

@@ -182,8 +182,9 @@ pub(super) struct Steps {
     /// in this memory, their verdicts by the set `fits`.
     #[serde(default)]
     pub(super) where_refused: Vec<String>,
-    /// A constant of the software that was fitted on some rows.
-    pub(super) fitted: Option<Fitted>,
+    /// One row of so many does not judge, by its hash (see [`split`](calibration::split)): on these
+    /// rows it is found how far hosts differ.
+    pub(super) held_back: Option<u64>,
 }
 
 /// Verdicts on memory.
@@ -206,19 +207,6 @@ pub(super) struct Exhausted {
     pub(super) scenario: serde_yaml::Mapping,
     /// What each row sets, by path.
     pub(super) settings: IndexMap<String, Setting>,
-}
-
-/// A constant of a software stack that no table of kernels or links has: it is found on the rows whose hash (see
-/// [`split`](calibration::split)) is 0 by `of`, which do not judge.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Fitted {
-    /// The setting.
-    pub(super) path: String,
-    /// Its value, as a scenario has it.
-    pub(super) value: String,
-    /// One row of so many is fitted.
-    pub(super) of: u64,
 }
 
 /// The measurement of a row.

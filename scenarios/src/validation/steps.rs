@@ -46,22 +46,18 @@ pub(super) fn files(title: &str, scenario: &Mapping) -> BTreeMap<String, Vec<u8>
     BTreeMap::from([(FILE.to_owned(), text.into_bytes())])
 }
 
-/// What the rows measured that a constant is fitted on (s), each with its run with the committed value of it, or with
-/// `constant`. None where none is fitted.
-pub(super) fn runs_where_fitted(
-    title: &str,
-    steps: &Steps,
-    constant: Option<&str>,
-) -> Option<Vec<(f64, RunSummary)>> {
-    let fitted = steps.fitted.as_ref()?;
+/// What the rows measured that do not judge (s), each with its run. None where all do.
+pub(super) fn runs_held_back(title: &str, steps: &Steps) -> Option<Vec<(f64, RunSummary)>> {
+    steps.held_back?;
     let files = files(title, &steps.scenario);
     let table = embedded::table(&steps.data);
     let rows: Vec<Row<'_>> = table.rows().collect();
     let run = |row: &Row<'_>| {
         let all = cells(table.columns(), row);
         let inputs = inputs(steps, &all);
-        let (measured, _) = measurement(&all, &steps.measured).ok().filter(|_| fits(&inputs, fitted.of))?;
-        Some((measured, predicted(steps, &files, &inputs, (constant, &[])).ok()?))
+        let (measured, _) =
+            measurement(&all, &steps.measured).ok().filter(|_| is_held_back(steps, &inputs))?;
+        Some((measured, predicted(steps, &files, &inputs, &[]).ok()?))
     };
     Some(rows.par_iter().filter_map(run).collect())
 }
@@ -80,9 +76,9 @@ fn one(
     cells: &IndexMap<String, String>,
 ) -> Vec<Judged> {
     let inputs = inputs(steps, cells);
-    let run = |more| match steps.fitted.as_ref().filter(|fitted| fits(&inputs, fitted.of)) {
-        Some(fitted) => Err(format!("`{}` was fitted on it", fitted.path)),
-        None => predicted(steps, files, &inputs, (None, more)),
+    let run = |more| match is_held_back(steps, &inputs) {
+        true => Err("how far hosts differ was found on it".to_owned()),
+        false => predicted(steps, files, &inputs, more),
     };
     let mut runs = Runs::new();
     for figure in steps.figures() {
@@ -144,10 +140,10 @@ pub(super) fn inputs(steps: &Steps, cells: &IndexMap<String, String>) -> IndexMa
     inputs.map(|(column, cell)| (column.clone(), cell.clone())).collect()
 }
 
-/// Whether a row is one of those that a constant is fitted on.
-fn fits(inputs: &IndexMap<String, String>, of: u64) -> bool {
+/// Whether a row does not judge.
+fn is_held_back(steps: &Steps, inputs: &IndexMap<String, String>) -> bool {
     let cells: Vec<&str> = inputs.values().map(String::as_str).collect();
-    split::hash(&cells).is_multiple_of(of)
+    steps.held_back.is_some_and(|of| split::hash(&cells).is_multiple_of(of))
 }
 
 /// The measurement, in seconds, bytes or times.
@@ -172,20 +168,19 @@ fn figure(run: &RunSummary, metric: Metric) -> Result<f64, String> {
     })
 }
 
-/// The run of a row that ran; what was fitted has its committed value, or `constant`, and `more` is
-/// set on top. One that is said not to fit has the memory for its time ([`Steps::where_refused`]).
+/// The run of a row that ran, with `more` set on top. One that is said not to fit has the memory for its time ([`Steps::where_refused`]).
 fn predicted(
     steps: &Steps,
     files: &BTreeMap<String, Vec<u8>>,
     inputs: &IndexMap<String, String>,
-    (constant, more): (Option<&str>, &[String]),
+    more: &[String],
 ) -> Result<RunSummary, String> {
-    let run = on_its_card(steps, files, inputs, (constant, more))?;
+    let run = on_its_card(steps, files, inputs, more)?;
     let refused = run.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::OutOfMemory);
     if !refused || steps.where_refused.is_empty() {
         return Ok(run);
     }
-    let changes = changes(steps, inputs, constant)?;
+    let changes = settings(&steps.settings, inputs)?;
     simulated(files, &[&changes, &steps.where_refused, more].concat())
 }
 
@@ -194,22 +189,12 @@ pub(super) fn on_its_card(
     steps: &Steps,
     files: &BTreeMap<String, Vec<u8>>,
     inputs: &IndexMap<String, String>,
-    (constant, more): (Option<&str>, &[String]),
+    more: &[String],
 ) -> Result<RunSummary, String> {
     if let Some(row) = steps.left_out.iter().find(|row| row.says(inputs)) {
         return Err(row.because.clone());
     }
-    simulated(files, &[&changes(steps, inputs, constant)?, more].concat())
-}
-
-fn changes(
-    steps: &Steps,
-    inputs: &IndexMap<String, String>,
-    constant: Option<&str>,
-) -> Result<Vec<String>, String> {
-    let fitted =
-        steps.fitted.iter().map(|fitted| format!("{}={}", fitted.path, constant.unwrap_or(&fitted.value)));
-    Ok(settings(&steps.settings, inputs)?.into_iter().chain(fitted).collect())
+    simulated(files, &[&settings(&steps.settings, inputs)?, more].concat())
 }
 
 /// What a row sets.

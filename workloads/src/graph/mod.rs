@@ -45,6 +45,11 @@ impl Phase {
             Self::Update => "update",
         }
     }
+
+    /// Whether gradients are computed in it.
+    pub const fn is_backward(self) -> bool {
+        matches!(self, Self::BackwardInput | Self::BackwardWeight | Self::Backward)
+    }
 }
 
 /// An operator of an [`OpGraph`].

@@ -42,6 +42,8 @@ pub struct Operator<Read = TensorId, Written = TensorId> {
     /// Operators of an eager framework that it stands for: those merged into it, or one for each of
     /// several small tensors.
     pub members: u32,
+    /// Operators before it that change shapes alone, which a host issues and a compiler leaves out.
+    pub views: u32,
 }
 
 /// Words for people.
@@ -103,7 +105,8 @@ impl Operator {
         let (reads, writes) = Default::default();
         let name = Label::Borrowed(name);
         let (workspace, core) = Default::default();
-        Self { name, phase, work, reads, writes, workspace, core, choice: None, awaited: false, members: 1 }
+        let (choice, awaited, members, views) = (None, false, 1, 0);
+        Self { name, phase, work, reads, writes, workspace, core, choice, awaited, members, views }
     }
 }
 

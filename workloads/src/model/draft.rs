@@ -65,6 +65,7 @@ impl Draft {
             choice: None,
             awaited: false,
             members: 1,
+            views: 0,
         };
         self.operators.push(operator);
         let last = self.operators.len() - 1;
@@ -257,7 +258,19 @@ impl Tensors {
     /// Gives tensors ids; those `in_pieces` keep theirs.
     fn resolve(&mut self, list: Vec<Drafted>, in_pieces: &BTreeSet<Label>) -> Vec<Operator> {
         let resolved = |op: Drafted| {
-            let Operator { name, phase, work, reads, writes, workspace, core, choice, awaited, members } = op;
+            let Operator {
+                name,
+                phase,
+                work,
+                reads,
+                writes,
+                workspace,
+                core,
+                choice,
+                awaited,
+                members,
+                views,
+            } = op;
             let reads = reads.into_iter().map(|name| self.latest(name)).collect();
             let fill = |(name, bytes): (Name, u64)| {
                 let name = name.label();
@@ -265,7 +278,7 @@ impl Tensors {
                 begun.unwrap_or_else(|| self.fill(name, bytes))
             };
             let writes = writes.into_iter().map(fill).collect();
-            Operator { name, phase, work, reads, writes, workspace, core, choice, awaited, members }
+            Operator { name, phase, work, reads, writes, workspace, core, choice, awaited, members, views }
         };
         list.into_iter().map(resolved).collect()
     }

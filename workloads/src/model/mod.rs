@@ -10,3 +10,4 @@ pub(crate) mod names;
 pub mod profiled;
 pub mod reuse;
 pub mod transformer;
+pub(crate) mod views;

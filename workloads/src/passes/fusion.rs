@@ -145,6 +145,7 @@ fn one(group: &[Operator], tensors: &[Tensor], needed: impl Fn(TensorId) -> bool
         writes,
         workspace: group.iter().map(|op| op.workspace).max().unwrap_or(0),
         members: group.iter().map(|op| op.members).sum(),
+        views: 0,
         ..first.clone()
     }
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::graph::cut::Cut;
+use crate::graph::operator::OperatorList;
 use crate::host_update::HostRates;
 use crate::lanes::QUEUE;
 use crate::model::hosted::HostedStates;
@@ -12,7 +13,7 @@ use crate::order::PipelineSchedule;
 use super::bpipe::{self, Bpipe};
 use super::fusion::Fusion;
 use super::host_buffers::Buffering;
-use super::no_sums::NoSums;
+use super::no_sums::{NoSums, releasing};
 use super::offload::ActivationOffload;
 use super::realise::launches::{LaunchWaits, Launches};
 use super::realise::messages::SendMode;
@@ -133,6 +134,11 @@ impl Pipelining {
     pub(crate) fn rewritten(&self, mut model: Cut) -> Cut {
         list(self, Vec::new()).iter().for_each(|pass| pass.rewrite(&mut model));
         model
+    }
+
+    /// What a rank does once a step, without what is released.
+    pub(crate) fn updated(&self, update: OperatorList) -> OperatorList {
+        if self.no_sums { releasing(update) } else { update }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Leaves out sums of gradients over micro-batches: where there is one micro-batch, and gradients
-//! were not cleared but released (`zero_grad(set_to_none=True)` of PyTorch), the first gradient of
-//! a tensor takes the place of the sum.
+//! are not cleared but released (`zero_grad(set_to_none=True)`, PyTorch's default since 2.0), the
+//! first gradient of a tensor takes the place of the sum.
 
 use crate::graph::Phase;
 use crate::graph::block::Block;
 use crate::graph::cut::Cut;
-use crate::graph::operator::{Operator, StreamClass, Work};
+use crate::graph::operator::{Operator, OperatorList, StreamClass, Work};
 
 use super::{Kind, Pass};
 
@@ -30,6 +30,13 @@ impl Pass for NoSums {
 fn without(block: &Block) -> Block {
     let backward = block.backward.iter().filter(|operator| !is_sum(operator)).cloned().collect();
     Block { backward, ..block.clone() }
+}
+
+/// Leaves out of an update that gradients are cleared.
+pub fn releasing(mut update: OperatorList) -> OperatorList {
+    let clears = |op: &Operator| matches!(&op.work, Work::Stream(stream) if stream.bytes_read == 0);
+    update.operators.retain(|op| !clears(op));
+    update
 }
 
 /// True if an operator adds the gradient of parameters to a sum, and makes nothing of its own.

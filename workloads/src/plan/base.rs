@@ -8,9 +8,8 @@ use crate::cost::{CostBook, HostLinks, OpCost, duration};
 use crate::graph::operator::{self, Stream, StreamClass};
 use crate::graph::{OpId, Phase};
 use crate::hardware::Hardware;
-use crate::model::laid::{Laid, Part};
+use crate::model::laid::Part;
 use crate::model::transformer::Work;
-use crate::passes::no_sums::is_sum;
 use crate::program::base::{Base, BlockOperators, Operator, Operators, Way};
 use crate::program::statement::{Fragment, Program};
 
@@ -18,8 +17,8 @@ use super::deployed::{Deployed, Works};
 use super::launch::class;
 use super::{Deployment, LayeredPlan, PlanError, TransformerPlan, layered, transformer};
 
-/// Operators of a program over a list of layers on one GPU; `sums`: a compiler finds gradients
-/// added to what is there.
+/// Operators of a program over a list of layers on one GPU; `sums`: gradients are added
+/// to what is there.
 ///
 /// # Errors
 /// As [`build_layered_on`](super::build_layered_on).
@@ -68,7 +67,7 @@ fn base<P: Clone>(
     let priced = |compiled: bool, beside: &[operator::Operator]| {
         let mut plan = plan.clone();
         let pipelining = &mut deployment(&mut plan).pipelining;
-        (pipelining.no_sums, pipelining.compiled) = (compiled && !sums, compiled);
+        (pipelining.no_sums, pipelining.compiled) = (!sums, compiled);
         Priced::of(&deployed(&plan, hardware)?, beside, hardware)
     };
     let passes: Vec<operator::Operator> = program.fragments.values().map(pass).collect();
@@ -129,7 +128,7 @@ impl Priced {
         let known: Vec<Operator> =
             known.map(|(operator, cost)| priced(operator, cost, &costs, gap)).collect();
         let operator = |id: OpId| known[laid.graph.get(id).operator.0 as usize].clone();
-        let [backward, update] = [Phase::Backward, Phase::Update].map(|phase| laid.graph.visit(0, 0, phase));
+        let update = laid.graph.visit(0, 0, Phase::Update);
         let of = |range: &Range<u32>| range.clone().map(|id| operator(OpId(id))).collect::<Vec<_>>();
         let block = |part: &Part| BlockOperators { forward: of(&part.forward), backward: of(&part.backward) };
         let operators = Operators {
@@ -140,7 +139,7 @@ impl Priced {
         Ok(Self {
             operators,
             beside: known[laid.graph.operators().len()..].to_vec(),
-            tensors: tensors(laid, backward),
+            tensors: deployed.tensors.first().copied().unwrap_or(1),
             parameter_bytes: deployed.states.iter().map(|places| places.gpu.parameters).sum(),
             links,
         })
@@ -160,18 +159,12 @@ fn priced(operator: &operator::Operator, cost: &OpCost, costs: &CostBook, gap: T
         // One GPU has no peers.
         OpCost::Collective(_) => (Time::ZERO, Time::ZERO),
     };
-    let clears = matches!(&operator.work, Work::Stream(stream) if stream.bytes_read == 0);
     Operator {
         class: class(operator),
         start,
         work,
         members: operator.members,
-        adds: is_sum(operator) || (operator.phase == Phase::Update && clears),
+        views: operator.views,
     }
 }
 
-/// Tensors of parameters: each has its gradient added to a sum.
-fn tensors(laid: &Laid, backward: &[OpId]) -> u64 {
-    let sums = backward.iter().map(|&id| laid.graph.operator(id)).filter(|op| is_sum(op));
-    sums.map(|op| u64::from(op.members)).sum()
-}

@@ -40,6 +40,8 @@ use super::{Built, PlanError};
 /// A model on its stages, whatever it is, and how they run.
 pub(super) struct Deployed<'a> {
     pub(super) laid: Laid,
+    /// By stage, tensors of parameters that a framework updates one by one; empty where it updates lists.
+    pub(super) tensors: Vec<u64>,
     pub(super) exchanges: Vec<Exchange>,
     pub(super) chain: Chain,
     /// By stage, bytes that each rank sends to its like of the next stage for a micro-batch.
@@ -204,8 +206,8 @@ impl<'a> Deployed<'a> {
 
     /// Prices what issuing its operators costs hosts, or finds some that would issue a step for longer than a run may last.
     fn issue(&self, hardware: &Hardware<'_>) -> Result<Option<IssueCosts>, PlanError> {
-        let Deployment { launch, host_overhead, pipelining, .. } = self.deployment;
-        let issue = issue(&self.laid, &self.exchanges, hardware.host, *launch, *host_overhead);
+        let pipelining = &self.deployment.pipelining;
+        let issue = issue(&self.laid, &self.exchanges, &self.tensors, hardware, self.deployment);
         let ops = (0u32..).map(OpId).zip(self.laid.graph.ops());
         let issued = issue.iter().flat_map(|issue| ops.clone().map(|(id, op)| issue.of(id, op)));
         let once = issued.map(|time| u128::from(time.0)).sum::<u128>();

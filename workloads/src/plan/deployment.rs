@@ -20,7 +20,9 @@ pub struct Deployment {
     pub placement: Placement,
     /// How the host issues the work.
     pub launch: Launch,
-    /// What the host spends on an operator beyond what the catalogue says: layers of a framework above the operators.
+    /// Whether a compiler made the kernels of passes over memory, and what calls them.
+    pub compiled: bool,
+    /// What the host spends on an operator beyond what its framework does: layers above the operators.
     pub host_overhead: Time,
     /// What of the memory of hosts is for what GPUs copy there and back.
     pub buffers: HostBuffers,
@@ -43,6 +45,7 @@ impl Deployment {
         Self {
             placement: Placement::Sequential,
             launch: Launch::Free,
+            compiled: false,
             host_overhead: Time::ZERO,
             buffers: HostBuffers::ENOUGH,
             drives: Drives::NONE,

@@ -2,16 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use hw_models::host::{HostCosts, OpClass};
+use hw_models::framework::UpdateStyle;
+use hw_models::host::OpClass;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim_core::time::Time;
 
+use crate::chain::Chain;
 use crate::cost::IssueCosts;
 use crate::exchange::Exchange;
-use crate::graph::{OpId, Phase};
+use crate::graph::block::Block;
+use crate::graph::cut::Cut;
+use crate::graph::{OpId, OperatorId, Phase};
+use crate::hardware::Hardware;
 use crate::model::laid::Laid;
 use crate::model::transformer::{Operator, Work};
+use crate::passes::no_sums::is_sum;
+
+use super::Deployment;
 
 /// How the host issues the work of the GPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -26,24 +34,30 @@ pub enum Launch {
     Free,
 }
 
-/// What issuing the operators costs the host; `overhead` beyond what the catalogue says.
+/// What issuing the operators costs the host.
 pub(super) fn issue(
     laid: &Laid,
     exchanges: &[Exchange],
-    host: &HostCosts,
-    launch: Launch,
-    overhead: Time,
+    tensors: &[u64],
+    hardware: &Hardware<'_>,
+    deployment: &Deployment,
 ) -> Option<IssueCosts> {
     let exchanges = exchanges.iter().flat_map(|exchange| exchange.ops.iter().copied()).collect();
     let works = laid.graph.operators().iter();
-    match launch {
+    let host = hardware.host;
+    match deployment.launch {
         Launch::Eager => {
-            let issued = |operator: &Operator| overhead.saturating_add(host.issue(class(operator), 1));
+            let updated = updates(laid, tensors);
+            let issued = |(id, op): (OperatorId, &Operator)| {
+                let times = updated.get(&id).copied().unwrap_or_else(|| op.members.into());
+                eager(op, times, hardware, deployment)
+            };
             let ops = (0u32..).map(OpId).zip(laid.graph.ops());
             let awaited = ops.filter(|&(_, op)| laid.graph.work_of(op).awaited);
             // What follows a wait is issued when the host knows of its end.
             let waited = awaited.map(|(OpId(op), _)| (OpId(op + 1), host.synchronise.time()));
-            let (works, waited) = (works.map(issued).collect(), waited.collect());
+            let (works, waited) =
+                ((0..).map(OperatorId).zip(works).map(issued).collect(), waited.collect());
             Some(IssueCosts { works, waited, exchanges, graph: None })
         }
         Launch::Graph => {
@@ -53,6 +67,51 @@ pub(super) fn issue(
         }
         Launch::Free => None,
     }
+}
+
+/// Tensors of parameters by stage, where a framework updates each by itself: each has its gradient
+/// added to a sum, as long as no pass leaves sums out.
+pub(super) fn updated_one_by_one(hardware: &Hardware<'_>, model: impl Fn() -> Cut, chain: Chain) -> Vec<u64> {
+    if hardware.framework.update == UpdateStyle::Lists {
+        return Vec::new();
+    }
+    let model = model();
+    let of_block = |block: &Block| {
+        let sums = block.backward.iter().filter(|operator| is_sum(operator));
+        sums.map(|sum| u64::from(sum.members)).sum::<u64>()
+    };
+    let mut tensors = vec![0; chain.stages as usize];
+    for (position, pieces) in (0..).zip(&model.positions) {
+        let of_position = pieces.iter().map(|piece| of_block(&model.blocks[piece.block]));
+        tensors[chain.stage(position) as usize] += of_position.sum::<u64>();
+    }
+    tensors
+}
+
+/// How often passes of the update are issued, where that is more than once.
+fn updates(laid: &Laid, tensors: &[u64]) -> BTreeMap<OperatorId, u64> {
+    let of_update = laid.graph.ops().iter().filter(|op| op.phase == Phase::Update);
+    of_update.filter_map(|op| Some((op.operator, *tensors.get(op.stage as usize)?))).collect()
+}
+
+/// Time of the host to issue an operator so many times, from Python or from generated code, as
+/// programs do ([`crate::program::issuer`]).
+fn eager(operator: &Operator, times: u64, hardware: &Hardware<'_>, deployment: &Deployment) -> Time {
+    let (framework, class) = (hardware.framework, class(operator));
+    let [issue, view] = [class, OpClass::Metadata]
+        .map(|class| framework.issue(hardware.host, class, operator.phase.is_backward()));
+    let is_called = deployment.compiled && operator.phase != Phase::Update;
+    let generated = is_called && class.is_generated();
+    let (once, view) = if is_called {
+        let called = |class, issue, generated| framework.called(class, issue, generated, true);
+        let call = called(class, &issue, generated).saturating_add(issue.launching());
+        (call, called(OpClass::Metadata, &view, false))
+    } else {
+        (issue.time(), view.python.saturating_add(view.dispatch))
+    };
+    let views = view.0.saturating_mul(operator.views.into());
+    let all = once.saturating_add(deployment.host_overhead).saturating_add(Time(views));
+    Time(all.0.saturating_mul(if generated { 1 } else { times }))
 }
 
 /// What an operator is to the host. Passes of the update work on lists of all tensors.

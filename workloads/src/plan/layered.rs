@@ -17,7 +17,7 @@ use crate::placement::Extent;
 
 use super::deployed::Deployed;
 use super::deployment::Deployment;
-use super::launch::Launch;
+use super::launch::{Launch, updated_one_by_one};
 use super::size::estimate_laid;
 use super::{Built, Estimate, Pipelining, PlanError, overlap};
 
@@ -126,7 +126,7 @@ impl LayeredPlan {
         let Self { model, deployment: Deployment { pipelining, .. }, stages, .. } = self;
         let data = self.data_parallel();
         let parameters = model.stage_parameters(*stages);
-        let update = |stage: u32| model.update(parameters[stage as usize], &data);
+        let update = |stage: u32| pipelining.updated(model.update(parameters[stage as usize], &data));
         let chain = pipelining.schedule.chain(*stages);
         let mut laid = lay(
             &self.cut(chain),
@@ -184,10 +184,12 @@ pub(super) fn deployed<'a>(
     };
     let types = (execution.states, moments);
     let updates = hosted::updates(&mut laid, &exchanges, data.hosted, types, &updated);
+    let chain = plan.deployment.pipelining.schedule.chain(stages);
     Ok(Deployed {
         laid,
+        tensors: updated_one_by_one(hardware, || model.cut(chain), chain),
         exchanges,
-        chain: plan.deployment.pipelining.schedule.chain(stages),
+        chain,
         boundaries: model.boundaries(stages),
         states: counts.into_iter().zip(plan.buckets()).map(states).collect(),
         updates,

@@ -21,6 +21,7 @@ use crate::placement::Extent;
 
 use super::deployed::Deployed;
 use super::deployment::Deployment;
+use super::launch::updated_one_by_one;
 use super::{Built, Pipelining, PlanError, overlap};
 
 /// How a transformer is trained on a machine.
@@ -103,8 +104,9 @@ impl TransformerPlan {
     fn laid(&self, model: &ShardedTransformer, chain: Chain) -> (Laid, Vec<Exchange>) {
         let data = self.data_parallel();
         let boundary = model.boundary(self.scatter_gather);
-        let update = |stage| model.update(&parameters(model, chain, stage), &data);
-        let splits = self.deployment.pipelining.schedule.splits_backward();
+        let pipelining = &self.deployment.pipelining;
+        let update = |stage| pipelining.updated(model.update(&parameters(model, chain, stage), &data));
+        let splits = pipelining.schedule.splits_backward();
         let mut laid = lay(&self.cut(model, chain), chain, splits, &boundary.receive, update);
         if self.execution.step == Step::Forward {
             return (laid, Vec::new());
@@ -153,6 +155,7 @@ pub(super) fn deployed<'a>(
     };
     Ok(Deployed {
         laid,
+        tensors: updated_one_by_one(hardware, || model.cut(chain), chain),
         exchanges,
         chain,
         boundaries: vec![boundary.bytes; chain.stages as usize],

@@ -84,8 +84,8 @@ pub struct Operator {
     /// Operators of an eager framework that it stands for; of the library they are issued one by
     /// one, merged as one.
     pub members: u32,
-    /// True if it adds gradients to what is there, or clears them.
-    pub adds: bool,
+    /// Operators before each that change shapes alone.
+    pub views: u32,
 }
 
 impl Operator {

@@ -266,22 +266,23 @@ impl<'a> Issuer<'a> {
         }
     }
 
-    /// Operators of a region that the framework issues.
-    fn issued(&self, region: Region, kernels: Kernels) -> impl Iterator<Item = &'a Operator> + use<'a> {
-        let adds = self.costs.framework.gradients_added;
-        self.operators(kernels).of(region).iter().filter(move |operator| adds || !operator.adds)
-    }
-
     /// Operators of Python's in a region.
     pub(super) fn count(&self, region: Region) -> u64 {
-        self.split(region, Kernels::Library).map(|issued| u64::from(issued.times)).sum()
+        let all = |issued: Issued| u64::from(issued.times) * (1 + u64::from(issued.views));
+        self.split(region, Kernels::Library).map(all).sum()
     }
 
     /// Issues a region operator by operator; each takes `more` of Python.
     pub(super) fn eager(&mut self, region: Region, more: Time) {
         let thread = self.issuing(Some(region));
-        for Issued { issue, times, kernel, .. } in self.split(region, Kernels::Library) {
+        let Costs { framework, host, .. } = self.costs;
+        let view = framework.issue(host, OpClass::Metadata, region.is_backward());
+        for Issued { issue, times, views, kernel, .. } in self.split(region, Kernels::Library) {
             for _ in 0..times {
+                for _ in 0..views {
+                    self.work(thread, Part::Python, Time(view.python.0 + more.0));
+                    self.work(thread, Part::Dispatch, view.dispatch);
+                }
                 self.work(thread, Part::Python, Time(issue.python.0 + more.0));
                 self.work(thread, Part::Dispatch, issue.dispatch);
                 for _ in 0..issue.launches {
@@ -295,7 +296,7 @@ impl<'a> Issuer<'a> {
     fn split(&self, region: Region, kernels: Kernels) -> impl Iterator<Item = Issued> + use<'a> {
         let Costs { framework, host, base, .. } = self.costs;
         let in_python = self.execution.enters_regions();
-        self.issued(region, kernels).map(move |operator| {
+        self.operators(kernels).of(region).iter().map(move |operator| {
             let issue = framework.issue(host, operator.class, region.is_backward());
             let times = match (kernels, region, framework.update) {
                 (Kernels::Merged, ..) => 1,
@@ -304,14 +305,9 @@ impl<'a> Issuer<'a> {
                 }
                 (Kernels::Library, ..) => operator.members,
             };
-            let dispatched = framework.graphs_dispatch && !is_generated(operator, kernels);
-            let node = match (dispatched, in_python) {
-                (true, true) => framework.interpreter.time() + issue.dispatch,
-                (true, false) => framework.node.time() + issue.dispatch,
-                (false, _) => framework.node.time(),
-            };
+            let node = framework.called(operator.class, &issue, is_generated(operator, kernels), in_python);
             let kernel = Time(operator.kernel(times).0 / u64::from(issue.launches));
-            Issued { issue, times, kernel, node }
+            Issued { issue, times, views: operator.views, kernel, node }
         })
     }
 
@@ -335,9 +331,12 @@ impl<'a> Issuer<'a> {
     pub(super) fn execute(&mut self, thread: ThreadId, regions: &[Region]) {
         match self.execution.launch {
             LaunchedBy::Kernel => {
-                for Issued { issue, times, kernel, node } in self.nodes(regions) {
+                let Costs { framework, host, .. } = self.costs;
+                let view = framework.issue(host, OpClass::Metadata, false);
+                let view = framework.called(OpClass::Metadata, &view, false, self.execution.enters_regions());
+                for Issued { issue, times, views, kernel, node } in self.nodes(regions) {
                     for _ in 0..times {
-                        self.work(thread, Part::Dispatch, node);
+                        self.work(thread, Part::Dispatch, Time(view.0 * u64::from(views) + node.0));
                         for _ in 0..issue.launches {
                             self.launch(thread, issue.launch, kernel, ActivityKind::Kernel);
                         }
@@ -484,7 +483,8 @@ impl<'a> Issuer<'a> {
         let operators: u64 = regions.iter().map(|&region| self.count(region)).sum();
         let kernels = self.execution.kernels;
         let compiled = regions.iter().map(|&region| {
-            self.issued(region, kernels).filter(|operator| is_generated(operator, kernels)).count() as u64
+            let operators = self.operators(kernels).of(region).iter();
+            operators.filter(|operator| is_generated(operator, kernels)).count() as u64
         });
         let capture = match self.execution.launch {
             LaunchedBy::Kernel => 0,
@@ -505,6 +505,8 @@ struct Issued {
     issue: Issue,
     /// How often.
     times: u32,
+    /// Operators before each that change shapes alone.
+    views: u32,
     /// Time of each of its kernels.
     kernel: Time,
     /// Time in which compiled code or the executor of a graph dispatches it.
@@ -513,8 +515,7 @@ struct Issued {
 
 /// True if a compiler makes the kernel of an operator; others are those of a library.
 fn is_generated(operator: &Operator, kernels: Kernels) -> bool {
-    kernels == Kernels::Merged
-        && matches!(operator.class, OpClass::Pointwise | OpClass::Normalisation | OpClass::Optimizer)
+    kernels == Kernels::Merged && operator.class.is_generated()
 }
 
 /// Name of the thread that marks iterations: no thread of the program.

@@ -133,6 +133,7 @@ fn touch(reads: &[u32], writes: &[u32], nameless: u64) -> Operator {
         workspace: 0,
         awaited: false,
         members: 1,
+        views: 0,
         core: false,
         choice: None,
     }

@@ -124,11 +124,7 @@ fn what_was_measured_of_a_gpu_holds_for_launches_its_link_and_its_memory() {
     overlay.lay("gpu.yaml", &gpu).unwrap();
     let host = &overlay.host;
     assert_eq!((host.graph_launch.us, host.graph_node.us), (6.0, 0.25));
-    assert_eq!(
-        host.issue(OpClass::Pointwise, 2),
-        Time::from_us(10),
-        "4 us of the catalogue, two launches of 3"
-    );
+    assert_eq!((host.dispatch(OpClass::Pointwise), host.launch.us), (Time::from_us(18), 3.0));
     assert_eq!(host.synchronise.us, 4.5, "a launch that is waited for, less the launch");
     assert_eq!(overlay.devices.links["pcie4"].effective_gb_per_s, 22.0, "that of the slower direction");
     let copies = overlay.devices.links["pcie4"].copies.unwrap();
@@ -251,7 +247,8 @@ fn what_operators_of_a_framework_cost_the_host_of_a_gpu_is_laid() {
     ];
     let mut with_gpu = overlay();
     with_gpu.lay("gpu.yaml", &file("gpu: a100-sxm4-80gb", laws)).unwrap();
-    let cost = |class, kernels| with_gpu.host.issue(class, kernels);
+    let host = &with_gpu.host;
+    let cost = |class, kernels| Time(host.dispatch(class).0 + kernels * host.launch.time().0);
     assert_eq!(cost(OpClass::Metadata, 0), Time::from_us(3));
     assert_eq!(cost(OpClass::Pointwise, 1), Time::from_us(7), "the mean of 8 and 6");
     assert_eq!(cost(OpClass::Attention, 1), Time::from_us(30), "nothing is known of its gradient");

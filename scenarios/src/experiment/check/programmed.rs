@@ -26,10 +26,8 @@ const FOREIGN: [(&str, &str); 9] = [
 ];
 
 /// Settings that only a program has.
-const OF_PROGRAMS: [(&str, &str); 2] = [
-    (FRAMEWORK, "write the model as the `base` of a `program`, or remove it"),
-    ("run.iterations", "write the model as the `base` of a `program`, or use `run.steps`"),
-];
+const OF_PROGRAMS: [(&str, &str); 1] =
+    [("run.iterations", "write the model as the `base` of a `program`, or use `run.steps`")];
 
 impl Check<'_> {
     pub(super) fn programmed(&mut self, scenario: &mut Scenario) {
@@ -114,6 +112,7 @@ impl Check<'_> {
     pub(super) fn without_program(&mut self, scenario: &Scenario) {
         const EXECUTION: &str = "software.execution";
         self.foreign(&OF_PROGRAMS, "a model without a program");
+        self.framework(scenario);
         let Some(execution) = scenario.software.as_ref().and_then(|software| software.execution) else {
             return;
         };

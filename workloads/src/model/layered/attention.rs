@@ -8,6 +8,7 @@ use super::scores::Scores;
 use super::shape::Shape;
 use super::tape::{Tape, Value, in_bounds};
 use crate::model::names::{Name, name};
+use crate::model::views;
 
 /// Buckets of distances (Raffel et al., JMLR 2020, section 2.1).
 const BUCKETS: u64 = 32;
@@ -133,13 +134,15 @@ impl Tape<'_> {
         let tensors: Vec<Name> = parts.iter().map(|part| part.tensor).collect();
         let sums = name(scores.layer, "log-sum-exp");
         let writes = [(context.tensor, self.on.bytes(context.shape)), (sums, scores.log_sums())];
-        self.draft.push(name(scores.layer, "flash"), scores.flash(false), &tensors, &writes);
+        self.draft.push(name(scores.layer, "flash"), scores.flash(false), &tensors, &writes).views =
+            views::OF_ONE_KERNEL;
         self.back(context, move |reverse, gradient| {
             let reads: Vec<Name> = tensors.into_iter().chain([context.tensor, sums, gradient]).collect();
             let (gradients, writes) = scores.gradients(&parts, |part| reverse.on.bytes(part.shape));
             let kernel =
                 reverse.draft.push(name(scores.layer, "flash gradient"), scores.flash(true), &reads, &writes);
             // Gradients of queries are summed in fp32; a row sum for every query (Dao 2023, algorithm 2).
+            kernel.views = views::OF_ONE_KERNEL;
             kernel.workspace = 4 * scores.batch * scores.queries * scores.inner() + scores.log_sums();
             for (part, gradient) in parts.into_iter().zip(gradients) {
                 reverse.give(part, gradient);
@@ -164,7 +167,8 @@ impl Tape<'_> {
         let result = scores.forward(&mut self.draft, &by_head);
         let writes = [(context.tensor, bytes)];
         let merge = name(scores.layer, "merge heads");
-        self.draft.stream(merge, StreamClass::Elementwise, (bytes, bytes), &[result], &writes);
+        self.draft.stream(merge, StreamClass::Elementwise, (bytes, bytes), &[result], &writes).views =
+            views::OF_CONTEXT;
         self.back(context, move |reverse, gradient| {
             let (by_part, writes) = scores.gradients(&parts, |part| reverse.on.bytes(part.shape));
             scores.backward(reverse, &by_head, gradient);

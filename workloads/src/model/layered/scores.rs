@@ -7,6 +7,7 @@ use crate::model::draft::Draft;
 use super::layer::Distances;
 use super::tape::{Reverse, SINGLE, Value};
 use crate::model::names::{Name, name};
+use crate::model::views;
 
 const COPY: StreamClass = StreamClass::Elementwise;
 /// Least bytes that memory transfers (CUDA C++ Best Practices Guide, section 10.2.1).
@@ -123,7 +124,9 @@ impl Scores {
         if self.encoded() {
             self.encode(draft, query);
         }
-        draft.gemm(raw, product, (self.dtype, Layout::Forward), &[queries, key], &[(raw, bytes)]);
+        let operands = [queries, key];
+        draft.gemm(raw, product, (self.dtype, Layout::Forward), &operands, &[(raw, bytes)]).views =
+            views::OF_QUERIES_AND_KEYS;
         match self.distances {
             None => draft.stream(of("scale"), COPY, (bytes, bytes), &[raw], &[]),
             Some(Distances::Bias | Distances::SharedBias) => {
@@ -151,7 +154,8 @@ impl Scores {
         let product = (batch, self.queries, self.head_dim, self.keys);
         let reads = [self.weights(), value];
         let writes = [(result, self.query_bytes())];
-        draft.gemm(of("value product"), product, (self.dtype, Layout::InputGradient), &reads, &writes);
+        let layout = (self.dtype, Layout::InputGradient);
+        draft.gemm(of("value product"), product, layout, &reads, &writes).views = views::OF_VALUES;
         result
     }
 
@@ -190,13 +194,15 @@ impl Scores {
         let key = by_head[by_head.len() / 2];
         let (query_bytes, key_bytes) = (self.query_bytes(), self.key_bytes());
         let split = of("gradient by head");
-        draft.stream(split, COPY, (query_bytes, query_bytes), &[gradient], &[(split, query_bytes)]);
+        draft.stream(split, COPY, (query_bytes, query_bytes), &[gradient], &[(split, query_bytes)]).views =
+            views::OF_CONTEXT;
         let incoming = of("weights gradient");
         let product = (batch, self.queries, self.keys, self.head_dim);
         draft.gemm(incoming, product, (dtype, Layout::Forward), &[split, value], &[(incoming, bytes)]);
         let transposed = (batch, self.keys, self.head_dim, self.queries);
         let (reads, weight) = ([self.weights(), split], (dtype, Layout::WeightGradient));
-        draft.gemm(value_gradient, transposed, weight, &reads, &[(value_gradient, key_bytes)]);
+        draft.gemm(value_gradient, transposed, weight, &reads, &[(value_gradient, key_bytes)]).views =
+            views::OF_VALUES;
         let mut of_probabilities = incoming;
         if self.dropout {
             of_probabilities = of("probabilities gradient");
@@ -221,7 +227,8 @@ impl Scores {
         draft.gemm(query_gradient, back, input, &[of_scores, key], &[(query_gradient, query_bytes)]);
         let queries = if self.encoded() { of("query with key vector") } else { query };
         let writes = [(key_gradient, key_bytes)];
-        draft.gemm(key_gradient, transposed, weight, &[of_scores, queries], &writes);
+        draft.gemm(key_gradient, transposed, weight, &[of_scores, queries], &writes).views =
+            views::OF_QUERIES_AND_KEYS;
         match self.distances {
             Some(Distances::Bias | Distances::SharedBias) => {
                 // Over samples; the attention that owns the table scatters the sum into it.

@@ -13,6 +13,7 @@ use super::linear::{Linear, Names, Side, linear_names};
 use super::softmax::{PROBABILITIES, PROBABILITIES_GRADIENT, SCORES, Softmax};
 use super::{Bias, ContextExchange, Positions};
 use crate::graph::operator::{Attention, Layout, Pass, StreamClass, Work};
+use crate::model::views;
 
 const QKV: &Names = linear_names!("qkv");
 const PROJECTION: &Names = linear_names!("projection");
@@ -303,7 +304,8 @@ fn core(draft: &mut Draft, on: &ShardedTransformer, operands: [Name; 3], context
     reads.dedup();
     if on.execution().attention == AttentionKernel::Flash {
         let writes = [(context, bytes), (LOG_SUMS, shape.log_sums(shape.sequence))];
-        draft.push("flash attention", shape.flash(on, Pass::Forward), &reads, &writes);
+        draft.push("flash attention", shape.flash(on, Pass::Forward), &reads, &writes).views =
+            views::OF_ONE_KERNEL;
         return;
     }
     let (class, dtype) = (StreamClass::Elementwise, on.execution().dtype);
@@ -319,7 +321,9 @@ fn core(draft: &mut Draft, on: &ShardedTransformer, operands: [Name; 3], context
     let product = (batch, rows, shape.sequence, shape.head_dim);
     let mut reads = vec![query, key];
     reads.dedup();
-    draft.gemm("query key product", product, (dtype, Layout::Forward), &reads, &[(SCORES, score_bytes)]);
+    let product =
+        draft.gemm("query key product", product, (dtype, Layout::Forward), &reads, &[(SCORES, score_bytes)]);
+    product.views = views::OF_QUERIES_AND_KEYS;
     if on.model().positions == Positions::Alibi {
         draft.stream("position bias", class, (score_bytes, score_bytes), &[SCORES], &[]);
     }
@@ -337,8 +341,11 @@ fn core(draft: &mut Draft, on: &ShardedTransformer, operands: [Name; 3], context
     }
     let product = (batch, rows, shape.value_dim, shape.sequence);
     let reads = [weights, value];
-    draft.gemm("value product", product, (dtype, Layout::InputGradient), &reads, &[(CONTEXT_BY_HEAD, bytes)]);
-    draft.stream("transpose context", class, (bytes, bytes), &[CONTEXT_BY_HEAD], &[(context, bytes)]);
+    let (layout, writes) = ((dtype, Layout::InputGradient), [(CONTEXT_BY_HEAD, bytes)]);
+    draft.gemm("value product", product, layout, &reads, &writes).views = views::OF_VALUES;
+    let writes = [(context, bytes)];
+    draft.stream("transpose context", class, (bytes, bytes), &[CONTEXT_BY_HEAD], &writes).views =
+        views::OF_CONTEXT;
 }
 
 /// Whether operands of batched products are copied together first: of one sequence the heads are evenly apart.
@@ -374,6 +381,7 @@ fn core_gradient(
         let work = shape.flash(on, Pass::Backward);
         let kernel = draft.push("flash attention gradient", work, &reads, &writes);
         kernel.workspace = shape.gradient_workspace(shape.sequence);
+        kernel.views = views::OF_ONE_KERNEL;
         return;
     }
     let [query, key, value] = by_head(on, operands);
@@ -388,10 +396,12 @@ fn core_gradient(
     }
     let incoming = if on.model().dropout { DROPPED_GRADIENT } else { PROBABILITIES_GRADIENT };
     let (reads, product) = ([gradient, value], (batch, rows, shape.sequence, shape.value_dim));
-    draft.gemm(incoming, product, (dtype, Layout::Forward), &reads, &[(incoming, score_bytes)]);
+    let product =
+        draft.gemm(incoming, product, (dtype, Layout::Forward), &reads, &[(incoming, score_bytes)]);
+    product.views = views::OF_CONTEXT;
     let (reads, product) = ([weights(on), gradient], (batch, shape.sequence, shape.value_dim, rows));
     let layout = (dtype, Layout::WeightGradient);
-    draft.gemm(VALUE_GRADIENT, product, layout, &reads, &[(value_gradient, values)]);
+    draft.gemm(VALUE_GRADIENT, product, layout, &reads, &[(value_gradient, values)]).views = views::OF_VALUES;
     if on.model().dropout {
         let writes = [(PROBABILITIES_GRADIENT, score_bytes)];
         let traffic = (score_bytes + scores, score_bytes);
@@ -402,5 +412,6 @@ fn core_gradient(
     let writes = [(query_gradient, queries)];
     draft.gemm(QUERY_GRADIENT, product, (dtype, Layout::InputGradient), &reads, &writes);
     let (reads, product) = ([scores_gradient, query], (batch, shape.sequence, shape.head_dim, rows));
-    draft.gemm(KEY_GRADIENT, product, layout, &reads, &[(key_gradient, keys)]);
+    draft.gemm(KEY_GRADIENT, product, layout, &reads, &[(key_gradient, keys)]).views =
+        views::OF_QUERIES_AND_KEYS;
 }

@@ -3,7 +3,9 @@
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
 use hw_models::copies::COPIES;
+use hw_models::framework::{FRAMEWORKS, Framework};
 use hw_models::host::{HOST, HostCosts, OpClass};
+use indexmap::IndexMap;
 use hw_models::kernels::{KERNELS, KernelCatalogue, Libraries};
 use hw_models::machine::{Machine, Parts};
 use sim_core::time::Time;
@@ -146,6 +148,8 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
     let machine = Machine::from_parts(&catalogue, &Parts { gpus, ..Parts::default() }).unwrap();
     let (kernels, collectives): (KernelCatalogue, CollectiveCatalogue) = (parse(KERNELS), parse(COLLECTIVES));
     let mut host: HostCosts = parse(HOST);
+    let frameworks: IndexMap<String, Framework> = parse(FRAMEWORKS);
+    let framework = &frameworks["pytorch-2"];
     for synchronise in [0.0, 5.0, 500.0] {
         host.synchronise.us = synchronise;
         let hardware = Hardware {
@@ -154,6 +158,7 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
             kernels: &kernels,
             collectives: &collectives,
             host: &host,
+            framework,
             copies: &parse(COPIES),
             libraries: Libraries::default(),
             memo: None,
@@ -175,7 +180,7 @@ fn a_step_ends_as_if_the_host_waited_for_each_mask() {
         for (op, reused) in forward.chain(backward).flat_map(list) {
             let class =
                 if matches!(op.work, Work::Gemm(_)) { OpClass::MatrixProduct } else { OpClass::Pointwise };
-            issued += host.issue(class, 1);
+            issued += framework.issue(&host, class, op.phase.is_backward()).time();
             ended = issued.max(ended) + gap + kernel(&model, &op.work, &reused).unwrap().unwrap().alone();
             if op.awaited {
                 issued = issued.max(ended) + host.synchronise.time();

@@ -67,7 +67,7 @@ fn a_visit_ends_as_if_each_operator_waited_for_its_own_launch() {
                 Work::Stream(_) if op.phase == Phase::Update => OpClass::Optimizer,
                 _ => OpClass::Pointwise,
             };
-            issued += hardware.host.issue(class, 1);
+            issued += hardware.framework.issue(hardware.host, class, op.phase.is_backward()).time();
             let cost = kernel(&kernels, &op.work, reused).unwrap().expect("one rank has no peers");
             ended = issued.max(ended) + gap + cost.alone();
         }

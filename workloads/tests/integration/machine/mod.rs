@@ -30,7 +30,9 @@ mod zero_offload;
 use hw_models::catalogue::Catalogue;
 use hw_models::collectives::{COLLECTIVES, CollectiveCatalogue};
 use hw_models::copies::{COPIES, CopyCatalogue};
+use hw_models::framework::{FRAMEWORKS, Framework};
 use hw_models::host::{HOST, HostCosts};
+use indexmap::IndexMap;
 use hw_models::kernels::{KERNELS, KernelCatalogue, Libraries};
 use hw_models::machine::{Cluster, Degrade, Machine};
 use serde::de::DeserializeOwned;
@@ -63,6 +65,7 @@ pub(crate) struct World {
     kernels: KernelCatalogue,
     collectives: CollectiveCatalogue,
     host: HostCosts,
+    frameworks: IndexMap<String, Framework>,
     copies: CopyCatalogue,
     cluster: Cluster,
 }
@@ -89,6 +92,7 @@ impl World {
             kernels: parse(KERNELS),
             collectives: parse(COLLECTIVES),
             host: parse(HOST),
+            frameworks: parse(FRAMEWORKS),
             copies: parse(COPIES),
             cluster,
         }
@@ -124,9 +128,9 @@ impl World {
     }
 
     fn hardware<'a>(&'a self, machine: &'a Machine) -> Hardware<'a> {
-        let Self { catalogue, kernels, collectives, host, copies, .. } = self;
-        let libraries = Libraries::default();
-        Hardware { machine, catalogue, kernels, collectives, host, copies, libraries, memo: None }
+        let Self { catalogue, kernels, collectives, host, frameworks, copies, .. } = self;
+        let (libraries, framework) = (Libraries::default(), &frameworks["pytorch-2"]);
+        Hardware { machine, catalogue, kernels, collectives, host, framework, copies, libraries, memo: None }
     }
 
     /// A run of a plan, however it ends.

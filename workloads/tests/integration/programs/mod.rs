@@ -68,7 +68,7 @@ impl Case {
             start: Time::ZERO,
             work: Time::from_us(us),
             members: 1,
-            adds: false,
+            views: 0,
         };
         let block = |&(count, us): &(u32, u64)| BlockOperators {
             forward: vec![operator(us); count as usize],
